@@ -1,0 +1,58 @@
+/* A backend: something that plays a schedule, virtually (sim) or really (threads, later others). */
+#ifndef TUTTI_RUNTIME_BACKEND_H
+#define TUTTI_RUNTIME_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/units.h"
+
+struct tutti_err;
+struct tutti_record;
+struct tutti_schedule;
+struct tutti_backend;
+struct tutti_played;
+
+/* One performance: a schedule, played warmup_count + iteration_count times. */
+struct tutti_play {
+    const struct tutti_schedule *schedule;
+    /* in[r], out[r]: rank r's buffers, schedule->in_bytes and out_bytes long; both NULL: the
+     * backend provides zeroed ones (sim: carries no data at all). Each iteration reads `in` afresh.
+     */
+    const void *const *in;
+    void *const *out;
+    uint32_t warmup_count;       /* played before, not timed */
+    uint32_t iteration_count;    /* timed; >= 1 */
+    bool barrier;                /* ranks meet before each iteration, outside the timing */
+    tutti_ps deadline_ps;        /* no wait lasts longer than this; 0: the backend's default */
+    struct tutti_record *record; /* NULL, or receives the events of the last iteration */
+};
+
+struct tutti_played {
+    tutti_ps total_ps;   /* all timed iterations: from the common start to the last rank's end */
+    tutti_ps best_ps;    /* with barrier: shortest iteration; else total / iteration_count */
+    tutti_ps median_ps;  /* with barrier: median iteration; else likewise */
+    uint64_t step_count; /* steps completed in one iteration, all ranks */
+};
+
+/* Errors of play: -TUTTI_ECHECK for a schedule that cannot finish, -TUTTI_ETIME when a deadline
+ * passed: both name rank, lane, step and what is waited for; then no output is valid. */
+struct tutti_backend_ops {
+    size_t size; /* sizeof(struct tutti_backend_ops) */
+    const char *name;
+    void (*close)(struct tutti_backend *backend);
+    int (*play)(struct tutti_backend *backend, const struct tutti_play *play,
+                struct tutti_played *ret, struct tutti_err *err);
+};
+
+struct tutti_backend {
+    const struct tutti_backend_ops *ops; /* a backend embeds this struct as its first member */
+};
+
+/* Flattens if need be, checks the arguments, plays. */
+int tutti_backend_play(struct tutti_backend *backend, const struct tutti_play *play,
+                       struct tutti_played *ret, struct tutti_err *err);
+void tutti_backend_close(struct tutti_backend *backend); /* NULL is a no-op */
+
+#endif

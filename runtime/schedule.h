@@ -1,0 +1,261 @@
+/* The schedule: for each rank, lanes of small steps with dependencies. Collectives only write
+ * schedules; simulators and real backends only read them. */
+#ifndef TUTTI_RUNTIME_SCHEDULE_H
+#define TUTTI_RUNTIME_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/data.h"
+#include "runtime/units.h"
+
+struct tutti_arena;
+struct tutti_err;
+
+/* ---- a step -------------------------------------------------------------------------------- */
+
+/* What a step does. All lengths in bytes; a step of 0 bytes is legal and still takes part in order,
+ * matching and dependencies. */
+enum tutti_step_kind {
+    TUTTI_SEND = 1,   /* send src[0, bytes) to `peer` */
+    TUTTI_RECV = 2,   /* receive `bytes` bytes from `peer` into dst */
+    TUTTI_REDUCE = 3, /* dst = acc op src, element by element */
+    TUTTI_COPY = 4,   /* dst = src; 0 bytes: a plain join, carries a dependency only */
+    TUTTI_COMPUTE =
+        5,          /* no data: takes `duration_ps`, or `flops` at the device's rate if that is 0 */
+    TUTTI_CALL = 6, /* run schedule number `peer` of the callee table; see tutti_schedule_flatten */
+};
+
+enum tutti_buf {
+    TUTTI_BUF_NONE = 0,
+    TUTTI_BUF_IN = 1,      /* the caller's input, read only */
+    TUTTI_BUF_OUT = 2,     /* the caller's output */
+    TUTTI_BUF_SCRATCH = 3, /* private to the schedule; contents undefined at the start */
+};
+
+enum tutti_step_flag {
+    TUTTI_STEP_DEP = 1,  /* dep_lane and dep_step hold: starts only when that step has completed */
+    TUTTI_STEP_LAST = 2, /* REDUCE, COPY: dst now holds all contributions; avg divides here */
+    TUTTI_STEP_FUSE = 4, /* RECV into scratch: only the next step of this lane, a REDUCE, will read
+                            these bytes, as its `src`, all of them; a backend may skip the store */
+};
+
+/* Order inside a lane: steps start in program order; a step starts when every earlier step of its
+ * lane has completed, except that an earlier SEND need only have *started* (a SEND is asynchronous,
+ * like MPI_Isend). A SEND starts when its connection has a free slot. It completes when the
+ * matching RECV has completed: until then its source bytes must not be written. That is what
+ * tutti_schedule_check holds schedules to, so that any backend may copy late or not at all. */
+struct tutti_step {
+    uint8_t kind;     /* enum tutti_step_kind */
+    uint8_t flags;    /* enum tutti_step_flag, or-ed */
+    uint8_t dst_buf;  /* enum tutti_buf: RECV REDUCE COPY CALL */
+    uint8_t src_buf;  /* SEND REDUCE COPY CALL */
+    uint8_t acc_buf;  /* REDUCE: the left operand */
+    uint8_t reserved; /* 0 */
+    uint16_t dep_lane;
+    uint32_t peer;     /* SEND: to; RECV: from; CALL: index of the callee */
+    uint32_t dep_step; /* index of a step in dep_lane of the same rank, counted from 0 */
+    union {
+        uint64_t bytes;
+        uint64_t flops; /* COMPUTE */
+    };
+    union {
+        uint64_t dst_offset;  /* CALL: where the callee's output begins in dst_buf */
+        tutti_ps duration_ps; /* COMPUTE */
+    };
+    uint64_t src_offset; /* CALL: where the callee's input begins in src_buf */
+    uint64_t acc_offset; /* CALL: where the callee's scratch begins in scratch */
+};
+_Static_assert(sizeof(struct tutti_step) <= 64, "a step fits in a cache line");
+
+/* ---- what a schedule is for ---------------------------------------------------------------- */
+
+/* `count` is nccl-tests' count column, n the number of ranks; buffers in elements:
+ *   allreduce, broadcast, reduce   in count, out count (reduce: out of the root; broadcast: in of
+ * it) reducescatter                  in n*count, out count: rank r gets block r allgather in count,
+ * out n*count: block r from rank r alltoall                       in n*count, out n*count: block j
+ * of rank i becomes block i of j sendrecv                       in count, out count: rank r's input
+ * arrives at rank (r+1) mod n barrier                        no data: no rank ends before every
+ * rank has begun custom                         no contract: cannot be proved, only checked */
+enum tutti_collective {
+    TUTTI_ALLREDUCE,
+    TUTTI_REDUCESCATTER,
+    TUTTI_ALLGATHER,
+    TUTTI_BROADCAST,
+    TUTTI_REDUCE_TO_ROOT,
+    TUTTI_ALLTOALL,
+    TUTTI_SENDRECV,
+    TUTTI_BARRIER,
+    TUTTI_CUSTOM,
+    TUTTI_COLLECTIVE_COUNT
+};
+
+/* Names: allreduce reducescatter allgather broadcast reduce alltoall sendrecv barrier custom; the
+ * reader also takes nccl-tests' spelling with underscores (all_reduce). */
+const char *tutti_collective_name(enum tutti_collective collective);
+int tutti_collective_find(const char *name, enum tutti_collective *ret, struct tutti_err *err);
+
+/* The "size" column of nccl-tests for `count` elements on n ranks, and the bus bandwidth factor
+ * busbw/algbw (facts: nccl-tests PERFORMANCE.md): 2(n-1)/n for allreduce, (n-1)/n for
+ * reducescatter, allgather, alltoall, else 1. count_for is the inverse: the largest count of that
+ * size or less. */
+uint64_t tutti_collective_bytes(enum tutti_collective collective, uint64_t count,
+                                enum tutti_dtype dtype, uint32_t rank_count);
+uint64_t tutti_collective_count_for(enum tutti_collective collective, uint64_t bytes,
+                                    enum tutti_dtype dtype, uint32_t rank_count);
+double tutti_collective_bus_factor(enum tutti_collective collective, uint32_t rank_count);
+
+struct tutti_contract {
+    enum tutti_collective collective;
+    enum tutti_dtype dtype;
+    enum tutti_op op;
+    uint32_t root;  /* broadcast, reduce */
+    uint64_t count; /* elements, as above */
+};
+
+/* ---- a schedule ---------------------------------------------------------------------------- */
+
+enum { TUTTI_ROUND_STEPS_MAX = 16, TUTTI_LANES_MAX = 4096, TUTTI_SLOTS_DEFAULT = 8 };
+
+/* The steps of one round of one lane: what a generator writes at a time. */
+struct tutti_round {
+    uint32_t step_count;
+    struct tutti_step step[TUTTI_ROUND_STEPS_MAX];
+};
+
+struct tutti_schedule;
+
+/* How the steps come to be. A lane is a sequence of rounds, each of at most TUTTI_ROUND_STEPS_MAX
+ * steps; a generator computes any round of any lane of any rank on demand, from its parameters
+ * alone, so nothing ever needs all programs in memory. Both must be pure functions, callable from
+ * any thread. `emit` finds out->step_count == 0. */
+struct tutti_schedule_ops {
+    size_t size; /* sizeof(struct tutti_schedule_ops) */
+    uint64_t (*round_count)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane);
+    void (*emit)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                 uint64_t round, struct tutti_round *out);
+};
+
+/* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed
+ * this struct as their first member, allocated in `arena`. */
+struct tutti_schedule {
+    const struct tutti_schedule_ops *ops;
+    struct tutti_arena *arena; /* everything of the schedule, itself included, lives here */
+    const char *name;          /* "ring", or what the text form says */
+    struct tutti_contract contract;
+    uint32_t rank_count;
+    uint32_t lane_count; /* the same for every rank; a lane may be empty */
+    uint32_t slot_count; /* messages a connection (from, to, lane) holds before SEND waits; >= 1 */
+    uint32_t callee_count; /* length of `callees` */
+    uint64_t in_bytes;     /* per rank, the same for all */
+    uint64_t out_bytes;
+    uint64_t scratch_bytes;
+    const struct tutti_schedule *const *callees; /* for CALL; owned by this schedule */
+};
+
+/* Ends a schedule and its callees; NULL is a no-op. */
+void tutti_schedule_free(struct tutti_schedule *schedule);
+
+/* Sizes of in and out in bytes that the contract asks for. */
+void tutti_contract_bytes(const struct tutti_contract *contract, uint32_t rank_count,
+                          uint64_t *ret_in_bytes, uint64_t *ret_out_bytes);
+
+/* ---- reading a program ---------------------------------------------------------------------- */
+
+/* Walks one lane of one rank in program order, round by round, without allocating. */
+struct tutti_cursor {
+    const struct tutti_schedule *schedule;
+    uint32_t rank;
+    uint32_t lane;
+    uint64_t round; /* next round to emit */
+    uint64_t round_count;
+    uint64_t step_index; /* index in the lane of the step that `next` returns next */
+    uint32_t position;   /* in `batch` */
+    struct tutti_round batch;
+};
+
+void tutti_cursor_open(struct tutti_cursor *cursor, const struct tutti_schedule *schedule,
+                       uint32_t rank, uint32_t lane);
+
+/* The next step, valid until the next call, or NULL at the end of the lane. */
+const struct tutti_step *tutti_cursor_next(struct tutti_cursor *cursor);
+
+/* Number of steps of a lane; walks it. */
+uint64_t tutti_schedule_step_count(const struct tutti_schedule *schedule, uint32_t rank,
+                                   uint32_t lane);
+
+/* ---- building one step by step --------------------------------------------------------------- */
+
+/* For schedules that come from a file, a test or a strategy: steps are stored, 48 bytes each. */
+struct tutti_builder;
+
+struct tutti_schedule_desc {
+    const char *name;
+    struct tutti_contract contract;
+    uint32_t rank_count;    /* >= 1 */
+    uint32_t lane_count;    /* >= 1, at most TUTTI_LANES_MAX */
+    uint32_t slot_count;    /* 0: TUTTI_SLOTS_DEFAULT */
+    uint64_t in_bytes;      /* custom only; otherwise the contract decides and this must be 0 */
+    uint64_t out_bytes;     /* custom only */
+    uint64_t scratch_bytes; /* per rank */
+};
+
+int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_builder **ret,
+                      struct tutti_err *err);
+/* Appends a step to a lane; returns 0 or an error (rank or lane out of range, memory). */
+int tutti_builder_add(struct tutti_builder *builder, uint32_t rank, uint32_t lane,
+                      const struct tutti_step *step, struct tutti_err *err);
+/* Adds a schedule that CALL steps can name; takes ownership on success; *ret_index is its number.
+ */
+int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedule *callee,
+                             uint32_t *ret_index, struct tutti_err *err);
+/* Freezes; the builder is gone afterwards, also on failure. */
+int tutti_builder_finish(struct tutti_builder *builder, struct tutti_schedule **ret,
+                         struct tutti_err *err);
+void tutti_builder_free(struct tutti_builder *builder); /* to give up early */
+
+/* A stored copy of any schedule (all ranks, all lanes): what mutation tests and editors work on. */
+int tutti_schedule_store(const struct tutti_schedule *schedule, struct tutti_builder **ret,
+                         struct tutti_err *err);
+
+/* The same schedule without CALL steps: each call site becomes lanes of its own, forked and joined
+ * by dependencies (zero-byte COPY steps). Backends play only flat schedules. The result refers to
+ * `schedule`, which must outlive it. A schedule without callees gives a cheap pass-through. Callees
+ * that themselves CALL are refused (one level). */
+int tutti_schedule_flatten(const struct tutti_schedule *schedule, struct tutti_schedule **ret,
+                           struct tutti_err *err);
+
+/* ---- check, prove, print, parse ---------------------------------------------------------------
+ */
+
+/* Refuses (-TUTTI_ECHECK, message with rank, lane and step) a schedule that
+ *   - addresses bytes outside its buffers, writes `in`, names a peer, lane or step that is not
+ * there, sends to itself, uses FUSE other than described, reduces a fraction of an element;
+ *   - has a SEND without RECV or the reverse, or a pair of different lengths;
+ *   - cannot finish: a cycle through lane order, dependencies, matching and slots (slot_count
+ *     messages in flight per connection);
+ *   - has two accesses to the same bytes, one a write, that nothing orders.
+ * The order considered is happens-before over all ranks. Memory grows with steps * lanes * ranks:
+ * meant for schedules of up to a few million steps. */
+int tutti_schedule_check(const struct tutti_schedule *schedule, struct tutti_err *err);
+
+/* Runs the schedule on sets of contributions instead of bytes and refuses (-TUTTI_ECHECK, naming
+ * rank and step) one that does not fulfil its contract exactly: a contribution missing, doubled or
+ * at the wrong place; LAST missing or applied early or twice; bytes read before they were written;
+ * bytes overwritten, or left in scratch, that nobody read. Implies what is needed of check's
+ * matching. */
+int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err *err);
+
+/* The text form; parse(print(s)) prints the same text again. print writes the whole text to *ret,
+ * which the caller frees with free(). Grammar at the top of runtime/schedule/text.c and in the man
+ * page. parse: `name` is the file name for messages ("file: line 3: ..."). */
+int tutti_schedule_print(const struct tutti_schedule *schedule, char **ret, struct tutti_err *err);
+int tutti_schedule_parse(const char *name, const char *text, size_t bytes,
+                         struct tutti_schedule **ret, struct tutti_err *err);
+
+/* "SEND out+64 128 B to 3" and the like, one step for people; returns `buf`. */
+enum { TUTTI_STEP_TEXT_BYTES = 160 };
+const char *tutti_step_text(const struct tutti_step *step, char *buf);
+
+#endif

@@ -1,0 +1,176 @@
+/* The machine: devices, switches, NICs and directed links, and the routes between ranks. */
+#ifndef TUTTI_TOPO_TOPO_H
+#define TUTTI_TOPO_TOPO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/shape.h"
+#include "runtime/units.h"
+
+struct tutti_arena;
+struct tutti_err;
+
+enum tutti_node_kind {
+    TUTTI_NODE_DEVICE, /* computes: a GPU, a TPU chip, a host; carries a rank */
+    TUTTI_NODE_SWITCH, /* NVSwitch, PCIe switch, leaf, spine */
+    TUTTI_NODE_NIC,
+    TUTTI_NODE_CPU, /* a NUMA node of a host */
+    TUTTI_NODE_KIND_COUNT
+};
+
+enum tutti_link_kind {
+    TUTTI_LINK_GENERIC,
+    TUTTI_LINK_NVLINK,
+    TUTTI_LINK_XGMI,
+    TUTTI_LINK_PCIE,
+    TUTTI_LINK_C2C,
+    TUTTI_LINK_CPU, /* between NUMA nodes: QPI, UPI, Infinity Fabric */
+    TUTTI_LINK_NET, /* InfiniBand, RoCE, EFA, Ethernet */
+    TUTTI_LINK_ICI, /* TPU inter-chip interconnect */
+    TUTTI_LINK_DCN, /* TPU slices over the data centre network */
+    TUTTI_LINK_KIND_COUNT
+};
+
+#define TUTTI_RANK_NONE UINT32_MAX
+
+struct tutti_node {
+    const char *name; /* "gpu0.3", "nvswitch1", "leaf2" */
+    uint32_t rank;    /* devices; TUTTI_RANK_NONE otherwise */
+    uint32_t host;    /* index of the host (server, tray) it sits in; UINT32_MAX: outside hosts */
+    uint8_t kind;     /* enum tutti_node_kind */
+    bool reduces;     /* switch that can reduce and multicast (NVLS, SHARP) */
+    uint16_t reserved;
+    uint64_t flops_per_s;     /* devices: dense bf16 peak; 0 unknown */
+    uint64_t mem_bytes_per_s; /* devices: device memory; 0 unknown */
+};
+
+/* One direction of a cable; parallel cables between the same two nodes are one link of summed rate.
+ */
+struct tutti_link {
+    uint32_t from; /* node index */
+    uint32_t to;
+    uint64_t bytes_per_s;
+    tutti_ps latency_ps;
+    uint8_t kind; /* enum tutti_link_kind */
+    uint8_t reserved[3];
+    uint32_t cable_count; /* physical links summed in it; >= 1 */
+};
+
+/* Frozen after tutti_topo_freeze(): then the fields may be read by anyone and change no more. */
+struct tutti_topo {
+    struct tutti_arena *arena;
+    const char *name;   /* the SPEC or the file it came from */
+    const char *source; /* where its numbers come from, one line; never NULL after freeze */
+    uint32_t node_count;
+    uint32_t link_count;
+    uint32_t rank_count;
+    uint32_t host_count;
+    const struct tutti_node *nodes; /* [node_count] */
+    const struct tutti_link *links; /* [link_count] */
+    const uint32_t *rank_node;      /* [rank_count]: the device that carries the rank */
+    const uint32_t *out_first;      /* [node_count + 1]: out_links[out_first[v] ..] leave node v */
+    const uint32_t *out_links;      /* [link_count], by `from`, then by index */
+    struct tutti_shape shape;       /* levels, dims and ring orders found or declared */
+    const struct tutti_router
+        *router; /* private: closed-form routes of presets, or NULL: searched */
+};
+
+/* ---- building ----------------------------------------------------------------------------------
+ */
+
+struct tutti_topo_builder;
+
+int tutti_topo_builder_new(const char *name, const char *source, struct tutti_topo_builder **ret,
+                           struct tutti_err *err);
+/* Adds a node; *ret is its index. Devices get ranks in the order of node.rank if set by the caller
+ * (all or none), else 0, 1, ... in order of addition. The name is copied. */
+int tutti_topo_add_node(struct tutti_topo_builder *builder, const struct tutti_node *node,
+                        uint32_t *ret, struct tutti_err *err);
+/* Adds one directed link; adding the same pair and kind again sums rate and cables. */
+int tutti_topo_add_link(struct tutti_topo_builder *builder, const struct tutti_link *link,
+                        struct tutti_err *err);
+/* The same link in both directions. */
+int tutti_topo_add_cable(struct tutti_topo_builder *builder, const struct tutti_link *link,
+                         struct tutti_err *err);
+/* Declares levels, dims or ring orders (copied); what is not declared is derived at freeze: levels
+ * from hosts, ring orders by search on the links (widest bottleneck, hosts contiguous). */
+int tutti_topo_set_shape(struct tutti_topo_builder *builder, const struct tutti_shape *shape,
+                         struct tutti_err *err);
+/* Checks (connected between all ranks, rates > 0, no self-links) and freezes. The builder is gone
+ * afterwards, also on failure. */
+int tutti_topo_freeze(struct tutti_topo_builder *builder, struct tutti_topo **ret,
+                      struct tutti_err *err);
+void tutti_topo_builder_free(struct tutti_topo_builder *builder);
+void tutti_topo_free(struct tutti_topo *topo);
+
+/* ---- getting one --------------------------------------------------------------------------------
+ */
+
+/* A preset, "NAME", "NAME:key=value,..." or "tpu-v4:4x4x8"; presets and their keys:
+ * tutti_presets(). -TUTTI_EINVAL with the nearest accepted names for an unknown preset, key, unit
+ * or value. */
+int tutti_topo_from_spec(const char *spec, struct tutti_topo **ret, struct tutti_err *err);
+
+/* Our own text format (grammar at the top of topo/file.c); `name` is used in messages. */
+int tutti_topo_parse(const char *name, const char *text, size_t bytes, struct tutti_topo **ret,
+                     struct tutti_err *err);
+/* Writes it; parse(print(t)) equals t. *ret is freed by the caller with free(). */
+int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err *err);
+
+/* `host_count` copies of a one-host machine, joined by a non-blocking network: each NIC (or, where
+ * there is none, each host's CPU or first device) gets a cable to one switch a rail (NIC i of every
+ * host on switch i), rails joined by a spine at full rate. For NCCL XML files with --nodes. */
+int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tutti_ps latency_ps,
+                         struct tutti_topo **ret, struct tutti_err *err);
+
+struct tutti_preset {
+    const char *name;
+    const char *summary; /* what it is, one line */
+    const char *keys;    /* "nodes=1 bw=... lat=...": accepted keys and their defaults */
+    const char *source;  /* where the numbers come from */
+    const char *example; /* a SPEC that works */
+};
+const struct tutti_preset *tutti_presets(size_t *ret_count);
+
+/* ---- asking -------------------------------------------------------------------------------------
+ */
+
+/* The links from rank `from` to rank `to` in order. Writes at most `capacity` link indices and
+ * returns how many there are (a route never has more than node_count). Deterministic: presets route
+ * as their machines do (dimension order on tori, up-down in fat trees with the spine chosen by
+ * destination, same rail preferred); others take fewest hops, then the widest bottleneck, then the
+ * lowest link index; devices do not forward except over NVLink/XGMI/ICI where there is no other
+ * way. */
+uint32_t tutti_topo_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
+                          uint32_t *links, uint32_t capacity);
+
+/* A lower bound on the time of a collective of `bytes` (nccl-tests' size column), in picoseconds,
+ * from physics alone (facts: partition and cut bounds over singletons, hosts, levels and axes;
+ * shortest latency). Returns the larger of the bandwidth and the latency bound. */
+struct tutti_bound {
+    tutti_ps time_ps;
+    tutti_ps bandwidth_ps;
+    tutti_ps latency_ps;
+    bool exact;       /* else valid: true, but perhaps not reachable */
+    char binding[96]; /* what binds: "the links of one device", "the 8 NICs of a host" */
+};
+struct tutti_contract;
+int tutti_topo_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
+                     struct tutti_bound *ret, struct tutti_err *err);
+
+/* Bisection: the least total rate, in bytes per second and one direction, from one half of the
+ * ranks to the other over the halvings along levels and axes. Valid as an upper bound of the true
+ * minimum; exact for the presets that are grids, switches or trees. */
+uint64_t tutti_topo_bisection(const struct tutti_topo *topo);
+
+const char *tutti_node_kind_name(enum tutti_node_kind kind); /* device switch nic cpu */
+const char *tutti_link_kind_name(enum tutti_link_kind kind); /* generic nvlink xgmi pcie ... */
+
+/* A picture of the machine as SVG, for people: hosts as boxes, links by kind and width. *ret is
+ * freed by the caller with free(). Machines of more than a few hundred devices are drawn as one
+ * host in detail and the rest summarised. */
+int tutti_topo_svg(const struct tutti_topo *topo, char **ret, struct tutti_err *err);
+
+#endif

@@ -1,0 +1,14 @@
+/* Records as a Chrome/Perfetto trace (JSON trace event format). */
+#ifndef TUTTI_TRACES_CHROME_H
+#define TUTTI_TRACES_CHROME_H
+
+struct tutti_err;
+struct tutti_record;
+
+/* One process a rank, one thread a lane, one complete ("X") event a step, flow arrows from each
+ * SEND to its RECV; opens in ui.perfetto.dev and chrome://tracing. `title` names the run. *ret is
+ * freed with free(). */
+int tutti_chrome_print(const struct tutti_record *record, const char *title, char **ret,
+                       struct tutti_err *err);
+
+#endif
