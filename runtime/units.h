@@ -22,11 +22,13 @@ enum { TUTTI_UNIT_TEXT_BYTES = 32 };
  * Saturates at INT64_MAX (106 days). */
 tutti_ps tutti_wire_ps(uint64_t bytes, uint64_t bytes_per_s);
 
-/* Readers. Each takes the whole of `text` or refuses it (-TUTTI_EINVAL, message with what would
- * have been accepted); `*ret` is untouched on failure. size: "12345" bytes; "4K" "16M" "1G" "1T"
- * with optional "iB" are powers of 1024 (as nccl-tests); "kB" "MB" "GB" are powers of 1000. rate:
- * "50GB/s" "400Gb/s" "25GiB/s" "100MB/s" ...: B is bytes, b is bits; a unit is required. time:
- * "500ps" "500ns" "1.5us" "2ms" "1s": a unit is required. count: a decimal number in [min, max]. */
+/* Readers. Each takes the whole of `text` or refuses it (-TUTTI_EINVAL, with what would have been
+ * accepted); `*ret` is untouched on failure.
+ *   size:  "12345" bytes; "4K" "16M" "1G" "1T", also "4KiB", are powers of 1024 (as nccl-tests);
+ *          "kB" "MB" "GB" are powers of 1000
+ *   rate:  "50GB/s" "400Gb/s" "25GiB/s" "100MB/s": B is bytes, b is bits; a unit is required
+ *   time:  "500ps" "500ns" "1.5us" "2ms" "1s": a unit is required
+ *   count: a decimal number in [min, max] */
 int tutti_read_size(const char *text, uint64_t *ret_bytes, struct tutti_err *err);
 int tutti_read_rate(const char *text, uint64_t *ret_bytes_per_s, struct tutti_err *err);
 int tutti_read_time(const char *text, tutti_ps *ret_ps, struct tutti_err *err);
