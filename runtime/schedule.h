@@ -44,8 +44,8 @@ enum tutti_step_flag {
 /* Order inside a lane: steps start in program order; a step starts when every earlier step of its
  * lane has completed, except that an earlier SEND need only have *started* (a SEND is asynchronous,
  * like MPI_Isend). A SEND starts when its connection has a free slot, and keeps the slot until it
- * completes. It completes when the matching RECV has completed (with FUSE: when the REDUCE that reads
- * it has): until then its source bytes must not be written. That is what tutti_schedule_check holds
+ * completes. It completes when the matching RECV has completed (with FUSE: when the REDUCE that
+ * reads it has): until then its source bytes must not be written. That is what tutti_schedule_check holds
  * schedules to, so that any backend may copy late or not at all. */
 struct tutti_step {
     uint8_t kind;     /* enum tutti_step_kind */
@@ -73,7 +73,7 @@ _Static_assert(sizeof(struct tutti_step) <= 64, "a step fits in a cache line");
 /* ---- what a schedule is for ---------------------------------------------------------------- */
 
 /* `count` is nccl-tests' count column, n the number of ranks; buffers in elements:
- *   allreduce, broadcast, reduce  in count, out count (broadcast: in of the root; reduce: out of it)
+ *   allreduce, broadcast, reduce  in count, out count (in or out of the root alone where rooted)
  *   reducescatter                 in n*count, out count: rank r gets block r
  *   allgather                     in count, out n*count: block r from rank r
  *   alltoall                      in n*count, out n*count: block j of rank i becomes block i of j

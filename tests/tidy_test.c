@@ -1,0 +1,296 @@
+/* Holds the tree to its own rules: the rule of the door, sizes, banned words, a file's shape. */
+#include <ctype.h>
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "tests/test.h"
+
+enum { COLUMNS_MAX = 100, FUNCTION_LINES_MAX = 70, FILE_LINES_MAX = 600, FILES_MAX = 2048 };
+
+static const char *const rooms[] = {"runtime", "topo", "sim", "traces", "tools", "tests"};
+enum { ROOM_COUNT = sizeof(rooms) / sizeof(rooms[0]) };
+
+/* stands_on[a] holds the rooms whose doors a file of room a may open, as a bit set. */
+static const unsigned stands_on[ROOM_COUNT] = {
+    [0] = 0,       /* runtime: the ground floor */
+    [1] = 1u << 0, /* topo: runtime */
+    [2] = 0x3,     /* sim: runtime, topo */
+    [3] = 0x3,     /* traces: runtime, topo */
+    [4] = 0xf,     /* tools: all below */
+    [5] = 0x1f,    /* tests: see everything, also private headers */
+};
+
+static const char *const banned[] = {"sprintf", "strcpy", "strcat", "strtok", "atoi",    "rand",
+                                     "alloca",  "usleep", "srand",  "gets",   "vsprintf"};
+
+struct file {
+    char path[512]; /* from the top of the tree */
+    int room;
+    char *text;
+};
+
+static struct file files[FILES_MAX];
+static size_t file_count;
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text);
+    size_t b = strlen(end);
+
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* Collects .c and .h files breadth-first; `todo` is the queue of directories. */
+static void collect(int room)
+{
+    static char todo[256][512];
+    size_t first = 0;
+    size_t count = 1;
+
+    snprintf(todo[0], sizeof(todo[0]), "%s", rooms[room]);
+    for (; first < count; first++) {
+        char full[1200];
+        struct dirent *entry;
+        DIR *dir;
+
+        snprintf(full, sizeof(full), "%s/%s", TUTTI_SOURCE_DIR, todo[first]);
+        dir = opendir(full);
+        while (dir != NULL && (entry = readdir(dir)) != NULL) {
+            char path[512];
+            struct stat info;
+
+            if (entry->d_name[0] == '.')
+                continue;
+            if ((size_t)snprintf(path, sizeof(path), "%s/%s", todo[first], entry->d_name) >=
+                sizeof(path))
+                continue;
+            snprintf(full, sizeof(full), "%s/%s", TUTTI_SOURCE_DIR, path);
+            if (stat(full, &info) != 0)
+                continue;
+            if (S_ISDIR(info.st_mode) && count < 256)
+                snprintf(todo[count++], sizeof(todo[0]), "%s", path);
+            if (S_ISREG(info.st_mode) && (ends_with(path, ".c") || ends_with(path, ".h")) &&
+                file_count < FILES_MAX) {
+                struct file *file = &files[file_count++];
+                snprintf(file->path, sizeof(file->path), "%s", path);
+                file->room = room;
+                file->text = test_read_file(full, NULL);
+            }
+        }
+        if (dir != NULL)
+            closedir(dir);
+    }
+}
+
+static void collect_once(void)
+{
+    if (file_count == 0)
+        for (int room = 0; room < ROOM_COUNT; room++)
+            collect(room);
+}
+
+/* Calls `visit` for each line of each file, without its newline. */
+static void each_line(void (*visit)(const struct file *file, int line, const char *text))
+{
+    static char buf[4096];
+
+    collect_once();
+    for (size_t i = 0; i < file_count; i++) {
+        int line = 1;
+        for (const char *p = files[i].text; p != NULL && *p != '\0'; line++) {
+            size_t length = strcspn(p, "\n");
+            size_t kept = length < sizeof(buf) - 1 ? length : sizeof(buf) - 1;
+
+            memcpy(buf, p, kept);
+            buf[kept] = '\0';
+            visit(&files[i], line, buf);
+            p += length + (p[length] == '\n');
+        }
+    }
+}
+
+TEST(the_tree_is_there)
+{
+    collect_once();
+    CHECK(file_count > 20);
+}
+
+static void check_door(const struct file *file, int line, const char *text)
+{
+    char target[256];
+    char full[1200];
+    struct stat info;
+    int room = 0;
+
+    if (sscanf(text, "#include \"%255[^\"]\"", target) != 1)
+        return;
+    if (strcmp(target, "build.h") == 0)
+        return; /* made by CMake from runtime/base/build.h.in */
+    while (room < ROOM_COUNT && (strncmp(target, rooms[room], strlen(rooms[room])) != 0 ||
+                                 target[strlen(rooms[room])] != '/'))
+        room++;
+    if (room == ROOM_COUNT) {
+        TEST_FAIL("%s:%d: \"%s\" is not spelt from the root (room/file.h)", file->path, line,
+                  target);
+        return;
+    }
+    snprintf(full, sizeof(full), "%s/%s", TUTTI_SOURCE_DIR, target);
+    if (stat(full, &info) != 0)
+        TEST_FAIL("%s:%d: there is no %s", file->path, line, target);
+    if (room == file->room || strcmp(rooms[file->room], "tests") == 0)
+        return;
+    if ((stands_on[file->room] >> room & 1) == 0)
+        TEST_FAIL("%s:%d: %s does not stand on %s", file->path, line, rooms[file->room],
+                  rooms[room]);
+    if (strchr(target + strlen(rooms[room]) + 1, '/') != NULL)
+        TEST_FAIL("%s:%d: \"%s\" is private to its room, not a door", file->path, line, target);
+}
+
+TEST(the_rule_of_the_door)
+{
+    each_line(check_door);
+}
+
+static void check_columns(const struct file *file, int line, const char *text)
+{
+    int columns = 0;
+
+    for (const char *p = text; *p != '\0'; p++)
+        columns += ((unsigned char)*p & 0xc0) != 0x80; /* count UTF-8 characters, not bytes */
+    if (columns > COLUMNS_MAX)
+        TEST_FAIL("%s:%d: %d columns (at most %d)", file->path, line, columns, COLUMNS_MAX);
+    if (strchr(text, '\t') != NULL)
+        TEST_FAIL("%s:%d: a tab", file->path, line);
+    if (text[0] != '\0' && isspace((unsigned char)text[strlen(text) - 1]))
+        TEST_FAIL("%s:%d: blanks at the end", file->path, line);
+}
+
+TEST(lines_are_narrow_and_clean)
+{
+    each_line(check_columns);
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static void check_words(const struct file *file, int line, const char *text)
+{
+    for (size_t i = 0; i < sizeof(banned) / sizeof(banned[0]); i++) {
+        size_t length = strlen(banned[i]);
+
+        for (const char *p = strstr(text, banned[i]); p != NULL; p = strstr(p + 1, banned[i]))
+            if ((p == text || !is_word(p[-1])) && p[length] == '(')
+                TEST_FAIL("%s:%d: %s is banned", file->path, line, banned[i]);
+    }
+    if (ends_with(file->path, ".c") && strncmp(text, "#if", 3) == 0)
+        TEST_FAIL("%s:%d: #if in a .c file (let CMake pick NAME.with-LIB.c)", file->path, line);
+    if (strncmp(text, "typedef struct", 14) == 0 || strncmp(text, "typedef union", 13) == 0)
+        TEST_FAIL("%s:%d: a typedef of a struct", file->path, line);
+}
+
+TEST(banned_words_are_absent)
+{
+    each_line(check_words);
+}
+
+/* File-scope `static` objects must be const (tests and benchmarks aside: they are programs). */
+static void check_globals(const struct file *file, int line, const char *text)
+{
+    size_t length = strlen(text);
+
+    if (strcmp(rooms[file->room], "tests") == 0 || strncmp(text, "static ", 7) != 0)
+        return;
+    if (length > 0 && (text[length - 1] == ';' || strstr(text, " = ") != NULL) &&
+        strchr(text, '(') == NULL && strstr(text, "const") == NULL)
+        TEST_FAIL("%s:%d: a mutable global", file->path, line);
+}
+
+TEST(no_mutable_globals)
+{
+    each_line(check_globals);
+}
+
+/* A function body starts with '{' and ends with '}' in column 1 (clang-format sees to that). */
+TEST(functions_and_files_are_short)
+{
+    collect_once();
+    for (size_t i = 0; i < file_count; i++) {
+        int line = 1;
+        int opened = 0;
+
+        for (const char *p = files[i].text; p != NULL && *p != '\0'; p++) {
+            bool first = p == files[i].text || p[-1] == '\n';
+
+            if (first && *p == '{')
+                opened = line;
+            if (first && *p == '}' && opened > 0) {
+                if (line - opened - 1 > FUNCTION_LINES_MAX)
+                    TEST_FAIL("%s:%d: a function of %d lines (at most %d)", files[i].path, opened,
+                              line - opened - 1, FUNCTION_LINES_MAX);
+                opened = 0;
+            }
+            line += *p == '\n';
+        }
+        if (line - 1 > FILE_LINES_MAX)
+            TEST_FAIL("%s: %d lines (at most %d)", files[i].path, line - 1, FILE_LINES_MAX);
+    }
+}
+
+TEST(each_file_says_what_it_is)
+{
+    collect_once();
+    for (size_t i = 0; i < file_count; i++)
+        if (files[i].text == NULL || strncmp(files[i].text, "/* ", 3) != 0)
+            TEST_FAIL("%s: does not open with a sentence that says what it is", files[i].path);
+}
+
+/* Headers are guarded by TUTTI_ROOM_FILE_H. */
+TEST(headers_are_guarded)
+{
+    collect_once();
+    for (size_t i = 0; i < file_count; i++) {
+        if (!ends_with(files[i].path, ".h") || files[i].text == NULL)
+            continue;
+        if (strstr(files[i].text, "#ifndef TUTTI_") == NULL)
+            TEST_FAIL("%s: no include guard TUTTI_ROOM_FILE_H", files[i].path);
+    }
+}
+
+TEST(the_top_of_the_tree_is_fixed)
+{
+    static const char *const allowed[] = {"sim",   "runtime",        "topo",      "traces", "tools",
+                                          "tests", "CMakeLists.txt", "README.md", "LICENSE"};
+    DIR *dir = opendir(TUTTI_SOURCE_DIR);
+    struct dirent *entry;
+
+    REQUIRE(dir != NULL);
+    while ((entry = readdir(dir)) != NULL) {
+        bool found = entry->d_name[0] == '.' || strncmp(entry->d_name, "build", 5) == 0;
+
+        for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++)
+            found = found || strcmp(entry->d_name, allowed[i]) == 0;
+        if (!found)
+            TEST_FAIL("'%s' does not belong at the top of the tree", entry->d_name);
+    }
+    closedir(dir);
+}
+
+/* A self-test: the checks above can fail. */
+TEST(the_checks_can_fail)
+{
+    const struct file bad = {.path = "sim/bad.c", .room = 2};
+    int before = test_failures;
+
+    fprintf(stderr, "(the next five complaints are expected)\n");
+    check_door(&bad, 1, "#include \"traces/csv.h\"");
+    check_door(&bad, 2, "#include \"runtime/coll/emit.h\"");
+    check_words(&bad, 3,
+                "    ato"
+                "i(text);");
+    check_globals(&bad, 4, "static int counter = 0;");
+    check_columns(&bad, 5, "\tx");
+    CHECK(test_failures >= before + 5);
+    test_failures = test_failures >= before + 5 ? before : before + 1;
+}
