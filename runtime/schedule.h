@@ -45,8 +45,8 @@ enum tutti_step_flag {
  * lane has completed, except that an earlier SEND need only have *started* (a SEND is asynchronous,
  * like MPI_Isend). A SEND starts when its connection has a free slot, and keeps the slot until it
  * completes. It completes when the matching RECV has completed (with FUSE: when the REDUCE that
- * reads it has): until then its source bytes must not be written. That is what tutti_schedule_check holds
- * schedules to, so that any backend may copy late or not at all. */
+ * reads it has): until then its source bytes must not be written. That is what
+ * tutti_schedule_check holds schedules to, so that any backend may copy late or not at all. */
 struct tutti_step {
     uint8_t kind;     /* enum tutti_step_kind */
     uint8_t flags;    /* enum tutti_step_flag, or-ed */
