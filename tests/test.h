@@ -152,6 +152,7 @@ int main(int argc, char **argv)
         else
             filter = argv[i];
     }
+    test_full = test_full || getenv("TUTTI_TEST_FULL") != NULL;
     printf("seed %" PRIu64 "\n", test_seed);
     for (struct test_case *test = test_cases; test != NULL; test = test->next) {
         if (strstr(test->name, filter) == NULL)
