@@ -1,0 +1,179 @@
+/* Data types and operators: names, sizes, the choice of kernels, and the finishing of averages. */
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "runtime/data.h"
+#include "runtime/exec/half.h"
+#include "runtime/exec/kernels.h"
+#include "runtime/status.h"
+
+struct dtype_entry {
+    const char *name;  /* as nccl-tests prints it */
+    const char *alias; /* as people say it; NULL: none */
+    size_t bytes;
+};
+
+static const struct dtype_entry dtypes[TUTTI_DTYPE_COUNT] = {
+    [TUTTI_FLOAT32] = {"float", "float32", 4}, [TUTTI_FLOAT64] = {"double", "float64", 8},
+    [TUTTI_FLOAT16] = {"half", "float16", 2},  [TUTTI_BFLOAT16] = {"bfloat16", NULL, 2},
+    [TUTTI_INT32] = {"int32", NULL, 4},        [TUTTI_INT64] = {"int64", NULL, 8},
+    [TUTTI_INT8] = {"int8", NULL, 1},          [TUTTI_UINT8] = {"uint8", NULL, 1},
+};
+
+static const char *const ops[TUTTI_OP_COUNT] = {
+    [TUTTI_SUM] = "sum", [TUTTI_PROD] = "prod", [TUTTI_MIN] = "min",
+    [TUTTI_MAX] = "max", [TUTTI_AVG] = "avg",
+};
+
+static float widen_brain(uint16_t brain)
+{
+    union tutti_float_bits bits = {.u = (uint32_t)brain << 16};
+
+    return bits.f;
+}
+
+static uint16_t narrow_brain(float value)
+{
+    union tutti_float_bits bits = {.f = value};
+
+    if ((bits.u & 0x7fffffff) > 0x7f800000) /* adding to a NaN could carry into infinity */
+        return (uint16_t)(bits.u >> 16 | 0x40);
+    return (uint16_t)((bits.u + 0x7fff + (bits.u >> 16 & 1)) >> 16);
+}
+
+#define DIVIDE(TYPE, WIDE)                           \
+    do {                                             \
+        TYPE *d = dst;                               \
+        for (size_t i = 0; i < count; i++)           \
+            d[i] = (TYPE)((WIDE)d[i] / (WIDE)ranks); \
+    } while (0)
+
+#define DIVIDE_WIDE(WIDEN, NARROW)                     \
+    do {                                               \
+        uint16_t *d = dst;                             \
+        for (size_t i = 0; i < count; i++)             \
+            d[i] = NARROW(WIDEN(d[i]) / (float)ranks); \
+    } while (0)
+
+static void divide(enum tutti_dtype dtype, void *dst, size_t count, uint32_t ranks)
+{
+    switch (dtype) {
+    case TUTTI_FLOAT32:
+        DIVIDE(float, float);
+        break;
+    case TUTTI_FLOAT64:
+        DIVIDE(double, double);
+        break;
+    case TUTTI_FLOAT16:
+        DIVIDE_WIDE(tutti_half_widen, tutti_half_narrow);
+        break;
+    case TUTTI_BFLOAT16:
+        DIVIDE_WIDE(widen_brain, narrow_brain);
+        break;
+    case TUTTI_INT32:
+        DIVIDE(int32_t, int64_t);
+        break;
+    case TUTTI_INT64:
+        DIVIDE(int64_t, int64_t);
+        break;
+    case TUTTI_INT8:
+        DIVIDE(int8_t, int64_t);
+        break;
+    case TUTTI_UINT8:
+        DIVIDE(uint8_t, int64_t);
+        break;
+    default:
+        assert(dtype < TUTTI_DTYPE_COUNT);
+    }
+}
+
+size_t tutti_dtype_bytes(enum tutti_dtype dtype)
+{
+    assert((unsigned)dtype < TUTTI_DTYPE_COUNT);
+    return dtypes[dtype].bytes;
+}
+
+const char *tutti_dtype_name(enum tutti_dtype dtype)
+{
+    assert((unsigned)dtype < TUTTI_DTYPE_COUNT);
+    return dtypes[dtype].name;
+}
+
+const char *tutti_op_name(enum tutti_op op)
+{
+    assert((unsigned)op < TUTTI_OP_COUNT);
+    return ops[op];
+}
+
+int tutti_dtype_find(const char *name, enum tutti_dtype *ret, struct tutti_err *err)
+{
+    for (int i = 0; i < TUTTI_DTYPE_COUNT; i++) {
+        if (strcmp(name, dtypes[i].name) != 0 &&
+            (dtypes[i].alias == NULL || strcmp(name, dtypes[i].alias) != 0))
+            continue;
+        *ret = (enum tutti_dtype)i;
+        return 0;
+    }
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "unknown data type '%s' (float, double, half, bfloat16, int32, int64, int8, "
+                      "uint8)",
+                      name);
+}
+
+int tutti_op_find(const char *name, enum tutti_op *ret, struct tutti_err *err)
+{
+    for (int i = 0; i < TUTTI_OP_COUNT; i++) {
+        if (strcmp(name, ops[i]) != 0)
+            continue;
+        *ret = (enum tutti_op)i;
+        return 0;
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "unknown operator '%s' (sum, prod, min, max, avg)", name);
+}
+
+void tutti_reduce(enum tutti_dtype dtype, enum tutti_op op, void *dst, const void *acc,
+                  const void *src, size_t count)
+{
+    assert((unsigned)dtype < TUTTI_DTYPE_COUNT);
+    assert((unsigned)op < TUTTI_OP_COUNT);
+    tutti_kernels_at(0)->reduce[dtype][op](dst, acc, src, count);
+}
+
+/* Reduces into a block that stays in the first-level cache, and streams that out: one function
+ * serves every type and operator, and the detour is hidden behind the memory. */
+void tutti_reduce_stream(enum tutti_dtype dtype, enum tutti_op op, void *dst, const void *acc,
+                         const void *src, size_t count)
+{
+    enum { BLOCK_BYTES = 4096 };
+    _Alignas(64) char block[BLOCK_BYTES];
+    const struct tutti_kernels *kernels = tutti_kernels_at(0);
+    size_t total = count * tutti_dtype_bytes(dtype);
+    size_t now = BLOCK_BYTES - ((uintptr_t)dst & 63); /* later blocks begin on a cache line */
+
+    for (size_t at = 0; at < total; at += now, now = BLOCK_BYTES) {
+        if (now > total - at)
+            now = total - at;
+        kernels->reduce[dtype][op](block, (const char *)acc + at, (const char *)src + at,
+                                   now / dtypes[dtype].bytes);
+        kernels->stream((char *)dst + at, block, now);
+    }
+}
+
+void tutti_copy_stream(void *dst, const void *src, size_t bytes)
+{
+    tutti_kernels_at(0)->stream(dst, src, bytes);
+}
+
+void tutti_finish(enum tutti_dtype dtype, enum tutti_op op, void *dst, size_t count,
+                  uint32_t rank_count)
+{
+    assert(rank_count > 0);
+    if (op == TUTTI_AVG)
+        divide(dtype, dst, count, rank_count);
+}
+
+const char *tutti_reduce_isa(void)
+{
+    return tutti_kernels_at(0)->isa;
+}

@@ -1,0 +1,26 @@
+/* Reduction kernels for any processor. */
+#include <string.h>
+
+#include "runtime/exec/half.h"
+
+#define KERNELS_ISA   "generic"
+#define KERNELS_TABLE tutti_kernels_generic
+
+static void widen_half(float *restrict to, const uint16_t *restrict from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = tutti_half_widen(from[i]);
+}
+
+static void narrow_half(uint16_t *restrict to, const float *restrict from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = tutti_half_narrow(from[i]);
+}
+
+static void stream(void *dst, const void *src, size_t bytes)
+{
+    memcpy(dst, src, bytes);
+}
+
+#include "runtime/exec/kernels_template.h"
