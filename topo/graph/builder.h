@@ -1,0 +1,42 @@
+/* The inside of a machine under construction, and the passes that freeze it. */
+#ifndef TUTTI_TOPO_GRAPH_BUILDER_H
+#define TUTTI_TOPO_GRAPH_BUILDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "topo/graph/routes.h"
+#include "topo/topo.h"
+
+struct tutti_topo_builder {
+    struct tutti_arena *arena; /* names and orders; becomes the arena of the frozen machine */
+    const char *name;
+    const char *source;
+    struct tutti_node *nodes; /* malloc, growing */
+    struct tutti_link *links;
+    uint32_t node_count;
+    uint32_t node_capacity;
+    uint32_t link_count;
+    uint32_t link_capacity;
+    struct tutti_shape shape; /* what was declared; orders copied to the arena */
+    struct tutti_routes routes;
+};
+
+/* Over which links a device passes on what is not for it: those of direct networks. */
+bool tutti_link_forwards(const struct tutti_link *link);
+
+/* Lays out nodes, ranks and merged links of the builder in `topo`. */
+int tutti_freeze_nodes(struct tutti_topo_builder *builder, struct tutti_topo *topo,
+                       struct tutti_err *err);
+int tutti_freeze_links(struct tutti_topo_builder *builder, struct tutti_topo *topo,
+                       struct tutti_err *err);
+/* Every rank reaches every rank. */
+int tutti_freeze_connected(const struct tutti_topo *topo, struct tutti_err *err);
+/* Makes topo->router from the plan. */
+int tutti_freeze_routes(struct tutti_topo *topo, const struct tutti_routes *routes,
+                        struct tutti_err *err);
+/* Checks what was declared of the shape and derives the rest. */
+int tutti_freeze_shape(struct tutti_topo *topo, const struct tutti_shape *declared,
+                       struct tutti_err *err);
+
+#endif

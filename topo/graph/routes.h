@@ -1,0 +1,37 @@
+/* How routes are found: the plan a builder is given, and what freeze makes of it. */
+#ifndef TUTTI_TOPO_GRAPH_ROUTES_H
+#define TUTTI_TOPO_GRAPH_ROUTES_H
+
+#include <stdint.h>
+
+#include "topo/topo.h"
+
+struct tutti_err;
+
+enum tutti_routes_kind {
+    TUTTI_ROUTES_SEARCH,  /* fewest hops, widest bottleneck, lowest link index */
+    TUTTI_ROUTES_GRID,    /* dimension order, the shorter way round, ties to +1; see skew */
+    TUTTI_ROUTES_CLUSTER, /* equal hosts, rails of leaf switches, spines: see cluster.h */
+    TUTTI_ROUTES_TREE,    /* fat tree: up, then down; spines by destination */
+    TUTTI_ROUTES_KIND_COUNT
+};
+
+enum { TUTTI_ROUTES_ARGS_MAX = 8 };
+
+/* args of GRID: skew of a twisted torus: args[0]: crossing the wrap of axis 0 upwards moves
+ * args[0] along axis 1 and args[1] along axis 2; crossing that of axis 1 moves args[2] along axis 2
+ * (Camara et al. 2010, "Twisted torus topologies"). All 0: a plain torus or mesh.
+ * args of TREE: arity, levels, uplinks of a leaf switch.
+ * args of CLUSTER: hosts, NICs a host, hosts a leaf group, spines. */
+struct tutti_routes {
+    uint32_t kind; /* enum tutti_routes_kind */
+    uint32_t args[TUTTI_ROUTES_ARGS_MAX];
+};
+
+/* Asks for closed-form routes. Freeze checks that the graph fits and refuses it otherwise. */
+void tutti_topo_set_routes(struct tutti_topo_builder *builder, const struct tutti_routes *routes);
+
+/* The plan a frozen machine was built with (SEARCH if none). */
+struct tutti_routes tutti_topo_routes(const struct tutti_topo *topo);
+
+#endif
