@@ -1,0 +1,133 @@
+/* tutti doctor: what this build has, what this machine has, and how to get the rest. */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "build.h"
+#include "runtime/data.h"
+#include "runtime/units.h"
+#include "tools/commands.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/shared_options.h"
+
+static const struct tutti_column columns[] = {
+    {"item", "item", "", TUTTI_CELL_TEXT},
+    {"value", "value", "", TUTTI_CELL_TEXT},
+    {"note", "note", "", TUTTI_CELL_TEXT},
+};
+
+static int add(struct tutti_table *table, const char *item, const char *value, const char *note)
+{
+    return tutti_table_add(table, item, value, note);
+}
+
+static int add_build(struct tutti_table *table)
+{
+    bool expat = TUTTI_BUILD_HAVE_EXPAT;
+    bool plain = TUTTI_BUILD_SANITIZE[0] == '\0';
+
+    return add(table, "version", TUTTI_BUILD_VERSION, "") |
+           add(table, "compiler", TUTTI_BUILD_COMPILER, "") |
+           add(table, "build type", TUTTI_BUILD_TYPE,
+               strcmp(TUTTI_BUILD_TYPE, "Debug") == 0 ? "slow: for measurements build Release"
+                                                      : "") |
+           add(table, "sanitizers", plain ? "none" : TUTTI_BUILD_SANITIZE,
+               plain ? "" : "slow: for measurements build without") |
+           add(table, "libexpat", expat ? "yes" : "no",
+               expat ? "reads NCCL topology XML"
+                     : "NCCL topology XML cannot be read; apt install libexpat1-dev, build again");
+}
+
+/* The first line of a small file of the kernel, or "unknown". */
+static void read_line(const char *path, char *buf, size_t buf_bytes)
+{
+    FILE *file = fopen(path, "r");
+
+    if (file == NULL || fgets(buf, (int)buf_bytes, file) == NULL)
+        (void)snprintf(buf, buf_bytes, "unknown");
+    buf[strcspn(buf, "\n")] = '\0';
+    if (file != NULL)
+        fclose(file);
+}
+
+static int add_machine(struct tutti_table *table)
+{
+    cpu_set_t allowed;
+    struct utsname name;
+    char text[128];
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    int usable = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+    int status = 0;
+
+    if (uname(&name) == 0) {
+        (void)snprintf(text, sizeof(text), "%.30s %.60s %.20s", name.sysname, name.release,
+                       name.machine);
+        status |= add(table, "kernel", text, "");
+    }
+    (void)snprintf(text, sizeof(text), "%d", usable);
+    status |= add(table, "processors", text,
+                  usable < online ? "this process may use fewer than there are"
+                                  : "ranks of 'run -B threads' beyond these share them");
+    (void)snprintf(text, sizeof(text), "%.1f GiB",
+                   (double)pages * (double)page_bytes / (double)(1ull << 30));
+    status |= add(table, "memory", text, "");
+    (void)snprintf(text, sizeof(text), "%ld bytes", page_bytes);
+    status |= add(table, "page", text, "");
+    read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
+    status |= add(table, "huge pages", text, "large buffers are faster where this is not 'never'");
+    status |= add(table, "reduction", tutti_reduce_isa(), "instruction set chosen at run time");
+    return status;
+}
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    int status = table == NULL ? -TUTTI_ENOMEM : 0;
+
+    if (status == 0)
+        status = add_build(table);
+    if (status == 0)
+        status = add(table, "backend sim", "yes", "virtual clock, everywhere") |
+                 add(table, "backend threads", "yes", "a thread a rank, everywhere");
+    if (status == 0)
+        status = add_machine(table);
+    if (status != 0) {
+        tutti_table_free(table);
+        return tutti_nomem(err);
+    }
+    if (tutti_args_is(args, "format", "json")) {
+        struct tutti_json json = {.out = stdout};
+
+        tutti_json_open(&json, NULL, '{');
+        tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
+        tutti_table_json(table, "items", &json);
+        tutti_json_close(&json);
+    } else if (tutti_args_is(args, "format", "csv")) {
+        tutti_table_csv(table, stdout);
+    } else {
+        tutti_table_print(table, stdout);
+    }
+    tutti_table_free(table);
+    return 0;
+}
+
+static const struct tutti_option options[] = {TUTTI_OPTION_FORMAT};
+
+const struct tutti_command tutti_command_doctor = {
+    .name = "doctor",
+    .summary = "what this build and this machine have, and how to get the rest",
+    .operands = "",
+    .text = "Prints what this build of Tutti was made with, which optional libraries it has and "
+            "how to get those it lacks, and what this machine offers to the backends that really "
+            "execute schedules.",
+    .examples = "tutti doctor\ntutti doctor --format json",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

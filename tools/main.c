@@ -1,0 +1,195 @@
+/* The command `tutti`: finds the command, parses its options, runs it, exits with its code. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "build.h"
+#include "tools/commands.h"
+#include "tools/options.h"
+
+static const struct tutti_command *const commands[] = {&tutti_command_doctor};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+const struct tutti_command *const *tutti_commands(size_t *ret_count)
+{
+    *ret_count = COMMAND_COUNT;
+    return commands;
+}
+
+/* How many of the words `argv` name this command: 0 if they do not. */
+static int words_of(const struct tutti_command *command, int argc, char **argv)
+{
+    const char *name = command->name;
+    int words = 0;
+
+    while (*name != '\0') {
+        size_t bytes = strcspn(name, " ");
+
+        if (words >= argc || strlen(argv[words]) != bytes || memcmp(argv[words], name, bytes) != 0)
+            return 0;
+        words++;
+        name += bytes + (name[bytes] == ' ');
+    }
+    return words;
+}
+
+static const struct tutti_command *find(int argc, char **argv, int *ret_words)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        *ret_words = words_of(commands[i], argc, argv);
+        if (*ret_words > 0)
+            return commands[i];
+    }
+    return NULL;
+}
+
+/* The second words of a group ("topo": "list|show|..."); "" if `group` is none. */
+static void group_words(const char *group, char *buf, size_t buf_bytes)
+{
+    size_t bytes = strlen(group);
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (size_t i = 0; i < COMMAND_COUNT && used < buf_bytes; i++) {
+        const char *name = commands[i]->name;
+
+        if (strncmp(name, group, bytes) == 0 && name[bytes] == ' ')
+            used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%s", used > 0 ? "|" : "",
+                                     name + bytes + 1);
+    }
+}
+
+static int refuse_command(int argc, char **argv)
+{
+    char words[512];
+    char near[64];
+    const char *best;
+    size_t used = 0;
+
+    group_words(argv[0], words, sizeof(words));
+    if (words[0] != '\0' && argc < 2) {
+        fprintf(stderr, "tutti %s: a second word is missing (%s)\n", argv[0], words);
+        return 2;
+    }
+    if (words[0] != '\0') {
+        fprintf(stderr, "tutti %s: unknown command '%s' (%s)\n", argv[0], argv[1], words);
+        return 2;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT && used < sizeof(words); i++)
+        used += (size_t)snprintf(words + used, sizeof(words) - used, "|%.*s",
+                                 (int)strcspn(commands[i]->name, " "), commands[i]->name);
+    best = tutti_nearest(argv[0], words + 1, near, sizeof(near));
+    if (best != NULL)
+        fprintf(stderr, "tutti: unknown command '%s' (did you mean '%s'?)\n", argv[0], best);
+    else
+        fprintf(stderr, "tutti: unknown %s '%s' ('tutti help' lists them)\n",
+                argv[0][0] == '-' ? "option" : "command", argv[0]);
+    return 2;
+}
+
+static int exit_code(int status)
+{
+    switch (-status) {
+    case 0:
+        return 0;
+    case TUTTI_EINVAL:
+        return 2;
+    case TUTTI_ELACK:
+        return 77;
+    default:
+        return 1;
+    }
+}
+
+/* What was printed may not have been written: a full disk, a closed pipe. */
+static int flush(const char *name, int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "tutti%s%s: cannot write the output: %s\n", name[0] != '\0' ? " " : "", name,
+            errno != 0 ? strerror(errno) : "write error");
+    return 1;
+}
+
+/* One line, whatever the words of the user or of a file contain. */
+static void report(const char *name, const char *text)
+{
+    fprintf(stderr, "tutti %s: ", name);
+    for (; *text != '\0'; text++)
+        fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stderr);
+    fputc('\n', stderr);
+}
+
+static int run(const struct tutti_command *command, int argc, char **argv)
+{
+    struct tutti_args args;
+    struct tutti_err err = {.text = ""};
+    int status = tutti_args_parse(command, argc, argv, &args, &err);
+    int code;
+
+    if (status == 0 && args.help)
+        tutti_help_print(command, stdout);
+    else if (status == 0)
+        status = command->run(&args, &err);
+    if (status == 0 || args.words != NULL)
+        tutti_args_done(&args);
+    code = flush(command->name, exit_code(status));
+    if (status < 0)
+        report(command->name, err.text);
+    return code;
+}
+
+/* help [--man] [COMMAND] */
+static int help(int argc, char **argv)
+{
+    bool man = argc > 0 && strcmp(argv[0], "--man") == 0;
+    const struct tutti_command *command;
+    int words = 0;
+
+    argc -= man;
+    argv += man;
+    if (argc == 0) {
+        if (man)
+            tutti_man_print_all(stdout);
+        else
+            tutti_usage_print(stdout);
+        return flush("help", 0);
+    }
+    command = find(argc, argv, &words);
+    if (command == NULL)
+        return refuse_command(argc, argv);
+    if (man)
+        tutti_man_print(command, stdout);
+    else
+        tutti_help_print(command, stdout);
+    return flush("help", 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct tutti_command *command;
+    int words = 0;
+
+    /* A reader that went away is an error of writing like any other, said and counted as one. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        tutti_usage_print(stderr);
+        return 2;
+    }
+    argc--;
+    argv++;
+    if (strcmp(argv[0], "--version") == 0) {
+        printf("tutti %s\n", TUTTI_BUILD_VERSION);
+        return flush("", 0);
+    }
+    if (strcmp(argv[0], "help") == 0)
+        return help(argc - 1, argv + 1);
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
+        return help(0, NULL);
+    command = find(argc, argv, &words);
+    if (command == NULL)
+        return refuse_command(argc, argv);
+    return run(command, argc - words, argv + words);
+}

@@ -1,0 +1,51 @@
+/* Results as a table of typed columns, printed aligned for people, as JSON or as CSV. */
+#ifndef TUTTI_TOOLS_OUTPUT_H
+#define TUTTI_TOOLS_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tools/json.h"
+
+struct tutti_err;
+
+enum tutti_cell_type {
+    TUTTI_CELL_TEXT,   /* const char *, copied */
+    TUTTI_CELL_COUNT,  /* uint64_t */
+    TUTTI_CELL_NUMBER, /* double; NAN: "N/A" in tables, null in JSON, empty in CSV */
+    TUTTI_CELL_BOOL,   /* int */
+};
+
+struct tutti_column {
+    const char *key;   /* in JSON and CSV, with the unit: "time_us" */
+    const char *title; /* in the table, "time"; NULL: not shown there */
+    const char *unit;  /* in the table, below the title: "us" */
+    enum tutti_cell_type type;
+};
+
+enum { TUTTI_COLUMNS_MAX = 24 };
+
+struct tutti_table;
+
+/* `columns` must outlive the table. NULL when memory ran out. */
+struct tutti_table *tutti_table_new(const struct tutti_column *columns, size_t column_count);
+void tutti_table_free(struct tutti_table *table);
+
+/* One row: for each column a value of its type (TEXT const char *, COUNT uint64_t, NUMBER double,
+ * BOOL int). 0 or -TUTTI_ENOMEM. */
+int tutti_table_add(struct tutti_table *table, ...);
+size_t tutti_table_rows(const struct tutti_table *table);
+
+/* Aligned columns; the titles and units are lines that begin with '#'. */
+void tutti_table_print(const struct tutti_table *table, FILE *out);
+void tutti_table_csv(const struct tutti_table *table, FILE *out);
+/* An array under `key`, one object a row. */
+void tutti_table_json(const struct tutti_table *table, const char *key, struct tutti_json *json);
+
+/* A number for people: about four significant digits, never an exponent below 1e12. */
+enum { TUTTI_NUMBER_TEXT_BYTES = 40 };
+const char *tutti_number_text(double value, char *buf);
+
+#endif
