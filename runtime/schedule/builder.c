@@ -1,0 +1,371 @@
+/* The builder: a schedule whose steps are stored, for files, tests, strategies and mutants. */
+#include <assert.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/arena.h"
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+
+/* Ranks times lanes of a stored schedule; a file that names more is a mistake or an attack. */
+enum { CELLS_MAX = 1 << 24, STEPS_A_ROUND = TUTTI_ROUND_STEPS_MAX };
+
+/* A lane that has steps. Lanes are found by their cell, rank * lane_count + lane. While building,
+ * the lanes stand in order of appearance, afterwards sorted by cell. */
+struct lane {
+    uint64_t cell;
+    uint64_t first; /* of its steps in `steps`, once finished */
+    uint64_t count;
+    uint32_t index; /* in order of appearance */
+};
+
+struct stored_schedule {
+    struct tutti_schedule base;
+    const struct lane *lanes; /* sorted by cell */
+    size_t lane_count;
+    const struct tutti_step *steps; /* lane after lane */
+};
+
+/* The steps in the order in which they were added, and a hash table from cells to lanes: memory
+ * grows with the steps alone, whatever numbers of ranks and lanes were announced. */
+struct tutti_builder {
+    struct tutti_schedule_desc desc;
+    struct tutti_arena *arena; /* of the schedule to be: its name */
+    struct tutti_step *steps;
+    uint32_t *step_lanes; /* steps[i] belongs to lanes[step_lanes[i]] */
+    size_t step_count;
+    size_t step_capacity;
+    struct lane *lanes;
+    size_t lane_count;
+    size_t lane_capacity;
+    uint32_t *table;  /* open addressing; a lane's index + 1, or 0 */
+    size_t table_max; /* a power of two minus one */
+    uint32_t last;    /* the lane found last */
+    const struct tutti_schedule **callees;
+    uint32_t callee_count;
+};
+
+static const struct lane *find_stored(const struct tutti_schedule *schedule, uint32_t rank,
+                                      uint32_t lane)
+{
+    const struct stored_schedule *s = (const struct stored_schedule *)schedule;
+    uint64_t cell = (uint64_t)rank * schedule->lane_count + lane;
+    size_t low = 0;
+    size_t high = s->lane_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (s->lanes[middle].cell < cell)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->lane_count && s->lanes[low].cell == cell ? &s->lanes[low] : NULL;
+}
+
+static uint64_t stored_round_count(const struct tutti_schedule *schedule, uint32_t rank,
+                                   uint32_t lane)
+{
+    const struct lane *found = find_stored(schedule, rank, lane);
+
+    return found == NULL ? 0 : (found->count + STEPS_A_ROUND - 1) / STEPS_A_ROUND;
+}
+
+static void stored_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                        uint64_t round, struct tutti_round *out)
+{
+    const struct stored_schedule *s = (const struct stored_schedule *)schedule;
+    const struct lane *found = find_stored(schedule, rank, lane);
+    uint64_t first = round * STEPS_A_ROUND;
+    uint64_t count;
+
+    assert(found != NULL);
+    assert(first < found->count);
+    count = found->count - first < STEPS_A_ROUND ? found->count - first : STEPS_A_ROUND;
+    memcpy(out->step, s->steps + found->first + first, count * sizeof(out->step[0]));
+    out->step_count = (uint32_t)count;
+}
+
+static const struct tutti_schedule_ops stored_ops = {
+    .size = sizeof(struct tutti_schedule_ops),
+    .round_count = stored_round_count,
+    .emit = stored_emit,
+};
+
+/* Names go into the text form, where '#' opens a comment and words are parted by blanks. */
+static int check_name(const char *name, struct tutti_err *err)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+
+    if (length == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "the schedule has no name (one word)");
+    for (size_t i = 0; i < length; i++)
+        if (!isgraph((unsigned char)name[i]) || name[i] == '#')
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "bad schedule name '%.40s' (one word, printable, without '#')", name);
+    return 0;
+}
+
+static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
+{
+    const struct tutti_contract *c = &desc->contract;
+    int status = check_name(desc->name, err);
+
+    if (status < 0)
+        return status;
+    if (desc->rank_count < 1)
+        return tutti_fail(err, TUTTI_EINVAL, "a schedule of '0' ranks (1 or more)");
+    if (desc->lane_count < 1 || desc->lane_count > TUTTI_LANES_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "a schedule of '%u' lanes (1 to %d)", desc->lane_count,
+                          TUTTI_LANES_MAX);
+    if ((uint64_t)desc->rank_count * desc->lane_count > CELLS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%u' ranks of %u lanes are too many to store (ranks * lanes up to %d)",
+                          desc->rank_count, desc->lane_count, CELLS_MAX);
+    if (c->collective >= TUTTI_COLLECTIVE_COUNT || c->dtype >= TUTTI_DTYPE_COUNT ||
+        c->op >= TUTTI_OP_COUNT)
+        return tutti_fail(err, TUTTI_EINVAL, "a contract of unknown collective, type or operator");
+    if (c->root >= desc->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL, "root '%u' is not a rank (0 to %u)", c->root,
+                          desc->rank_count - 1);
+    if (c->collective != TUTTI_CUSTOM) {
+        if (desc->in_bytes != 0 || desc->out_bytes != 0)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "sizes of in and out given for '%s', which fixes them itself",
+                              tutti_collective_name(c->collective));
+        tutti_contract_bytes(c, desc->rank_count, &desc->in_bytes, &desc->out_bytes);
+    }
+    if (desc->in_bytes > INT64_MAX || desc->out_bytes > INT64_MAX ||
+        desc->scratch_bytes > INT64_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "buffers of 2^63 bytes or more (count '%" PRIu64 "')",
+                          c->count);
+    if (desc->slot_count == 0)
+        desc->slot_count = TUTTI_SLOTS_DEFAULT;
+    return 0;
+}
+
+int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_builder **ret,
+                      struct tutti_err *err)
+{
+    struct tutti_builder *b;
+    struct tutti_schedule_desc checked = *desc;
+    int status = check_desc(&checked, err);
+
+    if (status < 0)
+        return status;
+    b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return tutti_nomem(err);
+    b->desc = checked;
+    b->arena = tutti_arena_new();
+    b->desc.name = b->arena == NULL ? NULL : tutti_arena_copy_text(b->arena, desc->name);
+    if (b->desc.name == NULL) {
+        tutti_builder_free(b);
+        return tutti_nomem(err);
+    }
+    *ret = b;
+    return 0;
+}
+
+static size_t table_slot(const struct tutti_builder *b, uint64_t cell)
+{
+    /* Fibonacci hashing (Knuth, vol. 3, 6.4), linear probing. */
+    size_t slot = (size_t)((cell * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & b->table_max;
+
+    while (b->table[slot] != 0 && b->lanes[b->table[slot] - 1].cell != cell)
+        slot = (slot + 1) & b->table_max;
+    return slot;
+}
+
+/* Twice the lanes, and a table four times as long as that. */
+static int grow_lanes(struct tutti_builder *b)
+{
+    size_t capacity = b->lane_capacity == 0 ? 16 : b->lane_capacity * 2;
+    struct lane *lanes = realloc(b->lanes, capacity * sizeof(*lanes));
+    uint32_t *table;
+
+    if (lanes == NULL)
+        return -TUTTI_ENOMEM;
+    b->lanes = lanes;
+    table = calloc(capacity * 4, sizeof(*table));
+    if (table == NULL)
+        return -TUTTI_ENOMEM;
+    free(b->table);
+    b->table = table;
+    b->table_max = capacity * 4 - 1;
+    b->lane_capacity = capacity;
+    for (size_t i = 0; i < b->lane_count; i++)
+        table[table_slot(b, lanes[i].cell)] = (uint32_t)i + 1;
+    return 0;
+}
+
+/* The lane of this cell, made if it was not there; its index goes to b->last. */
+static int find_lane(struct tutti_builder *b, uint64_t cell)
+{
+    size_t slot;
+
+    if (b->last < b->lane_count && b->lanes[b->last].cell == cell)
+        return 0;
+    if (b->lane_count == b->lane_capacity && grow_lanes(b) < 0)
+        return -TUTTI_ENOMEM;
+    slot = table_slot(b, cell);
+    if (b->table[slot] == 0) {
+        b->lanes[b->lane_count] = (struct lane){.cell = cell, .index = (uint32_t)b->lane_count};
+        b->table[slot] = (uint32_t)++b->lane_count;
+    }
+    b->last = b->table[slot] - 1;
+    return 0;
+}
+
+static int grow_steps(struct tutti_builder *b)
+{
+    size_t capacity = b->step_capacity == 0 ? 64 : b->step_capacity * 2;
+    struct tutti_step *steps = realloc(b->steps, capacity * sizeof(*steps));
+    uint32_t *step_lanes;
+
+    if (steps == NULL)
+        return -TUTTI_ENOMEM;
+    b->steps = steps;
+    step_lanes = realloc(b->step_lanes, capacity * sizeof(*step_lanes));
+    if (step_lanes == NULL)
+        return -TUTTI_ENOMEM;
+    b->step_lanes = step_lanes;
+    b->step_capacity = capacity;
+    return 0;
+}
+
+int tutti_builder_add(struct tutti_builder *builder, uint32_t rank, uint32_t lane,
+                      const struct tutti_step *step, struct tutti_err *err)
+{
+    const struct tutti_schedule_desc *desc = &builder->desc;
+
+    if (rank >= desc->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL, "no rank '%u' (0 to %u)", rank, desc->rank_count - 1);
+    if (lane >= desc->lane_count)
+        return tutti_fail(err, TUTTI_EINVAL, "no lane '%u' (0 to %u)", lane, desc->lane_count - 1);
+    if (builder->step_count == builder->step_capacity && grow_steps(builder) < 0)
+        return tutti_nomem(err);
+    if (find_lane(builder, (uint64_t)rank * desc->lane_count + lane) < 0)
+        return tutti_nomem(err);
+    builder->lanes[builder->last].count++;
+    builder->steps[builder->step_count] = *step;
+    builder->step_lanes[builder->step_count++] = builder->last;
+    return 0;
+}
+
+int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedule *callee,
+                             uint32_t *ret_index, struct tutti_err *err)
+{
+    const struct tutti_schedule **callees;
+
+    if (callee->callee_count > 0)
+        return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has callees itself (one level)",
+                          callee->name);
+    if (callee->rank_count != builder->desc.rank_count)
+        return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has '%u' ranks (%u, as the caller)",
+                          callee->name, callee->rank_count, builder->desc.rank_count);
+    callees = realloc(builder->callees, (builder->callee_count + (size_t)1) * sizeof(*callees));
+    if (callees == NULL)
+        return tutti_nomem(err);
+    builder->callees = callees;
+    callees[builder->callee_count] = callee;
+    *ret_index = builder->callee_count++;
+    return 0;
+}
+
+static int by_cell(const void *a, const void *b)
+{
+    const struct lane *x = a;
+    const struct lane *y = b;
+
+    return x->cell < y->cell ? -1 : x->cell > y->cell;
+}
+
+/* Sorts the steps by lane, keeping their order inside each, into the arena. */
+static struct tutti_step *gather_steps(struct tutti_builder *b, const struct lane *lanes)
+{
+    struct tutti_step *steps = tutti_arena_take(b->arena, b->step_count, sizeof(*steps));
+    uint64_t *next = malloc((b->lane_count + 1) * sizeof(*next));
+
+    if (steps != NULL && next != NULL) {
+        for (size_t i = 0; i < b->lane_count; i++)
+            next[lanes[i].index] = lanes[i].first;
+        for (size_t i = 0; i < b->step_count; i++)
+            steps[next[b->step_lanes[i]]++] = b->steps[i];
+    }
+    if (next == NULL)
+        steps = NULL;
+    free(next);
+    return steps;
+}
+
+static struct stored_schedule *freeze(struct tutti_builder *b)
+{
+    const struct tutti_schedule_desc *desc = &b->desc;
+    struct stored_schedule *s = tutti_arena_take(b->arena, 1, sizeof(*s));
+    struct lane *lanes = tutti_arena_take(b->arena, b->lane_count, sizeof(*lanes));
+    const struct tutti_schedule **callees =
+        tutti_arena_take(b->arena, b->callee_count, sizeof(*callees));
+    uint64_t first = 0;
+
+    if (s == NULL || lanes == NULL || callees == NULL)
+        return NULL;
+    if (b->lane_count > 0)
+        memcpy(lanes, b->lanes, b->lane_count * sizeof(*lanes));
+    if (b->callee_count > 0)
+        memcpy(callees, b->callees, b->callee_count * sizeof(*callees));
+    qsort(lanes, b->lane_count, sizeof(*lanes), by_cell);
+    for (size_t i = 0; i < b->lane_count; first += lanes[i++].count)
+        lanes[i].first = first;
+    assert(first == b->step_count);
+    *s = (struct stored_schedule){
+        .base = {.ops = &stored_ops,
+                 .arena = b->arena,
+                 .name = desc->name,
+                 .contract = desc->contract,
+                 .rank_count = desc->rank_count,
+                 .lane_count = desc->lane_count,
+                 .slot_count = desc->slot_count,
+                 .callee_count = b->callee_count,
+                 .in_bytes = desc->in_bytes,
+                 .out_bytes = desc->out_bytes,
+                 .scratch_bytes = desc->scratch_bytes,
+                 .callees = callees},
+        .lanes = lanes,
+        .lane_count = b->lane_count,
+        .steps = gather_steps(b, lanes),
+    };
+    return s->steps == NULL ? NULL : s;
+}
+
+int tutti_builder_finish(struct tutti_builder *builder, struct tutti_schedule **ret,
+                         struct tutti_err *err)
+{
+    struct stored_schedule *s = freeze(builder);
+
+    if (s != NULL) {
+        builder->arena = NULL;
+        builder->callee_count = 0;
+        *ret = &s->base;
+    }
+    tutti_builder_free(builder);
+    return s == NULL ? tutti_nomem(err) : 0;
+}
+
+void tutti_builder_free(struct tutti_builder *builder)
+{
+    if (builder == NULL)
+        return;
+    for (uint32_t i = 0; i < builder->callee_count; i++)
+        tutti_arena_free(builder->callees[i]->arena);
+    tutti_arena_free(builder->arena);
+    free(builder->callees);
+    free(builder->steps);
+    free(builder->step_lanes);
+    free(builder->lanes);
+    free(builder->table);
+    free(builder);
+}
