@@ -1,0 +1,41 @@
+/* Ring all-reduce, in one direction and in both.
+ *
+ * Price for n ranks and M bytes: 2(n-1) messages one after another; each rank sends and receives
+ * 2(n-1)/n * M bytes and reduces (n-1)/n * M: no schedule of point-to-point messages sends less
+ * (Patarasuk & Yuan 2009). The steps are those of NCCL 2.28 all_reduce.h: with chunk i complete at
+ * position i after the first half. Channel c runs on ring c mod order_count of the shape.
+ *
+ * Grain: a piece is n chunks, done like a small all-reduce of its own, next to its neighbours in
+ * the pipeline; chunk_bytes 0 makes one piece, whose chunks are M/n.
+ *
+ * ring-bidirectional halves the data: one half goes round each way, over both directions of every
+ * link; the same rounds and bytes per rank, half the bytes per direction. */
+#include "runtime/coll/bucket.h"
+#include "runtime/coll/generators.h"
+
+int tutti_coll_ring(const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                    struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct bucket_plan plan = {.name = "ring", .route_count = 1, .ordered = true};
+
+    if (shape->rank_count <= 1)
+        return tutti_coll_alone(plan.name, params, shape, ret, err);
+    plan.route[0] =
+        (struct route){.axis_count = 1, .axis = {{.size = shape->rank_count, .stride = 1}}};
+    return tutti_bucket_new(&plan, params, shape, ret, err);
+}
+
+int tutti_coll_ring_bidirectional(const struct tutti_coll_params *params,
+                                  const struct tutti_shape *shape, struct tutti_schedule **ret,
+                                  struct tutti_err *err)
+{
+    struct bucket_plan plan = {.name = "ring-bidirectional", .route_count = 2, .ordered = true};
+
+    if (shape->rank_count <= 1)
+        return tutti_coll_alone(plan.name, params, shape, ret, err);
+    for (uint32_t i = 0; i < 2; i++)
+        plan.route[i] =
+            (struct route){.axis_count = 1,
+                           .axis = {{.size = shape->rank_count, .stride = 1, .reversed = i == 1}}};
+    return tutti_bucket_new(&plan, params, shape, ret, err);
+}
