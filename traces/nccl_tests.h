@@ -37,10 +37,11 @@ struct tutti_nccl_table {
     bool has_collective;
     enum tutti_collective collective; /* from the header, the "Collective test starting" line, or
                                          the program name; else from redop and root, best effort */
-    uint32_t rank_count;              /* devices listed, or nThread*nGpus*processes; 0 unknown */
-    uint32_t host_count;              /* distinct host names among the devices; 0 unknown */
-    char device[96];                  /* first device's name, "NVIDIA H100 80GB HBM3" */
-    double average_busbw_GBps;        /* as printed; NAN if absent */
+    uint32_t rank_count; /* devices listed or "nranks" of NCCL INFO lines, if the ratio of busbw to
+                            algbw allows it; else what that ratio proves; 0 unknown */
+    uint32_t host_count; /* distinct host names among the devices, if all are listed; 0 unknown */
+    char device[96];     /* first device's name, "NVIDIA H100 80GB HBM3" */
+    double average_busbw_GBps; /* as printed; NAN if absent */
     size_t row_count;
     struct tutti_nccl_row *rows;
 };

@@ -1,0 +1,434 @@
+/* The reader of nccl-tests logs: every dialect we know of in small files of our own, and the real
+ * logs that were collected, held against the figures others took from them. */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <regex.h>
+
+#include "runtime/status.h"
+#include "tests/test.h"
+#include "traces/nccl_tests.h"
+
+enum { TEXT_BYTES = 1 << 16, FILES_MAX = 2048, CSV_COLUMNS = 3 };
+
+static int load(const char *dir, const char *file, struct tutti_nccl_log *log,
+                struct tutti_err *err)
+{
+    char path[1024];
+    size_t bytes = 0;
+    char *text;
+    int status;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    text = test_read_file(path, &bytes);
+    if (text == NULL)
+        return tutti_fail(err, TUTTI_EIO, "cannot read '%s'", path);
+    status = tutti_nccl_tests_parse(file, text, bytes, log, err);
+    free(text);
+    return status;
+}
+
+static int by_name(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* Names of the files in `dir` that end in `suffix`, sorted; each and the list are from malloc. */
+static char **list_files(const char *dir, const char *suffix, size_t *ret_count)
+{
+    DIR *handle = opendir(dir);
+    char **files = calloc(FILES_MAX, sizeof(*files));
+    size_t count = 0;
+
+    for (struct dirent *entry; handle != NULL && (entry = readdir(handle)) != NULL;) {
+        size_t bytes = strlen(entry->d_name);
+        size_t suffix_bytes = strlen(suffix);
+        if (bytes > suffix_bytes && count < FILES_MAX &&
+            strcmp(entry->d_name + bytes - suffix_bytes, suffix) == 0)
+            files[count++] = strdup(entry->d_name);
+    }
+    if (handle != NULL)
+        closedir(handle);
+    qsort(files, count, sizeof(*files), by_name);
+    *ret_count = count;
+    return files;
+}
+
+static void free_files(char **files, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(files[i]);
+    free(files);
+}
+
+static void print_side(FILE *out, const struct tutti_nccl_side *side)
+{
+    fprintf(out, " | %g us %g %g GB/s", side->time_us, side->algbw_GBps, side->busbw_GBps);
+    if (!isnan(side->wrong))
+        fprintf(out, " wrong %g", side->wrong);
+}
+
+static void print_log(FILE *out, const struct tutti_nccl_log *log)
+{
+    for (size_t i = 0; i < log->table_count; i++) {
+        const struct tutti_nccl_table *table = &log->tables[i];
+        fprintf(out, "  table: version '%s' library '%s' collective %d ranks %u hosts %u",
+                table->version, table->library, table->has_collective ? (int)table->collective : -1,
+                table->rank_count, table->host_count);
+        fprintf(out, " device '%s' average %g\n", table->device, table->average_busbw_GBps);
+        for (size_t j = 0; j < table->row_count; j++) {
+            const struct tutti_nccl_row *row = &table->rows[j];
+            fprintf(out, "    line %u: %" PRIu64 " B %" PRIu64 " %s '%s' root %d", row->line,
+                    row->bytes, row->count, row->type, row->redop, row->root);
+            print_side(out, &row->out_of_place);
+            print_side(out, &row->in_place);
+            fputc('\n', out);
+        }
+    }
+}
+
+TEST(every_dialect_reads_as_the_golden_file_says)
+{
+    const char *dir = TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests";
+    size_t count = 0;
+    char **files = list_files(dir, ".log", &count);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    CHECK(count == 15);
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_nccl_log log;
+        struct tutti_err err;
+        fprintf(out, "%s\n", files[i]);
+        if (load(dir, files[i], &log, &err) < 0) {
+            fprintf(out, "  refused: %s\n", err.text);
+            continue;
+        }
+        print_log(out, &log);
+        tutti_nccl_log_free(&log);
+    }
+    fclose(out);
+    test_golden("nccl_tests_dialects.txt", text);
+    free(text);
+    free_files(files, count);
+}
+
+TEST(a_current_log_says_who_ran_what_where)
+{
+    struct tutti_nccl_log log;
+    struct tutti_err err;
+    const struct tutti_nccl_table *table;
+
+    REQUIRE(load(TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests", "v2.19.log", &log, &err) == 0);
+    CHECK_INT(log.table_count, 1);
+    table = &log.tables[0];
+    CHECK_TEXT(table->version, "2.19.6");
+    CHECK_TEXT(table->library, "2.28.9");
+    CHECK_TEXT(table->device, "NVIDIA H100 80GB HBM3");
+    CHECK(table->has_collective && table->collective == TUTTI_ALLREDUCE);
+    CHECK_INT(table->rank_count, 8);
+    CHECK_INT(table->host_count, 2);
+    CHECK_INT(table->row_count, 4);
+    CHECK_INT(table->rows[3].bytes, 1073741824);
+    CHECK(table->rows[3].out_of_place.time_us == 3890.5);
+    CHECK(table->rows[3].in_place.busbw_GBps == 478.20);
+    tutti_nccl_log_free(&log);
+}
+
+TEST(a_text_without_a_table_is_refused_and_nothing_is_touched)
+{
+    static const char *const texts[] = {"",
+                                        "\n\n",
+                                        "8 2 float sum",
+                                        "8 2 float sum -1 abc",
+                                        "size count time algbw\n",
+                                        "8 27.7 29.8\n16 28.7 29.0\n"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct tutti_nccl_log log = {.table_count = 77};
+        struct tutti_err err;
+        CHECK_INT(tutti_nccl_tests_parse("a.log", texts[i], strlen(texts[i]), &log, &err),
+                  -TUTTI_EINVAL);
+        CHECK_TEXT(err.text, "a.log: no nccl-tests table (looked for rows like '  8  2  float  "
+                             "sum ...')");
+        CHECK_INT(log.table_count, 77);
+        CHECK_INT(tutti_nccl_tests_parse("a.log", texts[i], strlen(texts[i]), &log, NULL),
+                  -TUTTI_EINVAL);
+    }
+    tutti_nccl_log_free(NULL);
+}
+
+TEST(a_line_of_any_length_is_survived)
+{
+    size_t bytes = 100000;
+    char *text = malloc(bytes + 200);
+    struct tutti_nccl_log log;
+    struct tutti_err err;
+
+    memset(text, '7', bytes);
+    for (size_t i = 0; i < bytes; i += 3)
+        text[i] = ' ';
+    snprintf(text + bytes, 200, "%s", "\n8 2 float sum -1 1.0 2.0 3.0 0 1.5 2.5 3.5 0\n");
+    REQUIRE(tutti_nccl_tests_parse("long", text, strlen(text), &log, &err) == 0);
+    CHECK_INT(log.tables[0].row_count, 1);
+    CHECK_INT(log.tables[0].rows[0].line, 2);
+    tutti_nccl_log_free(&log);
+    free(text);
+}
+
+/* ---- the real logs -------------------------------------------------------------------------- */
+
+struct figure {
+    uint64_t bytes;
+    double time_us;
+    double algbw_GBps;
+    double busbw_GBps;
+};
+
+/* The rows of NAME.csv: size_bytes,time_us,algbw_GBps,busbw_GBps[,...]. */
+static size_t read_figures(const char *dir, const char *log_name, struct figure *figures,
+                           size_t capacity)
+{
+    char path[1024];
+    char *text;
+    size_t count = 0;
+
+    snprintf(path, sizeof(path), "%s/%.*s.csv", dir, (int)(strlen(log_name) - 4), log_name);
+    text = test_read_file(path, NULL);
+    for (char *line = text; line != NULL && count < capacity;) {
+        char *next = strchr(line, '\n');
+        struct figure figure = {0};
+        double bytes;
+        if (sscanf(line, "%lf,%lf,%lf,%lf", &bytes, &figure.time_us, &figure.algbw_GBps,
+                   &figure.busbw_GBps) == 4) {
+            figure.bytes = (uint64_t)bytes;
+            figures[count++] = figure;
+        }
+        line = next == NULL ? NULL : next + 1;
+    }
+    free(text);
+    return count;
+}
+
+/* Equal within what was rounded away: half a hundredth, or 4 significant digits. A bandwidth that
+ * the log does not print was computed by those who made the CSV. */
+static bool near(double seen, double expected)
+{
+    return isnan(seen) || fabs(seen - expected) <= fmax(0.0051, 1e-3 * fabs(expected));
+}
+
+/* AWS's nccom-test of 2022 printed GiB/s under the heading GB/s; the CSVs have true GB/s. */
+static double bandwidth_unit(const char *file)
+{
+    return strncmp(file, "trn1_", 5) == 0 ? 1.073741824 : 1;
+}
+
+static bool equal(const struct tutti_nccl_row *row, const struct figure *figure, double unit)
+{
+    return row->bytes == figure->bytes && near(row->out_of_place.time_us, figure->time_us) &&
+           near(row->out_of_place.algbw_GBps, figure->algbw_GBps / unit) &&
+           near(row->out_of_place.busbw_GBps, figure->busbw_GBps / unit);
+}
+
+/* Whether the tables, one after the other, hold exactly these figures; several runs of one size
+ * each make one CSV. */
+static bool log_equals(const struct tutti_nccl_log *log, const struct figure *figures, size_t count,
+                       double unit)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < log->table_count; i++) {
+        for (size_t j = 0; j < log->tables[i].row_count; j++, used++) {
+            if (used >= count || !equal(&log->tables[i].rows[j], &figures[used], unit))
+                return false;
+        }
+    }
+    return used == count;
+}
+
+/* Why a text is none that nccl-tests wrote, by its looks; NULL: cannot tell. */
+static const char *refusal_reason(const char *text)
+{
+    static const struct {
+        const char *mark;
+        const char *reason;
+    } marks[] = {
+        {"transcribed", "sizes and times copied out by hand"},
+        {"digitised", "read off a plot"},
+        {"# see source", "another program's CSV"},
+        {"{\"header\":{", "NCCL inspector's JSON lines"},
+        {"\"results\"", "another program's JSON"},
+        {"| ---", "another table in markdown"},
+        {"|---", "another table in markdown"},
+        {"|:--", "another table in markdown"},
+        {"|\n", "another table in markdown"},
+    };
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        if (strstr(text, marks[i].mark) != NULL)
+            return marks[i].reason;
+    }
+    return NULL;
+}
+
+struct tally {
+    size_t equal;
+    size_t refused;
+    size_t unexplained;
+};
+
+/* A refusal is right if no line has the shape of a row, judged by a regular expression. */
+static void judge_refusal(const char *dir, const char *file, const regex_t *row_shape, FILE *list,
+                          struct tally *tally)
+{
+    char path[1024];
+    char *text;
+    const char *reason;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    text = test_read_file(path, NULL);
+    reason = refusal_reason(text);
+    tally->refused++;
+    if (regexec(row_shape, text, 0, NULL, 0) == 0) {
+        TEST_FAIL("%s was refused but has a row", file);
+        tally->unexplained++;
+    }
+    fprintf(list, "%s: %s\n", file, reason != NULL ? reason : "prose");
+    free(text);
+}
+
+TEST(all_real_logs_give_the_figures_that_others_took_from_them)
+{
+    const char *dir = TUTTI_DATA_DIR "/nccl-tests";
+    static struct figure figures[4096];
+    struct tally tally = {0};
+    regex_t row_shape;
+    size_t count = 0;
+    char **files = list_files(dir, ".log", &count);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *list = open_memstream(&text, &bytes);
+
+    regcomp(&row_shape,
+            "(^|[^0-9.])[0-9]+[ |]+[0-9]+[ |]+(float|half|double|bfloat16|u?int(8|32|64))[ |]+"
+            "([a-z]+[ |]+)?(-?[0-9]+[ |]+)?[0-9.]+[ |]+[0-9.]+[ |]+[0-9.]+",
+            REG_EXTENDED | REG_NOSUB);
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_nccl_log log;
+        struct tutti_err err;
+        size_t figure_count = read_figures(dir, files[i], figures, 4096);
+        if (load(dir, files[i], &log, &err) < 0) {
+            judge_refusal(dir, files[i], &row_shape, list, &tally);
+            continue;
+        }
+        if (log_equals(&log, figures, figure_count, bandwidth_unit(files[i])))
+            tally.equal++;
+        else {
+            TEST_FAIL("%s: differs from its csv", files[i]);
+            tally.unexplained++;
+        }
+        tutti_nccl_log_free(&log);
+    }
+    fclose(list);
+    regfree(&row_shape);
+    free_files(files, count);
+    printf("%zu real logs: %zu read and equal, %zu refused, %zu unexplained\n", count, tally.equal,
+           tally.refused, tally.unexplained);
+    if (count > 0)
+        test_golden("nccl_tests_refused.txt", text);
+    free(text);
+    if (count == 0)
+        SKIP("no real logs in " TUTTI_DATA_DIR "/nccl-tests");
+    CHECK(tally.equal > 0);
+}
+
+/* The value of "key": in a flat JSON text as it stands there, "" if absent or null. */
+static void json_value(const char *text, const char *key, char *ret, size_t ret_bytes)
+{
+    char quoted[64];
+    const char *at;
+
+    snprintf(quoted, sizeof(quoted), "\"%s\":", key);
+    at = strstr(text, quoted);
+    ret[0] = '\0';
+    if (at == NULL)
+        return;
+    at += strlen(quoted) + strspn(at + strlen(quoted), " \"");
+    snprintf(ret, ret_bytes, "%.*s", (int)strcspn(at, "\",\n"), at);
+    if (strcmp(ret, "null") == 0)
+        ret[0] = '\0';
+}
+
+static const char *const test_names[TUTTI_COLLECTIVE_COUNT] = {
+    [TUTTI_ALLREDUCE] = "all_reduce",  [TUTTI_REDUCESCATTER] = "reduce_scatter",
+    [TUTTI_ALLGATHER] = "all_gather",  [TUTTI_BROADCAST] = "broadcast",
+    [TUTTI_REDUCE_TO_ROOT] = "reduce", [TUTTI_ALLTOALL] = "alltoall",
+    [TUTTI_SENDRECV] = "sendrecv",     [TUTTI_BARRIER] = "barrier",
+    [TUTTI_CUSTOM] = "custom",
+};
+
+struct fact_tally {
+    size_t known[3]; /* collective, ranks, hosts */
+    size_t files;
+};
+
+/* What the log states must be what is known of it, wherever both are known. */
+static void compare_facts(const char *file, const char *json, const struct tutti_nccl_table *table,
+                          struct fact_tally *tally)
+{
+    char collective[64];
+    char ranks[64];
+    char nodes[64];
+
+    json_value(json, "collective", collective, sizeof(collective));
+    json_value(json, "ranks", ranks, sizeof(ranks));
+    json_value(json, "nodes", nodes, sizeof(nodes));
+    tally->files++;
+    if (table->has_collective && collective[0] != '\0') {
+        tally->known[0]++;
+        if (strcmp(test_names[table->collective], collective) != 0)
+            TEST_FAIL("%s: collective %s, known as %s", file, test_names[table->collective],
+                      collective);
+    }
+    if (table->rank_count > 0 && ranks[0] != '\0') {
+        tally->known[1]++;
+        if (table->rank_count != strtoul(ranks, NULL, 10))
+            TEST_FAIL("%s: %u ranks, known as %s", file, table->rank_count, ranks);
+    }
+    if (table->host_count > 0 && nodes[0] != '\0') {
+        tally->known[2]++;
+        /* These name two nodes for a GPU that hangs in another chassis by a PCIe cable: one host
+         * runs both ranks, as the log says. */
+        if (table->host_count != strtoul(nodes, NULL, 10) &&
+            strncmp(file, "a100pcie_2gpu_External_", 23) != 0)
+            TEST_FAIL("%s: %u hosts, known as %s", file, table->host_count, nodes);
+    }
+}
+
+TEST(facts_of_the_real_logs_are_those_known_of_them)
+{
+    const char *dir = TUTTI_DATA_DIR "/nccl-tests";
+    struct fact_tally tally = {0};
+    size_t count = 0;
+    char **files = list_files(dir, ".log", &count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_nccl_log log;
+        char path[1024];
+        char *json;
+        snprintf(path, sizeof(path), "%s/%.*s.json", dir, (int)(strlen(files[i]) - 4), files[i]);
+        json = test_read_file(path, NULL);
+        if (json != NULL && load(dir, files[i], &log, NULL) == 0) {
+            for (size_t j = 0; j < log.table_count; j++)
+                compare_facts(files[i], json, &log.tables[j], &tally);
+            tutti_nccl_log_free(&log);
+        }
+        free(json);
+    }
+    free_files(files, count);
+    printf("%zu tables; both known: collective %zu, ranks %zu, hosts %zu\n", tally.files,
+           tally.known[0], tally.known[1], tally.known[2]);
+    if (count == 0)
+        SKIP("no real logs in " TUTTI_DATA_DIR "/nccl-tests");
+}
