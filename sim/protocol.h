@@ -23,6 +23,7 @@ struct tutti_protocol {
     uint32_t wire_den;
 };
 
+/* The table, and one by name; "none" is found too and gives NULL: no protocol costs. */
 const struct tutti_protocol *tutti_protocols(size_t *ret_count);
 int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, struct tutti_err *err);
 

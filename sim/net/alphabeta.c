@@ -1,0 +1,135 @@
+/* The network model `alphabeta`: a message takes its latency plus its bytes over its narrowest
+ * link. The first link of the route serves one message at a time, in order of start (the gap of
+ * LogGP, Alexandrov et al. 1995). Nothing else is contended: two senders to one receiver do not
+ * disturb each other. That is the limit of this model; `fair` has the rest. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "runtime/status.h"
+#include "sim/net/net.h"
+#include "sim/queue/queue.h"
+
+struct connection {
+    uint64_t bytes_per_s; /* of the narrowest link */
+    uint32_t egress;      /* the first link */
+};
+
+struct alphabeta {
+    struct tutti_net net;
+    uint32_t link_count;
+    const uint64_t *bytes_per_s;
+    tutti_ps *free_ps; /* [link_count]: when the link has sent all it was given */
+    struct connection *connections;
+    uint32_t connection_count;
+    uint32_t connection_capacity;
+    struct tutti_queue arrivals; /* ids are messages */
+};
+
+static void alphabeta_close(struct tutti_net *net)
+{
+    struct alphabeta *model = (struct alphabeta *)net;
+
+    if (model == NULL)
+        return;
+    tutti_queue_done(&model->arrivals);
+    free(model->connections);
+    free(model->free_ps);
+    free(model);
+}
+
+static int alphabeta_open(const struct tutti_net_links *links, struct tutti_net **ret,
+                          struct tutti_err *err)
+{
+    struct alphabeta *model = calloc(1, sizeof(*model));
+
+    if (model == NULL)
+        return tutti_nomem(err);
+    model->net.ops = &tutti_net_alphabeta;
+    model->link_count = links->link_count;
+    model->bytes_per_s = links->bytes_per_s;
+    model->free_ps = calloc((size_t)links->link_count + 1, sizeof(*model->free_ps));
+    if (model->free_ps == NULL) {
+        alphabeta_close(&model->net);
+        return tutti_nomem(err);
+    }
+    *ret = &model->net;
+    return 0;
+}
+
+static void alphabeta_reset(struct tutti_net *net)
+{
+    struct alphabeta *model = (struct alphabeta *)net;
+
+    for (uint32_t link = 0; link < model->link_count; link++)
+        model->free_ps[link] = 0;
+    tutti_queue_clear(&model->arrivals);
+}
+
+static int alphabeta_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+{
+    struct alphabeta *model = (struct alphabeta *)net;
+    struct connection *connection;
+    int status = tutti_grow(&model->connections, &model->connection_capacity,
+                            (uint64_t)model->connection_count + 1, sizeof(*connection));
+
+    assert(link_count > 0);
+    if (status < 0)
+        return status;
+    connection = &model->connections[model->connection_count++];
+    *connection = (struct connection){.egress = links[0], .bytes_per_s = UINT64_MAX};
+    for (uint32_t i = 0; i < link_count; i++) {
+        uint64_t rate = model->bytes_per_s[links[i]];
+
+        if (rate < connection->bytes_per_s)
+            connection->bytes_per_s = rate;
+    }
+    return 0;
+}
+
+static int alphabeta_reserve(struct tutti_net *net, uint32_t message_count)
+{
+    return tutti_queue_reserve(&((struct alphabeta *)net)->arrivals, message_count);
+}
+
+static void alphabeta_start(struct tutti_net *net, const struct tutti_net_send *send, tutti_ps now)
+{
+    struct alphabeta *model = (struct alphabeta *)net;
+    const struct connection *connection = &model->connections[send->connection];
+    tutti_ps *free_ps = &model->free_ps[connection->egress];
+    tutti_ps begin_ps = *free_ps > now ? *free_ps : now;
+    tutti_ps wire_ps =
+        tutti_stretch_ps(tutti_wire_ps(send->bytes, connection->bytes_per_s), send->stretch_q32);
+
+    assert(send->connection < model->connection_count);
+    *free_ps = tutti_add_ps(begin_ps, wire_ps);
+    tutti_queue_put(&model->arrivals, send->message, tutti_add_ps(*free_ps, send->latency_ps));
+}
+
+static bool alphabeta_next(struct tutti_net *net, tutti_ps now, tutti_ps *ret)
+{
+    (void)now;
+    return tutti_queue_next(&((struct alphabeta *)net)->arrivals, ret);
+}
+
+static uint32_t alphabeta_arrived(struct tutti_net *net, tutti_ps now)
+{
+    struct tutti_queue *arrivals = &((struct alphabeta *)net)->arrivals;
+    tutti_ps at_ps;
+
+    if (!tutti_queue_next(arrivals, &at_ps) || at_ps > now)
+        return TUTTI_MESSAGE_NONE;
+    return tutti_queue_pop(arrivals);
+}
+
+const struct tutti_net_ops tutti_net_alphabeta = {
+    .size = sizeof(struct tutti_net_ops),
+    .name = "alphabeta",
+    .open = alphabeta_open,
+    .close = alphabeta_close,
+    .reset = alphabeta_reset,
+    .connect = alphabeta_connect,
+    .reserve = alphabeta_reserve,
+    .start = alphabeta_start,
+    .next = alphabeta_next,
+    .arrived = alphabeta_arrived,
+};

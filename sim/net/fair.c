@@ -1,0 +1,247 @@
+/* The network model `fair`: a message waits for its latency, then its bytes drain at the max-min
+ * fair rate of all links on its route. Messages of one connection drain one after another, in
+ * order; their latencies overlap. Rates are solved once for each instant at which flows came or
+ * went.
+ *
+ * Numbers: rates and bytes left are doubles, times are whole picoseconds. The bytes left are
+ * counted down only when a rate changes, always from the exact times, so rounding does not add up;
+ * a message ends on the first picosecond not before the computed end. */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/status.h"
+#include "sim/net/maxmin.h"
+#include "sim/net/net.h"
+#include "sim/queue/queue.h"
+
+struct message {
+    double bytes; /* on the wire, stretched */
+    uint32_t connection;
+    uint32_t next;
+    bool ready; /* its latency is over */
+};
+
+/* A connection is one flow; it is active in the solver while its oldest message drains. */
+struct connection {
+    double left_bytes; /* of the draining message, at since_ps */
+    double rate;       /* bytes per second; 0: not solved yet or not active */
+    tutti_ps since_ps;
+    uint32_t first; /* oldest message, draining if ready */
+    uint32_t last;
+};
+
+struct fair {
+    struct tutti_net net;
+    struct tutti_maxmin maxmin; /* flows are connections */
+    struct connection *connections;
+    uint32_t connection_count;
+    uint32_t connection_capacity;
+    struct message *messages;
+    uint32_t message_capacity;
+    struct tutti_queue events; /* ids are messages: end of the latency, then end of draining */
+};
+
+static bool is_whole(double value)
+{
+    double floored = floor(value);
+
+    return !(floored < value) && value < 0x1p63;
+}
+
+/* Time to drain, rounded up. Whole numbers are divided exactly; for others a few units of the
+ * double's last place are forgiven, lest a whole result that came out a hair too large goes up. */
+static tutti_ps drain_ps(double bytes, double rate)
+{
+    double ps;
+
+    assert(rate > 0);
+    if (is_whole(bytes) && is_whole(rate))
+        return tutti_wire_ps((uint64_t)bytes, (uint64_t)rate);
+    ps = bytes / rate * (double)TUTTI_PS_PER_S;
+    ps = ceil(ps - ps * 0x1p-50);
+    return ps < 0x1p63 ? (tutti_ps)ps : INT64_MAX;
+}
+
+static void fair_close(struct tutti_net *net)
+{
+    struct fair *model = (struct fair *)net;
+
+    if (model == NULL)
+        return;
+    tutti_maxmin_done(&model->maxmin);
+    tutti_queue_done(&model->events);
+    free(model->connections);
+    free(model->messages);
+    free(model);
+}
+
+static int fair_open(const struct tutti_net_links *links, struct tutti_net **ret,
+                     struct tutti_err *err)
+{
+    struct fair *model = calloc(1, sizeof(*model));
+
+    if (model == NULL)
+        return tutti_nomem(err);
+    model->net.ops = &tutti_net_fair;
+    if (tutti_maxmin_init(&model->maxmin, links->bytes_per_s, links->link_count) < 0) {
+        fair_close(&model->net);
+        return tutti_nomem(err);
+    }
+    *ret = &model->net;
+    return 0;
+}
+
+static void fair_reset(struct tutti_net *net)
+{
+    struct fair *model = (struct fair *)net;
+
+    tutti_maxmin_reset(&model->maxmin);
+    tutti_queue_clear(&model->events);
+    for (uint32_t i = 0; i < model->connection_count; i++)
+        model->connections[i] =
+            (struct connection){.first = TUTTI_MESSAGE_NONE, .last = TUTTI_MESSAGE_NONE};
+}
+
+static int fair_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+{
+    struct fair *model = (struct fair *)net;
+    int status = tutti_grow(&model->connections, &model->connection_capacity,
+                            (uint64_t)model->connection_count + 1, sizeof(*model->connections));
+
+    if (status == 0)
+        status = tutti_maxmin_add(&model->maxmin, links, link_count);
+    if (status < 0)
+        return status;
+    model->connections[model->connection_count++] =
+        (struct connection){.first = TUTTI_MESSAGE_NONE, .last = TUTTI_MESSAGE_NONE};
+    return 0;
+}
+
+static int fair_reserve(struct tutti_net *net, uint32_t message_count)
+{
+    struct fair *model = (struct fair *)net;
+    int status = tutti_grow(&model->messages, &model->message_capacity, message_count,
+                            sizeof(*model->messages));
+
+    return status < 0 ? status : tutti_queue_reserve(&model->events, message_count);
+}
+
+static void fair_start(struct tutti_net *net, const struct tutti_net_send *send, tutti_ps now)
+{
+    struct fair *model = (struct fair *)net;
+    struct connection *connection = &model->connections[send->connection];
+    struct message *message = &model->messages[send->message];
+
+    assert(send->message < model->message_capacity);
+    *message = (struct message){
+        .bytes = (double)send->bytes,
+        .connection = send->connection,
+        .next = TUTTI_MESSAGE_NONE,
+    };
+    if (send->stretch_q32 > 0)
+        message->bytes += message->bytes * ((double)send->stretch_q32 * 0x1p-32);
+    if (connection->first == TUTTI_MESSAGE_NONE)
+        connection->first = send->message;
+    else
+        model->messages[connection->last].next = send->message;
+    connection->last = send->message;
+    tutti_queue_put(&model->events, send->message, tutti_add_ps(now, send->latency_ps));
+}
+
+/* The oldest message of a connection begins to drain if it is ready; if there is none such the
+ * connection leaves the solver. A successor that is ready takes over the rate: nothing changes for
+ * the others, so nothing has to be solved. */
+static void drain_next(struct fair *model, uint32_t id, tutti_ps now)
+{
+    struct connection *connection = &model->connections[id];
+    const struct message *message = NULL;
+    bool active = model->maxmin.flows[id].active;
+
+    if (connection->first != TUTTI_MESSAGE_NONE && model->messages[connection->first].ready)
+        message = &model->messages[connection->first];
+    if (message == NULL || !(message->bytes > 0)) {
+        if (active)
+            tutti_maxmin_leave(&model->maxmin, id);
+        connection->rate = 0;
+        if (message != NULL)
+            tutti_queue_put(&model->events, connection->first, now); /* nothing to drain */
+        return;
+    }
+    connection->left_bytes = message->bytes;
+    connection->since_ps = now;
+    if (!active)
+        tutti_maxmin_enter(&model->maxmin, id);
+    else
+        tutti_queue_put(&model->events, connection->first,
+                        tutti_add_ps(now, drain_ps(message->bytes, connection->rate)));
+}
+
+/* Solves for those that are touched and moves the ends of those whose rate has changed. */
+static void settle(struct fair *model, tutti_ps now)
+{
+    tutti_maxmin_solve(&model->maxmin);
+    for (uint32_t i = 0; i < model->maxmin.some_flow_count; i++) {
+        uint32_t id = model->maxmin.some_flows[i];
+        struct connection *connection = &model->connections[id];
+        double rate = model->maxmin.flows[id].rate;
+        double seconds = (double)(now - connection->since_ps) / (double)TUTTI_PS_PER_S;
+
+        if (!(rate < connection->rate) && !(rate > connection->rate))
+            continue;
+        connection->left_bytes -= connection->rate * seconds;
+        if (connection->left_bytes < 0)
+            connection->left_bytes = 0;
+        connection->since_ps = now;
+        connection->rate = rate;
+        tutti_queue_put(&model->events, connection->first,
+                        tutti_add_ps(now, drain_ps(connection->left_bytes, rate)));
+    }
+}
+
+static bool fair_next(struct tutti_net *net, tutti_ps now, tutti_ps *ret)
+{
+    struct fair *model = (struct fair *)net;
+
+    if (tutti_queue_next(&model->events, ret) && *ret <= now)
+        return true; /* more happens at this very instant: solve when all of it is known */
+    if (model->maxmin.dirty_count > 0)
+        settle(model, now);
+    return tutti_queue_next(&model->events, ret);
+}
+
+static uint32_t fair_arrived(struct tutti_net *net, tutti_ps now)
+{
+    struct fair *model = (struct fair *)net;
+    tutti_ps at_ps;
+
+    while (tutti_queue_next(&model->events, &at_ps) && at_ps <= now) {
+        uint32_t id = tutti_queue_pop(&model->events);
+        struct message *message = &model->messages[id];
+        struct connection *connection = &model->connections[message->connection];
+
+        if (message->ready) {
+            assert(connection->first == id);
+            connection->first = message->next;
+            drain_next(model, message->connection, now);
+            return id;
+        }
+        message->ready = true;
+        if (connection->first == id)
+            drain_next(model, message->connection, now);
+    }
+    return TUTTI_MESSAGE_NONE;
+}
+
+const struct tutti_net_ops tutti_net_fair = {
+    .size = sizeof(struct tutti_net_ops),
+    .name = "fair",
+    .open = fair_open,
+    .close = fair_close,
+    .reset = fair_reset,
+    .connect = fair_connect,
+    .reserve = fair_reserve,
+    .start = fair_start,
+    .next = fair_next,
+    .arrived = fair_arrived,
+};

@@ -1,0 +1,242 @@
+/* Max-min fair rates by progressive filling (Bertsekas & Gallager, Data Networks, 6.5.2): raise all
+ * rates together until a link is full, freeze its flows, go on with the rest. Price of a solve: the
+ * links and hops of the touched component for each level of rates in it. */
+#include "sim/net/maxmin.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "runtime/status.h"
+#include "sim/net/net.h"
+
+#define NONE UINT32_MAX
+
+/* Links whose shares differ by less than this freeze together: equal shares that were computed in
+ * different ways differ in the last bits only. */
+#define SAME_SHARE (1.0 + 1e-12)
+
+static void touch_link(struct tutti_maxmin *maxmin, uint32_t id, uint32_t *count)
+{
+    struct tutti_maxmin_link *link = &maxmin->links[id];
+
+    if (link->touched == maxmin->solve_count)
+        return;
+    link->touched = maxmin->solve_count;
+    link->residual = link->capacity;
+    link->open_count = 0;
+    link->fresh_count = 0;
+    maxmin->some_links[(*count)++] = id;
+}
+
+static void touch_flow(struct tutti_maxmin *maxmin, uint32_t id, uint32_t *link_count)
+{
+    struct tutti_maxmin_flow *flow = &maxmin->flows[id];
+
+    if (flow->touched == maxmin->solve_count)
+        return;
+    flow->touched = maxmin->solve_count;
+    flow->frozen = false;
+    maxmin->some_flows[maxmin->some_flow_count++] = id;
+    for (uint32_t i = 0; i < flow->hop_count; i++)
+        touch_link(maxmin, maxmin->hops[flow->hop_first + i].link, link_count);
+}
+
+/* Gathers the links and flows connected with the dirty links; returns how many links. */
+static uint32_t gather(struct tutti_maxmin *maxmin)
+{
+    uint32_t count = 0;
+
+    maxmin->some_flow_count = 0;
+    for (uint32_t i = 0; i < maxmin->dirty_count; i++) {
+        maxmin->links[maxmin->dirty[i]].dirty = false;
+        touch_link(maxmin, maxmin->dirty[i], &count);
+    }
+    maxmin->dirty_count = 0;
+    for (uint32_t i = 0; i < count; i++) { /* count grows as more links are reached */
+        struct tutti_maxmin_link *link = &maxmin->links[maxmin->some_links[i]];
+
+        for (uint32_t hop = link->hop_first; hop != NONE; hop = maxmin->hops[hop].next) {
+            link->open_count++;
+            touch_flow(maxmin, maxmin->hops[hop].flow, &count);
+        }
+    }
+    return count;
+}
+
+static double share(const struct tutti_maxmin_link *link)
+{
+    return link->residual / link->open_count;
+}
+
+/* Freezes the flows of a full link at `rate`; what they take is booked when the level ends. */
+static void freeze(struct tutti_maxmin *maxmin, const struct tutti_maxmin_link *link, double rate)
+{
+    for (uint32_t hop = link->hop_first; hop != NONE; hop = maxmin->hops[hop].next) {
+        struct tutti_maxmin_flow *flow = &maxmin->flows[maxmin->hops[hop].flow];
+
+        if (flow->frozen)
+            continue;
+        flow->frozen = true;
+        flow->rate = rate;
+        for (uint32_t i = 0; i < flow->hop_count; i++)
+            maxmin->links[maxmin->hops[flow->hop_first + i].link].fresh_count++;
+    }
+}
+
+/* Books the level on the links and keeps those that still have open flows; returns how many. */
+static uint32_t close_level(struct tutti_maxmin *maxmin, uint32_t count, double rate)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct tutti_maxmin_link *link = &maxmin->links[maxmin->some_links[i]];
+        double least;
+
+        assert(link->fresh_count <= link->open_count);
+        link->residual -= rate * link->fresh_count;
+        link->open_count -= link->fresh_count;
+        link->fresh_count = 0;
+        least = rate * link->open_count; /* true in exact numbers: rates only rise by level */
+        if (link->residual < least)
+            link->residual = least;
+        if (link->open_count > 0)
+            maxmin->some_links[kept++] = maxmin->some_links[i];
+    }
+    return kept;
+}
+
+int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, uint32_t count)
+{
+    *maxmin = (struct tutti_maxmin){.link_count = count};
+    maxmin->links = calloc((size_t)count + 1, sizeof(*maxmin->links));
+    maxmin->dirty = calloc((size_t)count + 1, sizeof(*maxmin->dirty));
+    maxmin->some_links = calloc((size_t)count + 1, sizeof(*maxmin->some_links));
+    if (maxmin->links == NULL || maxmin->dirty == NULL || maxmin->some_links == NULL) {
+        tutti_maxmin_done(maxmin);
+        return -TUTTI_ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        maxmin->links[i].capacity = (double)bytes_per_s[i];
+        maxmin->links[i].hop_first = NONE;
+    }
+    return 0;
+}
+
+void tutti_maxmin_done(struct tutti_maxmin *maxmin)
+{
+    free(maxmin->links);
+    free(maxmin->flows);
+    free(maxmin->hops);
+    free(maxmin->dirty);
+    free(maxmin->some_links);
+    free(maxmin->some_flows);
+    *maxmin = (struct tutti_maxmin){.link_count = 0};
+}
+
+void tutti_maxmin_reset(struct tutti_maxmin *maxmin)
+{
+    for (uint32_t i = 0; i < maxmin->flow_count; i++) {
+        maxmin->flows[i].active = false;
+        maxmin->flows[i].touched = 0;
+    }
+    for (uint32_t i = 0; i < maxmin->link_count; i++) {
+        maxmin->links[i].hop_first = NONE;
+        maxmin->links[i].dirty = false;
+        maxmin->links[i].touched = 0;
+    }
+    maxmin->dirty_count = maxmin->some_flow_count = maxmin->solve_count = 0;
+}
+
+int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, uint32_t link_count)
+{
+    uint32_t id = maxmin->flow_count;
+    struct tutti_maxmin_flow *flow;
+
+    assert(link_count > 0);
+    if (tutti_grow(&maxmin->flows, &maxmin->flow_capacity, (uint64_t)id + 1,
+                   sizeof(*maxmin->flows)) < 0 ||
+        tutti_grow(&maxmin->some_flows, &maxmin->some_capacity, (uint64_t)id + 1,
+                   sizeof(*maxmin->some_flows)) < 0 ||
+        tutti_grow(&maxmin->hops, &maxmin->hop_capacity, (uint64_t)maxmin->hop_count + link_count,
+                   sizeof(*maxmin->hops)) < 0)
+        return -TUTTI_ENOMEM;
+    flow = &maxmin->flows[maxmin->flow_count++];
+    *flow = (struct tutti_maxmin_flow){.hop_first = maxmin->hop_count, .hop_count = link_count};
+    for (uint32_t i = 0; i < link_count; i++) {
+        assert(links[i] < maxmin->link_count);
+        maxmin->hops[maxmin->hop_count++] =
+            (struct tutti_maxmin_hop){.link = links[i], .flow = id, .next = NONE, .prev = NONE};
+    }
+    return 0;
+}
+
+static void mark_dirty(struct tutti_maxmin *maxmin, uint32_t id)
+{
+    if (maxmin->links[id].dirty)
+        return;
+    maxmin->links[id].dirty = true;
+    maxmin->dirty[maxmin->dirty_count++] = id;
+}
+
+void tutti_maxmin_enter(struct tutti_maxmin *maxmin, uint32_t flow)
+{
+    struct tutti_maxmin_flow *entering = &maxmin->flows[flow];
+
+    assert(!entering->active);
+    entering->active = true;
+    for (uint32_t i = 0; i < entering->hop_count; i++) {
+        uint32_t hop = (uint32_t)entering->hop_first + i;
+        struct tutti_maxmin_link *link = &maxmin->links[maxmin->hops[hop].link];
+
+        maxmin->hops[hop].prev = NONE;
+        maxmin->hops[hop].next = link->hop_first;
+        if (link->hop_first != NONE)
+            maxmin->hops[link->hop_first].prev = hop;
+        link->hop_first = hop;
+        mark_dirty(maxmin, maxmin->hops[hop].link);
+    }
+}
+
+void tutti_maxmin_leave(struct tutti_maxmin *maxmin, uint32_t flow)
+{
+    struct tutti_maxmin_flow *leaving = &maxmin->flows[flow];
+
+    assert(leaving->active);
+    leaving->active = false;
+    for (uint32_t i = 0; i < leaving->hop_count; i++) {
+        const struct tutti_maxmin_hop *hop = &maxmin->hops[leaving->hop_first + i];
+
+        if (hop->next != NONE)
+            maxmin->hops[hop->next].prev = hop->prev;
+        if (hop->prev != NONE)
+            maxmin->hops[hop->prev].next = hop->next;
+        else
+            maxmin->links[hop->link].hop_first = hop->next;
+        mark_dirty(maxmin, hop->link);
+    }
+}
+
+void tutti_maxmin_solve(struct tutti_maxmin *maxmin)
+{
+    uint32_t count;
+
+    maxmin->solve_count++;
+    count = gather(maxmin);
+    count = close_level(maxmin, count, 0); /* drops links that nobody uses any more */
+    while (count > 0) {
+        double least = share(&maxmin->links[maxmin->some_links[0]]);
+
+        for (uint32_t i = 1; i < count; i++) {
+            double other = share(&maxmin->links[maxmin->some_links[i]]);
+
+            least = other < least ? other : least;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            const struct tutti_maxmin_link *link = &maxmin->links[maxmin->some_links[i]];
+
+            if (share(link) <= least * SAME_SHARE)
+                freeze(maxmin, link, least);
+        }
+        count = close_level(maxmin, count, least);
+    }
+}

@@ -1,0 +1,68 @@
+/* Max-min fair rates of flows over links, kept up as flows come and go. */
+#ifndef TUTTI_SIM_NET_MAXMIN_H
+#define TUTTI_SIM_NET_MAXMIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A flow's stay on one link: a member of the list of active flows of that link. */
+struct tutti_maxmin_hop {
+    uint32_t link;
+    uint32_t flow;
+    uint32_t next; /* hop, or UINT32_MAX */
+    uint32_t prev;
+};
+
+struct tutti_maxmin_flow {
+    uint64_t hop_first; /* index in hops */
+    uint32_t hop_count;
+    uint32_t touched; /* number of the solve that saw it last */
+    double rate;      /* bytes per second, as of the last solve that touched it */
+    bool active;
+    bool frozen; /* its rate is settled in the solve going on */
+};
+
+struct tutti_maxmin_link {
+    double capacity;    /* bytes per second */
+    double residual;    /* what the frozen flows leave */
+    uint32_t hop_first; /* of the list of active flows */
+    uint32_t open_count;
+    uint32_t fresh_count; /* flows frozen in this level */
+    uint32_t touched;
+    bool dirty; /* a flow came or went since the last solve */
+};
+
+/* Flows are numbers 0, 1, ... in the order of being added; only add takes memory. */
+struct tutti_maxmin {
+    struct tutti_maxmin_link *links;
+    struct tutti_maxmin_flow *flows;
+    struct tutti_maxmin_hop *hops;
+    uint32_t *dirty;      /* [link_count] */
+    uint32_t *some_links; /* [link_count] those of the solve going on */
+    uint32_t *some_flows; /* [flow_capacity] the flows of the last solve */
+    uint32_t link_count;
+    uint32_t flow_count;
+    uint32_t flow_capacity;
+    uint32_t some_capacity;
+    uint32_t hop_count;
+    uint32_t hop_capacity;
+    uint32_t dirty_count;
+    uint32_t some_flow_count;
+    uint32_t solve_count;
+};
+
+int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, uint32_t count);
+void tutti_maxmin_done(struct tutti_maxmin *maxmin);
+void tutti_maxmin_reset(struct tutti_maxmin *maxmin); /* all flows inactive */
+
+/* One more flow, inactive, over links that are all different: 0 or -TUTTI_ENOMEM. */
+int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, uint32_t link_count);
+
+void tutti_maxmin_enter(struct tutti_maxmin *maxmin, uint32_t flow);
+void tutti_maxmin_leave(struct tutti_maxmin *maxmin, uint32_t flow);
+
+/* Solves anew for the flows that share links, directly or through others, with those that entered
+ * or left since the last call; their numbers are in some_flows[0, some_flow_count). */
+void tutti_maxmin_solve(struct tutti_maxmin *maxmin);
+
+#endif

@@ -1,0 +1,71 @@
+/* The network models behind one table: how long messages take that share the links of a machine. */
+#ifndef TUTTI_SIM_NET_NET_H
+#define TUTTI_SIM_NET_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/units.h"
+
+struct tutti_err;
+struct tutti_net;
+
+#define TUTTI_MESSAGE_NONE UINT32_MAX
+
+/* The links of the machine, as the models need them: a rate each. */
+struct tutti_net_links {
+    uint32_t link_count;
+    const uint64_t *bytes_per_s; /* [link_count], borrowed, none is 0 */
+};
+
+/* One message to start. Connections and messages are small numbers that the caller gives out; a
+ * message number is free again once the message has arrived. */
+struct tutti_net_send {
+    uint32_t message;
+    uint32_t connection;
+    uint64_t bytes;       /* on the wire */
+    tutti_ps latency_ps;  /* of route and protocol, already stretched */
+    uint64_t stretch_q32; /* wire time is multiplied by 1 + stretch_q32 / 2^32 */
+};
+
+/* A model. The clock is the caller's: `now` never runs back between two resets. Only open, connect
+ * and reserve take memory. */
+struct tutti_net_ops {
+    size_t size; /* sizeof(struct tutti_net_ops) */
+    const char *name;
+    int (*open)(const struct tutti_net_links *links, struct tutti_net **ret, struct tutti_err *err);
+    void (*close)(struct tutti_net *net);
+    void (*reset)(struct tutti_net *net); /* forgets all messages, keeps connections and memory */
+    /* Declares the next connection (0, 1, 2, ...) and its route of at least one link. */
+    int (*connect)(struct tutti_net *net, const uint32_t *links, uint32_t link_count);
+    int (*reserve)(struct tutti_net *net, uint32_t message_count);
+    void (*start)(struct tutti_net *net, const struct tutti_net_send *send, tutti_ps now);
+    /* When something happens next, not before `now`; false: nothing is under way. */
+    bool (*next)(struct tutti_net *net, tutti_ps now, tutti_ps *ret);
+    /* Works off what happens up to `now`; returns a message that has arrived, one a call, or
+     * TUTTI_MESSAGE_NONE once there is none left. */
+    uint32_t (*arrived)(struct tutti_net *net, tutti_ps now);
+};
+
+struct tutti_net {
+    const struct tutti_net_ops *ops; /* a model embeds this struct as its first member */
+};
+
+extern const struct tutti_net_ops tutti_net_alphabeta;
+extern const struct tutti_net_ops tutti_net_fair;
+
+/* a + b of two times that are not negative; saturates at INT64_MAX. */
+static inline tutti_ps tutti_add_ps(tutti_ps a, tutti_ps b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+/* ps * (1 + stretch_q32 / 2^32), rounded down; saturates at INT64_MAX. */
+tutti_ps tutti_stretch_ps(tutti_ps ps, uint64_t stretch_q32);
+
+/* Room for at least `needed` objects of `size` bytes in *memory, doubling: 0 or -TUTTI_ENOMEM. The
+ * new part is not initialised. */
+int tutti_grow(void *memory_pointer, uint32_t *capacity, uint64_t needed, size_t size);
+
+#endif

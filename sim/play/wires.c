@@ -1,0 +1,208 @@
+/* Connections of a simulated run, made on first use; see wires.h. */
+#include "sim/play/wires.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "runtime/random.h"
+#include "runtime/status.h"
+#include "sim/net/net.h"
+#include "sim/protocol.h"
+#include "topo/topo.h"
+
+/* The kind of hop that a protocol's tables know: NVLink-like fabrics, host links, network. */
+static int hop_of(enum tutti_link_kind kind)
+{
+    switch (kind) {
+    case TUTTI_LINK_NET:
+    case TUTTI_LINK_DCN:
+        return TUTTI_HOP_NET;
+    case TUTTI_LINK_PCIE:
+    case TUTTI_LINK_CPU:
+        return TUTTI_HOP_PCI;
+    default:
+        return TUTTI_HOP_NVLINK;
+    }
+}
+
+static tutti_ps latency_of(const struct tutti_wires *wires, uint32_t link_count)
+{
+    int slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
+    tutti_ps latency_ps = 0;
+
+    for (uint32_t i = 0; i < link_count; i++) {
+        const struct tutti_link *link = &wires->topo->links[wires->route[i]];
+        int hop = hop_of((enum tutti_link_kind)link->kind);
+
+        latency_ps = tutti_add_ps(latency_ps, link->latency_ps);
+        slowest = hop > slowest ? hop : slowest;
+    }
+    if (wires->protocol != NULL)
+        latency_ps = tutti_add_ps(latency_ps, wires->protocol->message_ps[slowest]);
+    return latency_ps;
+}
+
+/* The place in the table where the connection is or would be. */
+static uint32_t *place_of(const struct tutti_wires *wires, uint32_t from, uint32_t to,
+                          uint32_t lane)
+{
+    uint64_t place = tutti_random_hash(0, from, to, lane);
+
+    for (;; place++) {
+        uint32_t *entry = &wires->table[place & (wires->table_size - 1)];
+        const struct tutti_wire *wire = *entry > 0 ? &wires->wires[*entry - 1] : NULL;
+
+        if (wire == NULL || (wire->from == from && wire->to == to && wire->lane == lane))
+            return entry;
+    }
+}
+
+/* Keeps the table at most half full. */
+static int table_grow(struct tutti_wires *wires)
+{
+    uint32_t size = wires->table_size > 0 ? wires->table_size : 64;
+    uint32_t *table;
+
+    if ((uint64_t)wires->wire_count * 2 < wires->table_size)
+        return 0;
+    if (wires->wire_count >= UINT32_MAX / 8)
+        return -TUTTI_ENOMEM;
+    while (size <= wires->wire_count * 2)
+        size *= 2;
+    table = calloc(size, sizeof(*table));
+    if (table == NULL)
+        return -TUTTI_ENOMEM;
+    free(wires->table);
+    wires->table = table;
+    wires->table_size = size;
+    for (uint32_t i = 0; i < wires->wire_count; i++) {
+        const struct tutti_wire *wire = &wires->wires[i];
+
+        *place_of(wires, wire->from, wire->to, wire->lane) = i + 1;
+    }
+    return 0;
+}
+
+static int wire_make(struct tutti_wires *wires, uint32_t from, uint32_t to, uint32_t lane,
+                     struct tutti_err *err)
+{
+    const struct tutti_topo *topo = wires->topo;
+    uint32_t link_count;
+
+    if (to >= topo->rank_count || from >= topo->rank_count || from == to)
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "lane %" PRIu32 ": rank %" PRIu32 " cannot send to rank '%" PRIu32
+                          "' (another of the %" PRIu32 " ranks)",
+                          lane, from, to, topo->rank_count);
+    if (table_grow(wires) < 0 ||
+        tutti_grow(&wires->wires, &wires->wire_capacity, (uint64_t)wires->wire_count + 1,
+                   sizeof(*wires->wires)) < 0)
+        return tutti_nomem(err);
+    link_count = tutti_topo_route(topo, from, to, wires->route, topo->node_count);
+    assert(link_count <= topo->node_count);
+    if (link_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "no route from rank %" PRIu32 " to rank %" PRIu32 " in '%s'", from, to,
+                          topo->name);
+    if (wires->net->ops->connect(wires->net, wires->route, link_count) < 0)
+        return tutti_nomem(err);
+    wires->wires[wires->wire_count] = (struct tutti_wire){
+        .from = from,
+        .to = to,
+        .lane = lane,
+        .first = TUTTI_MESSAGE_NONE,
+        .last = TUTTI_MESSAGE_NONE,
+        .latency_ps = latency_of(wires, link_count),
+    };
+    *place_of(wires, from, to, lane) = ++wires->wire_count;
+    return 0;
+}
+
+int tutti_wires_init(struct tutti_wires *wires, const struct tutti_topo *topo,
+                     const struct tutti_protocol *protocol, struct tutti_net *net,
+                     struct tutti_err *err)
+{
+    *wires = (struct tutti_wires){.topo = topo, .protocol = protocol, .net = net};
+    wires->message_free = TUTTI_MESSAGE_NONE;
+    wires->route = calloc((size_t)topo->node_count + 1, sizeof(*wires->route));
+    return wires->route == NULL ? tutti_nomem(err) : 0;
+}
+
+void tutti_wires_done(struct tutti_wires *wires)
+{
+    free(wires->route);
+    free(wires->wires);
+    free(wires->table);
+    free(wires->messages);
+    *wires = (struct tutti_wires){.topo = NULL};
+}
+
+void tutti_wires_reset(struct tutti_wires *wires)
+{
+    for (uint32_t i = 0; i < wires->wire_count; i++) {
+        struct tutti_wire *wire = &wires->wires[i];
+
+        wire->first = wire->last = TUTTI_MESSAGE_NONE;
+        wire->send_waits = wire->recv_waits = false;
+        wire->sent_count = wire->completed_count = 0;
+    }
+    wires->message_count = 0;
+    wires->message_free = TUTTI_MESSAGE_NONE;
+}
+
+int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint32_t lane,
+                     uint32_t *ret, struct tutti_err *err)
+{
+    uint32_t found = wires->table_size > 0 ? *place_of(wires, from, to, lane) : 0;
+    int status;
+
+    if (found == 0) {
+        status = wire_make(wires, from, to, lane, err);
+        if (status < 0)
+            return status;
+        found = wires->wire_count;
+    }
+    *ret = found - 1;
+    return 0;
+}
+
+int tutti_wires_push(struct tutti_wires *wires, uint32_t wire, uint32_t *ret_message,
+                     struct tutti_err *err)
+{
+    struct tutti_wire *queue = &wires->wires[wire];
+    uint32_t id = wires->message_free;
+
+    if (id != TUTTI_MESSAGE_NONE) {
+        wires->message_free = wires->messages[id].next;
+    } else {
+        id = wires->message_count;
+        if (tutti_grow(&wires->messages, &wires->message_capacity, (uint64_t)id + 1,
+                       sizeof(*wires->messages)) < 0 ||
+            wires->net->ops->reserve(wires->net, wires->message_capacity) < 0)
+            return tutti_nomem(err);
+        wires->message_count++;
+    }
+    wires->messages[id] = (struct tutti_message){.wire = wire, .next = TUTTI_MESSAGE_NONE};
+    if (queue->first == TUTTI_MESSAGE_NONE)
+        queue->first = id;
+    else
+        wires->messages[queue->last].next = id;
+    queue->last = id;
+    queue->sent_count++;
+    *ret_message = id;
+    return 0;
+}
+
+void tutti_wires_pop(struct tutti_wires *wires, uint32_t wire)
+{
+    struct tutti_wire *queue = &wires->wires[wire];
+    uint32_t id = queue->first;
+
+    assert(id != TUTTI_MESSAGE_NONE);
+    queue->first = wires->messages[id].next;
+    queue->completed_count++;
+    wires->messages[id].next = wires->message_free;
+    wires->message_free = id;
+    assert(queue->completed_count <= queue->sent_count);
+}

@@ -1,0 +1,59 @@
+/* The table of NCCL's wire protocols; see protocol.h.
+ *
+ * Base and hop latencies: NCCL 2.28 src/graph/tuning.cc, rows "ring" of baseLatencies and
+ * hwLatencies (columns NVLINK, PCI, NET). Wire formats: NCCL 2.28 device primitives. LL sends
+ * 16-byte lines of two (4 B data, 4 B flag); LL128 128-byte lines of 120 B data and 8 B flag;
+ * Simple sends the data as it is and a counter a slice. */
+#include "sim/protocol.h"
+
+#include <string.h>
+
+#include "runtime/status.h"
+
+static const struct tutti_protocol protocols[] = {
+    {
+        .name = "ll",
+        .launch_ps = 6600000,
+        .message_ps =
+            {[TUTTI_HOP_NVLINK] = 600000, [TUTTI_HOP_PCI] = 1000000, [TUTTI_HOP_NET] = 2700000},
+        .wire_num = 2,
+        .wire_den = 1,
+    },
+    {
+        .name = "ll128",
+        .launch_ps = 14000000,
+        .message_ps =
+            {[TUTTI_HOP_NVLINK] = 1900000, [TUTTI_HOP_PCI] = 2500000, [TUTTI_HOP_NET] = 4000000},
+        .wire_num = 16,
+        .wire_den = 15,
+    },
+    {
+        .name = "simple",
+        .launch_ps = 8400000,
+        .message_ps =
+            {[TUTTI_HOP_NVLINK] = 3400000, [TUTTI_HOP_PCI] = 5700000, [TUTTI_HOP_NET] = 14000000},
+        .wire_num = 1,
+        .wire_den = 1,
+    },
+};
+
+const struct tutti_protocol *tutti_protocols(size_t *ret_count)
+{
+    *ret_count = sizeof(protocols) / sizeof(protocols[0]);
+    return protocols;
+}
+
+int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, struct tutti_err *err)
+{
+    if (strcmp(name, "none") == 0) { /* no protocol: the topology's own latencies and rates */
+        *ret = NULL;
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++) {
+        if (strcmp(name, protocols[i].name) == 0) {
+            *ret = &protocols[i];
+            return 0;
+        }
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "unknown protocol '%s' (none, ll, ll128 or simple)", name);
+}

@@ -1,0 +1,187 @@
+/* The backend `sim`: an engine for all ranks on the stage with the virtual clock; see sim.h. */
+#include "sim/sim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/engine.h"
+#include "runtime/record.h"
+#include "runtime/status.h"
+#include "sim/play/stage.h"
+#include "topo/topo.h"
+
+enum { JITTER_MAX = 1000 }; /* far beyond any machine; keeps stretched times representable */
+
+struct sim {
+    struct tutti_backend backend;
+    struct tutti_sim_opts opts;
+};
+
+static const enum tutti_model models[] = {TUTTI_MODEL_ALPHABETA, TUTTI_MODEL_FAIR};
+
+static void sim_close(struct tutti_backend *backend)
+{
+    free(backend);
+}
+
+static int compare_ps(const void *a, const void *b)
+{
+    const tutti_ps *left = a;
+    const tutti_ps *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+/* Plays iteration `number` on a clock that starts when the launch is paid for. */
+static int play_once(struct tutti_stage *stage, struct tutti_engine *engine, uint64_t number,
+                     struct tutti_record *record, tutti_ps *ret_ps, struct tutti_err *err)
+{
+    const struct tutti_protocol *protocol = stage->opts->protocol;
+    int status;
+
+    tutti_stage_reset(stage, stage->opts->seed + number,
+                      protocol != NULL ? protocol->launch_ps : 0);
+    status = tutti_engine_run(engine, &tutti_stage_ops_sim, stage, record, err);
+    if (status == 0)
+        *ret_ps = stage->now;
+    return status;
+}
+
+/* How many iterations have to be played: without jitter they are equal, and one is enough. Warm-up
+ * iterations leave no trace on a virtual clock, so they are never played. */
+static uint32_t distinct_count(const struct tutti_stage *stage, const struct tutti_play *play)
+{
+    return stage->jitter_q32 == 0 ? 1 : play->iteration_count;
+}
+
+static int play_all(struct tutti_stage *stage, struct tutti_engine *engine,
+                    const struct tutti_play *play, tutti_ps *times, struct tutti_err *err)
+{
+    uint32_t count = distinct_count(stage, play);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct tutti_record *record = i + 1 == count ? play->record : NULL;
+        int status = play_once(stage, engine, i, record, &times[i], err);
+
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+/* times[count]: the distinct ones; each stands for iteration_count / count. */
+static void summarise(const struct tutti_play *play, tutti_ps *times, uint32_t count,
+                      struct tutti_played *ret)
+{
+    tutti_u128 total_ps = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        total_ps += (tutti_u128)(uint64_t)times[i];
+    total_ps *= play->iteration_count / count;
+    ret->total_ps = total_ps > (tutti_u128)INT64_MAX ? INT64_MAX : (tutti_ps)total_ps;
+    ret->best_ps = ret->median_ps = (tutti_ps)(total_ps / play->iteration_count);
+    if (!play->barrier)
+        return;
+    qsort(times, count, sizeof(*times), compare_ps);
+    ret->best_ps = times[0];
+    ret->median_ps = times[count / 2];
+}
+
+static int play_check(const struct tutti_sim_opts *opts, const struct tutti_play *play,
+                      struct tutti_err *err)
+{
+    if (play->schedule == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "no schedule to play");
+    if (play->iteration_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "'0' iterations (1 or more)");
+    if (play->schedule->rank_count != opts->topo->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "schedule '%s' has '%" PRIu32 "' ranks, but topology '%s' has %" PRIu32
+                          " (as many)",
+                          play->schedule->name, play->schedule->rank_count, opts->topo->name,
+                          opts->topo->rank_count);
+    return 0;
+}
+
+static int sim_play(struct tutti_backend *backend, const struct tutti_play *play,
+                    struct tutti_played *ret, struct tutti_err *err)
+{
+    const struct sim *sim = (const struct sim *)backend;
+    struct tutti_played played = {.total_ps = 0};
+    struct tutti_engine *engine = NULL;
+    struct tutti_stage stage;
+    tutti_ps *times = NULL;
+    int status = play_check(&sim->opts, play, err);
+
+    if (status < 0)
+        return status;
+    status = tutti_stage_init(&stage, &sim->opts, play, err);
+    if (status < 0)
+        return status;
+    times = calloc(distinct_count(&stage, play), sizeof(*times));
+    if (times == NULL) {
+        status = tutti_nomem(err);
+        goto out;
+    }
+    status = tutti_engine_new(play->schedule, 0, play->schedule->rank_count, &engine, err);
+    if (status < 0)
+        goto out;
+    if (play->record != NULL)
+        tutti_record_clear(play->record);
+    status = play_all(&stage, engine, play, times, err);
+    if (status < 0)
+        goto out;
+    if (play->record != NULL)
+        tutti_record_sort(play->record);
+    summarise(play, times, distinct_count(&stage, play), &played);
+    played.step_count = tutti_engine_step_count(engine);
+    *ret = played;
+out:
+    tutti_engine_free(engine);
+    free(times);
+    tutti_stage_done(&stage);
+    return status;
+}
+
+static const struct tutti_backend_ops sim_ops = {
+    .size = sizeof(struct tutti_backend_ops),
+    .name = "sim",
+    .close = sim_close,
+    .play = sim_play,
+};
+
+int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret,
+                   struct tutti_err *err)
+{
+    struct sim *sim;
+
+    if (opts == NULL || opts->topo == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "the simulator needs a topology");
+    if (!(opts->jitter >= 0 && opts->jitter <= JITTER_MAX)) /* also refuses NaN */
+        return tutti_fail(err, TUTTI_EINVAL, "jitter '%g' is out of range (0 to %d)", opts->jitter,
+                          JITTER_MAX);
+    sim = calloc(1, sizeof(*sim));
+    if (sim == NULL)
+        return tutti_nomem(err);
+    sim->backend.ops = &sim_ops;
+    sim->opts = *opts;
+    *ret = &sim->backend;
+    return 0;
+}
+
+int tutti_model_find(const char *name, enum tutti_model *ret, struct tutti_err *err)
+{
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        if (strcmp(name, tutti_model_name(models[i])) == 0) {
+            *ret = models[i];
+            return 0;
+        }
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "unknown network model '%s' (alphabeta or fair)", name);
+}
+
+const char *tutti_model_name(enum tutti_model model)
+{
+    return model == TUTTI_MODEL_FAIR ? tutti_net_fair.name : tutti_net_alphabeta.name;
+}

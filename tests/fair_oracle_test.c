@@ -1,0 +1,372 @@
+/* The network model `fair` against a brute-force oracle: progressive filling in long doubles. */
+#include <math.h>
+
+#include "runtime/random.h"
+#include "sim/net/maxmin.h"
+#include "sim/net/net.h"
+#include "tests/test.h"
+
+enum { LINKS_MAX = 24, FLOWS_MAX = 40, HOPS_MAX = 6, MESSAGES_MAX = 60 };
+
+struct world {
+    uint32_t link_count;
+    uint64_t rate[LINKS_MAX];
+    uint32_t flow_count;
+    uint32_t hop_count[FLOWS_MAX];
+    uint32_t hops[FLOWS_MAX][HOPS_MAX];
+};
+
+/* Rates repeat on purpose: equal shares at several links are the delicate case. */
+static uint64_t random_rate(struct tutti_random *random)
+{
+    static const uint64_t usual[] = {1, 12500000000, 25000000000, 50000000000, 450000000000, 7};
+
+    if (tutti_random_below(random, 2) == 0)
+        return usual[tutti_random_below(random, 5)];
+    return 1 + tutti_random_below(random, UINT64_C(1) << (1 + tutti_random_below(random, 40)));
+}
+
+static void random_world(struct world *world, struct tutti_random *random)
+{
+    world->link_count = 1 + (uint32_t)tutti_random_below(random, LINKS_MAX);
+    for (uint32_t i = 0; i < world->link_count; i++)
+        world->rate[i] = random_rate(random);
+    world->flow_count = 1 + (uint32_t)tutti_random_below(random, FLOWS_MAX);
+    for (uint32_t f = 0; f < world->flow_count; f++) {
+        uint32_t most = world->link_count < HOPS_MAX ? world->link_count : HOPS_MAX;
+        uint32_t want = 1 + (uint32_t)tutti_random_below(random, most);
+        uint32_t first = (uint32_t)tutti_random_below(random, world->link_count);
+        uint32_t stride = 1 + (uint32_t)tutti_random_below(random, 3);
+
+        world->hop_count[f] = 0;
+        for (uint32_t i = 0; i < want; i++) {
+            uint32_t link = (first + i * stride) % world->link_count;
+            bool seen = false;
+
+            for (uint32_t j = 0; j < world->hop_count[f]; j++)
+                seen = seen || world->hops[f][j] == link;
+            if (!seen)
+                world->hops[f][world->hop_count[f]++] = link;
+        }
+    }
+}
+
+static bool crosses(const struct world *world, uint32_t flow, uint32_t link)
+{
+    for (uint32_t i = 0; i < world->hop_count[flow]; i++) {
+        if (world->hops[flow][i] == link)
+            return true;
+    }
+    return false;
+}
+
+/* The oracle: all rates rise together; whoever meets a full link stays. Everything anew each time,
+ * loops over everything, nothing clever. */
+static void fill(const struct world *world, const bool *active, long double *rates)
+{
+    bool rising[FLOWS_MAX];
+    uint32_t rising_count = 0;
+    long double level = 0;
+
+    for (uint32_t f = 0; f < world->flow_count; f++) {
+        rising[f] = active[f];
+        rising_count += active[f];
+        rates[f] = 0;
+    }
+    while (rising_count > 0) {
+        long double best = INFINITY;
+        uint32_t best_link = 0;
+
+        for (uint32_t l = 0; l < world->link_count; l++) {
+            long double taken = 0;
+            uint32_t count = 0;
+
+            for (uint32_t f = 0; f < world->flow_count; f++) {
+                if (active[f] && crosses(world, f, l)) {
+                    count += rising[f];
+                    taken += rising[f] ? 0 : rates[f];
+                }
+            }
+            if (count > 0 && ((long double)world->rate[l] - taken) / count < best) {
+                best = ((long double)world->rate[l] - taken) / count;
+                best_link = l;
+            }
+        }
+        level = best > level ? best : level;
+        for (uint32_t f = 0; f < world->flow_count; f++) {
+            if (rising[f] && crosses(world, f, best_link)) {
+                rates[f] = level;
+                rising[f] = false;
+                rising_count--;
+            }
+        }
+    }
+}
+
+static bool close_to(double seen, long double expected)
+{
+    return fabsl((long double)seen - expected) <= 1e-9L * expected;
+}
+
+static struct tutti_maxmin solver_of(const struct world *world)
+{
+    struct tutti_maxmin maxmin;
+
+    CHECK(tutti_maxmin_init(&maxmin, world->rate, world->link_count) == 0);
+    for (uint32_t f = 0; f < world->flow_count; f++)
+        CHECK(tutti_maxmin_add(&maxmin, world->hops[f], world->hop_count[f]) == 0);
+    return maxmin;
+}
+
+TEST(rates_equal_progressive_filling_on_1000_random_worlds)
+{
+    for (uint64_t round = 0; round < 1000; round++) {
+        struct tutti_random random;
+        struct world world;
+        struct tutti_maxmin maxmin;
+        bool active[FLOWS_MAX];
+        long double rates[FLOWS_MAX];
+
+        tutti_random_seed(&random, tutti_random_hash(test_seed, round, 1, 0));
+        random_world(&world, &random);
+        maxmin = solver_of(&world);
+        for (uint32_t f = 0; f < world.flow_count; f++) {
+            active[f] = true;
+            tutti_maxmin_enter(&maxmin, f);
+        }
+        tutti_maxmin_solve(&maxmin);
+        fill(&world, active, rates);
+        for (uint32_t f = 0; f < world.flow_count; f++) {
+            if (!close_to(maxmin.flows[f].rate, rates[f]))
+                TEST_FAIL("world %" PRIu64 " flow %u: %.17g, oracle %.17Lg", round, f,
+                          maxmin.flows[f].rate, rates[f]);
+        }
+        tutti_maxmin_done(&maxmin);
+    }
+}
+
+TEST(rates_stay_right_while_flows_come_and_go)
+{
+    for (uint64_t round = 0; round < 200; round++) {
+        struct tutti_random random;
+        struct world world;
+        struct tutti_maxmin maxmin;
+        bool active[FLOWS_MAX] = {false};
+        long double rates[FLOWS_MAX];
+
+        tutti_random_seed(&random, tutti_random_hash(test_seed, round, 2, 0));
+        random_world(&world, &random);
+        maxmin = solver_of(&world);
+        for (uint32_t change = 0; change < 30; change++) {
+            for (uint32_t i = 0; i < 1 + change % 3; i++) {
+                uint32_t f = (uint32_t)tutti_random_below(&random, world.flow_count);
+
+                if (active[f])
+                    tutti_maxmin_leave(&maxmin, f);
+                else
+                    tutti_maxmin_enter(&maxmin, f);
+                active[f] = !active[f];
+            }
+            tutti_maxmin_solve(&maxmin);
+            fill(&world, active, rates);
+            for (uint32_t f = 0; f < world.flow_count; f++) {
+                if (active[f] && !close_to(maxmin.flows[f].rate, rates[f]))
+                    TEST_FAIL("world %" PRIu64 " change %u flow %u: %.17g, oracle %.17Lg", round,
+                              change, f, maxmin.flows[f].rate, rates[f]);
+            }
+        }
+        tutti_maxmin_done(&maxmin);
+    }
+}
+
+/* ---- messages over time ---------------------------------------------------------------------- */
+
+struct parcel {
+    uint32_t connection;
+    uint64_t bytes;
+    tutti_ps start_ps;
+    tutti_ps ready_ps; /* when its latency is over */
+    tutti_ps seen_ps;  /* when the model says it ended */
+    long double left;  /* bytes, by the oracle */
+    bool ended;
+};
+
+static void random_parcels(const struct world *world, struct parcel *parcels, uint32_t count,
+                           struct tutti_random *random)
+{
+    tutti_ps now = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (tutti_random_below(random, 3) > 0) /* many start at the same instant */
+            now += (tutti_ps)tutti_random_below(random, 300000);
+        parcels[i] = (struct parcel){
+            .connection = (uint32_t)tutti_random_below(random, world->flow_count),
+            .bytes = tutti_random_below(random, 8) == 0 ? 0 : tutti_random_below(random, 20000),
+            .start_ps = now,
+        };
+        parcels[i].ready_ps = now + (tutti_ps)tutti_random_below(random, 2) *
+                                        (tutti_ps)tutti_random_below(random, 200000);
+    }
+}
+
+/* The parcel at the head of its connection, if its latency is over at `now`; else -1. */
+static int draining(const struct parcel *parcels, uint32_t count, uint32_t connection, tutti_ps now)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (parcels[i].connection == connection && !parcels[i].ended)
+            return parcels[i].ready_ps <= now ? (int)i : -1;
+    }
+    return -1;
+}
+
+/* The oracle of times replays what the model did event by event, with all rates computed
+ * anew and all bytes counted in long doubles. When the model says that a message has ended, its
+ * bytes must be gone, and must not have been gone a picosecond before. Following the model's whole
+ * picoseconds keeps the tolerance at 1 ps: free-running, a rounding of one message can move others
+ * by more (a small rate times a late neighbour). */
+static void oracle_replay(const struct world *world, struct parcel *parcels, uint32_t count,
+                          uint64_t round)
+{
+    tutti_ps now = 0;
+    uint32_t ended = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        parcels[i].left = (long double)parcels[i].bytes;
+    while (ended < count) {
+        bool active[FLOWS_MAX];
+        long double rates[FLOWS_MAX];
+        tutti_ps next = INT64_MAX;
+
+        for (uint32_t f = 0; f < world->flow_count; f++)
+            active[f] = draining(parcels, count, f, now) >= 0;
+        fill(world, active, rates);
+        for (uint32_t i = 0; i < count; i++) {
+            if (parcels[i].ready_ps > now && parcels[i].ready_ps < next)
+                next = parcels[i].ready_ps;
+            if (!parcels[i].ended && parcels[i].seen_ps < next)
+                next = parcels[i].seen_ps;
+        }
+        REQUIRE(next >= now && next < INT64_MAX);
+        for (uint32_t f = 0; f < world->flow_count; f++) {
+            int i = draining(parcels, count, f, now);
+            long double ps;
+
+            if (i < 0)
+                continue;
+            parcels[i].left -= rates[f] * (long double)(next - now) * 1e-12L;
+            ps = parcels[i].left / rates[f] * 1e12L; /* still to go */
+            if (parcels[i].seen_ps == next ? ps > 1e-5L || ps <= -1 - 1e-5L : ps < -1e-5L)
+                TEST_FAIL("world %" PRIu64 " message %d: at %" PRId64 " ps, seen to end at %" PRId64
+                          " ps, %.6Lf ps are to go",
+                          round, i, next, parcels[i].seen_ps, ps);
+            parcels[i].ended = parcels[i].seen_ps == next;
+            ended += parcels[i].ended;
+        }
+        now = next;
+    }
+}
+
+static void model_run(const struct world *world, struct parcel *parcels, uint32_t count)
+{
+    struct tutti_net *net = NULL;
+    uint32_t started = 0;
+    uint32_t arrived = 0;
+    tutti_ps now = 0;
+
+    CHECK(tutti_net_fair.open(&(struct tutti_net_links){.link_count = world->link_count,
+                                                        .bytes_per_s = world->rate},
+                              &net, NULL) == 0);
+    for (uint32_t f = 0; f < world->flow_count; f++)
+        CHECK(net->ops->connect(net, world->hops[f], world->hop_count[f]) == 0);
+    CHECK(net->ops->reserve(net, count) == 0);
+    while (arrived < count) {
+        tutti_ps next;
+        uint32_t message;
+
+        for (; started < count && parcels[started].start_ps == now; started++) {
+            const struct parcel *parcel = &parcels[started];
+
+            net->ops->start(
+                net,
+                &(struct tutti_net_send){.message = started,
+                                         .connection = parcel->connection,
+                                         .bytes = parcel->bytes,
+                                         .latency_ps = parcel->ready_ps - parcel->start_ps},
+                now);
+        }
+        if (!net->ops->next(net, now, &next))
+            next = INT64_MAX;
+        if (started < count && parcels[started].start_ps < next)
+            next = parcels[started].start_ps;
+        REQUIRE(next >= now && next < INT64_MAX);
+        now = next;
+        while ((message = net->ops->arrived(net, now)) != TUTTI_MESSAGE_NONE) {
+            parcels[message].seen_ps = now;
+            arrived++;
+        }
+    }
+    net->ops->close(net);
+}
+
+TEST(messages_end_when_the_oracle_says_on_1000_random_worlds)
+{
+    for (uint64_t round = 0; round < 1000; round++) {
+        struct tutti_random random;
+        struct world world;
+        struct parcel parcels[MESSAGES_MAX];
+        uint32_t count;
+
+        tutti_random_seed(&random, tutti_random_hash(test_seed, round, 3, 0));
+        random_world(&world, &random);
+        for (uint32_t i = 0; i < world.link_count; i++) { /* a run of microseconds */
+            if (world.rate[i] < 5000000000)
+                world.rate[i] = 5000000000 + tutti_random_below(&random, 10000000000);
+        }
+        count = 1 + (uint32_t)tutti_random_below(&random, MESSAGES_MAX);
+        random_parcels(&world, parcels, count, &random);
+        model_run(&world, parcels, count);
+        oracle_replay(&world, parcels, count, round);
+    }
+}
+
+TEST(two_flows_share_a_link_and_the_rest_gets_what_is_left)
+{
+    struct world world = {.link_count = 2,
+                          .rate = {100, 1000},
+                          .flow_count = 3,
+                          .hop_count = {2, 1, 1},
+                          .hops = {{0, 1}, {0}, {1}}};
+    struct tutti_maxmin maxmin = solver_of(&world);
+
+    for (uint32_t f = 0; f < 3; f++)
+        tutti_maxmin_enter(&maxmin, f);
+    tutti_maxmin_solve(&maxmin);
+    CHECK_INT(maxmin.flows[0].rate, 50);
+    CHECK_INT(maxmin.flows[1].rate, 50);
+    CHECK_INT(maxmin.flows[2].rate, 950);
+    tutti_maxmin_leave(&maxmin, 1);
+    tutti_maxmin_solve(&maxmin);
+    CHECK_INT(maxmin.flows[0].rate, 100);
+    CHECK_INT(maxmin.flows[2].rate, 900);
+    tutti_maxmin_done(&maxmin);
+}
+
+TEST(only_the_touched_component_is_solved_anew)
+{
+    struct world world = {.link_count = 2,
+                          .rate = {100, 1000},
+                          .flow_count = 3,
+                          .hop_count = {1, 1, 1},
+                          .hops = {{0}, {1}, {1}}};
+    struct tutti_maxmin maxmin = solver_of(&world);
+
+    tutti_maxmin_enter(&maxmin, 0);
+    tutti_maxmin_enter(&maxmin, 1);
+    tutti_maxmin_solve(&maxmin);
+    CHECK_INT(maxmin.some_flow_count, 2);
+    tutti_maxmin_enter(&maxmin, 2);
+    tutti_maxmin_solve(&maxmin);
+    CHECK_INT(maxmin.some_flow_count, 2); /* 1 and 2, not 0 */
+    CHECK_INT(maxmin.flows[1].rate, 500);
+    tutti_maxmin_done(&maxmin);
+}
