@@ -7,9 +7,10 @@
 
 #include "runtime/status.h"
 #include "tests/test.h"
+#include "traces/csv.h"
 #include "traces/nccl_tests.h"
 
-enum { TEXT_BYTES = 1 << 16, FILES_MAX = 2048, CSV_COLUMNS = 3 };
+enum { FILES_MAX = 2048 };
 
 static int load(const char *dir, const char *file, struct tutti_nccl_log *log,
                 struct tutti_err *err)
@@ -179,43 +180,30 @@ TEST(a_line_of_any_length_is_survived)
 
 /* ---- the real logs -------------------------------------------------------------------------- */
 
-struct figure {
-    uint64_t bytes;
-    double time_us;
-    double algbw_GBps;
-    double busbw_GBps;
-};
-
-/* The rows of NAME.csv: size_bytes,time_us,algbw_GBps,busbw_GBps[,...]. */
-static size_t read_figures(const char *dir, const char *log_name, struct figure *figures,
-                           size_t capacity)
+/* The figures others took from a log: NAME.csv beside NAME.log. */
+static int load_figures(const char *dir, const char *log_name, struct tutti_nccl_log *figures,
+                        struct tutti_err *err)
 {
     char path[1024];
     char *text;
-    size_t count = 0;
+    size_t bytes = 0;
+    int status;
 
     snprintf(path, sizeof(path), "%s/%.*s.csv", dir, (int)(strlen(log_name) - 4), log_name);
-    text = test_read_file(path, NULL);
-    for (char *line = text; line != NULL && count < capacity;) {
-        char *next = strchr(line, '\n');
-        struct figure figure = {0};
-        double bytes;
-        if (sscanf(line, "%lf,%lf,%lf,%lf", &bytes, &figure.time_us, &figure.algbw_GBps,
-                   &figure.busbw_GBps) == 4) {
-            figure.bytes = (uint64_t)bytes;
-            figures[count++] = figure;
-        }
-        line = next == NULL ? NULL : next + 1;
-    }
+    text = test_read_file(path, &bytes);
+    if (text == NULL)
+        return tutti_fail(err, TUTTI_EIO, "cannot read '%s'", path);
+    status = tutti_csv_measurements_parse(path, text, bytes, figures, err);
     free(text);
-    return count;
+    return status;
 }
 
 /* Equal within what was rounded away: half a hundredth, or 4 significant digits. A bandwidth that
- * the log does not print was computed by those who made the CSV. */
+ * the log does not print was computed by those who made the CSV, and a CSV may leave out a side. */
 static bool near(double seen, double expected)
 {
-    return isnan(seen) || fabs(seen - expected) <= fmax(0.0051, 1e-3 * fabs(expected));
+    return isnan(seen) || isnan(expected) ||
+           fabs(seen - expected) <= fmax(0.0051, 1e-3 * fabs(expected));
 }
 
 /* AWS's nccom-test of 2022 printed GiB/s under the heading GB/s; the CSVs have true GB/s. */
@@ -224,27 +212,38 @@ static double bandwidth_unit(const char *file)
     return strncmp(file, "trn1_", 5) == 0 ? 1.073741824 : 1;
 }
 
-static bool equal(const struct tutti_nccl_row *row, const struct figure *figure, double unit)
+static bool equal_side(const struct tutti_nccl_side *seen, const struct tutti_nccl_side *expected,
+                       double unit)
 {
-    return row->bytes == figure->bytes && near(row->out_of_place.time_us, figure->time_us) &&
-           near(row->out_of_place.algbw_GBps, figure->algbw_GBps / unit) &&
-           near(row->out_of_place.busbw_GBps, figure->busbw_GBps / unit);
+    return (!isnan(seen->time_us) || isnan(expected->time_us)) &&
+           near(seen->time_us, expected->time_us) &&
+           near(seen->algbw_GBps, expected->algbw_GBps / unit) &&
+           near(seen->busbw_GBps, expected->busbw_GBps / unit);
+}
+
+static bool equal(const struct tutti_nccl_row *row, const struct tutti_nccl_row *figure,
+                  double unit)
+{
+    return row->bytes == figure->bytes && !isnan(row->out_of_place.time_us) &&
+           equal_side(&row->out_of_place, &figure->out_of_place, unit) &&
+           equal_side(&row->in_place, &figure->in_place, unit);
 }
 
 /* Whether the tables, one after the other, hold exactly these figures; several runs of one size
  * each make one CSV. */
-static bool log_equals(const struct tutti_nccl_log *log, const struct figure *figures, size_t count,
+static bool log_equals(const struct tutti_nccl_log *log, const struct tutti_nccl_table *figures,
                        double unit)
 {
     size_t used = 0;
 
     for (size_t i = 0; i < log->table_count; i++) {
         for (size_t j = 0; j < log->tables[i].row_count; j++, used++) {
-            if (used >= count || !equal(&log->tables[i].rows[j], &figures[used], unit))
+            if (used >= figures->row_count ||
+                !equal(&log->tables[i].rows[j], &figures->rows[used], unit))
                 return false;
         }
     }
-    return used == count;
+    return used == figures->row_count;
 }
 
 /* Why a text is none that nccl-tests wrote, by its looks; NULL: cannot tell. */
@@ -301,7 +300,6 @@ static void judge_refusal(const char *dir, const char *file, const regex_t *row_
 TEST(all_real_logs_give_the_figures_that_others_took_from_them)
 {
     const char *dir = TUTTI_DATA_DIR "/nccl-tests";
-    static struct figure figures[4096];
     struct tally tally = {0};
     regex_t row_shape;
     size_t count = 0;
@@ -317,18 +315,20 @@ TEST(all_real_logs_give_the_figures_that_others_took_from_them)
     for (size_t i = 0; i < count; i++) {
         struct tutti_nccl_log log;
         struct tutti_err err;
-        size_t figure_count = read_figures(dir, files[i], figures, 4096);
+        struct tutti_nccl_log figures;
         if (load(dir, files[i], &log, &err) < 0) {
             judge_refusal(dir, files[i], &row_shape, list, &tally);
             continue;
         }
-        if (log_equals(&log, figures, figure_count, bandwidth_unit(files[i])))
+        CHECK_OK(load_figures(dir, files[i], &figures, &err), err);
+        if (log_equals(&log, &figures.tables[0], bandwidth_unit(files[i])))
             tally.equal++;
         else {
             TEST_FAIL("%s: differs from its csv", files[i]);
             tally.unexplained++;
         }
         tutti_nccl_log_free(&log);
+        tutti_nccl_log_free(&figures);
     }
     fclose(list);
     regfree(&row_shape);

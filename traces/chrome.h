@@ -5,9 +5,10 @@
 struct tutti_err;
 struct tutti_record;
 
-/* One process a rank, one thread a lane, one complete ("X") event a step, flow arrows from each
- * SEND to its RECV; opens in ui.perfetto.dev and chrome://tracing. `title` names the run. *ret is
- * freed with free(). */
+/* One process a rank (pid = rank), one thread a lane (tid = lane), one complete ("X") event a step,
+ * flow arrows from each SEND to its RECV; opens in ui.perfetto.dev and chrome://tracing. SENDs lie
+ * on threads beside their lane's (tid = lane + k * 65536), because they go on while the lane does.
+ * Times in us with six digits: picoseconds. `title` names the run. *ret is freed with free(). */
 int tutti_chrome_print(const struct tutti_record *record, const char *title, char **ret,
                        struct tutti_err *err);
 

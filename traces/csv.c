@@ -1,0 +1,266 @@
+/* Measurements from CSV, records to CSV. */
+#include "traces/csv.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/arena.h"
+#include "runtime/record.h"
+#include "runtime/status.h"
+#include "traces/text/text.h"
+
+enum { CELLS_MAX = 256, LINE_BYTES_MAX = 1 << 16 };
+
+/* The columns that are read, in the order of `column_names`. */
+enum { SIZE, TIME, ALGBW, BUSBW, IN_TIME, IN_ALGBW, IN_BUSBW, COLUMN_COUNT };
+
+static const char *const column_names[COLUMN_COUNT] = {
+    "size_bytes",          "time_us",          "algbw_GBps",
+    "busbw_GBps",          "in_place_time_us", "in_place_algbw_GBps",
+    "in_place_busbw_GBps",
+};
+
+struct reader {
+    const char *name;
+    const char *rest; /* of the text */
+    size_t rest_bytes;
+    uint32_t line_number;
+    char *line; /* LINE_BYTES_MAX; the cells of the current line point into it */
+    char *cell[CELLS_MAX];
+    size_t cell_count;
+    size_t column[COLUMN_COUNT]; /* index of the cell, CELLS_MAX: absent */
+    struct tutti_nccl_row *rows;
+    size_t row_count;
+    size_t row_capacity;
+};
+
+/* Takes the next line without its end; 1: there is one, 0: none. */
+static int next_line(struct reader *reader, struct tutti_err *err)
+{
+    const char *newline;
+    size_t bytes;
+
+    if (reader->rest_bytes == 0)
+        return 0;
+    newline = memchr(reader->rest, '\n', reader->rest_bytes);
+    bytes = newline == NULL ? reader->rest_bytes : (size_t)(newline - reader->rest);
+    reader->line_number++;
+    if (bytes >= LINE_BYTES_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: longer than %d bytes", reader->name,
+                          reader->line_number, LINE_BYTES_MAX - 1);
+    memcpy(reader->line, reader->rest, bytes);
+    reader->line[bytes] = '\0';
+    reader->rest += bytes + (newline != NULL);
+    reader->rest_bytes -= bytes + (newline != NULL);
+    return 1;
+}
+
+/* Drops blanks (and the return of a CRLF) around a cell. */
+static char *trimmed(char *cell)
+{
+    size_t bytes;
+
+    cell += strspn(cell, " \t\r");
+    for (bytes = strlen(cell); bytes > 0 && strchr(" \t\r", cell[bytes - 1]) != NULL; bytes--)
+        cell[bytes - 1] = '\0';
+    return cell;
+}
+
+/* Cuts the line into cells: at commas that do not stand in double quotes (RFC 4180). */
+static void cut(struct reader *reader)
+{
+    bool quoted = false;
+    char *out = reader->line;
+    char *start = reader->line;
+
+    reader->cell_count = 0;
+    for (const char *in = reader->line;; in++) {
+        char c = *in;
+        if (c == '"') {
+            quoted = !quoted;
+            continue;
+        }
+        if ((c == ',' && !quoted) || c == '\0') {
+            *out++ = '\0';
+            if (reader->cell_count < CELLS_MAX)
+                reader->cell[reader->cell_count++] = trimmed(start);
+            start = out;
+            if (c == '\0')
+                break;
+            continue;
+        }
+        *out++ = c;
+    }
+}
+
+/* Reads lines up to the header and finds the columns in it. */
+static int read_header(struct reader *reader, struct tutti_err *err)
+{
+    int status;
+
+    while ((status = next_line(reader, err)) == 1) {
+        cut(reader);
+        if (reader->cell[0][0] == '#' || (reader->cell_count == 1 && reader->cell[0][0] == '\0'))
+            continue;
+        for (size_t i = 0; i < COLUMN_COUNT; i++) {
+            reader->column[i] = CELLS_MAX;
+            for (size_t j = reader->cell_count; j > 0; j--) {
+                if (strcmp(reader->cell[j - 1], column_names[i]) == 0)
+                    reader->column[i] = j - 1;
+            }
+        }
+        if (reader->column[SIZE] < CELLS_MAX && reader->column[TIME] < CELLS_MAX)
+            return 0;
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%s: line %u: no columns 'size_bytes' and 'time_us' in the header",
+                          reader->name, reader->line_number);
+    }
+    if (status < 0)
+        return status;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "%s: empty (a header line with size_bytes and time_us is needed)",
+                      reader->name);
+}
+
+/* One number of the current line; NAN where the column or the value is missing. */
+static int read_cell(const struct reader *reader, size_t which, double *ret, struct tutti_err *err)
+{
+    size_t index = reader->column[which];
+    const char *cell = index < reader->cell_count ? reader->cell[index] : "";
+    char *end = NULL;
+
+    *ret = NAN;
+    if (cell[0] == '\0' || strcmp(cell, "nan") == 0 || strcmp(cell, "N/A") == 0)
+        return 0;
+    if (strspn(cell, "0123456789+-.eE") == strlen(cell))
+        *ret = strtod(cell, &end);
+    if (end == NULL || end == cell || *end != '\0' || !isfinite(*ret) || *ret < 0)
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: '%s' in column %s is no number from 0",
+                          reader->name, reader->line_number, cell, column_names[which]);
+    return 0;
+}
+
+static int read_row(const struct reader *reader, struct tutti_nccl_row *row, struct tutti_err *err)
+{
+    double value[COLUMN_COUNT];
+    int status = 0;
+
+    for (size_t i = 0; i < COLUMN_COUNT && status == 0; i++)
+        status = read_cell(reader, i, &value[i], err);
+    if (status < 0)
+        return status;
+    if (isnan(value[SIZE]) || isnan(value[TIME]))
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: no %s", reader->name,
+                          reader->line_number, column_names[isnan(value[SIZE]) ? SIZE : TIME]);
+    /* 2^63 and more would not survive the way through a double. */
+    if (value[SIZE] >= 9e18 || value[SIZE] != floor(value[SIZE]))
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: size '%s' is no whole number of bytes",
+                          reader->name, reader->line_number, reader->cell[reader->column[SIZE]]);
+    *row = (struct tutti_nccl_row){
+        .bytes = (uint64_t)value[SIZE],
+        .root = -1,
+        .out_of_place = {value[TIME], value[ALGBW], value[BUSBW], NAN},
+        .in_place = {value[IN_TIME], value[IN_ALGBW], value[IN_BUSBW], NAN},
+        .line = reader->line_number,
+    };
+    return 0;
+}
+
+static int add_row(struct reader *reader, const struct tutti_nccl_row *row, struct tutti_err *err)
+{
+    size_t wanted = reader->row_capacity == 0 ? 64 : reader->row_capacity * 2;
+
+    if (reader->row_count == reader->row_capacity) {
+        struct tutti_nccl_row *larger = realloc(reader->rows, wanted * sizeof(*larger));
+        if (larger == NULL)
+            return tutti_nomem(err);
+        reader->rows = larger;
+        reader->row_capacity = wanted;
+    }
+    reader->rows[reader->row_count++] = *row;
+    return 0;
+}
+
+static int read_rows(struct reader *reader, struct tutti_err *err)
+{
+    struct tutti_nccl_row row;
+    int status;
+
+    while ((status = next_line(reader, err)) == 1) {
+        cut(reader);
+        if (reader->cell[0][0] == '#' || (reader->cell_count == 1 && reader->cell[0][0] == '\0'))
+            continue;
+        status = read_row(reader, &row, err);
+        if (status == 0)
+            status = add_row(reader, &row, err);
+        if (status < 0)
+            return status;
+    }
+    if (status == 0 && reader->row_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "%s: a header but no rows", reader->name);
+    return status;
+}
+
+static int finish(const struct reader *reader, struct tutti_nccl_log *ret, struct tutti_err *err)
+{
+    struct tutti_nccl_log log = {.table_count = 1, .arena = tutti_arena_new()};
+    struct tutti_nccl_row *rows = NULL;
+
+    if (log.arena != NULL) {
+        log.tables = tutti_arena_take(log.arena, 1, sizeof(*log.tables));
+        rows = tutti_arena_take(log.arena, reader->row_count, sizeof(*rows));
+    }
+    if (log.tables == NULL || rows == NULL) {
+        tutti_arena_free(log.arena);
+        return tutti_nomem(err);
+    }
+    memcpy(rows, reader->rows, reader->row_count * sizeof(*rows));
+    log.tables[0].rows = rows;
+    log.tables[0].row_count = reader->row_count;
+    log.tables[0].collective = TUTTI_CUSTOM;
+    log.tables[0].average_busbw_GBps = NAN;
+    *ret = log;
+    return 0;
+}
+
+int tutti_csv_measurements_parse(const char *name, const char *text, size_t bytes,
+                                 struct tutti_nccl_log *ret, struct tutti_err *err)
+{
+    struct reader *reader = calloc(1, sizeof(*reader));
+    int status;
+
+    if (reader == NULL)
+        return tutti_nomem(err);
+    reader->name = name;
+    reader->rest = text;
+    reader->rest_bytes = bytes;
+    reader->line = malloc(LINE_BYTES_MAX);
+    status = reader->line == NULL ? tutti_nomem(err) : read_header(reader, err);
+    if (status == 0)
+        status = read_rows(reader, err);
+    if (status == 0)
+        status = finish(reader, ret, err);
+    free(reader->rows);
+    free(reader->line);
+    free(reader);
+    return status;
+}
+
+int tutti_csv_record_print(const struct tutti_record *record, char **ret, struct tutti_err *err)
+{
+    struct tutti_trace_text text = {0};
+
+    tutti_trace_text_add(&text, "start_ps,end_ps,rank,lane,step,kind,peer,bytes\n");
+    for (size_t i = 0; i < record->event_count; i++) {
+        const struct tutti_event *event = &record->events[i];
+        tutti_trace_text_add(
+            &text,
+            "%" PRId64 ",%" PRId64 ",%" PRIu32 ",%u,%" PRIu64 ",%s,%" PRIu32 ",%" PRIu64 "\n",
+            event->start_ps, event->end_ps, event->rank, (unsigned)event->lane, event->step,
+            tutti_trace_kind_name(event->kind), event->peer, event->bytes);
+    }
+    return tutti_trace_text_finish(&text, ret, err);
+}
