@@ -25,12 +25,6 @@ const char *tutti_link_kind_name(enum tutti_link_kind kind)
     return (unsigned)kind < TUTTI_LINK_KIND_COUNT ? names[kind] : "?";
 }
 
-bool tutti_link_forwards(const struct tutti_link *link)
-{
-    return link->kind == TUTTI_LINK_NVLINK || link->kind == TUTTI_LINK_XGMI ||
-           link->kind == TUTTI_LINK_ICI || link->kind == TUTTI_LINK_GENERIC;
-}
-
 int tutti_topo_builder_new(const char *name, const char *source, struct tutti_topo_builder **ret,
                            struct tutti_err *err)
 {
@@ -202,8 +196,6 @@ static int freeze(struct tutti_topo_builder *builder, struct tutti_topo *topo,
 
     if (status == 0)
         status = tutti_freeze_links(builder, topo, err);
-    if (status == 0)
-        status = tutti_freeze_connected(topo, err);
     if (status == 0)
         status = tutti_freeze_shape(topo, &builder->shape, err);
     if (status == 0)

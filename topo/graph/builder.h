@@ -22,17 +22,12 @@ struct tutti_topo_builder {
     struct tutti_routes routes;
 };
 
-/* Over which links a device passes on what is not for it: those of direct networks. */
-bool tutti_link_forwards(const struct tutti_link *link);
-
 /* Lays out nodes, ranks and merged links of the builder in `topo`. */
 int tutti_freeze_nodes(struct tutti_topo_builder *builder, struct tutti_topo *topo,
                        struct tutti_err *err);
 int tutti_freeze_links(struct tutti_topo_builder *builder, struct tutti_topo *topo,
                        struct tutti_err *err);
-/* Every rank reaches every rank. */
-int tutti_freeze_connected(const struct tutti_topo *topo, struct tutti_err *err);
-/* Makes topo->router from the plan. */
+/* Makes topo->router from the plan; refuses a machine in which a rank cannot reach another. */
 int tutti_freeze_routes(struct tutti_topo *topo, const struct tutti_routes *routes,
                         struct tutti_err *err);
 /* Checks what was declared of the shape and derives the rest. */

@@ -1,0 +1,119 @@
+/* The table of all presets, and the way from a SPEC to a machine. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "topo/presets/preset.h"
+#include "topo/presets/spec.h"
+
+#define PRESET(preset_name, preset_summary, preset_keys, preset_source, preset_example, build) \
+    {                                                                                          \
+        .name = preset_name,                                                                   \
+        .summary = preset_summary,                                                             \
+        .keys = preset_keys,                                                                   \
+        .source = preset_source,                                                               \
+        .example = preset_example,                                                             \
+    },
+static const struct tutti_preset presets[] = {
+#include "topo/presets/generic.inc"
+#include "topo/presets/gpu.inc"
+#include "topo/presets/tpu.inc"
+};
+#undef PRESET
+
+#define PRESET(name, summary, keys, source, example, build) build,
+static tutti_preset_build *const builds[] = {
+#include "topo/presets/generic.inc"
+#include "topo/presets/gpu.inc"
+#include "topo/presets/tpu.inc"
+};
+#undef PRESET
+
+enum { PRESET_COUNT = sizeof(presets) / sizeof(presets[0]), WORD_BYTES_MAX = 32 };
+
+const struct tutti_preset *tutti_presets(size_t *ret_count)
+{
+    *ret_count = PRESET_COUNT;
+    return presets;
+}
+
+/* Levenshtein's distance; words longer than WORD_BYTES_MAX are far from everything. */
+static size_t distance(const char *a, size_t a_bytes, const char *b)
+{
+    size_t row[WORD_BYTES_MAX + 1];
+    size_t b_bytes = strlen(b);
+
+    if (a_bytes > WORD_BYTES_MAX || b_bytes > WORD_BYTES_MAX)
+        return WORD_BYTES_MAX;
+    for (size_t j = 0; j <= b_bytes; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_bytes; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b_bytes; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[b_bytes];
+}
+
+/* Names the presets nearest to what was written, or all of them if none is near. */
+static int unknown_preset(const char *name, size_t name_bytes, struct tutti_err *err)
+{
+    size_t nearest = WORD_BYTES_MAX;
+    size_t used = 0;
+    char names[512] = "";
+
+    for (size_t i = 0; i < PRESET_COUNT; i++) {
+        size_t far = distance(name, name_bytes, presets[i].name);
+
+        nearest = far < nearest ? far : nearest;
+    }
+    for (size_t i = 0; i < PRESET_COUNT && used < sizeof(names); i++) {
+        int wrote = 0;
+
+        if (nearest > 2 || distance(name, name_bytes, presets[i].name) == nearest)
+            wrote = snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? ", " : "",
+                             presets[i].name);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "unknown preset '%.*s' (%s%s)",
+                      (int)(name_bytes < 80 ? name_bytes : 80), name,
+                      nearest > 2 ? "" : "nearest: ", names);
+}
+
+int tutti_topo_from_spec(const char *spec, struct tutti_topo **ret, struct tutti_err *err)
+{
+    size_t name_bytes = strcspn(spec, ":");
+    const char *items = spec[name_bytes] == ':' ? spec + name_bytes + 1 : NULL;
+    struct tutti_topo_builder *builder = NULL;
+    struct tutti_spec opened;
+    size_t i = 0;
+    int status;
+
+    while (i < PRESET_COUNT && (strlen(presets[i].name) != name_bytes ||
+                                memcmp(presets[i].name, spec, name_bytes) != 0))
+        i++;
+    if (i == PRESET_COUNT)
+        return unknown_preset(spec, name_bytes, err);
+    status = tutti_spec_open(&opened, &presets[i], items, err);
+    if (status < 0)
+        return status;
+    status = tutti_topo_builder_new(spec, presets[i].source, &builder, err);
+    if (status < 0)
+        return status;
+    status = builds[i](&opened, builder, err);
+    if (status < 0) {
+        tutti_topo_builder_free(builder);
+        return status;
+    }
+    return tutti_topo_freeze(builder, ret, err);
+}

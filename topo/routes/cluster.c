@@ -1,0 +1,316 @@
+/* Routes in clusters of equal hosts: inside as one host routes, outside NIC, leaf, spine. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "runtime/arena.h"
+#include "runtime/status.h"
+#include "topo/routes/router.h"
+#include "topo/routes/search.h"
+
+/* Numbering, in this order. Nodes: the hosts one after the other, each like host 0; leaf switches,
+ * group by group, a rail each; spines. Links: those inside the hosts, likewise; per host and rail
+ * the cable NIC to leaf; per leaf and spine the cable leaf to spine (2 links a cable, up first). */
+enum { HOSTS, NICS, GROUP_HOSTS, SPINES }; /* the plan's args */
+
+static void add_inside(const struct tutti_router *router, uint32_t host, uint32_t p,
+                       struct tutti_path *path)
+{
+    for (uint32_t k = router->path_first[p]; k < router->path_first[p + 1]; k++)
+        tutti_path_add(path, router->paths[k] + host * router->host_links);
+}
+
+static void cluster_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
+                          struct tutti_path *path)
+{
+    const struct tutti_router *router = topo->router;
+    const uint32_t *plan = router->plan.args;
+    uint32_t devices = router->host_devices;
+    uint32_t a = from / devices;
+    uint32_t b = to / devices;
+    uint32_t from_rail = router->device_nic[from % devices];
+    uint32_t to_rail = router->device_nic[to % devices];
+    uint32_t from_leaf = a / plan[GROUP_HOSTS] * plan[NICS] + from_rail;
+    uint32_t to_leaf = b / plan[GROUP_HOSTS] * plan[NICS] + to_rail;
+    uint32_t square = devices * devices;
+
+    if (a == b) {
+        add_inside(router, a, from % devices * devices + to % devices, path);
+        return;
+    }
+    add_inside(router, a, square + from % devices, path);
+    tutti_path_add(path, router->net_first + 2 * (a * plan[NICS] + from_rail));
+    if (from_leaf != to_leaf) {
+        /* Hosts of a group are spread over the spines by their position: two flows to different
+         * hosts of a group never share a link between leaf and spine if there are enough spines. */
+        uint32_t spine = b % plan[GROUP_HOSTS] % plan[SPINES];
+        uint32_t uplinks = router->net_first + 2 * plan[HOSTS] * plan[NICS];
+
+        tutti_path_add(path, uplinks + 2 * (from_leaf * plan[SPINES] + spine));
+        tutti_path_add(path, uplinks + 2 * (to_leaf * plan[SPINES] + spine) + 1);
+    }
+    tutti_path_add(path, router->net_first + 2 * (b * plan[NICS] + to_rail) + 1);
+    add_inside(router, b, square + devices + to % devices, path);
+}
+
+static int no_cluster(const struct tutti_topo *topo, const char *why, uint64_t what,
+                      struct tutti_err *err)
+{
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "'%s' is not a cluster of equal hosts: %s (at %" PRIu64 ")", topo->name, why,
+                      what);
+}
+
+static bool is_cable(const struct tutti_topo *topo, uint64_t link, uint64_t low, uint64_t high)
+{
+    const struct tutti_link *up = &topo->links[link];
+
+    return up[0].from == low && up[0].to == high && up[1].from == high && up[1].to == low;
+}
+
+/* The NIC of host 0 that is on a rail: where the rail's cable begins. */
+static uint32_t nic_node(const struct tutti_topo *topo, const struct tutti_router *router,
+                         uint32_t rail)
+{
+    return topo->links[router->net_first + 2 * rail].from;
+}
+
+static int check_network(const struct tutti_topo *topo, const struct tutti_router *router,
+                         struct tutti_err *err)
+{
+    const uint32_t *plan = router->plan.args;
+    uint64_t leaf_first = (uint64_t)plan[HOSTS] * router->host_nodes;
+    uint64_t leaf_count = (uint64_t)router->group_count * plan[NICS];
+    uint64_t link = router->net_first;
+
+    for (uint64_t h = 0; h < plan[HOSTS]; h++) {
+        for (uint32_t i = 0; i < plan[NICS]; i++, link += 2) {
+            uint64_t nic = h * router->host_nodes + nic_node(topo, router, i);
+            uint64_t leaf = leaf_first + h / plan[GROUP_HOSTS] * plan[NICS] + i;
+
+            if (nic_node(topo, router, i) >= router->host_nodes || !is_cable(topo, link, nic, leaf))
+                return no_cluster(topo, "a host's cable to its leaf is not there", link, err);
+        }
+    }
+    for (uint64_t leaf = 0; leaf < leaf_count; leaf++)
+        for (uint32_t s = 0; s < plan[SPINES]; s++, link += 2)
+            if (!is_cable(topo, link, leaf_first + leaf, leaf_first + leaf_count + s))
+                return no_cluster(topo, "a cable from leaf to spine is not there", link, err);
+    assert(link == topo->link_count);
+    return 0;
+}
+
+static int check_hosts(const struct tutti_topo *topo, const struct tutti_router *router,
+                       struct tutti_err *err)
+{
+    for (uint32_t l = 0; l < router->net_first; l++) {
+        const struct tutti_link *first = &topo->links[l % router->host_links];
+        const struct tutti_link *link = &topo->links[l];
+        uint32_t shift = l / router->host_links * router->host_nodes;
+
+        if (first->from >= router->host_nodes || first->to >= router->host_nodes ||
+            link->from != first->from + shift || link->to != first->to + shift)
+            return no_cluster(topo, "hosts have different links", l, err);
+    }
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t first = topo->rank_node[r % router->host_devices];
+
+        if (first >= router->host_nodes ||
+            topo->rank_node[r] != first + r / router->host_devices * router->host_nodes)
+            return no_cluster(topo, "hosts have different ranks", r, err);
+    }
+    return 0;
+}
+
+/* Sizes from the plan and the counts of the graph. */
+static int measure(const struct tutti_topo *topo, struct tutti_router *router,
+                   struct tutti_err *err)
+{
+    const uint32_t *plan = router->plan.args;
+    uint64_t hosts = plan[HOSTS];
+    uint64_t switches;
+    uint64_t cables;
+
+    for (int i = HOSTS; i <= SPINES; i++)
+        if (plan[i] > topo->link_count || (plan[i] == 0 && i != SPINES))
+            return no_cluster(topo, "a count of the plan is out of range", plan[i], err);
+    router->group_count = (plan[HOSTS] - 1) / plan[GROUP_HOSTS] + 1;
+    if ((uint64_t)router->group_count * plan[NICS] > topo->node_count ||
+        hosts * plan[NICS] > topo->link_count)
+        return no_cluster(topo, "too many leaves", router->group_count, err);
+    switches = (uint64_t)router->group_count * plan[NICS] + plan[SPINES];
+    cables = hosts * plan[NICS] + (uint64_t)router->group_count * plan[NICS] * plan[SPINES];
+    if (plan[SPINES] == 0 && (uint64_t)router->group_count * plan[NICS] > 1)
+        return no_cluster(topo, "several leaves and no spine", switches, err);
+    if (topo->node_count <= switches || (topo->node_count - switches) % hosts != 0 ||
+        topo->link_count < 2 * cables || (topo->link_count - 2 * cables) % hosts != 0 ||
+        topo->rank_count % hosts != 0)
+        return no_cluster(topo, "nodes, links or ranks do not divide by the hosts", hosts, err);
+    router->host_nodes = (uint32_t)((topo->node_count - switches) / hosts);
+    router->host_links = (uint32_t)((topo->link_count - 2 * cables) / hosts);
+    router->host_devices = (uint32_t)(topo->rank_count / hosts);
+    router->net_first = (uint32_t)(topo->link_count - 2 * cables);
+    return 0;
+}
+
+/* ---- the inside of a host -------------------------------------------------------------------- */
+
+struct inside {
+    const struct tutti_topo *topo;
+    struct tutti_router *router;
+    struct tutti_search search;
+    uint32_t *paths; /* growing; NULL while lengths are counted */
+};
+
+/* Hops, then width, of the way from node `from` to the last target; direct ways first. */
+static uint32_t way_length(const struct inside *in, uint32_t from, uint32_t to, uint64_t *width)
+{
+    uint32_t link = tutti_search_first(&in->search, from);
+    uint32_t hops = 0;
+
+    *width = UINT64_MAX;
+    for (uint32_t v = from; v != to; v = in->topo->links[link].to, hops++) {
+        if (v != from)
+            link = in->search.next[v];
+        if (link == UINT32_MAX)
+            return UINT32_MAX;
+        if (in->topo->links[link].bytes_per_s < *width)
+            *width = in->topo->links[link].bytes_per_s;
+    }
+    return hops;
+}
+
+/* Searches towards `to`, with devices passing on only if `from` cannot do without. */
+static bool search_pair(struct inside *in, uint32_t from, uint32_t to)
+{
+    if (from == to)
+        return true;
+    tutti_search_to(&in->search, to, false);
+    if (tutti_search_first(&in->search, from) == UINT32_MAX)
+        tutti_search_to(&in->search, to, true);
+    return tutti_search_first(&in->search, from) != UINT32_MAX;
+}
+
+/* Writes way number p (or only counts it). */
+static int add_way(struct inside *in, uint32_t p, uint32_t from, uint32_t to, struct tutti_err *err)
+{
+    uint32_t *first = in->router->path_first;
+    uint32_t used = first[p];
+
+    if (!search_pair(in, from, to))
+        return tutti_fail(err, TUTTI_EINVAL, "no route from '%s' to '%s' inside their host",
+                          in->topo->nodes[from].name, in->topo->nodes[to].name);
+    for (uint32_t v = from; v != to;) {
+        uint32_t link = v == from ? tutti_search_first(&in->search, v) : in->search.next[v];
+
+        if (in->paths != NULL)
+            in->paths[used] = link;
+        used++;
+        v = in->topo->links[link].to;
+    }
+    first[p + 1] = used;
+    return 0;
+}
+
+static int add_ways(struct inside *in, struct tutti_err *err)
+{
+    const struct tutti_router *router = in->router;
+    uint32_t devices = router->host_devices;
+    const uint32_t *device = in->topo->rank_node;
+    int status = 0;
+
+    for (uint32_t p = 0; p < devices * devices && status == 0; p++)
+        status = add_way(in, p, device[p / devices], device[p % devices], err);
+    for (uint32_t d = 0; d < devices && status == 0; d++)
+        status = add_way(in, devices * devices + d, device[d],
+                         nic_node(in->topo, router, router->device_nic[d]), err);
+    for (uint32_t d = 0; d < devices && status == 0; d++)
+        status = add_way(in, devices * devices + devices + d,
+                         nic_node(in->topo, router, router->device_nic[d]), device[d], err);
+    return status;
+}
+
+/* Fewest hops, then widest, then least taken, then lowest. */
+static int choose_nic(struct inside *in, uint32_t d, uint32_t *taken, struct tutti_err *err)
+{
+    uint32_t from = in->topo->rank_node[d];
+    uint32_t best = 0;
+    uint32_t best_hops = UINT32_MAX;
+    uint64_t best_width = 0;
+
+    for (uint32_t i = 0; i < in->router->plan.args[NICS]; i++) {
+        uint32_t nic = nic_node(in->topo, in->router, i);
+        uint64_t width = UINT64_MAX;
+        uint32_t hops = 0;
+
+        if (!search_pair(in, from, nic))
+            continue;
+        if (from != nic)
+            hops = way_length(in, from, nic, &width);
+        if (hops < best_hops || (hops == best_hops && width > best_width) ||
+            (hops == best_hops && width == best_width && taken[i] < taken[best])) {
+            best = i;
+            best_hops = hops;
+            best_width = width;
+        }
+    }
+    if (best_hops == UINT32_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "device '%s' reaches no NIC of its host",
+                          in->topo->nodes[from].name);
+    taken[best]++;
+    in->router->device_nic[d] = best;
+    return 0;
+}
+
+enum { HOST_DEVICES_MAX = 256 }; /* the table of ways has a square of entries */
+
+static int fill_in(struct inside *in, struct tutti_err *err)
+{
+    const struct tutti_topo *topo = in->topo;
+    struct tutti_router *router = in->router;
+    size_t devices = router->host_devices;
+    size_t ways = devices * devices + 2 * devices;
+    uint32_t *taken = calloc(router->plan.args[NICS], sizeof(*taken));
+    int status = taken == NULL ? tutti_nomem(err) : 0;
+
+    router->device_nic = tutti_arena_take(topo->arena, devices, sizeof(uint32_t));
+    router->path_first = tutti_arena_take(topo->arena, ways + 1, sizeof(uint32_t));
+    if (router->device_nic == NULL || router->path_first == NULL)
+        status = tutti_nomem(err);
+    for (uint32_t d = 0; d < devices && status == 0; d++)
+        status = choose_nic(in, d, taken, err);
+    free(taken);
+    if (status == 0)
+        status = add_ways(in, err);
+    if (status < 0)
+        return status;
+    in->paths = tutti_arena_take(topo->arena, router->path_first[ways], sizeof(uint32_t));
+    if (in->paths == NULL)
+        return tutti_nomem(err);
+    router->paths = in->paths;
+    return add_ways(in, err);
+}
+
+int tutti_router_cluster(const struct tutti_topo *topo, struct tutti_router *router,
+                         struct tutti_err *err)
+{
+    struct inside in = {.topo = topo, .router = router};
+    int status = measure(topo, router, err);
+
+    if (status == 0 && router->host_devices > HOST_DEVICES_MAX)
+        status = tutti_fail(err, TUTTI_EINVAL, "%" PRIu32 " devices in a host (at most %d)",
+                            router->host_devices, HOST_DEVICES_MAX);
+    if (status == 0)
+        status = check_hosts(topo, router, err);
+    if (status == 0)
+        status = check_network(topo, router, err);
+    if (status == 0)
+        status = tutti_search_open(&in.search, topo, 0, router->host_nodes, err);
+    if (status < 0)
+        return status;
+    in.search.nics_forward = false;
+    status = fill_in(&in, err);
+    tutti_search_close(&in.search);
+    router->route = cluster_route;
+    return status;
+}
