@@ -1,0 +1,352 @@
+/* The proof: runs a schedule on sets of contributions instead of bytes. Each byte of out and
+ * scratch knows which byte of whose inputs it stands for; a step that mixes what does not belong
+ * together is refused on the spot, and at the end out must hold what the contract promises. */
+#include "runtime/schedule/prove.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "runtime/schedule/clock.h"
+#include "runtime/schedule/step.h"
+#include "runtime/status.h"
+
+static struct tutti_value_map *map_of(const struct tutti_proof *proof, uint32_t rank,
+                                      unsigned buffer)
+{
+    assert(buffer == TUTTI_BUF_OUT || buffer == TUTTI_BUF_SCRATCH);
+    return buffer == TUTTI_BUF_OUT ? &proof->out[rank] : &proof->scratch[rank];
+}
+
+/* What a region holds, into `pieces`. */
+static int read_region(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                       unsigned buffer, uint64_t offset, struct tutti_pieces *pieces,
+                       struct tutti_err *err)
+{
+    uint64_t bytes = chain->step->bytes;
+    char where[TUTTI_STEP_WHERE_BYTES];
+    uint64_t hole = 0;
+    int status = 1;
+
+    pieces->count = 0;
+    if (bytes == 0)
+        return 0;
+    if (buffer == TUTTI_BUF_IN) {
+        if (!tutti_pieces_add(
+                pieces, (struct tutti_piece){0, bytes, offset, proof->single[chain->rank], false}))
+            status = -1;
+    } else {
+        status = tutti_value_read(map_of(proof, chain->rank, buffer), offset, offset + bytes,
+                                  pieces, &hole);
+    }
+    if (status < 0)
+        return tutti_nomem(err);
+    if (status == 0)
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "%s: reads %s byte %" PRIu64 ", which holds nothing yet",
+                          tutti_run_where(chain, where), tutti_buf_name(buffer), hole);
+    return 0;
+}
+
+/* A copy, or with `pieces` NULL nothing at all, becomes the contents of a region. */
+static int write_region(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                        unsigned buffer, uint64_t offset, const struct tutti_pieces *pieces,
+                        struct tutti_err *err)
+{
+    static const struct tutti_pieces nothing = {NULL, 0, 0, NULL};
+    uint64_t bytes = chain->step->bytes;
+    const struct tutti_segment *unread;
+    struct tutti_value_map *map;
+    char where[TUTTI_STEP_WHERE_BYTES];
+
+    if (bytes == 0)
+        return 0;
+    map = map_of(proof, chain->rank, buffer);
+    unread = tutti_value_unread(map, offset, offset + bytes);
+    if (unread != NULL)
+        return tutti_fail(
+            err, TUTTI_ECHECK,
+            "%s: overwrites %s bytes %" PRIu64 "..%" PRIu64 ", written by lane %u, step %" PRIu64
+            ", before anyone read them",
+            tutti_run_where(chain, where), tutti_buf_name(buffer),
+            unread->piece.offset > offset ? unread->piece.offset : offset,
+            (unread->piece.end < offset + bytes ? unread->piece.end : offset + bytes) - 1,
+            unread->lane, unread->step);
+    if (!tutti_value_write(map, offset, offset + bytes, pieces == NULL ? &nothing : pieces,
+                           chain->lane, chain->index))
+        return tutti_nomem(err);
+    return 0;
+}
+
+/* LAST: `pieces` must be complete, and not finished before. */
+static int finish(const struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                  struct tutti_pieces *pieces, struct tutti_err *err)
+{
+    char where[TUTTI_STEP_WHERE_BYTES];
+    uint32_t missing = 0;
+
+    for (size_t i = 0; i < pieces->count; i++) {
+        struct tutti_piece *piece = &pieces->items[i];
+
+        if (piece->last)
+            return tutti_fail(err, TUTTI_ECHECK,
+                              "%s: LAST a second time on byte %" PRIu64 " of its result",
+                              tutti_run_where(chain, where), piece->offset);
+        if (tutti_rank_set_beyond(proof->all, piece->set, &missing))
+            return tutti_fail(err, TUTTI_ECHECK,
+                              "%s: LAST too early: byte %" PRIu64
+                              " of its result lacks the contribution of rank %u",
+                              tutti_run_where(chain, where), piece->offset, missing);
+        piece->last = true;
+    }
+    return 0;
+}
+
+/* Operands of a REDUCE are whole elements, nothing of them finished. */
+static int valid_operand(const struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                         const struct tutti_pieces *pieces, struct tutti_err *err)
+{
+    uint64_t element_bytes = tutti_dtype_bytes(proof->schedule->contract.dtype);
+    char where[TUTTI_STEP_WHERE_BYTES];
+
+    for (size_t i = 0; i < pieces->count; i++) {
+        const struct tutti_piece *piece = &pieces->items[i];
+
+        if (piece->offset % element_bytes != 0 || piece->source % element_bytes != 0)
+            return tutti_fail(err, TUTTI_ECHECK,
+                              "%s: an operand is put together from pieces of elements at byte "
+                              "%" PRIu64,
+                              tutti_run_where(chain, where), piece->offset);
+        if (piece->last)
+            return tutti_fail(err, TUTTI_ECHECK,
+                              "%s: byte %" PRIu64 " of an operand is finished already (LAST)",
+                              tutti_run_where(chain, where), piece->offset);
+    }
+    return 0;
+}
+
+/* Two pieces that cover [offset, end) of a REDUCE become one. */
+static int merge(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                 const struct tutti_piece *acc, const struct tutti_piece *src, uint64_t offset,
+                 uint64_t end, struct tutti_err *err)
+{
+    const struct tutti_step *step = chain->step;
+    uint64_t acc_source = acc->source + (offset - acc->offset);
+    uint64_t src_source = src->source + (offset - src->offset);
+    const struct tutti_rank_set *set;
+    char where[TUTTI_STEP_WHERE_BYTES];
+    uint32_t twice = 0;
+
+    if (acc_source != src_source)
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "%s: at %s byte %" PRIu64 " it reduces byte %" PRIu64
+                          " of the inputs with byte %" PRIu64,
+                          tutti_run_where(chain, where), tutti_buf_name(step->dst_buf),
+                          step->dst_offset + offset, acc_source, src_source);
+    if (tutti_rank_set_meet(acc->set, src->set, &twice))
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "%s: contribution of rank %u to %s byte %" PRIu64 " counted twice",
+                          tutti_run_where(chain, where), twice, tutti_buf_name(step->dst_buf),
+                          step->dst_offset + offset);
+    set = tutti_rank_sets_join(proof->sets, acc->set, src->set);
+    if (set == NULL ||
+        !tutti_pieces_add(&proof->dst, (struct tutti_piece){offset, end, acc_source, set, false}))
+        return tutti_nomem(err);
+    return 0;
+}
+
+static int reduce(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                  struct tutti_err *err)
+{
+    const struct tutti_step *step = chain->step;
+    size_t a = 0;
+    size_t b = 0;
+    int status = read_region(proof, chain, step->acc_buf, step->acc_offset, &proof->acc, err);
+
+    if (status == 0)
+        status = read_region(proof, chain, step->src_buf, step->src_offset, &proof->src, err);
+    if (status == 0)
+        status = valid_operand(proof, chain, &proof->acc, err);
+    if (status == 0)
+        status = valid_operand(proof, chain, &proof->src, err);
+    proof->dst.count = 0;
+    for (uint64_t at = 0; at < step->bytes && status == 0;) {
+        const struct tutti_piece *acc = &proof->acc.items[a];
+        const struct tutti_piece *src = &proof->src.items[b];
+        uint64_t end = acc->end < src->end ? acc->end : src->end;
+
+        status = merge(proof, chain, acc, src, at, end, err);
+        a += acc->end == end;
+        b += src->end == end;
+        at = end;
+    }
+    if (status == 0 && (step->flags & TUTTI_STEP_LAST) != 0)
+        status = finish(proof, chain, &proof->dst, err);
+    if (status == 0 && chain->fused != NULL) /* the bytes need never have been stored */
+        status = write_region(proof, chain, step->src_buf, step->src_offset, NULL, err);
+    if (status == 0)
+        status = write_region(proof, chain, step->dst_buf, step->dst_offset, &proof->dst, err);
+    return status;
+}
+
+static int copy(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                struct tutti_err *err)
+{
+    const struct tutti_step *step = chain->step;
+    int status = read_region(proof, chain, step->src_buf, step->src_offset, &proof->dst, err);
+
+    if (status == 0 && (step->flags & TUTTI_STEP_LAST) != 0)
+        status = finish(proof, chain, &proof->dst, err);
+    if (status == 0)
+        status = write_region(proof, chain, step->dst_buf, step->dst_offset, &proof->dst, err);
+    return status;
+}
+
+static int send(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+                struct tutti_run_message *message, struct tutti_err *err)
+{
+    struct tutti_pieces *pieces = proof->free_pieces;
+
+    if (pieces != NULL)
+        proof->free_pieces = pieces->next;
+    else
+        pieces = calloc(1, sizeof(*pieces));
+    if (pieces == NULL)
+        return tutti_nomem(err);
+    message->payload = pieces;
+    return read_region(proof, chain, chain->step->src_buf, chain->step->src_offset, pieces, err);
+}
+
+static int prove_step(void *user, struct tutti_run *run, struct tutti_run_chain *chain,
+                      struct tutti_run_message *message, struct tutti_err *err)
+{
+    struct tutti_proof *proof = user;
+    const struct tutti_step *step = chain->step;
+
+    (void)run;
+    switch (step->kind) {
+    case TUTTI_SEND:
+        return send(proof, chain, message, err);
+    case TUTTI_RECV:
+        return write_region(proof, chain, step->dst_buf, step->dst_offset, message->payload, err);
+    case TUTTI_REDUCE:
+        return reduce(proof, chain, err);
+    case TUTTI_COPY:
+        return copy(proof, chain, err);
+    default:
+        return 0;
+    }
+}
+
+static int prove_complete(void *user, struct tutti_run *run, struct tutti_run_chain *receiver,
+                          struct tutti_run_message *message, struct tutti_err *err)
+{
+    struct tutti_proof *proof = user;
+    struct tutti_pieces *pieces = message->payload;
+
+    (void)run;
+    (void)receiver;
+    (void)err;
+    pieces->next = proof->free_pieces;
+    proof->free_pieces = pieces;
+    return 0;
+}
+
+static int init(struct tutti_proof *proof, const struct tutti_schedule *flat, struct tutti_err *err)
+{
+    uint32_t n = flat->rank_count;
+
+    *proof = (struct tutti_proof){.schedule = flat};
+    proof->sets = tutti_rank_sets_new();
+    proof->single = calloc(n, sizeof(*proof->single));
+    proof->out = calloc(n, sizeof(*proof->out));
+    proof->scratch = calloc(n, sizeof(*proof->scratch));
+    if (proof->sets == NULL || proof->single == NULL || proof->out == NULL ||
+        proof->scratch == NULL)
+        return tutti_nomem(err);
+    proof->all = tutti_rank_sets_range(proof->sets, 0, n);
+    for (uint32_t rank = 0; rank < n; rank++) {
+        proof->single[rank] = tutti_rank_sets_range(proof->sets, rank, rank + 1);
+        if (proof->all == NULL || proof->single[rank] == NULL)
+            return tutti_nomem(err);
+    }
+    return 0;
+}
+
+static void done(struct tutti_proof *proof)
+{
+    struct tutti_pieces *pieces;
+
+    for (uint32_t rank = 0; rank < proof->schedule->rank_count; rank++) {
+        if (proof->out != NULL)
+            free(proof->out[rank].items);
+        if (proof->scratch != NULL)
+            free(proof->scratch[rank].items);
+    }
+    while ((pieces = proof->free_pieces) != NULL) {
+        proof->free_pieces = pieces->next;
+        free(pieces->items);
+        free(pieces);
+    }
+    free(proof->acc.items);
+    free(proof->src.items);
+    free(proof->dst.items);
+    free(proof->out);
+    free(proof->scratch);
+    free(proof->single);
+    tutti_rank_sets_free(proof->sets);
+}
+
+/* After a failed run messages are still under way: their pieces go to the free list too. */
+static void collect_payloads(struct tutti_proof *proof, const struct tutti_run *run)
+{
+    for (uint32_t i = 0; i < run->chain_count; i++) {
+        for (struct tutti_run_message *m = run->chains[i].first_sent; m != NULL; m = m->next_sent) {
+            struct tutti_pieces *pieces = m->payload;
+
+            if (pieces == NULL)
+                continue;
+            pieces->next = proof->free_pieces;
+            proof->free_pieces = pieces;
+        }
+    }
+}
+
+static int prove_data(const struct tutti_schedule *flat, struct tutti_err *err)
+{
+    static const struct tutti_run_ops ops = {prove_step, prove_complete};
+    struct tutti_proof proof;
+    struct tutti_run *run = NULL;
+    int status = tutti_run_new(flat, &run, err);
+
+    if (status < 0)
+        return status;
+    status = init(&proof, flat, err);
+    if (status == 0)
+        status = tutti_run_play(run, &ops, &proof, err);
+    if (status == 0)
+        status = tutti_proof_final(&proof, err);
+    collect_payloads(&proof, run);
+    done(&proof);
+    tutti_run_free(run);
+    return status;
+}
+
+int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err *err)
+{
+    struct tutti_schedule *flat = NULL;
+    int status;
+
+    if (schedule->contract.collective == TUTTI_CUSTOM)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "schedule '%s' is custom: without a contract there is nothing to prove "
+                          "(check it instead)",
+                          schedule->name);
+    status = tutti_schedule_flatten(schedule, &flat, err);
+    if (status == 0)
+        status = prove_data(flat, err);
+    if (status == 0 && schedule->contract.collective == TUTTI_BARRIER)
+        status = tutti_clock_check(flat, true, err);
+    tutti_schedule_free(flat);
+    return status;
+}
