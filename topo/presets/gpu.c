@@ -1,0 +1,176 @@
+/* The presets of machines whose GPUs meet in NVSwitches: DGX A100 and later, and NVL72 racks. */
+#include "topo/presets/gpu.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TERA UINT64_C(1000000000000)
+#define GIGA UINT64_C(1000000000)
+
+/* What keys do not change. Peaks are dense bf16 of NVIDIA's data sheets as
+ * collected in stas00/ml-engineering (accelerators). PCIe is the line
+ * rate of 16 lanes: 16, 32 GT/s times 128/130. NVLS came with the third generation of NVSwitch. */
+struct switched {
+    const char *name;
+    uint32_t devices; /* of one NVLink domain */
+    uint32_t cables;  /* NVLinks of one GPU */
+    bool reduces;     /* NVSwitch 3 and later */
+    uint64_t pcie_bytes_per_s;
+    uint64_t flops_per_s;
+    uint64_t mem_bytes_per_s;
+};
+
+static const struct switched machines[] = {
+    {"dgx-a100", 8, 12, false, 31508 * GIGA / 1000, 312 * TERA, 2000 * GIGA},
+    {"dgx-h100", 8, 18, true, 63015 * GIGA / 1000, 989 * TERA, 3350 * GIGA},
+    {"hgx-h200", 8, 18, true, 63015 * GIGA / 1000, 989 * TERA, 4800 * GIGA},
+    {"hgx-b200", 8, 18, true, 63015 * GIGA / 1000, 2250 * TERA, 8000 * GIGA},
+    {"gb200-nvl72", 72, 18, true, 63015 * GIGA / 1000, 2500 * TERA, 8000 * GIGA},
+};
+
+static const struct switched *machine_of(const char *preset)
+{
+    for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
+        if (strcmp(machines[i].name, preset) == 0)
+            return &machines[i];
+    }
+    return NULL;
+}
+
+struct tutti_cluster tutti_gpu_read_cluster(struct tutti_spec *spec, uint32_t host_devices)
+{
+    struct tutti_cluster cluster = {
+        .host_count = tutti_spec_count(spec, "nodes", 1, TUTTI_PRESET_DEVICES_MAX),
+        .group_hosts = tutti_spec_count(spec, "group", 1, TUTTI_PRESET_DEVICES_MAX),
+        .spine_count = tutti_spec_count(spec, "spines", 0, 1 << 16),
+        .over = tutti_spec_count(spec, "over", 1, 1 << 10),
+        .nic_bytes_per_s = tutti_spec_rate(spec, "nicbw"),
+        .nic_latency_ps = tutti_spec_time(spec, "niclat"),
+        .hop_latency_ps = tutti_spec_time(spec, "hop"),
+        .kind = TUTTI_LINK_NET,
+    };
+
+    tutti_spec_limit(spec, cluster.host_count, host_devices);
+    return cluster;
+}
+
+/* A rack is what other machines call a node: one NVLink domain. Either word will do. */
+static uint32_t read_racks(struct tutti_spec *spec, uint32_t node_count)
+{
+    uint32_t rack_count = tutti_spec_count(spec, "racks", 1, TUTTI_PRESET_DEVICES_MAX / 72);
+
+    if (!tutti_spec_given(spec, "racks"))
+        return node_count;
+    if (tutti_spec_given(spec, "nodes") && rack_count != node_count)
+        tutti_spec_refuse(spec,
+                          "'racks=%" PRIu32 "' and 'nodes=%" PRIu32 "' disagree (a rack is one "
+                          "NVLink node: give one of them)",
+                          rack_count, node_count);
+    return rack_count;
+}
+
+int tutti_preset_switched(struct tutti_spec *spec, struct tutti_topo_builder *builder,
+                          struct tutti_err *err)
+{
+    const struct switched *machine = machine_of(tutti_spec_preset(spec));
+    struct tutti_cluster cluster;
+    struct tutti_host host = {
+        .switch_name = "nvswitch",
+        .link_kind = TUTTI_LINK_NVLINK,
+        .link_bytes_per_s = tutti_spec_rate(spec, "bw"),
+        .link_latency_ps = tutti_spec_time(spec, "lat"),
+        .nic_kind = TUTTI_LINK_PCIE,
+        .nic_latency_ps = 250 * TUTTI_PS_PER_NS, /* assumed: no figure published */
+    };
+    int status;
+
+    assert(machine != NULL);
+    cluster = tutti_gpu_read_cluster(spec, machine->devices);
+    host.device_count = machine->devices;
+    host.link_cables = machine->cables;
+    host.reduces = machine->reduces;
+    host.nic_bytes_per_s = machine->pcie_bytes_per_s;
+    host.flops_per_s = machine->flops_per_s;
+    host.mem_bytes_per_s = machine->mem_bytes_per_s;
+    if (machine->devices == 72)
+        cluster.host_count = read_racks(spec, cluster.host_count);
+    tutti_spec_limit(spec, cluster.host_count, machine->devices);
+    if (cluster.host_count > 1)
+        host.nic_count = machine->devices;
+    status = tutti_spec_status(spec, err);
+    return status < 0 ? status : tutti_cluster_of(builder, &host, &cluster, err);
+}
+
+/* ---- hosts by hand ------------------------------------------------------------------------------
+ */
+
+struct tutti_gpu_host tutti_gpu_host_begin(struct tutti_spec *spec, struct tutti_err *err)
+{
+    struct tutti_gpu_host host = {.err = err};
+
+    host.status = tutti_spec_status(spec, err);
+    if (host.status == 0)
+        host.status = tutti_topo_builder_new(tutti_spec_preset(spec), "one host of the preset",
+                                             &host.builder, err);
+    return host;
+}
+
+uint32_t tutti_gpu_host_node(struct tutti_gpu_host *host, const struct tutti_node *like,
+                             const char *name, uint32_t number)
+{
+    struct tutti_node node = *like;
+    uint32_t index = 0;
+    char text[32];
+
+    if (number == UINT32_MAX)
+        snprintf(text, sizeof(text), "%s", name);
+    else
+        snprintf(text, sizeof(text), "%s%" PRIu32, name, number);
+    node.name = text;
+    node.host = 0;
+    node.rank = TUTTI_RANK_NONE;
+    if (host->status == 0)
+        host->status = tutti_topo_add_node(host->builder, &node, &index, host->err);
+    return index;
+}
+
+void tutti_gpu_host_cable(struct tutti_gpu_host *host, const struct tutti_link *like, uint32_t a,
+                          uint32_t b)
+{
+    struct tutti_link link = *like;
+
+    link.from = a;
+    link.to = b;
+    if (link.cable_count == 0)
+        link.cable_count = 1;
+    if (host->status == 0)
+        host->status = tutti_topo_add_cable(host->builder, &link, host->err);
+}
+
+void tutti_gpu_host_rings(struct tutti_gpu_host *host, uint32_t rank_count, const uint32_t *orders,
+                          uint32_t order_count)
+{
+    struct tutti_shape shape = {
+        .rank_count = rank_count, .orders = orders, .order_count = order_count};
+
+    if (host->status == 0)
+        host->status = tutti_topo_set_shape(host->builder, &shape, host->err);
+}
+
+int tutti_gpu_host_end(struct tutti_gpu_host *host, const struct tutti_cluster *cluster,
+                       struct tutti_topo_builder *builder)
+{
+    struct tutti_topo *frozen = NULL;
+
+    if (host->status == 0)
+        host->status = tutti_topo_freeze(host->builder, &frozen, host->err);
+    else
+        tutti_topo_builder_free(host->builder);
+    host->builder = NULL;
+    if (host->status == 0)
+        host->status = tutti_cluster_build(builder, frozen, cluster, host->err);
+    tutti_topo_free(frozen);
+    return host->status;
+}
