@@ -188,6 +188,21 @@ void tutti_topo_set_routes(struct tutti_topo_builder *builder, const struct tutt
     builder->routes = *routes;
 }
 
+int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, const char *source,
+                         struct tutti_err *err)
+{
+    const char *name_copy = tutti_arena_copy_text(builder->arena, name != NULL ? name : "");
+    const char *source_copy = tutti_arena_copy_text(builder->arena, source != NULL ? source : "");
+
+    if (name_copy == NULL || source_copy == NULL)
+        return tutti_nomem(err);
+    if (name != NULL)
+        builder->name = name_copy;
+    if (source != NULL)
+        builder->source = source_copy;
+    return 0;
+}
+
 /* All passes in order; on failure the caller frees what there is. */
 static int freeze(struct tutti_topo_builder *builder, struct tutti_topo *topo,
                   struct tutti_err *err)

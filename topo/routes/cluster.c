@@ -53,11 +53,9 @@ static void cluster_route(const struct tutti_topo *topo, uint32_t from, uint32_t
     add_inside(router, b, square + devices + to % devices, path);
 }
 
-static int no_cluster(const struct tutti_topo *topo, const char *why, uint64_t what,
-                      struct tutti_err *err)
+static int no_cluster(const char *why, uint64_t what, struct tutti_err *err)
 {
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "'%s' is not a cluster of equal hosts: %s (at %" PRIu64 ")", topo->name, why,
+    return tutti_fail(err, TUTTI_EINVAL, "not a cluster of equal hosts: %s (at %" PRIu64 ")", why,
                       what);
 }
 
@@ -89,13 +87,13 @@ static int check_network(const struct tutti_topo *topo, const struct tutti_route
             uint64_t leaf = leaf_first + h / plan[GROUP_HOSTS] * plan[NICS] + i;
 
             if (nic_node(topo, router, i) >= router->host_nodes || !is_cable(topo, link, nic, leaf))
-                return no_cluster(topo, "a host's cable to its leaf is not there", link, err);
+                return no_cluster("a host's cable to its leaf is not there", link, err);
         }
     }
     for (uint64_t leaf = 0; leaf < leaf_count; leaf++)
         for (uint32_t s = 0; s < plan[SPINES]; s++, link += 2)
             if (!is_cable(topo, link, leaf_first + leaf, leaf_first + leaf_count + s))
-                return no_cluster(topo, "a cable from leaf to spine is not there", link, err);
+                return no_cluster("a cable from leaf to spine is not there", link, err);
     assert(link == topo->link_count);
     return 0;
 }
@@ -110,14 +108,14 @@ static int check_hosts(const struct tutti_topo *topo, const struct tutti_router 
 
         if (first->from >= router->host_nodes || first->to >= router->host_nodes ||
             link->from != first->from + shift || link->to != first->to + shift)
-            return no_cluster(topo, "hosts have different links", l, err);
+            return no_cluster("hosts have different links", l, err);
     }
     for (uint32_t r = 0; r < topo->rank_count; r++) {
         uint32_t first = topo->rank_node[r % router->host_devices];
 
         if (first >= router->host_nodes ||
             topo->rank_node[r] != first + r / router->host_devices * router->host_nodes)
-            return no_cluster(topo, "hosts have different ranks", r, err);
+            return no_cluster("hosts have different ranks", r, err);
     }
     return 0;
 }
@@ -133,19 +131,19 @@ static int measure(const struct tutti_topo *topo, struct tutti_router *router,
 
     for (int i = HOSTS; i <= SPINES; i++)
         if (plan[i] > topo->link_count || (plan[i] == 0 && i != SPINES))
-            return no_cluster(topo, "a count of the plan is out of range", plan[i], err);
+            return no_cluster("a count of the plan is out of range", plan[i], err);
     router->group_count = (plan[HOSTS] - 1) / plan[GROUP_HOSTS] + 1;
     if ((uint64_t)router->group_count * plan[NICS] > topo->node_count ||
         hosts * plan[NICS] > topo->link_count)
-        return no_cluster(topo, "too many leaves", router->group_count, err);
+        return no_cluster("too many leaves", router->group_count, err);
     switches = (uint64_t)router->group_count * plan[NICS] + plan[SPINES];
     cables = hosts * plan[NICS] + (uint64_t)router->group_count * plan[NICS] * plan[SPINES];
     if (plan[SPINES] == 0 && (uint64_t)router->group_count * plan[NICS] > 1)
-        return no_cluster(topo, "several leaves and no spine", switches, err);
+        return no_cluster("several leaves and no spine", switches, err);
     if (topo->node_count <= switches || (topo->node_count - switches) % hosts != 0 ||
         topo->link_count < 2 * cables || (topo->link_count - 2 * cables) % hosts != 0 ||
         topo->rank_count % hosts != 0)
-        return no_cluster(topo, "nodes, links or ranks do not divide by the hosts", hosts, err);
+        return no_cluster("nodes, links or ranks do not divide by the hosts", hosts, err);
     router->host_nodes = (uint32_t)((topo->node_count - switches) / hosts);
     router->host_links = (uint32_t)((topo->link_count - 2 * cables) / hosts);
     router->host_devices = (uint32_t)(topo->rank_count / hosts);

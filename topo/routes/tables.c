@@ -7,8 +7,8 @@
 #include "topo/routes/router.h"
 #include "topo/routes/search.h"
 
-/* 4 bytes an entry: at most 256 MiB. Larger machines say how they route. */
-enum { TABLE_ENTRIES_MAX = 1 << 26 };
+/* 8 to 12 bytes an entry: at most 384 MiB. Larger machines say how they route. */
+enum { TABLE_ENTRIES_MAX = 1 << 25 };
 
 static const uint32_t relayed_bit = UINT32_C(1) << 31;
 
