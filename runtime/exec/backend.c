@@ -1,0 +1,56 @@
+/* What every backend has in common: arguments are checked and calls flattened before it plays. */
+#include "runtime/backend.h"
+
+#include <assert.h>
+
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+
+static int check_play(const struct tutti_play *play, struct tutti_err *err)
+{
+    if (play->schedule == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "there is no schedule to play");
+    if (play->schedule->rank_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "the schedule '%s' has no ranks (at least 1)",
+                          play->schedule->name);
+    if ((play->in == NULL) != (play->out == NULL))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "only one of the input and output buffers is given (both or neither)");
+    if (play->iteration_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "there is no iteration to play (at least 1)");
+    if (play->deadline_ps < 0)
+        return tutti_fail(err, TUTTI_EINVAL, "the deadline lies in the past (0 or more)");
+    for (uint32_t i = 0; play->in != NULL && i < play->schedule->rank_count; i++) {
+        if ((play->in[i] == NULL && play->schedule->in_bytes > 0) ||
+            (play->out[i] == NULL && play->schedule->out_bytes > 0))
+            return tutti_fail(err, TUTTI_EINVAL, "rank %u has no buffer", i);
+    }
+    return 0;
+}
+
+int tutti_backend_play(struct tutti_backend *backend, const struct tutti_play *play,
+                       struct tutti_played *ret, struct tutti_err *err)
+{
+    struct tutti_schedule *flat = NULL;
+    struct tutti_play flat_play = *play;
+    int status = check_play(play, err);
+
+    assert(backend->ops->size == sizeof(struct tutti_backend_ops));
+    if (status < 0)
+        return status;
+    if (play->schedule->callee_count > 0) {
+        status = tutti_schedule_flatten(play->schedule, &flat, err);
+        if (status < 0)
+            return status;
+        flat_play.schedule = flat;
+    }
+    status = backend->ops->play(backend, &flat_play, ret, err);
+    tutti_schedule_free(flat);
+    return status;
+}
+
+void tutti_backend_close(struct tutti_backend *backend)
+{
+    if (backend != NULL)
+        backend->ops->close(backend);
+}

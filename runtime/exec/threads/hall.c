@@ -1,0 +1,204 @@
+/* Waiting without locks on the data path: spin, yield, sleep with a deadline; and the barrier. */
+#include "runtime/exec/threads/hall.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    /* A hand-off between spinning cores takes 50 to 250 ns and a wake-up 11 to 15 us (Zen 4, KVM),
+     * so a wait spins for a few wake-ups' worth of time before it sleeps. */
+    SPINS_ALONE = 2000,
+    SPINS_SHARED = 20, /* more ranks than processors: the one waited for may need this one */
+    YIELDS = 200,
+};
+
+static struct timespec timespec_of(tutti_ps ps)
+{
+    return (struct timespec){.tv_sec = ps / TUTTI_PS_PER_S,
+                             .tv_nsec = (long)(ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
+}
+
+/* Sleeps until woken, until `limit_ps`, or until the run is broken off. */
+static void sleep_on(struct tutti_hall *hall, struct tutti_bell *bell, tutti_ps limit_ps)
+{
+    struct timespec limit = timespec_of(limit_ps);
+    int status = 0;
+
+    pthread_mutex_lock(&bell->lock);
+    while (status == 0 && atomic_load(&bell->asleep) != 0 && atomic_load(&hall->stopped) == 0)
+        status = pthread_cond_timedwait(&bell->woken, &bell->lock, &limit);
+    pthread_mutex_unlock(&bell->lock);
+}
+
+static int bell_open(struct tutti_bell *bell)
+{
+    pthread_condattr_t attr;
+    int status = pthread_condattr_init(&attr);
+
+    if (status != 0)
+        return status;
+    status = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    if (status == 0)
+        status = pthread_cond_init(&bell->woken, &attr);
+    pthread_condattr_destroy(&attr);
+    if (status != 0)
+        return status;
+    status = pthread_mutex_init(&bell->lock, NULL);
+    if (status != 0)
+        pthread_cond_destroy(&bell->woken);
+    return status;
+}
+
+static void bells_close(struct tutti_hall *hall, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_mutex_destroy(&hall->bells[i].lock);
+        pthread_cond_destroy(&hall->bells[i].woken);
+    }
+    free(hall->bells);
+    hall->bells = NULL;
+}
+
+int tutti_hall_open(struct tutti_hall *hall, uint32_t rank_count, uint32_t processor_count,
+                    tutti_ps deadline_ps, struct tutti_err *err)
+{
+    *hall = (struct tutti_hall){
+        .rank_count = rank_count,
+        .spin_count = rank_count <= processor_count ? SPINS_ALONE : SPINS_SHARED,
+        .yield_count = YIELDS,
+        .deadline_ps = deadline_ps,
+    };
+    hall->bells = aligned_alloc(TUTTI_CACHE_LINE, rank_count * sizeof(hall->bells[0]));
+    if (hall->bells == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < rank_count; i++) {
+        atomic_init(&hall->bells[i].asleep, 0);
+        if (bell_open(&hall->bells[i]) != 0) {
+            bells_close(hall, i);
+            return tutti_fail(err, TUTTI_EIO, "cannot make a lock for rank %u", i);
+        }
+    }
+    return 0;
+}
+
+void tutti_hall_close(struct tutti_hall *hall)
+{
+    if (hall->bells != NULL)
+        bells_close(hall, hall->rank_count);
+}
+
+tutti_ps tutti_hall_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (tutti_ps)now.tv_sec * TUTTI_PS_PER_S + (tutti_ps)now.tv_nsec * TUTTI_PS_PER_NS;
+}
+
+int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap,
+                    tutti_ps until_ps)
+{
+    struct tutti_bell *bell = &hall->bells[rank];
+    tutti_ps limit_ps;
+    bool alone;
+
+    if (atomic_load_explicit(&hall->stopped, memory_order_relaxed) != 0)
+        return -TUTTI_EIO;
+    nap->look_count++;
+    if (nap->look_count <= hall->spin_count) {
+        tutti_hall_breathe();
+        return 0;
+    }
+    if (nap->look_count <= hall->spin_count + hall->yield_count) {
+        sched_yield();
+        return 0;
+    }
+    if (nap->since_ps == 0 || until_ps > 0)
+        nap->since_ps = tutti_hall_now();
+    if (!nap->raised) {
+        nap->raised = true;
+        atomic_store(&bell->asleep, 1);
+        return 0;
+    }
+    nap->raised = false;
+    nap->look_count = 0;
+    /* One who will have something to do later on is not idle. */
+    alone = until_ps == 0 && atomic_fetch_add(&hall->idle_count, 1) + 1 == hall->rank_count;
+    limit_ps = until_ps > 0 ? until_ps : nap->since_ps + hall->deadline_ps;
+    if (!alone)
+        sleep_on(hall, bell, limit_ps);
+    if (until_ps == 0) {
+        if (atomic_exchange(&bell->asleep, 0) != 0)
+            atomic_fetch_sub(&hall->idle_count, 1);
+    } else if (atomic_exchange(&bell->asleep, 0) == 0) {
+        atomic_fetch_add(&hall->idle_count, 1); /* the waker counted us down; we never counted up */
+    }
+    if (alone)
+        return -TUTTI_ECHECK;
+    return until_ps == 0 && tutti_hall_now() >= limit_ps ? -TUTTI_ETIME : 0;
+}
+
+void tutti_hall_rise(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap)
+{
+    /* A waker who saw our bell up has counted us down already; we had not yet counted up. */
+    if (nap->raised && atomic_exchange(&hall->bells[rank].asleep, 0) == 0)
+        atomic_fetch_add(&hall->idle_count, 1);
+    *nap = (struct tutti_nap){0};
+}
+
+void tutti_hall_wake_up(struct tutti_hall *hall, uint32_t rank)
+{
+    struct tutti_bell *bell = &hall->bells[rank];
+
+    if (atomic_exchange(&bell->asleep, 0) == 0)
+        return;
+    atomic_fetch_sub(&hall->idle_count, 1);
+    pthread_mutex_lock(&bell->lock);
+    pthread_cond_signal(&bell->woken);
+    pthread_mutex_unlock(&bell->lock);
+}
+
+int tutti_hall_meet(struct tutti_hall *hall, uint32_t rank)
+{
+    unsigned generation = atomic_load(&hall->generation);
+    struct tutti_nap nap = {0};
+    int status = 0;
+
+    if (atomic_fetch_add(&hall->arrived, 1) + 1 == hall->rank_count) {
+        atomic_store(&hall->arrived, 0);
+        atomic_store(&hall->generation, generation + 1);
+        for (uint32_t i = 0; i < hall->rank_count; i++)
+            tutti_hall_wake(hall, i);
+        return 0;
+    }
+    while (status == 0 && atomic_load(&hall->generation) == generation)
+        status = tutti_hall_rest(hall, rank, &nap, 0);
+    tutti_hall_rise(hall, rank, &nap);
+    return status;
+}
+
+int tutti_hall_leave(struct tutti_hall *hall)
+{
+    atomic_fetch_add(&hall->left_count, 1); /* before the other count: the last to leave sees all */
+    if (atomic_fetch_add(&hall->idle_count, 1) + 1 == hall->rank_count &&
+        atomic_load(&hall->left_count) < hall->rank_count)
+        return -TUTTI_ECHECK;
+    return 0;
+}
+
+void tutti_hall_stop(struct tutti_hall *hall, int status, const struct tutti_err *err)
+{
+    assert(status < 0);
+    if (atomic_exchange(&hall->blamed, 1) == 0) {
+        hall->status = status;
+        hall->err = *err;
+    }
+    atomic_store(&hall->stopped, 1);
+    for (uint32_t i = 0; i < hall->rank_count; i++) {
+        pthread_mutex_lock(&hall->bells[i].lock);
+        pthread_cond_signal(&hall->bells[i].woken);
+        pthread_mutex_unlock(&hall->bells[i].lock);
+    }
+}

@@ -1,0 +1,85 @@
+/* Where the threads of a run meet: waiting, waking, the barrier, and how a run is broken off.
+ * Private to runtime/exec/threads. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_HALL_H
+#define TUTTI_RUNTIME_EXEC_THREADS_HALL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/status.h"
+#include "runtime/units.h"
+
+enum { TUTTI_CACHE_LINE = 64 };
+
+/* One a rank. A rank that finds nothing to do spins, yields, and at last sleeps on its bell: it
+ * raises `asleep`, looks once more, and only then sleeps; whoever brings it work publishes that
+ * first and reads `asleep` after. Both are sequentially consistent, so one sees the other. */
+struct tutti_bell {
+    _Alignas(TUTTI_CACHE_LINE) atomic_int asleep;
+    pthread_mutex_t
+        lock; /* guards the sleep itself: no wake-up between check and wait */
+    pthread_cond_t woken;
+};
+
+struct tutti_hall {
+    uint32_t rank_count;
+    uint32_t spin_count;  /* looks before the first yield */
+    uint32_t yield_count; /* looks before the sleep */
+    tutti_ps deadline_ps; /* of one wait */
+    struct tutti_bell *bells;
+    /* Ranks that have slept since their last fruitless look, or have ended. When it reaches
+     * rank_count, nobody is left who could bring anybody work: a deadlock, exactly. */
+    _Alignas(TUTTI_CACHE_LINE) atomic_uint idle_count;
+    atomic_uint left_count;                        /* ranks that have ended */
+    _Alignas(TUTTI_CACHE_LINE) atomic_int stopped; /* 1: every rank leaves as soon as it sees it */
+    atomic_int blamed;                             /* 1: status and err have an owner */
+    int status;                                    /* first error; read after the threads joined */
+    struct tutti_err err;
+    _Alignas(TUTTI_CACHE_LINE) atomic_uint arrived;
+    atomic_uint generation; /* of the barrier */
+};
+
+/* One wait of one rank: zero it, and call rest after each fruitless look. */
+struct tutti_nap {
+    uint32_t look_count;
+    bool raised;       /* our `asleep` is up; the look that follows decides */
+    tutti_ps since_ps; /* when the patience began to be measured; 0: not yet */
+};
+
+int tutti_hall_open(struct tutti_hall *hall, uint32_t rank_count, uint32_t processor_count,
+                    tutti_ps deadline_ps, struct tutti_err *err);
+void tutti_hall_close(struct tutti_hall *hall);
+
+tutti_ps tutti_hall_now(void); /* the monotonic clock */
+void tutti_hall_breathe(void); /* tells the processor that this is a spinning wait */
+
+/* After a fruitless look. `until_ps` > 0: there will be something to do at that time, so this is no
+ * deadlock and no deadline runs. Returns 0 (look again), -TUTTI_ETIME (the deadline passed),
+ * -TUTTI_ECHECK (nobody can ever bring work), -TUTTI_EIO (the run is broken off). */
+int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap,
+                    tutti_ps until_ps);
+
+/* After a look that found something: ends the wait. */
+void tutti_hall_rise(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap);
+
+void tutti_hall_wake_up(struct tutti_hall *hall, uint32_t rank);
+
+/* Work for `rank` has been published with a seq_cst store: wakes it if it sleeps. */
+static inline void tutti_hall_wake(struct tutti_hall *hall, uint32_t rank)
+{
+    if (atomic_load(&hall->bells[rank].asleep) != 0)
+        tutti_hall_wake_up(hall, rank);
+}
+
+/* All ranks meet. Errors as rest. */
+int tutti_hall_meet(struct tutti_hall *hall, uint32_t rank);
+
+/* This rank has played all it had to play. -TUTTI_ECHECK if that leaves others waiting for ever. */
+int tutti_hall_leave(struct tutti_hall *hall);
+
+/* Breaks the run off; the first caller's status and message stay. */
+void tutti_hall_stop(struct tutti_hall *hall, int status, const struct tutti_err *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* The inside of the threads backend: one rank's stage, driven by that rank's engine in that rank's
+ * thread. Private to runtime/exec/threads. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_STAGE_H
+#define TUTTI_RUNTIME_EXEC_THREADS_STAGE_H
+
+#include "runtime/engine.h"
+#include "runtime/exec/threads/hall.h"
+#include "runtime/exec/threads/wire.h"
+
+struct tutti_place; /* what a lane is doing */
+
+struct tutti_thread_stage {
+    struct tutti_hall *hall;
+    const struct tutti_wires *wires;
+    const struct tutti_schedule *schedule;
+    const struct tutti_engine *engine; /* to say what is waited for */
+    uint32_t rank;
+    bool timed;           /* take the time of each step */
+    uint64_t large_bytes; /* messages from this size on are stored past the cache */
+    char *bufs[4];        /* by enum tutti_buf */
+    struct tutti_place *places;
+    uint32_t *busy; /* lanes with a posted step that has not been reported */
+    uint32_t busy_count;
+    struct tutti_wire **watched; /* wires with SENDs under way */
+    uint32_t watched_count;
+};
+
+/* `stage` comes with its first fields filled; takes memory. */
+int tutti_thread_stage_open(struct tutti_thread_stage *stage, struct tutti_err *err);
+void tutti_thread_stage_close(struct tutti_thread_stage *stage);
+
+/* After the program has ended: stores what a fused RECV at the end of a lane has only looked at. */
+void tutti_thread_stage_settle(struct tutti_thread_stage *stage);
+
+extern const struct tutti_stage_ops tutti_thread_stage_ops;
+
+#endif

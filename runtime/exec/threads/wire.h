@@ -1,0 +1,62 @@
+/* Connections: for each (from, to, lane) of the programs a ring of descriptors with one writer and
+ * one reader. Private to runtime/exec/threads. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_WIRE_H
+#define TUTTI_RUNTIME_EXEC_THREADS_WIRE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/exec/threads/hall.h"
+#include "runtime/schedule.h"
+
+/* One message under way. The sender writes all and `serial` last; the line then belongs to the
+ * receiver until it counts the message as released. Serial and descriptor share the line, so that a
+ * hand-over moves one line from core to core, not two. */
+struct tutti_slot {
+    _Alignas(TUTTI_CACHE_LINE) atomic_uint_fast64_t serial; /* of the message: 1, 2, 3, ... */
+    const void *data;                                       /* the sender's own memory */
+    uint64_t bytes;
+    uint64_t step;     /* for the sender: index of the SEND */
+    tutti_ps start_ps; /* for the sender: when it got the slot */
+};
+
+struct tutti_wire {
+    uint32_t from;
+    uint32_t to;
+    uint32_t lane;
+    uint32_t slot_count;
+    struct tutti_slot *slots;
+
+    _Alignas(TUTTI_CACHE_LINE) uint64_t sent_count; /* the sender's */
+    uint64_t ended_count;                           /* SENDs reported as finished */
+    uint32_t sent_slot;                             /* sent_count mod slot_count */
+    uint32_t ended_slot;
+    bool watched; /* in the sender's list of wires with SENDs under way */
+
+    _Alignas(TUTTI_CACHE_LINE) uint64_t taken_count; /* the receiver's */
+    uint32_t taken_slot;
+    _Alignas(TUTTI_CACHE_LINE) atomic_uint_fast64_t released_count; /* written by the receiver */
+};
+
+/* All wires of a run, found by hashing; frozen before the threads start. */
+struct tutti_wires {
+    struct tutti_wire *wires;
+    uint32_t wire_count;
+    uint32_t *table; /* wire number + 1, or 0; the size is a power of two */
+    uint32_t table_mask;
+    struct tutti_slot *slots;
+    uint32_t *out_counts; /* [rank]: wires that begin there */
+};
+
+/* Walks all programs. -TUTTI_EINVAL for a COMPUTE of which nobody can say how long it takes. */
+int tutti_thread_wires_open(struct tutti_wires *wires, const struct tutti_schedule *schedule,
+                            struct tutti_err *err);
+void tutti_thread_wires_close(struct tutti_wires *wires);
+
+/* The wire, which the programs must have; NULL otherwise. */
+struct tutti_wire *tutti_thread_wires_find(const struct tutti_wires *wires, uint32_t from,
+                                           uint32_t to, uint32_t lane);
+
+#endif
