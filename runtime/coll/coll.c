@@ -20,6 +20,11 @@ static bool reduces(enum tutti_collective collective)
            collective == TUTTI_REDUCE_TO_ROOT;
 }
 
+static bool rooted(enum tutti_collective collective)
+{
+    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+}
+
 static uint32_t at_least_one(uint32_t count)
 {
     return count == 0 ? 1 : count;
@@ -51,8 +56,6 @@ static int check_sizes(const struct tutti_coll_params *params, uint32_t rank_cou
 static int check_params(const struct tutti_coll_params *params, const struct tutti_shape *shape,
                         struct tutti_err *err)
 {
-    bool rooted =
-        params->collective == TUTTI_BROADCAST || params->collective == TUTTI_REDUCE_TO_ROOT;
     uint32_t slice_count = at_least_one(params->slice_count);
 
     if (shape->rank_count == 0)
@@ -63,7 +66,7 @@ static int check_params(const struct tutti_coll_params *params, const struct tut
     if ((unsigned)params->op >= TUTTI_OP_COUNT)
         return tutti_fail(err, TUTTI_EINVAL, "no operator has the number '%d' (0 to %d)",
                           (int)params->op, TUTTI_OP_COUNT - 1);
-    if (rooted && params->root >= shape->rank_count)
+    if (rooted(params->collective) && params->root >= shape->rank_count)
         return tutti_fail(err, TUTTI_EINVAL, "root '%u' is not a rank (0 to %u)", params->root,
                           shape->rank_count - 1);
     if (slots_of(params) > SLOTS_MAX)
@@ -132,11 +135,12 @@ static int fill(const struct coll_layout *layout, const struct tutti_coll_params
 
     schedule->ops = layout->ops;
     schedule->name = layout->name;
-    schedule->contract = (struct tutti_contract){.collective = params->collective,
-                                                 .dtype = params->dtype,
-                                                 .op = params->op,
-                                                 .root = params->root,
-                                                 .count = params->count};
+    schedule->contract =
+        (struct tutti_contract){.collective = params->collective,
+                                .dtype = params->dtype,
+                                .op = params->op,
+                                .root = rooted(params->collective) ? params->root : 0,
+                                .count = params->count};
     schedule->rank_count = shape->rank_count;
     schedule->slot_count = slots_of(params);
     tutti_contract_bytes(&schedule->contract, shape->rank_count, &schedule->in_bytes,

@@ -13,6 +13,17 @@ struct tutti_shape;
 
 GENERATOR(ring);
 GENERATOR(ring_bidirectional);
+GENERATOR(recursive_doubling);
+GENERATOR(halving_doubling);
+GENERATOR(halving);
+GENERATOR(binomial);
+GENERATOR(double_binary_tree);
+GENERATOR(one_shot);
+GENERATOR(two_shot);
+GENERATOR(direct);
+GENERATOR(hierarchical);
+GENERATOR(reduce_broadcast);
+GENERATOR(torus);
 
 #undef GENERATOR
 

@@ -1,4 +1,4 @@
-/* Ring all-reduce, in one direction and in both.
+/* The ring: all-reduce in one direction and in both, and all that goes round or along a ring.
  *
  * Price for n ranks and M bytes: 2(n-1) messages one after another; each rank sends and receives
  * 2(n-1)/n * M bytes and reduces (n-1)/n * M: no schedule of point-to-point messages sends less
@@ -9,20 +9,54 @@
  * the pipeline; chunk_bytes 0 makes one piece, whose chunks are M/n.
  *
  * ring-bidirectional halves the data: one half goes round each way, over both directions of every
- * link; the same rounds and bytes per rank, half the bytes per direction. */
+ * link; the same rounds and bytes per rank, half the bytes per direction.
+ *
+ * Broadcast and reduce run along the ring as a pipelined chain from or to the root, as NCCL's do:
+ * q chunks take n - 2 + q messages one after another; a rank sends and receives M bytes at most;
+ * chunk_bytes 0 means 512 KiB, NCCL's chunk for Simple. */
 #include "runtime/coll/bucket.h"
 #include "runtime/coll/generators.h"
+#include "runtime/coll/ring_blocks.h"
+#include "runtime/coll/tree.h"
+
+static int ring_allreduce(const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                          struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct bucket_plan plan = {.name = "ring", .route_count = 1, .ordered = true};
+
+    plan.route[0] =
+        (struct route){.axis_count = 1, .axis = {{.size = shape->rank_count, .stride = 1}}};
+    return tutti_bucket_new(&plan, params, shape, ret, err);
+}
+
+static int ring_chain(const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                      struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tree_plan plan = {
+        .name = "ring", .kind = TREE_CHAIN, .tree_count = 1, .grain_bytes = 512 * 1024};
+
+    return tutti_tree_new(&plan, params, shape, ret, err);
+}
 
 int tutti_coll_ring(const struct tutti_coll_params *params, const struct tutti_shape *shape,
                     struct tutti_schedule **ret, struct tutti_err *err)
 {
-    struct bucket_plan plan = {.name = "ring", .route_count = 1, .ordered = true};
-
     if (shape->rank_count <= 1)
-        return tutti_coll_alone(plan.name, params, shape, ret, err);
-    plan.route[0] =
-        (struct route){.axis_count = 1, .axis = {{.size = shape->rank_count, .stride = 1}}};
-    return tutti_bucket_new(&plan, params, shape, ret, err);
+        return tutti_coll_alone("ring", params, shape, ret, err);
+    switch (params->collective) {
+    case TUTTI_REDUCESCATTER:
+    case TUTTI_ALLGATHER:
+        return tutti_ring_scatter_gather(params, shape, ret, err);
+    case TUTTI_BROADCAST:
+    case TUTTI_REDUCE_TO_ROOT:
+        return ring_chain(params, shape, ret, err);
+    case TUTTI_ALLTOALL:
+        return tutti_ring_alltoall(params, shape, ret, err);
+    case TUTTI_BARRIER:
+        return tutti_ring_barrier(params, shape, ret, err);
+    default:
+        return ring_allreduce(params, shape, ret, err);
+    }
 }
 
 int tutti_coll_ring_bidirectional(const struct tutti_coll_params *params,

@@ -1,0 +1,65 @@
+/* Torus (multi-dimensional bucket) all-reduce: with D axes the data is cut into 2D parts; part (a,
+ * direction) is reduce-scattered over the axes a, a+1, ... in turn, all in its own direction, and
+ * gathered back, so that all axes are busy both ways all the time.
+ *
+ * Jain & Sabharwal 2010. Price for axes d_0 .. d_{D-1}, n their product, M bytes: 2 * sum (d_k - 1)
+ * messages one after another; a rank sends 2(n-1)/n * M bytes, spread over its 2D links, and
+ * reduces (n-1)/n * M. On an axis without wrap-around the message that closes the ring goes the
+ * long way; that is the route's business, not the schedule's.
+ *
+ * Grain: a piece of a part is d_0 chunks; chunk_bytes 0 makes one piece. */
+#include "runtime/coll/bucket.h"
+#include "runtime/coll/generators.h"
+
+static int find_axes(const struct tutti_shape *shape, struct route *axes, struct tutti_err *err)
+{
+    uint64_t product = 1;
+
+    if (shape->dim_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "torus needs a grid; this machine has none: its %u ranks have no "
+                          "dimensions (a torus or mesh)",
+                          shape->rank_count);
+    assert(shape->dim_count <= TUTTI_DIMS_MAX);
+    for (uint32_t i = 0; i < shape->dim_count; i++) {
+        uint32_t size = shape->dim[i];
+
+        if (size > 1)
+            axes->axis[axes->axis_count++] =
+                (struct axis){.size = size, .stride = (uint32_t)product};
+        product *= size;
+        if (size == 0 || product > shape->rank_count)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "dimension %u of '%u' does not fit: the dimensions must multiply out "
+                              "to the number of ranks (%u)",
+                              i, size, shape->rank_count);
+    }
+    if (product != shape->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "the %u dimensions multiply out to '%llu' ranks, not to the %u there are",
+                          shape->dim_count, (unsigned long long)product, shape->rank_count);
+    return 0;
+}
+
+int tutti_coll_torus(const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                     struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct bucket_plan plan = {.name = "torus"};
+    struct route axes = {.axis_count = 0};
+    int status;
+
+    if (shape->rank_count <= 1)
+        return tutti_coll_alone(plan.name, params, shape, ret, err);
+    status = find_axes(shape, &axes, err);
+    if (status < 0)
+        return status;
+    plan.route_count = 2 * axes.axis_count;
+    for (uint32_t i = 0; i < plan.route_count; i++) {
+        plan.route[i].axis_count = axes.axis_count;
+        for (uint32_t k = 0; k < axes.axis_count; k++) {
+            plan.route[i].axis[k] = axes.axis[(i / 2 + k) % axes.axis_count];
+            plan.route[i].axis[k].reversed = i % 2 == 1;
+        }
+    }
+    return tutti_bucket_new(&plan, params, shape, ret, err);
+}

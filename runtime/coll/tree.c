@@ -1,0 +1,267 @@
+/* The tree engine: the share is cut into items (slices of pieces), and every item is reduced up the
+ * tree and broadcast down it, all items in a pipeline.
+ *
+ * Up and down are lanes of their own, as they are groups of warps of their own in NCCL 2.28: an
+ * item may go up while an earlier one comes down. They meet at the root alone, where the first
+ * send down waits for the sum. The two lanes never touch an item in `out` at once: its way down
+ * begins after its way up has ended everywhere. */
+#include "runtime/coll/tree.h"
+
+#include "runtime/coll/ring_order.h"
+
+struct tree {
+    struct coll coll;
+    struct tree_plan plan;
+    struct ring_orders orders; /* a chain follows the ring of its channel */
+    bool up;
+    bool down;
+    uint64_t item_count;    /* items of a share */
+    uint64_t item_elements; /* the longest */
+    uint64_t keep_count;    /* reduce: sums under way that a rank can keep in scratch */
+};
+
+/* One rank in one tree. */
+struct node {
+    uint32_t share;
+    uint32_t tree;
+    uint32_t id;
+    uint32_t child_count;
+    bool root;
+    bool up; /* which lane */
+};
+
+/* A chain broadcasts along the ring and reduces along it too, so its nodes are numbered from the
+ * root with the ring on the way down and against it on the way up. */
+static uint32_t node_id(const struct tree *tree, const struct node *node, uint32_t rank)
+{
+    uint32_t n = tree->coll.schedule.rank_count;
+    uint32_t root = tree->coll.schedule.contract.root;
+
+    if (tree->plan.kind == TREE_BALANCED)
+        return tutti_tree_double_node(node->tree, n, rank);
+    if (tree->plan.kind != TREE_CHAIN)
+        return ring_sub(rank, root, n);
+    rank = ring_position(&tree->orders, node->share, rank);
+    root = ring_position(&tree->orders, node->share, root);
+    return node->up ? ring_sub(root, rank, n) : ring_sub(rank, root, n);
+}
+
+static uint32_t node_rank(const struct tree *tree, const struct node *node, uint32_t id)
+{
+    uint32_t n = tree->coll.schedule.rank_count;
+    uint32_t root = tree->coll.schedule.contract.root;
+
+    if (tree->plan.kind == TREE_BALANCED)
+        return tutti_tree_double_rank(node->tree, n, id);
+    if (tree->plan.kind != TREE_CHAIN)
+        return ring_add(root, id, n);
+    root = ring_position(&tree->orders, node->share, root);
+    return ring_rank(&tree->orders, node->share,
+                     node->up ? ring_sub(root, id, n) : ring_add(root, id, n));
+}
+
+static struct node find_node(const struct tree *tree, uint32_t rank, uint32_t lane)
+{
+    uint32_t lanes = tree->up && tree->down ? 2 : 1;
+    struct node node = {.share = lane / lanes};
+
+    node.tree = node.share % tree->plan.tree_count;
+    node.up = tree->up && lane % lanes == 0;
+    node.id = node_id(tree, &node, rank);
+    node.root = node.id == 0;
+    node.child_count =
+        tutti_tree_child_count(tree->plan.kind, tree->coll.schedule.rank_count, node.id);
+    return node;
+}
+
+static uint32_t parent_rank(const struct tree *tree, const struct node *node)
+{
+    uint32_t n = tree->coll.schedule.rank_count;
+
+    return node_rank(tree, node, tutti_tree_parent(tree->plan.kind, n, node->id));
+}
+
+static uint32_t child_rank(const struct tree *tree, const struct node *node, uint32_t index)
+{
+    uint32_t n = tree->coll.schedule.rank_count;
+
+    return node_rank(tree, node, tutti_tree_child(tree->plan.kind, n, node->id, index));
+}
+
+static bool carries_data(const struct tree *tree)
+{
+    return tree->coll.schedule.contract.collective != TUTTI_BARRIER;
+}
+
+static bool copies_root(const struct tree *tree, const struct node *node)
+{
+    return node->root && !tree->up;
+}
+
+/* A round is one child or the parent; a broadcast's root has one more to copy its own data. */
+static uint64_t rounds_of_item(const struct tree *tree, const struct node *node)
+{
+    return (uint64_t)node->child_count + (node->root && !copies_root(tree, node) ? 0 : 1);
+}
+
+static uint64_t tree_round_count(const struct tutti_schedule *schedule, uint32_t rank,
+                                 uint32_t lane)
+{
+    const struct tree *tree = (const struct tree *)schedule;
+    struct node node = find_node(tree, rank, lane);
+
+    return tree->item_count * rounds_of_item(tree, &node);
+}
+
+static struct range item_range(const struct tree *tree, const struct node *node, uint64_t item)
+{
+    uint32_t slice_count = tree->coll.slice_count;
+    struct range piece = coll_piece(&tree->coll, node->share, item / slice_count);
+
+    return part_of(piece, item % slice_count, slice_count);
+}
+
+/* Steps of one item in an up lane. */
+static uint64_t up_steps(const struct tree *tree, const struct node *node)
+{
+    return (uint64_t)node->child_count * (carries_data(tree) ? 2 : 1) + (node->root ? 0 : 1);
+}
+
+/* Where the partial sum of an item grows: in `out`, where the result will be too; a reduce leaves
+ * the `out` of the others alone and keeps a few sums in scratch. */
+static struct place sum_place(const struct tree *tree, const struct node *node, uint64_t item,
+                              struct range range)
+{
+    uint64_t slot;
+
+    if (tree->down || node->root)
+        return at(&tree->coll, TUTTI_BUF_OUT, range.first);
+    slot = (uint64_t)node->share * (tree->keep_count + 1) + 1 + item % tree->keep_count;
+    return at(&tree->coll, TUTTI_BUF_SCRATCH, slot * tree->item_elements);
+}
+
+static void emit_up(const struct tree *tree, const struct node *node, uint64_t item, uint32_t index,
+                    struct tutti_round *out)
+{
+    const struct coll *coll = &tree->coll;
+    struct range range = item_range(tree, node, item);
+    uint64_t bytes = range.count * coll->element_bytes;
+    struct place in = at(coll, TUTTI_BUF_IN, range.first);
+    struct place sum = sum_place(tree, node, item, range);
+    uint64_t landing = tree->item_elements * node->share * (tree->keep_count + 1);
+    struct tutti_step *step;
+
+    if (index == node->child_count) {
+        emit_send(out, parent_rank(tree, node), node->child_count == 0 ? in : sum, bytes);
+        return;
+    }
+    if (!carries_data(tree)) {
+        emit_recv(out, child_rank(tree, node, index), at(coll, TUTTI_BUF_OUT, 0), 0);
+        return;
+    }
+    step =
+        emit_recv_reduce(out, child_rank(tree, node, index), at(coll, TUTTI_BUF_SCRATCH, landing),
+                         sum, index == 0 ? in : sum, bytes);
+    if (node->root && index + 1 == node->child_count)
+        emit_last(step);
+    if (sum.buf == TUTTI_BUF_SCRATCH && index == 0 && item >= tree->keep_count)
+        emit_dep(step, node->share,
+                 (item - tree->keep_count + 1) * up_steps(tree, node) - 1); /* its SEND */
+}
+
+static void emit_down(const struct tree *tree, const struct node *node, uint64_t item,
+                      uint32_t index, struct tutti_round *out)
+{
+    const struct coll *coll = &tree->coll;
+    struct range range = item_range(tree, node, item);
+    uint64_t bytes = range.count * coll->element_bytes;
+    struct place in = at(coll, TUTTI_BUF_IN, range.first);
+    struct place result = at(coll, TUTTI_BUF_OUT, range.first);
+    struct tutti_step *step;
+
+    if (!node->root && index == 0) {
+        emit_recv(out, parent_rank(tree, node), result, bytes);
+        return;
+    }
+    if (!node->root)
+        index--;
+    if (index == node->child_count) {
+        emit_copy(out, result, in, bytes);
+        return;
+    }
+    /* The last child has the largest subtree. */
+    step = emit_send(out, child_rank(tree, node, node->child_count - 1 - index),
+                     copies_root(tree, node) ? in : result, bytes);
+    if (node->root && tree->up && index == 0)
+        emit_dep(step, 2 * node->share, (item + 1) * up_steps(tree, node) - 1);
+}
+
+static void tree_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                      uint64_t round, struct tutti_round *out)
+{
+    const struct tree *tree = (const struct tree *)schedule;
+    struct node node = find_node(tree, rank, lane);
+    uint64_t rounds = rounds_of_item(tree, &node);
+
+    (node.up ? emit_up : emit_down)(tree, &node, round / rounds, (uint32_t)(round % rounds), out);
+}
+
+static const struct tutti_schedule_ops tree_ops = {
+    .size = sizeof(struct tutti_schedule_ops),
+    .round_count = tree_round_count,
+    .emit = tree_emit,
+};
+
+/* Dependencies name steps with 32 bits. */
+static int check_steps(const struct tree *tree, struct tutti_err *err)
+{
+    uint32_t n = tree->coll.schedule.rank_count;
+    tutti_u128 children = tutti_tree_child_count(tree->plan.kind, n, 0);
+
+    if (tree->plan.kind == TREE_BALANCED)
+        children = 2;
+    if (tree->item_count * (2 * children + 1) > UINT32_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%llu' messages a lane are too many (larger chunks, fewer slices)",
+                          (unsigned long long)tree->item_count);
+    return 0;
+}
+
+int tutti_tree_new(const struct tree_plan *plan, const struct tutti_coll_params *params,
+                   const struct tutti_shape *shape, struct tutti_schedule **ret,
+                   struct tutti_err *err)
+{
+    bool up = params->collective != TUTTI_BROADCAST;
+    bool down = params->collective != TUTTI_REDUCE_TO_ROOT;
+    struct coll_layout layout = {.name = plan->name,
+                                 .ops = &tree_ops,
+                                 .struct_bytes = sizeof(struct tree),
+                                 .shares_per_channel = plan->tree_count,
+                                 .lanes_per_share = up && down ? 2 : 1,
+                                 .grain_bytes = plan->grain_bytes};
+    struct coll *coll = NULL;
+    struct tree *tree;
+    int status = tutti_coll_new(&layout, params, shape, &coll, err);
+
+    if (status < 0)
+        return status;
+    assert(shape->rank_count >= 2);
+    tree = (struct tree *)coll;
+    tree->plan = *plan;
+    tree->up = up;
+    tree->down = down;
+    tree->item_count = coll->piece_count * coll->slice_count;
+    tree->item_elements = div_up(coll_piece_max(coll), coll->slice_count);
+    tree->keep_count = down ? 0 : coll->schedule.slot_count;
+    if (tree->keep_count > tree->item_count)
+        tree->keep_count = tree->item_count;
+    status = check_steps(tree, err);
+    if (status == 0 && plan->kind == TREE_CHAIN)
+        status = tutti_ring_orders_init(&tree->orders, shape, coll->schedule.arena, err);
+    if (status < 0) {
+        tutti_schedule_free(&coll->schedule);
+        return status;
+    }
+    return tutti_coll_finish(coll, up ? tree->item_elements * (tree->keep_count + 1) : 0, 0,
+                             shape->rank_count + UINT64_C(1), ret, err);
+}
