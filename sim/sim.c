@@ -91,10 +91,6 @@ static void summarise(const struct tutti_play *play, tutti_ps *times, uint32_t c
 static int play_check(const struct tutti_sim_opts *opts, const struct tutti_play *play,
                       struct tutti_err *err)
 {
-    if (play->schedule == NULL)
-        return tutti_fail(err, TUTTI_EINVAL, "no schedule to play");
-    if (play->iteration_count == 0)
-        return tutti_fail(err, TUTTI_EINVAL, "'0' iterations (1 or more)");
     if (play->schedule->rank_count != opts->topo->rank_count)
         return tutti_fail(err, TUTTI_EINVAL,
                           "schedule '%s' has '%" PRIu32 "' ranks, but topology '%s' has %" PRIu32

@@ -11,6 +11,16 @@
 #include "runtime/status.h"
 #include "topo/topo.h"
 
+/* Puts before a message whose step it is about. */
+static int blame(int status, uint32_t rank, uint32_t lane, uint64_t index,
+                 const struct tutti_step *step, struct tutti_err *err)
+{
+    char text[TUTTI_STEP_TEXT_BYTES];
+
+    return tutti_wrap(err, status, "rank %" PRIu32 ", lane %" PRIu32 ", step %" PRIu64 " (%s)",
+                      rank, lane, index, tutti_step_text(step, text));
+}
+
 static int say(struct tutti_stage *stage, struct tutti_done done, struct tutti_err *err)
 {
     if (tutti_grow(&stage->ready, &stage->ready_capacity, (uint64_t)stage->ready_count + 1,
@@ -128,12 +138,13 @@ static int recv_try(struct tutti_stage *stage, uint32_t id, struct tutti_err *er
         !stage->wires.messages[wire->first].arrived)
         return 0;
     message = &stage->wires.messages[wire->first];
-    if (message->step->bytes != recv->bytes)
-        return tutti_fail(err, TUTTI_ECHECK,
-                          "rank %" PRIu32 ", lane %" PRIu32 ", step %" PRIu64 ": receives '%" PRIu64
-                          "' bytes, but step %" PRIu64 " of rank %" PRIu32 " sends %" PRIu64,
-                          wire->to, wire->lane, wire->recv_index, recv->bytes, message->index,
-                          wire->from, message->step->bytes);
+    if (message->step->bytes != recv->bytes) {
+        status = tutti_fail(err, TUTTI_ECHECK,
+                            "the message has '%" PRIu64 "' bytes (as many as are received): step "
+                            "%" PRIu64 " of rank %" PRIu32,
+                            message->step->bytes, message->index, wire->from);
+        return blame(status, wire->to, wire->lane, wire->recv_index, recv, err);
+    }
     wire->recv_waits = false;
     if ((recv->flags & TUTTI_STEP_FUSE) != 0) {
         lane_of(stage, wire->to, wire->lane)->fused = id;
@@ -205,26 +216,23 @@ static int duration_of(const struct tutti_stage *stage, const struct tutti_post 
         return 0;
     }
     if (step->duration_ps < 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "rank %" PRIu32 ", lane %" PRIu32 ", step %" PRIu64
-                          ": a duration of '%" PRId64 "' ps (0 or more)",
-                          post->rank, post->lane, post->index, step->duration_ps);
+        return tutti_fail(err, TUTTI_EINVAL, "a duration of '%" PRId64 "' ps (0 or more)",
+                          step->duration_ps);
     if (step->duration_ps > 0 || step->flops == 0) {
         *ret_ps = step->duration_ps;
         return 0;
     }
     if (device->flops_per_s == 0)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "rank %" PRIu32 ", lane %" PRIu32 ", step %" PRIu64
-                          ": the rate of device '%s' is not known (COMPUTE with a duration, or a "
+                          "the rate of device '%s' is not known (COMPUTE with a duration, or a "
                           "topology whose devices state flops)",
-                          post->rank, post->lane, post->index, device->name);
+                          device->name);
     *ret_ps = tutti_wire_ps(step->flops, device->flops_per_s); /* flops at flops a second */
     return 0;
 }
 
 /* The message that a REDUCE reads in place of its src, if the RECV before it was fused. */
-static int fused_message(struct tutti_stage *stage, struct tutti_stage_lane *lane, uint32_t rank,
+static int fused_message(struct tutti_stage *stage, struct tutti_stage_lane *lane,
                          uint32_t *ret_wire, struct tutti_err *err)
 {
     const struct tutti_message *message;
@@ -235,10 +243,9 @@ static int fused_message(struct tutti_stage *stage, struct tutti_stage_lane *lan
     message = &stage->wires.messages[stage->wires.wires[lane->fused].first];
     if (lane->step->kind != TUTTI_REDUCE || lane->step->bytes != message->step->bytes)
         return tutti_fail(err, TUTTI_ECHECK,
-                          "rank %" PRIu32 ", step %" PRIu64 ": does not read the '%" PRIu64
-                          "' bytes of the fused RECV before it (a "
-                          "REDUCE of all of them)",
-                          rank, lane->index, message->step->bytes);
+                          "does not read the '%" PRIu64
+                          "' bytes of the fused RECV before it (a REDUCE of all of them)",
+                          message->step->bytes);
     lane->fused = UINT32_MAX;
     return 0;
 }
@@ -251,10 +258,7 @@ static int check_elements(const struct tutti_stage *stage, const struct tutti_po
 
     if (post->step->kind != TUTTI_REDUCE || post->step->bytes % element_bytes == 0)
         return 0;
-    return tutti_fail(err, TUTTI_ECHECK,
-                      "rank %" PRIu32 ", lane %" PRIu32 ", step %" PRIu64 ": reduces '%" PRIu64
-                      "' bytes (a multiple of %zu)",
-                      post->rank, post->lane, post->index, post->step->bytes, element_bytes);
+    return tutti_fail(err, TUTTI_ECHECK, "cuts an element of %zu bytes", element_bytes);
 }
 
 /* The step that a lane was busy with is complete. */
@@ -265,10 +269,10 @@ static int local_finish(struct tutti_stage *stage, uint32_t id, struct tutti_err
     const struct tutti_wire *wire = NULL;
     const struct tutti_step *send = NULL;
     uint32_t fused;
-    int status = fused_message(stage, lane, rank, &fused, err);
+    int status = fused_message(stage, lane, &fused, err);
 
     if (status < 0)
-        return status;
+        return blame(status, rank, id % stage->schedule->lane_count, lane->index, lane->step, err);
     if (fused != UINT32_MAX) {
         wire = &stage->wires.wires[fused];
         send = stage->wires.messages[wire->first].step;
@@ -293,7 +297,7 @@ static int local_post(struct tutti_stage *stage, const struct tutti_post *post,
     if (status == 0)
         status = duration_of(stage, post, &duration_ps, err);
     if (status < 0)
-        return status;
+        return blame(status, post->rank, post->lane, post->index, post->step, err);
     lane->step = post->step;
     lane->index = post->index;
     lane->start_ps = stage->now;
@@ -319,10 +323,8 @@ static int stage_post(void *stage, const struct tutti_post *post, struct tutti_e
     case TUTTI_CALL:
         break;
     }
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "rank %" PRIu32 ", lane %" PRIu32 ", step %" PRIu64
-                      ": cannot play a step of kind '%u' (a flat schedule has no calls)",
-                      post->rank, post->lane, post->index, post->step->kind);
+    return blame(tutti_fail(err, TUTTI_EINVAL, "cannot be played (a flat schedule has no calls)"),
+                 post->rank, post->lane, post->index, post->step, err);
 }
 
 /* Works off all timers and arrivals of the next instant; 0: there is none. */

@@ -1,0 +1,177 @@
+/* One prediction: write the schedule, play it in the simulator, hold it against the bound. */
+#include "sim/predict.h"
+
+#include <string.h>
+
+#include "runtime/record.h"
+#include "runtime/status.h"
+
+/* What is tried: one algorithm under one protocol. */
+struct entry {
+    const struct tutti_algorithm *algorithm;
+    const struct tutti_protocol *protocol; /* NULL: none */
+};
+
+struct outcome {
+    struct entry entry;
+    struct tutti_played played;
+};
+
+static const char *protocol_name(const struct tutti_protocol *protocol)
+{
+    return protocol != NULL ? protocol->name : "none";
+}
+
+/* Left open, there are as many channels as the machine has ring orders (each order uses other
+ * links) for algorithms that run on rings, and one for all others, which split no traffic by it. */
+static uint32_t channel_count(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm)
+{
+    const struct tutti_shape *shape = &ask->topo->shape;
+
+    if (ask->params.channel_count > 0)
+        return ask->params.channel_count;
+    return strncmp(algorithm->name, "ring", 4) == 0 && shape->order_count > 1 ? shape->order_count
+                                                                              : 1;
+}
+
+static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
+                      struct tutti_record *record, struct tutti_played *ret, struct tutti_err *err)
+{
+    struct tutti_coll_params params = ask->params;
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_backend *backend = NULL;
+    struct tutti_sim_opts opts = {
+        .topo = ask->topo,
+        .model = ask->model,
+        .protocol = entry->protocol,
+        .seed = ask->seed,
+        .jitter = ask->jitter,
+        .reduce_bytes_per_s = ask->reduce_bytes_per_s,
+    };
+    struct tutti_play play = {.iteration_count = 1, .record = record};
+    int status;
+
+    params.channel_count = channel_count(ask, entry->algorithm);
+    status =
+        tutti_coll_generate(entry->algorithm->name, &params, &ask->topo->shape, &schedule, err);
+    if (status == 0)
+        status = tutti_sim_open(&opts, &backend, err);
+    if (status == 0) {
+        play.schedule = schedule;
+        status = tutti_backend_play(backend, &play, ret, err);
+    }
+    tutti_backend_close(backend);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+/* Tries one algorithm under the protocols asked for; keeps the fastest, and of equals the first. */
+static int try_algorithm(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm,
+                         const struct tutti_protocol *only, bool all_protocols,
+                         struct outcome *best, struct tutti_err *err)
+{
+    size_t count = 0;
+    const struct tutti_protocol *protocols = tutti_protocols(&count);
+
+    if (!all_protocols)
+        count = 1;
+    for (size_t i = 0; i < count; i++) {
+        struct outcome outcome = {
+            .entry = {.algorithm = algorithm, .protocol = all_protocols ? &protocols[i] : only}};
+        int status = play_entry(ask, &outcome.entry, NULL, &outcome.played, err);
+
+        if (status < 0)
+            return status;
+        if (best->entry.algorithm == NULL || outcome.played.total_ps < best->played.total_ps)
+            *best = outcome;
+    }
+    return 0;
+}
+
+/* The fastest of all algorithms that fit; what does not fit says so with -TUTTI_EINVAL. */
+static int try_all(const struct tutti_ask *ask, const struct tutti_protocol *only,
+                   bool all_protocols, struct outcome *best, struct tutti_err *err)
+{
+    size_t count = 0;
+    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    struct tutti_err why = {.text = ""};
+
+    for (size_t i = 0; i < count; i++) {
+        int status;
+
+        if ((algorithms[i].collectives & 1u << ask->params.collective) == 0)
+            continue;
+        status = try_algorithm(ask, &algorithms[i], only, all_protocols, best, &why);
+        if (status < 0 && status != -TUTTI_EINVAL) {
+            if (err != NULL)
+                *err = why;
+            return status;
+        }
+    }
+    if (best->entry.algorithm != NULL)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits '%s'%s%s",
+                      tutti_collective_name(ask->params.collective), ask->topo->name,
+                      why.text[0] != '\0' ? ": " : "", why.text);
+}
+
+static int find_best(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
+{
+    bool all_protocols = strcmp(ask->protocol, "auto") == 0;
+    const struct tutti_protocol *only = NULL;
+    const struct tutti_algorithm *algorithm = NULL;
+    int status = all_protocols ? 0 : tutti_protocol_find(ask->protocol, &only, err);
+
+    if (status < 0)
+        return status;
+    if (strcmp(ask->algorithm, "auto") == 0)
+        return try_all(ask, only, all_protocols, best, err);
+    status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
+    if (status < 0)
+        return status;
+    return try_algorithm(ask, algorithm, only, all_protocols, best, err);
+}
+
+static void fill_answer(const struct tutti_ask *ask, const struct outcome *best,
+                        struct tutti_answer *answer)
+{
+    const struct tutti_coll_params *params = &ask->params;
+    double seconds = (double)best->played.total_ps / (double)TUTTI_PS_PER_S;
+
+    answer->algorithm = best->entry.algorithm->name;
+    answer->protocol = protocol_name(best->entry.protocol);
+    answer->time_ps = best->played.total_ps;
+    answer->event_count = best->played.step_count;
+    answer->bytes = tutti_collective_bytes(params->collective, params->count, params->dtype,
+                                           ask->topo->rank_count);
+    if (answer->time_ps == 0)
+        return; /* nothing to move: no rate, and no share of a bound */
+    answer->algbw_GBps = (double)answer->bytes / seconds / 1e9;
+    answer->busbw_GBps =
+        answer->algbw_GBps * tutti_collective_bus_factor(params->collective, ask->topo->rank_count);
+    answer->percent_of_bound = 100.0 * (double)answer->bound.time_ps / (double)answer->time_ps;
+}
+
+int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err)
+{
+    struct tutti_contract contract = {
+        .collective = ask->params.collective,
+        .dtype = ask->params.dtype,
+        .op = ask->params.op,
+        .root = ask->params.root,
+        .count = ask->params.count,
+    };
+    struct tutti_answer answer = {.folded = false};
+    struct outcome best = {.entry = {.algorithm = NULL}};
+    int status = find_best(ask, &best, err);
+
+    if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
+        status = play_entry(ask, &best.entry, ask->record, &best.played, err);
+    if (status == 0)
+        status = tutti_topo_bound(ask->topo, &contract, &answer.bound, err);
+    if (status < 0)
+        return status;
+    fill_answer(ask, &best, &answer);
+    *ret = answer;
+    return 0;
+}
