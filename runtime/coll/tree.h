@@ -14,7 +14,7 @@ enum tree_kind {
     TREE_BALANCED, /* NCCL's binary tree, in-order numbered, node 0 above it */
 };
 
-enum { TREE_NONE = UINT32_MAX };
+#define TREE_NONE UINT32_MAX
 
 /* Trees over nodes 0 .. n-1, root 0, n >= 2. */
 uint32_t tutti_tree_parent(enum tree_kind kind, uint32_t n, uint32_t node); /* TREE_NONE: root */

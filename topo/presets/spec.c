@@ -165,7 +165,7 @@ static const char *value_of(const struct tutti_spec *spec, const char *key, char
         if (strcmp(spec->items[i].key, key) == 0)
             return spec->items[i].value;
     if (!find_word(spec, key, strlen(key), &standard) || standard == NULL) {
-        assert(!"a build function asks for a key that its preset does not list");
+        assert(0 && "a build function asks for a key that its preset does not list");
         return "";
     }
     (void)snprintf(buf, buf_bytes, "%.*s", (int)strcspn(standard, " "), standard);
