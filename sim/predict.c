@@ -1,6 +1,7 @@
 /* One prediction: write the schedule, play it in the simulator, hold it against the bound. */
 #include "sim/predict.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/record.h"
@@ -16,6 +17,11 @@ struct outcome {
     struct entry entry;
     struct tutti_played played;
 };
+
+static const char *or_default(const char *text, const char *standard)
+{
+    return text != NULL ? text : standard;
+}
 
 static const char *protocol_name(const struct tutti_protocol *protocol)
 {
@@ -88,21 +94,31 @@ static int try_algorithm(const struct tutti_ask *ask, const struct tutti_algorit
     return 0;
 }
 
-/* The fastest of all algorithms that fit; what does not fit says so with -TUTTI_EINVAL. */
+static bool serves(const struct tutti_algorithm *algorithm, const struct tutti_ask *ask)
+{
+    return (algorithm->collectives & 1u << (unsigned)ask->params.collective) != 0;
+}
+
+/* Does not fit, or is more than this machine can hold: `auto` goes on without it. */
+static bool is_left_out(int status)
+{
+    return status == -TUTTI_EINVAL || status == -TUTTI_ELACK;
+}
+
+/* The fastest of all algorithms that fit. */
 static int try_all(const struct tutti_ask *ask, const struct tutti_protocol *only,
                    bool all_protocols, struct outcome *best, struct tutti_err *err)
 {
     size_t count = 0;
     const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
     struct tutti_err why = {.text = ""};
+    int status = -TUTTI_EINVAL;
 
     for (size_t i = 0; i < count; i++) {
-        int status;
-
-        if ((algorithms[i].collectives & 1u << ask->params.collective) == 0)
+        if (!serves(&algorithms[i], ask))
             continue;
         status = try_algorithm(ask, &algorithms[i], only, all_protocols, best, &why);
-        if (status < 0 && status != -TUTTI_EINVAL) {
+        if (status < 0 && !is_left_out(status)) {
             if (err != NULL)
                 *err = why;
             return status;
@@ -110,26 +126,100 @@ static int try_all(const struct tutti_ask *ask, const struct tutti_protocol *onl
     }
     if (best->entry.algorithm != NULL)
         return 0;
-    return tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits '%s'%s%s",
+    return tutti_fail(err, (enum tutti_status) - status, "no algorithm for %s fits '%s'%s%s",
                       tutti_collective_name(ask->params.collective), ask->topo->name,
                       why.text[0] != '\0' ? ": " : "", why.text);
 }
 
+/* Writes the names of the algorithms that can be laid out on the topology, "a, b or c". */
+static void name_fitting(const struct tutti_ask *ask, char *text, size_t text_bytes)
+{
+    const char *names[32];
+    size_t name_count = 0;
+    size_t used = 0;
+    size_t count = 0;
+    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+
+    for (size_t i = 0; i < count && name_count < sizeof(names) / sizeof(names[0]); i++) {
+        struct tutti_coll_params params = ask->params;
+        struct tutti_schedule *schedule = NULL;
+
+        params.channel_count = channel_count(ask, &algorithms[i]);
+        if (!serves(&algorithms[i], ask) ||
+            tutti_coll_generate(algorithms[i].name, &params, &ask->topo->shape, &schedule, NULL) <
+                0)
+            continue;
+        tutti_schedule_free(schedule);
+        names[name_count++] = algorithms[i].name;
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < name_count && used < text_bytes; i++)
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s",
+                                 i == 0                ? ""
+                                 : i + 1 == name_count ? " or "
+                                                       : ", ",
+                                 names[i]);
+}
+
+/* One algorithm by name; if it does not fit, the message tells which do. */
+static int try_one(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm,
+                   const struct tutti_protocol *only, bool all_protocols, struct outcome *best,
+                   struct tutti_err *err)
+{
+    char fitting[512];
+    struct tutti_err why = {.text = ""};
+    int status = try_algorithm(ask, algorithm, only, all_protocols, best, &why);
+
+    if (status == 0)
+        return 0;
+    if (status == -TUTTI_EINVAL)
+        name_fitting(ask, fitting, sizeof(fitting));
+    if (status != -TUTTI_EINVAL || fitting[0] == '\0')
+        return tutti_fail(err, (enum tutti_status) - status, "%s", why.text);
+    return tutti_fail(err, TUTTI_EINVAL, "algorithm '%s' does not fit '%s': %s (%s)",
+                      algorithm->name, ask->topo->name, why.text, fitting);
+}
+
+static int refuse_unmodelled(const struct tutti_ask *ask, struct tutti_err *err)
+{
+    const char *fold = or_default(ask->fold, "auto");
+
+    if (ask->as_nccl != NULL)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "to decide as NCCL '%s' does is not modelled yet (an algorithm and a "
+                          "protocol by name, or auto)",
+                          ask->as_nccl);
+    if (strcmp(ask->algorithm, "nccl") == 0)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "algorithm 'nccl', whatever NCCL would pick, is not modelled yet (an "
+                          "algorithm by name, or auto)");
+    if (strcmp(fold, "on") == 0)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "fold 'on' is not modelled yet: every rank is simulated (auto or off)");
+    if (strcmp(fold, "auto") != 0 && strcmp(fold, "off") != 0)
+        return tutti_fail(err, TUTTI_EINVAL, "unknown fold '%s' (auto or off)", fold);
+    return 0;
+}
+
 static int find_best(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
 {
-    bool all_protocols = strcmp(ask->protocol, "auto") == 0;
+    const char *protocol = or_default(ask->protocol, "none");
+    bool all_protocols = strcmp(protocol, "auto") == 0;
     const struct tutti_protocol *only = NULL;
     const struct tutti_algorithm *algorithm = NULL;
-    int status = all_protocols ? 0 : tutti_protocol_find(ask->protocol, &only, err);
+    int status = refuse_unmodelled(ask, err);
 
     if (status < 0)
         return status;
+    if (!all_protocols && tutti_protocol_find(protocol, &only, NULL) < 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "unknown protocol '%s' (none, ll, ll128, simple or auto)", protocol);
     if (strcmp(ask->algorithm, "auto") == 0)
         return try_all(ask, only, all_protocols, best, err);
     status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
     if (status < 0)
         return status;
-    return try_algorithm(ask, algorithm, only, all_protocols, best, err);
+    return try_one(ask, algorithm, only, all_protocols, best, err);
 }
 
 static void fill_answer(const struct tutti_ask *ask, const struct outcome *best,
@@ -144,6 +234,7 @@ static void fill_answer(const struct tutti_ask *ask, const struct outcome *best,
     answer->event_count = best->played.step_count;
     answer->bytes = tutti_collective_bytes(params->collective, params->count, params->dtype,
                                            ask->topo->rank_count);
+    answer->bound = (struct tutti_bound){.binding = "no bound is known"};
     if (answer->time_ps == 0)
         return; /* nothing to move: no rate, and no share of a bound */
     answer->algbw_GBps = (double)answer->bytes / seconds / 1e9;
@@ -154,24 +245,22 @@ static void fill_answer(const struct tutti_ask *ask, const struct outcome *best,
 
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err)
 {
-    struct tutti_contract contract = {
-        .collective = ask->params.collective,
-        .dtype = ask->params.dtype,
-        .op = ask->params.op,
-        .root = ask->params.root,
-        .count = ask->params.count,
-    };
     struct tutti_answer answer = {.folded = false};
     struct outcome best = {.entry = {.algorithm = NULL}};
     int status = find_best(ask, &best, err);
 
     if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
         status = play_entry(ask, &best.entry, ask->record, &best.played, err);
-    if (status == 0)
-        status = tutti_topo_bound(ask->topo, &contract, &answer.bound, err);
     if (status < 0)
         return status;
     fill_answer(ask, &best, &answer);
     *ret = answer;
     return 0;
+}
+
+const char *tutti_bound_kind(const struct tutti_bound *bound)
+{
+    if (bound->time_ps == 0)
+        return "none";
+    return bound->exact ? "exact" : "valid";
 }

@@ -9,15 +9,19 @@
 #include "sim/sim.h"
 #include "topo/topo.h"
 
+/* What is left 0 or NULL is chosen: see each field. */
 struct tutti_ask {
     const struct tutti_topo *topo;
-    const char *algorithm; /* a name of tutti_algorithms(), or "auto": the fastest */
-    struct tutti_coll_params params;
-    const char *protocol; /* "none", "ll", "ll128", "simple", or "auto": the fastest */
+    const char *algorithm;           /* a name of tutti_algorithms(), or "auto": the fastest */
+    struct tutti_coll_params params; /* channel_count 0: one for each ring order of the topology
+                                        with algorithms that run on rings, else 1 */
+    const char *protocol; /* "none" (also NULL), "ll", "ll128", "simple", or "auto": the fastest */
     enum tutti_model model;
     uint64_t seed;
     double jitter;
     uint64_t reduce_bytes_per_s;
+    const char *fold;            /* "auto" (also NULL) or "off"; "on" is not modelled yet */
+    const char *as_nccl;         /* NULL; a version of NCCL to decide as is not modelled yet */
     struct tutti_record *record; /* NULL, or the events of the winner */
 };
 
@@ -28,14 +32,18 @@ struct tutti_answer {
     tutti_ps time_ps;
     double algbw_GBps;
     double busbw_GBps;
-    struct tutti_bound bound;
-    double percent_of_bound; /* 100 * bound / time */
-    uint64_t event_count;    /* steps simulated */
+    struct tutti_bound bound; /* time_ps 0: none is known */
+    double percent_of_bound;  /* 100 * bound / time; 0 without a bound */
+    uint64_t event_count;     /* steps simulated */
     bool folded;
 };
 
-/* Predicts. -TUTTI_EINVAL where the algorithm does not fit the topology or collective; with "auto"
- * those are left out and only if none fits it is an error. */
+/* Predicts. -TUTTI_EINVAL where the algorithm does not fit the topology or collective (the message
+ * names those that do); -TUTTI_ELACK for what is not modelled yet or too large to hold. With "auto"
+ * algorithms that fail in either way are left out, and only if none is left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
+
+/* "exact", "valid" (true, but perhaps out of reach), or "none". */
+const char *tutti_bound_kind(const struct tutti_bound *bound);
 
 #endif
