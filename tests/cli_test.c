@@ -1,0 +1,586 @@
+/* Golden tests of the command line: runs the real binary on the cases of tests/cli/NAME.txt.
+ *
+ * A file is a preamble and cases. A case, line by line:
+ *   == what it shows            the title
+ *   [needs expat]               tags, one a line, see `tags` below
+ *   # why                       a comment
+ *   + NAME                      makes the file NAME in the (empty) directory the command runs in,
+ *   | TEXT                      of these lines
+ *   $ tutti doctor              the command, for /bin/sh; several lines make a script
+ *     TEXT                      what it prints (indented by two); "..." stands for any characters
+ *                               of a line, alone in a line for any number of lines
+ *   ! TEXT                      what it says on stderr
+ *   exit 0                      its exit code
+ * In the commands $FIXTURES is tests/fixtures, $EXAMPLES tools/examples, $DATA the collected data
+ * of others; paths below the top of the tree are printed as $SOURCE. A command that fails must say
+ * why in exactly one line. TUTTI_UPDATE_GOLDEN=1 rewrites what has changed; TUTTI_CLI=WORD runs
+ * only the cases whose "file: title" contains WORD. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "build.h"
+#include "tests/test.h"
+
+enum {
+    DEADLINE_S = 10,     /* of one command; sanitizers get six times as much */
+    BAD_INPUT_MIN = 0,   /* commands that fail for what they were given, over all files */
+    FILES_MAX = 64,      /* of cases */
+    TEXT_MAX = 4u << 20, /* bytes of a golden file, or printed by one command */
+};
+
+enum tag {
+    TAG_EXPAT = 1,     /* skipped, aloud, in a build without libexpat */
+    TAG_NO_EXPAT = 2,  /* skipped in a build with it */
+    TAG_DATA = 4,      /* skipped, aloud, where the collected data are absent */
+    TAG_DECIMALS = 8,  /* numbers with a decimal point are printed as N, blanks squeezed */
+    TAG_NUMBERS = 16,  /* all numbers are printed as N, blanks squeezed */
+    TAG_LONG_ERR = 32, /* fails with more than one line on stderr, or none, and may */
+    TAG_NOT_BAD = 64,  /* fails, but not for what it was given: not counted as bad input */
+};
+
+static const struct {
+    const char *text;
+    unsigned tag;
+} tags[] = {
+    {"needs expat", TAG_EXPAT},      {"needs no expat", TAG_NO_EXPAT}, {"needs data", TAG_DATA},
+    {"mask decimals", TAG_DECIMALS}, {"mask numbers", TAG_NUMBERS},    {"long error", TAG_LONG_ERR},
+    {"not bad input", TAG_NOT_BAD},
+};
+
+struct text {
+    char *at; /* zero-terminated */
+    size_t bytes;
+    size_t capacity;
+};
+
+struct cli_case {
+    const char *file; /* "topo.txt" */
+    int line;
+    char title[256];
+    unsigned tags;
+    struct text head; /* from the title to the command, as it stands in the file */
+    struct text command;
+    struct text out;
+    struct text err;
+    int exit; /* -1: not said */
+};
+
+static struct {
+    int run;
+    int skipped_expat;
+    int skipped_data;
+    int bad_input;
+    int changed;
+} sum;
+
+/* ---- text -------------------------------------------------------------------------------------
+ */
+
+static void text_add(struct text *text, const char *more, size_t bytes)
+{
+    if (text->bytes + bytes + 1 > text->capacity) {
+        text->capacity = 2 * (text->bytes + bytes) + 64;
+        text->at = realloc(text->at, text->capacity);
+        if (text->at == NULL)
+            abort();
+    }
+    memcpy(text->at + text->bytes, more, bytes);
+    text->bytes += bytes;
+    text->at[text->bytes] = '\0';
+}
+
+static void text_line(struct text *text, const char *prefix, const char *line, size_t bytes)
+{
+    text_add(text, prefix, strlen(prefix));
+    text_add(text, line, bytes);
+    text_add(text, "\n", 1);
+}
+
+static const char *text_of(const struct text *text)
+{
+    return text->at == NULL ? "" : text->at;
+}
+
+static void text_done(struct text *text)
+{
+    free(text->at);
+    *text = (struct text){0};
+}
+
+/* Does `seen` fit `expected`, where "..." stands for any characters? */
+static bool line_fits(const char *expected, size_t expected_bytes, const char *seen,
+                      size_t seen_bytes)
+{
+    size_t e = 0;
+    size_t s = 0;
+    size_t star = SIZE_MAX; /* behind the last "..." */
+    size_t star_seen = 0;
+
+    while (s < seen_bytes || e < expected_bytes) {
+        if (e + 3 <= expected_bytes && memcmp(expected + e, "...", 3) == 0) {
+            e += 3;
+            star = e;
+            star_seen = s;
+        } else if (e < expected_bytes && s < seen_bytes && expected[e] == seen[s]) {
+            e++;
+            s++;
+        } else if (star != SIZE_MAX && star_seen < seen_bytes) {
+            e = star;
+            s = ++star_seen;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The same for lines: one of "..." alone stands for any number of lines. */
+static bool text_fits(const char *expected, const char *seen)
+{
+    const char *star = NULL;
+    const char *star_seen = NULL;
+
+    while (*expected != '\0' || *seen != '\0') {
+        size_t e = strcspn(expected, "\n");
+        size_t s = strcspn(seen, "\n");
+
+        if (e == 3 && memcmp(expected, "...", 3) == 0) {
+            expected += e + (expected[e] == '\n');
+            star = expected;
+            star_seen = seen;
+        } else if (*expected != '\0' && *seen != '\0' && line_fits(expected, e, seen, s)) {
+            expected += e + (expected[e] == '\n');
+            seen += s + (seen[s] == '\n');
+        } else if (star != NULL && *star_seen != '\0') {
+            s = strcspn(star_seen, "\n");
+            star_seen += s + (star_seen[s] == '\n');
+            seen = star_seen;
+            expected = star;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Bytes of the number at `p` (0: none), which may be part of no word. */
+static size_t number_bytes(const char *start, const char *p, bool decimals_only)
+{
+    size_t digits = strspn(p, "0123456789");
+    size_t bytes = digits;
+
+    if (digits == 0 || (p > start && (isalpha((unsigned char)p[-1]) || p[-1] == '_')))
+        return 0;
+    if (p[bytes] == '.' && isdigit((unsigned char)p[bytes + 1]))
+        bytes += 1 + strspn(p + bytes + 1, "0123456789");
+    else if (decimals_only)
+        return 0;
+    if (p[bytes] == 'e' && (p[bytes + 1] == '-' || p[bytes + 1] == '+'))
+        bytes += 2 + strspn(p + bytes + 2, "0123456789");
+    return bytes;
+}
+
+/* What was printed, as it is compared: the tree's own path and numbers that vary replaced. */
+static void normalise(const struct cli_case *c, const char *seen, struct text *ret)
+{
+    const size_t source_bytes = strlen(TUTTI_SOURCE_DIR);
+    const bool masked = (c->tags & (TAG_DECIMALS | TAG_NUMBERS)) != 0;
+
+    text_add(ret, "", 0);
+    for (const char *p = seen; *p != '\0';) {
+        size_t number = masked ? number_bytes(seen, p, (c->tags & TAG_DECIMALS) != 0) : 0;
+
+        if (strncmp(p, TUTTI_SOURCE_DIR, source_bytes) == 0) {
+            text_add(ret, "$SOURCE", 7);
+            p += source_bytes;
+        } else if (number > 0) {
+            text_add(ret, "N", 1);
+            p += number;
+        } else if (isdigit((unsigned char)*p)) { /* all digits of one that stays */
+            size_t digits = strspn(p, "0123456789");
+            text_add(ret, p, digits);
+            p += digits;
+        } else if (masked && *p == ' ') {
+            text_add(ret, " ", 1);
+            p += strspn(p, " ");
+        } else {
+            text_add(ret, p++, 1);
+        }
+    }
+}
+
+/* ---- reading the cases ------------------------------------------------------------------------
+ */
+
+static void take_tag(struct cli_case *c, const char *line, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+        if (bytes == strlen(tags[i].text) + 2 && memcmp(line + 1, tags[i].text, bytes - 2) == 0 &&
+            line[bytes - 1] == ']') {
+            c->tags |= tags[i].tag;
+            return;
+        }
+    }
+    TEST_FAIL("%s: '%s': unknown tag '%.*s'", c->file, c->title, (int)bytes, line);
+}
+
+/* Reads one case from `*at`, just behind the line of its title. Empty lines of the output count
+ * only where more output follows. */
+static void read_case(struct cli_case *c, const char **at, int *line)
+{
+    size_t empty = 0;
+    const char *p = *at;
+
+    c->exit = -1;
+    while (*p != '\0' && strncmp(p, "== ", 3) != 0) {
+        size_t bytes = strcspn(p, "\n");
+
+        if (*p == '[')
+            take_tag(c, p, bytes);
+        if (strncmp(p, "$ ", 2) == 0)
+            text_line(&c->command, "", p + 2, bytes - 2);
+        if (strchr("[#+|$", *p) != NULL && bytes > 0) {
+            text_line(&c->head, "", p, bytes);
+        } else if (strncmp(p, "  ", 2) == 0) {
+            for (; empty > 0; empty--)
+                text_add(&c->out, "\n", 1);
+            text_line(&c->out, "", p + 2, bytes - 2);
+        } else if (strncmp(p, "! ", 2) == 0) {
+            text_line(&c->err, "", p + 2, bytes - 2);
+        } else if (sscanf(p, "exit %d", &c->exit) != 1 && bytes > 0) {
+            TEST_FAIL("%s:%d: what is '%.*s'?", c->file, *line, (int)bytes, p);
+        }
+        empty = bytes == 0 && c->out.bytes > 0 ? empty + 1 : 0;
+        p += bytes + (p[bytes] == '\n');
+        ++*line;
+    }
+    *at = p;
+    if (c->command.bytes == 0)
+        TEST_FAIL("%s: '%s': no command", c->file, c->title);
+}
+
+/* The files that the head of a case asks for, into `dir`. */
+static void make_files(const struct cli_case *c, const char *dir)
+{
+    FILE *file = NULL;
+
+    for (const char *p = text_of(&c->head); *p != '\0';) {
+        size_t bytes = strcspn(p, "\n");
+
+        if (strncmp(p, "+ ", 2) == 0) {
+            char path[1024];
+
+            if (file != NULL)
+                fclose(file);
+            snprintf(path, sizeof(path), "%s/%.*s", dir, (int)bytes - 2, p + 2);
+            file = fopen(path, "wb");
+            if (file == NULL)
+                TEST_FAIL("%s: '%s': cannot write %s", c->file, c->title, path);
+        } else if (*p == '|' && file != NULL) {
+            size_t skip = bytes > 1 ? 2 : 1;
+            fwrite(p + skip, 1, bytes - skip, file);
+            fputc('\n', file);
+        }
+        p += bytes + (p[bytes] == '\n');
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* ---- running one ------------------------------------------------------------------------------
+ */
+
+static double seconds_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The child: `top`/work is its directory, `top`/out and `top`/err take what it prints. */
+static void become(const struct cli_case *c, const char *top)
+{
+    char path[1024];
+    int in = open("/dev/null", O_RDONLY);
+    int out;
+    int err;
+
+    snprintf(path, sizeof(path), "%s/out", top);
+    out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    snprintf(path, sizeof(path), "%s/err", top);
+    err = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    snprintf(path, sizeof(path), "%s/work", top);
+    if (in < 0 || out < 0 || err < 0 || chdir(path) != 0 || setpgid(0, 0) != 0)
+        _exit(126);
+    snprintf(path, sizeof(path), "%s:/usr/local/bin:/usr/bin:/bin", TUTTI_BINARY_DIR);
+    setenv("PATH", path, 1);
+    setenv("LC_ALL", "C", 1);
+    setenv("FIXTURES", TUTTI_SOURCE_DIR "/tests/fixtures", 1);
+    setenv("EXAMPLES", TUTTI_SOURCE_DIR "/tools/examples", 1);
+    setenv("DATA", TUTTI_DATA_DIR, 1);
+    if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
+        _exit(126);
+    close(in);
+    close(out);
+    close(err);
+    execl("/bin/sh", "sh", "-c", text_of(&c->command), (char *)NULL);
+    _exit(126);
+}
+
+/* The exit code; 128 + the signal's number; -1 when the deadline passed and it was ended. */
+static int run_in(const struct cli_case *c, const char *top)
+{
+    double deadline_s = TUTTI_BUILD_SANITIZE[0] != '\0' ? 6.0 * DEADLINE_S : DEADLINE_S;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    double end = seconds_now() + deadline_s;
+    int status = 0;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0)
+        become(c, top);
+    while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
+        if (seconds_now() > end) {
+            kill(-child, SIGKILL);
+            waitpid(child, &status, 0);
+            TEST_FAIL("%s:%d: '%s': not done after %.0f s: %s", c->file, c->line, c->title,
+                      deadline_s, text_of(&c->command));
+            return -1;
+        }
+        nanosleep(&pause, NULL);
+    }
+    if (child < 0)
+        TEST_FAIL("cannot fork");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void remove_tree(const char *top)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        execl("/bin/rm", "rm", "-rf", top, (char *)NULL);
+        _exit(126);
+    }
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text != '\0'; text++)
+        count += *text == '\n';
+    return count;
+}
+
+static void read_seen(const struct cli_case *c, const char *top, const char *name, struct text *ret)
+{
+    char path[1024];
+    char *seen;
+    size_t bytes = 0;
+
+    snprintf(path, sizeof(path), "%s/%s", top, name);
+    seen = test_read_file(path, &bytes);
+    if (bytes > TEXT_MAX)
+        TEST_FAIL("%s:%d: '%s' prints %zu bytes", c->file, c->line, c->title, bytes);
+    normalise(c, seen == NULL ? "" : seen, ret);
+    if (ret->bytes > 0 && ret->at[ret->bytes - 1] != '\n') {
+        const char mark[] = "(no newline at the end)\n";
+        text_add(ret, mark, sizeof(mark) - 1);
+    }
+    free(seen);
+}
+
+/* What holds whatever the golden text says. */
+static void check_failure(const struct cli_case *c, int code, const struct text *err)
+{
+    const char *text = text_of(err);
+
+    if (code >= 128)
+        TEST_FAIL("%s:%d: '%s' died of signal %d:\n%s", c->file, c->line, c->title, code - 128,
+                  text);
+    if (code != 1 && code != 2 && code != 77)
+        return;
+    if ((c->tags & TAG_LONG_ERR) == 0 && (count_lines(text) != 1 || strncmp(text, "tutti", 5) != 0))
+        TEST_FAIL("%s:%d: '%s' fails without exactly one line of why, but with:\n%s", c->file,
+                  c->line, c->title, text);
+    if ((c->tags & TAG_NOT_BAD) == 0 && code != 77)
+        sum.bad_input++;
+}
+
+static void add_block(struct text *to, const char *prefix, const char *block)
+{
+    while (*block != '\0') {
+        size_t bytes = strcspn(block, "\n");
+
+        text_line(to, bytes > 0 ? prefix : "", block, bytes);
+        block += bytes + (block[bytes] == '\n');
+    }
+}
+
+/* Runs the case and appends it, as it is now, to `now`. */
+static void run_case(struct cli_case *c, struct text *now, bool update)
+{
+    char top[] = "/tmp/tutti-cli-XXXXXX";
+    char work[64];
+    char exit_line[32];
+    struct text out = {0};
+    struct text err = {0};
+    bool same;
+    int code;
+
+    REQUIRE(mkdtemp(top) != NULL);
+    snprintf(work, sizeof(work), "%s/work", top);
+    REQUIRE(mkdir(work, 0700) == 0);
+    make_files(c, work);
+    code = run_in(c, top);
+    read_seen(c, top, "out", &out);
+    read_seen(c, top, "err", &err);
+    remove_tree(top);
+    check_failure(c, code, &err);
+    same = code == c->exit && text_fits(text_of(&c->out), text_of(&out)) &&
+           text_fits(text_of(&c->err), text_of(&err));
+    if (!same && !update && code >= 0)
+        TEST_FAIL("%s:%d: '%s': $ %sexit %d, expected %d; prints\n%s---- expected\n%s---- says\n"
+                  "%s---- expected\n%s",
+                  c->file, c->line, c->title, text_of(&c->command), code, c->exit, text_of(&out),
+                  text_of(&c->out), text_of(&err), text_of(&c->err));
+    sum.changed += !same;
+    text_add(now, text_of(&c->head), c->head.bytes);
+    add_block(now, "  ", text_of(same ? &c->out : &out));
+    add_block(now, "! ", text_of(same ? &c->err : &err));
+    snprintf(exit_line, sizeof(exit_line), "exit %d\n", code);
+    text_add(now, exit_line, strlen(exit_line));
+    text_done(&out);
+    text_done(&err);
+    sum.run++;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+static bool is_skipped(const struct cli_case *c)
+{
+    const char *wanted = getenv("TUTTI_CLI");
+    char name[400];
+
+    snprintf(name, sizeof(name), "%s: %s", c->file, c->title);
+    if (wanted != NULL && strstr(name, wanted) == NULL)
+        return true;
+    if ((c->tags & TAG_DATA) != 0 && access(TUTTI_DATA_DIR, R_OK) != 0) {
+        sum.skipped_data++;
+        return true;
+    }
+    if ((c->tags & TAG_NO_EXPAT) != 0 && TUTTI_BUILD_HAVE_EXPAT)
+        return true;
+    if ((c->tags & TAG_EXPAT) == 0 || TUTTI_BUILD_HAVE_EXPAT)
+        return false;
+    sum.skipped_expat++;
+    return true;
+}
+
+/* A skipped case stays in the rewritten file as it is. */
+static void keep_case(const struct cli_case *c, struct text *now)
+{
+    char exit_line[32];
+
+    text_add(now, text_of(&c->head), c->head.bytes);
+    add_block(now, "  ", text_of(&c->out));
+    add_block(now, "! ", text_of(&c->err));
+    if (c->exit >= 0) {
+        snprintf(exit_line, sizeof(exit_line), "exit %d\n", c->exit);
+        text_add(now, exit_line, strlen(exit_line));
+    }
+}
+
+static void run_file(const char *name, bool update)
+{
+    char path[1024];
+    struct text now = {0};
+    const char *p;
+    char *text;
+    int line = 1;
+    int changed = sum.changed;
+
+    snprintf(path, sizeof(path), "%s/tests/cli/%s", TUTTI_SOURCE_DIR, name);
+    text = test_read_file(path, NULL);
+    REQUIRE(text != NULL);
+    for (p = text; *p != '\0' && strncmp(p, "== ", 3) != 0; line++)
+        p += strcspn(p, "\n") + (p[strcspn(p, "\n")] == '\n');
+    text_add(&now, text, (size_t)(p - text));
+    for (bool first = true; *p != '\0'; first = false) {
+        struct cli_case c = {.file = name, .line = line++};
+        size_t bytes = strcspn(p, "\n");
+
+        snprintf(c.title, sizeof(c.title), "%.*s", (int)bytes - 3, p + 3);
+        text_line(&c.head, "", p, bytes);
+        p += bytes + (p[bytes] == '\n');
+        read_case(&c, &p, &line);
+        if (!first)
+            text_add(&now, "\n", 1);
+        if (is_skipped(&c))
+            keep_case(&c, &now);
+        else
+            run_case(&c, &now, update);
+        text_done(&c.head);
+        text_done(&c.command);
+        text_done(&c.out);
+        text_done(&c.err);
+    }
+    if (update && sum.changed > changed) {
+        FILE *file = fopen(path, "wb");
+
+        if (file == NULL || fwrite(now.at, 1, now.bytes, file) != now.bytes || fclose(file) != 0)
+            TEST_FAIL("cannot write %s", path);
+        printf("%s: %d cases rewritten\n", name, sum.changed - changed);
+    }
+    text_done(&now);
+    free(text);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+TEST(every_command_says_what_it_should)
+{
+    static char names[FILES_MAX][256];
+    const char *update = getenv("TUTTI_UPDATE_GOLDEN");
+    DIR *dir = opendir(TUTTI_SOURCE_DIR "/tests/cli");
+    struct dirent *entry;
+    size_t count = 0;
+
+    REQUIRE(dir != NULL);
+    while ((entry = readdir(dir)) != NULL) {
+        size_t bytes = strlen(entry->d_name);
+
+        if (bytes < 5 || strcmp(entry->d_name + bytes - 4, ".txt") != 0)
+            continue;
+        REQUIRE(count < FILES_MAX);
+        snprintf(names[count++], sizeof(names[0]), "%s", entry->d_name);
+    }
+    closedir(dir);
+    qsort(names, count, sizeof(names[0]), by_name);
+    for (size_t i = 0; i < count; i++)
+        run_file(names[i], update != NULL && strcmp(update, "1") == 0);
+    printf("%d cases, %d of them bad input\n", sum.run, sum.bad_input);
+    if (sum.skipped_expat > 0)
+        printf("skipped: %d cases that read XML (no libexpat in this build)\n", sum.skipped_expat);
+    if (sum.skipped_data > 0)
+        printf("skipped: %d cases on collected data (no %s)\n", sum.skipped_data, TUTTI_DATA_DIR);
+    CHECK(sum.run > 0);
+    if (getenv("TUTTI_CLI") == NULL && sum.bad_input < BAD_INPUT_MIN)
+        TEST_FAIL("%d cases of bad input, at least %d are wanted", sum.bad_input, BAD_INPUT_MIN);
+}
