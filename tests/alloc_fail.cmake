@@ -1,0 +1,10 @@
+# Tests that make allocations fail (alloc_fail.h) are linked so that theirs can be told apart.
+foreach(source ${TEST_SOURCES})
+    file(STRINGS ${source} includes REGEX "^#include \"tests/alloc_fail.h\"")
+    if(includes)
+        get_filename_component(name ${source} NAME_WE)
+        foreach(function malloc calloc realloc aligned_alloc strdup open_memstream free)
+            target_link_options(${name} PRIVATE "LINKER:--wrap=${function}")
+        endforeach()
+    endif()
+endforeach()

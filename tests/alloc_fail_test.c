@@ -1,0 +1,317 @@
+/* Every allocation of the library made to fail once: a clean error each time, and nothing left. */
+#include "tests/alloc_fail.h"
+
+#include "runtime/backend.h"
+#include "runtime/coll.h"
+#include "runtime/record.h"
+#include "runtime/schedule.h"
+#include "runtime/threads.h"
+#include "sim/sim.h"
+#include "topo/topo.h"
+#include "traces/chrome.h"
+#include "traces/csv.h"
+#include "traces/nccl_tests.h"
+
+/* ---- schedules ---- */
+
+static struct tutti_coll_params params_of(enum tutti_collective collective)
+{
+    return (struct tutti_coll_params){
+        .collective = collective,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_AVG,
+        .root = 1,
+        .count = collective == TUTTI_BARRIER ? 0 : 1000,
+        .channel_count = 2,
+        .chunk_bytes = 1024,
+    };
+}
+
+static int generate(const char *name, enum tutti_collective collective, uint32_t rank_count,
+                    struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tutti_coll_params params = params_of(collective);
+    struct tutti_shape shape = tutti_shape_flat(rank_count);
+
+    return tutti_coll_generate(name, &params, &shape, ret, err);
+}
+
+static int generate_and_free(const char *name, enum tutti_collective collective,
+                             struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    int status = generate(name, collective, 4, &schedule, err);
+
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(every_generator_fails_cleanly)
+{
+    size_t count;
+    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    struct tutti_err err;
+
+    for (size_t a = 0; a < count; a++) {
+        for (uint32_t c = 0; c < TUTTI_CUSTOM; c++) {
+            struct tutti_schedule *schedule = NULL;
+
+            /* Some fit no flat shape; that they say so is tested with the generators. */
+            if ((algorithms[a].collectives >> c & 1) == 0 ||
+                generate(algorithms[a].name, (enum tutti_collective)c, 4, &schedule, &err) != 0)
+                continue;
+            tutti_schedule_free(schedule);
+            ALLOC_FAIL_EACH(generate_and_free(algorithms[a].name, (enum tutti_collective)c, &err),
+                            err);
+        }
+    }
+}
+
+static int check_and_prove(const char *name, struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    int status = generate(name, TUTTI_ALLREDUCE, 4, &schedule, err);
+
+    if (status == 0)
+        status = tutti_schedule_check(schedule, err);
+    if (status == 0)
+        status = tutti_schedule_prove(schedule, err);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(checking_and_proving_fail_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(check_and_prove("ring", &err), err);
+    ALLOC_FAIL_EACH(check_and_prove("double-binary-tree", &err), err);
+}
+
+/* A builder with a callee and a step that calls it. */
+static int build_caller(struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tutti_schedule *callee = NULL;
+    struct tutti_builder *builder = NULL;
+    int status = generate("two-shot", TUTTI_ALLREDUCE, 3, &callee, err);
+
+    if (status < 0)
+        return status;
+    struct tutti_schedule_desc desc = {
+        .name = "caller",
+        .contract = callee->contract,
+        .rank_count = 3,
+        .lane_count = 2,
+        .scratch_bytes = callee->scratch_bytes,
+    };
+    struct tutti_step call = {
+        .kind = TUTTI_CALL, .dst_buf = TUTTI_BUF_OUT, .src_buf = TUTTI_BUF_IN};
+
+    status = tutti_builder_new(&desc, &builder, err);
+    if (status == 0)
+        status = tutti_builder_add_callee(builder, callee, &call.peer, err);
+    if (status == 0)
+        callee = NULL; /* the builder's now */
+    for (uint32_t rank = 0; rank < 3 && status == 0; rank++)
+        status = tutti_builder_add(builder, rank, 1, &call, err);
+    tutti_schedule_free(callee);
+    if (status < 0) {
+        tutti_builder_free(builder);
+        return status;
+    }
+    return tutti_builder_finish(builder, ret, err);
+}
+
+static int build_and_store(struct tutti_err *err)
+{
+    struct tutti_schedule *caller = NULL;
+    struct tutti_schedule *stored = NULL;
+    struct tutti_builder *builder = NULL;
+    int status = build_caller(&caller, err);
+
+    if (status == 0)
+        status = tutti_schedule_store(caller->callees[0], &builder, err);
+    if (status == 0)
+        status = tutti_builder_finish(builder, &stored, err);
+    tutti_schedule_free(stored);
+    tutti_schedule_free(caller);
+    return status;
+}
+
+TEST(building_and_storing_fail_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(build_and_store(&err), err);
+}
+
+/* ---- playing ---- */
+
+static int play_on(struct tutti_backend *backend, const struct tutti_schedule *schedule,
+                   struct tutti_err *err)
+{
+    struct tutti_record record;
+    struct tutti_played played;
+    struct tutti_play play = {.schedule = schedule,
+                              .iteration_count = 2,
+                              .barrier = true,
+                              .deadline_ps = 10 * TUTTI_PS_PER_S,
+                              .record = &record};
+    int status;
+
+    tutti_record_init(&record);
+    status = tutti_backend_play(backend, &play, &played, err);
+    tutti_record_done(&record);
+    return status;
+}
+
+static int play_threads(struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_backend *backend = NULL;
+    int status = generate("two-shot", TUTTI_ALLREDUCE, 3, &schedule, err);
+
+    if (status == 0)
+        status = tutti_threads_open(NULL, &backend, err);
+    if (status == 0)
+        status = play_on(backend, schedule, err);
+    tutti_backend_close(backend);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(playing_on_threads_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(play_threads(&err), err);
+}
+
+static int play_sim(enum tutti_model model, bool carry, struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_backend *backend = NULL;
+    struct tutti_topo *topo = NULL;
+    struct tutti_sim_opts opts = {.model = model, .carry = carry, .jitter = 0.5};
+    int status = generate("two-shot", TUTTI_ALLREDUCE, 3, &schedule, err);
+
+    if (status == 0)
+        status = tutti_topo_from_spec("switch:n=3,bw=50GB/s,lat=1us", &topo, err);
+    opts.topo = topo;
+    if (status == 0)
+        status = tutti_sim_open(&opts, &backend, err);
+    if (status == 0)
+        status = play_on(backend, schedule, err);
+    tutti_backend_close(backend);
+    tutti_topo_free(topo);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(simulating_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(play_sim(TUTTI_MODEL_ALPHABETA, false, &err), err);
+    ALLOC_FAIL_EACH(play_sim(TUTTI_MODEL_FAIR, true, &err), err);
+}
+
+/* ---- machines ---- */
+
+static int read_spec(const char *spec, struct tutti_err *err)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_topo *again = NULL;
+    char *text = NULL;
+    int status = tutti_topo_from_spec(spec, &topo, err);
+
+    if (status == 0)
+        status = tutti_topo_print(topo, &text, err);
+    if (status == 0)
+        status = tutti_topo_parse("again", text, strlen(text), &again, err);
+    free(text);
+    tutti_topo_free(again);
+    tutti_topo_free(topo);
+    return status;
+}
+
+TEST(making_printing_and_parsing_machines_fail_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(read_spec("ring:n=5,bw=50GB/s,lat=1us", &err), err);
+    ALLOC_FAIL_EACH(read_spec("dgx-h100:nodes=2", &err), err);
+    ALLOC_FAIL_EACH(read_spec("tpu-v4:4x4x4", &err), err);
+    ALLOC_FAIL_EACH(read_spec("dgx-1v", &err), err);
+}
+
+/* ---- files of measurements, and records ---- */
+
+static int read_log(const char *text, struct tutti_err *err)
+{
+    struct tutti_nccl_log log = {0};
+    int status = tutti_nccl_tests_parse("log", text, strlen(text), &log, err);
+
+    if (status == 0)
+        tutti_nccl_log_free(&log);
+    return status;
+}
+
+static int read_csv(struct tutti_err *err)
+{
+    static const char text[] = "size_bytes,time_us\n8,1.5\n16,1.6\n32,1.7\n64,2\n128,2\n256,3\n";
+    struct tutti_nccl_log log = {0};
+    int status = tutti_csv_measurements_parse("table", text, strlen(text), &log, err);
+
+    if (status == 0)
+        tutti_nccl_log_free(&log);
+    return status;
+}
+
+TEST(reading_measurements_fails_cleanly)
+{
+    char *text = test_read_file(TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests/v2.19.log", NULL);
+    struct tutti_err err;
+
+    REQUIRE(text != NULL);
+    ALLOC_FAIL_EACH(read_log(text, &err), err);
+    ALLOC_FAIL_EACH(read_csv(&err), err);
+    free(text);
+}
+
+static int print_record(struct tutti_err *err)
+{
+    struct tutti_record record;
+    char *chrome = NULL;
+    char *csv = NULL;
+    int status = 0;
+
+    tutti_record_init(&record);
+    for (uint32_t i = 0; i < 200 && status == 0; i++) {
+        struct tutti_event event = {.start_ps = i,
+                                    .end_ps = i + 5,
+                                    .rank = i % 2,
+                                    .kind = i % 2 == 0 ? TUTTI_SEND : TUTTI_RECV,
+                                    .peer = 1 - i % 2,
+                                    .step = i / 2,
+                                    .bytes = 4};
+
+        if (tutti_record_add(&record, &event) < 0)
+            status = tutti_nomem(err);
+    }
+    if (status == 0)
+        status = tutti_chrome_print(&record, "a run", &chrome, err);
+    if (status == 0)
+        status = tutti_csv_record_print(&record, &csv, err);
+    free(chrome);
+    free(csv);
+    tutti_record_done(&record);
+    return status;
+}
+
+TEST(printing_records_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(print_record(&err), err);
+}
