@@ -1,14 +1,24 @@
 /* Which kernels this x86 processor can run. */
 #include <cpuid.h>
+#include <stdatomic.h>
 
 #include "runtime/exec/kernels.h"
 
-/* __builtin_cpu_supports knows no "f16c" in older compilers. */
+/* __builtin_cpu_supports knows no "f16c" in older compilers. Asked once: in a virtual machine cpuid
+ * traps to the hypervisor, tens of microseconds, and every reduction comes by here. Threads that
+ * race for the first question get the same answer. */
 static int has_f16c(void)
 {
+    enum { NOT_ASKED, NO, YES };
+    static atomic_int answer = NOT_ASKED;
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
     unsigned a, b, c, d;
 
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+    if (known == NOT_ASKED) {
+        known = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0 ? YES : NO;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known == YES;
 }
 
 const struct tutti_kernels *tutti_kernels_at(size_t index)
