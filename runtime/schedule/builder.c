@@ -9,7 +9,8 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 
-/* Ranks times lanes of a stored schedule; a file that names more is a mistake or an attack. */
+/* Ranks times lanes of a stored schedule, its callees included; a file that names more is a mistake
+ * or an attack. */
 enum { CELLS_MAX = 1 << 24, STEPS_A_ROUND = TUTTI_ROUND_STEPS_MAX };
 
 /* A lane that has steps. Lanes are found by their cell, rank * lane_count + lane. While building,
@@ -45,6 +46,7 @@ struct tutti_builder {
     uint32_t last;    /* the lane found last */
     const struct tutti_schedule **callees;
     uint32_t callee_count;
+    uint64_t cell_count; /* of the schedule and its callees */
 };
 
 static const struct lane *find_stored(const struct tutti_schedule *schedule, uint32_t rank,
@@ -160,6 +162,7 @@ int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_build
     if (b == NULL)
         return tutti_nomem(err);
     b->desc = checked;
+    b->cell_count = (uint64_t)checked.rank_count * checked.lane_count;
     b->arena = tutti_arena_new();
     b->desc.name = b->arena == NULL ? NULL : tutti_arena_copy_text(b->arena, desc->name);
     if (b->desc.name == NULL) {
@@ -260,6 +263,7 @@ int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedul
                              uint32_t *ret_index, struct tutti_err *err)
 {
     const struct tutti_schedule **callees;
+    uint64_t cell_count = (uint64_t)callee->rank_count * callee->lane_count;
 
     if (callee->callee_count > 0)
         return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has callees itself (one level)",
@@ -267,10 +271,16 @@ int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedul
     if (callee->rank_count != builder->desc.rank_count)
         return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has '%u' ranks (%u, as the caller)",
                           callee->name, callee->rank_count, builder->desc.rank_count);
+    if (builder->cell_count + cell_count > CELLS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "with the '%u' lanes of callee '%s' there are too many to store "
+                          "(ranks * lanes up to %d)",
+                          callee->lane_count, callee->name, CELLS_MAX);
     callees = realloc(builder->callees, (builder->callee_count + (size_t)1) * sizeof(*callees));
     if (callees == NULL)
         return tutti_nomem(err);
     builder->callees = callees;
+    builder->cell_count += cell_count;
     callees[builder->callee_count] = callee;
     *ret_index = builder->callee_count++;
     return 0;

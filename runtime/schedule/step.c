@@ -17,9 +17,12 @@ static int compute_text(const struct tutti_step *step, char *buf, size_t size)
 {
     char time[TUTTI_UNIT_TEXT_BYTES];
 
-    if (step->duration_ps > 0)
-        return snprintf(buf, size, "COMPUTE %s", tutti_print_time(step->duration_ps, time));
-    return snprintf(buf, size, "COMPUTE %" PRIu64 " flops", step->flops);
+    if (step->duration_ps <= 0)
+        return snprintf(buf, size, "COMPUTE %" PRIu64 " flops", step->flops);
+    tutti_print_time(step->duration_ps, time);
+    if (step->flops > 0)
+        return snprintf(buf, size, "COMPUTE %s %" PRIu64 " flops", time, step->flops);
+    return snprintf(buf, size, "COMPUTE %s", time);
 }
 
 /* The step without its flags; returns the length, at most size - 1. */

@@ -1,0 +1,345 @@
+/* Our own text form of a schedule: reading it. (text_print.c writes it.)
+ *
+ * One statement a line; words are separated by blanks; # begins a comment. First the head, in any
+ * order but for its first line:
+ *
+ *   schedule NAME
+ *   contract COLLECTIVE DATATYPE OPERATOR count N [root R]   contract allreduce float sum count 64
+ *   ranks N
+ *   lanes N                  (1) the same for every rank; a lane may be empty
+ *   slots N                  (8) messages a connection (from, to, lane) holds before SEND waits
+ *   scratch N B              (0) bytes per rank
+ *   in N B / out N B         of the contract `custom` only: the others fix them
+ *
+ * Then the programs, lane by lane; a lane that is named again goes on where it stopped:
+ *
+ *   rank R lane L
+ *     SEND out+64 128 B to 3
+ *     RECV scratch+0 128 B from 2 fuse
+ *     REDUCE out+0 = in+0 op scratch+0 128 B last
+ *     COPY out+0 = in+0 128 B last
+ *     COMPUTE 1.5us  or  COMPUTE 1000000 flops  (or both, the time first)
+ *     CALL 0 in+0 out+0 scratch+0      callee number 0: where its in, out and scratch begin
+ *
+ * Any step may end with "after lane L step S": it starts only when that step has completed. A step
+ * of 0 bytes may name the place none+0. Callees follow, numbered from 0, each with a head (without
+ * `ranks`, which are the caller's) and programs of its own:
+ *
+ *   callee NAME
+ *
+ * What the steps mean stands in runtime/schedule.h. Time and memory grow with the text alone,
+ * whatever numbers stand in it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/schedule.h"
+#include "runtime/schedule/text.h"
+#include "runtime/status.h"
+
+/* An arena each: what makes a callee take more memory than its text. */
+enum { CALLEES_MAX = 4096 };
+
+enum { CONTRACT = 1, RANKS = 2, LANES = 4, SLOTS = 8, SCRATCH = 16, IN = 32, OUT = 64 };
+
+struct reader {
+    struct tutti_line line;
+    uint64_t line_number;
+    struct tutti_builder *caller; /* while callees are read */
+    uint32_t caller_ranks;
+    uint32_t callee_count;
+    struct tutti_builder *builder; /* of the part that is read; NULL while its head is */
+    struct tutti_schedule_desc desc;
+    char *name;         /* what desc.name points to; NULL before the first line */
+    uint64_t name_line; /* where this part began */
+    unsigned seen;      /* statements of the head */
+    bool in_lane;
+    uint32_t rank;
+    uint32_t lane;
+};
+
+/* ---- the head ------------------------------------------------------------------------------- */
+
+/* The next word, zero-terminated in `buf`: for the readers of names. */
+static int need_name(struct reader *r, const char *what, char *buf, size_t buf_bytes,
+                     struct tutti_err *err)
+{
+    struct tutti_word word = {NULL, 0};
+    int status = tutti_line_need(&r->line, what, &word, err);
+
+    if (status < 0)
+        return status;
+    if (word.bytes >= buf_bytes)
+        return tutti_fail(err, TUTTI_EINVAL, "'%.*s' is not %s", TUTTI_WORD_SHOW(word), what);
+    memcpy(buf, word.text, word.bytes);
+    buf[word.bytes] = '\0';
+    return 0;
+}
+
+static int read_contract(struct reader *r, struct tutti_err *err)
+{
+    struct tutti_contract *c = &r->desc.contract;
+    struct tutti_word word;
+    char name[32];
+    int status = need_name(r, "a collective", name, sizeof(name), err);
+
+    if (status == 0)
+        status = tutti_collective_find(name, &c->collective, err);
+    if (status == 0)
+        status = need_name(r, "a data type", name, sizeof(name), err);
+    if (status == 0)
+        status = tutti_dtype_find(name, &c->dtype, err);
+    if (status == 0)
+        status = need_name(r, "an operator", name, sizeof(name), err);
+    if (status == 0)
+        status = tutti_op_find(name, &c->op, err);
+    if (status == 0)
+        status = tutti_line_expect(&r->line, "count", err);
+    if (status == 0)
+        status = tutti_line_number(&r->line, "a count of elements", UINT64_MAX, &c->count, err);
+    if (status < 0 || !tutti_line_word(&r->line, &word))
+        return status;
+    if (!tutti_word_is(word, "root"))
+        return tutti_fail(err, TUTTI_EINVAL, "unexpected '%.*s' (root or the end of the line)",
+                          TUTTI_WORD_SHOW(word));
+    return tutti_line_number32(&r->line, "a rank", &c->root, err);
+}
+
+static int read_count(struct reader *r, const char *what, uint32_t *ret, struct tutti_err *err)
+{
+    int status = tutti_line_number32(&r->line, "a count", ret, err);
+
+    if (status == 0 && *ret == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "'0' %s (1 or more)", what);
+    return status;
+}
+
+static int read_size(struct reader *r, uint64_t *ret, struct tutti_err *err)
+{
+    int status = tutti_line_number(&r->line, "a size in bytes", INT64_MAX, ret, err);
+
+    return status < 0 ? status : tutti_line_expect(&r->line, "B", err);
+}
+
+/* The value of one line of the head. */
+static int read_head_value(struct reader *r, unsigned statement, struct tutti_err *err)
+{
+    switch (statement) {
+    case CONTRACT:
+        return read_contract(r, err);
+    case RANKS:
+        if (r->caller != NULL)
+            return tutti_fail(err, TUTTI_EINVAL, "a callee has the ranks of its caller");
+        return read_count(r, "ranks", &r->desc.rank_count, err);
+    case LANES:
+        return read_count(r, "lanes", &r->desc.lane_count, err);
+    case SLOTS:
+        return read_count(r, "slots", &r->desc.slot_count, err);
+    case SCRATCH:
+        return read_size(r, &r->desc.scratch_bytes, err);
+    case IN:
+        return read_size(r, &r->desc.in_bytes, err);
+    default:
+        return read_size(r, &r->desc.out_bytes, err);
+    }
+}
+
+/* 0 if the word opens a line of the head, which is then read; 1 if it is another word. */
+static int read_head(struct reader *r, struct tutti_word word, struct tutti_err *err)
+{
+    static const char *const names[] = {"contract", "ranks", "lanes", "slots",
+                                        "scratch",  "in",    "out"};
+    int status;
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (!tutti_word_is(word, names[i]))
+            continue;
+        if (r->builder != NULL)
+            return tutti_fail(err, TUTTI_EINVAL, "'%s' after the first lane (before it)", names[i]);
+        if ((r->seen & 1u << i) != 0)
+            return tutti_fail(err, TUTTI_EINVAL, "a second '%s' (one)", names[i]);
+        r->seen |= 1u << i;
+        status = read_head_value(r, 1u << i, err);
+        return status < 0 ? status : tutti_line_end(&r->line, err);
+    }
+    return 1;
+}
+
+/* The head is complete: from here on there is a builder. Its errors belong to the whole head. */
+static int end_head(struct reader *r, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (r->builder != NULL)
+        return 0;
+    if ((r->seen & CONTRACT) == 0)
+        status = tutti_fail(err, TUTTI_EINVAL,
+                            "no contract (such as: contract allreduce float sum count 64)");
+    else if ((r->seen & RANKS) == 0 && r->caller == NULL)
+        status = tutti_fail(err, TUTTI_EINVAL, "no number of ranks (such as: ranks 4)");
+    if (status == 0)
+        status = tutti_builder_new(&r->desc, &r->builder, err);
+    if (status < 0)
+        r->line_number = r->name_line;
+    return status;
+}
+
+/* ---- parts: the schedule, then its callees --------------------------------------------------- */
+
+static int begin_part(struct reader *r, struct tutti_err *err)
+{
+    struct tutti_word word = {NULL, 0};
+    int status = tutti_line_need(&r->line, "a name", &word, err);
+
+    if (status < 0)
+        return status;
+    if (memchr(word.text, '\0', word.bytes) != NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "bad schedule name '%.*s' (printable)",
+                          TUTTI_WORD_SHOW(word));
+    free(r->name);
+    r->name = strndup(word.text, word.bytes);
+    if (r->name == NULL)
+        return tutti_nomem(err);
+    r->name_line = r->line_number;
+    r->seen = 0;
+    r->in_lane = false;
+    r->desc = (struct tutti_schedule_desc){
+        .name = r->name, .rank_count = r->caller_ranks, .lane_count = 1};
+    return tutti_line_end(&r->line, err);
+}
+
+/* The part that was read becomes the caller, or a callee of it. */
+static int end_part(struct reader *r, struct tutti_err *err)
+{
+    struct tutti_schedule *callee = NULL;
+    uint32_t index = 0;
+    int status = end_head(r, err);
+
+    if (status < 0)
+        return status;
+    if (r->caller == NULL) {
+        r->caller = r->builder;
+        r->caller_ranks = r->desc.rank_count;
+        r->builder = NULL;
+        return 0;
+    }
+    status = tutti_builder_finish(r->builder, &callee, err);
+    r->builder = NULL;
+    if (status == 0)
+        status = tutti_builder_add_callee(r->caller, callee, &index, err);
+    if (status < 0)
+        tutti_schedule_free(callee);
+    return status;
+}
+
+static int read_callee(struct reader *r, struct tutti_err *err)
+{
+    int status = end_part(r, err);
+
+    if (status == 0 && r->callee_count++ == CALLEES_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "a callee too many (up to %d)", CALLEES_MAX);
+    return status < 0 ? status : begin_part(r, err);
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static int read_lane(struct reader *r, struct tutti_err *err)
+{
+    int status = end_head(r, err);
+
+    if (status == 0)
+        status = tutti_line_number32(&r->line, "a rank", &r->rank, err);
+    if (status == 0)
+        status = tutti_line_expect(&r->line, "lane", err);
+    if (status == 0)
+        status = tutti_line_number32(&r->line, "a lane", &r->lane, err);
+    if (status == 0)
+        status = tutti_line_end(&r->line, err);
+    if (status < 0)
+        return status;
+    if (r->rank >= r->desc.rank_count)
+        return tutti_fail(err, TUTTI_EINVAL, "no rank '%u' (0 to %u)", r->rank,
+                          r->desc.rank_count - 1);
+    if (r->lane >= r->desc.lane_count)
+        return tutti_fail(err, TUTTI_EINVAL, "no lane '%u' (0 to %u)", r->lane,
+                          r->desc.lane_count - 1);
+    r->in_lane = true;
+    return 0;
+}
+
+static int read_step(struct reader *r, struct tutti_word kind, struct tutti_err *err)
+{
+    struct tutti_step step;
+    int status = tutti_line_step(&r->line, kind, &step, err);
+
+    if (status < 0)
+        return status;
+    if (!r->in_lane)
+        return tutti_fail(err, TUTTI_EINVAL, "a step outside any lane ('rank N lane N' before it)");
+    return tutti_builder_add(r->builder, r->rank, r->lane, &step, err);
+}
+
+static int read_line(struct reader *r, struct tutti_err *err)
+{
+    struct tutti_word word;
+    int status;
+
+    if (!tutti_line_word(&r->line, &word))
+        return 0;
+    if (r->name == NULL) {
+        if (!tutti_word_is(word, "schedule"))
+            return tutti_fail(err, TUTTI_EINVAL, "unexpected '%.*s' ('schedule NAME' comes first)",
+                              TUTTI_WORD_SHOW(word));
+        return begin_part(r, err);
+    }
+    if (tutti_word_is(word, "rank"))
+        return read_lane(r, err);
+    if (tutti_word_is(word, "callee"))
+        return read_callee(r, err);
+    if (tutti_word_is(word, "schedule"))
+        return tutti_fail(err, TUTTI_EINVAL, "a second 'schedule' (one; others are callees)");
+    status = read_head(r, word, err);
+    return status > 0 ? read_step(r, word, err) : status;
+}
+
+static int read_lines(struct reader *r, const char *text, size_t bytes, struct tutti_err *err)
+{
+    const char *end = text + bytes;
+    int status = 0;
+
+    if (bytes > TUTTI_TEXT_BYTES_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "a text of '%zu' bytes (up to %d)", bytes,
+                          TUTTI_TEXT_BYTES_MAX);
+    while (text < end && status == 0) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        const char *comment;
+
+        stop = stop == NULL ? end : stop;
+        comment = memchr(text, '#', (size_t)(stop - text));
+        r->line = (struct tutti_line){text, comment == NULL ? stop : comment};
+        r->line_number++;
+        status = read_line(r, err);
+        text = stop + (stop < end);
+    }
+    if (bytes == 0)
+        r->line_number = 1;
+    if (status == 0 && r->name == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "no schedule ('schedule NAME' comes first)");
+    return status < 0 ? status : end_part(r, err);
+}
+
+int tutti_schedule_parse(const char *name, const char *text, size_t bytes,
+                         struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct reader r = {.line_number = 0};
+    int status = read_lines(&r, text, bytes, err);
+
+    free(r.name);
+    tutti_builder_free(r.builder);
+    if (status < 0) {
+        tutti_builder_free(r.caller);
+        return tutti_wrap(err, status, "%s: line %" PRIu64, name, r.line_number);
+    }
+    status = tutti_builder_finish(r.caller, ret, err);
+    return status < 0 ? tutti_wrap(err, status, "%s", name) : 0;
+}

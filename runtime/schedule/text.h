@@ -1,0 +1,56 @@
+/* The words of one line of a schedule's text form; the grammar stands in text.c. */
+#ifndef TUTTI_RUNTIME_SCHEDULE_TEXT_H
+#define TUTTI_RUNTIME_SCHEDULE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tutti_err;
+struct tutti_step;
+
+/* A longer text is neither written nor read: a schedule of tens of millions of steps is for a
+ * generator. */
+enum { TUTTI_TEXT_BYTES_MAX = 1 << 30 };
+
+/* A piece of the text; not zero-terminated. */
+struct tutti_word {
+    const char *text;
+    size_t bytes;
+};
+
+/* What is left of a line, without its comment. */
+struct tutti_line {
+    const char *next;
+    const char *end;
+};
+
+/* For "%.*s": no more of a word than a message has room for. */
+#define TUTTI_WORD_SHOW(word) ((word).bytes > 40 ? 40 : (int)(word).bytes), (word).text
+
+bool tutti_word_is(struct tutti_word word, const char *text);
+
+/* The next word; false at the end of the line. */
+bool tutti_line_word(struct tutti_line *line, struct tutti_word *ret);
+
+/* The next word is needed: `what` says what is missing otherwise ("a name"). */
+int tutti_line_need(struct tutti_line *line, const char *what, struct tutti_word *ret,
+                    struct tutti_err *err);
+
+/* The next word must be just this one. */
+int tutti_line_expect(struct tutti_line *line, const char *text, struct tutti_err *err);
+
+/* A decimal number from 0 to max. */
+int tutti_line_number(struct tutti_line *line, const char *what, uint64_t max, uint64_t *ret,
+                      struct tutti_err *err);
+int tutti_line_number32(struct tutti_line *line, const char *what, uint32_t *ret,
+                        struct tutti_err *err);
+
+/* Nothing may be left. */
+int tutti_line_end(struct tutti_line *line, struct tutti_err *err);
+
+/* A step, `kind` being the line's first word. */
+int tutti_line_step(struct tutti_line *line, struct tutti_word kind, struct tutti_step *ret,
+                    struct tutti_err *err);
+
+#endif

@@ -1,0 +1,138 @@
+/* Our own text form of a schedule: writing it. The grammar stands in text.c. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/schedule.h"
+#include "runtime/schedule/step.h"
+#include "runtime/schedule/text.h"
+#include "runtime/status.h"
+
+struct text {
+    char *bytes;
+    size_t used;
+    size_t capacity;
+};
+
+/* Appends, and a zero behind it that is not counted. */
+static int append(struct text *text, const char *piece, struct tutti_err *err)
+{
+    size_t bytes = strlen(piece);
+    size_t capacity = text->capacity == 0 ? 4096 : text->capacity * 2;
+
+    if (bytes > TUTTI_TEXT_BYTES_MAX - text->used)
+        return tutti_fail(err, TUTTI_EINVAL, "a text of more than '%d' bytes",
+                          TUTTI_TEXT_BYTES_MAX);
+    if (text->capacity - text->used <= bytes) {
+        char *grown;
+
+        while (capacity - text->used <= bytes)
+            capacity *= 2;
+        grown = realloc(text->bytes, capacity);
+        if (grown == NULL)
+            return tutti_nomem(err);
+        text->bytes = grown;
+        text->capacity = capacity;
+    }
+    memcpy(text->bytes + text->used, piece, bytes + 1);
+    text->used += bytes;
+    return 0;
+}
+
+/* What the text cannot say. */
+static int check_step(const struct tutti_step *step, struct tutti_err *err)
+{
+    if (step->kind < TUTTI_SEND || step->kind > TUTTI_CALL)
+        return tutti_fail(err, TUTTI_EINVAL, "unknown kind '%u' (%d to %d)", step->kind, TUTTI_SEND,
+                          TUTTI_CALL);
+    if (step->dst_buf > TUTTI_BUF_SCRATCH || step->src_buf > TUTTI_BUF_SCRATCH ||
+        step->acc_buf > TUTTI_BUF_SCRATCH)
+        return tutti_fail(err, TUTTI_EINVAL, "a step with an unknown buffer (in, out or scratch)");
+    if (step->kind == TUTTI_COMPUTE && step->duration_ps < 0)
+        return tutti_fail(err, TUTTI_EINVAL, "a step that takes less than no time (0 or more)");
+    if ((step->flags & TUTTI_STEP_DEP) != 0 && step->dep_lane >= TUTTI_LANES_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "a step that depends on lane '%u' (0 to %d)",
+                          step->dep_lane, TUTTI_LANES_MAX - 1);
+    return 0;
+}
+
+static int print_lane(const struct tutti_schedule *s, uint32_t rank, uint32_t lane,
+                      struct text *text, struct tutti_err *err)
+{
+    const struct tutti_step *step;
+    struct tutti_cursor cursor;
+    char words[TUTTI_STEP_TEXT_BYTES];
+    char line[TUTTI_STEP_TEXT_BYTES + 8];
+    int status = 0;
+
+    tutti_cursor_open(&cursor, s, rank, lane);
+    while (status == 0 && (step = tutti_cursor_next(&cursor)) != NULL) {
+        if (cursor.step_index == 1) {
+            (void)snprintf(line, sizeof(line), "\nrank %u lane %u\n", rank, lane);
+            status = append(text, line, err);
+        }
+        if (status == 0)
+            status = check_step(step, err);
+        if (status < 0)
+            return tutti_wrap(err, status, "rank %u, lane %u, step %" PRIu64, rank, lane,
+                              cursor.step_index - 1);
+        (void)snprintf(line, sizeof(line), "  %s\n", tutti_step_text(step, words));
+        status = append(text, line, err);
+    }
+    return status;
+}
+
+static int print_head(const struct tutti_schedule *s, bool callee, struct text *text,
+                      struct tutti_err *err)
+{
+    const struct tutti_contract *c = &s->contract;
+    char root[32] = "";
+    char ranks[32] = "";
+    char sizes[80] = "";
+    char line[512];
+    int status = append(text, callee ? "\ncallee " : "schedule ", err);
+
+    if (status == 0)
+        status = append(text, s->name, err);
+    if (c->root > 0)
+        (void)snprintf(root, sizeof(root), " root %u", c->root);
+    if (!callee)
+        (void)snprintf(ranks, sizeof(ranks), "ranks %u\n", s->rank_count);
+    if (c->collective == TUTTI_CUSTOM)
+        (void)snprintf(sizes, sizeof(sizes), "in %" PRIu64 " B\nout %" PRIu64 " B\n", s->in_bytes,
+                       s->out_bytes);
+    (void)snprintf(line, sizeof(line),
+                   "\ncontract %s %s %s count %" PRIu64 "%s\n%slanes %u\nslots %u\n"
+                   "scratch %" PRIu64 " B\n%s",
+                   tutti_collective_name(c->collective), tutti_dtype_name(c->dtype),
+                   tutti_op_name(c->op), c->count, root, ranks, s->lane_count, s->slot_count,
+                   s->scratch_bytes, sizes);
+    return status < 0 ? status : append(text, line, err);
+}
+
+static int print_one(const struct tutti_schedule *s, bool callee, struct text *text,
+                     struct tutti_err *err)
+{
+    int status = print_head(s, callee, text, err);
+
+    for (uint32_t rank = 0; rank < s->rank_count && status == 0; rank++)
+        for (uint32_t lane = 0; lane < s->lane_count && status == 0; lane++)
+            status = print_lane(s, rank, lane, text, err);
+    return status;
+}
+
+int tutti_schedule_print(const struct tutti_schedule *schedule, char **ret, struct tutti_err *err)
+{
+    struct text text = {NULL, 0, 0};
+    int status = print_one(schedule, false, &text, err);
+
+    for (uint32_t i = 0; i < schedule->callee_count && status == 0; i++)
+        status = print_one(schedule->callees[i], true, &text, err);
+    if (status < 0) {
+        free(text.bytes);
+        return tutti_wrap(err, status, "cannot print schedule '%.40s'", schedule->name);
+    }
+    *ret = text.bytes;
+    return 0;
+}
