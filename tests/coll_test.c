@@ -2,6 +2,7 @@
 #include "runtime/coll.h"
 
 #include "runtime/coll/emit.h"
+#include "tests/coll_cases.h"
 #include "tests/interpret.h"
 
 /* ---- a world: buffers with data, and what must come out of them ----------------------------- */
@@ -144,12 +145,9 @@ static void play_one(const struct tutti_algorithm *algorithm,
     struct tutti_schedule *schedule = NULL;
     struct tutti_err err = {""};
     struct world world;
-    char what[160];
+    char what[256];
 
-    snprintf(what, sizeof(what), "%s %s n=%u count=%u channels=%u chunk=%u slices=%u slots=%u",
-             tutti_collective_name(params->collective), algorithm->name, shape->rank_count,
-             (unsigned)params->count, params->channel_count, (unsigned)params->chunk_bytes,
-             params->slice_count, params->slot_count);
+    case_text(algorithm->name, params, shape, what, sizeof(what));
     if (algorithm->generate(params, shape, &schedule, &err) != 0) {
         TEST_FAIL("%s: %s", what, err.text);
         return;
@@ -163,46 +161,16 @@ static void play_one(const struct tutti_algorithm *algorithm,
     tutti_schedule_free(schedule);
 }
 
-/* A shape of n ranks with two ring orders, the prime factors of n as levels, and a grid. */
-static void make_shape(uint32_t n, uint32_t *orders, struct tutti_shape *shape)
-{
-    uint32_t rest = n;
-
-    *shape = tutti_shape_flat(n);
-    for (uint32_t i = 0; i < n; i++) {
-        orders[i] = i;
-        orders[n + i] = (n - 1 - i + n / 2) % n;
-    }
-    shape->orders = orders;
-    shape->order_count = 2;
-    for (uint32_t f = 2; f <= rest; f++) {
-        for (; rest % f == 0; rest /= f) {
-            shape->level[shape->level_count++] = f;
-            shape->dim[shape->dim_count] = f;
-            shape->wrap[shape->dim_count++] = f > 2;
-        }
-    }
-    if (n == 1) {
-        shape->dim[0] = 1;
-        shape->dim_count = 1;
-    }
-}
-
-static const struct {
-    uint32_t channel_count;
-    uint64_t chunk_bytes;
-    uint32_t slice_count;
-    uint32_t slot_count;
-} manners[] = {{0, 0, 0, 0}, {1, 0, 3, 3}, {3, 8, 2, 2}, {2, 4, 1, 1}};
+static const struct coll_manner manners[] = {
+    {0, 0, 0, 0}, {1, 0, 3, 3}, {3, 8, 2, 2}, {2, 4, 1, 1}};
 
 static void play_manners(const struct tutti_algorithm *algorithm, enum tutti_collective collective,
                          uint32_t n)
 {
     static const uint64_t counts[] = {0, 1, 5, 64, 131};
-    uint32_t orders[2 * 64];
-    struct tutti_shape shape;
+    uint32_t orders[2 * CASE_RANKS_MAX];
+    struct tutti_shape shape = case_shape(n, orders);
 
-    make_shape(n, orders, &shape);
     for (size_t m = 0; m < sizeof(manners) / sizeof(manners[0]); m++) {
         for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
             struct tutti_coll_params params = {
