@@ -229,6 +229,58 @@ TEST(everything_that_can_be_said_is_read)
     tutti_schedule_free(s);
 }
 
+/* The corpus of tests/fuzz/schedule_fuzz.c: TUTTI_UPDATE_GOLDEN=1 writes it. */
+TEST(the_fuzz_corpus_is_what_the_printer_writes)
+{
+    static const struct {
+        const char *algorithm;
+        enum tutti_collective collective;
+        uint32_t n;
+        uint32_t channels;
+        uint64_t chunk_bytes;
+    } inputs[] = {
+        {"ring", TUTTI_ALLREDUCE, 1, 1, 0},
+        {"ring", TUTTI_ALLREDUCE, 2, 1, 0},
+        {"ring", TUTTI_ALLREDUCE, 3, 2, 8},
+        {"recursive-doubling", TUTTI_ALLREDUCE, 3, 1, 0},
+        {"halving-doubling", TUTTI_ALLREDUCE, 4, 1, 0},
+        {"two-shot", TUTTI_ALLREDUCE, 3, 1, 0},
+        {"double-binary-tree", TUTTI_ALLREDUCE, 4, 1, 8},
+        {"ring", TUTTI_REDUCESCATTER, 3, 1, 0},
+        {"ring", TUTTI_ALLGATHER, 3, 1, 0},
+        {"binomial", TUTTI_BROADCAST, 4, 1, 0},
+        {"ring", TUTTI_ALLTOALL, 3, 1, 0},
+        {"recursive-doubling", TUTTI_BARRIER, 4, 1, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+        const struct tutti_coll_params params = {.collective = inputs[i].collective,
+                                                 .op = i % 2 == 0 ? TUTTI_SUM : TUTTI_AVG,
+                                                 .dtype = i % 3 == 0 ? TUTTI_FLOAT32 : TUTTI_INT8,
+                                                 .count =
+                                                     inputs[i].collective == TUTTI_BARRIER ? 0 : 6,
+                                                 .channel_count = inputs[i].channels,
+                                                 .chunk_bytes = inputs[i].chunk_bytes,
+                                                 .slot_count = 2};
+        const struct tutti_shape shape = tutti_shape_flat(inputs[i].n);
+        struct tutti_schedule *schedule = NULL;
+        struct tutti_err err = {""};
+        char *text = NULL;
+        char name[120];
+
+        CHECK_OK(tutti_coll_generate(inputs[i].algorithm, &params, &shape, &schedule, &err), err);
+        REQUIRE(schedule != NULL);
+        CHECK_OK(tutti_schedule_print(schedule, &text, &err), err);
+        snprintf(name, sizeof(name), "../fuzz/corpus/schedule/%s-%s-%u.schedule",
+                 tutti_collective_name(inputs[i].collective), inputs[i].algorithm, inputs[i].n);
+        if (text != NULL)
+            test_golden(name, text);
+        free(text);
+        tutti_schedule_free(schedule);
+    }
+    test_golden("../fuzz/corpus/schedule/all-kinds.schedule", everything);
+}
+
 TEST(what_the_text_cannot_say_is_not_printed)
 {
     static const struct {
