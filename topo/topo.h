@@ -98,6 +98,9 @@ int tutti_topo_add_cable(struct tutti_topo_builder *builder, const struct tutti_
  * from hosts, ring orders by search on the links (widest bottleneck, hosts contiguous). */
 int tutti_topo_set_shape(struct tutti_topo_builder *builder, const struct tutti_shape *shape,
                          struct tutti_err *err);
+/* Renames what is being built; NULL keeps what there is. The texts are copied. */
+int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, const char *source,
+                         struct tutti_err *err);
 /* Checks (connected between all ranks, rates > 0, no self-links) and freezes. The builder is gone
  * afterwards, also on failure. */
 int tutti_topo_freeze(struct tutti_topo_builder *builder, struct tutti_topo **ret,

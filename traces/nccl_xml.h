@@ -9,11 +9,22 @@
 
 struct tutti_err;
 
-/* Makes a topology from the XML text: GPUs with a rank become devices, PCI switches, NUMA nodes,
- * NVSwitches and NICs nodes, with NCCL's bandwidths (facts: NCCL 2.28 topo.h, "From XML to a graph
- * with bandwidths"). Latencies are not in the file: documented defaults by link kind. A file
- * without usable GPUs (a cloud's PCI skeleton without gpu elements, a graph dump) is refused with
- * the reason. -TUTTI_ELACK in a build without libexpat. */
+/* Makes a topology from the XML text, with NCCL's rates of links (NCCL 2.28 topo.h and topo.cc;
+ * xGMI: RCCL's topo.h):
+ *   - a gpu with a rank becomes device "gpuR", R its rank with gaps closed. NCCL ignores a gpu
+ *     without one; where no gpu has a rank, all are taken in document order;
+ *   - a NUMA node becomes "cpuN"; those of equal host_hash are one host, and all pairs in a host
+ *     are joined;
+ *   - a PCI switch becomes "pciN" (both levels of a Broadcom PEX are one), all NVSwitches one
+ *     "nvswitch", which reduces if all GPUs are of sm 90 or newer;
+ *   - a PCI function with a nic becomes the switch "cardN" (functions of one card share it), and
+ *     each net in it the NIC "nicN", on a cable of the port's speed; a net outside PCI hangs on
+ *     the CPU.
+ * Branches without GPU or port are trimmed as NCCL does. Latencies are not in the file: documented
+ * assumptions by kind of link, but for a latency that a net states. What is left out is counted in
+ * the topology's source. Entities and document types are not read. -TUTTI_EINVAL with the line and
+ * the reason for what is no XML or no machine (a skeleton without gpu elements, a dump of
+ * channels); -TUTTI_ELACK in a build without libexpat. */
 int tutti_nccl_xml_parse(const char *name, const char *text, size_t bytes, struct tutti_topo **ret,
                          struct tutti_err *err);
 

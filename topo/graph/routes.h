@@ -31,10 +31,6 @@ struct tutti_routes {
 /* Asks for closed-form routes. Freeze checks that the graph fits and refuses it otherwise. */
 void tutti_topo_set_routes(struct tutti_topo_builder *builder, const struct tutti_routes *routes);
 
-/* Renames what is being built; NULL keeps what there is. The texts are copied. */
-int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, const char *source,
-                         struct tutti_err *err);
-
 /* The plan a frozen machine was built with (SEARCH if none). */
 struct tutti_routes tutti_topo_routes(const struct tutti_topo *topo);
 

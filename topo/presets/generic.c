@@ -144,7 +144,7 @@ static int add_tree_switches(struct tutti_topo_builder *builder, const struct tu
         uint64_t count = tree->node_first[i + 1] - tree->node_first[i];
 
         for (uint64_t s = 0; s < count && status == 0; s++) {
-            char name[32];
+            char name[40];
             struct tutti_node node = {
                 .name = name, .kind = TUTTI_NODE_SWITCH, .host = UINT32_MAX, .reduces = reduces};
 

@@ -1,0 +1,91 @@
+/* The tables: NCCL 2.28.9 src/graph/topo.h and topo.cc; xGMI from RCCL's topo.h. */
+#include "traces/nccl_xml/rates.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define MB_PER_S UINT64_C(1000000)
+
+uint64_t tutti_nccl_pcie_rate(const char *link_speed, uint64_t width)
+{
+    /* In 100 Mb/s a lane. Matched by prefix: "32 GT/s PCIe/s" of some clouds is Gen5. */
+    static const struct {
+        const char *prefix;
+        uint64_t speed;
+    } gens[] = {
+        {"2.5 GT/s", 15},   {"5 GT/s", 30},     {"8 GT/s", 60},   {"16 GT/s", 120},
+        {"32 GT/s", 240},   {"5.0 GT/s", 30},   {"8.0 GT/s", 60}, {"16.0 GT/s", 120},
+        {"32.0 GT/s", 240}, {"64.0 GT/s", 480},
+    };
+    uint64_t speed = 60;
+
+    for (size_t i = 0; link_speed != NULL && i < sizeof(gens) / sizeof(gens[0]); i++)
+        if (strncmp(link_speed, gens[i].prefix, strlen(gens[i].prefix)) == 0)
+            speed = gens[i].speed;
+    /* NCCL: width * speed / 80 GB/s. */
+    return (width == 0 ? 16 : width) * speed * 1000 / 80 * MB_PER_S;
+}
+
+uint64_t tutti_nccl_nvlink_rate(int64_t sm)
+{
+    if (sm >= 100)
+        return 40100 * MB_PER_S;
+    if (sm >= 90)
+        return 20600 * MB_PER_S;
+    if (sm == 86)
+        return 12000 * MB_PER_S;
+    if (sm >= 60 && sm < 70)
+        return 18000 * MB_PER_S;
+    return 20000 * MB_PER_S;
+}
+
+uint64_t tutti_nccl_xgmi_rate(const char *gcn)
+{
+    if (strncmp(gcn, "gfx", 3) == 0)
+        gcn += 3;
+    if (strncmp(gcn, "94", 2) == 0 || strncmp(gcn, "95", 2) == 0)
+        return 48000 * MB_PER_S;
+    /* Before gcn was a name it was a number, and gfx90a was 910. */
+    if (strcmp(gcn, "90a") == 0 || strcmp(gcn, "910") == 0)
+        return 36000 * MB_PER_S;
+    return 24000 * MB_PER_S;
+}
+
+uint64_t tutti_nccl_cpu_rate(const char *arch, const char *vendor, int64_t family, int64_t model)
+{
+    if (arch != NULL && strcmp(arch, "ppc64") == 0)
+        return 32000 * MB_PER_S;
+    if (arch != NULL && strcmp(arch, "arm64") == 0)
+        return 6000 * MB_PER_S;
+    if (arch == NULL || strcmp(arch, "x86_64") != 0 || vendor == NULL)
+        return TUTTI_NCCL_UNLIMITED;
+    if (strcmp(vendor, "GenuineIntel") == 0) {
+        if (family == 6 && model >= 0xcf)
+            return 40000 * MB_PER_S;
+        if (family == 6 && model >= 0x8f)
+            return 22000 * MB_PER_S;
+        return (family == 6 && model >= 0x55 ? 10000 : 6000) * MB_PER_S;
+    }
+    if (strcmp(vendor, "AuthenticAMD") == 0)
+        return 16000 * MB_PER_S;
+    if (strcmp(vendor, "CentaurHauls") == 0 || strcmp(vendor, "  Shanghai  ") == 0)
+        return (family == 7 && model == 0x5b ? 9000 : 6000) * MB_PER_S;
+    return TUTTI_NCCL_UNLIMITED;
+}
+
+/* 4 or 5: the PCIe generation of a PEX switch at this level (0 upper, 1 lower); 0: none. */
+static int pex_generation(uint64_t id, uint64_t level)
+{
+    uint64_t model = id & UINT64_C(0xfffffffffffff000);
+
+    if (model == UINT64_C(0x1000c0101000a000))
+        return 4;
+    return model == (UINT64_C(0x1000c03010000000) | level * 0x1000) ? 5 : 0;
+}
+
+int tutti_nccl_one_switch(uint64_t parent, uint64_t child)
+{
+    int generation = pex_generation(parent, 0);
+
+    return generation != 0 && generation == pex_generation(child, 1);
+}
