@@ -42,4 +42,93 @@
         .standard = "0", .min = 0, .max = UINT32_MAX - 1, .help = "root of broadcast and reduce" \
     }
 
+/* `algorithm` is what holds if nothing is given. */
+#define TUTTI_OPTION_ALGORITHM(algorithm)                                                      \
+    {                                                                                          \
+        .letter = 'a', .name = "algorithm", .type = TUTTI_OPTION_TEXT, .value = "NAME[,NAME]", \
+        .standard = algorithm,                                                                 \
+        .help = "ring, ring-bidirectional, recursive-doubling, halving-doubling, halving, "    \
+                "binomial, double-binary-tree, one-shot, two-shot, direct, hierarchical, "     \
+                "reduce-broadcast, torus; auto: the fastest; all: every one that fits"         \
+    }
+
+#define TUTTI_OPTION_PROTOCOL                                                                    \
+    {                                                                                            \
+        .letter = 'p', .name = "protocol", .type = TUTTI_OPTION_CHOICE,                          \
+        .value = "auto|ll|ll128|simple|none", .standard = "auto",                                \
+        .help = "costs of NCCL's protocols on top of the links; auto: the fastest of the three " \
+                "on a machine with NVLink, xGMI or PCIe, none on others"                         \
+    }
+
+#define TUTTI_OPTION_MODEL                                                                         \
+    {                                                                                              \
+        .name = "model", .type = TUTTI_OPTION_CHOICE, .value = "fair|alphabeta",                   \
+        .standard = "fair",                                                                        \
+        .help = "fair: messages share every link max-min fairly; alphabeta: each is alone on its " \
+                "route"                                                                            \
+    }
+
+#define TUTTI_OPTION_CHANNELS                                                                 \
+    {                                                                                         \
+        .name = "channels", .type = TUTTI_OPTION_COUNT, .value = "N", .min = 1, .max = 4096,  \
+        .help = "parallel lanes that share the data (if not given: for rings as many as the " \
+                "machine has ring orders, else 1)"                                            \
+    }
+
+#define TUTTI_OPTION_CHUNK                                                \
+    {                                                                     \
+        .name = "chunk", .type = TUTTI_OPTION_SIZE, .value = "SIZE",      \
+        .help = "grain of pipelining (if not given: the algorithm's own)" \
+    }
+
+#define TUTTI_OPTION_SLICES                                                                    \
+    {                                                                                          \
+        .name = "slices", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "1", .min = 1, \
+        .max = 4096, .help = "messages that a chunk is cut into"                               \
+    }
+
+#define TUTTI_OPTION_SLOTS                                                                    \
+    {                                                                                         \
+        .name = "slots", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "8", .min = 1, \
+        .max = 1 << 20, .help = "messages in flight on a connection"                          \
+    }
+
+#define TUTTI_OPTION_REDUCE_RATE                                                              \
+    {                                                                                         \
+        .name = "reduce-rate", .type = TUTTI_OPTION_RATE, .value = "RATE",                    \
+        .help = "rate at which a rank adds and copies (if not given: hidden behind the wire)" \
+    }
+
+#define TUTTI_OPTION_JITTER                                                                   \
+    {                                                                                         \
+        .name = "jitter", .type = TUTTI_OPTION_REAL, .value = "X", .standard = "0", .min = 0, \
+        .max = 100, .help = "stretch each message by a factor drawn from 1 to 1 + X"          \
+    }
+
+#define TUTTI_OPTION_SEED                                                                     \
+    {                                                                                         \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0, \
+        .max = UINT64_MAX, .help = "of the jitter: the same seed, the same bytes out"         \
+    }
+
+#define TUTTI_OPTION_FOLD                                                                        \
+    {                                                                                            \
+        .name = "fold", .type = TUTTI_OPTION_CHOICE, .value = "auto|on|off", .standard = "auto", \
+        .help = "simulate one of several ranks that behave alike (on: not modelled yet)"         \
+    }
+
+#define TUTTI_OPTION_AS_NCCL                                              \
+    {                                                                     \
+        .name = "as-nccl", .type = TUTTI_OPTION_TEXT, .value = "VERSION", \
+        .help = "choose as that version of NCCL does (not modelled yet)"  \
+    }
+
+#define TUTTI_OPTION_JOBS                                                                       \
+    {                                                                                           \
+        .letter = 'j', .name = "jobs", .type = TUTTI_OPTION_COUNT, .value = "N", .min = 1,      \
+        .max = 256,                                                                             \
+        .help = "threads to simulate with (if not given: one a processor); the results do not " \
+                "depend on it"                                                                  \
+    }
+
 #endif

@@ -1,0 +1,211 @@
+/* tutti predict: what collectives cost on a machine, simulated, beside the physical bound. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/record.h"
+#include "tools/commands.h"
+#include "tools/files.h"
+#include "tools/output.h"
+#include "tools/sweep.h"
+#include "traces/chrome.h"
+#include "traces/csv.h"
+
+static const struct tutti_column columns[] = {
+    {"bytes", "size", "B", TUTTI_CELL_COUNT},
+    {"count", "count", "elements", TUTTI_CELL_COUNT},
+    {"algorithm", "algorithm", "", TUTTI_CELL_TEXT},
+    {"protocol", "protocol", "", TUTTI_CELL_TEXT},
+    {"time_us", "time", "us", TUTTI_CELL_NUMBER},
+    {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
+    {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
+    {"bound_us", "bound", "us", TUTTI_CELL_NUMBER},
+    {"bound_kind", "kind", "", TUTTI_CELL_TEXT},
+    {"percent_of_bound", "of bound", "%", TUTTI_CELL_NUMBER},
+    {"events", "events", "", TUTTI_CELL_COUNT},
+    {"folded", NULL, "", TUTTI_CELL_BOOL},
+    {"bound_by", NULL, "", TUTTI_CELL_TEXT},
+};
+
+static double microseconds(tutti_ps ps)
+{
+    return (double)ps / (double)TUTTI_PS_PER_US;
+}
+
+static int add_row(struct tutti_table *table, const struct tutti_point *point)
+{
+    const struct tutti_answer *answer = &point->answer;
+    bool moves = answer->time_ps > 0 && answer->bytes > 0; /* else there is no rate */
+    bool bound = answer->bound.time_ps > 0;
+
+    return tutti_table_add(
+        table, answer->bytes, point->count, answer->algorithm, answer->protocol,
+        microseconds(answer->time_ps), moves ? answer->algbw_GBps : NAN,
+        moves ? answer->busbw_GBps : NAN, bound ? microseconds(answer->bound.time_ps) : NAN,
+        tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
+        answer->event_count, (int)answer->folded, bound ? answer->bound.binding : "");
+}
+
+/* What binds at the smallest and at the largest size, if it is known: people ask why. */
+static void print_binding(const struct tutti_sweep *sweep)
+{
+    const struct tutti_point *first = NULL;
+    const struct tutti_point *last = NULL;
+
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        if (sweep->points[i].status < 0 || sweep->points[i].answer.bound.time_ps == 0)
+            continue;
+        first = first == NULL ? &sweep->points[i] : first;
+        last = &sweep->points[i];
+    }
+    if (first == NULL)
+        return;
+    if (strcmp(first->answer.bound.binding, last->answer.bound.binding) == 0)
+        printf("# bound by: %s\n", last->answer.bound.binding);
+    else
+        printf("# bound by: %s at %llu B; %s at %llu B\n", first->answer.bound.binding,
+               (unsigned long long)first->answer.bytes, last->answer.bound.binding,
+               (unsigned long long)last->answer.bytes);
+}
+
+static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
+                         struct tutti_err *err)
+{
+    struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    int status = table == NULL ? -TUTTI_ENOMEM : 0;
+
+    for (size_t i = 0; status == 0 && i < sweep->point_count; i++) {
+        if (sweep->points[i].status == 0)
+            status = add_row(table, &sweep->points[i]);
+    }
+    if (status != 0) {
+        tutti_table_free(table);
+        return tutti_nomem(err);
+    }
+    if (tutti_args_is(args, "format", "json")) {
+        struct tutti_json json = {.out = stdout};
+
+        tutti_json_open(&json, NULL, '{');
+        tutti_sweep_json_head(sweep, &json);
+        tutti_table_json(table, "results", &json);
+        tutti_sweep_json_left_out(sweep, &json);
+        tutti_json_close(&json);
+    } else if (tutti_args_is(args, "format", "csv")) {
+        tutti_table_csv(table, stdout);
+    } else {
+        tutti_sweep_print_head(sweep, "predict", stdout);
+        tutti_table_print(table, stdout);
+        print_binding(sweep);
+        tutti_sweep_print_left_out(sweep, stdout);
+    }
+    tutti_table_free(table);
+    return 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t text_bytes = strlen(text);
+    size_t end_bytes = strlen(end);
+
+    return text_bytes > end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
+}
+
+static int check_trace(const char *path, struct tutti_err *err)
+{
+    if (path == NULL || ends_with(path, ".json") || ends_with(path, ".csv"))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--trace': cannot tell the format of '%s' (FILE.json: Chrome and "
+                      "Perfetto, FILE.csv)",
+                      path);
+}
+
+/* The last point once more, by the algorithm and the protocol that won, and with its events. */
+static int write_trace(const struct tutti_sweep *sweep, const char *path, struct tutti_err *err)
+{
+    const struct tutti_point *point = NULL;
+    struct tutti_ask ask = sweep->ask;
+    struct tutti_answer answer;
+    struct tutti_record record;
+    char title[256];
+    char size[TUTTI_UNIT_TEXT_BYTES];
+    char *text = NULL;
+    int status;
+
+    for (size_t i = 0; i < sweep->point_count; i++)
+        point = sweep->points[i].status == 0 ? &sweep->points[i] : point;
+    tutti_record_init(&record);
+    ask.algorithm = point->answer.algorithm;
+    ask.protocol = point->answer.protocol;
+    ask.params.count = point->count;
+    ask.record = &record;
+    status = tutti_predict(&ask, &answer, err);
+    (void)snprintf(title, sizeof(title), "%s %s %s, %s, on %.80s, simulated",
+                   tutti_collective_name(ask.params.collective), answer.algorithm,
+                   tutti_print_size(answer.bytes, size), tutti_model_name(ask.model),
+                   sweep->topo->name);
+    if (status == 0 && ends_with(path, ".csv"))
+        status = tutti_csv_record_print(&record, &text, err);
+    else if (status == 0)
+        status = tutti_chrome_print(&record, title, &text, err);
+    if (status == 0)
+        status = tutti_file_write(path, text, strlen(text), err);
+    free(text);
+    tutti_record_done(&record);
+    return status < 0 ? tutti_wrap(err, status, "option '--trace'") : 0;
+}
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    const char *trace = tutti_args_text(args, "trace");
+    struct tutti_sweep sweep;
+    int status = check_trace(trace, err);
+
+    if (status < 0)
+        return status;
+    status = tutti_sweep_open(args, &sweep, err);
+    if (status < 0)
+        return status;
+    status = tutti_sweep_run(&sweep, "predict", err);
+    if (status == 0)
+        status = print_results(args, &sweep, err);
+    if (status == 0 && trace != NULL)
+        status = write_trace(&sweep, trace, err);
+    tutti_sweep_close(&sweep);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    TUTTI_OPTION_COLLECTIVE,
+    TUTTI_OPTION_ALGORITHM("auto"),
+    TUTTI_OPTIONS_SIZES("1K", "1G", "4"),
+    TUTTI_OPTION_DTYPE,
+    TUTTI_OPTION_OP,
+    TUTTI_OPTION_ROOT,
+    TUTTI_OPTIONS_SWEEP,
+    {.name = "trace",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "write what happens in the last row: FILE.json for ui.perfetto.dev, or FILE.csv"},
+};
+
+const struct tutti_command tutti_command_predict = {
+    .name = "predict",
+    .summary = "simulate a collective on a machine: time, bandwidth, share of the bound",
+    .operands = "SPEC",
+    .operand_min = 1,
+    .operand_max = 1,
+    .text = "Simulates a collective on a machine and prints for each size what it takes, beside "
+            "the physical lower bound of that machine: 'exact' where the bound can be reached, "
+            "'valid' where it is true but perhaps out of reach. SPEC is a preset ('tutti topo "
+            "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
+            "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "
+            "table tell what was resolved.",
+    .examples = "tutti predict dgx-h100\n"
+                "tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"
+                "tutti predict tpu-v4:4x4x8 -a torus -b 64M\n"
+                "tutti predict ring:n=4,bw=50GB/s,lat=1us -a ring -b 1M --trace ring.json",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

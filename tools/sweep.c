@@ -1,0 +1,218 @@
+/* What `predict` and `compare` are asked; see sweep.h. */
+#include "tools/sweep.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/machine.h"
+
+static bool serves(const struct tutti_algorithm *algorithm, enum tutti_collective collective)
+{
+    return (algorithm->collectives & 1u << (unsigned)collective) != 0;
+}
+
+static int add_algorithm(struct tutti_sweep *sweep, const char *name, size_t bytes,
+                         struct tutti_err *err)
+{
+    char *kept = sweep->algorithms[sweep->algorithm_count];
+    const struct tutti_algorithm *found = NULL;
+
+    if (bytes == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "a name is empty (NAME[,NAME])");
+    if (bytes >= TUTTI_SWEEP_NAME_BYTES)
+        bytes = TUTTI_SWEEP_NAME_BYTES - 1; /* longer than any: refused below */
+    if (sweep->algorithm_count == TUTTI_SWEEP_ALGORITHMS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "too many names (at most %d)",
+                          TUTTI_SWEEP_ALGORITHMS_MAX);
+    memcpy(kept, name, bytes);
+    kept[bytes] = '\0';
+    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
+        if (strcmp(sweep->algorithms[i], kept) == 0)
+            return tutti_fail(err, TUTTI_EINVAL, "'%s' is named twice (once)", kept);
+    }
+    sweep->algorithm_count++;
+    if (strcmp(kept, "auto") == 0 || strcmp(kept, "nccl") == 0)
+        return 0;
+    if (strcmp(kept, "all") == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "'all' stands among others (alone)");
+    return tutti_algorithm_find(kept, sweep->ask.params.collective, &found, err);
+}
+
+/* "ring,torus", "auto" or "all". */
+static int read_algorithms(struct tutti_sweep *sweep, const char *text, struct tutti_err *err)
+{
+    size_t count = 0;
+    const struct tutti_algorithm *table = tutti_algorithms(&count);
+    int status = 0;
+
+    sweep->all = strcmp(text, "all") == 0;
+    for (size_t i = 0; sweep->all && i < count && status == 0; i++) {
+        if (serves(&table[i], sweep->ask.params.collective))
+            status = add_algorithm(sweep, table[i].name, strlen(table[i].name), err);
+    }
+    for (const char *p = text; !sweep->all && status == 0; p++) {
+        size_t bytes = strcspn(p, ",");
+
+        status = add_algorithm(sweep, p, bytes, err);
+        p += bytes;
+        if (*p == '\0')
+            break;
+    }
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-a'");
+    assert(sweep->algorithm_count > 0);
+    return 0;
+}
+
+static int read_params(const struct tutti_args *args, struct tutti_coll_params *params,
+                       struct tutti_err *err)
+{
+    int status =
+        tutti_collective_find(tutti_args_text(args, "collective"), &params->collective, err);
+
+    if (status == 0 && params->collective == TUTTI_CUSTOM)
+        status = tutti_fail(err, TUTTI_EINVAL, "no algorithm makes 'custom' (allreduce, ...)");
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-c'");
+    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params->dtype, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-d'");
+    status = tutti_op_find(tutti_args_text(args, "op"), &params->op, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-o'");
+    params->root = (uint32_t)tutti_args_number(args, "root");
+    params->channel_count = (uint32_t)tutti_args_number(args, "channels");
+    params->chunk_bytes = tutti_args_number(args, "chunk");
+    params->slice_count = (uint32_t)tutti_args_number(args, "slices");
+    params->slot_count = (uint32_t)tutti_args_number(args, "slots");
+    return 0;
+}
+
+const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *asked)
+{
+    if (strcmp(asked, "auto") != 0)
+        return asked;
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        if (topo->links[i].kind == TUTTI_LINK_NVLINK || topo->links[i].kind == TUTTI_LINK_XGMI ||
+            topo->links[i].kind == TUTTI_LINK_PCIE || topo->links[i].kind == TUTTI_LINK_C2C)
+            return "auto";
+    }
+    return "none";
+}
+
+static int make_points(struct tutti_sweep *sweep, struct tutti_err *err)
+{
+    const struct tutti_coll_params *params = &sweep->ask.params;
+
+    if (params->collective == TUTTI_BARRIER) { /* one size: none */
+        sweep->sizes.min_bytes = 0;
+        sweep->sizes.max_bytes = 0;
+        sweep->sizes.count = 1;
+    }
+    sweep->point_count = (size_t)sweep->sizes.count * sweep->algorithm_count;
+    sweep->points = calloc(sweep->point_count, sizeof(*sweep->points));
+    if (sweep->points == NULL)
+        return tutti_nomem(err);
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        uint64_t bytes = tutti_sizes_at(&sweep->sizes, (uint32_t)(i / sweep->algorithm_count));
+
+        sweep->points[i].algorithm = sweep->algorithms[i % sweep->algorithm_count];
+        sweep->points[i].count =
+            tutti_sizes_elements(params->collective, bytes, params->dtype, sweep->topo->rank_count);
+    }
+    return 0;
+}
+
+static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, struct tutti_err *err)
+{
+    struct tutti_ask *ask = &sweep->ask;
+    int status = tutti_model_find(tutti_args_text(args, "model"), &ask->model, err);
+
+    if (status == 0)
+        status = read_params(args, &ask->params, err);
+    if (status == 0)
+        status = read_algorithms(sweep, tutti_args_text(args, "algorithm"), err);
+    if (status == 0)
+        status = tutti_sizes_read(args, &sweep->sizes, err);
+    ask->seed = tutti_args_number(args, "seed");
+    ask->jitter = tutti_args_real(args, "jitter");
+    ask->reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
+    ask->fold = tutti_args_text(args, "fold");
+    ask->as_nccl = tutti_args_text(args, "as-nccl");
+    sweep->thread_count = (uint32_t)tutti_args_number(args, "jobs");
+    return status;
+}
+
+int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, struct tutti_err *err)
+{
+    struct tutti_sweep sweep = {.topo = NULL};
+    int status = read_ask(args, &sweep, err);
+
+    if (status == 0)
+        status = tutti_machine_load(tutti_args_operand(args, 0),
+                                    (uint32_t)tutti_args_number(args, "nodes"), &sweep.topo, err);
+    if (status == 0) {
+        sweep.ask.topo = sweep.topo;
+        sweep.ask.protocol = tutti_sweep_protocol(sweep.topo, tutti_args_text(args, "protocol"));
+    }
+    *ret = sweep;
+    if (status == 0) /* the points name algorithms by their place in *ret */
+        status = make_points(ret, err);
+    if (status < 0)
+        tutti_sweep_close(ret);
+    return status;
+}
+
+void tutti_sweep_close(struct tutti_sweep *sweep)
+{
+    tutti_topo_free(sweep->topo);
+    free(sweep->points);
+    sweep->topo = NULL;
+    sweep->points = NULL;
+    sweep->point_count = 0;
+}
+
+/* A failure that leaves an algorithm out of `-a all`: it does not fit, or is too large to hold. */
+static bool may_be_left_out(const struct tutti_sweep *sweep, int status)
+{
+    return sweep->all && (status == -TUTTI_EINVAL || status == -TUTTI_ELACK);
+}
+
+/* Is there, among the points [first, end) of one size, a failure that ends the sweep? */
+static int failure_of(const struct tutti_sweep *sweep, size_t first, size_t end,
+                      struct tutti_err *err)
+{
+    const struct tutti_point *failed = NULL;
+    size_t left = 0;
+
+    for (size_t i = first; i < end; i++) {
+        const struct tutti_point *point = &sweep->points[i];
+
+        left += point->status == 0;
+        if (point->status < 0 && !may_be_left_out(sweep, point->status))
+            failed = failed == NULL ? point : failed;
+    }
+    if (failed == NULL && left == 0)
+        failed = &sweep->points[first];
+    if (failed == NULL)
+        return 0;
+    return tutti_fail(err, (enum tutti_status) - failed->status, "%s", failed->err.text);
+}
+
+int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+{
+    /* The smallest size first: what does not fit is said at once, not after the large ones. */
+    size_t first = sweep->algorithm_count;
+    int status =
+        tutti_points_predict(&sweep->ask, command, sweep->thread_count, sweep->points, first, err);
+
+    if (status == 0)
+        status = failure_of(sweep, 0, first, err);
+    if (status == 0)
+        status = tutti_points_predict(&sweep->ask, command, sweep->thread_count,
+                                      sweep->points + first, sweep->point_count - first, err);
+    for (size_t i = first; status == 0 && i < sweep->point_count; i += first)
+        status = failure_of(sweep, i, i + first, err);
+    return status;
+}

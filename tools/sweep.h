@@ -1,0 +1,59 @@
+/* What `predict` and `compare` are asked: a machine, algorithms, sizes and a model; their common
+ * options, and how what was resolved is echoed. */
+#ifndef TUTTI_TOOLS_SWEEP_H
+#define TUTTI_TOOLS_SWEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "sim/predict.h"
+#include "tools/json.h"
+#include "tools/options.h"
+#include "tools/points.h"
+#include "tools/shared_options.h"
+#include "tools/sizes.h"
+
+enum { TUTTI_SWEEP_ALGORITHMS_MAX = 32, TUTTI_SWEEP_NAME_BYTES = 32 };
+
+struct tutti_sweep {
+    struct tutti_topo *topo;
+    struct tutti_ask ask; /* but for the algorithm and the count */
+    struct tutti_sizes sizes;
+    uint32_t thread_count;
+    bool all;                 /* -a all: algorithms that do not fit are left out, and named */
+    uint32_t algorithm_count; /* as asked for, in that order */
+    char algorithms[TUTTI_SWEEP_ALGORITHMS_MAX][TUTTI_SWEEP_NAME_BYTES];
+    struct tutti_point *points; /* [sizes.count * algorithm_count], by size, then by algorithm */
+    size_t point_count;
+};
+
+/* The rows of an option table that are the same for both. */
+#define TUTTI_OPTIONS_SWEEP                                                                     \
+    TUTTI_OPTION_PROTOCOL, TUTTI_OPTION_MODEL, TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK,       \
+        TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, TUTTI_OPTION_JITTER, \
+        TUTTI_OPTION_SEED, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NODES,         \
+        TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
+
+/* Reads all of it and makes the points, not yet predicted. */
+int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, struct tutti_err *err);
+void tutti_sweep_close(struct tutti_sweep *sweep);
+
+/* The protocol that `asked` stands for: auto, on a machine whose links NCCL's protocols are not
+ * made for, is none. */
+const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *asked);
+
+/* Predicts the points. An algorithm asked for by name that fails is an error; with -a all it may,
+ * as long as one is left; then its points keep their status. */
+int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err);
+
+/* The lines of '#' above a table: version, machine, what was asked for. */
+void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command, FILE *out);
+/* The lines below it: algorithms that were left out, and why. */
+void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out);
+
+/* The same as members of an open JSON object: "tutti", "topology", "collective", ... */
+void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *json);
+void tutti_sweep_json_left_out(const struct tutti_sweep *sweep, struct tutti_json *json);
+
+#endif

@@ -1,0 +1,250 @@
+/* Echoes what was resolved: the machine, what was asked for, and what was left out. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "build.h"
+#include "tools/sweep.h"
+
+enum { LINK_GROUPS_MAX = 8 };
+
+/* Links alike in kind, rate and latency. */
+struct link_group {
+    const struct tutti_link *link; /* the first of them */
+    uint32_t link_count;
+};
+
+/* The groups in order of their first links; what is beyond LINK_GROUPS_MAX is counted in *more. */
+static uint32_t group_links(const struct tutti_topo *topo, struct link_group *groups,
+                            uint32_t *more)
+{
+    uint32_t count = 0;
+
+    *more = 0;
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        const struct tutti_link *link = &topo->links[i];
+        uint32_t g = 0;
+
+        while (g < count && (groups[g].link->kind != link->kind ||
+                             groups[g].link->bytes_per_s != link->bytes_per_s ||
+                             groups[g].link->latency_ps != link->latency_ps))
+            g++;
+        if (g == LINK_GROUPS_MAX) {
+            ++*more;
+            continue;
+        }
+        if (g == count)
+            groups[count++] = (struct link_group){.link = link};
+        groups[g].link_count++;
+    }
+    return count;
+}
+
+static void print_links(const struct tutti_topo *topo, FILE *out)
+{
+    struct link_group groups[LINK_GROUPS_MAX];
+    char rate[TUTTI_UNIT_TEXT_BYTES];
+    char latency[TUTTI_UNIT_TEXT_BYTES];
+    uint32_t more = 0;
+    uint32_t count = group_links(topo, groups, &more);
+
+    for (uint32_t g = 0; g < count; g++)
+        fprintf(out, "%s %u %s of %s %s", g == 0 ? "# links:   " : ",", groups[g].link_count,
+                tutti_link_kind_name((enum tutti_link_kind)groups[g].link->kind),
+                tutti_print_rate(groups[g].link->bytes_per_s, rate),
+                tutti_print_time(groups[g].link->latency_ps, latency));
+    if (more > 0)
+        fprintf(out, ", %u others", more);
+    if (count > 0)
+        fprintf(out, " (one each way)\n");
+}
+
+static void print_machine(const struct tutti_topo *topo, FILE *out)
+{
+    const struct tutti_shape *shape = &topo->shape;
+
+    fprintf(out, "# machine:  %s: %u rank%s", topo->name, topo->rank_count,
+            topo->rank_count == 1 ? "" : "s");
+    if (topo->host_count > 0)
+        fprintf(out, " on %u host%s", topo->host_count, topo->host_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < shape->level_count && shape->level_count > 1; i++)
+        fprintf(out, "%s%u", i == 0 ? ", levels " : "x", shape->level[i]);
+    for (uint32_t i = 0; i < shape->dim_count; i++)
+        fprintf(out, "%s%u%s", i == 0 ? ", grid " : "x", shape->dim[i], shape->wrap[i] ? "" : "/");
+    if (shape->order_count > 1)
+        fprintf(out, ", %u rings", shape->order_count);
+    fputc('\n', out);
+}
+
+static bool reduces(enum tutti_collective collective)
+{
+    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
+           collective == TUTTI_REDUCE_TO_ROOT;
+}
+
+static bool rooted(enum tutti_collective collective)
+{
+    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+}
+
+static void print_asked(const struct tutti_sweep *sweep, FILE *out)
+{
+    const struct tutti_ask *ask = &sweep->ask;
+    const struct tutti_coll_params *params = &ask->params;
+    char text[TUTTI_UNIT_TEXT_BYTES];
+
+    fprintf(out, "# model:    %s, protocol %s", tutti_model_name(ask->model), ask->protocol);
+    if (params->channel_count > 0)
+        fprintf(out, ", channels %u", params->channel_count);
+    if (params->chunk_bytes > 0)
+        fprintf(out, ", chunk %s", tutti_print_size(params->chunk_bytes, text));
+    if (params->slice_count > 1)
+        fprintf(out, ", slices %u", params->slice_count);
+    if (params->slot_count != TUTTI_SLOTS_DEFAULT)
+        fprintf(out, ", slots %u", params->slot_count);
+    if (ask->reduce_bytes_per_s > 0)
+        fprintf(out, ", reduction %s", tutti_print_rate(ask->reduce_bytes_per_s, text));
+    fprintf(out, ", jitter %g, seed %" PRIu64 "\n", ask->jitter, ask->seed);
+}
+
+void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command, FILE *out)
+{
+    const struct tutti_coll_params *params = &sweep->ask.params;
+
+    fprintf(out, "# tutti %s %s: %s", TUTTI_BUILD_VERSION, command,
+            tutti_collective_name(params->collective));
+    if (params->collective != TUTTI_BARRIER)
+        fprintf(out, " of %s", tutti_dtype_name(params->dtype));
+    if (reduces(params->collective))
+        fprintf(out, ", %s", tutti_op_name(params->op));
+    if (rooted(params->collective))
+        fprintf(out, ", root %u", params->root);
+    fputc('\n', out);
+    print_machine(sweep->topo, out);
+    print_links(sweep->topo, out);
+    fprintf(out, "# figures:  %s\n", sweep->topo->source);
+    print_asked(sweep, out);
+}
+
+/* The first failure of algorithm `index`, or NULL: an algorithm may fit small sizes alone. */
+static const struct tutti_point *left_out(const struct tutti_sweep *sweep, uint32_t index,
+                                          uint32_t *ret_count)
+{
+    const struct tutti_point *first = NULL;
+
+    *ret_count = 0;
+    for (size_t i = index; i < sweep->point_count; i += sweep->algorithm_count) {
+        if (sweep->points[i].status < 0) {
+            first = first == NULL ? &sweep->points[i] : first;
+            ++*ret_count;
+        }
+    }
+    return first;
+}
+
+/* Why it was left out: what its generator says where it cannot be laid out at all, for predict's
+ * message adds the algorithms that could. */
+static const char *reason_of(const struct tutti_sweep *sweep, const struct tutti_point *point,
+                             struct tutti_err *err)
+{
+    struct tutti_coll_params params = sweep->ask.params;
+    struct tutti_schedule *schedule = NULL;
+
+    params.count = point->count;
+    if (tutti_coll_generate(point->algorithm, &params, &sweep->topo->shape, &schedule, err) < 0)
+        return err->text;
+    tutti_schedule_free(schedule);
+    return point->err.text;
+}
+
+void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
+{
+    struct tutti_err err;
+
+    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
+        uint32_t count = 0;
+        const struct tutti_point *point = left_out(sweep, i, &count);
+
+        if (point == NULL)
+            continue;
+        fprintf(out, "# left out: %s", point->algorithm);
+        if (count < sweep->sizes.count)
+            fprintf(out, " at %u of %u sizes", count, sweep->sizes.count);
+        fprintf(out, ": %s\n", reason_of(sweep, point, &err));
+    }
+}
+
+static void json_topology(const struct tutti_topo *topo, struct tutti_json *json)
+{
+    struct link_group groups[LINK_GROUPS_MAX];
+    uint32_t more = 0;
+    uint32_t count = group_links(topo, groups, &more);
+
+    tutti_json_open(json, "topology", '{');
+    tutti_json_text(json, "name", topo->name);
+    tutti_json_text(json, "source", topo->source);
+    tutti_json_count(json, "ranks", topo->rank_count);
+    tutti_json_count(json, "hosts", topo->host_count);
+    tutti_json_count(json, "nodes", topo->node_count);
+    tutti_json_count(json, "links", topo->link_count);
+    tutti_json_count(json, "rings", topo->shape.order_count > 1 ? topo->shape.order_count : 1);
+    tutti_json_open(json, "levels", '[');
+    for (uint32_t i = 0; i < topo->shape.level_count; i++)
+        tutti_json_count(json, NULL, topo->shape.level[i]);
+    tutti_json_close(json);
+    tutti_json_open(json, "dims", '[');
+    for (uint32_t i = 0; i < topo->shape.dim_count; i++)
+        tutti_json_count(json, NULL, topo->shape.dim[i]);
+    tutti_json_close(json);
+    tutti_json_open(json, "link_kinds", '[');
+    for (uint32_t g = 0; g < count; g++) {
+        tutti_json_open(json, NULL, '{');
+        tutti_json_text(json, "kind",
+                        tutti_link_kind_name((enum tutti_link_kind)groups[g].link->kind));
+        tutti_json_number(json, "rate_GBps", (double)groups[g].link->bytes_per_s / 1e9);
+        tutti_json_number(json, "latency_us",
+                          (double)groups[g].link->latency_ps / (double)TUTTI_PS_PER_US);
+        tutti_json_count(json, "links", groups[g].link_count);
+        tutti_json_close(json);
+    }
+    tutti_json_close(json);
+    tutti_json_close(json);
+}
+
+void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *json)
+{
+    const struct tutti_ask *ask = &sweep->ask;
+
+    tutti_json_text(json, "tutti", TUTTI_BUILD_VERSION);
+    json_topology(sweep->topo, json);
+    tutti_json_text(json, "collective", tutti_collective_name(ask->params.collective));
+    tutti_json_text(json, "datatype", tutti_dtype_name(ask->params.dtype));
+    tutti_json_text(json, "op",
+                    reduces(ask->params.collective) ? tutti_op_name(ask->params.op) : "none");
+    if (rooted(ask->params.collective))
+        tutti_json_count(json, "root", ask->params.root);
+    tutti_json_text(json, "model", tutti_model_name(ask->model));
+    tutti_json_text(json, "protocol", ask->protocol);
+    tutti_json_number(json, "jitter", ask->jitter);
+    tutti_json_count(json, "seed", ask->seed);
+}
+
+void tutti_sweep_json_left_out(const struct tutti_sweep *sweep, struct tutti_json *json)
+{
+    struct tutti_err err;
+
+    tutti_json_open(json, "left_out", '[');
+    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
+        uint32_t count = 0;
+        const struct tutti_point *point = left_out(sweep, i, &count);
+
+        if (point == NULL)
+            continue;
+        tutti_json_open(json, NULL, '{');
+        tutti_json_text(json, "algorithm", point->algorithm);
+        tutti_json_count(json, "sizes", count);
+        tutti_json_text(json, "why", reason_of(sweep, point, &err));
+        tutti_json_close(json);
+    }
+    tutti_json_close(json);
+}
