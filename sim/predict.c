@@ -222,10 +222,16 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best, struct t
     return try_one(ask, algorithm, only, all_protocols, best, err);
 }
 
-static void fill_answer(const struct tutti_ask *ask, const struct outcome *best,
-                        struct tutti_answer *answer)
+static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
+                       struct tutti_answer *answer, struct tutti_err *err)
 {
     const struct tutti_coll_params *params = &ask->params;
+    struct tutti_contract contract = {.collective = params->collective,
+                                      .dtype = params->dtype,
+                                      .op = params->op,
+                                      .root = params->root,
+                                      .count = params->count};
+    int status = tutti_topo_bound(ask->topo, &contract, &answer->bound, err);
     double seconds = (double)best->played.total_ps / (double)TUTTI_PS_PER_S;
 
     answer->algorithm = best->entry.algorithm->name;
@@ -234,13 +240,13 @@ static void fill_answer(const struct tutti_ask *ask, const struct outcome *best,
     answer->event_count = best->played.step_count;
     answer->bytes = tutti_collective_bytes(params->collective, params->count, params->dtype,
                                            ask->topo->rank_count);
-    answer->bound = (struct tutti_bound){.binding = "no bound is known"};
-    if (answer->time_ps == 0)
-        return; /* nothing to move: no rate, and no share of a bound */
+    if (status < 0 || answer->time_ps == 0)
+        return status; /* or nothing to move: no rate, and no share of a bound */
     answer->algbw_GBps = (double)answer->bytes / seconds / 1e9;
     answer->busbw_GBps =
         answer->algbw_GBps * tutti_collective_bus_factor(params->collective, ask->topo->rank_count);
     answer->percent_of_bound = 100.0 * (double)answer->bound.time_ps / (double)answer->time_ps;
+    return 0;
 }
 
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err)
@@ -253,7 +259,9 @@ int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct 
         status = play_entry(ask, &best.entry, ask->record, &best.played, err);
     if (status < 0)
         return status;
-    fill_answer(ask, &best, &answer);
+    status = fill_answer(ask, &best, &answer, err);
+    if (status < 0)
+        return status;
     *ret = answer;
     return 0;
 }

@@ -202,7 +202,8 @@ TEST(nothing_to_move_takes_no_time_and_has_no_rate)
     tutti_topo_free(q.topo);
 }
 
-/* A bound is never above the prediction, and its share follows from the two. */
+/* A bound is never above the prediction, and its share follows from the two. (`alphabeta` lets
+ * messages pass through each other in a link, so on machines whose links are shared it may.) */
 TEST(bounds_are_below_predictions_or_said_to_be_absent)
 {
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
@@ -210,6 +211,7 @@ TEST(bounds_are_below_predictions_or_said_to_be_absent)
         const struct tutti_bound *bound = &q.answer.bound;
         double percent;
 
+        q.ask.model = TUTTI_MODEL_FAIR;
         CHECK_OK(predict(&q), q.err);
         percent = 100.0 * (double)bound->time_ps / (double)q.answer.time_ps;
         CHECK(bound->time_ps >= 0 && bound->time_ps <= q.answer.time_ps);

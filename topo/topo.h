@@ -122,9 +122,14 @@ int tutti_topo_parse(const char *name, const char *text, size_t bytes, struct tu
 /* Writes it; parse(print(t)) equals t. *ret is freed by the caller with free(). */
 int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err *err);
 
-/* `host_count` copies of a one-host machine, joined by a non-blocking network: each NIC (or, where
- * there is none, each host's CPU or first device) gets a cable to one switch a rail (NIC i of every
- * host on switch i), rails joined by a spine at full rate. For NCCL XML files with --nodes. */
+/* `host_count` copies of a machine of one host (or of none named), joined by a non-blocking
+ * network: each NIC (or, where there is none, each CPU, or else the first device) gets a cable to
+ * one switch a rail (NIC i of every host on switch i) at its own rate: that of its links of kind
+ * NET if it has some, else of its widest link. Rails are joined by one spine as fast as all of
+ * them. `latency_ps` is from NIC to switch; from there to the spine it is TUTTI_SPINE_PS, but never
+ * more than from the NIC. One copy is the machine itself. For machines from files; presets have
+ * nodes=. */
+#define TUTTI_SPINE_PS INT64_C(150000) /* as hop= of the presets: 0.1 to 0.2 us a switch */
 int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tutti_ps latency_ps,
                          struct tutti_topo **ret, struct tutti_err *err);
 
@@ -150,23 +155,28 @@ uint32_t tutti_topo_route(const struct tutti_topo *topo, uint32_t from, uint32_t
                           uint32_t *links, uint32_t capacity);
 
 /* A lower bound on the time of a collective of `bytes` (nccl-tests' size column), in picoseconds,
- * from physics alone (facts: partition and cut bounds over singletons, hosts, levels and axes;
- * shortest latency). Returns the larger of the bandwidth and the latency bound. */
+ * from physics alone: what must leave and enter the groups of many partitions of the ranks, and the
+ * shortest latency. time_ps is the larger of the two. It knows switches that reduce and multicast,
+ * so nothing that such a switch does goes below it. No bytes: 0. */
 struct tutti_bound {
     tutti_ps time_ps;
     tutti_ps bandwidth_ps;
     tutti_ps latency_ps;
-    bool exact;       /* else valid: true, but perhaps not reachable */
-    char binding[96]; /* what binds: "the links of one device", "the 8 NICs of a host" */
+    /* The bandwidth bound binds and some schedule is known to come as near to it as one likes as
+     * the size grows; else it is valid, but perhaps not reachable. */
+    bool exact;
+    char binding[128]; /* what binds: "each device: 450GB/s out", "latency from rank 0 to rank 7" */
 };
 struct tutti_contract;
 int tutti_topo_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
                      struct tutti_bound *ret, struct tutti_err *err);
 
 /* Bisection: the least total rate, in bytes per second and one direction, from one half of the
- * ranks to the other over the halvings along levels and axes. Valid as an upper bound of the true
- * minimum; exact for the presets that are grids, switches or trees. */
-uint64_t tutti_topo_bisection(const struct tutti_topo *topo);
+ * ranks to the other over the halvings along levels and axes, and of low and high ranks. Valid as
+ * an upper bound of the true minimum; exact for switches, trees and grids with an even longest
+ * axis. One rank: 0. Saturates. */
+int tutti_topo_bisection(const struct tutti_topo *topo, uint64_t *ret_bytes_per_s,
+                         struct tutti_err *err);
 
 const char *tutti_node_kind_name(enum tutti_node_kind kind); /* device switch nic cpu */
 const char *tutti_link_kind_name(enum tutti_link_kind kind); /* generic nvlink xgmi pcie ... */

@@ -120,17 +120,40 @@ static int add_switches(struct tutti_topo_builder *builder, struct network *net,
     return status;
 }
 
+uint64_t tutti_uplink_rate(const struct tutti_topo *host, uint32_t v)
+{
+    uint64_t port = 0;
+    uint64_t widest = 0;
+
+    for (uint32_t l = 0; l < host->link_count; l++) {
+        const struct tutti_link *link = &host->links[l];
+
+        if (link->from != v && link->to != v)
+            continue;
+        widest = link->bytes_per_s > widest ? link->bytes_per_s : widest;
+        if (link->kind == TUTTI_LINK_NET && link->bytes_per_s > port)
+            port = link->bytes_per_s;
+    }
+    return port > 0 ? port : widest;
+}
+
+static uint64_t nic_rate(const struct tutti_topo *host, const struct network *net, uint32_t rail)
+{
+    return net->cluster->nic_bytes_per_s > 0 ? net->cluster->nic_bytes_per_s
+                                             : tutti_uplink_rate(host, net->nics[rail]);
+}
+
 /* What the hosts of a group can send on one rail, divided over the spines and by `over`. */
-static struct tutti_link uplink_of(const struct network *net)
+static struct tutti_link uplink_of(const struct network *net, uint64_t nic_bytes_per_s)
 {
     const struct tutti_cluster *cluster = net->cluster;
-    tutti_u128 rate = (tutti_u128)cluster->nic_bytes_per_s * net->group_hosts;
+    tutti_u128 rate = (tutti_u128)nic_bytes_per_s * net->group_hosts;
     uint32_t over = cluster->over == 0 ? 1 : cluster->over;
     struct tutti_link link = {.latency_ps = cluster->hop_latency_ps, .kind = cluster->kind};
 
     rate /= (tutti_u128)over * (net->spine_count == 0 ? 1 : net->spine_count);
     link.bytes_per_s = rate > INT64_MAX ? INT64_MAX : rate == 0 ? 1 : (uint64_t)rate;
-    link.cable_count = (uint32_t)((rate + cluster->nic_bytes_per_s / 2) / cluster->nic_bytes_per_s);
+    link.cable_count = (uint32_t)((rate + nic_bytes_per_s / 2) / nic_bytes_per_s);
     return link;
 }
 
@@ -138,11 +161,8 @@ static int add_cables(struct tutti_topo_builder *builder, const struct tutti_top
                       const struct network *net, struct tutti_err *err)
 {
     const struct tutti_cluster *cluster = net->cluster;
-    struct tutti_link nic = {.bytes_per_s = cluster->nic_bytes_per_s,
-                             .latency_ps = cluster->nic_latency_ps,
-                             .kind = cluster->kind,
-                             .cable_count = 1};
-    struct tutti_link up = uplink_of(net);
+    struct tutti_link nic = {
+        .latency_ps = cluster->nic_latency_ps, .kind = cluster->kind, .cable_count = 1};
     uint32_t leaf_count = net->group_count * net->nic_count;
     int status = 0;
 
@@ -150,10 +170,13 @@ static int add_cables(struct tutti_topo_builder *builder, const struct tutti_top
         for (uint32_t i = 0; i < net->nic_count && status == 0; i++) {
             nic.from = h * host->node_count + net->nics[i];
             nic.to = net->leaf_first + h / net->group_hosts * net->nic_count + i;
+            nic.bytes_per_s = nic_rate(host, net, i);
             status = tutti_topo_add_cable(builder, &nic, err);
         }
     }
     for (uint32_t leaf = 0; leaf < leaf_count; leaf++) {
+        struct tutti_link up = uplink_of(net, nic_rate(host, net, leaf % net->nic_count));
+
         for (uint32_t s = 0; s < net->spine_count && status == 0; s++) {
             up.from = net->leaf_first + leaf;
             up.to = net->leaf_first + leaf_count + s;

@@ -20,7 +20,8 @@ struct tutti_cluster {
     uint32_t group_hosts; /* 0: all hosts under one leaf switch a rail */
     uint32_t spine_count; /* 0: as many as hosts in a group, at NIC rate: non-blocking if over 1 */
     uint32_t over;        /* oversubscription of the leaf's uplinks, in times; 0: 1 */
-    uint64_t nic_bytes_per_s; /* NIC to leaf, each way, and the unit of the uplinks */
+    uint64_t nic_bytes_per_s; /* NIC to leaf, each way, and the unit of the uplinks; 0: what each
+                                 NIC of the host can take, see tutti_uplink_rate() */
     tutti_ps nic_latency_ps;  /* NIC to leaf: half of the latency between two hosts on a leaf */
     tutti_ps hop_latency_ps;  /* leaf to spine: what crossing one more switch costs */
     uint8_t kind;             /* enum tutti_link_kind of NIC and uplinks: NET or DCN */
@@ -37,6 +38,10 @@ struct tutti_cluster {
  * orders of the host, one host after the other. `builder` must be empty. */
 int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_topo *host,
                         const struct tutti_cluster *cluster, struct tutti_err *err);
+
+/* What node v can pass on to a network: the rate of its links of kind NET if it has some (the port
+ * of a network card, modelled as a link), else of its widest link. */
+uint64_t tutti_uplink_rate(const struct tutti_topo *host, uint32_t v);
 
 /* The plain host of devices round one switch, each with its own NIC: for rail and NVSwitch
  * machines. Node names: gpu0.., nvswitch, nic0... NIC i hangs off device i * devices / nics. */

@@ -1,0 +1,250 @@
+/* The partitions that are tried: any gives a valid bound, these give near ones (laminar families of
+ * levels, and the axes and planes of grids). */
+#include "topo/bounds/family.h"
+
+#include <stdlib.h>
+
+#include "runtime/status.h"
+#include "topo/graph/routes.h"
+
+enum { RATES_MAX = 8, TWIG_ROUNDS_MAX = 6 };
+
+struct walk {
+    struct tutti_partition partition;
+    const struct tutti_topo *topo;
+    uint32_t *parent; /* [node_count]: union-find */
+    uint32_t *number; /* [node_count]: of a root's group, while groups are numbered */
+    uint32_t *left;   /* [node_count]: neighbours not yet peeled off */
+    void (*visit)(const struct tutti_partition *partition, const struct tutti_family_member *member,
+                  void *context);
+    void *context;
+};
+
+static void visit(struct walk *walk, enum tutti_family_kind kind, uint32_t index,
+                  uint64_t bytes_per_s)
+{
+    struct tutti_family_member member = {.kind = kind, .index = index, .bytes_per_s = bytes_per_s};
+
+    if (walk->partition.group_count < 2)
+        return;
+    tutti_partition_cut(&walk->partition);
+    walk->visit(&walk->partition, &member, walk->context);
+}
+
+/* ---- groups by number ------------------------------------------------------------------------ */
+
+/* Rank r is in group (r / inner) % count, or, for lines, in that of all its other digits. */
+static void by_digit(struct walk *walk, uint32_t inner, uint32_t count)
+{
+    for (uint32_t r = 0; r < walk->topo->rank_count; r++)
+        walk->partition.rank_group[r] = r / inner % count;
+    walk->partition.group_count = count;
+}
+
+static void visit_axes(struct walk *walk)
+{
+    const struct tutti_shape *shape = &walk->topo->shape;
+    uint32_t *group = walk->partition.rank_group;
+    uint32_t inner = 1;
+
+    for (uint32_t d = 0; d < shape->dim_count; inner *= shape->dim[d++]) {
+        uint32_t count = shape->dim[d];
+
+        if (count < 2)
+            continue;
+        by_digit(walk, inner, count);
+        visit(walk, TUTTI_FAMILY_PLANE, d, 0);
+        for (uint32_t r = 0; r < walk->topo->rank_count; r++)
+            group[r] = r / inner % count >= count / 2;
+        walk->partition.group_count = 2;
+        visit(walk, TUTTI_FAMILY_HALF, d, 0);
+        for (uint32_t r = 0; r < walk->topo->rank_count; r++)
+            group[r] = r % inner + r / inner / count * inner;
+        walk->partition.group_count = walk->topo->rank_count / count;
+        if (walk->partition.group_count < walk->topo->rank_count && shape->dim_count > 2)
+            visit(walk, TUTTI_FAMILY_LINE, d, 0);
+    }
+}
+
+static void visit_levels(struct walk *walk)
+{
+    const struct tutti_topo *topo = walk->topo;
+    struct tutti_routes routes = tutti_topo_routes(topo);
+    uint32_t inner = 1;
+
+    for (uint32_t l = 0; l + 1 < topo->shape.level_count; l++) {
+        inner *= topo->shape.level[l];
+        if (inner == 1)
+            continue;
+        by_digit(walk, inner, topo->rank_count / inner);
+        visit(walk, TUTTI_FAMILY_LEVEL, l, 0);
+    }
+    if (routes.kind == TUTTI_ROUTES_CLUSTER) {
+        inner = topo->rank_count / routes.args[0] * routes.args[2];
+        by_digit(walk, inner, (topo->rank_count - 1) / inner + 1);
+        visit(walk, TUTTI_FAMILY_LEAVES, 0, 0);
+    }
+}
+
+static void visit_hosts(struct walk *walk)
+{
+    const struct tutti_topo *topo = walk->topo;
+    uint32_t *number = walk->number;
+    uint32_t count = 0;
+
+    for (uint32_t v = 0; v < topo->node_count; v++)
+        number[v] = UINT32_MAX;
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t host = topo->nodes[topo->rank_node[r]].host;
+
+        if (host == UINT32_MAX)
+            return;
+        if (number[host] == UINT32_MAX)
+            number[host] = count++;
+        walk->partition.rank_group[r] = number[host];
+    }
+    walk->partition.group_count = count;
+    if (count < topo->rank_count)
+        visit(walk, TUTTI_FAMILY_HOSTS, 0, 0);
+}
+
+/* ---- groups by what is joined --------------------------------------------------------------- */
+
+static uint32_t find(uint32_t *parent, uint32_t v)
+{
+    while (parent[v] != v)
+        v = parent[v] = parent[parent[v]];
+    return v;
+}
+
+static void join(uint32_t *parent, uint32_t a, uint32_t b)
+{
+    a = find(parent, a);
+    b = find(parent, b);
+    parent[a < b ? b : a] = a < b ? a : b;
+}
+
+/* Numbers the joined sets that have ranks, in order of ranks. */
+static void by_sets(struct walk *walk)
+{
+    const struct tutti_topo *topo = walk->topo;
+
+    for (uint32_t v = 0; v < topo->node_count; v++)
+        walk->number[v] = UINT32_MAX;
+    walk->partition.group_count = 0;
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t root = find(walk->parent, topo->rank_node[r]);
+
+        if (walk->number[root] == UINT32_MAX)
+            walk->number[root] = walk->partition.group_count++;
+        walk->partition.rank_group[r] = walk->number[root];
+    }
+}
+
+/* The lowest different rates, in order; returns how many. */
+static uint32_t lowest_rates(const struct tutti_topo *topo, uint64_t *rates)
+{
+    uint32_t count = 0;
+
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        uint64_t rate = topo->links[l].bytes_per_s;
+        uint32_t at = count;
+
+        while (at > 0 && rates[at - 1] >= rate)
+            at--;
+        if (at == RATES_MAX || (at < count && rates[at] == rate))
+            continue;
+        count += count < RATES_MAX;
+        for (uint32_t i = count - 1; i > at; i--)
+            rates[i] = rates[i - 1];
+        rates[at] = rate;
+    }
+    return count;
+}
+
+static void visit_fast(struct walk *walk)
+{
+    const struct tutti_topo *topo = walk->topo;
+    uint64_t rates[RATES_MAX];
+    uint32_t rate_count = lowest_rates(topo, rates);
+
+    for (uint32_t i = 0; i < rate_count; i++) {
+        for (uint32_t v = 0; v < topo->node_count; v++)
+            walk->parent[v] = v;
+        for (uint32_t l = 0; l < topo->link_count; l++)
+            if (topo->links[l].bytes_per_s > rates[i])
+                join(walk->parent, topo->links[l].from, topo->links[l].to);
+        by_sets(walk);
+        if (walk->partition.group_count < topo->rank_count)
+            visit(walk, TUTTI_FAMILY_FAST, 0, rates[i]);
+    }
+}
+
+/* Peels off what has one neighbour left and joins it to that neighbour, round by round: in a tree
+ * of switches the groups are what hangs under each. */
+static void visit_twigs(struct walk *walk)
+{
+    const struct tutti_topo *topo = walk->topo;
+
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        walk->parent[v] = v;
+        walk->left[v] = topo->out_first[v + 1] - topo->out_first[v];
+    }
+    for (uint32_t round = 0; round < TWIG_ROUNDS_MAX; round++) {
+        uint32_t peeled = 0;
+
+        /* number[v]: 1 for what goes in this round, so that a chain does not go in one. */
+        for (uint32_t v = 0; v < topo->node_count; v++)
+            walk->number[v] = walk->left[v] == 1;
+        for (uint32_t v = 0; v < topo->node_count; v++) {
+            for (uint32_t k = topo->out_first[v]; walk->number[v] && k < topo->out_first[v + 1];
+                 k++) {
+                uint32_t to = topo->links[topo->out_links[k]].to;
+
+                if (walk->left[to] == 0)
+                    continue;
+                join(walk->parent, v, to);
+                walk->left[to]--;
+                peeled++;
+            }
+            if (walk->number[v])
+                walk->left[v] = 0;
+        }
+        if (peeled == 0)
+            return;
+        by_sets(walk);
+        if (walk->partition.group_count < topo->rank_count)
+            visit(walk, TUTTI_FAMILY_TWIG, round + 1, 0);
+    }
+}
+
+int tutti_family_visit(const struct tutti_topo *topo,
+                       void (*callback)(const struct tutti_partition *partition,
+                                        const struct tutti_family_member *member, void *context),
+                       void *context, struct tutti_err *err)
+{
+    struct walk walk = {.topo = topo, .visit = callback, .context = context};
+    int status = tutti_partition_open(&walk.partition, topo, err);
+
+    if (status < 0)
+        return status;
+    walk.parent = calloc(topo->node_count, sizeof(uint32_t));
+    walk.number = calloc(topo->node_count, sizeof(uint32_t));
+    walk.left = calloc(topo->node_count, sizeof(uint32_t));
+    if (walk.parent == NULL || walk.number == NULL || walk.left == NULL) {
+        status = tutti_nomem(err);
+    } else {
+        by_digit(&walk, 1, topo->rank_count);
+        visit(&walk, TUTTI_FAMILY_DEVICES, 0, 0);
+        visit_hosts(&walk);
+        visit_levels(&walk);
+        visit_axes(&walk);
+        visit_fast(&walk);
+        visit_twigs(&walk);
+    }
+    free(walk.parent);
+    free(walk.number);
+    free(walk.left);
+    tutti_partition_close(&walk.partition);
+    return status;
+}

@@ -1,0 +1,175 @@
+/* Latency bounds: Dijkstra from a few ranks, each as far as possible from the one before. */
+#include "topo/bounds/latency.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "runtime/status.h"
+
+enum { SWEEPS = 4 };
+
+struct entry {
+    tutti_ps far_ps;
+    uint32_t node;
+};
+
+struct search {
+    const struct tutti_topo *topo;
+    tutti_ps *far_ps;   /* [node_count] */
+    struct entry *heap; /* [link_count + 1], at most one entry a link */
+    uint32_t heap_count;
+};
+
+static void push(struct search *search, uint32_t node, tutti_ps far_ps)
+{
+    uint32_t at = search->heap_count++;
+
+    for (; at > 0 && search->heap[(at - 1) / 2].far_ps > far_ps; at = (at - 1) / 2)
+        search->heap[at] = search->heap[(at - 1) / 2];
+    search->heap[at] = (struct entry){.far_ps = far_ps, .node = node};
+}
+
+static struct entry pop(struct search *search)
+{
+    struct entry first = search->heap[0];
+    struct entry last = search->heap[--search->heap_count];
+    uint32_t at = 0;
+
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+
+        if (child + 1 < search->heap_count &&
+            search->heap[child + 1].far_ps < search->heap[child].far_ps)
+            child++;
+        if (child >= search->heap_count || search->heap[child].far_ps >= last.far_ps)
+            break;
+        search->heap[at] = search->heap[child];
+        at = child;
+    }
+    search->heap[at] = last;
+    return first;
+}
+
+static void search_from(struct search *search, uint32_t rank)
+{
+    const struct tutti_topo *topo = search->topo;
+
+    for (uint32_t v = 0; v < topo->node_count; v++)
+        search->far_ps[v] = INT64_MAX;
+    search->heap_count = 0;
+    search->far_ps[topo->rank_node[rank]] = 0;
+    push(search, topo->rank_node[rank], 0);
+    while (search->heap_count > 0) {
+        struct entry entry = pop(search);
+
+        if (entry.far_ps > search->far_ps[entry.node])
+            continue;
+        for (uint32_t k = topo->out_first[entry.node]; k < topo->out_first[entry.node + 1]; k++) {
+            const struct tutti_link *link = &topo->links[topo->out_links[k]];
+            tutti_ps far_ps = entry.far_ps + link->latency_ps;
+
+            if (link->latency_ps > INT64_MAX - entry.far_ps || far_ps >= search->far_ps[link->to])
+                continue;
+            search->far_ps[link->to] = far_ps;
+            push(search, link->to, far_ps);
+        }
+    }
+}
+
+static void consider(const struct search *search, uint32_t from, uint32_t to,
+                     struct tutti_latency *best)
+{
+    tutti_ps far_ps = search->far_ps[search->topo->rank_node[to]];
+
+    if (far_ps != INT64_MAX && far_ps > best->latency_ps)
+        *best = (struct tutti_latency){.latency_ps = far_ps, .from = from, .to = to};
+}
+
+static uint32_t farthest_rank(const struct search *search)
+{
+    const struct tutti_topo *topo = search->topo;
+    uint32_t best = 0;
+
+    for (uint32_t r = 1; r < topo->rank_count; r++)
+        if (search->far_ps[topo->rank_node[r]] > search->far_ps[topo->rank_node[best]])
+            best = r;
+    return best;
+}
+
+/* Every rank must hear of every other: the diameter, or nearly so. */
+static void of_all(struct search *search, struct tutti_latency *best)
+{
+    uint32_t from = 0;
+
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        uint32_t to;
+
+        search_from(search, from);
+        to = farthest_rank(search);
+        consider(search, from, to, best);
+        from = to;
+    }
+}
+
+static void of_root(struct search *search, uint32_t root, bool to_root, struct tutti_latency *best)
+{
+    uint32_t rank;
+
+    search_from(search, root);
+    rank = farthest_rank(search);
+    if (!to_root) {
+        consider(search, root, rank, best);
+        return;
+    }
+    search_from(search, rank);
+    consider(search, rank, root, best);
+}
+
+/* Rank r sends to rank r + 1: the first pair, the first across a level, the pair that closes. */
+static void of_next(struct search *search, struct tutti_latency *best)
+{
+    const struct tutti_shape *shape = &search->topo->shape;
+    uint32_t rank_count = search->topo->rank_count;
+    uint64_t inner = 1;
+
+    search_from(search, 0);
+    consider(search, 0, 1 % rank_count, best);
+    search_from(search, rank_count - 1);
+    consider(search, rank_count - 1, 0, best);
+    for (uint32_t l = 0; l + 1 < shape->level_count; l++) {
+        inner *= shape->level[l];
+        search_from(search, (uint32_t)inner - 1);
+        consider(search, (uint32_t)inner - 1, (uint32_t)inner % rank_count, best);
+    }
+}
+
+int tutti_latency_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
+                        struct tutti_latency *ret, struct tutti_err *err)
+{
+    struct search search = {.topo = topo};
+    struct tutti_latency best = {0};
+
+    search.far_ps = calloc(topo->node_count, sizeof(*search.far_ps));
+    search.heap = calloc((size_t)topo->link_count + 1, sizeof(*search.heap));
+    if (search.far_ps == NULL || search.heap == NULL) {
+        free(search.far_ps);
+        free(search.heap);
+        return tutti_nomem(err);
+    }
+    switch (contract->collective) {
+    case TUTTI_BROADCAST:
+    case TUTTI_REDUCE_TO_ROOT:
+        of_root(&search, contract->root, contract->collective == TUTTI_REDUCE_TO_ROOT, &best);
+        break;
+    case TUTTI_SENDRECV:
+        of_next(&search, &best);
+        break;
+    default:
+        of_all(&search, &best);
+        break;
+    }
+    free(search.far_ps);
+    free(search.heap);
+    *ret = best;
+    return 0;
+}

@@ -1,0 +1,172 @@
+/* Cuts of partitions: who belongs to which group, and the links that cross. */
+#include "topo/bounds/partition.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "runtime/status.h"
+
+enum { BETWEEN = UINT32_MAX, PASSES_MAX = 8 };
+
+int tutti_partition_open(struct tutti_partition *partition, const struct tutti_topo *topo,
+                         struct tutti_err *err)
+{
+    *partition = (struct tutti_partition){.topo = topo};
+    partition->rank_group = calloc(topo->rank_count, sizeof(uint32_t));
+    partition->groups = calloc(topo->rank_count, sizeof(struct tutti_group));
+    partition->label = calloc(topo->node_count, sizeof(uint32_t));
+    partition->host_group = calloc((size_t)topo->host_count + 1, sizeof(uint32_t));
+    if (partition->rank_group == NULL || partition->groups == NULL || partition->label == NULL ||
+        partition->host_group == NULL) {
+        tutti_partition_close(partition);
+        return tutti_nomem(err);
+    }
+    return 0;
+}
+
+void tutti_partition_close(struct tutti_partition *partition)
+{
+    free(partition->rank_group);
+    free(partition->groups);
+    free(partition->label);
+    free(partition->host_group);
+    *partition = (struct tutti_partition){0};
+}
+
+/* Ranks, then all that is in a host whose ranks are all in one group. */
+static void label_hosts(struct tutti_partition *partition)
+{
+    const struct tutti_topo *topo = partition->topo;
+    const uint32_t unseen = BETWEEN - 1;
+
+    for (uint32_t h = 0; h < topo->host_count; h++)
+        partition->host_group[h] = unseen;
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t host = topo->nodes[topo->rank_node[r]].host;
+        uint32_t group = partition->rank_group[r];
+
+        if (host == UINT32_MAX)
+            continue;
+        if (partition->host_group[host] == unseen)
+            partition->host_group[host] = group;
+        else if (partition->host_group[host] != group)
+            partition->host_group[host] = BETWEEN;
+    }
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        const struct tutti_node *node = &topo->nodes[v];
+
+        partition->label[v] = BETWEEN;
+        if (node->kind == TUTTI_NODE_DEVICE)
+            partition->label[v] = partition->rank_group[node->rank];
+        else if (node->host != UINT32_MAX && partition->host_group[node->host] != unseen)
+            partition->label[v] = partition->host_group[node->host];
+    }
+}
+
+/* The group to which at least half of the rate of v's links leads, or BETWEEN. The candidate is
+ * found by voting in pairs (Boyer and Moore), then counted. */
+static uint32_t strongest_group(const struct tutti_partition *partition, uint32_t v)
+{
+    const struct tutti_topo *topo = partition->topo;
+    uint32_t candidate = BETWEEN;
+    tutti_u128 lead = 0;
+    tutti_u128 own = 0;
+    tutti_u128 total = 0;
+
+    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++) {
+        const struct tutti_link *link = &topo->links[topo->out_links[k]];
+        uint32_t group = partition->label[link->to];
+
+        total += link->bytes_per_s;
+        if (group == BETWEEN)
+            continue;
+        if (group == candidate) {
+            lead += link->bytes_per_s;
+        } else if (lead >= link->bytes_per_s) {
+            lead -= link->bytes_per_s;
+        } else {
+            lead = link->bytes_per_s - lead;
+            candidate = group;
+        }
+    }
+    if (candidate == BETWEEN)
+        return BETWEEN;
+    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
+        if (partition->label[topo->links[topo->out_links[k]].to] == candidate)
+            own += topo->links[topo->out_links[k]].bytes_per_s;
+    return own * 2 >= total ? candidate : BETWEEN;
+}
+
+/* Moves switches to their strongest group until none moves any more. */
+static void label_switches(struct tutti_partition *partition)
+{
+    const struct tutti_topo *topo = partition->topo;
+    bool moved = true;
+
+    for (int pass = 0; pass < PASSES_MAX && moved; pass++) {
+        moved = false;
+        for (uint32_t v = 0; v < topo->node_count; v++) {
+            if (partition->label[v] != BETWEEN)
+                continue;
+            partition->label[v] = strongest_group(partition, v);
+            moved = moved || partition->label[v] != BETWEEN;
+        }
+    }
+}
+
+static void count_ranks(struct tutti_partition *partition)
+{
+    uint32_t rank_count = partition->topo->rank_count;
+
+    for (uint32_t g = 0; g < partition->group_count; g++)
+        partition->groups[g] = (struct tutti_group){.first = UINT32_MAX};
+    for (uint32_t r = 0; r < rank_count; r++) {
+        struct tutti_group *group = &partition->groups[partition->rank_group[r]];
+        uint32_t next = r + 1 < rank_count ? r + 1 : 0;
+
+        assert(partition->rank_group[r] < partition->group_count);
+        group->rank_count++;
+        group->first = r < group->first ? r : group->first;
+        group->follow_count += partition->rank_group[next] != partition->rank_group[r];
+    }
+}
+
+static void add_rate(uint64_t *sum, uint64_t rate)
+{
+    if (__builtin_add_overflow(*sum, rate, sum))
+        *sum = UINT64_MAX;
+}
+
+void tutti_partition_cut(struct tutti_partition *partition)
+{
+    const struct tutti_topo *topo = partition->topo;
+
+    count_ranks(partition);
+    label_hosts(partition);
+    label_switches(partition);
+    partition->out = partition->in = 0;
+    partition->between_reduces = false;
+    for (uint32_t v = 0; v < topo->node_count; v++)
+        if (topo->nodes[v].reduces && partition->label[v] == BETWEEN)
+            partition->between_reduces = true;
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        const struct tutti_link *link = &topo->links[l];
+        uint32_t from = partition->label[link->from];
+        uint32_t to = partition->label[link->to];
+
+        if (from == to)
+            continue;
+        if (from != BETWEEN) {
+            struct tutti_group *group = &partition->groups[from];
+
+            add_rate(&group->out, link->bytes_per_s);
+            group->link_count++;
+            group->link_kinds |= 1u << link->kind;
+            partition->out += link->bytes_per_s;
+        }
+        if (to != BETWEEN) {
+            add_rate(&partition->groups[to].in, link->bytes_per_s);
+            partition->in += link->bytes_per_s;
+        }
+    }
+}

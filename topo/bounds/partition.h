@@ -1,0 +1,47 @@
+/* Partitions of the ranks into groups, and what can leave and enter each group: cuts. */
+#ifndef TUTTI_TOPO_BOUNDS_PARTITION_H
+#define TUTTI_TOPO_BOUNDS_PARTITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/units.h"
+#include "topo/topo.h"
+
+struct tutti_err;
+
+/* One group of a partition: some ranks, and the switches and NICs that were put to them. */
+struct tutti_group {
+    uint32_t rank_count;
+    uint32_t first;        /* its lowest rank */
+    uint32_t follow_count; /* ranks r of it whose rank r + 1 (mod n) is not in it */
+    uint32_t link_count;   /* links out, and their kinds as bits 1 << enum tutti_link_kind */
+    uint32_t link_kinds;
+    uint64_t out; /* bytes a second over all links that leave it; UINT64_MAX: that or more */
+    uint64_t in;
+};
+
+/* Memory for one partition at a time. The caller writes the group of each rank to rank_group and
+ * asks for the cuts. */
+struct tutti_partition {
+    const struct tutti_topo *topo;
+    uint32_t *rank_group;       /* [rank_count]: 0 .. group_count - 1 */
+    uint32_t group_count;       /* set with it */
+    struct tutti_group *groups; /* [rank_count], the first group_count filled in */
+    uint32_t *label;            /* [node_count]: the node's group; UINT32_MAX: between the groups */
+    uint32_t *host_group;       /* [host_count] */
+    bool between_reduces;       /* a switch that reduces lies between the groups */
+    tutti_u128 out;             /* of all groups together */
+    tutti_u128 in;
+};
+
+int tutti_partition_open(struct tutti_partition *partition, const struct tutti_topo *topo,
+                         struct tutti_err *err);
+void tutti_partition_close(struct tutti_partition *partition);
+
+/* Puts each switch, NIC and CPU to the group that it is tied to most, or between the groups, and
+ * adds up the links that cross. Any placing gives a cut, so what can flow out of the group is this
+ * or less; the placing only decides how near it comes. O(links). */
+void tutti_partition_cut(struct tutti_partition *partition);
+
+#endif
