@@ -8,8 +8,11 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 
-static const struct tutti_command *const commands[] = {&tutti_command_predict,
-                                                       &tutti_command_doctor};
+static const struct tutti_command *const commands[] = {
+    &tutti_command_predict,
+    &tutti_command_run,
+    &tutti_command_doctor,
+};
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 

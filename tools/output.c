@@ -86,6 +86,7 @@ int tutti_table_add(struct tutti_table *table, ...)
             row[i].count = va_arg(args, uint64_t);
             break;
         case TUTTI_CELL_NUMBER:
+        case TUTTI_CELL_WHOLE:
             row[i].number = va_arg(args, double);
             break;
         case TUTTI_CELL_BOOL:
@@ -137,6 +138,9 @@ static const char *cell_text(const struct tutti_table *table, size_t row, size_t
         return buf;
     case TUTTI_CELL_NUMBER:
         return tutti_number_text(cell->number, buf);
+    case TUTTI_CELL_WHOLE:
+        (void)snprintf(buf, CELL_BYTES, isfinite(cell->number) ? "%.0f" : "N/A", cell->number);
+        return buf;
     case TUTTI_CELL_BOOL:
         return cell->truth ? "yes" : "no";
     }
@@ -256,7 +260,8 @@ void tutti_table_csv(const struct tutti_table *table, FILE *out)
                 fputc(',', out);
             if (table->columns[i].type == TUTTI_CELL_BOOL)
                 fputs(cell->truth ? "true" : "false", out);
-            else if (table->columns[i].type != TUTTI_CELL_NUMBER)
+            else if (table->columns[i].type != TUTTI_CELL_NUMBER &&
+                     table->columns[i].type != TUTTI_CELL_WHOLE)
                 print_field(out, cell_text(table, row, i, buf));
             else if (isfinite(cell->number))
                 fprintf(out, "%.12g", cell->number);
@@ -282,6 +287,7 @@ void tutti_table_json(const struct tutti_table *table, const char *key, struct t
                 tutti_json_count(json, name, cell->count);
                 break;
             case TUTTI_CELL_NUMBER:
+            case TUTTI_CELL_WHOLE:
                 tutti_json_number(json, name, cell->number);
                 break;
             case TUTTI_CELL_BOOL:

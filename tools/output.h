@@ -15,6 +15,7 @@ enum tutti_cell_type {
     TUTTI_CELL_TEXT,   /* const char *, copied */
     TUTTI_CELL_COUNT,  /* uint64_t */
     TUTTI_CELL_NUMBER, /* double; NAN: "N/A" in tables, null in JSON, empty in CSV */
+    TUTTI_CELL_WHOLE,  /* double, a whole number printed as one; NAN likewise */
     TUTTI_CELL_BOOL,   /* int */
 };
 
@@ -33,8 +34,8 @@ struct tutti_table;
 struct tutti_table *tutti_table_new(const struct tutti_column *columns, size_t column_count);
 void tutti_table_free(struct tutti_table *table);
 
-/* One row: for each column a value of its type (TEXT const char *, COUNT uint64_t, NUMBER double,
- * BOOL int). 0 or -TUTTI_ENOMEM. */
+/* One row: for each column a value of its type (TEXT const char *, COUNT uint64_t, NUMBER and
+ * WHOLE double, BOOL int). 0 or -TUTTI_ENOMEM. */
 int tutti_table_add(struct tutti_table *table, ...);
 size_t tutti_table_rows(const struct tutti_table *table);
 

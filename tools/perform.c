@@ -1,0 +1,138 @@
+/* Plays one collective on a backend and checks what comes out; see perform.h. */
+#include "tools/perform.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+#include "tools/buffers.h"
+
+/* Trial runs of `auto`: enough that a first, cold iteration decides nothing. */
+enum { TRIAL_WARMUP = 1, TRIAL_ITERATIONS = 3 };
+
+uint32_t tutti_perform_channels(const char *algorithm, const struct tutti_shape *shape)
+{
+    return strncmp(algorithm, "ring", 4) == 0 && shape->order_count > 1 ? shape->order_count : 1;
+}
+
+static int generate(const struct tutti_perform *ask, const char *algorithm,
+                    struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tutti_coll_params params = ask->params;
+
+    if (params.channel_count == 0)
+        params.channel_count = tutti_perform_channels(algorithm, ask->shape);
+    return tutti_coll_generate(algorithm, &params, ask->shape, ret, err);
+}
+
+/* Plays a schedule; `buffers` NULL: without data. */
+static int play(const struct tutti_perform *ask, const struct tutti_schedule *schedule,
+                struct tutti_buffers *buffers, struct tutti_played *ret, struct tutti_err *err)
+{
+    struct tutti_play play = {
+        .schedule = schedule,
+        .in = buffers != NULL ? (const void *const *)buffers->in : NULL,
+        .out = buffers != NULL ? buffers->out : NULL,
+        .warmup_count = ask->warmup_count,
+        .iteration_count = ask->iteration_count,
+        .barrier = !ask->back_to_back,
+        .deadline_ps = ask->deadline_ps,
+    };
+
+    return tutti_backend_play(ask->backend, &play, ret, err);
+}
+
+static void fill_performed(const struct tutti_perform *ask, const struct tutti_played *played,
+                           struct tutti_performed *performed)
+{
+    const struct tutti_coll_params *params = &ask->params;
+    uint32_t rank_count = ask->shape->rank_count;
+    double seconds = (double)played->median_ps / (double)TUTTI_PS_PER_S;
+
+    performed->bytes =
+        tutti_collective_bytes(params->collective, params->count, params->dtype, rank_count);
+    performed->time_ps = played->median_ps;
+    performed->best_ps = played->best_ps;
+    performed->algbw_GBps = NAN;
+    if (played->median_ps > 0)
+        performed->algbw_GBps = (double)performed->bytes / seconds / 1e9;
+    performed->busbw_GBps =
+        performed->algbw_GBps * tutti_collective_bus_factor(params->collective, rank_count);
+}
+
+int tutti_perform(const struct tutti_perform *ask, const char *algorithm,
+                  struct tutti_performed *ret, struct tutti_err *err)
+{
+    struct tutti_performed performed = {.algorithm = algorithm};
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_buffers buffers = {0};
+    struct tutti_played played = {0};
+    int status = generate(ask, algorithm, &schedule, err);
+
+    if (status == 0 && ask->check)
+        status = tutti_buffers_open(schedule, ask->seed, &buffers, err);
+    if (status == 0)
+        status = play(ask, schedule, ask->check ? &buffers : NULL, &played, err);
+    if (status == 0 && ask->check)
+        status = tutti_buffers_wrong(&buffers, &performed.wrong_count, err);
+    if (ask->check)
+        tutti_buffers_close(&buffers);
+    tutti_schedule_free(schedule);
+    if (status < 0)
+        return status;
+    fill_performed(ask, &played, &performed);
+    *ret = performed;
+    return 0;
+}
+
+/* The shortest of a few iterations; the buffers are taken once for all algorithms. */
+static int try_one(const struct tutti_perform *trial, const char *algorithm,
+                   struct tutti_buffers *buffers, tutti_ps *ret_ps, struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_played played = {0};
+    int status = generate(trial, algorithm, &schedule, err);
+
+    if (status == 0 && trial->check && buffers->in == NULL)
+        status = tutti_buffers_open(schedule, trial->seed, buffers, err);
+    if (status == 0)
+        status = play(trial, schedule, trial->check ? buffers : NULL, &played, err);
+    tutti_schedule_free(schedule);
+    *ret_ps = played.best_ps;
+    return status;
+}
+
+int tutti_perform_find_best(const struct tutti_perform *ask, const char **ret,
+                            struct tutti_err *err)
+{
+    size_t count = 0;
+    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    struct tutti_perform trial = *ask;
+    struct tutti_buffers buffers = {0};
+    const char *best = NULL;
+    tutti_ps best_ps = 0;
+    int status = 0;
+
+    trial.warmup_count = TRIAL_WARMUP;
+    trial.iteration_count = TRIAL_ITERATIONS;
+    trial.back_to_back = false;
+    for (size_t i = 0; i < count; i++) {
+        tutti_ps took_ps = 0;
+
+        if ((algorithms[i].collectives >> ask->params.collective & 1) == 0)
+            continue;
+        status = try_one(&trial, algorithms[i].name, &buffers, &took_ps, err);
+        if (status < 0 && status != -TUTTI_EINVAL) /* EINVAL: does not fit this shape */
+            break;
+        if (status == 0 && (best == NULL || took_ps < best_ps)) {
+            best = algorithms[i].name;
+            best_ps = took_ps;
+        }
+    }
+    tutti_buffers_close(&buffers);
+    if (best == NULL || (status < 0 && status != -TUTTI_EINVAL))
+        return status;
+    *ret = best;
+    return 0;
+}

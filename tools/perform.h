@@ -1,0 +1,46 @@
+/* One collective really played on a backend: timed, checked, and the best algorithm found. */
+#ifndef TUTTI_TOOLS_PERFORM_H
+#define TUTTI_TOOLS_PERFORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/backend.h"
+#include "runtime/coll.h"
+
+struct tutti_perform {
+    struct tutti_backend *backend;
+    const struct tutti_shape *shape;
+    struct tutti_coll_params params; /* channel_count 0: as `tutti predict` chooses */
+    uint32_t warmup_count;
+    uint32_t iteration_count;
+    bool back_to_back; /* iterations follow each other; else the ranks meet before each */
+    bool check;        /* with data, held against the contract; else zeroes, or none in sim */
+    tutti_ps deadline_ps;
+    uint64_t seed; /* of the data */
+};
+
+struct tutti_performed {
+    const char *algorithm;
+    uint64_t bytes;    /* nccl-tests' size column */
+    tutti_ps time_ps;  /* median iteration; back to back: the mean */
+    tutti_ps best_ps;  /* shortest iteration; back to back: the mean */
+    double algbw_GBps; /* of time_ps; NAN where that is 0 */
+    double busbw_GBps;
+    uint64_t wrong_count; /* elements; 0 if not checked */
+};
+
+/* How many channels `algorithm` has when nobody says: one for each ring order of the machine where
+ * it runs on rings, else one; the rule of tutti_predict. */
+uint32_t tutti_perform_channels(const char *algorithm, const struct tutti_shape *shape);
+
+/* Plays it by one algorithm, by name. */
+int tutti_perform(const struct tutti_perform *ask, const char *algorithm,
+                  struct tutti_performed *ret, struct tutti_err *err);
+
+/* The name of the algorithm that is fastest here: each that fits is played a few times, briefly;
+ * without data in the simulator. */
+int tutti_perform_find_best(const struct tutti_perform *ask, const char **ret,
+                            struct tutti_err *err);
+
+#endif

@@ -1,0 +1,281 @@
+/* tutti run: really executes a collective, checks the data, and prints what nccl-tests prints. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "build.h"
+#include "runtime/status.h"
+#include "sim/predict.h"
+#include "tools/commands.h"
+#include "tools/machine.h"
+#include "tools/output.h"
+#include "tools/run.h"
+#include "tools/shared_options.h"
+#include "tools/sweep.h"
+
+static const struct tutti_column columns[] = {
+    {"bytes", "size", "B", TUTTI_CELL_COUNT},
+    {"count", "count", "elements", TUTTI_CELL_COUNT},
+    {"type", "type", "", TUTTI_CELL_TEXT},
+    {"redop", "redop", "", TUTTI_CELL_TEXT},
+    {"root", "root", "", TUTTI_CELL_WHOLE},
+    {"algorithm", "algorithm", "", TUTTI_CELL_TEXT},
+    {"protocol", NULL, "", TUTTI_CELL_TEXT}, /* shown with sim */
+    {"time_us", "time", "us", TUTTI_CELL_NUMBER},
+    {"best_us", "best", "us", TUTTI_CELL_NUMBER}, /* shown with threads */
+    {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
+    {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
+    {"wrong", "#wrong", "", TUTTI_CELL_WHOLE},
+};
+
+enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
+
+/* The same in JSON and CSV; the table shows what differs from row to row. */
+static struct tutti_table *new_table(const struct tutti_run *run, struct tutti_column *shown)
+{
+    memcpy(shown, columns, sizeof(columns));
+    for (size_t i = 0; i < COLUMN_COUNT && strcmp(run->backend, "sim") == 0; i++) {
+        if (strcmp(columns[i].key, "protocol") == 0)
+            shown[i].title = "protocol";
+        if (strcmp(columns[i].key, "best_us") == 0)
+            shown[i].title = NULL;
+    }
+    return tutti_table_new(shown, COLUMN_COUNT);
+}
+
+static double microseconds(tutti_ps ps)
+{
+    return (double)ps / (double)TUTTI_PS_PER_US;
+}
+
+static bool reduces(enum tutti_collective collective)
+{
+    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
+           collective == TUTTI_REDUCE_TO_ROOT;
+}
+
+static bool is_rooted(enum tutti_collective collective)
+{
+    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+}
+
+static int add_row(struct tutti_table *table, const struct tutti_run *run,
+                   const struct tutti_run_row *row)
+{
+    const struct tutti_coll_params *params = &run->perform.params;
+    const struct tutti_performed *performed = &row->performed;
+
+    return tutti_table_add(table, performed->bytes, row->count, tutti_dtype_name(params->dtype),
+                           reduces(params->collective) ? tutti_op_name(params->op) : "none",
+                           is_rooted(params->collective) ? (double)params->root : -1.0,
+                           performed->algorithm, row->protocol != NULL ? row->protocol : "none",
+                           microseconds(performed->time_ps), microseconds(performed->best_ps),
+                           performed->algbw_GBps, performed->busbw_GBps,
+                           run->perform.check ? (double)performed->wrong_count : NAN);
+}
+
+/* ---- what is said above the rows ------------------------------------------------------------- */
+
+static const char *timing_text(const struct tutti_run *run)
+{
+    return run->perform.back_to_back ? "mean, back to back" : "median, ranks meet before each";
+}
+
+static void print_head(const struct tutti_run *run, const struct tutti_topo *topo)
+{
+    const struct tutti_perform *perform = &run->perform;
+    const char *checked = perform->check ? "data checked" : "data NOT checked";
+    const char *plural = run->rank_count == 1 ? "" : "s";
+    uint32_t processors = tutti_run_processors();
+
+    printf("# tutti run %s: %s, %" PRIu32 " rank%s", TUTTI_BUILD_VERSION,
+           tutti_collective_name(perform->params.collective), run->rank_count, plural);
+    if (topo != NULL) {
+        printf(" simulated on '%s'\n# virtual clock, out of place, %s\n", topo->name, checked);
+        return;
+    }
+    printf(" as thread%s on %" PRIu32 " processor%s%s\n", plural, processors,
+           processors == 1 ? "" : "s", run->rank_count > processors ? ", which they share" : "");
+    printf("# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place only, %s\n",
+           perform->warmup_count, perform->iteration_count, timing_text(run), checked);
+}
+
+static void json_head(const struct tutti_run *run, const struct tutti_topo *topo,
+                      struct tutti_json *json)
+{
+    const struct tutti_perform *perform = &run->perform;
+
+    tutti_json_text(json, "tutti", TUTTI_BUILD_VERSION);
+    tutti_json_text(json, "backend", run->backend);
+    if (topo != NULL)
+        tutti_json_text(json, "topology", topo->name);
+    tutti_json_count(json, "ranks", run->rank_count);
+    tutti_json_count(json, "processors", tutti_run_processors());
+    tutti_json_text(json, "collective", tutti_collective_name(perform->params.collective));
+    tutti_json_count(json, "warmup_iterations", perform->warmup_count);
+    tutti_json_count(json, "iterations", perform->iteration_count);
+    tutti_json_text(json, "timing", timing_text(run));
+}
+
+static int print_rows(const struct tutti_args *args, const struct tutti_run *run,
+                      const struct tutti_topo *topo, const struct tutti_run_rows *rows,
+                      struct tutti_err *err)
+{
+    struct tutti_column shown[COLUMN_COUNT];
+    struct tutti_table *table = new_table(run, shown);
+    int status = table == NULL ? -TUTTI_ENOMEM : 0;
+
+    for (size_t i = 0; status == 0 && i < rows->row_count; i++)
+        status = add_row(table, run, &rows->rows[i]);
+    if (status < 0) {
+        tutti_table_free(table);
+        return tutti_nomem(err);
+    }
+    if (tutti_args_is(args, "format", "json")) {
+        struct tutti_json json = {.out = stdout};
+
+        tutti_json_open(&json, NULL, '{');
+        json_head(run, topo, &json);
+        tutti_table_json(table, "results", &json);
+        tutti_json_close(&json);
+    } else if (tutti_args_is(args, "format", "csv")) {
+        tutti_table_csv(table, stdout);
+    } else {
+        print_head(run, topo);
+        tutti_table_print(table, stdout);
+    }
+    tutti_table_free(table);
+    return 0;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Options that say something about the other backend only. */
+static int check_options(const struct tutti_args *args, const struct tutti_run *run,
+                         struct tutti_err *err)
+{
+    static const char *const of_sim[] = {"topo",   "nodes",       "model", "protocol",
+                                         "jitter", "reduce-rate", NULL};
+    static const char *const of_threads[] = {"pin", "deadline", NULL};
+    bool sim = strcmp(run->backend, "sim") == 0;
+    const char *const *others = sim ? of_threads : of_sim;
+
+    for (; *others != NULL; others++) {
+        if (tutti_args_given(args, *others))
+            return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing to backend '%s' (%s)",
+                              *others, run->backend, sim ? "-B threads" : "-B sim");
+    }
+    return 0;
+}
+
+static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct tutti_topo **ret,
+                   struct tutti_run_rows *rows, struct tutti_err *err)
+{
+    const char *spec = tutti_args_text(args, "topo");
+    struct tutti_ask ask = {
+        .seed = run->perform.seed,
+        .jitter = tutti_args_real(args, "jitter"),
+        .reduce_bytes_per_s = tutti_args_number(args, "reduce-rate"),
+    };
+    struct tutti_topo *topo = NULL;
+    int status = tutti_model_find(tutti_args_text(args, "model"), &ask.model, err);
+
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--model'");
+    if (spec == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--topo' is missing: backend 'sim' needs a machine (a preset "
+                          "or a file)");
+    status = tutti_machine_load(spec, (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+    if (status < 0)
+        return status;
+    ask.topo = topo;
+    ask.protocol = tutti_sweep_protocol(topo, tutti_args_text(args, "protocol"));
+    if (run->rank_count != 0 && run->rank_count != topo->rank_count)
+        status =
+            tutti_fail(err, TUTTI_EINVAL,
+                       "option '-g': %" PRIu32 " ranks, but '%s' has %" PRIu32 " (that, or no -g)",
+                       run->rank_count, topo->name, topo->rank_count);
+    run->rank_count = topo->rank_count;
+    if (status == 0)
+        status = tutti_run_sim(run, &ask, "run", rows, err);
+    *ret = topo;
+    return status;
+}
+
+static int run_command(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_run_rows rows = {0};
+    struct tutti_run run;
+    int status = tutti_run_read(args, &run, err);
+
+    if (status == 0)
+        status = check_options(args, &run, err);
+    if (status < 0)
+        return status;
+    run.perform.back_to_back = tutti_args_flag(args, "back-to-back");
+    run.perform.check = tutti_args_number(args, "check") != 0;
+    if (strcmp(run.backend, "sim") == 0) {
+        status = run_sim(args, &run, &topo, &rows, err);
+    } else {
+        run.rank_count = run.rank_count == 0 ? 2 : run.rank_count;
+        status = tutti_run_threads(&run, "run", &rows, err);
+    }
+    if (status == 0)
+        status = print_rows(args, &run, topo, &rows, err);
+    if (status == 0 && rows.wrong_count > 0)
+        status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
+    tutti_run_rows_done(&rows);
+    tutti_topo_free(topo);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    TUTTI_OPTIONS_RUN,
+    {.letter = 'C',
+     .name = "check",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "0|1",
+     .standard = "1",
+     .max = 1,
+     .help = "fill in data and check what comes out (nccl-tests: -c)"},
+    {.name = "back-to-back",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "time all iterations as one, as nccl-tests does, instead of each alone"},
+    {.name = "topo",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "SPEC",
+     .help = "sim: the machine, a preset or a file"},
+    TUTTI_OPTION_NODES,
+    TUTTI_OPTION_MODEL,
+    TUTTI_OPTION_PROTOCOL,
+    TUTTI_OPTION_REDUCE_RATE,
+    TUTTI_OPTION_JITTER,
+    TUTTI_OPTION_FORMAT,
+};
+
+const struct tutti_command tutti_command_run = {
+    .name = "run",
+    .summary = "really execute a collective here: time, bandwidth, wrong elements",
+    .operands = "",
+    .text =
+        "Plays a collective on a backend and prints the columns of nccl-tests. The ranks start "
+        "with data that are nowhere zero and differ from rank to rank; what comes out is compared, "
+        "bit for bit, with what the collective must give, and '#wrong' counts the elements that "
+        "differ. If there are any, the exit code is 1.\n\n"
+        "'time' is the median of the timed iterations, before each of which the ranks meet; 'best' "
+        "is the shortest. With --back-to-back both are the mean of iterations that follow each "
+        "other, as nccl-tests measures. Only out of place is run: the schedules keep input and "
+        "output apart.\n\n"
+        "Backend 'threads' runs a thread a rank in this process and really moves the data. Backend "
+        "'sim' plays the same schedule on a virtual clock, on the machine of --topo, with the same "
+        "data.",
+    .examples = "tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"
+                "tutti run -B threads -g 2 -c allgather -a all -b 1M\n"
+                "tutti run -B sim --topo dgx-h100 -a ring,halving-doubling -b 1M -e 64M -f 8",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run_command,
+};

@@ -1,0 +1,112 @@
+/* What `run` and `validate -B` have in common: the options of a real run, and its rows. */
+#ifndef TUTTI_TOOLS_RUN_H
+#define TUTTI_TOOLS_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/options.h"
+#include "tools/perform.h"
+#include "tools/shared_options.h"
+#include "tools/sizes.h"
+
+enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
+
+/* What the command line asks for. */
+struct tutti_run {
+    const char *backend; /* "threads" or "sim" */
+    uint32_t rank_count;
+    bool pin;
+    struct tutti_sizes sizes;
+    /* All but backend, shape and params.count, which differ by backend and by size. */
+    struct tutti_perform perform;
+    /* NULL-terminated: names, or "auto" alone; `all`: those that do not fit are left out. */
+    const char *algorithms[TUTTI_RUN_ALGORITHMS_MAX + 1];
+    bool all;
+};
+
+/* Rows of an option table. */
+#define TUTTI_OPTIONS_RUN                                                                      \
+    {.letter = 'B',                                                                            \
+     .name = "backend",                                                                        \
+     .type = TUTTI_OPTION_TEXT,                                                                \
+     .value = "NAME",                                                                          \
+     .help = "threads: a thread a rank on this machine; sim: a virtual clock on a machine of " \
+             "--topo"},                                                                        \
+        {.letter = 'g',                                                                        \
+         .name = "ranks",                                                                      \
+         .type = TUTTI_OPTION_COUNT,                                                           \
+         .value = "N",                                                                         \
+         .min = 1,                                                                             \
+         .max = TUTTI_RUN_RANKS_MAX,                                                           \
+         .help = "how many ranks; threads: 2 if not given; sim: as many as the machine has"},  \
+        {.letter = 'a',                                                                        \
+         .name = "algorithm",                                                                  \
+         .type = TUTTI_OPTION_TEXT,                                                            \
+         .value = "NAME[,NAME]",                                                               \
+         .standard = "auto",                                                                   \
+         .help = "algorithms; auto: for each size the fastest in a short trial; all: one row " \
+                 "each"},                                                                      \
+        TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "16M", "4"),                        \
+        {.letter = 'w',                                                                        \
+         .name = "warmup-iters",                                                               \
+         .type = TUTTI_OPTION_COUNT,                                                           \
+         .value = "N",                                                                         \
+         .standard = "5",                                                                      \
+         .max = 1000000,                                                                       \
+         .help = "iterations before the timed ones"},                                          \
+        {.letter = 'n',                                                                        \
+         .name = "iters",                                                                      \
+         .type = TUTTI_OPTION_COUNT,                                                           \
+         .value = "N",                                                                         \
+         .standard = "20",                                                                     \
+         .min = 1,                                                                             \
+         .max = 1000000,                                                                       \
+         .help = "timed iterations"},                                                          \
+        TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT, TUTTI_OPTION_CHANNELS,         \
+        TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,                           \
+        {.name = "pin", .type = TUTTI_OPTION_FLAG, .help = "tie each rank to a processor"},    \
+        {.name = "deadline",                                                                   \
+         .type = TUTTI_OPTION_TIME,                                                            \
+         .value = "TIME",                                                                      \
+         .standard = "30s",                                                                    \
+         .help = "no wait of a rank for another lasts longer"},                                \
+        TUTTI_OPTION_SEED
+
+/* Reads them. -TUTTI_ELACK for a backend that this build has not. */
+int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err);
+
+/* The element count at size number `index`, of the collective and type asked for. */
+uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index);
+
+struct tutti_run_row {
+    uint64_t count;
+    struct tutti_performed performed;
+    const char *protocol;  /* sim */
+    tutti_ps predicted_ps; /* threads: on the machine that was measured; 0: not asked for */
+};
+
+struct tutti_run_rows {
+    struct tutti_run_row *rows;
+    size_t row_count;
+    size_t row_capacity;
+    uint64_t wrong_count; /* sum over all rows */
+};
+
+/* Copies a row to the end. */
+int tutti_run_add(struct tutti_run_rows *rows, const struct tutti_run_row *row);
+void tutti_run_rows_done(struct tutti_run_rows *rows);
+
+/* Plays all of it on threads. */
+int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_run_rows *ret,
+                      struct tutti_err *err);
+
+/* Plays all of it in the simulator, as `ask` says (topology, model, protocol, jitter). */
+struct tutti_ask;
+int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char *command,
+                  struct tutti_run_rows *ret, struct tutti_err *err);
+
+/* How many processors this process may use. */
+uint32_t tutti_run_processors(void);
+
+#endif

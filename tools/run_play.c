@@ -1,0 +1,189 @@
+/* Plays the rows of a real run, size by size and algorithm by algorithm; see run.h. */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/status.h"
+#include "runtime/threads.h"
+#include "sim/predict.h"
+#include "tools/run.h"
+
+uint32_t tutti_run_processors(void)
+{
+    cpu_set_t allowed;
+
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < 1)
+        return 1;
+    return (uint32_t)CPU_COUNT(&allowed);
+}
+
+int tutti_run_add(struct tutti_run_rows *rows, const struct tutti_run_row *row)
+{
+    if (rows->row_count == rows->row_capacity) {
+        size_t capacity = rows->row_capacity == 0 ? 32 : 2 * rows->row_capacity;
+        struct tutti_run_row *more = realloc(rows->rows, capacity * sizeof(*more));
+
+        if (more == NULL)
+            return -TUTTI_ENOMEM;
+        rows->rows = more;
+        rows->row_capacity = capacity;
+    }
+    rows->rows[rows->row_count++] = *row;
+    rows->wrong_count += row->performed.wrong_count;
+    return 0;
+}
+
+void tutti_run_rows_done(struct tutti_run_rows *rows)
+{
+    free(rows->rows);
+    *rows = (struct tutti_run_rows){0};
+}
+
+/* One line that overwrites itself, and only for somebody who looks. */
+static void show_progress(const char *command, const char *algorithm, uint64_t bytes)
+{
+    char size[TUTTI_UNIT_TEXT_BYTES];
+
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\rtutti %s: %s %s\033[K", command, tutti_print_size(bytes, size),
+                algorithm);
+}
+
+static void clear_progress(void)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/* All algorithms at one size. */
+static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
+                     const char *command, struct tutti_run_rows *rows, struct tutti_err *err)
+{
+    uint64_t bytes = tutti_collective_bytes(perform->params.collective, perform->params.count,
+                                            perform->params.dtype, run->rank_count);
+    size_t before = rows->row_count;
+    int status = 0;
+
+    for (size_t i = 0; run->algorithms[i] != NULL; i++) {
+        struct tutti_run_row row = {.count = perform->params.count};
+        const char *algorithm = run->algorithms[i];
+
+        show_progress(command, algorithm, bytes);
+        if (strcmp(algorithm, "auto") == 0)
+            status = tutti_perform_find_best(perform, &algorithm, err);
+        if (status == 0)
+            status = tutti_perform(perform, algorithm, &row.performed, err);
+        if (status == -TUTTI_EINVAL && run->all) { /* does not fit this many ranks */
+            status = 0;
+            continue;
+        }
+        if (status == 0 && tutti_run_add(rows, &row) < 0)
+            status = tutti_nomem(err);
+        if (status < 0)
+            return status;
+    }
+    if (rows->row_count == before)
+        return tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits %" PRIu32 " ranks",
+                          tutti_collective_name(perform->params.collective), run->rank_count);
+    return 0;
+}
+
+int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_run_rows *ret,
+                      struct tutti_err *err)
+{
+    struct tutti_shape shape = tutti_shape_flat(run->rank_count);
+    struct tutti_threads_opts opts = {.pin = run->pin};
+    struct tutti_perform perform = run->perform;
+    struct tutti_run_rows rows = {0};
+    int status = tutti_threads_open(&opts, &perform.backend, err);
+
+    if (status < 0)
+        return status;
+    perform.shape = &shape;
+    for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
+        perform.params.count = tutti_run_count(run, i);
+        status = play_size(run, &perform, command, &rows, err);
+    }
+    clear_progress();
+    tutti_backend_close(perform.backend);
+    if (status < 0)
+        tutti_run_rows_done(&rows);
+    else
+        *ret = rows;
+    return status;
+}
+
+/* ---- sim ------------------------------------------------------------------------------------- */
+
+/* The prediction tells algorithm and protocol; then the same schedule is played with data. */
+static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask,
+                          struct tutti_run_row *row, struct tutti_err *err)
+{
+    struct tutti_perform perform = run->perform;
+    const struct tutti_protocol *protocol = NULL;
+    struct tutti_answer answer;
+    int status = tutti_predict(ask, &answer, err);
+
+    if (status == 0)
+        status = tutti_protocol_find(answer.protocol, &protocol, err);
+    if (status == 0) {
+        struct tutti_sim_opts opts = {
+            .topo = ask->topo,
+            .model = ask->model,
+            .protocol = protocol,
+            .seed = ask->seed,
+            .jitter = ask->jitter,
+            .reduce_bytes_per_s = ask->reduce_bytes_per_s,
+            .carry = perform.check,
+        };
+
+        status = tutti_sim_open(&opts, &perform.backend, err);
+    }
+    if (status < 0)
+        return status;
+    row->count = ask->params.count;
+    row->protocol = answer.protocol;
+    perform.shape = &ask->topo->shape;
+    perform.params = ask->params;
+    status = tutti_perform(&perform, answer.algorithm, &row->performed, err);
+    tutti_backend_close(perform.backend);
+    return status;
+}
+
+int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char *command,
+                  struct tutti_run_rows *ret, struct tutti_err *err)
+{
+    struct tutti_run_rows rows = {0};
+    struct tutti_ask one = *ask;
+    int status = 0;
+
+    one.params = run->perform.params;
+    for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
+        one.params.count = tutti_run_count(run, i);
+        for (size_t k = 0; status == 0 && run->algorithms[k] != NULL; k++) {
+            struct tutti_run_row row = {0};
+
+            one.algorithm = run->algorithms[k];
+            show_progress(command, one.algorithm, tutti_sizes_at(&run->sizes, i));
+            status = play_predicted(run, &one, &row, err);
+            if (status == -TUTTI_EINVAL && run->all)
+                status = 0; /* does not fit this machine: the next one */
+            else if (status == 0 && tutti_run_add(&rows, &row) < 0)
+                status = tutti_nomem(err);
+        }
+    }
+    clear_progress();
+    if (status == 0 && rows.row_count == 0)
+        status = tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits '%s'",
+                            tutti_collective_name(one.params.collective), ask->topo->name);
+    if (status < 0)
+        tutti_run_rows_done(&rows);
+    else
+        *ret = rows;
+    return status;
+}

@@ -1,0 +1,160 @@
+/* Reads the options of a real run; see run.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/run.h"
+
+static const char backends_here[] = "threads|sim";
+static const char backends_elsewhere[] = "tcp|mpi|cuda|nccl"; /* later work of this project */
+
+/* Is `text` one of "a|b|c"? */
+static bool is_among(const char *text, const char *words)
+{
+    size_t bytes = strlen(text);
+
+    for (const char *p = words; *p != '\0'; p += strspn(p, "|")) {
+        size_t length = strcspn(p, "|");
+
+        if (length == bytes && memcmp(p, text, bytes) == 0)
+            return true;
+        p += length;
+    }
+    return false;
+}
+
+static int read_backend(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    run->backend = tutti_args_text(args, "backend");
+    if (run->backend == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (threads or sim)");
+    if (is_among(run->backend, backends_elsewhere))
+        return tutti_fail(err, TUTTI_ELACK, "this build has no backend '%s' (threads or sim)",
+                          run->backend);
+    if (!is_among(run->backend, backends_here))
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (threads or sim)",
+                          run->backend);
+    return 0;
+}
+
+/* One name of the list, which must serve the collective. */
+static int add_algorithm(struct tutti_run *run, const char *name, size_t bytes, size_t *count,
+                         struct tutti_err *err)
+{
+    const struct tutti_algorithm *algorithm = NULL;
+    char text[64];
+    int status;
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(bytes < 63 ? bytes : 63), name);
+    if (strcmp(text, "auto") == 0 || strcmp(text, "all") == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-a': '%s' stands among others (alone)", text);
+    if (text[0] == '\0')
+        return tutti_fail(err, TUTTI_EINVAL, "option '-a': a name is empty (NAME[,NAME])");
+    status = tutti_algorithm_find(text, run->perform.params.collective, &algorithm, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-a'");
+    if (*count == TUTTI_RUN_ALGORITHMS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-a': more than %d algorithms (or 'all')",
+                          TUTTI_RUN_ALGORITHMS_MAX);
+    run->algorithms[(*count)++] = algorithm->name;
+    return 0;
+}
+
+static int read_algorithms(const char *text, struct tutti_run *run, struct tutti_err *err)
+{
+    size_t count = 0;
+    size_t known = 0;
+    const struct tutti_algorithm *algorithms = tutti_algorithms(&known);
+    int status = 0;
+
+    if (strcmp(text, "auto") == 0) {
+        run->algorithms[0] = "auto";
+        return 0;
+    }
+    if (strcmp(text, "nccl") == 0)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "option '-a': this build has no backend that runs NCCL itself (an "
+                          "algorithm by name, auto or all)");
+    run->all = strcmp(text, "all") == 0;
+    for (size_t i = 0; run->all && i < known && count < TUTTI_RUN_ALGORITHMS_MAX; i++) {
+        if ((algorithms[i].collectives >> run->perform.params.collective & 1) != 0)
+            run->algorithms[count++] = algorithms[i].name;
+    }
+    while (!run->all && status == 0) {
+        size_t bytes = strcspn(text, ",");
+
+        status = add_algorithm(run, text, bytes, &count, err);
+        if (text[bytes] == '\0')
+            break;
+        text += bytes + 1;
+    }
+    return status;
+}
+
+static int read_data(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    struct tutti_coll_params *params = &run->perform.params;
+    const char *collective = tutti_args_text(args, "collective");
+    int status = tutti_collective_find(collective, &params->collective, err);
+
+    if (strcmp(collective, "0") == 0 || strcmp(collective, "1") == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-c': '%s' is no collective (the check is '-C %s' here)",
+                          collective, collective);
+    if (status == 0 && params->collective == TUTTI_CUSTOM)
+        status = tutti_fail(err, TUTTI_EINVAL, "'custom' says nothing that could be run");
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-c'");
+    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params->dtype, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-d'");
+    status = tutti_op_find(tutti_args_text(args, "op"), &params->op, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-o'");
+    params->root = (uint32_t)tutti_args_number(args, "root");
+    return 0;
+}
+
+int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err)
+{
+    struct tutti_run run = {
+        .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
+        .pin = tutti_args_flag(args, "pin"),
+        .perform = {.warmup_count = (uint32_t)tutti_args_number(args, "warmup-iters"),
+                    .iteration_count = (uint32_t)tutti_args_number(args, "iters"),
+                    .deadline_ps = (tutti_ps)tutti_args_number(args, "deadline"),
+                    .seed = tutti_args_number(args, "seed")},
+    };
+    struct tutti_coll_params *params = &run.perform.params;
+    int status = read_backend(args, &run, err);
+
+    if (status == 0)
+        status = read_data(args, &run, err);
+    if (status == 0)
+        status = read_algorithms(tutti_args_text(args, "algorithm"), &run, err);
+    if (status == 0)
+        status = tutti_sizes_read(args, &run.sizes, err);
+    if (status < 0)
+        return status;
+    if (run.perform.deadline_ps == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
+                          tutti_args_text(args, "deadline"));
+    params->channel_count = (uint32_t)tutti_args_number(args, "channels");
+    params->chunk_bytes = tutti_args_number(args, "chunk");
+    params->slice_count = (uint32_t)tutti_args_number(args, "slices");
+    params->slot_count = (uint32_t)tutti_args_number(args, "slots");
+    if (params->collective == TUTTI_BARRIER) /* has no data, so one size */
+        run.sizes = (struct tutti_sizes){.factor = 2, .count = 1};
+    *ret = run;
+    return 0;
+}
+
+uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index)
+{
+    const struct tutti_coll_params *params = &run->perform.params;
+
+    if (params->collective == TUTTI_BARRIER)
+        return 0;
+    return tutti_sizes_elements(params->collective, tutti_sizes_at(&run->sizes, index),
+                                params->dtype, run->rank_count);
+}
