@@ -1,4 +1,5 @@
-/* The backend `sim`: an engine for all ranks on the stage with the virtual clock; see sim.h. */
+/* The backend `sim`: data flow, or an engine for all ranks on the stage with the virtual clock; see
+ * sim.h. */
 #include "sim/sim.h"
 
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include "runtime/engine.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/play/flow.h"
 #include "sim/play/stage.h"
 #include "topo/topo.h"
 
@@ -33,36 +35,95 @@ static int compare_ps(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-/* Plays iteration `number` on a clock that starts when the launch is paid for. */
-static int play_once(struct tutti_stage *stage, struct tutti_engine *engine, uint64_t number,
-                     struct tutti_record *record, tutti_ps *ret_ps, struct tutti_err *err)
-{
-    const struct tutti_protocol *protocol = stage->opts->protocol;
-    int status;
+/* One play: by data flow as long as that suits, else by an engine on the stage. */
+struct show {
+    const struct tutti_sim_opts *opts;
+    const struct tutti_play *play;
+    struct tutti_flow *flow;
+    struct tutti_stage stage;
+    struct tutti_engine *engine; /* with the stage, once it is needed */
+    uint64_t step_count;
+};
 
-    tutti_stage_reset(stage, stage->opts->seed + number,
-                      protocol != NULL ? protocol->launch_ps : 0);
-    status = tutti_engine_run(engine, &tutti_stage_ops_sim, stage, record, err);
+static tutti_ps launch_ps(const struct tutti_sim_opts *opts)
+{
+    return opts->protocol != NULL ? opts->protocol->launch_ps : 0;
+}
+
+static void show_close(struct show *show)
+{
+    if (show->engine != NULL)
+        tutti_stage_done(&show->stage);
+    tutti_engine_free(show->engine);
+    tutti_flow_free(show->flow);
+}
+
+/* Data flow moves no data: with buffers, all is played on the stage. */
+static int show_open(struct show *show, const struct tutti_sim_opts *opts,
+                     const struct tutti_play *play, struct tutti_err *err)
+{
+    bool carries = opts->carry || (play->in != NULL && play->out != NULL);
+
+    *show = (struct show){.opts = opts, .play = play};
+    return carries ? 0 : tutti_flow_new(opts, play->schedule, &show->flow, err);
+}
+
+static int open_stage(struct show *show, struct tutti_err *err)
+{
+    const struct tutti_schedule *schedule = show->play->schedule;
+    int status = tutti_stage_init(&show->stage, show->opts, show->play, err);
+
+    if (status < 0)
+        return status;
+    status = tutti_engine_new(schedule, 0, schedule->rank_count, &show->engine, err);
+    if (status < 0)
+        tutti_stage_done(&show->stage);
+    return status;
+}
+
+/* Plays iteration `number` on a clock that starts when the launch is paid for. */
+static int play_once(struct show *show, uint64_t number, struct tutti_record *record,
+                     tutti_ps *ret_ps, struct tutti_err *err)
+{
+    uint64_t seed = show->opts->seed + number;
+    int status = 0;
+
+    if (show->flow != NULL) {
+        status = tutti_flow_play(show->flow, seed, launch_ps(show->opts), record, ret_ps,
+                                 &show->step_count, err);
+        if (status != 0)
+            return status < 0 ? status : 0;
+        tutti_flow_free(show->flow);
+        show->flow = NULL;
+        if (record != NULL)
+            tutti_record_clear(record);
+    }
+    if (show->engine == NULL)
+        status = open_stage(show, err);
+    if (status < 0)
+        return status;
+    tutti_stage_reset(&show->stage, seed, launch_ps(show->opts));
+    status = tutti_engine_run(show->engine, &tutti_stage_ops_sim, &show->stage, record, err);
     if (status == 0)
-        *ret_ps = stage->now;
+        *ret_ps = show->stage.now;
+    show->step_count = tutti_engine_step_count(show->engine);
     return status;
 }
 
 /* How many iterations have to be played: without jitter they are equal, and one is enough. Warm-up
  * iterations leave no trace on a virtual clock, so they are never played. */
-static uint32_t distinct_count(const struct tutti_stage *stage, const struct tutti_play *play)
+static uint32_t distinct_count(const struct tutti_sim_opts *opts, const struct tutti_play *play)
 {
-    return stage->jitter_q32 == 0 ? 1 : play->iteration_count;
+    return tutti_jitter_q32(opts->jitter) == 0 ? 1 : play->iteration_count;
 }
 
-static int play_all(struct tutti_stage *stage, struct tutti_engine *engine,
-                    const struct tutti_play *play, tutti_ps *times, struct tutti_err *err)
+static int play_all(struct show *show, tutti_ps *times, struct tutti_err *err)
 {
-    uint32_t count = distinct_count(stage, play);
+    uint32_t count = distinct_count(show->opts, show->play);
 
     for (uint32_t i = 0; i < count; i++) {
-        struct tutti_record *record = i + 1 == count ? play->record : NULL;
-        int status = play_once(stage, engine, i, record, &times[i], err);
+        struct tutti_record *record = i + 1 == count ? show->play->record : NULL;
+        int status = play_once(show, i, record, &times[i], err);
 
         if (status < 0)
             return status;
@@ -105,38 +166,33 @@ static int sim_play(struct tutti_backend *backend, const struct tutti_play *play
 {
     const struct sim *sim = (const struct sim *)backend;
     struct tutti_played played = {.total_ps = 0};
-    struct tutti_engine *engine = NULL;
-    struct tutti_stage stage;
+    struct show show;
     tutti_ps *times = NULL;
     int status = play_check(&sim->opts, play, err);
 
     if (status < 0)
         return status;
-    status = tutti_stage_init(&stage, &sim->opts, play, err);
+    status = show_open(&show, &sim->opts, play, err);
     if (status < 0)
         return status;
-    times = calloc(distinct_count(&stage, play), sizeof(*times));
+    times = calloc(distinct_count(&sim->opts, play), sizeof(*times));
     if (times == NULL) {
         status = tutti_nomem(err);
         goto out;
     }
-    status = tutti_engine_new(play->schedule, 0, play->schedule->rank_count, &engine, err);
-    if (status < 0)
-        goto out;
     if (play->record != NULL)
         tutti_record_clear(play->record);
-    status = play_all(&stage, engine, play, times, err);
+    status = play_all(&show, times, err);
     if (status < 0)
         goto out;
     if (play->record != NULL)
         tutti_record_sort(play->record);
-    summarise(play, times, distinct_count(&stage, play), &played);
-    played.step_count = tutti_engine_step_count(engine);
+    summarise(play, times, distinct_count(&sim->opts, play), &played);
+    played.step_count = show.step_count;
     *ret = played;
 out:
-    tutti_engine_free(engine);
     free(times);
-    tutti_stage_done(&stage);
+    show_close(&show);
     return status;
 }
 

@@ -7,7 +7,6 @@
  * counted down only when a rate changes, always from the exact times, so rounding does not add up;
  * a message ends on the first picosecond not before the computed end. */
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "runtime/status.h"
@@ -41,27 +40,6 @@ struct fair {
     uint32_t message_capacity;
     struct tutti_queue events; /* ids are messages: end of the latency, then end of draining */
 };
-
-static bool is_whole(double value)
-{
-    double floored = floor(value);
-
-    return !(floored < value) && value < 0x1p63;
-}
-
-/* Time to drain, rounded up. Whole numbers are divided exactly; for others a few units of the
- * double's last place are forgiven, lest a whole result that came out a hair too large goes up. */
-static tutti_ps drain_ps(double bytes, double rate)
-{
-    double ps;
-
-    assert(rate > 0);
-    if (is_whole(bytes) && is_whole(rate))
-        return tutti_wire_ps((uint64_t)bytes, (uint64_t)rate);
-    ps = bytes / rate * (double)TUTTI_PS_PER_S;
-    ps = ceil(ps - ps * 0x1p-50);
-    return ps < 0x1p63 ? (tutti_ps)ps : INT64_MAX;
-}
 
 static void fair_close(struct tutti_net *net)
 {
@@ -135,12 +113,10 @@ static void fair_start(struct tutti_net *net, const struct tutti_net_send *send,
 
     assert(send->message < model->message_capacity);
     *message = (struct message){
-        .bytes = (double)send->bytes,
+        .bytes = tutti_stretch_bytes(send->bytes, send->stretch_q32),
         .connection = send->connection,
         .next = TUTTI_MESSAGE_NONE,
     };
-    if (send->stretch_q32 > 0)
-        message->bytes += message->bytes * ((double)send->stretch_q32 * 0x1p-32);
     if (connection->first == TUTTI_MESSAGE_NONE)
         connection->first = send->message;
     else
@@ -174,7 +150,7 @@ static void drain_next(struct fair *model, uint32_t id, tutti_ps now)
         tutti_maxmin_enter(&model->maxmin, id);
     else
         tutti_queue_put(&model->events, connection->first,
-                        tutti_add_ps(now, drain_ps(message->bytes, connection->rate)));
+                        tutti_add_ps(now, tutti_drain_ps(message->bytes, connection->rate)));
 }
 
 /* Solves for those that are touched and moves the ends of those whose rate has changed. */
@@ -195,7 +171,7 @@ static void settle(struct fair *model, tutti_ps now)
         connection->since_ps = now;
         connection->rate = rate;
         tutti_queue_put(&model->events, connection->first,
-                        tutti_add_ps(now, drain_ps(connection->left_bytes, rate)));
+                        tutti_add_ps(now, tutti_drain_ps(connection->left_bytes, rate)));
     }
 }
 

@@ -2,6 +2,7 @@
 #include "sim/net/net.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,34 @@ tutti_ps tutti_stretch_ps(tutti_ps ps, uint64_t stretch_q32)
 
     assert(ps >= 0);
     return more > (tutti_u128)(INT64_MAX - ps) ? INT64_MAX : ps + (tutti_ps)more;
+}
+
+double tutti_stretch_bytes(uint64_t bytes, uint64_t stretch_q32)
+{
+    double stretched = (double)bytes;
+
+    if (stretch_q32 > 0)
+        stretched += stretched * ((double)stretch_q32 * 0x1p-32);
+    return stretched;
+}
+
+static bool is_whole(double value)
+{
+    double floored = floor(value);
+
+    return !(floored < value) && value < 0x1p63;
+}
+
+tutti_ps tutti_drain_ps(double bytes, double rate)
+{
+    double ps;
+
+    assert(rate > 0);
+    if (is_whole(bytes) && is_whole(rate))
+        return tutti_wire_ps((uint64_t)bytes, (uint64_t)rate);
+    ps = bytes / rate * (double)TUTTI_PS_PER_S;
+    ps = ceil(ps - ps * 0x1p-50);
+    return ps < 0x1p63 ? (tutti_ps)ps : INT64_MAX;
 }
 
 int tutti_grow(void *memory_pointer, uint32_t *capacity, uint64_t needed, size_t size)

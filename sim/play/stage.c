@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "runtime/backend.h"
-#include "runtime/random.h"
 #include "runtime/status.h"
 #include "topo/topo.h"
 
@@ -50,34 +49,11 @@ static struct tutti_stage_lane *lane_of(struct tutti_stage *stage, uint32_t rank
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-static uint64_t wire_bytes(const struct tutti_protocol *protocol, uint64_t bytes)
-{
-    tutti_u128 wire;
-
-    if (protocol == NULL)
-        return bytes;
-    wire = ((tutti_u128)bytes * protocol->wire_num + protocol->wire_den - 1) / protocol->wire_den;
-    return wire > UINT64_MAX ? UINT64_MAX : (uint64_t)wire;
-}
-
-/* Drawn for a message of a connection, so that it does not depend on the order of events. */
-static uint64_t stretch_of(const struct tutti_stage *stage, const struct tutti_wire *wire,
-                           uint64_t number)
-{
-    uint64_t draw;
-
-    if (stage->jitter_q32 == 0)
-        return 0;
-    draw =
-        tutti_random_hash(stage->seed, (uint64_t)wire->from << 32 | wire->to, wire->lane, number);
-    return (uint64_t)(((tutti_u128)(draw >> 32) * stage->jitter_q32) >> 32);
-}
-
 /* The waiting SEND of a wire gets its slot: its lane may go on, its message is under way. */
 static int send_start(struct tutti_stage *stage, uint32_t id, struct tutti_err *err)
 {
     struct tutti_wire *wire = &stage->wires.wires[id];
-    uint64_t stretch_q32 = stretch_of(stage, wire, wire->sent_count);
+    uint64_t stretch_q32 = tutti_stretch_of(stage->seed, stage->jitter_q32, wire, wire->sent_count);
     uint32_t number;
     struct tutti_message *message;
     int status = tutti_wires_push(&stage->wires, id, &number, err);
@@ -93,7 +69,8 @@ static int send_start(struct tutti_stage *stage, uint32_t id, struct tutti_err *
         stage->net,
         &(struct tutti_net_send){.message = number,
                                  .connection = id,
-                                 .bytes = wire_bytes(stage->opts->protocol, message->step->bytes),
+                                 .bytes =
+                                     tutti_wire_bytes(stage->opts->protocol, message->step->bytes),
                                  .latency_ps = tutti_stretch_ps(wire->latency_ps, stretch_q32),
                                  .stretch_q32 = stretch_q32},
         stage->now);
@@ -411,7 +388,7 @@ int tutti_stage_init(struct tutti_stage *stage, const struct tutti_sim_opts *opt
         return tutti_fail(err, TUTTI_EINVAL, "'%" PRIu64 "' lanes over all ranks (less than 2^32)",
                           lane_count);
     stage->lane_count = (uint32_t)lane_count;
-    stage->jitter_q32 = (uint64_t)(opts->jitter * 0x1p32);
+    stage->jitter_q32 = tutti_jitter_q32(opts->jitter);
     status = net_open(stage, err);
     if (status == 0)
         status = tutti_wires_init(&stage->wires, opts->topo, opts->protocol, stage->net, err);

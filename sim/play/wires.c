@@ -167,6 +167,32 @@ int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
     return 0;
 }
 
+uint64_t tutti_wire_bytes(const struct tutti_protocol *protocol, uint64_t bytes)
+{
+    tutti_u128 wire;
+
+    if (protocol == NULL)
+        return bytes;
+    wire = ((tutti_u128)bytes * protocol->wire_num + protocol->wire_den - 1) / protocol->wire_den;
+    return wire > UINT64_MAX ? UINT64_MAX : (uint64_t)wire;
+}
+
+uint64_t tutti_jitter_q32(double jitter)
+{
+    return (uint64_t)(jitter * 0x1p32);
+}
+
+uint64_t tutti_stretch_of(uint64_t seed, uint64_t jitter_q32, const struct tutti_wire *wire,
+                          uint64_t number)
+{
+    uint64_t draw;
+
+    if (jitter_q32 == 0)
+        return 0;
+    draw = tutti_random_hash(seed, (uint64_t)wire->from << 32 | wire->to, wire->lane, number);
+    return (uint64_t)(((tutti_u128)(draw >> 32) * jitter_q32) >> 32);
+}
+
 int tutti_wires_push(struct tutti_wires *wires, uint32_t wire, uint32_t *ret_message,
                      struct tutti_err *err)
 {

@@ -71,6 +71,15 @@ void tutti_wires_reset(struct tutti_wires *wires); /* no messages under way, cou
 int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint32_t lane,
                      uint32_t *ret, struct tutti_err *err);
 
+/* What a message weighs on the wire. */
+uint64_t tutti_wire_bytes(const struct tutti_protocol *protocol, uint64_t bytes);
+
+/* `jitter` in 1 / 2^32, and the stretch of message `number` of a connection, in the same unit: drawn
+ * for the message, so that it does not depend on the order of events. */
+uint64_t tutti_jitter_q32(double jitter);
+uint64_t tutti_stretch_of(uint64_t seed, uint64_t jitter_q32, const struct tutti_wire *wire,
+                          uint64_t number);
+
 /* Appends a message to the queue of a wire, and takes the oldest one out. */
 int tutti_wires_push(struct tutti_wires *wires, uint32_t wire, uint32_t *ret_message,
                      struct tutti_err *err);

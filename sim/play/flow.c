@@ -1,0 +1,555 @@
+/* Data flow in place of events; see flow.h.
+ *
+ * A lane is a sequential program, and what it waits for is a message or a slot: both are known once
+ * its peer has got that far. So each lane is run until it has to wait for another, and the order in
+ * which lanes are run does not matter (Kahn 1974), as long as no link has to choose between lanes:
+ *   alphabeta  the first link of every route serves one lane only, in the order of its program
+ *   fair       every link of every route serves one connection only; then its rate is that of its
+ *              narrowest link, all the time
+ * Links get their owners when connections are made; a second owner ends the attempt.
+ *
+ * A connection keeps one time for each of its slots: when the message in it arrives, and after that
+ * when it was taken and the slot is free again. */
+#include "sim/play/flow.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/record.h"
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+#include "sim/net/net.h"
+#include "sim/play/wires.h"
+#include "sim/sim.h"
+#include "topo/topo.h"
+
+#define NONE UINT32_MAX
+
+enum {
+    MEMO_SIZE = 64,      /* a power of 2 */
+    FLOW_SLOTS_MAX = 64, /* every connection has memory for all its slots */
+};
+
+/* A message in a slot. */
+struct slot {
+    tutti_ps at_ps; /* it arrives; once it was taken: since when the slot is free */
+    uint64_t bytes;
+};
+
+/* For the record only: the SEND of the message in a slot. */
+struct sent {
+    tutti_ps start_ps;
+    uint64_t index;
+};
+
+struct wire {
+    uint64_t sent_count;
+    uint64_t taken_count;
+    uint64_t bytes_per_s; /* of the narrowest link */
+    tutti_ps latency_ps;
+    tutti_ps free_ps; /* fair: when it has drained what it was given */
+    uint32_t egress;  /* the first link */
+    uint32_t send_lane;
+    uint32_t recv_lane;
+    bool send_waits;
+    bool recv_waits;
+};
+
+struct lane {
+    tutti_ps now_ps; /* the next step can start */
+    uint64_t round;
+    uint64_t round_count;
+    uint64_t index;    /* of the next step, for the record */
+    uint32_t position; /* in the round */
+    uint32_t fused;    /* wire whose oldest message the coming REDUCE reads, or NONE */
+    uint32_t to;       /* peer and wire of the last SEND and RECV: programs repeat themselves */
+    uint32_t to_wire;
+    uint32_t from;
+    uint32_t from_wire;
+};
+
+/* Times that were computed lately: the division by the rate is the dearest thing here. */
+struct memo {
+    uint64_t bytes;
+    uint64_t bytes_per_s;
+    tutti_ps ps;
+};
+
+struct tutti_flow {
+    struct tutti_net net; /* so that wires tell us the routes of new connections */
+    const struct tutti_sim_opts *opts;
+    const struct tutti_schedule *schedule;
+    struct tutti_wires wires;
+    struct wire *flow_wires; /* by the numbers of `wires` */
+    uint32_t wire_count;
+    uint32_t wire_capacity;
+    struct slot *slots; /* [wire * slot_count + message mod slot_count] */
+    uint32_t slot_capacity;
+    struct sent *sents; /* the same, if there is a record */
+    uint32_t sent_capacity;
+    tutti_ps *link_free_ps; /* alphabeta: when a first link has sent what it was given */
+    uint32_t *link_owner;   /* lane (alphabeta) or wire (fair), or NONE */
+    struct lane *lanes;
+    uint32_t lane_count;
+    uint32_t *ready; /* ring of lanes to be run; each at most once */
+    uint32_t ready_first;
+    uint32_t ready_count;
+    uint32_t sender; /* lane that sends over the connection being made */
+    bool unsuited;
+    uint64_t step_count;
+    tutti_ps end_ps;
+    uint64_t seed;
+    uint64_t jitter_q32;
+    struct tutti_record *record;
+    struct memo memo[MEMO_SIZE];
+};
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+/* Called by `wires` for a new connection with its route. */
+static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+{
+    struct tutti_flow *flow = (struct tutti_flow *)net;
+    bool fair = flow->opts->model == TUTTI_MODEL_FAIR;
+    uint32_t owner = fair ? flow->wire_count : flow->sender;
+    uint64_t slots = ((uint64_t)flow->wire_count + 1) * flow->schedule->slot_count;
+    struct wire *wire;
+
+    if (tutti_grow(&flow->flow_wires, &flow->wire_capacity, (uint64_t)flow->wire_count + 1,
+                   sizeof(*flow->flow_wires)) < 0 ||
+        tutti_grow(&flow->slots, &flow->slot_capacity, slots, sizeof(*flow->slots)) < 0 ||
+        (flow->record != NULL &&
+         tutti_grow(&flow->sents, &flow->sent_capacity, slots, sizeof(*flow->sents)) < 0))
+        return -TUTTI_ENOMEM;
+    wire = &flow->flow_wires[flow->wire_count++];
+    *wire = (struct wire){.egress = links[0], .bytes_per_s = UINT64_MAX};
+    for (uint32_t i = 0; i < link_count; i++) {
+        uint64_t rate = flow->opts->topo->links[links[i]].bytes_per_s;
+
+        wire->bytes_per_s = rate < wire->bytes_per_s ? rate : wire->bytes_per_s;
+        if (!fair && i > 0)
+            continue;
+        if (flow->link_owner[links[i]] == NONE)
+            flow->link_owner[links[i]] = owner;
+        flow->unsuited |= flow->link_owner[links[i]] != owner;
+    }
+    return 0;
+}
+
+static const struct tutti_net_ops flow_net_ops = {
+    .size = sizeof(struct tutti_net_ops), .name = "flow", .connect = flow_connect};
+
+static uint32_t lane_id(const struct tutti_flow *flow, uint32_t rank, uint32_t lane)
+{
+    return rank * flow->schedule->lane_count + lane;
+}
+
+/* Finds or makes a connection; what is wrong with it (its message would name a step) makes the
+ * schedule unsuited. */
+static int find_wire(struct tutti_flow *flow, uint32_t from, uint32_t to, uint32_t lane,
+                     uint32_t *ret, struct tutti_err *err)
+{
+    uint32_t known = flow->wire_count;
+    int status;
+
+    flow->sender = lane_id(flow, from, lane);
+    status = tutti_wires_find(&flow->wires, from, to, lane, ret, err);
+    if (status == -TUTTI_ENOMEM)
+        return status;
+    if (status < 0) {
+        flow->unsuited = true;
+        return 0;
+    }
+    if (flow->wire_count > known) {
+        struct wire *wire = &flow->flow_wires[*ret];
+
+        wire->latency_ps = flow->wires.wires[*ret].latency_ps;
+        wire->send_lane = flow->sender;
+        wire->recv_lane = lane_id(flow, to, lane);
+    }
+    return 0;
+}
+
+static tutti_ps wire_ps(struct tutti_flow *flow, uint64_t bytes, uint64_t bytes_per_s)
+{
+    uint64_t mixed = (bytes ^ bytes_per_s << 1) * UINT64_C(0x9e3779b97f4a7c15);
+    struct memo *memo = &flow->memo[mixed >> 58];
+
+    _Static_assert(MEMO_SIZE == 1 << (64 - 58), "the top bits of the product are the place");
+    if (memo->bytes != bytes || memo->bytes_per_s != bytes_per_s)
+        *memo = (struct memo){bytes, bytes_per_s, tutti_wire_ps(bytes, bytes_per_s)};
+    return memo->ps;
+}
+
+/* When a message that starts now will have arrived. */
+static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payload, tutti_ps now_ps)
+{
+    struct wire *wire = &flow->flow_wires[id];
+    uint64_t bytes = tutti_wire_bytes(flow->opts->protocol, payload);
+    uint64_t stretch =
+        tutti_stretch_of(flow->seed, flow->jitter_q32, &flow->wires.wires[id], wire->sent_count);
+    tutti_ps latency_ps =
+        stretch == 0 ? wire->latency_ps : tutti_stretch_ps(wire->latency_ps, stretch);
+    tutti_ps *free_ps = &flow->link_free_ps[wire->egress];
+    tutti_ps busy_ps;
+
+    if (flow->opts->model == TUTTI_MODEL_FAIR) { /* the latency first, then the bytes in order */
+        tutti_ps ready_ps = tutti_add_ps(now_ps, latency_ps);
+        tutti_ps begin_ps = *free_ps > ready_ps ? *free_ps : ready_ps;
+
+        busy_ps = stretch == 0 ? wire_ps(flow, bytes, wire->bytes_per_s)
+                               : tutti_drain_ps(tutti_stretch_bytes(bytes, stretch),
+                                                (double)wire->bytes_per_s);
+        return *free_ps = tutti_add_ps(begin_ps, busy_ps);
+    }
+    busy_ps = wire_ps(flow, bytes, wire->bytes_per_s);
+    if (stretch != 0)
+        busy_ps = tutti_stretch_ps(busy_ps, stretch);
+    *free_ps = tutti_add_ps(*free_ps > now_ps ? *free_ps : now_ps, busy_ps);
+    return tutti_add_ps(*free_ps, latency_ps);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void wake(struct tutti_flow *flow, uint32_t lane)
+{
+    uint32_t at = flow->ready_first + flow->ready_count;
+
+    assert(flow->ready_count < flow->lane_count);
+    flow->ready[at < flow->lane_count ? at : at - flow->lane_count] = lane;
+    flow->ready_count++;
+}
+
+static int note(struct tutti_flow *flow, uint32_t id, uint64_t index, const struct tutti_step *step,
+                uint32_t peer, tutti_ps start_ps, tutti_ps end_ps)
+{
+    struct tutti_event event = {
+        .start_ps = start_ps,
+        .end_ps = end_ps,
+        .rank = id / flow->schedule->lane_count,
+        .lane = (uint16_t)(id % flow->schedule->lane_count),
+        .kind = step->kind,
+        .peer = peer,
+        .step = index,
+        .bytes = step->kind == TUTTI_COMPUTE ? 0 : step->bytes,
+    };
+
+    return tutti_record_add(flow->record, &event);
+}
+
+/* The oldest message of a connection has been taken at `now_ps`: its slot is free. */
+static int complete(struct tutti_flow *flow, uint32_t id, tutti_ps now_ps)
+{
+    struct wire *wire = &flow->flow_wires[id];
+    uint64_t place =
+        id * (uint64_t)flow->schedule->slot_count + wire->taken_count % flow->schedule->slot_count;
+
+    flow->slots[place].at_ps = now_ps;
+    wire->taken_count++;
+    flow->step_count++;
+    if (wire->send_waits) {
+        wire->send_waits = false;
+        wake(flow, wire->send_lane);
+    }
+    if (flow->record == NULL)
+        return 0;
+    return note(flow, wire->send_lane, flow->sents[place].index,
+                &(struct tutti_step){.kind = TUTTI_SEND, .bytes = flow->slots[place].bytes},
+                flow->wires.wires[id].to, flow->sents[place].start_ps, now_ps);
+}
+
+/* 1: the lane goes on; 0: it has to wait, or the attempt is over; or a negative status. */
+static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
+                   const struct tutti_step *step, struct tutti_err *err)
+{
+    uint32_t slot_count = flow->schedule->slot_count;
+    uint32_t lane_count = flow->schedule->lane_count;
+    struct wire *wire;
+    uint64_t place;
+
+    if (lane->to != step->peer || lane->to_wire == NONE) {
+        int status =
+            find_wire(flow, id / lane_count, step->peer, id % lane_count, &lane->to_wire, err);
+
+        if (status < 0 || flow->unsuited)
+            return status;
+        lane->to = step->peer;
+    }
+    wire = &flow->flow_wires[lane->to_wire];
+    if (wire->sent_count - wire->taken_count == slot_count) {
+        wire->send_waits = true;
+        return 0;
+    }
+    place = lane->to_wire * (uint64_t)slot_count + wire->sent_count % slot_count;
+    if (wire->sent_count >= slot_count && flow->slots[place].at_ps > lane->now_ps)
+        lane->now_ps = flow->slots[place].at_ps;
+    if (flow->record != NULL)
+        flow->sents[place] = (struct sent){lane->now_ps, lane->index};
+    flow->slots[place].at_ps = arrival_of(flow, lane->to_wire, step->bytes, lane->now_ps);
+    flow->slots[place].bytes = step->bytes;
+    wire->sent_count++;
+    if (wire->recv_waits) {
+        wire->recv_waits = false;
+        wake(flow, wire->recv_lane);
+    }
+    return 1;
+}
+
+static int do_recv(struct tutti_flow *flow, struct lane *lane, uint32_t id,
+                   const struct tutti_step *step, struct tutti_err *err)
+{
+    uint32_t lane_count = flow->schedule->lane_count;
+    const struct slot *slot;
+    struct wire *wire;
+    tutti_ps posted_ps = lane->now_ps;
+    int status = 0;
+
+    if (lane->from != step->peer || lane->from_wire == NONE) {
+        status =
+            find_wire(flow, step->peer, id / lane_count, id % lane_count, &lane->from_wire, err);
+        if (status < 0 || flow->unsuited)
+            return status;
+        lane->from = step->peer;
+    }
+    wire = &flow->flow_wires[lane->from_wire];
+    if (wire->taken_count == wire->sent_count) {
+        wire->recv_waits = true;
+        return 0;
+    }
+    slot = &flow->slots[lane->from_wire * (uint64_t)flow->schedule->slot_count +
+                        wire->taken_count % flow->schedule->slot_count];
+    flow->unsuited |= slot->bytes != step->bytes;
+    if (slot->at_ps > lane->now_ps)
+        lane->now_ps = slot->at_ps;
+    if (flow->record != NULL)
+        status = note(flow, id, lane->index, step, step->peer, posted_ps, lane->now_ps);
+    flow->step_count++;
+    if ((step->flags & TUTTI_STEP_FUSE) != 0)
+        lane->fused = lane->from_wire;
+    else if (status == 0)
+        status = complete(flow, lane->from_wire, lane->now_ps);
+    return status < 0 ? status : 1;
+}
+
+/* REDUCE, COPY and COMPUTE. */
+static int do_local(struct tutti_flow *flow, struct lane *lane, uint32_t id,
+                    const struct tutti_step *step)
+{
+    tutti_ps start_ps = lane->now_ps;
+    uint32_t fused = lane->fused;
+    int status = 0;
+
+    if (step->kind == TUTTI_COMPUTE) {
+        flow->unsuited |= step->duration_ps < 0 || (step->duration_ps == 0 && step->flops > 0);
+        lane->now_ps = tutti_add_ps(start_ps, step->duration_ps < 0 ? 0 : step->duration_ps);
+    } else if (flow->opts->reduce_bytes_per_s > 0) {
+        lane->now_ps =
+            tutti_add_ps(start_ps, wire_ps(flow, step->bytes, flow->opts->reduce_bytes_per_s));
+    }
+    flow->step_count++;
+    if (flow->record != NULL)
+        status = note(flow, id, lane->index, step, 0, start_ps, lane->now_ps);
+    if (fused == NONE || status < 0)
+        return status < 0 ? status : 1;
+    lane->fused = NONE;
+    flow->unsuited |=
+        step->kind != TUTTI_REDUCE ||
+        step->bytes != flow->slots[fused * (uint64_t)flow->schedule->slot_count +
+                                   flow->flow_wires[fused].taken_count % flow->schedule->slot_count]
+                           .bytes;
+    status = complete(flow, fused, lane->now_ps);
+    return status < 0 ? status : 1;
+}
+
+static bool is_outside(const struct tutti_schedule *schedule, unsigned buf, uint64_t offset,
+                       uint64_t bytes)
+{
+    uint64_t room[4] = {0, schedule->in_bytes, schedule->out_bytes, schedule->scratch_bytes};
+
+    return bytes > 0 &&
+           (buf > TUTTI_BUF_SCRATCH || bytes > room[buf] || offset > room[buf] - bytes);
+}
+
+/* What depends on other lanes, or would be refused: the stage deals with it. */
+static bool is_unsuited(const struct tutti_flow *flow, const struct tutti_step *step)
+{
+    const struct tutti_schedule *s = flow->schedule;
+    bool reads = step->kind == TUTTI_SEND || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
+    bool writes =
+        step->kind == TUTTI_RECV || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
+
+    return (step->flags & TUTTI_STEP_DEP) != 0 || step->kind < TUTTI_SEND ||
+           step->kind > TUTTI_COMPUTE ||
+           (reads && is_outside(s, step->src_buf, step->src_offset, step->bytes)) ||
+           (writes && (is_outside(s, step->dst_buf, step->dst_offset, step->bytes) ||
+                       (step->dst_buf == TUTTI_BUF_IN && step->bytes > 0))) ||
+           (step->kind == TUTTI_REDUCE &&
+            (is_outside(s, step->acc_buf, step->acc_offset, step->bytes) ||
+             step->bytes % tutti_dtype_bytes(s->contract.dtype) != 0));
+}
+
+static int do_step(struct tutti_flow *flow, struct lane *lane, uint32_t id,
+                   const struct tutti_step *step, struct tutti_err *err)
+{
+    flow->unsuited |= is_unsuited(flow, step);
+    if (flow->unsuited)
+        return 0;
+    if (step->kind == TUTTI_SEND)
+        return do_send(flow, lane, id, step, err);
+    if (step->kind == TUTTI_RECV)
+        return do_recv(flow, lane, id, step, err);
+    return do_local(flow, lane, id, step);
+}
+
+/* Runs a lane until it has to wait or ends. A round that was left half done is written anew. */
+static int run_lane(struct tutti_flow *flow, uint32_t id, struct tutti_err *err)
+{
+    const struct tutti_schedule *schedule = flow->schedule;
+    struct lane *lane = &flow->lanes[id];
+    struct tutti_round round;
+    int status = 1;
+
+    while (status == 1 && lane->round < lane->round_count) {
+        round.step_count = 0;
+        schedule->ops->emit(schedule, id / schedule->lane_count, id % schedule->lane_count,
+                            lane->round, &round);
+        assert(round.step_count <= TUTTI_ROUND_STEPS_MAX);
+        while (lane->position < round.step_count) {
+            status = do_step(flow, lane, id, &round.step[lane->position], err);
+            if (status != 1)
+                break;
+            lane->position++;
+            lane->index++;
+        }
+        if (status == 1) {
+            lane->round++;
+            lane->position = 0;
+        }
+    }
+    if (lane->now_ps > flow->end_ps)
+        flow->end_ps = lane->now_ps;
+    return status < 0 ? status : 0;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
+{
+    const struct tutti_schedule *schedule = flow->schedule;
+
+    for (uint32_t i = 0; i < flow->wire_count; i++) {
+        struct wire *wire = &flow->flow_wires[i];
+
+        wire->sent_count = wire->taken_count = 0;
+        wire->send_waits = wire->recv_waits = false;
+    }
+    for (uint32_t i = 0; i < flow->opts->topo->link_count; i++)
+        flow->link_free_ps[i] = 0;
+    flow->ready_first = flow->ready_count = 0;
+    flow->step_count = 0;
+    flow->end_ps = start_ps;
+    for (uint32_t i = 0; i < flow->lane_count; i++) {
+        flow->lanes[i] = (struct lane){
+            .now_ps = start_ps,
+            .round_count = schedule->ops->round_count(schedule, i / schedule->lane_count,
+                                                      i % schedule->lane_count),
+            .fused = NONE,
+            .to_wire = NONE,
+            .from_wire = NONE,
+        };
+        wake(flow, i);
+    }
+}
+
+static bool all_ended(const struct tutti_flow *flow)
+{
+    bool ended = true;
+
+    for (uint32_t i = 0; i < flow->lane_count; i++)
+        ended &= flow->lanes[i].round == flow->lanes[i].round_count && flow->lanes[i].fused == NONE;
+    for (uint32_t i = 0; i < flow->wire_count; i++)
+        ended &= flow->flow_wires[i].sent_count == flow->flow_wires[i].taken_count;
+    return ended;
+}
+
+int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
+                    struct tutti_record *record, tutti_ps *ret_end_ps, uint64_t *ret_step_count,
+                    struct tutti_err *err)
+{
+    int status = 0;
+
+    if (flow->unsuited)
+        return 0;
+    flow->seed = seed;
+    flow->record = record;
+    if (record != NULL && tutti_grow(&flow->sents, &flow->sent_capacity, flow->slot_capacity,
+                                     sizeof(*flow->sents)) < 0)
+        return tutti_nomem(err);
+    rewind_all(flow, start_ps);
+    while (flow->ready_count > 0 && status == 0 && !flow->unsuited) {
+        uint32_t id = flow->ready[flow->ready_first];
+
+        flow->ready_first = flow->ready_first + 1 == flow->lane_count ? 0 : flow->ready_first + 1;
+        flow->ready_count--;
+        status = run_lane(flow, id, err);
+    }
+    if (status < 0)
+        return tutti_nomem(err);
+    flow->unsuited |= !all_ended(flow); /* a deadlock: the stage will say who waits for what */
+    if (flow->unsuited)
+        return 0;
+    *ret_end_ps = flow->end_ps;
+    *ret_step_count = flow->step_count;
+    return 1;
+}
+
+int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                   struct tutti_flow **ret, struct tutti_err *err)
+{
+    uint64_t lane_count = (uint64_t)schedule->rank_count * schedule->lane_count;
+    struct tutti_flow *flow = calloc(1, sizeof(*flow));
+    int status;
+
+    if (flow == NULL)
+        return tutti_nomem(err);
+    flow->net.ops = &flow_net_ops;
+    flow->opts = opts;
+    flow->schedule = schedule;
+    flow->lane_count = (uint32_t)lane_count;
+    flow->jitter_q32 = tutti_jitter_q32(opts->jitter);
+    flow->unsuited = lane_count >= NONE || schedule->slot_count > FLOW_SLOTS_MAX;
+    status = tutti_wires_init(&flow->wires, opts->topo, opts->protocol, &flow->net, err);
+    if (status == 0 && !flow->unsuited) {
+        flow->link_free_ps = calloc((size_t)opts->topo->link_count + 1, sizeof(tutti_ps));
+        flow->link_owner = malloc(((size_t)opts->topo->link_count + 1) * sizeof(uint32_t));
+        flow->lanes = calloc(lane_count + 1, sizeof(*flow->lanes));
+        flow->ready = calloc(lane_count + 1, sizeof(*flow->ready));
+        if (flow->link_free_ps == NULL || flow->link_owner == NULL || flow->lanes == NULL ||
+            flow->ready == NULL)
+            status = tutti_nomem(err);
+    }
+    if (status < 0) {
+        tutti_flow_free(flow);
+        return status;
+    }
+    for (uint32_t i = 0; i < opts->topo->link_count && flow->link_owner != NULL; i++)
+        flow->link_owner[i] = NONE;
+    *ret = flow;
+    return 0;
+}
+
+void tutti_flow_free(struct tutti_flow *flow)
+{
+    if (flow == NULL)
+        return;
+    tutti_wires_done(&flow->wires);
+    free(flow->flow_wires);
+    free(flow->slots);
+    free(flow->sents);
+    free(flow->link_free_ps);
+    free(flow->link_owner);
+    free(flow->lanes);
+    free(flow->ready);
+    free(flow);
+}
