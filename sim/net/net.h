@@ -65,8 +65,8 @@ static inline tutti_ps tutti_add_ps(tutti_ps a, tutti_ps b)
 tutti_ps tutti_stretch_ps(tutti_ps ps, uint64_t stretch_q32);
 
 /* The same for the bytes of a message in `fair`, and the time that bytes take to drain, rounded up.
- * Whole numbers are divided exactly; for others a few units of the double's last place are forgiven,
- * lest a whole result that came out a hair too large goes up. */
+ * Whole numbers are divided exactly; for others a few units of the double's last place are
+ * forgiven, lest a whole result that came out a hair too large goes up. */
 double tutti_stretch_bytes(uint64_t bytes, uint64_t stretch_q32);
 tutti_ps tutti_drain_ps(double bytes, double rate);
 

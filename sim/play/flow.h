@@ -21,8 +21,8 @@ void tutti_flow_free(struct tutti_flow *flow);
 
 /* Plays once from `start_ps`. 1: done; the same times as on the stage, to the picosecond. 0: this
  * way does not suit the schedule (lanes compete for a link, steps depend on other lanes) or
- * something is wrong with it: play it on the stage, which finds the same times or the words. `record`
- * may be NULL; where 0 is returned it may hold a part of the events. */
+ * something is wrong with it: play it on the stage, which finds the same times or the words.
+ * `record` may be NULL; where 0 is returned it may hold a part of the events. */
 int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
                     struct tutti_record *record, tutti_ps *ret_end_ps, uint64_t *ret_step_count,
                     struct tutti_err *err);

@@ -74,8 +74,8 @@ int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
 /* What a message weighs on the wire. */
 uint64_t tutti_wire_bytes(const struct tutti_protocol *protocol, uint64_t bytes);
 
-/* `jitter` in 1 / 2^32, and the stretch of message `number` of a connection, in the same unit: drawn
- * for the message, so that it does not depend on the order of events. */
+/* `jitter` in 1 / 2^32, and the stretch of message `number` of a connection, in the same unit:
+ * drawn for the message, so that it does not depend on the order of events. */
 uint64_t tutti_jitter_q32(double jitter);
 uint64_t tutti_stretch_of(uint64_t seed, uint64_t jitter_q32, const struct tutti_wire *wire,
                           uint64_t number);
