@@ -249,6 +249,22 @@ int tutti_schedule_check(const struct tutti_schedule *schedule, struct tutti_err
  * matching. */
 int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err *err);
 
+/* What a schedule costs in the terms of every cost model, counted on its steps. */
+struct tutti_price {
+    uint64_t step_count;
+    uint64_t send_count;        /* messages, those of 0 bytes included */
+    uint64_t sent_bytes;        /* by all ranks together */
+    uint64_t sent_bytes_max;    /* by the rank that sends most */
+    uint64_t reduced_bytes_max; /* by the rank that reduces most */
+    uint64_t copied_bytes_max;
+    uint64_t round_count; /* messages one after another on the longest path: how often the latency
+                             counts; lane order, dependencies, matching and slots considered */
+};
+
+/* Refuses what cannot finish, as check does. Memory grows with the steps of all ranks. */
+int tutti_schedule_price(const struct tutti_schedule *schedule, struct tutti_price *ret,
+                         struct tutti_err *err);
+
 /* The text form; parse(print(s)) prints the same text again. print writes the whole text to *ret,
  * which the caller frees with free(). Grammar at the top of runtime/schedule/text.c and in the man
  * page. parse: `name` is the file name for messages ("file: line 3: ..."). */

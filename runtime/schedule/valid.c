@@ -49,7 +49,7 @@ static int valid_region(const struct place *p, unsigned buffer, uint64_t offset,
     if (write && buffer == TUTTI_BUF_IN)
         return refuse(p, "writes 'in' (out or scratch)");
     if (offset > size || bytes > size - offset)
-        return refuse(p, "bytes %" PRIu64 "..%" PRIu64 " lie outside '%s' (0 to %" PRIu64 ")",
+        return refuse(p, "bytes %" PRIu64 "..%" PRIu64 " lie outside '%s' (of %" PRIu64 " bytes)",
                       offset, offset + bytes - 1, tutti_buf_name(buffer), size);
     return 0;
 }
