@@ -9,8 +9,9 @@
 #include "tools/options.h"
 
 static const struct tutti_command *const commands[] = {
-    &tutti_command_predict,
-    &tutti_command_run,
+    &tutti_command_predict,        &tutti_command_run,
+    &tutti_command_schedule_show,  &tutti_command_schedule_check,
+    &tutti_command_schedule_prove, &tutti_command_schedule_convert,
     &tutti_command_doctor,
 };
 

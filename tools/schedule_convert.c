@@ -1,0 +1,61 @@
+/* tutti schedule convert: a schedule as text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/commands.h"
+#include "tools/files.h"
+#include "tools/schedule_source.h"
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    char *text = NULL;
+    int status = 0;
+
+    if (!tutti_args_is(args, "to", "text"))
+        return tutti_fail(err, TUTTI_ELACK, "writing '%s' is not built yet (text)",
+                          tutti_args_text(args, "to"));
+    status = tutti_schedule_load(args, &schedule, err);
+    if (status < 0)
+        return status;
+    status = tutti_schedule_walkable(schedule, err);
+    if (status == 0)
+        status = tutti_schedule_print(schedule, &text, err);
+    status = tutti_schedule_wrap(args, schedule, status, err);
+    if (status == 0)
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+    free(text);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    TUTTI_OPTIONS_SCHEDULE_SOURCE,
+    {.name = "to",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "text|msccl|goal",
+     .standard = "text",
+     .help = "format to write (only text so far)"},
+    {.name = "output",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .standard = "-",
+     .help = "where to write; - is stdout"},
+};
+
+const struct tutti_command tutti_command_schedule_convert = {
+    .name = "schedule convert",
+    .summary = "write a schedule in another form",
+    .operands = "[FILE]",
+    .operand_max = 1,
+    .text = TUTTI_SCHEDULE_SOURCE_TEXT
+    "Writes it in our text form, whose grammar stands at the top of runtime/schedule/text.c: one "
+    "step a line, in the words that messages use too. Reading that text gives the same schedule. "
+    "MSCCL XML and GOAL are neither read nor written yet.",
+    .examples = "tutti schedule convert -c allreduce -a ring -g 4 -b 1K --output ring4.schedule\n"
+                "tutti schedule convert -a halving-doubling -g 8 | tutti schedule prove -",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};
