@@ -8,12 +8,21 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 
+/* clang-format off */
 static const struct tutti_command *const commands[] = {
-    &tutti_command_predict,        &tutti_command_run,
-    &tutti_command_schedule_show,  &tutti_command_schedule_check,
-    &tutti_command_schedule_prove, &tutti_command_schedule_convert,
+    &tutti_command_topo_list,
+    &tutti_command_topo_show,
+    &tutti_command_topo_bound,
+    &tutti_command_topo_convert,
+    &tutti_command_predict,
+    &tutti_command_run,
+    &tutti_command_schedule_show,
+    &tutti_command_schedule_check,
+    &tutti_command_schedule_prove,
+    &tutti_command_schedule_convert,
     &tutti_command_doctor,
 };
+/* clang-format on */
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 

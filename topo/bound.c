@@ -30,9 +30,11 @@ struct best {
     tutti_ps time_ps;
     struct tutti_family_member member;
     struct tutti_group group; /* that binds */
-    bool all_groups;          /* all together bind, not one alone */
-    bool inward;              /* what enters binds, not what leaves */
-    bool alike;               /* groups can all send and take the same */
+    uint32_t group_count;
+    uint64_t together; /* bytes a second of all groups */
+    bool all_groups;   /* all together bind, not one alone */
+    bool inward;       /* what enters binds, not what leaves */
+    bool alike;        /* groups can all send and take the same */
 };
 
 /* bytes / rate, rounded down, so that it stays a bound. Both are cut to 80 bits, likewise. */
@@ -73,6 +75,8 @@ static void consider(const struct crossing *at, const struct tutti_group *group,
     best->member = *at->member;
     best->all_groups = group == NULL;
     best->group = group != NULL ? *group : at->partition->groups[0];
+    best->group_count = at->partition->group_count;
+    best->together = bytes_per_s > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes_per_s;
     best->inward = inward;
     best->alike = at->alike;
 }
@@ -202,7 +206,9 @@ static void name_binding(const struct best *best, struct tutti_bound *bound)
     if (best->alike)
         (void)snprintf(bound->binding, sizeof(bound->binding), "each %s: %s %s", group, rate, way);
     else if (best->all_groups)
-        (void)snprintf(bound->binding, sizeof(bound->binding), "all together, each %s", group);
+        (void)snprintf(bound->binding, sizeof(bound->binding),
+                       "%" PRIu32 " together (each %s): %s %s", best->group_count, group,
+                       tutti_print_rate(best->together, rate), way);
     else
         (void)snprintf(bound->binding, sizeof(bound->binding), "%s of rank %" PRIu32 ": %s %s",
                        group, best->group.first, rate, way);

@@ -1,0 +1,59 @@
+/* tutti topo convert: any machine as Tutti's own text, to keep, to read and to edit. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/commands.h"
+#include "tools/files.h"
+#include "tools/machine.h"
+#include "tools/options.h"
+#include "tools/shared_options.h"
+#include "topo/topo.h"
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct tutti_topo *topo = NULL;
+    char *text = NULL;
+    int status = tutti_machine_load(tutti_args_operand(args, 0),
+                                    (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+
+    if (status == 0)
+        status = tutti_topo_print(topo, &text, err);
+    if (status == 0) {
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+        if (status < 0)
+            status = tutti_wrap(err, status, "option '--output'");
+    }
+    free(text);
+    tutti_topo_free(topo);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    {.letter = 'o',
+     .name = "output",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .standard = "-",
+     .help = "where to write it; - is standard output"},
+    TUTTI_OPTION_NODES,
+};
+
+const struct tutti_command tutti_command_topo_convert = {
+    .name = "topo convert",
+    .summary = "write a machine as Tutti's own text: from a preset, NCCL XML, or text",
+    .operands = "SPEC",
+    .operand_min = 1,
+    .operand_max = 1,
+    .text = "Reads a machine, a preset or a file (NCCL topology XML, or Tutti's own text), and "
+            "writes it as Tutti's own text: a line a node and a line a cable, with rates and "
+            "latencies that can be edited. All commands take the result as their SPEC.\n\n"
+            "The grammar: topology NAME, source TEXT, node NAME device|switch|nic|cpu "
+            "[rank=N] [host=N] [flops=N] [mem=RATE] [reduces], cable A B KIND RATE LATENCY "
+            "[cables=N] (both ways), link A B KIND RATE LATENCY (one way), levels N..., dims "
+            "NxN [wrap=11], order RANK..., routes search|grid|tree|cluster. A # begins a comment.",
+    .examples = "tutti topo convert dgx-1v\n"
+                "tutti topo convert h100x8.xml --nodes 4 -o cluster.topo",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,117 @@
+/* tutti topo list: the presets, what they take, and where their numbers come from. */
+#include <string.h>
+
+#include "build.h"
+#include "tools/commands.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/shared_options.h"
+#include "topo/topo.h"
+
+static const struct tutti_column columns[] = {
+    {"name", "preset", "", TUTTI_CELL_TEXT},        {"example", "example", "", TUTTI_CELL_TEXT},
+    {"summary", "what it is", "", TUTTI_CELL_TEXT}, {"keys", NULL, "", TUTTI_CELL_TEXT},
+    {"source", NULL, "", TUTTI_CELL_TEXT},
+};
+
+static const struct tutti_preset *find(const char *name, struct tutti_err *err)
+{
+    size_t count = 0;
+    const struct tutti_preset *presets = tutti_presets(&count);
+    char names[1024] = "";
+    char near[64];
+    size_t used = 0;
+    const char *best;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(presets[i].name, name) == 0)
+            return &presets[i];
+        if (used < sizeof(names))
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s|", presets[i].name);
+    }
+    best = tutti_nearest(name, names, near, sizeof(near));
+    if (best != NULL)
+        tutti_fail(err, TUTTI_EINVAL, "unknown preset '%s' (did you mean '%s'?)", name, best);
+    else
+        tutti_fail(err, TUTTI_EINVAL, "unknown preset '%s' ('tutti topo list' shows them)", name);
+    return NULL;
+}
+
+/* One preset, a line a thing; the keys wrap by themselves where they are too many for a line. */
+static void print_one(const struct tutti_preset *preset)
+{
+    int column = 0;
+
+    printf("%s: %s\n  keys:    ", preset->name, preset->summary);
+    for (const char *at = preset->keys; *at != '\0';) {
+        int bytes = (int)strcspn(at, " ");
+
+        if (column > 0 && column + 1 + bytes > 88) {
+            printf("\n           ");
+            column = 0;
+        }
+        printf("%s%.*s", column > 0 ? " " : "", bytes, at);
+        column += (column > 0) + bytes;
+        at += bytes + (at[bytes] == ' ');
+    }
+    printf("\n  figures: %s\n  example: %s\n", preset->source, preset->example);
+}
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    const char *name = tutti_args_operand(args, 0);
+    size_t count = 0;
+    const struct tutti_preset *presets = tutti_presets(&count);
+    struct tutti_table *table;
+    int status = 0;
+
+    if (name != NULL) {
+        presets = find(name, err);
+        count = 1;
+        if (presets == NULL)
+            return -TUTTI_EINVAL;
+    }
+    table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; table != NULL && i < count && status == 0; i++)
+        status = tutti_table_add(table, presets[i].name, presets[i].example, presets[i].summary,
+                                 presets[i].keys, presets[i].source);
+    if (table == NULL || status < 0) {
+        tutti_table_free(table);
+        return tutti_nomem(err);
+    }
+    if (tutti_args_is(args, "format", "json")) {
+        struct tutti_json json = {.out = stdout};
+
+        tutti_json_open(&json, NULL, '{');
+        tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
+        tutti_table_json(table, "presets", &json);
+        tutti_json_close(&json);
+    } else if (tutti_args_is(args, "format", "csv")) {
+        tutti_table_csv(table, stdout);
+    } else if (name != NULL) {
+        print_one(presets);
+    } else {
+        tutti_table_print(table, stdout);
+        printf("# 'tutti topo list PRESET' shows its keys and where its figures come from\n");
+    }
+    tutti_table_free(table);
+    return 0;
+}
+
+static const struct tutti_option options[] = {TUTTI_OPTION_FORMAT};
+
+const struct tutti_command tutti_command_topo_list = {
+    .name = "topo list",
+    .summary = "the presets of machines, their keys and the sources of their figures",
+    .operands = "[PRESET]",
+    .operand_max = 1,
+    .text = "Lists the machines that Tutti knows by name. A SPEC is the name alone, or the name "
+            "with a colon and keys: 'dgx-h100:nodes=16', 'tpu-v4:4x4x8', "
+            "'ring:n=64,bw=50GB/s,lat=1us'. With a PRESET: its keys with their defaults, and "
+            "where its figures come from. Instead of a SPEC all commands take a file as well: "
+            "NCCL topology XML, or Tutti's own text ('tutti topo convert' writes it).",
+    .examples = "tutti topo list\ntutti topo list dgx-h100\ntutti topo list --format json",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

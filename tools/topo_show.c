@@ -1,0 +1,350 @@
+/* tutti topo show: what a machine is: devices, links, ring orders, bisection; and its picture. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+#include "tools/commands.h"
+#include "tools/files.h"
+#include "tools/machine.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/shared_options.h"
+#include "topo/describe.h"
+#include "topo/topo.h"
+
+static const struct tutti_column node_columns[] = {
+    {"kind", "nodes", "", TUTTI_CELL_TEXT},
+    {"count", "count", "", TUTTI_CELL_COUNT},
+    {"peak_TFLOPps", "bf16 peak", "TFLOP/s", TUTTI_CELL_NUMBER},
+    {"memory_GBps", "memory", "GB/s", TUTTI_CELL_NUMBER},
+    {"reduces", "reduces", "", TUTTI_CELL_BOOL},
+    {"first", "first", "", TUTTI_CELL_TEXT},
+};
+
+/* Of a group of links alike; `links` counts directions, so a cable is two. */
+static const struct tutti_column group_columns[] = {
+    {"kind", "links", "", TUTTI_CELL_TEXT},
+    {"from", "from", "", TUTTI_CELL_TEXT},
+    {"to", "to", "", TUTTI_CELL_TEXT},
+    {"rate_GBps", "rate", "GB/s", TUTTI_CELL_NUMBER},
+    {"latency_us", "latency", "us", TUTTI_CELL_NUMBER},
+    {"cables", "cables", "each", TUTTI_CELL_COUNT},
+    {"links", "count", "one way", TUTTI_CELL_COUNT},
+    {"first", "first", "", TUTTI_CELL_TEXT},
+};
+
+static const struct tutti_column link_columns[] = {
+    {"from", "from", "", TUTTI_CELL_TEXT},
+    {"to", "to", "", TUTTI_CELL_TEXT},
+    {"kind", "kind", "", TUTTI_CELL_TEXT},
+    {"rate_GBps", "rate", "GB/s", TUTTI_CELL_NUMBER},
+    {"latency_us", "latency", "us", TUTTI_CELL_NUMBER},
+    {"cables", "cables", "", TUTTI_CELL_COUNT},
+};
+
+#define TABLE_NEW(columns) tutti_table_new(columns, sizeof(columns) / sizeof((columns)[0]))
+
+/* All that is shown. */
+struct show {
+    const struct tutti_topo *topo;
+    struct tutti_description description;
+    struct tutti_table *nodes;
+    struct tutti_table *groups;
+    struct tutti_table *links; /* NULL: not asked for */
+};
+
+static double gigabytes(uint64_t bytes_per_s)
+{
+    return (double)bytes_per_s / 1e9;
+}
+
+static double microseconds(tutti_ps ps)
+{
+    return (double)ps / (double)TUTTI_PS_PER_US;
+}
+
+static const char *kind_of(const struct tutti_topo *topo, uint32_t node)
+{
+    return tutti_node_kind_name((enum tutti_node_kind)topo->nodes[node].kind);
+}
+
+static int fill_nodes(struct show *show)
+{
+    int status = 0;
+
+    for (uint32_t g = 0; g < show->description.node_group_count && status == 0; g++) {
+        const struct tutti_node *node = show->description.node_groups[g].first;
+
+        status =
+            tutti_table_add(show->nodes, tutti_node_kind_name((enum tutti_node_kind)node->kind),
+                            (uint64_t)show->description.node_groups[g].count,
+                            node->flops_per_s > 0 ? (double)node->flops_per_s / 1e12 : NAN,
+                            node->mem_bytes_per_s > 0 ? gigabytes(node->mem_bytes_per_s) : NAN,
+                            (int)node->reduces, node->name);
+    }
+    return status;
+}
+
+static int fill_groups(struct show *show)
+{
+    const struct tutti_topo *topo = show->topo;
+    int status = 0;
+
+    for (uint32_t g = 0; g < show->description.link_group_count && status == 0; g++) {
+        const struct tutti_link *link = show->description.link_groups[g].first;
+        char first[160];
+
+        (void)snprintf(first, sizeof(first), "%s -> %s", topo->nodes[link->from].name,
+                       topo->nodes[link->to].name);
+        status = tutti_table_add(
+            show->groups, tutti_link_kind_name((enum tutti_link_kind)link->kind),
+            kind_of(topo, link->from), kind_of(topo, link->to), gigabytes(link->bytes_per_s),
+            microseconds(link->latency_ps), (uint64_t)link->cable_count,
+            (uint64_t)show->description.link_groups[g].count, first);
+    }
+    return status;
+}
+
+static int fill_links(struct show *show)
+{
+    const struct tutti_topo *topo = show->topo;
+    int status = 0;
+
+    for (uint32_t l = 0; l < topo->link_count && show->links != NULL && status == 0; l++) {
+        const struct tutti_link *link = &topo->links[l];
+
+        status = tutti_table_add(
+            show->links, topo->nodes[link->from].name, topo->nodes[link->to].name,
+            tutti_link_kind_name((enum tutti_link_kind)link->kind), gigabytes(link->bytes_per_s),
+            microseconds(link->latency_ps), (uint64_t)link->cable_count);
+    }
+    return status;
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void print_shape(const struct tutti_topo *topo)
+{
+    const struct tutti_shape *shape = &topo->shape;
+
+    printf("# machine:   %s: %" PRIu32 " rank%s", topo->name, topo->rank_count,
+           topo->rank_count == 1 ? "" : "s");
+    if (topo->host_count > 0)
+        printf(" on %" PRIu32 " host%s", topo->host_count, topo->host_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < shape->level_count && shape->level_count > 1; i++)
+        printf("%s%" PRIu32, i == 0 ? ", levels " : "x", shape->level[i]);
+    for (uint32_t i = 0; i < shape->dim_count; i++)
+        printf("%s%" PRIu32 "%s", i == 0 ? ", grid " : "x", shape->dim[i],
+               shape->wrap[i] ? " ring" : "");
+    putchar('\n');
+}
+
+static void print_range(const char *title, uint64_t min, uint64_t max)
+{
+    char a[TUTTI_UNIT_TEXT_BYTES];
+    char b[TUTTI_UNIT_TEXT_BYTES];
+
+    printf("# %-10s %s", title, tutti_print_rate(max, b));
+    if (min != max)
+        printf(" (the poorest: %s)", tutti_print_rate(min, a));
+    printf(" out at most\n");
+}
+
+/* A line a ring; of long ones the beginning. */
+static void print_orders(const struct tutti_topo *topo)
+{
+    enum { SHOWN_MAX = 24, RINGS_MAX = 16 };
+    const struct tutti_shape *shape = &topo->shape;
+    uint32_t shown = topo->rank_count < SHOWN_MAX ? topo->rank_count : SHOWN_MAX;
+
+    for (uint32_t o = 0; o < (shape->order_count > 0 ? shape->order_count : 1); o++) {
+        if (o == RINGS_MAX) {
+            printf("#            and %" PRIu32 " more rings\n", shape->order_count - RINGS_MAX);
+            break;
+        }
+        printf("# ring %-5" PRIu32, o);
+        for (uint32_t i = 0; i < shown; i++)
+            printf(" %" PRIu32,
+                   shape->order_count > 0 ? shape->orders[(size_t)o * topo->rank_count + i] : i);
+        printf("%s%s\n", shown < topo->rank_count ? " ..." : "",
+               shape->order_count > 0 ? "" : " (as numbered)");
+    }
+}
+
+static void print_text(const struct show *show)
+{
+    const struct tutti_topo *topo = show->topo;
+    const struct tutti_description *d = &show->description;
+    char text[TUTTI_UNIT_TEXT_BYTES];
+
+    printf("# tutti %s topo show\n", TUTTI_BUILD_VERSION);
+    print_shape(topo);
+    printf("# figures:   %s\n", topo->source);
+    if (topo->rank_count > 1) {
+        printf("# bisection: %s one way\n", tutti_print_rate(d->bisection_bytes_per_s, text));
+        print_range("a rank:", d->rank_out_min, d->rank_out_max);
+    }
+    if (d->host_out_max > 0)
+        print_range("a host:", d->host_out_min, d->host_out_max);
+    if (d->far_ps > 0)
+        printf("# farthest:  rank %" PRIu32 " to rank %" PRIu32 ", %s on the shortest path\n",
+               d->far_from, d->far_to, tutti_print_time(d->far_ps, text));
+    print_orders(topo);
+    tutti_table_print(show->nodes, stdout);
+    tutti_table_print(show->links != NULL ? show->links : show->groups, stdout);
+    if (d->link_more > 0 && show->links == NULL)
+        printf("# and %" PRIu32 " links of other kinds (--links lists all)\n", d->link_more);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+static void json_shape(const struct tutti_topo *topo, struct tutti_json *json)
+{
+    const struct tutti_shape *shape = &topo->shape;
+
+    tutti_json_open(json, "levels", '[');
+    for (uint32_t i = 0; i < shape->level_count; i++)
+        tutti_json_count(json, NULL, shape->level[i]);
+    tutti_json_close(json);
+    tutti_json_open(json, "dims", '[');
+    for (uint32_t i = 0; i < shape->dim_count; i++) {
+        tutti_json_open(json, NULL, '{');
+        tutti_json_count(json, "size", shape->dim[i]);
+        tutti_json_bool(json, "ring", shape->wrap[i]);
+        tutti_json_close(json);
+    }
+    tutti_json_close(json);
+    tutti_json_open(json, "orders", '[');
+    for (uint32_t o = 0; o < shape->order_count; o++) {
+        tutti_json_open(json, NULL, '[');
+        for (uint32_t i = 0; i < topo->rank_count; i++)
+            tutti_json_count(json, NULL, shape->orders[(size_t)o * topo->rank_count + i]);
+        tutti_json_close(json);
+    }
+    tutti_json_close(json);
+}
+
+static void print_json(const struct show *show)
+{
+    const struct tutti_topo *topo = show->topo;
+    const struct tutti_description *d = &show->description;
+    struct tutti_json json = {.out = stdout};
+
+    tutti_json_open(&json, NULL, '{');
+    tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
+    tutti_json_open(&json, "topology", '{');
+    tutti_json_text(&json, "name", topo->name);
+    tutti_json_text(&json, "source", topo->source);
+    tutti_json_count(&json, "ranks", topo->rank_count);
+    tutti_json_count(&json, "hosts", topo->host_count);
+    tutti_json_count(&json, "nodes", topo->node_count);
+    tutti_json_count(&json, "links", topo->link_count);
+    tutti_json_number(&json, "bisection_GBps", gigabytes(d->bisection_bytes_per_s));
+    tutti_json_number(&json, "rank_out_min_GBps", gigabytes(d->rank_out_min));
+    tutti_json_number(&json, "rank_out_max_GBps", gigabytes(d->rank_out_max));
+    tutti_json_number(&json, "host_out_min_GBps", gigabytes(d->host_out_min));
+    tutti_json_number(&json, "host_out_max_GBps", gigabytes(d->host_out_max));
+    tutti_json_number(&json, "farthest_us", microseconds(d->far_ps));
+    tutti_json_count(&json, "farthest_from", d->far_from);
+    tutti_json_count(&json, "farthest_to", d->far_to);
+    json_shape(topo, &json);
+    tutti_json_close(&json);
+    tutti_table_json(show->nodes, "node_kinds", &json);
+    tutti_table_json(show->groups, "link_kinds", &json);
+    tutti_json_count(&json, "links_of_other_kinds", d->link_more);
+    if (show->links != NULL)
+        tutti_table_json(show->links, "links", &json);
+    tutti_json_close(&json);
+}
+
+static int print(const struct tutti_args *args, struct show *show, struct tutti_err *err)
+{
+    int status = 0;
+
+    show->nodes = TABLE_NEW(node_columns);
+    show->groups = TABLE_NEW(group_columns);
+    show->links = tutti_args_flag(args, "links") ? TABLE_NEW(link_columns) : NULL;
+    if (show->nodes == NULL || show->groups == NULL ||
+        (tutti_args_flag(args, "links") && show->links == NULL))
+        status = -TUTTI_ENOMEM;
+    if (status == 0)
+        status = fill_nodes(show);
+    if (status == 0)
+        status = fill_groups(show);
+    if (status == 0)
+        status = fill_links(show);
+    if (status < 0)
+        tutti_nomem(err);
+    else if (tutti_args_is(args, "format", "json"))
+        print_json(show);
+    else if (tutti_args_is(args, "format", "csv"))
+        tutti_table_csv(show->links != NULL ? show->links : show->groups, stdout);
+    else
+        print_text(show);
+    tutti_table_free(show->nodes);
+    tutti_table_free(show->groups);
+    tutti_table_free(show->links);
+    return status;
+}
+
+static int draw(const struct tutti_topo *topo, const char *path, struct tutti_err *err)
+{
+    char *text = NULL;
+    int status = tutti_topo_svg(topo, &text, err);
+
+    if (status == 0)
+        status = tutti_file_write(path, text, strlen(text), err);
+    free(text);
+    return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
+}
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    const char *svg = tutti_args_text(args, "svg");
+    struct tutti_topo *topo = NULL;
+    struct show show = {.topo = NULL};
+    int status = tutti_machine_load(tutti_args_operand(args, 0),
+                                    (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+
+    if (status == 0)
+        status = tutti_topo_describe(topo, &show.description, err);
+    if (status == 0 && svg != NULL)
+        status = draw(topo, svg, err);
+    show.topo = topo;
+    if (status == 0 && (svg == NULL || strcmp(svg, "-") != 0))
+        status = print(args, &show, err);
+    tutti_topo_free(topo);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    {.name = "links", .type = TUTTI_OPTION_FLAG, .help = "list every link, not only their kinds"},
+    {.name = "svg",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "draw the machine as well; - draws it to standard output, and nothing else"},
+    TUTTI_OPTION_NODES,
+    TUTTI_OPTION_FORMAT,
+};
+
+const struct tutti_command tutti_command_topo_show = {
+    .name = "topo show",
+    .summary = "what a machine is: devices, links, ring orders, bisection; draws it",
+    .operands = "SPEC",
+    .operand_min = 1,
+    .operand_max = 1,
+    .text = "Prints what a machine is made of and what it can carry: its devices and switches, its "
+            "links by kind with rate and latency (one way: a cable is two links), the ring "
+            "orders of its ranks, its bisection, and the most that a rank or a host can send. "
+            "SPEC is a preset ('tutti topo list' shows them), or a file: NCCL topology XML or "
+            "Tutti's own text.\n\n"
+            "With --format csv the links are printed, by kind or, with --links, all of them.",
+    .examples = "tutti topo show dgx-1v\n"
+                "tutti topo show dgx-h100:nodes=4 --svg cluster.svg\n"
+                "tutti topo show tpu-v4:4x4x8 --format json",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

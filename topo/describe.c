@@ -1,0 +1,144 @@
+/* Describing a machine: alike nodes and links are counted together, rates are added up. */
+#include "topo/describe.h"
+
+#include <stdlib.h>
+
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+#include "topo/bounds/latency.h"
+
+static bool nodes_alike(const struct tutti_node *a, const struct tutti_node *b)
+{
+    return a->kind == b->kind && a->reduces == b->reduces && a->flops_per_s == b->flops_per_s &&
+           a->mem_bytes_per_s == b->mem_bytes_per_s;
+}
+
+static void group_nodes(const struct tutti_topo *topo, struct tutti_description *ret)
+{
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        const struct tutti_node *node = &topo->nodes[v];
+        uint32_t g = 0;
+
+        ret->node_kind_count[node->kind]++;
+        while (g < ret->node_group_count && !nodes_alike(ret->node_groups[g].first, node))
+            g++;
+        if (g == TUTTI_NODE_GROUPS_MAX) {
+            ret->node_more++;
+            continue;
+        }
+        if (g == ret->node_group_count)
+            ret->node_groups[ret->node_group_count++] = (struct tutti_node_group){.first = node};
+        ret->node_groups[g].count++;
+    }
+}
+
+static bool links_alike(const struct tutti_topo *topo, const struct tutti_link *a,
+                        const struct tutti_link *b)
+{
+    return a->kind == b->kind && a->bytes_per_s == b->bytes_per_s &&
+           a->latency_ps == b->latency_ps && a->cable_count == b->cable_count &&
+           topo->nodes[a->from].kind == topo->nodes[b->from].kind &&
+           topo->nodes[a->to].kind == topo->nodes[b->to].kind;
+}
+
+static void group_links(const struct tutti_topo *topo, struct tutti_description *ret)
+{
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        const struct tutti_link *link = &topo->links[l];
+        uint32_t g = 0;
+
+        while (g < ret->link_group_count && !links_alike(topo, ret->link_groups[g].first, link))
+            g++;
+        if (g == TUTTI_LINK_GROUPS_MAX) {
+            ret->link_more++;
+            continue;
+        }
+        if (g == ret->link_group_count)
+            ret->link_groups[ret->link_group_count++] = (struct tutti_link_group){.first = link};
+        ret->link_groups[g].count++;
+    }
+}
+
+static void add_rate(uint64_t *sum, uint64_t rate)
+{
+    if (__builtin_add_overflow(*sum, rate, sum))
+        *sum = UINT64_MAX;
+}
+
+static void widen(uint64_t *min, uint64_t *max, uint64_t value)
+{
+    *min = value < *min ? value : *min;
+    *max = value > *max ? value : *max;
+}
+
+static void add_up_ranks(const struct tutti_topo *topo, struct tutti_description *ret)
+{
+    ret->rank_out_min = UINT64_MAX;
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t v = topo->rank_node[r];
+        uint64_t out = 0;
+
+        for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
+            add_rate(&out, topo->links[topo->out_links[k]].bytes_per_s);
+        widen(&ret->rank_out_min, &ret->rank_out_max, out);
+    }
+}
+
+static int add_up_hosts(const struct tutti_topo *topo, struct tutti_description *ret,
+                        struct tutti_err *err)
+{
+    struct host {
+        uint64_t out;
+        uint64_t ranks;
+    } * hosts;
+    uint64_t ranks_min = UINT64_MAX;
+    uint64_t ranks_max = 0;
+
+    if (topo->host_count == 0)
+        return 0;
+    hosts = calloc(topo->host_count, sizeof(*hosts));
+    if (hosts == NULL)
+        return tutti_nomem(err);
+    for (uint32_t r = 0; r < topo->rank_count; r++)
+        if (topo->nodes[topo->rank_node[r]].host != UINT32_MAX)
+            hosts[topo->nodes[topo->rank_node[r]].host].ranks++;
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        uint32_t host = topo->nodes[topo->links[l].from].host;
+
+        if (host != UINT32_MAX && topo->nodes[topo->links[l].to].host != host)
+            add_rate(&hosts[host].out, topo->links[l].bytes_per_s);
+    }
+    ret->host_out_min = UINT64_MAX;
+    for (uint32_t h = 0; h < topo->host_count; h++) {
+        widen(&ret->host_out_min, &ret->host_out_max, hosts[h].out);
+        widen(&ranks_min, &ranks_max, hosts[h].ranks);
+    }
+    ret->host_ranks_min = (uint32_t)ranks_min;
+    ret->host_ranks_max = (uint32_t)ranks_max;
+    free(hosts);
+    return 0;
+}
+
+int tutti_topo_describe(const struct tutti_topo *topo, struct tutti_description *ret,
+                        struct tutti_err *err)
+{
+    struct tutti_contract everyone = {.collective = TUTTI_BARRIER};
+    struct tutti_description description = {0};
+    struct tutti_latency far;
+    int status = tutti_topo_bisection(topo, &description.bisection_bytes_per_s, err);
+
+    if (status == 0)
+        status = tutti_latency_bound(topo, &everyone, &far, err);
+    if (status == 0)
+        status = add_up_hosts(topo, &description, err);
+    if (status < 0)
+        return status;
+    group_nodes(topo, &description);
+    group_links(topo, &description);
+    add_up_ranks(topo, &description);
+    description.far_ps = far.latency_ps;
+    description.far_from = far.from;
+    description.far_to = far.to;
+    *ret = description;
+    return 0;
+}
