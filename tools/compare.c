@@ -1,0 +1,494 @@
+/* tutti compare: the algorithms of a collective ranked by size, where they cross, and the bound. */
+#include <inttypes.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/chart.h"
+#include "tools/commands.h"
+#include "tools/files.h"
+#include "tools/output.h"
+#include "tools/ranking.h"
+#include "tools/sweep.h"
+
+/* For people: a line a size. */
+static const struct tutti_column size_columns[] = {
+    {"bytes", "size", "B", TUTTI_CELL_COUNT},
+    {"algorithm", "fastest", "", TUTTI_CELL_TEXT},
+    {"protocol", "protocol", "", TUTTI_CELL_TEXT},
+    {"time_us", "time", "us", TUTTI_CELL_NUMBER},
+    {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
+    {"bound_us", "bound", "us", TUTTI_CELL_NUMBER},
+    {"percent_of_bound", "of bound", "%", TUTTI_CELL_NUMBER},
+    {"ranking", "ranking", "fastest first", TUTTI_CELL_TEXT},
+};
+
+/* For people where there is one size alone: a line an algorithm. The keys are not printed. */
+static const struct tutti_column place_columns[] = {
+    {"algorithm", "algorithm", "", TUTTI_CELL_TEXT},
+    {"protocol", "protocol", "", TUTTI_CELL_TEXT},
+    {"time_us", "time", "us", TUTTI_CELL_NUMBER},
+    {"times_fastest", "x fastest", "", TUTTI_CELL_NUMBER},
+    {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
+    {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
+    {"percent_of_bound", "of bound", "%", TUTTI_CELL_NUMBER},
+};
+
+/* For programs: a line a size and algorithm. */
+static const struct tutti_column point_columns[] = {
+    {"bytes", NULL, "B", TUTTI_CELL_COUNT},
+    {"count", NULL, "elements", TUTTI_CELL_COUNT},
+    {"place", NULL, "", TUTTI_CELL_COUNT},
+    {"algorithm", NULL, "", TUTTI_CELL_TEXT},
+    {"protocol", NULL, "", TUTTI_CELL_TEXT},
+    {"time_us", NULL, "us", TUTTI_CELL_NUMBER},
+    {"times_fastest", NULL, "", TUTTI_CELL_NUMBER},
+    {"algbw_GBps", NULL, "GB/s", TUTTI_CELL_NUMBER},
+    {"busbw_GBps", NULL, "GB/s", TUTTI_CELL_NUMBER},
+    {"bound_us", NULL, "us", TUTTI_CELL_NUMBER},
+    {"bound_kind", NULL, "", TUTTI_CELL_TEXT},
+    {"percent_of_bound", NULL, "%", TUTTI_CELL_NUMBER},
+    {"events", NULL, "", TUTTI_CELL_COUNT},
+    {"folded", NULL, "", TUTTI_CELL_BOOL},
+    {"bound_by", NULL, "", TUTTI_CELL_TEXT},
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static double microseconds(tutti_ps ps)
+{
+    return (double)ps / (double)TUTTI_PS_PER_US;
+}
+
+static double or_none(bool there, double value)
+{
+    return there ? value : NAN;
+}
+
+static int add_size(struct tutti_table *table, const struct tutti_ranking *ranking, uint32_t row)
+{
+    const struct tutti_answer *best = &tutti_ranking_at(ranking, row, 0)->answer;
+    char letters[TUTTI_SWEEP_ALGORITHMS_MAX + 1];
+    uint32_t count = ranking->rows[row].place_count;
+    bool moves = best->time_ps > 0 && best->bytes > 0;
+    bool bound = best->bound.time_ps > 0;
+
+    for (uint32_t place = 0; place < count; place++)
+        letters[place] = ranking->letters[ranking->rows[row].places[place]];
+    letters[count] = '\0';
+    return tutti_table_add(table, best->bytes, best->algorithm, best->protocol,
+                           microseconds(best->time_ps), or_none(moves, best->busbw_GBps),
+                           or_none(bound, microseconds(best->bound.time_ps)),
+                           or_none(bound, best->percent_of_bound), letters);
+}
+
+static int add_places(struct tutti_table *table, const struct tutti_ranking *ranking)
+{
+    tutti_ps best_ps = tutti_ranking_at(ranking, 0, 0)->answer.time_ps;
+    int status = 0;
+
+    for (uint32_t place = 0; place < ranking->rows[0].place_count && status == 0; place++) {
+        const struct tutti_answer *answer = &tutti_ranking_at(ranking, 0, place)->answer;
+        bool moves = answer->time_ps > 0 && answer->bytes > 0;
+
+        status = tutti_table_add(
+            table, answer->algorithm, answer->protocol, microseconds(answer->time_ps),
+            or_none(best_ps > 0, (double)answer->time_ps / (double)best_ps),
+            or_none(moves, answer->algbw_GBps), or_none(moves, answer->busbw_GBps),
+            or_none(answer->bound.time_ps > 0, answer->percent_of_bound));
+    }
+    return status;
+}
+
+static int add_points(struct tutti_table *table, const struct tutti_ranking *ranking, uint32_t row)
+{
+    tutti_ps best_ps = tutti_ranking_at(ranking, row, 0)->answer.time_ps;
+    int status = 0;
+
+    for (uint32_t place = 0; place < ranking->rows[row].place_count && status == 0; place++) {
+        const struct tutti_point *point = tutti_ranking_at(ranking, row, place);
+        const struct tutti_answer *answer = &point->answer;
+        bool moves = answer->time_ps > 0 && answer->bytes > 0;
+        bool bound = answer->bound.time_ps > 0;
+
+        status = tutti_table_add(
+            table, answer->bytes, point->count, (uint64_t)place + 1, answer->algorithm,
+            answer->protocol, microseconds(answer->time_ps),
+            or_none(best_ps > 0, (double)answer->time_ps / (double)best_ps),
+            or_none(moves, answer->algbw_GBps), or_none(moves, answer->busbw_GBps),
+            or_none(bound, microseconds(answer->bound.time_ps)), tutti_bound_kind(&answer->bound),
+            or_none(bound, answer->percent_of_bound), answer->event_count, (int)answer->folded,
+            bound ? answer->bound.binding : "");
+    }
+    return status;
+}
+
+/* A table of all rows; NULL when memory ran out. */
+static struct tutti_table *make_table(const struct tutti_ranking *ranking, bool people)
+{
+    bool one_size = people && ranking->row_count == 1;
+    struct tutti_table *table = one_size ? tutti_table_new(place_columns, COUNT_OF(place_columns))
+                                : people ? tutti_table_new(size_columns, COUNT_OF(size_columns))
+                                         : tutti_table_new(point_columns, COUNT_OF(point_columns));
+    int status = table == NULL ? -TUTTI_ENOMEM : 0;
+
+    if (status == 0 && one_size)
+        status = add_places(table, ranking);
+    for (uint32_t row = 0; row < ranking->row_count && status == 0 && !one_size; row++)
+        status = people ? add_size(table, ranking, row) : add_points(table, ranking, row);
+    if (status == 0)
+        return table;
+    tutti_table_free(table);
+    return NULL;
+}
+
+/* ---- who wins where -------------------------------------------------------------------------- */
+
+/* "one-shot wins up to 16KiB, two-shot from 32KiB". */
+static void print_win(const struct tutti_ranking *ranking, const struct tutti_win *win, FILE *out)
+{
+    char from[TUTTI_UNIT_TEXT_BYTES];
+    char to[TUTTI_UNIT_TEXT_BYTES];
+    bool first = win->first_row == 0;
+    bool last = win->last_row + 1 == ranking->row_count;
+
+    (void)tutti_print_size(win->from_bytes, from);
+    (void)tutti_print_size(win->to_bytes, to);
+    fprintf(out, "%s%s%s", first ? "" : ", ", ranking->sweep->algorithms[win->algorithm],
+            first ? " wins" : "");
+    if (first && last)
+        fputs(ranking->row_count > 1 ? " at every size" : "", out);
+    else if (first)
+        fprintf(out, " up to %s", to);
+    else if (last)
+        fprintf(out, " from %s", from);
+    else if (win->from_bytes == win->to_bytes)
+        fprintf(out, " at %s", from);
+    else
+        fprintf(out, " from %s to %s", from, to);
+}
+
+/* All of them in one sentence, from malloc; NULL when memory ran out. */
+static char *wins_text(const struct tutti_ranking *ranking)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    struct tutti_win win;
+    uint32_t row = 0;
+
+    if (out == NULL)
+        return NULL;
+    while (tutti_ranking_next_win(ranking, &row, &win))
+        print_win(ranking, &win, out);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static void json_wins(const struct tutti_ranking *ranking, struct tutti_json *json)
+{
+    struct tutti_win win;
+    uint32_t row = 0;
+
+    tutti_json_open(json, "wins", '[');
+    while (tutti_ranking_next_win(ranking, &row, &win)) {
+        tutti_json_open(json, NULL, '{');
+        tutti_json_text(json, "algorithm", ranking->sweep->algorithms[win.algorithm]);
+        tutti_json_count(json, "from_bytes", win.from_bytes);
+        tutti_json_count(json, "to_bytes", win.to_bytes);
+        tutti_json_close(json);
+    }
+    tutti_json_close(json);
+}
+
+/* ---- the chart ------------------------------------------------------------------------------- */
+
+struct drawing {
+    struct tutti_chart chart;
+    struct tutti_chart_series series[TUTTI_SWEEP_ALGORITHMS_MAX];
+    double *values; /* bytes, the bound, then a row for each series */
+    char title[256];
+    char *subtitle; /* who wins where */
+    char bound_name[64];
+};
+
+static bool is_left_out(const struct tutti_ranking *ranking, uint32_t algorithm)
+{
+    for (uint32_t row = 0; row < ranking->row_count; row++) {
+        if (tutti_ranking_point(ranking, row, algorithm)->status == 0)
+            return false;
+    }
+    return true;
+}
+
+static void name_drawing(struct drawing *drawing, const struct tutti_ranking *ranking)
+{
+    const struct tutti_sweep *sweep = ranking->sweep;
+    bool exact = true;
+
+    for (uint32_t row = 0; row < ranking->row_count; row++)
+        exact = exact && tutti_ranking_at(ranking, row, 0)->answer.bound.exact;
+
+    (void)snprintf(drawing->title, sizeof(drawing->title),
+                   "%s on %.60s, %u ranks, simulated: model %s, protocol %s",
+                   tutti_collective_name(sweep->ask.params.collective), sweep->topo->name,
+                   sweep->topo->rank_count, tutti_model_name(sweep->ask.model),
+                   sweep->ask.protocol);
+    (void)snprintf(drawing->bound_name, sizeof(drawing->bound_name), "bound (%s)",
+                   exact ? "exact" : "valid");
+}
+
+static void close_drawing(struct drawing *drawing)
+{
+    free(drawing->values);
+    free(drawing->subtitle);
+}
+
+static int open_drawing(struct drawing *drawing, const struct tutti_ranking *ranking,
+                        struct tutti_err *err)
+{
+    size_t rows = ranking->row_count;
+    uint32_t algorithms = ranking->sweep->algorithm_count;
+    double *values = calloc((algorithms + 2) * rows, sizeof(*values));
+
+    *drawing = (struct drawing){.values = values, .subtitle = wins_text(ranking)};
+    if (values == NULL || drawing->subtitle == NULL)
+        return tutti_nomem(err);
+    drawing->chart = (struct tutti_chart){.title = drawing->title,
+                                          .subtitle = drawing->subtitle,
+                                          .bytes = values,
+                                          .x_count = rows,
+                                          .series = drawing->series,
+                                          .bound_name = drawing->bound_name};
+    name_drawing(drawing, ranking);
+    for (uint32_t row = 0; row < rows; row++) {
+        const struct tutti_answer *best = &tutti_ranking_at(ranking, row, 0)->answer;
+
+        values[row] = (double)best->bytes;
+        values[rows + row] = microseconds(best->bound.time_ps);
+        if (best->bound.time_ps > 0)
+            drawing->chart.bound_us = values + rows;
+    }
+    for (uint32_t i = 0; i < algorithms; i++) {
+        double *times = values + (2 + i) * rows;
+
+        for (uint32_t row = 0; row < rows; row++) {
+            const struct tutti_point *point = tutti_ranking_point(ranking, row, i);
+
+            times[row] = point->status == 0 ? microseconds(point->answer.time_ps) : NAN;
+        }
+        if (!is_left_out(ranking, i))
+            drawing->series[drawing->chart.series_count++] =
+                (struct tutti_chart_series){.name = ranking->sweep->algorithms[i],
+                                            .letter = ranking->letters[i],
+                                            .times_us = times};
+    }
+    return 0;
+}
+
+static bool wants_utf8(const struct tutti_args *args)
+{
+    if (!tutti_args_is(args, "plot", "auto"))
+        return tutti_args_is(args, "plot", "utf8");
+    (void)setlocale(LC_CTYPE, "");
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+static int print_plot(const struct tutti_args *args, const struct tutti_ranking *ranking,
+                      struct tutti_err *err)
+{
+    struct drawing drawing;
+    char *text = NULL;
+    int status = open_drawing(&drawing, ranking, err);
+
+    if (status == 0)
+        status = tutti_chart_text(&drawing.chart, wants_utf8(args), &text, err);
+    if (status == 0)
+        fputs(text, stdout);
+    free(text);
+    close_drawing(&drawing);
+    return status;
+}
+
+static int write_svg(const struct tutti_ranking *ranking, const char *path, struct tutti_err *err)
+{
+    struct drawing drawing;
+    char *text = NULL;
+    int status = open_drawing(&drawing, ranking, err);
+
+    if (status == 0)
+        status = tutti_chart_svg(&drawing.chart, &text, err);
+    if (status == 0)
+        status = tutti_file_write(path, text, strlen(text), err);
+    free(text);
+    close_drawing(&drawing);
+    return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* One size is a list; its bound stands above it, for it is the same for all. */
+static void print_bound(const struct tutti_ranking *ranking)
+{
+    const struct tutti_answer *best = &tutti_ranking_at(ranking, 0, 0)->answer;
+    char size[TUTTI_UNIT_TEXT_BYTES];
+    char number[TUTTI_NUMBER_TEXT_BYTES];
+
+    printf("# size:     %s", tutti_print_size(best->bytes, size));
+    if (best->bound.time_ps > 0)
+        printf("; bound %s us (%s): %s",
+               tutti_number_text(microseconds(best->bound.time_ps), number),
+               tutti_bound_kind(&best->bound), best->bound.binding);
+    fputc('\n', stdout);
+}
+
+/* What the letters of the ranking mean, where no chart tells. */
+static void print_letters(const struct tutti_ranking *ranking)
+{
+    int column = 0;
+
+    for (uint32_t i = 0; i < ranking->sweep->algorithm_count; i++) {
+        const char *name = ranking->sweep->algorithms[i];
+        int width = (int)strlen(name) + 4;
+
+        if (is_left_out(ranking, i))
+            continue;
+        if (column + width > TUTTI_CHART_COLUMNS) {
+            fputc('\n', stdout);
+            column = 0;
+        }
+        column += printf("%s%c %s", column == 0 ? "# " : "  ", ranking->letters[i], name);
+    }
+    fputc('\n', stdout);
+}
+
+static int print_people(const struct tutti_args *args, const struct tutti_ranking *ranking,
+                        const struct tutti_table *table, struct tutti_err *err)
+{
+    bool one_size = ranking->row_count == 1;
+    bool plot = !one_size && !tutti_args_is(args, "plot", "none");
+    char *wins = wins_text(ranking);
+    int status = 0;
+
+    if (wins == NULL)
+        return tutti_nomem(err);
+    tutti_sweep_print_head(ranking->sweep, "compare", stdout);
+    if (one_size)
+        print_bound(ranking);
+    tutti_table_print(table, stdout);
+    if (!one_size && !plot)
+        print_letters(ranking);
+    printf("# %s\n", wins);
+    free(wins);
+    tutti_sweep_print_left_out(ranking->sweep, stdout);
+    if (plot) {
+        fputc('\n', stdout);
+        status = print_plot(args, ranking, err);
+    }
+    return status;
+}
+
+static int print_results(const struct tutti_args *args, const struct tutti_ranking *ranking,
+                         struct tutti_err *err)
+{
+    bool people = tutti_args_is(args, "format", "table");
+    struct tutti_table *table = make_table(ranking, people);
+    int status = 0;
+
+    if (table == NULL)
+        return tutti_nomem(err);
+    if (people) {
+        status = print_people(args, ranking, table, err);
+    } else if (tutti_args_is(args, "format", "json")) {
+        struct tutti_json json = {.out = stdout};
+
+        tutti_json_open(&json, NULL, '{');
+        tutti_sweep_json_head(ranking->sweep, &json);
+        tutti_table_json(table, "results", &json);
+        json_wins(ranking, &json);
+        tutti_sweep_json_left_out(ranking->sweep, &json);
+        tutti_json_close(&json);
+    } else {
+        tutti_table_csv(table, stdout);
+    }
+    tutti_table_free(table);
+    return status;
+}
+
+static int check_asked(const struct tutti_sweep *sweep, struct tutti_err *err)
+{
+    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
+        if (strcmp(sweep->algorithms[i], "auto") == 0)
+            return tutti_fail(
+                err, TUTTI_EINVAL,
+                "option '-a': which one 'auto' is, compare finds out (names, or all)");
+    }
+    return 0;
+}
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    const char *svg = tutti_args_text(args, "svg");
+    struct tutti_ranking ranking = {.row_count = 0};
+    struct tutti_sweep sweep;
+    int status = tutti_sweep_open(args, &sweep, err);
+
+    if (status < 0)
+        return status;
+    status = check_asked(&sweep, err);
+    if (status == 0)
+        status = tutti_sweep_run(&sweep, "compare", err);
+    if (status == 0)
+        status = tutti_ranking_open(&sweep, &ranking, err);
+    if (status == 0)
+        status = print_results(args, &ranking, err);
+    if (status == 0 && svg != NULL)
+        status = write_svg(&ranking, svg, err);
+    tutti_ranking_close(&ranking);
+    tutti_sweep_close(&sweep);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    TUTTI_OPTION_COLLECTIVE,
+    TUTTI_OPTION_ALGORITHM("all"),
+    TUTTI_OPTIONS_SIZES("8", "8G", "2"),
+    TUTTI_OPTION_DTYPE,
+    TUTTI_OPTION_OP,
+    TUTTI_OPTION_ROOT,
+    TUTTI_OPTIONS_SWEEP,
+    {.name = "plot",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "auto|utf8|ascii|none",
+     .standard = "auto",
+     .help = "the chart below the table; auto: as the locale says"},
+    {.name = "svg",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "draw the chart as SVG as well"},
+};
+
+const struct tutti_command tutti_command_compare = {
+    .name = "compare",
+    .summary = "rank the algorithms of a collective by size, and show where they cross",
+    .operands = "SPEC",
+    .operand_min = 1,
+    .operand_max = 1,
+    .text = "Simulates a collective by every algorithm that fits the machine and prints for each "
+            "size the fastest, its share of the physical bound, and the ranking of all by the "
+            "letters of the chart's legend; then from which size on which algorithm wins, and a "
+            "chart of time by size, both in powers. CSV and JSON have all points.\n\n"
+            "What cannot be laid out on the machine is named below the table with the reason.",
+    .examples = "tutti compare dgx-h100\n"
+                "tutti compare dgx-h100:nodes=4 -a ring,hierarchical,double-binary-tree -b 1K -e "
+                "1G\n"
+                "tutti compare tpu-v5e:8x8 -c allgather --svg allgather.svg\n"
+                "tutti compare pcie --format csv",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};
