@@ -173,8 +173,9 @@ static bool text_fits(const char *expected, const char *seen)
 /* Bytes of the number at `p` (0: none), which may be part of no word. */
 static size_t number_bytes(const char *start, const char *p, bool decimals_only)
 {
-    size_t digits = strspn(p, "0123456789");
-    size_t bytes = digits;
+    size_t sign = *p == '-' && p > start && p[-1] == ' ';
+    size_t digits = strspn(p + sign, "0123456789");
+    size_t bytes = sign + digits;
 
     if (digits == 0 || (p > start && (isalpha((unsigned char)p[-1]) || p[-1] == '_')))
         return 0;

@@ -7,6 +7,7 @@
 #include "build.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
+#include "tools/calibrate.h"
 #include "tools/commands.h"
 #include "tools/machine.h"
 #include "tools/output.h"
@@ -27,19 +28,34 @@ static const struct tutti_column columns[] = {
     {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
     {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
     {"wrong", "#wrong", "", TUTTI_CELL_WHOLE},
+    {"predicted_us", NULL, "us", TUTTI_CELL_NUMBER}, /* shown with --predict */
+    {"error_percent", NULL, "%", TUTTI_CELL_NUMBER}, /* of time; likewise */
 };
 
 enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
 
+/* Where it is played: sim has a machine, threads have what was measured for --predict, or NULL. */
+struct stage {
+    struct tutti_topo *topo;
+    struct tutti_host *host;
+};
+
 /* The same in JSON and CSV; the table shows what differs from row to row. */
-static struct tutti_table *new_table(const struct tutti_run *run, struct tutti_column *shown)
+static struct tutti_table *new_table(const struct stage *stage, struct tutti_column *shown)
 {
+    bool sim = stage->topo != NULL;
+    bool predicted = stage->host != NULL;
+
     memcpy(shown, columns, sizeof(columns));
-    for (size_t i = 0; i < COLUMN_COUNT && strcmp(run->backend, "sim") == 0; i++) {
-        if (strcmp(columns[i].key, "protocol") == 0)
+    for (size_t i = 0; i < COLUMN_COUNT; i++) {
+        if (sim && strcmp(columns[i].key, "protocol") == 0)
             shown[i].title = "protocol";
-        if (strcmp(columns[i].key, "best_us") == 0)
+        if (sim && strcmp(columns[i].key, "best_us") == 0)
             shown[i].title = NULL;
+        if (predicted && strcmp(columns[i].key, "predicted_us") == 0)
+            shown[i].title = "predicted";
+        if (predicted && strcmp(columns[i].key, "error_percent") == 0)
+            shown[i].title = "error";
     }
     return tutti_table_new(shown, COLUMN_COUNT);
 }
@@ -65,14 +81,17 @@ static int add_row(struct tutti_table *table, const struct tutti_run *run,
 {
     const struct tutti_coll_params *params = &run->perform.params;
     const struct tutti_performed *performed = &row->performed;
+    double time_us = microseconds(performed->time_ps);
+    double predicted_us = row->predicted_ps > 0 ? microseconds(row->predicted_ps) : NAN;
 
     return tutti_table_add(table, performed->bytes, row->count, tutti_dtype_name(params->dtype),
                            reduces(params->collective) ? tutti_op_name(params->op) : "none",
                            is_rooted(params->collective) ? (double)params->root : -1.0,
                            performed->algorithm, row->protocol != NULL ? row->protocol : "none",
-                           microseconds(performed->time_ps), microseconds(performed->best_ps),
-                           performed->algbw_GBps, performed->busbw_GBps,
-                           run->perform.check ? (double)performed->wrong_count : NAN);
+                           time_us, microseconds(performed->best_ps), performed->algbw_GBps,
+                           performed->busbw_GBps,
+                           run->perform.check ? (double)performed->wrong_count : NAN, predicted_us,
+                           time_us > 0 ? 100.0 * (predicted_us - time_us) / time_us : NAN);
 }
 
 /* ---- what is said above the rows ------------------------------------------------------------- */
@@ -82,7 +101,7 @@ static const char *timing_text(const struct tutti_run *run)
     return run->perform.back_to_back ? "mean, back to back" : "median, ranks meet before each";
 }
 
-static void print_head(const struct tutti_run *run, const struct tutti_topo *topo)
+static void print_head(const struct tutti_run *run, const struct stage *stage)
 {
     const struct tutti_perform *perform = &run->perform;
     const char *checked = perform->check ? "data checked" : "data NOT checked";
@@ -91,39 +110,47 @@ static void print_head(const struct tutti_run *run, const struct tutti_topo *top
 
     printf("# tutti run %s: %s, %" PRIu32 " rank%s", TUTTI_BUILD_VERSION,
            tutti_collective_name(perform->params.collective), run->rank_count, plural);
-    if (topo != NULL) {
-        printf(" simulated on '%s'\n# virtual clock, out of place, %s\n", topo->name, checked);
+    if (stage->topo != NULL) {
+        printf(" simulated on '%s'\n# virtual clock, out of place, %s\n", stage->topo->name,
+               checked);
         return;
     }
     printf(" as thread%s on %" PRIu32 " processor%s%s\n", plural, processors,
-           processors == 1 ? "" : "s", run->rank_count > processors ? ", which they share" : "");
+           processors == 1 ? "" : "s",
+           run->rank_count > processors ? ", which they share"
+           : run->pin                   ? ", one each"
+                                        : "");
     printf("# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place only, %s\n",
            perform->warmup_count, perform->iteration_count, timing_text(run), checked);
+    if (stage->host != NULL)
+        tutti_host_print(stage->host, stdout);
 }
 
-static void json_head(const struct tutti_run *run, const struct tutti_topo *topo,
+static void json_head(const struct tutti_run *run, const struct stage *stage,
                       struct tutti_json *json)
 {
     const struct tutti_perform *perform = &run->perform;
 
     tutti_json_text(json, "tutti", TUTTI_BUILD_VERSION);
     tutti_json_text(json, "backend", run->backend);
-    if (topo != NULL)
-        tutti_json_text(json, "topology", topo->name);
+    if (stage->topo != NULL)
+        tutti_json_text(json, "topology", stage->topo->name);
     tutti_json_count(json, "ranks", run->rank_count);
     tutti_json_count(json, "processors", tutti_run_processors());
     tutti_json_text(json, "collective", tutti_collective_name(perform->params.collective));
     tutti_json_count(json, "warmup_iterations", perform->warmup_count);
     tutti_json_count(json, "iterations", perform->iteration_count);
     tutti_json_text(json, "timing", timing_text(run));
+    if (stage->host != NULL)
+        tutti_host_json(stage->host, json);
 }
 
 static int print_rows(const struct tutti_args *args, const struct tutti_run *run,
-                      const struct tutti_topo *topo, const struct tutti_run_rows *rows,
+                      const struct stage *stage, const struct tutti_run_rows *rows,
                       struct tutti_err *err)
 {
     struct tutti_column shown[COLUMN_COUNT];
-    struct tutti_table *table = new_table(run, shown);
+    struct tutti_table *table = new_table(stage, shown);
     int status = table == NULL ? -TUTTI_ENOMEM : 0;
 
     for (size_t i = 0; status == 0 && i < rows->row_count; i++)
@@ -136,13 +163,13 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
         struct tutti_json json = {.out = stdout};
 
         tutti_json_open(&json, NULL, '{');
-        json_head(run, topo, &json);
+        json_head(run, stage, &json);
         tutti_table_json(table, "results", &json);
         tutti_json_close(&json);
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, stdout);
     } else {
-        print_head(run, topo);
+        print_head(run, stage);
         tutti_table_print(table, stdout);
     }
     tutti_table_free(table);
@@ -157,7 +184,7 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
 {
     static const char *const of_sim[] = {"topo",   "nodes",       "model", "protocol",
                                          "jitter", "reduce-rate", NULL};
-    static const char *const of_threads[] = {"pin", "deadline", NULL};
+    static const char *const of_threads[] = {"pin", "no-pin", "deadline", "predict", NULL};
     bool sim = strcmp(run->backend, "sim") == 0;
     const char *const *others = sim ? of_threads : of_sim;
 
@@ -206,8 +233,9 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
 
 static int run_command(const struct tutti_args *args, struct tutti_err *err)
 {
-    struct tutti_topo *topo = NULL;
+    struct stage stage = {0};
     struct tutti_run_rows rows = {0};
+    struct tutti_host host;
     struct tutti_run run;
     int status = tutti_run_read(args, &run, err);
 
@@ -218,17 +246,17 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     run.perform.back_to_back = tutti_args_flag(args, "back-to-back");
     run.perform.check = tutti_args_number(args, "check") != 0;
     if (strcmp(run.backend, "sim") == 0) {
-        status = run_sim(args, &run, &topo, &rows, err);
+        status = run_sim(args, &run, &stage.topo, &rows, err);
     } else {
-        run.rank_count = run.rank_count == 0 ? 2 : run.rank_count;
-        status = tutti_run_threads(&run, "run", &rows, err);
+        stage.host = tutti_args_flag(args, "predict") ? &host : NULL;
+        status = tutti_run_threads(&run, "run", stage.host, &rows, err);
     }
     if (status == 0)
-        status = print_rows(args, &run, topo, &rows, err);
+        status = print_rows(args, &run, &stage, &rows, err);
     if (status == 0 && rows.wrong_count > 0)
         status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
     tutti_run_rows_done(&rows);
-    tutti_topo_free(topo);
+    tutti_topo_free(stage.topo);
     return status;
 }
 
@@ -244,6 +272,9 @@ static const struct tutti_option options[] = {
     {.name = "back-to-back",
      .type = TUTTI_OPTION_FLAG,
      .help = "time all iterations as one, as nccl-tests does, instead of each alone"},
+    {.name = "predict",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "threads: measure this machine first, and print what that lets one expect"},
     {.name = "topo",
      .type = TUTTI_OPTION_TEXT,
      .value = "SPEC",
@@ -269,10 +300,14 @@ const struct tutti_command tutti_command_run = {
         "is the shortest. With --back-to-back both are the mean of iterations that follow each "
         "other, as nccl-tests measures. Only out of place is run: the schedules keep input and "
         "output apart.\n\n"
-        "Backend 'threads' runs a thread a rank in this process and really moves the data. Backend "
+        "Backend 'threads' runs a thread a rank in this process and really moves the data. With "
+        "--predict it first measures single messages, copies and reductions (never a collective, "
+        "and at sizes that are no power of two), simulates the same schedule on a machine of just "
+        "these rates, and prints that time and its error beside the measured one.\n\nBackend "
         "'sim' plays the same schedule on a virtual clock, on the machine of --topo, with the same "
         "data.",
     .examples = "tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"
+                "tutti run -B threads -g 2 -a ring --predict\n"
                 "tutti run -B threads -g 2 -c allgather -a all -b 1M\n"
                 "tutti run -B sim --topo dgx-h100 -a ring,halving-doubling -b 1M -e 64M -f 8",
     .options = options,

@@ -9,6 +9,7 @@
 #include "runtime/status.h"
 #include "runtime/threads.h"
 #include "sim/predict.h"
+#include "tools/calibrate.h"
 #include "tools/run.h"
 
 uint32_t tutti_run_processors(void)
@@ -62,7 +63,8 @@ static void clear_progress(void)
 
 /* All algorithms at one size. */
 static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
-                     const char *command, struct tutti_run_rows *rows, struct tutti_err *err)
+                     const char *command, const struct tutti_host *host,
+                     struct tutti_run_rows *rows, struct tutti_err *err)
 {
     uint64_t bytes = tutti_collective_bytes(perform->params.collective, perform->params.count,
                                             perform->params.dtype, run->rank_count);
@@ -82,6 +84,8 @@ static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
             status = 0;
             continue;
         }
+        if (status == 0 && host != NULL)
+            status = tutti_host_predict(host, &perform->params, algorithm, &row.predicted_ps, err);
         if (status == 0 && tutti_run_add(rows, &row) < 0)
             status = tutti_nomem(err);
         if (status < 0)
@@ -93,21 +97,45 @@ static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
     return 0;
 }
 
-int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_run_rows *ret,
-                      struct tutti_err *err)
+/* At the sizes of memory that the sweep will work on. */
+static int measure_host(const struct tutti_run *run, struct tutti_host *ret, struct tutti_err *err)
+{
+    struct tutti_host_ask ask = {
+        .rank_count = run->rank_count,
+        .pin = run->pin,
+        .dtype = run->perform.params.dtype,
+        .op = run->perform.params.op,
+        .deadline_ps = run->perform.deadline_ps,
+        .seed = run->perform.seed,
+        .bytes_min = tutti_sizes_at(&run->sizes, 0),
+        .bytes_max = tutti_sizes_at(&run->sizes, run->sizes.count - 1),
+    };
+
+    return tutti_host_measure(&ask, ret, err);
+}
+
+int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_host *host,
+                      struct tutti_run_rows *ret, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_threads_opts opts = {.pin = run->pin};
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
-    int status = tutti_threads_open(&opts, &perform.backend, err);
+    int status;
 
+    if (host != NULL) {
+        show_progress(command, "measuring this machine", 0);
+        status = measure_host(run, host, err);
+        if (status < 0)
+            return status;
+    }
+    status = tutti_threads_open(&opts, &perform.backend, err);
     if (status < 0)
         return status;
     perform.shape = &shape;
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
-        status = play_size(run, &perform, command, &rows, err);
+        status = play_size(run, &perform, command, host, &rows, err);
     }
     clear_progress();
     tutti_backend_close(perform.backend);

@@ -119,7 +119,6 @@ int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct 
 {
     struct tutti_run run = {
         .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
-        .pin = tutti_args_flag(args, "pin"),
         .perform = {.warmup_count = (uint32_t)tutti_args_number(args, "warmup-iters"),
                     .iteration_count = (uint32_t)tutti_args_number(args, "iters"),
                     .deadline_ps = (tutti_ps)tutti_args_number(args, "deadline"),
@@ -136,6 +135,13 @@ int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct 
         status = tutti_sizes_read(args, &run.sizes, err);
     if (status < 0)
         return status;
+    if (tutti_args_flag(args, "pin") && tutti_args_flag(args, "no-pin"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--pin' and '--no-pin' contradict each other (one of them)");
+    if (strcmp(run.backend, "threads") == 0 && run.rank_count == 0)
+        run.rank_count = 2;
+    run.pin = tutti_args_flag(args, "pin") ||
+              (!tutti_args_flag(args, "no-pin") && run.rank_count <= tutti_run_processors());
     if (run.perform.deadline_ps == 0)
         return tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
                           tutti_args_text(args, "deadline"));
