@@ -2,7 +2,7 @@
 # timed by ctest. The peer is built where MPI is. The measurement itself: tests/bench/allreduce.sh.
 add_executable(allreduce_bench bench/allreduce_bench.c)
 target_link_libraries(allreduce_bench PRIVATE tutti_static)
-add_test(NAME allreduce_bench COMMAND allreduce_bench tutti 8,65536 2)
+add_test(NAME allreduce_bench COMMAND allreduce_bench tutti 8,65536,20971520 2)
 
 set(TUTTI_HAVE_MPI 0)
 if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE)

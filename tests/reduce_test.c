@@ -189,7 +189,7 @@ TEST(streaming_gives_the_same_bits)
 {
     enum { COUNT = 5000 };
     struct tutti_random random;
-    static float a[COUNT + 16], b[COUNT + 16], d[COUNT + 16], expected[COUNT + 16];
+    static float a[COUNT + 16], b[COUNT + 16], d[COUNT + 16], e[COUNT + 16], expected[COUNT + 16];
 
     tutti_random_seed(&random, test_seed);
     for (size_t i = 0; i < COUNT + 16; i++) {
@@ -200,9 +200,16 @@ TEST(streaming_gives_the_same_bits)
         size_t count = COUNT - tutti_random_below(&random, 3000);
 
         tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, a + 1, b + shift, count);
-        memset(d, 0, sizeof(d));
-        tutti_reduce_stream(TUTTI_FLOAT32, TUTTI_SUM, d + shift, a + 1, b + shift, count);
-        CHECK(memcmp(d + shift, expected, count * 4) == 0);
+        for (int way = 0; way < 4; way++) { /* to one or two places, through the cache or past it */
+            void *places[2] = {d + shift, e + 16 - shift};
+
+            memset(d, 0, sizeof(d));
+            memset(e, 0, sizeof(e));
+            tutti_reduce_spread(TUTTI_FLOAT32, TUTTI_SUM, places, 1 + (way & 1), a + 1, b + shift,
+                                count, 0, way >= 2);
+            CHECK(memcmp(d + shift, expected, count * 4) == 0);
+            CHECK((memcmp(e + 16 - shift, expected, count * 4) == 0) == ((way & 1) != 0));
+        }
         CHECK(d[shift + count - (shift + count == COUNT + 16)] == 0 || shift + count == COUNT + 16);
         for (size_t k = 0; tutti_kernels_at(k) != NULL; k++) {
             memset(d, 0, sizeof(d));

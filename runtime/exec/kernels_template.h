@@ -1,6 +1,6 @@
 /* The kernels, written once and compiled once per instruction set: a file that includes this has
  * defined KERNELS_ISA (a string), KERNELS_TABLE (the table's name) and the functions widen_half,
- * narrow_half and stream. Plain loops: the compiler vectorises them with that file's flags.
+ * narrow_half, stream and fence. Plain loops: the compiler vectorises them with that file's flags.
  *
  * Every instruction set gives the same bits: no contraction (-ffp-contract=off), no reassociation,
  * and every NaN result is the one canonical quiet NaN, because which payload survives x + y depends
@@ -131,6 +131,7 @@ const struct tutti_kernels KERNELS_TABLE = {
             [TUTTI_UINT8] = ROW(u8),
         },
     .stream = stream,
+    .fence = fence,
 };
 
 #endif

@@ -140,29 +140,61 @@ void tutti_reduce(enum tutti_dtype dtype, enum tutti_op op, void *dst, const voi
     tutti_kernels_at(0)->reduce[dtype][op](dst, acc, src, count);
 }
 
-/* Reduces into a block that stays in the first-level cache, and streams that out: one function
- * serves every type and operator, and the detour is hidden behind the memory. */
-void tutti_reduce_stream(enum tutti_dtype dtype, enum tutti_op op, void *dst, const void *acc,
-                         const void *src, size_t count)
+/* Block by block through the first-level cache, so that acc and src are read from memory once
+ * however many the places: reduced into the first place and copied on, or, past the cache, into a
+ * block on the stack and from there to all. */
+static void spread(enum tutti_dtype dtype, enum tutti_op op, void *const *dsts, uint32_t dst_count,
+                   const char *acc, const char *src, size_t bytes, uint32_t divide_by, bool stream)
 {
     enum { BLOCK_BYTES = 4096 };
     _Alignas(64) char block[BLOCK_BYTES];
     const struct tutti_kernels *kernels = tutti_kernels_at(0);
-    size_t total = count * tutti_dtype_bytes(dtype);
-    size_t now = BLOCK_BYTES - ((uintptr_t)dst & 63); /* later blocks begin on a cache line */
+    size_t now = BLOCK_BYTES - ((uintptr_t)dsts[0] & 63); /* later blocks begin on a cache line */
 
-    for (size_t at = 0; at < total; at += now, now = BLOCK_BYTES) {
-        if (now > total - at)
-            now = total - at;
-        kernels->reduce[dtype][op](block, (const char *)acc + at, (const char *)src + at,
-                                   now / dtypes[dtype].bytes);
-        kernels->stream((char *)dst + at, block, now);
+    for (size_t at = 0; at < bytes; at += now, now = BLOCK_BYTES) {
+        char *first = stream ? block : (char *)dsts[0] + at;
+        size_t count;
+
+        if (now > bytes - at)
+            now = bytes - at;
+        count = now / dtypes[dtype].bytes;
+        kernels->reduce[dtype][op](first, acc + at, src + at, count);
+        if (divide_by > 0)
+            tutti_finish(dtype, op, first, count, divide_by);
+        for (uint32_t i = stream ? 0 : 1; i < dst_count; i++) {
+            if (stream)
+                kernels->stream((char *)dsts[i] + at, block, now);
+            else
+                memcpy((char *)dsts[i] + at, first, now);
+        }
     }
+    if (stream)
+        kernels->fence();
+}
+
+void tutti_reduce_spread(enum tutti_dtype dtype, enum tutti_op op, void *const *dsts,
+                         uint32_t dst_count, const void *acc, const void *src, size_t count,
+                         uint32_t divide_by, bool stream)
+{
+    assert((unsigned)dtype < TUTTI_DTYPE_COUNT);
+    assert((unsigned)op < TUTTI_OP_COUNT);
+    assert(dst_count > 0);
+    if (stream || dst_count > 1) {
+        spread(dtype, op, dsts, dst_count, acc, src, count * dtypes[dtype].bytes, divide_by,
+               stream);
+        return;
+    }
+    tutti_kernels_at(0)->reduce[dtype][op](dsts[0], acc, src, count);
+    if (divide_by > 0)
+        tutti_finish(dtype, op, dsts[0], count, divide_by);
 }
 
 void tutti_copy_stream(void *dst, const void *src, size_t bytes)
 {
-    tutti_kernels_at(0)->stream(dst, src, bytes);
+    const struct tutti_kernels *kernels = tutti_kernels_at(0);
+
+    kernels->stream(dst, src, bytes);
+    kernels->fence();
 }
 
 void tutti_finish(enum tutti_dtype dtype, enum tutti_op op, void *dst, size_t count,

@@ -46,6 +46,10 @@ static void stream(void *dst, const void *src, size_t bytes)
         _mm256_stream_si256((void *)(d + i + 32), high);
     }
     memcpy(d + i, s + i, bytes - i);
+}
+
+static void fence(void)
+{
     _mm_sfence();
 }
 

@@ -42,6 +42,10 @@ static void stream(void *dst, const void *src, size_t bytes)
     for (; i + 64 <= bytes; i += 64)
         _mm512_stream_si512((void *)(d + i), _mm512_loadu_si512((const void *)(s + i)));
     memcpy(d + i, s + i, bytes - i);
+}
+
+static void fence(void)
+{
     _mm_sfence();
 }
 

@@ -23,4 +23,9 @@ static void stream(void *dst, const void *src, size_t bytes)
     memcpy(dst, src, bytes);
 }
 
+/* Plain stores: whatever publishes the result orders them. */
+static void fence(void)
+{
+}
+
 #include "runtime/exec/kernels_template.h"

@@ -18,8 +18,7 @@ enum { TUTTI_CACHE_LINE = 64 };
  * first and reads `asleep` after. Both are sequentially consistent, so one sees the other. */
 struct tutti_bell {
     _Alignas(TUTTI_CACHE_LINE) atomic_int asleep;
-    pthread_mutex_t
-        lock; /* guards the sleep itself: no wake-up between check and wait */
+    pthread_mutex_t lock; /* guards the sleep itself: no wake-up between check and wait */
     pthread_cond_t woken;
 };
 

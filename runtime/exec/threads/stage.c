@@ -20,8 +20,14 @@ struct tutti_place {
     bool started;           /* COMPUTE: the clock runs; SEND: has its slot, and is to be reported */
     struct tutti_wire *out; /* the wire of the last SEND of this lane */
     struct tutti_wire *in;  /* of the last RECV */
-    struct tutti_slot *fused;     /* a message that a fused RECV has only looked at */
-    struct tutti_step fused_step; /* that RECV */
+    struct tutti_slot *fused;          /* a message that a fused RECV has only looked at */
+    struct tutti_step fused_step;      /* that RECV */
+    const struct tutti_push *push;     /* the next in this lane */
+    const struct tutti_push *push_end; /* past the last */
+    /* SENDs whose bytes lie where they will be received: of pushed[0 .. pushed_count), in order. */
+    uint64_t pushed[TUTTI_PUSH_TARGETS_MAX];
+    uint32_t pushed_first;
+    uint32_t pushed_count;
 };
 
 static char *at(const struct tutti_thread_stage *stage, unsigned buf, uint64_t offset)
@@ -54,6 +60,16 @@ static void watch(struct tutti_thread_stage *stage, struct tutti_wire *wire)
     stage->watched[stage->watched_count++] = wire;
 }
 
+/* Whether the SEND about to get its slot has been written to its destination already. */
+static bool is_pushed(struct tutti_place *place)
+{
+    if (place->pushed_first == place->pushed_count ||
+        place->pushed[place->pushed_first] != place->post.index)
+        return false;
+    place->pushed_first++;
+    return true;
+}
+
 static bool try_send(struct tutti_thread_stage *stage, struct tutti_place *place)
 {
     const struct tutti_step *step = place->post.step;
@@ -66,7 +82,7 @@ static bool try_send(struct tutti_thread_stage *stage, struct tutti_place *place
     slot = &wire->slots[wire->sent_slot];
     wire->sent_slot = wire->sent_slot + 1 == wire->slot_count ? 0 : wire->sent_slot + 1;
     wire->sent_count++;
-    slot->data = at(stage, step->src_buf, step->src_offset);
+    slot->data = is_pushed(place) ? NULL : at(stage, step->src_buf, step->src_offset);
     slot->bytes = step->bytes;
     slot->step = place->post.index;
     slot->start_ps = time_of(stage);
@@ -124,20 +140,18 @@ static int try_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
         place->fused_step = *step;
         return 1;
     }
-    copy(stage, at(stage, step->dst_buf, step->dst_offset), slot->data, step->bytes);
+    if (slot->data != NULL) /* else the sender has put it there */
+        copy(stage, at(stage, step->dst_buf, step->dst_offset), slot->data, step->bytes);
     release(stage, place->in);
     return 1;
 }
 
 /* ---- work without messages ---- */
 
-static void finish(const struct tutti_thread_stage *stage, const struct tutti_step *step)
+/* avg divides where the result is complete; 0: no division here. */
+static uint32_t divisor(const struct tutti_thread_stage *stage, const struct tutti_step *step)
 {
-    const struct tutti_contract *contract = &stage->schedule->contract;
-
-    if ((step->flags & TUTTI_STEP_LAST) != 0)
-        tutti_finish(contract->dtype, contract->op, at(stage, step->dst_buf, step->dst_offset),
-                     step->bytes / tutti_dtype_bytes(contract->dtype), stage->schedule->rank_count);
+    return (step->flags & TUTTI_STEP_LAST) != 0 ? stage->schedule->rank_count : 0;
 }
 
 static bool reads_fused(const struct tutti_place *place, const struct tutti_step *step)
@@ -147,22 +161,53 @@ static bool reads_fused(const struct tutti_place *place, const struct tutti_step
            step->bytes == place->fused_step.bytes;
 }
 
+/* Adds to dsts[0 .. *count) the receivers' landings of the REDUCE's result, as far as their ranks
+ * have begun this iteration. */
+static void add_landings(struct tutti_thread_stage *stage, struct tutti_place *place, void **dsts,
+                         uint32_t *count)
+{
+    const struct tutti_push *push = place->push;
+    uint_fast64_t now =
+        atomic_load_explicit(&stage->fellows[stage->rank].iteration, memory_order_relaxed);
+
+    place->pushed_first = 0;
+    place->pushed_count = 0;
+    if (push == place->push_end || push->step != place->post.index)
+        return;
+    place->push++;
+    for (uint32_t i = 0; i < push->target_count; i++) {
+        const struct tutti_push_target *target = &stage->pushes->targets[push->target_first + i];
+        struct tutti_fellow *fellow = &stage->fellows[target->to];
+
+        if (atomic_load_explicit(&fellow->iteration, memory_order_acquire) < now)
+            continue;
+        dsts[(*count)++] = fellow->out + target->offset;
+        place->pushed[place->pushed_count++] = target->step;
+    }
+}
+
 static void reduce(struct tutti_thread_stage *stage, struct tutti_place *place)
 {
     const struct tutti_step *step = place->post.step;
     const struct tutti_contract *contract = &stage->schedule->contract;
     bool fused = place->fused != NULL;
     const void *src = fused ? place->fused->data : at(stage, step->src_buf, step->src_offset);
+    void *dsts[1 + TUTTI_PUSH_TARGETS_MAX] = {at(stage, step->dst_buf, step->dst_offset)};
+    uint32_t dst_count = 1;
+    bool large = step->bytes >= stage->large_bytes;
 
+    add_landings(stage, place, dsts, &dst_count);
+    /* What has been pushed is not read again soon, so the size of the whole output counts. */
+    large = large || (dst_count > 1 && stage->schedule->out_bytes / 2 >= stage->large_bytes);
     if (step->bytes > 0)
-        tutti_reduce(contract->dtype, contract->op, at(stage, step->dst_buf, step->dst_offset),
-                     at(stage, step->acc_buf, step->acc_offset), src,
-                     step->bytes / tutti_dtype_bytes(contract->dtype));
+        tutti_reduce_spread(contract->dtype, contract->op, dsts, dst_count,
+                            at(stage, step->acc_buf, step->acc_offset), src,
+                            step->bytes / tutti_dtype_bytes(contract->dtype), divisor(stage, step),
+                            large);
     if (fused) {
         place->fused = NULL;
         release(stage, place->in);
     }
-    finish(stage, step);
 }
 
 static bool try_compute(struct tutti_place *place)
@@ -181,6 +226,7 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
                     struct tutti_err *err)
 {
     const struct tutti_step *step = place->post.step;
+    const struct tutti_contract *contract = &stage->schedule->contract;
 
     switch (step->kind) {
     case TUTTI_SEND:
@@ -193,7 +239,9 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
     case TUTTI_COPY:
         copy(stage, at(stage, step->dst_buf, step->dst_offset),
              at(stage, step->src_buf, step->src_offset), step->bytes);
-        finish(stage, step);
+        if (divisor(stage, step) > 0)
+            tutti_finish(contract->dtype, contract->op, at(stage, step->dst_buf, step->dst_offset),
+                         step->bytes / tutti_dtype_bytes(contract->dtype), divisor(stage, step));
         return 1;
     default:
         assert(step->kind == TUTTI_COMPUTE);
@@ -375,6 +423,23 @@ int tutti_thread_stage_open(struct tutti_thread_stage *stage, struct tutti_err *
         return tutti_nomem(err);
     }
     return 0;
+}
+
+void tutti_thread_stage_begin(struct tutti_thread_stage *stage)
+{
+    const struct tutti_pushes *pushes = stage->pushes;
+    struct tutti_fellow *me = &stage->fellows[stage->rank];
+
+    for (uint32_t i = 0; pushes->lane_first != NULL && i < stage->schedule->lane_count; i++) {
+        const size_t *first =
+            &pushes->lane_first[(size_t)stage->rank * stage->schedule->lane_count + i];
+
+        stage->places[i].push = pushes->pushes + first[0];
+        stage->places[i].push_end = pushes->pushes + first[1];
+    }
+    atomic_store_explicit(&me->iteration,
+                          atomic_load_explicit(&me->iteration, memory_order_relaxed) + 1,
+                          memory_order_release);
 }
 
 void tutti_thread_stage_settle(struct tutti_thread_stage *stage)

@@ -5,12 +5,22 @@
 
 #include "runtime/engine.h"
 #include "runtime/exec/threads/hall.h"
+#include "runtime/exec/threads/push.h"
 #include "runtime/exec/threads/wire.h"
 
 struct tutti_place; /* what a lane is doing */
 
+/* What the ranks know of each other. */
+struct tutti_fellow {
+    /* Iterations begun: whoever is in as late a one may write this rank's landings (push.h). */
+    _Alignas(TUTTI_CACHE_LINE) atomic_uint_fast64_t iteration;
+    char *out;
+};
+
 struct tutti_thread_stage {
     struct tutti_hall *hall;
+    struct tutti_fellow *fellows; /* [rank] */
+    const struct tutti_pushes *pushes;
     const struct tutti_wires *wires;
     const struct tutti_schedule *schedule;
     const struct tutti_engine *engine; /* to say what is waited for */
@@ -28,6 +38,9 @@ struct tutti_thread_stage {
 /* `stage` comes with its first fields filled; takes memory. */
 int tutti_thread_stage_open(struct tutti_thread_stage *stage, struct tutti_err *err);
 void tutti_thread_stage_close(struct tutti_thread_stage *stage);
+
+/* Before the program begins, in every iteration. */
+void tutti_thread_stage_begin(struct tutti_thread_stage *stage);
 
 /* After the program has ended: stores what a fused RECV at the end of a lane has only looked at. */
 void tutti_thread_stage_settle(struct tutti_thread_stage *stage);

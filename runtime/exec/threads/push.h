@@ -1,0 +1,49 @@
+/* Results written straight to where they will be received, found before the threads start.
+ *
+ * A REDUCE whose result the next steps of its lane send on may write it into the receivers' outputs
+ * as well, in the same pass: the result is read from memory no second time. That is right if no
+ * step of the receiver, in the same iteration, touches those bytes before its RECV; such a RECV is
+ * a landing. Two-shot all-reduce, where each rank reduces a part and sends it to all, becomes one
+ * pass over inputs and outputs: 2 n S bytes of traffic, the least there is.
+ *
+ * What the check of schedules orders stays ordered: the SENDs that follow have no dependencies of
+ * their own, so all that comes before them has happened when the REDUCE runs; and what comes before
+ * the RECV in its own rank does not touch the bytes. Private to runtime/exec/threads. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_PUSH_H
+#define TUTTI_RUNTIME_EXEC_THREADS_PUSH_H
+
+#include <stdint.h>
+
+#include "runtime/exec/threads/wire.h"
+#include "runtime/schedule.h"
+
+struct tutti_err;
+
+enum { TUTTI_PUSH_TARGETS_MAX = 16 };
+
+/* One receiver: SEND number `step` of the pusher's lane lands at out + offset of rank `to`. */
+struct tutti_push_target {
+    uint64_t step;
+    uint64_t offset;
+    uint32_t to;
+};
+
+/* One REDUCE and its targets, in the order of their SENDs. */
+struct tutti_push {
+    uint64_t step; /* index of the REDUCE in its lane */
+    size_t target_first;
+    uint32_t target_count; /* 1 .. TUTTI_PUSH_TARGETS_MAX */
+};
+
+struct tutti_pushes {
+    struct tutti_push *pushes; /* rank by rank, lane by lane, in program order */
+    size_t *lane_first; /* [rank * lane_count + lane], and one more; NULL: no pushes at all */
+    struct tutti_push_target *targets;
+};
+
+/* Walks all programs. Large ones are left alone: then nothing is pushed. */
+int tutti_thread_pushes_open(struct tutti_pushes *pushes, const struct tutti_schedule *schedule,
+                             const struct tutti_wires *wires, struct tutti_err *err);
+void tutti_thread_pushes_close(struct tutti_pushes *pushes);
+
+#endif
