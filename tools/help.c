@@ -1,10 +1,8 @@
-/* Prints --help and man pages from the tables of the commands. */
+/* Prints --help from the tables of the commands. */
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "build.h"
 #include "tools/options.h"
 
 enum { HELP_COLUMNS = 96, HELP_INDENT = 28 };
@@ -36,8 +34,7 @@ static void print_wrapped(FILE *out, const char *text, int indent, int column)
     fputc('\n', out);
 }
 
-/* "-b, --minbytes SIZE"; returns its length. */
-static int option_form(const struct tutti_option *option, char *buf, size_t buf_bytes)
+int tutti_option_form(const struct tutti_option *option, char *buf, size_t buf_bytes)
 {
     char letter[8] = "    ";
     int length;
@@ -51,7 +48,7 @@ static int option_form(const struct tutti_option *option, char *buf, size_t buf_
     return length;
 }
 
-static void option_text(const struct tutti_option *option, char *buf, size_t buf_bytes)
+void tutti_option_text(const struct tutti_option *option, char *buf, size_t buf_bytes)
 {
     int length;
 
@@ -66,9 +63,9 @@ static void print_option(const struct tutti_option *option, FILE *out)
 {
     char form[256];
     char text[1024];
-    int length = option_form(option, form, sizeof(form));
+    int length = tutti_option_form(option, form, sizeof(form));
 
-    option_text(option, text, sizeof(text));
+    tutti_option_text(option, text, sizeof(text));
     fprintf(out, "  %s", form);
     if (length + 4 > HELP_INDENT)
         fprintf(out, "\n%*s", HELP_INDENT, "");
@@ -77,7 +74,7 @@ static void print_option(const struct tutti_option *option, FILE *out)
     print_wrapped(out, text, HELP_INDENT, HELP_INDENT);
 }
 
-static const struct tutti_option help_option = {
+const struct tutti_option tutti_help_option = {
     .letter = 'h', .name = "help", .type = TUTTI_OPTION_FLAG, .help = "print this and do nothing"};
 
 static void print_examples(const char *examples, const char *prefix, FILE *out)
@@ -98,88 +95,9 @@ void tutti_help_print(const struct tutti_command *command, FILE *out)
     fprintf(out, "\noptions:\n");
     for (size_t i = 0; i < command->option_count; i++)
         print_option(&command->options[i], out);
-    print_option(&help_option, out);
+    print_option(&tutti_help_option, out);
     fprintf(out, "\nexamples:\n");
     print_examples(command->examples, "  ", out);
-}
-
-/* ---- man(7) ---------------------------------------------------------------------------------- */
-
-/* Roff takes a backslash, a dash and a dot or quote at the start of a line for its own. */
-static void print_roff(FILE *out, const char *text)
-{
-    bool line_start = true;
-
-    for (; *text != '\0'; text++) {
-        if (line_start && (*text == '.' || *text == '\''))
-            fputs("\\&", out);
-        line_start = *text == '\n';
-        if (*text == '\\')
-            fputs("\\e", out);
-        else if (*text == '-')
-            fputs("\\-", out);
-        else if (text[0] == '\n' && text[1] == '\n') {
-            fputs("\n.PP\n", out);
-            text++;
-            line_start = true;
-        } else
-            fputc(*text, out);
-    }
-}
-
-/* Filled text: one input line a sentence is not needed, but a line must not begin with a blank. */
-static void print_roff_option(const struct tutti_option *option, FILE *out)
-{
-    char form[256];
-    char text[1024];
-
-    (void)option_form(option, form, sizeof(form));
-    option_text(option, text, sizeof(text));
-    fprintf(out, ".TP\n.B ");
-    print_roff(out, form + strspn(form, " "));
-    fputc('\n', out);
-    print_roff(out, text);
-    fputc('\n', out);
-}
-
-static void print_title(const char *page, FILE *out)
-{
-    char upper[64];
-    size_t i = 0;
-
-    for (; page[i] != '\0' && i + 1 < sizeof(upper); i++)
-        upper[i] = (char)(page[i] == ' ' ? '-' : toupper((unsigned char)page[i]));
-    upper[i] = '\0';
-    fprintf(out, ".TH %s 1 \"\" \"tutti %s\" \"User Commands\"\n", upper, TUTTI_BUILD_VERSION);
-}
-
-static const char exit_text[] =
-    ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nfailed, or a check did not hold\n"
-    ".TP\n.B 2\nwrong usage or input\n.TP\n.B 77\nthis machine or this build lacks what it needs\n";
-
-void tutti_man_print(const struct tutti_command *command, FILE *out)
-{
-    char page[64];
-
-    (void)snprintf(page, sizeof(page), "tutti %s", command->name);
-    print_title(page, out);
-    for (char *p = page; *p != '\0'; p++)
-        *p = (char)(*p == ' ' ? '-' : *p);
-    fprintf(out, ".SH NAME\n");
-    print_roff(out, page);
-    fprintf(out, " \\- ");
-    print_roff(out, command->summary);
-    fprintf(out, "\n.SH SYNOPSIS\n.B tutti %s\n.RI ", command->name);
-    print_roff(out, command->operands);
-    fprintf(out, "%s[options]\n.SH DESCRIPTION\n", command->operands[0] != '\0' ? " " : "");
-    print_roff(out, command->text);
-    fprintf(out, "\n.SH OPTIONS\n");
-    for (size_t i = 0; i < command->option_count; i++)
-        print_roff_option(&command->options[i], out);
-    print_roff_option(&help_option, out);
-    fprintf(out, "%s.SH EXAMPLES\n.nf\n", exit_text);
-    print_roff(out, command->examples);
-    fprintf(out, "\n.fi\n.SH SEE ALSO\n.BR tutti (1)\n");
 }
 
 void tutti_usage_print(FILE *out)
@@ -193,42 +111,13 @@ void tutti_usage_print(FILE *out)
             "commands:\n");
     for (size_t i = 0; i < count; i++)
         fprintf(out, "  %-18s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "  %-18s %s\n  %-18s %s\n\n", "help [COMMAND]", "print the help of a command",
-            "--version", "print the version");
+    fprintf(out, "  %-18s %s\n  %-18s %s\n\n", "help [COMMAND]",
+            "print the help of a command; with --man its man page", "--version",
+            "print the version");
     fprintf(out, "SPEC is a machine: a preset such as 'dgx-h100:nodes=2' ('tutti topo list' shows "
                  "all),\nor a file: NCCL topology XML, or the text of 'tutti topo convert'.\n\n"
                  "examples:\n"
                  "  tutti compare dgx-h100\n"
                  "  tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"
                  "  tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n");
-}
-
-void tutti_man_print_all(FILE *out)
-{
-    size_t count = 0;
-    const struct tutti_command *const *commands = tutti_commands(&count);
-
-    print_title("tutti", out);
-    fprintf(out, ".SH NAME\ntutti \\- predict what collectives cost and play them here\n"
-                 ".SH SYNOPSIS\n.B tutti\n.I COMMAND\n.RI [ SPEC ]\n.RI [ options ]\n"
-                 ".SH DESCRIPTION\nPredicts what collectives cost on a machine that one may not "
-                 "own,\nand plays the very same schedule on the machine at hand.\n.SH COMMANDS\n");
-    for (size_t i = 0; i < count; i++) {
-        fprintf(out, ".TP\n.B ");
-        print_roff(out, commands[i]->name);
-        fputc('\n', out);
-        print_roff(out, commands[i]->summary);
-        fputc('\n', out);
-    }
-    fprintf(out, "%s.SH SEE ALSO\n", exit_text);
-    for (size_t i = 0; i < count; i++) {
-        char page[64];
-
-        (void)snprintf(page, sizeof(page), "tutti-%s", commands[i]->name);
-        for (char *p = page; *p != '\0'; p++)
-            *p = (char)(*p == ' ' ? '-' : *p);
-        fprintf(out, ".BR ");
-        print_roff(out, page);
-        fprintf(out, " (1)%s\n", i + 1 < count ? "," : "");
-    }
 }

@@ -156,9 +156,27 @@ static int run(const struct tutti_command *command, int argc, char **argv)
     return code;
 }
 
+/* help --man-pages DIR: all of them as files. */
+static int write_pages(int argc, char **argv)
+{
+    struct tutti_err err = {.text = ""};
+    int status;
+
+    if (argc != 1)
+        status = tutti_fail(&err, TUTTI_EINVAL, "option '--man-pages' needs one directory (DIR)");
+    else
+        status = tutti_man_write(argv[0], &err);
+    if (status < 0)
+        report("help", err.text);
+    return exit_code(status);
+}
+
 /* help [--man] [COMMAND] */
 static int help(int argc, char **argv)
 {
+    if (argc > 0 && strcmp(argv[0], "--man-pages") == 0)
+        return write_pages(argc - 1, argv + 1);
+
     bool man = argc > 0 && strcmp(argv[0], "--man") == 0;
     const struct tutti_command *command;
     int words = 0;

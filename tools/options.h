@@ -93,6 +93,15 @@ const char *tutti_nearest(const char *text, const char *words, char *buf, size_t
 void tutti_help_print(const struct tutti_command *command, FILE *out);
 void tutti_man_print(const struct tutti_command *command, FILE *out);
 
+/* The pages of all commands and of tutti itself as files in `directory`: tutti-topo-show.1. */
+int tutti_man_write(const char *directory, struct tutti_err *err);
+
+/* For the two printers: "-b, --minbytes SIZE" with its length, the text beside it, and -h, which
+ * every command has. */
+int tutti_option_form(const struct tutti_option *option, char *buf, size_t buf_bytes);
+void tutti_option_text(const struct tutti_option *option, char *buf, size_t buf_bytes);
+extern const struct tutti_option tutti_help_option;
+
 /* All commands in the order in which the help lists them. */
 const struct tutti_command *const *tutti_commands(size_t *ret_count);
 void tutti_usage_print(FILE *out);
