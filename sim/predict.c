@@ -2,10 +2,12 @@
 #include "sim/predict.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/shape/host_rings.h"
 
 /* What is tried: one algorithm under one protocol. */
 struct entry {
@@ -28,22 +30,36 @@ static const char *protocol_name(const struct tutti_protocol *protocol)
     return protocol != NULL ? protocol->name : "none";
 }
 
-/* Left open, there are as many channels as the machine has ring orders (each order uses other
- * links) for algorithms that run on rings, and one for all others, which split no traffic by it. */
-static uint32_t channel_count(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm)
+static bool runs_on_rings(const struct tutti_algorithm *algorithm)
 {
-    const struct tutti_shape *shape = &ask->topo->shape;
+    return strncmp(algorithm->name, "ring", 4) == 0;
+}
 
-    if (ask->params.channel_count > 0)
-        return ask->params.channel_count;
-    return strncmp(algorithm->name, "ring", 4) == 0 && shape->order_count > 1 ? shape->order_count
-                                                                              : 1;
+/* Writes the schedule of an algorithm. Those that run on rings get a channel for each ring of the
+ * machine if it is left open how many (each ring uses other links); all others get one, as they do
+ * not spread over links by it. */
+static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm,
+                    struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tutti_coll_params params = ask->params;
+    struct tutti_shape shape = ask->topo->shape;
+    uint32_t *orders = NULL;
+    int status = 0;
+
+    if (runs_on_rings(algorithm))
+        status = tutti_host_rings(ask->topo, &shape, &orders, err);
+    if (status < 0)
+        return status;
+    if (params.channel_count == 0 && runs_on_rings(algorithm))
+        params.channel_count = shape.order_count;
+    status = tutti_coll_generate(algorithm->name, &params, &shape, ret, err);
+    free(orders);
+    return status;
 }
 
 static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
                       struct tutti_record *record, struct tutti_played *ret, struct tutti_err *err)
 {
-    struct tutti_coll_params params = ask->params;
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_sim_opts opts = {
@@ -55,11 +71,8 @@ static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
         .reduce_bytes_per_s = ask->reduce_bytes_per_s,
     };
     struct tutti_play play = {.iteration_count = 1, .record = record};
-    int status;
+    int status = generate(ask, entry->algorithm, &schedule, err);
 
-    params.channel_count = channel_count(ask, entry->algorithm);
-    status =
-        tutti_coll_generate(entry->algorithm->name, &params, &ask->topo->shape, &schedule, err);
     if (status == 0)
         status = tutti_sim_open(&opts, &backend, err);
     if (status == 0) {
@@ -141,13 +154,9 @@ static void name_fitting(const struct tutti_ask *ask, char *text, size_t text_by
     const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
 
     for (size_t i = 0; i < count && name_count < sizeof(names) / sizeof(names[0]); i++) {
-        struct tutti_coll_params params = ask->params;
         struct tutti_schedule *schedule = NULL;
 
-        params.channel_count = channel_count(ask, &algorithms[i]);
-        if (!serves(&algorithms[i], ask) ||
-            tutti_coll_generate(algorithms[i].name, &params, &ask->topo->shape, &schedule, NULL) <
-                0)
+        if (!serves(&algorithms[i], ask) || generate(ask, &algorithms[i], &schedule, NULL) < 0)
             continue;
         tutti_schedule_free(schedule);
         names[name_count++] = algorithms[i].name;

@@ -174,6 +174,25 @@ TEST(channels_follow_the_ring_orders_of_the_machine)
     tutti_topo_free(q.topo);
 }
 
+/* 4 hosts of 8 GPUs with a NIC of 50 GB/s each, and no order declared: a ring a NIC. Of 1 GiB each
+ * of the 8 rings carries 128 MiB in 62 rounds; a round takes 4 MiB over the NIC and the latencies
+ * of its route. GPUs send on seven rings over NVLink meanwhile, which is faster. */
+TEST(hosts_with_several_nics_get_a_ring_for_each)
+{
+    struct question q = question("dgx-h100:nodes=4", "ring", GIB);
+    const uint64_t chunk_bytes = (GIB >> 3) / 32;
+    const tutti_ps nic_ps = 62 * tutti_wire_ps(chunk_bytes, UINT64_C(50000000000));
+    tutti_ps eight_ps;
+
+    q.ask.model = TUTTI_MODEL_FAIR;
+    eight_ps = time_of(&q, "ring");
+    CHECK(eight_ps > nic_ps);
+    CHECK(eight_ps < nic_ps + nic_ps / 5);
+    q.ask.params.channel_count = 1;
+    CHECK(time_of(&q, "ring") > 4 * eight_ps);
+    tutti_topo_free(q.topo);
+}
+
 TEST(the_record_is_the_winners)
 {
     struct question q = question("dgx-h100", "auto", 1 << 20);
