@@ -1,9 +1,9 @@
 /* Binomial tree: all-reduce (up to rank 0 and down again), reduce, broadcast and barrier.
  *
  * Price for n ranks, M bytes, L = ceil(log2 n): reduce and broadcast take L messages one after
- * another; the root receives (sends) L * M bytes and reduces as much, every other rank sends
- * (receives) M once. All-reduce takes both. Thakur, Rabenseifner & Gropp 2005, section 3. Best for
- * short messages.
+ * another (fewer for some n between powers of two); the root receives (sends) L * M bytes and
+ * reduces as much, every other rank sends (receives) M once. All-reduce takes both. Thakur,
+ * Rabenseifner & Gropp 2005, section 3. Best for short messages.
  *
  * Grain: chunk_bytes 0 sends the whole share at once; smaller chunks follow one another. */
 #include "runtime/coll/generators.h"

@@ -3,8 +3,9 @@
  *
  * Price for n ranks, L = ceil(log2 n), blocks of B bytes: L messages one after another; all-gather:
  * a rank sends and receives (n-1) B bytes in all (Bruck, Ho, Kipnis, Upfal & Weathersby 1997), and
- * copies n B, because a rank collects blocks in the order own, next, ... and turns them round at
- * the end. Barrier: L empty messages a rank (Hensgen, Finkel & Manber 1988).
+ * copies (n+1) B: its own block in, and all out again at the end, because it collects blocks in the
+ * order own, next, ... and has to turn them round. Barrier: L empty messages a rank (Hensgen,
+ * Finkel & Manber 1988).
  *
  * Grain: chunk_bytes has no effect; a share is one piece. */
 #include "runtime/coll/dissemination.h"

@@ -3,7 +3,8 @@
  *
  * Price for n = 2^L ranks and M bytes: L messages one after another; a rank sends, receives and
  * reduces L * M bytes (Thakur, Rabenseifner & Gropp 2005, 4.2). Best for short messages. Other n:
- * n - 2^L surplus ranks fold in before and get the result after: 2 messages more.
+ * n - 2^L surplus ranks fold in before and get the result after: at most 2 messages more, and M
+ * bytes more each way for them and their partners.
  *
  * A sum must not be overwritten while the partner still reads it, so two places take turns, `out`
  * and one in scratch, such that the last sum falls to `out`.

@@ -3,8 +3,8 @@
  *
  * Price for n = 2^L ranks and blocks of B bytes: L messages one after another; a rank sends,
  * receives and reduces (n-1) B bytes (Thakur, Rabenseifner & Gropp 2005, 3.2). Other n: the n - 2^L
- * surplus ranks fold in before and get their block after: 2 messages more, and n B bytes more into
- * each of their partners.
+ * surplus ranks fold in before, sending n B bytes, and get their block after: at most 2 messages
+ * more; a partner works for two ranks and receives and reduces up to (n + 2^(L+1) - 2) B bytes.
  *
  * With several channels a lane has a strip of every block; as messages are many blocks long, it
  * first lays its strips side by side in scratch. Grain: chunk_bytes has no effect. */

@@ -3,9 +3,9 @@
  *
  * Price for n = 2^L ranks and M bytes: 2L messages one after another; a rank sends and receives
  * 2(n-1)/n * M bytes and reduces (n-1)/n * M (Thakur, Rabenseifner & Gropp 2005, 4.3). Other n: the
- * n - 2^L surplus ranks fold in before and get the result after: 2 messages more, and M more bytes
- * each way for them and their partners. The first exchange, of the most bytes, is with the nearest
- * rank.
+ * n - 2^L surplus ranks fold in before and get the result after: at most 2 messages more, and M
+ * more bytes each way for them and their partners. The first exchange, of the most bytes, is with
+ * the nearest rank.
  *
  * Grain: a piece is n chunks; chunk_bytes 0 makes one piece. */
 #include "runtime/coll/emit.h"

@@ -2,9 +2,9 @@
  * barrier.
  *
  * Price for n ranks and blocks of B bytes: n-1 messages one after another, of n-1, n-2, ..., 1
- * blocks; a rank sends and receives n(n-1)/2 * B bytes. Only for machines with no wires but the
- * ring. The blocks of a message are first laid side by side in scratch, in the order in which they
- * will get off; two places take turns, one filling while the other is sent.
+ * blocks; a rank sends and receives n(n-1)/2 * B bytes and copies (2n-1) B. Only for machines with
+ * no wires but the ring. The blocks of a message are first laid side by side in scratch, in the
+ * order in which they will get off; two places take turns, one filling while the other is sent.
  *
  * Barrier: n-1 empty messages a rank, one after another: after k of them a rank has heard of its k
  * predecessors.
