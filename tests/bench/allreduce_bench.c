@@ -34,7 +34,8 @@ static struct tutti_schedule *schedule_of(const struct bench *bench, const char 
 }
 
 /* From the common start to the end of the last rank, per iteration. */
-static double time_of(struct bench *bench, const struct tutti_schedule *schedule, uint64_t bytes)
+static double play(struct bench *bench, const struct tutti_schedule *schedule,
+                   uint32_t warmup_count, uint32_t iteration_count)
 {
     struct tutti_played played;
     struct tutti_err err;
@@ -42,12 +43,19 @@ static double time_of(struct bench *bench, const struct tutti_schedule *schedule
         .schedule = schedule,
         .in = (const void *const *)bench->in,
         .out = (void *const *)bench->out,
-        .warmup_count = bench_warmups(bytes),
-        .iteration_count = bench_iterations(bytes),
+        .warmup_count = warmup_count,
+        .iteration_count = iteration_count,
     };
 
     if (tutti_backend_play(bench->backend, &play, &played, &err) < 0)
         give_up(schedule->name, &err);
+    return (double)played.best_ps * 1e-6;
+}
+
+static double time_of(struct bench *bench, const struct tutti_schedule *schedule, uint64_t bytes)
+{
+    double us = play(bench, schedule, bench_warmups(bytes), bench_iterations(bytes));
+
     for (uint32_t rank = 0; rank < bench->rank_count; rank++) {
         if (bench_wrong(bench->out[rank], bytes, bench->rank_count) > 0) {
             fprintf(stderr, "allreduce_bench: %s: wrong sums at %llu bytes\n", schedule->name,
@@ -55,7 +63,35 @@ static double time_of(struct bench *bench, const struct tutti_schedule *schedule
             exit(1);
         }
     }
-    return (double)played.best_ps * 1e-6;
+    return us;
+}
+
+/* "auto": the fastest in short trials, in which all take turns. */
+static struct tutti_schedule *fastest(struct bench *bench, struct tutti_coll_params params,
+                                      uint64_t bytes)
+{
+    enum { NAMES = 4, TURNS = 3 };
+    static const char *const names[NAMES] = {"one-shot", "two-shot", "ring", "recursive-doubling"};
+    struct tutti_schedule *schedules[NAMES];
+    double best_us[NAMES];
+    size_t best = 0;
+
+    for (size_t i = 0; i < NAMES; i++)
+        schedules[i] = schedule_of(bench, names[i], params);
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        for (size_t i = 0; i < NAMES; i++) {
+            double us = play(bench, schedules[i], 1, bench_iterations(bytes) / 20 + 1);
+
+            best_us[i] = turn == 0 || us < best_us[i] ? us : best_us[i];
+        }
+    }
+    for (size_t i = 1; i < NAMES; i++)
+        best = best_us[i] < best_us[best] ? i : best;
+    for (size_t i = 0; i < NAMES; i++) {
+        if (i != best)
+            tutti_schedule_free(schedules[i]);
+    }
+    return schedules[best];
 }
 
 /* ---- the memory's bound ---- */
@@ -66,6 +102,7 @@ struct adder {
     uint64_t bytes;
     uint32_t index;
     uint32_t adder_count;
+    uint32_t pass_count;
     pthread_barrier_t *start;
     double took_us;
 };
@@ -79,10 +116,12 @@ static void *add_up(void *data)
     bench_pin(adder->index);
     pthread_barrier_wait(adder->start);
     start_us = bench_now_us();
-    for (uint32_t rank = adder->index; rank < bench->rank_count; rank += adder->adder_count)
-        tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, bench->out[rank], bench->out[rank], bench->in[rank],
-                     adder->bytes / sizeof(float));
-    adder->took_us = bench_now_us() - start_us;
+    for (uint32_t i = 0; i < adder->pass_count; i++) {
+        for (uint32_t rank = adder->index; rank < bench->rank_count; rank += adder->adder_count)
+            tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, bench->out[rank], bench->out[rank],
+                         bench->in[rank], adder->bytes / sizeof(float));
+    }
+    adder->took_us = (bench_now_us() - start_us) / adder->pass_count;
     return NULL;
 }
 
@@ -101,8 +140,12 @@ static double bound_us(struct bench *bench, uint64_t bytes)
 
         pthread_barrier_init(&start, NULL, ADDERS);
         for (uint32_t i = 0; i < ADDERS; i++) {
-            adders[i] = (struct adder){
-                .bench = bench, .bytes = bytes, .index = i, .adder_count = ADDERS, .start = &start};
+            adders[i] = (struct adder){.bench = bench,
+                                       .bytes = bytes,
+                                       .index = i,
+                                       .adder_count = ADDERS,
+                                       .pass_count = bench_iterations(bytes) / 10 + 1,
+                                       .start = &start};
             if (pthread_create(&threads[i], NULL, add_up, &adders[i]) != 0)
                 exit(1);
         }
@@ -158,7 +201,7 @@ int main(int argc, char **argv)
     uint64_t sizes[SIZES_MAX];
     size_t size_count = argc >= 4 ? bench_sizes(argv[2], sizes, SIZES_MAX) : 0;
     struct bench bench = {.rank_count = (uint32_t)number_at(argc, argv, 3)};
-    const char *algorithm = argc >= 5 ? argv[4] : "two-shot";
+    const char *algorithm = argc >= 5 ? argv[4] : "auto";
 
     if (size_count == 0 || bench.rank_count < 2 || bench.rank_count > RANKS_MAX)
         return usage();
@@ -175,15 +218,18 @@ int main(int argc, char **argv)
             .chunk_bytes = number_at(argc, argv, 6),
             .slot_count = (uint32_t)number_at(argc, argv, 7),
         };
-        struct tutti_schedule *schedule = schedule_of(&bench, algorithm, params);
+        struct tutti_schedule *schedule = strcmp(algorithm, "auto") == 0
+                                              ? fastest(&bench, params, sizes[i])
+                                              : schedule_of(&bench, algorithm, params);
         double before_ns = bench_hop_ns();
         double us = time_of(&bench, schedule, sizes[i]);
 
-        bench_say(argv[1], bench.rank_count, sizes[i], us, before_ns, bench_hop_ns());
+        bench_say(argv[1], bench.rank_count, sizes[i], us, before_ns, bench_hop_ns(),
+                  schedule->name);
         tutti_schedule_free(schedule);
         if (sizes[i] >= 1 << 16)
             bench_say("bound", bench.rank_count, sizes[i], bound_us(&bench, sizes[i]), before_ns,
-                      before_ns);
+                      before_ns, "memory");
     }
     close_bench(&bench);
     return 0;

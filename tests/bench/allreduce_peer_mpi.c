@@ -74,7 +74,7 @@ int main(int argc, char **argv)
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
         if (rank == 0)
-            bench_say(argv[1], (uint32_t)rank_count, sizes[i], us, before_ns, after_ns);
+            bench_say(argv[1], (uint32_t)rank_count, sizes[i], us, before_ns, after_ns, "mpi");
     }
     free(in);
     free(out);

@@ -179,12 +179,12 @@ static inline double bench_hop_ns(void)
     return probe.hop_ns[BENCH_PROBE_HOPS / 2];
 }
 
-/* One line of results: contender, ranks, bytes, microseconds, hops before and after. */
+/* One line of results: contender, ranks, bytes, microseconds, hops before and after, and how. */
 static inline void bench_say(const char *contender, uint32_t rank_count, uint64_t bytes, double us,
-                             double before_ns, double after_ns)
+                             double before_ns, double after_ns, const char *how)
 {
-    printf("%s %u %llu %.3f %.0f %.0f\n", contender, rank_count, (unsigned long long)bytes, us,
-           before_ns, after_ns);
+    printf("%s %u %llu %.3f %.0f %.0f %s\n", contender, rank_count, (unsigned long long)bytes, us,
+           before_ns, after_ns, how);
     fflush(stdout);
 }
 
