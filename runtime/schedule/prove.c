@@ -347,6 +347,8 @@ int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err
         status = prove_data(flat, err);
     if (status == 0 && schedule->contract.collective == TUTTI_BARRIER)
         status = tutti_clock_check(flat, true, err);
+    if (status < 0 && flat != NULL && schedule->callee_count > 0)
+        status = tutti_wrap(err, status, "with its calls laid out");
     tutti_schedule_free(flat);
     return status;
 }

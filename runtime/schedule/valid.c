@@ -114,6 +114,50 @@ static int valid_copy(const struct place *p)
     return 0;
 }
 
+/* The callee's buffer lies within one of the caller's. */
+static int valid_lent(const struct place *p, const char *what, unsigned buffer, uint64_t offset,
+                      uint64_t bytes, bool write)
+{
+    const struct tutti_schedule *s = p->schedule;
+    uint64_t size = buffer == TUTTI_BUF_IN        ? s->in_bytes
+                    : buffer == TUTTI_BUF_OUT     ? s->out_bytes
+                    : buffer == TUTTI_BUF_SCRATCH ? s->scratch_bytes
+                                                  : 0;
+
+    if (buffer > TUTTI_BUF_SCRATCH)
+        return refuse(p, "no buffer '%u' (in, out or scratch)", buffer);
+    if (bytes == 0)
+        return 0;
+    if (write && buffer == TUTTI_BUF_IN)
+        return refuse(p, "the callee writes its '%s', which is 'in' (out or scratch)", what);
+    if (offset > size || bytes > size - offset)
+        return refuse(
+            p, "the callee's '%s' of %" PRIu64 " bytes lies outside '%s' (of %" PRIu64 " bytes)",
+            what, bytes, tutti_buf_name(buffer), size);
+    return 0;
+}
+
+static int valid_call(const struct place *p)
+{
+    const struct tutti_schedule *s = p->schedule;
+    const struct tutti_step *t = p->step;
+    const struct tutti_schedule *callee;
+    int status;
+
+    if (t->peer >= s->callee_count)
+        return refuse(p, "no callee '%u' (%s%u)", t->peer,
+                      s->callee_count == 0 ? "callees: " : "0 to ",
+                      s->callee_count == 0 ? 0 : s->callee_count - 1);
+    callee = s->callees[t->peer];
+    status = valid_lent(p, "in", t->src_buf, t->src_offset, callee->in_bytes, false);
+    if (status == 0)
+        status = valid_lent(p, "out", t->dst_buf, t->dst_offset, callee->out_bytes, true);
+    if (status == 0)
+        status =
+            valid_lent(p, "scratch", TUTTI_BUF_SCRATCH, t->acc_offset, callee->scratch_bytes, true);
+    return status;
+}
+
 static int valid_flags(const struct place *p)
 {
     static const uint8_t allowed[] = {
@@ -175,7 +219,7 @@ int tutti_step_valid(const struct tutti_schedule *schedule, uint32_t rank, uint3
     case TUTTI_COMPUTE:
         return step->duration_ps < 0 ? refuse(&p, "takes less than no time (0 or more)") : 0;
     default:
-        return refuse(&p, "no callee '%u' (a schedule without callees)", step->peer);
+        return valid_call(&p);
     }
 }
 
