@@ -6,7 +6,8 @@
 
 #include "runtime/status.h"
 
-enum { BETWEEN = UINT32_MAX, PASSES_MAX = 8 };
+enum { PASSES_MAX = 8 };
+#define BETWEEN UINT32_MAX
 
 int tutti_partition_open(struct tutti_partition *partition, const struct tutti_topo *topo,
                          struct tutti_err *err)
