@@ -57,6 +57,9 @@ int tutti_host_measure(const struct tutti_host_ask *ask, struct tutti_host *ret,
 int tutti_host_predict(const struct tutti_host *host, const struct tutti_coll_params *params,
                        const char *algorithm, int64_t *ret_ps, struct tutti_err *err);
 
+/* Bytes per second of a message at that size of buffer, while all pairs exchange. */
+uint64_t tutti_host_message_rate(const struct tutti_host *host, uint64_t bytes);
+
 /* What was measured, as lines of '#' and as the member "measured" of an open JSON object. */
 struct tutti_json;
 void tutti_host_print(const struct tutti_host *host, FILE *out);

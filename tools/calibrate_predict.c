@@ -187,3 +187,10 @@ int tutti_host_predict(const struct tutti_host *host, const struct tutti_coll_pa
         *ret_ps = played.total_ps;
     return status;
 }
+
+uint64_t tutti_host_message_rate(const struct tutti_host *host, uint64_t bytes)
+{
+    struct tutti_host_point point = point_at(host, bytes);
+
+    return host->rank_count > 1 ? point.pair_bytes_per_s : point.copy_bytes_per_s;
+}

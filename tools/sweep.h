@@ -47,6 +47,10 @@ const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *aske
  * as long as one is left; then its points keep their status. */
 int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err);
 
+/* The machine alone: its lines of '#', and the member "topology" of an open JSON object. */
+void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out);
+void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *json);
+
 /* The lines of '#' above a table: version, machine, what was asked for. */
 void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command, FILE *out);
 /* The lines below it: algorithms that were left out, and why. */

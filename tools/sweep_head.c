@@ -59,7 +59,7 @@ static void print_links(const struct tutti_topo *topo, FILE *out)
         fprintf(out, " (one each way)\n");
 }
 
-static void print_machine(const struct tutti_topo *topo, FILE *out)
+void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out)
 {
     const struct tutti_shape *shape = &topo->shape;
 
@@ -74,6 +74,8 @@ static void print_machine(const struct tutti_topo *topo, FILE *out)
     if (shape->order_count > 1)
         fprintf(out, ", %u rings", shape->order_count);
     fputc('\n', out);
+    print_links(topo, out);
+    fprintf(out, "# figures:  %s\n", topo->source);
 }
 
 static bool reduces(enum tutti_collective collective)
@@ -120,9 +122,7 @@ void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command
     if (rooted(params->collective))
         fprintf(out, ", root %u", params->root);
     fputc('\n', out);
-    print_machine(sweep->topo, out);
-    print_links(sweep->topo, out);
-    fprintf(out, "# figures:  %s\n", sweep->topo->source);
+    tutti_sweep_print_machine(sweep->topo, out);
     print_asked(sweep, out);
 }
 
@@ -174,7 +174,7 @@ void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
     }
 }
 
-static void json_topology(const struct tutti_topo *topo, struct tutti_json *json)
+void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *json)
 {
     struct link_group groups[LINK_GROUPS_MAX];
     uint32_t more = 0;
@@ -216,7 +216,7 @@ void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *j
     const struct tutti_ask *ask = &sweep->ask;
 
     tutti_json_text(json, "tutti", TUTTI_BUILD_VERSION);
-    json_topology(sweep->topo, json);
+    tutti_sweep_json_machine(sweep->topo, json);
     tutti_json_text(json, "collective", tutti_collective_name(ask->params.collective));
     tutti_json_text(json, "datatype", tutti_dtype_name(ask->params.dtype));
     tutti_json_text(json, "op",

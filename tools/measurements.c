@@ -1,0 +1,176 @@
+/* Reads logs and holds what they say of themselves against the machine; see measurements.h. */
+#include "tools/measurements.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/files.h"
+#include "topo/topo.h"
+#include "traces/csv.h"
+#include "traces/nccl_tests.h"
+
+/* Our CSV names its columns in the first line that is no comment. */
+static bool is_csv(const char *text)
+{
+    while (*text == '#' || *text == '\n' || *text == '\r') {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    for (const char *p = text; *p != '\0' && *p != '\n'; p++) {
+        if (strncmp(p, "size_bytes", 10) == 0)
+            return true;
+    }
+    return false;
+}
+
+static double side_time(const struct tutti_nccl_row *row, enum tutti_side side)
+{
+    double out = row->out_of_place.time_us;
+    double in = row->in_place.time_us;
+
+    if (side == TUTTI_SIDE_IN)
+        return in;
+    if (side == TUTTI_SIDE_BEST && (isnan(out) || in < out))
+        return in;
+    return out;
+}
+
+/* What the table and the command line say, which must not contradict each other. */
+static int find_collective(const struct tutti_measurements_ask *ask,
+                           const struct tutti_nccl_table *table, enum tutti_collective *ret,
+                           struct tutti_err *err)
+{
+    if (!table->has_collective && !ask->has_collective)
+        return tutti_fail(err, TUTTI_EINVAL, "it does not say which collective was run (-c NAME)");
+    if (table->has_collective && ask->has_collective && table->collective != ask->collective)
+        return tutti_fail(err, TUTTI_EINVAL, "it measured %s, not '%s' (-c %s, or no -c)",
+                          tutti_collective_name(table->collective),
+                          tutti_collective_name(ask->collective),
+                          tutti_collective_name(table->collective));
+    *ret = table->has_collective ? table->collective : ask->collective;
+    return 0;
+}
+
+/* What would make the machine fit, as far as a multiple of its hosts does. */
+static void hint_ranks(const struct tutti_measurements_ask *ask, uint32_t rank_count, char *hint,
+                       size_t hint_bytes)
+{
+    const struct tutti_topo *topo = ask->topo;
+    uint32_t host_ranks = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
+
+    if (host_ranks > 0 && rank_count % host_ranks == 0 &&
+        topo->rank_count == host_ranks * topo->host_count)
+        (void)snprintf(hint, hint_bytes, "%snodes%c%" PRIu32,
+                       strstr(ask->spec, "nodes=") != NULL ? "" : "--",
+                       strstr(ask->spec, "nodes=") != NULL ? '=' : ' ', rank_count / host_ranks);
+    else
+        (void)snprintf(hint, hint_bytes, "a machine of %" PRIu32 " ranks", rank_count);
+}
+
+static int check_ranks(const struct tutti_measurements_ask *ask,
+                       const struct tutti_nccl_table *table, struct tutti_err *err)
+{
+    uint32_t rank_count = table->rank_count != 0 ? table->rank_count : ask->rank_count;
+    char hint[96];
+
+    if (table->rank_count != 0 && ask->rank_count != 0 && table->rank_count != ask->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "it was measured with %" PRIu32 " ranks, not %" PRIu32 " (no -g)",
+                          table->rank_count, ask->rank_count);
+    if (rank_count == 0 || rank_count == ask->topo->rank_count)
+        return 0;
+    hint_ranks(ask, rank_count, hint, sizeof(hint));
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "it was measured with %" PRIu32 " ranks, but '%s' has %" PRIu32 " (%s)",
+                      rank_count, ask->spec, ask->topo->rank_count, hint);
+}
+
+/* One row as a case. Types that Tutti does not compute with (fp8) are moved as bytes: only sizes
+ * matter to a prediction. */
+static int take_row(const struct tutti_measurements_ask *ask, const char *log,
+                    enum tutti_collective collective, const struct tutti_nccl_row *row,
+                    struct tutti_measurements_table *note, struct tutti_cases *cases)
+{
+    struct tutti_case one = {
+        .log = log,
+        .params = {.collective = collective, .dtype = TUTTI_UINT8, .op = TUTTI_SUM},
+        .bytes = row->bytes,
+        .measured_us = side_time(row, ask->side),
+    };
+    struct tutti_coll_params *params = &one.params;
+
+    if (row->bytes == 0 || row->bytes < ask->bytes_min || row->bytes > ask->bytes_max ||
+        !(one.measured_us > 0)) {
+        note->left_out_count++;
+        return 0;
+    }
+    (void)tutti_dtype_find(row->type, &params->dtype, NULL);
+    (void)tutti_op_find(row->redop, &params->op, NULL);
+    if (row->root > 0 && (uint32_t)row->root < ask->topo->rank_count)
+        params->root = (uint32_t)row->root;
+    params->count =
+        tutti_collective_count_for(collective, row->bytes, params->dtype, ask->topo->rank_count);
+    note->taken_count++;
+    return tutti_cases_add(cases, &one);
+}
+
+static int take_table(const struct tutti_measurements_ask *ask, const char *log,
+                      const struct tutti_nccl_table *table, struct tutti_measurements *measurements,
+                      struct tutti_cases *cases, struct tutti_err *err)
+{
+    struct tutti_measurements_table note = {.log = log, .rank_count = table->rank_count};
+    struct tutti_measurements_table *more;
+    int status = find_collective(ask, table, &note.collective, err);
+
+    if (status == 0)
+        status = check_ranks(ask, table, err);
+    if (status < 0)
+        return status;
+    (void)snprintf(note.library, sizeof(note.library), "%s", table->library);
+    (void)snprintf(note.device, sizeof(note.device), "%s", table->device);
+    for (size_t i = 0; i < table->row_count; i++) {
+        if (take_row(ask, log, note.collective, &table->rows[i], &note, cases) < 0)
+            return tutti_nomem(err);
+    }
+    more = realloc(measurements->tables, (measurements->table_count + 1) * sizeof(*more));
+    if (more == NULL)
+        return tutti_nomem(err);
+    measurements->tables = more;
+    more[measurements->table_count++] = note;
+    return 0;
+}
+
+int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char *path,
+                            struct tutti_measurements *measurements, struct tutti_cases *cases,
+                            struct tutti_err *err)
+{
+    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
+    struct tutti_nccl_log log = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    int status = tutti_file_read(path, &text, &bytes, err);
+
+    if (status < 0)
+        return status;
+    status = is_csv(text) ? tutti_csv_measurements_parse(name, text, bytes, &log, err)
+                          : tutti_nccl_tests_parse(name, text, bytes, &log, err);
+    free(text);
+    if (status < 0)
+        return status;
+    for (size_t i = 0; status == 0 && i < log.table_count; i++) {
+        status = take_table(ask, path, &log.tables[i], measurements, cases, err);
+        if (status < 0)
+            status = tutti_wrap(err, status, "%s", name);
+    }
+    tutti_nccl_log_free(&log);
+    return status;
+}
+
+void tutti_measurements_done(struct tutti_measurements *measurements)
+{
+    free(measurements->tables);
+    *measurements = (struct tutti_measurements){0};
+}

@@ -1,0 +1,51 @@
+/* Logs of nccl-tests and CSV tables as the measured side of `validate`. */
+#ifndef TUTTI_TOOLS_MEASUREMENTS_H
+#define TUTTI_TOOLS_MEASUREMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/cases.h"
+
+struct tutti_err;
+struct tutti_topo;
+
+enum tutti_side { TUTTI_SIDE_OUT, TUTTI_SIDE_IN, TUTTI_SIDE_BEST };
+
+/* What to take of the logs. */
+struct tutti_measurements_ask {
+    const struct tutti_topo *topo; /* must have as many ranks as the log, if that tells */
+    const char *spec;              /* as typed, for messages */
+    uint32_t nodes;                /* --nodes as given */
+    enum tutti_side side;
+    bool has_collective; /* said on the command line: for logs that do not tell */
+    enum tutti_collective collective;
+    uint32_t rank_count; /* likewise; 0: not said */
+    uint64_t bytes_min;  /* smaller and larger sizes are left out */
+    uint64_t bytes_max;
+};
+
+/* What one table of a log is, for the head of the output. */
+struct tutti_measurements_table {
+    const char *log;
+    enum tutti_collective collective;
+    uint32_t rank_count; /* 0: the log does not tell */
+    char library[64];
+    char device[96];
+    uint32_t taken_count;
+    uint32_t left_out_count; /* no time, no bytes, or out of the range asked for */
+};
+
+struct tutti_measurements {
+    struct tutti_measurements_table *tables;
+    uint32_t table_count;
+};
+
+/* Reads a log ("-": stdin) and adds its rows to the cases, not yet predicted. -TUTTI_EINVAL for
+ * what contradicts the machine or the command line, or leaves something open that neither says. */
+int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char *path,
+                            struct tutti_measurements *measurements, struct tutti_cases *cases,
+                            struct tutti_err *err);
+void tutti_measurements_done(struct tutti_measurements *measurements);
+
+#endif

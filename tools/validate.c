@@ -1,0 +1,361 @@
+/* tutti validate: what was measured, by a log or here and now, beside what is predicted. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+#include "runtime/status.h"
+#include "tools/calibrate.h"
+#include "tools/cases.h"
+#include "tools/commands.h"
+#include "tools/machine.h"
+#include "tools/measurements.h"
+#include "tools/run.h"
+#include "tools/sweep.h"
+
+/* All that is printed, of logs or of this machine. */
+struct validation {
+    struct tutti_cases cases;
+    struct tutti_measurements measurements; /* logs */
+    struct tutti_topo *topo;                /* logs */
+    struct tutti_ask ask;                   /* logs */
+    struct tutti_run run;                   /* -B */
+    struct tutti_host host;                 /* -B */
+    bool here;                              /* -B threads */
+};
+
+/* ---- logs ------------------------------------------------------------------------------------ */
+
+static enum tutti_side read_side(const struct tutti_args *args)
+{
+    return tutti_args_is(args, "side", "in")     ? TUTTI_SIDE_IN
+           : tutti_args_is(args, "side", "best") ? TUTTI_SIDE_BEST
+                                                 : TUTTI_SIDE_OUT;
+}
+
+static int read_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
+{
+    struct tutti_measurements_ask ask = {
+        .topo = v->topo,
+        .spec = tutti_args_operand(args, 0),
+        .side = read_side(args),
+        .has_collective = tutti_args_given(args, "collective"),
+        .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
+        .bytes_min = tutti_args_given(args, "minbytes") ? tutti_args_number(args, "minbytes") : 0,
+        .bytes_max =
+            tutti_args_given(args, "maxbytes") ? tutti_args_number(args, "maxbytes") : UINT64_MAX,
+    };
+    int status = 0;
+
+    if (ask.has_collective)
+        status = tutti_collective_find(tutti_args_text(args, "collective"), &ask.collective, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-c'");
+    if (ask.bytes_min > ask.bytes_max)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-b': '%s' is above '-e' '%s' (at most that)",
+                          tutti_args_text(args, "minbytes"), tutti_args_text(args, "maxbytes"));
+    for (uint32_t i = 0; status == 0 && tutti_args_word(args, "log", i) != NULL; i++)
+        status = tutti_measurements_read(&ask, tutti_args_word(args, "log", i), &v->measurements,
+                                         &v->cases, err);
+    if (status == 0 && v->cases.case_count == 0)
+        status = tutti_fail(
+            err, TUTTI_EINVAL, "nothing is left to compare in '%s' (rows with a size and a time%s)",
+            tutti_args_word(args, "log", 0), ask.side == TUTTI_SIDE_IN ? " in place" : "");
+    return status;
+}
+
+static bool same_but_count(const struct tutti_coll_params *a, const struct tutti_coll_params *b)
+{
+    return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
+           a->root == b->root;
+}
+
+/* Predicts `count` cases that differ in size alone. */
+static int predict_group(const struct validation *v, struct tutti_case *cases, size_t count,
+                         struct tutti_err *err)
+{
+    struct tutti_point *points = calloc(count, sizeof(*points));
+    const struct tutti_algorithm *algorithm = NULL;
+    struct tutti_ask ask = v->ask;
+    int status = 0;
+
+    if (points == NULL)
+        return tutti_nomem(err);
+    if (strcmp(ask.algorithm, "auto") != 0 && strcmp(ask.algorithm, "nccl") != 0)
+        status = tutti_algorithm_find(ask.algorithm, cases[0].params.collective, &algorithm, err);
+    if (status < 0) {
+        free(points);
+        return tutti_wrap(err, status, "option '-a'");
+    }
+    ask.params.collective = cases[0].params.collective;
+    ask.params.dtype = cases[0].params.dtype;
+    ask.params.op = cases[0].params.op;
+    ask.params.root = cases[0].params.root;
+    for (size_t i = 0; i < count; i++) {
+        points[i].algorithm = v->ask.algorithm;
+        points[i].count = cases[i].params.count;
+    }
+    status = tutti_points_predict(&ask, "validate", 0, points, count, err);
+    for (size_t i = 0; status == 0 && i < count; i++) {
+        status = points[i].status;
+        if (status < 0)
+            (void)tutti_fail(err, (enum tutti_status) - status, "size %" PRIu64 ": %s",
+                             cases[i].bytes, points[i].err.text);
+        cases[i].predicted_us = (double)points[i].answer.time_ps / (double)TUTTI_PS_PER_US;
+        cases[i].algorithm = points[i].answer.algorithm;
+        cases[i].protocol = points[i].answer.protocol;
+    }
+    free(points);
+    return status;
+}
+
+static int predict_logs(struct validation *v, struct tutti_err *err)
+{
+    struct tutti_case *cases = v->cases.cases;
+    double latency_ps = 0;
+    double bytes_per_s = 0;
+    int status = tutti_null_ring(v->topo, &latency_ps, &bytes_per_s, err);
+
+    for (size_t i = 0; status == 0 && i < v->cases.case_count;) {
+        size_t end = i + 1;
+
+        while (end < v->cases.case_count && same_but_count(&cases[i].params, &cases[end].params))
+            end++;
+        status = predict_group(v, cases + i, end - i, err);
+        i = end;
+    }
+    for (size_t i = 0; status == 0 && i < v->cases.case_count; i++)
+        cases[i].null_us = tutti_null_us(cases[i].params.collective, v->topo->rank_count,
+                                         cases[i].bytes, latency_ps, bytes_per_s);
+    return status;
+}
+
+/* One algorithm for all rows: lists have no place in a comparison with one measured time. */
+static int read_algorithm(const struct tutti_args *args, const char **ret, struct tutti_err *err)
+{
+    const char *algorithm = tutti_args_text(args, "algorithm");
+
+    if (strchr(algorithm, ',') != NULL || strcmp(algorithm, "all") == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-a': '%s' is more than one algorithm (one name, or auto)",
+                          algorithm);
+    *ret = algorithm;
+    return 0;
+}
+
+static int validate_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
+{
+    const char *spec = tutti_args_operand(args, 0);
+    int status;
+
+    if (spec == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "no machine to predict for (SPEC --log FILE, or -B threads for this "
+                          "one)");
+    if (!tutti_args_given(args, "log"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--log' is missing: nothing is measured of '%s' (--log FILE)",
+                          spec);
+    status = read_algorithm(args, &v->ask.algorithm, err);
+    if (status == 0)
+        status = tutti_model_find(tutti_args_text(args, "model"), &v->ask.model, err);
+    if (status == 0)
+        status =
+            tutti_machine_load(spec, (uint32_t)tutti_args_number(args, "nodes"), &v->topo, err);
+    if (status < 0)
+        return status;
+    v->ask.topo = v->topo;
+    v->ask.protocol = tutti_sweep_protocol(v->topo, tutti_args_text(args, "protocol"));
+    v->ask.reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
+    v->ask.params.channel_count = (uint32_t)tutti_args_number(args, "channels");
+    v->ask.params.chunk_bytes = tutti_args_number(args, "chunk");
+    v->ask.params.slice_count = (uint32_t)tutti_args_number(args, "slices");
+    v->ask.params.slot_count = (uint32_t)tutti_args_number(args, "slots");
+    status = read_logs(args, v, err);
+    return status == 0 ? predict_logs(v, err) : status;
+}
+
+/* ---- here and now ---------------------------------------------------------------------------- */
+
+static int add_played(struct validation *v, const struct tutti_run_row *row, struct tutti_err *err)
+{
+    struct tutti_case one = {
+        .params = v->run.perform.params,
+        .bytes = row->performed.bytes,
+        .measured_us = (double)row->performed.time_ps / (double)TUTTI_PS_PER_US,
+        .predicted_us = (double)row->predicted_ps / (double)TUTTI_PS_PER_US,
+        .algorithm = row->performed.algorithm,
+        .protocol = "none",
+    };
+
+    one.null_us = tutti_null_us(one.params.collective, v->run.rank_count, one.bytes,
+                                (double)v->host.latency_ps,
+                                (double)tutti_host_message_rate(&v->host, one.bytes));
+    return tutti_cases_add(&v->cases, &one) < 0 ? tutti_nomem(err) : 0;
+}
+
+static int validate_here(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
+{
+    struct tutti_run_rows rows = {0};
+    int status = tutti_run_read(args, &v->run, err);
+
+    if (status < 0)
+        return status;
+    if (tutti_args_operand(args, 0) != NULL || tutti_args_given(args, "log"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-B' measures this machine and takes no SPEC and no log (one or "
+                          "the other)");
+    if (strcmp(v->run.backend, "threads") != 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (threads)",
+                          v->run.backend);
+    v->here = true;
+    v->run.perform.check = true;
+    status = tutti_run_threads(&v->run, "validate", &v->host, &rows, err);
+    for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
+        if (rows.rows[i].performed.time_ps > 0)
+            status = add_played(v, &rows.rows[i], err);
+    }
+    if (status == 0 && rows.wrong_count > 0)
+        status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
+    if (status == 0 && v->cases.case_count == 0)
+        status = tutti_fail(err, TUTTI_ECHECK, "nothing took any time that could be compared");
+    tutti_run_rows_done(&rows);
+    return status;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void print_log(const struct tutti_measurements_table *table)
+{
+    printf("# log:      %s: %s", table->log, tutti_collective_name(table->collective));
+    if (table->rank_count > 0)
+        printf(", %" PRIu32 " ranks", table->rank_count);
+    else
+        printf(", does not say how many ranks");
+    if (table->library[0] != '\0')
+        printf(", NCCL %s", table->library);
+    if (table->device[0] != '\0')
+        printf(", %s", table->device);
+    printf("; %" PRIu32 " size%s", table->taken_count, table->taken_count == 1 ? "" : "s");
+    if (table->left_out_count > 0)
+        printf(", %" PRIu32 " left out (no bytes, no time, or out of -b and -e)",
+               table->left_out_count);
+    fputc('\n', stdout);
+}
+
+static void print_head(const struct tutti_args *args, const struct validation *v)
+{
+    printf("# tutti %s validate", TUTTI_BUILD_VERSION);
+    if (v->here) {
+        printf(": %s, %" PRIu32 " ranks as threads on %" PRIu32 " processors\n",
+               tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
+               v->host.processor_count);
+        tutti_host_print(&v->host, stdout);
+        printf("# null model: one flat ring, latency and message rate as measured above\n");
+        return;
+    }
+    printf(": %s\n", tutti_args_is(args, "side", "in")     ? "in-place times"
+                     : tutti_args_is(args, "side", "best") ? "the better of in place and out of "
+                                                             "place"
+                                                           : "out-of-place times");
+    tutti_sweep_print_machine(v->topo, stdout);
+    for (uint32_t i = 0; i < v->measurements.table_count; i++)
+        print_log(&v->measurements.tables[i]);
+    printf("# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
+           v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
+    printf("# null model: one flat ring 0, 1, ... at the nominal rate and latency of its slowest "
+           "hop\n");
+}
+
+static int print_all(const struct tutti_args *args, const struct validation *v,
+                     const struct tutti_errors *errors, struct tutti_err *err)
+{
+    struct tutti_json json = {.out = stdout};
+    int status;
+
+    if (tutti_args_is(args, "format", "csv"))
+        return tutti_cases_csv(&v->cases, err);
+    if (!tutti_args_is(args, "format", "json")) {
+        print_head(args, v);
+        return tutti_cases_print(&v->cases, errors, err);
+    }
+    tutti_json_open(&json, NULL, '{');
+    tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
+    if (v->here)
+        tutti_host_json(&v->host, &json);
+    else
+        tutti_sweep_json_machine(v->topo, &json);
+    status = tutti_cases_json(&v->cases, errors, &json, err);
+    tutti_json_close(&json);
+    return status;
+}
+
+static int run_command(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct validation v = {.ask = {.algorithm = "auto"}};
+    struct tutti_errors errors = {0};
+    int status = tutti_args_given(args, "backend") ? validate_here(args, &v, err)
+                                                   : validate_logs(args, &v, err);
+
+    if (status == 0)
+        status = tutti_cases_errors(&v.cases, &errors, err);
+    if (status == 0)
+        status = print_all(args, &v, &errors, err);
+    if (status == 0 && tutti_args_given(args, "limit") &&
+        errors.median_abs_percent > tutti_args_real(args, "limit"))
+        status = tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %s)",
+                            errors.median_abs_percent, tutti_args_text(args, "limit"));
+    tutti_cases_done(&v.cases);
+    tutti_measurements_done(&v.measurements);
+    tutti_topo_free(v.topo);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    {.name = "log",
+     .type = TUTTI_OPTION_LIST,
+     .value = "FILE...",
+     .help = "output of nccl-tests, or CSV with the columns size_bytes and time_us; - is stdin"},
+    {.name = "side",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "out|in|best",
+     .standard = "out",
+     .help = "which times of a log: out of place, in place, or the better one"},
+    {.name = "limit",
+     .type = TUTTI_OPTION_REAL,
+     .value = "PERCENT",
+     .max = 1000000,
+     .help = "fail if the median error is larger"},
+    TUTTI_OPTIONS_RUN,
+    TUTTI_OPTION_NODES,
+    TUTTI_OPTION_MODEL,
+    TUTTI_OPTION_PROTOCOL,
+    TUTTI_OPTION_REDUCE_RATE,
+    TUTTI_OPTION_FORMAT,
+};
+
+const struct tutti_command tutti_command_validate = {
+    .name = "validate",
+    .summary = "hold predictions against measurements: a log, or this machine",
+    .operands = "[SPEC]",
+    .operand_min = 0,
+    .operand_max = 1,
+    .text =
+        "With SPEC and --log: takes collective, sizes and ranks from the logs, predicts each row "
+        "on SPEC, and prints measured, predicted and error, beside a null model that knows only "
+        "one flat ring at nominal link rates: allreduce 2(n-1) a + 2(n-1)/n S/b, reducescatter, "
+        "allgather and alltoall half of that, broadcast and reduce (n-1) a + S/b, sendrecv a + "
+        "S/b, where a and b are latency and rate of the slowest hop r to r+1. Nothing is fitted to "
+        "the log. -b and -e choose sizes; -c and -g say what a log does not tell.\n\n"
+        "With -B threads: runs the collective here, and predicts it from what is measured of "
+        "single messages, as 'tutti run --predict' does; -n, -w and so on are those of run.\n\n"
+        "Errors are in percent of what was measured; the summary takes them without their sign.",
+    .examples = "tutti validate dgx-h100 --log all_reduce_8.log\n"
+                "tutti validate topo.xml --nodes 2 --log node2.log -a ring -p simple -b 1M\n"
+                "tutti validate -B threads -g 2 -a ring",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run_command,
+};
