@@ -368,6 +368,94 @@ static const char *const test_names[TUTTI_COLLECTIVE_COUNT] = {
     [TUTTI_CUSTOM] = "custom",
 };
 
+/* ---- what each holds ------------------------------------------------------------------------ */
+
+/* One table in a line; equal tables of one file follow each other often, so they are counted. */
+static void describe(const struct tutti_nccl_table *table, char *buf, size_t buf_bytes)
+{
+    size_t out_of_place = 0;
+    size_t in_place = 0;
+    const struct tutti_nccl_row *last = &table->rows[table->row_count - 1];
+
+    for (size_t i = 0; i < table->row_count; i++) {
+        out_of_place += isnan(table->rows[i].out_of_place.time_us) ? 0 : 1;
+        in_place += isnan(table->rows[i].in_place.time_us) ? 0 : 1;
+    }
+    snprintf(buf, buf_bytes, "%s ranks %u hosts %u rows %zu (%zu + %zu) %" PRIu64 " .. %" PRIu64,
+             table->has_collective ? test_names[table->collective] : "?", table->rank_count,
+             table->host_count, table->row_count, out_of_place, in_place, table->rows[0].bytes,
+             last->bytes);
+}
+
+static void print_counted(FILE *out, const char *line, size_t count)
+{
+    if (count > 1)
+        fprintf(out, "  %zu x %s\n", count, line);
+    else if (count == 1)
+        fprintf(out, "  %s\n", line);
+}
+
+static void print_tables(FILE *out, const struct tutti_nccl_log *log)
+{
+    char previous[256] = "";
+    size_t count = 0;
+
+    for (size_t i = 0; i < log->table_count; i++) {
+        char line[256];
+        describe(&log->tables[i], line, sizeof(line));
+        if (strcmp(line, previous) != 0) {
+            print_counted(out, previous, count);
+            count = 0;
+        }
+        count++;
+        memcpy(previous, line, sizeof(previous));
+    }
+    print_counted(out, previous, count);
+}
+
+/* Tables of every log of a folder; returns how many files have none. */
+static size_t print_logs(FILE *out, const char *dir, size_t *ret_files)
+{
+    size_t count = 0;
+    size_t refused = 0;
+    char **files = list_files(dir, ".log", &count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_nccl_log log;
+        if (load(dir, files[i], &log, NULL) < 0) {
+            refused++;
+            continue;
+        }
+        fprintf(out, "%s\n", files[i]);
+        print_tables(out, &log);
+        tutti_nccl_log_free(&log);
+    }
+    free_files(files, count);
+    *ret_files = count;
+    return refused;
+}
+
+/* Out-of-place and in-place rows in brackets. The tables of MPI benchmarks are none of ours. */
+TEST(every_real_log_holds_what_the_golden_summary_says)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    size_t files = 0;
+    size_t mpi_files = 0;
+    size_t refused = print_logs(out, TUTTI_DATA_DIR "/nccl-tests", &files);
+
+    fprintf(out, "%zu files, %zu without a table\n", files, refused);
+    refused = print_logs(out, TUTTI_DATA_DIR "/mpi", &mpi_files);
+    fprintf(out, "%zu files of MPI benchmarks, %zu without a table\n", mpi_files, refused);
+    fclose(out);
+    if (files > 0 && mpi_files > 0)
+        test_golden("nccl_tests_summary.txt", text);
+    free(text);
+    if (files == 0 || mpi_files == 0)
+        SKIP("no real logs in " TUTTI_DATA_DIR "/nccl-tests and mpi");
+}
+
 struct fact_tally {
     size_t known[3]; /* collective, ranks, hosts */
     size_t files;
