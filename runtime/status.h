@@ -18,7 +18,8 @@ enum tutti_status {
 
 enum { TUTTI_ERR_TEXT_BYTES = 1024 };
 
-/* One line of text, outermost context first: "file: line 3: unknown key 'foo' (bar or baz)".
+/* One line of text, control characters in it replaced by '?', outermost context first:
+ * "file: line 3: unknown key 'foo' (bar or baz)".
  * The caller owns it; every function that takes one also takes NULL. */
 struct tutti_err {
     char text[TUTTI_ERR_TEXT_BYTES]; /* zero-terminated; cut at the end if too long */

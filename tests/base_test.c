@@ -17,6 +17,16 @@ TEST(a_message_grows_outwards)
     CHECK_INT(tutti_fail(NULL, TUTTI_EIO, "nobody listens"), -TUTTI_EIO);
 }
 
+TEST(a_message_is_one_visible_line)
+{
+    struct tutti_err err;
+    int status = tutti_fail(&err, TUTTI_EINVAL, "no key 'a\nb\033[2J\x7f'");
+
+    CHECK_TEXT(err.text, "no key 'a?b?[2J?'");
+    CHECK_INT(tutti_wrap(&err, status, "file\t\xc3\xa9"), status);
+    CHECK_TEXT(err.text, "file?\xc3\xa9: no key 'a?b?[2J?'");
+}
+
 TEST(sizes_are_powers_of_1024_as_in_nccl_tests)
 {
     static const struct {

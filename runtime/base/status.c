@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Quotes from files may hold anything; a message is one line and moves no terminal's cursor. */
+static void make_visible(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
 int tutti_fail(struct tutti_err *err, enum tutti_status code, const char *format, ...)
 {
     va_list args;
@@ -14,6 +22,7 @@ int tutti_fail(struct tutti_err *err, enum tutti_status code, const char *format
         va_start(args, format);
         (void)vsnprintf(err->text, sizeof(err->text), format, args);
         va_end(args);
+        make_visible(err->text);
     }
     return -(int)code;
 }
@@ -38,6 +47,7 @@ int tutti_wrap(struct tutti_err *err, int status, const char *format, ...)
     for (const char *p = cause; *p != '\0' && used + 1 < sizeof(err->text); p++)
         err->text[used++] = *p;
     err->text[used < sizeof(err->text) ? used : sizeof(err->text) - 1] = '\0';
+    make_visible(err->text);
     return status;
 }
 
