@@ -405,3 +405,22 @@ TEST(pods_add_up_to_the_published_totals)
         tutti_topo_free(topo);
     }
 }
+
+/* Refused before anything is allocated: by what there would be, not by running out. */
+TEST(machines_too_large_for_memory_are_refused_at_once)
+{
+    expect_refusal("torus:100000x100000",
+                   "preset 'torus': grid '100000x100000' is too large (at most 16777216 devices)");
+    expect_refusal("torus:256x256x256",
+                   "'torus:256x256x256' has 16777216 nodes and 100663296 links, too many (at most "
+                   "33554432 and 67108864)");
+    expect_refusal("fattree:arity=16,levels=6",
+                   "'fattree:arity=16,levels=6' has 23068672 nodes and 201326592 links, too many "
+                   "(at most 33554432 and 67108864)");
+    expect_refusal("dgx-h100:nodes=1000000,group=1,spines=1000",
+                   "'dgx-h100:nodes=1000000,group=1,spines=1000' has 25001000 nodes and "
+                   "16048000000 links, too many (at most 33554432 and 67108864)");
+    expect_refusal("tpu-v5e:16x16,slices=65536",
+                   "'tpu-v5e:16x16,slices=65536' has 33554432 nodes and 134217728 links, too many "
+                   "(at most 33554432 and 67108864)");
+}

@@ -457,6 +457,16 @@ static int read_line(struct reader *reader, struct tutti_err *err)
     return status < 0 ? status : tutti_words_end(&reader->words, err);
 }
 
+/* A NUL or an escape is a file of another kind, and would not be printed back. */
+static int check_text(const char *p, const char *stop, struct tutti_err *err)
+{
+    for (; p < stop; p++)
+        if (iscntrl((unsigned char)*p) && *p != '\t' && *p != '\r')
+            return tutti_fail(err, TUTTI_EINVAL, "a byte 0x%02x that is no text",
+                              (unsigned)(unsigned char)*p);
+    return 0;
+}
+
 static int read_all(struct reader *reader, const char *name, const char *text, size_t bytes,
                     struct tutti_err *err)
 {
@@ -469,7 +479,9 @@ static int read_all(struct reader *reader, const char *name, const char *text, s
         const char *stop = newline != NULL ? newline : end;
 
         tutti_words_open(&reader->words, p, stop);
-        status = read_line(reader, err);
+        status = check_text(p, stop, err);
+        if (status == 0)
+            status = read_line(reader, err);
         if (status < 0)
             return tutti_wrap(err, status, "%s: line %" PRIu32, name, line);
         p = newline != NULL ? newline + 1 : end;

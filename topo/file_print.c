@@ -1,5 +1,4 @@
 /* Our own text form of a machine: writing it. The grammar stands in file.c. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,16 +104,29 @@ static void print_routes(FILE *out, const struct tutti_routes *routes)
                 args[1], args[2], args[3]);
 }
 
-/* Names may come from anywhere; a line break in one would end the statement. */
+/* Also what is not ASCII. */
+static bool visible(char c)
+{
+    return (unsigned char)c > ' ' && c != 0x7f;
+}
+
+/* Names may come from anywhere; a line break in one would end the statement, and blanks round it
+ * are not read back. */
 static void print_title(FILE *out, const char *statement, const char *text)
 {
-    while (isspace((unsigned char)*text))
+    size_t length = strlen(text);
+
+    while (length > 0 && !visible(text[length - 1]))
+        length--;
+    while (length > 0 && !visible(*text)) {
         text++;
-    if (*text == '\0')
+        length--;
+    }
+    if (length == 0)
         return;
     fputs(statement, out);
-    for (; *text != '\0'; text++)
-        fputc(isprint((unsigned char)*text) ? *text : ' ', out);
+    for (size_t i = 0; i < length; i++)
+        fputc(visible(text[i]) ? text[i] : ' ', out);
     fputc('\n', out);
 }
 

@@ -1,5 +1,6 @@
 /* A machine under construction: nodes and links are collected here until they are frozen. */
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,17 @@ static void *grown(void *items, uint32_t count, uint32_t *capacity, size_t item_
     if (moved != NULL)
         *capacity = wanted;
     return moved;
+}
+
+int tutti_topo_expect(const struct tutti_topo_builder *builder, uint64_t nodes, uint64_t links,
+                      struct tutti_err *err)
+{
+    if (nodes > TUTTI_TOPO_NODES_MAX || links > TUTTI_TOPO_LINKS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%s' has %" PRIu64 " nodes and %" PRIu64
+                          " links, too many (at most %d and %d)",
+                          builder->name, nodes, links, TUTTI_TOPO_NODES_MAX, TUTTI_TOPO_LINKS_MAX);
+    return 0;
 }
 
 /* Names are printed and read back by white space, and a # begins a comment. */

@@ -22,6 +22,12 @@ struct tutti_topo_builder {
     struct tutti_routes routes;
 };
 
+/* What is about to be added, before anything is: refuses what would not fit in memory (links are
+ * directed). A machine of the most links takes about 7 GB. */
+enum { TUTTI_TOPO_NODES_MAX = 1 << 25, TUTTI_TOPO_LINKS_MAX = 1 << 26 };
+int tutti_topo_expect(const struct tutti_topo_builder *builder, uint64_t nodes, uint64_t links,
+                      struct tutti_err *err);
+
 /* Lays out nodes, ranks and merged links of the builder in `topo`. */
 int tutti_freeze_nodes(struct tutti_topo_builder *builder, struct tutti_topo *topo,
                        struct tutti_err *err);

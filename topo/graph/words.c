@@ -78,7 +78,7 @@ char *tutti_words_rest(struct tutti_words *words)
     if (text == NULL)
         return NULL;
     for (size_t i = 0; i < length; i++)
-        text[i] = isprint((unsigned char)words->next[i]) ? words->next[i] : ' ';
+        text[i] = iscntrl((unsigned char)words->next[i]) ? ' ' : words->next[i]; /* also UTF-8 */
     text[length] = '\0';
     words->next = words->end;
     return text;

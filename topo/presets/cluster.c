@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "topo/graph/routes.h"
+#include "topo/graph/builder.h"
 #include "topo/topo.h"
 
 enum { NAME_BYTES = 64, SPINES_DEFAULT_MAX = 64 };
@@ -186,28 +186,53 @@ static int add_cables(struct tutti_topo_builder *builder, const struct tutti_top
     return status;
 }
 
-static int add_network(struct tutti_topo_builder *builder, const struct tutti_topo *host,
-                       const struct tutti_cluster *cluster, struct tutti_err *err)
+/* Two ways: NICs to leaves, leaves to spines, and what is in the hosts. */
+static int expect(const struct tutti_topo_builder *builder, const struct tutti_topo *host,
+                  const struct network *net, struct tutti_err *err)
+{
+    uint64_t hosts = net->cluster->host_count;
+    uint64_t leaves = (uint64_t)net->group_count * net->nic_count;
+
+    return tutti_topo_expect(
+        builder, hosts * host->node_count + leaves + net->spine_count,
+        hosts * host->link_count + 2 * hosts * net->nic_count + 2 * leaves * net->spine_count, err);
+}
+
+static int plan_network(struct network *net, const struct tutti_topo *host, struct tutti_err *err)
+{
+    const struct tutti_cluster *cluster = net->cluster;
+
+    net->nics = malloc(host->node_count * sizeof(*net->nics));
+    if (net->nics == NULL)
+        return tutti_nomem(err);
+    net->nic_count = find_uplinks(host, net->nics);
+    net->group_hosts = cluster->group_hosts;
+    if (net->group_hosts == 0 || net->group_hosts > cluster->host_count)
+        net->group_hosts = cluster->host_count;
+    net->group_count = (cluster->host_count - 1) / net->group_hosts + 1;
+    if (net->group_count > 1 || net->nic_count > 1) {
+        net->spine_count = cluster->spine_count;
+        if (net->spine_count == 0)
+            net->spine_count =
+                net->group_hosts < SPINES_DEFAULT_MAX ? net->group_hosts : SPINES_DEFAULT_MAX;
+    }
+    return 0;
+}
+
+/* The hosts and what joins them. */
+static int add_hosts_and_network(struct tutti_topo_builder *builder, const struct tutti_topo *host,
+                                 const struct tutti_cluster *cluster, struct tutti_err *err)
 {
     struct network net = {.cluster = cluster};
     struct tutti_routes routes = {.kind = TUTTI_ROUTES_CLUSTER};
-    int status;
+    int status = plan_network(&net, host, err);
 
-    net.nics = malloc(host->node_count * sizeof(*net.nics));
-    if (net.nics == NULL)
-        return tutti_nomem(err);
-    net.nic_count = find_uplinks(host, net.nics);
-    net.group_hosts = cluster->group_hosts;
-    if (net.group_hosts == 0 || net.group_hosts > cluster->host_count)
-        net.group_hosts = cluster->host_count;
-    net.group_count = (cluster->host_count - 1) / net.group_hosts + 1;
-    if (net.group_count > 1 || net.nic_count > 1) {
-        net.spine_count = cluster->spine_count;
-        if (net.spine_count == 0)
-            net.spine_count =
-                net.group_hosts < SPINES_DEFAULT_MAX ? net.group_hosts : SPINES_DEFAULT_MAX;
-    }
-    status = add_switches(builder, &net, err);
+    if (status == 0)
+        status = expect(builder, host, &net, err);
+    if (status == 0)
+        status = add_hosts(builder, host, cluster->host_count, err);
+    if (status == 0)
+        status = add_switches(builder, &net, err);
     if (status == 0)
         status = add_cables(builder, host, &net, err);
     free(net.nics);
@@ -257,17 +282,12 @@ int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_t
     int status;
 
     assert(cluster->host_count >= 1);
-    if ((uint64_t)cluster->host_count * host->node_count > INT32_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "%u hosts of %u nodes are too many",
-                          cluster->host_count, host->node_count);
-    status = add_hosts(builder, host, cluster->host_count, err);
-    if (status < 0)
-        return status;
     if (cluster->host_count == 1) {
+        status = add_hosts(builder, host, 1, err);
         tutti_topo_set_routes(builder, &routes);
-        return tutti_topo_set_shape(builder, &host->shape, err);
+        return status < 0 ? status : tutti_topo_set_shape(builder, &host->shape, err);
     }
-    status = add_network(builder, host, cluster, err);
+    status = add_hosts_and_network(builder, host, cluster, err);
     return status < 0 ? status : set_orders(builder, host, cluster->host_count, &shape, err);
 }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "runtime/status.h"
-#include "topo/graph/routes.h"
+#include "topo/graph/builder.h"
 #include "topo/presets/cluster.h"
 #include "topo/presets/preset.h"
 #include "topo/routes/tree.h"
@@ -25,13 +25,26 @@ static int add_devices(struct tutti_topo_builder *builder, uint32_t count, struc
     return status;
 }
 
+/* Directed links: two a cable, and an axis that is a line has one cable less. */
+static uint64_t grid_links(const struct tutti_shape *shape)
+{
+    uint64_t links = 0;
+
+    for (uint32_t d = 0; d < shape->dim_count; d++)
+        links += 2 * (uint64_t)(shape->rank_count / shape->dim[d]) *
+                 (shape->dim[d] - (shape->wrap[d] ? 0 : 1));
+    return links;
+}
+
 /* Devices on a grid; a closed axis of 2 has one cable, as both ways round lead the same way. */
 static int build_grid(struct tutti_topo_builder *builder, const struct tutti_shape *shape,
                       const struct tutti_link *cable, struct tutti_err *err)
 {
     struct tutti_routes routes = {.kind = TUTTI_ROUTES_GRID};
-    int status = add_devices(builder, shape->rank_count, err);
+    int status = tutti_topo_expect(builder, shape->rank_count, grid_links(shape), err);
 
+    if (status == 0)
+        status = add_devices(builder, shape->rank_count, err);
     for (uint32_t r = 0; r < shape->rank_count && status == 0; r++) {
         uint32_t stride = 1;
 
@@ -167,8 +180,11 @@ static int build_tree(struct tutti_topo_builder *builder, const struct tutti_tre
                                   .args = {tree->arity, tree->levels, tree->uplinks}};
     uint32_t devices = (uint32_t)tree->node_first[1];
     struct tutti_shape shape = {.rank_count = devices, .level_count = tree->levels};
-    int status = add_devices(builder, devices, err);
+    int status = tutti_topo_expect(builder, tree->node_first[tree->levels + 1],
+                                   2 * tree->cable_first[tree->levels], err);
 
+    if (status == 0)
+        status = add_devices(builder, devices, err);
     if (status == 0)
         status = add_tree_switches(builder, tree, reduces, err);
     for (uint32_t i = 0; i < tree->levels; i++) {

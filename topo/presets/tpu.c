@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "topo/graph/routes.h"
+#include "topo/graph/builder.h"
 #include "topo/presets/preset.h"
 
 enum { AXES = 3, FLAT_SHAPES_MAX = 10, CUBE = 4 };
@@ -431,6 +431,12 @@ int tutti_preset_tpu(struct tutti_spec *spec, struct tutti_topo_builder *builder
     assert(slice.generation != NULL);
     read_slice(spec, &slice);
     status = tutti_spec_status(spec, err);
+    if (status == 0) /* two ways an axis and to the NIC, and a NIC a chip at most */
+        status =
+            tutti_topo_expect(builder, 2 * (uint64_t)slice.chips * slice.slices,
+                              2 * (uint64_t)slice.chips * slice.slices * slice.axis_count +
+                                  (slice.slices > 1 ? 4 : 0) * (uint64_t)slice.chips * slice.slices,
+                              err);
     if (status == 0)
         status = add_chips(&slice, builder, err);
     for (uint32_t s = 0; status == 0 && s < slice.slices; s++)
