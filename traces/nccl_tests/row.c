@@ -142,7 +142,7 @@ static bool take_figure(struct sides *sides, uint8_t kind, const char *word)
     struct tutti_nccl_side *side;
     double value;
 
-    if (!tutti_log_read_double(word, &value))
+    if (!tutti_log_read_double(word, &value) || (value < 0 && kind != LOG_COLUMN_WRONG))
         return false;
     sides->open_count += kind == LOG_COLUMN_TIME;
     if (sides->open_count == 0 || sides->open_count > SIDES_MAX)
