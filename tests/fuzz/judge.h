@@ -1,0 +1,112 @@
+/* What must hold of anything a reader made or refused; shared by the fuzz targets. */
+#ifndef TUTTI_TESTS_FUZZ_JUDGE_H
+#define TUTTI_TESTS_FUZZ_JUDGE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "topo/topo.h"
+
+#define JUDGE(condition)                                                                   \
+    do {                                                                                   \
+        if (!(condition)) {                                                                \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                       \
+        }                                                                                  \
+    } while (0)
+
+/* A refusal: the status is one of ours, and the message is one visible line. */
+static inline void judge_refusal(int status, const struct tutti_err *err)
+{
+    JUDGE(status == -TUTTI_EINVAL || status == -TUTTI_ENOMEM || status == -TUTTI_ELACK);
+    JUDGE(err->text[0] != '\0');
+    for (const char *p = err->text; *p != '\0'; p++)
+        JUDGE((unsigned char)*p >= 0x20 && *p != 0x7f);
+}
+
+static inline void judge_links(const struct tutti_topo *topo)
+{
+    JUDGE(topo->out_first[0] == 0 && topo->out_first[topo->node_count] == topo->link_count);
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        JUDGE(topo->out_first[v] <= topo->out_first[v + 1]);
+        for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
+            JUDGE(topo->links[topo->out_links[k]].from == v);
+    }
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        const struct tutti_link *link = &topo->links[l];
+
+        JUDGE(link->from < topo->node_count && link->to < topo->node_count);
+        JUDGE(link->from != link->to && link->bytes_per_s > 0 && link->latency_ps >= 0);
+        JUDGE(link->kind < TUTTI_LINK_KIND_COUNT && link->cable_count >= 1);
+    }
+}
+
+/* A route is a way: each link begins where the one before it ended. */
+static inline void judge_route(const struct tutti_topo *topo, uint32_t from, uint32_t to)
+{
+    uint32_t links[256];
+    uint32_t count = tutti_topo_route(topo, from, to, links, 256);
+    uint32_t at = topo->rank_node[from];
+
+    JUDGE(count <= topo->node_count);
+    JUDGE((count == 0) == (from == to));
+    for (uint32_t i = 0; i < count && i < 256; i++) {
+        JUDGE(links[i] < topo->link_count && topo->links[links[i]].from == at);
+        at = topo->links[links[i]].to;
+    }
+    JUDGE(count > 256 || at == topo->rank_node[to]);
+}
+
+/* parse(print(topo)) prints the same text. */
+static inline void judge_round_trip(const struct tutti_topo *topo)
+{
+    struct tutti_topo *back = NULL;
+    struct tutti_err err = {""};
+    char *first = NULL;
+    char *second = NULL;
+
+    JUDGE(tutti_topo_print(topo, &first, &err) == 0);
+    if (tutti_topo_parse("printed", first, strlen(first), &back, &err) != 0) {
+        fprintf(stderr, "%s\n%s", err.text, first);
+        JUDGE(false && "what was printed is refused");
+    }
+    JUDGE(back->node_count == topo->node_count && back->rank_count == topo->rank_count);
+    JUDGE(tutti_topo_print(back, &second, &err) == 0);
+    if (strcmp(first, second) != 0) {
+        fprintf(stderr, "%s\nread and printed again:\n%s", first, second);
+        JUDGE(false && "what was printed does not print the same");
+    }
+    free(first);
+    free(second);
+    tutti_topo_free(back);
+}
+
+static inline void judge_topo(const struct tutti_topo *topo)
+{
+    uint32_t devices = 0;
+    uint32_t n = topo->rank_count;
+
+    JUDGE(n >= 1 && topo->name != NULL && topo->source != NULL);
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        const struct tutti_node *node = &topo->nodes[v];
+
+        JUDGE(node->kind < TUTTI_NODE_KIND_COUNT && node->name[0] != '\0');
+        JUDGE(node->host < topo->host_count || node->host == UINT32_MAX);
+        devices += node->kind == TUTTI_NODE_DEVICE;
+    }
+    JUDGE(devices == n);
+    for (uint32_t r = 0; r < n; r++) {
+        JUDGE(topo->rank_node[r] < topo->node_count);
+        JUDGE(topo->nodes[topo->rank_node[r]].rank == r);
+    }
+    judge_links(topo);
+    for (uint32_t r = 0; r < n && r < 16; r++) {
+        judge_route(topo, r, (r * 7 + 3) % n);
+        judge_route(topo, n - 1 - r, r);
+    }
+    judge_round_trip(topo);
+}
+
+#endif
