@@ -1,20 +1,8 @@
 /* The network model `fair` against a brute-force oracle: progressive filling in long doubles. */
-#include <math.h>
-
 #include "runtime/random.h"
 #include "sim/net/maxmin.h"
 #include "sim/net/net.h"
-#include "tests/test.h"
-
-enum { LINKS_MAX = 24, FLOWS_MAX = 40, HOPS_MAX = 6, MESSAGES_MAX = 60 };
-
-struct world {
-    uint32_t link_count;
-    uint64_t rate[LINKS_MAX];
-    uint32_t flow_count;
-    uint32_t hop_count[FLOWS_MAX];
-    uint32_t hops[FLOWS_MAX][HOPS_MAX];
-};
+#include "tests/fair_oracle.h"
 
 /* Rates repeat on purpose: equal shares at several links are the delicate case. */
 static uint64_t random_rate(struct tutti_random *random)
@@ -28,12 +16,12 @@ static uint64_t random_rate(struct tutti_random *random)
 
 static void random_world(struct world *world, struct tutti_random *random)
 {
-    world->link_count = 1 + (uint32_t)tutti_random_below(random, LINKS_MAX);
+    world->link_count = 1 + (uint32_t)tutti_random_below(random, 24);
     for (uint32_t i = 0; i < world->link_count; i++)
         world->rate[i] = random_rate(random);
     world->flow_count = 1 + (uint32_t)tutti_random_below(random, FLOWS_MAX);
     for (uint32_t f = 0; f < world->flow_count; f++) {
-        uint32_t most = world->link_count < HOPS_MAX ? world->link_count : HOPS_MAX;
+        uint32_t most = world->link_count < 6 ? world->link_count : 6;
         uint32_t want = 1 + (uint32_t)tutti_random_below(random, most);
         uint32_t first = (uint32_t)tutti_random_below(random, world->link_count);
         uint32_t stride = 1 + (uint32_t)tutti_random_below(random, 3);
@@ -47,58 +35,6 @@ static void random_world(struct world *world, struct tutti_random *random)
                 seen = seen || world->hops[f][j] == link;
             if (!seen)
                 world->hops[f][world->hop_count[f]++] = link;
-        }
-    }
-}
-
-static bool crosses(const struct world *world, uint32_t flow, uint32_t link)
-{
-    for (uint32_t i = 0; i < world->hop_count[flow]; i++) {
-        if (world->hops[flow][i] == link)
-            return true;
-    }
-    return false;
-}
-
-/* The oracle: all rates rise together; whoever meets a full link stays. Everything anew each time,
- * loops over everything, nothing clever. */
-static void fill(const struct world *world, const bool *active, long double *rates)
-{
-    bool rising[FLOWS_MAX];
-    uint32_t rising_count = 0;
-    long double level = 0;
-
-    for (uint32_t f = 0; f < world->flow_count; f++) {
-        rising[f] = active[f];
-        rising_count += active[f];
-        rates[f] = 0;
-    }
-    while (rising_count > 0) {
-        long double best = INFINITY;
-        uint32_t best_link = 0;
-
-        for (uint32_t l = 0; l < world->link_count; l++) {
-            long double taken = 0;
-            uint32_t count = 0;
-
-            for (uint32_t f = 0; f < world->flow_count; f++) {
-                if (active[f] && crosses(world, f, l)) {
-                    count += rising[f];
-                    taken += rising[f] ? 0 : rates[f];
-                }
-            }
-            if (count > 0 && ((long double)world->rate[l] - taken) / count < best) {
-                best = ((long double)world->rate[l] - taken) / count;
-                best_link = l;
-            }
-        }
-        level = best > level ? best : level;
-        for (uint32_t f = 0; f < world->flow_count; f++) {
-            if (rising[f] && crosses(world, f, best_link)) {
-                rates[f] = level;
-                rising[f] = false;
-                rising_count--;
-            }
         }
     }
 }
@@ -181,16 +117,6 @@ TEST(rates_stay_right_while_flows_come_and_go)
 
 /* ---- messages over time ---------------------------------------------------------------------- */
 
-struct parcel {
-    uint32_t connection;
-    uint64_t bytes;
-    tutti_ps start_ps;
-    tutti_ps ready_ps; /* when its latency is over */
-    tutti_ps seen_ps;  /* when the model says it ended */
-    long double left;  /* bytes, by the oracle */
-    bool ended;
-};
-
 static void random_parcels(const struct world *world, struct parcel *parcels, uint32_t count,
                            struct tutti_random *random)
 {
@@ -206,63 +132,6 @@ static void random_parcels(const struct world *world, struct parcel *parcels, ui
         };
         parcels[i].ready_ps = now + (tutti_ps)tutti_random_below(random, 2) *
                                         (tutti_ps)tutti_random_below(random, 200000);
-    }
-}
-
-/* The parcel at the head of its connection, if its latency is over at `now`; else -1. */
-static int draining(const struct parcel *parcels, uint32_t count, uint32_t connection, tutti_ps now)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (parcels[i].connection == connection && !parcels[i].ended)
-            return parcels[i].ready_ps <= now ? (int)i : -1;
-    }
-    return -1;
-}
-
-/* The oracle of times replays what the model did event by event, with all rates computed
- * anew and all bytes counted in long doubles. When the model says that a message has ended, its
- * bytes must be gone, and must not have been gone a picosecond before. Following the model's whole
- * picoseconds keeps the tolerance at 1 ps: free-running, a rounding of one message can move others
- * by more (a small rate times a late neighbour). */
-static void oracle_replay(const struct world *world, struct parcel *parcels, uint32_t count,
-                          uint64_t round)
-{
-    tutti_ps now = 0;
-    uint32_t ended = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        parcels[i].left = (long double)parcels[i].bytes;
-    while (ended < count) {
-        bool active[FLOWS_MAX];
-        long double rates[FLOWS_MAX];
-        tutti_ps next = INT64_MAX;
-
-        for (uint32_t f = 0; f < world->flow_count; f++)
-            active[f] = draining(parcels, count, f, now) >= 0;
-        fill(world, active, rates);
-        for (uint32_t i = 0; i < count; i++) {
-            if (parcels[i].ready_ps > now && parcels[i].ready_ps < next)
-                next = parcels[i].ready_ps;
-            if (!parcels[i].ended && parcels[i].seen_ps < next)
-                next = parcels[i].seen_ps;
-        }
-        REQUIRE(next >= now && next < INT64_MAX);
-        for (uint32_t f = 0; f < world->flow_count; f++) {
-            int i = draining(parcels, count, f, now);
-            long double ps;
-
-            if (i < 0)
-                continue;
-            parcels[i].left -= rates[f] * (long double)(next - now) * 1e-12L;
-            ps = parcels[i].left / rates[f] * 1e12L; /* still to go */
-            if (parcels[i].seen_ps == next ? ps > 1e-5L || ps <= -1 - 1e-5L : ps < -1e-5L)
-                TEST_FAIL("world %" PRIu64 " message %d: at %" PRId64 " ps, seen to end at %" PRId64
-                          " ps, %.6Lf ps are to go",
-                          round, i, next, parcels[i].seen_ps, ps);
-            parcels[i].ended = parcels[i].seen_ps == next;
-            ended += parcels[i].ended;
-        }
-        now = next;
     }
 }
 
