@@ -77,6 +77,30 @@ static void group_words(const char *group, char *buf, size_t buf_bytes)
     }
 }
 
+/* The commands of a group, "topo list" and so on: what `tutti topo --help` prints. */
+static bool group_help(const char *group)
+{
+    size_t bytes = strlen(group);
+    bool found = false;
+
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strncmp(commands[i]->name, group, bytes) != 0 || commands[i]->name[bytes] != ' ')
+            continue;
+        if (!found)
+            printf("usage: tutti %s COMMAND [options]\n\ncommands:\n", group);
+        found = true;
+        printf("  %-18s %s\n", commands[i]->name, commands[i]->summary);
+    }
+    if (found)
+        printf("\n'tutti help %s COMMAND' prints the help of one.\n", group);
+    return found;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static int refuse_command(int argc, char **argv)
 {
     char words[512];
@@ -90,7 +114,10 @@ static int refuse_command(int argc, char **argv)
         return 2;
     }
     if (words[0] != '\0') {
-        fprintf(stderr, "tutti %s: unknown command '%s' (%s)\n", argv[0], argv[1], words);
+        best = tutti_nearest(argv[1], words, near, sizeof(near));
+        fprintf(stderr, "tutti %s: unknown command '%s' (%s%s%s)\n", argv[0], argv[1],
+                best != NULL ? "did you mean '" : "", best != NULL ? best : words,
+                best != NULL ? "'?" : "");
         return 2;
     }
     for (size_t i = 0; i < COMMAND_COUNT && used < sizeof(words); i++)
@@ -192,6 +219,8 @@ static int help(int argc, char **argv)
         return flush("help", 0);
     }
     command = find(argc, argv, &words);
+    if (command == NULL && argc == 1 && !man && group_help(argv[0]))
+        return flush("help", 0);
     if (command == NULL)
         return refuse_command(argc, argv);
     if (man)
@@ -220,9 +249,11 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[0], "help") == 0)
         return help(argc - 1, argv + 1);
-    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
+    if (is_help(argv[0]))
         return help(0, NULL);
     command = find(argc, argv, &words);
+    if (command == NULL && argc > 1 && is_help(argv[1]) && group_help(argv[0]))
+        return flush(argv[0], 0);
     if (command == NULL)
         return refuse_command(argc, argv);
     return run(command, argc - words, argv + words);

@@ -1,11 +1,14 @@
-/* The nearest word to a misspelt one, by edit distance. */
+/* The nearest word to a misspelt or shortened one, by edit distance. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/options.h"
 
-enum { WORD_BYTES_MAX = 63 };
+enum {
+    WORD_BYTES_MAX = 63,
+    SHORT_BYTES_MIN = 3, /* letters that a shortened word must have to be taken for one */
+};
 
 static size_t least(size_t a, size_t b, size_t c)
 {
@@ -45,7 +48,9 @@ const char *tutti_nearest(const char *text, const char *words, char *buf, size_t
 
     for (const char *p = words; *p != '\0';) {
         size_t length = strcspn(p, "| ");
-        size_t far = distance(text, text_bytes, p, length);
+        bool shortened = text_bytes >= SHORT_BYTES_MIN && text_bytes < length &&
+                         memcmp(p, text, text_bytes) == 0;
+        size_t far = shortened ? 1 : distance(text, text_bytes, p, length);
 
         if (far < best && far <= limit && far < text_bytes && length < buf_bytes) {
             best = far;

@@ -51,6 +51,8 @@ static void print_binding(const struct tutti_sweep *sweep)
 {
     const struct tutti_point *first = NULL;
     const struct tutti_point *last = NULL;
+    char from[TUTTI_UNIT_TEXT_BYTES];
+    char to[TUTTI_UNIT_TEXT_BYTES];
 
     for (size_t i = 0; i < sweep->point_count; i++) {
         if (sweep->points[i].status < 0 || sweep->points[i].answer.bound.time_ps == 0)
@@ -63,9 +65,9 @@ static void print_binding(const struct tutti_sweep *sweep)
     if (strcmp(first->answer.bound.binding, last->answer.bound.binding) == 0)
         printf("# bound by: %s\n", last->answer.bound.binding);
     else
-        printf("# bound by: %s at %llu B; %s at %llu B\n", first->answer.bound.binding,
-               (unsigned long long)first->answer.bytes, last->answer.bound.binding,
-               (unsigned long long)last->answer.bytes);
+        printf("# bound by: %s at %s; %s at %s\n", first->answer.bound.binding,
+               tutti_print_size(first->answer.bytes, from), last->answer.bound.binding,
+               tutti_print_size(last->answer.bytes, to));
 }
 
 static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
