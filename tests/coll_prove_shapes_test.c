@@ -82,7 +82,7 @@ TEST(no_mutant_of_any_generator_survives)
     uint64_t mutant_count = 0;
 
     for (size_t i = 0; i < count; i++) {
-        for (int c = 0; c < TUTTI_BARRIER; c++) {
+        for (int c = 0; c <= TUTTI_BARRIER; c++) {
             for (uint32_t n = 1; n <= (test_full ? 7 : 5); n++) {
                 uint32_t orders[2 * CASE_RANKS_MAX];
                 struct tutti_shape shape = case_shape(n, orders);

@@ -113,7 +113,15 @@ static inline void mutate_and_refuse(const struct mutant *m, const struct tutti_
     tutti_schedule_free(schedule);
 }
 
-/* All mutants of all steps that move bytes; returns how many there were. */
+/* A message counts even if it is empty; a join of 0 bytes may say what is known anyway. */
+static inline bool mutate_matters(const struct tutti_step *step)
+{
+    if (step->kind == TUTTI_SEND || step->kind == TUTTI_RECV)
+        return true;
+    return step->kind != TUTTI_COMPUTE && step->bytes > 0;
+}
+
+/* All mutants of all messages and of all steps that move bytes; returns how many there were. */
 static inline uint64_t mutate_all(const struct tutti_schedule *s)
 {
     uint64_t count = 0;
@@ -125,7 +133,7 @@ static inline uint64_t mutate_all(const struct tutti_schedule *s)
 
             tutti_cursor_open(&cursor, s, rank, lane);
             while ((step = tutti_cursor_next(&cursor)) != NULL) {
-                if (step->kind == TUTTI_COMPUTE || step->bytes == 0)
+                if (!mutate_matters(step))
                     continue;
                 for (unsigned i = 0; i < MUTATION_COUNT; i++, count++) {
                     struct mutant m = {s, (enum mutation)i, rank, lane, cursor.step_index - 1};

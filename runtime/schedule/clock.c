@@ -109,40 +109,34 @@ static struct target *find_target(const struct clocks *k, uint32_t chain, uint64
     return bsearch(&key, k->targets, k->target_count, sizeof(key), by_target);
 }
 
-/* Calls for every dependency of every step: counts them, or with `targets` notes them too. */
-static size_t walk_dependencies(const struct tutti_run *run, struct target *targets)
+/* Notes what every step of a lane depends on; returns how many there are then. */
+static size_t note_targets(const struct tutti_run *run, const struct tutti_run_chain *chain,
+                           struct target *targets, size_t count)
 {
-    size_t count = 0;
+    const struct tutti_step *step;
+    struct tutti_cursor cursor;
 
-    for (uint32_t i = 0; i < run->chain_count; i++) {
-        const struct tutti_run_chain *chain = &run->chains[i];
-        const struct tutti_step *step;
-        struct tutti_cursor cursor;
-
-        tutti_cursor_open(&cursor, run->schedule, chain->rank, chain->lane);
-        while ((step = tutti_cursor_next(&cursor)) != NULL) {
-            if ((step->flags & TUTTI_STEP_DEP) == 0)
-                continue;
-            if (targets != NULL)
-                targets[count] = (struct target){
-                    .chain = tutti_run_chain_of(run, chain->rank, step->dep_lane)->number,
-                    .index = step->dep_step,
-                    .use_count = 1};
-            count++;
-        }
-    }
+    tutti_cursor_open(&cursor, run->schedule, chain->rank, chain->lane);
+    while ((step = tutti_cursor_next(&cursor)) != NULL)
+        if ((step->flags & TUTTI_STEP_DEP) != 0)
+            targets[count++] = (struct target){
+                .chain = tutti_run_chain_of(run, chain->rank, step->dep_lane)->number,
+                .index = step->dep_step,
+                .use_count = 1};
     return count;
 }
 
 static int collect_targets(struct clocks *k, struct tutti_err *err)
 {
-    size_t count = walk_dependencies(k->run, NULL);
+    size_t count = 0;
     size_t kept = 0;
 
-    k->targets = tutti_arena_take(k->arena, count, sizeof(*k->targets));
+    k->targets = tutti_arena_take(k->arena, k->run->dependency_count, sizeof(*k->targets));
     if (k->targets == NULL)
         return tutti_nomem(err);
-    walk_dependencies(k->run, k->targets);
+    for (uint32_t i = 0; i < k->chain_count && k->run->dependency_count > 0; i++)
+        count = note_targets(k->run, &k->run->chains[i], k->targets, count);
+    assert(count == k->run->dependency_count);
     if (count > 0)
         qsort(k->targets, count, sizeof(*k->targets), by_target);
     for (size_t i = 0; i < count; i++) {

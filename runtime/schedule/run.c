@@ -34,45 +34,68 @@ static int valid_contract(const struct tutti_schedule *s, struct tutti_err *err)
     return 0;
 }
 
-/* Counts the chains and numbers them. */
-static int number_chains(struct tutti_run *run, struct tutti_err *err)
+/* Cells that may have steps: an upper bound of the chains, without walking them. */
+static size_t count_cells(const struct tutti_schedule *s)
 {
-    const struct tutti_schedule *s = run->schedule;
-    uint64_t cell = 0;
+    size_t count = 0;
 
-    run->chain_numbers = tutti_arena_take(run->arena, (size_t)s->rank_count * s->lane_count,
-                                          sizeof(run->chain_numbers[0]));
-    if (run->chain_numbers == NULL)
-        return tutti_nomem(err);
     for (uint32_t rank = 0; rank < s->rank_count; rank++)
-        for (uint32_t lane = 0; lane < s->lane_count; lane++, cell++)
-            if (tutti_schedule_step_count(s, rank, lane) > 0)
-                run->chain_numbers[cell] = ++run->chain_count;
-    return 0;
+        for (uint32_t lane = 0; lane < s->lane_count; lane++)
+            count += s->ops->round_count(s, rank, lane) > 0;
+    return count;
 }
 
+/* Walks a lane: counts its steps and dependencies, checks every rule that it obeys by itself. */
+static int walk_lane(struct tutti_run *run, uint32_t rank, uint32_t lane, uint64_t *ret_step_count,
+                     struct tutti_err *err)
+{
+    struct tutti_step before = {0};
+    const struct tutti_step *step;
+    struct tutti_cursor cursor;
+    uint64_t index = 0;
+    int status = 0;
+
+    tutti_cursor_open(&cursor, run->schedule, rank, lane);
+    while (status == 0 && (step = tutti_cursor_next(&cursor)) != NULL) {
+        status = tutti_step_follows(rank, lane, index, &before, step, err);
+        if (status == 0)
+            status = tutti_step_valid(run->schedule, rank, lane, index, step, err);
+        run->dependency_count += (step->flags & TUTTI_STEP_DEP) != 0;
+        before = *step;
+        index++;
+    }
+    *ret_step_count = index;
+    return status < 0 ? status : tutti_step_follows(rank, lane, index, &before, NULL, err);
+}
+
+/* Finds the lanes that have steps, and numbers them. */
 static int make_chains(struct tutti_run *run, struct tutti_err *err)
 {
     const struct tutti_schedule *s = run->schedule;
     uint64_t cell = 0;
+    int status = 0;
 
-    run->chains = tutti_arena_take(run->arena, run->chain_count, sizeof(run->chains[0]));
-    if (run->chains == NULL)
+    run->chain_numbers = tutti_arena_take(run->arena, (size_t)s->rank_count * s->lane_count,
+                                          sizeof(run->chain_numbers[0]));
+    run->chains = tutti_arena_take(run->arena, count_cells(s), sizeof(run->chains[0]));
+    if (run->chain_numbers == NULL || run->chains == NULL)
         return tutti_nomem(err);
-    for (uint32_t rank = 0; rank < s->rank_count; rank++) {
-        for (uint32_t lane = 0; lane < s->lane_count; lane++, cell++) {
-            struct tutti_run_chain *chain;
+    for (uint32_t rank = 0; rank < s->rank_count && status == 0; rank++) {
+        for (uint32_t lane = 0; lane < s->lane_count && status == 0; lane++, cell++) {
+            struct tutti_run_chain *chain = &run->chains[run->chain_count];
+            uint64_t step_count = 0;
 
-            if (run->chain_numbers[cell] == 0)
+            status = walk_lane(run, rank, lane, &step_count, err);
+            if (step_count == 0)
                 continue;
-            chain = &run->chains[run->chain_numbers[cell] - 1];
-            chain->number = run->chain_numbers[cell] - 1;
+            chain->number = run->chain_count++;
             chain->rank = rank;
             chain->lane = lane;
-            chain->step_count = tutti_schedule_step_count(s, rank, lane);
+            chain->step_count = step_count;
+            run->chain_numbers[cell] = run->chain_count;
         }
     }
-    return 0;
+    return status;
 }
 
 static int valid_dep_step(const struct tutti_run *run, const struct tutti_run_chain *chain,
@@ -94,28 +117,20 @@ static int valid_dep_step(const struct tutti_run *run, const struct tutti_run_ch
                       step->dep_step, step->dep_lane, step_count);
 }
 
-/* Every rule that a lane obeys by itself. */
-static int valid_chain(const struct tutti_run *run, const struct tutti_run_chain *chain,
-                       struct tutti_err *err)
+/* That the steps are there which others depend on. */
+static int valid_dependencies(const struct tutti_run *run, struct tutti_err *err)
 {
-    struct tutti_step before = {0};
-    const struct tutti_step *step;
-    struct tutti_cursor cursor;
-    uint64_t index = 0;
     int status = 0;
 
-    tutti_cursor_open(&cursor, run->schedule, chain->rank, chain->lane);
-    while (status == 0 && (step = tutti_cursor_next(&cursor)) != NULL) {
-        status = tutti_step_follows(chain->rank, chain->lane, index, &before, step, err);
-        if (status == 0)
-            status = tutti_step_valid(run->schedule, chain->rank, chain->lane, index, step, err);
-        if (status == 0)
-            status = valid_dep_step(run, chain, index, step, err);
-        before = *step;
-        index++;
+    for (uint32_t i = 0; i < run->chain_count && run->dependency_count > 0 && status == 0; i++) {
+        const struct tutti_run_chain *chain = &run->chains[i];
+        const struct tutti_step *step;
+        struct tutti_cursor cursor;
+
+        tutti_cursor_open(&cursor, run->schedule, chain->rank, chain->lane);
+        while (status == 0 && (step = tutti_cursor_next(&cursor)) != NULL)
+            status = valid_dep_step(run, chain, cursor.step_index - 1, step, err);
     }
-    if (status == 0)
-        status = tutti_step_follows(chain->rank, chain->lane, index, &before, NULL, err);
     return status;
 }
 
@@ -136,11 +151,9 @@ int tutti_run_new(const struct tutti_schedule *schedule, struct tutti_run **ret,
     }
     run->schedule = schedule;
     run->arena = arena;
-    status = number_chains(run, err);
+    status = make_chains(run, err);
     if (status == 0)
-        status = make_chains(run, err);
-    for (uint32_t i = 0; i < run->chain_count && status == 0; i++)
-        status = valid_chain(run, &run->chains[i], err);
+        status = valid_dependencies(run, err);
     run->bucket_max = BUCKETS_MIN - 1;
     while (run->bucket_max < run->chain_count && run->bucket_max < SIZE_MAX / 64)
         run->bucket_max = run->bucket_max * 2 + 1;

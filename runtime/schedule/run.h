@@ -59,6 +59,7 @@ struct tutti_run {
     uint32_t *chain_numbers; /* [rank * lane_count + lane]: number + 1, or 0 for an empty lane */
     struct tutti_run_chain *chains;
     uint32_t chain_count;
+    size_t dependency_count; /* steps that depend on another */
     struct tutti_run_connection **buckets;
     size_t bucket_max; /* a power of two minus one */
     struct tutti_run_chain *queue_first;
