@@ -15,20 +15,25 @@
 
 #include "runtime/coll/ring_order.h"
 
+enum { PHASES_MAX = 2 * TUTTI_DIMS_MAX - 1 };
+
+/* One phase of a route. */
+struct phase {
+    struct axis axis;
+    uint64_t first_round; /* in a piece */
+    uint32_t index;       /* 0 .. 2D-2 */
+    uint32_t axis_index;  /* nesting depth: axes [0, axis_index) have cut the interval */
+    uint32_t transfers;
+    bool last_axis; /* the all-reduce */
+};
+
 struct bucket {
     struct coll coll;
     struct bucket_plan plan;
     struct ring_orders orders;
     uint64_t landing_elements; /* scratch of a lane: one slice on its way into a reduction */
-};
-
-/* Where a rank stands in one phase of one piece. */
-struct phase {
-    const struct axis *axis;
-    uint32_t index;      /* 0 .. 2D-2 */
-    uint32_t axis_index; /* nesting depth: axes [0, axis_index) have cut the interval */
-    uint32_t transfers;
-    bool last_axis; /* the all-reduce */
+    uint64_t rounds[2 * TUTTI_DIMS_MAX];                 /* of a piece, by route */
+    struct phase phases[2 * TUTTI_DIMS_MAX][PHASES_MAX]; /* by route */
 };
 
 /* One rank on one axis. */
@@ -55,63 +60,71 @@ static uint64_t rounds_of_piece(const struct route *route, uint32_t slice_count)
     return stages * slice_count;
 }
 
-static const struct route *route_of(const struct bucket *bucket, uint32_t lane)
+static void lay_phases(const struct route *route, uint32_t slice_count, struct phase *phases)
 {
-    return &bucket->plan.route[lane % bucket->plan.route_count];
+    uint32_t last = route->axis_count - 1;
+    uint64_t first_round = 0;
+
+    for (uint32_t i = 0; i < 2 * last + 1; i++) {
+        uint32_t axis_index = i <= last ? i : 2 * last - i;
+
+        phases[i] = (struct phase){
+            .axis = route->axis[axis_index],
+            .first_round = first_round,
+            .index = i,
+            .axis_index = axis_index,
+            .transfers = (uint32_t)phase_transfers(route, i),
+            .last_axis = i == last,
+        };
+        first_round += (phases[i].transfers + UINT64_C(1)) * slice_count;
+    }
 }
 
-static uint32_t place_of(const struct bucket *bucket, uint32_t lane, const struct axis *axis,
-                         uint32_t rank)
+/* The phase that round `round` of a piece belongs to. */
+static const struct phase *find_phase(const struct bucket *bucket, uint32_t route, uint64_t round)
 {
-    uint32_t x = (rank / axis->stride) % axis->size;
+    const struct phase *phase = bucket->phases[route];
+    uint32_t last = 2 * bucket->plan.route[route].axis_count - 2;
 
-    if (bucket->plan.ordered)
-        x = ring_position(&bucket->orders, lane / bucket->plan.route_count, rank);
+    while (phase->index < last && phase[1].first_round <= round)
+        phase++;
+    return phase;
+}
+
+/* Steps one place along an axis, in the direction of travel or against it. */
+static uint32_t step_along(uint32_t x, uint32_t size, bool up)
+{
+    if (up)
+        return x + 1 < size ? x + 1 : 0;
+    return x > 0 ? x - 1 : size - 1;
+}
+
+static uint32_t coordinate_of(const struct axis *axis, uint32_t rank)
+{
+    return axis->stride == 1 && rank < axis->size ? rank : (rank / axis->stride) % axis->size;
+}
+
+static uint32_t reverse(const struct axis *axis, uint32_t x)
+{
     return axis->reversed ? ring_sub(0, x, axis->size) : x;
-}
-
-static uint32_t rank_at(const struct bucket *bucket, uint32_t lane, const struct axis *axis,
-                        uint32_t rank, uint32_t place)
-{
-    uint32_t x = axis->reversed ? ring_sub(0, place, axis->size) : place;
-    uint32_t here;
-
-    if (bucket->plan.ordered)
-        return ring_rank(&bucket->orders, lane / bucket->plan.route_count, x);
-    here = (rank / axis->stride) % axis->size;
-    return rank - here * axis->stride + x * axis->stride;
 }
 
 static struct seat seat_of(const struct bucket *bucket, uint32_t lane, const struct axis *axis,
                            uint32_t rank)
 {
-    uint32_t x = place_of(bucket, lane, axis, rank);
+    uint32_t ring = lane / bucket->plan.route_count;
+    uint32_t x = bucket->plan.ordered ? ring_position(&bucket->orders, ring, rank)
+                                      : coordinate_of(axis, rank);
+    uint32_t next = step_along(x, axis->size, !axis->reversed);
+    uint32_t prev = step_along(x, axis->size, axis->reversed);
 
-    return (struct seat){
-        .coordinate = x,
-        .next = rank_at(bucket, lane, axis, rank, ring_add(x, 1, axis->size)),
-        .prev = rank_at(bucket, lane, axis, rank, ring_sub(x, 1, axis->size)),
-    };
-}
-
-/* The phase that round `*round` of a piece belongs to; leaves in *round the round in the phase. */
-static struct phase find_phase(const struct route *route, uint32_t slice_count, uint64_t *round)
-{
-    uint32_t last = route->axis_count - 1;
-    struct phase phase = {.index = 0};
-    uint64_t rounds = (phase_transfers(route, 0) + 1) * slice_count;
-
-    while (*round >= rounds) {
-        *round -= rounds;
-        phase.index++;
-        assert(phase.index <= 2 * last);
-        rounds = (phase_transfers(route, phase.index) + 1) * slice_count;
-    }
-    phase.axis_index = phase.index <= last ? phase.index : 2 * last - phase.index;
-    phase.axis = &route->axis[phase.axis_index];
-    phase.transfers = (uint32_t)phase_transfers(route, phase.index);
-    phase.last_axis = phase.index == last;
-    return phase;
+    if (bucket->plan.ordered)
+        return (struct seat){.coordinate = reverse(axis, x),
+                             .next = ring_rank(&bucket->orders, ring, next),
+                             .prev = ring_rank(&bucket->orders, ring, prev)};
+    return (struct seat){.coordinate = reverse(axis, x),
+                         .next = rank - x * axis->stride + next * axis->stride,
+                         .prev = rank - x * axis->stride + prev * axis->stride};
 }
 
 /* The chunk that transfer t of a ring of d carries away from position x is x - 1 - t: after d-1
@@ -119,44 +132,38 @@ static struct phase find_phase(const struct route *route, uint32_t slice_count, 
  * An all-gather of its own begins with chunk x. */
 static uint32_t chunk_sent(const struct phase *phase, uint32_t x, uint64_t transfer, bool scatter)
 {
-    uint32_t d = phase->axis->size;
-    uint32_t back = (uint32_t)((transfer + (scatter || phase->last_axis ? 1 : 0)) % d);
+    uint32_t d = phase->axis.size;
+    uint64_t back = transfer + (scatter || phase->last_axis ? 1 : 0);
 
-    return ring_sub(x, back, d);
+    assert(back < 2 * (uint64_t)d); /* at most twice round */
+    return ring_sub(x, (uint32_t)(back < d ? back : back - d), d);
 }
 
+/* Stage j receives the chunk that it then sends: that is what a ring does. */
 static void emit_stage(const struct bucket *bucket, const struct phase *phase,
                        const struct seat *seat, struct range whole, uint64_t stage, uint32_t slice,
                        struct place landing, struct tutti_round *out)
 {
     const struct coll *coll = &bucket->coll;
-    uint32_t d = phase->axis->size;
+    uint32_t d = phase->axis.size;
     bool scatter = phase->last_axis ? stage < d : phase->index == phase->axis_index;
-    bool first_axis = phase->axis_index == 0;
-    enum tutti_buf mine = first_axis ? TUTTI_BUF_IN : TUTTI_BUF_OUT;
+    enum tutti_buf mine = phase->axis_index == 0 ? TUTTI_BUF_IN : TUTTI_BUF_OUT;
+    uint32_t chunk = chunk_sent(phase, seat->coordinate, stage, scatter);
+    struct range part = part_of(part_of(whole, chunk, d), slice, coll->slice_count);
+    struct place dst = at(coll, TUTTI_BUF_OUT, part.first);
+    struct place acc = at(coll, mine, part.first);
+    uint64_t bytes = part.count * coll->element_bytes;
 
     if (stage > 0) {
-        uint32_t chunk = ring_sub(chunk_sent(phase, seat->coordinate, stage - 1, scatter), 1, d);
-        struct range part = part_of(part_of(whole, chunk, d), slice, coll->slice_count);
-        uint64_t bytes = part.count * coll->element_bytes;
-        struct place dst = at(coll, TUTTI_BUF_OUT, part.first);
-
         if (!scatter)
             emit_recv(out, seat->prev, dst, bytes);
         else if (!phase->last_axis || stage + 1 < d)
-            emit_recv_reduce(out, seat->prev, landing, dst, at(coll, mine, part.first), bytes);
+            emit_recv_reduce(out, seat->prev, landing, dst, acc, bytes);
         else
-            emit_last(
-                emit_recv_reduce(out, seat->prev, landing, dst, at(coll, mine, part.first), bytes));
+            emit_last(emit_recv_reduce(out, seat->prev, landing, dst, acc, bytes));
     }
-    if (stage < phase->transfers) {
-        uint32_t chunk = chunk_sent(phase, seat->coordinate, stage, scatter);
-        struct range part = part_of(part_of(whole, chunk, d), slice, coll->slice_count);
-        bool untouched = stage == 0 && scatter;
-
-        emit_send(out, seat->next, at(coll, untouched ? mine : TUTTI_BUF_OUT, part.first),
-                  part.count * coll->element_bytes);
-    }
+    if (stage < phase->transfers)
+        emit_send(out, seat->next, stage == 0 && scatter ? acc : dst, bytes);
 }
 
 static uint64_t bucket_round_count(const struct tutti_schedule *schedule, uint32_t rank,
@@ -165,25 +172,31 @@ static uint64_t bucket_round_count(const struct tutti_schedule *schedule, uint32
     const struct bucket *bucket = (const struct bucket *)schedule;
 
     (void)rank;
-    return bucket->coll.piece_count *
-           rounds_of_piece(route_of(bucket, lane), bucket->coll.slice_count);
+    return bucket->coll.piece_count * bucket->rounds[lane % bucket->plan.route_count];
 }
 
 static void bucket_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                         uint64_t round, struct tutti_round *out)
 {
     const struct bucket *bucket = (const struct bucket *)schedule;
-    const struct route *route = route_of(bucket, lane);
+    uint32_t route = bucket->plan.route_count == 1 ? 0 : lane % bucket->plan.route_count;
     uint32_t slice_count = bucket->coll.slice_count;
-    uint64_t rounds = rounds_of_piece(route, slice_count);
-    struct range whole = coll_piece(&bucket->coll, lane, round / rounds);
-    uint64_t rest = round % rounds;
-    struct phase phase = find_phase(route, slice_count, &rest);
-    struct seat seat = seat_of(bucket, lane, phase.axis, rank);
+    uint64_t rounds = bucket->rounds[route];
+    uint64_t piece = round < rounds ? 0 : round / rounds;
+    uint64_t rest = round - piece * rounds;
+    const struct phase *phase = find_phase(bucket, route, rest);
+    struct range whole = coll_piece(&bucket->coll, lane, piece);
+    struct seat seat = seat_of(bucket, lane, &phase->axis, rank);
+    uint64_t stage;
 
-    for (uint32_t i = 0; i < phase.axis_index; i++)
-        whole = part_of(whole, place_of(bucket, lane, &route->axis[i], rank), route->axis[i].size);
-    emit_stage(bucket, &phase, &seat, whole, rest / slice_count, (uint32_t)(rest % slice_count),
+    for (uint32_t i = 0; i < phase->axis_index; i++) {
+        const struct axis *axis = &bucket->plan.route[route].axis[i];
+
+        whole = part_of(whole, reverse(axis, coordinate_of(axis, rank)), axis->size);
+    }
+    rest -= phase->first_round;
+    stage = slice_count == 1 ? rest : rest / slice_count;
+    emit_stage(bucket, phase, &seat, whole, stage, (uint32_t)(rest - stage * slice_count),
                at(&bucket->coll, TUTTI_BUF_SCRATCH, lane * bucket->landing_elements), out);
 }
 
@@ -230,6 +243,9 @@ int tutti_bucket_new(const struct bucket_plan *plan, const struct tutti_coll_par
         return status;
     }
     bucket->landing_elements = landing_max(bucket);
-    return tutti_coll_finish(coll, bucket->landing_elements, 0,
-                             rounds_of_piece(&plan->route[0], coll->slice_count), ret, err);
+    for (uint32_t i = 0; i < plan->route_count; i++) {
+        bucket->rounds[i] = rounds_of_piece(&plan->route[i], coll->slice_count);
+        lay_phases(&plan->route[i], coll->slice_count, bucket->phases[i]);
+    }
+    return tutti_coll_finish(coll, bucket->landing_elements, 0, bucket->rounds[0], ret, err);
 }
