@@ -137,6 +137,10 @@ struct tutti_schedule_ops {
     uint64_t (*round_count)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane);
     void (*emit)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                  uint64_t round, struct tutti_round *out);
+    /* Optional: `count` rounds from `round` on, into out[0, count), all with step_count == 0: the
+     * same as so many calls of `emit`, for generators that can do it faster. */
+    void (*emit_run)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                     uint64_t round, uint32_t count, struct tutti_round *out);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed
@@ -182,6 +186,10 @@ void tutti_cursor_open(struct tutti_cursor *cursor, const struct tutti_schedule 
 
 /* The next step, valid until the next call, or NULL at the end of the lane. */
 const struct tutti_step *tutti_cursor_next(struct tutti_cursor *cursor);
+
+/* Writes `count` rounds of a lane from `round` on, however the schedule does it best. */
+void tutti_schedule_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                         uint64_t round, uint32_t count, struct tutti_round *out);
 
 /* Number of steps of a lane; walks it. */
 uint64_t tutti_schedule_step_count(const struct tutti_schedule *schedule, uint32_t rank,

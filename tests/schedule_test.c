@@ -90,7 +90,8 @@ static void holes_emit(const struct tutti_schedule *schedule, uint32_t rank, uin
 
 TEST(a_cursor_skips_empty_rounds)
 {
-    static const struct tutti_schedule_ops ops = {sizeof(ops), holes_round_count, holes_emit};
+    static const struct tutti_schedule_ops ops = {
+        .size = sizeof(ops), .round_count = holes_round_count, .emit = holes_emit};
     struct tutti_schedule schedule = {.ops = &ops, .rank_count = 2, .lane_count = 2};
     static const uint64_t want[] = {10, 20, 21, 40, 50, 51, 70, 80, 81, 100};
     const struct tutti_step *step;

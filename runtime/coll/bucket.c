@@ -139,31 +139,66 @@ static uint32_t chunk_sent(const struct phase *phase, uint32_t x, uint64_t trans
     return ring_sub(x, (uint32_t)(back < d ? back : back - d), d);
 }
 
-/* Stage j receives the chunk that it then sends: that is what a ring does. */
-static void emit_stage(const struct bucket *bucket, const struct phase *phase,
-                       const struct seat *seat, struct range whole, uint64_t stage, uint32_t slice,
-                       struct place landing, struct tutti_round *out)
+/* What all rounds of a rank in one phase of one piece have in common. */
+struct desk {
+    const struct coll *coll;
+    const struct phase *phase;
+    struct seat seat;
+    struct cut chunks;
+    struct place landing;
+    enum tutti_buf mine; /* where the rank's own contribution lies */
+};
+
+/* The desk for a round; leaves in *round its number in the phase. */
+static struct desk desk_of(const struct bucket *bucket, uint32_t rank, uint32_t lane,
+                           uint64_t *round)
 {
-    const struct coll *coll = &bucket->coll;
+    uint32_t route = bucket->plan.route_count == 1 ? 0 : lane % bucket->plan.route_count;
+    uint64_t rounds = bucket->rounds[route];
+    uint64_t piece = *round < rounds ? 0 : *round / rounds;
+    const struct phase *phase = find_phase(bucket, route, *round - piece * rounds);
+    struct range whole = coll_piece(&bucket->coll, lane, piece);
+
+    for (uint32_t i = 0; i < phase->axis_index; i++) {
+        const struct axis *axis = &bucket->plan.route[route].axis[i];
+
+        whole = part_of(whole, reverse(axis, coordinate_of(axis, rank)), axis->size);
+    }
+    *round -= piece * rounds + phase->first_round;
+    return (struct desk){
+        .coll = &bucket->coll,
+        .phase = phase,
+        .seat = seat_of(bucket, lane, &phase->axis, rank),
+        .chunks = cut_of(whole, phase->axis.size),
+        .landing = at(&bucket->coll, TUTTI_BUF_SCRATCH, lane * bucket->landing_elements),
+        .mine = phase->axis_index == 0 ? TUTTI_BUF_IN : TUTTI_BUF_OUT,
+    };
+}
+
+/* Stage j receives the chunk that it then sends: that is what a ring does. */
+static void emit_stage(const struct desk *desk, uint64_t stage, uint32_t slice,
+                       struct tutti_round *out)
+{
+    const struct coll *coll = desk->coll;
+    const struct phase *phase = desk->phase;
     uint32_t d = phase->axis.size;
     bool scatter = phase->last_axis ? stage < d : phase->index == phase->axis_index;
-    enum tutti_buf mine = phase->axis_index == 0 ? TUTTI_BUF_IN : TUTTI_BUF_OUT;
-    uint32_t chunk = chunk_sent(phase, seat->coordinate, stage, scatter);
-    struct range part = part_of(part_of(whole, chunk, d), slice, coll->slice_count);
+    uint32_t chunk = chunk_sent(phase, desk->seat.coordinate, stage, scatter);
+    struct range part = part_of(cut_part(&desk->chunks, chunk), slice, coll->slice_count);
     struct place dst = at(coll, TUTTI_BUF_OUT, part.first);
-    struct place acc = at(coll, mine, part.first);
+    struct place acc = at(coll, desk->mine, part.first);
     uint64_t bytes = part.count * coll->element_bytes;
 
     if (stage > 0) {
         if (!scatter)
-            emit_recv(out, seat->prev, dst, bytes);
+            emit_recv(out, desk->seat.prev, dst, bytes);
         else if (!phase->last_axis || stage + 1 < d)
-            emit_recv_reduce(out, seat->prev, landing, dst, acc, bytes);
+            emit_recv_reduce(out, desk->seat.prev, desk->landing, dst, acc, bytes);
         else
-            emit_last(emit_recv_reduce(out, seat->prev, landing, dst, acc, bytes));
+            emit_last(emit_recv_reduce(out, desk->seat.prev, desk->landing, dst, acc, bytes));
     }
     if (stage < phase->transfers)
-        emit_send(out, seat->next, stage == 0 && scatter ? acc : dst, bytes);
+        emit_send(out, desk->seat.next, stage == 0 && scatter ? acc : dst, bytes);
 }
 
 static uint64_t bucket_round_count(const struct tutti_schedule *schedule, uint32_t rank,
@@ -175,35 +210,39 @@ static uint64_t bucket_round_count(const struct tutti_schedule *schedule, uint32
     return bucket->coll.piece_count * bucket->rounds[lane % bucket->plan.route_count];
 }
 
+static void bucket_emit_run(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                            uint64_t round, uint32_t count, struct tutti_round *out)
+{
+    const struct bucket *bucket = (const struct bucket *)schedule;
+    uint32_t slice_count = bucket->coll.slice_count;
+
+    for (uint32_t done = 0; done < count;) {
+        uint64_t rest = round + done;
+        struct desk desk = desk_of(bucket, rank, lane, &rest);
+        uint64_t stage = slice_count == 1 ? rest : rest / slice_count;
+        uint32_t slice = (uint32_t)(rest - stage * slice_count);
+
+        for (; done < count && stage <= desk.phase->transfers; done++) {
+            emit_stage(&desk, stage, slice, &out[done]);
+            if (++slice == slice_count) {
+                slice = 0;
+                stage++;
+            }
+        }
+    }
+}
+
 static void bucket_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                         uint64_t round, struct tutti_round *out)
 {
-    const struct bucket *bucket = (const struct bucket *)schedule;
-    uint32_t route = bucket->plan.route_count == 1 ? 0 : lane % bucket->plan.route_count;
-    uint32_t slice_count = bucket->coll.slice_count;
-    uint64_t rounds = bucket->rounds[route];
-    uint64_t piece = round < rounds ? 0 : round / rounds;
-    uint64_t rest = round - piece * rounds;
-    const struct phase *phase = find_phase(bucket, route, rest);
-    struct range whole = coll_piece(&bucket->coll, lane, piece);
-    struct seat seat = seat_of(bucket, lane, &phase->axis, rank);
-    uint64_t stage;
-
-    for (uint32_t i = 0; i < phase->axis_index; i++) {
-        const struct axis *axis = &bucket->plan.route[route].axis[i];
-
-        whole = part_of(whole, reverse(axis, coordinate_of(axis, rank)), axis->size);
-    }
-    rest -= phase->first_round;
-    stage = slice_count == 1 ? rest : rest / slice_count;
-    emit_stage(bucket, phase, &seat, whole, stage, (uint32_t)(rest - stage * slice_count),
-               at(&bucket->coll, TUTTI_BUF_SCRATCH, lane * bucket->landing_elements), out);
+    bucket_emit_run(schedule, rank, lane, round, 1, out);
 }
 
 static const struct tutti_schedule_ops bucket_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = bucket_round_count,
     .emit = bucket_emit,
+    .emit_run = bucket_emit_run,
 };
 
 /* The largest slice that lands in scratch: of a chunk of the shortest first axis. */

@@ -75,28 +75,47 @@ static inline uint64_t div_up(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-/* Part `index` of `count` parts: [index * n / count, (index + 1) * n / count) of n elements. No
- * part is longer than n / count rounded up; parts may be empty. With n = q * count + r the part
- * begins at index * q + index * r / count: divisions are what generating costs most, and this takes
- * one where parts are equal and two where they are not. `count` is below 2^32. */
+/* n elements about to be cut into `count` parts: n = quotient * count + rest. */
+struct cut {
+    uint64_t first;
+    uint64_t count; /* below 2^32 */
+    uint64_t quotient;
+    uint64_t rest;
+};
+
+static inline struct cut cut_of(struct range whole, uint64_t count)
+{
+    return (struct cut){.first = whole.first,
+                        .count = count,
+                        .quotient = whole.count / count,
+                        .rest = whole.count % count};
+}
+
+/* Part `index`: [index * n / count, (index + 1) * n / count). No part is longer than n / count
+ * rounded up; parts may be empty. It begins at index * quotient + index * rest / count: divisions
+ * are what generating costs most, and where parts are equal there is none left here. */
+static inline struct range cut_part(const struct cut *cut, uint64_t index)
+{
+    uint64_t first = cut->first + index * cut->quotient;
+    uint64_t product = index * cut->rest;
+
+    assert(index < cut->count);
+    if (cut->rest == 0)
+        return (struct range){.first = first, .count = cut->quotient};
+    return (struct range){.first = first + product / cut->count,
+                          .count =
+                              cut->quotient + (product % cut->count + cut->rest >= cut->count)};
+}
+
+/* Part `index` of `count` parts of `whole`. */
 static inline struct range part_of(struct range whole, uint64_t index, uint64_t count)
 {
-    uint64_t q;
-    uint64_t r;
-    uint64_t extra;
-    uint64_t rest;
+    struct cut cut;
 
-    assert(index < count);
     if (count == 1)
         return whole;
-    q = whole.count / count;
-    r = whole.count % count;
-    if (r == 0)
-        return (struct range){.first = whole.first + index * q, .count = q};
-    extra = index * r / count;
-    rest = index * r % count;
-    return (struct range){.first = whole.first + index * q + extra,
-                          .count = q + (rest + r >= count)};
+    cut = cut_of(whole, count);
+    return cut_part(&cut, index);
 }
 
 /* Elements [first, first + count) of a block that piece `piece` of share `share` covers. */

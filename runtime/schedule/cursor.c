@@ -47,6 +47,19 @@ const struct tutti_step *tutti_cursor_next(struct tutti_cursor *cursor)
     return &cursor->batch.step[cursor->position++];
 }
 
+void tutti_schedule_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                         uint64_t round, uint32_t count, struct tutti_round *out)
+{
+    for (uint32_t i = 0; i < count; i++)
+        out[i].step_count = 0;
+    if (schedule->ops->emit_run != NULL) {
+        schedule->ops->emit_run(schedule, rank, lane, round, count, out);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        schedule->ops->emit(schedule, rank, lane, round + i, &out[i]);
+}
+
 uint64_t tutti_schedule_step_count(const struct tutti_schedule *schedule, uint32_t rank,
                                    uint32_t lane)
 {

@@ -19,91 +19,9 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
-#include "sim/net/net.h"
-#include "sim/play/wires.h"
+#include "sim/play/flow_state.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
-
-#define NONE UINT32_MAX
-
-enum {
-    MEMO_SIZE = 64,      /* a power of 2 */
-    FLOW_SLOTS_MAX = 64, /* every connection has memory for all its slots */
-};
-
-/* A message in a slot. */
-struct slot {
-    tutti_ps at_ps; /* it arrives; once it was taken: since when the slot is free */
-    uint64_t bytes;
-};
-
-/* For the record only: the SEND of the message in a slot. */
-struct sent {
-    tutti_ps start_ps;
-    uint64_t index;
-};
-
-struct wire {
-    uint64_t sent_count;
-    uint64_t taken_count;
-    uint64_t bytes_per_s; /* of the narrowest link */
-    tutti_ps latency_ps;
-    tutti_ps free_ps; /* fair: when it has drained what it was given */
-    uint32_t egress;  /* the first link */
-    uint32_t send_lane;
-    uint32_t recv_lane;
-    bool send_waits;
-    bool recv_waits;
-};
-
-struct lane {
-    tutti_ps now_ps; /* the next step can start */
-    uint64_t round;
-    uint64_t round_count;
-    uint64_t index;    /* of the next step, for the record */
-    uint32_t position; /* in the round */
-    uint32_t fused;    /* wire whose oldest message the coming REDUCE reads, or NONE */
-    uint32_t to;       /* peer and wire of the last SEND and RECV: programs repeat themselves */
-    uint32_t to_wire;
-    uint32_t from;
-    uint32_t from_wire;
-};
-
-/* Times that were computed lately: the division by the rate is the dearest thing here. */
-struct memo {
-    uint64_t bytes;
-    uint64_t bytes_per_s;
-    tutti_ps ps;
-};
-
-struct tutti_flow {
-    struct tutti_net net; /* so that wires tell us the routes of new connections */
-    const struct tutti_sim_opts *opts;
-    const struct tutti_schedule *schedule;
-    struct tutti_wires wires;
-    struct wire *flow_wires; /* by the numbers of `wires` */
-    uint32_t wire_count;
-    uint32_t wire_capacity;
-    struct slot *slots; /* [wire * slot_count + message mod slot_count] */
-    uint32_t slot_capacity;
-    struct sent *sents; /* the same, if there is a record */
-    uint32_t sent_capacity;
-    tutti_ps *link_free_ps; /* alphabeta: when a first link has sent what it was given */
-    uint32_t *link_owner;   /* lane (alphabeta) or wire (fair), or NONE */
-    struct lane *lanes;
-    uint32_t lane_count;
-    uint32_t *ready; /* ring of lanes to be run; each at most once */
-    uint32_t ready_first;
-    uint32_t ready_count;
-    uint32_t sender; /* lane that sends over the connection being made */
-    bool unsuited;
-    uint64_t step_count;
-    tutti_ps end_ps;
-    uint64_t seed;
-    uint64_t jitter_q32;
-    struct tutti_record *record;
-    struct memo memo[MEMO_SIZE];
-};
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
@@ -113,7 +31,7 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
     struct tutti_flow *flow = (struct tutti_flow *)net;
     bool fair = flow->opts->model == TUTTI_MODEL_FAIR;
     uint32_t owner = fair ? flow->wire_count : flow->sender;
-    uint64_t slots = ((uint64_t)flow->wire_count + 1) * flow->schedule->slot_count;
+    uint64_t slots = ((uint64_t)flow->wire_count + 1) * flow->slot_count;
     struct wire *wire;
 
     if (tutti_grow(&flow->flow_wires, &flow->wire_capacity, (uint64_t)flow->wire_count + 1,
@@ -123,7 +41,8 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
          tutti_grow(&flow->sents, &flow->sent_capacity, slots, sizeof(*flow->sents)) < 0))
         return -TUTTI_ENOMEM;
     wire = &flow->flow_wires[flow->wire_count++];
-    *wire = (struct wire){.egress = links[0], .bytes_per_s = UINT64_MAX};
+    *wire = (struct wire){
+        .egress = links[0], .bytes_per_s = UINT64_MAX, .slot_first = slots - flow->slot_count};
     for (uint32_t i = 0; i < link_count; i++) {
         uint64_t rate = flow->opts->topo->links[links[i]].bytes_per_s;
 
@@ -186,14 +105,19 @@ static tutti_ps wire_ps(struct tutti_flow *flow, uint64_t bytes, uint64_t bytes_
 static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payload, tutti_ps now_ps)
 {
     struct wire *wire = &flow->flow_wires[id];
-    uint64_t bytes = tutti_wire_bytes(flow->opts->protocol, payload);
-    uint64_t stretch =
-        tutti_stretch_of(flow->seed, flow->jitter_q32, &flow->wires.wires[id], wire->sent_count);
-    tutti_ps latency_ps =
-        stretch == 0 ? wire->latency_ps : tutti_stretch_ps(wire->latency_ps, stretch);
+    uint64_t bytes = payload;
+    uint64_t stretch = 0;
+    tutti_ps latency_ps = wire->latency_ps;
     tutti_ps *free_ps = &flow->link_free_ps[wire->egress];
     tutti_ps busy_ps;
 
+    if (flow->opts->protocol != NULL)
+        bytes = tutti_wire_bytes(flow->opts->protocol, payload);
+    if (flow->jitter_q32 != 0) {
+        stretch = tutti_stretch_of(flow->seed, flow->jitter_q32, &flow->wires.wires[id],
+                                   wire->sent_count);
+        latency_ps = tutti_stretch_ps(latency_ps, stretch);
+    }
     if (flow->opts->model == TUTTI_MODEL_FAIR) { /* the latency first, then the bytes in order */
         tutti_ps ready_ps = tutti_add_ps(now_ps, latency_ps);
         tutti_ps begin_ps = *free_ps > ready_ps ? *free_ps : ready_ps;
@@ -238,15 +162,20 @@ static int note(struct tutti_flow *flow, uint32_t id, uint64_t index, const stru
     return tutti_record_add(flow->record, &event);
 }
 
+static uint32_t next_slot(const struct tutti_flow *flow, uint32_t slot)
+{
+    return slot + 1 < flow->slot_count ? slot + 1 : 0;
+}
+
 /* The oldest message of a connection has been taken at `now_ps`: its slot is free. */
 static int complete(struct tutti_flow *flow, uint32_t id, tutti_ps now_ps)
 {
     struct wire *wire = &flow->flow_wires[id];
-    uint64_t place =
-        id * (uint64_t)flow->schedule->slot_count + wire->taken_count % flow->schedule->slot_count;
+    uint64_t place = wire->slot_first + wire->taken_slot;
 
     flow->slots[place].at_ps = now_ps;
-    wire->taken_count++;
+    wire->taken_slot = next_slot(flow, wire->taken_slot);
+    wire->under_way--;
     flow->step_count++;
     if (wire->send_waits) {
         wire->send_waits = false;
@@ -259,15 +188,48 @@ static int complete(struct tutti_flow *flow, uint32_t id, tutti_ps now_ps)
                 flow->wires.wires[id].to, flow->sents[place].start_ps, now_ps);
 }
 
-/* 1: the lane goes on; 0: it has to wait, or the attempt is over; or a negative status. */
+static int give_up(struct tutti_flow *flow)
+{
+    flow->unsuited = true;
+    return 0;
+}
+
+/* Bytes that the stage would refuse. */
+static bool is_outside(const struct tutti_flow *flow, unsigned buf, uint64_t offset, uint64_t bytes)
+{
+    return bytes > 0 && (buf > TUTTI_BUF_SCRATCH || bytes > flow->room_bytes[buf] ||
+                         offset > flow->room_bytes[buf] - bytes);
+}
+
+static bool is_unwritable(const struct tutti_flow *flow, const struct tutti_step *step)
+{
+    return is_outside(flow, step->dst_buf, step->dst_offset, step->bytes) ||
+           (step->dst_buf == TUTTI_BUF_IN && step->bytes > 0);
+}
+
+static bool is_unplayable(const struct tutti_flow *flow, const struct tutti_step *step)
+{
+    if (step->kind == TUTTI_COMPUTE)
+        return step->duration_ps < 0 || (step->duration_ps == 0 && step->flops > 0);
+    if (step->kind == TUTTI_REDUCE &&
+        ((step->bytes & flow->element_mask) != 0 ||
+         is_outside(flow, step->acc_buf, step->acc_offset, step->bytes)))
+        return true;
+    return is_outside(flow, step->src_buf, step->src_offset, step->bytes) ||
+           is_unwritable(flow, step);
+}
+
+/* This and its like: 1: the lane goes on; 0: it has to wait, or the attempt is over; or a negative
+ * status. */
 static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
                    const struct tutti_step *step, struct tutti_err *err)
 {
-    uint32_t slot_count = flow->schedule->slot_count;
     uint32_t lane_count = flow->schedule->lane_count;
     struct wire *wire;
-    uint64_t place;
+    struct slot *slot;
 
+    if (is_outside(flow, step->src_buf, step->src_offset, step->bytes))
+        return give_up(flow);
     if (lane->to != step->peer || lane->to_wire == NONE) {
         int status =
             find_wire(flow, id / lane_count, step->peer, id % lane_count, &lane->to_wire, err);
@@ -277,18 +239,20 @@ static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
         lane->to = step->peer;
     }
     wire = &flow->flow_wires[lane->to_wire];
-    if (wire->sent_count - wire->taken_count == slot_count) {
+    if (wire->under_way == flow->slot_count) {
         wire->send_waits = true;
         return 0;
     }
-    place = lane->to_wire * (uint64_t)slot_count + wire->sent_count % slot_count;
-    if (wire->sent_count >= slot_count && flow->slots[place].at_ps > lane->now_ps)
-        lane->now_ps = flow->slots[place].at_ps;
+    slot = &flow->slots[wire->slot_first + wire->sent_slot];
+    if (wire->sent_count >= flow->slot_count && slot->at_ps > lane->now_ps)
+        lane->now_ps = slot->at_ps;
     if (flow->record != NULL)
-        flow->sents[place] = (struct sent){lane->now_ps, lane->index};
-    flow->slots[place].at_ps = arrival_of(flow, lane->to_wire, step->bytes, lane->now_ps);
-    flow->slots[place].bytes = step->bytes;
+        flow->sents[wire->slot_first + wire->sent_slot] = (struct sent){lane->now_ps, lane->index};
+    slot->at_ps = arrival_of(flow, lane->to_wire, step->bytes, lane->now_ps);
+    slot->bytes = step->bytes;
+    wire->sent_slot = next_slot(flow, wire->sent_slot);
     wire->sent_count++;
+    wire->under_way++;
     if (wire->recv_waits) {
         wire->recv_waits = false;
         wake(flow, wire->recv_lane);
@@ -305,6 +269,8 @@ static int do_recv(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     tutti_ps posted_ps = lane->now_ps;
     int status = 0;
 
+    if (is_unwritable(flow, step))
+        return give_up(flow);
     if (lane->from != step->peer || lane->from_wire == NONE) {
         status =
             find_wire(flow, step->peer, id / lane_count, id % lane_count, &lane->from_wire, err);
@@ -313,13 +279,13 @@ static int do_recv(struct tutti_flow *flow, struct lane *lane, uint32_t id,
         lane->from = step->peer;
     }
     wire = &flow->flow_wires[lane->from_wire];
-    if (wire->taken_count == wire->sent_count) {
+    if (wire->under_way == 0) {
         wire->recv_waits = true;
         return 0;
     }
-    slot = &flow->slots[lane->from_wire * (uint64_t)flow->schedule->slot_count +
-                        wire->taken_count % flow->schedule->slot_count];
-    flow->unsuited |= slot->bytes != step->bytes;
+    slot = &flow->slots[wire->slot_first + wire->taken_slot];
+    if (slot->bytes != step->bytes)
+        return give_up(flow);
     if (slot->at_ps > lane->now_ps)
         lane->now_ps = slot->at_ps;
     if (flow->record != NULL)
@@ -338,11 +304,13 @@ static int do_local(struct tutti_flow *flow, struct lane *lane, uint32_t id,
 {
     tutti_ps start_ps = lane->now_ps;
     uint32_t fused = lane->fused;
+    const struct wire *wire;
     int status = 0;
 
+    if (is_unplayable(flow, step))
+        return give_up(flow);
     if (step->kind == TUTTI_COMPUTE) {
-        flow->unsuited |= step->duration_ps < 0 || (step->duration_ps == 0 && step->flops > 0);
-        lane->now_ps = tutti_add_ps(start_ps, step->duration_ps < 0 ? 0 : step->duration_ps);
+        lane->now_ps = tutti_add_ps(start_ps, step->duration_ps);
     } else if (flow->opts->reduce_bytes_per_s > 0) {
         lane->now_ps =
             tutti_add_ps(start_ps, wire_ps(flow, step->bytes, flow->opts->reduce_bytes_per_s));
@@ -353,79 +321,66 @@ static int do_local(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     if (fused == NONE || status < 0)
         return status < 0 ? status : 1;
     lane->fused = NONE;
-    flow->unsuited |=
-        step->kind != TUTTI_REDUCE ||
-        step->bytes != flow->slots[fused * (uint64_t)flow->schedule->slot_count +
-                                   flow->flow_wires[fused].taken_count % flow->schedule->slot_count]
-                           .bytes;
+    wire = &flow->flow_wires[fused];
+    if (step->kind != TUTTI_REDUCE ||
+        step->bytes != flow->slots[wire->slot_first + wire->taken_slot].bytes)
+        return give_up(flow);
     status = complete(flow, fused, lane->now_ps);
     return status < 0 ? status : 1;
-}
-
-static bool is_outside(const struct tutti_schedule *schedule, unsigned buf, uint64_t offset,
-                       uint64_t bytes)
-{
-    uint64_t room[4] = {0, schedule->in_bytes, schedule->out_bytes, schedule->scratch_bytes};
-
-    return bytes > 0 &&
-           (buf > TUTTI_BUF_SCRATCH || bytes > room[buf] || offset > room[buf] - bytes);
-}
-
-/* What depends on other lanes, or would be refused: the stage deals with it. */
-static bool is_unsuited(const struct tutti_flow *flow, const struct tutti_step *step)
-{
-    const struct tutti_schedule *s = flow->schedule;
-    bool reads = step->kind == TUTTI_SEND || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
-    bool writes =
-        step->kind == TUTTI_RECV || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
-
-    return (step->flags & TUTTI_STEP_DEP) != 0 || step->kind < TUTTI_SEND ||
-           step->kind > TUTTI_COMPUTE ||
-           (reads && is_outside(s, step->src_buf, step->src_offset, step->bytes)) ||
-           (writes && (is_outside(s, step->dst_buf, step->dst_offset, step->bytes) ||
-                       (step->dst_buf == TUTTI_BUF_IN && step->bytes > 0))) ||
-           (step->kind == TUTTI_REDUCE &&
-            (is_outside(s, step->acc_buf, step->acc_offset, step->bytes) ||
-             step->bytes % tutti_dtype_bytes(s->contract.dtype) != 0));
 }
 
 static int do_step(struct tutti_flow *flow, struct lane *lane, uint32_t id,
                    const struct tutti_step *step, struct tutti_err *err)
 {
-    flow->unsuited |= is_unsuited(flow, step);
-    if (flow->unsuited)
-        return 0;
-    if (step->kind == TUTTI_SEND)
+    if ((step->flags & TUTTI_STEP_DEP) != 0)
+        return give_up(flow);
+    switch (step->kind) {
+    case TUTTI_SEND:
         return do_send(flow, lane, id, step, err);
-    if (step->kind == TUTTI_RECV)
+    case TUTTI_RECV:
         return do_recv(flow, lane, id, step, err);
-    return do_local(flow, lane, id, step);
+    case TUTTI_REDUCE:
+    case TUTTI_COPY:
+    case TUTTI_COMPUTE:
+        return do_local(flow, lane, id, step);
+    default:
+        return give_up(flow);
+    }
 }
 
-/* Runs a lane until it has to wait or ends. A round that was left half done is written anew. */
+/* Does the steps of one round; 1: all of them. */
+static int do_round(struct tutti_flow *flow, struct lane *lane, uint32_t id,
+                    const struct tutti_round *round, struct tutti_err *err)
+{
+    while (lane->position < round->step_count) {
+        int status = do_step(flow, lane, id, &round->step[lane->position], err);
+
+        if (status != 1)
+            return status;
+        lane->position++;
+        lane->index++;
+    }
+    lane->round++;
+    lane->position = 0;
+    return 1;
+}
+
+/* Runs a lane until it has to wait or ends. A lane often gets as far as its neighbours have slots:
+ * so many rounds are written at a time. What is not used is written anew the next time. */
 static int run_lane(struct tutti_flow *flow, uint32_t id, struct tutti_err *err)
 {
     const struct tutti_schedule *schedule = flow->schedule;
     struct lane *lane = &flow->lanes[id];
-    struct tutti_round round;
     int status = 1;
 
     while (status == 1 && lane->round < lane->round_count) {
-        round.step_count = 0;
-        schedule->ops->emit(schedule, id / schedule->lane_count, id % schedule->lane_count,
-                            lane->round, &round);
-        assert(round.step_count <= TUTTI_ROUND_STEPS_MAX);
-        while (lane->position < round.step_count) {
-            status = do_step(flow, lane, id, &round.step[lane->position], err);
-            if (status != 1)
-                break;
-            lane->position++;
-            lane->index++;
-        }
-        if (status == 1) {
-            lane->round++;
-            lane->position = 0;
-        }
+        uint64_t left = lane->round_count - lane->round;
+        uint32_t count = left < flow->round_count ? (uint32_t)left : flow->round_count;
+
+        tutti_schedule_emit(schedule, id / schedule->lane_count, id % schedule->lane_count,
+                            lane->round, count, flow->rounds);
+        for (uint32_t i = 0; i < count && status == 1; i++)
+            status = do_round(flow, lane, id, &flow->rounds[i], err);
     }
     if (lane->now_ps > flow->end_ps)
         flow->end_ps = lane->now_ps;
@@ -441,7 +396,8 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
     for (uint32_t i = 0; i < flow->wire_count; i++) {
         struct wire *wire = &flow->flow_wires[i];
 
-        wire->sent_count = wire->taken_count = 0;
+        wire->sent_count = 0;
+        wire->sent_slot = wire->taken_slot = wire->under_way = 0;
         wire->send_waits = wire->recv_waits = false;
     }
     for (uint32_t i = 0; i < flow->opts->topo->link_count; i++)
@@ -469,7 +425,7 @@ static bool all_ended(const struct tutti_flow *flow)
     for (uint32_t i = 0; i < flow->lane_count; i++)
         ended &= flow->lanes[i].round == flow->lanes[i].round_count && flow->lanes[i].fused == NONE;
     for (uint32_t i = 0; i < flow->wire_count; i++)
-        ended &= flow->flow_wires[i].sent_count == flow->flow_wires[i].taken_count;
+        ended &= flow->flow_wires[i].under_way == 0;
     return ended;
 }
 
@@ -517,6 +473,12 @@ int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedul
     flow->opts = opts;
     flow->schedule = schedule;
     flow->lane_count = (uint32_t)lane_count;
+    flow->slot_count = schedule->slot_count;
+    flow->round_count = schedule->slot_count < ROUNDS_MAX ? schedule->slot_count + 1 : ROUNDS_MAX;
+    flow->room_bytes[TUTTI_BUF_IN] = schedule->in_bytes;
+    flow->room_bytes[TUTTI_BUF_OUT] = schedule->out_bytes;
+    flow->room_bytes[TUTTI_BUF_SCRATCH] = schedule->scratch_bytes;
+    flow->element_mask = tutti_dtype_bytes(schedule->contract.dtype) - 1;
     flow->jitter_q32 = tutti_jitter_q32(opts->jitter);
     flow->unsuited = lane_count >= NONE || schedule->slot_count > FLOW_SLOTS_MAX;
     status = tutti_wires_init(&flow->wires, opts->topo, opts->protocol, &flow->net, err);

@@ -1,0 +1,105 @@
+/* What a play by data flow remembers: lanes, connections with slots, links and their owners. */
+#ifndef TUTTI_SIM_PLAY_FLOW_STATE_H
+#define TUTTI_SIM_PLAY_FLOW_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/schedule.h"
+#include "runtime/units.h"
+#include "sim/net/net.h"
+#include "sim/play/wires.h"
+
+struct tutti_record;
+struct tutti_sim_opts;
+
+#define NONE UINT32_MAX
+
+enum {
+    MEMO_SIZE = 64,      /* a power of 2 */
+    FLOW_SLOTS_MAX = 64, /* every connection has memory for all its slots */
+    ROUNDS_MAX = 16,     /* written at a time; they should stay in the first-level cache */
+};
+
+/* A message in a slot. */
+struct slot {
+    tutti_ps at_ps; /* it arrives; once it was taken: since when the slot is free */
+    uint64_t bytes;
+};
+
+/* For the record only: the SEND of the message in a slot. */
+struct sent {
+    tutti_ps start_ps;
+    uint64_t index;
+};
+
+struct wire {
+    uint64_t sent_count;
+    uint64_t bytes_per_s; /* of the narrowest link */
+    tutti_ps latency_ps;
+    uint64_t slot_first; /* in slots */
+    uint32_t sent_slot;  /* of the next message: sent_count mod slot_count */
+    uint32_t taken_slot; /* of the oldest message */
+    uint32_t under_way;  /* sent and not taken */
+    uint32_t egress;     /* the first link */
+    uint32_t send_lane;
+    uint32_t recv_lane;
+    bool send_waits;
+    bool recv_waits;
+};
+
+struct lane {
+    tutti_ps now_ps; /* the next step can start */
+    uint64_t round;
+    uint64_t round_count;
+    uint64_t index;    /* of the next step, for the record */
+    uint32_t position; /* in the round */
+    uint32_t fused;    /* wire whose oldest message the coming REDUCE reads, or NONE */
+    uint32_t to;       /* peer and wire of the last SEND and RECV: programs repeat themselves */
+    uint32_t to_wire;
+    uint32_t from;
+    uint32_t from_wire;
+};
+
+/* Times that were computed lately: the division by the rate is the dearest thing here. */
+struct memo {
+    uint64_t bytes;
+    uint64_t bytes_per_s;
+    tutti_ps ps;
+};
+
+struct tutti_flow {
+    struct tutti_net net; /* so that wires tell us the routes of new connections */
+    const struct tutti_sim_opts *opts;
+    const struct tutti_schedule *schedule;
+    struct tutti_wires wires;
+    struct wire *flow_wires; /* by the numbers of `wires` */
+    uint32_t wire_count;
+    uint32_t wire_capacity;
+    uint32_t slot_count;
+    uint64_t room_bytes[4]; /* by enum tutti_buf */
+    uint64_t element_mask;  /* bytes of an element, a power of 2, less 1 */
+    struct slot *slots;     /* [wire * slot_count + message mod slot_count] */
+    uint32_t slot_capacity;
+    struct sent *sents; /* the same, if there is a record */
+    uint32_t sent_capacity;
+    tutti_ps *link_free_ps; /* alphabeta: when a first link has sent what it was given */
+    uint32_t *link_owner;   /* lane (alphabeta) or wire (fair), or NONE */
+    struct lane *lanes;
+    uint32_t lane_count;
+    uint32_t *ready; /* ring of lanes to be run; each at most once */
+    uint32_t ready_first;
+    uint32_t ready_count;
+    uint32_t sender; /* lane that sends over the connection being made */
+    bool unsuited;
+    uint64_t step_count;
+    tutti_ps end_ps;
+    uint64_t seed;
+    uint64_t jitter_q32;
+    struct tutti_record *record;
+    struct memo memo[MEMO_SIZE];
+    uint32_t round_count; /* written at a time */
+    struct tutti_round rounds[ROUNDS_MAX];
+};
+
+#endif
