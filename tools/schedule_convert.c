@@ -50,9 +50,17 @@ const struct tutti_command tutti_command_schedule_convert = {
     .operands = "[FILE]",
     .operand_max = 1,
     .text = TUTTI_SCHEDULE_SOURCE_TEXT
-    "Writes it in our text form, whose grammar stands at the top of runtime/schedule/text.c: one "
-    "step a line, in the words that messages use too. Reading that text gives the same schedule. "
-    "MSCCL XML and GOAL are neither read nor written yet.",
+    "Writes it in our text form; reading that text gives the same schedule. MSCCL XML and GOAL are "
+    "neither read nor written yet.\n\n"
+    "The text form has one statement a line; # begins a comment. The head: 'schedule NAME' first, "
+    "then 'contract COLLECTIVE DATATYPE OPERATOR count N [root R]', 'ranks N', 'lanes N' (1), "
+    "'slots N' (8), 'scratch N B' (0), and for the contract 'custom' also 'in N B' and 'out N B', "
+    "all per rank. Then lane by lane 'rank R lane L' and its steps: 'SEND PLACE N B to R', 'RECV "
+    "PLACE N B from R [fuse]', 'REDUCE PLACE = PLACE op PLACE N B [last]', 'COPY PLACE = PLACE N B "
+    "[last]', 'COMPUTE TIME' or 'COMPUTE N flops', 'CALL N PLACE PLACE PLACE' (where in, out and "
+    "scratch of callee N begin). A PLACE is in+N, out+N or scratch+N, in bytes. Any step may end "
+    "with 'after lane L step S' and then waits for it. 'callee NAME' begins the head of a schedule "
+    "that CALL can name, counted from 0.",
     .examples = "tutti schedule convert -c allreduce -a ring -g 4 -b 1K --output ring4.schedule\n"
                 "tutti schedule convert -a halving-doubling -g 8 | tutti schedule prove -",
     .options = options,

@@ -197,9 +197,11 @@ static int begin_part(struct reader *r, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL, "bad schedule name '%.*s' (printable)",
                           TUTTI_WORD_SHOW(word));
     free(r->name);
-    r->name = strndup(word.text, word.bytes);
+    r->name = malloc(word.bytes + 1);
     if (r->name == NULL)
         return tutti_nomem(err);
+    memcpy(r->name, word.text, word.bytes);
+    r->name[word.bytes] = '\0';
     r->name_line = r->line_number;
     r->seen = 0;
     r->in_lane = false;

@@ -1,0 +1,86 @@
+/* Every allocation of the text form, of laid-out calls and of the price made to fail once. */
+#include "runtime/schedule.h"
+#include "tests/alloc_fail.h"
+
+/* A caller with two callees, of which one sends to two peers from two lanes. */
+static const char text[] = "schedule caller\n"
+                           "contract custom int8 sum count 0\n"
+                           "ranks 3\nlanes 2\nin 8 B\nout 16 B\nscratch 8 B\n"
+                           "rank 0 lane 0\n"
+                           "  CALL 0 in+0 out+0 scratch+0\n"
+                           "  CALL 1 in+0 out+8 scratch+0\n"
+                           "rank 1 lane 0\n"
+                           "  CALL 0 in+0 out+0 scratch+0\n"
+                           "  COMPUTE 1us after lane 1 step 0\n"
+                           "rank 1 lane 1\n"
+                           "  COMPUTE 5 flops\n"
+                           "rank 2 lane 0\n"
+                           "  CALL 0 in+0 out+0 scratch+0\n"
+                           "callee spread\n"
+                           "contract custom int8 sum count 0\n"
+                           "lanes 2\nin 8 B\nout 8 B\n"
+                           "rank 0 lane 0\n"
+                           "  SEND in+0 4 B to 1\n"
+                           "  SEND in+0 4 B to 2\n"
+                           "  COPY out+0 = in+0 8 B\n"
+                           "rank 0 lane 1\n"
+                           "  SEND in+4 4 B to 1 after lane 0 step 2\n"
+                           "rank 1 lane 0\n"
+                           "  RECV out+0 4 B from 0\n"
+                           "rank 1 lane 1\n"
+                           "  RECV out+4 4 B from 0\n"
+                           "rank 2 lane 0\n"
+                           "  RECV out+0 4 B from 0\n"
+                           "callee copy\n"
+                           "contract broadcast int8 sum count 8\n"
+                           "rank 0 lane 0\n"
+                           "  COPY out+0 = in+0 8 B\n";
+
+static int parse_print_parse(struct tutti_err *err)
+{
+    struct tutti_schedule *first = NULL;
+    struct tutti_schedule *second = NULL;
+    char *printed = NULL;
+    int status = tutti_schedule_parse("text", text, sizeof(text) - 1, &first, err);
+
+    if (status == 0)
+        status = tutti_schedule_print(first, &printed, err);
+    if (status == 0)
+        status = tutti_schedule_parse("printed", printed, strlen(printed), &second, err);
+    free(printed);
+    tutti_schedule_free(first);
+    tutti_schedule_free(second);
+    return status;
+}
+
+TEST(parsing_and_printing_fail_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(parse_print_parse(&err), err);
+}
+
+static int lay_out_and_judge(struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_schedule *flat = NULL;
+    struct tutti_price price;
+    int status = tutti_schedule_parse("text", text, sizeof(text) - 1, &schedule, err);
+
+    if (status == 0)
+        status = tutti_schedule_flatten(schedule, &flat, err);
+    if (status == 0)
+        status = tutti_schedule_check(schedule, err);
+    if (status == 0)
+        status = tutti_schedule_price(schedule, &price, err);
+    tutti_schedule_free(flat);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(laying_out_checking_and_pricing_fail_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(lay_out_and_judge(&err), err);
+}
