@@ -12,7 +12,7 @@
 #include "tools/run.h"
 
 enum {
-    HOPS = 64,              /* of the small message, so that one hop is not lost in the clock */
+    HOPS = 64,              /* of small messages, so that one hop is not lost in the clock */
     WARMUP = 2,             /* first touches, and the threads' way to their processors */
     ITERATIONS = 5,         /* of which the shortest counts, */
     PLAYS = 3,              /* of as many plays, each with new threads */
@@ -20,7 +20,7 @@ enum {
     POINT_RATIO = 4,        /* from one size to the next */
 };
 
-static const uint64_t point_bytes_max = UINT64_C(3) << 24; /* beyond every cache: 48 MiB */
+static const uint64_t point_bytes_max = UINT64_C(3) << 22; /* 12 MiB; with all buffers 100 */
 
 /* One kind of measurement: a schedule of few steps. */
 struct probe {
@@ -28,7 +28,6 @@ struct probe {
     struct tutti_backend *backend;
     struct tutti_builder *builder;
     uint32_t rank_count;
-    uint64_t bytes;
 };
 
 static int probe_open(struct probe *probe, uint32_t rank_count, uint64_t bytes,
@@ -39,13 +38,12 @@ static int probe_open(struct probe *probe, uint32_t rank_count, uint64_t bytes,
         .contract = {.collective = TUTTI_CUSTOM, .dtype = probe->ask->dtype, .op = probe->ask->op},
         .rank_count = rank_count,
         .lane_count = 1,
-        .in_bytes = bytes,
-        .out_bytes = bytes,
+        .in_bytes = 2 * bytes,
+        .out_bytes = 2 * bytes,
         .scratch_bytes = bytes,
     };
 
     probe->rank_count = rank_count;
-    probe->bytes = bytes;
     return tutti_builder_new(&desc, &probe->builder, err);
 }
 
@@ -63,19 +61,40 @@ static struct tutti_step send_step(enum tutti_buf from, uint32_t peer, uint64_t 
         .kind = TUTTI_SEND, .src_buf = (uint8_t)from, .peer = peer, .bytes = bytes};
 }
 
-static struct tutti_step receive_step(uint32_t peer, uint64_t bytes, unsigned flags)
+/* Received to be kept, or into scratch to be reduced at once. */
+static struct tutti_step take_step(enum tutti_buf to, uint64_t offset, uint32_t peer,
+                                   uint64_t bytes)
 {
     return (struct tutti_step){.kind = TUTTI_RECV,
-                               .flags = (uint8_t)flags,
-                               .dst_buf = TUTTI_BUF_SCRATCH,
+                               .dst_buf = (uint8_t)to,
+                               .dst_offset = offset,
                                .peer = peer,
                                .bytes = bytes};
+}
+
+static struct tutti_step fused_step(uint32_t peer, uint64_t bytes)
+{
+    struct tutti_step step = take_step(TUTTI_BUF_SCRATCH, 0, peer, bytes);
+
+    step.flags = TUTTI_STEP_FUSE;
+    return step;
 }
 
 static struct tutti_step copy_step(uint64_t bytes)
 {
     return (struct tutti_step){
         .kind = TUTTI_COPY, .dst_buf = TUTTI_BUF_OUT, .src_buf = TUTTI_BUF_IN, .bytes = bytes};
+}
+
+static struct tutti_step reduce_step(enum tutti_buf to, enum tutti_buf acc, enum tutti_buf from,
+                                     uint64_t from_offset, uint64_t bytes)
+{
+    return (struct tutti_step){.kind = TUTTI_REDUCE,
+                               .dst_buf = (uint8_t)to,
+                               .acc_buf = (uint8_t)acc,
+                               .src_buf = (uint8_t)from,
+                               .src_offset = from_offset,
+                               .bytes = bytes};
 }
 
 /* The shortest of several plays; ends the probe. */
@@ -128,81 +147,102 @@ static int measure_launch(struct probe *probe, uint32_t ranks, int64_t *ret_ps,
     return probe_play(probe, status, ret_ps, err);
 }
 
-/* A small message that goes round: each rank waits for it and hands it on. */
-static int measure_token(struct probe *probe, uint32_t n, int64_t *ret_ps, struct tutti_err *err)
+/* Small messages that go round, one from each rank at a time: what a step takes while all ranks do
+ * the same, and where there are more ranks than processors, wait for their turns. */
+static int measure_hop(struct probe *probe, uint32_t n, int64_t launch_ps, int64_t *ret_ps,
+                       struct tutti_err *err)
 {
-    uint32_t rounds = n >= HOPS ? 1 : HOPS / n;
     int status = probe_open(probe, n, 64, err);
 
     if (status < 0)
         return status;
-    for (uint32_t i = 0; i < rounds; i++) {
+    for (uint32_t i = 0; i < HOPS; i++) {
         for (uint32_t r = 0; r < n; r++) {
-            if (r == 0)
-                add(probe, r, send_step(TUTTI_BUF_IN, 1, 8), &status, err);
-            add(probe, r, receive_step((r + n - 1) % n, 8, 0), &status, err);
-            if (r > 0)
-                add(probe, r, send_step(TUTTI_BUF_IN, (r + 1) % n, 8), &status, err);
+            add(probe, r, send_step(TUTTI_BUF_IN, (r + 1) % n, 8), &status, err);
+            add(probe, r, take_step(TUTTI_BUF_OUT, 0, (r + n - 1) % n, 8), &status, err);
         }
     }
     status = probe_play(probe, status, ret_ps, err);
     if (status == 0)
-        *ret_ps /= rounds * n;
+        *ret_ps = (*ret_ps > launch_ps ? *ret_ps - launch_ps : *ret_ps) / HOPS;
     return status;
 }
 
-/* Rank 0 copies `in` to `out`; with `send` it then sends that to rank 1, whom it reaches fresh from
- * the cache of another, as most messages of a collective do. */
-static int measure_copy(struct probe *probe, uint64_t bytes, bool send, int64_t *ret_ps,
-                        struct tutti_err *err)
+/* One rank alone copies, or adds one half of its input to the other. */
+static int measure_own(struct probe *probe, uint64_t bytes, bool reduce, int64_t *ret_ps,
+                       struct tutti_err *err)
 {
-    int status = probe_open(probe, send ? 2 : 1, bytes, err);
+    int status = probe_open(probe, 1, bytes, err);
+
+    if (status < 0)
+        return status;
+    if (reduce)
+        add(probe, 0, reduce_step(TUTTI_BUF_OUT, TUTTI_BUF_IN, TUTTI_BUF_IN, bytes, bytes), &status,
+            err);
+    else
+        add(probe, 0, copy_step(bytes), &status, err);
+    return probe_play(probe, status, ret_ps, err);
+}
+
+/* Rank 0 copies, and sends what it has just written to rank 1. */
+static int measure_single(struct probe *probe, uint64_t bytes, int64_t *ret_ps,
+                          struct tutti_err *err)
+{
+    int status = probe_open(probe, 2, bytes, err);
 
     if (status < 0)
         return status;
     add(probe, 0, copy_step(bytes), &status, err);
-    if (send) {
-        add(probe, 0, send_step(TUTTI_BUF_OUT, 1, bytes), &status, err);
-        add(probe, 1, receive_step(0, bytes, 0), &status, err);
-    }
+    add(probe, 0, send_step(TUTTI_BUF_OUT, 1, bytes), &status, err);
+    add(probe, 1, take_step(TUTTI_BUF_SCRATCH, 0, 0, bytes), &status, err);
     return probe_play(probe, status, ret_ps, err);
 }
 
-/* All pairs (0 and 1, 2 and 3, ...) exchange and reduce; with `again` they then exchange the fresh
- * results. */
-static int measure_pairs(struct probe *probe, uint32_t ranks, uint64_t bytes, bool again,
-                         int64_t *ret_ps, struct tutti_err *err)
+/* All pairs exchange their inputs and keep them, or reduce them and then do something with the
+ * fresh results: NOTHING, exchange (TAKE) or exchange and reduce (REDUCE_FRESH) them, or exchange
+ * them where the sender can write them itself (PUSH). */
+static int measure_pairs(struct probe *probe, uint32_t ranks, uint64_t bytes,
+                         enum tutti_host_pass then, int64_t *ret_ps, struct tutti_err *err)
 {
     int status = probe_open(probe, ranks, bytes, err);
 
-    if (status < 0)
-        return status;
-    for (uint32_t r = 0; r < ranks; r++) {
-        add(probe, r, send_step(TUTTI_BUF_IN, r ^ 1u, bytes), &status, err);
-        add(probe, r, receive_step(r ^ 1u, bytes, TUTTI_STEP_FUSE), &status, err);
-        add(probe, r,
-            (struct tutti_step){.kind = TUTTI_REDUCE,
-                                .dst_buf = TUTTI_BUF_OUT,
-                                .src_buf = TUTTI_BUF_SCRATCH,
-                                .acc_buf = TUTTI_BUF_IN,
-                                .bytes = bytes},
-            &status, err);
-        if (again) {
-            add(probe, r, send_step(TUTTI_BUF_OUT, r ^ 1u, bytes), &status, err);
-            add(probe, r, receive_step(r ^ 1u, bytes, 0), &status, err);
+    for (uint32_t r = 0; status == 0 && r < ranks; r++) {
+        uint32_t peer = r ^ 1u;
+
+        add(probe, r, send_step(TUTTI_BUF_IN, peer, bytes), &status, err);
+        if (then == TUTTI_PASS_TAKE_INPUT) {
+            add(probe, r, take_step(TUTTI_BUF_OUT, 0, peer, bytes), &status, err);
+            continue;
         }
+        add(probe, r, fused_step(peer, bytes), &status, err);
+        add(probe, r, reduce_step(TUTTI_BUF_OUT, TUTTI_BUF_IN, TUTTI_BUF_SCRATCH, 0, bytes),
+            &status, err);
+        if (then == TUTTI_PASS_REDUCE_INPUT)
+            continue;
+        add(probe, r, send_step(TUTTI_BUF_OUT, peer, bytes), &status, err);
+        if (then == TUTTI_PASS_TAKE)
+            add(probe, r, take_step(TUTTI_BUF_SCRATCH, 0, peer, bytes), &status, err);
+        if (then == TUTTI_PASS_PUSH)
+            add(probe, r, take_step(TUTTI_BUF_OUT, bytes, peer, bytes), &status, err);
+        if (then != TUTTI_PASS_REDUCE_FRESH)
+            continue;
+        add(probe, r, fused_step(peer, bytes), &status, err);
+        add(probe, r, reduce_step(TUTTI_BUF_SCRATCH, TUTTI_BUF_OUT, TUTTI_BUF_SCRATCH, 0, bytes),
+            &status, err);
     }
+    if (probe->builder == NULL)
+        return status;
     return probe_play(probe, status, ret_ps, err);
 }
 
 /* Bytes per second of a part that took `whole_ps` less `others_ps`. Where the clock and chance
- * leave less than a quarter of the whole, that quarter is taken. */
+ * leave less than a twentieth of the whole, that is taken. */
 static uint64_t rate_of(uint64_t bytes, int64_t whole_ps, int64_t others_ps)
 {
     int64_t part_ps = whole_ps - others_ps;
 
-    if (part_ps < whole_ps / 4)
-        part_ps = whole_ps / 4;
+    if (part_ps < whole_ps / 20)
+        part_ps = whole_ps / 20;
     if (part_ps < 1)
         part_ps = 1;
     return (uint64_t)((double)bytes * (double)TUTTI_PS_PER_S / (double)part_ps) + 1;
@@ -223,31 +263,50 @@ static int measure_fixed(struct probe *probe, uint32_t pair_ranks, struct fixed 
     if (status == 0)
         status = measure_launch(probe, pair_ranks, &ret->launch_ps, err);
     if (status == 0)
-        status = measure_token(probe, 2, &ret->latency_ps, err);
+        status = measure_hop(probe, 2, ret->launch_ps, &ret->latency_ps, err);
     return status;
 }
 
-static int measure_point(struct probe *probe, const struct fixed *fixed, uint32_t pair_ranks,
+/* Passes of a rank that runs alone, or beside one that waits. */
+static int measure_alone(struct probe *probe, const struct fixed *fixed,
                          struct tutti_host_point *point, struct tutti_err *err)
 {
     uint64_t bytes = point->bytes;
     int64_t copy_ps = 0;
-    int64_t send_ps = 0;
-    int64_t reduce_ps = 0;
-    int64_t pair_ps = 0;
-    int status = measure_copy(probe, bytes, false, &copy_ps, err);
+    int64_t took_ps = 0;
+    int status = measure_own(probe, bytes, false, &copy_ps, err);
 
-    point->copy_bytes_per_s = rate_of(bytes, copy_ps, fixed->alone_ps);
+    if (status == 0)
+        status = measure_own(probe, bytes, true, &took_ps, err);
+    point->bytes_per_s[TUTTI_PASS_COPY] = rate_of(bytes, copy_ps, fixed->alone_ps);
+    point->bytes_per_s[TUTTI_PASS_REDUCE] = rate_of(bytes, took_ps, fixed->alone_ps);
     if (status < 0 || probe->ask->rank_count == 1)
         return status;
-    status = measure_copy(probe, bytes, true, &send_ps, err);
-    if (status == 0)
-        status = measure_pairs(probe, pair_ranks, bytes, false, &reduce_ps, err);
-    if (status == 0)
-        status = measure_pairs(probe, pair_ranks, bytes, true, &pair_ps, err);
-    point->single_bytes_per_s = rate_of(bytes, send_ps, copy_ps + fixed->latency_ps);
-    point->reduce_bytes_per_s = rate_of(bytes, reduce_ps, fixed->launch_ps + fixed->latency_ps);
-    point->pair_bytes_per_s = rate_of(bytes, pair_ps, reduce_ps + fixed->latency_ps);
+    status = measure_single(probe, bytes, &took_ps, err);
+    point->bytes_per_s[TUTTI_PASS_SINGLE] = rate_of(bytes, took_ps, copy_ps + fixed->latency_ps);
+    return status;
+}
+
+/* Passes of pairs: first those of the inputs, then what comes on top of one of them. */
+static int measure_point(struct probe *probe, const struct fixed *fixed, uint32_t pair_ranks,
+                         struct tutti_host_point *point, struct tutti_err *err)
+{
+    static const enum tutti_host_pass passes[] = {TUTTI_PASS_TAKE_INPUT, TUTTI_PASS_REDUCE_INPUT,
+                                                  TUTTI_PASS_TAKE, TUTTI_PASS_REDUCE_FRESH,
+                                                  TUTTI_PASS_PUSH};
+    int64_t others_ps = fixed->launch_ps + fixed->latency_ps;
+    int status = measure_alone(probe, fixed, point, err);
+
+    if (probe->ask->rank_count == 1)
+        return status;
+    for (size_t i = 0; status == 0 && i < sizeof(passes) / sizeof(passes[0]); i++) {
+        int64_t took_ps = 0;
+
+        status = measure_pairs(probe, pair_ranks, point->bytes, passes[i], &took_ps, err);
+        point->bytes_per_s[passes[i]] = rate_of(point->bytes, took_ps, others_ps);
+        if (passes[i] == TUTTI_PASS_REDUCE_INPUT)
+            others_ps = took_ps + fixed->latency_ps;
+    }
     return status;
 }
 
@@ -297,7 +356,7 @@ static int measure_all_ranks(const struct tutti_host_ask *ask, struct tutti_host
         return status;
     status = measure_launch(&probe, ask->rank_count, &host->launch_ps, err);
     if (status == 0 && ask->rank_count > 1)
-        status = measure_token(&probe, ask->rank_count, &host->latency_ps, err);
+        status = measure_hop(&probe, ask->rank_count, host->launch_ps, &host->latency_ps, err);
     tutti_backend_close(probe.backend);
     return status;
 }

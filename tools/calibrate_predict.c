@@ -21,12 +21,12 @@ static uint64_t between(uint64_t bytes, const struct tutti_host_point *low,
                          share * (log((double)high_rate) - log((double)low_rate)));
 }
 
-/* The rates for buffers of `bytes`; beyond the measured sizes those of the nearest. */
-static struct tutti_host_point point_at(const struct tutti_host *host, uint64_t bytes)
+struct tutti_host_point tutti_host_point_at(const struct tutti_host *host, uint64_t bytes)
 {
     const struct tutti_host_point *high = host->points;
     const struct tutti_host_point *end = host->points + host->point_count;
     const struct tutti_host_point *low;
+    struct tutti_host_point point = {.bytes = bytes};
 
     while (high + 1 < end && high->bytes < bytes)
         high++;
@@ -35,17 +35,12 @@ static struct tutti_host_point point_at(const struct tutti_host *host, uint64_t 
         return *low;
     if (bytes >= high->bytes)
         return *high;
-    return (struct tutti_host_point){
-        .bytes = bytes,
-        .copy_bytes_per_s =
-            between(bytes, low, high, low->copy_bytes_per_s, high->copy_bytes_per_s),
-        .single_bytes_per_s =
-            between(bytes, low, high, low->single_bytes_per_s, high->single_bytes_per_s),
-        .pair_bytes_per_s =
-            between(bytes, low, high, low->pair_bytes_per_s, high->pair_bytes_per_s),
-        .reduce_bytes_per_s =
-            between(bytes, low, high, low->reduce_bytes_per_s, high->reduce_bytes_per_s),
-    };
+    for (int i = 0; i < TUTTI_PASS_COUNT; i++) {
+        if (low->bytes_per_s[i] > 0 && high->bytes_per_s[i] > 0)
+            point.bytes_per_s[i] =
+                between(bytes, low, high, low->bytes_per_s[i], high->bytes_per_s[i]);
+    }
+    return point;
 }
 
 /* Rank -> shared -> memory -> rank: the second link is what all share, the third what a rank takes
@@ -54,10 +49,11 @@ static int add_links(struct tutti_topo_builder *builder, const struct tutti_host
                      const struct tutti_host_point *point, uint32_t shared, uint32_t memory,
                      struct tutti_err *err)
 {
-    uint64_t all_bytes_per_s = point->pair_bytes_per_s * host->pair_ranks;
-    uint64_t one_bytes_per_s = point->single_bytes_per_s > point->pair_bytes_per_s
-                                   ? point->single_bytes_per_s
-                                   : point->pair_bytes_per_s;
+    uint64_t pair_bytes_per_s = point->bytes_per_s[TUTTI_PASS_TAKE];
+    uint64_t single_bytes_per_s = point->bytes_per_s[TUTTI_PASS_SINGLE];
+    uint64_t all_bytes_per_s = pair_bytes_per_s * host->pair_ranks;
+    uint64_t one_bytes_per_s =
+        single_bytes_per_s > pair_bytes_per_s ? single_bytes_per_s : pair_bytes_per_s;
     struct tutti_link link = {
         .from = shared, .to = memory, .bytes_per_s = all_bytes_per_s, .cable_count = 1};
     int status = tutti_topo_add_link(builder, &link, err);
@@ -111,67 +107,41 @@ static int make_machine(const struct tutti_host *host, const struct tutti_host_p
     return status;
 }
 
-/* What REDUCE and COPY take in the simulator, which knows one rate for both. A fused REDUCE has its
- * data received already: it takes what the pass takes beyond a plain copy. Without reductions there
- * are only local copies. Ranks that share processors take their turns. */
+/* COPY and REDUCE of a rank's own memory, as weighed; ranks that share processors take turns. */
 static uint64_t work_bytes_per_s(const struct tutti_host *host,
-                                 const struct tutti_host_point *point,
-                                 enum tutti_collective collective)
+                                 const struct tutti_host_point *point)
 {
-    bool reduces = collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
-                   collective == TUTTI_REDUCE_TO_ROOT;
-    double seconds_a_byte = 1.0 / (double)point->copy_bytes_per_s;
+    double rate = (double)point->bytes_per_s[TUTTI_PASS_COPY];
 
-    if (reduces && host->rank_count > 1)
-        seconds_a_byte =
-            1.0 / (double)point->reduce_bytes_per_s - 1.0 / (double)point->pair_bytes_per_s;
     if (host->rank_count > host->processor_count)
-        seconds_a_byte *= (double)host->rank_count / (double)host->processor_count;
-    return seconds_a_byte > 1e-15 ? (uint64_t)(1.0 / seconds_a_byte) : 0; /* 0: free */
+        rate *= (double)host->processor_count / (double)host->rank_count;
+    return (uint64_t)rate + 1;
 }
 
 /* One rank meets nobody: its copies, after the launch. */
-static int predict_alone(const struct tutti_host *host, const struct tutti_schedule *schedule,
-                         const struct tutti_host_point *point, int64_t *ret_ps)
+static int64_t alone_ps(const struct tutti_host *host, const struct tutti_schedule *schedule,
+                        const struct tutti_host_point *point)
 {
-    *ret_ps = host->launch_ps + tutti_wire_ps(schedule->out_bytes, point->copy_bytes_per_s);
-    return 0;
+    return host->launch_ps +
+           tutti_wire_ps(schedule->out_bytes, point->bytes_per_s[TUTTI_PASS_COPY]);
 }
 
-int tutti_host_predict(const struct tutti_host *host, const struct tutti_coll_params *params,
-                       const char *algorithm, int64_t *ret_ps, struct tutti_err *err)
+static int simulate(const struct tutti_host *host, const struct tutti_host_point *point,
+                    const struct tutti_schedule *schedule, int64_t *ret_ps, struct tutti_err *err)
 {
-    struct tutti_shape flat = tutti_shape_flat(host->rank_count); /* as `run` lays it out */
-    struct tutti_coll_params chosen = *params;
     struct tutti_protocol protocol = {
         .name = "measured", .launch_ps = host->launch_ps, .wire_num = 1, .wire_den = 1};
-    struct tutti_host_point point;
-    struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_topo *topo = NULL;
     struct tutti_played played = {0};
-    int status;
+    int status = make_machine(host, point, &topo, err);
 
-    if (chosen.channel_count == 0)
-        chosen.channel_count = tutti_perform_channels(algorithm, &flat);
-    status = tutti_coll_generate(algorithm, &chosen, &flat, &schedule, err);
-    if (status < 0)
-        return status;
-    /* A size stands for how much memory is at work: what a rank reads or writes, the larger. */
-    point = point_at(host, schedule->in_bytes > schedule->out_bytes ? schedule->in_bytes
-                                                                    : schedule->out_bytes);
-    if (host->rank_count == 1) {
-        status = predict_alone(host, schedule, &point, ret_ps);
-        tutti_schedule_free(schedule);
-        return status;
-    }
-    status = make_machine(host, &point, &topo, err);
     if (status == 0) {
         struct tutti_sim_opts opts = {
             .topo = topo,
             .model = TUTTI_MODEL_FAIR,
             .protocol = &protocol,
-            .reduce_bytes_per_s = work_bytes_per_s(host, &point, params->collective),
+            .reduce_bytes_per_s = work_bytes_per_s(host, point),
         };
 
         status = tutti_sim_open(&opts, &backend, err);
@@ -182,15 +152,46 @@ int tutti_host_predict(const struct tutti_host *host, const struct tutti_coll_pa
             err);
     tutti_backend_close(backend);
     tutti_topo_free(topo);
-    tutti_schedule_free(schedule);
     if (status == 0)
         *ret_ps = played.total_ps;
     return status;
 }
 
+int tutti_host_predict(const struct tutti_host *host, const struct tutti_coll_params *params,
+                       const char *algorithm, int64_t *ret_ps, struct tutti_err *err)
+{
+    struct tutti_shape flat = tutti_shape_flat(host->rank_count); /* as `run` lays it out */
+    struct tutti_coll_params chosen = *params;
+    struct tutti_host_point point;
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_schedule *weighed = NULL;
+    int64_t ps = 0;
+    int status;
+
+    if (chosen.channel_count == 0)
+        chosen.channel_count = tutti_perform_channels(algorithm, &flat);
+    status = tutti_coll_generate(algorithm, &chosen, &flat, &schedule, err);
+    if (status < 0)
+        return status;
+    /* A size stands for how much memory is at work: what a rank reads or writes, the larger. */
+    point = tutti_host_point_at(
+        host, schedule->in_bytes > schedule->out_bytes ? schedule->in_bytes : schedule->out_bytes);
+    if (host->rank_count == 1)
+        ps = alone_ps(host, schedule, &point);
+    else
+        status = tutti_host_weigh(&point, schedule, &weighed, err);
+    if (status == 0 && weighed != NULL)
+        status = simulate(host, &point, weighed, &ps, err);
+    tutti_schedule_free(weighed);
+    tutti_schedule_free(schedule);
+    if (status == 0)
+        *ret_ps = ps;
+    return status;
+}
+
 uint64_t tutti_host_message_rate(const struct tutti_host *host, uint64_t bytes)
 {
-    struct tutti_host_point point = point_at(host, bytes);
+    struct tutti_host_point point = tutti_host_point_at(host, bytes);
 
-    return host->rank_count > 1 ? point.pair_bytes_per_s : point.copy_bytes_per_s;
+    return point.bytes_per_s[host->rank_count > 1 ? TUTTI_PASS_TAKE : TUTTI_PASS_COPY];
 }

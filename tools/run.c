@@ -303,7 +303,8 @@ const struct tutti_command tutti_command_run = {
         "Backend 'threads' runs a thread a rank in this process and really moves the data. With "
         "--predict it first measures single messages, copies and reductions (never a collective, "
         "and at sizes that are no power of two), simulates the same schedule on a machine of just "
-        "these rates, and prints that time and its error beside the measured one.\n\nBackend "
+        "these rates, and prints that time and its error beside the measured one. More ranks than "
+        "processors, and other work of the machine, make that error large.\n\nBackend "
         "'sim' plays the same schedule on a virtual clock, on the machine of --topo, with the same "
         "data.",
     .examples = "tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"
