@@ -46,10 +46,11 @@ TEST(what_is_no_table_is_refused_with_the_line)
         const char *text;
         const char *message;
     } cases[] = {
-        {"", "a.csv: empty (a header line with size_bytes and time_us is needed)"},
+        {"", "a.csv: no header line (one with size_bytes and time_us is needed)"},
         {"# only\n# remarks\n",
-         "a.csv: empty (a header line with size_bytes and time_us is needed)"},
-        {"size,time\n8,1\n", "a.csv: line 1: no columns 'size_bytes' and 'time_us' in the header"},
+         "a.csv: no header line (one with size_bytes and time_us is needed)"},
+        {"size,time\n8,1\n", "a.csv: line 1: no column 'size_bytes' in the header (the "
+                             "first is 'size')"},
         {"size_bytes,time_us\n", "a.csv: a header but no rows"},
         {"size_bytes,time_us\n8,fast\n",
          "a.csv: line 2: 'fast' in column time_us is no number from 0"},

@@ -470,11 +470,13 @@ static int check_text(const char *p, const char *stop, struct tutti_err *err)
 static int read_all(struct reader *reader, const char *name, const char *text, size_t bytes,
                     struct tutti_err *err)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* some editors begin UTF-8 with it */
+    const char *begin = bytes >= 3 && memcmp(text, mark, 3) == 0 ? text + 3 : text;
     const char *end = text + bytes;
     uint32_t line = 1;
     int status = 0;
 
-    for (const char *p = text; p < end && status >= 0; line++) {
+    for (const char *p = begin; p < end && status >= 0; line++) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         const char *stop = newline != NULL ? newline : end;
 

@@ -51,6 +51,9 @@ static int next_line(struct reader *reader, struct tutti_err *err)
     if (bytes >= LINE_BYTES_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: longer than %d bytes", reader->name,
                           reader->line_number, LINE_BYTES_MAX - 1);
+    if (memchr(reader->rest, '\0', bytes) != NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: a NUL byte (text in UTF-8 is expected)",
+                          reader->name, reader->line_number);
     memcpy(reader->line, reader->rest, bytes);
     reader->line[bytes] = '\0';
     reader->rest += bytes + (newline != NULL);
@@ -70,7 +73,7 @@ static char *trimmed(char *cell)
 }
 
 /* Cuts the line into cells: at commas that do not stand in double quotes (RFC 4180). */
-static void cut(struct reader *reader)
+static int cut(struct reader *reader, struct tutti_err *err)
 {
     bool quoted = false;
     char *out = reader->line;
@@ -94,35 +97,72 @@ static void cut(struct reader *reader)
         }
         *out++ = c;
     }
+    return !quoted ? 0
+                   : tutti_fail(err, TUTTI_EINVAL, "%s: line %u: a quote without its end",
+                                reader->name, reader->line_number);
+}
+
+/* The next line that says something, in cells; 1: there is one, 0: none. */
+static int next_cells(struct reader *reader, struct tutti_err *err)
+{
+    int status;
+
+    while ((status = next_line(reader, err)) == 1) {
+        if (reader->line[strspn(reader->line, " \t\"")] == '#')
+            continue;
+        status = cut(reader, err);
+        if (status < 0)
+            return status;
+        if (reader->cell_count > 1 || reader->cell[0][0] != '\0')
+            return 1;
+    }
+    return status;
+}
+
+static bool starts_with(const struct reader *reader, const char *bytes, size_t count)
+{
+    return reader->rest_bytes >= count && memcmp(reader->rest, bytes, count) == 0;
+}
+
+/* Byte order marks: spreadsheets write them. */
+static int read_mark(struct reader *reader, struct tutti_err *err)
+{
+    if (starts_with(reader, "\xff\xfe", 2) || starts_with(reader, "\xfe\xff", 2))
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line 1: text in UTF-16 (UTF-8 is expected)",
+                          reader->name);
+    if (starts_with(reader, "\xef\xbb\xbf", 3)) {
+        reader->rest += 3;
+        reader->rest_bytes -= 3;
+    }
+    return 0;
 }
 
 /* Reads lines up to the header and finds the columns in it. */
 static int read_header(struct reader *reader, struct tutti_err *err)
 {
-    int status;
+    int status = read_mark(reader, err);
 
-    while ((status = next_line(reader, err)) == 1) {
-        cut(reader);
-        if (reader->cell[0][0] == '#' || (reader->cell_count == 1 && reader->cell[0][0] == '\0'))
-            continue;
-        for (size_t i = 0; i < COLUMN_COUNT; i++) {
-            reader->column[i] = CELLS_MAX;
-            for (size_t j = reader->cell_count; j > 0; j--) {
-                if (strcmp(reader->cell[j - 1], column_names[i]) == 0)
-                    reader->column[i] = j - 1;
-            }
-        }
-        if (reader->column[SIZE] < CELLS_MAX && reader->column[TIME] < CELLS_MAX)
-            return 0;
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "%s: line %u: no columns 'size_bytes' and 'time_us' in the header",
-                          reader->name, reader->line_number);
-    }
+    if (status == 0)
+        status = next_cells(reader, err);
     if (status < 0)
         return status;
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "%s: empty (a header line with size_bytes and time_us is needed)",
-                      reader->name);
+    if (status == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%s: no header line (one with size_bytes and time_us is needed)",
+                          reader->name);
+    for (size_t i = 0; i < COLUMN_COUNT; i++) {
+        reader->column[i] = CELLS_MAX;
+        for (size_t j = reader->cell_count; j > 0; j--) {
+            if (strcmp(reader->cell[j - 1], column_names[i]) == 0)
+                reader->column[i] = j - 1;
+        }
+    }
+    if (reader->column[SIZE] < CELLS_MAX && reader->column[TIME] < CELLS_MAX)
+        return 0;
+    return tutti_fail(
+        err, TUTTI_EINVAL, "%s: line %u: no column '%s' in the header (the first is '%.40s')",
+        reader->name, reader->line_number,
+        column_names[reader->column[SIZE] == CELLS_MAX ? SIZE : TIME], reader->cell[0]);
 }
 
 /* One number of the current line; NAN where the column or the value is missing. */
@@ -138,8 +178,9 @@ static int read_cell(const struct reader *reader, size_t which, double *ret, str
     if (strspn(cell, "0123456789+-.eE") == strlen(cell))
         *ret = strtod(cell, &end);
     if (end == NULL || end == cell || *end != '\0' || !isfinite(*ret) || *ret < 0)
-        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: '%s' in column %s is no number from 0",
-                          reader->name, reader->line_number, cell, column_names[which]);
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%s: line %u: '%.40s' in column %s is no number from 0", reader->name,
+                          reader->line_number, cell, column_names[which]);
     return 0;
 }
 
@@ -157,8 +198,9 @@ static int read_row(const struct reader *reader, struct tutti_nccl_row *row, str
                           reader->line_number, column_names[isnan(value[SIZE]) ? SIZE : TIME]);
     /* 2^63 and more would not survive the way through a double. */
     if (value[SIZE] >= 9e18 || value[SIZE] != floor(value[SIZE]))
-        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: size '%s' is no whole number of bytes",
-                          reader->name, reader->line_number, reader->cell[reader->column[SIZE]]);
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%s: line %u: size '%.40s' is no whole number of bytes", reader->name,
+                          reader->line_number, reader->cell[reader->column[SIZE]]);
     *row = (struct tutti_nccl_row){
         .bytes = (uint64_t)value[SIZE],
         .root = -1,
@@ -189,10 +231,7 @@ static int read_rows(struct reader *reader, struct tutti_err *err)
     struct tutti_nccl_row row;
     int status;
 
-    while ((status = next_line(reader, err)) == 1) {
-        cut(reader);
-        if (reader->cell[0][0] == '#' || (reader->cell_count == 1 && reader->cell[0][0] == '\0'))
-            continue;
+    while ((status = next_cells(reader, err)) == 1) {
         status = read_row(reader, &row, err);
         if (status == 0)
             status = add_row(reader, &row, err);
