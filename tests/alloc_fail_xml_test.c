@@ -1,0 +1,34 @@
+/* Every allocation of the reader of NCCL topology XML made to fail once. (libexpat's own do not
+ * pass here; it says XML_ERROR_NO_MEMORY itself.) */
+#include "tests/alloc_fail.h"
+#include "topo/topo.h"
+#include "traces/nccl_xml.h"
+
+/* Two NUMA nodes, two GPUs on an NVSwitch, a NIC, and links that are left out. */
+static const char machine[] =
+    "<system version='1'><cpu numaid='0' arch='x86_64' vendor='GenuineIntel'>"
+    "<pci busid='0000:16:00.0'><pci busid='0000:18:00.0'><gpu dev='0' sm='90' rank='0'>"
+    "<nvlink target='fffffff:ffff:ff' count='18' tclass='0x068000'/>"
+    "<nvlink target='0000:99:00.0' count='1' tclass='0x030200'/></gpu></pci>"
+    "<pci busid='0000:19:00.0'><nic><net dev='0' speed='400000' port='1' guid='0xa0'/></nic></pci>"
+    "</pci></cpu><cpu numaid='1' arch='x86_64' vendor='GenuineIntel'>"
+    "<pci busid='0000:20:00.0'><gpu dev='1' sm='90' rank='1'>"
+    "<nvlink target='fffffff:ffff:ff' count='18' tclass='0x068000'/></gpu></pci></cpu></system>";
+
+static int read_machine(struct tutti_err *err)
+{
+    struct tutti_topo *topo = NULL;
+    int status = tutti_nccl_xml_parse("a.xml", machine, sizeof(machine) - 1, &topo, err);
+
+    tutti_topo_free(topo);
+    return status;
+}
+
+TEST(reading_nccl_xml_fails_cleanly)
+{
+    struct tutti_err err = {""};
+
+    if (!tutti_nccl_xml_available())
+        SKIP("this build is without libexpat");
+    ALLOC_FAIL_EACH(read_machine(&err), err);
+}
