@@ -6,11 +6,13 @@
 static void prove_nest(const struct tutti_shape *shape, void *user)
 {
     struct tutti_shape padded = tutti_shape_flat(shape->rank_count);
-    size_t manner = proved_count / 2 % MANNER_COUNT;
+    size_t manner = proved_count % (test_full ? MANNER_COUNT : MANNER_COUNT - 1);
     uint64_t count = 3 * (uint64_t)shape->rank_count - 2;
     struct tutti_coll_params params = params_of(TUTTI_ALLREDUCE, manner, 0, count);
 
     prove(user, &params, shape);
+    if (!test_full && proved_count % 3 != 0)
+        return;
     case_add(&padded, 1);
     for (uint32_t i = 0; i < shape->level_count; i++) {
         case_add(&padded, shape->level[i]);

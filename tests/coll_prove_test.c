@@ -16,11 +16,12 @@ static uint64_t count_of(enum tutti_collective collective, uint32_t n, size_t in
 
 enum { SIZE_COUNT = 6 };
 
-/* By default two sizes for each manner, so that all sizes come up over manners and ranks, and the
- * most lanes for up to 16 ranks. */
+/* By default one size for each manner, another for each: five of the six for every rank count, and
+ * all over all. The most lanes are for up to 16 ranks. */
 static bool wanted(size_t manner, size_t size, uint32_t n)
 {
-    return test_full || ((size + manner + n) % 3 == 0 && (manner + 1 < MANNER_COUNT || n <= 16));
+    return test_full ||
+           ((size + manner + n) % SIZE_COUNT == 0 && (manner + 1 < MANNER_COUNT || n <= 16));
 }
 
 static void prove_sizes(const struct tutti_algorithm *algorithm, enum tutti_collective collective,
