@@ -32,9 +32,9 @@ TEST(a_wrong_spec_is_refused_with_what_would_be_accepted)
                    "500ns, 1.5us, 2ms, 1s)");
     expect_refusal("ring:4x4", "unknown word '4x4' of preset 'ring' (n=, bw=, lat=)");
     expect_refusal("torus:4y4",
-                   "preset 'torus': not a grid '4y4' (1 to 8 numbers from 1 such as 4)");
+                   "preset 'torus': not a grid '4y4' (1 to 8 numbers from 1 such as 4x4x8)");
     expect_refusal("torus:0x4",
-                   "preset 'torus': not a grid '0x4' (1 to 8 numbers from 1 such as 4)");
+                   "preset 'torus': not a grid '0x4' (1 to 8 numbers from 1 such as 4x4x8)");
     expect_refusal("torus:4096x4097",
                    "preset 'torus': grid '4096x4097' is too large (at most 16777216 devices)");
     expect_refusal("torus:DIMS=4x4", "unknown key 'DIMS' of preset 'torus' (4x4x4, bw=, lat=)");

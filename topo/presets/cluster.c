@@ -15,15 +15,20 @@ enum { NAME_BYTES = 64, SPINES_DEFAULT_MAX = 64 };
 
 /* ---- the hosts ----------------------------------------------------------------------------- */
 
-static bool has_dots(const struct tutti_topo *host)
+/* Would "gpu3" made "gpu2.3" be read as two things, or meet the names of the network? */
+static bool is_ambiguous(const struct tutti_topo *host)
 {
-    for (uint32_t v = 0; v < host->node_count; v++)
-        if (strchr(host->nodes[v].name, '.') != NULL)
+    for (uint32_t v = 0; v < host->node_count; v++) {
+        const char *name = host->nodes[v].name;
+
+        if (strchr(name, '.') != NULL || strncmp(name, "leaf", 4) == 0 ||
+            strncmp(name, "spine", 5) == 0)
             return true;
+    }
     return false;
 }
 
-/* "gpu3" of host 2 is "gpu2.3"; where names have dots already, "host2/NAME". */
+/* "gpu3" of host 2 is "gpu2.3"; where that is ambiguous, "host2/NAME". */
 static void copy_name(const char *name, uint32_t host, bool dotted, char *buf)
 {
     size_t stem = strlen(name);
@@ -40,7 +45,7 @@ static void copy_name(const char *name, uint32_t host, bool dotted, char *buf)
 static int add_hosts(struct tutti_topo_builder *builder, const struct tutti_topo *host,
                      uint32_t host_count, struct tutti_err *err)
 {
-    bool dotted = has_dots(host);
+    bool dotted = is_ambiguous(host);
     int status = 0;
 
     for (uint32_t h = 0; h < host_count; h++) {

@@ -271,9 +271,12 @@ uint32_t tutti_spec_dims(struct tutti_spec *spec, uint32_t count_min, uint32_t c
     if (product > TUTTI_PRESET_DEVICES_MAX)
         tutti_spec_refuse(spec, "grid '%s' is too large (at most %d devices)", text,
                           TUTTI_PRESET_DEVICES_MAX);
+    else if (count_min == count_max)
+        tutti_spec_refuse(spec, "not a grid '%s' (%u numbers from 1 such as %.*s)", text, count_min,
+                          (int)(2 * count_min - 1), "4x4x8x2x2x2x2x2");
     else
-        tutti_spec_refuse(spec, "not a grid '%s' (%u to %u numbers from 1 such as %.*s)", text,
-                          count_min, count_max, (int)(2 * count_min - 1), "4x4x8x2x2x2x2x2");
+        tutti_spec_refuse(spec, "not a grid '%s' (%u to %u numbers from 1 such as 4x4x8)", text,
+                          count_min, count_max);
     for (uint32_t d = 0; d < count_max; d++)
         dims[d] = 1;
     return count_min;
