@@ -445,6 +445,37 @@ TEST(numbers_alone_take_no_memory)
     }
 }
 
+TEST(lanes_in_any_order_are_found_again)
+{
+    static const uint32_t ranks[] = {16777215, 0,     65536,    256, 255,
+                                     1,        65535, 16777214, 257, 16711680};
+    struct tutti_schedule *schedule;
+    char text[2048];
+    size_t used = (size_t)snprintf(
+        text, sizeof(text), "schedule s\ncontract barrier int8 sum count 0\nranks 16777216\n");
+
+    for (size_t i = 0; i < 20; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof(text) - used, "rank %u lane 0\nCOMPUTE %u flops\n",
+                             ranks[i % 10], (unsigned)(100 * (i % 10) + i / 10));
+    schedule = parse(text);
+    REQUIRE(schedule != NULL);
+    for (size_t i = 0; i < 10; i++) {
+        struct tutti_cursor cursor;
+        const struct tutti_step *step;
+
+        tutti_cursor_open(&cursor, schedule, ranks[i], 0);
+        for (uint64_t k = 0; k < 2; k++) {
+            step = tutti_cursor_next(&cursor);
+            REQUIRE(step != NULL);
+            CHECK_INT(step->flops, 100 * i + k);
+        }
+        CHECK(tutti_cursor_next(&cursor) == NULL);
+    }
+    CHECK_INT(tutti_schedule_step_count(schedule, 2, 0), 0);
+    tutti_schedule_free(schedule);
+}
+
 TEST(callees_are_counted_and_their_lanes_too)
 {
     static const char head[] = "schedule s\ncontract barrier int8 sum count 0\nranks 1048576\n"

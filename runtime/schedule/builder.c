@@ -12,14 +12,13 @@
 /* Ranks times lanes of a stored schedule, its callees included; a file that names more is a mistake
  * or an attack. */
 enum { CELLS_MAX = 1 << 24, STEPS_A_ROUND = TUTTI_ROUND_STEPS_MAX };
+_Static_assert(CELLS_MAX <= 1 << 24, "a radix sort of three bytes tells all cells apart");
 
-/* A lane that has steps. Lanes are found by their cell, rank * lane_count + lane. While building,
- * the lanes stand in order of appearance, afterwards sorted by cell. */
+/* A lane that has steps. Lanes are found by their cell, rank * lane_count + lane. */
 struct lane {
     uint64_t cell;
-    uint64_t first; /* of its steps in `steps`, once finished */
+    uint64_t first; /* of its steps in `steps` */
     uint64_t count;
-    uint32_t index; /* in order of appearance */
 };
 
 struct stored_schedule {
@@ -29,21 +28,15 @@ struct stored_schedule {
     const struct tutti_step *steps; /* lane after lane */
 };
 
-/* The steps in the order in which they were added, and a hash table from cells to lanes: memory
- * grows with the steps alone, whatever numbers of ranks and lanes were announced. */
+/* The steps in the order in which they were added; they are sorted by lane in the end. Memory grows
+ * with the steps alone, whatever numbers of ranks and lanes were announced. */
 struct tutti_builder {
     struct tutti_schedule_desc desc;
     struct tutti_arena *arena; /* of the schedule to be: its name */
     struct tutti_step *steps;
-    uint32_t *step_lanes; /* steps[i] belongs to lanes[step_lanes[i]] */
+    uint32_t *cells; /* steps[i] belongs to the lane of cells[i] */
     size_t step_count;
     size_t step_capacity;
-    struct lane *lanes;
-    size_t lane_count;
-    size_t lane_capacity;
-    uint32_t *table;  /* open addressing; a lane's index + 1, or 0 */
-    size_t table_max; /* a power of two minus one */
-    uint32_t last;    /* the lane found last */
     const struct tutti_schedule **callees;
     uint32_t callee_count;
     uint64_t cell_count; /* of the schedule and its callees */
@@ -173,69 +166,19 @@ int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_build
     return 0;
 }
 
-static size_t table_slot(const struct tutti_builder *b, uint64_t cell)
-{
-    /* Fibonacci hashing (Knuth, vol. 3, 6.4), linear probing. */
-    size_t slot = (size_t)((cell * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & b->table_max;
-
-    while (b->table[slot] != 0 && b->lanes[b->table[slot] - 1].cell != cell)
-        slot = (slot + 1) & b->table_max;
-    return slot;
-}
-
-/* Twice the lanes, and a table four times as long as that. */
-static int grow_lanes(struct tutti_builder *b)
-{
-    size_t capacity = b->lane_capacity == 0 ? 16 : b->lane_capacity * 2;
-    struct lane *lanes = realloc(b->lanes, capacity * sizeof(*lanes));
-    uint32_t *table;
-
-    if (lanes == NULL)
-        return -TUTTI_ENOMEM;
-    b->lanes = lanes;
-    table = calloc(capacity * 4, sizeof(*table));
-    if (table == NULL)
-        return -TUTTI_ENOMEM;
-    free(b->table);
-    b->table = table;
-    b->table_max = capacity * 4 - 1;
-    b->lane_capacity = capacity;
-    for (size_t i = 0; i < b->lane_count; i++)
-        table[table_slot(b, lanes[i].cell)] = (uint32_t)i + 1;
-    return 0;
-}
-
-/* The lane of this cell, made if it was not there; its index goes to b->last. */
-static int find_lane(struct tutti_builder *b, uint64_t cell)
-{
-    size_t slot;
-
-    if (b->last < b->lane_count && b->lanes[b->last].cell == cell)
-        return 0;
-    if (b->lane_count == b->lane_capacity && grow_lanes(b) < 0)
-        return -TUTTI_ENOMEM;
-    slot = table_slot(b, cell);
-    if (b->table[slot] == 0) {
-        b->lanes[b->lane_count] = (struct lane){.cell = cell, .index = (uint32_t)b->lane_count};
-        b->table[slot] = (uint32_t)++b->lane_count;
-    }
-    b->last = b->table[slot] - 1;
-    return 0;
-}
-
 static int grow_steps(struct tutti_builder *b)
 {
     size_t capacity = b->step_capacity == 0 ? 64 : b->step_capacity * 2;
     struct tutti_step *steps = realloc(b->steps, capacity * sizeof(*steps));
-    uint32_t *step_lanes;
+    uint32_t *cells;
 
     if (steps == NULL)
         return -TUTTI_ENOMEM;
     b->steps = steps;
-    step_lanes = realloc(b->step_lanes, capacity * sizeof(*step_lanes));
-    if (step_lanes == NULL)
+    cells = realloc(b->cells, capacity * sizeof(*cells));
+    if (cells == NULL)
         return -TUTTI_ENOMEM;
-    b->step_lanes = step_lanes;
+    b->cells = cells;
     b->step_capacity = capacity;
     return 0;
 }
@@ -251,11 +194,8 @@ int tutti_builder_add(struct tutti_builder *builder, uint32_t rank, uint32_t lan
         return tutti_fail(err, TUTTI_EINVAL, "no lane '%u' (0 to %u)", lane, desc->lane_count - 1);
     if (builder->step_count == builder->step_capacity && grow_steps(builder) < 0)
         return tutti_nomem(err);
-    if (find_lane(builder, (uint64_t)rank * desc->lane_count + lane) < 0)
-        return tutti_nomem(err);
-    builder->lanes[builder->last].count++;
     builder->steps[builder->step_count] = *step;
-    builder->step_lanes[builder->step_count++] = builder->last;
+    builder->cells[builder->step_count++] = rank * desc->lane_count + lane;
     return 0;
 }
 
@@ -286,51 +226,95 @@ int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedul
     return 0;
 }
 
-static int by_cell(const void *a, const void *b)
+static bool is_sorted(const struct tutti_builder *b)
 {
-    const struct lane *x = a;
-    const struct lane *y = b;
-
-    return x->cell < y->cell ? -1 : x->cell > y->cell;
+    for (size_t i = 1; i < b->step_count; i++)
+        if (b->cells[i - 1] > b->cells[i])
+            return false;
+    return true;
 }
 
-/* Sorts the steps by lane, keeping their order inside each, into the arena. */
-static struct tutti_step *gather_steps(struct tutti_builder *b, const struct lane *lanes)
+/* One pass of a radix sort: `from`, indices of steps, into `to` by eight bits of their cells. */
+static void sort_pass(const struct tutti_builder *b, const size_t *from, size_t *to, unsigned shift)
+{
+    size_t next[257] = {0};
+
+    for (size_t i = 0; i < b->step_count; i++)
+        next[(b->cells[from[i]] >> shift & 255) + 1]++;
+    for (size_t digit = 1; digit < 256; digit++)
+        next[digit] += next[digit - 1];
+    for (size_t i = 0; i < b->step_count; i++)
+        to[next[b->cells[from[i]] >> shift & 255]++] = from[i];
+}
+
+/* Sorts steps and cells by lane, keeping their order inside each, in time that grows with the steps
+ * alone. The steps end in the arena, the cells where they were. */
+static struct tutti_step *sort_steps(struct tutti_builder *b)
 {
     struct tutti_step *steps = tutti_arena_take(b->arena, b->step_count, sizeof(*steps));
-    uint64_t *next = malloc((b->lane_count + 1) * sizeof(*next));
+    size_t *order = malloc((2 * b->step_count + 1) * sizeof(*order));
+    uint32_t *cells = malloc((b->step_count + 1) * sizeof(*cells));
+    size_t *other = order == NULL ? NULL : order + b->step_count;
 
-    if (steps != NULL && next != NULL) {
-        for (size_t i = 0; i < b->lane_count; i++)
-            next[lanes[i].index] = lanes[i].first;
-        for (size_t i = 0; i < b->step_count; i++)
-            steps[next[b->step_lanes[i]]++] = b->steps[i];
+    if (steps == NULL || order == NULL || cells == NULL) {
+        free(order);
+        free(cells);
+        return NULL;
     }
-    if (next == NULL)
-        steps = NULL;
-    free(next);
+    for (size_t i = 0; i < b->step_count; i++)
+        order[i] = i;
+    if (!is_sorted(b)) {
+        sort_pass(b, order, other, 0);
+        sort_pass(b, other, order, 8);
+        sort_pass(b, order, other, 16); /* CELLS_MAX is 2^24 */
+    } else {
+        other = order;
+    }
+    for (size_t i = 0; i < b->step_count; i++) {
+        steps[i] = b->steps[other[i]];
+        cells[i] = b->cells[other[i]];
+    }
+    free(order);
+    free(b->cells);
+    b->cells = cells;
     return steps;
+}
+
+/* The lanes of sorted steps. */
+static struct lane *find_lanes(struct tutti_builder *b, size_t *ret_count)
+{
+    struct lane *lanes;
+    size_t count = 0;
+
+    for (size_t i = 0; i < b->step_count; i++)
+        count += i == 0 || b->cells[i] != b->cells[i - 1];
+    lanes = tutti_arena_take(b->arena, count, sizeof(*lanes));
+    if (lanes == NULL)
+        return NULL;
+    *ret_count = count;
+    count = 0;
+    for (size_t i = 0; i < b->step_count; i++) {
+        if (i == 0 || b->cells[i] != b->cells[i - 1])
+            lanes[count++] = (struct lane){.cell = b->cells[i], .first = i};
+        lanes[count - 1].count++;
+    }
+    return lanes;
 }
 
 static struct stored_schedule *freeze(struct tutti_builder *b)
 {
     const struct tutti_schedule_desc *desc = &b->desc;
     struct stored_schedule *s = tutti_arena_take(b->arena, 1, sizeof(*s));
-    struct lane *lanes = tutti_arena_take(b->arena, b->lane_count, sizeof(*lanes));
     const struct tutti_schedule **callees =
         tutti_arena_take(b->arena, b->callee_count, sizeof(*callees));
-    uint64_t first = 0;
+    struct tutti_step *steps = sort_steps(b);
+    size_t lane_count = 0;
+    struct lane *lanes = steps == NULL ? NULL : find_lanes(b, &lane_count);
 
     if (s == NULL || lanes == NULL || callees == NULL)
         return NULL;
-    if (b->lane_count > 0)
-        memcpy(lanes, b->lanes, b->lane_count * sizeof(*lanes));
     if (b->callee_count > 0)
         memcpy(callees, b->callees, b->callee_count * sizeof(*callees));
-    qsort(lanes, b->lane_count, sizeof(*lanes), by_cell);
-    for (size_t i = 0; i < b->lane_count; first += lanes[i++].count)
-        lanes[i].first = first;
-    assert(first == b->step_count);
     *s = (struct stored_schedule){
         .base = {.ops = &stored_ops,
                  .arena = b->arena,
@@ -345,10 +329,10 @@ static struct stored_schedule *freeze(struct tutti_builder *b)
                  .scratch_bytes = desc->scratch_bytes,
                  .callees = callees},
         .lanes = lanes,
-        .lane_count = b->lane_count,
-        .steps = gather_steps(b, lanes),
+        .lane_count = lane_count,
+        .steps = steps,
     };
-    return s->steps == NULL ? NULL : s;
+    return s;
 }
 
 int tutti_builder_finish(struct tutti_builder *builder, struct tutti_schedule **ret,
@@ -374,8 +358,6 @@ void tutti_builder_free(struct tutti_builder *builder)
     tutti_arena_free(builder->arena);
     free(builder->callees);
     free(builder->steps);
-    free(builder->step_lanes);
-    free(builder->lanes);
-    free(builder->table);
+    free(builder->cells);
     free(builder);
 }
