@@ -1,120 +1,9 @@
-/* The reader of NCCL topology XML: small machines of our own, what is refused and why, and the real
- * files that were collected, held against golden summaries. */
-#include <dirent.h>
-
+/* The reader of NCCL topology XML: small machines of our own, and what is refused and why. */
 #include "runtime/status.h"
+#include "tests/nccl_xml.h"
 #include "tests/test.h"
 #include "topo/topo.h"
 #include "traces/nccl_xml.h"
-
-enum { FILES_MAX = 512 };
-
-static struct tutti_topo *load(const char *path, const char *name, struct tutti_err *err)
-{
-    size_t bytes = 0;
-    char *text = test_read_file(path, &bytes);
-    struct tutti_topo *topo = NULL;
-
-    if (text == NULL)
-        (void)tutti_fail(err, TUTTI_EIO, "cannot read '%s'", path);
-    else
-        (void)tutti_nccl_xml_parse(name, text, bytes, &topo, err);
-    free(text);
-    return topo;
-}
-
-/* ---- summaries ---- */
-
-/* "nvlink 8x370.8": how many cables of which kind and rate, one line a machine. */
-static void print_links(FILE *out, const struct tutti_topo *topo)
-{
-    bool *told = calloc(topo->link_count + 1, sizeof(*told));
-
-    for (int kind = 0; kind < TUTTI_LINK_KIND_COUNT; kind++) {
-        bool first = true;
-
-        for (uint32_t l = 0; l < topo->link_count; l++) {
-            uint32_t same = 0;
-
-            if (topo->links[l].kind != kind || told[l])
-                continue;
-            for (uint32_t m = l; m < topo->link_count; m++) {
-                if (topo->links[m].kind == kind &&
-                    topo->links[m].bytes_per_s == topo->links[l].bytes_per_s) {
-                    told[m] = true;
-                    same++;
-                }
-            }
-            if (first)
-                fprintf(out, "; %s", tutti_link_kind_name((enum tutti_link_kind)kind));
-            fprintf(out, " %ux%g", same, (double)topo->links[l].bytes_per_s / 1e9);
-            first = false;
-        }
-    }
-    free(told);
-}
-
-static void print_summary(FILE *out, const char *name, const struct tutti_topo *topo)
-{
-    uint32_t counts[TUTTI_NODE_KIND_COUNT] = {0};
-
-    for (uint32_t v = 0; v < topo->node_count; v++)
-        counts[topo->nodes[v].kind]++;
-    fprintf(out, "%s: %u devices, %u hosts, %u switches, %u nics, %u cpus; links GB/s", name,
-            topo->rank_count, topo->host_count, counts[TUTTI_NODE_SWITCH], counts[TUTTI_NODE_NIC],
-            counts[TUTTI_NODE_CPU]);
-    print_links(out, topo);
-    if (strstr(topo->source, "left out") != NULL)
-        fprintf(out, "; %s", strstr(topo->source, "left out"));
-    fputc('\n', out);
-}
-
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-static size_t list_xml(const char *dir, char **files)
-{
-    DIR *handle = opendir(dir);
-    size_t count = 0;
-
-    for (struct dirent *entry; handle != NULL && (entry = readdir(handle)) != NULL;) {
-        size_t length = strlen(entry->d_name);
-
-        if (length > 4 && strcmp(entry->d_name + length - 4, ".xml") == 0 && count < FILES_MAX)
-            files[count++] = strdup(entry->d_name);
-    }
-    if (handle != NULL)
-        closedir(handle);
-    qsort(files, count, sizeof(*files), by_name);
-    return count;
-}
-
-/* Every file of a folder: what it is, or why it was refused. */
-static size_t print_folder(FILE *out, const char *dir, const char *prefix)
-{
-    static char *files[FILES_MAX];
-    size_t count = list_xml(dir, files);
-
-    for (size_t i = 0; i < count; i++) {
-        struct tutti_err err = {""};
-        char path[1024];
-        char name[512];
-        struct tutti_topo *topo;
-
-        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
-        snprintf(name, sizeof(name), "%s%s", prefix, files[i]);
-        topo = load(path, name, &err);
-        if (topo != NULL)
-            print_summary(out, name, topo);
-        else
-            fprintf(out, "refused: %s\n", err.text);
-        tutti_topo_free(topo);
-        free(files[i]);
-    }
-    return count;
-}
 
 /* ---- machines of our own ---- */
 
@@ -151,19 +40,6 @@ static int64_t rate_of(const struct tutti_topo *topo, const char *from, const ch
         if (topo->links[l].from == a && topo->links[l].to == b)
             return (int64_t)(topo->links[l].bytes_per_s / 1000000);
     return 0;
-}
-
-/* The least rate on the way between two ranks in MB/s: NCCL's path bandwidth. */
-static int64_t path_rate(const struct tutti_topo *topo, uint32_t from, uint32_t to)
-{
-    uint32_t links[32];
-    uint32_t count = tutti_topo_route(topo, from, to, links, 32);
-    uint64_t least = UINT64_MAX;
-
-    for (uint32_t i = 0; i < count; i++)
-        if (topo->links[links[i]].bytes_per_s < least)
-            least = topo->links[links[i]].bytes_per_s;
-    return count == 0 ? 0 : (int64_t)(least / 1000000);
 }
 
 /* An H100 has 18 NVLinks of 20.6 GB/s: "maxBw 370.8"; with a NIC behind Gen5 x16, 48. */
@@ -506,27 +382,4 @@ TEST(a_build_without_expat_says_so)
     CHECK_INT(tutti_nccl_xml_parse("a.xml", "<system/>", 9, &topo, &err), -TUTTI_ELACK);
     CHECK_TEXT(err.text, "a.xml: this build cannot read XML (build with libexpat: Debian's "
                          "libexpat1-dev)");
-}
-
-/* ---- real files ---- */
-
-TEST(every_real_file_is_read_or_refused_as_the_golden_file_says)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out;
-    size_t count;
-
-    if (!tutti_nccl_xml_available())
-        SKIP("this build is without libexpat");
-    out = open_memstream(&text, &bytes);
-    count = print_folder(out, TUTTI_DATA_DIR "/topo-xml", "");
-    count += print_folder(out, TUTTI_DATA_DIR "/topo-xml/handwritten", "handwritten/");
-    fclose(out);
-    printf("%zu XML files\n", count);
-    if (count > 0)
-        test_golden("topo_xml.txt", text);
-    free(text);
-    if (count == 0)
-        SKIP("no XML files in " TUTTI_DATA_DIR "/topo-xml");
 }

@@ -1,0 +1,207 @@
+/* NCCL topology XML of real machines: each file is read or refused as the golden summary says, and
+ * NCCL's own figures of the hand-written machines come out. */
+#include <dirent.h>
+
+#include "runtime/status.h"
+#include "tests/nccl_xml.h"
+#include "tests/test.h"
+#include "topo/topo.h"
+#include "traces/nccl_xml.h"
+
+enum { FILES_MAX = 512 };
+
+/* ---- summaries ---- */
+
+/* "nvlink 8x370.8": how many cables of which kind and rate, one line a machine. */
+static void print_links(FILE *out, const struct tutti_topo *topo)
+{
+    bool *told = calloc(topo->link_count + 1, sizeof(*told));
+
+    for (int kind = 0; kind < TUTTI_LINK_KIND_COUNT; kind++) {
+        bool first = true;
+
+        for (uint32_t l = 0; l < topo->link_count; l++) {
+            uint32_t same = 0;
+
+            if (topo->links[l].kind != kind || told[l])
+                continue;
+            for (uint32_t m = l; m < topo->link_count; m++) {
+                if (topo->links[m].kind == kind &&
+                    topo->links[m].bytes_per_s == topo->links[l].bytes_per_s) {
+                    told[m] = true;
+                    same++;
+                }
+            }
+            if (first)
+                fprintf(out, "; %s", tutti_link_kind_name((enum tutti_link_kind)kind));
+            fprintf(out, " %ux%g", same, (double)topo->links[l].bytes_per_s / 1e9);
+            first = false;
+        }
+    }
+    free(told);
+}
+
+static void print_summary(FILE *out, const char *name, const struct tutti_topo *topo)
+{
+    uint32_t counts[TUTTI_NODE_KIND_COUNT] = {0};
+
+    for (uint32_t v = 0; v < topo->node_count; v++)
+        counts[topo->nodes[v].kind]++;
+    fprintf(out, "%s: %u devices, %u hosts, %u switches, %u nics, %u cpus; links GB/s", name,
+            topo->rank_count, topo->host_count, counts[TUTTI_NODE_SWITCH], counts[TUTTI_NODE_NIC],
+            counts[TUTTI_NODE_CPU]);
+    print_links(out, topo);
+    if (strstr(topo->source, "left out") != NULL)
+        fprintf(out, "; %s", strstr(topo->source, "left out"));
+    fputc('\n', out);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static size_t list_xml(const char *dir, char **files)
+{
+    DIR *handle = opendir(dir);
+    size_t count = 0;
+
+    for (struct dirent *entry; handle != NULL && (entry = readdir(handle)) != NULL;) {
+        size_t length = strlen(entry->d_name);
+
+        if (length > 4 && strcmp(entry->d_name + length - 4, ".xml") == 0 && count < FILES_MAX)
+            files[count++] = strdup(entry->d_name);
+    }
+    if (handle != NULL)
+        closedir(handle);
+    qsort(files, count, sizeof(*files), by_name);
+    return count;
+}
+
+/* Every file of a folder: what it is, or why it was refused. */
+static size_t print_folder(FILE *out, const char *dir, const char *prefix)
+{
+    static char *files[FILES_MAX];
+    size_t count = list_xml(dir, files);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_err err = {""};
+        char path[1024];
+        char name[512];
+        struct tutti_topo *topo;
+
+        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+        snprintf(name, sizeof(name), "%s%s", prefix, files[i]);
+        topo = load(path, name, &err);
+        if (topo != NULL)
+            print_summary(out, name, topo);
+        else
+            fprintf(out, "refused: %s\n", err.text);
+        tutti_topo_free(topo);
+        free(files[i]);
+    }
+    return count;
+}
+
+TEST(every_real_file_is_read_or_refused_as_the_golden_file_says)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out;
+    size_t count;
+
+    if (!tutti_nccl_xml_available())
+        SKIP("this build is without libexpat");
+    out = open_memstream(&text, &bytes);
+    count = print_folder(out, TUTTI_DATA_DIR "/topo-xml", "");
+    count += print_folder(out, TUTTI_DATA_DIR "/topo-xml/handwritten", "handwritten/");
+    fclose(out);
+    printf("%zu XML files\n", count);
+    if (count > 0)
+        test_golden("topo_xml.txt", text);
+    free(text);
+    if (count == 0)
+        SKIP("no XML files in " TUTTI_DATA_DIR "/topo-xml");
+}
+
+/* ---- NCCL's own figures ---- */
+
+/* The best rate from a GPU to another: NCCL's maxBw on one node; with two nodes, to a NIC. */
+static int64_t best_path(const struct tutti_topo *topo, uint32_t from_end, uint32_t to_begin)
+{
+    int64_t best = 0;
+
+    for (uint32_t from = 0; from < from_end; from++)
+        for (uint32_t to = to_begin; to < topo->rank_count; to++)
+            if (from != to && path_rate(topo, from, to) > best)
+                best = path_rate(topo, from, to);
+    return best;
+}
+
+/* NCCL's totalBw: the most that a GPU's NVLinks together, or its PCIe link, carry. */
+static int64_t total_rate(const struct tutti_topo *topo)
+{
+    uint64_t best = 0;
+
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t v = topo->rank_node[r];
+        uint64_t nvlink = 0;
+
+        for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++) {
+            const struct tutti_link *link = &topo->links[topo->out_links[k]];
+
+            if (link->kind == TUTTI_LINK_NVLINK)
+                nvlink += link->bytes_per_s;
+            else if (link->bytes_per_s > best)
+                best = link->bytes_per_s;
+        }
+        best = nvlink > best ? nvlink : best;
+    }
+    return (int64_t)(best / 1000000);
+}
+
+/* What NCCL 2.28.9 itself made of these files, run on them without GPUs: "maxBw" and "totalBw" in
+ * MB/s, on one node and, where it was asked, on several. 0: not asked. */
+TEST(max_and_total_bandwidth_are_those_that_nccl_computed)
+{
+    static const struct {
+        const char *file;
+        int64_t max_one;
+        int64_t max_several;
+        int64_t total;
+    } cases[] = {
+        {"h100x8.xml", 370800, 48000, 370800}, {"h100x4.xml", 370800, 0, 370800},
+        {"h100x2.xml", 370800, 0, 370800},     {"a100x8.xml", 240000, 24000, 240000},
+        {"dgxa100.xml", 0, 24000, 240000},     {"b200x8.xml", 721800, 48000, 721800},
+        {"l40x4.xml", 24000, 0, 24000},        {"l40x8.xml", 24000, 12500, 24000},
+        {"l40x2amd.xml", 24000, 0, 24000},     {"a100pair.xml", 240000, 12500, 240000},
+        {"one90sock.xml", 0, 1250, 48000},     {"dgx1v.xml", 40000, 12000, 120000},
+    };
+    size_t seen = 0;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && tutti_nccl_xml_available(); i++) {
+        struct tutti_err err = {""};
+        char path[1024];
+        struct tutti_topo *topo;
+        struct tutti_topo *pair = NULL;
+
+        snprintf(path, sizeof(path), "%s/topo-xml/handwritten/%s", TUTTI_DATA_DIR, cases[i].file);
+        topo = load(path, cases[i].file, &err);
+        if (topo == NULL)
+            continue;
+        seen++;
+        if (cases[i].max_one > 0)
+            CHECK_INT(best_path(topo, topo->rank_count, 0), cases[i].max_one);
+        CHECK_INT(total_rate(topo), cases[i].total);
+        if (cases[i].max_several > 0) {
+            CHECK_OK(tutti_topo_replicate(topo, 2, TUTTI_PS_PER_US, &pair, &err), err);
+            REQUIRE(pair != NULL);
+            CHECK_INT(best_path(pair, topo->rank_count, topo->rank_count), cases[i].max_several);
+        }
+        tutti_topo_free(pair);
+        tutti_topo_free(topo);
+    }
+    CHECK(seen == 0 || seen == sizeof(cases) / sizeof(cases[0]));
+    if (seen == 0)
+        SKIP("no files in " TUTTI_DATA_DIR "/topo-xml/handwritten, or no libexpat");
+}
