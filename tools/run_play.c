@@ -44,13 +44,10 @@ void tutti_run_rows_done(struct tutti_run_rows *rows)
 }
 
 /* One line that overwrites itself, and only for somebody who looks. */
-static void show_progress(const char *command, const char *algorithm, uint64_t bytes)
+static void show_progress(const char *command, const char *what, const char *detail)
 {
-    char size[TUTTI_UNIT_TEXT_BYTES];
-
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\rtutti %s: %s %s\033[K", command, tutti_print_size(bytes, size),
-                algorithm);
+        fprintf(stderr, "\rtutti %s: %s %s\033[K", command, what, detail);
 }
 
 static void clear_progress(void)
@@ -68,6 +65,7 @@ static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
 {
     uint64_t bytes = tutti_collective_bytes(perform->params.collective, perform->params.count,
                                             perform->params.dtype, run->rank_count);
+    char size[TUTTI_UNIT_TEXT_BYTES];
     size_t before = rows->row_count;
     int status = 0;
 
@@ -75,7 +73,7 @@ static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
         struct tutti_run_row row = {.count = perform->params.count};
         const char *algorithm = run->algorithms[i];
 
-        show_progress(command, algorithm, bytes);
+        show_progress(command, algorithm, tutti_print_size(bytes, size));
         if (strcmp(algorithm, "auto") == 0)
             status = tutti_perform_find_best(perform, &algorithm, err);
         if (status == 0)
@@ -124,7 +122,7 @@ int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_h
     int status;
 
     if (host != NULL) {
-        show_progress(command, "measuring this machine", 0);
+        show_progress(command, "measuring", "this machine");
         status = measure_host(run, host, err);
         if (status < 0)
             return status;
@@ -188,6 +186,7 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
 {
     struct tutti_run_rows rows = {0};
     struct tutti_ask one = *ask;
+    char size[TUTTI_UNIT_TEXT_BYTES];
     int status = 0;
 
     one.params = run->perform.params;
@@ -197,7 +196,8 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
             struct tutti_run_row row = {0};
 
             one.algorithm = run->algorithms[k];
-            show_progress(command, one.algorithm, tutti_sizes_at(&run->sizes, i));
+            show_progress(command, one.algorithm,
+                          tutti_print_size(tutti_sizes_at(&run->sizes, i), size));
             status = play_predicted(run, &one, &row, err);
             if (status == -TUTTI_EINVAL && run->all)
                 status = 0; /* does not fit this machine: the next one */
