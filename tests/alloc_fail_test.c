@@ -6,11 +6,13 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/threads.h"
+#include "sim/predict.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
 #include "traces/chrome.h"
 #include "traces/csv.h"
 #include "traces/nccl_tests.h"
+#include "traces/nccl_xml.h"
 
 /* ---- schedules ---- */
 
@@ -145,6 +147,46 @@ TEST(building_and_storing_fail_cleanly)
     ALLOC_FAIL_EACH(build_and_store(&err), err);
 }
 
+static int call_and_flatten(struct tutti_err *err)
+{
+    struct tutti_schedule *caller = NULL;
+    struct tutti_schedule *flat = NULL;
+    int status = build_caller(&caller, err);
+
+    if (status == 0)
+        status = tutti_schedule_flatten(caller, &flat, err);
+    if (status == 0)
+        status = tutti_schedule_check(flat, err);
+    tutti_schedule_free(flat);
+    tutti_schedule_free(caller);
+    return status;
+}
+
+static int print_and_parse(struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_schedule *again = NULL;
+    char *text = NULL;
+    int status = build_caller(&schedule, err);
+
+    if (status == 0)
+        status = tutti_schedule_print(schedule, &text, err);
+    if (status == 0)
+        status = tutti_schedule_parse("text", text, strlen(text), &again, err);
+    free(text);
+    tutti_schedule_free(again);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(flattening_printing_and_parsing_fail_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(call_and_flatten(&err), err);
+    ALLOC_FAIL_EACH(print_and_parse(&err), err);
+}
+
 /* ---- playing ---- */
 
 static int play_on(struct tutti_backend *backend, const struct tutti_schedule *schedule,
@@ -169,7 +211,7 @@ static int play_threads(struct tutti_err *err)
 {
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
-    int status = generate("two-shot", TUTTI_ALLREDUCE, 3, &schedule, err);
+    int status = build_caller(&schedule, err);
 
     if (status == 0)
         status = tutti_threads_open(NULL, &backend, err);
@@ -193,7 +235,7 @@ static int play_sim(enum tutti_model model, bool carry, struct tutti_err *err)
     struct tutti_backend *backend = NULL;
     struct tutti_topo *topo = NULL;
     struct tutti_sim_opts opts = {.model = model, .carry = carry, .jitter = 0.5};
-    int status = generate("two-shot", TUTTI_ALLREDUCE, 3, &schedule, err);
+    int status = build_caller(&schedule, err);
 
     if (status == 0)
         status = tutti_topo_from_spec("switch:n=3,bw=50GB/s,lat=1us", &topo, err);
@@ -243,6 +285,77 @@ TEST(making_printing_and_parsing_machines_fail_cleanly)
     ALLOC_FAIL_EACH(read_spec("dgx-h100:nodes=2", &err), err);
     ALLOC_FAIL_EACH(read_spec("tpu-v4:4x4x4", &err), err);
     ALLOC_FAIL_EACH(read_spec("dgx-1v", &err), err);
+}
+
+static int replicate(struct tutti_err *err)
+{
+    struct tutti_topo *host = NULL;
+    struct tutti_topo *cluster = NULL;
+    int status = tutti_topo_from_spec("dgx-a100", &host, err);
+
+    if (status == 0)
+        status = tutti_topo_replicate(host, 2, TUTTI_PS_PER_US, &cluster, err);
+    tutti_topo_free(cluster);
+    tutti_topo_free(host);
+    return status;
+}
+
+TEST(replicating_a_host_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(replicate(&err), err);
+}
+
+static int read_xml(struct tutti_err *err)
+{
+    static const char text[] =
+        "<system version='1'><cpu numaid='0' arch='x86_64' vendor='GenuineIntel' familyid='6'"
+        " modelid='143'><pci busid='0000:1d:00.0' link_speed='16 GT/s' link_width='16'>"
+        "<gpu dev='0' sm='90' rank='0'><nvlink target='0000:1e:00.0' count='4'/></gpu></pci>"
+        "<pci busid='0000:1e:00.0' link_speed='16 GT/s' link_width='16'>"
+        "<gpu dev='1' sm='90' rank='1'><nvlink target='0000:1d:00.0' count='4'/></gpu></pci>"
+        "</cpu></system>";
+    struct tutti_topo *topo = NULL;
+    int status = tutti_nccl_xml_parse("own.xml", text, strlen(text), &topo, err);
+
+    tutti_topo_free(topo);
+    return status;
+}
+
+/* libexpat's own memory is not ours to take away. */
+TEST(reading_xml_fails_cleanly)
+{
+    struct tutti_err err;
+
+    if (!tutti_nccl_xml_available())
+        SKIP("this build cannot read XML");
+    ALLOC_FAIL_EACH(read_xml(&err), err);
+}
+
+static int predict(const char *spec, const char *algorithm, struct tutti_err *err)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_ask ask = {.algorithm = algorithm,
+                            .params = params_of(TUTTI_ALLREDUCE),
+                            .protocol = "auto",
+                            .model = TUTTI_MODEL_FAIR};
+    struct tutti_answer answer;
+    int status = tutti_topo_from_spec(spec, &topo, err);
+
+    ask.topo = topo;
+    if (status == 0)
+        status = tutti_predict(&ask, &answer, err);
+    tutti_topo_free(topo);
+    return status;
+}
+
+TEST(predicting_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(predict("dgx-h100", "ring", &err), err);
+    ALLOC_FAIL_EACH(predict("torus:3x2,bw=45GB/s,lat=1us", "torus", &err), err);
 }
 
 /* ---- files of measurements, and records ---- */
