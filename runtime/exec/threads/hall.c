@@ -11,8 +11,11 @@ enum {
      * so a wait spins for a few wake-ups' worth of time before it sleeps. */
     SPINS_ALONE = 2000,
     SPINS_SHARED = 20, /* more ranks than processors: the one waited for may need this one */
-    YIELDS = 200,
 };
+
+/* Yielding goes on for a few wake-ups' worth of time too, not for so many turns: on a busy machine
+ * a single yield can take milliseconds, and whoever sleeps stands in nobody's way. */
+static const tutti_ps YIELD_PS = 50 * TUTTI_PS_PER_US;
 
 static struct timespec timespec_of(tutti_ps ps)
 {
@@ -67,7 +70,6 @@ int tutti_hall_open(struct tutti_hall *hall, uint32_t rank_count, uint32_t proce
     *hall = (struct tutti_hall){
         .rank_count = rank_count,
         .spin_count = rank_count <= processor_count ? SPINS_ALONE : SPINS_SHARED,
-        .yield_count = YIELDS,
         .deadline_ps = deadline_ps,
     };
     hall->bells = aligned_alloc(TUTTI_CACHE_LINE, rank_count * sizeof(hall->bells[0]));
@@ -102,7 +104,9 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
 {
     struct tutti_bell *bell = &hall->bells[rank];
     tutti_ps limit_ps;
+    tutti_ps now_ps;
     bool alone;
+    bool woken;
 
     if (atomic_load_explicit(&hall->stopped, memory_order_relaxed) != 0)
         return -TUTTI_EIO;
@@ -111,12 +115,15 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
         tutti_hall_breathe();
         return 0;
     }
-    if (nap->look_count <= hall->spin_count + hall->yield_count) {
+    now_ps = tutti_hall_now();
+    if (nap->yield_until_ps == 0)
+        nap->yield_until_ps = now_ps + YIELD_PS;
+    if (nap->since_ps == 0 || until_ps > 0)
+        nap->since_ps = now_ps;
+    if (now_ps < nap->yield_until_ps) {
         sched_yield();
         return 0;
     }
-    if (nap->since_ps == 0 || until_ps > 0)
-        nap->since_ps = tutti_hall_now();
     if (!nap->raised) {
         nap->raised = true;
         atomic_store(&bell->asleep, 1);
@@ -124,20 +131,21 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
     }
     nap->raised = false;
     nap->look_count = 0;
+    nap->yield_until_ps = 0;
     /* One who will have something to do later on is not idle. */
     alone = until_ps == 0 && atomic_fetch_add(&hall->idle_count, 1) + 1 == hall->rank_count;
     limit_ps = until_ps > 0 ? until_ps : nap->since_ps + hall->deadline_ps;
     if (!alone)
         sleep_on(hall, bell, limit_ps);
-    if (until_ps == 0) {
-        if (atomic_exchange(&bell->asleep, 0) != 0)
-            atomic_fetch_sub(&hall->idle_count, 1);
-    } else if (atomic_exchange(&bell->asleep, 0) == 0) {
-        atomic_fetch_add(&hall->idle_count, 1); /* the waker counted us down; we never counted up */
-    }
+    /* A waker has counted us down; who woke by himself does it himself. */
+    woken = atomic_exchange(&bell->asleep, 0) == 0;
+    if (until_ps == 0 && !woken)
+        atomic_fetch_sub(&hall->idle_count, 1);
+    else if (until_ps > 0 && woken)
+        atomic_fetch_add(&hall->idle_count, 1); /* we had not counted up */
     if (alone)
         return -TUTTI_ECHECK;
-    return until_ps == 0 && tutti_hall_now() >= limit_ps ? -TUTTI_ETIME : 0;
+    return until_ps == 0 && !woken && tutti_hall_now() >= limit_ps ? -TUTTI_ETIME : 0;
 }
 
 void tutti_hall_rise(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap)

@@ -25,7 +25,6 @@ struct tutti_bell {
 struct tutti_hall {
     uint32_t rank_count;
     uint32_t spin_count;  /* looks before the first yield */
-    uint32_t yield_count; /* looks before the sleep */
     tutti_ps deadline_ps; /* of one wait */
     struct tutti_bell *bells;
     /* Ranks that have slept since their last fruitless look, or have ended. When it reaches
@@ -43,8 +42,9 @@ struct tutti_hall {
 /* One wait of one rank: zero it, and call rest after each fruitless look. */
 struct tutti_nap {
     uint32_t look_count;
-    bool raised;       /* our `asleep` is up; the look that follows decides */
-    tutti_ps since_ps; /* when the patience began to be measured; 0: not yet */
+    bool raised;             /* our `asleep` is up; the look that follows decides */
+    tutti_ps yield_until_ps; /* 0: not yielding yet */
+    tutti_ps since_ps;       /* when the patience began to be measured; 0: not yet */
 };
 
 int tutti_hall_open(struct tutti_hall *hall, uint32_t rank_count, uint32_t processor_count,
