@@ -174,6 +174,7 @@ static void name_group(const struct tutti_family_member *member, char *buf, size
         "line along axis",
         "group within links faster than",
         "subtree of switches",
+        "set of devices",
     };
     char rate[TUTTI_UNIT_TEXT_BYTES];
 
@@ -256,7 +257,9 @@ int tutti_topo_bound(const struct tutti_topo *topo, const struct tutti_contract 
     bound.latency_ps = latency.latency_ps;
     if (best.time_ps > latency.latency_ps) {
         bound.time_ps = best.time_ps;
-        bound.exact = tutti_bound_is_reached(topo, contract->collective);
+        status = tutti_bound_is_reached(topo, contract, best.time_ps, &bound.exact, err);
+        if (status < 0)
+            return status;
         name_binding(&best, &bound);
     } else if (latency.latency_ps > 0) {
         bound.time_ps = latency.latency_ps;

@@ -3,6 +3,7 @@
 #include "topo/bounds/family.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/status.h"
 #include "topo/graph/routes.h"
@@ -218,6 +219,95 @@ static void visit_twigs(struct walk *walk)
     }
 }
 
+/* ---- all groups ----------------------------------------------------------------------------- */
+
+/* What two ranks have between them, both ways together. */
+static void fill_rates(const struct tutti_topo *topo,
+                       uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL])
+{
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        uint32_t a = topo->nodes[topo->links[l].from].rank;
+        uint32_t b = topo->nodes[topo->links[l].to].rank;
+
+        if (__builtin_add_overflow(rates[a][b], topo->links[l].bytes_per_s, &rates[a][b]))
+            rates[a][b] = UINT64_MAX;
+        rates[b][a] = rates[a][b];
+    }
+}
+
+static tutti_u128 rate_between(uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL],
+                               const uint32_t *group, uint32_t count)
+{
+    tutti_u128 sum = 0;
+
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t b = 0; b < a; b++)
+            sum += group[a] != group[b] ? rates[a][b] : 0;
+    return sum;
+}
+
+/* The next partition as a restricted growth string: rank r is in a group of a lower rank or in the
+ * next new one. At most Bell(8) = 4140 of them. False: that was the last. */
+static bool next_partition(uint32_t *group, uint32_t count)
+{
+    for (uint32_t r = count - 1; r > 0; r--) {
+        uint32_t highest = 0;
+
+        for (uint32_t q = 0; q < r; q++)
+            highest = group[q] > highest ? group[q] : highest;
+        if (group[r] > highest)
+            continue;
+        group[r]++;
+        for (uint32_t q = r + 1; q < count; q++)
+            group[q] = 0;
+        return true;
+    }
+    return false;
+}
+
+static uint32_t groups_of(const uint32_t *group, uint32_t count)
+{
+    uint32_t highest = 0;
+
+    for (uint32_t r = 0; r < count; r++)
+        highest = group[r] > highest ? group[r] : highest;
+    return highest + 1;
+}
+
+/* Few devices, wired directly: each set against the rest, and of all partitions the one with the
+ * least rate between the groups for each group beyond the first. */
+static void visit_small(struct walk *walk)
+{
+    const struct tutti_topo *topo = walk->topo;
+    uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL] = {{0}};
+    uint32_t group[TUTTI_FAMILY_SMALL] = {0};
+    uint32_t best[TUTTI_FAMILY_SMALL] = {0};
+    uint32_t count = topo->rank_count;
+    tutti_u128 best_rate = 0;
+
+    if (count < 2 || count > TUTTI_FAMILY_SMALL || topo->node_count != count)
+        return;
+    for (uint32_t set = 1; set < 1u << (count - 1); set++) {
+        for (uint32_t r = 0; r < count; r++)
+            walk->partition.rank_group[r] = set >> r & 1;
+        walk->partition.group_count = 2;
+        visit(walk, TUTTI_FAMILY_SET, 0, 0);
+    }
+    fill_rates(topo, rates);
+    while (next_partition(group, count)) {
+        tutti_u128 rate = rate_between(rates, group, count);
+
+        if (groups_of(best, count) == 1 ||
+            rate * (groups_of(best, count) - 1) < best_rate * (groups_of(group, count) - 1)) {
+            memcpy(best, group, sizeof(best));
+            best_rate = rate;
+        }
+    }
+    memcpy(walk->partition.rank_group, best, count * sizeof(*best));
+    walk->partition.group_count = groups_of(best, count);
+    visit(walk, TUTTI_FAMILY_SET, 0, 0);
+}
+
 int tutti_family_visit(const struct tutti_topo *topo,
                        void (*callback)(const struct tutti_partition *partition,
                                         const struct tutti_family_member *member, void *context),
@@ -241,6 +331,7 @@ int tutti_family_visit(const struct tutti_topo *topo,
         visit_axes(&walk);
         visit_fast(&walk);
         visit_twigs(&walk);
+        visit_small(&walk);
     }
     free(walk.parent);
     free(walk.number);

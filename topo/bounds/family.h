@@ -16,8 +16,11 @@ enum tutti_family_kind {
     TUTTI_FAMILY_LINE,   /* ranks that differ on axis index alone */
     TUTTI_FAMILY_FAST,   /* what links faster than bytes_per_s join */
     TUTTI_FAMILY_TWIG,   /* subtrees of `index` levels: what hangs under one switch */
+    TUTTI_FAMILY_SET,    /* any set of devices: of up to TUTTI_FAMILY_SMALL wired directly */
     TUTTI_FAMILY_KIND_COUNT
 };
+
+enum { TUTTI_FAMILY_SMALL = 8 };
 
 struct tutti_family_member {
     enum tutti_family_kind kind;

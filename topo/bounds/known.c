@@ -17,9 +17,20 @@
  *    these graphs is their least degree, so the worst S is all but one device.
  *  - All-to-all, grids without twist: routing axis by axis, both ways round where equally far,
  *    loads each link of an axis as the cut through the middle of that axis counts. Full mesh:
- *    directly. */
+ *    directly.
+ *
+ * Up to 8 devices wired directly, at any rates: the same theorems, as the family has all cuts and
+ * the best of all partitions.
+ *
+ * Anything else for all-reduce, all-gather and reduce-scatter: where the rings of the machine, in
+ * their orders and by its routes, are as fast as the bound. */
 #include "topo/bounds/known.h"
 
+#include <stdlib.h>
+
+#include "runtime/data.h"
+#include "runtime/status.h"
+#include "topo/bounds/family.h"
 #include "topo/graph/routes.h"
 
 static bool links_alike(const struct tutti_topo *topo)
@@ -83,14 +94,34 @@ static bool is_grid(const struct tutti_topo *topo, bool *ret_twisted)
     return links == topo->link_count;
 }
 
-bool tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective collective)
+/* Up to TUTTI_FAMILY_SMALL devices wired directly, as fast there as back: the family has all cuts
+ * and the best of all partitions. */
+static bool is_small(const struct tutti_topo *topo)
+{
+    uint64_t between[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL] = {{0}};
+
+    if (topo->node_count != topo->rank_count || topo->rank_count > TUTTI_FAMILY_SMALL)
+        return false;
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        const struct tutti_link *link = &topo->links[l];
+
+        if (link->bytes_per_s > UINT64_MAX / (1u << TUTTI_LINK_KIND_COUNT))
+            return false;
+        between[link->from][link->to] += link->bytes_per_s;
+    }
+    for (uint32_t a = 0; a < topo->node_count; a++)
+        for (uint32_t b = 0; b < a; b++)
+            if (between[a][b] != between[b][a])
+                return false;
+    return true;
+}
+
+static bool is_proved(const struct tutti_topo *topo, enum tutti_collective collective)
 {
     bool twisted = false;
-    bool direct;
+    bool alike = links_alike(topo);
 
-    if (!links_alike(topo))
-        return false;
-    if (is_star(topo))
+    if (alike && is_star(topo))
         return true;
     switch (collective) {
     case TUTTI_ALLREDUCE:
@@ -98,11 +129,9 @@ bool tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective
     case TUTTI_ALLGATHER:
     case TUTTI_BROADCAST:
     case TUTTI_REDUCE_TO_ROOT:
-        direct = is_full(topo) || is_grid(topo, &twisted);
-        return direct;
+        return is_small(topo) || (alike && (is_full(topo) || is_grid(topo, &twisted)));
     case TUTTI_ALLTOALL:
-        direct = is_full(topo) || is_grid(topo, &twisted);
-        return direct && !twisted;
+        return alike && (is_full(topo) || (is_grid(topo, &twisted) && !twisted));
     case TUTTI_SENDRECV:
     case TUTTI_BARRIER:
     case TUTTI_CUSTOM:
@@ -110,4 +139,74 @@ bool tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective
         break;
     }
     return false;
+}
+
+/* ---- shown by a ring ----------------------------------------------------------------------------
+ */
+
+enum { HOPS_MAX = 64 };
+
+/* Counts how often the rings of the machine use each link; false: a route is too long to say. */
+static bool count_uses(const struct tutti_topo *topo, uint32_t rings, uint32_t *uses)
+{
+    for (uint32_t o = 0; o < rings; o++) {
+        const uint32_t *order =
+            topo->shape.order_count > 0 ? topo->shape.orders + (size_t)o * topo->rank_count : NULL;
+
+        for (uint32_t i = 0; i < topo->rank_count; i++) {
+            uint32_t next = i + 1 < topo->rank_count ? i + 1 : 0;
+            uint32_t links[HOPS_MAX];
+            uint32_t hops = tutti_topo_route(topo, order != NULL ? order[i] : i,
+                                             order != NULL ? order[next] : next, links, HOPS_MAX);
+
+            if (hops > HOPS_MAX)
+                return false;
+            for (uint32_t h = 0; h < hops; h++)
+                uses[links[h]]++;
+        }
+    }
+    return true;
+}
+
+/* The rings share the data; each rank sends `share` bytes in all, so a link that u of r rings use
+ * carries share * u / r. Reached if none takes longer than the bound, but for its rounding. */
+static int is_reached_by_rings(const struct tutti_topo *topo, tutti_u128 share,
+                               tutti_ps bandwidth_ps, bool *ret, struct tutti_err *err)
+{
+    uint32_t rings = topo->shape.order_count > 0 ? topo->shape.order_count : 1;
+    uint32_t *uses = calloc((size_t)topo->link_count + 1, sizeof(*uses));
+    bool reached;
+
+    if (uses == NULL)
+        return tutti_nomem(err);
+    reached = count_uses(topo, rings, uses);
+    for (uint32_t l = 0; l < topo->link_count && reached; l++) {
+        double seconds = (double)share * uses[l] / rings / (double)topo->links[l].bytes_per_s;
+
+        reached = seconds * 1e12 <= ((double)bandwidth_ps + 1) * (1 + 1e-9);
+    }
+    free(uses);
+    *ret = reached;
+    return 0;
+}
+
+int tutti_bound_is_reached(const struct tutti_topo *topo, const struct tutti_contract *contract,
+                           tutti_ps bandwidth_ps, bool *ret, struct tutti_err *err)
+{
+    tutti_u128 block = (tutti_u128)contract->count * tutti_dtype_bytes(contract->dtype);
+    uint32_t others = topo->rank_count - 1;
+
+    *ret = is_proved(topo, contract->collective);
+    if (*ret)
+        return 0;
+    switch (contract->collective) {
+    case TUTTI_ALLREDUCE:
+        return is_reached_by_rings(topo, 2 * block * others / topo->rank_count, bandwidth_ps, ret,
+                                   err);
+    case TUTTI_ALLGATHER:
+    case TUTTI_REDUCESCATTER:
+        return is_reached_by_rings(topo, block * others, bandwidth_ps, ret, err);
+    default:
+        return 0;
+    }
 }

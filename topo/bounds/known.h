@@ -7,8 +7,12 @@
 #include "runtime/schedule.h"
 #include "topo/topo.h"
 
-/* Is the bandwidth bound over the family of partitions reached, in the limit of large sizes, for
- * this collective on this machine? Only what is proved; the proofs are in known.c. O(links). */
-bool tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective collective);
+struct tutti_err;
+
+/* Is `bandwidth_ps`, the bound over the family of partitions, reached in the limit of large sizes?
+ * Only what is proved, in known.c, or shown by a ring that does it. O(links), and the routes of a
+ * ring. */
+int tutti_bound_is_reached(const struct tutti_topo *topo, const struct tutti_contract *contract,
+                           tutti_ps bandwidth_ps, bool *ret, struct tutti_err *err);
 
 #endif
