@@ -1,7 +1,7 @@
 /* The backend `sim` under the conformance suite: the same bytes and steps as everywhere, whatever
  * the network model and the jitter (SIM_MODEL and SIM_JITTER come from sim_conformance.cmake). */
 #include "sim/sim.h"
-#include "tests/conformance.h"
+#include "tests/conformance_calls.h"
 #include "topo/topo.h"
 
 /* A simulator that owns its topology, which the one inside only borrows. */

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "runtime/threads.h"
-#include "tests/conformance.h"
+#include "tests/conformance_calls.h"
 
 static int open_threads(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {
