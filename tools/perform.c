@@ -38,6 +38,7 @@ static int play(const struct tutti_perform *ask, const struct tutti_schedule *sc
         .iteration_count = ask->iteration_count,
         .barrier = !ask->back_to_back,
         .deadline_ps = ask->deadline_ps,
+        .record = ask->record,
     };
 
     return tutti_backend_play(ask->backend, &play, ret, err);
@@ -117,6 +118,7 @@ int tutti_perform_find_best(const struct tutti_perform *ask, const char **ret,
     trial.warmup_count = TRIAL_WARMUP;
     trial.iteration_count = TRIAL_ITERATIONS;
     trial.back_to_back = false;
+    trial.record = NULL;
     for (size_t i = 0; i < count; i++) {
         tutti_ps took_ps = 0;
 

@@ -17,7 +17,8 @@ struct tutti_perform {
     bool back_to_back; /* iterations follow each other; else the ranks meet before each */
     bool check;        /* with data, held against the contract; else zeroes, or none in sim */
     tutti_ps deadline_ps;
-    uint64_t seed; /* of the data */
+    uint64_t seed;               /* of the data */
+    struct tutti_record *record; /* NULL, or the events of the last iteration */
 };
 
 struct tutti_performed {

@@ -1,15 +1,12 @@
 /* tutti predict: what collectives cost on a machine, simulated, beside the physical bound. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/record.h"
 #include "tools/commands.h"
-#include "tools/files.h"
 #include "tools/output.h"
 #include "tools/sweep.h"
-#include "traces/chrome.h"
-#include "traces/csv.h"
+#include "tools/trace_file.h"
 
 static const struct tutti_column columns[] = {
     {"bytes", "size", "B", TUTTI_CELL_COUNT},
@@ -104,24 +101,6 @@ static int print_results(const struct tutti_args *args, const struct tutti_sweep
     return 0;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t text_bytes = strlen(text);
-    size_t end_bytes = strlen(end);
-
-    return text_bytes > end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
-}
-
-static int check_trace(const char *path, struct tutti_err *err)
-{
-    if (path == NULL || ends_with(path, ".json") || ends_with(path, ".csv"))
-        return 0;
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "option '--trace': cannot tell the format of '%s' (FILE.json: Chrome and "
-                      "Perfetto, FILE.csv)",
-                      path);
-}
-
 /* The last point once more, by the algorithm and the protocol that won, and with its events. */
 static int write_trace(const struct tutti_sweep *sweep, const char *path, struct tutti_err *err)
 {
@@ -131,7 +110,6 @@ static int write_trace(const struct tutti_sweep *sweep, const char *path, struct
     struct tutti_record record;
     char title[256];
     char size[TUTTI_UNIT_TEXT_BYTES];
-    char *text = NULL;
     int status;
 
     for (size_t i = 0; i < sweep->point_count; i++)
@@ -146,22 +124,17 @@ static int write_trace(const struct tutti_sweep *sweep, const char *path, struct
                    tutti_collective_name(ask.params.collective), answer.algorithm,
                    tutti_print_size(answer.bytes, size), tutti_model_name(ask.model),
                    sweep->topo->name);
-    if (status == 0 && ends_with(path, ".csv"))
-        status = tutti_csv_record_print(&record, &text, err);
-    else if (status == 0)
-        status = tutti_chrome_print(&record, title, &text, err);
     if (status == 0)
-        status = tutti_file_write(path, text, strlen(text), err);
-    free(text);
+        status = tutti_trace_write(path, &record, title, err);
     tutti_record_done(&record);
-    return status < 0 ? tutti_wrap(err, status, "option '--trace'") : 0;
+    return status;
 }
 
 static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     const char *trace = tutti_args_text(args, "trace");
     struct tutti_sweep sweep;
-    int status = check_trace(trace, err);
+    int status = tutti_trace_check(trace, err);
 
     if (status < 0)
         return status;
@@ -185,10 +158,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_OP,
     TUTTI_OPTION_ROOT,
     TUTTI_OPTIONS_SWEEP,
-    {.name = "trace",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "FILE",
-     .help = "write what happens in the last row: FILE.json for ui.perfetto.dev, or FILE.csv"},
+    TUTTI_OPTION_TRACE,
 };
 
 const struct tutti_command tutti_command_predict = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
 #include "tools/calibrate.h"
@@ -14,6 +15,7 @@
 #include "tools/run.h"
 #include "tools/shared_options.h"
 #include "tools/sweep.h"
+#include "tools/trace_file.h"
 
 static const struct tutti_column columns[] = {
     {"bytes", "size", "B", TUTTI_CELL_COUNT},
@@ -231,32 +233,63 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
     return status;
 }
 
-static int run_command(const struct tutti_args *args, struct tutti_err *err)
+static int write_trace(const struct tutti_run *run, const struct tutti_run_rows *rows,
+                       const char *path, struct tutti_err *err)
 {
+    const struct tutti_run_row *last = &rows->rows[rows->row_count - 1];
+    char size[TUTTI_UNIT_TEXT_BYTES];
+    char title[256];
+
+    (void)snprintf(title, sizeof(title), "%s %s %s, %" PRIu32 " ranks, played by %s",
+                   tutti_collective_name(run->perform.params.collective), last->performed.algorithm,
+                   tutti_print_size(last->performed.bytes, size), run->rank_count, run->backend);
+    return tutti_trace_write(path, run->record, title, err);
+}
+
+/* Plays all rows and prints them, with the trace of the last one. */
+static int play(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    const char *trace = tutti_args_text(args, "trace");
     struct stage stage = {0};
     struct tutti_run_rows rows = {0};
     struct tutti_host host;
+    int status;
+
+    if (strcmp(run->backend, "sim") == 0) {
+        status = run_sim(args, run, &stage.topo, &rows, err);
+    } else {
+        stage.host = tutti_args_flag(args, "predict") ? &host : NULL;
+        status = tutti_run_threads(run, "run", stage.host, &rows, err);
+    }
+    if (status == 0)
+        status = print_rows(args, run, &stage, &rows, err);
+    if (status == 0 && trace != NULL)
+        status = write_trace(run, &rows, trace, err);
+    if (status == 0 && rows.wrong_count > 0)
+        status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
+    tutti_run_rows_done(&rows);
+    tutti_topo_free(stage.topo);
+    return status;
+}
+
+static int run_command(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct tutti_record record;
     struct tutti_run run;
     int status = tutti_run_read(args, &run, err);
 
     if (status == 0)
         status = check_options(args, &run, err);
+    if (status == 0)
+        status = tutti_trace_check(tutti_args_text(args, "trace"), err);
     if (status < 0)
         return status;
+    tutti_record_init(&record);
     run.perform.back_to_back = tutti_args_flag(args, "back-to-back");
     run.perform.check = tutti_args_number(args, "check") != 0;
-    if (strcmp(run.backend, "sim") == 0) {
-        status = run_sim(args, &run, &stage.topo, &rows, err);
-    } else {
-        stage.host = tutti_args_flag(args, "predict") ? &host : NULL;
-        status = tutti_run_threads(&run, "run", stage.host, &rows, err);
-    }
-    if (status == 0)
-        status = print_rows(args, &run, &stage, &rows, err);
-    if (status == 0 && rows.wrong_count > 0)
-        status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
-    tutti_run_rows_done(&rows);
-    tutti_topo_free(stage.topo);
+    run.record = tutti_args_given(args, "trace") ? &record : NULL;
+    status = play(args, &run, err);
+    tutti_record_done(&record);
     return status;
 }
 
@@ -284,6 +317,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_PROTOCOL,
     TUTTI_OPTION_REDUCE_RATE,
     TUTTI_OPTION_JITTER,
+    TUTTI_OPTION_TRACE,
     TUTTI_OPTION_FORMAT,
 };
 
@@ -310,6 +344,7 @@ const struct tutti_command tutti_command_run = {
     .examples = "tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"
                 "tutti run -B threads -g 2 -a ring --predict\n"
                 "tutti run -B threads -g 2 -c allgather -a all -b 1M\n"
+                "tutti run -B threads -g 4 -a two-shot -b 1M --trace two-shot.json\n"
                 "tutti run -B sim --topo dgx-h100 -a ring,halving-doubling -b 1M -e 64M -f 8",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

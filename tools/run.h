@@ -23,6 +23,7 @@ struct tutti_run {
     /* NULL-terminated: names, or "auto" alone; `all`: those that do not fit are left out. */
     const char *algorithms[TUTTI_RUN_ALGORITHMS_MAX + 1];
     bool all;
+    struct tutti_record *record; /* NULL, or the events of the last row, its last iteration */
 };
 
 /* Rows of an option table. */

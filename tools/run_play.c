@@ -133,6 +133,7 @@ int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_h
     perform.shape = &shape;
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
+        perform.record = i + 1 == run->sizes.count ? run->record : NULL;
         status = play_size(run, &perform, command, host, &rows, err);
     }
     clear_progress();
@@ -147,7 +148,7 @@ int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_h
 /* ---- sim ------------------------------------------------------------------------------------- */
 
 /* The prediction tells algorithm and protocol; then the same schedule is played with data. */
-static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask,
+static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bool last,
                           struct tutti_run_row *row, struct tutti_err *err)
 {
     struct tutti_perform perform = run->perform;
@@ -176,6 +177,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask,
     row->protocol = answer.protocol;
     perform.shape = &ask->topo->shape;
     perform.params = ask->params;
+    perform.record = last ? run->record : NULL;
     status = tutti_perform(&perform, answer.algorithm, &row->performed, err);
     tutti_backend_close(perform.backend);
     return status;
@@ -198,7 +200,7 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
             one.algorithm = run->algorithms[k];
             show_progress(command, one.algorithm,
                           tutti_print_size(tutti_sizes_at(&run->sizes, i), size));
-            status = play_predicted(run, &one, &row, err);
+            status = play_predicted(run, &one, i + 1 == run->sizes.count, &row, err);
             if (status == -TUTTI_EINVAL && run->all)
                 status = 0; /* does not fit this machine: the next one */
             else if (status == 0 && tutti_run_add(&rows, &row) < 0)

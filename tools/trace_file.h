@@ -1,0 +1,22 @@
+/* Writing a record where --trace says: for ui.perfetto.dev, or as CSV. */
+#ifndef TUTTI_TOOLS_TRACE_FILE_H
+#define TUTTI_TOOLS_TRACE_FILE_H
+
+struct tutti_err;
+struct tutti_record;
+
+#define TUTTI_OPTION_TRACE                                                               \
+    {                                                                                    \
+        .name = "trace", .type = TUTTI_OPTION_TEXT, .value = "FILE",                     \
+        .help = "write what happens in the last row: FILE.json for ui.perfetto.dev, or " \
+                "FILE.csv"                                                               \
+    }
+
+/* Before any work: can the format be told from the name? NULL is fine. */
+int tutti_trace_check(const char *path, struct tutti_err *err);
+
+/* `title` names the run. */
+int tutti_trace_write(const char *path, const struct tutti_record *record, const char *title,
+                      struct tutti_err *err);
+
+#endif
