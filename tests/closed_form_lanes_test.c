@@ -96,7 +96,7 @@ TEST(rings_of_several_channels_and_slices)
             struct world world = world_open(n, i + 3 * n);
 
             for (size_t ring = 0; ring < RING_COUNT; ring++)
-                if (test_full || (i + n + ring) % 5 == 0)
+                if (test_full || (i + n + ring) % 12 == 0)
                     ask_ring(&world, ring,
                              (struct tutti_coll_params){.channel_count = 1 + i % 4,
                                                         .slice_count = 1 + i / 4},

@@ -23,8 +23,8 @@ struct phase {
     uint64_t first_round; /* in a piece */
     uint32_t index;       /* 0 .. 2D-2 */
     uint32_t axis_index;  /* nesting depth: axes [0, axis_index) have cut the interval */
-    uint32_t transfers;
-    bool last_axis; /* the all-reduce */
+    uint64_t transfers;   /* up to twice the ranks */
+    bool last_axis;       /* the all-reduce */
 };
 
 struct bucket {
@@ -73,10 +73,10 @@ static void lay_phases(const struct route *route, uint32_t slice_count, struct p
             .first_round = first_round,
             .index = i,
             .axis_index = axis_index,
-            .transfers = (uint32_t)phase_transfers(route, i),
+            .transfers = phase_transfers(route, i),
             .last_axis = i == last,
         };
-        first_round += (phases[i].transfers + UINT64_C(1)) * slice_count;
+        first_round += (phases[i].transfers + 1) * slice_count;
     }
 }
 
