@@ -200,13 +200,24 @@ TEST(streaming_gives_the_same_bits)
         size_t count = COUNT - tutti_random_below(&random, 3000);
 
         tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, a + 1, b + shift, count);
+        if ((shift & 1) != 0)
+            tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, expected, a + 2, count);
         for (int way = 0; way < 4; way++) { /* to one or two places, through the cache or past it */
             void *places[2] = {d + shift, e + 16 - shift};
+            const void *operands[2] = {b + shift, a + 2};
+            struct tutti_spread spread = {.dtype = TUTTI_FLOAT32,
+                                          .op = TUTTI_SUM,
+                                          .count = count,
+                                          .acc = a + 1,
+                                          .srcs = operands,
+                                          .dsts = places,
+                                          .src_count = 1 + (uint32_t)(shift & 1),
+                                          .dst_count = 1 + (uint32_t)(way & 1),
+                                          .stream = way >= 2};
 
             memset(d, 0, sizeof(d));
             memset(e, 0, sizeof(e));
-            tutti_reduce_spread(TUTTI_FLOAT32, TUTTI_SUM, places, 1 + (way & 1), a + 1, b + shift,
-                                count, 0, way >= 2);
+            tutti_reduce_spread(&spread);
             CHECK(memcmp(d + shift, expected, count * 4) == 0);
             CHECK((memcmp(e + 16 - shift, expected, count * 4) == 0) == ((way & 1) != 0));
         }

@@ -26,12 +26,22 @@ extern const struct tutti_kernels tutti_kernels_avx512; /* x86 builds only */
  * end. Asks the processor each time: a few loads, and no state. */
 const struct tutti_kernels *tutti_kernels_at(size_t index);
 
-/* As tutti_reduce, into dst_count >= 1 places at once: dsts[i] = acc op src. dsts[0] may be acc or
- * src. divide_by 0: no more than that; else as tutti_finish for so many ranks. `stream`: past the
- * cache, for results too large to stay there. */
-void tutti_reduce_spread(enum tutti_dtype dtype, enum tutti_op op, void *const *dsts,
-                         uint32_t dst_count, const void *acc, const void *src, size_t count,
-                         uint32_t divide_by, bool stream);
+/* A reduction of several operands into several places at once: every dsts[i] becomes
+ * (acc op srcs[0]) op srcs[1] ..., as by one tutti_reduce after another. dsts[0] may be acc. */
+struct tutti_spread {
+    enum tutti_dtype dtype;
+    enum tutti_op op;
+    size_t count; /* elements */
+    const void *acc;
+    const void *const *srcs; /* [src_count], at least one */
+    void *const *dsts;       /* [dst_count], at least one */
+    uint32_t src_count;
+    uint32_t dst_count;
+    uint32_t divide_by; /* 0: no more than that; else as tutti_finish for so many ranks */
+    bool stream;        /* past the cache, for results too large to stay there */
+};
+
+void tutti_reduce_spread(const struct tutti_spread *spread);
 /* As memcpy, past the cache. */
 void tutti_copy_stream(void *dst, const void *src, size_t bytes);
 

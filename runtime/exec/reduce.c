@@ -140,53 +140,44 @@ void tutti_reduce(enum tutti_dtype dtype, enum tutti_op op, void *dst, const voi
     tutti_kernels_at(0)->reduce[dtype][op](dst, acc, src, count);
 }
 
-/* Block by block through the first-level cache, so that acc and src are read from memory once
- * however many the places: reduced into the first place and copied on, or, past the cache, into a
- * block on the stack and from there to all. */
-static void spread(enum tutti_dtype dtype, enum tutti_op op, void *const *dsts, uint32_t dst_count,
-                   const char *acc, const char *src, size_t bytes, uint32_t divide_by, bool stream)
+/* Block by block through the first-level cache, so that every operand is read from memory once
+ * however many the places: reduced in the first place and copied on, or, past the cache, in a block
+ * on the stack and from there to all. */
+void tutti_reduce_spread(const struct tutti_spread *spread)
 {
     enum { BLOCK_BYTES = 4096 };
     _Alignas(64) char block[BLOCK_BYTES];
     const struct tutti_kernels *kernels = tutti_kernels_at(0);
-    size_t now = BLOCK_BYTES - ((uintptr_t)dsts[0] & 63); /* later blocks begin on a cache line */
+    tutti_kernel *reduce = kernels->reduce[spread->dtype][spread->op];
+    size_t element = dtypes[spread->dtype].bytes;
+    size_t bytes = spread->count * element;
+    bool plain = !spread->stream && spread->dst_count == 1 && spread->src_count == 1;
+    /* Later blocks begin on a cache line. */
+    size_t now = plain ? bytes : BLOCK_BYTES - ((uintptr_t)spread->dsts[0] & 63);
 
+    assert(spread->src_count > 0);
+    assert(spread->dst_count > 0);
     for (size_t at = 0; at < bytes; at += now, now = BLOCK_BYTES) {
-        char *first = stream ? block : (char *)dsts[0] + at;
+        char *first = spread->stream ? block : (char *)spread->dsts[0] + at;
         size_t count;
 
         if (now > bytes - at)
             now = bytes - at;
-        count = now / dtypes[dtype].bytes;
-        kernels->reduce[dtype][op](first, acc + at, src + at, count);
-        if (divide_by > 0)
-            tutti_finish(dtype, op, first, count, divide_by);
-        for (uint32_t i = stream ? 0 : 1; i < dst_count; i++) {
-            if (stream)
-                kernels->stream((char *)dsts[i] + at, block, now);
+        count = now / element;
+        reduce(first, (const char *)spread->acc + at, (const char *)spread->srcs[0] + at, count);
+        for (uint32_t i = 1; i < spread->src_count; i++)
+            reduce(first, first, (const char *)spread->srcs[i] + at, count);
+        if (spread->divide_by > 0)
+            tutti_finish(spread->dtype, spread->op, first, count, spread->divide_by);
+        for (uint32_t i = spread->stream ? 0 : 1; i < spread->dst_count; i++) {
+            if (spread->stream)
+                kernels->stream((char *)spread->dsts[i] + at, block, now);
             else
-                memcpy((char *)dsts[i] + at, first, now);
+                memcpy((char *)spread->dsts[i] + at, first, now);
         }
     }
-    if (stream)
+    if (spread->stream)
         kernels->fence();
-}
-
-void tutti_reduce_spread(enum tutti_dtype dtype, enum tutti_op op, void *const *dsts,
-                         uint32_t dst_count, const void *acc, const void *src, size_t count,
-                         uint32_t divide_by, bool stream)
-{
-    assert((unsigned)dtype < TUTTI_DTYPE_COUNT);
-    assert((unsigned)op < TUTTI_OP_COUNT);
-    assert(dst_count > 0);
-    if (stream || dst_count > 1) {
-        spread(dtype, op, dsts, dst_count, acc, src, count * dtypes[dtype].bytes, divide_by,
-               stream);
-        return;
-    }
-    tutti_kernels_at(0)->reduce[dtype][op](dsts[0], acc, src, count);
-    if (divide_by > 0)
-        tutti_finish(dtype, op, dsts[0], count, divide_by);
 }
 
 void tutti_copy_stream(void *dst, const void *src, size_t bytes)

@@ -12,6 +12,19 @@ enum {
     /* After this much work the stage reports what it has, so that the engine can post SENDs of
      * other lanes before the stage goes on: about a microsecond's worth. */
     WORK_BYTES_BEFORE_REPORT = 16 << 10,
+    CHAIN_MAX = 8,
+};
+
+/* REDUCEs of one result that have been reported and not yet done, because the next of them may come
+ * at once: then all operands are read in one pass, and the result written once. Each has consumed a
+ * fused message, released when it is done. */
+struct chain {
+    struct tutti_step step; /* of the last */
+    uint64_t index;
+    const void *acc;
+    const void *srcs[CHAIN_MAX];
+    struct tutti_wire *wires[CHAIN_MAX];
+    uint32_t length; /* 0: nothing is put off */
 };
 
 struct tutti_place {
@@ -20,8 +33,9 @@ struct tutti_place {
     bool started;           /* COMPUTE: the clock runs; SEND: has its slot, and is to be reported */
     struct tutti_wire *out; /* the wire of the last SEND of this lane */
     struct tutti_wire *in;  /* of the last RECV */
-    struct tutti_slot *fused;          /* a message that a fused RECV has only looked at */
-    struct tutti_step fused_step;      /* that RECV */
+    struct tutti_slot *fused;     /* a message that a fused RECV has only looked at */
+    struct tutti_step fused_step; /* that RECV */
+    struct chain chain;
     const struct tutti_push *push;     /* the next in this lane */
     const struct tutti_push *push_end; /* past the last */
     /* SENDs whose bytes lie where they will be received: of pushed[0 .. pushed_count), in order. */
@@ -161,10 +175,10 @@ static bool reads_fused(const struct tutti_place *place, const struct tutti_step
            step->bytes == place->fused_step.bytes;
 }
 
-/* Adds to dsts[0 .. *count) the receivers' landings of the REDUCE's result, as far as their ranks
- * have begun this iteration. */
-static void add_landings(struct tutti_thread_stage *stage, struct tutti_place *place, void **dsts,
-                         uint32_t *count)
+/* Adds to dsts[0 .. *count) the receivers' landings of the result of REDUCE `index`, as far as
+ * their ranks have begun this iteration. */
+static void add_landings(struct tutti_thread_stage *stage, struct tutti_place *place,
+                         uint64_t index, void **dsts, uint32_t *count)
 {
     const struct tutti_push *push = place->push;
     uint_fast64_t now =
@@ -172,7 +186,7 @@ static void add_landings(struct tutti_thread_stage *stage, struct tutti_place *p
 
     place->pushed_first = 0;
     place->pushed_count = 0;
-    if (push == place->push_end || push->step != place->post.index)
+    if (push == place->push_end || push->step != index)
         return;
     place->push++;
     for (uint32_t i = 0; i < push->target_count; i++) {
@@ -186,28 +200,90 @@ static void add_landings(struct tutti_thread_stage *stage, struct tutti_place *p
     }
 }
 
-static void reduce(struct tutti_thread_stage *stage, struct tutti_place *place)
+/* dst = (acc op srcs[0]) op srcs[1] ..., ending with REDUCE `index`, whose step this is. */
+static void reduce(struct tutti_thread_stage *stage, struct tutti_place *place,
+                   const struct tutti_step *step, uint64_t index, const void *acc,
+                   const void *const *srcs, uint32_t src_count)
+{
+    const struct tutti_contract *contract = &stage->schedule->contract;
+    void *dsts[1 + TUTTI_PUSH_TARGETS_MAX] = {at(stage, step->dst_buf, step->dst_offset)};
+    struct tutti_spread spread = {
+        .dtype = contract->dtype,
+        .op = contract->op,
+        .count = step->bytes / tutti_dtype_bytes(contract->dtype),
+        .acc = acc,
+        .srcs = srcs,
+        .dsts = dsts,
+        .src_count = src_count,
+        .dst_count = 1,
+        .divide_by = divisor(stage, step),
+        .stream = step->bytes >= stage->large_bytes,
+    };
+
+    add_landings(stage, place, index, dsts, &spread.dst_count);
+    /* What has been pushed is not read again soon, so the size of the whole output counts. */
+    if (spread.dst_count > 1 && stage->schedule->out_bytes / 2 >= stage->large_bytes)
+        spread.stream = true;
+    if (step->bytes > 0)
+        tutti_reduce_spread(&spread);
+}
+
+/* Does what has been put off. */
+static void settle(struct tutti_thread_stage *stage, struct tutti_place *place)
+{
+    struct chain *chain = &place->chain;
+
+    if (chain->length == 0)
+        return;
+    reduce(stage, place, &chain->step, chain->index, chain->acc, chain->srcs, chain->length);
+    for (uint32_t i = 0; i < chain->length; i++)
+        release(stage, chain->wires[i]);
+    chain->length = 0;
+    stage->chain_count--;
+}
+
+/* Whether the posted step may come before what has been put off in its lane is done. */
+static bool goes_with(const struct chain *chain, const struct tutti_place *place,
+                      const struct tutti_step *step)
+{
+    if (step->kind == TUTTI_REDUCE)
+        return place->fused != NULL && reads_fused(place, step) &&
+               step->acc_buf == chain->step.dst_buf && step->acc_offset == chain->step.dst_offset &&
+               step->dst_buf == chain->step.dst_buf && step->dst_offset == chain->step.dst_offset &&
+               step->bytes == chain->step.bytes;
+    if (step->kind != TUTTI_RECV || (step->flags & TUTTI_STEP_FUSE) == 0 ||
+        chain->length == CHAIN_MAX)
+        return false;
+    for (uint32_t i = 0; i < chain->length; i++) {
+        if (chain->wires[i]->from == step->peer) /* its slot is not given back yet */
+            return false;
+    }
+    return true;
+}
+
+static void try_reduce(struct tutti_thread_stage *stage, struct tutti_place *place)
 {
     const struct tutti_step *step = place->post.step;
-    const struct tutti_contract *contract = &stage->schedule->contract;
-    bool fused = place->fused != NULL;
-    const void *src = fused ? place->fused->data : at(stage, step->src_buf, step->src_offset);
-    void *dsts[1 + TUTTI_PUSH_TARGETS_MAX] = {at(stage, step->dst_buf, step->dst_offset)};
-    uint32_t dst_count = 1;
-    bool large = step->bytes >= stage->large_bytes;
+    const void *acc = at(stage, step->acc_buf, step->acc_offset);
+    const void *src = at(stage, step->src_buf, step->src_offset);
+    struct chain *chain = &place->chain;
 
-    add_landings(stage, place, dsts, &dst_count);
-    /* What has been pushed is not read again soon, so the size of the whole output counts. */
-    large = large || (dst_count > 1 && stage->schedule->out_bytes / 2 >= stage->large_bytes);
-    if (step->bytes > 0)
-        tutti_reduce_spread(contract->dtype, contract->op, dsts, dst_count,
-                            at(stage, step->acc_buf, step->acc_offset), src,
-                            step->bytes / tutti_dtype_bytes(contract->dtype), divisor(stage, step),
-                            large);
-    if (fused) {
-        place->fused = NULL;
-        release(stage, place->in);
+    if (place->fused == NULL) {
+        reduce(stage, place, step, place->post.index, acc, &src, 1);
+        return;
     }
+    if (chain->length == 0) {
+        chain->acc = acc;
+        stage->chain_count++;
+    }
+    chain->step = *step;
+    chain->index = place->post.index;
+    chain->srcs[chain->length] = place->fused->data;
+    chain->wires[chain->length++] = place->in;
+    place->fused = NULL;
+    /* The times of a record are those of the steps; and what is complete is not put off. */
+    if (stage->timed || (step->flags & TUTTI_STEP_LAST) != 0)
+        settle(stage, place);
 }
 
 static bool try_compute(struct tutti_place *place)
@@ -234,7 +310,7 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
     case TUTTI_RECV:
         return try_recv(stage, place, err);
     case TUTTI_REDUCE:
-        reduce(stage, place);
+        try_reduce(stage, place);
         return 1;
     case TUTTI_COPY:
         copy(stage, at(stage, step->dst_buf, step->dst_offset),
@@ -249,6 +325,12 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
     }
 }
 
+static void settle_all(struct tutti_thread_stage *stage)
+{
+    for (uint32_t i = 0; stage->chain_count > 0 && i < stage->schedule->lane_count; i++)
+        settle(stage, &stage->places[i]);
+}
+
 /* ---- the stage ---- */
 
 static int post(void *data, const struct tutti_post *post, struct tutti_err *err)
@@ -258,6 +340,10 @@ static int post(void *data, const struct tutti_post *post, struct tutti_err *err
     uint32_t peer = post->step->peer;
 
     (void)err;
+    if ((post->step->flags & TUTTI_STEP_DEP) != 0)
+        settle_all(stage);
+    else if (place->chain.length > 0 && !goes_with(&place->chain, place, post->step))
+        settle(stage, place);
     if (place->fused != NULL && !reads_fused(place, post->step))
         unfuse(stage, place);
     place->post = *post;
@@ -397,6 +483,10 @@ static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_
             count = look_at_wires(stage, done, max);
         if (count != 0)
             break;
+        if (stage->chain_count > 0) { /* who waits may as well work */
+            settle_all(stage);
+            continue;
+        }
         status = tutti_hall_rest(stage->hall, stage->rank, &nap, next_end(stage));
         if (status < 0) {
             count = gave_up(stage, status, err);
@@ -445,6 +535,7 @@ void tutti_thread_stage_begin(struct tutti_thread_stage *stage)
 void tutti_thread_stage_settle(struct tutti_thread_stage *stage)
 {
     for (uint32_t i = 0; i < stage->schedule->lane_count; i++) {
+        settle(stage, &stage->places[i]);
         if (stage->places[i].fused != NULL)
             unfuse(stage, &stage->places[i]);
     }

@@ -33,6 +33,7 @@ struct tutti_thread_stage {
     uint32_t busy_count;
     struct tutti_wire **watched; /* wires with SENDs under way */
     uint32_t watched_count;
+    uint32_t chain_count; /* lanes in which REDUCEs have been put off */
 };
 
 /* `stage` comes with its first fields filled; takes memory. */
@@ -42,7 +43,8 @@ void tutti_thread_stage_close(struct tutti_thread_stage *stage);
 /* Before the program begins, in every iteration. */
 void tutti_thread_stage_begin(struct tutti_thread_stage *stage);
 
-/* After the program has ended: stores what a fused RECV at the end of a lane has only looked at. */
+/* After the program has ended: does what has been put off, and stores what a
+ * fused RECV at the end of a lane has only looked at. */
 void tutti_thread_stage_settle(struct tutti_thread_stage *stage);
 
 extern const struct tutti_stage_ops tutti_thread_stage_ops;
