@@ -179,6 +179,25 @@ static void ask_nest(const struct tutti_topo *topo, const struct tutti_shape *sh
     expect(topo, "hierarchical", &params, shape, &nest->cost[0], start + sum_of_levels(nest, even));
 }
 
+/* Pieces of g_0 chunks, one after another; ranks drift apart a little between them. */
+static void ask_pieces(const struct tutti_topo *topo, const struct tutti_shape *shape,
+                       struct nest *nest, uint64_t count, uint64_t chunk, uint32_t slices)
+{
+    struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE,
+                                       .dtype = TUTTI_FLOAT32,
+                                       .count = count,
+                                       .chunk_bytes = chunk * ELEMENT_BYTES,
+                                       .slice_count = slices};
+    uint64_t pieces = up(count, chunk * nest->size[0]);
+    tutti_ps time = 0;
+
+    nest->slices = slices;
+    memset(nest->clocks, 0, sizeof(nest->clocks));
+    for (uint64_t p = 0; p < pieces; p++)
+        time = nested(nest, part(count, p, pieces));
+    expect(topo, "hierarchical", &params, shape, &nest->cost[0], launch(&nest->cost[0]) + time);
+}
+
 static void visit_hierarchy(const struct tutti_shape *shape, void *user)
 {
     unsigned *number = user;
@@ -187,6 +206,7 @@ static void visit_hierarchy(const struct tutti_shape *shape, void *user)
 
     ask_nest(topo, shape, &nest, size_number(*number % FORM_SIZES, nest.n), 1);
     ask_nest(topo, shape, &nest, 10007, 1 + *number % 4);
+    ask_pieces(topo, shape, &nest, 20011, 10011 / nest.size[0], 1 + *number % 3);
     tutti_topo_free(topo);
     ++*number;
 }

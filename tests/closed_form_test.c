@@ -205,3 +205,41 @@ TEST(one_message_at_a_time)
         }
     }
 }
+
+/* Those that closed_form_tree_test.c and closed_form_nest_test.c have. */
+static const struct {
+    const char *algorithm;
+    enum tutti_collective collective;
+} elsewhere[] = {
+    {"binomial", TUTTI_ALLREDUCE},
+    {"binomial", TUTTI_BROADCAST},
+    {"binomial", TUTTI_REDUCE_TO_ROOT},
+    {"binomial", TUTTI_BARRIER},
+    {"reduce-broadcast", TUTTI_ALLREDUCE},
+    {"double-binary-tree", TUTTI_ALLREDUCE},
+    {"torus", TUTTI_ALLREDUCE},
+};
+
+static bool has_form(const char *algorithm, enum tutti_collective collective)
+{
+    for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++)
+        if (forms[f].collective == collective && strcmp(forms[f].algorithm, algorithm) == 0)
+            return true;
+    for (size_t f = 0; f < sizeof(elsewhere) / sizeof(elsewhere[0]); f++)
+        if (elsewhere[f].collective == collective && strcmp(elsewhere[f].algorithm, algorithm) == 0)
+            return true;
+    return false;
+}
+
+TEST(no_generator_is_without_a_form)
+{
+    size_t count;
+    const struct tutti_algorithm *table = tutti_algorithms(&count);
+
+    for (size_t i = 0; i < count; i++)
+        for (int c = 0; c < TUTTI_CUSTOM; c++)
+            if ((table[i].collectives & (1u << c)) != 0 &&
+                !has_form(table[i].name, (enum tutti_collective)c))
+                TEST_FAIL("%s of %s has no closed form to be held to", table[i].name,
+                          tutti_collective_name((enum tutti_collective)c));
+}
