@@ -9,6 +9,7 @@
 #include "runtime/engine.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/play/estimate.h"
 #include "sim/play/flow.h"
 #include "sim/play/stage.h"
 #include "topo/topo.h"
@@ -170,6 +171,8 @@ static int sim_play(struct tutti_backend *backend, const struct tutti_play *play
     tutti_ps *times = NULL;
     int status = play_check(&sim->opts, play, err);
 
+    if (status == 0)
+        status = tutti_play_fits(&sim->opts, play, err);
     if (status < 0)
         return status;
     status = show_open(&show, &sim->opts, play, err);

@@ -287,3 +287,17 @@ TEST(what_is_not_modelled_is_refused)
     CHECK_OK(predict(&q), q.err);
     tutti_topo_free(q.topo);
 }
+
+/* 65,536 ranks, everybody to everybody: 4 billion connections. It is said at once, with figures. */
+TEST(what_this_machine_cannot_hold_is_refused_with_figures)
+{
+    struct question q = question("switch:n=65536", "one-shot", 1 << 20);
+    int status = predict(&q);
+
+    CHECK_INT(status, -TUTTI_ELACK);
+    CHECK(strstr(q.err.text,
+                 "'one-shot' on 'switch:n=65536' is too large for this machine: about ") ==
+          q.err.text);
+    CHECK(strstr(q.err.text, " 65536 lanes, 4294901760 connections, 0 recorded events") != NULL);
+    tutti_topo_free(q.topo);
+}

@@ -381,3 +381,15 @@ TEST(a_schedule_for_another_number_of_ranks_is_refused)
     story_end(&story);
     story_end(&other);
 }
+
+/* Programs that send to themselves, or to nobody, are named where the engine lets them through. */
+TEST(a_message_to_oneself_is_refused_by_name)
+{
+    struct story story = story_begin(TWO_RANKS);
+
+    sends(&story, 1, 1, 8);
+    EXPECT_REFUSED(&story, TUTTI_ECHECK,
+                   "rank 1, lane 0, step 0 (SEND in+0 8 B to 1): lane 0: rank 1 cannot send to "
+                   "rank '1' (another of the 2 ranks)");
+    story_end(&story);
+}

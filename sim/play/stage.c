@@ -16,6 +16,8 @@ static int blame(int status, uint32_t rank, uint32_t lane, uint64_t index,
 {
     char text[TUTTI_STEP_TEXT_BYTES];
 
+    if (status == -TUTTI_ENOMEM)
+        return status;
     return tutti_wrap(err, status, "rank %" PRIu32 ", lane %" PRIu32 ", step %" PRIu64 " (%s)",
                       rank, lane, index, tutti_step_text(step, text));
 }
@@ -143,7 +145,7 @@ static int send_post(struct tutti_stage *stage, const struct tutti_post *post,
         status = tutti_wires_find(&stage->wires, post->rank, post->step->peer, post->lane,
                                   &lane->to_wire, err);
         if (status < 0)
-            return status;
+            return blame(status, post->rank, post->lane, post->index, post->step, err);
         lane->to = post->step->peer;
     }
     wire = &stage->wires.wires[lane->to_wire];
@@ -165,7 +167,7 @@ static int recv_post(struct tutti_stage *stage, const struct tutti_post *post,
         status = tutti_wires_find(&stage->wires, post->step->peer, post->rank, post->lane,
                                   &lane->from_wire, err);
         if (status < 0)
-            return status;
+            return blame(status, post->rank, post->lane, post->index, post->step, err);
         lane->from = post->step->peer;
     }
     wire = &stage->wires.wires[lane->from_wire];
