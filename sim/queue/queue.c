@@ -1,4 +1,11 @@
-/* The event queue: a 4-ary heap that knows where each id lies; see queue.h. */
+/* The event queue: a radix heap (Ahuja, Mehlhorn, Orlin & Tarjan 1990); see queue.h.
+ *
+ * Time never runs back, so an id can be filed by the highest bit in which its time differs from the
+ * base, the time of the last pop: bucket 0 holds the base itself, bucket b times that differ in bit
+ * b - 1 and none above. When bucket 0 is empty, the base moves to the earliest time of the lowest
+ * bucket, whose ids then all fall into lower ones: an id moves at most 63 times, and mostly a few.
+ *
+ * Equal times always share a bucket, and buckets keep the order of putting: ties need no number. */
 #include "sim/queue/queue.h"
 
 #include <assert.h>
@@ -6,130 +13,148 @@
 
 #include "runtime/status.h"
 
-enum { ARITY = 4 }; /* shallower than 2, and four children lie in two cache lines */
+#define NONE UINT32_MAX
 
-static bool before(const struct tutti_queue_entry *a, const struct tutti_queue_entry *b)
+static uint32_t bucket_of(const struct tutti_queue *queue, tutti_ps at_ps)
 {
-    return a->at_ps != b->at_ps ? a->at_ps < b->at_ps : a->seq < b->seq;
+    uint64_t differing = (uint64_t)at_ps ^ (uint64_t)queue->base_ps;
+
+    return differing == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(differing);
 }
 
-static void set(struct tutti_queue *queue, uint32_t place, struct tutti_queue_entry entry)
+static void append(struct tutti_queue *queue, uint32_t id, uint32_t bucket)
 {
-    queue->entries[place] = entry;
-    queue->where[entry.id] = place;
-}
+    struct tutti_queue_node *node = &queue->nodes[id];
 
-/* Moves `entry`, for which there is a hole at `place`, towards the root while it is earlier. */
-static void sift_up(struct tutti_queue *queue, uint32_t place, struct tutti_queue_entry entry)
-{
-    while (place > 0) {
-        uint32_t parent = (place - 1) / ARITY;
-
-        if (!before(&entry, &queue->entries[parent]))
-            break;
-        set(queue, place, queue->entries[parent]);
-        place = parent;
+    node->bucket = bucket;
+    node->next = NONE;
+    if ((queue->filled >> bucket & 1) == 0) {
+        queue->filled |= UINT64_C(1) << bucket;
+        queue->first[bucket] = id;
+        node->prev = NONE;
+    } else {
+        node->prev = queue->last[bucket];
+        queue->nodes[node->prev].next = id;
     }
-    set(queue, place, entry);
+    queue->last[bucket] = id;
 }
 
-static void sift_down(struct tutti_queue *queue, uint32_t place, struct tutti_queue_entry entry)
+static void take_out(struct tutti_queue *queue, uint32_t id)
 {
-    for (;;) {
-        uint64_t first = (uint64_t)place * ARITY + 1;
-        uint64_t end = first + ARITY < queue->count ? first + ARITY : queue->count;
-        uint32_t best = place;
+    struct tutti_queue_node *node = &queue->nodes[id];
+    uint32_t bucket = node->bucket;
 
-        if (first >= queue->count)
-            break;
-        best = (uint32_t)first;
-        for (uint32_t child = best + 1; child < end; child++) {
-            if (before(&queue->entries[child], &queue->entries[best]))
-                best = child;
-        }
-        if (!before(&queue->entries[best], &entry))
-            break;
-        set(queue, place, queue->entries[best]);
-        place = best;
+    if (node->prev != NONE)
+        queue->nodes[node->prev].next = node->next;
+    else
+        queue->first[bucket] = node->next;
+    if (node->next != NONE)
+        queue->nodes[node->next].prev = node->prev;
+    else
+        queue->last[bucket] = node->prev;
+    if (queue->first[bucket] == NONE)
+        queue->filled &= ~(UINT64_C(1) << bucket);
+    node->bucket = NONE;
+    if (node->at_ps == queue->next_ps)
+        queue->next_known = false;
+}
+
+/* Moves the base to the earliest time, whose ids are then in bucket 0. */
+static void advance(struct tutti_queue *queue)
+{
+    uint32_t bucket = (uint32_t)__builtin_ctzll(queue->filled);
+    uint32_t id = queue->first[bucket];
+    tutti_ps at_ps;
+    bool known = tutti_queue_next(queue, &at_ps);
+
+    assert(known);
+    queue->base_ps = at_ps;
+    if (bucket == 0)
+        return;
+    queue->filled &= ~(UINT64_C(1) << bucket);
+    while (id != NONE) {
+        uint32_t next = queue->nodes[id].next;
+
+        append(queue, id, bucket_of(queue, queue->nodes[id].at_ps));
+        id = next;
     }
-    set(queue, place, entry);
 }
 
 int tutti_queue_reserve(struct tutti_queue *queue, uint32_t id_count)
 {
-    struct tutti_queue_entry *entries;
-    uint32_t *where;
+    struct tutti_queue_node *nodes;
 
     if (id_count <= queue->capacity)
         return 0;
-    entries = realloc(queue->entries, (size_t)id_count * sizeof(*entries));
-    if (entries == NULL)
+    nodes = realloc(queue->nodes, (size_t)id_count * sizeof(*nodes));
+    if (nodes == NULL)
         return -TUTTI_ENOMEM;
-    queue->entries = entries;
-    where = realloc(queue->where, (size_t)id_count * sizeof(*where));
-    if (where == NULL)
-        return -TUTTI_ENOMEM;
-    queue->where = where;
+    queue->nodes = nodes;
     for (uint32_t id = queue->capacity; id < id_count; id++)
-        where[id] = UINT32_MAX;
+        nodes[id].bucket = NONE;
     queue->capacity = id_count;
     return 0;
 }
 
 void tutti_queue_done(struct tutti_queue *queue)
 {
-    free(queue->entries);
-    free(queue->where);
+    free(queue->nodes);
     *queue = (struct tutti_queue){.capacity = 0};
 }
 
 void tutti_queue_clear(struct tutti_queue *queue)
 {
-    for (uint32_t i = 0; i < queue->count; i++)
-        queue->where[queue->entries[i].id] = UINT32_MAX;
+    for (uint32_t id = 0; id < queue->capacity; id++)
+        queue->nodes[id].bucket = NONE;
+    queue->filled = 0;
+    queue->base_ps = 0;
+    queue->next_known = false;
     queue->count = 0;
-    queue->seq_next = 0;
 }
 
 void tutti_queue_put(struct tutti_queue *queue, uint32_t id, tutti_ps at_ps)
 {
-    struct tutti_queue_entry entry = {.at_ps = at_ps, .seq = queue->seq_next++, .id = id};
-    uint32_t place;
-
     assert(id < queue->capacity);
-    place = queue->where[id];
-    if (place == UINT32_MAX)
-        sift_up(queue, queue->count++, entry);
-    else if (before(&entry, &queue->entries[place]))
-        sift_up(queue, place, entry);
+    assert(at_ps >= queue->base_ps); /* time never runs back */
+    if (queue->nodes[id].bucket != NONE)
+        take_out(queue, id);
     else
-        sift_down(queue, place, entry);
+        queue->count++;
+    queue->nodes[id].at_ps = at_ps;
+    append(queue, id, bucket_of(queue, at_ps));
+    if (queue->next_known && at_ps < queue->next_ps)
+        queue->next_ps = at_ps;
 }
 
 void tutti_queue_drop(struct tutti_queue *queue, uint32_t id)
 {
-    struct tutti_queue_entry last;
-    uint32_t place;
-
     assert(id < queue->capacity);
-    place = queue->where[id];
-    if (place == UINT32_MAX)
+    if (queue->nodes[id].bucket == NONE)
         return;
-    queue->where[id] = UINT32_MAX;
-    last = queue->entries[--queue->count];
-    if (last.id == id)
-        return;
-    if (place > 0 && before(&last, &queue->entries[(place - 1) / ARITY]))
-        sift_up(queue, place, last);
-    else
-        sift_down(queue, place, last);
+    take_out(queue, id);
+    queue->count--;
 }
 
-bool tutti_queue_next(const struct tutti_queue *queue, tutti_ps *ret_at_ps)
+bool tutti_queue_next(struct tutti_queue *queue, tutti_ps *ret_at_ps)
 {
+    uint32_t bucket;
+
     if (queue->count == 0)
         return false;
-    *ret_at_ps = queue->entries[0].at_ps;
+    bucket = (uint32_t)__builtin_ctzll(queue->filled);
+    if (bucket == 0) {
+        *ret_at_ps = queue->base_ps;
+        return true;
+    }
+    if (!queue->next_known) {
+        queue->next_ps = INT64_MAX;
+        for (uint32_t id = queue->first[bucket]; id != NONE; id = queue->nodes[id].next) {
+            if (queue->nodes[id].at_ps < queue->next_ps)
+                queue->next_ps = queue->nodes[id].at_ps;
+        }
+        queue->next_known = true;
+    }
+    *ret_at_ps = queue->next_ps;
     return true;
 }
 
@@ -138,7 +163,9 @@ uint32_t tutti_queue_pop(struct tutti_queue *queue)
     uint32_t id;
 
     assert(queue->count > 0);
-    id = queue->entries[0].id;
-    tutti_queue_drop(queue, id);
+    advance(queue);
+    id = queue->first[0];
+    take_out(queue, id);
+    queue->count--;
     return id;
 }

@@ -1,4 +1,4 @@
-/* The event queue: a 4-ary heap of (time, sequence, id) in which an id can be moved or dropped. */
+/* The event queue: a radix heap of (time, sequence, id) in which an id can be moved or dropped. */
 #ifndef TUTTI_SIM_QUEUE_QUEUE_H
 #define TUTTI_SIM_QUEUE_QUEUE_H
 
@@ -7,34 +7,42 @@
 
 #include "runtime/units.h"
 
-struct tutti_queue_entry {
+enum { TUTTI_QUEUE_BUCKETS = 64 };
+
+struct tutti_queue_node {
     tutti_ps at_ps;
-    uint64_t seq; /* order of putting: breaks ties, so that the same run gives the same trace */
-    uint32_t id;
+    uint32_t next; /* in the bucket, in order of putting */
+    uint32_t prev;
+    uint32_t bucket; /* UINT32_MAX: not in the queue */
 };
 
 /* Ids are small numbers that the caller gives out (a message, a lane); each is in the queue at most
  * once. Memory is taken by reserve alone. A zeroed struct is an empty queue without room. */
 struct tutti_queue {
-    struct tutti_queue_entry *entries; /* [capacity] a heap: children of i are 4i+1 .. 4i+4 */
-    uint32_t *where;                   /* [capacity] place of an id in entries; UINT32_MAX: out */
+    struct tutti_queue_node *nodes; /* [capacity] by id */
+    uint32_t first[TUTTI_QUEUE_BUCKETS];
+    uint32_t last[TUTTI_QUEUE_BUCKETS];
+    uint64_t filled;  /* bit b: bucket b is not empty */
+    tutti_ps base_ps; /* time of the last pop: buckets are relative to it */
+    tutti_ps next_ps; /* the earliest time, if known */
+    bool next_known;
     uint32_t count;
     uint32_t capacity;
-    uint64_t seq_next;
 };
 
 /* Room for the ids [0, id_count): 0 or -TUTTI_ENOMEM. */
 int tutti_queue_reserve(struct tutti_queue *queue, uint32_t id_count);
 void tutti_queue_done(struct tutti_queue *queue);
-void tutti_queue_clear(struct tutti_queue *queue); /* keeps the memory; sequence starts anew */
+void tutti_queue_clear(struct tutti_queue *queue); /* keeps the memory; time starts anew at 0 */
 
 /* Puts `id` at a time, or moves it there if it is in the queue; either way it comes after all that
- * were put at the same time before. O(log count). */
+ * were put at the same time before. Not before the time of the last pop. O(1). */
 void tutti_queue_put(struct tutti_queue *queue, uint32_t id, tutti_ps at_ps);
 void tutti_queue_drop(struct tutti_queue *queue, uint32_t id); /* no-op if it is not there */
 
 /* The earliest time; false if the queue is empty. */
-bool tutti_queue_next(const struct tutti_queue *queue, tutti_ps *ret_at_ps);
-uint32_t tutti_queue_pop(struct tutti_queue *queue); /* must not be empty */
+bool tutti_queue_next(struct tutti_queue *queue, tutti_ps *ret_at_ps);
+/* Takes out the earliest id, of equal times the one put first; must not be empty. */
+uint32_t tutti_queue_pop(struct tutti_queue *queue);
 
 #endif
