@@ -94,8 +94,9 @@ int tutti_topo_add_link(struct tutti_topo_builder *builder, const struct tutti_l
 /* The same link in both directions. */
 int tutti_topo_add_cable(struct tutti_topo_builder *builder, const struct tutti_link *link,
                          struct tutti_err *err);
-/* Declares levels, dims or ring orders (copied); what is not declared is derived at freeze: levels
- * from hosts, ring orders by search on the links (widest bottleneck, hosts contiguous). */
+/* Declares levels, dims or ring orders (copied). What is not declared is derived at freeze: levels
+ * from hosts; ring orders by search, where up to 16 devices of one host are wired directly by
+ * NVLink or xGMI, so that each link is in as many rings as it is fast. */
 int tutti_topo_set_shape(struct tutti_topo_builder *builder, const struct tutti_shape *shape,
                          struct tutti_err *err);
 /* Renames what is being built; NULL keeps what there is. The texts are copied. */

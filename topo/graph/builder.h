@@ -39,5 +39,8 @@ int tutti_freeze_routes(struct tutti_topo *topo, const struct tutti_routes *rout
 /* Checks what was declared of the shape and derives the rest. */
 int tutti_freeze_shape(struct tutti_topo *topo, const struct tutti_shape *declared,
                        struct tutti_err *err);
+/* Looks for ring orders where devices of one host are wired directly; none found is no error. */
+int tutti_find_orders(const struct tutti_topo *topo, struct tutti_shape *shape,
+                      struct tutti_err *err);
 
 #endif

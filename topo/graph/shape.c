@@ -92,6 +92,10 @@ int tutti_freeze_shape(struct tutti_topo *topo, const struct tutti_shape *declar
     shape.rank_count = topo->rank_count;
     if (shape.level_count == 0)
         levels_of_hosts(topo, &shape);
+    if (shape.order_count == 0 && shape.dim_count == 0)
+        status = tutti_find_orders(topo, &shape, err);
+    if (status < 0)
+        return status;
     topo->shape = shape;
     return 0;
 }
