@@ -77,24 +77,29 @@ static inline float *bench_memory(uint64_t bytes)
 }
 
 /* Small whole numbers, none 0 (a memory full of zeros is faster than any other), whose sums are
- * exact. */
+ * exact; they repeat after BENCH_PERIOD elements. */
+enum { BENCH_PERIOD = 7 };
+
 static inline void bench_fill(float *data, uint64_t bytes, uint32_t rank)
 {
     for (uint64_t i = 0; i < bytes / sizeof(float); i++)
-        data[i] = (float)(1 + (i + rank) % 7);
+        data[i] = (float)(1 + (i + rank) % BENCH_PERIOD);
 }
 
 /* How many elements of a sum over all ranks are wrong. */
 static inline uint64_t bench_wrong(const float *sum, uint64_t bytes, uint32_t rank_count)
 {
+    float expected[BENCH_PERIOD] = {0};
     uint64_t wrong = 0;
+    uint32_t phase = 0;
 
-    for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
-        float expected = 0;
-
+    for (uint32_t i = 0; i < BENCH_PERIOD; i++) {
         for (uint32_t rank = 0; rank < rank_count; rank++)
-            expected += (float)(1 + (i + rank) % 7);
-        wrong += sum[i] < expected || sum[i] > expected;
+            expected[i] += (float)(1 + (i + rank) % BENCH_PERIOD);
+    }
+    for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
+        wrong += sum[i] < expected[phase] || sum[i] > expected[phase];
+        phase = phase + 1 == BENCH_PERIOD ? 0 : phase + 1;
     }
     return wrong;
 }

@@ -38,10 +38,11 @@ struct tutti_place {
     struct chain chain;
     const struct tutti_push *push;     /* the next in this lane */
     const struct tutti_push *push_end; /* past the last */
-    /* SENDs whose bytes lie where they will be received: of pushed[0 .. pushed_count), in order. */
-    uint64_t pushed[TUTTI_PUSH_TARGETS_MAX];
-    uint32_t pushed_first;
-    uint32_t pushed_count;
+    /* The SENDs of the last push that are still to come: bit i of `pushed` is set if the bytes of
+     * targets[i] lie where they will be received. */
+    const struct tutti_push_target *targets;
+    const struct tutti_push_target *targets_end;
+    uint32_t pushed;
 };
 
 static char *at(const struct tutti_thread_stage *stage, unsigned buf, uint64_t offset)
@@ -77,11 +78,14 @@ static void watch(struct tutti_thread_stage *stage, struct tutti_wire *wire)
 /* Whether the SEND about to get its slot has been written to its destination already. */
 static bool is_pushed(struct tutti_place *place)
 {
-    if (place->pushed_first == place->pushed_count ||
-        place->pushed[place->pushed_first] != place->post.index)
+    bool pushed;
+
+    if (place->targets == place->targets_end || place->targets->step != place->post.index)
         return false;
-    place->pushed_first++;
-    return true;
+    pushed = (place->pushed & 1) != 0;
+    place->pushed >>= 1;
+    place->targets++;
+    return pushed;
 }
 
 static bool try_send(struct tutti_thread_stage *stage, struct tutti_place *place)
@@ -184,19 +188,20 @@ static void add_landings(struct tutti_thread_stage *stage, struct tutti_place *p
     uint_fast64_t now =
         atomic_load_explicit(&stage->fellows[stage->rank].iteration, memory_order_relaxed);
 
-    place->pushed_first = 0;
-    place->pushed_count = 0;
     if (push == place->push_end || push->step != index)
         return;
     place->push++;
+    place->targets = stage->pushes->targets + push->target_first;
+    place->targets_end = place->targets + push->target_count;
+    place->pushed = 0;
     for (uint32_t i = 0; i < push->target_count; i++) {
-        const struct tutti_push_target *target = &stage->pushes->targets[push->target_first + i];
+        const struct tutti_push_target *target = &place->targets[i];
         struct tutti_fellow *fellow = &stage->fellows[target->to];
 
         if (atomic_load_explicit(&fellow->iteration, memory_order_acquire) < now)
             continue;
         dsts[(*count)++] = fellow->out + target->offset;
-        place->pushed[place->pushed_count++] = target->step;
+        place->pushed |= UINT32_C(1) << i;
     }
 }
 
