@@ -57,6 +57,59 @@ static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *a
     return status;
 }
 
+/* About how many steps a rank runs: the rounds of each lane, and the steps of their middle one. */
+static uint64_t rank_steps(const struct tutti_schedule *schedule, uint32_t rank)
+{
+    uint64_t steps = 0;
+
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+        struct tutti_round round = {.step_count = 0};
+        uint64_t count = schedule->ops->round_count(schedule, rank, lane);
+
+        if (count > 0)
+            schedule->ops->emit(schedule, rank, lane, count / 2, &round);
+        steps += count * round.step_count;
+    }
+    return steps;
+}
+
+/* "50.3 million", or the number itself where it is small. */
+static const char *print_steps(double steps, char *buf, size_t buf_bytes)
+{
+    if (steps < 1e5)
+        (void)snprintf(buf, buf_bytes, "%.0f", steps);
+    else
+        (void)snprintf(buf, buf_bytes, "%.3g million", steps / 1e6);
+    return buf;
+}
+
+/* Refuses what takes too long. Rank 0 stands for itself, it is the root of many an algorithm; the
+ * busiest of a few others for all others. */
+static int check_effort(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
+                        struct tutti_err *err)
+{
+    uint32_t n = schedule->rank_count;
+    const uint32_t samples[] = {n > 1 ? 1 : 0, n / 2, n - 1};
+    uint64_t most = 0;
+    double steps;
+    char seen[32];
+    char limit[32];
+
+    if (ask->step_count_max == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        uint64_t of_rank = rank_steps(schedule, samples[i]);
+
+        most = of_rank > most ? of_rank : most;
+    }
+    steps = (double)rank_steps(schedule, 0) + (double)most * (n - 1);
+    if (steps <= (double)ask->step_count_max)
+        return 0;
+    return tutti_fail(err, TUTTI_ELACK, "it takes about %s steps to simulate (at most %s)",
+                      print_steps(steps, seen, sizeof(seen)),
+                      print_steps((double)ask->step_count_max, limit, sizeof(limit)));
+}
+
 static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
                       struct tutti_record *record, struct tutti_played *ret, struct tutti_err *err)
 {
@@ -73,6 +126,8 @@ static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
     struct tutti_play play = {.iteration_count = 1, .record = record};
     int status = generate(ask, entry->algorithm, &schedule, err);
 
+    if (status == 0)
+        status = check_effort(ask, schedule, err);
     if (status == 0)
         status = tutti_sim_open(&opts, &backend, err);
     if (status == 0) {

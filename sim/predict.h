@@ -24,6 +24,7 @@ struct tutti_ask {
     const char *fold;            /* "auto" (also NULL) or "off"; "on" is not modelled yet */
     const char *as_nccl;         /* NULL; a version of NCCL to decide as is not modelled yet */
     struct tutti_record *record; /* NULL, or the events of the winner */
+    uint64_t step_count_max;     /* 0, or: what takes about more steps to simulate is refused */
 };
 
 struct tutti_answer {
@@ -40,8 +41,9 @@ struct tutti_answer {
 };
 
 /* Predicts. -TUTTI_EINVAL where the algorithm does not fit the topology or collective (the message
- * names those that do); -TUTTI_ELACK for what is not modelled yet or too large to hold. With "auto"
- * algorithms that fail in either way are left out, and only if none is left it is an error. */
+ * names those that do); -TUTTI_ELACK for what is not modelled yet, too large to hold, or beyond
+ * step_count_max. With "auto" algorithms that fail in either way are left out, and only if none is
+ * left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
 
 /* "exact", "valid" (true, but perhaps out of reach), or "none". */

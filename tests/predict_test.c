@@ -301,3 +301,20 @@ TEST(what_this_machine_cannot_hold_is_refused_with_figures)
     CHECK(strstr(q.err.text, " 65536 lanes, 4294901760 connections, 0 recorded events") != NULL);
     tutti_topo_free(q.topo);
 }
+
+/* The ring of 8 takes 8 ranks * 14 rounds * (send and receive) + 8 * 7 reductions = 280 steps; the
+ * estimate, from a round in the middle, is a rough one. */
+TEST(what_takes_too_many_steps_is_refused_and_auto_goes_on_without)
+{
+    struct question q = question("dgx-h100", "ring", GIB);
+
+    q.ask.step_count_max = 100;
+    refused(&q, TUTTI_ELACK, "it takes about 360 steps to simulate (at most 100)");
+    q.ask.step_count_max = 1000;
+    CHECK_INT(predict(&q), 0);
+    q.ask.step_count_max = 200; /* the two-shot, which is the fastest, takes 280 */
+    q.ask.algorithm = "auto";
+    CHECK_INT(predict(&q), 0);
+    CHECK(q.answer.event_count <= 200);
+    tutti_topo_free(q.topo);
+}

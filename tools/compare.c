@@ -419,29 +419,21 @@ static int print_results(const struct tutti_args *args, const struct tutti_ranki
     return status;
 }
 
-static int check_asked(const struct tutti_sweep *sweep, struct tutti_err *err)
-{
-    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
-        if (strcmp(sweep->algorithms[i], "auto") == 0)
-            return tutti_fail(
-                err, TUTTI_EINVAL,
-                "option '-a': which one 'auto' is, compare finds out (names, or all)");
-    }
-    return 0;
-}
-
 static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     const char *svg = tutti_args_text(args, "svg");
     struct tutti_ranking ranking = {.row_count = 0};
     struct tutti_sweep sweep;
-    int status = tutti_sweep_open(args, &sweep, err);
+    int status;
 
+    if (tutti_args_is(args, "algorithm", "auto"))
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "option '-a': which one 'auto' is, compare finds out (NAME[,NAME] or all)");
+    status = tutti_sweep_open(args, &sweep, err);
     if (status < 0)
         return status;
-    status = check_asked(&sweep, err);
-    if (status == 0)
-        status = tutti_sweep_run(&sweep, "compare", err);
+    status = tutti_sweep_run(&sweep, "compare", err);
     if (status == 0)
         status = tutti_ranking_open(&sweep, &ranking, err);
     if (status == 0)

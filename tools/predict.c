@@ -43,6 +43,16 @@ static int add_row(struct tutti_table *table, const struct tutti_point *point)
         answer->event_count, (int)answer->folded, bound ? answer->bound.binding : "");
 }
 
+/* The points that are shown: all that were predicted, or the fastest of each size. */
+static bool is_shown(const struct tutti_sweep *sweep, size_t index)
+{
+    const struct tutti_point *point = &sweep->points[index];
+
+    if (sweep->best)
+        return point == tutti_sweep_best(sweep, (uint32_t)(index / sweep->algorithm_count));
+    return point->status == 0;
+}
+
 /* What binds at the smallest and at the largest size, if it is known: people ask why. */
 static void print_binding(const struct tutti_sweep *sweep)
 {
@@ -52,7 +62,7 @@ static void print_binding(const struct tutti_sweep *sweep)
     char to[TUTTI_UNIT_TEXT_BYTES];
 
     for (size_t i = 0; i < sweep->point_count; i++) {
-        if (sweep->points[i].status < 0 || sweep->points[i].answer.bound.time_ps == 0)
+        if (!is_shown(sweep, i) || sweep->points[i].answer.bound.time_ps == 0)
             continue;
         first = first == NULL ? &sweep->points[i] : first;
         last = &sweep->points[i];
@@ -74,7 +84,7 @@ static int print_results(const struct tutti_args *args, const struct tutti_sweep
     int status = table == NULL ? -TUTTI_ENOMEM : 0;
 
     for (size_t i = 0; status == 0 && i < sweep->point_count; i++) {
-        if (sweep->points[i].status == 0)
+        if (is_shown(sweep, i))
             status = add_row(table, &sweep->points[i]);
     }
     if (status != 0) {
@@ -113,12 +123,13 @@ static int write_trace(const struct tutti_sweep *sweep, const char *path, struct
     int status;
 
     for (size_t i = 0; i < sweep->point_count; i++)
-        point = sweep->points[i].status == 0 ? &sweep->points[i] : point;
+        point = is_shown(sweep, i) ? &sweep->points[i] : point;
     tutti_record_init(&record);
     ask.algorithm = point->answer.algorithm;
     ask.protocol = point->answer.protocol;
     ask.params.count = point->count;
     ask.record = &record;
+    ask.step_count_max = 0;
     status = tutti_predict(&ask, &answer, err);
     (void)snprintf(title, sizeof(title), "%s %s %s, %s, on %.80s, simulated",
                    tutti_collective_name(ask.params.collective), answer.algorithm,

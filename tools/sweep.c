@@ -32,10 +32,10 @@ static int add_algorithm(struct tutti_sweep *sweep, const char *name, size_t byt
             return tutti_fail(err, TUTTI_EINVAL, "'%s' is named twice (once)", kept);
     }
     sweep->algorithm_count++;
-    if (strcmp(kept, "auto") == 0 || strcmp(kept, "nccl") == 0)
+    if (strcmp(kept, "nccl") == 0)
         return 0;
-    if (strcmp(kept, "all") == 0)
-        return tutti_fail(err, TUTTI_EINVAL, "'all' stands among others (alone)");
+    if (strcmp(kept, "all") == 0 || strcmp(kept, "auto") == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "'%s' stands among others (alone)", kept);
     return tutti_algorithm_find(kept, sweep->ask.params.collective, &found, err);
 }
 
@@ -46,7 +46,8 @@ static int read_algorithms(struct tutti_sweep *sweep, const char *text, struct t
     const struct tutti_algorithm *table = tutti_algorithms(&count);
     int status = 0;
 
-    sweep->all = strcmp(text, "all") == 0;
+    sweep->best = strcmp(text, "auto") == 0;
+    sweep->all = sweep->best || strcmp(text, "all") == 0;
     for (size_t i = 0; sweep->all && i < count && status == 0; i++) {
         if (serves(&table[i], sweep->ask.params.collective))
             status = add_algorithm(sweep, table[i].name, strlen(table[i].name), err);
@@ -138,6 +139,8 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, st
     ask->seed = tutti_args_number(args, "seed");
     ask->jitter = tutti_args_real(args, "jitter");
     ask->reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
+    if (sweep->all)
+        ask->step_count_max = tutti_args_number(args, "steps-max");
     ask->fold = tutti_args_text(args, "fold");
     ask->as_nccl = tutti_args_text(args, "as-nccl");
     sweep->thread_count = (uint32_t)tutti_args_number(args, "jobs");
@@ -173,7 +176,21 @@ void tutti_sweep_close(struct tutti_sweep *sweep)
     sweep->point_count = 0;
 }
 
-/* A failure that leaves an algorithm out of `-a all`: it does not fit, or is too large to hold. */
+const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint32_t size_index)
+{
+    const struct tutti_point *points = &sweep->points[(size_t)size_index * sweep->algorithm_count];
+    const struct tutti_point *best = NULL;
+
+    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
+        if (points[i].status == 0 &&
+            (best == NULL || points[i].answer.time_ps < best->answer.time_ps))
+            best = &points[i];
+    }
+    return best;
+}
+
+/* A failure that leaves an algorithm out of `-a all`: it does not fit, or is too large to hold or
+ * to simulate. */
 static bool may_be_left_out(const struct tutti_sweep *sweep, int status)
 {
     return sweep->all && (status == -TUTTI_EINVAL || status == -TUTTI_ELACK);

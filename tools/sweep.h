@@ -21,7 +21,8 @@ struct tutti_sweep {
     struct tutti_ask ask; /* but for the algorithm and the count */
     struct tutti_sizes sizes;
     uint32_t thread_count;
-    bool all;                 /* -a all: algorithms that do not fit are left out, and named */
+    bool all;                 /* -a all or auto: what does not fit is left out, and named */
+    bool best;                /* -a auto: of all, the fastest at each size is wanted */
     uint32_t algorithm_count; /* as asked for, in that order */
     char algorithms[TUTTI_SWEEP_ALGORITHMS_MAX][TUTTI_SWEEP_NAME_BYTES];
     struct tutti_point *points; /* [sizes.count * algorithm_count], by size, then by algorithm */
@@ -32,8 +33,8 @@ struct tutti_sweep {
 #define TUTTI_OPTIONS_SWEEP                                                                     \
     TUTTI_OPTION_PROTOCOL, TUTTI_OPTION_MODEL, TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK,       \
         TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, TUTTI_OPTION_JITTER, \
-        TUTTI_OPTION_SEED, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NODES,         \
-        TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
+        TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL,     \
+        TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
 
 /* Reads all of it and makes the points, not yet predicted. */
 int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, struct tutti_err *err);
@@ -43,13 +44,16 @@ void tutti_sweep_close(struct tutti_sweep *sweep);
  * made for, is none. */
 const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *asked);
 
-/* Predicts the points. An algorithm asked for by name that fails is an error; with -a all it may,
- * as long as one is left; then its points keep their status. */
+/* Predicts the points. An algorithm asked for by name that fails is an error; with -a all or auto
+ * it may, as long as one is left at each size; then its points keep their status. */
 int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err);
 
 /* The machine alone: its lines of '#', and the member "topology" of an open JSON object. */
 void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out);
 void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *json);
+
+/* The fastest point of a size, of equals the first; NULL if none was predicted. */
+const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint32_t size_index);
 
 /* The lines of '#' above a table: version, machine, what was asked for. */
 void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command, FILE *out);

@@ -126,7 +126,8 @@ void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command
     print_asked(sweep, out);
 }
 
-/* The first failure of algorithm `index`, or NULL: an algorithm may fit small sizes alone. */
+/* The first failure of algorithm `index`, or NULL: an algorithm may fit small sizes alone.
+ * Where the fastest is wanted, those that could not be tried count, not those that do not fit. */
 static const struct tutti_point *left_out(const struct tutti_sweep *sweep, uint32_t index,
                                           uint32_t *ret_count)
 {
@@ -134,7 +135,8 @@ static const struct tutti_point *left_out(const struct tutti_sweep *sweep, uint3
 
     *ret_count = 0;
     for (size_t i = index; i < sweep->point_count; i += sweep->algorithm_count) {
-        if (sweep->points[i].status < 0) {
+        if (sweep->points[i].status < 0 &&
+            (!sweep->best || sweep->points[i].status == -TUTTI_ELACK)) {
             first = first == NULL ? &sweep->points[i] : first;
             ++*ret_count;
         }
@@ -160,6 +162,7 @@ static const char *reason_of(const struct tutti_sweep *sweep, const struct tutti
 void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
 {
     struct tutti_err err;
+    bool large = false;
 
     for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
         uint32_t count = 0;
@@ -171,7 +174,10 @@ void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
         if (count < sweep->sizes.count)
             fprintf(out, " at %u of %u sizes", count, sweep->sizes.count);
         fprintf(out, ": %s\n", reason_of(sweep, point, &err));
+        large = large || point->status == -TUTTI_ELACK;
     }
+    if (large)
+        fprintf(out, "# (--steps-max raises the limit; an algorithm that -a names has none)\n");
 }
 
 void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *json)
