@@ -1,9 +1,11 @@
 /* Tests of pictures: well formed, within limits, texts that do not overlap, the same every time. */
 #include <ctype.h>
+#include <dirent.h>
 
 #include "runtime/status.h"
 #include "tests/test.h"
 #include "topo/topo.h"
+#include "traces/nccl_xml.h"
 
 static struct tutti_topo *machine(const char *spec)
 {
@@ -267,6 +269,47 @@ TEST(every_preset_can_be_drawn)
         free(text);
         tutti_topo_free(topo);
     }
+}
+
+static bool draw_file(const char *directory, const char *name)
+{
+    char path[1024];
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+    size_t bytes = 0;
+    char *text;
+    bool loaded;
+
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    text = test_read_file(path, &bytes);
+    loaded = text != NULL && tutti_nccl_xml_parse(name, text, bytes, &topo, &err) == 0;
+    free(text);
+    if (!loaded)
+        return false;
+    text = drawn(topo);
+    check_picture(name, text);
+    free(text);
+    tutti_topo_free(topo);
+    return true;
+}
+
+TEST(real_machines_can_be_drawn)
+{
+    const char *directory = TUTTI_DATA_DIR "/topo-xml";
+    DIR *files = opendir(directory);
+    const struct dirent *file;
+    uint32_t count = 0;
+
+    if (files == NULL)
+        SKIP("no collected NCCL XML at " TUTTI_DATA_DIR);
+    while (tutti_nccl_xml_available() && (file = readdir(files)) != NULL)
+        if (strstr(file->d_name, ".xml") != NULL)
+            count += draw_file(directory, file->d_name);
+    closedir(files);
+    if (!tutti_nccl_xml_available())
+        SKIP("this build reads no XML (libexpat)");
+    printf("        %u machines\n", count);
+    CHECK(count >= 100);
 }
 
 /* Each node of a machine that is shown whole is a box, and no link is lost. */

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "topo/describe.h"
 #include "topo/topo.h"
 
 #define JUDGE(condition)                                                                   \
@@ -83,6 +85,35 @@ static inline void judge_round_trip(const struct tutti_topo *topo)
     tutti_topo_free(back);
 }
 
+/* What is asked of any machine has an answer: bounds, figures, a picture. */
+static inline void judge_answers(const struct tutti_topo *topo)
+{
+    struct tutti_description about;
+    struct tutti_err err = {""};
+    char *svg = NULL;
+
+    for (int c = 0; c < TUTTI_CUSTOM; c++) {
+        struct tutti_contract contract = {.collective = (enum tutti_collective)c,
+                                          .dtype = TUTTI_FLOAT32,
+                                          .op = TUTTI_SUM,
+                                          .root = topo->rank_count - 1,
+                                          .count = 1000000};
+        struct tutti_bound bound;
+
+        JUDGE(tutti_topo_bound(topo, &contract, &bound, &err) == 0);
+        JUDGE(bound.bandwidth_ps >= 0 && bound.latency_ps >= 0 && bound.binding[0] != '\0');
+        JUDGE(bound.time_ps >= bound.bandwidth_ps && bound.time_ps >= bound.latency_ps);
+        JUDGE(topo->rank_count == 1 || c == TUTTI_BARRIER || bound.time_ps > 0 ||
+              topo->links[0].bytes_per_s > 1000000000000);
+    }
+    JUDGE(tutti_topo_describe(topo, &about, &err) == 0);
+    JUDGE(about.rank_out_min <= about.rank_out_max);
+    JUDGE((about.bisection_bytes_per_s > 0) == (topo->rank_count > 1));
+    JUDGE(tutti_topo_svg(topo, &svg, &err) == 0);
+    JUDGE(strncmp(svg, "<svg ", 5) == 0 && strcmp(svg + strlen(svg) - 7, "</svg>\n") == 0);
+    free(svg);
+}
+
 static inline void judge_topo(const struct tutti_topo *topo)
 {
     uint32_t devices = 0;
@@ -107,6 +138,7 @@ static inline void judge_topo(const struct tutti_topo *topo)
         judge_route(topo, n - 1 - r, r);
     }
     judge_round_trip(topo);
+    judge_answers(topo);
 }
 
 #endif
