@@ -20,17 +20,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "build.h"
+#include "tests/cli_text.h"
 #include "tests/test.h"
 
 enum {
     DEADLINE_S = 10,     /* of one command; sanitizers get six times as much */
     BAD_INPUT_MIN = 100, /* commands that fail for what they were given, over all files */
+    WORKERS_MAX = 4,
     FILES_MAX = 64,      /* of cases */
     TEXT_MAX = 4u << 20, /* bytes of a golden file, or printed by one command */
 };
@@ -54,12 +58,6 @@ static const struct {
     {"not bad input", TAG_NOT_BAD},
 };
 
-struct text {
-    char *at; /* zero-terminated */
-    size_t bytes;
-    size_t capacity;
-};
-
 struct cli_case {
     const char *file; /* "topo.txt" */
     int line;
@@ -80,95 +78,7 @@ static struct {
     int changed;
 } sum;
 
-/* ---- text -------------------------------------------------------------------------------------
- */
-
-static void text_add(struct text *text, const char *more, size_t bytes)
-{
-    if (text->bytes + bytes + 1 > text->capacity) {
-        text->capacity = 2 * (text->bytes + bytes) + 64;
-        text->at = realloc(text->at, text->capacity);
-        if (text->at == NULL)
-            abort();
-    }
-    memcpy(text->at + text->bytes, more, bytes);
-    text->bytes += bytes;
-    text->at[text->bytes] = '\0';
-}
-
-static void text_line(struct text *text, const char *prefix, const char *line, size_t bytes)
-{
-    text_add(text, prefix, strlen(prefix));
-    text_add(text, line, bytes);
-    text_add(text, "\n", 1);
-}
-
-static const char *text_of(const struct text *text)
-{
-    return text->at == NULL ? "" : text->at;
-}
-
-static void text_done(struct text *text)
-{
-    free(text->at);
-    *text = (struct text){0};
-}
-
-/* Does `seen` fit `expected`, where "..." stands for any characters? */
-static bool line_fits(const char *expected, size_t expected_bytes, const char *seen,
-                      size_t seen_bytes)
-{
-    size_t e = 0;
-    size_t s = 0;
-    size_t star = SIZE_MAX; /* behind the last "..." */
-    size_t star_seen = 0;
-
-    while (s < seen_bytes || e < expected_bytes) {
-        if (e + 3 <= expected_bytes && memcmp(expected + e, "...", 3) == 0) {
-            e += 3;
-            star = e;
-            star_seen = s;
-        } else if (e < expected_bytes && s < seen_bytes && expected[e] == seen[s]) {
-            e++;
-            s++;
-        } else if (star != SIZE_MAX && star_seen < seen_bytes) {
-            e = star;
-            s = ++star_seen;
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The same for lines: one of "..." alone stands for any number of lines. */
-static bool text_fits(const char *expected, const char *seen)
-{
-    const char *star = NULL;
-    const char *star_seen = NULL;
-
-    while (*expected != '\0' || *seen != '\0') {
-        size_t e = strcspn(expected, "\n");
-        size_t s = strcspn(seen, "\n");
-
-        if (e == 3 && memcmp(expected, "...", 3) == 0) {
-            expected += e + (expected[e] == '\n');
-            star = expected;
-            star_seen = seen;
-        } else if (*expected != '\0' && *seen != '\0' && line_fits(expected, e, seen, s)) {
-            expected += e + (expected[e] == '\n');
-            seen += s + (seen[s] == '\n');
-        } else if (star != NULL && *star_seen != '\0') {
-            s = strcspn(star_seen, "\n");
-            star_seen += s + (star_seen[s] == '\n');
-            seen = star_seen;
-            expected = star;
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
+/* ---- what varies --------------------------------------------------------------------------- */
 
 /* Bytes of the number at `p` (0: none), which may be part of no word. */
 static size_t number_bytes(const char *start, const char *p, bool decimals_only)
@@ -555,6 +465,67 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
+/* Files are shared out among as many workers as there are processors, at most WORKERS_MAX; each
+ * takes the next that nobody has, and writes its counts into the pipe at the end. */
+struct counts {
+    int run;
+    int skipped_expat;
+    int skipped_data;
+    int bad_input;
+    int failures;
+};
+
+static void work(char names[][256], size_t count, bool update, atomic_size_t *next, int out)
+{
+    struct counts counts;
+
+    for (size_t i = atomic_fetch_add(next, 1); i < count; i = atomic_fetch_add(next, 1))
+        run_file(names[i], update);
+    counts = (struct counts){.run = sum.run,
+                             .skipped_expat = sum.skipped_expat,
+                             .skipped_data = sum.skipped_data,
+                             .bad_input = sum.bad_input,
+                             .failures = test_failures};
+    fflush(stdout);
+    if (write(out, &counts, sizeof(counts)) != (ssize_t)sizeof(counts))
+        _exit(1);
+    _exit(0);
+}
+
+static void share_out(char names[][256], size_t count, bool update)
+{
+    atomic_size_t *next =
+        mmap(NULL, sizeof(*next), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int workers = processors < 1 ? 1 : processors > WORKERS_MAX ? WORKERS_MAX : (int)processors;
+    int ends[2];
+
+    REQUIRE(next != MAP_FAILED && pipe2(ends, O_CLOEXEC) == 0);
+    fflush(stdout);
+    for (int i = 0; i < workers; i++) {
+        pid_t child = fork();
+
+        REQUIRE(child >= 0);
+        if (child == 0)
+            work(names, count, update, next, ends[1]);
+    }
+    close(ends[1]);
+    for (int i = 0; i < workers; i++) {
+        struct counts counts = {.failures = 1}; /* of a worker that died */
+
+        if (read(ends[0], &counts, sizeof(counts)) != (ssize_t)sizeof(counts))
+            TEST_FAIL("a worker died");
+        sum.run += counts.run;
+        sum.skipped_expat += counts.skipped_expat;
+        sum.skipped_data += counts.skipped_data;
+        sum.bad_input += counts.bad_input;
+        test_failures += counts.failures;
+        wait(NULL);
+    }
+    close(ends[0]);
+    munmap(next, sizeof(*next));
+}
+
 TEST(every_command_says_what_it_should)
 {
     static char names[FILES_MAX][256];
@@ -574,8 +545,7 @@ TEST(every_command_says_what_it_should)
     }
     closedir(dir);
     qsort(names, count, sizeof(names[0]), by_name);
-    for (size_t i = 0; i < count; i++)
-        run_file(names[i], update != NULL && strcmp(update, "1") == 0);
+    share_out(names, count, update != NULL && strcmp(update, "1") == 0);
     printf("%d cases, %d of them bad input\n", sum.run, sum.bad_input);
     if (sum.skipped_expat > 0)
         printf("skipped: %d cases that read XML (no libexpat in this build)\n", sum.skipped_expat);

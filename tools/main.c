@@ -250,7 +250,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[0], "help") == 0)
         return help(argc - 1, argv + 1);
     if (is_help(argv[0]))
-        return help(0, NULL);
+        return help(0, argv);
     command = find(argc, argv, &words);
     if (command == NULL && argc > 1 && is_help(argv[1]) && group_help(argv[0]))
         return flush(argv[0], 0);
