@@ -51,6 +51,8 @@ static void print_summary(FILE *out, const char *name, const struct tutti_topo *
             topo->rank_count, topo->host_count, counts[TUTTI_NODE_SWITCH], counts[TUTTI_NODE_NIC],
             counts[TUTTI_NODE_CPU]);
     print_links(out, topo);
+    if (topo->shape.order_count > 0)
+        fprintf(out, "; %u rings", topo->shape.order_count);
     if (strstr(topo->source, "left out") != NULL)
         fprintf(out, "; %s", strstr(topo->source, "left out"));
     fputc('\n', out);
