@@ -1,6 +1,7 @@
 /* Plays one collective on a backend and checks what comes out; see perform.h. */
 #include "tools/perform.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -71,13 +72,14 @@ int tutti_perform(const struct tutti_perform *ask, const char *algorithm,
     struct tutti_played played = {0};
     int status = generate(ask, algorithm, &schedule, err);
 
-    if (status == 0 && ask->check)
+    assert(ask->carry || !ask->check);
+    if (status == 0 && ask->carry)
         status = tutti_buffers_open(schedule, ask->seed, &buffers, err);
     if (status == 0)
-        status = play(ask, schedule, ask->check ? &buffers : NULL, &played, err);
+        status = play(ask, schedule, ask->carry ? &buffers : NULL, &played, err);
     if (status == 0 && ask->check)
         status = tutti_buffers_wrong(&buffers, &performed.wrong_count, err);
-    if (ask->check)
+    if (ask->carry)
         tutti_buffers_close(&buffers);
     tutti_schedule_free(schedule);
     if (status < 0)
@@ -95,10 +97,10 @@ static int try_one(const struct tutti_perform *trial, const char *algorithm,
     struct tutti_played played = {0};
     int status = generate(trial, algorithm, &schedule, err);
 
-    if (status == 0 && trial->check && buffers->in == NULL)
+    if (status == 0 && trial->carry && buffers->in == NULL)
         status = tutti_buffers_open(schedule, trial->seed, buffers, err);
     if (status == 0)
-        status = play(trial, schedule, trial->check ? buffers : NULL, &played, err);
+        status = play(trial, schedule, trial->carry ? buffers : NULL, &played, err);
     tutti_schedule_free(schedule);
     *ret_ps = played.best_ps;
     return status;

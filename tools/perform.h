@@ -15,7 +15,8 @@ struct tutti_perform {
     uint32_t warmup_count;
     uint32_t iteration_count;
     bool back_to_back; /* iterations follow each other; else the ranks meet before each */
-    bool check;        /* with data, held against the contract; else zeroes, or none in sim */
+    bool carry;        /* with data: memory full of zeros is faster than any other */
+    bool check;        /* carry, and hold what comes out against the contract */
     tutti_ps deadline_ps;
     uint64_t seed;               /* of the data */
     struct tutti_record *record; /* NULL, or the events of the last iteration */

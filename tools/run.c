@@ -287,6 +287,7 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     tutti_record_init(&record);
     run.perform.back_to_back = tutti_args_flag(args, "back-to-back");
     run.perform.check = tutti_args_number(args, "check") != 0;
+    run.perform.carry = run.perform.check || strcmp(run.backend, "threads") == 0;
     run.record = tutti_args_given(args, "trace") ? &record : NULL;
     status = play(args, &run, err);
     tutti_record_done(&record);
@@ -301,7 +302,7 @@ static const struct tutti_option options[] = {
      .value = "0|1",
      .standard = "1",
      .max = 1,
-     .help = "fill in data and check what comes out (nccl-tests: -c)"},
+     .help = "check what comes out (nccl-tests: -c)"},
     {.name = "back-to-back",
      .type = TUTTI_OPTION_FLAG,
      .help = "time all iterations as one, as nccl-tests does, instead of each alone"},

@@ -166,7 +166,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bo
             .seed = ask->seed,
             .jitter = ask->jitter,
             .reduce_bytes_per_s = ask->reduce_bytes_per_s,
-            .carry = perform.check,
+            .carry = perform.carry,
         };
 
         status = tutti_sim_open(&opts, &perform.backend, err);

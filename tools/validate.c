@@ -211,6 +211,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
         return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (threads)",
                           v->run.backend);
     v->here = true;
+    v->run.perform.carry = true;
     v->run.perform.check = true;
     status = tutti_run_threads(&v->run, "validate", &v->host, &rows, err);
     for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
