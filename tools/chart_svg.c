@@ -128,7 +128,8 @@ static void print_marker(FILE *out, int shape, double x, double y, const char *c
     }
 }
 
-/* A line through the points there are; where one is missing, it is broken. */
+/* A line through the points there are; where one is missing, it is broken. A point without
+ * neighbours gets a short line of its own, to be seen. */
 static void print_series(FILE *out, const struct tutti_chart *chart,
                          const struct tutti_chart_window *window, const double *times_us,
                          const char *style)
@@ -140,8 +141,15 @@ static void print_series(FILE *out, const struct tutti_chart *chart,
     fputs("<path d=\"", out);
     for (size_t i = 0; i < chart->x_count; i++) {
         bool there = tutti_chart_point(chart, times_us, i, &x, &y);
+        double next_x = 0;
+        double next_y = 0;
+        bool alone = there && !pen &&
+                     (i + 1 == chart->x_count ||
+                      !tutti_chart_point(chart, times_us, i + 1, &next_x, &next_y));
 
-        if (there)
+        if (alone)
+            fprintf(out, "M%.1f %.1fh28", x_of(window, x) - 14, y_of(window, y));
+        else if (there)
             fprintf(out, "%c%.1f %.1f", pen ? 'L' : 'M', x_of(window, x), y_of(window, y));
         pen = there;
     }

@@ -212,7 +212,7 @@ struct drawing {
     struct tutti_chart_series series[TUTTI_SWEEP_ALGORITHMS_MAX];
     double *values; /* bytes, the bound, then a row for each series */
     char title[256];
-    char *subtitle; /* who wins where */
+    char subtitle[256]; /* who wins where */
     char bound_name[64];
 };
 
@@ -225,7 +225,8 @@ static bool is_left_out(const struct tutti_ranking *ranking, uint32_t algorithm)
     return true;
 }
 
-static void name_drawing(struct drawing *drawing, const struct tutti_ranking *ranking)
+static void name_drawing(struct drawing *drawing, const struct tutti_ranking *ranking,
+                         const char *wins)
 {
     const struct tutti_sweep *sweep = ranking->sweep;
     bool exact = true;
@@ -233,19 +234,14 @@ static void name_drawing(struct drawing *drawing, const struct tutti_ranking *ra
     for (uint32_t row = 0; row < ranking->row_count; row++)
         exact = exact && tutti_ranking_at(ranking, row, 0)->answer.bound.exact;
 
-    (void)snprintf(drawing->title, sizeof(drawing->title),
-                   "%s on %.60s, %u ranks, simulated: model %s, protocol %s",
+    (void)snprintf(drawing->title, sizeof(drawing->title), "%s on %.40s%s, %u ranks",
                    tutti_collective_name(sweep->ask.params.collective), sweep->topo->name,
-                   sweep->topo->rank_count, tutti_model_name(sweep->ask.model),
-                   sweep->ask.protocol);
+                   strlen(sweep->topo->name) > 40 ? "..." : "", sweep->topo->rank_count);
+    (void)snprintf(drawing->subtitle, sizeof(drawing->subtitle),
+                   "%.95s%s (simulated: %s, protocol %s)", wins, strlen(wins) > 95 ? "..." : "",
+                   tutti_model_name(sweep->ask.model), sweep->ask.protocol);
     (void)snprintf(drawing->bound_name, sizeof(drawing->bound_name), "bound (%s)",
                    exact ? "exact" : "valid");
-}
-
-static void close_drawing(struct drawing *drawing)
-{
-    free(drawing->values);
-    free(drawing->subtitle);
 }
 
 static int open_drawing(struct drawing *drawing, const struct tutti_ranking *ranking,
@@ -254,17 +250,21 @@ static int open_drawing(struct drawing *drawing, const struct tutti_ranking *ran
     size_t rows = ranking->row_count;
     uint32_t algorithms = ranking->sweep->algorithm_count;
     double *values = calloc((algorithms + 2) * rows, sizeof(*values));
+    char *wins = wins_text(ranking);
 
-    *drawing = (struct drawing){.values = values, .subtitle = wins_text(ranking)};
-    if (values == NULL || drawing->subtitle == NULL)
+    *drawing = (struct drawing){.values = values};
+    if (values == NULL || wins == NULL) {
+        free(wins);
         return tutti_nomem(err);
+    }
     drawing->chart = (struct tutti_chart){.title = drawing->title,
                                           .subtitle = drawing->subtitle,
                                           .bytes = values,
                                           .x_count = rows,
                                           .series = drawing->series,
                                           .bound_name = drawing->bound_name};
-    name_drawing(drawing, ranking);
+    name_drawing(drawing, ranking, wins);
+    free(wins);
     for (uint32_t row = 0; row < rows; row++) {
         const struct tutti_answer *best = &tutti_ranking_at(ranking, row, 0)->answer;
 
@@ -310,7 +310,7 @@ static int print_plot(const struct tutti_args *args, const struct tutti_ranking 
     if (status == 0)
         fputs(text, stdout);
     free(text);
-    close_drawing(&drawing);
+    free(drawing.values);
     return status;
 }
 
@@ -325,7 +325,7 @@ static int write_svg(const struct tutti_ranking *ranking, const char *path, stru
     if (status == 0)
         status = tutti_file_write(path, text, strlen(text), err);
     free(text);
-    close_drawing(&drawing);
+    free(drawing.values);
     return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
 }
 
