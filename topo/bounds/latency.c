@@ -18,13 +18,25 @@ struct search {
     tutti_ps *far_ps;   /* [node_count] */
     struct entry *heap; /* [link_count + 1], at most one entry a link */
     uint32_t heap_count;
+    bool alike;          /* all links have the same latency: */
+    uint32_t queue_head; /* then the heap is a queue that begins here */
 };
+
+static bool latencies_alike(const struct tutti_topo *topo)
+{
+    for (uint32_t l = 1; l < topo->link_count; l++)
+        if (topo->links[l].latency_ps != topo->links[0].latency_ps)
+            return false;
+    return true;
+}
 
 static void push(struct search *search, uint32_t node, tutti_ps far_ps)
 {
     uint32_t at = search->heap_count++;
 
-    for (; at > 0 && search->heap[(at - 1) / 2].far_ps > far_ps; at = (at - 1) / 2)
+    /* Of a queue the last is the farthest: it stays where it is. */
+    for (; !search->alike && at > 0 && search->heap[(at - 1) / 2].far_ps > far_ps;
+         at = (at - 1) / 2)
         search->heap[at] = search->heap[(at - 1) / 2];
     search->heap[at] = (struct entry){.far_ps = far_ps, .node = node};
 }
@@ -56,11 +68,11 @@ static void search_from(struct search *search, uint32_t rank)
 
     for (uint32_t v = 0; v < topo->node_count; v++)
         search->far_ps[v] = INT64_MAX;
-    search->heap_count = 0;
+    search->heap_count = search->queue_head = 0;
     search->far_ps[topo->rank_node[rank]] = 0;
     push(search, topo->rank_node[rank], 0);
-    while (search->heap_count > 0) {
-        struct entry entry = pop(search);
+    while (search->queue_head < search->heap_count) {
+        struct entry entry = search->alike ? search->heap[search->queue_head++] : pop(search);
 
         if (entry.far_ps > search->far_ps[entry.node])
             continue;
@@ -102,11 +114,14 @@ static void of_all(struct search *search, struct tutti_latency *best)
     uint32_t from = 0;
 
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        tutti_ps before_ps = best->latency_ps;
         uint32_t to;
 
         search_from(search, from);
         to = farthest_rank(search);
         consider(search, from, to, best);
+        if (best->latency_ps == before_ps)
+            return; /* as far from there as from the last: it will go back and forth */
         from = to;
     }
 }
@@ -146,7 +161,7 @@ static void of_next(struct search *search, struct tutti_latency *best)
 int tutti_latency_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
                         struct tutti_latency *ret, struct tutti_err *err)
 {
-    struct search search = {.topo = topo};
+    struct search search = {.topo = topo, .alike = latencies_alike(topo)};
     struct tutti_latency best = {0};
 
     search.far_ps = calloc(topo->node_count, sizeof(*search.far_ps));
