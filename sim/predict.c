@@ -330,6 +330,15 @@ int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct 
     return 0;
 }
 
+int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **ret,
+                           struct tutti_err *err)
+{
+    const struct tutti_algorithm *algorithm = NULL;
+    int status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
+
+    return status < 0 ? status : generate(ask, algorithm, ret, err);
+}
+
 const char *tutti_bound_kind(const struct tutti_bound *bound)
 {
     if (bound->time_ps == 0)

@@ -46,6 +46,11 @@ struct tutti_answer {
  * left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
 
+/* The schedule that tutti_predict simulates for ask->algorithm, which must be a name: laid out on
+ * the rings of the topology, with the channels chosen. The caller frees it. */
+int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **ret,
+                           struct tutti_err *err);
+
 /* "exact", "valid" (true, but perhaps out of reach), or "none". */
 const char *tutti_bound_kind(const struct tutti_bound *bound);
 

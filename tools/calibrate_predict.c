@@ -7,7 +7,6 @@
 #include "runtime/status.h"
 #include "sim/sim.h"
 #include "tools/calibrate.h"
-#include "tools/perform.h"
 #include "topo/topo.h"
 
 /* Between two rates, straight in the logarithms of size and rate. */
@@ -161,16 +160,13 @@ int tutti_host_predict(const struct tutti_host *host, const struct tutti_coll_pa
                        const char *algorithm, int64_t *ret_ps, struct tutti_err *err)
 {
     struct tutti_shape flat = tutti_shape_flat(host->rank_count); /* as `run` lays it out */
-    struct tutti_coll_params chosen = *params;
     struct tutti_host_point point;
     struct tutti_schedule *schedule = NULL;
     struct tutti_schedule *weighed = NULL;
     int64_t ps = 0;
     int status;
 
-    if (chosen.channel_count == 0)
-        chosen.channel_count = tutti_perform_channels(algorithm, &flat);
-    status = tutti_coll_generate(algorithm, &chosen, &flat, &schedule, err);
+    status = tutti_coll_generate(algorithm, params, &flat, &schedule, err);
     if (status < 0)
         return status;
     /* A size stands for how much memory is at work: what a rank reads or writes, the larger. */

@@ -3,28 +3,25 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/predict.h"
 #include "tools/buffers.h"
 
 /* Trial runs of `auto`: enough that a first, cold iteration decides nothing. */
 enum { TRIAL_WARMUP = 1, TRIAL_ITERATIONS = 3 };
 
-uint32_t tutti_perform_channels(const char *algorithm, const struct tutti_shape *shape)
-{
-    return strncmp(algorithm, "ring", 4) == 0 && shape->order_count > 1 ? shape->order_count : 1;
-}
-
 static int generate(const struct tutti_perform *ask, const char *algorithm,
                     struct tutti_schedule **ret, struct tutti_err *err)
 {
-    struct tutti_coll_params params = ask->params;
+    struct tutti_ask predicted;
 
-    if (params.channel_count == 0)
-        params.channel_count = tutti_perform_channels(algorithm, ask->shape);
-    return tutti_coll_generate(algorithm, &params, ask->shape, ret, err);
+    if (ask->predicted == NULL)
+        return tutti_coll_generate(algorithm, &ask->params, ask->shape, ret, err);
+    predicted = *ask->predicted;
+    predicted.algorithm = algorithm;
+    return tutti_predict_schedule(&predicted, ret, err);
 }
 
 /* Plays a schedule; `buffers` NULL: without data. */

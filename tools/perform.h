@@ -8,10 +8,13 @@
 #include "runtime/backend.h"
 #include "runtime/coll.h"
 
+struct tutti_ask;
+
 struct tutti_perform {
     struct tutti_backend *backend;
     const struct tutti_shape *shape;
-    struct tutti_coll_params params; /* channel_count 0: as `tutti predict` chooses */
+    struct tutti_coll_params params;
+    const struct tutti_ask *predicted; /* NULL, or: lay schedules out as tutti_predict does */
     uint32_t warmup_count;
     uint32_t iteration_count;
     bool back_to_back; /* iterations follow each other; else the ranks meet before each */
@@ -31,10 +34,6 @@ struct tutti_performed {
     double busbw_GBps;
     uint64_t wrong_count; /* elements; 0 if not checked */
 };
-
-/* How many channels `algorithm` has when nobody says: one for each ring order of the machine where
- * it runs on rings, else one; the rule of tutti_predict. */
-uint32_t tutti_perform_channels(const char *algorithm, const struct tutti_shape *shape);
 
 /* Plays it by one algorithm, by name. */
 int tutti_perform(const struct tutti_perform *ask, const char *algorithm,

@@ -177,6 +177,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bo
     row->protocol = answer.protocol;
     perform.shape = &ask->topo->shape;
     perform.params = ask->params;
+    perform.predicted = ask;
     perform.record = last ? run->record : NULL;
     status = tutti_perform(&perform, answer.algorithm, &row->performed, err);
     tutti_backend_close(perform.backend);
