@@ -434,6 +434,26 @@ TEST(no_simulated_collective_beats_its_bound)
     CHECK(played > 1000);
 }
 
+TEST(no_play_on_a_random_machine_beats_its_bound)
+{
+    struct tutti_random random;
+    uint32_t played = 0;
+
+    tutti_random_seed(&random, test_seed + 1);
+    for (int i = 0; i < (test_full ? 300 : 30); i++) {
+        uint32_t ranks = 2 + (uint32_t)tutti_random_below(&random, 8);
+        uint32_t switches = (uint32_t)tutti_random_below(&random, 5);
+        struct tutti_topo *topo = random_machine(&random, ranks, switches);
+
+        for (uint32_t c = 0; c < TUTTI_CUSTOM; c++)
+            played += play(topo, "random", TUTTI_MODEL_FAIR, (enum tutti_collective)c,
+                           1 + tutti_random_below(&random, 1 << 20));
+        tutti_topo_free(topo);
+    }
+    printf("        %" PRIu32 " plays\n", played);
+    CHECK(played > 300);
+}
+
 /* Where the bound is exact, something comes near to it. */
 TEST(an_exact_bound_is_nearly_reached)
 {
@@ -468,11 +488,8 @@ TEST(bounds_are_quick)
     static const struct {
         const char *spec;
         double ms;
-    } cases[] = {{"torus:4x4x4", 1},
-                 {"dgx-h100:nodes=8", 1},
-                 {"fattree:arity=8", 1},
-                 {"torus:16x32x32", 400},
-                 {"dgx-h100:nodes=2048", 400}};
+    } cases[] = {{"dgx-1v", 1},          {"torus:4x4x4", 1},      {"dgx-h100:nodes=8", 1},
+                 {"fattree:arity=8", 1}, {"torus:16x32x32", 400}, {"dgx-h100:nodes=2048", 400}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct tutti_topo *topo = machine(cases[i].spec);
