@@ -393,3 +393,43 @@ TEST(a_message_to_oneself_is_refused_by_name)
                    "rank '1' (another of the 2 ranks)");
     story_end(&story);
 }
+
+/* 40 SENDs, then a step that waits for one of them; rank 1 is slow to take the last. */
+static void wait_for_send(struct story *story, uint32_t dep_step, bool carry)
+{
+    story->opts.carry = carry;
+    for (int i = 0; i < 40; i++)
+        sends(story, 0, 1, 1000);
+    story_step(story, 0,
+               (struct tutti_step){.kind = TUTTI_COMPUTE,
+                                   .flags = TUTTI_STEP_DEP,
+                                   .dep_step = dep_step,
+                                   .duration_ps = 5000});
+    for (int i = 0; i < 40; i++) {
+        if (i == 39)
+            computes(story, 1, 7 * TUTTI_PS_PER_US, 0);
+        receives(story, 1, 0, 1000);
+    }
+    story_play(story);
+    CHECK_OK(story->status, story->err);
+}
+
+/* With data every step is an event on the stage, without it times follow from data flow; a SEND
+ * may be just under way, long done, or so long ago that data flow has forgotten it. */
+TEST(a_step_waits_for_a_send_of_its_lane_either_way_it_is_played)
+{
+    static const uint32_t deps[] = {39, 38, 30, 8, 7, 0};
+
+    for (size_t i = 0; i < sizeof(deps) / sizeof(deps[0]); i++) {
+        struct story flow = story_begin(TWO_RANKS);
+        struct story stage = story_begin(TWO_RANKS);
+
+        wait_for_send(&flow, deps[i], false);
+        wait_for_send(&stage, deps[i], true);
+        CHECK_TEXT(flow.trace, stage.trace);
+        CHECK_INT(flow.played.total_ps, stage.played.total_ps);
+        CHECK(flow.played.total_ps > 7 * TUTTI_PS_PER_US);
+        story_end(&flow);
+        story_end(&stage);
+    }
+}

@@ -37,7 +37,7 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
     if (tutti_grow(&flow->flow_wires, &flow->wire_capacity, (uint64_t)flow->wire_count + 1,
                    sizeof(*flow->flow_wires)) < 0 ||
         tutti_grow(&flow->slots, &flow->slot_capacity, slots, sizeof(*flow->slots)) < 0 ||
-        (flow->record != NULL &&
+        (flow->keeps_sents &&
          tutti_grow(&flow->sents, &flow->sent_capacity, slots, sizeof(*flow->sents)) < 0))
         return -TUTTI_ENOMEM;
     wire = &flow->flow_wires[flow->wire_count++];
@@ -90,7 +90,8 @@ static int find_wire(struct tutti_flow *flow, uint32_t from, uint32_t to, uint32
     return 0;
 }
 
-static tutti_ps wire_ps(struct tutti_flow *flow, uint64_t bytes, uint64_t bytes_per_s)
+static inline __attribute__((always_inline)) tutti_ps wire_ps(struct tutti_flow *flow,
+                                                              uint64_t bytes, uint64_t bytes_per_s)
 {
     uint64_t mixed = (bytes ^ bytes_per_s << 1) * UINT64_C(0x9e3779b97f4a7c15);
     struct memo *memo = &flow->memo[mixed >> 58];
@@ -162,13 +163,36 @@ static int note(struct tutti_flow *flow, uint32_t id, uint64_t index, const stru
     return tutti_record_add(flow->record, &event);
 }
 
-static uint32_t next_slot(const struct tutti_flow *flow, uint32_t slot)
+/* The message in a slot has been taken: for who wants to know. Seldom, so kept out of the way. */
+static __attribute__((noinline)) int tell_taken(struct tutti_flow *flow, uint32_t id,
+                                                uint64_t place, tutti_ps now_ps)
 {
-    return slot + 1 < flow->slot_count ? slot + 1 : 0;
+    const struct wire *wire = &flow->flow_wires[id];
+
+    if (flow->memories != NULL)
+        past_done(&flow->memories[wire->send_lane], flow->sents[place].index, now_ps);
+    if (flow->lanes[wire->send_lane].waits) {
+        flow->lanes[wire->send_lane].waits = false;
+        wake(flow, wire->send_lane);
+    }
+    if (flow->record == NULL)
+        return 0;
+    return note(flow, wire->send_lane, flow->sents[place].index,
+                &(struct tutti_step){.kind = TUTTI_SEND, .bytes = flow->slots[place].bytes},
+                flow->wires.wires[id].to, flow->sents[place].start_ps, now_ps);
+}
+
+static __attribute__((noinline)) void tell_sent(struct tutti_flow *flow, struct lane *lane,
+                                                uint32_t id, uint64_t place)
+{
+    flow->sents[place] = (struct sent){lane->now_ps, lane->index};
+    if (flow->memories != NULL)
+        past_started(&flow->memories[id], lane->index);
 }
 
 /* The oldest message of a connection has been taken at `now_ps`: its slot is free. */
-static int complete(struct tutti_flow *flow, uint32_t id, tutti_ps now_ps)
+static inline __attribute__((always_inline)) int complete(struct tutti_flow *flow, uint32_t id,
+                                                          tutti_ps now_ps)
 {
     struct wire *wire = &flow->flow_wires[id];
     uint64_t place = wire->slot_first + wire->taken_slot;
@@ -181,11 +205,7 @@ static int complete(struct tutti_flow *flow, uint32_t id, tutti_ps now_ps)
         wire->send_waits = false;
         wake(flow, wire->send_lane);
     }
-    if (flow->record == NULL)
-        return 0;
-    return note(flow, wire->send_lane, flow->sents[place].index,
-                &(struct tutti_step){.kind = TUTTI_SEND, .bytes = flow->slots[place].bytes},
-                flow->wires.wires[id].to, flow->sents[place].start_ps, now_ps);
+    return flow->keeps_sents ? tell_taken(flow, id, place, now_ps) : 0;
 }
 
 static int give_up(struct tutti_flow *flow)
@@ -246,8 +266,8 @@ static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     slot = &flow->slots[wire->slot_first + wire->sent_slot];
     if (wire->sent_count >= flow->slot_count && slot->at_ps > lane->now_ps)
         lane->now_ps = slot->at_ps;
-    if (flow->record != NULL)
-        flow->sents[wire->slot_first + wire->sent_slot] = (struct sent){lane->now_ps, lane->index};
+    if (flow->keeps_sents)
+        tell_sent(flow, lane, id, wire->slot_first + wire->sent_slot);
     slot->at_ps = arrival_of(flow, lane->to_wire, step->bytes, lane->now_ps);
     slot->bytes = step->bytes;
     wire->sent_slot = next_slot(flow, wire->sent_slot);
@@ -329,11 +349,35 @@ static int do_local(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     return status < 0 ? status : 1;
 }
 
+/* A step that depends on an earlier one of its own lane: that is complete unless it is a SEND. */
+static __attribute__((noinline)) int await(struct tutti_flow *flow, struct lane *lane, uint32_t id,
+                                           const struct tutti_step *step)
+{
+    tutti_ps done_ps;
+
+    if (step->dep_lane != id % flow->schedule->lane_count || step->dep_step >= lane->index)
+        return give_up(flow);
+    if (flow->memories == NULL) { /* nobody has kept them so far: the play begins anew */
+        flow->needs_memories = true;
+        return 0;
+    }
+    if (!past_find(&flow->memories[id], step->dep_step, &done_ps))
+        return give_up(flow);
+    lane->waits = done_ps < 0;
+    if (done_ps > lane->now_ps)
+        lane->now_ps = done_ps;
+    return !lane->waits;
+}
+
 static int do_step(struct tutti_flow *flow, struct lane *lane, uint32_t id,
                    const struct tutti_step *step, struct tutti_err *err)
 {
-    if ((step->flags & TUTTI_STEP_DEP) != 0)
-        return give_up(flow);
+    if ((step->flags & TUTTI_STEP_DEP) != 0) {
+        int status = await(flow, lane, id, step);
+
+        if (status != 1)
+            return status;
+    }
     switch (step->kind) {
     case TUTTI_SEND:
         return do_send(flow, lane, id, step, err);
@@ -402,6 +446,8 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
     }
     for (uint32_t i = 0; i < flow->opts->topo->link_count; i++)
         flow->link_free_ps[i] = 0;
+    if (flow->memories != NULL)
+        memset(flow->memories, 0, flow->lane_count * sizeof(*flow->memories));
     flow->ready_first = flow->ready_count = 0;
     flow->step_count = 0;
     flow->end_ps = start_ps;
@@ -429,26 +475,52 @@ static bool all_ended(const struct tutti_flow *flow)
     return ended;
 }
 
-int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
-                    struct tutti_record *record, tutti_ps *ret_end_ps, uint64_t *ret_step_count,
-                    struct tutti_err *err)
+/* Runs lanes until none can go on. */
+static int run_all(struct tutti_flow *flow, tutti_ps start_ps, struct tutti_err *err)
 {
     int status = 0;
 
-    if (flow->unsuited)
-        return 0;
-    flow->seed = seed;
-    flow->record = record;
-    if (record != NULL && tutti_grow(&flow->sents, &flow->sent_capacity, flow->slot_capacity,
-                                     sizeof(*flow->sents)) < 0)
-        return tutti_nomem(err);
     rewind_all(flow, start_ps);
-    while (flow->ready_count > 0 && status == 0 && !flow->unsuited) {
+    while (flow->ready_count > 0 && status == 0 && !flow->unsuited && !flow->needs_memories) {
         uint32_t id = flow->ready[flow->ready_first];
 
         flow->ready_first = flow->ready_first + 1 == flow->lane_count ? 0 : flow->ready_first + 1;
         flow->ready_count--;
         status = run_lane(flow, id, err);
+    }
+    return status;
+}
+
+static int grow_sents(struct tutti_flow *flow)
+{
+    flow->keeps_sents = flow->record != NULL || flow->memories != NULL;
+    if (!flow->keeps_sents)
+        return 0;
+    return tutti_grow(&flow->sents, &flow->sent_capacity, flow->slot_capacity,
+                      sizeof(*flow->sents));
+}
+
+int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
+                    struct tutti_record *record, tutti_ps *ret_end_ps, uint64_t *ret_step_count,
+                    struct tutti_err *err)
+{
+    int status;
+
+    if (flow->unsuited)
+        return 0;
+    flow->seed = seed;
+    flow->record = record;
+    status = grow_sents(flow);
+    if (status == 0)
+        status = run_all(flow, start_ps, err);
+    if (status == 0 && flow->needs_memories) {
+        flow->needs_memories = false;
+        flow->memories = calloc(flow->lane_count, sizeof(*flow->memories));
+        if (flow->memories == NULL || grow_sents(flow) < 0)
+            return tutti_nomem(err);
+        if (record != NULL)
+            tutti_record_clear(record);
+        status = run_all(flow, start_ps, err);
     }
     if (status < 0)
         return tutti_nomem(err);
@@ -512,6 +584,7 @@ void tutti_flow_free(struct tutti_flow *flow)
     free(flow->link_free_ps);
     free(flow->link_owner);
     free(flow->lanes);
+    free(flow->memories);
     free(flow->ready);
     free(flow);
 }

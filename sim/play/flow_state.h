@@ -8,6 +8,7 @@
 #include "runtime/schedule.h"
 #include "runtime/units.h"
 #include "sim/net/net.h"
+#include "sim/play/flow_past.h"
 #include "sim/play/wires.h"
 
 struct tutti_record;
@@ -27,7 +28,7 @@ struct slot {
     uint64_t bytes;
 };
 
-/* For the record only: the SEND of the message in a slot. */
+/* The SEND of the message in a slot: for the record, and for steps that wait for its completion. */
 struct sent {
     tutti_ps start_ps;
     uint64_t index;
@@ -52,8 +53,9 @@ struct lane {
     tutti_ps now_ps; /* the next step can start */
     uint64_t round;
     uint64_t round_count;
-    uint64_t index;    /* of the next step, for the record */
+    uint64_t index;    /* of the next step */
     uint32_t position; /* in the round */
+    bool waits;        /* for a SEND of its own */
     uint32_t fused;    /* wire whose oldest message the coming REDUCE reads, or NONE */
     uint32_t to;       /* peer and wire of the last SEND and RECV: programs repeat themselves */
     uint32_t to_wire;
@@ -81,12 +83,15 @@ struct tutti_flow {
     uint64_t element_mask;  /* bytes of an element, a power of 2, less 1 */
     struct slot *slots;     /* [wire * slot_count + message mod slot_count] */
     uint32_t slot_capacity;
-    struct sent *sents; /* the same, if there is a record */
+    struct sent *sents; /* the same, if they are kept */
+    bool keeps_sents;   /* there is a record, or memories */
     uint32_t sent_capacity;
     tutti_ps *link_free_ps; /* alphabeta: when a first link has sent what it was given */
     uint32_t *link_owner;   /* lane (alphabeta) or wire (fair), or NONE */
     struct lane *lanes;
     uint32_t lane_count;
+    struct memory *memories; /* [lane_count] once a step needs them */
+    bool needs_memories;
     uint32_t *ready; /* ring of lanes to be run; each at most once */
     uint32_t ready_first;
     uint32_t ready_count;
@@ -101,5 +106,10 @@ struct tutti_flow {
     uint32_t round_count; /* written at a time */
     struct tutti_round rounds[ROUNDS_MAX];
 };
+
+static inline uint32_t next_slot(const struct tutti_flow *flow, uint32_t slot)
+{
+    return slot + 1 < flow->slot_count ? slot + 1 : 0;
+}
 
 #endif
