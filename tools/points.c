@@ -101,8 +101,8 @@ static void watch(struct crew *crew, const char *command)
         fprintf(stderr, "\r%*s\r", (int)strlen(command) + 60, "");
 }
 
-int tutti_points_predict(const struct tutti_ask *ask, const char *command, uint32_t thread_count,
-                         struct tutti_point *points, size_t point_count, struct tutti_err *err)
+void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint32_t thread_count,
+                          struct tutti_point *points, size_t point_count)
 {
     struct crew crew = {
         .ask = ask,
@@ -113,7 +113,6 @@ int tutti_points_predict(const struct tutti_ask *ask, const char *command, uint3
     };
     pthread_t threads[THREADS_MAX];
     uint32_t started = 0;
-    int number = 0;
 
     if (thread_count == 0)
         thread_count = processor_count();
@@ -121,17 +120,14 @@ int tutti_points_predict(const struct tutti_ask *ask, const char *command, uint3
         thread_count = THREADS_MAX;
     if (thread_count > point_count)
         thread_count = (uint32_t)point_count;
-    while (started < thread_count && number == 0) {
-        number = pthread_create(&threads[started], NULL, work, &crew);
-        started += number == 0;
-    }
+    while (started < thread_count && pthread_create(&threads[started], NULL, work, &crew) == 0)
+        started++;
+    if (started == 0) /* there is always the one that asks */
+        work(&crew);
     if (started > 0 && isatty(STDERR_FILENO))
         watch(&crew, command);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     pthread_cond_destroy(&crew.done);
     pthread_mutex_destroy(&crew.lock);
-    if (started == 0 && point_count > 0)
-        return tutti_fail(err, TUTTI_EIO, "cannot start a thread: %s", strerror(number));
-    return 0;
 }

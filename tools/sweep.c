@@ -221,14 +221,14 @@ int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti
 {
     /* The smallest size first: what does not fit is said at once, not after the large ones. */
     size_t first = sweep->algorithm_count;
-    int status =
-        tutti_points_predict(&sweep->ask, command, sweep->thread_count, sweep->points, first, err);
+    int status;
 
-    if (status == 0)
-        status = failure_of(sweep, 0, first, err);
-    if (status == 0)
-        status = tutti_points_predict(&sweep->ask, command, sweep->thread_count,
-                                      sweep->points + first, sweep->point_count - first, err);
+    tutti_points_predict(&sweep->ask, command, sweep->thread_count, sweep->points, first);
+    status = failure_of(sweep, 0, first, err);
+    if (status < 0)
+        return status;
+    tutti_points_predict(&sweep->ask, command, sweep->thread_count, sweep->points + first,
+                         sweep->point_count - first);
     for (size_t i = first; status == 0 && i < sweep->point_count; i += first)
         status = failure_of(sweep, i, i + first, err);
     return status;

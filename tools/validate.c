@@ -97,7 +97,7 @@ static int predict_group(const struct validation *v, struct tutti_case *cases, s
         points[i].algorithm = v->ask.algorithm;
         points[i].count = cases[i].params.count;
     }
-    status = tutti_points_predict(&ask, "validate", 0, points, count, err);
+    tutti_points_predict(&ask, "validate", 0, points, count);
     for (size_t i = 0; status == 0 && i < count; i++) {
         status = points[i].status;
         if (status < 0)
