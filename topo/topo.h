@@ -182,9 +182,10 @@ int tutti_topo_bisection(const struct tutti_topo *topo, uint64_t *ret_bytes_per_
 const char *tutti_node_kind_name(enum tutti_node_kind kind); /* device switch nic cpu */
 const char *tutti_link_kind_name(enum tutti_link_kind kind); /* generic nvlink xgmi pcie ... */
 
-/* A picture of the machine as SVG, for people: hosts as boxes, links by kind and width. *ret is
- * freed by the caller with free(). Machines of more than a few hundred devices are drawn as one
- * host in detail and the rest summarised. */
+/* A picture of the machine as SVG, for people: grids as panels, wired devices on a circle, hosts as
+ * boxes over their network; links by kind and width, with a legend. What is too much for a picture
+ * (about 2100 pixels) is left out, and counted below it. Printable ASCII; the same bytes for the
+ * same machine. *ret is freed by the caller with free(). */
 int tutti_topo_svg(const struct tutti_topo *topo, char **ret, struct tutti_err *err);
 
 #endif
