@@ -199,8 +199,10 @@ static int try_all(const struct tutti_ask *ask, const struct tutti_protocol *onl
                       why.text[0] != '\0' ? ": " : "", why.text);
 }
 
-/* Writes the names of the algorithms that can be laid out on the topology, "a, b or c". */
-static void name_fitting(const struct tutti_ask *ask, char *text, size_t text_bytes)
+/* Writes the names of the algorithms that can be laid out on the topology, "a, b or c". Fails only
+ * where memory runs out: then nobody knows which fit. */
+static int name_fitting(const struct tutti_ask *ask, char *text, size_t text_bytes,
+                        struct tutti_err *err)
 {
     const char *names[32];
     size_t name_count = 0;
@@ -210,8 +212,14 @@ static void name_fitting(const struct tutti_ask *ask, char *text, size_t text_by
 
     for (size_t i = 0; i < count && name_count < sizeof(names) / sizeof(names[0]); i++) {
         struct tutti_schedule *schedule = NULL;
+        int status;
 
-        if (!serves(&algorithms[i], ask) || generate(ask, &algorithms[i], &schedule, NULL) < 0)
+        if (!serves(&algorithms[i], ask))
+            continue;
+        status = generate(ask, &algorithms[i], &schedule, NULL);
+        if (status == -TUTTI_ENOMEM)
+            return tutti_nomem(err);
+        if (status < 0)
             continue;
         tutti_schedule_free(schedule);
         names[name_count++] = algorithms[i].name;
@@ -223,6 +231,7 @@ static void name_fitting(const struct tutti_ask *ask, char *text, size_t text_by
                                  : i + 1 == name_count ? " or "
                                                        : ", ",
                                  names[i]);
+    return 0;
 }
 
 /* One algorithm by name; if it does not fit, the message tells which do. */
@@ -230,14 +239,14 @@ static int try_one(const struct tutti_ask *ask, const struct tutti_algorithm *al
                    const struct tutti_protocol *only, bool all_protocols, struct outcome *best,
                    struct tutti_err *err)
 {
-    char fitting[512];
+    char fitting[512] = "";
     struct tutti_err why = {.text = ""};
     int status = try_algorithm(ask, algorithm, only, all_protocols, best, &why);
 
     if (status == 0)
         return 0;
-    if (status == -TUTTI_EINVAL)
-        name_fitting(ask, fitting, sizeof(fitting));
+    if (status == -TUTTI_EINVAL && name_fitting(ask, fitting, sizeof(fitting), err) < 0)
+        return -TUTTI_ENOMEM;
     if (status != -TUTTI_EINVAL || fitting[0] == '\0')
         return tutti_fail(err, (enum tutti_status) - status, "%s", why.text);
     return tutti_fail(err, TUTTI_EINVAL, "algorithm '%s' does not fit '%s': %s (%s)",

@@ -131,12 +131,13 @@ static int write_trace(const struct tutti_sweep *sweep, const char *path, struct
     ask.record = &record;
     ask.step_count_max = 0;
     status = tutti_predict(&ask, &answer, err);
-    (void)snprintf(title, sizeof(title), "%s %s %s, %s, on %.80s, simulated",
-                   tutti_collective_name(ask.params.collective), answer.algorithm,
-                   tutti_print_size(answer.bytes, size), tutti_model_name(ask.model),
-                   sweep->topo->name);
-    if (status == 0)
+    if (status == 0) {
+        (void)snprintf(title, sizeof(title), "%s %s %s, %s, on %.80s, simulated",
+                       tutti_collective_name(ask.params.collective), answer.algorithm,
+                       tutti_print_size(answer.bytes, size), tutti_model_name(ask.model),
+                       sweep->topo->name);
         status = tutti_trace_write(path, &record, title, err);
+    }
     tutti_record_done(&record);
     return status;
 }

@@ -1,0 +1,124 @@
+/* Every allocation of whole commands made to fail once: exit code 1, one line that says why, and
+ * nothing left. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/alloc_fail.h"
+
+/* tools/main.c's main (alloc_fail_commands.cmake). */
+int tutti_main(int argc, char **argv);
+
+enum { WORDS_MAX = 32, TEXT_BYTES = 4096 };
+
+/* Where stdout and stderr go while a command runs: away, and to a file in memory. */
+struct streams {
+    int out;
+    int err;
+    int kept;
+};
+
+static void divert(struct streams *streams)
+{
+    int away = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    fflush(stdout);
+    *streams = (struct streams){
+        .out = dup(STDOUT_FILENO), .err = dup(STDERR_FILENO), .kept = memfd_create("err", 0)};
+    dup2(away, STDOUT_FILENO);
+    dup2(streams->kept, STDERR_FILENO);
+    close(away);
+}
+
+/* What was said on stderr meanwhile. */
+static void restore(struct streams *streams, char *text)
+{
+    ssize_t bytes;
+
+    fflush(stdout);
+    dup2(streams->out, STDOUT_FILENO);
+    dup2(streams->err, STDERR_FILENO);
+    bytes = pread(streams->kept, text, TEXT_BYTES - 1, 0);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    close(streams->out);
+    close(streams->err);
+    close(streams->kept);
+}
+
+/* 0, or what went wrong as a status; a command that fails must say why in one line. */
+static int tutti(const char *line, struct tutti_err *err)
+{
+    char words[1024];
+    char *argv[WORDS_MAX + 1] = {words};
+    char text[TEXT_BYTES];
+    struct streams streams;
+    int argc = 0;
+    int code;
+
+    snprintf(words, sizeof(words), "tutti %s", line);
+    for (char *at = words; at != NULL && argc < WORDS_MAX; argc++) {
+        argv[argc] = at;
+        at = strchr(at, ' ');
+        if (at != NULL)
+            *at++ = '\0';
+    }
+    divert(&streams);
+    code = tutti_main(argc, argv);
+    restore(&streams, text);
+    if (code == 0)
+        return 0;
+    if (code != 1 || strchr(text, '\n') == NULL || strchr(text, '\n')[1] != '\0') {
+        (void)tutti_fail(err, TUTTI_ECHECK, "exit code %d, and on stderr: %.800s", code, text);
+        return -TUTTI_ECHECK;
+    }
+    return tutti_fail(err, TUTTI_ENOMEM, "%.800s", text);
+}
+
+static void each(const char *line)
+{
+    int before = test_failures;
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(tutti(line, &err), err);
+    if (test_failures > before)
+        fprintf(stderr, "  ... by tutti %s\n", line);
+}
+
+TEST(commands_about_machines)
+{
+    each("topo list");
+    each("topo show dgx-a100");
+    each("topo bound dgx-h100:nodes=2 -b 1M");
+    each("topo convert ring:n=4,bw=50GB/s,lat=1us");
+    each("topo show dgx-1v --format json");
+    each("topo show dgx-1v --svg " TUTTI_BINARY_DIR "/alloc_fail.svg");
+}
+
+TEST(commands_about_schedules)
+{
+    each("schedule show -c allreduce -a ring -g 3 -b 28");
+    each("schedule check -c allreduce -a double-binary-tree -g 4 -b 64");
+    each("schedule prove -c reducescatter -a halving -g 4 -b 64");
+    each("schedule convert -c broadcast -a binomial -g 3 -b 64");
+    each("schedule check " TUTTI_SOURCE_DIR "/tools/examples/ring2.schedule");
+}
+
+TEST(commands_that_predict)
+{
+    each("predict dgx-1v -a ring -b 1K -e 4K --jobs 1");
+    each("predict switch:n=4,bw=50GB/s,lat=1us -c broadcast -a auto -b 1K --jobs 1");
+    each("predict ring:n=4,bw=50GB/s,lat=1us -a ring -b 1K --format csv --trace " TUTTI_BINARY_DIR
+         "/alloc_fail.json");
+    each("compare switch:n=4,bw=50GB/s,lat=1us -c alltoall -b 1K -e 4K --jobs 1");
+    each("compare ring:n=3,bw=50GB/s,lat=1us -a ring,torus -b 1K --jobs 1 --svg " TUTTI_BINARY_DIR
+         "/alloc_fail.svg");
+    each("validate switch:n=8,bw=50GB/s,lat=1us -e 8 --log " TUTTI_SOURCE_DIR
+         "/tests/fixtures/nccl-tests/v2.19.log");
+}
+
+TEST(commands_that_play)
+{
+    each("run -B threads -g 2 -a two-shot -b 1K -n 2 -w 1");
+    each("run -B sim --topo ring:n=3,bw=50GB/s,lat=1us -a ring -b 1K");
+    each("doctor");
+}
