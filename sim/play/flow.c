@@ -102,6 +102,9 @@ static inline __attribute__((always_inline)) tutti_ps wire_ps(struct tutti_flow 
     return memo->ps;
 }
 
+/* Below this a double holds every whole number, and `fair` reckons as with whole numbers. */
+#define EXACT (UINT64_C(1) << 53)
+
 /* When a message that starts now will have arrived. */
 static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payload, tutti_ps now_ps)
 {
@@ -123,9 +126,10 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
         tutti_ps ready_ps = tutti_add_ps(now_ps, latency_ps);
         tutti_ps begin_ps = *free_ps > ready_ps ? *free_ps : ready_ps;
 
-        busy_ps = stretch == 0 ? wire_ps(flow, bytes, wire->bytes_per_s)
-                               : tutti_drain_ps(tutti_stretch_bytes(bytes, stretch),
-                                                (double)wire->bytes_per_s);
+        busy_ps =
+            stretch == 0 && bytes < EXACT && wire->bytes_per_s < EXACT
+                ? wire_ps(flow, bytes, wire->bytes_per_s)
+                : tutti_drain_ps(tutti_stretch_bytes(bytes, stretch), (double)wire->bytes_per_s);
         return *free_ps = tutti_add_ps(begin_ps, busy_ps);
     }
     busy_ps = wire_ps(flow, bytes, wire->bytes_per_s);
