@@ -117,8 +117,10 @@ static void write_link(const struct tutti_drawing *drawing, const struct legend 
     tutti_canvas_text(canvas, x + 34, y, TUTTI_ANCHOR_START, "note", text);
 }
 
-static void write_kinds(const struct tutti_description *about, int y, struct tutti_canvas *canvas)
+static void write_kinds(const struct tutti_drawing *drawing, const struct tutti_description *about,
+                        int y, struct tutti_canvas *canvas)
 {
+    enum { REDUCES = TUTTI_NODE_KIND_COUNT, TILE, KIND_COUNT };
     static const struct {
         const char *class;
         const char *what;
@@ -126,16 +128,18 @@ static void write_kinds(const struct tutti_description *about, int y, struct tut
                  [TUTTI_NODE_SWITCH] = {"switch", "switch"},
                  [TUTTI_NODE_NIC] = {"nic", "NIC"},
                  [TUTTI_NODE_CPU] = {"cpu", "CPU"},
-                 [TUTTI_NODE_KIND_COUNT] = {"reduces", "switch that reduces"}};
-    uint32_t counts[TUTTI_NODE_KIND_COUNT + 1] = {0};
+                 [REDUCES] = {"reduces", "switch that reduces"},
+                 [TILE] = {"tile", "host"}};
+    uint32_t counts[KIND_COUNT] = {0};
     int x = MARGIN;
 
     for (uint32_t g = 0; g < about->node_group_count; g++) {
         const struct tutti_node_group *group = &about->node_groups[g];
 
-        counts[group->first->reduces ? TUTTI_NODE_KIND_COUNT : group->first->kind] += group->count;
+        counts[group->first->reduces ? REDUCES : group->first->kind] += group->count;
     }
-    for (int kind = 0; kind <= TUTTI_NODE_KIND_COUNT; kind++) {
+    counts[TILE] = drawing->style == TUTTI_DRAWING_GRID && drawing->topo->host_count > 1;
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
         struct tutti_box box = {.x = x, .y = y - 12, .w = 26, .h = 14};
 
         if (counts[kind] == 0)
@@ -149,7 +153,7 @@ static void write_kinds(const struct tutti_description *about, int y, struct tut
 static void write_legend(const struct tutti_drawing *drawing, const struct legend *legend,
                          const struct tutti_description *about, int y, struct tutti_canvas *canvas)
 {
-    write_kinds(about, y, canvas);
+    write_kinds(drawing, about, y, canvas);
     for (uint32_t i = 0; i < legend->link_count; i++) {
         if (i % legend->columns == 0)
             y += LEGEND_LINE;
@@ -205,6 +209,7 @@ static void write_head(struct tutti_canvas *canvas, int width, int height)
                        TITLE_FONT, FONT);
     tutti_canvas_print(canvas, "path, polyline { fill: none }\n"
                                ".frame { fill: #f7f7f5; stroke: #b5b5b0; stroke-width: 1 }\n"
+                               ".tile { fill: #eeeeea; stroke: #b5b5b0; stroke-width: 1 }\n"
                                ".device { fill: #dcebfa; stroke: #2b5d8a; stroke-width: 1 }\n"
                                ".switch { fill: #fff1cc; stroke: #94700a; stroke-width: 1 }\n"
                                ".reduces { fill: #ffd9b0; stroke: #94500a; stroke-width: 2 }\n"

@@ -262,6 +262,58 @@ static void draw_links(const struct tutti_drawing *drawing, struct tutti_canvas 
     }
 }
 
+/* ---- hosts of a grid ---------------------------------------------------------------------- */
+
+static uint32_t host_of(const struct tutti_topo *topo, uint32_t rank)
+{
+    return topo->nodes[topo->rank_node[rank]].host;
+}
+
+/* How many ranks from `rank` on, `stride` apart and at most `most`, are of its host and shown. */
+static uint32_t run_of_host(const struct tutti_drawing *drawing, uint32_t rank, uint32_t stride,
+                            uint32_t most)
+{
+    const struct tutti_topo *topo = drawing->topo;
+    uint32_t count = 1;
+
+    while (count < most && host_of(topo, rank + count * stride) == host_of(topo, rank) &&
+           drawing->boxes[topo->rank_node[rank + count * stride]].w > 0)
+        count++;
+    return count;
+}
+
+/* A frame round the tile of devices that each host holds of a panel. */
+static void draw_tiles(const struct tutti_drawing *drawing, struct tutti_canvas *canvas)
+{
+    enum { AROUND = 6 };
+    const struct tutti_topo *topo = drawing->topo;
+    const uint32_t *dim = topo->shape.dim;
+
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t x = r % dim[0];
+        uint32_t y = r / dim[0] % dim[1];
+        const struct tutti_box *first = &drawing->boxes[topo->rank_node[r]];
+        const struct tutti_box *last;
+        struct tutti_box tile;
+
+        if (first->w == 0 || host_of(topo, r) == UINT32_MAX ||
+            (x > 0 && host_of(topo, r - 1) == host_of(topo, r)) ||
+            (y > 0 && host_of(topo, r - dim[0]) == host_of(topo, r)))
+            continue;
+        last =
+            &drawing->boxes[topo->rank_node[r + run_of_host(drawing, r, 1, dim[0] - x) - 1 +
+                                            dim[0] *
+                                                (run_of_host(drawing, r, dim[0], dim[1] - y) - 1)]];
+        if (last->w == 0)
+            continue;
+        tile = (struct tutti_box){.x = first->x - AROUND,
+                                  .y = first->y - AROUND,
+                                  .w = last->x + last->w - first->x + 2 * AROUND,
+                                  .h = last->y + last->h - first->y + 2 * AROUND};
+        tutti_canvas_box(canvas, &tile, "tile");
+    }
+}
+
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 static void draw_node(const struct tutti_drawing *drawing, uint32_t v, struct tutti_canvas *canvas)
@@ -290,6 +342,8 @@ void tutti_drawing_render(const struct tutti_drawing *drawing, struct tutti_canv
         tutti_canvas_text(canvas, frame->box.x + 10, frame->box.y + 17, TUTTI_ANCHOR_START, "note",
                           frame->title);
     }
+    if (drawing->style == TUTTI_DRAWING_GRID && drawing->topo->host_count > 1)
+        draw_tiles(drawing, canvas);
     draw_links(drawing, canvas);
     for (uint32_t v = 0; v < drawing->topo->node_count; v++)
         if (drawing->boxes[v].w > 0)
