@@ -10,7 +10,7 @@ enum {
     /* A hand-off between spinning cores takes 50 to 250 ns and a wake-up 11 to 15 us (Zen 4, KVM),
      * so a wait spins for a few wake-ups' worth of time before it sleeps. */
     SPINS_ALONE = 2000,
-    SPINS_SHARED = 20, /* more ranks than processors: the one waited for may need this one */
+    SPINS_SHARED = 2, /* more ranks than processors: the one waited for may need this one */
 };
 
 /* Yielding goes on for a few wake-ups' worth of time too, not for so many turns: on a busy machine
