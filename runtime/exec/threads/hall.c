@@ -160,9 +160,14 @@ void tutti_hall_wake_up(struct tutti_hall *hall, uint32_t rank)
 {
     struct tutti_bell *bell = &hall->bells[rank];
 
-    if (atomic_exchange(&bell->asleep, 0) == 0)
-        return;
+    /* Down before the bell: were it after, one who has seen the bell could sleep again and be
+     * counted twice while we are held up in between, and all would seem idle. Too low does no harm
+     * as long as we are awake ourselves. */
     atomic_fetch_sub(&hall->idle_count, 1);
+    if (atomic_exchange(&bell->asleep, 0) == 0) {
+        atomic_fetch_add(&hall->idle_count, 1); /* somebody else has, or it woke by itself */
+        return;
+    }
     pthread_mutex_lock(&bell->lock);
     pthread_cond_signal(&bell->woken);
     pthread_mutex_unlock(&bell->lock);

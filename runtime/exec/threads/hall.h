@@ -27,8 +27,9 @@ struct tutti_hall {
     uint32_t spin_count;  /* looks before the first yield */
     tutti_ps deadline_ps; /* of one wait */
     struct tutti_bell *bells;
-    /* Ranks that have slept since their last fruitless look, or have ended. When it reaches
-     * rank_count, nobody is left who could bring anybody work: a deadlock, exactly. */
+    /* Ranks that have slept since their last fruitless look, or have ended; for a moment also less,
+     * never more but for one whose deadline has passed. When it reaches rank_count, nobody is left
+     * who could bring anybody work: a deadlock, exactly. */
     _Alignas(TUTTI_CACHE_LINE) atomic_uint idle_count;
     atomic_uint left_count;                        /* ranks that have ended */
     _Alignas(TUTTI_CACHE_LINE) atomic_int stopped; /* 1: every rank leaves as soon as it sees it */

@@ -1,0 +1,72 @@
+/* Counting who sleeps, with a waker who is held up in the middle: the hall is compiled in here, so
+ * that the test decides what happens between two of its atomic operations. */
+#include <stdatomic.h>
+
+#include "tests/test.h"
+
+static void (*meanwhile)(void); /* happens once, right after the next exchange */
+
+static int held_up(int old)
+{
+    void (*then)(void) = meanwhile;
+
+    meanwhile = NULL;
+    if (then != NULL)
+        then();
+    return old;
+}
+
+#undef atomic_exchange
+#define atomic_exchange(object, value) \
+    held_up(atomic_exchange_explicit(object, value, memory_order_seq_cst))
+
+#include "runtime/exec/threads/hall.c"
+
+static struct tutti_hall hall;
+static struct tutti_nap nap;
+static int second_wait;
+
+/* A wait that neither spins nor yields: after the first look the bell is up, the next sleeps. */
+static void begin_wait(void)
+{
+    nap = (struct tutti_nap){.yield_until_ps = 1};
+}
+
+/* Rank 0 has seen its bell go down: it takes its message, and waits for another. */
+static void take_and_wait_again(void)
+{
+    tutti_hall_rise(&hall, 0, &nap);
+    begin_wait();
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), 0);
+    second_wait = tutti_hall_rest(&hall, 0, &nap, 0);
+}
+
+static void open_hall(void)
+{
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_hall_open(&hall, 2, 2, 2 * TUTTI_PS_PER_MS, &err), err);
+    hall.spin_count = 0;
+    begin_wait();
+}
+
+TEST(a_waker_who_is_held_up_is_not_taken_for_asleep)
+{
+    open_hall();
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), 0); /* the bell is up */
+    meanwhile = take_and_wait_again;
+    tutti_hall_wake(&hall, 0); /* by rank 1 */
+    CHECK(meanwhile == NULL);
+    CHECK_INT(second_wait, -TUTTI_ETIME); /* rank 1 is awake: this is no deadlock */
+    CHECK_INT(atomic_load(&hall.idle_count), 0);
+    tutti_hall_close(&hall);
+}
+
+TEST(the_last_to_sleep_finds_the_deadlock)
+{
+    open_hall();
+    CHECK_INT(tutti_hall_leave(&hall), 0); /* rank 1 has ended */
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), 0);
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), -TUTTI_ECHECK);
+    tutti_hall_close(&hall);
+}
