@@ -134,6 +134,11 @@ static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
         play.schedule = schedule;
         status = tutti_backend_play(backend, &play, ret, err);
     }
+    if (status == 0 && ret->total_ps == INT64_MAX) /* the clock saturates: this is no figure */
+        status = tutti_fail(err, TUTTI_ELACK,
+                            "algorithm '%s' takes more than 106 days, beyond what the virtual "
+                            "clock counts (less data, larger rates)",
+                            entry->algorithm->name);
     tutti_backend_close(backend);
     tutti_schedule_free(schedule);
     return status;

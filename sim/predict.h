@@ -41,9 +41,9 @@ struct tutti_answer {
 };
 
 /* Predicts. -TUTTI_EINVAL where the algorithm does not fit the topology or collective (the message
- * names those that do); -TUTTI_ELACK for what is not modelled yet, too large to hold, or beyond
- * step_count_max. With "auto" algorithms that fail in either way are left out, and only if none is
- * left it is an error. */
+ * names those that do); -TUTTI_ELACK for what is not modelled yet, too large to hold, beyond
+ * step_count_max, or longer than the clock counts (106 days). With "auto" algorithms that fail in
+ * either way are left out, and only if none is left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
 
 /* The schedule that tutti_predict simulates for ask->algorithm, which must be a name: laid out on

@@ -25,7 +25,8 @@ TEST(collectives_have_names_and_both_spellings_are_read)
     CHECK_INT(tutti_collective_find("allgatherv", &found, &err), -TUTTI_EINVAL);
     CHECK_INT(found, TUTTI_REDUCESCATTER);
     CHECK_TEXT(err.text, "unknown collective 'allgatherv' (allreduce reducescatter allgather "
-                         "broadcast reduce alltoall sendrecv barrier custom)");
+                         "broadcast reduce alltoall sendrecv barrier; custom in the text of a "
+                         "schedule)");
 }
 
 TEST(sizes_are_counted_as_nccl_tests_counts_them)

@@ -436,7 +436,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     status = tutti_sweep_run(&sweep, "compare", err);
     if (status == 0)
         status = tutti_ranking_open(&sweep, &ranking, err);
-    if (status == 0)
+    if (status == 0 && (svg == NULL || strcmp(svg, "-") != 0))
         status = print_results(args, &ranking, err);
     if (status == 0 && svg != NULL)
         status = write_svg(&ranking, svg, err);
@@ -461,7 +461,7 @@ static const struct tutti_option options[] = {
     {.name = "svg",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
-     .help = "draw the chart as SVG as well"},
+     .help = "draw the chart as SVG as well; - draws it to standard output, and nothing else"},
 };
 
 const struct tutti_command tutti_command_compare = {

@@ -146,11 +146,14 @@ static int exit_code(int status)
     }
 }
 
-/* What was printed may not have been written: a full disk, a closed pipe. */
-static int flush(const char *name, int code)
+/* What was printed may not have been written: a full disk, a closed pipe. Whoever noticed before
+ * (`told`) has a line of its own for that. */
+static int flush(const char *name, int code, bool told)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
+    if (told)
+        return 1;
     fprintf(stderr, "tutti%s%s: cannot write the output: %s\n", name[0] != '\0' ? " " : "", name,
             errno != 0 ? strerror(errno) : "write error");
     return 1;
@@ -178,7 +181,7 @@ static int run(const struct tutti_command *command, int argc, char **argv)
         status = command->run(&args, &err);
     if (status == 0 || args.words != NULL)
         tutti_args_done(&args);
-    code = flush(command->name, exit_code(status));
+    code = flush(command->name, exit_code(status), status < 0);
     if (status < 0)
         report(command->name, err.text);
     return code;
@@ -216,18 +219,18 @@ static int help(int argc, char **argv)
             tutti_man_print_all(stdout);
         else
             tutti_usage_print(stdout);
-        return flush("help", 0);
+        return flush("help", 0, false);
     }
     command = find(argc, argv, &words);
     if (command == NULL && argc == 1 && !man && group_help(argv[0]))
-        return flush("help", 0);
+        return flush("help", 0, false);
     if (command == NULL)
         return refuse_command(argc, argv);
     if (man)
         tutti_man_print(command, stdout);
     else
         tutti_help_print(command, stdout);
-    return flush("help", 0);
+    return flush("help", 0, false);
 }
 
 int main(int argc, char **argv)
@@ -245,7 +248,7 @@ int main(int argc, char **argv)
     argv++;
     if (strcmp(argv[0], "--version") == 0) {
         printf("tutti %s\n", TUTTI_BUILD_VERSION);
-        return flush("", 0);
+        return flush("", 0, false);
     }
     if (strcmp(argv[0], "help") == 0)
         return help(argc - 1, argv + 1);
@@ -253,7 +256,7 @@ int main(int argc, char **argv)
         return help(0, argv);
     command = find(argc, argv, &words);
     if (command == NULL && argc > 1 && is_help(argv[1]) && group_help(argv[0]))
-        return flush(argv[0], 0);
+        return flush(argv[0], 0, false);
     if (command == NULL)
         return refuse_command(argc, argv);
     return run(command, argc - words, argv + words);

@@ -186,7 +186,8 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
 {
     static const char *const of_sim[] = {"topo",   "nodes",       "model", "protocol",
                                          "jitter", "reduce-rate", NULL};
-    static const char *const of_threads[] = {"pin", "no-pin", "deadline", "predict", NULL};
+    static const char *const of_threads[] = {"pin",     "no-pin",       "deadline",
+                                             "predict", "back-to-back", NULL};
     bool sim = strcmp(run->backend, "sim") == 0;
     const char *const *others = sim ? of_threads : of_sim;
 

@@ -147,6 +147,8 @@ int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct 
                           tutti_args_text(args, "deadline"));
     params->channel_count = (uint32_t)tutti_args_number(args, "channels");
     params->chunk_bytes = tutti_args_number(args, "chunk");
+    if (tutti_args_given(args, "chunk") && params->chunk_bytes == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--chunk': a grain of '0' bytes (1 or more)");
     params->slice_count = (uint32_t)tutti_args_number(args, "slices");
     params->slot_count = (uint32_t)tutti_args_number(args, "slots");
     if (params->collective == TUTTI_BARRIER) /* has no data, so one size */

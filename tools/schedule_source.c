@@ -152,12 +152,15 @@ static int generate(const struct tutti_args *args, struct tutti_schedule **ret,
     int status =
         tutti_collective_find(tutti_args_text(args, "collective"), &params.collective, err);
 
-    if (status == 0)
-        status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params.dtype, err);
-    if (status == 0)
-        status = tutti_op_find(tutti_args_text(args, "op"), &params.op, err);
-    if (status == 0)
-        status = read_shape(args, &shape, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-c'");
+    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params.dtype, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-d'");
+    status = tutti_op_find(tutti_args_text(args, "op"), &params.op, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-o'");
+    status = read_shape(args, &shape, err);
     if (status < 0)
         return status;
     if (tutti_args_given(args, "chunk") && params.chunk_bytes == 0)

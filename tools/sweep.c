@@ -85,6 +85,8 @@ static int read_params(const struct tutti_args *args, struct tutti_coll_params *
     params->root = (uint32_t)tutti_args_number(args, "root");
     params->channel_count = (uint32_t)tutti_args_number(args, "channels");
     params->chunk_bytes = tutti_args_number(args, "chunk");
+    if (tutti_args_given(args, "chunk") && params->chunk_bytes == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--chunk': a grain of '0' bytes (1 or more)");
     params->slice_count = (uint32_t)tutti_args_number(args, "slices");
     params->slot_count = (uint32_t)tutti_args_number(args, "slots");
     return 0;

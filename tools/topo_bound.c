@@ -39,10 +39,12 @@ static int read_question(const struct tutti_args *args, struct question *questio
     int status =
         tutti_collective_find(tutti_args_text(args, "collective"), &contract->collective, err);
 
-    if (status == 0)
-        status = tutti_dtype_find(tutti_args_text(args, "datatype"), &contract->dtype, err);
-    if (status == 0)
-        status = tutti_sizes_read(args, &question->sizes, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-c'");
+    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &contract->dtype, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-d'");
+    status = tutti_sizes_read(args, &question->sizes, err);
     contract->root = (uint32_t)tutti_args_number(args, "root");
     return status < 0 ? status
                       : tutti_machine_load(tutti_args_operand(args, 0),

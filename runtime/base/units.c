@@ -91,7 +91,7 @@ static const char *read_decimal(const char *text, uint64_t *mantissa, uint64_t *
 
 /* Exact to the unit, rounded to nearest; refuses what does not fit 63 bits. */
 static int read_quantity(const char *text, const struct unit *units, size_t unit_count,
-                         uint64_t *ret, const char *what, const char *accepted,
+                         uint64_t *ret, const char *what, const char *base, const char *accepted,
                          struct tutti_err *err)
 {
     uint64_t mantissa;
@@ -106,7 +106,8 @@ static int read_quantity(const char *text, const struct unit *units, size_t unit
             continue;
         value = ((tutti_u128)mantissa * units[i].scale + divisor / 2) / divisor;
         if (value > (tutti_u128)INT64_MAX)
-            break;
+            return tutti_fail(err, TUTTI_EINVAL, "%s '%s' is too large (less than 2^63 %s)", what,
+                              text, base);
         *ret = (uint64_t)value;
         return 0;
     }
@@ -117,14 +118,14 @@ static int read_quantity(const char *text, const struct unit *units, size_t unit
 
 int tutti_read_size(const char *text, uint64_t *ret_bytes, struct tutti_err *err)
 {
-    return read_quantity(text, size_units, COUNT(size_units), ret_bytes, "size",
+    return read_quantity(text, size_units, COUNT(size_units), ret_bytes, "size", "bytes",
                          "bytes such as 12345, 4K, 16M, 1G", err);
 }
 
 int tutti_read_rate(const char *text, uint64_t *ret_bytes_per_s, struct tutti_err *err)
 {
     uint64_t rate = 0;
-    int status = read_quantity(text, rate_units, COUNT(rate_units), &rate, "rate",
+    int status = read_quantity(text, rate_units, COUNT(rate_units), &rate, "rate", "bytes a second",
                                "a unit is needed: 50GB/s is bytes, 400Gb/s is bits", err);
 
     if (status == 0 && rate == 0)
@@ -137,7 +138,7 @@ int tutti_read_rate(const char *text, uint64_t *ret_bytes_per_s, struct tutti_er
 int tutti_read_time(const char *text, tutti_ps *ret_ps, struct tutti_err *err)
 {
     uint64_t ps = 0;
-    int status = read_quantity(text, time_units, COUNT(time_units), &ps, "time",
+    int status = read_quantity(text, time_units, COUNT(time_units), &ps, "time", "ps, 106 days",
                                "a unit is needed: 500ns, 1.5us, 2ms, 1s", err);
 
     if (status == 0)

@@ -62,7 +62,7 @@ int tutti_collective_find(const char *name, enum tutti_collective *ret, struct t
     }
     return tutti_fail(err, TUTTI_EINVAL,
                       "unknown collective '%.40s' (allreduce reducescatter allgather broadcast "
-                      "reduce alltoall sendrecv barrier custom)",
+                      "reduce alltoall sendrecv barrier; custom in the text of a schedule)",
                       name);
 }
 
