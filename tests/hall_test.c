@@ -1,6 +1,8 @@
 /* Counting who sleeps, with a waker who is held up in the middle: the hall is compiled in here, so
  * that the test decides what happens between two of its atomic operations. */
+#include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "tests/test.h"
 
@@ -16,6 +18,26 @@ static int held_up(int old)
     return old;
 }
 
+/* A machine that was started `ahead_s` seconds before it was. */
+static time_t ahead_s;
+
+static int old_clock(clockid_t clock, struct timespec *ret)
+{
+    int status = clock_gettime(clock, ret);
+
+    ret->tv_sec += ahead_s;
+    return status;
+}
+
+static int old_wait(pthread_cond_t *condition, pthread_mutex_t *lock, const struct timespec *limit)
+{
+    struct timespec real = {.tv_sec = limit->tv_sec - ahead_s, .tv_nsec = limit->tv_nsec};
+
+    return pthread_cond_timedwait(condition, lock, &real);
+}
+
+#define clock_gettime          old_clock
+#define pthread_cond_timedwait old_wait
 #undef atomic_exchange
 #define atomic_exchange(object, value) \
     held_up(atomic_exchange_explicit(object, value, memory_order_seq_cst))
@@ -68,5 +90,32 @@ TEST(the_last_to_sleep_finds_the_deadlock)
     CHECK_INT(tutti_hall_leave(&hall), 0); /* rank 1 has ended */
     CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), 0);
     CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), -TUTTI_ECHECK);
+    tutti_hall_close(&hall);
+}
+
+/* 200 days are more picoseconds than 63 bits hold. */
+TEST(a_deadline_passes_on_a_machine_that_has_run_for_long)
+{
+    tutti_ps before_ps;
+
+    ahead_s = 200 * 24 * 3600;
+    open_hall();
+    before_ps = tutti_hall_now(&hall);
+    CHECK(before_ps > 0);
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), 0);
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), -TUTTI_ETIME);
+    CHECK(tutti_hall_now(&hall) - before_ps >= 2 * TUTTI_PS_PER_MS);
+    tutti_hall_close(&hall);
+    ahead_s = 0;
+}
+
+TEST(a_deadline_may_be_as_late_as_can_be_said)
+{
+    open_hall();
+    hall.deadline_ps = INT64_MAX;
+    CHECK_INT(tutti_hall_leave(&hall), 0);
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), 0);
+    CHECK_INT(tutti_hall_rest(&hall, 0, &nap, 0), -TUTTI_ECHECK);
+    CHECK_INT(tutti_hall_after(1, INT64_MAX), INT64_MAX);
     tutti_hall_close(&hall);
 }

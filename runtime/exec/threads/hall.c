@@ -17,16 +17,17 @@ enum {
  * a single yield can take milliseconds, and whoever sleeps stands in nobody's way. */
 static const tutti_ps YIELD_PS = 50 * TUTTI_PS_PER_US;
 
-static struct timespec timespec_of(tutti_ps ps)
+/* On the monotonic clock. */
+static struct timespec timespec_of(const struct tutti_hall *hall, tutti_ps ps)
 {
-    return (struct timespec){.tv_sec = ps / TUTTI_PS_PER_S,
+    return (struct timespec){.tv_sec = hall->epoch_s + ps / TUTTI_PS_PER_S,
                              .tv_nsec = (long)(ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
 }
 
 /* Sleeps until woken, until `limit_ps`, or until the run is broken off. */
 static void sleep_on(struct tutti_hall *hall, struct tutti_bell *bell, tutti_ps limit_ps)
 {
-    struct timespec limit = timespec_of(limit_ps);
+    struct timespec limit = timespec_of(hall, limit_ps);
     int status = 0;
 
     pthread_mutex_lock(&bell->lock);
@@ -67,7 +68,11 @@ static void bells_close(struct tutti_hall *hall, uint32_t count)
 int tutti_hall_open(struct tutti_hall *hall, uint32_t rank_count, uint32_t processor_count,
                     tutti_ps deadline_ps, struct tutti_err *err)
 {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
     *hall = (struct tutti_hall){
+        .epoch_s = now.tv_sec - 1, /* so that no time is 0 */
         .rank_count = rank_count,
         .spin_count = rank_count <= processor_count ? SPINS_ALONE : SPINS_SHARED,
         .deadline_ps = deadline_ps,
@@ -91,12 +96,13 @@ void tutti_hall_close(struct tutti_hall *hall)
         bells_close(hall, hall->rank_count);
 }
 
-tutti_ps tutti_hall_now(void)
+tutti_ps tutti_hall_now(const struct tutti_hall *hall)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (tutti_ps)now.tv_sec * TUTTI_PS_PER_S + (tutti_ps)now.tv_nsec * TUTTI_PS_PER_NS;
+    return (tutti_ps)(now.tv_sec - hall->epoch_s) * TUTTI_PS_PER_S +
+           (tutti_ps)now.tv_nsec * TUTTI_PS_PER_NS;
 }
 
 int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap,
@@ -115,7 +121,7 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
         tutti_hall_breathe();
         return 0;
     }
-    now_ps = tutti_hall_now();
+    now_ps = tutti_hall_now(hall);
     if (nap->yield_until_ps == 0)
         nap->yield_until_ps = now_ps + YIELD_PS;
     if (nap->since_ps == 0 || until_ps > 0)
@@ -134,7 +140,7 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
     nap->yield_until_ps = 0;
     /* One who will have something to do later on is not idle. */
     alone = until_ps == 0 && atomic_fetch_add(&hall->idle_count, 1) + 1 == hall->rank_count;
-    limit_ps = until_ps > 0 ? until_ps : nap->since_ps + hall->deadline_ps;
+    limit_ps = until_ps > 0 ? until_ps : tutti_hall_after(nap->since_ps, hall->deadline_ps);
     if (!alone)
         sleep_on(hall, bell, limit_ps);
     /* A waker has counted us down; who woke by himself does it himself. */
@@ -145,7 +151,7 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
         atomic_fetch_add(&hall->idle_count, 1); /* we had not counted up */
     if (alone)
         return -TUTTI_ECHECK;
-    return until_ps == 0 && !woken && tutti_hall_now() >= limit_ps ? -TUTTI_ETIME : 0;
+    return until_ps == 0 && !woken && tutti_hall_now(hall) >= limit_ps ? -TUTTI_ETIME : 0;
 }
 
 void tutti_hall_rise(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap)

@@ -26,6 +26,8 @@ struct tutti_hall {
     uint32_t rank_count;
     uint32_t spin_count;  /* looks before the first yield */
     tutti_ps deadline_ps; /* of one wait */
+    int64_t epoch_s; /* where the hall's clock begins, on the monotonic clock: picoseconds since
+                             the machine was started would be too many after 106 days */
     struct tutti_bell *bells;
     /* Ranks that have slept since their last fruitless look, or have ended; for a moment also less,
      * never more but for one whose deadline has passed. When it reaches rank_count, nobody is left
@@ -48,11 +50,17 @@ struct tutti_nap {
     tutti_ps since_ps;       /* when the patience began to be measured; 0: not yet */
 };
 
+/* `ps` >= 0 after `now_ps`, or as far off as can be said. */
+static inline tutti_ps tutti_hall_after(tutti_ps now_ps, tutti_ps ps)
+{
+    return ps > INT64_MAX - now_ps ? INT64_MAX : now_ps + ps;
+}
+
 int tutti_hall_open(struct tutti_hall *hall, uint32_t rank_count, uint32_t processor_count,
                     tutti_ps deadline_ps, struct tutti_err *err);
 void tutti_hall_close(struct tutti_hall *hall);
 
-tutti_ps tutti_hall_now(void); /* the monotonic clock */
+tutti_ps tutti_hall_now(const struct tutti_hall *hall); /* > 0, from about when it was opened */
 void tutti_hall_breathe(void); /* tells the processor that this is a spinning wait */
 
 /* After a fruitless look. `until_ps` > 0: there will be something to do at that time, so this is no

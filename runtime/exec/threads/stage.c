@@ -52,7 +52,7 @@ static char *at(const struct tutti_thread_stage *stage, unsigned buf, uint64_t o
 
 static tutti_ps time_of(const struct tutti_thread_stage *stage)
 {
-    return stage->timed ? tutti_hall_now() : 0;
+    return stage->timed ? tutti_hall_now(stage->hall) : 0;
 }
 
 static void copy(const struct tutti_thread_stage *stage, void *dst, const void *src, uint64_t bytes)
@@ -291,9 +291,9 @@ static void try_reduce(struct tutti_thread_stage *stage, struct tutti_place *pla
         settle(stage, place);
 }
 
-static bool try_compute(struct tutti_place *place)
+static bool try_compute(const struct tutti_thread_stage *stage, struct tutti_place *place)
 {
-    tutti_ps now_ps = tutti_hall_now();
+    tutti_ps now_ps = tutti_hall_now(stage->hall);
 
     if (!place->started) {
         place->started = true;
@@ -326,7 +326,7 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
         return 1;
     default:
         assert(step->kind == TUTTI_COMPUTE);
-        return try_compute(place);
+        return try_compute(stage, place);
     }
 }
 
@@ -453,7 +453,7 @@ static tutti_ps next_end(const struct tutti_thread_stage *stage)
 
         if (place->post.step->kind != TUTTI_COMPUTE)
             continue;
-        end_ps = place->start_ps + place->post.step->duration_ps;
+        end_ps = tutti_hall_after(place->start_ps, place->post.step->duration_ps);
         if (first_ps == 0 || end_ps < first_ps)
             first_ps = end_ps;
     }

@@ -129,13 +129,13 @@ static int play_all(struct player *player, struct tutti_err *err)
         uint64_t taken = timed && play->barrier ? i - play->warmup_count : 0;
 
         if (timed && (play->barrier || i == play->warmup_count))
-            player->arrived_ps[taken] = tutti_hall_now();
+            player->arrived_ps[taken] = tutti_hall_now(&player->game->hall);
         if (play->barrier || i == 0 || i == play->warmup_count)
             status = meet(player, err);
         if (status == 0)
             status = play_once(player, i + 1 == total, err);
         if (timed && (play->barrier || i + 1 == total))
-            player->ended_ps[taken] = tutti_hall_now();
+            player->ended_ps[taken] = tutti_hall_now(&player->game->hall);
     }
     return status;
 }
