@@ -379,6 +379,10 @@ TEST(steps_that_would_crash_a_player_are_refused_by_name)
     CHECK_INT(run(&err), -TUTTI_ECHECK);
     CHECK(strstr(err.text, "addresses bytes outside its buffer") != NULL);
     world(2, 1, 1);
+    recv_from(0, 0, 1, 0)->dst_buf = 200; /* not even for no bytes */
+    CHECK_INT(run(&err), -TUTTI_ECHECK);
+    CHECK(strstr(err.text, "addresses bytes outside its buffer") != NULL);
+    world(2, 1, 1);
     recv_from(0, 0, 1, 4)->dst_buf = TUTTI_BUF_IN;
     CHECK_INT(run(&err), -TUTTI_ECHECK);
     CHECK(strstr(err.text, "writes the input") != NULL);

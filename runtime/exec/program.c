@@ -35,7 +35,7 @@ static bool fits(const struct tutti_schedule *schedule, unsigned buf, uint64_t o
 {
     uint64_t room = buffer_bytes(schedule, buf);
 
-    return bytes == 0 || (bytes <= room && offset <= room - bytes);
+    return buf <= TUTTI_BUF_SCRATCH && (bytes == 0 || (bytes <= room && offset <= room - bytes));
 }
 
 /* NULL, or what is wrong with the step. */
