@@ -140,6 +140,19 @@ TEST(an_oversubscribed_tree_is_bound_at_its_leaves)
     tutti_topo_free(topo);
 }
 
+/* 58 days and 58 days are more than the 106 that can be said: as far as can be said, then. */
+TEST(latencies_beyond_what_can_be_said_bind_all_the_same)
+{
+    struct tutti_topo *topo = read_machine("node a device\nnode b device\nnode c device\n"
+                                           "cable a b generic 1GB/s 5000000s\n"
+                                           "cable b c generic 1GB/s 5000000s\n");
+    struct tutti_bound bound = bound_of(topo, TUTTI_ALLREDUCE, 1000000);
+
+    CHECK_INT(bound.time_ps, INT64_MAX - 1);
+    CHECK(!bound.exact);
+    tutti_topo_free(topo);
+}
+
 /* Rates 10, 1, 10, 1: pairs joined by a fast cable have a cut of 2, single devices one of 11. */
 TEST(a_ring_of_unequal_cables_is_bound_by_its_slow_ones)
 {

@@ -8,6 +8,9 @@
 
 enum { SWEEPS = 4 };
 
+/* What is farther is as far as this: still a bound, and not INT64_MAX, which is out of reach. */
+static const tutti_ps FARTHEST_PS = INT64_MAX - 1;
+
 struct entry {
     tutti_ps far_ps;
     uint32_t node;
@@ -78,9 +81,11 @@ static void search_from(struct search *search, uint32_t rank)
             continue;
         for (uint32_t k = topo->out_first[entry.node]; k < topo->out_first[entry.node + 1]; k++) {
             const struct tutti_link *link = &topo->links[topo->out_links[k]];
-            tutti_ps far_ps = entry.far_ps + link->latency_ps;
+            tutti_ps far_ps = link->latency_ps < FARTHEST_PS - entry.far_ps
+                                  ? entry.far_ps + link->latency_ps
+                                  : FARTHEST_PS;
 
-            if (link->latency_ps > INT64_MAX - entry.far_ps || far_ps >= search->far_ps[link->to])
+            if (far_ps >= search->far_ps[link->to])
                 continue;
             search->far_ps[link->to] = far_ps;
             push(search, link->to, far_ps);
