@@ -57,7 +57,7 @@ const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint
 
 /* The lines of '#' above a table: version, machine, what was asked for. */
 void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command, FILE *out);
-/* The lines below it: algorithms that were left out, and why. */
+/* The lines below it: what no machine can do, and algorithms that were left out, and why. */
 void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out);
 
 /* The same as members of an open JSON object: "tutti", "topology", "collective", ... */

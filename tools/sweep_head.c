@@ -59,6 +59,21 @@ static void print_links(const struct tutti_topo *topo, FILE *out)
         fprintf(out, " (one each way)\n");
 }
 
+/* Which axes of the grid do not close to a ring; two ranks are neighbours either way. */
+static void print_open_axes(const struct tutti_shape *shape, FILE *out)
+{
+    const char *before = " (open: axis ";
+
+    for (uint32_t i = 0; i < shape->dim_count; i++) {
+        if (shape->dim[i] > 2 && !shape->wrap[i]) {
+            fprintf(out, "%s%u", before, i);
+            before = ", ";
+        }
+    }
+    if (before[0] == ',')
+        fputc(')', out);
+}
+
 void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out)
 {
     const struct tutti_shape *shape = &topo->shape;
@@ -70,7 +85,8 @@ void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out)
     for (uint32_t i = 0; i < shape->level_count && shape->level_count > 1; i++)
         fprintf(out, "%s%u", i == 0 ? ", levels " : "x", shape->level[i]);
     for (uint32_t i = 0; i < shape->dim_count; i++)
-        fprintf(out, "%s%u%s", i == 0 ? ", grid " : "x", shape->dim[i], shape->wrap[i] ? "" : "/");
+        fprintf(out, "%s%u", i == 0 ? ", grid " : "x", shape->dim[i]);
+    print_open_axes(shape, out);
     if (shape->order_count > 1)
         fprintf(out, ", %u rings", shape->order_count);
     fputc('\n', out);
@@ -163,7 +179,16 @@ void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
 {
     struct tutti_err err;
     bool large = false;
+    bool over = false;
 
+    for (size_t i = 0; i < sweep->point_count; i++)
+        over = over ||
+               (sweep->points[i].status == 0 && sweep->points[i].answer.percent_of_bound > 100.005);
+    if (over)
+        fprintf(out,
+                "# over 100 %% of the bound: model %s does not share links among messages, as "
+                "machines must\n",
+                tutti_model_name(sweep->ask.model));
     for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
         uint32_t count = 0;
         const struct tutti_point *point = left_out(sweep, i, &count);
@@ -174,7 +199,7 @@ void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
         if (count < sweep->sizes.count)
             fprintf(out, " at %u of %u sizes", count, sweep->sizes.count);
         fprintf(out, ": %s\n", reason_of(sweep, point, &err));
-        large = large || point->status == -TUTTI_ELACK;
+        large = large || strstr(point->err.text, "steps to simulate") != NULL;
     }
     if (large)
         fprintf(out, "# (--steps-max raises the limit; an algorithm that -a names has none)\n");
