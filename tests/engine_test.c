@@ -391,6 +391,16 @@ TEST(steps_that_would_crash_a_player_are_refused_by_name)
     CHECK_INT(run(&err), -TUTTI_ECHECK);
     CHECK(strstr(err.text, "depends on a lane that is not there") != NULL);
     world(2, 1, 1);
+    add(0, 0,
+        (struct tutti_step){.kind = TUTTI_REDUCE,
+                            .dst_buf = TUTTI_BUF_OUT,
+                            .dst_offset = 2,
+                            .acc_buf = TUTTI_BUF_IN,
+                            .src_buf = TUTTI_BUF_SCRATCH,
+                            .bytes = 8});
+    CHECK_INT(run(&err), -TUTTI_ECHECK);
+    CHECK(strstr(err.text, "reduces at an offset inside an element") != NULL);
+    world(2, 1, 1);
     add(0, 0, (struct tutti_step){.kind = TUTTI_CALL});
     CHECK_INT(run(&err), -TUTTI_ECHECK);
     CHECK(strstr(err.text, "only flat schedules are played") != NULL);

@@ -44,6 +44,7 @@ static const char *fault_of(const struct tutti_schedule *schedule, const struct 
     bool reads = step->kind == TUTTI_SEND || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
     bool writes =
         step->kind == TUTTI_RECV || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
+    size_t element_bytes = tutti_dtype_bytes(schedule->contract.dtype);
 
     if (step->kind < TUTTI_SEND || step->kind > TUTTI_CALL)
         return "is of no known kind";
@@ -61,9 +62,13 @@ static const char *fault_of(const struct tutti_schedule *schedule, const struct 
         (step->kind == TUTTI_REDUCE &&
          !fits(schedule, step->acc_buf, step->acc_offset, step->bytes)))
         return "addresses bytes outside its buffer";
-    if (step->kind == TUTTI_REDUCE &&
-        step->bytes % tutti_dtype_bytes(schedule->contract.dtype) != 0)
+    if (step->kind != TUTTI_REDUCE || step->bytes == 0)
+        return NULL;
+    if (step->bytes % element_bytes != 0)
         return "reduces a fraction of an element";
+    if (step->dst_offset % element_bytes != 0 || step->acc_offset % element_bytes != 0 ||
+        step->src_offset % element_bytes != 0)
+        return "reduces at an offset inside an element";
     return NULL;
 }
 

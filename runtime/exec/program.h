@@ -20,8 +20,8 @@ struct tutti_program {
 
 /* Walks ranks [first_rank, first_rank + rank_count). Programs of up to `store_bytes` in all are
  * stored, so that they are generated once however often they are played. -TUTTI_ECHECK (rank, lane
- * and step named) for a step that addresses bytes outside its buffers, writes `in`, names a peer or
- * lane that is not there, or is a CALL. */
+ * and step named) for a step that addresses bytes outside its buffers, writes `in`, reduces parts
+ * of elements, names a peer or lane that is not there, or is a CALL. */
 int tutti_program_open(struct tutti_program *program, const struct tutti_schedule *schedule,
                        uint32_t first_rank, uint32_t rank_count, size_t store_bytes,
                        struct tutti_err *err);

@@ -221,8 +221,8 @@ static int give_up(struct tutti_flow *flow)
 /* Bytes that the stage would refuse. */
 static bool is_outside(const struct tutti_flow *flow, unsigned buf, uint64_t offset, uint64_t bytes)
 {
-    return bytes > 0 && (buf > TUTTI_BUF_SCRATCH || bytes > flow->room_bytes[buf] ||
-                         offset > flow->room_bytes[buf] - bytes);
+    return buf > TUTTI_BUF_SCRATCH ||
+           (bytes > 0 && (bytes > flow->room_bytes[buf] || offset > flow->room_bytes[buf] - bytes));
 }
 
 static bool is_unwritable(const struct tutti_flow *flow, const struct tutti_step *step)
@@ -235,8 +235,9 @@ static bool is_unplayable(const struct tutti_flow *flow, const struct tutti_step
 {
     if (step->kind == TUTTI_COMPUTE)
         return step->duration_ps < 0 || (step->duration_ps == 0 && step->flops > 0);
-    if (step->kind == TUTTI_REDUCE &&
-        ((step->bytes & flow->element_mask) != 0 ||
+    if (step->kind == TUTTI_REDUCE && step->bytes > 0 &&
+        (((step->bytes | step->dst_offset | step->acc_offset | step->src_offset) &
+          flow->element_mask) != 0 ||
          is_outside(flow, step->acc_buf, step->acc_offset, step->bytes)))
         return true;
     return is_outside(flow, step->src_buf, step->src_offset, step->bytes) ||
