@@ -119,7 +119,8 @@ int tutti_null_ring(const struct tutti_topo *topo, double *ret_latency_ps, doubl
         for (uint32_t i = 0; i < hops; i++) {
             const struct tutti_link *link = &topo->links[route[i]];
 
-            latency_ps += link->latency_ps;
+            if (__builtin_add_overflow(latency_ps, link->latency_ps, &latency_ps))
+                latency_ps = INT64_MAX;
             narrowest = link->bytes_per_s < narrowest ? link->bytes_per_s : narrowest;
         }
         longest_ps = latency_ps > longest_ps ? latency_ps : longest_ps;
