@@ -1,22 +1,8 @@
 /* Tests of the vendors' machines: each is built, counted and held against published figures. */
 #include "runtime/status.h"
+#include "tests/machines.h"
 #include "tests/test.h"
 #include "topo/topo.h"
-
-#define GIGA UINT64_C(1000000000)
-
-static struct tutti_topo *machine(const char *spec)
-{
-    struct tutti_topo *topo = NULL;
-    struct tutti_err err = {""};
-
-    CHECK_OK(tutti_topo_from_spec(spec, &topo, &err), err);
-    if (topo == NULL) {
-        fprintf(stderr, "no machine '%s'\n", spec);
-        exit(1);
-    }
-    return topo;
-}
 
 static void expect_refusal(const char *spec, const char *message)
 {

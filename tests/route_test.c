@@ -3,20 +3,12 @@
 
 #include "runtime/random.h"
 #include "runtime/status.h"
+#include "tests/machines.h"
 #include "tests/test.h"
 #include "topo/graph/routes.h"
 #include "topo/topo.h"
 
 enum { TEXT_BYTES = 4096, HOPS_MAX = 1024 };
-
-static struct tutti_topo *machine(const char *spec)
-{
-    struct tutti_topo *topo = NULL;
-    struct tutti_err err = {""};
-
-    CHECK_OK(tutti_topo_from_spec(spec, &topo, &err), err);
-    return topo;
-}
 
 /* "dev0 dev1 dev2": the nodes along a route. */
 static const char *way(const struct tutti_topo *topo, uint32_t from, uint32_t to, char *buf)

@@ -3,20 +3,10 @@
 #include <dirent.h>
 
 #include "runtime/status.h"
+#include "tests/machines.h"
 #include "tests/test.h"
 #include "topo/topo.h"
 #include "traces/nccl_xml.h"
-
-static struct tutti_topo *machine(const char *spec)
-{
-    struct tutti_topo *topo = NULL;
-    struct tutti_err err = {""};
-
-    CHECK_OK(tutti_topo_from_spec(spec, &topo, &err), err);
-    if (topo == NULL)
-        exit(1);
-    return topo;
-}
 
 static char *drawn(const struct tutti_topo *topo)
 {
