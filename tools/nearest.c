@@ -50,7 +50,7 @@ const char *tutti_nearest(const char *text, const char *words, char *buf, size_t
         size_t length = strcspn(p, "| ");
         bool shortened = text_bytes >= SHORT_BYTES_MIN && text_bytes < length &&
                          memcmp(p, text, text_bytes) == 0;
-        size_t far = shortened ? 1 : distance(text, text_bytes, p, length);
+        size_t far = shortened ? 0 : distance(text, text_bytes, p, length);
 
         if (far < best && far <= limit && far < text_bytes && length < buf_bytes) {
             best = far;
