@@ -77,7 +77,10 @@ struct tutti_run {
          .value = "TIME",                                                                         \
          .standard = "30s",                                                                       \
          .help = "no wait of a rank for another lasts longer"},                                   \
-        TUTTI_OPTION_SEED
+    {                                                                                             \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,     \
+        .max = UINT64_MAX, .help = "of the data that the ranks start with, and of the jitter"     \
+    }
 
 /* Reads them. -TUTTI_ELACK for a backend that this build has not. */
 int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err);
