@@ -19,7 +19,8 @@ struct tutti_play {
     const struct tutti_schedule *schedule;
     /* in[r], out[r]: rank r's buffers, schedule->in_bytes and out_bytes long; both NULL: the
      * backend provides zeroed ones (sim: carries no data at all). Each iteration reads `in` afresh.
-     */
+     * out[r] may be in[r]; otherwise no two buffers overlap: backends write results straight to
+     * where they will be received. */
     const void *const *in;
     void *const *out;
     uint32_t warmup_count;       /* played before, not timed */
