@@ -424,21 +424,25 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     const char *svg = tutti_args_text(args, "svg");
     struct tutti_ranking ranking = {.row_count = 0};
     struct tutti_sweep sweep;
-    int status;
+    bool speaks = args->job->index == 0;
+    int status = 0;
 
     if (tutti_args_is(args, "algorithm", "auto"))
-        return tutti_fail(
-            err, TUTTI_EINVAL,
-            "option '-a': which one 'auto' is, compare finds out (NAME[,NAME] or all)");
+        status =
+            tutti_fail(err, TUTTI_EINVAL,
+                       "option '-a': which one 'auto' is, compare finds out (NAME[,NAME] or all)");
+    status = tutti_job_agree(args->job, status, err);
+    if (status < 0)
+        return status;
     status = tutti_sweep_open(args, &sweep, err);
     if (status < 0)
         return status;
     status = tutti_sweep_run(&sweep, "compare", err);
-    if (status == 0)
+    if (status == 0 && speaks)
         status = tutti_ranking_open(&sweep, &ranking, err);
-    if (status == 0 && (svg == NULL || strcmp(svg, "-") != 0))
+    if (status == 0 && speaks && (svg == NULL || strcmp(svg, "-") != 0))
         status = print_results(args, &ranking, err);
-    if (status == 0 && svg != NULL)
+    if (status == 0 && speaks && svg != NULL)
         status = write_svg(&ranking, svg, err);
     tutti_ranking_close(&ranking);
     tutti_sweep_close(&sweep);
@@ -474,7 +478,10 @@ const struct tutti_command tutti_command_compare = {
             "size the fastest, its share of the physical bound, and the ranking of all by the "
             "letters of the chart's legend; then from which size on which algorithm wins, and a "
             "chart of time by size, both in powers. CSV and JSON have all points.\n\n"
-            "What cannot be laid out on the machine is named below the table with the reason.",
+            "What cannot be laid out on the machine is named below the table with the reason."
+            "\n\nUnder mpirun or srun the processes share the points and the first prints one "
+            "table, if "
+            "this build has MPI ('tutti doctor' tells).",
     .examples = "tutti compare dgx-h100\n"
                 "tutti compare dgx-h100:nodes=4 -a ring,hierarchical,double-binary-tree -b 1K -e "
                 "1G\n"
@@ -482,5 +489,6 @@ const struct tutti_command tutti_command_compare = {
                 "tutti compare pcie --format csv",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
+    .spreads = true,
     .run = run,
 };

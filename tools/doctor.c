@@ -28,6 +28,7 @@ static int add(struct tutti_table *table, const char *item, const char *value, c
 static int add_build(struct tutti_table *table)
 {
     bool expat = TUTTI_BUILD_HAVE_EXPAT;
+    bool mpi = TUTTI_BUILD_HAVE_MPI;
     bool plain = TUTTI_BUILD_SANITIZE[0] == '\0';
 
     return add(table, "version", TUTTI_BUILD_VERSION, "") |
@@ -39,7 +40,10 @@ static int add_build(struct tutti_table *table)
                plain ? "" : "slow: for measurements build without") |
            add(table, "libexpat", expat ? "yes" : "no",
                expat ? "reads NCCL topology XML"
-                     : "NCCL topology XML cannot be read; apt install libexpat1-dev, build again");
+                     : "NCCL topology XML cannot be read; apt install libexpat1-dev, build again") |
+           add(table, "mpi", mpi ? "yes" : "no",
+               mpi ? "under mpirun or srun predict and compare spread over the processes"
+                   : "sweeps use one process; apt install libopenmpi-dev, build again");
 }
 
 /* The first line of a small file of the kernel, or "unknown". */

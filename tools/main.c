@@ -6,6 +6,7 @@
 
 #include "build.h"
 #include "tools/commands.h"
+#include "tools/job.h"
 #include "tools/options.h"
 
 /* clang-format off */
@@ -168,23 +169,46 @@ static void report(const char *name, const char *text)
     fputc('\n', stderr);
 }
 
-static int run(const struct tutti_command *command, int argc, char **argv)
+static int run_in_job(const struct tutti_command *command, int argc, char **argv,
+                      const struct tutti_job *job)
 {
     struct tutti_args args;
     struct tutti_err err = {.text = ""};
     int status = tutti_args_parse(command, argc, argv, &args, &err);
     int code;
 
-    if (status == 0 && args.help)
-        tutti_help_print(command, stdout);
-    else if (status == 0)
+    args.job = job;
+    status = tutti_job_agree(job, status, &err);
+    if (status == 0 && !args.help)
         status = command->run(&args, &err);
+    else if (status == 0 && job->index == 0)
+        tutti_help_print(command, stdout);
     if (status == 0 || args.words != NULL)
         tutti_args_done(&args);
     code = flush(command->name, exit_code(status), status < 0);
-    if (status < 0)
+    if (status < 0 && job->index == 0)
         report(command->name, err.text);
     return code;
+}
+
+static int run(const struct tutti_command *command, int argc, char **argv)
+{
+    struct tutti_job job = {.count = 1};
+    struct tutti_err err = {.text = ""};
+    int status = command->spreads ? tutti_job_join(&job, &err) : 0;
+    int code;
+
+    if (status == 0) {
+        code = run_in_job(command, argc, argv, &job);
+        tutti_job_leave(&job);
+        return code;
+    }
+    /* The first says why, and its code is that of all. The others, of whom it knows nothing, end
+     * well: a launcher ends all others when one fails, perhaps before the first could speak. */
+    if (job.index > 0)
+        return 0;
+    report(command->name, err.text);
+    return exit_code(status);
 }
 
 /* help --man-pages DIR: all of them as files. */

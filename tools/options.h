@@ -36,6 +36,7 @@ struct tutti_option {
 enum { TUTTI_OPTIONS_MAX = 40 };
 
 struct tutti_args;
+struct tutti_job;
 
 struct tutti_command {
     const char *name;     /* "predict", "topo show" */
@@ -47,6 +48,7 @@ struct tutti_command {
     const char *examples; /* command lines, one a line */
     const struct tutti_option *options;
     size_t option_count;
+    bool spreads; /* over the processes of a job: only the first of them prints and reports */
     /* Does it and prints to stdout. 0 or a negative status with the message in err; a failed check
      * returns -TUTTI_ECHECK after the results were printed. */
     int (*run)(const struct tutti_args *args, struct tutti_err *err);
@@ -65,7 +67,8 @@ struct tutti_args {
     const char **words;    /* borrowed from argv: first the operands, then those of LIST */
     uint32_t *word_option; /* of each word: index of its LIST option, or UINT32_MAX: an operand */
     uint32_t word_count;
-    bool help; /* -h or --help was among the options: do nothing else */
+    const struct tutti_job *job; /* that this process is of; set by main alone */
+    bool help;                   /* -h or --help was among the options: do nothing else */
 };
 
 /* Parses the words behind the command's name. -TUTTI_EINVAL names the word that is wrong. */

@@ -124,7 +124,7 @@ void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint
         started++;
     if (started == 0) /* there is always the one that asks */
         work(&crew);
-    if (started > 0 && isatty(STDERR_FILENO))
+    if (started > 0 && command != NULL && isatty(STDERR_FILENO))
         watch(&crew, command);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);

@@ -20,7 +20,7 @@ struct tutti_point {
 /* Predicts every point as `ask` says, but for the algorithm and the count, which are the point's.
  * The results do not depend on `thread_count` (0: one a processor; fewer where no more can be
  * started). While it lasts long and stderr is a terminal, tells there how far it is, in the name of
- * `command`. A point that fails says so in its own status. */
+ * `command`, unless that is NULL. A point that fails says so in its own status. */
 void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint32_t thread_count,
                           struct tutti_point *points, size_t point_count);
 

@@ -146,7 +146,8 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     const char *trace = tutti_args_text(args, "trace");
     struct tutti_sweep sweep;
-    int status = tutti_trace_check(trace, err);
+    bool speaks = args->job->index == 0;
+    int status = tutti_job_agree(args->job, tutti_trace_check(trace, err), err);
 
     if (status < 0)
         return status;
@@ -154,9 +155,9 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status < 0)
         return status;
     status = tutti_sweep_run(&sweep, "predict", err);
-    if (status == 0)
+    if (status == 0 && speaks)
         status = print_results(args, &sweep, err);
-    if (status == 0 && trace != NULL)
+    if (status == 0 && speaks && trace != NULL)
         status = write_trace(&sweep, trace, err);
     tutti_sweep_close(&sweep);
     return status;
@@ -184,12 +185,16 @@ const struct tutti_command tutti_command_predict = {
             "'valid' where it is true but perhaps out of reach. SPEC is a preset ('tutti topo "
             "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
             "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "
-            "table tell what was resolved.",
+            "table tell what was resolved."
+            "\n\nUnder mpirun or srun the processes share the points and the first prints one "
+            "table, if "
+            "this build has MPI ('tutti doctor' tells).",
     .examples = "tutti predict dgx-h100\n"
                 "tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"
                 "tutti predict tpu-v4:4x4x8 -a torus -b 64M\n"
                 "tutti predict ring:n=4,bw=50GB/s,lat=1us -a ring -b 1M --trace ring.json",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
+    .spreads = true,
     .run = run,
 };

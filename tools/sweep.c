@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/machine.h"
+#include "tools/spread.h"
 
 static bool serves(const struct tutti_algorithm *algorithm, enum tutti_collective collective)
 {
@@ -151,7 +152,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, st
 
 int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, struct tutti_err *err)
 {
-    struct tutti_sweep sweep = {.topo = NULL};
+    struct tutti_sweep sweep = {.job = args->job};
     int status = read_ask(args, &sweep, err);
 
     if (status == 0)
@@ -164,6 +165,9 @@ int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, str
     *ret = sweep;
     if (status == 0) /* the points name algorithms by their place in *ret */
         status = make_points(ret, err);
+    status = tutti_job_agree(args->job, status, err);
+    if (status == 0)
+        status = tutti_spread_check(args->job, &ret->ask, ret->points, ret->point_count, err);
     if (status < 0)
         tutti_sweep_close(ret);
     return status;
@@ -223,14 +227,14 @@ int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti
 {
     /* The smallest size first: what does not fit is said at once, not after the large ones. */
     size_t first = sweep->algorithm_count;
-    int status;
+    int status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
+                                      sweep->points, first, err);
 
-    tutti_points_predict(&sweep->ask, command, sweep->thread_count, sweep->points, first);
-    status = failure_of(sweep, 0, first, err);
-    if (status < 0)
-        return status;
-    tutti_points_predict(&sweep->ask, command, sweep->thread_count, sweep->points + first,
-                         sweep->point_count - first);
+    if (status == 0)
+        status = failure_of(sweep, 0, first, err);
+    if (status == 0)
+        status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
+                                      sweep->points + first, sweep->point_count - first, err);
     for (size_t i = first; status == 0 && i < sweep->point_count; i += first)
         status = failure_of(sweep, i, i + first, err);
     return status;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "sim/predict.h"
+#include "tools/job.h"
 #include "tools/json.h"
 #include "tools/options.h"
 #include "tools/points.h"
@@ -17,6 +18,7 @@
 enum { TUTTI_SWEEP_ALGORITHMS_MAX = 32, TUTTI_SWEEP_NAME_BYTES = 32 };
 
 struct tutti_sweep {
+    const struct tutti_job *job; /* borrowed; its first process alone prints and writes */
     struct tutti_topo *topo;
     struct tutti_ask ask; /* but for the algorithm and the count */
     struct tutti_sizes sizes;
@@ -36,7 +38,8 @@ struct tutti_sweep {
         TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL,     \
         TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
 
-/* Reads all of it and makes the points, not yet predicted. */
+/* Reads all of it and makes the points, not yet predicted. This and the run fail in all processes
+ * of a job alike. */
 int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, struct tutti_err *err);
 void tutti_sweep_close(struct tutti_sweep *sweep);
 
