@@ -19,6 +19,8 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/play/flow_check.h"
+#include "sim/play/flow_relay.h"
 #include "sim/play/flow_state.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
@@ -90,21 +92,6 @@ static int find_wire(struct tutti_flow *flow, uint32_t from, uint32_t to, uint32
     return 0;
 }
 
-static inline __attribute__((always_inline)) tutti_ps wire_ps(struct tutti_flow *flow,
-                                                              uint64_t bytes, uint64_t bytes_per_s)
-{
-    uint64_t mixed = (bytes ^ bytes_per_s << 1) * UINT64_C(0x9e3779b97f4a7c15);
-    struct memo *memo = &flow->memo[mixed >> 58];
-
-    _Static_assert(MEMO_SIZE == 1 << (64 - 58), "the top bits of the product are the place");
-    if (memo->bytes != bytes || memo->bytes_per_s != bytes_per_s)
-        *memo = (struct memo){bytes, bytes_per_s, tutti_wire_ps(bytes, bytes_per_s)};
-    return memo->ps;
-}
-
-/* Below this a double holds every whole number, and `fair` reckons as with whole numbers. */
-#define EXACT (UINT64_C(1) << 53)
-
 /* When a message that starts now will have arrived. */
 static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payload, tutti_ps now_ps)
 {
@@ -140,15 +127,6 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
-
-static void wake(struct tutti_flow *flow, uint32_t lane)
-{
-    uint32_t at = flow->ready_first + flow->ready_count;
-
-    assert(flow->ready_count < flow->lane_count);
-    flow->ready[at < flow->lane_count ? at : at - flow->lane_count] = lane;
-    flow->ready_count++;
-}
 
 static int note(struct tutti_flow *flow, uint32_t id, uint64_t index, const struct tutti_step *step,
                 uint32_t peer, tutti_ps start_ps, tutti_ps end_ps)
@@ -216,32 +194,6 @@ static int give_up(struct tutti_flow *flow)
 {
     flow->unsuited = true;
     return 0;
-}
-
-/* Bytes that the stage would refuse. */
-static bool is_outside(const struct tutti_flow *flow, unsigned buf, uint64_t offset, uint64_t bytes)
-{
-    return buf > TUTTI_BUF_SCRATCH ||
-           (bytes > 0 && (bytes > flow->room_bytes[buf] || offset > flow->room_bytes[buf] - bytes));
-}
-
-static bool is_unwritable(const struct tutti_flow *flow, const struct tutti_step *step)
-{
-    return is_outside(flow, step->dst_buf, step->dst_offset, step->bytes) ||
-           (step->dst_buf == TUTTI_BUF_IN && step->bytes > 0);
-}
-
-static bool is_unplayable(const struct tutti_flow *flow, const struct tutti_step *step)
-{
-    if (step->kind == TUTTI_COMPUTE)
-        return step->duration_ps < 0 || (step->duration_ps == 0 && step->flops > 0);
-    if (step->kind == TUTTI_REDUCE && step->bytes > 0 &&
-        (((step->bytes | step->dst_offset | step->acc_offset | step->src_offset) &
-          flow->element_mask) != 0 ||
-         is_outside(flow, step->acc_buf, step->acc_offset, step->bytes)))
-        return true;
-    return is_outside(flow, step->src_buf, step->src_offset, step->bytes) ||
-           is_unwritable(flow, step);
 }
 
 /* This and its like: 1: the lane goes on; 0: it has to wait, or the attempt is over; or a negative
@@ -428,8 +380,11 @@ static int run_lane(struct tutti_flow *flow, uint32_t id, struct tutti_err *err)
 
         tutti_schedule_emit(schedule, id / schedule->lane_count, id % schedule->lane_count,
                             lane->round, count, flow->rounds);
-        for (uint32_t i = 0; i < count && status == 1; i++)
-            status = do_round(flow, lane, id, &flow->rounds[i], err);
+        for (uint32_t i = 0; i < count && status == 1; i++) {
+            i += tutti_flow_relay(flow, lane, &flow->rounds[i], count - i);
+            if (i < count)
+                status = do_round(flow, lane, id, &flow->rounds[i], err);
+        }
     }
     if (lane->now_ps > flow->end_ps)
         flow->end_ps = lane->now_ps;

@@ -2,6 +2,7 @@
 #ifndef TUTTI_SIM_PLAY_FLOW_STATE_H
 #define TUTTI_SIM_PLAY_FLOW_STATE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -106,6 +107,30 @@ struct tutti_flow {
     uint32_t round_count; /* written at a time */
     struct tutti_round rounds[ROUNDS_MAX];
 };
+
+/* Below this a double holds every whole number, and `fair` reckons as with whole numbers. */
+#define EXACT (UINT64_C(1) << 53)
+
+static inline void wake(struct tutti_flow *flow, uint32_t lane)
+{
+    uint32_t at = flow->ready_first + flow->ready_count;
+
+    assert(flow->ready_count < flow->lane_count);
+    flow->ready[at < flow->lane_count ? at : at - flow->lane_count] = lane;
+    flow->ready_count++;
+}
+
+static inline __attribute__((always_inline)) tutti_ps wire_ps(struct tutti_flow *flow,
+                                                              uint64_t bytes, uint64_t bytes_per_s)
+{
+    uint64_t mixed = (bytes ^ bytes_per_s << 1) * UINT64_C(0x9e3779b97f4a7c15);
+    struct memo *memo = &flow->memo[mixed >> 58];
+
+    _Static_assert(MEMO_SIZE == 1 << (64 - 58), "the top bits of the product are the place");
+    if (memo->bytes != bytes || memo->bytes_per_s != bytes_per_s)
+        *memo = (struct memo){bytes, bytes_per_s, tutti_wire_ps(bytes, bytes_per_s)};
+    return memo->ps;
+}
 
 static inline uint32_t next_slot(const struct tutti_flow *flow, uint32_t slot)
 {
