@@ -128,6 +128,12 @@ struct tutti_round {
 
 struct tutti_schedule;
 
+/* The k-th connection of a lane of a rank, both ways: it sends to `to`, whose k-th `from` it is. */
+struct tutti_partners {
+    uint32_t to;
+    uint32_t from;
+};
+
 /* How the steps come to be. A lane is a sequence of rounds, each of at most TUTTI_ROUND_STEPS_MAX
  * steps; a generator computes any round of any lane of any rank on demand, from its parameters
  * alone, so nothing ever needs all programs in memory. Both must be pure functions, callable from
@@ -141,6 +147,13 @@ struct tutti_schedule_ops {
      * same as so many calls of `emit`, for generators that can do it faster. */
     void (*emit_run)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                      uint64_t round, uint32_t count, struct tutti_round *out);
+    /* Optional, for schedules where all ranks run one program but for names: on each lane the same
+     * number of rounds, and step by step the same kinds, lengths, flags and dependencies; a SEND
+     * goes to the k-th partner of its rank where that of another goes to its own k-th, and a RECV
+     * likewise. Writes at most `capacity` partners of a rank and returns how many there are; 0:
+     * programs differ, as where the data cannot be cut into equal parts. */
+    uint32_t (*partners)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                         struct tutti_partners *out, uint32_t capacity);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed

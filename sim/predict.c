@@ -7,6 +7,7 @@
 
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/fold/fold.h"
 #include "sim/shape/host_rings.h"
 
 /* What is tried: one algorithm under one protocol. */
@@ -18,6 +19,7 @@ struct entry {
 struct outcome {
     struct entry entry;
     struct tutti_played played;
+    uint32_t class_count; /* ranks simulated, each for all that do the same; 0: not folded */
 };
 
 static const char *or_default(const char *text, const char *standard)
@@ -110,11 +112,32 @@ static int check_effort(const struct tutti_ask *ask, const struct tutti_schedule
                       print_steps((double)ask->step_count_max, limit, sizeof(limit)));
 }
 
-static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
-                      struct tutti_record *record, struct tutti_played *ret, struct tutti_err *err)
+/* Plays every rank. */
+static int play_all(const struct tutti_ask *ask, const struct tutti_sim_opts *opts,
+                    const struct tutti_schedule *schedule, struct tutti_record *record,
+                    struct tutti_played *ret, struct tutti_err *err)
 {
-    struct tutti_schedule *schedule = NULL;
+    struct tutti_play play = {.schedule = schedule, .iteration_count = 1, .record = record};
     struct tutti_backend *backend = NULL;
+    int status = check_effort(ask, schedule, err);
+
+    if (status == 0)
+        status = tutti_sim_open(opts, &backend, err);
+    if (status == 0)
+        status = tutti_backend_play(backend, &play, ret, err);
+    tutti_backend_close(backend);
+    return status;
+}
+
+/* Plays folded, or, where that cannot be and need not be, every rank. A record wants them all. */
+static int play_entry(const struct tutti_ask *ask, struct tutti_record *record,
+                      struct outcome *outcome, struct tutti_err *err)
+{
+    const struct entry *entry = &outcome->entry;
+    const char *fold = or_default(ask->fold, "auto");
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_folded folded = {.class_count = 0};
+    struct tutti_err why = {.text = "a record is to hold the events of every rank"};
     struct tutti_sim_opts opts = {
         .topo = ask->topo,
         .model = ask->model,
@@ -123,23 +146,29 @@ static int play_entry(const struct tutti_ask *ask, const struct entry *entry,
         .jitter = ask->jitter,
         .reduce_bytes_per_s = ask->reduce_bytes_per_s,
     };
-    struct tutti_play play = {.iteration_count = 1, .record = record};
     int status = generate(ask, entry->algorithm, &schedule, err);
+    int folding = -TUTTI_ELACK;
 
-    if (status == 0)
-        status = check_effort(ask, schedule, err);
-    if (status == 0)
-        status = tutti_sim_open(&opts, &backend, err);
-    if (status == 0) {
-        play.schedule = schedule;
-        status = tutti_backend_play(backend, &play, ret, err);
-    }
-    if (status == 0 && ret->total_ps == INT64_MAX) /* the clock saturates: this is no figure */
+    if (status < 0)
+        return status;
+    if (record == NULL && strcmp(fold, "off") != 0)
+        folding = tutti_fold_play(&opts, schedule, ask->step_count_max, &folded, &why);
+    outcome->class_count = folded.class_count;
+    if (folding == 0)
+        outcome->played =
+            (struct tutti_played){.total_ps = folded.end_ps, .step_count = folded.step_count};
+    else if (folding != -TUTTI_ELACK)
+        status = tutti_fail(err, (enum tutti_status) - folding, "%s", why.text);
+    else if (strcmp(fold, "on") == 0)
+        status =
+            tutti_fail(err, TUTTI_ELACK, "fold 'on' is not possible: %s (auto or off)", why.text);
+    else
+        status = play_all(ask, &opts, schedule, record, &outcome->played, err);
+    if (status == 0 && outcome->played.total_ps == INT64_MAX) /* saturated: this is no figure */
         status = tutti_fail(err, TUTTI_ELACK,
                             "algorithm '%s' takes more than 106 days, beyond what the virtual "
                             "clock counts (less data, larger rates)",
                             entry->algorithm->name);
-    tutti_backend_close(backend);
     tutti_schedule_free(schedule);
     return status;
 }
@@ -157,7 +186,7 @@ static int try_algorithm(const struct tutti_ask *ask, const struct tutti_algorit
     for (size_t i = 0; i < count; i++) {
         struct outcome outcome = {
             .entry = {.algorithm = algorithm, .protocol = all_protocols ? &protocols[i] : only}};
-        int status = play_entry(ask, &outcome.entry, NULL, &outcome.played, err);
+        int status = play_entry(ask, NULL, &outcome, err);
 
         if (status < 0)
             return status;
@@ -271,11 +300,8 @@ static int refuse_unmodelled(const struct tutti_ask *ask, struct tutti_err *err)
         return tutti_fail(err, TUTTI_ELACK,
                           "algorithm 'nccl', whatever NCCL would pick, is not modelled yet (an "
                           "algorithm by name, or auto)");
-    if (strcmp(fold, "on") == 0)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "fold 'on' is not modelled yet: every rank is simulated (auto or off)");
-    if (strcmp(fold, "auto") != 0 && strcmp(fold, "off") != 0)
-        return tutti_fail(err, TUTTI_EINVAL, "unknown fold '%s' (auto or off)", fold);
+    if (strcmp(fold, "auto") != 0 && strcmp(fold, "on") != 0 && strcmp(fold, "off") != 0)
+        return tutti_fail(err, TUTTI_EINVAL, "unknown fold '%s' (auto, on or off)", fold);
     return 0;
 }
 
@@ -316,6 +342,8 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
     answer->protocol = protocol_name(best->entry.protocol);
     answer->time_ps = best->played.total_ps;
     answer->event_count = best->played.step_count;
+    answer->folded = best->class_count > 0;
+    answer->class_count = best->class_count;
     answer->bytes = tutti_collective_bytes(params->collective, params->count, params->dtype,
                                            ask->topo->rank_count);
     if (status < 0 || answer->time_ps == 0)
@@ -334,7 +362,7 @@ int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct 
     int status = find_best(ask, &best, err);
 
     if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
-        status = play_entry(ask, &best.entry, ask->record, &best.played, err);
+        status = play_entry(ask, ask->record, &best, err);
     if (status < 0)
         return status;
     status = fill_answer(ask, &best, &answer, err);

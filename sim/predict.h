@@ -21,10 +21,12 @@ struct tutti_ask {
     uint64_t seed;
     double jitter;
     uint64_t reduce_bytes_per_s;
-    const char *fold;            /* "auto" (also NULL) or "off"; "on" is not modelled yet */
-    const char *as_nccl;         /* NULL; a version of NCCL to decide as is not modelled yet */
+    const char *fold;    /* "auto" (also NULL): one of several ranks that behave alike is simulated,
+                         where that is known to be exact; "on": that, or refuse; "off" */
+    const char *as_nccl; /* NULL; a version of NCCL to decide as is not modelled yet */
     struct tutti_record *record; /* NULL, or the events of the winner */
-    uint64_t step_count_max;     /* 0, or: what takes about more steps to simulate is refused */
+    uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks
+                                folded together those of one count */
 };
 
 struct tutti_answer {
@@ -36,14 +38,16 @@ struct tutti_answer {
     double busbw_GBps;
     struct tutti_bound bound; /* time_ps 0: none is known */
     double percent_of_bound;  /* 100 * bound / time; 0 without a bound */
-    uint64_t event_count;     /* steps simulated */
+    uint64_t event_count;     /* steps of all ranks, those folded away included */
     bool folded;
+    uint32_t class_count; /* folded: ranks simulated, each for all that do the same; else 0 */
 };
 
 /* Predicts. -TUTTI_EINVAL where the algorithm does not fit the topology or collective (the message
  * names those that do); -TUTTI_ELACK for what is not modelled yet, too large to hold, beyond
- * step_count_max, or longer than the clock counts (106 days). With "auto" algorithms that fail in
- * either way are left out, and only if none is left it is an error. */
+ * step_count_max, longer than the clock counts (106 days), or, with fold "on", not to be folded;
+ * folded times equal unfolded ones. With "auto" algorithms that fail in either way are left out,
+ * and only if none is left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
 
 /* The schedule that tutti_predict simulates for ask->algorithm, which must be a name: laid out on

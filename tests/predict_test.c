@@ -70,7 +70,8 @@ TEST(eight_h100_ring_equals_the_hand_computation)
     CHECK(q.answer.algbw_GBps * 1.75 < q.answer.busbw_GBps + 1e-9);
     CHECK_TEXT(q.answer.algorithm, "ring");
     CHECK_TEXT(q.answer.protocol, "none");
-    CHECK(!q.answer.folded);
+    CHECK(q.answer.folded);
+    CHECK_INT(q.answer.class_count, 1);
     q.ask.model = TUTTI_MODEL_FAIR;
     CHECK_INT(time_of(&q, "ring"), by_hand_ps);
     tutti_topo_free(q.topo);
@@ -279,10 +280,12 @@ TEST(what_is_not_modelled_is_refused)
             "name, or auto)");
     q.ask.as_nccl = NULL;
     q.ask.fold = "on";
+    q.ask.model = TUTTI_MODEL_FAIR;
     refused(&q, TUTTI_ELACK,
-            "fold 'on' is not modelled yet: every rank is simulated (auto or off)");
+            "fold 'on' is not possible: the model 'fair' is not folded (alphabeta) (auto or off)");
+    q.ask.model = TUTTI_MODEL_ALPHABETA;
     q.ask.fold = "maybe";
-    refused(&q, TUTTI_EINVAL, "unknown fold 'maybe' (auto or off)");
+    refused(&q, TUTTI_EINVAL, "unknown fold 'maybe' (auto, on or off)");
     q.ask.fold = "off";
     CHECK_OK(predict(&q), q.err);
     tutti_topo_free(q.topo);
@@ -309,6 +312,8 @@ TEST(what_takes_too_many_steps_is_refused_and_auto_goes_on_without)
     struct question q = question("dgx-h100", "ring", GIB);
 
     q.ask.step_count_max = 100;
+    CHECK_OK(predict(&q), q.err); /* one rank stands for all: 45 steps */
+    q.ask.fold = "off";
     refused(&q, TUTTI_ELACK, "it takes about 360 steps to simulate (at most 100)");
     q.ask.step_count_max = 1000;
     CHECK_INT(predict(&q), 0);

@@ -77,6 +77,36 @@ static void print_binding(const struct tutti_sweep *sweep)
                tutti_print_size(last->answer.bytes, to));
 }
 
+/* Which rows come of a few ranks that stand for all. */
+static void print_folding(const struct tutti_sweep *sweep)
+{
+    uint32_t shown = 0;
+    uint32_t folded = 0;
+    uint32_t least = UINT32_MAX;
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        const struct tutti_answer *answer = &sweep->points[i].answer;
+
+        if (!is_shown(sweep, i))
+            continue;
+        shown++;
+        if (!answer->folded)
+            continue;
+        folded++;
+        least = answer->class_count < least ? answer->class_count : least;
+        most = answer->class_count > most ? answer->class_count : most;
+    }
+    if (folded == 0)
+        return;
+    printf("# folded:   %u ranks into %u", sweep->topo->rank_count, least);
+    if (most > least)
+        printf(" to %u", most);
+    if (folded < shown)
+        printf(" in %u of %u rows", folded, shown);
+    printf("; events count the steps of all ranks\n");
+}
+
 static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
                          struct tutti_err *err)
 {
@@ -103,6 +133,7 @@ static int print_results(const struct tutti_args *args, const struct tutti_sweep
         tutti_table_csv(table, stdout);
     } else {
         tutti_sweep_print_head(sweep, "predict", stdout);
+        print_folding(sweep);
         tutti_table_print(table, stdout);
         print_binding(sweep);
         tutti_sweep_print_left_out(sweep, stdout);

@@ -114,7 +114,7 @@
 #define TUTTI_OPTION_FOLD                                                                        \
     {                                                                                            \
         .name = "fold", .type = TUTTI_OPTION_CHOICE, .value = "auto|on|off", .standard = "auto", \
-        .help = "simulate one of several ranks that behave alike (on: not modelled yet)"         \
+        .help = "simulate one of several ranks that behave alike (on: or refuse)"                \
     }
 
 #define TUTTI_OPTION_AS_NCCL                                              \

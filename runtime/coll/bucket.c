@@ -238,11 +238,37 @@ static void bucket_emit(const struct tutti_schedule *schedule, uint32_t rank, ui
     bucket_emit_run(schedule, rank, lane, round, 1, out);
 }
 
+/* Parts of equal length all the way down: then programs differ in names and offsets alone. */
+static bool is_even(const struct bucket *bucket)
+{
+    uint64_t parts = (uint64_t)bucket->coll.share_count * bucket->coll.piece_count;
+    uint64_t count = bucket->coll.schedule.contract.count;
+
+    return count % parts == 0 && count / parts % bucket->coll.schedule.rank_count == 0;
+}
+
+static uint32_t bucket_partners(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                                struct tutti_partners *out, uint32_t capacity)
+{
+    const struct bucket *bucket = (const struct bucket *)schedule;
+    const struct route *route = &bucket->plan.route[lane % bucket->plan.route_count];
+
+    if (!is_even(bucket))
+        return 0;
+    for (uint32_t i = 0; i < route->axis_count && i < capacity; i++) {
+        struct seat seat = seat_of(bucket, lane, &route->axis[i], rank);
+
+        out[i] = (struct tutti_partners){.to = seat.next, .from = seat.prev};
+    }
+    return route->axis_count;
+}
+
 static const struct tutti_schedule_ops bucket_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = bucket_round_count,
     .emit = bucket_emit,
     .emit_run = bucket_emit_run,
+    .partners = bucket_partners,
 };
 
 /* The largest slice that lands in scratch: of a chunk of the shortest first axis. */

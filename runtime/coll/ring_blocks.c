@@ -161,10 +161,22 @@ static void blocks_emit(const struct tutti_schedule *schedule, uint32_t rank, ui
                                              rest % blocks->coll.slice_count, out);
 }
 
+/* Blocks are equal, and all ranks cut them alike. */
+static uint32_t blocks_partners(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                                struct tutti_partners *out, uint32_t capacity)
+{
+    struct seat seat = seat_of((const struct blocks *)schedule, rank, lane);
+
+    if (capacity > 0)
+        out[0] = (struct tutti_partners){.to = seat.next, .from = seat.prev};
+    return 1;
+}
+
 static const struct tutti_schedule_ops blocks_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = blocks_round_count,
     .emit = blocks_emit,
+    .partners = blocks_partners,
 };
 
 /* Sizes the scratch of a reduce-scatter. */

@@ -26,20 +26,22 @@ static int hop_of(enum tutti_link_kind kind)
     }
 }
 
-static tutti_ps latency_of(const struct tutti_wires *wires, uint32_t link_count)
+tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
+                                const struct tutti_protocol *protocol, const uint32_t *links,
+                                uint32_t link_count)
 {
     int slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
     tutti_ps latency_ps = 0;
 
     for (uint32_t i = 0; i < link_count; i++) {
-        const struct tutti_link *link = &wires->topo->links[wires->route[i]];
+        const struct tutti_link *link = &topo->links[links[i]];
         int hop = hop_of((enum tutti_link_kind)link->kind);
 
         latency_ps = tutti_add_ps(latency_ps, link->latency_ps);
         slowest = hop > slowest ? hop : slowest;
     }
-    if (wires->protocol != NULL)
-        latency_ps = tutti_add_ps(latency_ps, wires->protocol->message_ps[slowest]);
+    if (protocol != NULL)
+        latency_ps = tutti_add_ps(latency_ps, protocol->message_ps[slowest]);
     return latency_ps;
 }
 
@@ -113,7 +115,7 @@ static int wire_make(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
         .lane = lane,
         .first = TUTTI_MESSAGE_NONE,
         .last = TUTTI_MESSAGE_NONE,
-        .latency_ps = latency_of(wires, link_count),
+        .latency_ps = tutti_route_latency_ps(topo, wires->protocol, wires->route, link_count),
     };
     *place_of(wires, from, to, lane) = ++wires->wire_count;
     return 0;

@@ -1,0 +1,31 @@
+/* Folded play: one rank of each class is simulated and stands for all of its class.
+ *
+ * What folds: schedules whose generator says that all ranks run one program but for names (rings,
+ * tori, hierarchies and ring blocks, where the data can be cut into equal parts), under `alphabeta`
+ * and without jitter, on machines whose routes between partners make few different ranks. Times are
+ * those of the unfolded play, to the picosecond: the class of a partner is a class of partners, so
+ * a play in which all ranks of a class do the same fulfils all the rules, and there is but one that
+ * does, as long as no two lanes want a link at the same instant. That is watched for. */
+#ifndef TUTTI_SIM_FOLD_FOLD_H
+#define TUTTI_SIM_FOLD_FOLD_H
+
+#include <stdint.h>
+
+#include "runtime/units.h"
+
+struct tutti_err;
+struct tutti_schedule;
+struct tutti_sim_opts;
+
+struct tutti_folded {
+    tutti_ps end_ps;      /* of the clock, which starts when the launch is paid for */
+    uint64_t step_count;  /* of all ranks, those that were not simulated included */
+    uint32_t class_count; /* ranks that were simulated */
+};
+
+/* -TUTTI_ELACK where it cannot be folded, and why. `step_count_max`, if not 0, holds for the steps
+ * that are simulated. */
+int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                    uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err);
+
+#endif
