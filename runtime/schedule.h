@@ -134,6 +134,17 @@ struct tutti_partners {
     uint32_t from;
 };
 
+enum { TUTTI_RELAYS_MAX = 16 };
+
+/* Rounds that pass on what they receive, all between the same peers: a RECV from `from`, with
+ * `reduces` a fused one and the REDUCE, then a SEND of as many bytes to `to`; no dependencies. */
+struct tutti_relays {
+    uint32_t from;
+    uint32_t to;
+    bool reduces;
+    uint64_t bytes[TUTTI_RELAYS_MAX]; /* by round */
+};
+
 /* How the steps come to be. A lane is a sequence of rounds, each of at most TUTTI_ROUND_STEPS_MAX
  * steps; a generator computes any round of any lane of any rank on demand, from its parameters
  * alone, so nothing ever needs all programs in memory. Both must be pure functions, callable from
@@ -154,6 +165,10 @@ struct tutti_schedule_ops {
      * programs differ, as where the data cannot be cut into equal parts. */
     uint32_t (*partners)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                          struct tutti_partners *out, uint32_t capacity);
+    /* Optional: of the `count` rounds from `round` on, how many are relays, from the first on, and
+     * which; at most TUTTI_RELAYS_MAX. For who keeps time only, at a fraction of the price. */
+    uint32_t (*relays)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                       uint64_t round, uint32_t count, struct tutti_relays *ret);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed

@@ -1,4 +1,4 @@
-/* Rounds written many at a time are the rounds written one by one. */
+/* Rounds written many at a time are the rounds written one by one, and relays what they claim. */
 #include "runtime/coll.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
@@ -17,7 +17,45 @@ static bool same_round(const struct tutti_round *a, const struct tutti_round *b)
     return true;
 }
 
-static uint32_t differing(const struct tutti_schedule *schedule, struct tutti_random *random)
+/* A round that receives, reduces if it should, and sends as much: nothing else. */
+static bool is_relay(const struct tutti_round *round, const struct tutti_relays *relays,
+                     uint64_t bytes)
+{
+    const struct tutti_step *step = round->step;
+    uint32_t sends = relays->reduces ? 2 : 1;
+
+    if (round->step_count != sends + 1 || step[0].kind != TUTTI_RECV ||
+        step[0].peer != relays->from || step[0].flags != (relays->reduces ? TUTTI_STEP_FUSE : 0))
+        return false;
+    if (relays->reduces && (step[1].kind != TUTTI_REDUCE || step[1].bytes != bytes ||
+                            (step[1].flags & ~TUTTI_STEP_LAST) != 0))
+        return false;
+    return step[0].bytes == bytes && step[sends].kind == TUTTI_SEND &&
+           step[sends].peer == relays->to && step[sends].flags == 0 && step[sends].bytes == bytes;
+}
+
+/* Asks for the relays of a run; adds to *ret_relays how many there are. */
+static uint32_t false_relays(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                             uint64_t first, const struct tutti_round *run, uint32_t count,
+                             uint64_t *ret_relays)
+{
+    uint32_t wrong = 0;
+
+    for (uint32_t i = 0; i < count && schedule->ops->relays != NULL; i++) {
+        struct tutti_relays relays;
+        uint32_t found = schedule->ops->relays(schedule, rank, lane, first + i, count - i, &relays);
+
+        if (found > count - i || found > TUTTI_RELAYS_MAX)
+            return wrong + 1;
+        for (uint32_t k = 0; k < found; k++)
+            wrong += !is_relay(&run[i + k], &relays, relays.bytes[k]);
+        *ret_relays += found;
+    }
+    return wrong;
+}
+
+static uint32_t differing(const struct tutti_schedule *schedule, struct tutti_random *random,
+                          uint64_t *ret_relays)
 {
     static struct tutti_round run[RUN_MAX];
     uint32_t wrong = 0;
@@ -35,6 +73,7 @@ static uint32_t differing(const struct tutti_schedule *schedule, struct tutti_ra
                 schedule->ops->emit(schedule, rank, lane, first + i, &one);
                 wrong += !same_round(&one, &run[i]);
             }
+            wrong += false_relays(schedule, rank, lane, first, run, count, ret_relays);
         }
     }
     return wrong;
@@ -47,6 +86,7 @@ TEST(a_run_of_rounds_is_its_rounds_one_by_one)
     const struct tutti_algorithm *algorithms = tutti_algorithms(&algorithm_count);
     struct tutti_random random;
     uint32_t runs = 0;
+    uint64_t relays = 0;
 
     tutti_random_seed(&random, test_seed);
     for (size_t i = 0; i < 5 * TUTTI_CUSTOM * algorithm_count * 4; i++) {
@@ -68,11 +108,12 @@ TEST(a_run_of_rounds_is_its_rounds_one_by_one)
             shape.dim[d] = shape.level[d] = dim[d];
         if (tutti_coll_generate(algorithm->name, &params, &shape, &schedule, NULL) < 0)
             continue;
-        if (differing(schedule, &random) > 0)
+        if (differing(schedule, &random, &relays) > 0)
             TEST_FAIL("%s %s differs, case %zu", tutti_collective_name(params.collective),
                       algorithm->name, i);
         runs += schedule->ops->emit_run != NULL;
         tutti_schedule_free(schedule);
     }
     CHECK(runs > 20); /* some do write runs */
+    CHECK(relays > 10000);
 }

@@ -101,7 +101,9 @@ static uint32_t step_along(uint32_t x, uint32_t size, bool up)
 
 static uint32_t coordinate_of(const struct axis *axis, uint32_t rank)
 {
-    return axis->stride == 1 && rank < axis->size ? rank : (rank / axis->stride) % axis->size;
+    uint32_t place = axis->stride == 1 ? rank : rank / axis->stride;
+
+    return place < axis->size ? place : place % axis->size;
 }
 
 static uint32_t reverse(const struct axis *axis, uint32_t x)
@@ -150,8 +152,8 @@ struct desk {
 };
 
 /* The desk for a round; leaves in *round its number in the phase. */
-static struct desk desk_of(const struct bucket *bucket, uint32_t rank, uint32_t lane,
-                           uint64_t *round)
+static inline __attribute__((always_inline)) struct desk
+desk_of(const struct bucket *bucket, uint32_t rank, uint32_t lane, uint64_t *round)
 {
     uint32_t route = bucket->plan.route_count == 1 ? 0 : lane % bucket->plan.route_count;
     uint64_t rounds = bucket->rounds[route];
@@ -175,16 +177,28 @@ static struct desk desk_of(const struct bucket *bucket, uint32_t rank, uint32_t 
     };
 }
 
+/* What a stage receives it reduces. */
+static bool scatters(const struct phase *phase, uint64_t stage)
+{
+    return phase->last_axis ? stage < phase->axis.size : phase->index == phase->axis_index;
+}
+
 /* Stage j receives the chunk that it then sends: that is what a ring does. */
+static inline __attribute__((always_inline)) struct range
+part_at(const struct desk *desk, uint64_t stage, uint32_t slice, bool scatter)
+{
+    uint32_t chunk = chunk_sent(desk->phase, desk->seat.coordinate, stage, scatter);
+
+    return part_of(cut_part(&desk->chunks, chunk), slice, desk->coll->slice_count);
+}
+
 static void emit_stage(const struct desk *desk, uint64_t stage, uint32_t slice,
                        struct tutti_round *out)
 {
     const struct coll *coll = desk->coll;
     const struct phase *phase = desk->phase;
-    uint32_t d = phase->axis.size;
-    bool scatter = phase->last_axis ? stage < d : phase->index == phase->axis_index;
-    uint32_t chunk = chunk_sent(phase, desk->seat.coordinate, stage, scatter);
-    struct range part = part_of(cut_part(&desk->chunks, chunk), slice, coll->slice_count);
+    bool scatter = scatters(phase, stage);
+    struct range part = part_at(desk, stage, slice, scatter);
     struct place dst = at(coll, TUTTI_BUF_OUT, part.first);
     struct place acc = at(coll, desk->mine, part.first);
     uint64_t bytes = part.count * coll->element_bytes;
@@ -192,7 +206,7 @@ static void emit_stage(const struct desk *desk, uint64_t stage, uint32_t slice,
     if (stage > 0) {
         if (!scatter)
             emit_recv(out, desk->seat.prev, dst, bytes);
-        else if (!phase->last_axis || stage + 1 < d)
+        else if (!phase->last_axis || stage + 1 < phase->axis.size)
             emit_recv_reduce(out, desk->seat.prev, desk->landing, dst, acc, bytes);
         else
             emit_last(emit_recv_reduce(out, desk->seat.prev, desk->landing, dst, acc, bytes));
@@ -232,6 +246,41 @@ static void bucket_emit_run(const struct tutti_schedule *schedule, uint32_t rank
     }
 }
 
+static uint32_t bucket_relays(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                              uint64_t round, uint32_t count, struct tutti_relays *ret)
+{
+    const struct bucket *bucket = (const struct bucket *)schedule;
+    uint32_t slice_count = bucket->coll.slice_count;
+    struct desk desk = desk_of(bucket, rank, lane, &round);
+    uint64_t stage = slice_count == 1 ? round : round / slice_count;
+    uint32_t slice = (uint32_t)(round - stage * slice_count);
+    bool scatter = scatters(desk.phase, stage);
+    uint64_t end = desk.phase->last_axis && scatter ? desk.phase->axis.size : desk.phase->transfers;
+    uint32_t found = 0;
+
+    if (stage == 0)
+        return 0; /* sends only */
+    ret->from = desk.seat.prev;
+    ret->to = desk.seat.next;
+    ret->reduces = scatter;
+    count = count < TUTTI_RELAYS_MAX ? count : TUTTI_RELAYS_MAX;
+    if (slice_count == 1 && desk.chunks.rest == 0) { /* all parts are equal */
+        count = end - stage < count ? (uint32_t)(end - stage) : count;
+        for (; found < count; found++)
+            ret->bytes[found] = desk.chunks.quotient * bucket->coll.element_bytes;
+        return found;
+    }
+    for (; found < count && stage < end; found++) {
+        ret->bytes[found] =
+            part_at(&desk, stage, slice, scatter).count * bucket->coll.element_bytes;
+        if (++slice == slice_count) {
+            slice = 0;
+            stage++;
+        }
+    }
+    return found;
+}
+
 static void bucket_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                         uint64_t round, struct tutti_round *out)
 {
@@ -269,6 +318,7 @@ static const struct tutti_schedule_ops bucket_ops = {
     .emit = bucket_emit,
     .emit_run = bucket_emit_run,
     .partners = bucket_partners,
+    .relays = bucket_relays,
 };
 
 /* The largest slice that lands in scratch: of a chunk of the shortest first axis. */

@@ -375,16 +375,17 @@ static int run_lane(struct tutti_flow *flow, uint32_t id, struct tutti_err *err)
     int status = 1;
 
     while (status == 1 && lane->round < lane->round_count) {
-        uint64_t left = lane->round_count - lane->round;
-        uint32_t count = left < flow->round_count ? (uint32_t)left : flow->round_count;
+        uint64_t left;
+        uint32_t count;
 
+        if (!tutti_flow_relay(flow, lane, id, &count))
+            break;
+        left = lane->round_count - lane->round;
+        count = left < count ? (uint32_t)left : count;
         tutti_schedule_emit(schedule, id / schedule->lane_count, id % schedule->lane_count,
                             lane->round, count, flow->rounds);
-        for (uint32_t i = 0; i < count && status == 1; i++) {
-            i += tutti_flow_relay(flow, lane, &flow->rounds[i], count - i);
-            if (i < count)
-                status = do_round(flow, lane, id, &flow->rounds[i], err);
-        }
+        for (uint32_t i = 0; i < count && status == 1; i++)
+            status = do_round(flow, lane, id, &flow->rounds[i], err);
     }
     if (lane->now_ps > flow->end_ps)
         flow->end_ps = lane->now_ps;
