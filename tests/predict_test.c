@@ -280,10 +280,10 @@ TEST(what_is_not_modelled_is_refused)
             "name, or auto)");
     q.ask.as_nccl = NULL;
     q.ask.fold = "on";
-    q.ask.model = TUTTI_MODEL_FAIR;
+    q.ask.jitter = 0.5;
     refused(&q, TUTTI_ELACK,
-            "fold 'on' is not possible: the model 'fair' is not folded (alphabeta) (auto or off)");
-    q.ask.model = TUTTI_MODEL_ALPHABETA;
+            "fold 'on' is not possible: jitter makes every rank different (auto or off)");
+    q.ask.jitter = 0;
     q.ask.fold = "maybe";
     refused(&q, TUTTI_EINVAL, "unknown fold 'maybe' (auto, on or off)");
     q.ask.fold = "off";

@@ -26,6 +26,7 @@ struct search {
     struct tutti_classes *classes;
     uint32_t *route;
     uint32_t kind_capacity;
+    bool *is_taken;       /* fair: [link]: a connection has it to itself */
     uint32_t *next_class; /* [rank] */
     struct tutti_partners partners[TUTTI_FOLD_WIRES_MAX];
     struct tutti_partners others[TUTTI_FOLD_WIRES_MAX];
@@ -109,6 +110,21 @@ static int find_kind(struct search *search, const struct tutti_wire_kind *kind, 
     return 0;
 }
 
+/* Under `fair` every link of a route has to serve this connection alone. */
+static int take_links(struct search *search, uint32_t link_count, struct tutti_err *err)
+{
+    if (search->is_taken == NULL)
+        return 0;
+    for (uint32_t i = 0; i < link_count; i++) {
+        bool *is_taken = &search->is_taken[search->route[i]];
+
+        if (*is_taken)
+            return tutti_fail(err, TUTTI_ELACK, "connections share links, which 'fair' divides");
+        *is_taken = true;
+    }
+    return 0;
+}
+
 /* The kinds of all wires of a rank. Lanes often share partners: those are routed to once. */
 static int classify_wires(struct search *search, uint32_t rank, struct tutti_err *err)
 {
@@ -127,7 +143,7 @@ static int classify_wires(struct search *search, uint32_t rank, struct tutti_err
 
         while (known < i && search->partners[known].to != to)
             known++;
-        if (known < i) {
+        if (known < i && search->is_taken == NULL) {
             kinds[i] = kinds[known];
             egress[i] = egress[known];
             continue;
@@ -136,6 +152,9 @@ static int classify_wires(struct search *search, uint32_t rank, struct tutti_err
         if (count == 0 || rank == to)
             return tutti_fail(err, TUTTI_ELACK, "rank %" PRIu32 " cannot reach rank %" PRIu32, rank,
                               to);
+        status = take_links(search, count, err);
+        if (status < 0)
+            return status;
         egress[i] = search->route[0];
         for (uint32_t k = 0; k < i && kind.egress == i; k++)
             kind.egress = egress[k] == egress[i] ? k : i;
@@ -277,8 +296,11 @@ static int find(struct search *search, struct tutti_err *err)
     classes->rank_class = calloc(rank_count, sizeof(*classes->rank_class));
     search->next_class = calloc(rank_count, sizeof(*search->next_class));
     search->route = calloc((size_t)topo->node_count + 1, sizeof(*search->route));
+    if (search->opts->model == TUTTI_MODEL_FAIR)
+        search->is_taken = calloc((size_t)topo->link_count + 1, sizeof(*search->is_taken));
     if (classes->rank_kinds == NULL || classes->rank_class == NULL || search->next_class == NULL ||
-        search->route == NULL)
+        search->route == NULL ||
+        (search->is_taken == NULL && search->opts->model == TUTTI_MODEL_FAIR))
         return tutti_nomem(err);
     for (uint32_t rank = 0; rank < rank_count && status == 0; rank++)
         status = classify_wires(search, rank, err);
@@ -299,6 +321,7 @@ int tutti_classes_find(const struct tutti_sim_opts *opts, const struct tutti_sch
     search->classes = ret;
     status = find(search, err);
     free(search->route);
+    free(search->is_taken);
     free(search->next_class);
     free(search);
     if (status < 0)

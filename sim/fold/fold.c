@@ -149,6 +149,38 @@ static bool next_time(struct fold *fold, const struct lane *lane, tutti_ps *ret_
     return true;
 }
 
+/* Below this a double holds every whole number, and `fair` reckons as with whole numbers. */
+#define EXACT (UINT64_C(1) << 53)
+
+/* How long a message keeps the links of a wire, which are its own under `fair`. */
+static tutti_ps busy_ps(const struct fold *fold, const struct wire *wire, uint64_t payload)
+{
+    uint64_t bytes = tutti_wire_bytes(fold->opts->protocol, payload);
+    uint64_t rate = wire->kind->bytes_per_s;
+
+    if (fold->opts->model == TUTTI_MODEL_FAIR && (bytes >= EXACT || rate >= EXACT))
+        return tutti_drain_ps(tutti_stretch_bytes(bytes, 0), (double)rate);
+    return tutti_wire_ps(bytes, rate);
+}
+
+static tutti_ps later(tutti_ps a, tutti_ps b)
+{
+    return a > b ? a : b;
+}
+
+/* When a message that starts now will have arrived. */
+static tutti_ps arrival_of(const struct fold *fold, const struct wire *wire, struct link *link,
+                           tutti_ps now_ps)
+{
+    tutti_ps latency_ps = wire->kind->latency_ps;
+
+    if (fold->opts->model == TUTTI_MODEL_FAIR) /* the latency first, then the bytes in order */
+        return link->free_ps = tutti_add_ps(later(link->free_ps, tutti_add_ps(now_ps, latency_ps)),
+                                            wire->wire_ps);
+    link->free_ps = tutti_add_ps(later(link->free_ps, now_ps), wire->wire_ps);
+    return tutti_add_ps(link->free_ps, latency_ps);
+}
+
 static void do_send(struct fold *fold, struct lane *lane)
 {
     struct wire *wire = wire_of(fold, lane);
@@ -165,12 +197,9 @@ static void do_send(struct fold *fold, struct lane *lane)
     link->lane = wire->lane;
     if (bytes != wire->bytes) {
         wire->bytes = bytes;
-        wire->wire_ps =
-            tutti_wire_ps(tutti_wire_bytes(fold->opts->protocol, bytes), wire->kind->bytes_per_s);
+        wire->wire_ps = busy_ps(fold, wire, bytes);
     }
-    link->free_ps =
-        tutti_add_ps(link->free_ps > lane->now_ps ? link->free_ps : lane->now_ps, wire->wire_ps);
-    *slot = (struct slot){.at_ps = tutti_add_ps(link->free_ps, wire->kind->latency_ps),
+    *slot = (struct slot){.at_ps = arrival_of(fold, wire, link, lane->now_ps),
                           .bytes = bytes,
                           .index = lane->cursor.step_index - 1};
     wire->sent_count++;
@@ -369,9 +398,6 @@ static int make(struct fold *fold, struct tutti_err *err)
 
 static int refuse(const struct tutti_sim_opts *opts, struct tutti_err *err)
 {
-    if (opts->model != TUTTI_MODEL_ALPHABETA)
-        return tutti_fail(err, TUTTI_ELACK, "the model '%s' is not folded (alphabeta)",
-                          tutti_model_name(opts->model));
     if (tutti_jitter_q32(opts->jitter) != 0)
         return tutti_fail(err, TUTTI_ELACK, "jitter makes every rank different");
     return 0;
