@@ -234,3 +234,29 @@ TEST(the_two_examples_are_the_same_machine)
     CHECK_TEXT(start, expected);
     free(text);
 }
+
+/* The stages that the README shows are the stages that tools/check runs. */
+TEST(the_transcript_of_check_names_its_stages)
+{
+    static char shown[TEXT_MAX];
+    char *text = readme();
+    char *script = test_read_file(TUTTI_SOURCE_DIR "/tools/check", NULL);
+    const char *stages = script == NULL ? NULL : strstr(script, "stages=(layout");
+
+    REQUIRE(text != NULL);
+    REQUIRE(stages != NULL);
+    block(text, "$ tools/check\n", shown);
+    REQUIRE(strstr(shown, "100% tests passed") != NULL);
+    stages += strlen("stages=(");
+    while (*stages != ')') {
+        char mark[64];
+        size_t bytes = strcspn(stages, " )");
+
+        snprintf(mark, sizeof(mark), "== %.*s", (int)bytes, stages);
+        if (strstr(shown, mark) == NULL)
+            TEST_FAIL("README.md: the transcript of tools/check lacks the stage '%s'", mark + 3);
+        stages += bytes + (stages[bytes] == ' ');
+    }
+    free(text);
+    free(script);
+}
