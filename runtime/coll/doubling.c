@@ -124,12 +124,8 @@ static void doubling_emit(const struct tutti_schedule *schedule, uint32_t rank, 
 
     if (!role.surplus)
         emit_member(doubling, &role, lane, piece, rest, out);
-    else if (rest < coll->slice_count)
-        emit_send(out, role.partner, at(coll, TUTTI_BUF_IN, part.first),
-                  part.count * coll->element_bytes);
     else
-        emit_recv(out, role.partner, at(coll, TUTTI_BUF_OUT, part.first),
-                  part.count * coll->element_bytes);
+        fold_emit_surplus(coll, &role, rest < coll->slice_count, part, out);
 }
 
 static const struct tutti_schedule_ops doubling_ops = {

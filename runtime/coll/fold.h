@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/coll/emit.h"
+
 struct fold {
     uint32_t rank_count;
     uint32_t member_count; /* the largest power of two <= rank_count */
@@ -45,6 +47,18 @@ static inline struct role fold_role(const struct fold *fold, uint32_t rank)
 static inline uint32_t fold_rank(const struct fold *fold, uint32_t member)
 {
     return member < fold->surplus ? 2 * member + 1 : member + fold->surplus;
+}
+
+/* What a surplus rank does with a part of the data: gives it (first) or gets the result (then). */
+static inline void fold_emit_surplus(const struct coll *coll, const struct role *role, bool gives,
+                                     struct range part, struct tutti_round *out)
+{
+    if (gives)
+        emit_send(out, role->partner, at(coll, TUTTI_BUF_IN, part.first),
+                  part.count * coll->element_bytes);
+    else
+        emit_recv(out, role->partner, at(coll, TUTTI_BUF_OUT, part.first),
+                  part.count * coll->element_bytes);
 }
 
 #endif
