@@ -4,6 +4,7 @@
 
 #include "runtime/status.h"
 #include "tools/run.h"
+#include "tools/shared_options.h"
 
 static const char backends_here[] = "threads|sim";
 static const char backends_elsewhere[] = "tcp|mpi|cuda|nccl"; /* later work of this project */
@@ -95,24 +96,12 @@ static int read_data(const struct tutti_args *args, struct tutti_run *run, struc
 {
     struct tutti_coll_params *params = &run->perform.params;
     const char *collective = tutti_args_text(args, "collective");
-    int status = tutti_collective_find(collective, &params->collective, err);
 
     if (strcmp(collective, "0") == 0 || strcmp(collective, "1") == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-c': '%s' is no collective (the check is '-C %s' here)",
                           collective, collective);
-    if (status == 0 && params->collective == TUTTI_CUSTOM)
-        status = tutti_fail(err, TUTTI_EINVAL, "'custom' says nothing that could be run");
-    if (status < 0)
-        return tutti_wrap(err, status, "option '-c'");
-    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params->dtype, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '-d'");
-    status = tutti_op_find(tutti_args_text(args, "op"), &params->op, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '-o'");
-    params->root = (uint32_t)tutti_args_number(args, "root");
-    return 0;
+    return tutti_shared_params(args, params, err);
 }
 
 int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err)

@@ -10,6 +10,7 @@
 #include "runtime/coll.h"
 #include "runtime/status.h"
 #include "tools/files.h"
+#include "tools/shared_options.h"
 #include "tools/sizes.h"
 
 /* Rounds of all lanes: some 16 million steps take seconds and a gigabyte to check. */
@@ -141,7 +142,6 @@ static int generate(const struct tutti_args *args, struct tutti_schedule **ret,
                     struct tutti_err *err)
 {
     struct tutti_coll_params params = {
-        .root = (uint32_t)tutti_args_number(args, "root"),
         .channel_count = (uint32_t)tutti_args_number(args, "channels"),
         .chunk_bytes = tutti_args_number(args, "chunk"),
         .slice_count = (uint32_t)tutti_args_number(args, "slices"),
@@ -149,17 +149,10 @@ static int generate(const struct tutti_args *args, struct tutti_schedule **ret,
     };
     struct tutti_shape shape = {0};
     const char *algorithm = tutti_args_text(args, "algorithm");
-    int status =
-        tutti_collective_find(tutti_args_text(args, "collective"), &params.collective, err);
+    int status = tutti_shared_params(args, &params, err);
 
     if (status < 0)
-        return tutti_wrap(err, status, "option '-c'");
-    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params.dtype, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '-d'");
-    status = tutti_op_find(tutti_args_text(args, "op"), &params.op, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '-o'");
+        return status;
     status = read_shape(args, &shape, err);
     if (status < 0)
         return status;

@@ -138,4 +138,11 @@
         .help = "auto and all leave out, and name, what takes more steps to simulate at a size" \
     }
 
+struct tutti_coll_params;
+
+/* What -c, -d, -o and -r say, which the command's table must have; the other fields stay as they
+ * are. -TUTTI_EINVAL names the option. */
+int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params *params,
+                        struct tutti_err *err);
+
 #endif

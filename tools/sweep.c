@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/machine.h"
+#include "tools/shared_options.h"
 #include "tools/spread.h"
 
 static bool serves(const struct tutti_algorithm *algorithm, enum tutti_collective collective)
@@ -70,20 +71,10 @@ static int read_algorithms(struct tutti_sweep *sweep, const char *text, struct t
 static int read_params(const struct tutti_args *args, struct tutti_coll_params *params,
                        struct tutti_err *err)
 {
-    int status =
-        tutti_collective_find(tutti_args_text(args, "collective"), &params->collective, err);
+    int status = tutti_shared_params(args, params, err);
 
-    if (status == 0 && params->collective == TUTTI_CUSTOM)
-        status = tutti_fail(err, TUTTI_EINVAL, "no algorithm makes 'custom' (allreduce, ...)");
     if (status < 0)
-        return tutti_wrap(err, status, "option '-c'");
-    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params->dtype, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '-d'");
-    status = tutti_op_find(tutti_args_text(args, "op"), &params->op, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '-o'");
-    params->root = (uint32_t)tutti_args_number(args, "root");
+        return status;
     params->channel_count = (uint32_t)tutti_args_number(args, "channels");
     params->chunk_bytes = tutti_args_number(args, "chunk");
     if (tutti_args_given(args, "chunk") && params->chunk_bytes == 0)
