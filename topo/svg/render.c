@@ -178,7 +178,7 @@ static void draw_arc(const struct tutti_drawing *drawing, const struct tutti_lin
                        bx, y);
 }
 
-/* A link that leads off the panel: a stub, and the rank it goes to. */
+/* A link that leads off the panel: its first bit, and the rank it goes to. */
 static void draw_stub(const struct tutti_drawing *drawing, const struct tutti_link *link,
                       struct tutti_canvas *canvas)
 {
