@@ -12,6 +12,7 @@
 #include "sim/play/estimate.h"
 #include "sim/play/flow.h"
 #include "sim/play/stage.h"
+#include "sim/play/start.h"
 #include "topo/topo.h"
 
 enum { JITTER_MAX = 1000 }; /* far beyond any machine; keeps stretched times representable */
@@ -82,6 +83,19 @@ static int open_stage(struct show *show, struct tutti_err *err)
     return status;
 }
 
+/* When the last rank begins: those that have nothing to do end then. */
+static tutti_ps last_begin_ps(const struct show *show)
+{
+    tutti_ps last_ps = launch_ps(show->opts);
+
+    for (uint32_t rank = 0; rank < show->play->schedule->rank_count; rank++) {
+        tutti_ps at_ps = tutti_rank_begin_ps(show->opts, rank, launch_ps(show->opts));
+
+        last_ps = at_ps > last_ps ? at_ps : last_ps;
+    }
+    return last_ps;
+}
+
 /* Plays iteration `number` on a clock that starts when the launch is paid for. */
 static int play_once(struct show *show, uint64_t number, struct tutti_record *record,
                      tutti_ps *ret_ps, struct tutti_err *err)
@@ -105,7 +119,8 @@ static int play_once(struct show *show, uint64_t number, struct tutti_record *re
         return status;
     tutti_stage_reset(&show->stage, seed, launch_ps(show->opts));
     status = tutti_engine_run(show->engine, &tutti_stage_ops_sim, &show->stage, record, err);
-    if (status == 0)
+    *ret_ps = last_begin_ps(show);
+    if (show->stage.now > *ret_ps)
         *ret_ps = show->stage.now;
     show->step_count = tutti_engine_step_count(show->engine);
     return status;
@@ -199,6 +214,17 @@ out:
     return status;
 }
 
+static int check_starts(const struct tutti_sim_opts *opts, struct tutti_err *err)
+{
+    for (uint32_t rank = 0; opts->start_ps != NULL && rank < opts->topo->rank_count; rank++) {
+        if (opts->start_ps[rank] < 0)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "rank %" PRIu32 " starts at '%" PRId64 "' ps (0 or more)", rank,
+                              opts->start_ps[rank]);
+    }
+    return 0;
+}
+
 static const struct tutti_backend_ops sim_ops = {
     .size = sizeof(struct tutti_backend_ops),
     .name = "sim",
@@ -210,12 +236,16 @@ int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret
                    struct tutti_err *err)
 {
     struct sim *sim;
+    int status;
 
     if (opts == NULL || opts->topo == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "the simulator needs a topology");
     if (!(opts->jitter >= 0 && opts->jitter <= JITTER_MAX)) /* also refuses NaN */
         return tutti_fail(err, TUTTI_EINVAL, "jitter '%g' is out of range (0 to %d)", opts->jitter,
                           JITTER_MAX);
+    status = check_starts(opts, err);
+    if (status < 0)
+        return status;
     sim = calloc(1, sizeof(*sim));
     if (sim == NULL)
         return tutti_nomem(err);

@@ -23,15 +23,18 @@ struct tutti_sim_opts {
     enum tutti_model model;
     const struct tutti_protocol *protocol; /* NULL: none, raw topology latencies and rates */
     uint64_t seed;                         /* of the jitter */
-    double jitter; /* each message's latency and wire time is stretched by a factor drawn
+    double jitter;            /* each message's latency and wire time is stretched by a factor drawn
                       uniformly from [1, 1 + jitter]; 0: none */
+    const tutti_ps *start_ps; /* borrowed, must outlive; [rank]: when each rank begins, 0 or more;
+                                 NULL: all at 0. Nothing of a rank happens before: what is sent to
+                                 it waits in the slots. */
     uint64_t reduce_bytes_per_s; /* rate of REDUCE and COPY; 0: free (hidden behind the wire) */
     bool carry; /* move and reduce real data; on by itself when play gives buffers */
 };
 
-/* Opens the simulator. The virtual clock starts at 0 in every play; iterations are independent and
- * equal unless there is jitter (iteration i draws from seed + i). Nothing is allocated per event.
- */
+/* Opens the simulator. The virtual clock starts at 0 in every play, whoever begins later, and stops
+ * when the last rank ends; iterations are independent and equal unless there is jitter (iteration i
+ * draws from seed + i). Nothing is allocated per event. */
 int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret,
                    struct tutti_err *err);
 

@@ -16,6 +16,7 @@ struct world {
     struct tutti_schedule *schedule;
     struct tutti_coll_params params;
     struct tutti_sim_opts opts;
+    tutti_ps start_ps[RANKS_MAX];
     const char *algorithm;
     int32_t *in[RANKS_MAX];
     int32_t *out[RANKS_MAX];
@@ -70,6 +71,10 @@ static void draw_play(struct world *world, struct tutti_random *random)
         .jitter = jitters[tutti_random_below(random, 4)],
         .reduce_bytes_per_s = tutti_random_below(random, 2) * UINT64_C(20000000000),
     };
+    for (uint32_t rank = 0; rank < RANKS_MAX; rank++)
+        world->start_ps[rank] = (tutti_ps)tutti_random_below(random, 9000000);
+    if (tutti_random_below(random, 2) == 0)
+        world->opts.start_ps = world->start_ps;
     if (tutti_random_below(random, 3) == 0)
         CHECK_OK(tutti_protocol_find("ll128", &world->opts.protocol, NULL),
                  (struct tutti_err){.text = ""});
@@ -131,11 +136,12 @@ static bool world_draw(struct world *world, struct tutti_random *random)
 static void say(const struct world *world, const char *what)
 {
     TEST_FAIL("%s: %s %s on %s, count %" PRIu64 ", channels %u, chunk %" PRIu64
-              ", slices %u, slots %u, %s, jitter %g",
+              ", slices %u, slots %u, %s, jitter %g, %s",
               what, tutti_collective_name(world->params.collective), world->algorithm,
               world->topo->name, world->params.count, world->params.channel_count,
               world->params.chunk_bytes, world->params.slice_count, world->params.slot_count,
-              tutti_model_name(world->opts.model), world->opts.jitter);
+              tutti_model_name(world->opts.model), world->opts.jitter,
+              world->opts.start_ps != NULL ? "starting one by one" : "starting together");
 }
 
 static int32_t sum_at(const struct world *world, uint64_t i)
@@ -188,6 +194,21 @@ static uint64_t check_result(const struct world *world)
     return hash;
 }
 
+/* Nothing happens on a rank before it starts, and the play ends no sooner than any rank does. */
+static void check_starts(const struct world *world, const struct tutti_record *record,
+                         tutti_ps total_ps)
+{
+    const tutti_ps *start_ps = world->opts.start_ps;
+    bool late = true;
+
+    for (uint64_t i = 0; i < record->event_count && start_ps != NULL; i++)
+        late &= record->events[i].start_ps >= start_ps[record->events[i].rank];
+    for (uint32_t rank = 0; rank < world->topo->rank_count && start_ps != NULL; rank++)
+        late &= total_ps >= start_ps[rank];
+    if (!late)
+        say(world, "a rank did not wait for its start");
+}
+
 /* With data it is played on the stage, step by step; without, by data flow where that suits. */
 static struct outcome play(struct world *world, double jitter, uint64_t seed, bool data)
 {
@@ -212,6 +233,7 @@ static struct outcome play(struct world *world, double jitter, uint64_t seed, bo
     if (tutti_backend_play(backend, &asked, &played, &err) < 0) {
         say(world, err.text);
     } else {
+        check_starts(world, &record, played.total_ps);
         outcome = (struct outcome){.total_ps = played.total_ps,
                                    .hash_with_times = tutti_record_hash(&record, 1),
                                    .hash_of_steps = tutti_record_hash(&record, 0),

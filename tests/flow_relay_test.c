@@ -9,12 +9,15 @@
 #include "tests/test.h"
 #include "topo/topo.h"
 
+enum { RANKS_MAX = 48 };
+
 struct world {
     char spec[64];
     const char *algorithm;
     struct tutti_topo *topo;
     struct tutti_schedule *schedule;
     struct tutti_sim_opts opts;
+    tutti_ps start_ps[RANKS_MAX];
 };
 
 static struct tutti_played play(const struct world *world, bool carry, struct tutti_record *record)
@@ -58,6 +61,11 @@ static bool world_draw(struct world *world, struct tutti_random *random)
     world->opts = (struct tutti_sim_opts){
         .topo = world->topo,
         .model = tutti_random_below(random, 2) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR};
+    CHECK(world->topo->rank_count <= RANKS_MAX);
+    for (uint32_t rank = 0; rank < RANKS_MAX; rank++)
+        world->start_ps[rank] = (tutti_ps)tutti_random_below(random, 20000000);
+    if (tutti_random_below(random, 2) == 0)
+        world->opts.start_ps = world->start_ps;
     if (tutti_random_below(random, 2) == 0)
         CHECK_OK(tutti_protocol_find(protocols[tutti_random_below(random, 3)],
                                      &world->opts.protocol, &err),

@@ -22,6 +22,7 @@ struct scene {
     uint32_t step_counts[RANKS_MAX][LANES_MAX + 1];
     struct tutti_protocol protocol;
     struct tutti_sim_opts opts;
+    tutti_ps start_ps[RANKS_MAX];
     bool extreme;
 };
 
@@ -185,6 +186,10 @@ static void choose_opts(struct scene *scene)
         .jitter = draw(scene, 2) == 0 ? 0 : 2 * tutti_random_unit(&scene->random),
         .reduce_bytes_per_s = draw(scene, 2) * (1 + draw_size(scene, 100000000000, 62)),
     };
+    for (uint32_t rank = 0; rank < RANKS_MAX; rank++)
+        scene->start_ps[rank] = (tutti_ps)draw_size(scene, 3000000, 62);
+    if (draw(scene, 2) == 0)
+        scene->opts.start_ps = scene->start_ps;
 }
 
 /* 1: played, 0: not suited. First without a record: what that leaves behind must not show. */

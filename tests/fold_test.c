@@ -281,9 +281,12 @@ TEST(what_does_not_fold_says_why)
     const struct tutti_sim_opts plain = {.model = TUTTI_MODEL_ALPHABETA};
     const struct tutti_sim_opts fair = {.model = TUTTI_MODEL_FAIR};
     const struct tutti_sim_opts jitter = {.jitter = 0.1};
+    const tutti_ps starts[8] = {0, 0, 0, 0, 0, 0, 0, 1};
+    const struct tutti_sim_opts skewed = {.start_ps = starts};
 
     refused("ring:n=8", "ring", 64, 2, fair, 0, "connections share links, which 'fair' divides");
     refused("ring:n=8", "ring", 64, 1, jitter, 0, "jitter makes every rank different");
+    refused("ring:n=8", "ring", 64, 1, skewed, 0, "ranks start at different times");
     refused("ring:n=8", "ring", 65, 1, plain, 0,
             "the data of 'ring' cannot be cut into equal parts for 8 ranks");
     refused("ring:n=8", "ring", 64, 2, plain, 0,

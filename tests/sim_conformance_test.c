@@ -1,5 +1,6 @@
 /* The backend `sim` under the conformance suite: the same bytes and steps as everywhere, whatever
- * the network model and the jitter (SIM_MODEL and SIM_JITTER come from sim_conformance.cmake). */
+ * the network model and the jitter (SIM_MODEL and SIM_JITTER come from sim_conformance.cmake), and
+ * whether or not the ranks start together. */
 #include "sim/sim.h"
 #include "tests/conformance_calls.h"
 #include "topo/topo.h"
@@ -9,6 +10,7 @@ struct owner {
     struct tutti_backend backend;
     struct tutti_backend *sim;
     struct tutti_topo *topo;
+    tutti_ps start_ps[PERFORMANCE_RANKS_MAX];
 };
 
 static void owner_close(struct tutti_backend *backend)
@@ -48,6 +50,10 @@ static int open_sim(uint32_t rank_count, struct tutti_backend **ret, struct tutt
     if (owner == NULL)
         return tutti_nomem(err);
     owner->backend.ops = &owner_ops;
+    for (uint32_t rank = 0; rank < PERFORMANCE_RANKS_MAX; rank++)
+        owner->start_ps[rank] = (tutti_ps)(tutti_random_hash(test_seed, rank, 0, 0) % 1000000);
+    if (rank_count % 3 != 0) /* now and then, all at once */
+        opts.start_ps = owner->start_ps;
     snprintf(spec, sizeof(spec), "ring:n=%u,bw=10GB/s,lat=100ns", rank_count);
     status = tutti_topo_from_spec(spec, &owner->topo, err);
     if (status == 0) {

@@ -63,6 +63,39 @@ TEST(a_late_receiver_finds_the_message_waiting)
     story_end(&story);
 }
 
+TEST(a_rank_that_starts_late_finds_its_messages_waiting_and_sends_late)
+{
+    for (int carry = 0; carry < 2; carry++) {
+        struct story story = story_begin("3 ranks, 0-1 50GB/s 1.5us, 1-2 50GB/s 1.5us");
+        const tutti_ps starts[] = {0, 10000000, 20000000};
+
+        story.opts.start_ps = starts;
+        story.opts.carry = carry > 0; /* data flow, then the stage */
+        sends(&story, 0, 1, 50000);
+        receives(&story, 0, 1, 50000);
+        sends(&story, 1, 0, 50000);
+        receives(&story, 1, 0, 50000);
+        EXPECT(&story, "0ps..10us 0 send->1 50000 B\n"
+                       "10us..10us 1 recv<-0 50000 B\n"
+                       "0ps..12.5us 0 recv<-1 50000 B\n"
+                       "10us..12.5us 1 send->0 50000 B\n");
+        CHECK_INT(story.played.total_ps, 20000000); /* rank 2 starts last, and ends at once */
+        story_end(&story);
+    }
+}
+
+TEST(a_start_before_the_clock_is_refused)
+{
+    struct story story = story_begin(TWO_RANKS);
+    const tutti_ps starts[] = {0, -1};
+
+    story.opts.start_ps = starts;
+    sends(&story, 0, 1, 8);
+    receives(&story, 1, 0, 8);
+    EXPECT_REFUSED(&story, TUTTI_EINVAL, "rank 1 starts at '-1' ps (0 or more)");
+    story_end(&story);
+}
+
 TEST(a_fused_reduction_gives_the_bytes_back_when_it_has_read_them)
 {
     struct story story = story_begin(TWO_RANKS);

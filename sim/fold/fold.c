@@ -16,6 +16,7 @@
 #include "sim/fold/classes.h"
 #include "sim/net/net.h"
 #include "sim/play/flow_past.h"
+#include "sim/play/start.h"
 #include "sim/play/wires.h"
 #include "sim/sim.h"
 
@@ -396,10 +397,15 @@ static int make(struct fold *fold, struct tutti_err *err)
     return 0;
 }
 
-static int refuse(const struct tutti_sim_opts *opts, struct tutti_err *err)
+static int refuse(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                  struct tutti_err *err)
 {
     if (tutti_jitter_q32(opts->jitter) != 0)
         return tutti_fail(err, TUTTI_ELACK, "jitter makes every rank different");
+    for (uint32_t rank = 1; opts->start_ps != NULL && rank < schedule->rank_count; rank++) {
+        if (opts->start_ps[rank] != opts->start_ps[0])
+            return tutti_fail(err, TUTTI_ELACK, "ranks start at different times");
+    }
     return 0;
 }
 
@@ -408,7 +414,7 @@ int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedu
 {
     struct fold fold = {.opts = opts, .schedule = schedule};
     struct tutti_folded folded = {.class_count = 0};
-    int status = refuse(opts, err);
+    int status = refuse(opts, schedule, err);
 
     if (status == 0)
         status = tutti_classes_find(opts, schedule, &fold.classes, err);
@@ -416,7 +422,8 @@ int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedu
         return status;
     status = make(&fold, err);
     if (status == 0) {
-        lay_lanes(&fold, opts->protocol != NULL ? opts->protocol->launch_ps : 0);
+        lay_lanes(&fold, tutti_rank_begin_ps(
+                             opts, 0, opts->protocol != NULL ? opts->protocol->launch_ps : 0));
         status = run(&fold, step_count_max, &folded.end_ps, err);
     }
     if (status == 0) {

@@ -2,11 +2,11 @@
  *
  * What folds: schedules whose generator says that all ranks run one program but for names (rings,
  * tori, hierarchies and ring blocks, where the data can be cut into equal parts), without jitter,
- * on machines whose routes between partners make few different ranks; under `fair` only where each
- * link serves one connection. Times are those of the unfolded play, to the picosecond: the class of
- * a partner is a class of partners, so a play in which all ranks of a class do the same fulfils all
- * the rules, and there is but one that does, as long as no two lanes want a link at the same
- * instant. That is watched for. */
+ * where all ranks start at the same time, on machines whose routes between partners make few
+ * different ranks; under `fair` only where each link serves one connection. Times are those of the
+ * unfolded play, to the picosecond: the class of a partner is a class of partners, so a play in
+ * which all ranks of a class do the same fulfils all the rules, and there is but one that does, as
+ * long as no two lanes want a link at the same instant. That is watched for. */
 #ifndef TUTTI_SIM_FOLD_FOLD_H
 #define TUTTI_SIM_FOLD_FOLD_H
 

@@ -22,6 +22,7 @@
 #include "sim/play/flow_check.h"
 #include "sim/play/flow_relay.h"
 #include "sim/play/flow_state.h"
+#include "sim/play/start.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
 
@@ -413,10 +414,11 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
     flow->step_count = 0;
     flow->end_ps = start_ps;
     for (uint32_t i = 0; i < flow->lane_count; i++) {
+        uint32_t rank = i / schedule->lane_count;
+
         flow->lanes[i] = (struct lane){
-            .now_ps = start_ps,
-            .round_count = schedule->ops->round_count(schedule, i / schedule->lane_count,
-                                                      i % schedule->lane_count),
+            .now_ps = tutti_rank_begin_ps(flow->opts, rank, start_ps),
+            .round_count = schedule->ops->round_count(schedule, rank, i % schedule->lane_count),
             .fused = NONE,
             .to_wire = NONE,
             .from_wire = NONE,

@@ -8,6 +8,7 @@
 
 #include "runtime/backend.h"
 #include "runtime/status.h"
+#include "sim/play/start.h"
 #include "topo/topo.h"
 
 /* Puts before a message whose step it is about. */
@@ -288,7 +289,7 @@ static int local_post(struct tutti_stage *stage, const struct tutti_post *post,
 
 /* ---- the two calls of the engine ------------------------------------------------------------- */
 
-static int stage_post(void *stage, const struct tutti_post *post, struct tutti_err *err)
+static int begin(struct tutti_stage *stage, const struct tutti_post *post, struct tutti_err *err)
 {
     switch ((enum tutti_step_kind)post->step->kind) {
     case TUTTI_SEND:
@@ -306,6 +307,37 @@ static int stage_post(void *stage, const struct tutti_post *post, struct tutti_e
                  post->rank, post->lane, post->index, post->step, err);
 }
 
+/* Before a rank has begun, its lanes can have posted nothing but their first steps: those wait. */
+static int stage_post(void *opaque, const struct tutti_post *post, struct tutti_err *err)
+{
+    struct tutti_stage *stage = opaque;
+    tutti_ps begin_ps = tutti_rank_begin_ps(stage->opts, post->rank, stage->launched_ps);
+    struct tutti_stage_lane *lane;
+
+    if (begin_ps <= stage->now)
+        return begin(stage, post, err);
+    lane = lane_of(stage, post->rank, post->lane);
+    assert(post->index == 0 && !lane->held);
+    lane->held = true;
+    lane->step = post->step;
+    tutti_queue_put(&stage->timers, (uint32_t)(lane - stage->lanes), begin_ps);
+    return 0;
+}
+
+/* The time of a lane has come: its rank begins, or the step it was busy with is complete. */
+static int timer_rang(struct tutti_stage *stage, uint32_t id, struct tutti_err *err)
+{
+    struct tutti_stage_lane *lane = &stage->lanes[id];
+    struct tutti_post first = {.rank = id / stage->schedule->lane_count,
+                               .lane = id % stage->schedule->lane_count,
+                               .step = lane->step};
+
+    if (!lane->held)
+        return local_finish(stage, id, err);
+    lane->held = false;
+    return begin(stage, &first, err);
+}
+
 /* Works off all timers and arrivals of the next instant; 0: there is none. */
 static int advance(struct tutti_stage *stage, struct tutti_err *err)
 {
@@ -321,7 +353,7 @@ static int advance(struct tutti_stage *stage, struct tutti_err *err)
     assert(net_ps >= stage->now);
     stage->now = timer_ps < net_ps ? timer_ps : net_ps;
     while (status == 0 && tutti_queue_next(&stage->timers, &timer_ps) && timer_ps <= stage->now)
-        status = local_finish(stage, tutti_queue_pop(&stage->timers), err);
+        status = timer_rang(stage, tutti_queue_pop(&stage->timers), err);
     while (status == 0) {
         uint32_t number = stage->net->ops->arrived(stage->net, stage->now);
 
@@ -421,13 +453,14 @@ void tutti_stage_done(struct tutti_stage *stage)
 
 void tutti_stage_reset(struct tutti_stage *stage, uint64_t seed, tutti_ps start_ps)
 {
-    stage->now = start_ps;
+    stage->now = stage->launched_ps = start_ps;
     stage->seed = seed;
     stage->ready_first = stage->ready_count = 0;
     stage->net->ops->reset(stage->net);
     tutti_wires_reset(&stage->wires);
     tutti_queue_clear(&stage->timers);
     for (uint32_t i = 0; i < stage->lane_count; i++) {
+        stage->lanes[i].held = false;
         stage->lanes[i].fused = UINT32_MAX;
         stage->lanes[i].to_wire = UINT32_MAX;
         stage->lanes[i].from_wire = UINT32_MAX;

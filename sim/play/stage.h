@@ -2,6 +2,7 @@
 #ifndef TUTTI_SIM_PLAY_STAGE_H
 #define TUTTI_SIM_PLAY_STAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/engine.h"
@@ -15,6 +16,7 @@ struct tutti_play;
 
 /* What a lane is doing: at most one step that takes time. */
 struct tutti_stage_lane {
+    bool held; /* the first step: its rank has not begun */
     const struct tutti_step *step;
     uint64_t index;
     tutti_ps start_ps;
@@ -29,6 +31,7 @@ struct tutti_stage {
     const struct tutti_sim_opts *opts;
     const struct tutti_schedule *schedule;
     tutti_ps now;
+    tutti_ps launched_ps; /* where the clock started */
     uint64_t seed;        /* of this iteration */
     uint64_t jitter_q32;  /* opts->jitter in 1 / 2^32 */
     uint64_t *link_rates; /* [link_count] */
@@ -37,7 +40,7 @@ struct tutti_stage {
     struct tutti_carry carry;
     struct tutti_stage_lane *lanes; /* [rank_count * lane_count], by rank */
     uint32_t lane_count;
-    struct tutti_queue timers; /* ids are lanes: the ends of steps that take time */
+    struct tutti_queue timers; /* ids are lanes: their ranks begin, steps that take time end */
     struct tutti_done *ready;  /* finished or started at `now`, not yet handed out */
     uint32_t ready_first;
     uint32_t ready_count;
