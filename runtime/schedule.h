@@ -145,6 +145,24 @@ struct tutti_relays {
     uint64_t bytes[TUTTI_RELAYS_MAX]; /* by round */
 };
 
+#define TUTTI_LANE_NONE UINT32_MAX
+
+/* A stretch of a lane in which data goes around rings of ranks. Each rank sends `transfer_count`
+ * messages of `bytes` to the next seat of its ring and receives as many from the seat before, one
+ * round after the other: SEND; RECV, SEND; ...; RECV. Of those it receives the first `reduce_count`
+ * are fused with a REDUCE. */
+struct tutti_ring_phase {
+    uint32_t size;         /* ranks of a ring, >= 2 */
+    uint32_t stride;       /* rank r has seat (r / stride) mod size of its ring */
+    const uint32_t *order; /* NULL, or [size]: the rank on each seat of the one ring of all ranks */
+    bool reversed;         /* the next seat is the one before */
+    uint64_t transfer_count;
+    uint64_t reduce_count;
+    uint64_t bytes;
+    uint32_t after_lane; /* the first SEND waits until the last that this lane of the same rank
+                            makes in the phase before this one is complete; or TUTTI_LANE_NONE */
+};
+
 /* How the steps come to be. A lane is a sequence of rounds, each of at most TUTTI_ROUND_STEPS_MAX
  * steps; a generator computes any round of any lane of any rank on demand, from its parameters
  * alone, so nothing ever needs all programs in memory. Both must be pure functions, callable from
@@ -169,6 +187,10 @@ struct tutti_schedule_ops {
      * which; at most TUTTI_RELAYS_MAX. For who keeps time only, at a fraction of the price. */
     uint32_t (*relays)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                        uint64_t round, uint32_t count, struct tutti_relays *ret);
+    /* Optional: the phases that a lane of every rank consists of, where all of it is such. Writes
+     * at most `capacity` of them and returns how many there are; 0: it is not made like that. */
+    uint32_t (*ring_phases)(const struct tutti_schedule *schedule, uint32_t lane,
+                            struct tutti_ring_phase *out, uint32_t capacity);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed

@@ -312,6 +312,35 @@ static uint32_t bucket_partners(const struct tutti_schedule *schedule, uint32_t 
     return route->axis_count;
 }
 
+static uint32_t bucket_ring_phases(const struct tutti_schedule *schedule, uint32_t lane,
+                                   struct tutti_ring_phase *out, uint32_t capacity)
+{
+    const struct bucket *bucket = (const struct bucket *)schedule;
+    uint32_t route = lane % bucket->plan.route_count;
+    uint32_t ring = lane / bucket->plan.route_count;
+    uint32_t count = 2 * bucket->plan.route[route].axis_count - 1;
+    uint64_t bytes = coll_piece(&bucket->coll, lane, 0).count * bucket->coll.element_bytes;
+
+    if (!is_even(bucket) || bucket->coll.piece_count > 1 || bucket->coll.slice_count > 1)
+        return 0;
+    for (uint32_t i = 0; i < count && i < capacity; i++) {
+        const struct phase *phase = &bucket->phases[route][i];
+
+        bytes = i <= count / 2 ? bytes / phase->axis.size : bytes * phase[-1].axis.size;
+        out[i] = (struct tutti_ring_phase){
+            .size = phase->axis.size,
+            .stride = phase->axis.stride,
+            .order = bucket->plan.ordered ? ring_order(&bucket->orders, ring) : NULL,
+            .reversed = phase->axis.reversed,
+            .transfer_count = phase->transfers,
+            .reduce_count = scatters(phase, 1) ? phase->axis.size - UINT64_C(1) : 0,
+            .bytes = bytes,
+            .after_lane = TUTTI_LANE_NONE,
+        };
+    }
+    return count;
+}
+
 static const struct tutti_schedule_ops bucket_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = bucket_round_count,
@@ -319,6 +348,7 @@ static const struct tutti_schedule_ops bucket_ops = {
     .emit_run = bucket_emit_run,
     .partners = bucket_partners,
     .relays = bucket_relays,
+    .ring_phases = bucket_ring_phases,
 };
 
 /* The largest slice that lands in scratch: of a chunk of the shortest first axis. */

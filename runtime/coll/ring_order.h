@@ -2,6 +2,7 @@
 #ifndef TUTTI_RUNTIME_COLL_RING_ORDER_H
 #define TUTTI_RUNTIME_COLL_RING_ORDER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct tutti_arena;
@@ -20,6 +21,14 @@ struct ring_orders {
 /* Copies the orders of the shape; refuses one that is not a permutation. */
 int tutti_ring_orders_init(struct ring_orders *orders, const struct tutti_shape *shape,
                            struct tutti_arena *arena, struct tutti_err *err);
+
+/* The ranks of a ring in order, or NULL for the natural order. */
+static inline const uint32_t *ring_order(const struct ring_orders *orders, uint32_t ring)
+{
+    if (orders->order_count == 0)
+        return NULL;
+    return orders->order + (uint64_t)(ring % orders->order_count) * orders->rank_count;
+}
 
 static inline uint32_t ring_position(const struct ring_orders *orders, uint32_t ring, uint32_t rank)
 {
