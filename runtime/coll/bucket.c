@@ -15,7 +15,7 @@
 
 #include "runtime/coll/ring_order.h"
 
-enum { PHASES_MAX = 2 * TUTTI_DIMS_MAX - 1 };
+enum { PHASES_MAX = 2 * TUTTI_DIMS_MAX - 1, TURNS_BYTES_MIN = 1 << 20 };
 
 /* One phase of a route. */
 struct phase {
@@ -24,6 +24,7 @@ struct phase {
     uint32_t index;       /* 0 .. 2D-2 */
     uint32_t axis_index;  /* nesting depth: axes [0, axis_index) have cut the interval */
     uint64_t transfers;   /* up to twice the ranks */
+    uint64_t last_send;   /* step of a piece: the SEND of the last slice of the last transfer */
     bool last_axis;       /* the all-reduce */
 };
 
@@ -32,7 +33,9 @@ struct bucket {
     struct bucket_plan plan;
     struct ring_orders orders;
     uint64_t landing_elements; /* scratch of a lane: one slice on its way into a reduction */
+    bool takes_turns;          /* routes wait for each other where they follow on the same links */
     uint64_t rounds[2 * TUTTI_DIMS_MAX];                 /* of a piece, by route */
+    uint64_t steps[2 * TUTTI_DIMS_MAX];                  /* likewise */
     struct phase phases[2 * TUTTI_DIMS_MAX][PHASES_MAX]; /* by route */
 };
 
@@ -60,24 +63,33 @@ static uint64_t rounds_of_piece(const struct route *route, uint32_t slice_count)
     return stages * slice_count;
 }
 
-static void lay_phases(const struct route *route, uint32_t slice_count, struct phase *phases)
+/* Returns the steps of a piece: for each slice a SEND and a RECV of each transfer, and a REDUCE of
+ * those that are reduced. */
+static uint64_t lay_phases(const struct route *route, uint32_t slice_count, struct phase *phases)
 {
     uint32_t last = route->axis_count - 1;
     uint64_t first_round = 0;
+    uint64_t step = 0;
 
     for (uint32_t i = 0; i < 2 * last + 1; i++) {
         uint32_t axis_index = i <= last ? i : 2 * last - i;
+        uint64_t transfers = phase_transfers(route, i);
+        uint64_t reduced = i <= last ? route->axis[axis_index].size - UINT64_C(1) : 0;
+        uint64_t stage_last = reduced == transfers ? 2 : 1; /* steps of a slice of the last stage */
 
+        step += (2 * transfers + reduced) * slice_count;
         phases[i] = (struct phase){
             .axis = route->axis[axis_index],
             .first_round = first_round,
             .index = i,
             .axis_index = axis_index,
-            .transfers = phase_transfers(route, i),
+            .transfers = transfers,
+            .last_send = step - stage_last * slice_count - 1,
             .last_axis = i == last,
         };
-        first_round += (phases[i].transfers + 1) * slice_count;
+        first_round += (transfers + 1) * slice_count;
     }
+    return step;
 }
 
 /* The phase that round `round` of a piece belongs to. */
@@ -145,6 +157,7 @@ static uint32_t chunk_sent(const struct phase *phase, uint32_t x, uint64_t trans
 struct desk {
     const struct coll *coll;
     const struct phase *phase;
+    uint64_t piece;
     struct seat seat;
     struct cut chunks;
     struct place landing;
@@ -170,6 +183,7 @@ desk_of(const struct bucket *bucket, uint32_t rank, uint32_t lane, uint64_t *rou
     return (struct desk){
         .coll = &bucket->coll,
         .phase = phase,
+        .piece = piece,
         .seat = seat_of(bucket, lane, &phase->axis, rank),
         .chunks = cut_of(whole, phase->axis.size),
         .landing = at(&bucket->coll, TUTTI_BUF_SCRATCH, lane * bucket->landing_elements),
@@ -215,6 +229,33 @@ static void emit_stage(const struct desk *desk, uint64_t stage, uint32_t slice,
         emit_send(out, desk->seat.next, stage == 0 && scatter ? acc : dst, bytes);
 }
 
+/* The lane whose part went over the links of this phase in the phase before, for routes that turn
+ * through the axes: inwards the one that began with the next axis, outwards with the one before. */
+static uint32_t lane_before(const struct bucket *bucket, uint32_t lane, const struct phase *phase)
+{
+    uint32_t routes = bucket->plan.route_count;
+    uint32_t route = lane % routes;
+    uint32_t ways = routes / bucket->plan.route[0].axis_count;
+
+    if (!bucket->takes_turns || phase->index == 0)
+        return TUTTI_LANE_NONE;
+    return lane - route +
+           (phase->index == phase->axis_index ? route + ways : route + routes - ways) % routes;
+}
+
+static void wait_turn(const struct bucket *bucket, uint32_t lane, const struct desk *desk,
+                      struct tutti_step *send)
+{
+    uint32_t before = lane_before(bucket, lane, desk->phase);
+    uint32_t route = before % bucket->plan.route_count;
+
+    if (before == TUTTI_LANE_NONE)
+        return;
+    emit_dep(send, before,
+             desk->piece * bucket->steps[route] +
+                 bucket->phases[route][desk->phase->index - 1].last_send);
+}
+
 static uint64_t bucket_round_count(const struct tutti_schedule *schedule, uint32_t rank,
                                    uint32_t lane)
 {
@@ -238,6 +279,8 @@ static void bucket_emit_run(const struct tutti_schedule *schedule, uint32_t rank
 
         for (; done < count && stage <= desk.phase->transfers; done++) {
             emit_stage(&desk, stage, slice, &out[done]);
+            if (stage == 0 && slice == 0)
+                wait_turn(bucket, lane, &desk, &out[done].step[0]);
             if (++slice == slice_count) {
                 slice = 0;
                 stage++;
@@ -335,7 +378,7 @@ static uint32_t bucket_ring_phases(const struct tutti_schedule *schedule, uint32
             .transfer_count = phase->transfers,
             .reduce_count = scatters(phase, 1) ? phase->axis.size - UINT64_C(1) : 0,
             .bytes = bytes,
-            .after_lane = TUTTI_LANE_NONE,
+            .after_lane = lane_before(bucket, lane, phase),
         };
     }
     return count;
@@ -359,6 +402,28 @@ static uint64_t landing_max(const struct bucket *bucket)
     for (uint32_t i = 0; i < bucket->plan.route_count; i++)
         d = bucket->plan.route[i].axis[0].size < d ? bucket->plan.route[i].axis[0].size : d;
     return div_up(div_up(coll_piece_max(&bucket->coll), d), bucket->coll.slice_count);
+}
+
+/* Waiting for turns is for nothing where all routes go through axes of equal length: they are in
+ * step. Else the routes of short axes idle, which costs latency, but little beside long messages;
+ * and where they would not wait, parts would drive wedges into each other on slow links. */
+static bool takes_turns(const struct bucket *bucket)
+{
+    const struct bucket_plan *plan = &bucket->plan;
+    const struct coll *coll = &bucket->coll;
+    uint64_t least = UINT64_MAX; /* bytes of a first message */
+    bool equal = true;
+
+    for (uint32_t i = 0; i < plan->route_count; i++) {
+        uint32_t size = plan->route[i].axis[0].size;
+        uint64_t bytes = coll_piece(coll, i, 0).count * coll->element_bytes / size;
+
+        least = bytes < least ? bytes : least;
+        equal &= size == plan->route[0].axis[0].size;
+        if (bucket->steps[i] > UINT32_MAX / coll->piece_count)
+            return false; /* steps that cannot be named */
+    }
+    return plan->turns && plan->route[0].axis_count > 1 && (equal || least >= TURNS_BYTES_MIN);
 }
 
 int tutti_bucket_new(const struct bucket_plan *plan, const struct tutti_coll_params *params,
@@ -390,7 +455,8 @@ int tutti_bucket_new(const struct bucket_plan *plan, const struct tutti_coll_par
     bucket->landing_elements = landing_max(bucket);
     for (uint32_t i = 0; i < plan->route_count; i++) {
         bucket->rounds[i] = rounds_of_piece(&plan->route[i], coll->slice_count);
-        lay_phases(&plan->route[i], coll->slice_count, bucket->phases[i]);
+        bucket->steps[i] = lay_phases(&plan->route[i], coll->slice_count, bucket->phases[i]);
     }
+    bucket->takes_turns = takes_turns(bucket);
     return tutti_coll_finish(coll, bucket->landing_elements, 0, bucket->rounds[0], ret, err);
 }

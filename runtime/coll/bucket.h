@@ -25,6 +25,7 @@ struct bucket_plan {
     const char *name;
     uint32_t route_count; /* a channel has a share for each route; <= 2 * TUTTI_DIMS_MAX */
     struct route route[2 * TUTTI_DIMS_MAX];
+    bool turns;   /* the routes are turns of one, each in as many directions: see torus.c */
     bool ordered; /* the one axis of each route follows the ring orders of the shape */
 };
 

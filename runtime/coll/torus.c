@@ -7,6 +7,12 @@
  * reduces (n-1)/n * M. On an axis without wrap-around the message that closes the ring goes the
  * long way; that is the route's business, not the schedule's.
  *
+ * A part goes on to links that another one has just used: axis k in phase p serves the part that
+ * began with axis k-p. In step that is a change of turns. So that it stays one where links are
+ * unequal, the first message of a phase waits until the part before has left the link, where all
+ * axes wrap around, and are of one length, or messages so long (1 MiB at first) that idle links
+ * cost little: unequal axes wait for the longest.
+ *
  * Grain: a piece of a part is d_0 chunks; chunk_bytes 0 makes one piece. */
 #include "runtime/coll/bucket.h"
 #include "runtime/coll/generators.h"
@@ -41,6 +47,15 @@ static int find_axes(const struct tutti_shape *shape, struct route *axes, struct
     return 0;
 }
 
+static bool all_wrap(const struct tutti_shape *shape)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < shape->dim_count; i++)
+        all &= shape->wrap[i] || shape->dim[i] == 1;
+    return all;
+}
+
 int tutti_coll_torus(const struct tutti_coll_params *params, const struct tutti_shape *shape,
                      struct tutti_schedule **ret, struct tutti_err *err)
 {
@@ -53,6 +68,7 @@ int tutti_coll_torus(const struct tutti_coll_params *params, const struct tutti_
     status = find_axes(shape, &axes, err);
     if (status < 0)
         return status;
+    plan.turns = all_wrap(shape);
     plan.route_count = 2 * axes.axis_count;
     for (uint32_t i = 0; i < plan.route_count; i++) {
         plan.route[i].axis_count = axes.axis_count;

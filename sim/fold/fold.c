@@ -113,6 +113,24 @@ static bool give_up(struct fold *fold, const char *why)
     return false;
 }
 
+/* When the step that the next one of a lane waits for is complete; -1: not yet. False: that is not
+ * known any more, and the attempt is over. Of other lanes only SENDs are known. */
+static bool dep_time(struct fold *fold, const struct lane *lane, tutti_ps *ret_ps)
+{
+    const struct lane *other = lane - lane->cursor.lane + lane->step->dep_lane;
+    uint64_t index = lane->step->dep_step;
+    bool known = past_find(&other->memory, index, ret_ps);
+
+    if (other != lane) {
+        if (index + (other->step != NULL) >= other->cursor.step_index) {
+            *ret_ps = -1; /* not yet begun */
+            return true;
+        }
+        known = other->memory.past[index % PASTS].number == index + 1;
+    }
+    return known || give_up(fold, "its steps wait for old ones, or for other lanes to reduce");
+}
+
 /* When the next step of a lane can be taken: a SEND when it starts, a RECV when it is complete.
  * False: not before another lane has got on, or never. */
 static bool next_time(struct fold *fold, const struct lane *lane, tutti_ps *ret_ps)
@@ -124,10 +142,7 @@ static bool next_time(struct fold *fold, const struct lane *lane, tutti_ps *ret_
     if (step == NULL)
         return false;
     if ((step->flags & TUTTI_STEP_DEP) != 0) {
-        if (step->dep_lane != lane->cursor.lane ||
-            !past_find(&lane->memory, step->dep_step, &at_ps))
-            return give_up(fold, "its steps wait for those of other lanes, or for old ones");
-        if (at_ps < 0)
+        if (!dep_time(fold, lane, &at_ps) || at_ps < 0)
             return false;
         *ret_ps = at_ps > *ret_ps ? at_ps : *ret_ps;
         at_ps = 0;
