@@ -32,6 +32,8 @@ struct bucket {
     struct coll coll;
     struct bucket_plan plan;
     struct ring_orders orders;
+    uint64_t grain_elements;   /* shares and pieces are multiples of it */
+    uint64_t grain_count;      /* in the data */
     uint64_t landing_elements; /* scratch of a lane: one slice on its way into a reduction */
     bool takes_turns;          /* routes wait for each other where they follow on the same links */
     uint64_t rounds[2 * TUTTI_DIMS_MAX];                 /* of a piece, by route */
@@ -45,6 +47,40 @@ struct seat {
     uint32_t next;       /* ranks */
     uint32_t prev;
 };
+
+/* Elements that piece `piece` of a share covers. */
+static inline struct range bucket_piece(const struct bucket *bucket, uint32_t share, uint64_t piece)
+{
+    struct range grains = {.first = 0, .count = bucket->grain_count};
+
+    grains =
+        part_of(part_of(grains, share, bucket->coll.share_count), piece, bucket->coll.piece_count);
+    return (struct range){.first = grains.first * bucket->grain_elements,
+                          .count = grains.count * bucket->grain_elements};
+}
+
+/* No piece has more grains. */
+static uint64_t grains_max(const struct bucket *bucket)
+{
+    return div_up(div_up(bucket->grain_count, bucket->coll.share_count), bucket->coll.piece_count);
+}
+
+/* Shares and pieces that are multiples of the rank count fall into equal chunks all the way down;
+ * so they are cut where that makes none more than 1 % larger than it has to be. */
+static void choose_grain(struct bucket *bucket)
+{
+    uint64_t count = bucket->coll.schedule.contract.count;
+    uint32_t n = bucket->coll.schedule.rank_count;
+    uint64_t parts = bucket->coll.share_count * bucket->coll.piece_count;
+
+    bucket->grain_elements = n;
+    bucket->grain_count = count / n;
+    if (count % n == 0 &&
+        grains_max(bucket) * parts - bucket->grain_count <= bucket->grain_count / 100)
+        return;
+    bucket->grain_elements = 1;
+    bucket->grain_count = count;
+}
 
 static uint64_t phase_transfers(const struct route *route, uint32_t phase)
 {
@@ -172,7 +208,7 @@ desk_of(const struct bucket *bucket, uint32_t rank, uint32_t lane, uint64_t *rou
     uint64_t rounds = bucket->rounds[route];
     uint64_t piece = *round < rounds ? 0 : *round / rounds;
     const struct phase *phase = find_phase(bucket, route, *round - piece * rounds);
-    struct range whole = coll_piece(&bucket->coll, lane, piece);
+    struct range whole = bucket_piece(bucket, lane, piece);
 
     for (uint32_t i = 0; i < phase->axis_index; i++) {
         const struct axis *axis = &bucket->plan.route[route].axis[i];
@@ -333,10 +369,7 @@ static void bucket_emit(const struct tutti_schedule *schedule, uint32_t rank, ui
 /* Parts of equal length all the way down: then programs differ in names and offsets alone. */
 static bool is_even(const struct bucket *bucket)
 {
-    uint64_t parts = (uint64_t)bucket->coll.share_count * bucket->coll.piece_count;
-    uint64_t count = bucket->coll.schedule.contract.count;
-
-    return count % parts == 0 && count / parts % bucket->coll.schedule.rank_count == 0;
+    return bucket->grain_elements == bucket->coll.schedule.rank_count;
 }
 
 static uint32_t bucket_partners(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
@@ -362,7 +395,7 @@ static uint32_t bucket_ring_phases(const struct tutti_schedule *schedule, uint32
     uint32_t route = lane % bucket->plan.route_count;
     uint32_t ring = lane / bucket->plan.route_count;
     uint32_t count = 2 * bucket->plan.route[route].axis_count - 1;
-    uint64_t bytes = coll_piece(&bucket->coll, lane, 0).count * bucket->coll.element_bytes;
+    uint64_t bytes = bucket_piece(bucket, lane, 0).count * bucket->coll.element_bytes;
 
     if (!is_even(bucket) || bucket->coll.piece_count > 1 || bucket->coll.slice_count > 1)
         return 0;
@@ -401,7 +434,7 @@ static uint64_t landing_max(const struct bucket *bucket)
 
     for (uint32_t i = 0; i < bucket->plan.route_count; i++)
         d = bucket->plan.route[i].axis[0].size < d ? bucket->plan.route[i].axis[0].size : d;
-    return div_up(div_up(coll_piece_max(&bucket->coll), d), bucket->coll.slice_count);
+    return div_up(div_up(grains_max(bucket) * bucket->grain_elements, d), bucket->coll.slice_count);
 }
 
 /* Waiting for turns is for nothing where all routes go through axes of equal length: they are in
@@ -416,7 +449,7 @@ static bool takes_turns(const struct bucket *bucket)
 
     for (uint32_t i = 0; i < plan->route_count; i++) {
         uint32_t size = plan->route[i].axis[0].size;
-        uint64_t bytes = coll_piece(coll, i, 0).count * coll->element_bytes / size;
+        uint64_t bytes = bucket_piece(bucket, i, 0).count * coll->element_bytes / size;
 
         least = bytes < least ? bytes : least;
         equal &= size == plan->route[0].axis[0].size;
@@ -452,6 +485,7 @@ int tutti_bucket_new(const struct bucket_plan *plan, const struct tutti_coll_par
         tutti_schedule_free(&coll->schedule);
         return status;
     }
+    choose_grain(bucket);
     bucket->landing_elements = landing_max(bucket);
     for (uint32_t i = 0; i < plan->route_count; i++) {
         bucket->rounds[i] = rounds_of_piece(&plan->route[i], coll->slice_count);
