@@ -330,14 +330,15 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
                        struct tutti_answer *answer, struct tutti_err *err)
 {
     const struct tutti_coll_params *params = &ask->params;
-    struct tutti_contract contract = {.collective = params->collective,
-                                      .dtype = params->dtype,
-                                      .op = params->op,
-                                      .root = params->root,
-                                      .count = params->count};
-    int status = tutti_topo_bound(ask->topo, &contract, &answer->bound, err);
+    struct tutti_bound_law law;
+    int status = 0;
     double seconds = (double)best->played.total_ps / (double)TUTTI_PS_PER_S;
 
+    if (ask->bound_law == NULL)
+        status = tutti_topo_bound_law(ask->topo, params->collective, params->root, &law, err);
+    if (status == 0)
+        status = tutti_bound_law_at(ask->bound_law != NULL ? ask->bound_law : &law, params->count,
+                                    params->dtype, &answer->bound, err);
     answer->algorithm = best->entry.algorithm->name;
     answer->protocol = protocol_name(best->entry.protocol);
     answer->time_ps = best->played.total_ps;

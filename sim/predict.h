@@ -24,7 +24,9 @@ struct tutti_ask {
     const char *fold;    /* "auto" (also NULL): one of several ranks that behave alike is simulated,
                          where that is known to be exact; "on": that, or refuse; "off" */
     const char *as_nccl; /* NULL; a version of NCCL to decide as is not modelled yet */
-    struct tutti_record *record; /* NULL, or the events of the winner */
+    struct tutti_record *record;             /* NULL, or the events of the winner */
+    const struct tutti_bound_law *bound_law; /* NULL: worked out, or that of topo, collective and
+                                                root, for who asks often */
     uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks
                                 folded together those of one count */
 };

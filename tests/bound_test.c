@@ -68,7 +68,7 @@ TEST(levels_are_bound_by_what_leaves_a_host)
     struct tutti_bound bound = bound_of(topo, TUTTI_ALLREDUCE, GIGA);
 
     CHECK_INT(bound.bandwidth_ps, UINT64_C(1500000000000) / 400);
-    CHECK_TEXT(bound.binding, "each host: 400GB/s out");
+    CHECK_TEXT(bound.binding, "the 8 NICs of each host: 400GB/s out");
     CHECK(!bound.exact);
     tutti_topo_free(topo);
     topo = machine("rail:nodes=4,gpus=8,bw=100GB/s,nic=50GB/s");
@@ -85,7 +85,7 @@ TEST(an_oversubscribed_tree_is_bound_at_its_leaves)
 
     /* 8 x 56 x M/64 over the two links of a leaf */
     CHECK_INT(bound.bandwidth_ps, UINT64_C(7000000000000) / 100);
-    CHECK_TEXT(bound.binding, "each group of level 0: 100GB/s out");
+    CHECK_TEXT(bound.binding, "each group of 8 ranks: 100GB/s out");
     /* an all-reduce needs no more between leaves than of each device */
     bound = bound_of(topo, TUTTI_ALLREDUCE, GIGA);
     CHECK_INT(bound.bandwidth_ps, UINT64_C(2000000000000) * 63 / 64 / 50);
@@ -99,7 +99,7 @@ TEST(an_oversubscribed_tree_is_bound_at_its_leaves)
     topo = machine("dgx-a100:nodes=64,over=64,spines=8");
     bound = bound_of(topo, TUTTI_ALLREDUCE, GIGA);
     CHECK_INT(bound.bandwidth_ps, UINT64_C(1000000000000) / 100);
-    CHECK_TEXT(bound.binding, "each group of hosts under the same leaves: 100GB/s out");
+    CHECK_TEXT(bound.binding, "each group of 256 ranks under the same leaf switches: 100GB/s out");
     tutti_topo_free(topo);
 }
 
@@ -128,7 +128,7 @@ TEST(a_ring_of_unequal_cables_is_bound_by_its_slow_ones)
     struct tutti_bound bound = bound_of(topo, TUTTI_ALLREDUCE, GIGA);
 
     CHECK_INT(bound.bandwidth_ps, UINT64_C(500000000000)); /* tau = 2 */
-    CHECK_TEXT(bound.binding, "each group within links faster than 1GB/s: 2GB/s out");
+    CHECK_TEXT(bound.binding, "each group of 2 ranks joined by links faster than 1GB/s: 2GB/s out");
     CHECK(bound.exact);
     tutti_topo_free(topo);
 }
@@ -151,7 +151,7 @@ TEST(uneven_groups_are_bound_by_the_cable_between_them)
     topo = read_machine(text);
     bound = bound_of(topo, TUTTI_ALLREDUCE, GIGA);
     CHECK_INT(bound.bandwidth_ps, UINT64_C(1000000000000));
-    CHECK_TEXT(bound.binding, "device of rank 0: 1GB/s out");
+    CHECK_TEXT(bound.binding, "link lone -> gpu0: 1GB/s");
     /* all-gather: 7/8 must enter the lone one */
     CHECK_INT(bound_of(topo, TUTTI_ALLGATHER, GIGA / 8).bandwidth_ps, UINT64_C(875000000000));
     tutti_topo_free(topo);

@@ -218,9 +218,17 @@ int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti
 {
     /* The smallest size first: what does not fit is said at once, not after the large ones. */
     size_t first = sweep->algorithm_count;
-    int status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
-                                      sweep->points, first, err);
+    const struct tutti_coll_params *params = &sweep->ask.params;
+    int status =
+        tutti_topo_bound_law(sweep->topo, params->collective, params->root, &sweep->law, NULL);
 
+    if (status == 0)
+        sweep->ask.bound_law = &sweep->law; /* else each point says what is wrong */
+    status = status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
+    status = tutti_job_agree(sweep->job, status, err);
+    if (status == 0)
+        status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
+                                      sweep->points, first, err);
     if (status == 0)
         status = failure_of(sweep, 0, first, err);
     if (status == 0)

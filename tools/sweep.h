@@ -20,7 +20,8 @@ enum { TUTTI_SWEEP_ALGORITHMS_MAX = 32, TUTTI_SWEEP_NAME_BYTES = 32 };
 struct tutti_sweep {
     const struct tutti_job *job; /* borrowed; its first process alone prints and writes */
     struct tutti_topo *topo;
-    struct tutti_ask ask; /* but for the algorithm and the count */
+    struct tutti_bound_law law; /* of all points, once they are run */
+    struct tutti_ask ask;       /* but for the algorithm and the count */
     struct tutti_sizes sizes;
     uint32_t thread_count;
     bool all;                 /* -a all or auto: what does not fit is left out, and named */

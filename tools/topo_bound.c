@@ -29,6 +29,7 @@ static const struct tutti_column columns[] = {
 struct question {
     struct tutti_topo *topo;
     struct tutti_contract contract; /* but for the count */
+    struct tutti_bound_law law;
     struct tutti_sizes sizes;
 };
 
@@ -70,7 +71,7 @@ static int add_size(struct tutti_table *table, const struct question *question, 
 
     contract.count = tutti_sizes_elements(contract.collective, wanted, contract.dtype, rank_count);
     bytes = tutti_collective_bytes(contract.collective, contract.count, contract.dtype, rank_count);
-    status = tutti_topo_bound(question->topo, &contract, &bound, err);
+    status = tutti_bound_law_at(&question->law, contract.count, contract.dtype, &bound, err);
     if (status < 0)
         return status;
     algbw = bound.time_ps > 0 && bytes > 0 ? (double)bytes / (double)bound.time_ps * 1e3 : NAN;
@@ -134,6 +135,9 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     struct question question = {.topo = NULL};
     int status = read_question(args, &question, err);
 
+    if (status == 0)
+        status = tutti_topo_bound_law(question.topo, question.contract.collective,
+                                      question.contract.root, &question.law, err);
     if (status == 0)
         status = answer(args, &question, err);
     tutti_topo_free(question.topo);

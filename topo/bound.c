@@ -12,12 +12,13 @@
  *   broadcast   M must leave the root's group and enter each other one; reduce: the reverse
  *   all-to-all  M/n from each rank to each
  * Any partition gives a bound that holds. */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "topo/bounds/binding.h"
 #include "topo/bounds/family.h"
 #include "topo/bounds/known.h"
 #include "topo/bounds/latency.h"
@@ -25,16 +26,11 @@
 
 struct best {
     const struct tutti_topo *topo;
-    const struct tutti_contract *contract;
-    uint64_t bytes; /* of `count` elements */
-    tutti_ps time_ps;
-    struct tutti_family_member member;
-    struct tutti_group group; /* that binds */
-    uint32_t group_count;
-    uint64_t together; /* bytes a second of all groups */
-    bool all_groups;   /* all together bind, not one alone */
-    bool inward;       /* what enters binds, not what leaves */
-    bool alike;        /* groups can all send and take the same */
+    enum tutti_collective collective;
+    uint32_t root;
+    tutti_u128 bytes; /* of each byte of a rank's block; these and */
+    tutti_u128 rate;  /* that rate are the bound so far */
+    struct tutti_binding binding;
 };
 
 /* bytes / rate, rounded down, so that it stays a bound. Both are cut to 80 bits, likewise. */
@@ -56,6 +52,31 @@ static tutti_ps time_at_least(tutti_u128 bytes, tutti_u128 bytes_per_s)
     return whole > INT64_MAX ? INT64_MAX : (tutti_ps)whole;
 }
 
+/* Of a block of `bytes`; where that many bytes cannot be counted, of as many as can. */
+static tutti_ps time_of(const struct tutti_bound_law *law, uint64_t bytes)
+{
+    tutti_u128 all;
+
+    if (__builtin_mul_overflow(law->bytes, (tutti_u128)bytes, &all))
+        all = ~(tutti_u128)0;
+    return time_at_least(all, law->bytes_per_s);
+}
+
+/* Is a/b more than c/d? Where the products overflow, by the upper bits: then equal is not more. */
+static bool is_more(tutti_u128 a, tutti_u128 b, tutti_u128 c, tutti_u128 d)
+{
+    tutti_u128 left;
+    tutti_u128 right;
+
+    while (__builtin_mul_overflow(a, d, &left) || __builtin_mul_overflow(c, b, &right)) {
+        a >>= 1;
+        b = (b >> 1) + (b & 1);
+        c >>= 1;
+        d = (d >> 1) + (d & 1);
+    }
+    return left > right;
+}
+
 struct crossing {
     const struct tutti_partition *partition;
     const struct tutti_family_member *member;
@@ -64,58 +85,59 @@ struct crossing {
 };
 
 static void consider(const struct crossing *at, const struct tutti_group *group, tutti_u128 bytes,
-                     tutti_u128 bytes_per_s, bool inward)
+                     tutti_u128 rate, bool inward)
 {
     struct best *best = at->best;
-    tutti_ps time_ps = time_at_least(bytes, bytes_per_s);
 
-    if (time_ps <= best->time_ps)
+    if (rate == 0 || bytes == 0 ||
+        (best->rate > 0 && !is_more(bytes, rate, best->bytes, best->rate)))
         return;
-    best->time_ps = time_ps;
-    best->member = *at->member;
-    best->all_groups = group == NULL;
-    best->group = group != NULL ? *group : at->partition->groups[0];
-    best->group_count = at->partition->group_count;
-    best->together = bytes_per_s > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes_per_s;
-    best->inward = inward;
-    best->alike = at->alike;
+    best->bytes = bytes;
+    best->rate = rate;
+    best->binding = (struct tutti_binding){
+        .member = *at->member,
+        .group = group != NULL ? *group : at->partition->groups[0],
+        .group_count = at->partition->group_count,
+        .together = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate,
+        .all_groups = group == NULL,
+        .inward = inward,
+        .alike = at->alike,
+    };
 }
 
-/* Bytes that must leave and enter one group. */
+/* Bytes that must leave and enter one group, of each byte of a rank's block. */
 static void needs_of(const struct best *best, const struct tutti_partition *partition,
                      uint32_t index, tutti_u128 *out, tutti_u128 *in)
 {
-    const struct tutti_contract *contract = best->contract;
     const struct tutti_group *group = &partition->groups[index];
     tutti_u128 size = group->rank_count;
     tutti_u128 others = best->topo->rank_count - group->rank_count;
-    bool root =
-        contract->root < best->topo->rank_count && partition->rank_group[contract->root] == index;
+    bool root = best->root < best->topo->rank_count && partition->rank_group[best->root] == index;
 
     *out = *in = 0;
-    switch (contract->collective) {
+    switch (best->collective) {
     case TUTTI_ALLREDUCE:
-        *out = *in = best->bytes;
+        *out = *in = 1;
         break;
     case TUTTI_ALLGATHER:
-        *out = size * best->bytes;
-        *in = others * best->bytes;
+        *out = size;
+        *in = others;
         break;
     case TUTTI_REDUCESCATTER:
-        *out = others * best->bytes;
-        *in = size * best->bytes;
+        *out = others;
+        *in = size;
         break;
     case TUTTI_BROADCAST:
-        *(root ? out : in) = best->bytes;
+        *(root ? out : in) = 1;
         break;
     case TUTTI_REDUCE_TO_ROOT:
-        *(root ? in : out) = best->bytes;
+        *(root ? in : out) = 1;
         break;
     case TUTTI_ALLTOALL:
-        *out = *in = size * others * best->bytes;
+        *out = *in = size * others;
         break;
     case TUTTI_SENDRECV:
-        *out = *in = (tutti_u128)group->follow_count * best->bytes;
+        *out = *in = group->follow_count;
         break;
     case TUTTI_BARRIER:
     case TUTTI_CUSTOM:
@@ -140,8 +162,8 @@ static void weigh(const struct tutti_partition *partition, const struct tutti_fa
     struct crossing at = {
         .partition = partition, .member = member, .best = best, .alike = groups_alike(partition)};
 
-    if (best->contract->collective == TUTTI_ALLREDUCE && !partition->between_reduces) {
-        tutti_u128 bytes = (tutti_u128)2 * (partition->group_count - 1) * best->bytes;
+    if (best->collective == TUTTI_ALLREDUCE && !partition->between_reduces) {
+        tutti_u128 bytes = (tutti_u128)2 * (partition->group_count - 1);
 
         consider(&at, NULL, bytes, partition->out, false);
         consider(&at, NULL, bytes, partition->in, true);
@@ -159,114 +181,82 @@ static void weigh(const struct tutti_partition *partition, const struct tutti_fa
     }
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
-
-/* "device", "host", "plane of axis 1", "group within links over 10GB/s" */
-static void name_group(const struct tutti_family_member *member, char *buf, size_t buf_bytes)
-{
-    static const char *const names[TUTTI_FAMILY_KIND_COUNT] = {
-        "device",
-        "host",
-        "group of level",
-        "group of hosts under the same leaves",
-        "plane across axis",
-        "half of axis",
-        "line along axis",
-        "group within links faster than",
-        "subtree of switches",
-        "set of devices",
-    };
-    char rate[TUTTI_UNIT_TEXT_BYTES];
-
-    switch (member->kind) {
-    case TUTTI_FAMILY_LEVEL:
-    case TUTTI_FAMILY_PLANE:
-    case TUTTI_FAMILY_HALF:
-    case TUTTI_FAMILY_LINE:
-        (void)snprintf(buf, buf_bytes, "%s %" PRIu32, names[member->kind], member->index);
-        break;
-    case TUTTI_FAMILY_FAST:
-        (void)snprintf(buf, buf_bytes, "%s %s", names[member->kind],
-                       tutti_print_rate(member->bytes_per_s, rate));
-        break;
-    default:
-        (void)snprintf(buf, buf_bytes, "%s", names[member->kind]);
-        break;
-    }
-}
-
-static void name_binding(const struct best *best, struct tutti_bound *bound)
-{
-    char group[64];
-    char rate[TUTTI_UNIT_TEXT_BYTES];
-    uint64_t bytes_per_s = best->inward ? best->group.in : best->group.out;
-    const char *way = best->inward ? "in" : "out";
-
-    name_group(&best->member, group, sizeof(group));
-    (void)tutti_print_rate(bytes_per_s, rate);
-    if (best->alike)
-        (void)snprintf(bound->binding, sizeof(bound->binding), "each %s: %s %s", group, rate, way);
-    else if (best->all_groups)
-        (void)snprintf(bound->binding, sizeof(bound->binding),
-                       "%" PRIu32 " together (each %s): %s %s", best->group_count, group,
-                       tutti_print_rate(best->together, rate), way);
-    else
-        (void)snprintf(bound->binding, sizeof(bound->binding), "%s of rank %" PRIu32 ": %s %s",
-                       group, best->group.first, rate, way);
-}
-
-static int refuse(const struct tutti_topo *topo, const struct tutti_contract *contract,
+static int refuse(const struct tutti_topo *topo, enum tutti_collective collective, uint32_t root,
                   struct tutti_err *err)
 {
-    bool rooted =
-        contract->collective == TUTTI_BROADCAST || contract->collective == TUTTI_REDUCE_TO_ROOT;
+    bool rooted = collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
 
-    if ((unsigned)contract->collective >= TUTTI_CUSTOM)
+    if ((unsigned)collective >= TUTTI_CUSTOM)
         return tutti_fail(err, TUTTI_EINVAL,
                           "no bound for a schedule without a contract (a collective has one)");
-    if (rooted && contract->root >= topo->rank_count)
+    if (rooted && root >= topo->rank_count)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "root %" PRIu32 " of %" PRIu32 " ranks (0 to %" PRIu32 ")",
-                          contract->root, topo->rank_count, topo->rank_count - 1);
-    if (contract->count > UINT64_MAX / 8 / topo->rank_count)
+                          "root %" PRIu32 " of %" PRIu32 " ranks (0 to %" PRIu32 ")", root,
+                          topo->rank_count, topo->rank_count - 1);
+    return 0;
+}
+
+int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective collective,
+                         uint32_t root, struct tutti_bound_law *ret, struct tutti_err *err)
+{
+    struct tutti_bound_law law = {.exact = false};
+    struct best best = {.topo = topo, .collective = collective, .root = root};
+    struct tutti_latency latency = {0};
+    int status = refuse(topo, collective, root, err);
+
+    if (status == 0 && topo->rank_count > 1)
+        status = tutti_latency_bound(topo, collective, root, &latency, err);
+    if (status == 0 && topo->rank_count > 1 && collective != TUTTI_BARRIER)
+        status = tutti_family_visit(topo, weigh, &best, err);
+    if (status == 0 && best.rate > 0)
+        status = tutti_bound_is_reached(topo, collective, (double)best.bytes / (double)best.rate,
+                                        &law.exact, err);
+    if (status < 0)
+        return status;
+    law.rank_count = topo->rank_count;
+    law.bytes = best.bytes;
+    law.bytes_per_s = best.rate;
+    law.latency_ps = latency.latency_ps;
+    if (best.rate > 0)
+        tutti_binding_name(topo, &best.binding, law.rates_bind, sizeof(law.rates_bind));
+    (void)snprintf(law.latency_binds, sizeof(law.latency_binds),
+                   "latency from rank %" PRIu32 " to rank %" PRIu32, latency.from, latency.to);
+    law.moves = collective != TUTTI_BARRIER;
+    *ret = law;
+    return 0;
+}
+
+int tutti_bound_law_at(const struct tutti_bound_law *law, uint64_t count, enum tutti_dtype dtype,
+                       struct tutti_bound *ret, struct tutti_err *err)
+{
+    struct tutti_bound bound = {.binding = "nothing to do"};
+    uint64_t bytes = count * tutti_dtype_bytes(dtype);
+
+    if (count > UINT64_MAX / 8 / law->rank_count)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "%" PRIu64 " elements on %" PRIu32 " ranks are too many", contract->count,
-                          topo->rank_count);
+                          "%" PRIu64 " elements on %" PRIu32 " ranks are too many", count,
+                          law->rank_count);
+    if (bytes > 0 || !law->moves)
+        bound.latency_ps = law->latency_ps;
+    bound.bandwidth_ps = bytes > 0 ? time_of(law, bytes) : 0;
+    if (bound.bandwidth_ps > bound.latency_ps) {
+        bound.time_ps = bound.bandwidth_ps;
+        bound.exact = law->exact && bound.time_ps < INT64_MAX; /* else only known to take longer */
+        memcpy(bound.binding, law->rates_bind, sizeof(bound.binding));
+    } else if (bound.latency_ps > 0) {
+        bound.time_ps = bound.latency_ps;
+        memcpy(bound.binding, law->latency_binds, sizeof(bound.binding));
+    }
+    *ret = bound;
     return 0;
 }
 
 int tutti_topo_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
                      struct tutti_bound *ret, struct tutti_err *err)
 {
-    struct tutti_bound bound = {.binding = "nothing to do"};
-    struct best best = {.topo = topo, .contract = contract};
-    struct tutti_latency latency = {0};
-    int status = refuse(topo, contract, err);
+    struct tutti_bound_law law;
+    int status = tutti_topo_bound_law(topo, contract->collective, contract->root, &law, err);
 
-    if (status < 0)
-        return status;
-    best.bytes = contract->count * tutti_dtype_bytes(contract->dtype);
-    if (topo->rank_count > 1 && (best.bytes > 0 || contract->collective == TUTTI_BARRIER)) {
-        status = tutti_latency_bound(topo, contract, &latency, err);
-        if (status == 0 && contract->collective != TUTTI_BARRIER)
-            status = tutti_family_visit(topo, weigh, &best, err);
-        if (status < 0)
-            return status;
-    }
-    bound.bandwidth_ps = best.time_ps;
-    bound.latency_ps = latency.latency_ps;
-    if (best.time_ps > latency.latency_ps) {
-        bound.time_ps = best.time_ps;
-        if (best.time_ps < INT64_MAX) /* else it is only known that it takes longer */
-            status = tutti_bound_is_reached(topo, contract, best.time_ps, &bound.exact, err);
-        if (status < 0)
-            return status;
-        name_binding(&best, &bound);
-    } else if (latency.latency_ps > 0) {
-        bound.time_ps = latency.latency_ps;
-        (void)snprintf(bound.binding, sizeof(bound.binding),
-                       "latency from rank %" PRIu32 " to rank %" PRIu32, latency.from, latency.to);
-    }
-    *ret = bound;
-    return 0;
+    return status < 0 ? status
+                      : tutti_bound_law_at(&law, contract->count, contract->dtype, ret, err);
 }

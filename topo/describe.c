@@ -122,13 +122,12 @@ static int add_up_hosts(const struct tutti_topo *topo, struct tutti_description 
 int tutti_topo_describe(const struct tutti_topo *topo, struct tutti_description *ret,
                         struct tutti_err *err)
 {
-    struct tutti_contract everyone = {.collective = TUTTI_BARRIER};
     struct tutti_description description = {0};
     struct tutti_latency far;
     int status = tutti_topo_bisection(topo, &description.bisection_bytes_per_s, err);
 
     if (status == 0)
-        status = tutti_latency_bound(topo, &everyone, &far, err);
+        status = tutti_latency_bound(topo, TUTTI_BARRIER, 0, &far, err);
     if (status == 0)
         status = add_up_hosts(topo, &description, err);
     if (status < 0)

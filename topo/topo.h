@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/schedule.h"
 #include "runtime/shape.h"
 #include "runtime/units.h"
 
@@ -168,9 +169,27 @@ struct tutti_bound {
     bool exact;
     char binding[128]; /* what binds: "each device: 450GB/s out", "latency from rank 0 to rank 7" */
 };
-struct tutti_contract;
 int tutti_topo_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
                      struct tutti_bound *ret, struct tutti_err *err);
+
+/* The bound of a collective for any size: worked out once, as that takes time, and asked often.
+ * Copied at will; needs the topology no longer. `root` counts where the collective has one. */
+struct tutti_bound_law {
+    uint32_t rank_count;
+    bool moves;             /* data: not a barrier */
+    bool exact;             /* where the rates bind */
+    tutti_u128 bytes;       /* that must cross, of each byte of a rank's block, what binds */
+    tutti_u128 bytes_per_s; /* at this rate; 0: nothing must */
+    tutti_ps latency_ps;
+    char rates_bind[128]; /* what binds where the rates do, */
+    char latency_binds[128];
+};
+int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective collective,
+                         uint32_t root, struct tutti_bound_law *ret, struct tutti_err *err);
+
+/* For `count` elements as the collective counts them. Refuses counts whose bytes overflow. */
+int tutti_bound_law_at(const struct tutti_bound_law *law, uint64_t count, enum tutti_dtype dtype,
+                       struct tutti_bound *ret, struct tutti_err *err);
 
 /* Bisection: the least total rate, in bytes per second and one direction, from one half of the
  * ranks to the other over the halvings along levels and axes, and of low and high ranks. Valid as

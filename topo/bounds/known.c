@@ -28,7 +28,6 @@
 
 #include <stdlib.h>
 
-#include "runtime/data.h"
 #include "runtime/status.h"
 #include "topo/bounds/family.h"
 #include "topo/graph/routes.h"
@@ -168,10 +167,10 @@ static bool count_uses(const struct tutti_topo *topo, uint32_t rings, uint32_t *
     return true;
 }
 
-/* The rings share the data; each rank sends `share` bytes in all, so a link that u of r rings use
- * carries share * u / r. Reached if none takes longer than the bound, but for its rounding. */
-static int is_reached_by_rings(const struct tutti_topo *topo, tutti_u128 share,
-                               tutti_ps bandwidth_ps, bool *ret, struct tutti_err *err)
+/* The rings share the data; of each byte of its block a rank sends `share` bytes in all, so a link
+ * that u of r rings use carries share * u / r. Reached if none takes longer than the bound. */
+static int is_reached_by_rings(const struct tutti_topo *topo, double share, double s_per_byte,
+                               bool *ret, struct tutti_err *err)
 {
     uint32_t rings = topo->shape.order_count > 0 ? topo->shape.order_count : 1;
     uint32_t *uses = calloc((size_t)topo->link_count + 1, sizeof(*uses));
@@ -180,32 +179,28 @@ static int is_reached_by_rings(const struct tutti_topo *topo, tutti_u128 share,
     if (uses == NULL)
         return tutti_nomem(err);
     reached = count_uses(topo, rings, uses);
-    for (uint32_t l = 0; l < topo->link_count && reached; l++) {
-        double seconds = (double)share * uses[l] / rings / (double)topo->links[l].bytes_per_s;
-
-        reached = seconds * 1e12 <= ((double)bandwidth_ps + 1) * (1 + 1e-9);
-    }
+    for (uint32_t l = 0; l < topo->link_count && reached; l++)
+        reached =
+            share * uses[l] / rings / (double)topo->links[l].bytes_per_s <= s_per_byte * (1 + 1e-9);
     free(uses);
     *ret = reached;
     return 0;
 }
 
-int tutti_bound_is_reached(const struct tutti_topo *topo, const struct tutti_contract *contract,
-                           tutti_ps bandwidth_ps, bool *ret, struct tutti_err *err)
+int tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective collective,
+                           double s_per_byte, bool *ret, struct tutti_err *err)
 {
-    tutti_u128 block = (tutti_u128)contract->count * tutti_dtype_bytes(contract->dtype);
-    uint32_t others = topo->rank_count - 1;
+    double others = (double)topo->rank_count - 1;
 
-    *ret = is_proved(topo, contract->collective);
+    *ret = is_proved(topo, collective);
     if (*ret)
         return 0;
-    switch (contract->collective) {
+    switch (collective) {
     case TUTTI_ALLREDUCE:
-        return is_reached_by_rings(topo, 2 * block * others / topo->rank_count, bandwidth_ps, ret,
-                                   err);
+        return is_reached_by_rings(topo, 2 * others / topo->rank_count, s_per_byte, ret, err);
     case TUTTI_ALLGATHER:
     case TUTTI_REDUCESCATTER:
-        return is_reached_by_rings(topo, block * others, bandwidth_ps, ret, err);
+        return is_reached_by_rings(topo, others, s_per_byte, ret, err);
     default:
         return 0;
     }

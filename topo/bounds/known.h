@@ -9,10 +9,10 @@
 
 struct tutti_err;
 
-/* Is `bandwidth_ps`, the bound over the family of partitions, reached in the limit of large sizes?
- * Only what is proved, in known.c, or shown by a ring that does it. O(links), and the routes of a
- * ring. */
-int tutti_bound_is_reached(const struct tutti_topo *topo, const struct tutti_contract *contract,
-                           tutti_ps bandwidth_ps, bool *ret, struct tutti_err *err);
+/* Is the bound over the family of partitions, in seconds for each byte of a rank's block, reached
+ * in the limit of large sizes? Only what is proved, in known.c, or shown by a ring that does it.
+ * O(links), and the routes of a ring. */
+int tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective collective,
+                           double s_per_byte, bool *ret, struct tutti_err *err);
 
 #endif

@@ -163,8 +163,8 @@ static void of_next(struct search *search, struct tutti_latency *best)
     }
 }
 
-int tutti_latency_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
-                        struct tutti_latency *ret, struct tutti_err *err)
+int tutti_latency_bound(const struct tutti_topo *topo, enum tutti_collective collective,
+                        uint32_t root, struct tutti_latency *ret, struct tutti_err *err)
 {
     struct search search = {.topo = topo, .alike = latencies_alike(topo)};
     struct tutti_latency best = {0};
@@ -176,10 +176,10 @@ int tutti_latency_bound(const struct tutti_topo *topo, const struct tutti_contra
         free(search.heap);
         return tutti_nomem(err);
     }
-    switch (contract->collective) {
+    switch (collective) {
     case TUTTI_BROADCAST:
     case TUTTI_REDUCE_TO_ROOT:
-        of_root(&search, contract->root, contract->collective == TUTTI_REDUCE_TO_ROOT, &best);
+        of_root(&search, root, collective == TUTTI_REDUCE_TO_ROOT, &best);
         break;
     case TUTTI_SENDRECV:
         of_next(&search, &best);

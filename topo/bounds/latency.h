@@ -17,7 +17,7 @@ struct tutti_latency {
     uint32_t from;
     uint32_t to;
 };
-int tutti_latency_bound(const struct tutti_topo *topo, const struct tutti_contract *contract,
-                        struct tutti_latency *ret, struct tutti_err *err);
+int tutti_latency_bound(const struct tutti_topo *topo, enum tutti_collective collective,
+                        uint32_t root, struct tutti_latency *ret, struct tutti_err *err);
 
 #endif

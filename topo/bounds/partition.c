@@ -163,10 +163,15 @@ void tutti_partition_cut(struct tutti_partition *partition)
             add_rate(&group->out, link->bytes_per_s);
             group->link_count++;
             group->link_kinds |= 1u << link->kind;
+            group->link_out = l;
             partition->out += link->bytes_per_s;
         }
         if (to != BETWEEN) {
-            add_rate(&partition->groups[to].in, link->bytes_per_s);
+            struct tutti_group *group = &partition->groups[to];
+
+            add_rate(&group->in, link->bytes_per_s);
+            group->link_in_count++;
+            group->link_in = l;
             partition->in += link->bytes_per_s;
         }
     }

@@ -15,8 +15,11 @@ struct tutti_group {
     uint32_t rank_count;
     uint32_t first;        /* its lowest rank */
     uint32_t follow_count; /* ranks r of it whose rank r + 1 (mod n) is not in it */
-    uint32_t link_count;   /* links out, and their kinds as bits 1 << enum tutti_link_kind */
+    uint32_t link_count;   /* links out, their kinds as bits 1 << enum tutti_link_kind, */
     uint32_t link_kinds;
+    uint32_t link_out; /* and one of them; the same of links in */
+    uint32_t link_in_count;
+    uint32_t link_in;
     uint64_t out; /* bytes a second over all links that leave it; UINT64_MAX: that or more */
     uint64_t in;
 };

@@ -1,0 +1,119 @@
+/* What binds, in words: parts of the machine by the names that a newcomer knows them by. */
+#include "topo/bounds/binding.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* The groups of a partition: one of them and how to tell them from others. */
+struct words {
+    const char *one;  /* "device" */
+    const char *many; /* "devices" */
+    char more[64];    /* " under one switch", or empty */
+    bool numbered;    /* the same everywhere but for how many ranks it has */
+};
+
+static struct words words_of(const struct tutti_binding *binding)
+{
+    const struct tutti_family_member *member = &binding->member;
+    struct words words = {.one = "group", .many = "groups", .numbered = true};
+    char rate[TUTTI_UNIT_TEXT_BYTES];
+
+    switch (member->kind) {
+    case TUTTI_FAMILY_DEVICES:
+        return (struct words){.one = "device", .many = "devices"};
+    case TUTTI_FAMILY_HOSTS:
+        return (struct words){.one = "host", .many = "hosts"};
+    case TUTTI_FAMILY_PLANE:
+        words = (struct words){.one = "plane", .many = "planes"};
+        (void)snprintf(words.more, sizeof(words.more), " across axis %" PRIu32, member->index);
+        break;
+    case TUTTI_FAMILY_LINE:
+        words = (struct words){.one = "line", .many = "lines"};
+        (void)snprintf(words.more, sizeof(words.more), " along axis %" PRIu32, member->index);
+        break;
+    case TUTTI_FAMILY_HALF:
+        words = (struct words){.one = "half", .many = "halves"};
+        (void)snprintf(words.more, sizeof(words.more), " of axis %" PRIu32, member->index);
+        break;
+    case TUTTI_FAMILY_FAST:
+        (void)snprintf(words.more, sizeof(words.more), " joined by links faster than %s",
+                       tutti_print_rate(member->bytes_per_s, rate));
+        break;
+    case TUTTI_FAMILY_LEAVES:
+        (void)snprintf(words.more, sizeof(words.more), " under the same leaf switches");
+        break;
+    case TUTTI_FAMILY_TWIG:
+        (void)snprintf(words.more, sizeof(words.more), " under one switch");
+        break;
+    default:
+        break;
+    }
+    return words;
+}
+
+/* "device lone (rank 0)", "host of rank 4", "group of 3 ranks from rank 2 under one switch" */
+static void name_one(const struct tutti_topo *topo, const struct tutti_binding *binding,
+                     const struct words *words, char *buf, size_t buf_bytes)
+{
+    uint32_t first = binding->group.first;
+
+    if (binding->group.rank_count == 1)
+        (void)snprintf(buf, buf_bytes, "device %.40s (rank %" PRIu32 ")",
+                       topo->nodes[topo->rank_node[first]].name, first);
+    else if (binding->member.kind == TUTTI_FAMILY_HOSTS)
+        (void)snprintf(buf, buf_bytes, "host of rank %" PRIu32, first);
+    else
+        (void)snprintf(buf, buf_bytes, "%s of %" PRIu32 " ranks from rank %" PRIu32 "%s",
+                       words->one, binding->group.rank_count, first, words->more);
+}
+
+/* "each device", "the 8 NICs of each host", "each group of 4 ranks under one switch" */
+static void name_each(const struct tutti_binding *binding, const struct words *words, char *buf,
+                      size_t buf_bytes)
+{
+    const struct tutti_group *group = &binding->group;
+    bool net = (group->link_kinds & ~(1u << TUTTI_LINK_NET | 1u << TUTTI_LINK_DCN)) == 0;
+
+    if (binding->member.kind == TUTTI_FAMILY_HOSTS && net && group->link_count > 1)
+        (void)snprintf(buf, buf_bytes, "the %" PRIu32 " NICs of each host", group->link_count);
+    else if (binding->member.kind == TUTTI_FAMILY_HOSTS && net)
+        (void)snprintf(buf, buf_bytes, "the NIC of each host");
+    else if (words->numbered)
+        (void)snprintf(buf, buf_bytes, "each group of %" PRIu32 " ranks%s", group->rank_count,
+                       words->more);
+    else
+        (void)snprintf(buf, buf_bytes, "each %s%s", words->one, words->more);
+}
+
+void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_binding *binding,
+                        char *buf, size_t buf_bytes)
+{
+    struct words words = words_of(binding);
+    const struct tutti_group *group = &binding->group;
+    const char *way = binding->inward ? "in" : "out";
+    uint32_t link_count = binding->inward ? group->link_in_count : group->link_count;
+    const struct tutti_link *link =
+        link_count == 1 && binding->member.kind != TUTTI_FAMILY_HOSTS
+            ? &topo->links[binding->inward ? group->link_in : group->link_out]
+            : NULL;
+    char name[128];
+    char rate[TUTTI_UNIT_TEXT_BYTES];
+
+    (void)tutti_print_rate(binding->inward ? group->in : group->out, rate);
+    if (binding->alike && binding->group_count > 2) {
+        name_each(binding, &words, name, sizeof(name));
+        (void)snprintf(buf, buf_bytes, "%s: %s %s", name, rate, way);
+    } else if (binding->all_groups && !binding->alike) {
+        (void)snprintf(buf, buf_bytes, "all %" PRIu32 " %s%s together: %s %s", binding->group_count,
+                       words.many, words.more, tutti_print_rate(binding->together, rate), way);
+    } else if (link != NULL) {
+        (void)snprintf(buf, buf_bytes, "link %.40s -> %.40s: %s", topo->nodes[link->from].name,
+                       topo->nodes[link->to].name, rate);
+    } else if (binding->alike) {
+        name_each(binding, &words, name, sizeof(name));
+        (void)snprintf(buf, buf_bytes, "%s: %s %s", name, rate, way);
+    } else {
+        name_one(topo, binding, &words, name, sizeof(name));
+        (void)snprintf(buf, buf_bytes, "%s: %s %s", name, rate, way);
+    }
+}
