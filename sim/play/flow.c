@@ -3,10 +3,11 @@
  * A lane is a sequential program, and what it waits for is a message or a slot: both are known once
  * its peer has got that far. So each lane is run until it has to wait for another, and the order in
  * which lanes are run does not matter (Kahn 1974), as long as no link has to choose between lanes:
- *   alphabeta  the first link of every route serves one lane only, in the order of its program
- *   fair       every link of every route serves one connection only; then its rate is that of its
- *              narrowest link, all the time
- * Links get their owners when connections are made; a second owner ends the attempt.
+ *   alphabeta  the first link of every route serves one lane at a time, in the order of its program
+ *   fair       every link of every route serves one connection at a time; then its rate is that of
+ *              its narrowest link, all the time
+ * Links get to know their users as connections are made, and where there are several, that their
+ * turns lie apart is seen as messages are sent; else the attempt ends.
  *
  * A connection keeps one time for each of its slots: when the message in it arrives, and after that
  * when it was taken and the slot is free again. */
@@ -19,6 +20,7 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/play/flow_await.h"
 #include "sim/play/flow_check.h"
 #include "sim/play/flow_relay.h"
 #include "sim/play/flow_state.h"
@@ -40,22 +42,26 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
     if (tutti_grow(&flow->flow_wires, &flow->wire_capacity, (uint64_t)flow->wire_count + 1,
                    sizeof(*flow->flow_wires)) < 0 ||
         tutti_grow(&flow->slots, &flow->slot_capacity, slots, sizeof(*flow->slots)) < 0 ||
-        (flow->keeps_sents &&
-         tutti_grow(&flow->sents, &flow->sent_capacity, slots, sizeof(*flow->sents)) < 0))
+        (flow->record != NULL &&
+         tutti_grow(&flow->starts, &flow->start_capacity, slots, sizeof(*flow->starts)) < 0))
         return -TUTTI_ENOMEM;
-    wire = &flow->flow_wires[flow->wire_count++];
-    *wire = (struct wire){
-        .egress = links[0], .bytes_per_s = UINT64_MAX, .slot_first = slots - flow->slot_count};
+    wire = &flow->flow_wires[flow->wire_count];
+    memset(&flow->slots[slots - flow->slot_count], 0, flow->slot_count * sizeof(*flow->slots));
+    *wire = (struct wire){.bytes_per_s = UINT64_MAX, .slot_first = slots - flow->slot_count};
     for (uint32_t i = 0; i < link_count; i++) {
         uint64_t rate = flow->opts->topo->links[links[i]].bytes_per_s;
+        uint32_t user;
 
         wire->bytes_per_s = rate < wire->bytes_per_s ? rate : wire->bytes_per_s;
         if (!fair && i > 0)
             continue;
-        if (flow->link_owner[links[i]] == NONE)
-            flow->link_owner[links[i]] = owner;
-        flow->unsuited |= flow->link_owner[links[i]] != owner;
+        if (tutti_flow_links_user(&flow->links, links[i], owner, &user) < 0)
+            return -TUTTI_ENOMEM;
+        wire->user_first = i == 0 ? user : wire->user_first;
+        wire->user_count++;
+        assert(user == wire->user_first + i);
     }
+    flow->wire_count++;
     return 0;
 }
 
@@ -88,6 +94,8 @@ static int find_wire(struct tutti_flow *flow, uint32_t from, uint32_t to, uint32
 
         wire->latency_ps = flow->wires.wires[*ret].latency_ps;
         wire->send_lane = flow->sender;
+        wire->next = flow->lanes[flow->sender].wire_first;
+        flow->lanes[flow->sender].wire_first = *ret;
         wire->recv_lane = lane_id(flow, to, lane);
     }
     return 0;
@@ -100,7 +108,7 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
     uint64_t bytes = payload;
     uint64_t stretch = 0;
     tutti_ps latency_ps = wire->latency_ps;
-    tutti_ps *free_ps = &flow->link_free_ps[wire->egress];
+    tutti_ps free_ps = free_of(flow, wire);
     tutti_ps busy_ps;
 
     if (flow->opts->protocol != NULL)
@@ -112,19 +120,22 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
     }
     if (flow->opts->model == TUTTI_MODEL_FAIR) { /* the latency first, then the bytes in order */
         tutti_ps ready_ps = tutti_add_ps(now_ps, latency_ps);
-        tutti_ps begin_ps = *free_ps > ready_ps ? *free_ps : ready_ps;
+        tutti_ps begin_ps = free_ps > ready_ps ? free_ps : ready_ps;
 
         busy_ps =
             stretch == 0 && bytes < EXACT && wire->bytes_per_s < EXACT
                 ? wire_ps(flow, bytes, wire->bytes_per_s)
                 : tutti_drain_ps(tutti_stretch_bytes(bytes, stretch), (double)wire->bytes_per_s);
-        return *free_ps = tutti_add_ps(begin_ps, busy_ps);
+        free_ps = tutti_add_ps(begin_ps, busy_ps);
+        use_links(flow, wire, ready_ps, free_ps);
+        return free_ps;
     }
     busy_ps = wire_ps(flow, bytes, wire->bytes_per_s);
     if (stretch != 0)
         busy_ps = tutti_stretch_ps(busy_ps, stretch);
-    *free_ps = tutti_add_ps(*free_ps > now_ps ? *free_ps : now_ps, busy_ps);
-    return tutti_add_ps(*free_ps, latency_ps);
+    free_ps = tutti_add_ps(free_ps > now_ps ? free_ps : now_ps, busy_ps);
+    use_links(flow, wire, now_ps, free_ps);
+    return tutti_add_ps(free_ps, latency_ps);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -150,27 +161,18 @@ static int note(struct tutti_flow *flow, uint32_t id, uint64_t index, const stru
 static __attribute__((noinline)) int tell_taken(struct tutti_flow *flow, uint32_t id,
                                                 uint64_t place, tutti_ps now_ps)
 {
-    const struct wire *wire = &flow->flow_wires[id];
+    struct wire *wire = &flow->flow_wires[id];
+    const struct slot *slot = &flow->slots[place];
 
-    if (flow->memories != NULL)
-        past_done(&flow->memories[wire->send_lane], flow->sents[place].index, now_ps);
-    if (flow->lanes[wire->send_lane].waits) {
-        flow->lanes[wire->send_lane].waits = false;
-        wake(flow, wire->send_lane);
+    if (wire->is_awaited) {
+        wire->is_awaited = false;
+        tutti_flow_wake_waiters(flow, &flow->lanes[wire->send_lane]);
     }
     if (flow->record == NULL)
         return 0;
-    return note(flow, wire->send_lane, flow->sents[place].index,
-                &(struct tutti_step){.kind = TUTTI_SEND, .bytes = flow->slots[place].bytes},
-                flow->wires.wires[id].to, flow->sents[place].start_ps, now_ps);
-}
-
-static __attribute__((noinline)) void tell_sent(struct tutti_flow *flow, struct lane *lane,
-                                                uint32_t id, uint64_t place)
-{
-    flow->sents[place] = (struct sent){lane->now_ps, lane->index};
-    if (flow->memories != NULL)
-        past_started(&flow->memories[id], lane->index);
+    return note(flow, wire->send_lane, slot->index,
+                &(struct tutti_step){.kind = TUTTI_SEND, .bytes = slot->bytes},
+                flow->wires.wires[id].to, flow->starts[place], now_ps);
 }
 
 /* The oldest message of a connection has been taken at `now_ps`: its slot is free. */
@@ -188,7 +190,7 @@ static inline __attribute__((always_inline)) int complete(struct tutti_flow *flo
         wire->send_waits = false;
         wake(flow, wire->send_lane);
     }
-    return flow->keeps_sents ? tell_taken(flow, id, place, now_ps) : 0;
+    return wire->is_awaited || flow->record != NULL ? tell_taken(flow, id, place, now_ps) : 0;
 }
 
 static int give_up(struct tutti_flow *flow)
@@ -215,6 +217,7 @@ static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
         if (status < 0 || flow->unsuited)
             return status;
         lane->to = step->peer;
+        flow->flow_wires[lane->to_wire].again = false;
     }
     wire = &flow->flow_wires[lane->to_wire];
     if (wire->under_way == flow->slot_count) {
@@ -222,12 +225,13 @@ static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
         return 0;
     }
     slot = &flow->slots[wire->slot_first + wire->sent_slot];
-    if (wire->sent_count >= flow->slot_count && slot->at_ps > lane->now_ps)
+    if (slot->at_ps > lane->now_ps)
         lane->now_ps = slot->at_ps;
-    if (flow->keeps_sents)
-        tell_sent(flow, lane, id, wire->slot_first + wire->sent_slot);
+    if (flow->record != NULL)
+        flow->starts[wire->slot_first + wire->sent_slot] = lane->now_ps;
     slot->at_ps = arrival_of(flow, lane->to_wire, step->bytes, lane->now_ps);
     slot->bytes = step->bytes;
+    slot->index = lane->index;
     wire->sent_slot = next_slot(flow, wire->sent_slot);
     wire->sent_count++;
     wire->under_way++;
@@ -307,35 +311,11 @@ static int do_local(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     return status < 0 ? status : 1;
 }
 
-/* A step that depends on an earlier one of its own lane: that is complete unless it is a SEND. */
-static __attribute__((noinline)) int await(struct tutti_flow *flow, struct lane *lane, uint32_t id,
-                                           const struct tutti_step *step)
-{
-    tutti_ps done_ps;
-
-    if (step->dep_lane != id % flow->schedule->lane_count || step->dep_step >= lane->index)
-        return give_up(flow);
-    if (flow->memories == NULL) { /* nobody has kept them so far: the play begins anew */
-        flow->needs_memories = true;
-        return 0;
-    }
-    if (!past_find(&flow->memories[id], step->dep_step, &done_ps))
-        return give_up(flow);
-    lane->waits = done_ps < 0;
-    if (done_ps > lane->now_ps)
-        lane->now_ps = done_ps;
-    return !lane->waits;
-}
-
 static int do_step(struct tutti_flow *flow, struct lane *lane, uint32_t id,
                    const struct tutti_step *step, struct tutti_err *err)
 {
-    if ((step->flags & TUTTI_STEP_DEP) != 0) {
-        int status = await(flow, lane, id, step);
-
-        if (status != 1)
-            return status;
-    }
+    if ((step->flags & TUTTI_STEP_DEP) != 0 && !tutti_flow_await(flow, lane, id, step))
+        return 0;
     switch (step->kind) {
     case TUTTI_SEND:
         return do_send(flow, lane, id, step, err);
@@ -390,6 +370,8 @@ static int run_lane(struct tutti_flow *flow, uint32_t id, struct tutti_err *err)
     }
     if (lane->now_ps > flow->end_ps)
         flow->end_ps = lane->now_ps;
+    if (lane->waiter_first != NONE)
+        tutti_flow_wake_waiters(flow, lane);
     return status < 0 ? status : 0;
 }
 
@@ -404,12 +386,11 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
 
         wire->sent_count = 0;
         wire->sent_slot = wire->taken_slot = wire->under_way = 0;
-        wire->send_waits = wire->recv_waits = false;
+        wire->send_waits = wire->recv_waits = wire->is_awaited = false;
     }
-    for (uint32_t i = 0; i < flow->opts->topo->link_count; i++)
-        flow->link_free_ps[i] = 0;
-    if (flow->memories != NULL)
-        memset(flow->memories, 0, flow->lane_count * sizeof(*flow->memories));
+    if (flow->wire_count > 0)
+        memset(flow->slots, 0, (size_t)flow->wire_count * flow->slot_count * sizeof(*flow->slots));
+    tutti_flow_links_reset(&flow->links);
     flow->ready_first = flow->ready_count = 0;
     flow->step_count = 0;
     flow->end_ps = start_ps;
@@ -422,8 +403,24 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
             .fused = NONE,
             .to_wire = NONE,
             .from_wire = NONE,
+            .wire_first = NONE,
+            .waiter_first = NONE,
         };
-        wake(flow, i);
+    }
+    for (uint32_t i = flow->wire_count; i-- > 0;) {
+        struct lane *lane = &flow->lanes[flow->flow_wires[i].send_lane];
+
+        flow->flow_wires[i].next = lane->wire_first;
+        lane->wire_first = i;
+    }
+    /* Any order will do. Who runs after the one it receives from finds the more to do at a time: in
+     * rings, neighbouring lanes go round in opposite ways. */
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+        for (uint32_t i = 0; i < schedule->rank_count; i++) {
+            uint32_t rank = lane % 2 == 0 ? i : schedule->rank_count - 1 - i;
+
+            wake(flow, lane_id(flow, rank, lane));
+        }
     }
 }
 
@@ -444,7 +441,7 @@ static int run_all(struct tutti_flow *flow, tutti_ps start_ps, struct tutti_err 
     int status = 0;
 
     rewind_all(flow, start_ps);
-    while (flow->ready_count > 0 && status == 0 && !flow->unsuited && !flow->needs_memories) {
+    while (flow->ready_count > 0 && status == 0 && !flow->unsuited) {
         uint32_t id = flow->ready[flow->ready_first];
 
         flow->ready_first = flow->ready_first + 1 == flow->lane_count ? 0 : flow->ready_first + 1;
@@ -452,15 +449,6 @@ static int run_all(struct tutti_flow *flow, tutti_ps start_ps, struct tutti_err 
         status = run_lane(flow, id, err);
     }
     return status;
-}
-
-static int grow_sents(struct tutti_flow *flow)
-{
-    flow->keeps_sents = flow->record != NULL || flow->memories != NULL;
-    if (!flow->keeps_sents)
-        return 0;
-    return tutti_grow(&flow->sents, &flow->sent_capacity, flow->slot_capacity,
-                      sizeof(*flow->sents));
 }
 
 int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
@@ -473,18 +461,10 @@ int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
         return 0;
     flow->seed = seed;
     flow->record = record;
-    status = grow_sents(flow);
-    if (status == 0)
-        status = run_all(flow, start_ps, err);
-    if (status == 0 && flow->needs_memories) {
-        flow->needs_memories = false;
-        flow->memories = calloc(flow->lane_count, sizeof(*flow->memories));
-        if (flow->memories == NULL || grow_sents(flow) < 0)
-            return tutti_nomem(err);
-        if (record != NULL)
-            tutti_record_clear(record);
-        status = run_all(flow, start_ps, err);
-    }
+    if (record != NULL && tutti_grow(&flow->starts, &flow->start_capacity, flow->slot_capacity,
+                                     sizeof(*flow->starts)) < 0)
+        return tutti_nomem(err);
+    status = run_all(flow, start_ps, err);
     if (status < 0)
         return tutti_nomem(err);
     flow->unsuited |= !all_ended(flow); /* a deadlock: the stage will say who waits for what */
@@ -518,20 +498,16 @@ int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedul
     flow->unsuited = lane_count >= NONE || schedule->slot_count > FLOW_SLOTS_MAX;
     status = tutti_wires_init(&flow->wires, opts->topo, opts->protocol, &flow->net, err);
     if (status == 0 && !flow->unsuited) {
-        flow->link_free_ps = calloc((size_t)opts->topo->link_count + 1, sizeof(tutti_ps));
-        flow->link_owner = malloc(((size_t)opts->topo->link_count + 1) * sizeof(uint32_t));
         flow->lanes = calloc(lane_count + 1, sizeof(*flow->lanes));
         flow->ready = calloc(lane_count + 1, sizeof(*flow->ready));
-        if (flow->link_free_ps == NULL || flow->link_owner == NULL || flow->lanes == NULL ||
-            flow->ready == NULL)
+        if (tutti_flow_links_init(&flow->links, opts->topo->link_count) < 0 ||
+            flow->lanes == NULL || flow->ready == NULL)
             status = tutti_nomem(err);
     }
     if (status < 0) {
         tutti_flow_free(flow);
         return status;
     }
-    for (uint32_t i = 0; i < opts->topo->link_count && flow->link_owner != NULL; i++)
-        flow->link_owner[i] = NONE;
     *ret = flow;
     return 0;
 }
@@ -543,11 +519,9 @@ void tutti_flow_free(struct tutti_flow *flow)
     tutti_wires_done(&flow->wires);
     free(flow->flow_wires);
     free(flow->slots);
-    free(flow->sents);
-    free(flow->link_free_ps);
-    free(flow->link_owner);
+    free(flow->starts);
+    tutti_flow_links_done(&flow->links);
     free(flow->lanes);
-    free(flow->memories);
     free(flow->ready);
     free(flow);
 }

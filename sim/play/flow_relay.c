@@ -3,6 +3,7 @@
  * know their relays are asked for them, and write no steps. */
 #include "sim/play/flow_relay.h"
 
+#include "sim/play/flow_await.h"
 #include "sim/play/flow_state.h"
 #include "sim/sim.h"
 
@@ -23,14 +24,12 @@ static bool weigh(struct tutti_flow *flow, const struct wire *wire, uint64_t pay
     return true;
 }
 
-/* How many relays need not wait: messages are there, slots are free and have been used. */
+/* How many relays need not wait: messages are there and slots are free. */
 static uint32_t count_ready(const struct tutti_flow *flow, const struct wire *in,
                             const struct wire *out)
 {
     uint32_t free_count = flow->slot_count - out->under_way;
 
-    if (out->sent_count < flow->slot_count)
-        return 0;
     return in->under_way < free_count ? in->under_way : free_count;
 }
 
@@ -43,6 +42,10 @@ static void book(struct tutti_flow *flow, struct wire *in, struct wire *out, uin
     if (in->send_waits) {
         in->send_waits = false;
         wake(flow, in->send_lane);
+    }
+    if (in->is_awaited) {
+        in->is_awaited = false;
+        tutti_flow_wake_waiters(flow, &flow->lanes[in->send_lane]);
     }
     if (out->recv_waits) {
         out->recv_waits = false;
@@ -62,11 +65,14 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
     bool latency_first = flow->opts->model == TUTTI_MODEL_FAIR;
     tutti_ps before_ps = latency_first ? out->latency_ps : 0;
     tutti_ps after_ps = latency_first ? 0 : out->latency_ps;
-    tutti_ps free_ps = flow->link_free_ps[out->egress];
+    tutti_ps free_ps = free_of(flow, out);
+    tutti_ps begin_ps = INT64_MAX; /* the first asks for the link */
     tutti_ps now_ps = lane->now_ps;
     struct weight weight = {.bytes = 0};
     uint32_t taken_slot = in->taken_slot;
     uint32_t sent_slot = out->sent_slot;
+    uint32_t step_count = relays->reduces ? 3 : 2; /* the SEND is the last */
+    uint64_t index = lane->index;
     uint32_t done = 0;
 
     for (; done < count; done++) {
@@ -82,21 +88,24 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
         taken->at_ps = now_ps;
         now_ps = sent->at_ps > now_ps ? sent->at_ps : now_ps;
         ready_ps = tutti_add_ps(now_ps, before_ps);
+        begin_ps = begin_ps < ready_ps ? begin_ps : ready_ps;
         free_ps = tutti_add_ps(free_ps > ready_ps ? free_ps : ready_ps, weight.busy_ps);
-        *sent = (struct slot){tutti_add_ps(free_ps, after_ps), bytes};
+        index += step_count;
+        *sent = (struct slot){tutti_add_ps(free_ps, after_ps), bytes, index - 1};
         taken_slot = next_slot(flow, taken_slot);
         sent_slot = next_slot(flow, sent_slot);
     }
     in->taken_slot = taken_slot;
     out->sent_slot = sent_slot;
-    flow->link_free_ps[out->egress] = free_ps;
+    if (done > 0)
+        use_links(flow, out, begin_ps, free_ps);
     lane->now_ps = now_ps;
     return done;
 }
 
 static bool can_relay(const struct tutti_flow *flow)
 {
-    return flow->schedule->ops->relays != NULL && !flow->keeps_sents && flow->jitter_q32 == 0 &&
+    return flow->schedule->ops->relays != NULL && flow->record == NULL && flow->jitter_q32 == 0 &&
            flow->opts->reduce_bytes_per_s == 0;
 }
 

@@ -9,7 +9,7 @@
 #include "runtime/schedule.h"
 #include "runtime/units.h"
 #include "sim/net/net.h"
-#include "sim/play/flow_past.h"
+#include "sim/play/flow_turns.h"
 #include "sim/play/wires.h"
 
 struct tutti_record;
@@ -25,14 +25,9 @@ enum {
 
 /* A message in a slot. */
 struct slot {
-    tutti_ps at_ps; /* it arrives; once it was taken: since when the slot is free */
+    tutti_ps at_ps; /* it arrives; once it was taken: since when the slot is free, 0 at first */
     uint64_t bytes;
-};
-
-/* The SEND of the message in a slot: for the record, and for steps that wait for its completion. */
-struct sent {
-    tutti_ps start_ps;
-    uint64_t index;
+    uint64_t index; /* of its SEND */
 };
 
 struct wire {
@@ -43,11 +38,15 @@ struct wire {
     uint32_t sent_slot;  /* of the next message: sent_count mod slot_count */
     uint32_t taken_slot; /* of the oldest message */
     uint32_t under_way;  /* sent and not taken */
-    uint32_t egress;     /* the first link */
+    uint32_t user_first; /* of the first link; in `fair` those of the others follow */
+    uint32_t user_count;
     uint32_t send_lane;
+    uint32_t next; /* of send_lane */
     uint32_t recv_lane;
     bool send_waits;
     bool recv_waits;
+    bool is_awaited; /* lanes wait for one of its SENDs to complete */
+    bool again;      /* its lane has sent over no other since it sent over this one */
 };
 
 struct lane {
@@ -56,12 +55,14 @@ struct lane {
     uint64_t round_count;
     uint64_t index;    /* of the next step */
     uint32_t position; /* in the round */
-    bool waits;        /* for a SEND of its own */
     uint32_t fused;    /* wire whose oldest message the coming REDUCE reads, or NONE */
     uint32_t to;       /* peer and wire of the last SEND and RECV: programs repeat themselves */
     uint32_t to_wire;
     uint32_t from;
     uint32_t from_wire;
+    uint32_t wire_first;   /* those it sends over */
+    uint32_t waiter_first; /* lanes whose next step waits for a step of this one */
+    uint32_t waiter_next;  /* links the list that this lane waits in */
 };
 
 /* Times that were computed lately: the division by the rate is the dearest thing here. */
@@ -84,15 +85,11 @@ struct tutti_flow {
     uint64_t element_mask;  /* bytes of an element, a power of 2, less 1 */
     struct slot *slots;     /* [wire * slot_count + message mod slot_count] */
     uint32_t slot_capacity;
-    struct sent *sents; /* the same, if they are kept */
-    bool keeps_sents;   /* there is a record, or memories */
-    uint32_t sent_capacity;
-    tutti_ps *link_free_ps; /* alphabeta: when a first link has sent what it was given */
-    uint32_t *link_owner;   /* lane (alphabeta) or wire (fair), or NONE */
+    tutti_ps *starts; /* the same, for the record: when the SEND started */
+    uint32_t start_capacity;
+    struct flow_links links;
     struct lane *lanes;
     uint32_t lane_count;
-    struct memory *memories; /* [lane_count] once a step needs them */
-    bool needs_memories;
     uint32_t *ready; /* ring of lanes to be run; each at most once */
     uint32_t ready_first;
     uint32_t ready_count;
@@ -130,6 +127,23 @@ static inline __attribute__((always_inline)) tutti_ps wire_ps(struct tutti_flow 
     if (memo->bytes != bytes || memo->bytes_per_s != bytes_per_s)
         *memo = (struct memo){bytes, bytes_per_s, tutti_wire_ps(bytes, bytes_per_s)};
     return memo->ps;
+}
+
+/* When a connection has sent what it was given. */
+static inline tutti_ps free_of(const struct tutti_flow *flow, const struct wire *wire)
+{
+    return flow->links.users[wire->user_first].free_ps;
+}
+
+/* A message of a connection, or several, takes its links from `begin_ps` to `end_ps`; that ends the
+ * attempt where others want them at the same time. */
+static inline void use_links(struct tutti_flow *flow, struct wire *wire, tutti_ps begin_ps,
+                             tutti_ps end_ps)
+{
+    for (uint32_t i = 0; i < wire->user_count; i++)
+        flow->unsuited |=
+            !flow_links_use(&flow->links, wire->user_first + i, wire->again, begin_ps, end_ps);
+    wire->again = true;
 }
 
 static inline uint32_t next_slot(const struct tutti_flow *flow, uint32_t slot)
