@@ -22,8 +22,12 @@ static int ask(const struct tutti_topo *topo, struct tutti_err *err)
     struct tutti_bound bound;
     uint64_t bisection;
     char *text = NULL;
-    int status = tutti_topo_bound(topo, &contract, &bound, err);
+    int status = 0;
 
+    for (int c = TUTTI_ALLREDUCE; c < TUTTI_CUSTOM && status == 0; c++) {
+        contract.collective = (enum tutti_collective)c;
+        status = tutti_topo_bound(topo, &contract, &bound, err);
+    }
     if (status == 0)
         status = tutti_topo_bisection(topo, &bisection, err);
     if (status == 0)

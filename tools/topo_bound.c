@@ -161,8 +161,9 @@ const struct tutti_command tutti_command_topo_bound = {
         "of its links and by their latencies, and which of its parts it is due to. 'exact': "
         "schedules are known that come as near to it as one likes as the size grows; 'valid': "
         "true, but perhaps out of reach. Switches that reduce (NVLS, SHARP) are reckoned "
-        "with. By rates: the cuts of many partitions of the machine; by latency: the two "
-        "ranks that are farthest from each other.",
+        "with. By rates: the cuts of many partitions of the machine, and of machines of up to some "
+        "hundreds of devices the worst of all cuts (all-reduce on devices wired directly: of all "
+        "partitions); by latency: the two ranks that are farthest from each other.",
     .examples = "tutti topo bound dgx-h100:nodes=4 -b 1G\n"
                 "tutti topo bound tpu-v5e:8x8 -c allgather -b 1M -e 1G -f 4",
     .options = options,

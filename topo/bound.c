@@ -19,6 +19,7 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "topo/bounds/binding.h"
+#include "topo/bounds/exact.h"
 #include "topo/bounds/family.h"
 #include "topo/bounds/known.h"
 #include "topo/bounds/latency.h"
@@ -28,9 +29,7 @@ struct best {
     const struct tutti_topo *topo;
     enum tutti_collective collective;
     uint32_t root;
-    tutti_u128 bytes; /* of each byte of a rank's block; these and */
-    tutti_u128 rate;  /* that rate are the bound so far */
-    struct tutti_binding binding;
+    struct tutti_exact bound;
 };
 
 /* bytes / rate, rounded down, so that it stays a bound. Both are cut to 80 bits, likewise. */
@@ -87,14 +86,14 @@ struct crossing {
 static void consider(const struct crossing *at, const struct tutti_group *group, tutti_u128 bytes,
                      tutti_u128 rate, bool inward)
 {
-    struct best *best = at->best;
+    struct tutti_exact *bound = &at->best->bound;
 
     if (rate == 0 || bytes == 0 ||
-        (best->rate > 0 && !is_more(bytes, rate, best->bytes, best->rate)))
+        (bound->bytes_per_s > 0 && !is_more(bytes, rate, bound->bytes, bound->bytes_per_s)))
         return;
-    best->bytes = bytes;
-    best->rate = rate;
-    best->binding = (struct tutti_binding){
+    bound->bytes = bytes;
+    bound->bytes_per_s = rate;
+    bound->binding = (struct tutti_binding){
         .member = *at->member,
         .group = group != NULL ? *group : at->partition->groups[0],
         .group_count = at->partition->group_count,
@@ -196,11 +195,25 @@ static int refuse(const struct tutti_topo *topo, enum tutti_collective collectiv
     return 0;
 }
 
+/* The best over the family may be proved to be the best of all; else flows find that. */
+static int raise(struct best *best, struct tutti_err *err)
+{
+    struct tutti_exact *bound = &best->bound;
+    int status = tutti_bound_is_reached(best->topo, best->collective,
+                                        (double)bound->bytes / (double)bound->bytes_per_s,
+                                        &bound->exact, err);
+
+    if (status < 0 || bound->exact)
+        return status;
+    return tutti_exact_raise(best->topo, best->collective, best->root, bound, err);
+}
+
 int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective collective,
                          uint32_t root, struct tutti_bound_law *ret, struct tutti_err *err)
 {
     struct tutti_bound_law law = {.exact = false};
     struct best best = {.topo = topo, .collective = collective, .root = root};
+    const struct tutti_exact *bound = &best.bound;
     struct tutti_latency latency = {0};
     int status = refuse(topo, collective, root, err);
 
@@ -208,17 +221,17 @@ int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective co
         status = tutti_latency_bound(topo, collective, root, &latency, err);
     if (status == 0 && topo->rank_count > 1 && collective != TUTTI_BARRIER)
         status = tutti_family_visit(topo, weigh, &best, err);
-    if (status == 0 && best.rate > 0)
-        status = tutti_bound_is_reached(topo, collective, (double)best.bytes / (double)best.rate,
-                                        &law.exact, err);
+    if (status == 0 && bound->bytes_per_s > 0)
+        status = raise(&best, err);
     if (status < 0)
         return status;
     law.rank_count = topo->rank_count;
-    law.bytes = best.bytes;
-    law.bytes_per_s = best.rate;
+    law.exact = bound->exact;
+    law.bytes = bound->bytes;
+    law.bytes_per_s = bound->bytes_per_s;
     law.latency_ps = latency.latency_ps;
-    if (best.rate > 0)
-        tutti_binding_name(topo, &best.binding, law.rates_bind, sizeof(law.rates_bind));
+    if (bound->bytes_per_s > 0)
+        tutti_binding_name(topo, &bound->binding, law.rates_bind, sizeof(law.rates_bind));
     (void)snprintf(law.latency_binds, sizeof(law.latency_binds),
                    "latency from rank %" PRIu32 " to rank %" PRIu32, latency.from, latency.to);
     law.moves = collective != TUTTI_BARRIER;

@@ -158,8 +158,10 @@ uint32_t tutti_topo_route(const struct tutti_topo *topo, uint32_t from, uint32_t
 
 /* A lower bound on the time of a collective of `bytes` (nccl-tests' size column), in picoseconds,
  * from physics alone: what must leave and enter the groups of many partitions of the ranks, and the
- * shortest latency. time_ps is the larger of the two. It knows switches that reduce and multicast,
- * so nothing that such a switch does goes below it. No bytes: 0. */
+ * shortest latency. Where ranks times links are about four million or less, all cuts are considered
+ * (by flows; for all-reduce on devices wired directly, all partitions). time_ps is the larger of
+ * the two. It knows switches that reduce and multicast, so nothing that such a switch does goes
+ * below it. No bytes: 0. */
 struct tutti_bound {
     tutti_ps time_ps;
     tutti_ps bandwidth_ps;

@@ -22,8 +22,9 @@
  * Up to 8 devices wired directly, at any rates: the same theorems, as the family has all cuts and
  * the best of all partitions.
  *
- * Anything else for all-reduce, all-gather and reduce-scatter: where the rings of the machine, in
- * their orders and by its routes, are as fast as the bound. */
+ * Anything else: where the rings of the machine, in their orders and by its routes, are as fast as
+ * the bound (broadcast and reduce: pipelined along them), or its routes from each rank to each
+ * (all-to-all, of up to 256 ranks) or to the next (send/recv). */
 #include "topo/bounds/known.h"
 
 #include <stdlib.h>
@@ -140,49 +141,90 @@ static bool is_proved(const struct tutti_topo *topo, enum tutti_collective colle
     return false;
 }
 
-/* ---- shown by a ring ----------------------------------------------------------------------------
+/* ---- shown by routes ----------------------------------------------------------------------------
  */
 
-enum { HOPS_MAX = 64 };
+enum {
+    HOPS_MAX = 64,
+    PAIRS_OF_MAX = 256, /* ranks: as many routes as that squared, a few milliseconds */
+};
 
-/* Counts how often the rings of the machine use each link; false: a route is too long to say. */
-static bool count_uses(const struct tutti_topo *topo, uint32_t rings, uint32_t *uses)
+struct uses {
+    const struct tutti_topo *topo;
+    uint32_t *count; /* [link_count]: how often a link is used */
+};
+
+/* Counts the links from one rank to another; false: the route is too long to say. */
+static bool use_route(struct uses *uses, uint32_t from, uint32_t to)
 {
-    for (uint32_t o = 0; o < rings; o++) {
+    uint32_t links[HOPS_MAX];
+    uint32_t hops = tutti_topo_route(uses->topo, from, to, links, HOPS_MAX);
+
+    for (uint32_t h = 0; h < hops && hops <= HOPS_MAX; h++)
+        uses->count[links[h]]++;
+    return hops <= HOPS_MAX;
+}
+
+static uint32_t ring_count(const struct tutti_topo *topo)
+{
+    return topo->shape.order_count > 0 ? topo->shape.order_count : 1;
+}
+
+static bool use_rings(struct uses *uses)
+{
+    const struct tutti_topo *topo = uses->topo;
+
+    for (uint32_t o = 0; o < ring_count(topo); o++) {
         const uint32_t *order =
             topo->shape.order_count > 0 ? topo->shape.orders + (size_t)o * topo->rank_count : NULL;
 
         for (uint32_t i = 0; i < topo->rank_count; i++) {
             uint32_t next = i + 1 < topo->rank_count ? i + 1 : 0;
-            uint32_t links[HOPS_MAX];
-            uint32_t hops = tutti_topo_route(topo, order != NULL ? order[i] : i,
-                                             order != NULL ? order[next] : next, links, HOPS_MAX);
 
-            if (hops > HOPS_MAX)
+            if (!use_route(uses, order != NULL ? order[i] : i, order != NULL ? order[next] : next))
                 return false;
-            for (uint32_t h = 0; h < hops; h++)
-                uses[links[h]]++;
         }
     }
     return true;
 }
 
-/* The rings share the data; of each byte of its block a rank sends `share` bytes in all, so a link
- * that u of r rings use carries share * u / r. Reached if none takes longer than the bound. */
-static int is_reached_by_rings(const struct tutti_topo *topo, double share, double s_per_byte,
-                               bool *ret, struct tutti_err *err)
+static bool use_all_pairs(struct uses *uses)
 {
-    uint32_t rings = topo->shape.order_count > 0 ? topo->shape.order_count : 1;
-    uint32_t *uses = calloc((size_t)topo->link_count + 1, sizeof(*uses));
+    uint32_t n = uses->topo->rank_count;
+
+    for (uint32_t from = 0; from < n; from++)
+        for (uint32_t to = 0; to < n; to++)
+            if (from != to && !use_route(uses, from, to))
+                return false;
+    return true;
+}
+
+static bool use_neighbours(struct uses *uses)
+{
+    uint32_t n = uses->topo->rank_count;
+
+    for (uint32_t from = 0; from < n; from++)
+        if (!use_route(uses, from, (from + 1) % n))
+            return false;
+    return true;
+}
+
+/* All of a schedule goes by routes that `use` counts; with each use of a link, of each byte of a
+ * rank's block `share` bytes cross it. Reached if no link takes longer than the bound. */
+static int is_reached_by(const struct tutti_topo *topo, bool (*use)(struct uses *uses),
+                         double share, double s_per_byte, bool *ret, struct tutti_err *err)
+{
+    struct uses uses = {.topo = topo};
     bool reached;
 
-    if (uses == NULL)
+    uses.count = calloc((size_t)topo->link_count + 1, sizeof(*uses.count));
+    if (uses.count == NULL)
         return tutti_nomem(err);
-    reached = count_uses(topo, rings, uses);
+    reached = use(&uses);
     for (uint32_t l = 0; l < topo->link_count && reached; l++)
         reached =
-            share * uses[l] / rings / (double)topo->links[l].bytes_per_s <= s_per_byte * (1 + 1e-9);
-    free(uses);
+            share * uses.count[l] / (double)topo->links[l].bytes_per_s <= s_per_byte * (1 + 1e-9);
+    free(uses.count);
     *ret = reached;
     return 0;
 }
@@ -190,17 +232,27 @@ static int is_reached_by_rings(const struct tutti_topo *topo, double share, doub
 int tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective collective,
                            double s_per_byte, bool *ret, struct tutti_err *err)
 {
-    double others = (double)topo->rank_count - 1;
+    double n = (double)topo->rank_count;
+    double rings = (double)ring_count(topo);
 
     *ret = is_proved(topo, collective);
     if (*ret)
         return 0;
     switch (collective) {
     case TUTTI_ALLREDUCE:
-        return is_reached_by_rings(topo, 2 * others / topo->rank_count, s_per_byte, ret, err);
+        return is_reached_by(topo, use_rings, 2 * (n - 1) / n / rings, s_per_byte, ret, err);
     case TUTTI_ALLGATHER:
     case TUTTI_REDUCESCATTER:
-        return is_reached_by_rings(topo, others, s_per_byte, ret, err);
+        return is_reached_by(topo, use_rings, (n - 1) / rings, s_per_byte, ret, err);
+    case TUTTI_BROADCAST:
+    case TUTTI_REDUCE_TO_ROOT:
+        return is_reached_by(topo, use_rings, 1 / rings, s_per_byte, ret, err);
+    case TUTTI_ALLTOALL:
+        return topo->rank_count > PAIRS_OF_MAX
+                   ? 0
+                   : is_reached_by(topo, use_all_pairs, 1, s_per_byte, ret, err);
+    case TUTTI_SENDRECV:
+        return is_reached_by(topo, use_neighbours, 1, s_per_byte, ret, err);
     default:
         return 0;
     }
