@@ -191,6 +191,12 @@ struct tutti_schedule_ops {
      * at most `capacity` of them and returns how many there are; 0: it is not made like that. */
     uint32_t (*ring_phases)(const struct tutti_schedule *schedule, uint32_t lane,
                             struct tutti_ring_phase *out, uint32_t capacity);
+    /* Optional: how many rounds from `round` on repeat themselves: those that are *ret_period (at
+     * least 1) apart are the same but for offsets, LAST, and the indices of the steps they depend
+     * on, which go on as the programs of their lanes do: lanes of a rank that depend on each other
+     * repeat together, one period for one. 0: none do. */
+    uint64_t (*steady)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                       uint64_t round, uint64_t *ret_period);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed

@@ -50,7 +50,7 @@ static struct tutti_maxmin solver_of(const struct world *world)
 
     CHECK(tutti_maxmin_init(&maxmin, world->rate, world->link_count) == 0);
     for (uint32_t f = 0; f < world->flow_count; f++)
-        CHECK(tutti_maxmin_add(&maxmin, world->hops[f], world->hop_count[f]) == 0);
+        CHECK(tutti_maxmin_add(&maxmin, world->hops[f], NULL, world->hop_count[f]) == 0);
     return maxmin;
 }
 

@@ -360,6 +360,25 @@ static uint32_t bucket_relays(const struct tutti_schedule *schedule, uint32_t ra
     return found;
 }
 
+/* All stages of a phase but the first and the last pass on a chunk; they repeat where chunks are of
+ * one length. */
+static uint64_t bucket_steady(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                              uint64_t round, uint64_t *ret_period)
+{
+    const struct bucket *bucket = (const struct bucket *)schedule;
+    uint32_t slice_count = bucket->coll.slice_count;
+    struct desk desk = desk_of(bucket, rank, lane, &round);
+    uint64_t stage = round / slice_count;
+    uint64_t end = desk.phase->last_axis && stage < desk.phase->axis.size ? desk.phase->axis.size
+                                                                          : desk.phase->transfers;
+
+    if (stage == 0 || stage >= end || desk.chunks.rest != 0 ||
+        desk.chunks.quotient % slice_count != 0)
+        return 0;
+    *ret_period = slice_count;
+    return end * slice_count - round;
+}
+
 static void bucket_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                         uint64_t round, struct tutti_round *out)
 {
@@ -425,6 +444,7 @@ static const struct tutti_schedule_ops bucket_ops = {
     .partners = bucket_partners,
     .relays = bucket_relays,
     .ring_phases = bucket_ring_phases,
+    .steady = bucket_steady,
 };
 
 /* The largest slice that lands in scratch: of a chunk of the shortest first axis. */

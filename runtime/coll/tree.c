@@ -206,10 +206,29 @@ static void tree_emit(const struct tutti_schedule *schedule, uint32_t rank, uint
     (node.up ? emit_up : emit_down)(tree, &node, round / rounds, (uint32_t)(round % rounds), out);
 }
 
+/* Where all items are of one length they repeat; a reduce begins to wait for its own sums only when
+ * those it can keep are all under way. */
+static uint64_t tree_steady(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                            uint64_t round, uint64_t *ret_period)
+{
+    const struct tree *tree = (const struct tree *)schedule;
+    uint64_t parts = (uint64_t)tree->coll.share_count * tree->item_count;
+    struct node node = find_node(tree, rank, lane);
+    uint64_t first = tree->keep_count * rounds_of_item(tree, &node);
+
+    if (schedule->contract.count % parts != 0)
+        return 0;
+    *ret_period = rounds_of_item(tree, &node);
+    if (round < first)
+        return first - round;
+    return tree->item_count * rounds_of_item(tree, &node) - round;
+}
+
 static const struct tutti_schedule_ops tree_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = tree_round_count,
     .emit = tree_emit,
+    .steady = tree_steady,
 };
 
 /* Dependencies name steps with 32 bits. */

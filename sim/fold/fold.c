@@ -13,7 +13,9 @@
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/fold/class_play.h"
 #include "sim/fold/classes.h"
+#include "sim/fold/quotient.h"
 #include "sim/net/net.h"
 #include "sim/play/flow_past.h"
 #include "sim/play/start.h"
@@ -424,15 +426,14 @@ static int refuse(const struct tutti_sim_opts *opts, const struct tutti_schedule
     return 0;
 }
 
-int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                    uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+/* One rank of each class, where no link is shared or `alphabeta` does not mind. */
+static int play_ranks(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                      uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
 {
     struct fold fold = {.opts = opts, .schedule = schedule};
     struct tutti_folded folded = {.class_count = 0};
-    int status = refuse(opts, schedule, err);
+    int status = tutti_classes_find(opts, schedule, &fold.classes, err);
 
-    if (status == 0)
-        status = tutti_classes_find(opts, schedule, &fold.classes, err);
     if (status < 0)
         return status;
     status = make(&fold, err);
@@ -453,5 +454,42 @@ int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedu
     free(fold.from);
     free(fold.partners);
     tutti_classes_done(&fold.classes);
+    return status;
+}
+
+/* One lane of each class, under `fair`. Wires to like lanes are taken to be alike; if that does not
+ * hold, as where a reduction takes time, they are told apart. */
+static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                        uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+{
+    int status = -TUTTI_ELACK;
+
+    for (int ordered = 0; ordered < 2 && status == -TUTTI_ELACK; ordered++) {
+        struct tutti_quotient quotient;
+        struct tutti_folded folded = {.class_count = 0};
+
+        status = tutti_quotient_find(opts->topo, schedule, ordered == 1, &quotient, err);
+        if (status < 0)
+            return status;
+        status = tutti_class_play(opts, schedule, &quotient, step_count_max, &folded.end_ps,
+                                  &folded.step_count, err);
+        folded.class_count = quotient.rank_classes;
+        if (status == 0)
+            *ret = folded;
+        tutti_quotient_done(&quotient);
+    }
+    return status;
+}
+
+int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                    uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+{
+    int status = refuse(opts, schedule, err);
+
+    if (status < 0)
+        return status;
+    status = play_ranks(opts, schedule, step_count_max, ret, err);
+    if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
+        status = play_classes(opts, schedule, step_count_max, ret, err);
     return status;
 }

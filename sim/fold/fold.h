@@ -1,12 +1,15 @@
 /* Folded play: one rank of each class is simulated and stands for all of its class.
  *
- * What folds: schedules whose generator says that all ranks run one program but for names (rings,
- * tori, hierarchies and ring blocks, where the data can be cut into equal parts), without jitter,
- * where all ranks start at the same time, on machines whose routes between partners make few
- * different ranks; under `fair` only where each link serves one connection. Times are those of the
- * unfolded play, to the picosecond: the class of a partner is a class of partners, so a play in
- * which all ranks of a class do the same fulfils all the rules, and there is but one that does, as
- * long as no two lanes want a link at the same instant. That is watched for. */
+ * Two ways, tried in this order. Ranks: schedules whose generator says that all ranks run one
+ * program but for names (rings, tori, hierarchies and ring blocks, where the data can be cut into
+ * equal parts), on machines whose routes between partners make few different ranks; under `fair`
+ * only where each link serves one connection. The class of a partner is a class of partners, so a
+ * play in which all ranks of a class do the same fulfils all the rules, and there is but one that
+ * does, as long as no two lanes want a link at the same instant. That is watched for. Lanes, under
+ * `fair`: any schedule whose programs are not too long, rounds that repeat aside; lanes, wires and
+ * links are put into classes together, and the links divided among the members of classes. Rounds
+ * after which all stands as before are skipped. Either way times are those of the unfolded play, to
+ * the picosecond. Nothing folds under jitter, or where ranks start at different times. */
 #ifndef TUTTI_SIM_FOLD_FOLD_H
 #define TUTTI_SIM_FOLD_FOLD_H
 

@@ -8,10 +8,11 @@
  * a message ends on the first picosecond not before the computed end. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/status.h"
+#include "sim/net/fair.h"
 #include "sim/net/maxmin.h"
-#include "sim/net/net.h"
 #include "sim/queue/queue.h"
 
 struct message {
@@ -81,19 +82,25 @@ static void fair_reset(struct tutti_net *net)
             (struct connection){.first = TUTTI_MESSAGE_NONE, .last = TUTTI_MESSAGE_NONE};
 }
 
-static int fair_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+int tutti_fair_connect(struct tutti_net *net, const uint32_t *links, const uint32_t *weights,
+                       uint32_t link_count)
 {
     struct fair *model = (struct fair *)net;
     int status = tutti_grow(&model->connections, &model->connection_capacity,
                             (uint64_t)model->connection_count + 1, sizeof(*model->connections));
 
     if (status == 0)
-        status = tutti_maxmin_add(&model->maxmin, links, link_count);
+        status = tutti_maxmin_add(&model->maxmin, links, weights, link_count);
     if (status < 0)
         return status;
     model->connections[model->connection_count++] =
         (struct connection){.first = TUTTI_MESSAGE_NONE, .last = TUTTI_MESSAGE_NONE};
     return 0;
+}
+
+static int fair_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+{
+    return tutti_fair_connect(net, links, NULL, link_count);
 }
 
 static int fair_reserve(struct tutti_net *net, uint32_t message_count)
@@ -207,6 +214,58 @@ static uint32_t fair_arrived(struct tutti_net *net, tutti_ps now)
             drain_next(model, message->connection, now);
     }
     return TUTTI_MESSAGE_NONE;
+}
+
+void tutti_fair_look_connection(const struct tutti_net *net, uint32_t connection, tutti_ps now,
+                                int64_t *out)
+{
+    const struct fair *model = (const struct fair *)net;
+    const struct connection *looked = &model->connections[connection];
+
+    memset(out, 0, TUTTI_FAIR_CONNECTION_WORDS * sizeof(*out));
+    if (!model->maxmin.flows[connection].active)
+        return;
+    _Static_assert(sizeof(double) == sizeof(int64_t), "a double is a word");
+    memcpy(&out[0], &looked->left_bytes, sizeof(looked->left_bytes));
+    memcpy(&out[1], &looked->rate, sizeof(looked->rate));
+    out[2] = now - looked->since_ps;
+    out[3] = 1;
+}
+
+void tutti_fair_look_message(const struct tutti_net *net, uint32_t message, tutti_ps now,
+                             int64_t *out)
+{
+    const struct fair *model = (const struct fair *)net;
+    const struct tutti_queue_node *event = &model->events.nodes[message];
+
+    out[0] = model->messages[message].ready;
+    out[1] = event->bucket == UINT32_MAX ? -1 : event->at_ps - now;
+}
+
+int tutti_fair_shift(struct tutti_net *net, tutti_ps later_ps)
+{
+    struct fair *model = (struct fair *)net;
+    uint32_t count = model->events.count;
+    uint32_t *ids = calloc((size_t)count + 1, sizeof(*ids));
+    tutti_ps *times = calloc((size_t)count + 1, sizeof(*times));
+
+    if (ids == NULL || times == NULL) {
+        free(ids);
+        free(times);
+        return -TUTTI_ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        (void)tutti_queue_next(&model->events, &times[i]);
+        ids[i] = tutti_queue_pop(&model->events);
+    }
+    tutti_queue_clear(&model->events); /* its time may run back */
+    for (uint32_t i = 0; i < count; i++)
+        tutti_queue_put(&model->events, ids[i], tutti_add_ps(times[i], later_ps));
+    for (uint32_t i = 0; i < model->connection_count; i++)
+        model->connections[i].since_ps += later_ps;
+    free(ids);
+    free(times);
+    return 0;
 }
 
 const struct tutti_net_ops tutti_net_fair = {

@@ -56,7 +56,7 @@ static uint32_t gather(struct tutti_maxmin *maxmin)
         struct tutti_maxmin_link *link = &maxmin->links[maxmin->some_links[i]];
 
         for (uint32_t hop = link->hop_first; hop != NONE; hop = maxmin->hops[hop].next) {
-            link->open_count++;
+            link->open_count += maxmin->hops[hop].weight;
             touch_flow(maxmin, maxmin->hops[hop].flow, &count);
         }
     }
@@ -78,8 +78,11 @@ static void freeze(struct tutti_maxmin *maxmin, const struct tutti_maxmin_link *
             continue;
         flow->frozen = true;
         flow->rate = rate;
-        for (uint32_t i = 0; i < flow->hop_count; i++)
-            maxmin->links[maxmin->hops[flow->hop_first + i].link].fresh_count++;
+        for (uint32_t i = 0; i < flow->hop_count; i++) {
+            const struct tutti_maxmin_hop *taken = &maxmin->hops[flow->hop_first + i];
+
+            maxmin->links[taken->link].fresh_count += taken->weight;
+        }
     }
 }
 
@@ -147,7 +150,8 @@ void tutti_maxmin_reset(struct tutti_maxmin *maxmin)
     maxmin->dirty_count = maxmin->some_flow_count = maxmin->solve_count = 0;
 }
 
-int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, uint32_t link_count)
+int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const uint32_t *weights,
+                     uint32_t link_count)
 {
     uint32_t id = maxmin->flow_count;
     struct tutti_maxmin_flow *flow;
@@ -165,7 +169,11 @@ int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, uint32_
     for (uint32_t i = 0; i < link_count; i++) {
         assert(links[i] < maxmin->link_count);
         maxmin->hops[maxmin->hop_count++] =
-            (struct tutti_maxmin_hop){.link = links[i], .flow = id, .next = NONE, .prev = NONE};
+            (struct tutti_maxmin_hop){.link = links[i],
+                                      .flow = id,
+                                      .weight = weights != NULL ? weights[i] : 1,
+                                      .next = NONE,
+                                      .prev = NONE};
     }
     return 0;
 }

@@ -9,7 +9,8 @@
 struct tutti_maxmin_hop {
     uint32_t link;
     uint32_t flow;
-    uint32_t next; /* hop, or UINT32_MAX */
+    uint32_t weight; /* flows that the flow stands for on this link */
+    uint32_t next;   /* hop, or UINT32_MAX */
     uint32_t prev;
 };
 
@@ -55,8 +56,12 @@ int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, 
 void tutti_maxmin_done(struct tutti_maxmin *maxmin);
 void tutti_maxmin_reset(struct tutti_maxmin *maxmin); /* all flows inactive */
 
-/* One more flow, inactive, over links that are all different: 0 or -TUTTI_ENOMEM. */
-int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, uint32_t link_count);
+/* One more flow, inactive, over links that are all different: 0 or -TUTTI_ENOMEM. It may stand for
+ * a class of flows that come and go together: then `weights` (NULL: 1 each) are how many of the
+ * class each link serves, a link stands for all that serve as many, and rates are those of the
+ * single flows, bit for bit. */
+int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const uint32_t *weights,
+                     uint32_t link_count);
 
 void tutti_maxmin_enter(struct tutti_maxmin *maxmin, uint32_t flow);
 void tutti_maxmin_leave(struct tutti_maxmin *maxmin, uint32_t flow);

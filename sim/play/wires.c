@@ -26,22 +26,29 @@ static int hop_of(enum tutti_link_kind kind)
     }
 }
 
+int tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links, uint32_t link_count)
+{
+    int slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
+
+    for (uint32_t i = 0; i < link_count; i++) {
+        int hop = hop_of((enum tutti_link_kind)topo->links[links[i]].kind);
+
+        slowest = hop > slowest ? hop : slowest;
+    }
+    return slowest;
+}
+
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
                                 const struct tutti_protocol *protocol, const uint32_t *links,
                                 uint32_t link_count)
 {
-    int slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
     tutti_ps latency_ps = 0;
 
-    for (uint32_t i = 0; i < link_count; i++) {
-        const struct tutti_link *link = &topo->links[links[i]];
-        int hop = hop_of((enum tutti_link_kind)link->kind);
-
-        latency_ps = tutti_add_ps(latency_ps, link->latency_ps);
-        slowest = hop > slowest ? hop : slowest;
-    }
+    for (uint32_t i = 0; i < link_count; i++)
+        latency_ps = tutti_add_ps(latency_ps, topo->links[links[i]].latency_ps);
     if (protocol != NULL)
-        latency_ps = tutti_add_ps(latency_ps, protocol->message_ps[slowest]);
+        latency_ps = tutti_add_ps(latency_ps,
+                                  protocol->message_ps[tutti_route_hop(topo, links, link_count)]);
     return latency_ps;
 }
 

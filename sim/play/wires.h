@@ -71,6 +71,10 @@ void tutti_wires_reset(struct tutti_wires *wires); /* no messages under way, cou
 int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint32_t lane,
                      uint32_t *ret, struct tutti_err *err);
 
+/* The slowest kind of hop on a route (enum in sim/protocol.h), which decides what a protocol adds.
+ */
+int tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links, uint32_t link_count);
+
 /* Latency of a message: that of the links of its route, and what the protocol (or NULL) adds. */
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
                                 const struct tutti_protocol *protocol, const uint32_t *links,

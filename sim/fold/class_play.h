@@ -1,0 +1,89 @@
+/* The play of a quotient: one lane of each class runs its program, and its messages stand for those
+ * of all lanes of the class. Shared by the player and by what lets it skip rounds that repeat. */
+#ifndef TUTTI_SIM_FOLD_CLASS_PLAY_H
+#define TUTTI_SIM_FOLD_CLASS_PLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/schedule.h"
+#include "sim/fold/quotient.h"
+#include "sim/net/net.h"
+#include "sim/queue/queue.h"
+
+struct tutti_err;
+struct tutti_sim_opts;
+
+/* A message in a slot of a wire; message number m of wire w is known to the network model as
+ * w * slot_count + m mod slot_count. All wires of a class have it at once: so every lane's wires of
+ * the class send it at one instant. If a lane takes it from several at different times, that does
+ * not matter as long as no sender waits for a slot, or for a SEND to be complete. */
+struct tutti_class_slot {
+    tutti_ps sent_ps;
+    tutti_ps taken_ps; /* by the first wire that did */
+    uint64_t bytes;
+    uint32_t sends; /* wires of the sending lane that have sent it */
+    uint32_t takes; /* wires of the receiving lane that have taken it */
+};
+
+struct tutti_class_wire {
+    tutti_ps latency_ps;
+    uint64_t sent_count; /* messages, by the first wire to send each */
+    uint64_t arrived_count;
+    uint64_t taken_count; /* by the first wire to take each */
+    uint64_t completed_count;
+    bool loose; /* like wires' messages were taken at different times: nobody may look when */
+};
+
+struct tutti_class_lane {
+    struct tutti_cursor cursor;
+    const struct tutti_step *step; /* the next one; NULL: the lane has ended */
+    uint64_t index;                /* of that step */
+    uint32_t fused;                /* wire, and which of the lane's it is, that the coming REDUCE */
+    uint32_t fused_place;          /* reads, or UINT32_MAX */
+    uint32_t out_guess;            /* places of the last peers: programs repeat themselves */
+    uint32_t in_guess;
+    uint32_t waiter_first; /* lanes that depend on this one */
+    uint32_t waiter_next;
+    tutti_ps busy_ps; /* until when its step takes, or -1 */
+    bool listed;      /* is in the list of lanes to be tried */
+};
+
+struct tutti_class_play {
+    const struct tutti_sim_opts *opts;
+    const struct tutti_schedule *schedule;
+    const struct tutti_quotient *quotient;
+    tutti_ps now;
+    struct tutti_net *net;
+    struct tutti_queue timers; /* ids are lanes */
+    struct tutti_class_lane *lanes;
+    struct tutti_class_wire *wires;
+    struct tutti_class_slot *slots; /* [wire * slot_count + message mod slot_count] */
+    uint64_t *out_sent;             /* [place of a lane's wire]: messages it has sent */
+    uint64_t *in_taken;             /* [place]: messages it has taken */
+    uint64_t *send_index;           /* [place * slot_count + message mod slot_count]: the step */
+    uint32_t *todo;                 /* ring of lanes to be tried, each at most once */
+    uint32_t todo_first;
+    uint32_t todo_count;
+    uint64_t simulated_count; /* steps */
+    const char *unsuited;     /* why, or NULL */
+};
+
+/* What repeats. */
+struct tutti_steady;
+
+int tutti_steady_new(const struct tutti_class_play *play, struct tutti_steady **ret,
+                     struct tutti_err *err);
+void tutti_steady_free(struct tutti_steady *steady);
+
+/* To be called when all that happens at play->now has happened. Once the play is where it was some
+ * rounds ago but for the time, and the programs go on as since then, it skips as many such runs of
+ * rounds as there are: 0 or -TUTTI_ENOMEM. */
+int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *play);
+
+/* Plays a schedule under `fair` by its quotient: 0, or -TUTTI_ELACK and why. */
+int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                     const struct tutti_quotient *quotient, uint64_t step_count_max,
+                     tutti_ps *ret_ps, uint64_t *ret_step_count, struct tutti_err *err);
+
+#endif
