@@ -1,5 +1,5 @@
-/* The backend `sim`: data flow, or an engine for all ranks on the stage with the virtual clock; see
- * sim.h. */
+/* The backend `sim`: data flow, or by the clock; and an engine for all ranks on the stage where
+ * data is carried, or words are to be found for what is wrong; see sim.h. */
 #include "sim/sim.h"
 
 #include <inttypes.h>
@@ -9,6 +9,7 @@
 #include "runtime/engine.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/play/clocked.h"
 #include "sim/play/estimate.h"
 #include "sim/play/flow.h"
 #include "sim/play/stage.h"
@@ -37,11 +38,14 @@ static int compare_ps(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-/* One play: by data flow as long as that suits, else by an engine on the stage. */
+/* One play: by data flow as long as that suits, else by the clock, else by an engine on the
+ * stage. */
 struct show {
     const struct tutti_sim_opts *opts;
     const struct tutti_play *play;
     struct tutti_flow *flow;
+    struct tutti_clocked *clocked;
+    bool staged; /* nothing else will do */
     struct tutti_stage stage;
     struct tutti_engine *engine; /* with the stage, once it is needed */
     uint64_t step_count;
@@ -58,15 +62,16 @@ static void show_close(struct show *show)
         tutti_stage_done(&show->stage);
     tutti_engine_free(show->engine);
     tutti_flow_free(show->flow);
+    tutti_clocked_free(show->clocked);
 }
 
-/* Data flow moves no data: with buffers, all is played on the stage. */
+/* Only the stage moves data: with buffers, all is played there. */
 static int show_open(struct show *show, const struct tutti_sim_opts *opts,
                      const struct tutti_play *play, struct tutti_err *err)
 {
     bool carries = opts->carry || (play->in != NULL && play->out != NULL);
 
-    *show = (struct show){.opts = opts, .play = play};
+    *show = (struct show){.opts = opts, .play = play, .staged = carries};
     return carries ? 0 : tutti_flow_new(opts, play->schedule, &show->flow, err);
 }
 
@@ -83,17 +88,58 @@ static int open_stage(struct show *show, struct tutti_err *err)
     return status;
 }
 
-/* When the last rank begins: those that have nothing to do end then. */
-static tutti_ps last_begin_ps(const struct show *show)
+/* `end_ps`, or when the last rank begins: those that have nothing to do end then. */
+static tutti_ps no_earlier_than_begun(const struct show *show, tutti_ps end_ps)
 {
-    tutti_ps last_ps = launch_ps(show->opts);
-
     for (uint32_t rank = 0; rank < show->play->schedule->rank_count; rank++) {
         tutti_ps at_ps = tutti_rank_begin_ps(show->opts, rank, launch_ps(show->opts));
 
-        last_ps = at_ps > last_ps ? at_ps : last_ps;
+        end_ps = at_ps > end_ps ? at_ps : end_ps;
     }
-    return last_ps;
+    return end_ps;
+}
+
+/* This and the next: 1: played; 0: that does not suit it. */
+static int play_flow(struct show *show, uint64_t seed, struct tutti_record *record,
+                     tutti_ps *ret_ps, struct tutti_err *err)
+{
+    int status;
+
+    if (show->flow == NULL)
+        return 0;
+    status = tutti_flow_play(show->flow, seed, launch_ps(show->opts), record, ret_ps,
+                             &show->step_count, err);
+    if (status != 0)
+        return status;
+    tutti_flow_free(show->flow);
+    show->flow = NULL;
+    if (record != NULL)
+        tutti_record_clear(record);
+    return 0;
+}
+
+static int play_clocked(struct show *show, uint64_t seed, struct tutti_record *record,
+                        tutti_ps *ret_ps, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (show->staged)
+        return 0;
+    if (show->clocked == NULL)
+        status = tutti_clocked_new(show->opts, show->play->schedule, &show->clocked, err);
+    if (status == 0)
+        status = tutti_clocked_play(show->clocked, seed, launch_ps(show->opts), record, ret_ps,
+                                    &show->step_count, err);
+    if (status == 1)
+        *ret_ps = no_earlier_than_begun(show, *ret_ps);
+    if (status != 0)
+        return status;
+    tutti_clocked_free(show->clocked);
+    show->clocked = NULL;
+    show->staged = true;
+    if (record != NULL)
+        tutti_record_clear(record);
+    return 0;
 }
 
 /* Plays iteration `number` on a clock that starts when the launch is paid for. */
@@ -101,27 +147,19 @@ static int play_once(struct show *show, uint64_t number, struct tutti_record *re
                      tutti_ps *ret_ps, struct tutti_err *err)
 {
     uint64_t seed = show->opts->seed + number;
-    int status = 0;
+    int status = play_flow(show, seed, record, ret_ps, err);
 
-    if (show->flow != NULL) {
-        status = tutti_flow_play(show->flow, seed, launch_ps(show->opts), record, ret_ps,
-                                 &show->step_count, err);
-        if (status != 0)
-            return status < 0 ? status : 0;
-        tutti_flow_free(show->flow);
-        show->flow = NULL;
-        if (record != NULL)
-            tutti_record_clear(record);
-    }
+    if (status == 0)
+        status = play_clocked(show, seed, record, ret_ps, err);
+    if (status != 0)
+        return status < 0 ? status : 0;
     if (show->engine == NULL)
         status = open_stage(show, err);
     if (status < 0)
         return status;
     tutti_stage_reset(&show->stage, seed, launch_ps(show->opts));
     status = tutti_engine_run(show->engine, &tutti_stage_ops_sim, &show->stage, record, err);
-    *ret_ps = last_begin_ps(show);
-    if (show->stage.now > *ret_ps)
-        *ret_ps = show->stage.now;
+    *ret_ps = no_earlier_than_begun(show, show->stage.now);
     show->step_count = tutti_engine_step_count(show->engine);
     return status;
 }

@@ -255,7 +255,40 @@ TEST(simulating_fails_cleanly)
     struct tutti_err err;
 
     ALLOC_FAIL_EACH(play_sim(TUTTI_MODEL_ALPHABETA, false, &err), err);
+    ALLOC_FAIL_EACH(play_sim(TUTTI_MODEL_FAIR, false, &err), err);
     ALLOC_FAIL_EACH(play_sim(TUTTI_MODEL_FAIR, true, &err), err);
+}
+
+/* Trees do not suit data flow: they are played by the clock. */
+static int play_tree(enum tutti_model model, struct tutti_err *err)
+{
+    struct tutti_coll_params params = {
+        .dtype = TUTTI_INT32, .op = TUTTI_SUM, .count = 600, .chunk_bytes = 80};
+    struct tutti_sim_opts opts = {.model = model};
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_backend *backend = NULL;
+    struct tutti_topo *topo = NULL;
+    int status = tutti_topo_from_spec("switch:n=9", &topo, err);
+
+    opts.topo = topo;
+    if (status == 0)
+        status = tutti_coll_generate("double-binary-tree", &params, &topo->shape, &schedule, err);
+    if (status == 0)
+        status = tutti_sim_open(&opts, &backend, err);
+    if (status == 0)
+        status = play_on(backend, schedule, err);
+    tutti_backend_close(backend);
+    tutti_schedule_free(schedule);
+    tutti_topo_free(topo);
+    return status;
+}
+
+TEST(simulating_by_the_clock_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(play_tree(TUTTI_MODEL_ALPHABETA, &err), err);
+    ALLOC_FAIL_EACH(play_tree(TUTTI_MODEL_FAIR, &err), err);
 }
 
 /* ---- machines ---- */

@@ -11,6 +11,8 @@
 
 struct connection {
     uint64_t bytes_per_s; /* of the narrowest link */
+    uint64_t bytes;       /* of the last message; sizes repeat, and dividing is dear */
+    tutti_ps wire_ps;     /* what it took */
     uint32_t egress;      /* the first link */
 };
 
@@ -94,13 +96,19 @@ static int alphabeta_reserve(struct tutti_net *net, uint32_t message_count)
 static void alphabeta_start(struct tutti_net *net, const struct tutti_net_send *send, tutti_ps now)
 {
     struct alphabeta *model = (struct alphabeta *)net;
-    const struct connection *connection = &model->connections[send->connection];
+    struct connection *connection = &model->connections[send->connection];
     tutti_ps *free_ps = &model->free_ps[connection->egress];
     tutti_ps begin_ps = *free_ps > now ? *free_ps : now;
-    tutti_ps wire_ps =
-        tutti_stretch_ps(tutti_wire_ps(send->bytes, connection->bytes_per_s), send->stretch_q32);
+    tutti_ps wire_ps;
 
     assert(send->connection < model->connection_count);
+    if (connection->bytes != send->bytes) {
+        connection->bytes = send->bytes;
+        connection->wire_ps = tutti_wire_ps(send->bytes, connection->bytes_per_s);
+    }
+    wire_ps = connection->wire_ps;
+    if (send->stretch_q32 != 0)
+        wire_ps = tutti_stretch_ps(wire_ps, send->stretch_q32);
     *free_ps = tutti_add_ps(begin_ps, wire_ps);
     tutti_queue_put(&model->arrivals, send->message, tutti_add_ps(*free_ps, send->latency_ps));
 }

@@ -21,7 +21,6 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "sim/play/flow_await.h"
-#include "sim/play/flow_check.h"
 #include "sim/play/flow_relay.h"
 #include "sim/play/flow_state.h"
 #include "sim/play/start.h"
@@ -208,7 +207,7 @@ static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     struct wire *wire;
     struct slot *slot;
 
-    if (is_outside(flow, step->src_buf, step->src_offset, step->bytes))
+    if (is_outside(&flow->rooms, step->src_buf, step->src_offset, step->bytes))
         return give_up(flow);
     if (lane->to != step->peer || lane->to_wire == NONE) {
         int status =
@@ -251,7 +250,7 @@ static int do_recv(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     tutti_ps posted_ps = lane->now_ps;
     int status = 0;
 
-    if (is_unwritable(flow, step))
+    if (is_unwritable(&flow->rooms, step))
         return give_up(flow);
     if (lane->from != step->peer || lane->from_wire == NONE) {
         status =
@@ -289,7 +288,7 @@ static int do_local(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     const struct wire *wire;
     int status = 0;
 
-    if (is_unplayable(flow, step))
+    if (is_unplayable(&flow->rooms, step))
         return give_up(flow);
     if (step->kind == TUTTI_COMPUTE) {
         lane->now_ps = tutti_add_ps(start_ps, step->duration_ps);
@@ -490,10 +489,7 @@ int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedul
     flow->lane_count = (uint32_t)lane_count;
     flow->slot_count = schedule->slot_count;
     flow->round_count = schedule->slot_count < ROUNDS_MAX ? schedule->slot_count + 1 : ROUNDS_MAX;
-    flow->room_bytes[TUTTI_BUF_IN] = schedule->in_bytes;
-    flow->room_bytes[TUTTI_BUF_OUT] = schedule->out_bytes;
-    flow->room_bytes[TUTTI_BUF_SCRATCH] = schedule->scratch_bytes;
-    flow->element_mask = tutti_dtype_bytes(schedule->contract.dtype) - 1;
+    flow->rooms = rooms_of(schedule);
     flow->jitter_q32 = tutti_jitter_q32(opts->jitter);
     flow->unsuited = lane_count >= NONE || schedule->slot_count > FLOW_SLOTS_MAX;
     status = tutti_wires_init(&flow->wires, opts->topo, opts->protocol, &flow->net, err);

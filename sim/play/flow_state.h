@@ -10,6 +10,7 @@
 #include "runtime/units.h"
 #include "sim/net/net.h"
 #include "sim/play/flow_turns.h"
+#include "sim/play/step_check.h"
 #include "sim/play/wires.h"
 
 struct tutti_record;
@@ -81,9 +82,8 @@ struct tutti_flow {
     uint32_t wire_count;
     uint32_t wire_capacity;
     uint32_t slot_count;
-    uint64_t room_bytes[4]; /* by enum tutti_buf */
-    uint64_t element_mask;  /* bytes of an element, a power of 2, less 1 */
-    struct slot *slots;     /* [wire * slot_count + message mod slot_count] */
+    struct rooms rooms;
+    struct slot *slots; /* [wire * slot_count + message mod slot_count] */
     uint32_t slot_capacity;
     tutti_ps *starts; /* the same, for the record: when the SEND started */
     uint32_t start_capacity;

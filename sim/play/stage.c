@@ -365,10 +365,11 @@ static int advance(struct tutti_stage *stage, struct tutti_err *err)
     return status < 0 ? status : 1;
 }
 
+/* One at a time: what follows from it is posted before the next is handed out, so the order of
+ * things within an instant does not hang on how many the engine can take. */
 static int stage_poll(void *opaque, struct tutti_done *done, uint32_t max, struct tutti_err *err)
 {
     struct tutti_stage *stage = opaque;
-    uint32_t count;
 
     assert(max > 0);
     while (stage->ready_count == 0) {
@@ -377,13 +378,10 @@ static int stage_poll(void *opaque, struct tutti_done *done, uint32_t max, struc
         if (status <= 0)
             return status;
     }
-    count = stage->ready_count - stage->ready_first;
-    count = count < max ? count : max;
-    for (uint32_t i = 0; i < count; i++)
-        done[i] = stage->ready[stage->ready_first++];
+    done[0] = stage->ready[stage->ready_first++];
     if (stage->ready_first == stage->ready_count)
         stage->ready_first = stage->ready_count = 0;
-    return (int)count;
+    return 1;
 }
 
 const struct tutti_stage_ops tutti_stage_ops_sim = {
