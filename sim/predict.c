@@ -349,6 +349,7 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
                                            ask->topo->rank_count);
     if (status < 0 || answer->time_ps == 0)
         return status; /* or nothing to move: no rate, and no share of a bound */
+    answer->beats_bound = answer->time_ps < answer->bound.time_ps;
     answer->algbw_GBps = (double)answer->bytes / seconds / 1e9;
     answer->busbw_GBps =
         answer->algbw_GBps * tutti_collective_bus_factor(params->collective, ask->topo->rank_count);

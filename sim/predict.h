@@ -40,7 +40,10 @@ struct tutti_answer {
     double busbw_GBps;
     struct tutti_bound bound; /* time_ps 0: none is known */
     double percent_of_bound;  /* 100 * bound / time; 0 without a bound */
-    uint64_t event_count;     /* steps of all ranks, those folded away included */
+    bool beats_bound; /* no machine is that fast: the model leaves out what binds. Never with model
+                         fair; alphabeta lets messages pass through each other but on the first
+                         link of their route. The bound is physics, whatever the model */
+    uint64_t event_count; /* steps of all ranks, those folded away included */
     bool folded;
     uint32_t class_count; /* folded: ranks simulated, each for all that do the same; else 0 */
 };

@@ -53,6 +53,7 @@ static const struct tutti_column point_columns[] = {
     {"events", NULL, "", TUTTI_CELL_COUNT},
     {"folded", NULL, "", TUTTI_CELL_BOOL},
     {"bound_by", NULL, "", TUTTI_CELL_TEXT},
+    {"beats_bound", NULL, "", TUTTI_CELL_BOOL},
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -120,7 +121,7 @@ static int add_points(struct tutti_table *table, const struct tutti_ranking *ran
             or_none(moves, answer->algbw_GBps), or_none(moves, answer->busbw_GBps),
             or_none(bound, microseconds(answer->bound.time_ps)), tutti_bound_kind(&answer->bound),
             or_none(bound, answer->percent_of_bound), answer->event_count, (int)answer->folded,
-            bound ? answer->bound.binding : "");
+            bound ? answer->bound.binding : "", (int)answer->beats_bound);
     }
     return status;
 }

@@ -22,6 +22,7 @@ static const struct tutti_column columns[] = {
     {"events", "events", "", TUTTI_CELL_COUNT},
     {"folded", NULL, "", TUTTI_CELL_BOOL},
     {"bound_by", NULL, "", TUTTI_CELL_TEXT},
+    {"beats_bound", NULL, "", TUTTI_CELL_BOOL},
 };
 
 static double microseconds(tutti_ps ps)
@@ -35,12 +36,13 @@ static int add_row(struct tutti_table *table, const struct tutti_point *point)
     bool moves = answer->time_ps > 0 && answer->bytes > 0; /* else there is no rate */
     bool bound = answer->bound.time_ps > 0;
 
-    return tutti_table_add(
-        table, answer->bytes, point->count, answer->algorithm, answer->protocol,
-        microseconds(answer->time_ps), moves ? answer->algbw_GBps : NAN,
-        moves ? answer->busbw_GBps : NAN, bound ? microseconds(answer->bound.time_ps) : NAN,
-        tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
-        answer->event_count, (int)answer->folded, bound ? answer->bound.binding : "");
+    return tutti_table_add(table, answer->bytes, point->count, answer->algorithm, answer->protocol,
+                           microseconds(answer->time_ps), moves ? answer->algbw_GBps : NAN,
+                           moves ? answer->busbw_GBps : NAN,
+                           bound ? microseconds(answer->bound.time_ps) : NAN,
+                           tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
+                           answer->event_count, (int)answer->folded,
+                           bound ? answer->bound.binding : "", (int)answer->beats_bound);
 }
 
 /* The points that are shown: all that were predicted, or the fastest of each size. */

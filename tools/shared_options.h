@@ -65,7 +65,8 @@
         .name = "model", .type = TUTTI_OPTION_CHOICE, .value = "fair|alphabeta",                   \
         .standard = "fair",                                                                        \
         .help = "fair: messages share every link max-min fairly; alphabeta: each is alone on its " \
-                "route"                                                                            \
+                "route but for the first link, so it may come out faster than the bound: then a "  \
+                "line says so, and JSON and CSV have beats_bound"                                  \
     }
 
 #define TUTTI_OPTION_CHANNELS                                                                 \
