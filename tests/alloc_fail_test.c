@@ -6,6 +6,7 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/threads.h"
+#include "sim/fold/fold.h"
 #include "sim/predict.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
@@ -381,6 +382,41 @@ static int predict(const char *spec, const char *algorithm, struct tutti_err *er
         status = tutti_predict(&ask, &answer, err);
     tutti_topo_free(topo);
     return status;
+}
+
+/* Ring by ring: where one link of a machine is slow and the last rank late. */
+static int fold(const char *spec, const char *algorithm, enum tutti_model model,
+                struct tutti_err *err)
+{
+    struct tutti_coll_params params = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = 16 * 6 * 4};
+    tutti_ps starts[16] = {0};
+    struct tutti_folded folded;
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_topo *topo = NULL;
+    int status = tutti_topo_from_spec(spec, &topo, err);
+
+    if (status == 0)
+        status = tutti_coll_generate(algorithm, &params, &topo->shape, &schedule, err);
+    if (status == 0) {
+        struct tutti_sim_opts opts = {.topo = topo, .model = model, .start_ps = starts};
+
+        starts[topo->rank_count - 1] = 1000000;
+        ((struct tutti_link *)(uintptr_t)topo->links)[0].bytes_per_s /= 2;
+        status = tutti_fold_play(&opts, schedule, 0, &folded, err);
+    }
+    tutti_schedule_free(schedule);
+    tutti_topo_free(topo);
+    return status;
+}
+
+TEST(folding_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(fold("ring:n=4", "ring", TUTTI_MODEL_ALPHABETA, &err), err);
+    ALLOC_FAIL_EACH(fold("torus:4x4", "torus", TUTTI_MODEL_ALPHABETA, &err), err);
+    ALLOC_FAIL_EACH(fold("dgx-h100:nodes=2", "hierarchical", TUTTI_MODEL_FAIR, &err), err);
 }
 
 TEST(predicting_fails_cleanly)

@@ -148,14 +148,17 @@ TEST(folded_times_are_those_of_all_ranks)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void refused(const char *spec, const char *algorithm, uint64_t count, uint32_t channels,
-                    struct tutti_sim_opts opts, uint64_t steps, const char *message)
+/* In two slices, unless told otherwise: rings of whole messages are gone through ring by ring. */
+static void refused_in(uint32_t slices, const char *spec, const char *algorithm, uint64_t count,
+                       uint32_t channels, struct tutti_sim_opts opts, uint64_t steps,
+                       const char *message)
 {
     struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE,
                                        .dtype = TUTTI_FLOAT32,
                                        .op = TUTTI_SUM,
                                        .count = count,
-                                       .channel_count = channels};
+                                       .channel_count = channels,
+                                       .slice_count = slices};
     struct tutti_schedule *schedule = NULL;
     struct tutti_topo *topo = NULL;
     struct tutti_folded folded;
@@ -168,6 +171,12 @@ static void refused(const char *spec, const char *algorithm, uint64_t count, uin
     CHECK_TEXT(err.text, message);
     tutti_schedule_free(schedule);
     tutti_topo_free(topo);
+}
+
+static void refused(const char *spec, const char *algorithm, uint64_t count, uint32_t channels,
+                    struct tutti_sim_opts opts, uint64_t steps, const char *message)
+{
+    refused_in(2, spec, algorithm, count, channels, opts, steps, message);
 }
 
 TEST(what_does_not_fold_says_why)
@@ -190,4 +199,7 @@ TEST(what_does_not_fold_says_why)
     refused("mesh:5", "ring", 60, 1, plain, 0, "links make at least 4 different ranks of the 5");
     refused("ring:n=8", "ring", 64, 1, plain, 34,
             "it takes more than 34 steps to simulate, folded");
+    refused_in(1, "ring:n=8", "ring", 64, 2, plain, 0,
+               "ring by ring: rank 0 sends over a link that still serves another phase; rank by "
+               "rank: 'ring': lanes of a rank want a link at the same instant");
 }

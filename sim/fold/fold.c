@@ -1,6 +1,6 @@
-/* The folded play; see fold.h. The classes are a small machine of their own: wire i of a class
- * leads to the class of its partner i, perhaps back to itself, and what a rank receives from its
- * partner i comes over wire i of that partner's class.
+/* The folded play; see fold.h. Here: rank by rank. The classes are a small machine of their own:
+ * wire i of a class leads to the class of its partner i, perhaps back to itself, and what a rank
+ * receives from its partner i comes over wire i of that partner's class.
  *
  * Lanes are taken in order of time where some share a first link, for that serves messages in the
  * order of their starts; else in any order (see sim/play/flow.c), each as far as it gets. */
@@ -15,6 +15,8 @@
 #include "runtime/status.h"
 #include "sim/fold/class_play.h"
 #include "sim/fold/classes.h"
+#include "sim/fold/hops.h"
+#include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
 #include "sim/net/net.h"
 #include "sim/play/flow_past.h"
@@ -167,20 +169,6 @@ static bool next_time(struct fold *fold, const struct lane *lane, tutti_ps *ret_
     return true;
 }
 
-/* Below this a double holds every whole number, and `fair` reckons as with whole numbers. */
-#define EXACT (UINT64_C(1) << 53)
-
-/* How long a message keeps the links of a wire, which are its own under `fair`. */
-static tutti_ps busy_ps(const struct fold *fold, const struct wire *wire, uint64_t payload)
-{
-    uint64_t bytes = tutti_wire_bytes(fold->opts->protocol, payload);
-    uint64_t rate = wire->kind->bytes_per_s;
-
-    if (fold->opts->model == TUTTI_MODEL_FAIR && (bytes >= EXACT || rate >= EXACT))
-        return tutti_drain_ps(tutti_stretch_bytes(bytes, 0), (double)rate);
-    return tutti_wire_ps(bytes, rate);
-}
-
 static tutti_ps later(tutti_ps a, tutti_ps b)
 {
     return a > b ? a : b;
@@ -215,7 +203,7 @@ static void do_send(struct fold *fold, struct lane *lane)
     link->lane = wire->lane;
     if (bytes != wire->bytes) {
         wire->bytes = bytes;
-        wire->wire_ps = busy_ps(fold, wire, bytes);
+        wire->wire_ps = tutti_hop_busy_ps(fold->opts, wire->kind->bytes_per_s, bytes);
     }
     *slot = (struct slot){.at_ps = arrival_of(fold, wire, link, lane->now_ps),
                           .bytes = bytes,
@@ -414,18 +402,6 @@ static int make(struct fold *fold, struct tutti_err *err)
     return 0;
 }
 
-static int refuse(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                  struct tutti_err *err)
-{
-    if (tutti_jitter_q32(opts->jitter) != 0)
-        return tutti_fail(err, TUTTI_ELACK, "jitter makes every rank different");
-    for (uint32_t rank = 1; opts->start_ps != NULL && rank < schedule->rank_count; rank++) {
-        if (opts->start_ps[rank] != opts->start_ps[0])
-            return tutti_fail(err, TUTTI_ELACK, "ranks start at different times");
-    }
-    return 0;
-}
-
 /* One rank of each class, where no link is shared or `alphabeta` does not mind. */
 static int play_ranks(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                       uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
@@ -481,15 +457,40 @@ static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_sc
     return status;
 }
 
-int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                    uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+/* One rank or lane of each class. */
+static int play_some(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                     uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
 {
-    int status = refuse(opts, schedule, err);
+    int status;
 
-    if (status < 0)
-        return status;
+    for (uint32_t rank = 1; opts->start_ps != NULL && rank < schedule->rank_count; rank++) {
+        if (opts->start_ps[rank] != opts->start_ps[0])
+            return tutti_fail(err, TUTTI_ELACK, "ranks start at different times");
+    }
     status = play_ranks(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = play_classes(opts, schedule, step_count_max, ret, err);
+    return status;
+}
+
+int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                    uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+{
+    struct tutti_err why = {.text = ""};
+    bool suits = tutti_phases_suit(schedule);
+    int status = -TUTTI_ELACK;
+
+    if (tutti_jitter_q32(opts->jitter) != 0)
+        return tutti_fail(err, TUTTI_ELACK, "jitter makes every rank different");
+    if (suits)
+        status = tutti_phases_play(opts, schedule, step_count_max, ret, &why);
+    if (status != -TUTTI_ELACK) {
+        if (status < 0 && err != NULL)
+            *err = why;
+        return status;
+    }
+    status = play_some(opts, schedule, step_count_max, ret, err);
+    if (status == -TUTTI_ELACK && suits)
+        status = tutti_wrap(err, status, "ring by ring: %s; rank by rank", why.text);
     return status;
 }

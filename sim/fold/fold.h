@@ -1,15 +1,21 @@
-/* Folded play: one rank of each class is simulated and stands for all of its class.
+/* Folded play: what several ranks do alike is simulated once. Ways to do it, tried in this order:
  *
- * Two ways, tried in this order. Ranks: schedules whose generator says that all ranks run one
- * program but for names (rings, tori, hierarchies and ring blocks, where the data can be cut into
- * equal parts), on machines whose routes between partners make few different ranks; under `fair`
- * only where each link serves one connection. The class of a partner is a class of partners, so a
- * play in which all ranks of a class do the same fulfils all the rules, and there is but one that
- * does, as long as no two lanes want a link at the same instant. That is watched for. Lanes, under
- * `fair`: any schedule whose programs are not too long, rounds that repeat aside; lanes, wires and
- * links are put into classes together, and the links divided among the members of classes. Rounds
- * after which all stands as before are skipped. Either way times are those of the unfolded play, to
- * the picosecond. Nothing folds under jitter, or where ranks start at different times. */
+ *   rings   schedules made of ring phases (rings, tori, hierarchies of equal parts in whole
+ *           messages), also on unequal links, and if ranks start at different times: ring by ring,
+ *           see sim/fold/phases.h
+ *   ranks   schedules whose generator says that all ranks run one program but for names (also ring
+ *           blocks and exchanges, where the data can be cut into equal parts), on machines whose
+ *           routes between partners make few different ranks; under `fair` only where each link
+ *           serves one connection. One rank of each class is simulated: the class of a partner is a
+ *           class of partners, so a play in which all ranks of a class do the same fulfils all the
+ *           rules, and there is but one that does, as long as no two lanes want a link at the same
+ *           instant. That is watched for.
+ *   lanes   under `fair`: any schedule whose programs are not too long, rounds that repeat aside;
+ *           lanes, wires and links are put into classes together, and the links divided among the
+ *           members of classes. Rounds after which all stands as before are skipped.
+ *
+ * Any way, times are those of the unfolded play, to the picosecond. Nothing folds under jitter, and
+ * where ranks start at different times only rings do. */
 #ifndef TUTTI_SIM_FOLD_FOLD_H
 #define TUTTI_SIM_FOLD_FOLD_H
 
@@ -24,7 +30,7 @@ struct tutti_sim_opts;
 struct tutti_folded {
     tutti_ps end_ps;      /* of the clock, which starts when the launch is paid for */
     uint64_t step_count;  /* of all ranks, those that were not simulated included */
-    uint32_t class_count; /* ranks that were simulated */
+    uint32_t class_count; /* ranks that were simulated; of rings: in the phase with most */
 };
 
 /* -TUTTI_ELACK where it cannot be folded, and why. `step_count_max`, if not 0, holds for the steps

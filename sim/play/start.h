@@ -2,6 +2,7 @@
 #ifndef TUTTI_SIM_PLAY_START_H
 #define TUTTI_SIM_PLAY_START_H
 
+#include "sim/net/net.h"
 #include "sim/sim.h"
 
 /* On a clock on which ranks that are not late begin at `launched_ps`. */

@@ -1,0 +1,273 @@
+/* Hops and their kinds; see hops.h. Price: a route for each rank and family. */
+#include "sim/fold/hops.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/random.h"
+#include "runtime/status.h"
+#include "sim/fold/rings.h"
+#include "sim/net/net.h"
+#include "sim/play/wires.h"
+#include "sim/sim.h"
+#include "topo/topo.h"
+
+/* What is at hand while hops are looked for. */
+struct search {
+    struct tutti_hops *hops;
+    const struct tutti_sim_opts *opts;
+    uint32_t *route; /* [node_count] */
+    uint8_t *owner;  /* [link_count]: family + 1 of the hop that a link serves, or 0 */
+    uint32_t family;
+    uint32_t link_count; /* kept so far */
+    uint32_t link_capacity;
+    bool keep_links;
+};
+
+int tutti_hops_add(struct tutti_hops *hops, const struct tutti_ring_phase *phase, uint32_t *ret,
+                   struct tutti_err *err)
+{
+    uint32_t i = 0;
+
+    while (i < hops->family_count && !tutti_is_same_way(&hops->families[i].way, phase))
+        i++;
+    if (i == TUTTI_HOP_FAMILIES_MAX)
+        return tutti_fail(err, TUTTI_ELACK, "its messages go more than %d ways around rings",
+                          TUTTI_HOP_FAMILIES_MAX);
+    if (i == hops->family_count)
+        hops->families[hops->family_count++] = (struct tutti_hop_family){.way = *phase};
+    *ret = i;
+    return 0;
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+static bool is_kind(const struct tutti_hop_kind *a, const struct tutti_hop_kind *b)
+{
+    return a->latency_ps == b->latency_ps && a->bytes_per_s == b->bytes_per_s;
+}
+
+static uint32_t *kind_place(const struct tutti_hops *hops, const struct tutti_hop_kind *kind)
+{
+    uint64_t place = tutti_random_hash(0, (uint64_t)kind->latency_ps, kind->bytes_per_s, 0);
+
+    for (;; place++) {
+        uint32_t *entry = &hops->table[place & (hops->table_size - 1)];
+
+        if (*entry == 0 || is_kind(&hops->kinds[*entry - 1], kind))
+            return entry;
+    }
+}
+
+/* Keeps the table at most half full. */
+static int grow_table(struct tutti_hops *hops)
+{
+    uint32_t size = hops->table_size > 0 ? 2 * hops->table_size : 64;
+    uint32_t *table;
+
+    if (2 * (uint64_t)hops->kind_count < hops->table_size)
+        return 0;
+    table = calloc(size, sizeof(*table));
+    if (table == NULL)
+        return -TUTTI_ENOMEM;
+    free(hops->table);
+    hops->table = table;
+    hops->table_size = size;
+    for (uint32_t i = 0; i < hops->kind_count; i++)
+        *kind_place(hops, &hops->kinds[i]) = i + 1;
+    return 0;
+}
+
+/* The number of a kind; `guess` is what the hop before has. */
+static int find_kind(struct tutti_hops *hops, const struct tutti_hop_kind *kind, uint32_t guess,
+                     uint32_t *ret)
+{
+    uint32_t *entry;
+
+    *ret = guess;
+    if (guess < hops->kind_count && is_kind(&hops->kinds[guess], kind))
+        return 0;
+    if (grow_table(hops) < 0 ||
+        tutti_grow(&hops->kinds, &hops->kind_capacity, (uint64_t)hops->kind_count + 1,
+                   sizeof(*hops->kinds)) < 0)
+        return -TUTTI_ENOMEM;
+    entry = kind_place(hops, kind);
+    if (*entry == 0) {
+        hops->kinds[hops->kind_count] = *kind;
+        *entry = ++hops->kind_count;
+    }
+    *ret = *entry - 1;
+    return 0;
+}
+
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+/* Notes whose the links of a route are. */
+static int take_links(struct search *search, uint32_t count, struct tutti_err *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *owner = &search->owner[search->route[i]];
+
+        if (*owner == search->family + 1)
+            return tutti_fail(err, TUTTI_ELACK, "connections share links, which 'fair' divides");
+        search->hops->exclusive &= *owner == 0;
+        *owner = (uint8_t)(search->family + 1);
+    }
+    return 0;
+}
+
+static int keep_links(struct search *search, uint32_t rank, uint32_t count)
+{
+    struct tutti_hop_family *family = &search->hops->families[search->family];
+    uint64_t needed = (uint64_t)search->link_count + count;
+
+    if (!search->keep_links)
+        return 0;
+    if (family->link_first == NULL) {
+        family->links[rank] = search->route[0];
+        return 0;
+    }
+    if (tutti_grow(&family->links, &search->link_capacity, needed, sizeof(*family->links)) < 0)
+        return -TUTTI_ENOMEM;
+    memcpy(family->links + search->link_count, search->route, count * sizeof(*family->links));
+    family->link_first[rank] = search->link_count;
+    search->link_count += count;
+    family->link_first[rank + 1] = search->link_count;
+    return 0;
+}
+
+static int find_hop(struct search *search, uint32_t from, uint32_t to, uint32_t *ret,
+                    struct tutti_err *err)
+{
+    const struct tutti_topo *topo = search->opts->topo;
+    struct tutti_hop_kind kind = {.bytes_per_s = UINT64_MAX};
+    uint32_t count = tutti_topo_route(topo, from, to, search->route, topo->node_count);
+    int status;
+
+    if (count == 0 || from == to)
+        return tutti_fail(err, TUTTI_ELACK, "rank %" PRIu32 " cannot reach rank %" PRIu32, from,
+                          to);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t rate = topo->links[search->route[i]].bytes_per_s;
+
+        kind.bytes_per_s = rate < kind.bytes_per_s ? rate : kind.bytes_per_s;
+    }
+    kind.latency_ps = tutti_route_latency_ps(topo, search->opts->protocol, search->route, count);
+    if (search->opts->model != TUTTI_MODEL_FAIR)
+        count = 1;
+    status = take_links(search, count, err);
+    if (status < 0)
+        return status;
+    if (keep_links(search, from, count) < 0 || find_kind(search->hops, &kind, *ret, ret) < 0)
+        return tutti_nomem(err);
+    return 0;
+}
+
+/* ---- families -------------------------------------------------------------------------------- */
+
+/* In order of ranks, as links are kept in that order. */
+static uint32_t next_of(const struct tutti_ring_phase *way, const uint32_t *seats, uint32_t rank)
+{
+    uint32_t x = way->order != NULL ? seats[rank] : rank / way->stride % way->size;
+    uint32_t base = rank - x * way->stride;
+    uint32_t next = way->reversed ? (x > 0 ? x : way->size) - 1 : x + 1 < way->size ? x + 1 : 0;
+
+    return way->order != NULL ? way->order[next] : base + next * way->stride;
+}
+
+static int find_family(struct search *search, struct tutti_hop_family *family,
+                       const uint32_t *seats, struct tutti_err *err)
+{
+    uint32_t n = search->opts->topo->rank_count;
+    uint32_t kind = 0;
+    bool alike = true;
+
+    for (uint32_t rank = 0; rank < n; rank++) {
+        int status = find_hop(search, rank, next_of(&family->way, seats, rank), &kind, err);
+
+        if (status < 0)
+            return status;
+        family->kinds[rank] = kind;
+        alike &= kind == family->kinds[0];
+    }
+    family->kind = family->kinds[0];
+    if (alike) {
+        free(family->kinds);
+        family->kinds = NULL;
+    }
+    return 0;
+}
+
+static int open_family(struct search *search, struct tutti_hop_family *family, uint32_t **seats,
+                       struct tutti_err *err)
+{
+    uint32_t n = search->opts->topo->rank_count;
+    bool fair = search->opts->model == TUTTI_MODEL_FAIR;
+
+    search->link_count = search->link_capacity = 0;
+    family->kinds = calloc(n, sizeof(*family->kinds));
+    if (search->keep_links && fair)
+        family->link_first = calloc((size_t)n + 1, sizeof(*family->link_first));
+    else if (search->keep_links)
+        family->links = calloc(n, sizeof(*family->links));
+    if (family->way.order != NULL)
+        *seats = calloc(n, sizeof(**seats));
+    if (family->kinds == NULL || (search->keep_links && fair && family->link_first == NULL) ||
+        (search->keep_links && !fair && family->links == NULL) ||
+        (family->way.order != NULL && *seats == NULL))
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < family->way.size && family->way.order != NULL; i++)
+        (*seats)[family->way.order[i]] = i;
+    return 0;
+}
+
+int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, bool keep,
+                    struct tutti_err *err)
+{
+    struct search search = {.hops = hops, .opts = opts, .keep_links = keep};
+    int status = 0;
+
+    search.route = calloc((size_t)opts->topo->node_count + 1, sizeof(*search.route));
+    search.owner = calloc((size_t)opts->topo->link_count + 1, sizeof(*search.owner));
+    if (search.route == NULL || search.owner == NULL)
+        status = tutti_nomem(err);
+    hops->exclusive = true;
+    for (uint32_t i = 0; i < hops->family_count && status == 0; i++) {
+        uint32_t *seats = NULL;
+
+        search.family = i;
+        status = open_family(&search, &hops->families[i], &seats, err);
+        if (status == 0)
+            status = find_family(&search, &hops->families[i], seats, err);
+        free(seats);
+    }
+    free(search.route);
+    free(search.owner);
+    return status;
+}
+
+void tutti_hops_done(struct tutti_hops *hops)
+{
+    for (uint32_t i = 0; i < hops->family_count; i++) {
+        free(hops->families[i].kinds);
+        free(hops->families[i].links);
+        free(hops->families[i].link_first);
+    }
+    free(hops->kinds);
+    free(hops->table);
+    *hops = (struct tutti_hops){.family_count = 0};
+}
+
+/* Below this a double holds every whole number, and `fair` reckons as with whole numbers. */
+#define EXACT (UINT64_C(1) << 53)
+
+tutti_ps tutti_hop_busy_ps(const struct tutti_sim_opts *opts, uint64_t bytes_per_s,
+                           uint64_t payload)
+{
+    uint64_t bytes = tutti_wire_bytes(opts->protocol, payload);
+
+    if (opts->model == TUTTI_MODEL_FAIR && (bytes >= EXACT || bytes_per_s >= EXACT))
+        return tutti_drain_ps(tutti_stretch_bytes(bytes, 0), (double)bytes_per_s);
+    return tutti_wire_ps(bytes, bytes_per_s);
+}

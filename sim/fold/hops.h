@@ -1,0 +1,57 @@
+/* The hops that ring phases are made of: the connection of every rank to the next on its ring, for
+ * each way to go around rings (a family of hops). */
+#ifndef TUTTI_SIM_FOLD_HOPS_H
+#define TUTTI_SIM_FOLD_HOPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/schedule.h"
+#include "runtime/units.h"
+
+struct tutti_err;
+struct tutti_sim_opts;
+
+enum { TUTTI_HOP_FAMILIES_MAX = 64 };
+
+/* What matters of a route. */
+struct tutti_hop_kind {
+    tutti_ps latency_ps;
+    uint64_t bytes_per_s; /* of the narrowest link */
+};
+
+struct tutti_hop_family {
+    struct tutti_ring_phase way; /* size, stride, order and direction matter */
+    uint32_t kind;               /* of all hops, if `kinds` is NULL */
+    uint32_t *kinds;             /* [rank that sends] */
+    uint32_t *links;             /* those that a message occupies, by rank; NULL: not kept */
+    uint32_t *link_first;        /* [rank + 1]; NULL: one a rank */
+};
+
+struct tutti_hops {
+    uint32_t family_count;
+    struct tutti_hop_family families[TUTTI_HOP_FAMILIES_MAX];
+    struct tutti_hop_kind *kinds;
+    uint32_t kind_count;
+    uint32_t kind_capacity;
+    uint32_t *table; /* [table_size] kind + 1 by hash, or 0 */
+    uint32_t table_size;
+    bool exclusive; /* no link serves two families */
+};
+
+/* The family of a phase, added if it is new. -TUTTI_ELACK: there are too many. */
+int tutti_hops_add(struct tutti_hops *hops, const struct tutti_ring_phase *phase, uint32_t *ret,
+                   struct tutti_err *err);
+
+/* Finds the kinds of all hops of all families, and, if asked to, keeps their links: of a message
+ * under alphabeta the first, under fair all. -TUTTI_ELACK where two hops of a family share a link.
+ */
+int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, bool keep_links,
+                    struct tutti_err *err);
+void tutti_hops_done(struct tutti_hops *hops);
+
+/* How long a message keeps links whose narrowest has this rate, if they are its own. */
+tutti_ps tutti_hop_busy_ps(const struct tutti_sim_opts *opts, uint64_t bytes_per_s,
+                           uint64_t payload);
+
+#endif
