@@ -3,6 +3,7 @@
 
 #include "runtime/schedule.h"
 #include "topo/describe.h"
+#include "topo/perturb.h"
 #include "topo/topo.h"
 
 static int build(const char *spec, struct tutti_err *err)
@@ -60,6 +61,25 @@ static int there_and_back(const struct tutti_topo *topo, struct tutti_err *err)
     return status;
 }
 
+static int perturb(const char *spec, struct tutti_err *err)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_perturb perturb = {.item_count = 0};
+    tutti_ps *starts = NULL;
+    int status = tutti_perturb_add(
+        &perturb, "slow-link=2:2,slow-node=1:2,latency=1..2,rates=1/2,start=1us", err);
+
+    if (status == 0)
+        status = tutti_topo_from_spec(spec, &topo, err);
+    if (status == 0)
+        status = tutti_topo_perturb(topo, &perturb, 1, err);
+    if (status == 0)
+        status = tutti_perturb_starts(&perturb, 1, topo->rank_count, &starts, err);
+    free(starts);
+    tutti_topo_free(topo);
+    return status;
+}
+
 static const char *const specs[] = {
     "dgx-1v", "dgx-h100:nodes=2", "torus:3x3x3", "fattree:arity=2", "pcie", "tpu-v5e:2x2,slices=2"};
 
@@ -69,6 +89,8 @@ TEST(machines_are_built_or_not)
 
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
         ALLOC_FAIL_EACH(build(specs[i], &err), err);
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+        ALLOC_FAIL_EACH(perturb(specs[i], &err), err);
 }
 
 TEST(questions_are_answered_or_not)

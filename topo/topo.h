@@ -59,7 +59,8 @@ struct tutti_link {
     uint32_t cable_count; /* physical links summed in it; >= 1 */
 };
 
-/* Frozen after tutti_topo_freeze(): then the fields may be read by anyone and change no more. */
+/* Frozen after tutti_topo_freeze(): then the fields may be read by anyone and change no more, but
+ * for rates and latencies by tutti_topo_perturb() (topo/perturb.h), before anyone else reads. */
 struct tutti_topo {
     struct tutti_arena *arena;
     const char *name;   /* the SPEC or the file it came from */

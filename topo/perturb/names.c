@@ -1,0 +1,115 @@
+/* Finding what a list of perturbations names; see names.h. */
+#include "topo/perturb/names.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/status.h"
+
+static bool find_node(const struct tutti_topo *topo, const char *name, size_t bytes, uint32_t *ret)
+{
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        if (strncmp(topo->nodes[v].name, name, bytes) == 0 && topo->nodes[v].name[bytes] == '\0') {
+            *ret = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_link(const struct tutti_topo *topo, uint32_t from, uint32_t to)
+{
+    for (uint32_t k = topo->out_first[from]; k < topo->out_first[from + 1]; k++) {
+        if (topo->links[topo->out_links[k]].to == to)
+            return true;
+    }
+    return false;
+}
+
+/* "NODE-NODE"; names may have dashes in them, so each dash is tried. */
+static bool find_pair(const struct tutti_topo *topo, const char *name, uint32_t *ret_a,
+                      uint32_t *ret_b)
+{
+    for (const char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash + 1, '-')) {
+        if (find_node(topo, name, (size_t)(dash - name), ret_a) &&
+            find_node(topo, dash + 1, strlen(dash + 1), ret_b))
+            return true;
+    }
+    return false;
+}
+
+int tutti_perturb_cable(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
+                        uint32_t *ret_a, uint32_t *ret_b, struct tutti_err *err)
+{
+    const struct tutti_link *link = topo->link_count > 0 ? &topo->links[0] : NULL;
+    const char *from = link != NULL ? topo->nodes[link->from].name : "";
+    const char *to = link != NULL ? topo->nodes[link->to].name : "";
+
+    if (!find_pair(topo, item->name, ret_a, ret_b))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%s': '%s' names no two nodes of '%s' (such as '%s-%s'; 'tutti topo "
+                          "show --links' lists all links)",
+                          item->text, item->name, topo->name, from, to);
+    if (!has_link(topo, *ret_a, *ret_b) && !has_link(topo, *ret_b, *ret_a))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%s': no link joins '%s' to '%s' (such as '%s-%s'; 'tutti topo show "
+                          "--links' lists all)",
+                          item->text, topo->nodes[*ret_a].name, topo->nodes[*ret_b].name, from, to);
+    return 0;
+}
+
+int tutti_perturb_node(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
+                       uint32_t *ret_node, uint32_t *ret_host, struct tutti_err *err)
+{
+    const char *digits = strncmp(item->name, "host", 4) == 0 ? item->name + 4 : "";
+    uint64_t host = 0;
+
+    *ret_node = *ret_host = UINT32_MAX;
+    if (find_node(topo, item->name, strlen(item->name), ret_node))
+        return 0;
+    if (topo->host_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "'%s': '%s' has no node '%s' (such as '%s')",
+                          item->text, topo->name, item->name, topo->nodes[0].name);
+    if (tutti_read_count(digits, 0, topo->host_count - 1, &host, NULL) < 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%s': '%s' has no node and no host '%s' (host0 to host%" PRIu32
+                          ", or a node such as '%s')",
+                          item->text, topo->name, item->name, topo->host_count - 1,
+                          topo->nodes[0].name);
+    *ret_host = (uint32_t)host;
+    return 0;
+}
+
+static int check_item(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
+                      struct tutti_err *err)
+{
+    bool nodes = item->kind == TUTTI_PERTURB_SLOW_NODE;
+    bool hosts = nodes && topo->host_count > 0;
+    uint32_t count = hosts ? topo->host_count : nodes ? topo->rank_count : topo->link_count;
+    uint32_t a = 0;
+    uint32_t b = 0;
+
+    if (item->whom == TUTTI_PERTURB_NAMED)
+        return nodes ? tutti_perturb_node(topo, item, &a, &b, err)
+                     : tutti_perturb_cable(topo, item, &a, &b, err);
+    if (item->whom != TUTTI_PERTURB_COUNT || item->number <= count)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "'%s': '%s' has %" PRIu32 " %s (at most so many)",
+                      item->text, topo->name, count,
+                      hosts   ? "hosts"
+                      : nodes ? "devices"
+                              : "links");
+}
+
+int tutti_perturb_check(const struct tutti_topo *topo, const struct tutti_perturb *perturb,
+                        struct tutti_err *err)
+{
+    for (uint32_t i = 0; i < perturb->item_count; i++) {
+        int status = check_item(topo, &perturb->items[i], err);
+
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
