@@ -144,6 +144,7 @@ static int play_entry(const struct tutti_ask *ask, struct tutti_record *record,
         .protocol = entry->protocol,
         .seed = ask->seed,
         .jitter = ask->jitter,
+        .start_ps = ask->start_ps,
         .reduce_bytes_per_s = ask->reduce_bytes_per_s,
     };
     int status = generate(ask, entry->algorithm, &schedule, err);

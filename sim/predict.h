@@ -20,6 +20,7 @@ struct tutti_ask {
     enum tutti_model model;
     uint64_t seed;
     double jitter;
+    const tutti_ps *start_ps; /* NULL, or [rank]: when each rank begins */
     uint64_t reduce_bytes_per_s;
     const char *fold;    /* "auto" (also NULL): one of several ranks that behave alike is simulated,
                          where that is known to be exact; "on": that, or refuse; "off" */

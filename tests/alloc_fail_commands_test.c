@@ -90,6 +90,8 @@ TEST(commands_about_machines)
     each("topo show dgx-a100");
     each("topo bound dgx-h100:nodes=2 -b 1M");
     each("topo convert ring:n=4,bw=50GB/s,lat=1us");
+    each("topo bound dgx-1v -b 1M --perturb slow-link=1:2");
+    each("topo convert ring:n=4 --perturb slow-node=1:2,latency=1..1.2");
     each("topo show dgx-1v --format json");
     each("topo show dgx-1v --svg " TUTTI_BINARY_DIR "/alloc_fail.svg");
 }
@@ -112,6 +114,8 @@ TEST(commands_that_predict)
     each("compare switch:n=4,bw=50GB/s,lat=1us -c alltoall -b 1K -e 4K --jobs 1");
     each("compare ring:n=3,bw=50GB/s,lat=1us -a ring,torus -b 1K --jobs 1 --svg " TUTTI_BINARY_DIR
          "/alloc_fail.svg");
+    each("predict ring:n=4 -a ring -b 1K --jobs 1 --perturb slow-link=1:2,start=1us");
+    each("compare ring:n=3 -a ring -b 1K --jobs 1 --perturb rates=1/0.5");
     each("validate switch:n=8,bw=50GB/s,lat=1us -e 8 --log " TUTTI_SOURCE_DIR
          "/tests/fixtures/nccl-tests/v2.19.log");
 }

@@ -24,6 +24,7 @@ static const char *const sweeps[] = {
     "compare dgx-h100:nodes=2 -b 8 -e 1M -f 8",
     "compare torus:3x4 -c allgather -b 8 -e 64K -f 16 --format json",
     "compare dgx-h100 -b 8 -e 64K -f 16 --jitter 0.1 --format csv",
+    "predict torus:3x4 -a ring,torus -b 1K -e 64K -f 8 --perturb slow-link=2:2,start=5us",
 };
 
 enum { SWEEP_COUNT = sizeof(sweeps) / sizeof(sweeps[0]) };

@@ -23,6 +23,7 @@ static const struct tutti_column size_columns[] = {
     {"bound_us", "bound", "us", TUTTI_CELL_NUMBER},
     {"percent_of_bound", "of bound", "%", TUTTI_CELL_NUMBER},
     {"ranking", "ranking", "fastest first", TUTTI_CELL_TEXT},
+    TUTTI_PERTURB_TABLE_COLUMNS,
 };
 
 /* For people where there is one size alone: a line an algorithm. The keys are not printed. */
@@ -34,6 +35,7 @@ static const struct tutti_column place_columns[] = {
     {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
     {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
     {"percent_of_bound", "of bound", "%", TUTTI_CELL_NUMBER},
+    TUTTI_PERTURB_TABLE_COLUMNS,
 };
 
 /* For programs: a line a size and algorithm. */
@@ -54,6 +56,7 @@ static const struct tutti_column point_columns[] = {
     {"folded", NULL, "", TUTTI_CELL_BOOL},
     {"bound_by", NULL, "", TUTTI_CELL_TEXT},
     {"beats_bound", NULL, "", TUTTI_CELL_BOOL},
+    TUTTI_PERTURB_TABLE_COLUMNS,
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -68,9 +71,11 @@ static double or_none(bool there, double value)
     return there ? value : NAN;
 }
 
-static int add_size(struct tutti_table *table, const struct tutti_ranking *ranking, uint32_t row)
+static int add_size(struct tutti_table *table, const struct tutti_ranking *ranking, uint32_t row,
+                    const char *perturb)
 {
-    const struct tutti_answer *best = &tutti_ranking_at(ranking, row, 0)->answer;
+    const struct tutti_point *first = tutti_ranking_at(ranking, row, 0);
+    const struct tutti_answer *best = &first->answer;
     char letters[TUTTI_SWEEP_ALGORITHMS_MAX + 1];
     uint32_t count = ranking->rows[row].place_count;
     bool moves = best->time_ps > 0 && best->bytes > 0;
@@ -79,31 +84,37 @@ static int add_size(struct tutti_table *table, const struct tutti_ranking *ranki
     for (uint32_t place = 0; place < count; place++)
         letters[place] = ranking->letters[ranking->rows[row].places[place]];
     letters[count] = '\0';
-    return tutti_table_add(table, best->bytes, best->algorithm, best->protocol,
-                           microseconds(best->time_ps), or_none(moves, best->busbw_GBps),
-                           or_none(bound, microseconds(best->bound.time_ps)),
-                           or_none(bound, best->percent_of_bound), letters);
+    return tutti_table_add(
+        table, best->bytes, best->algorithm, best->protocol, microseconds(best->time_ps),
+        or_none(moves, best->busbw_GBps), or_none(bound, microseconds(best->bound.time_ps)),
+        or_none(bound, best->percent_of_bound), letters, tutti_sweep_calm_us(ranking->sweep, first),
+        tutti_sweep_times_calm(ranking->sweep, first), perturb);
 }
 
-static int add_places(struct tutti_table *table, const struct tutti_ranking *ranking)
+static int add_places(struct tutti_table *table, const struct tutti_ranking *ranking,
+                      const char *perturb)
 {
     tutti_ps best_ps = tutti_ranking_at(ranking, 0, 0)->answer.time_ps;
     int status = 0;
 
     for (uint32_t place = 0; place < ranking->rows[0].place_count && status == 0; place++) {
-        const struct tutti_answer *answer = &tutti_ranking_at(ranking, 0, place)->answer;
+        const struct tutti_point *point = tutti_ranking_at(ranking, 0, place);
+        const struct tutti_answer *answer = &point->answer;
         bool moves = answer->time_ps > 0 && answer->bytes > 0;
 
         status = tutti_table_add(
             table, answer->algorithm, answer->protocol, microseconds(answer->time_ps),
             or_none(best_ps > 0, (double)answer->time_ps / (double)best_ps),
             or_none(moves, answer->algbw_GBps), or_none(moves, answer->busbw_GBps),
-            or_none(answer->bound.time_ps > 0, answer->percent_of_bound));
+            or_none(answer->bound.time_ps > 0, answer->percent_of_bound),
+            tutti_sweep_calm_us(ranking->sweep, point),
+            tutti_sweep_times_calm(ranking->sweep, point), perturb);
     }
     return status;
 }
 
-static int add_points(struct tutti_table *table, const struct tutti_ranking *ranking, uint32_t row)
+static int add_points(struct tutti_table *table, const struct tutti_ranking *ranking, uint32_t row,
+                      const char *perturb)
 {
     tutti_ps best_ps = tutti_ranking_at(ranking, row, 0)->answer.time_ps;
     int status = 0;
@@ -121,24 +132,39 @@ static int add_points(struct tutti_table *table, const struct tutti_ranking *ran
             or_none(moves, answer->algbw_GBps), or_none(moves, answer->busbw_GBps),
             or_none(bound, microseconds(answer->bound.time_ps)), tutti_bound_kind(&answer->bound),
             or_none(bound, answer->percent_of_bound), answer->event_count, (int)answer->folded,
-            bound ? answer->bound.binding : "", (int)answer->beats_bound);
+            bound ? answer->bound.binding : "", (int)answer->beats_bound,
+            tutti_sweep_calm_us(ranking->sweep, point),
+            tutti_sweep_times_calm(ranking->sweep, point), perturb);
     }
     return status;
+}
+
+static struct tutti_table *new_table(const struct tutti_ranking *ranking, bool people)
+{
+    size_t hidden = ranking->sweep->calm == NULL ? TUTTI_PERTURB_COLUMNS : 0;
+
+    if (!people)
+        return tutti_table_new(point_columns, COUNT_OF(point_columns) - hidden);
+    if (ranking->row_count == 1)
+        return tutti_table_new(place_columns, COUNT_OF(place_columns) - hidden);
+    return tutti_table_new(size_columns, COUNT_OF(size_columns) - hidden);
 }
 
 /* A table of all rows; NULL when memory ran out. */
 static struct tutti_table *make_table(const struct tutti_ranking *ranking, bool people)
 {
+    const struct tutti_sweep *sweep = ranking->sweep;
     bool one_size = people && ranking->row_count == 1;
-    struct tutti_table *table = one_size ? tutti_table_new(place_columns, COUNT_OF(place_columns))
-                                : people ? tutti_table_new(size_columns, COUNT_OF(size_columns))
-                                         : tutti_table_new(point_columns, COUNT_OF(point_columns));
-    int status = table == NULL ? -TUTTI_ENOMEM : 0;
+    struct tutti_table *table = new_table(ranking, people);
+    char *perturb = tutti_perturb_text(&sweep->perturb, sweep->ask.seed);
+    int status = table == NULL || perturb == NULL ? -TUTTI_ENOMEM : 0;
 
     if (status == 0 && one_size)
-        status = add_places(table, ranking);
+        status = add_places(table, ranking, perturb);
     for (uint32_t row = 0; row < ranking->row_count && status == 0 && !one_size; row++)
-        status = people ? add_size(table, ranking, row) : add_points(table, ranking, row);
+        status = people ? add_size(table, ranking, row, perturb)
+                        : add_points(table, ranking, row, perturb);
+    free(perturb);
     if (status == 0)
         return table;
     tutti_table_free(table);
@@ -367,6 +393,30 @@ static void print_letters(const struct tutti_ranking *ranking)
     fputc('\n', stdout);
 }
 
+/* Who would win where if the machine were as it should be. */
+static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_err *err)
+{
+    struct tutti_sweep calm = *ranking->sweep;
+    struct tutti_ranking calm_ranking;
+    char *wins;
+    int status;
+
+    if (calm.calm == NULL)
+        return 0;
+    calm.points = calm.calm;
+    status = tutti_ranking_open(&calm, &calm_ranking, err);
+    if (status < 0)
+        return status;
+    wins = wins_text(&calm_ranking);
+    if (wins != NULL)
+        printf("# unperturbed: %s\n", wins);
+    else
+        status = tutti_nomem(err);
+    free(wins);
+    tutti_ranking_close(&calm_ranking);
+    return status;
+}
+
 static int print_people(const struct tutti_args *args, const struct tutti_ranking *ranking,
                         const struct tutti_table *table, struct tutti_err *err)
 {
@@ -385,8 +435,9 @@ static int print_people(const struct tutti_args *args, const struct tutti_rankin
         print_letters(ranking);
     printf("# %s\n", wins);
     free(wins);
+    status = print_calm_wins(ranking, err);
     tutti_sweep_print_left_out(ranking->sweep, stdout);
-    if (plot) {
+    if (status == 0 && plot) {
         fputc('\n', stdout);
         status = print_plot(args, ranking, err);
     }
@@ -479,7 +530,9 @@ const struct tutti_command tutti_command_compare = {
             "size the fastest, its share of the physical bound, and the ranking of all by the "
             "letters of the chart's legend; then from which size on which algorithm wins, and a "
             "chart of time by size, both in powers. CSV and JSON have all points.\n\n"
-            "What cannot be laid out on the machine is named below the table with the reason."
+            "What cannot be laid out on the machine is named below the table with the "
+            "reason." TUTTI_PERTURB_TEXT TUTTI_PERTURB_START_TEXT TUTTI_PERTURB_NULL_TEXT
+            " Below the table stands who wins where if nothing changes."
             "\n\nUnder mpirun or srun the processes share the points and the first prints one "
             "table, if "
             "this build has MPI ('tutti doctor' tells).",
@@ -487,7 +540,8 @@ const struct tutti_command tutti_command_compare = {
                 "tutti compare dgx-h100:nodes=4 -a ring,hierarchical,double-binary-tree -b 1K -e "
                 "1G\n"
                 "tutti compare tpu-v5e:8x8 -c allgather --svg allgather.svg\n"
-                "tutti compare pcie --format csv",
+                "tutti compare pcie --format csv\n"
+                "tutti compare torus:4x4x4 -b 1M -e 1G -f 4 --perturb slow-link=1:4",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .spreads = true,

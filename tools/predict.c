@@ -1,5 +1,6 @@
 /* tutti predict: what collectives cost on a machine, simulated, beside the physical bound. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/record.h"
@@ -23,26 +24,31 @@ static const struct tutti_column columns[] = {
     {"folded", NULL, "", TUTTI_CELL_BOOL},
     {"bound_by", NULL, "", TUTTI_CELL_TEXT},
     {"beats_bound", NULL, "", TUTTI_CELL_BOOL},
+    TUTTI_PERTURB_TABLE_COLUMNS,
 };
+
+enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
 static double microseconds(tutti_ps ps)
 {
     return (double)ps / (double)TUTTI_PS_PER_US;
 }
 
-static int add_row(struct tutti_table *table, const struct tutti_point *point)
+static int add_row(struct tutti_table *table, const struct tutti_sweep *sweep,
+                   const struct tutti_point *point, const char *perturb)
 {
     const struct tutti_answer *answer = &point->answer;
     bool moves = answer->time_ps > 0 && answer->bytes > 0; /* else there is no rate */
     bool bound = answer->bound.time_ps > 0;
 
-    return tutti_table_add(table, answer->bytes, point->count, answer->algorithm, answer->protocol,
-                           microseconds(answer->time_ps), moves ? answer->algbw_GBps : NAN,
-                           moves ? answer->busbw_GBps : NAN,
-                           bound ? microseconds(answer->bound.time_ps) : NAN,
-                           tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
-                           answer->event_count, (int)answer->folded,
-                           bound ? answer->bound.binding : "", (int)answer->beats_bound);
+    return tutti_table_add(
+        table, answer->bytes, point->count, answer->algorithm, answer->protocol,
+        microseconds(answer->time_ps), moves ? answer->algbw_GBps : NAN,
+        moves ? answer->busbw_GBps : NAN, bound ? microseconds(answer->bound.time_ps) : NAN,
+        tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
+        answer->event_count, (int)answer->folded, bound ? answer->bound.binding : "",
+        (int)answer->beats_bound, tutti_sweep_calm_us(sweep, point),
+        tutti_sweep_times_calm(sweep, point), perturb);
 }
 
 /* The points that are shown: all that were predicted, or the fastest of each size. */
@@ -109,20 +115,32 @@ static void print_folding(const struct tutti_sweep *sweep)
     printf("; events count the steps of all ranks\n");
 }
 
-static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
-                         struct tutti_err *err)
+/* A table of all rows; NULL when memory ran out. */
+static struct tutti_table *make_table(const struct tutti_sweep *sweep)
 {
-    struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
-    int status = table == NULL ? -TUTTI_ENOMEM : 0;
+    char *perturb = tutti_perturb_text(&sweep->perturb, sweep->ask.seed);
+    struct tutti_table *table =
+        tutti_table_new(columns, COLUMNS - (sweep->calm == NULL ? TUTTI_PERTURB_COLUMNS : 0));
+    int status = table == NULL || perturb == NULL ? -TUTTI_ENOMEM : 0;
 
     for (size_t i = 0; status == 0 && i < sweep->point_count; i++) {
         if (is_shown(sweep, i))
-            status = add_row(table, &sweep->points[i]);
+            status = add_row(table, sweep, &sweep->points[i], perturb);
     }
-    if (status != 0) {
-        tutti_table_free(table);
+    free(perturb);
+    if (status == 0)
+        return table;
+    tutti_table_free(table);
+    return NULL;
+}
+
+static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
+                         struct tutti_err *err)
+{
+    struct tutti_table *table = make_table(sweep);
+
+    if (table == NULL)
         return tutti_nomem(err);
-    }
     if (tutti_args_is(args, "format", "json")) {
         struct tutti_json json = {.out = stdout};
 
@@ -218,14 +236,16 @@ const struct tutti_command tutti_command_predict = {
             "'valid' where it is true but perhaps out of reach. SPEC is a preset ('tutti topo "
             "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
             "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "
-            "table tell what was resolved."
+            "table tell what was resolved." TUTTI_PERTURB_TEXT TUTTI_PERTURB_START_TEXT
+                TUTTI_PERTURB_NULL_TEXT
             "\n\nUnder mpirun or srun the processes share the points and the first prints one "
             "table, if "
             "this build has MPI ('tutti doctor' tells).",
     .examples = "tutti predict dgx-h100\n"
                 "tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"
                 "tutti predict tpu-v4:4x4x8 -a torus -b 64M\n"
-                "tutti predict ring:n=4,bw=50GB/s,lat=1us -a ring -b 1M --trace ring.json",
+                "tutti predict ring:n=4,bw=50GB/s,lat=1us -a ring -b 1M --trace ring.json\n"
+                "tutti predict dgx-h100:nodes=16 -a hierarchical -b 1G --perturb slow-node=1:1.2",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .spreads = true,

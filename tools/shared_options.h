@@ -106,10 +106,11 @@
         .max = 100, .help = "stretch each message by a factor drawn from 1 to 1 + X"          \
     }
 
-#define TUTTI_OPTION_SEED                                                                     \
-    {                                                                                         \
-        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0, \
-        .max = UINT64_MAX, .help = "of the jitter: the same seed, the same bytes out"         \
+#define TUTTI_OPTION_SEED                                                                       \
+    {                                                                                           \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,   \
+        .max = UINT64_MAX,                                                                      \
+        .help = "of all that is drawn (--jitter, --perturb): the same seed, the same bytes out" \
     }
 
 #define TUTTI_OPTION_FOLD                                                                        \

@@ -168,7 +168,8 @@ static uint64_t hash_ask(uint64_t hash, const struct tutti_ask *ask)
 }
 
 int tutti_spread_check(const struct tutti_job *job, const struct tutti_ask *ask,
-                       const struct tutti_point *points, size_t point_count, struct tutti_err *err)
+                       const struct tutti_perturb *perturb, const struct tutti_point *points,
+                       size_t point_count, struct tutti_err *err)
 {
     uint64_t hash = tutti_random_hash(sizeof(struct result), point_count, 0, 0);
 
@@ -176,6 +177,8 @@ int tutti_spread_check(const struct tutti_job *job, const struct tutti_ask *ask,
         return 0;
     hash = hash_text(hash_text(hash, TUTTI_BUILD_VERSION), TUTTI_BUILD_COMPILER);
     hash = hash_ask(hash_machine(hash, ask->topo), ask);
+    for (uint32_t i = 0; i < perturb->item_count; i++)
+        hash = hash_text(hash, perturb->items[i].text);
     for (size_t i = 0; i < point_count; i++)
         hash = tutti_random_hash(hash_text(hash, points[i].algorithm), points[i].count, 0, 0);
     if (tutti_job_min(job, hash) == ~tutti_job_min(job, ~hash)) /* the least is the greatest */

@@ -4,6 +4,7 @@
 
 #include "tools/job.h"
 #include "tools/points.h"
+#include "topo/perturb.h"
 
 /* As tutti_points_predict(), but each process of the job predicts its share of the points; then all
  * have all results, the same that one process would have. Fails only for want of memory, and then
@@ -14,6 +15,7 @@ int tutti_spread_predict(const struct tutti_job *job, const struct tutti_ask *as
 
 /* Fails in all processes unless all have the same machine, points and build. */
 int tutti_spread_check(const struct tutti_job *job, const struct tutti_ask *ask,
-                       const struct tutti_point *points, size_t point_count, struct tutti_err *err);
+                       const struct tutti_perturb *perturb, const struct tutti_point *points,
+                       size_t point_count, struct tutti_err *err);
 
 #endif

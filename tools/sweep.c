@@ -2,6 +2,7 @@
 #include "tools/sweep.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,8 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, st
         status = read_algorithms(sweep, tutti_args_text(args, "algorithm"), err);
     if (status == 0)
         status = tutti_sizes_read(args, &sweep->sizes, err);
+    if (status == 0)
+        status = tutti_perturb_read(args, true, &sweep->perturb, err);
     ask->seed = tutti_args_number(args, "seed");
     ask->jitter = tutti_args_real(args, "jitter");
     ask->reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
@@ -152,13 +155,17 @@ int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, str
     if (status == 0) {
         sweep.ask.topo = sweep.topo;
         sweep.ask.protocol = tutti_sweep_protocol(sweep.topo, tutti_args_text(args, "protocol"));
+        status = tutti_perturb_check(sweep.topo, &sweep.perturb, err);
+        if (status < 0)
+            status = tutti_wrap(err, status, "option '--perturb'");
     }
     *ret = sweep;
     if (status == 0) /* the points name algorithms by their place in *ret */
         status = make_points(ret, err);
     status = tutti_job_agree(args->job, status, err);
     if (status == 0)
-        status = tutti_spread_check(args->job, &ret->ask, ret->points, ret->point_count, err);
+        status = tutti_spread_check(args->job, &ret->ask, &ret->perturb, ret->points,
+                                    ret->point_count, err);
     if (status < 0)
         tutti_sweep_close(ret);
     return status;
@@ -168,8 +175,11 @@ void tutti_sweep_close(struct tutti_sweep *sweep)
 {
     tutti_topo_free(sweep->topo);
     free(sweep->points);
+    free(sweep->calm);
+    free(sweep->start_ps);
     sweep->topo = NULL;
-    sweep->points = NULL;
+    sweep->points = sweep->calm = NULL;
+    sweep->start_ps = NULL;
     sweep->point_count = 0;
 }
 
@@ -214,21 +224,24 @@ static int failure_of(const struct tutti_sweep *sweep, size_t first, size_t end,
     return tutti_fail(err, (enum tutti_status) - failed->status, "%s", failed->err.text);
 }
 
-int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+/* The bound of all points; where there is none, each point says what is wrong. */
+static int find_law(struct tutti_sweep *sweep, struct tutti_err *err)
 {
-    /* The smallest size first: what does not fit is said at once, not after the large ones. */
-    size_t first = sweep->algorithm_count;
     const struct tutti_coll_params *params = &sweep->ask.params;
     int status =
         tutti_topo_bound_law(sweep->topo, params->collective, params->root, &sweep->law, NULL);
 
-    if (status == 0)
-        sweep->ask.bound_law = &sweep->law; /* else each point says what is wrong */
-    status = status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
-    status = tutti_job_agree(sweep->job, status, err);
-    if (status == 0)
-        status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
+    sweep->ask.bound_law = status == 0 ? &sweep->law : NULL;
+    return status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
+}
+
+static int run_points(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+{
+    /* The smallest size first: what does not fit is said at once, not after the large ones. */
+    size_t first = sweep->algorithm_count;
+    int status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
                                       sweep->points, first, err);
+
     if (status == 0)
         status = failure_of(sweep, 0, first, err);
     if (status == 0)
@@ -237,4 +250,70 @@ int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti
     for (size_t i = first; status == 0 && i < sweep->point_count; i += first)
         status = failure_of(sweep, i, i + first, err);
     return status;
+}
+
+/* Predicts the points on the machine as it should be and keeps them: times alone, no bounds. */
+static int run_calm(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+{
+    int status;
+
+    sweep->law = (struct tutti_bound_law){.rank_count = sweep->topo->rank_count, .moves = true};
+    sweep->ask.bound_law = &sweep->law;
+    status = run_points(sweep, command, err);
+    if (status < 0)
+        return status;
+    sweep->calm = sweep->points;
+    sweep->points = NULL;
+    return make_points(sweep, err);
+}
+
+static int perturb(struct tutti_sweep *sweep, struct tutti_err *err)
+{
+    int status = tutti_perturb_machine(sweep->topo, &sweep->perturb, sweep->ask.seed, err);
+
+    if (status == 0)
+        status = tutti_perturb_starts(&sweep->perturb, sweep->ask.seed, sweep->topo->rank_count,
+                                      &sweep->start_ps, err);
+    sweep->ask.start_ps = sweep->start_ps;
+    return status;
+}
+
+int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (sweep->perturb.item_count > 0) {
+        status = run_calm(sweep, command, err);
+        if (status == 0)
+            status = perturb(sweep, err);
+    }
+    if (status == 0)
+        status = find_law(sweep, err);
+    status = tutti_job_agree(sweep->job, status, err);
+    return status < 0 ? status : run_points(sweep, command, err);
+}
+
+static const struct tutti_point *calm_of(const struct tutti_sweep *sweep,
+                                         const struct tutti_point *point)
+{
+    const struct tutti_point *calm =
+        sweep->calm != NULL ? &sweep->calm[point - sweep->points] : NULL;
+
+    return calm != NULL && calm->status == 0 ? calm : NULL;
+}
+
+double tutti_sweep_calm_us(const struct tutti_sweep *sweep, const struct tutti_point *point)
+{
+    const struct tutti_point *calm = calm_of(sweep, point);
+
+    return calm != NULL ? (double)calm->answer.time_ps / (double)TUTTI_PS_PER_US : NAN;
+}
+
+double tutti_sweep_times_calm(const struct tutti_sweep *sweep, const struct tutti_point *point)
+{
+    const struct tutti_point *calm = calm_of(sweep, point);
+
+    if (calm == NULL || calm->answer.time_ps == 0)
+        return NAN;
+    return (double)point->answer.time_ps / (double)calm->answer.time_ps;
 }

@@ -11,6 +11,7 @@
 #include "tools/job.h"
 #include "tools/json.h"
 #include "tools/options.h"
+#include "tools/perturb.h"
 #include "tools/points.h"
 #include "tools/shared_options.h"
 #include "tools/sizes.h"
@@ -30,14 +31,17 @@ struct tutti_sweep {
     char algorithms[TUTTI_SWEEP_ALGORITHMS_MAX][TUTTI_SWEEP_NAME_BYTES];
     struct tutti_point *points; /* [sizes.count * algorithm_count], by size, then by algorithm */
     size_t point_count;
+    struct tutti_perturb perturb; /* what happens to the machine once it has run undisturbed */
+    struct tutti_point *calm;     /* [point_count]: as it should be; NULL: nothing is perturbed */
+    tutti_ps *start_ps;           /* [rank_count], or NULL */
 };
 
 /* The rows of an option table that are the same for both. */
 #define TUTTI_OPTIONS_SWEEP                                                                     \
     TUTTI_OPTION_PROTOCOL, TUTTI_OPTION_MODEL, TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK,       \
         TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, TUTTI_OPTION_JITTER, \
-        TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL,     \
-        TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
+        TUTTI_OPTION_PERTURB, TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX, TUTTI_OPTION_FOLD,     \
+        TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
 
 /* Reads all of it and makes the points, not yet predicted. This and the run fail in all processes
  * of a job alike. */
@@ -48,9 +52,15 @@ void tutti_sweep_close(struct tutti_sweep *sweep);
  * made for, is none. */
 const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *asked);
 
-/* Predicts the points. An algorithm asked for by name that fails is an error; with -a all or auto
+/* Predicts the points; where the machine is to be perturbed, first without and then, once more,
+ * with that. An algorithm asked for by name that fails is an error; with -a all or auto
  * it may, as long as one is left at each size; then its points keep their status. */
 int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err);
+
+/* For the columns of TUTTI_PERTURB_COLUMNS: what the point took undisturbed, in microseconds, and
+ * how many times that it takes; NAN where it is not known, or not perturbed. */
+double tutti_sweep_calm_us(const struct tutti_sweep *sweep, const struct tutti_point *point);
+double tutti_sweep_times_calm(const struct tutti_sweep *sweep, const struct tutti_point *point);
 
 /* The machine alone: its lines of '#', and the member "topology" of an open JSON object. */
 void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out);

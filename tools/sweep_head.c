@@ -139,6 +139,7 @@ void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command
         fprintf(out, ", root %u", params->root);
     fputc('\n', out);
     tutti_sweep_print_machine(sweep->topo, out);
+    tutti_perturb_print(&sweep->perturb, sweep->ask.seed, "# perturb:  ", out);
     print_asked(sweep, out);
 }
 
@@ -257,6 +258,7 @@ void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *j
     tutti_json_text(json, "protocol", ask->protocol);
     tutti_json_number(json, "jitter", ask->jitter);
     tutti_json_count(json, "seed", ask->seed);
+    tutti_perturb_json(&sweep->perturb, ask->seed, json);
 }
 
 void tutti_sweep_json_left_out(const struct tutti_sweep *sweep, struct tutti_json *json)

@@ -1,6 +1,7 @@
 /* tutti topo bound: the physical lower bound of a collective on a machine, and what binds. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "build.h"
 #include "runtime/data.h"
@@ -9,6 +10,7 @@
 #include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/perturb.h"
 #include "tools/shared_options.h"
 #include "tools/sizes.h"
 #include "topo/topo.h"
@@ -23,7 +25,10 @@ static const struct tutti_column columns[] = {
     {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
     {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
     {"bound_by", "what binds", "", TUTTI_CELL_TEXT},
+    TUTTI_PERTURB_TABLE_COLUMNS,
 };
+
+enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
 /* What was asked for. */
 struct question {
@@ -31,6 +36,9 @@ struct question {
     struct tutti_contract contract; /* but for the count */
     struct tutti_bound_law law;
     struct tutti_sizes sizes;
+    struct tutti_perturb perturb;
+    uint64_t seed;
+    struct tutti_bound_law calm; /* of the machine as it should be, where it is perturbed */
 };
 
 static int read_question(const struct tutti_args *args, struct question *question,
@@ -47,6 +55,9 @@ static int read_question(const struct tutti_args *args, struct question *questio
         return tutti_wrap(err, status, "option '-d'");
     status = tutti_sizes_read(args, &question->sizes, err);
     contract->root = (uint32_t)tutti_args_number(args, "root");
+    question->seed = tutti_args_number(args, "seed");
+    if (status == 0)
+        status = tutti_perturb_read(args, false, &question->perturb, err);
     return status < 0 ? status
                       : tutti_machine_load(tutti_args_operand(args, 0),
                                            (uint32_t)tutti_args_number(args, "nodes"),
@@ -58,12 +69,33 @@ static double microseconds(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_US;
 }
 
-static int add_size(struct tutti_table *table, const struct question *question, uint64_t wanted,
+static int find_law(const struct question *question, struct tutti_bound_law *ret,
                     struct tutti_err *err)
+{
+    return tutti_topo_bound_law(question->topo, question->contract.collective,
+                                question->contract.root, ret, err);
+}
+
+/* The law of the machine, and, where it is perturbed, first that of the machine as it should be. */
+static int find_laws(struct question *question, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (question->perturb.item_count > 0) {
+        status = find_law(question, &question->calm, err);
+        if (status == 0)
+            status = tutti_perturb_machine(question->topo, &question->perturb, question->seed, err);
+    }
+    return status < 0 ? status : find_law(question, &question->law, err);
+}
+
+static int add_size(struct tutti_table *table, const struct question *question, uint64_t wanted,
+                    const char *words, struct tutti_err *err)
 {
     struct tutti_contract contract = question->contract;
     uint32_t rank_count = question->topo->rank_count;
     struct tutti_bound bound;
+    struct tutti_bound calm = {.time_ps = 0};
     uint64_t bytes;
     double algbw;
     double factor = tutti_collective_bus_factor(contract.collective, rank_count);
@@ -72,12 +104,16 @@ static int add_size(struct tutti_table *table, const struct question *question, 
     contract.count = tutti_sizes_elements(contract.collective, wanted, contract.dtype, rank_count);
     bytes = tutti_collective_bytes(contract.collective, contract.count, contract.dtype, rank_count);
     status = tutti_bound_law_at(&question->law, contract.count, contract.dtype, &bound, err);
+    if (status == 0 && question->perturb.item_count > 0)
+        status = tutti_bound_law_at(&question->calm, contract.count, contract.dtype, &calm, err);
     if (status < 0)
         return status;
     algbw = bound.time_ps > 0 && bytes > 0 ? (double)bytes / (double)bound.time_ps * 1e3 : NAN;
-    status = tutti_table_add(table, bytes, contract.count, microseconds(bound.time_ps),
-                             tutti_bound_kind(&bound), microseconds(bound.bandwidth_ps),
-                             microseconds(bound.latency_ps), algbw, algbw * factor, bound.binding);
+    status = tutti_table_add(
+        table, bytes, contract.count, microseconds(bound.time_ps), tutti_bound_kind(&bound),
+        microseconds(bound.bandwidth_ps), microseconds(bound.latency_ps), algbw, algbw * factor,
+        bound.binding, microseconds(calm.time_ps),
+        calm.time_ps > 0 ? (double)bound.time_ps / (double)calm.time_ps : NAN, words);
     return status < 0 ? tutti_nomem(err) : 0;
 }
 
@@ -93,6 +129,7 @@ static void print_json(const struct question *question, const struct tutti_table
     tutti_json_count(&json, "ranks", question->topo->rank_count);
     tutti_json_count(&json, "hosts", question->topo->host_count);
     tutti_json_close(&json);
+    tutti_perturb_json(&question->perturb, question->seed, &json);
     tutti_json_text(&json, "collective", tutti_collective_name(question->contract.collective));
     tutti_table_json(table, "results", &json);
     tutti_json_close(&json);
@@ -106,18 +143,22 @@ static void print_table(const struct question *question, const struct tutti_tabl
     printf("# machine:  %s: %" PRIu32 " rank%s\n", question->topo->name, question->topo->rank_count,
            question->topo->rank_count == 1 ? "" : "s");
     printf("# figures:  %s\n", question->topo->source);
+    tutti_perturb_print(&question->perturb, question->seed, "# perturb:  ", stdout);
     tutti_table_print(table, stdout);
 }
 
 static int answer(const struct tutti_args *args, const struct question *question,
                   struct tutti_err *err)
 {
-    struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    bool perturbed = question->perturb.item_count > 0;
+    struct tutti_table *table =
+        tutti_table_new(columns, COLUMNS - (perturbed ? 0 : TUTTI_PERTURB_COLUMNS));
+    char *words = tutti_perturb_text(&question->perturb, question->seed);
     uint32_t count = question->contract.collective == TUTTI_BARRIER ? 1 : question->sizes.count;
-    int status = table == NULL ? tutti_nomem(err) : 0;
+    int status = table == NULL || words == NULL ? tutti_nomem(err) : 0;
 
     for (uint32_t i = 0; i < count && status == 0; i++)
-        status = add_size(table, question, tutti_sizes_at(&question->sizes, i), err);
+        status = add_size(table, question, tutti_sizes_at(&question->sizes, i), words, err);
     if (status == 0) {
         if (tutti_args_is(args, "format", "json"))
             print_json(question, table);
@@ -126,6 +167,7 @@ static int answer(const struct tutti_args *args, const struct question *question
         else
             print_table(question, table);
     }
+    free(words);
     tutti_table_free(table);
     return status;
 }
@@ -136,8 +178,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     int status = read_question(args, &question, err);
 
     if (status == 0)
-        status = tutti_topo_bound_law(question.topo, question.contract.collective,
-                                      question.contract.root, &question.law, err);
+        status = find_laws(&question, err);
     if (status == 0)
         status = answer(args, &question, err);
     tutti_topo_free(question.topo);
@@ -147,6 +188,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 static const struct tutti_option options[] = {
     TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "1G", "4"),
     TUTTI_OPTION_DTYPE,      TUTTI_OPTION_ROOT,
+    TUTTI_OPTION_PERTURB,    TUTTI_OPTION_PERTURB_SEED,
     TUTTI_OPTION_NODES,      TUTTI_OPTION_FORMAT,
 };
 
@@ -163,9 +205,11 @@ const struct tutti_command tutti_command_topo_bound = {
         "true, but perhaps out of reach. Switches that reduce (NVLS, SHARP) are reckoned "
         "with. By rates: the cuts of many partitions of the machine, and of machines of up to some "
         "hundreds of devices the worst of all cuts (all-reduce on devices wired directly: of all "
-        "partitions); by latency: the two ranks that are farthest from each other.",
+        "partitions); by latency: the two ranks that are farthest from each "
+        "other." TUTTI_PERTURB_TEXT TUTTI_PERTURB_BOUND_TEXT,
     .examples = "tutti topo bound dgx-h100:nodes=4 -b 1G\n"
-                "tutti topo bound tpu-v5e:8x8 -c allgather -b 1M -e 1G -f 4",
+                "tutti topo bound tpu-v5e:8x8 -c allgather -b 1M -e 1G -f 4\n"
+                "tutti topo bound ring:n=8 -b 1G --perturb slow-link=1:2",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = run,

@@ -6,16 +6,22 @@
 #include "tools/files.h"
 #include "tools/machine.h"
 #include "tools/options.h"
+#include "tools/perturb.h"
 #include "tools/shared_options.h"
 #include "topo/topo.h"
 
 static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     struct tutti_topo *topo = NULL;
+    struct tutti_perturb perturb;
     char *text = NULL;
-    int status = tutti_machine_load(tutti_args_operand(args, 0),
-                                    (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+    int status = tutti_perturb_read(args, false, &perturb, err);
 
+    if (status == 0)
+        status = tutti_machine_load(tutti_args_operand(args, 0),
+                                    (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+    if (status == 0)
+        status = tutti_perturb_machine(topo, &perturb, tutti_args_number(args, "seed"), err);
     if (status == 0)
         status = tutti_topo_print(topo, &text, err);
     if (status == 0) {
@@ -35,6 +41,8 @@ static const struct tutti_option options[] = {
      .value = "FILE",
      .standard = "-",
      .help = "where to write it; - is standard output"},
+    TUTTI_OPTION_PERTURB,
+    TUTTI_OPTION_PERTURB_SEED,
     TUTTI_OPTION_NODES,
 };
 
@@ -50,7 +58,10 @@ const struct tutti_command tutti_command_topo_convert = {
             "The grammar: topology NAME, source TEXT, node NAME device|switch|nic|cpu "
             "[rank=N] [host=N] [flops=N] [mem=RATE] [reduces], cable A B KIND RATE LATENCY "
             "[cables=N] (both ways), link A B KIND RATE LATENCY (one way), levels N..., dims "
-            "NxN [wrap=11], order RANK..., routes search|grid|tree|cluster. A # begins a comment.",
+            "NxN [wrap=11], order RANK..., routes search|grid|tree|cluster. A # begins a "
+            "comment." TUTTI_PERTURB_TEXT
+            " Written to a file, a perturbed machine is like any other: where its routes are "
+            "searched, they follow its new rates.",
     .examples = "tutti topo convert dgx-1v\n"
                 "tutti topo convert h100x8.xml --nodes 4 -o cluster.topo",
     .options = options,

@@ -10,6 +10,7 @@
 #include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/perturb.h"
 #include "tools/shared_options.h"
 #include "topo/describe.h"
 #include "topo/topo.h"
@@ -49,6 +50,8 @@ static const struct tutti_column link_columns[] = {
 /* All that is shown. */
 struct show {
     const struct tutti_topo *topo;
+    struct tutti_perturb perturb;
+    uint64_t seed;
     struct tutti_description description;
     struct tutti_table *nodes;
     struct tutti_table *groups;
@@ -182,6 +185,7 @@ static void print_text(const struct show *show)
     printf("# tutti %s topo show\n", TUTTI_BUILD_VERSION);
     print_shape(topo);
     printf("# figures:   %s\n", topo->source);
+    tutti_perturb_print(&show->perturb, show->seed, "# perturb:   ", stdout);
     if (topo->rank_count > 1) {
         printf("# bisection: %s one way\n", tutti_print_rate(d->bisection_bytes_per_s, text));
         print_range("a rank:", d->rank_out_min, d->rank_out_max);
@@ -251,6 +255,7 @@ static void print_json(const struct show *show)
     tutti_json_count(&json, "farthest_to", d->far_to);
     json_shape(topo, &json);
     tutti_json_close(&json);
+    tutti_perturb_json(&show->perturb, show->seed, &json);
     tutti_table_json(show->nodes, "node_kinds", &json);
     tutti_table_json(show->groups, "link_kinds", &json);
     tutti_json_count(&json, "links_of_other_kinds", d->link_more);
@@ -304,10 +309,14 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     const char *svg = tutti_args_text(args, "svg");
     struct tutti_topo *topo = NULL;
-    struct show show = {.topo = NULL};
-    int status = tutti_machine_load(tutti_args_operand(args, 0),
-                                    (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+    struct show show = {.seed = tutti_args_number(args, "seed")};
+    int status = tutti_perturb_read(args, false, &show.perturb, err);
 
+    if (status == 0)
+        status = tutti_machine_load(tutti_args_operand(args, 0),
+                                    (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+    if (status == 0)
+        status = tutti_perturb_machine(topo, &show.perturb, show.seed, err);
     if (status == 0)
         status = tutti_topo_describe(topo, &show.description, err);
     if (status == 0 && svg != NULL)
@@ -325,6 +334,8 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
      .help = "draw the machine as well; - draws it to standard output, and nothing else"},
+    TUTTI_OPTION_PERTURB,
+    TUTTI_OPTION_PERTURB_SEED,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_FORMAT,
 };
@@ -340,10 +351,12 @@ const struct tutti_command tutti_command_topo_show = {
             "orders of its ranks, its bisection, and the most that a rank or a host can send. "
             "SPEC is a preset ('tutti topo list' shows them), or a file: NCCL topology XML or "
             "Tutti's own text.\n\n"
-            "With --format csv the links are printed, by kind or, with --links, all of them.",
+            "With --format csv the links are printed, by kind or, with --links, all of "
+            "them." TUTTI_PERTURB_TEXT,
     .examples = "tutti topo show dgx-1v\n"
                 "tutti topo show dgx-h100:nodes=4 --svg cluster.svg\n"
-                "tutti topo show tpu-v4:4x4x8 --format json",
+                "tutti topo show tpu-v4:4x4x8 --format json\n"
+                "tutti topo show ring:n=8 --links --perturb latency=1..1.2",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = run,

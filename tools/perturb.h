@@ -1,0 +1,77 @@
+/* The option --perturb: how it is read, and how what it came to is echoed. */
+#ifndef TUTTI_TOOLS_PERTURB_H
+#define TUTTI_TOOLS_PERTURB_H
+
+#include <stdio.h>
+
+#include "tools/json.h"
+#include "tools/options.h"
+#include "topo/perturb.h"
+
+#define TUTTI_OPTION_PERTURB                                                                 \
+    {                                                                                        \
+        .name = "perturb", .type = TUTTI_OPTION_TEXT, .value = "WHAT=VALUE[,WHAT=VALUE]",    \
+        .help = "make links slow, latencies unequal or ranks late: slow-link=, slow-node=, " \
+                "latency=, rates=, start=; see above"                                        \
+    }
+
+/* For commands that draw nothing else. */
+#define TUTTI_OPTION_PERTURB_SEED                                                             \
+    {                                                                                         \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0, \
+        .max = UINT64_MAX, .help = "of what --perturb draws: the same seed, the same machine" \
+    }
+
+/* Paragraphs for the texts of commands. */
+#define TUTTI_PERTURB_TEXT                                                                         \
+    "\n\n--perturb asks what if the machine is not as it should be. slow-link=A-B:F: the cable "   \
+    "between nodes A and B ('tutti topo show SPEC --links' names them) carries 1/F of its rate, "  \
+    "both ways; slow-link=N:F or N%:F: N cables, or N % of all, drawn at random. slow-node=N:F "   \
+    "or N%:F: every link inside, out of and into N hosts drawn at random, or N devices where the " \
+    "machine has no hosts, carries 1/F of its rate; slow-node=NAME:F: of host0, host1, ... or of " \
+    "a node. latency=LOW..HIGH: each cable's latency is multiplied by a factor drawn uniformly "   \
+    "between the two. rates=F/F/F: each cable's rate is multiplied by one of the factors, drawn "  \
+    "at random. A cable that several words hit takes them all. The draws depend on --seed and on " \
+    "the cable's nodes, the host or the rank alone, so words can be added without changing the "   \
+    "others. Only rates and latencies change, never routes; bounds are those of the perturbed "    \
+    "machine."
+#define TUTTI_PERTURB_START_TEXT                                                                \
+    " start=TIME: each rank begins at a time drawn uniformly from 0 to TIME; the time that is " \
+    "printed is from 0 to the end of the last rank."
+#define TUTTI_PERTURB_NULL_TEXT                                                                    \
+    " 'unperturbed' is what it takes if nothing changes, on the machine as it should be, and 'x' " \
+    "how many times that the perturbed one takes."
+
+#define TUTTI_PERTURB_BOUND_TEXT                                                               \
+    " 'unperturbed' is the bound of the machine as it should be, and 'x' how many times that " \
+    "the perturbed one's is."
+
+/* Reads the option. `starts`: start= is accepted, too. */
+int tutti_perturb_read(const struct tutti_args *args, bool starts, struct tutti_perturb *ret,
+                       struct tutti_err *err);
+
+/* Perturbs, with the option's name before a message. */
+int tutti_perturb_machine(struct tutti_topo *topo, struct tutti_perturb *perturb, uint64_t seed,
+                          struct tutti_err *err);
+
+/* All items with commas and the seed, "slow-link=1:2,latency=1..1.2 (seed 42)", from malloc; NULL
+ * when memory ran out. */
+char *tutti_perturb_text(const struct tutti_perturb *perturb, uint64_t seed);
+
+/* Nothing where there are no items: the line of '#' that begins with `label`, and the member
+ * "perturb" of an open object. */
+void tutti_perturb_print(const struct tutti_perturb *perturb, uint64_t seed, const char *label,
+                         FILE *out);
+void tutti_perturb_json(const struct tutti_perturb *perturb, uint64_t seed,
+                        struct tutti_json *json);
+
+/* Columns that stand at the end of a table if there are items, and their values. */
+enum { TUTTI_PERTURB_COLUMNS = 3 };
+#define TUTTI_PERTURB_TABLE_COLUMNS                             \
+    {"unperturbed_us", "unperturbed", "us", TUTTI_CELL_NUMBER}, \
+        {"times_unperturbed", "x", "", TUTTI_CELL_NUMBER},      \
+    {                                                           \
+        "perturb", NULL, "", TUTTI_CELL_TEXT                    \
+    }
+
+#endif
