@@ -139,7 +139,7 @@ static bool settle_hops(struct tutti_phase_desk *desk, const uint32_t *kinds, ui
 }
 
 /* Finds when the ranks of a ring finish, if the first begins at 0. */
-static int run_ring(struct tutti_phase_desk *desk, const struct tutti_ring_key *key,
+static int run_ring(struct tutti_phase_desk *desk, const struct tutti_ring_key *key, bool only_last,
                     bool links_alike, tutti_ps *finish_ps, struct tutti_err *err)
 {
     const struct tutti_ring_phase *phase = key->phase;
@@ -149,6 +149,7 @@ static int run_ring(struct tutti_phase_desk *desk, const struct tutti_ring_key *
         .round_count = phase->transfer_count,
         .reduce_count = phase->reduce_count,
         .reduce_ps = reduce_ps_of(desk, phase),
+        .only_last = only_last,
         .links_alike = links_alike,
         .busy_ps = desk->ring_busy_ps,
         .hop_ps = desk->ring_hop_ps,
@@ -167,9 +168,10 @@ static void note_finish(struct tutti_phase_desk *desk, tutti_ps finish_ps)
 }
 
 /* The same with a look at what is known. `number` is that of the ring in the block. */
-static int play_ring(struct tutti_phase_desk *desk, const struct tutti_ring_phase *phase,
+static int play_ring(struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
                      uint32_t number, struct tutti_err *err)
 {
+    const struct tutti_ring_phase *phase = ask->phase;
     size_t first = (size_t)number * phase->size;
     tutti_ps *finish_ps = desk->finish_ps + first;
     struct tutti_ring_key key = {
@@ -197,7 +199,7 @@ static int play_ring(struct tutti_phase_desk *desk, const struct tutti_ring_phas
     if (several)
         known = tutti_ring_memo_find(&desk->memo, &key);
     if (known == NULL)
-        status = run_ring(desk, &key, alike, finish_ps, err);
+        status = run_ring(desk, &key, ask->is_last && !several, alike, finish_ps, err);
     if (known == NULL && several && status == 0 &&
         tutti_ring_memo_keep(&desk->memo, &key, finish_ps) < 0)
         status = tutti_nomem(err);
@@ -346,7 +348,7 @@ static int play_rings(struct tutti_phase_desk *desk, const struct tutti_phase_as
         gather(desk, ask, count);
         status = check_block(desk, ask, count, err);
         for (uint32_t i = 0; i < count && status == 0; i++)
-            status = play_ring(desk, ask->phase, i, err);
+            status = play_ring(desk, ask, i, err);
         if (status < 0)
             break;
         occupy_block(desk, ask, count);

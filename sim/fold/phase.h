@@ -52,6 +52,7 @@ struct tutti_phase_desk {
 struct tutti_phase_ask {
     const struct tutti_ring_phase *phase;
     uint32_t lane;
+    bool is_last; /* of the lane: when its last rank finishes is enough */
     uint32_t family;
     const struct tutti_rank_times *ready;
     const struct tutti_rank_times

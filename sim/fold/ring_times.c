@@ -1,4 +1,4 @@
-/* The times of one ring, in one of two ways; see ring_times.h.
+/* The times of one ring, in one of two ways; see ring_times.h. A third is in ring_last.c.
  *
  * Message by message: T * d updates, always right.
  *
@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/fold/ring_last.h"
 
 enum { MEMORY_MAX = 1 << 25 }; /* times kept, of the ranks of a ring message by message */
 
@@ -69,7 +70,7 @@ static struct bounds bounds_of(const struct tutti_ring *ring)
     return bounds;
 }
 
-static int reserve(struct tutti_ring_desk *desk, uint64_t count, struct tutti_err *err)
+int tutti_ring_desk_reserve(struct tutti_ring_desk *desk, uint64_t count)
 {
     tutti_ps *memory;
 
@@ -77,7 +78,7 @@ static int reserve(struct tutti_ring_desk *desk, uint64_t count, struct tutti_er
         return 0;
     memory = realloc(desk->memory, count * sizeof(*memory));
     if (memory == NULL)
-        return tutti_nomem(err);
+        return -TUTTI_ENOMEM;
     desk->memory = memory;
     desk->memory_count = count;
     return 0;
@@ -114,16 +115,14 @@ static int play_messages(struct tutti_ring_desk *desk, const struct tutti_ring *
     uint64_t kept = ring->slot_count < ring->round_count ? ring->slot_count : 2;
     const tutti_ps *before = ring->ready_ps;
     tutti_ps *start;
-    int status;
 
     kept = kept < 2 ? 2 : kept; /* a round does not write over the one before */
     if ((kept + 1) * d > MEMORY_MAX)
         return tutti_fail(err, TUTTI_ELACK,
                           "'%" PRIu32 "' slots of a connection are too many for a ring of %" PRIu32,
                           ring->slot_count, ring->size);
-    status = reserve(desk, (kept + 1) * d, err);
-    if (status < 0)
-        return status;
+    if (tutti_ring_desk_reserve(desk, (kept + 1) * d) < 0)
+        return tutti_nomem(err);
     start = desk->memory + kept * d;
     for (uint64_t i = 0; i < d; i++)
         start[i] = ring->ready_ps[i] - ring->busy_ps[i];
@@ -275,41 +274,60 @@ tutti_ps tutti_ring_alike_ps(uint64_t round_count, tutti_ps hop_ps, uint64_t red
     return (tutti_ps)round_count * hop_ps + (tutti_ps)reduce_count * reduce_ps;
 }
 
-static bool is_within(uint64_t price, const struct tutti_ring_desk *desk, uint64_t max)
+/* 1: done; 0: not by hops, or not at this price. */
+static int run_by_hops(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
+                       uint64_t price_max)
 {
-    return desk->update_count <= max && price <= max - desk->update_count;
+    struct hops hops = {.ring = ring, .bounds = bounds_of(ring)};
+    uint64_t price;
+
+    if (!goes_by_hops(ring, &hops))
+        return 0;
+    if (tutti_ring_desk_reserve(desk, ring->size) < 0)
+        return -TUTTI_ENOMEM;
+    price = find_sources(&hops, desk->memory);
+    if (price >= price_max)
+        return 0;
+    desk->update_count += price;
+    go_paths(&hops, desk->memory);
+    go_back_home(&hops);
+    return 1;
+}
+
+/* Likewise, for the end of the whole ring. */
+static int run_to_last(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
+                       uint64_t price_max)
+{
+    tutti_ps last_ps;
+    int status = ring->only_last ? tutti_ring_last(desk, ring, price_max, &last_ps) : 0;
+
+    for (uint32_t i = 0; i < ring->size && status == 1; i++)
+        ring->finish_ps[i] = last_ps;
+    return status;
 }
 
 int tutti_ring_run(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
                    uint64_t update_count_max, struct tutti_err *err)
 {
-    struct hops hops = {.ring = ring, .bounds = bounds_of(ring)};
+    uint64_t left =
+        update_count_max > desk->update_count ? update_count_max - desk->update_count : 0;
     tutti_u128 messages = (tutti_u128)ring->round_count * ring->size;
-    uint64_t price = messages < UINT64_MAX ? (uint64_t)messages : UINT64_MAX;
+    uint64_t price_max = messages < left ? (uint64_t)messages : left;
     int status;
 
     assert(ring->size >= 2);
     assert(ring->round_count + 1 >= ring->size);
-    if (goes_by_hops(ring, &hops)) {
-        uint64_t by_hops;
-
-        status = reserve(desk, ring->size, err);
-        if (status < 0)
-            return status;
-        by_hops = find_sources(&hops, desk->memory);
-        if (by_hops < price && is_within(by_hops, desk, update_count_max)) {
-            desk->update_count += by_hops;
-            go_paths(&hops, desk->memory);
-            go_back_home(&hops);
-            return 0;
-        }
-    }
-    if (!is_within(price, desk, update_count_max))
+    status = run_by_hops(desk, ring, price_max);
+    if (status == 0)
+        status = run_to_last(desk, ring, price_max);
+    if (status != 0)
+        return status < 0 ? tutti_nomem(err) : 0;
+    if (messages > left)
         return tutti_fail(err, TUTTI_ELACK,
                           "a ring of %" PRIu32 " whose links or starts differ too much to be gone "
                           "through by hops has too many messages (%" PRIu64 " in all)",
                           ring->size, update_count_max);
-    desk->update_count += price;
+    desk->update_count += (uint64_t)messages;
     return play_messages(desk, ring, err);
 }
 

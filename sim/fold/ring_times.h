@@ -23,12 +23,13 @@
 struct tutti_err;
 
 struct tutti_ring {
-    uint32_t size;           /* d */
-    uint32_t slot_count;     /* B */
-    uint64_t round_count;    /* T >= d - 1 */
-    uint64_t reduce_count;   /* of the messages that are received, the first so many are reduced */
-    tutti_ps reduce_ps;      /* each */
-    bool links_alike;        /* all busy_ps are equal, and all hop_ps */
+    uint32_t size;         /* d */
+    uint32_t slot_count;   /* B */
+    uint64_t round_count;  /* T >= d - 1 */
+    uint64_t reduce_count; /* of the messages that are received, the first so many are reduced */
+    tutti_ps reduce_ps;    /* each */
+    bool only_last;        /* only the latest time matters; finish_ps may say that for all ranks */
+    bool links_alike;      /* all busy_ps are equal, and all hop_ps */
     const tutti_ps *busy_ps; /* [size] */
     const tutti_ps *hop_ps;
     const tutti_ps *ready_ps;
@@ -47,6 +48,8 @@ struct tutti_ring_desk {
  * most `update_count_max` in all), and of no form that is known otherwise. */
 int tutti_ring_run(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
                    uint64_t update_count_max, struct tutti_err *err);
+/* Room for so many times: 0 or -TUTTI_ENOMEM. */
+int tutti_ring_desk_reserve(struct tutti_ring_desk *desk, uint64_t count);
 void tutti_ring_desk_done(struct tutti_ring_desk *desk);
 
 /* Where all ranks begin together and all links are alike, so much later they all have finished:
