@@ -1,5 +1,6 @@
 /* Every allocation of the library made to fail once: a clean error each time, and nothing left. */
 #include "tests/alloc_fail.h"
+#include "tests/links.h"
 
 #include "runtime/backend.h"
 #include "runtime/coll.h"
@@ -402,8 +403,12 @@ static int fold(const char *spec, const char *algorithm, enum tutti_model model,
         struct tutti_sim_opts opts = {.topo = topo, .model = model, .start_ps = starts};
 
         starts[topo->rank_count - 1] = 1000000;
-        ((struct tutti_link *)(uintptr_t)topo->links)[0].bytes_per_s /= 2;
-        status = tutti_fold_play(&opts, schedule, 0, &folded, err);
+        struct tutti_link link = tutti_topo_link(topo, 0);
+
+        link.bytes_per_s /= 2;
+        status = tutti_topo_change_links(topo, 1, link_from_array, &link, err);
+        if (status == 0)
+            status = tutti_fold_play(&opts, schedule, 0, &folded, err);
     }
     tutti_schedule_free(schedule);
     tutti_topo_free(topo);

@@ -129,8 +129,9 @@ static uint64_t rate_out(const struct tutti_topo *topo, uint32_t set)
     uint64_t sum = 0;
 
     for (uint32_t l = 0; l < topo->link_count; l++)
-        if ((set >> topo->links[l].from & 1) != 0 && (set >> topo->links[l].to & 1) == 0)
-            sum += topo->links[l].bytes_per_s / GIGA;
+        if ((set >> tutti_topo_link(topo, l).from & 1) != 0 &&
+            (set >> tutti_topo_link(topo, l).to & 1) == 0)
+            sum += tutti_topo_link(topo, l).bytes_per_s / GIGA;
     return sum;
 }
 
@@ -227,10 +228,10 @@ TEST(all_reduce_on_wired_devices_is_the_best_of_all_partitions)
         uint64_t ps;
 
         for (uint32_t l = 0; l < topo->link_count; l++) {
-            const struct tutti_link *link = &topo->links[l];
-            uint32_t low = link->from < link->to ? link->from : link->to;
+            struct tutti_link link = tutti_topo_link(topo, l);
+            uint32_t low = link.from < link.to ? link.from : link.to;
 
-            trial.rates[low][link->from + link->to - low] += link->bytes_per_s / GIGA;
+            trial.rates[low][link.from + link.to - low] += link.bytes_per_s / GIGA;
         }
         try_all(&trial, 0, 0, 0);
         ps = second * 2 * trial.count / trial.rate;

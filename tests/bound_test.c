@@ -235,8 +235,9 @@ static uint64_t least_cut(const struct tutti_topo *topo, uint32_t set)
         uint64_t cut = 0;
 
         for (uint32_t l = 0; l < topo->link_count; l++)
-            if ((side >> topo->links[l].from & 1) != 0 && (side >> topo->links[l].to & 1) == 0)
-                cut += topo->links[l].bytes_per_s;
+            if ((side >> tutti_topo_link(topo, l).from & 1) != 0 &&
+                (side >> tutti_topo_link(topo, l).to & 1) == 0)
+                cut += tutti_topo_link(topo, l).bytes_per_s;
         best = cut < best ? cut : best;
     }
     return best;

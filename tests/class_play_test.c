@@ -7,6 +7,7 @@
 #include "sim/fold/fold.h"
 #include "sim/fold/quotient.h"
 #include "sim/sim.h"
+#include "tests/links.h"
 #include "tests/machines.h"
 
 static uint32_t below(struct tutti_random *random, uint32_t bound)
@@ -138,7 +139,7 @@ TEST(rounds_that_are_said_to_repeat_do)
 /* Makes some links slower, in a pattern that repeats every few nodes. */
 static void disturb(struct tutti_random *random, struct tutti_topo *topo)
 {
-    struct tutti_link *links = (struct tutti_link *)(uintptr_t)topo->links;
+    struct tutti_link *links = take_links(topo);
     uint32_t period = 1 + below(random, 9);
 
     for (uint32_t i = 0; i < topo->link_count; i++) {
@@ -147,6 +148,7 @@ static void disturb(struct tutti_random *random, struct tutti_topo *topo)
         links[i].latency_ps += 777;
         links[i].bytes_per_s = links[i].bytes_per_s / 3 + 1;
     }
+    put_links(topo, links);
 }
 
 static struct tutti_played play_all(const struct tutti_sim_opts *opts,

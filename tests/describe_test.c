@@ -26,11 +26,11 @@ TEST(a_cluster_is_counted_by_kinds)
     CHECK_INT(d.node_kind_count[TUTTI_NODE_NIC], 32);
     CHECK_INT(d.node_kind_count[TUTTI_NODE_SWITCH], 4 + 8 + 4);
     CHECK_INT(d.node_group_count, 4); /* the NVSwitches reduce, leaves and spines do not */
-    CHECK(d.node_groups[1].first->reduces);
+    CHECK(tutti_topo_node(topo, d.node_groups[1].first).reduces);
     CHECK_INT(d.node_groups[1].count, 4);
     CHECK_INT(d.link_group_count, 7);
     CHECK_INT(d.link_groups[0].count, 32);
-    CHECK_INT(d.link_groups[0].first->bytes_per_s, 450 * GIGA);
+    CHECK_INT(tutti_topo_link(topo, d.link_groups[0].first).bytes_per_s, 450 * GIGA);
     CHECK_INT(d.node_more + d.link_more, 0);
     CHECK_INT(d.bisection_bytes_per_s, 800 * GIGA);
     CHECK_INT(d.host_out_min, 400 * GIGA);

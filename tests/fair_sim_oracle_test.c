@@ -86,7 +86,7 @@ static void choose_flows(struct scene *scene)
     world->link_count = topo->link_count;
     world->flow_count = 1 + (uint32_t)draw(scene, FLOWS);
     for (uint32_t i = 0; i < topo->link_count; i++)
-        world->rate[i] = topo->links[i].bytes_per_s;
+        world->rate[i] = tutti_topo_link(topo, i).bytes_per_s;
     for (uint32_t f = 0; f < world->flow_count; f++) {
         uint32_t links[RANKS_MAX + SWITCHES_MAX];
 
@@ -98,7 +98,7 @@ static void choose_flows(struct scene *scene)
         CHECK(world->hop_count[f] <= HOPS_MAX);
         for (uint32_t i = 0; i < world->hop_count[f]; i++) {
             world->hops[f][i] = links[i];
-            scene->latency_ps[f] += topo->links[links[i]].latency_ps;
+            scene->latency_ps[f] += tutti_topo_link(topo, links[i]).latency_ps;
         }
     }
 }

@@ -7,6 +7,7 @@
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "sim/sim.h"
+#include "tests/links.h"
 #include "tests/test.h"
 #include "topo/topo.h"
 
@@ -86,7 +87,7 @@ static inline struct tutti_topo *draw_machine(struct tutti_random *random)
 /* Makes links unequal, in a pattern that repeats every few nodes, or one link. */
 static inline void disturb(struct tutti_random *random, struct tutti_topo *topo)
 {
-    struct tutti_link *links = (struct tutti_link *)(uintptr_t)topo->links;
+    struct tutti_link *links = take_links(topo);
     uint32_t period = 1 + below(random, 4);
     uint32_t phase = below(random, period);
     uint32_t one = below(random, topo->link_count);
@@ -101,6 +102,7 @@ static inline void disturb(struct tutti_random *random, struct tutti_topo *topo)
         if (what % 2 == 0)
             links[i].bytes_per_s = links[i].bytes_per_s / 3 + 1;
     }
+    put_links(topo, links);
 }
 
 static inline struct tutti_played play(const struct tutti_sim_opts *opts,

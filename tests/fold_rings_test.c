@@ -4,6 +4,7 @@
 #include "sim/fold/fold.h"
 #include "sim/fold/phases.h"
 #include "tests/fold_cases.h"
+#include "tests/links.h"
 #include "tests/test.h"
 
 enum { RANKS_MAX = 4096 };
@@ -27,7 +28,7 @@ enum trouble { NONE, ONE_LINK, SLOW_NODES, RATES, LATENCIES, ANYTHING, TROUBLES 
 
 static void trouble(struct tutti_random *random, struct tutti_topo *topo, enum trouble what)
 {
-    struct tutti_link *links = (struct tutti_link *)(uintptr_t)topo->links;
+    struct tutti_link *links = take_links(topo);
     uint32_t one = below(random, topo->link_count);
     uint64_t slow = 1 + below(random, 20);
     uint32_t part = 2 + below(random, 10);
@@ -47,6 +48,7 @@ static void trouble(struct tutti_random *random, struct tutti_topo *topo, enum t
         if (what == LATENCIES || what == ANYTHING)
             links[i].latency_ps += below(random, 1 + (uint32_t)(links[i].latency_ps / 4));
     }
+    put_links(topo, links);
 }
 
 struct scene {

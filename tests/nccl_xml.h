@@ -29,8 +29,8 @@ static inline int64_t path_rate(const struct tutti_topo *topo, uint32_t from, ui
     uint64_t least = UINT64_MAX;
 
     for (uint32_t i = 0; i < count; i++)
-        if (topo->links[links[i]].bytes_per_s < least)
-            least = topo->links[links[i]].bytes_per_s;
+        if (tutti_topo_link(topo, links[i]).bytes_per_s < least)
+            least = tutti_topo_link(topo, links[i]).bytes_per_s;
     return count == 0 ? 0 : (int64_t)(least / 1000000);
 }
 

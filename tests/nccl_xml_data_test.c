@@ -23,18 +23,18 @@ static void print_links(FILE *out, const struct tutti_topo *topo)
         for (uint32_t l = 0; l < topo->link_count; l++) {
             uint32_t same = 0;
 
-            if (topo->links[l].kind != kind || told[l])
+            if (tutti_topo_link(topo, l).kind != kind || told[l])
                 continue;
             for (uint32_t m = l; m < topo->link_count; m++) {
-                if (topo->links[m].kind == kind &&
-                    topo->links[m].bytes_per_s == topo->links[l].bytes_per_s) {
+                if (tutti_topo_link(topo, m).kind == kind &&
+                    tutti_topo_link(topo, m).bytes_per_s == tutti_topo_link(topo, l).bytes_per_s) {
                     told[m] = true;
                     same++;
                 }
             }
             if (first)
                 fprintf(out, "; %s", tutti_link_kind_name((enum tutti_link_kind)kind));
-            fprintf(out, " %ux%g", same, (double)topo->links[l].bytes_per_s / 1e9);
+            fprintf(out, " %ux%g", same, (double)tutti_topo_link(topo, l).bytes_per_s / 1e9);
             first = false;
         }
     }
@@ -46,7 +46,7 @@ static void print_summary(FILE *out, const char *name, const struct tutti_topo *
     uint32_t counts[TUTTI_NODE_KIND_COUNT] = {0};
 
     for (uint32_t v = 0; v < topo->node_count; v++)
-        counts[topo->nodes[v].kind]++;
+        counts[tutti_topo_node(topo, v).kind]++;
     fprintf(out, "%s: %u devices, %u hosts, %u switches, %u nics, %u cpus; links GB/s", name,
             topo->rank_count, topo->host_count, counts[TUTTI_NODE_SWITCH], counts[TUTTI_NODE_NIC],
             counts[TUTTI_NODE_CPU]);
@@ -146,16 +146,16 @@ static int64_t total_rate(const struct tutti_topo *topo)
     uint64_t best = 0;
 
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        uint32_t v = topo->rank_node[r];
+        uint32_t v = tutti_topo_rank_node(topo, r);
         uint64_t nvlink = 0;
 
-        for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++) {
-            const struct tutti_link *link = &topo->links[topo->out_links[k]];
+        for (uint32_t k = 0; k < tutti_topo_out_count(topo, v); k++) {
+            struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
 
-            if (link->kind == TUTTI_LINK_NVLINK)
-                nvlink += link->bytes_per_s;
-            else if (link->bytes_per_s > best)
-                best = link->bytes_per_s;
+            if (link.kind == TUTTI_LINK_NVLINK)
+                nvlink += link.bytes_per_s;
+            else if (link.bytes_per_s > best)
+                best = link.bytes_per_s;
         }
         best = nvlink > best ? nvlink : best;
     }

@@ -24,7 +24,7 @@ static struct tutti_topo *machine(const char *text)
 static uint32_t node_named(const struct tutti_topo *topo, const char *name)
 {
     for (uint32_t v = 0; v < topo->node_count; v++)
-        if (strcmp(topo->nodes[v].name, name) == 0)
+        if (strcmp(tutti_topo_node_name(topo, v, (char[TUTTI_NODE_NAME_BYTES]){0}), name) == 0)
             return v;
     TEST_FAIL("no node %s", name);
     return 0;
@@ -37,8 +37,8 @@ static int64_t rate_of(const struct tutti_topo *topo, const char *from, const ch
     uint32_t b = node_named(topo, to);
 
     for (uint32_t l = 0; l < topo->link_count; l++)
-        if (topo->links[l].from == a && topo->links[l].to == b)
-            return (int64_t)(topo->links[l].bytes_per_s / 1000000);
+        if (tutti_topo_link(topo, l).from == a && tutti_topo_link(topo, l).to == b)
+            return (int64_t)(tutti_topo_link(topo, l).bytes_per_s / 1000000);
     return 0;
 }
 
@@ -57,14 +57,14 @@ TEST(the_example_of_eight_h100_has_the_rates_that_nccl_prints)
     CHECK_INT(topo->host_count, 1);
     for (uint32_t r = 1; r < 8; r++)
         CHECK_INT(path_rate(topo, 0, r), 370800);
-    CHECK(topo->nodes[node_named(topo, "nvswitch")].reduces);
+    CHECK(tutti_topo_node(topo, node_named(topo, "nvswitch")).reduces);
     CHECK_INT(rate_of(topo, "gpu0", "pci0"), 48000);
     CHECK_INT(rate_of(topo, "pci0", "card0"), 48000);
     CHECK_INT(rate_of(topo, "card0", "nic0"), 50000);
     CHECK_INT(rate_of(topo, "pci0", "cpu0"), 48000);
     CHECK_INT(rate_of(topo, "cpu0", "cpu1"), 22000);
-    CHECK(topo->links[topo->out_links[topo->out_first[node_named(topo, "nvswitch")]]].cable_count ==
-          18);
+    CHECK(tutti_topo_link(topo, tutti_topo_out_link(topo, node_named(topo, "nvswitch"), 0))
+              .cable_count == 18);
     tutti_topo_free(topo);
 }
 
@@ -180,9 +180,10 @@ TEST(hosts_of_a_rack_are_joined_by_nvswitch)
     CHECK_INT(topo->host_count, 2);
     CHECK_INT(path_rate(topo, 0, 1), 721800);
     CHECK_INT(rate_of(topo, "cpu0", "cpu1"), 0);
-    CHECK_INT(topo->nodes[node_named(topo, "nvswitch")].host, UINT32_MAX);
-    CHECK_INT(topo->links[topo->out_links[topo->out_first[node_named(topo, "cpu0")]]].bytes_per_s,
-              12000000000);
+    CHECK_INT(tutti_topo_node(topo, node_named(topo, "nvswitch")).host, UINT32_MAX);
+    CHECK_INT(
+        tutti_topo_link(topo, tutti_topo_out_link(topo, node_named(topo, "cpu0"), 0)).bytes_per_s,
+        12000000000);
     tutti_topo_free(topo);
 }
 
@@ -212,8 +213,8 @@ TEST(xgmi_of_each_generation_has_rccls_rate)
         topo = machine(text);
         REQUIRE(topo != NULL);
         CHECK_INT(path_rate(topo, 0, 1), 2 * cases[i].mega);
-        CHECK_INT(topo->links[0].kind == TUTTI_LINK_XGMI ||
-                      topo->links[topo->link_count - 1].kind == TUTTI_LINK_XGMI,
+        CHECK_INT(tutti_topo_link(topo, 0).kind == TUTTI_LINK_XGMI ||
+                      tutti_topo_link(topo, topo->link_count - 1).kind == TUTTI_LINK_XGMI,
                   1);
         tutti_topo_free(topo);
     }

@@ -50,22 +50,23 @@ static int check_rings(const struct tutti_topo *topo, uint64_t unit)
         CHECK_INT(seen, (1u << n) - 1);
     }
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
         uint64_t uses = 0;
 
-        if (link->kind != TUTTI_LINK_NVLINK && link->kind != TUTTI_LINK_XGMI)
+        if (link.kind != TUTTI_LINK_NVLINK && link.kind != TUTTI_LINK_XGMI)
             continue;
         for (uint32_t o = 0; o < topo->shape.order_count; o++) {
             for (uint32_t i = 0; i < n; i++) {
                 uint32_t a = topo->shape.orders[o * n + i];
                 uint32_t b = topo->shape.orders[o * n + (i + 1) % n];
 
-                uses += topo->rank_node[a] == link->from && topo->rank_node[b] == link->to;
+                uses += tutti_topo_rank_node(topo, a) == link.from &&
+                        tutti_topo_rank_node(topo, b) == link.to;
             }
         }
-        CHECK(uses * unit <= link->bytes_per_s);
+        CHECK(uses * unit <= link.bytes_per_s);
         used += uses;
-        units += link->bytes_per_s / unit;
+        units += link.bytes_per_s / unit;
     }
     /* every step of every ring goes over a link */
     CHECK_INT(used, (uint64_t)topo->shape.order_count * n);

@@ -130,16 +130,18 @@ TEST(too_many_words_are_refused)
 
 /* ---- what changes ---------------------------------------------------------------------------- */
 
-static const struct tutti_link *find_link(const struct tutti_topo *topo, const char *from,
-                                          const char *to)
+static struct tutti_link find_link(const struct tutti_topo *topo, const char *from, const char *to)
 {
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        if (strcmp(topo->nodes[topo->links[l].from].name, from) == 0 &&
-            strcmp(topo->nodes[topo->links[l].to].name, to) == 0)
-            return &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
+        char name[TUTTI_NODE_NAME_BYTES];
+
+        if (strcmp(tutti_topo_node_name(topo, link.from, name), from) == 0 &&
+            strcmp(tutti_topo_node_name(topo, link.to, name), to) == 0)
+            return link;
     }
     TEST_FAIL("'%s' has no link from '%s' to '%s'", topo->name, from, to);
-    return &topo->links[0];
+    return tutti_topo_link(topo, 0);
 }
 
 static uint32_t slow_count(const struct tutti_topo *topo, uint64_t bytes_per_s)
@@ -147,7 +149,7 @@ static uint32_t slow_count(const struct tutti_topo *topo, uint64_t bytes_per_s)
     uint32_t count = 0;
 
     for (uint32_t l = 0; l < topo->link_count; l++)
-        count += topo->links[l].bytes_per_s == bytes_per_s;
+        count += tutti_topo_link(topo, l).bytes_per_s == bytes_per_s;
     return count;
 }
 
@@ -155,8 +157,8 @@ TEST(a_cable_is_slow_both_ways_and_no_other_is)
 {
     struct tutti_topo *topo = perturbed("ring:n=5,bw=30GB/s,lat=1us", "slow-link=dev3-dev2:1.5", 1);
 
-    CHECK_INT(find_link(topo, "dev2", "dev3")->bytes_per_s, 20 * GIGA);
-    CHECK_INT(find_link(topo, "dev3", "dev2")->bytes_per_s, 20 * GIGA);
+    CHECK_INT(find_link(topo, "dev2", "dev3").bytes_per_s, 20 * GIGA);
+    CHECK_INT(find_link(topo, "dev3", "dev2").bytes_per_s, 20 * GIGA);
     CHECK_INT(slow_count(topo, 30 * GIGA), 8);
     CHECK(strstr(topo->source, "; perturbed: slow-link=dev3-dev2:1.5 (seed 1)") != NULL);
     tutti_topo_free(topo);
@@ -168,11 +170,12 @@ TEST(a_slow_host_slows_what_is_in_it_and_what_leaves_it)
     struct tutti_topo *topo = perturbed("dgx-h100:nodes=3", "slow-node=host1:2", 1);
 
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
-        bool slow = topo->nodes[link->from].host == 1 || topo->nodes[link->to].host == 1;
+        struct tutti_link link = tutti_topo_link(topo, l);
+        bool slow =
+            tutti_topo_node(topo, link.from).host == 1 || tutti_topo_node(topo, link.to).host == 1;
 
-        CHECK_INT(link->bytes_per_s, calm->links[l].bytes_per_s / (slow ? 2 : 1));
-        CHECK_INT(link->latency_ps, calm->links[l].latency_ps);
+        CHECK_INT(link.bytes_per_s, tutti_topo_link(calm, l).bytes_per_s / (slow ? 2 : 1));
+        CHECK_INT(link.latency_ps, tutti_topo_link(calm, l).latency_ps);
     }
     tutti_topo_free(topo);
     tutti_topo_free(calm);
@@ -183,7 +186,7 @@ TEST(a_slow_device_slows_its_own_links)
     struct tutti_topo *topo = perturbed("switch:n=4,bw=30GB/s,lat=1us", "slow-node=dev2:3", 1);
 
     CHECK_INT(slow_count(topo, 10 * GIGA), 2);
-    CHECK_INT(find_link(topo, "dev2", "switch")->bytes_per_s, 10 * GIGA);
+    CHECK_INT(find_link(topo, "dev2", "switch").bytes_per_s, 10 * GIGA);
     tutti_topo_free(topo);
 }
 
@@ -195,14 +198,16 @@ TEST(latencies_are_spread_over_the_range)
     tutti_ps most_ps = 0;
 
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
-        const struct tutti_link *back =
-            find_link(topo, topo->nodes[link->to].name, topo->nodes[link->from].name);
+        struct tutti_link link = tutti_topo_link(topo, l);
+        char from[TUTTI_NODE_NAME_BYTES];
+        char to[TUTTI_NODE_NAME_BYTES];
+        struct tutti_link back = find_link(topo, tutti_topo_node_name(topo, link.to, to),
+                                           tutti_topo_node_name(topo, link.from, from));
 
-        CHECK_INT(link->latency_ps, back->latency_ps);
-        CHECK_INT(link->bytes_per_s, GIGA);
-        least_ps = link->latency_ps < least_ps ? link->latency_ps : least_ps;
-        most_ps = link->latency_ps > most_ps ? link->latency_ps : most_ps;
+        CHECK_INT(link.latency_ps, back.latency_ps);
+        CHECK_INT(link.bytes_per_s, GIGA);
+        least_ps = link.latency_ps < least_ps ? link.latency_ps : least_ps;
+        most_ps = link.latency_ps > most_ps ? link.latency_ps : most_ps;
     }
     CHECK(least_ps >= 1000000 && least_ps < 1020000);
     CHECK(most_ps <= 1200000 && most_ps > 1180000);
@@ -228,12 +233,20 @@ TEST(rates_and_latencies_keep_within_what_links_have)
         perturbed("ring:n=3,bw=2B/s,lat=1us", "rates=0.1,slow-link=3:1000000,latency=1000000", 1);
 
     CHECK_INT(slow_count(topo, 1), 6);
-    CHECK_INT(topo->links[0].latency_ps, TUTTI_PS_PER_S);
+    CHECK_INT(tutti_topo_link(topo, 0).latency_ps, TUTTI_PS_PER_S);
     tutti_topo_free(topo);
     topo = perturbed("ring:n=3,bw=2000000000GB/s,lat=9000000s", "rates=1000000,latency=2", 1);
-    CHECK_INT(topo->links[0].bytes_per_s, INT64_MAX);
-    CHECK_INT(topo->links[0].latency_ps, INT64_MAX);
+    CHECK_INT(tutti_topo_link(topo, 0).bytes_per_s, INT64_MAX);
+    CHECK_INT(tutti_topo_link(topo, 0).latency_ps, INT64_MAX);
     tutti_topo_free(topo);
+}
+
+static bool same_link(const struct tutti_topo *a, const struct tutti_topo *b, uint32_t l)
+{
+    struct tutti_link one = tutti_topo_link(a, l);
+    struct tutti_link other = tutti_topo_link(b, l);
+
+    return memcmp(&one, &other, sizeof(one)) == 0;
 }
 
 TEST(nothing_changes_where_nothing_is_asked_for)
@@ -243,7 +256,7 @@ TEST(nothing_changes_where_nothing_is_asked_for)
         perturbed("dgx-h100:nodes=2", "slow-link=0:2,slow-node=0%:2,latency=1..1,rates=1", 7);
 
     for (uint32_t l = 0; l < topo->link_count; l++)
-        CHECK(memcmp(&topo->links[l], &calm->links[l], sizeof(calm->links[l])) == 0);
+        CHECK(same_link(topo, calm, l));
     tutti_topo_free(topo);
     tutti_topo_free(calm);
 }
@@ -269,8 +282,8 @@ static void check_nested(const struct tutti_topo *calm, const struct tutti_topo 
                          const struct tutti_topo *more)
 {
     for (uint32_t l = 0; l < calm->link_count; l++) {
-        if (few->links[l].bytes_per_s < calm->links[l].bytes_per_s)
-            CHECK(more->links[l].bytes_per_s < calm->links[l].bytes_per_s);
+        if (tutti_topo_link(few, l).bytes_per_s < tutti_topo_link(calm, l).bytes_per_s)
+            CHECK(tutti_topo_link(more, l).bytes_per_s < tutti_topo_link(calm, l).bytes_per_s);
     }
 }
 
@@ -288,7 +301,8 @@ TEST(more_slow_ones_are_the_same_and_others)
             snprintf(words, sizeof(words), "slow-link=%u:2", n);
             topo = perturbed(specs[i], words, test_seed);
             for (uint32_t l = 0; l < calm->link_count; l++)
-                changed += topo->links[l].bytes_per_s != calm->links[l].bytes_per_s;
+                changed +=
+                    tutti_topo_link(topo, l).bytes_per_s != tutti_topo_link(calm, l).bytes_per_s;
             CHECK_INT(changed, 2 * n);
             check_nested(calm, before, topo);
             tutti_topo_free(before);
@@ -351,8 +365,8 @@ TEST(draws_depend_on_seed_kind_and_turn_alone)
     uint32_t differ = 0;
 
     for (uint32_t l = 0; l < one->link_count; l++) {
-        differ += one->links[l].bytes_per_s != other->links[l].bytes_per_s;
-        CHECK_INT(one->links[l].bytes_per_s, mixed->links[l].bytes_per_s);
+        differ += tutti_topo_link(one, l).bytes_per_s != tutti_topo_link(other, l).bytes_per_s;
+        CHECK_INT(tutti_topo_link(one, l).bytes_per_s, tutti_topo_link(mixed, l).bytes_per_s);
     }
     CHECK(differ > 20);
     CHECK(slow_count(twice, 32 * GIGA) > 50);

@@ -17,31 +17,30 @@ static void expect_refusal(const char *spec, const char *message)
 /* The rate out of a device over links of one kind. */
 static uint64_t egress(const struct tutti_topo *topo, uint32_t rank, enum tutti_link_kind kind)
 {
-    uint32_t v = topo->rank_node[rank];
+    uint32_t v = tutti_topo_rank_node(topo, rank);
     uint64_t sum = 0;
 
-    for (uint32_t i = topo->out_first[v]; i < topo->out_first[v + 1]; i++)
-        if (topo->links[topo->out_links[i]].kind == kind)
-            sum += topo->links[topo->out_links[i]].bytes_per_s;
+    for (uint32_t i = 0; i < tutti_topo_out_count(topo, v); i++)
+        if (tutti_topo_link(topo, tutti_topo_out_link(topo, v, i)).kind == kind)
+            sum += tutti_topo_link(topo, tutti_topo_out_link(topo, v, i)).bytes_per_s;
     return sum;
 }
 
-/* The link between two ranks, or NULL. */
-static const struct tutti_link *link_of(const struct tutti_topo *topo, uint32_t a, uint32_t b)
+/* The link between two ranks; none: of no rate. */
+static struct tutti_link link_of(const struct tutti_topo *topo, uint32_t a, uint32_t b)
 {
-    uint32_t v = topo->rank_node[a];
+    uint32_t v = tutti_topo_rank_node(topo, a);
 
-    for (uint32_t i = topo->out_first[v]; i < topo->out_first[v + 1]; i++)
-        if (topo->links[topo->out_links[i]].to == topo->rank_node[b])
-            return &topo->links[topo->out_links[i]];
-    return NULL;
+    for (uint32_t i = 0; i < tutti_topo_out_count(topo, v); i++)
+        if (tutti_topo_link(topo, tutti_topo_out_link(topo, v, i)).to ==
+            tutti_topo_rank_node(topo, b))
+            return tutti_topo_link(topo, tutti_topo_out_link(topo, v, i));
+    return (struct tutti_link){.bytes_per_s = 0};
 }
 
 static uint32_t cables(const struct tutti_topo *topo, uint32_t a, uint32_t b)
 {
-    const struct tutti_link *link = link_of(topo, a, b);
-
-    return link == NULL ? 0 : link->cable_count;
+    return link_of(topo, a, b).cable_count;
 }
 
 static uint32_t switches_that_reduce(const struct tutti_topo *topo)
@@ -49,7 +48,7 @@ static uint32_t switches_that_reduce(const struct tutti_topo *topo)
     uint32_t count = 0;
 
     for (uint32_t v = 0; v < topo->node_count; v++)
-        count += topo->nodes[v].reduces;
+        count += tutti_topo_node(topo, v).reduces;
     return count;
 }
 
@@ -104,9 +103,9 @@ TEST(each_gpu_sends_as_fast_as_its_data_sheet_says)
         CHECK_INT(switches_that_reduce(topo), sold[i].reduces ? 1 : 0);
         for (uint32_t r = 0; r < topo->rank_count; r++) {
             CHECK_INT(egress(topo, r, sold[i].kind), sold[i].out_giga * GIGA);
-            CHECK_INT(topo->nodes[topo->rank_node[r]].flops_per_s,
+            CHECK_INT(tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).flops_per_s,
                       sold[i].flops_tera * 1000 * GIGA);
-            CHECK(topo->nodes[topo->rank_node[r]].mem_bytes_per_s > 0);
+            CHECK(tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).mem_bytes_per_s > 0);
         }
         tutti_topo_free(topo);
     }
@@ -126,8 +125,9 @@ TEST(two_nodes_meet_at_the_rate_of_their_nics)
         CHECK_INT(topo->shape.level_count, 2);
         CHECK_INT(topo->shape.level[0], sold[i].gpus);
         for (uint32_t l = 0; l < topo->link_count; l++)
-            if (topo->links[l].kind == TUTTI_LINK_NET && topo->nodes[topo->links[l].from].host == 0)
-                out += topo->links[l].bytes_per_s;
+            if (tutti_topo_link(topo, l).kind == TUTTI_LINK_NET &&
+                tutti_topo_node(topo, tutti_topo_link(topo, l).from).host == 0)
+                out += tutti_topo_link(topo, l).bytes_per_s;
         CHECK_INT(out, sold[i].node_out_giga * GIGA);
         CHECK(tutti_topo_route(topo, 0, sold[i].gpus, NULL, 0) >= 4);
         tutti_topo_free(topo);
@@ -150,7 +150,7 @@ TEST(the_wiring_of_dgx_1v_is_the_published_one)
         CHECK_INT(cables(topo, pairs[i][1], pairs[i][0]), pairs[i][2]);
     }
     for (uint32_t l = 0; l < topo->link_count; l++)
-        sum += topo->links[l].cable_count;
+        sum += tutti_topo_link(topo, l).cable_count;
     CHECK_INT(sum, 48); /* 24 cables, both ways: 6 a GPU, and no other pair has any */
     for (uint32_t i = 0; i < 8; i++) {
         CHECK_INT(topo->shape.orders[i], ring[i]);
@@ -191,9 +191,9 @@ TEST(the_boards_of_dgx_2_meet_at_full_rate)
     uint64_t trunk = 0;
 
     for (uint32_t l = 0; l < topo->link_count; l++)
-        if (topo->nodes[topo->links[l].from].kind == TUTTI_NODE_SWITCH &&
-            topo->nodes[topo->links[l].to].kind == TUTTI_NODE_SWITCH)
-            trunk += topo->links[l].bytes_per_s;
+        if (tutti_topo_node(topo, tutti_topo_link(topo, l).from).kind == TUTTI_NODE_SWITCH &&
+            tutti_topo_node(topo, tutti_topo_link(topo, l).to).kind == TUTTI_NODE_SWITCH)
+            trunk += tutti_topo_link(topo, l).bytes_per_s;
     CHECK_INT(trunk, 2400 * GIGA); /* both ways */
     CHECK_INT(tutti_topo_route(topo, 0, 7, NULL, 0), 2);
     CHECK_INT(tutti_topo_route(topo, 0, 8, NULL, 0), 3);
@@ -291,8 +291,8 @@ TEST(a_slice_has_the_links_of_its_grid)
     struct tutti_topo *topo = machine("tpu-v5e:8x16");
 
     CHECK_INT(topo->link_count, 2 * (7 * 16 + 8 * 16));
-    CHECK(link_of(topo, 0, 8 * 15) != NULL);
-    CHECK(link_of(topo, 0, 7) == NULL);
+    CHECK(link_of(topo, 0, 8 * 15).bytes_per_s > 0);
+    CHECK(link_of(topo, 0, 7).bytes_per_s == 0);
     tutti_topo_free(topo);
     topo = machine("tpu-v4:2x2x1");
     CHECK_INT(topo->link_count, 2 * 4);
@@ -365,9 +365,9 @@ TEST(slices_meet_in_the_data_centre_network)
     CHECK_INT(topo->shape.level[0], 256);
     CHECK_INT(topo->shape.level[1], 2);
     for (uint32_t l = 0; l < topo->link_count; l++)
-        if (topo->links[l].kind == TUTTI_LINK_DCN &&
-            topo->nodes[topo->links[l].from].kind == TUTTI_NODE_NIC)
-            out += topo->links[l].bytes_per_s;
+        if (tutti_topo_link(topo, l).kind == TUTTI_LINK_DCN &&
+            tutti_topo_node(topo, tutti_topo_link(topo, l).from).kind == TUTTI_NODE_NIC)
+            out += tutti_topo_link(topo, l).bytes_per_s;
     CHECK_INT(out, 512 * UINT64_C(3125000000)); /* 25 Gb/s a chip */
     CHECK_INT(tutti_topo_route(topo, 0, 256, NULL, 0), 4);
     tutti_topo_free(topo);
@@ -386,7 +386,7 @@ TEST(pods_add_up_to_the_published_totals)
         uint64_t sum = 0;
 
         for (uint32_t l = 0; l < topo->link_count; l++)
-            sum += topo->links[l].bytes_per_s;
+            sum += tutti_topo_link(topo, l).bytes_per_s;
         CHECK_INT(sum / (1000 * GIGA), pods[i].tera);
         tutti_topo_free(topo);
     }

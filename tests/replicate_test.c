@@ -29,14 +29,16 @@ TEST(copies_are_joined_nic_by_nic)
     CHECK_INT(topo->rank_count, 6);
     CHECK_INT(topo->host_count, 3);
     CHECK_INT(topo->node_count, 3 * 5 + 2 + 1);
-    CHECK_INT(topo->nodes[topo->rank_node[4]].flops_per_s, UINT64_C(1000000000000));
+    CHECK_INT(tutti_topo_node(topo, tutti_topo_rank_node(topo, 4)).flops_per_s,
+              UINT64_C(1000000000000));
     CHECK_INT(topo->shape.level[0], 2);
     CHECK_INT(topo->shape.level[1], 3);
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
 
-        if (topo->nodes[link->from].host == 0 && topo->nodes[link->to].host == UINT32_MAX)
-            net += link->bytes_per_s;
+        if (tutti_topo_node(topo, link.from).host == 0 &&
+            tutti_topo_node(topo, link.to).host == UINT32_MAX)
+            net += link.bytes_per_s;
     }
     CHECK_INT(net, 30 * GIGA); /* 20 of the one by its widest link, 10 of the other by its port */
     CHECK_OK(tutti_topo_bisection(topo, &bisection, &err), err);

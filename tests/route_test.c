@@ -15,11 +15,13 @@ static const char *way(const struct tutti_topo *topo, uint32_t from, uint32_t to
 {
     uint32_t links[HOPS_MAX];
     uint32_t count = tutti_topo_route(topo, from, to, links, HOPS_MAX);
-    int used = snprintf(buf, TEXT_BYTES, "%s", topo->nodes[topo->rank_node[from]].name);
+    char name[TUTTI_NODE_NAME_BYTES];
+    int used = snprintf(buf, TEXT_BYTES, "%s",
+                        tutti_topo_node_name(topo, tutti_topo_rank_node(topo, from), name));
 
     for (uint32_t k = 0; k < count && used < TEXT_BYTES; k++)
         used += snprintf(buf + used, (size_t)(TEXT_BYTES - used), " %s",
-                         topo->nodes[topo->links[links[k]].to].name);
+                         tutti_topo_node_name(topo, tutti_topo_link(topo, links[k]).to, name));
     return buf;
 }
 
@@ -84,10 +86,18 @@ static struct tutti_topo *searched(const struct tutti_topo *topo)
     struct tutti_err err = {""};
 
     CHECK_OK(tutti_topo_builder_new("copy", NULL, &builder, &err), err);
-    for (uint32_t v = 0; v < topo->node_count; v++)
-        CHECK_OK(tutti_topo_add_node(builder, &topo->nodes[v], NULL, &err), err);
-    for (uint32_t l = 0; l < topo->link_count; l++)
-        CHECK_OK(tutti_topo_add_link(builder, &topo->links[l], &err), err);
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        struct tutti_node node = tutti_topo_node(topo, v);
+        char name[TUTTI_NODE_NAME_BYTES];
+
+        node.name = tutti_topo_node_name(topo, v, name);
+        CHECK_OK(tutti_topo_add_node(builder, &node, NULL, &err), err);
+    }
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        struct tutti_link link = tutti_topo_link(topo, l);
+
+        CHECK_OK(tutti_topo_add_link(builder, &link, &err), err);
+    }
     CHECK_OK(tutti_topo_freeze(builder, &copy, &err), err);
     return copy;
 }
@@ -97,15 +107,15 @@ static void check_route(const struct tutti_topo *topo, uint32_t from, uint32_t t
 {
     uint32_t links[HOPS_MAX];
     uint32_t count = tutti_topo_route(topo, from, to, links, HOPS_MAX);
-    uint32_t here = topo->rank_node[from];
+    uint32_t here = tutti_topo_rank_node(topo, from);
 
     CHECK(count <= topo->node_count);
     for (uint32_t k = 0; k < count; k++) {
         REQUIRE(links[k] < topo->link_count);
-        CHECK_INT(topo->links[links[k]].from, here);
-        here = topo->links[links[k]].to;
+        CHECK_INT(tutti_topo_link(topo, links[k]).from, here);
+        here = tutti_topo_link(topo, links[k]).to;
     }
-    CHECK_INT(here, topo->rank_node[to]);
+    CHECK_INT(here, tutti_topo_rank_node(topo, to));
     CHECK_INT(tutti_topo_route(topo, from, to, NULL, 0), count);
 }
 

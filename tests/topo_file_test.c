@@ -44,9 +44,9 @@ TEST(a_machine_is_written_as_a_person_would)
 
     CHECK_OK(parse(text, &topo, &err), err);
     REQUIRE(topo != NULL);
-    CHECK_INT(topo->links[0].cable_count, 18);
-    CHECK_INT(topo->nodes[1].flops_per_s, 989000000000000);
-    CHECK(topo->nodes[2].reduces);
+    CHECK_INT(tutti_topo_link(topo, 0).cable_count, 18);
+    CHECK_INT(tutti_topo_node(topo, 1).flops_per_s, 989000000000000);
+    CHECK(tutti_topo_node(topo, 2).reduces);
     CHECK_OK(tutti_topo_print(topo, &printed, &err), err);
     REQUIRE(printed != NULL);
     CHECK_TEXT(printed, text);
@@ -64,7 +64,7 @@ TEST(comments_blanks_and_missing_newlines_do_no_harm)
                    &topo, &err),
              err);
     REQUIRE(topo != NULL);
-    CHECK_INT(topo->links[1].bytes_per_s, 50000000000);
+    CHECK_INT(tutti_topo_link(topo, 1).bytes_per_s, 50000000000);
     CHECK_TEXT(topo->name, "x.topo");
     CHECK_TEXT(topo->source, "not stated");
     tutti_topo_free(topo);
@@ -125,13 +125,18 @@ static void check_same(const struct tutti_topo *a, const struct tutti_topo *b)
     CHECK_INT(a->host_count, b->host_count);
     REQUIRE(a->link_count == b->link_count && a->rank_count == b->rank_count);
     for (uint32_t v = 0; v < a->node_count; v++) {
-        CHECK_TEXT(a->nodes[v].name, b->nodes[v].name);
-        CHECK_INT(a->nodes[v].rank, b->nodes[v].rank);
-        CHECK_INT(a->nodes[v].host, b->nodes[v].host);
-        CHECK_INT(a->nodes[v].mem_bytes_per_s, b->nodes[v].mem_bytes_per_s);
+        CHECK_TEXT(tutti_topo_node_name(a, v, (char[TUTTI_NODE_NAME_BYTES]){0}),
+                   tutti_topo_node_name(b, v, (char[TUTTI_NODE_NAME_BYTES]){0}));
+        CHECK_INT(tutti_topo_node(a, v).rank, tutti_topo_node(b, v).rank);
+        CHECK_INT(tutti_topo_node(a, v).host, tutti_topo_node(b, v).host);
+        CHECK_INT(tutti_topo_node(a, v).mem_bytes_per_s, tutti_topo_node(b, v).mem_bytes_per_s);
     }
-    for (uint32_t l = 0; l < a->link_count; l++)
-        CHECK(memcmp(&a->links[l], &b->links[l], sizeof(a->links[l])) == 0);
+    for (uint32_t l = 0; l < a->link_count; l++) {
+        struct tutti_link one = tutti_topo_link(a, l);
+        struct tutti_link other = tutti_topo_link(b, l);
+
+        CHECK(memcmp(&one, &other, sizeof(one)) == 0);
+    }
     for (uint32_t i = 0; i < a->rank_count * a->rank_count; i++) {
         uint32_t one[64];
         uint32_t two[64];

@@ -98,12 +98,12 @@ TEST(cables_between_the_same_two_nodes_add_up)
     CHECK_OK(tutti_topo_freeze(builder, &topo, &err), err);
     REQUIRE(topo != NULL);
     CHECK_INT(topo->link_count, 3);
-    CHECK_INT(topo->links[0].bytes_per_s, 50);
-    CHECK_INT(topo->links[0].cable_count, 3);
-    CHECK_INT(topo->links[0].latency_ps, 5);
-    CHECK_INT(topo->links[2].kind, TUTTI_LINK_PCIE);
-    CHECK_INT(topo->out_first[1], 2);
-    CHECK_INT(topo->out_links[1], 2);
+    CHECK_INT(tutti_topo_link(topo, 0).bytes_per_s, 50);
+    CHECK_INT(tutti_topo_link(topo, 0).cable_count, 3);
+    CHECK_INT(tutti_topo_link(topo, 0).latency_ps, 5);
+    CHECK_INT(tutti_topo_link(topo, 2).kind, TUTTI_LINK_PCIE);
+    CHECK_INT(tutti_topo_out_count(topo, 0), 2);
+    CHECK_INT(tutti_topo_out_link(topo, 0, 1), 2);
     tutti_topo_free(topo);
 }
 

@@ -117,11 +117,11 @@ int tutti_null_ring(const struct tutti_topo *topo, double *ret_latency_ps, doubl
         tutti_ps latency_ps = 0;
 
         for (uint32_t i = 0; i < hops; i++) {
-            const struct tutti_link *link = &topo->links[route[i]];
+            struct tutti_link link = tutti_topo_link(topo, route[i]);
 
-            if (__builtin_add_overflow(latency_ps, link->latency_ps, &latency_ps))
+            if (__builtin_add_overflow(latency_ps, link.latency_ps, &latency_ps))
                 latency_ps = INT64_MAX;
-            narrowest = link->bytes_per_s < narrowest ? link->bytes_per_s : narrowest;
+            narrowest = link.bytes_per_s < narrowest ? link.bytes_per_s : narrowest;
         }
         longest_ps = latency_ps > longest_ps ? latency_ps : longest_ps;
     }

@@ -144,11 +144,11 @@ static uint64_t hash_machine(uint64_t hash, const struct tutti_topo *topo)
     for (uint32_t i = 0; i < topo->shape.dim_count; i++)
         hash = tutti_random_hash(hash, topo->shape.dim[i], 0, 0);
     for (uint32_t i = 0; i < topo->link_count; i++) {
-        const struct tutti_link *link = &topo->links[i];
+        struct tutti_link link = tutti_topo_link(topo, i);
 
-        hash = tutti_random_hash(hash, link->from, link->to, link->kind);
-        hash = tutti_random_hash(hash, link->bytes_per_s, (uint64_t)link->latency_ps,
-                                 link->cable_count);
+        hash = tutti_random_hash(hash, link.from, link.to, link.kind);
+        hash =
+            tutti_random_hash(hash, link.bytes_per_s, (uint64_t)link.latency_ps, link.cable_count);
     }
     return hash;
 }

@@ -90,8 +90,10 @@ const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *aske
     if (strcmp(asked, "auto") != 0)
         return asked;
     for (uint32_t i = 0; i < topo->link_count; i++) {
-        if (topo->links[i].kind == TUTTI_LINK_NVLINK || topo->links[i].kind == TUTTI_LINK_XGMI ||
-            topo->links[i].kind == TUTTI_LINK_PCIE || topo->links[i].kind == TUTTI_LINK_C2C)
+        uint8_t kind = tutti_topo_link(topo, i).kind;
+
+        if (kind == TUTTI_LINK_NVLINK || kind == TUTTI_LINK_XGMI || kind == TUTTI_LINK_PCIE ||
+            kind == TUTTI_LINK_C2C)
             return "auto";
     }
     return "none";

@@ -6,11 +6,11 @@
 #include "build.h"
 #include "tools/sweep.h"
 
-enum { LINK_GROUPS_MAX = 8 };
+enum { LINK_GROUPS_MAX = 8, LINK_CLASSES_MAX = 256 };
 
 /* Links alike in kind, rate and latency. */
 struct link_group {
-    const struct tutti_link *link; /* the first of them */
+    struct tutti_link link; /* the first of them */
     uint32_t link_count;
 };
 
@@ -18,24 +18,25 @@ struct link_group {
 static uint32_t group_links(const struct tutti_topo *topo, struct link_group *groups,
                             uint32_t *more)
 {
+    struct tutti_link_class classes[LINK_CLASSES_MAX];
+    uint32_t class_count = tutti_topo_link_classes(topo, classes, LINK_CLASSES_MAX, more);
     uint32_t count = 0;
 
-    *more = 0;
-    for (uint32_t i = 0; i < topo->link_count; i++) {
-        const struct tutti_link *link = &topo->links[i];
+    for (uint32_t i = 0; i < class_count; i++) {
+        struct tutti_link link = tutti_topo_link(topo, classes[i].first);
         uint32_t g = 0;
 
-        while (g < count && (groups[g].link->kind != link->kind ||
-                             groups[g].link->bytes_per_s != link->bytes_per_s ||
-                             groups[g].link->latency_ps != link->latency_ps))
+        while (g < count && (groups[g].link.kind != link.kind ||
+                             groups[g].link.bytes_per_s != link.bytes_per_s ||
+                             groups[g].link.latency_ps != link.latency_ps))
             g++;
         if (g == LINK_GROUPS_MAX) {
-            ++*more;
+            *more += classes[i].count;
             continue;
         }
         if (g == count)
             groups[count++] = (struct link_group){.link = link};
-        groups[g].link_count++;
+        groups[g].link_count += classes[i].count;
     }
     return count;
 }
@@ -50,9 +51,9 @@ static void print_links(const struct tutti_topo *topo, FILE *out)
 
     for (uint32_t g = 0; g < count; g++)
         fprintf(out, "%s %u %s of %s %s", g == 0 ? "# links:   " : ",", groups[g].link_count,
-                tutti_link_kind_name((enum tutti_link_kind)groups[g].link->kind),
-                tutti_print_rate(groups[g].link->bytes_per_s, rate),
-                tutti_print_time(groups[g].link->latency_ps, latency));
+                tutti_link_kind_name((enum tutti_link_kind)groups[g].link.kind),
+                tutti_print_rate(groups[g].link.bytes_per_s, rate),
+                tutti_print_time(groups[g].link.latency_ps, latency));
     if (more > 0)
         fprintf(out, ", %u others", more);
     if (count > 0)
@@ -231,10 +232,10 @@ void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *
     for (uint32_t g = 0; g < count; g++) {
         tutti_json_open(json, NULL, '{');
         tutti_json_text(json, "kind",
-                        tutti_link_kind_name((enum tutti_link_kind)groups[g].link->kind));
-        tutti_json_number(json, "rate_GBps", (double)groups[g].link->bytes_per_s / 1e9);
+                        tutti_link_kind_name((enum tutti_link_kind)groups[g].link.kind));
+        tutti_json_number(json, "rate_GBps", (double)groups[g].link.bytes_per_s / 1e9);
         tutti_json_number(json, "latency_us",
-                          (double)groups[g].link->latency_ps / (double)TUTTI_PS_PER_US);
+                          (double)groups[g].link.latency_ps / (double)TUTTI_PS_PER_US);
         tutti_json_count(json, "links", groups[g].link_count);
         tutti_json_close(json);
     }

@@ -70,7 +70,7 @@ static double microseconds(tutti_ps ps)
 
 static const char *kind_of(const struct tutti_topo *topo, uint32_t node)
 {
-    return tutti_node_kind_name((enum tutti_node_kind)topo->nodes[node].kind);
+    return tutti_node_kind_name((enum tutti_node_kind)tutti_topo_node(topo, node).kind);
 }
 
 static int fill_nodes(struct show *show)
@@ -78,14 +78,15 @@ static int fill_nodes(struct show *show)
     int status = 0;
 
     for (uint32_t g = 0; g < show->description.node_group_count && status == 0; g++) {
-        const struct tutti_node *node = show->description.node_groups[g].first;
+        uint32_t v = show->description.node_groups[g].first;
+        struct tutti_node node = tutti_topo_node(show->topo, v);
+        char name[TUTTI_NODE_NAME_BYTES];
 
-        status =
-            tutti_table_add(show->nodes, tutti_node_kind_name((enum tutti_node_kind)node->kind),
-                            (uint64_t)show->description.node_groups[g].count,
-                            node->flops_per_s > 0 ? (double)node->flops_per_s / 1e12 : NAN,
-                            node->mem_bytes_per_s > 0 ? gigabytes(node->mem_bytes_per_s) : NAN,
-                            (int)node->reduces, node->name);
+        status = tutti_table_add(show->nodes, tutti_node_kind_name((enum tutti_node_kind)node.kind),
+                                 (uint64_t)show->description.node_groups[g].count,
+                                 node.flops_per_s > 0 ? (double)node.flops_per_s / 1e12 : NAN,
+                                 node.mem_bytes_per_s > 0 ? gigabytes(node.mem_bytes_per_s) : NAN,
+                                 (int)node.reduces, tutti_topo_node_name(show->topo, v, name));
     }
     return status;
 }
@@ -96,15 +97,18 @@ static int fill_groups(struct show *show)
     int status = 0;
 
     for (uint32_t g = 0; g < show->description.link_group_count && status == 0; g++) {
-        const struct tutti_link *link = show->description.link_groups[g].first;
+        struct tutti_link link = tutti_topo_link(topo, show->description.link_groups[g].first);
+        char from[TUTTI_NODE_NAME_BYTES];
+        char to[TUTTI_NODE_NAME_BYTES];
         char first[160];
 
-        (void)snprintf(first, sizeof(first), "%s -> %s", topo->nodes[link->from].name,
-                       topo->nodes[link->to].name);
+        (void)snprintf(first, sizeof(first), "%s -> %s",
+                       tutti_topo_node_name(topo, link.from, from),
+                       tutti_topo_node_name(topo, link.to, to));
         status = tutti_table_add(
-            show->groups, tutti_link_kind_name((enum tutti_link_kind)link->kind),
-            kind_of(topo, link->from), kind_of(topo, link->to), gigabytes(link->bytes_per_s),
-            microseconds(link->latency_ps), (uint64_t)link->cable_count,
+            show->groups, tutti_link_kind_name((enum tutti_link_kind)link.kind),
+            kind_of(topo, link.from), kind_of(topo, link.to), gigabytes(link.bytes_per_s),
+            microseconds(link.latency_ps), (uint64_t)link.cable_count,
             (uint64_t)show->description.link_groups[g].count, first);
     }
     return status;
@@ -116,12 +120,15 @@ static int fill_links(struct show *show)
     int status = 0;
 
     for (uint32_t l = 0; l < topo->link_count && show->links != NULL && status == 0; l++) {
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
+        char from[TUTTI_NODE_NAME_BYTES];
+        char to[TUTTI_NODE_NAME_BYTES];
 
-        status = tutti_table_add(
-            show->links, topo->nodes[link->from].name, topo->nodes[link->to].name,
-            tutti_link_kind_name((enum tutti_link_kind)link->kind), gigabytes(link->bytes_per_s),
-            microseconds(link->latency_ps), (uint64_t)link->cable_count);
+        status = tutti_table_add(show->links, tutti_topo_node_name(topo, link.from, from),
+                                 tutti_topo_node_name(topo, link.to, to),
+                                 tutti_link_kind_name((enum tutti_link_kind)link.kind),
+                                 gigabytes(link.bytes_per_s), microseconds(link.latency_ps),
+                                 (uint64_t)link.cable_count);
     }
     return status;
 }

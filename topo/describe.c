@@ -16,46 +16,23 @@ static bool nodes_alike(const struct tutti_node *a, const struct tutti_node *b)
 static void group_nodes(const struct tutti_topo *topo, struct tutti_description *ret)
 {
     for (uint32_t v = 0; v < topo->node_count; v++) {
-        const struct tutti_node *node = &topo->nodes[v];
+        struct tutti_node node = tutti_topo_node(topo, v);
         uint32_t g = 0;
 
-        ret->node_kind_count[node->kind]++;
-        while (g < ret->node_group_count && !nodes_alike(ret->node_groups[g].first, node))
-            g++;
+        ret->node_kind_count[node.kind]++;
+        for (; g < ret->node_group_count; g++) {
+            struct tutti_node first = tutti_topo_node(topo, ret->node_groups[g].first);
+
+            if (nodes_alike(&first, &node))
+                break;
+        }
         if (g == TUTTI_NODE_GROUPS_MAX) {
             ret->node_more++;
             continue;
         }
         if (g == ret->node_group_count)
-            ret->node_groups[ret->node_group_count++] = (struct tutti_node_group){.first = node};
+            ret->node_groups[ret->node_group_count++] = (struct tutti_node_group){.first = v};
         ret->node_groups[g].count++;
-    }
-}
-
-static bool links_alike(const struct tutti_topo *topo, const struct tutti_link *a,
-                        const struct tutti_link *b)
-{
-    return a->kind == b->kind && a->bytes_per_s == b->bytes_per_s &&
-           a->latency_ps == b->latency_ps && a->cable_count == b->cable_count &&
-           topo->nodes[a->from].kind == topo->nodes[b->from].kind &&
-           topo->nodes[a->to].kind == topo->nodes[b->to].kind;
-}
-
-static void group_links(const struct tutti_topo *topo, struct tutti_description *ret)
-{
-    for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
-        uint32_t g = 0;
-
-        while (g < ret->link_group_count && !links_alike(topo, ret->link_groups[g].first, link))
-            g++;
-        if (g == TUTTI_LINK_GROUPS_MAX) {
-            ret->link_more++;
-            continue;
-        }
-        if (g == ret->link_group_count)
-            ret->link_groups[ret->link_group_count++] = (struct tutti_link_group){.first = link};
-        ret->link_groups[g].count++;
     }
 }
 
@@ -75,11 +52,11 @@ static void add_up_ranks(const struct tutti_topo *topo, struct tutti_description
 {
     ret->rank_out_min = UINT64_MAX;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        uint32_t v = topo->rank_node[r];
+        uint32_t v = tutti_topo_rank_node(topo, r);
         uint64_t out = 0;
 
-        for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
-            add_rate(&out, topo->links[topo->out_links[k]].bytes_per_s);
+        for (uint32_t k = 0; k < tutti_topo_out_count(topo, v); k++)
+            add_rate(&out, tutti_topo_link(topo, tutti_topo_out_link(topo, v, k)).bytes_per_s);
         widen(&ret->rank_out_min, &ret->rank_out_max, out);
     }
 }
@@ -99,14 +76,18 @@ static int add_up_hosts(const struct tutti_topo *topo, struct tutti_description 
     hosts = calloc(topo->host_count, sizeof(*hosts));
     if (hosts == NULL)
         return tutti_nomem(err);
-    for (uint32_t r = 0; r < topo->rank_count; r++)
-        if (topo->nodes[topo->rank_node[r]].host != UINT32_MAX)
-            hosts[topo->nodes[topo->rank_node[r]].host].ranks++;
-    for (uint32_t l = 0; l < topo->link_count; l++) {
-        uint32_t host = topo->nodes[topo->links[l].from].host;
+    for (uint32_t r = 0; r < topo->rank_count; r++) {
+        uint32_t host = tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).host;
 
-        if (host != UINT32_MAX && topo->nodes[topo->links[l].to].host != host)
-            add_rate(&hosts[host].out, topo->links[l].bytes_per_s);
+        if (host != UINT32_MAX)
+            hosts[host].ranks++;
+    }
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        struct tutti_link link = tutti_topo_link(topo, l);
+        uint32_t host = tutti_topo_node(topo, link.from).host;
+
+        if (host != UINT32_MAX && tutti_topo_node(topo, link.to).host != host)
+            add_rate(&hosts[host].out, link.bytes_per_s);
     }
     ret->host_out_min = UINT64_MAX;
     for (uint32_t h = 0; h < topo->host_count; h++) {
@@ -133,7 +114,8 @@ int tutti_topo_describe(const struct tutti_topo *topo, struct tutti_description 
     if (status < 0)
         return status;
     group_nodes(topo, &description);
-    group_links(topo, &description);
+    description.link_group_count = tutti_topo_link_classes(
+        topo, description.link_groups, TUTTI_LINK_GROUPS_MAX, &description.link_more);
     add_up_ranks(topo, &description);
     description.far_ps = far.latency_ps;
     description.far_from = far.from;

@@ -13,13 +13,7 @@ enum { TUTTI_NODE_GROUPS_MAX = 32, TUTTI_LINK_GROUPS_MAX = 64 };
 
 /* Nodes alike in kind, peak, memory rate and reducing. */
 struct tutti_node_group {
-    const struct tutti_node *first; /* by index */
-    uint32_t count;
-};
-
-/* Links (one direction each) alike in kind, rate, latency, cables and kinds of both ends. */
-struct tutti_link_group {
-    const struct tutti_link *first; /* by index */
+    uint32_t first; /* node index */
     uint32_t count;
 };
 
@@ -30,7 +24,7 @@ struct tutti_description {
     struct tutti_node_group node_groups[TUTTI_NODE_GROUPS_MAX];
     uint32_t link_group_count;
     uint32_t link_more;
-    struct tutti_link_group link_groups[TUTTI_LINK_GROUPS_MAX];
+    struct tutti_link_class link_groups[TUTTI_LINK_GROUPS_MAX];
     uint32_t node_kind_count[TUTTI_NODE_KIND_COUNT];
 
     uint64_t bisection_bytes_per_s; /* see tutti_topo_bisection() */
@@ -45,7 +39,7 @@ struct tutti_description {
     uint32_t far_to;
 };
 
-/* Fills in *ret, whose pointers are the machine's. O(links log links). */
+/* Fills in *ret. O(links log links). */
 int tutti_topo_describe(const struct tutti_topo *topo, struct tutti_description *ret,
                         struct tutti_err *err);
 

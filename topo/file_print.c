@@ -22,11 +22,15 @@ static void print_flops(FILE *out, uint64_t flops)
         fputc(suffixes[power - 1], out);
 }
 
-static void print_node(FILE *out, const struct tutti_node *node)
+static void print_node(FILE *out, const struct tutti_topo *topo, uint32_t v)
 {
+    const struct tutti_node at = tutti_topo_node(topo, v);
+    const struct tutti_node *node = &at;
+    char name[TUTTI_NODE_NAME_BYTES];
     char buf[TUTTI_UNIT_TEXT_BYTES];
 
-    fprintf(out, "node %s %s", node->name, tutti_node_kind_name((enum tutti_node_kind)node->kind));
+    fprintf(out, "node %s %s", tutti_topo_node_name(topo, v, name),
+            tutti_node_kind_name((enum tutti_node_kind)node->kind));
     if (node->kind == TUTTI_NODE_DEVICE)
         fprintf(out, " rank=%" PRIu32, node->rank);
     if (node->host != UINT32_MAX)
@@ -41,28 +45,33 @@ static void print_node(FILE *out, const struct tutti_node *node)
 /* Are links l and l + 1 the two directions of one cable? */
 static bool is_cable(const struct tutti_topo *topo, uint32_t l)
 {
-    const struct tutti_link *a = &topo->links[l];
-    const struct tutti_link *b = a + 1;
+    struct tutti_link a = tutti_topo_link(topo, l);
+    struct tutti_link b;
 
-    return l + 1 < topo->link_count && a->from == b->to && a->to == b->from && a->kind == b->kind &&
-           a->bytes_per_s == b->bytes_per_s && a->latency_ps == b->latency_ps &&
-           a->cable_count == b->cable_count;
+    if (l + 1 == topo->link_count)
+        return false;
+    b = tutti_topo_link(topo, l + 1);
+    return a.from == b.to && a.to == b.from && a.kind == b.kind && a.bytes_per_s == b.bytes_per_s &&
+           a.latency_ps == b.latency_ps && a.cable_count == b.cable_count;
 }
 
 static void print_links(FILE *out, const struct tutti_topo *topo)
 {
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
         bool cable = is_cable(topo, l);
+        char from[TUTTI_NODE_NAME_BYTES];
+        char to[TUTTI_NODE_NAME_BYTES];
         char rate[TUTTI_UNIT_TEXT_BYTES];
         char latency[TUTTI_UNIT_TEXT_BYTES];
 
-        fprintf(out, "%s %s %s %s %s %s", cable ? "cable" : "link", topo->nodes[link->from].name,
-                topo->nodes[link->to].name, tutti_link_kind_name((enum tutti_link_kind)link->kind),
-                tutti_print_rate(link->bytes_per_s, rate),
-                tutti_print_time(link->latency_ps, latency));
-        if (link->cable_count != 1)
-            fprintf(out, " cables=%" PRIu32, link->cable_count);
+        fprintf(
+            out, "%s %s %s %s %s %s", cable ? "cable" : "link",
+            tutti_topo_node_name(topo, link.from, from), tutti_topo_node_name(topo, link.to, to),
+            tutti_link_kind_name((enum tutti_link_kind)link.kind),
+            tutti_print_rate(link.bytes_per_s, rate), tutti_print_time(link.latency_ps, latency));
+        if (link.cable_count != 1)
+            fprintf(out, " cables=%" PRIu32, link.cable_count);
         fputc('\n', out);
         l += cable;
     }
@@ -143,7 +152,7 @@ int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err
     print_title(out, "topology ", topo->name);
     print_title(out, "source ", topo->source);
     for (uint32_t v = 0; v < topo->node_count; v++)
-        print_node(out, &topo->nodes[v]);
+        print_node(out, topo, v);
     print_links(out, topo);
     print_shape(out, &topo->shape);
     print_routes(out, &routes);

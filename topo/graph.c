@@ -1,4 +1,5 @@
 /* A machine under construction: nodes and links are collected here until they are frozen. */
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,9 +8,10 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "topo/graph/builder.h"
+#include "topo/graph/rule.h"
 #include "topo/topo.h"
 
-enum { NAME_BYTES_MAX = 63, CAPACITY_FIRST = 16 };
+enum { NAME_BYTES_MAX = TUTTI_NODE_NAME_BYTES - 1, CAPACITY_FIRST = 16 };
 
 const char *tutti_node_kind_name(enum tutti_node_kind kind)
 {
@@ -106,6 +108,7 @@ int tutti_topo_add_node(struct tutti_topo_builder *builder, const struct tutti_n
     struct tutti_node *nodes;
     struct tutti_node copy = *node;
 
+    assert(builder->rule == NULL);
     if (!name_is_good(node->name))
         return tutti_fail(err, TUTTI_EINVAL,
                           "bad node name '%.80s' (1 to %d visible characters, no '#')",
@@ -195,6 +198,19 @@ int tutti_topo_set_shape(struct tutti_topo_builder *builder, const struct tutti_
     return 0;
 }
 
+int tutti_topo_set_rule(struct tutti_topo_builder *builder, const struct tutti_rule *rule,
+                        struct tutti_err *err)
+{
+    struct tutti_rule *copy = tutti_arena_take(builder->arena, 1, sizeof(*copy));
+
+    assert(builder->node_count == 0);
+    if (copy == NULL)
+        return tutti_nomem(err);
+    *copy = *rule;
+    builder->rule = copy;
+    return 0;
+}
+
 void tutti_topo_set_routes(struct tutti_topo_builder *builder, const struct tutti_routes *routes)
 {
     builder->routes = *routes;
@@ -219,10 +235,23 @@ int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, c
 static int freeze(struct tutti_topo_builder *builder, struct tutti_topo *topo,
                   struct tutti_err *err)
 {
-    int status = tutti_freeze_nodes(builder, topo, err);
+    struct tutti_graph *graph = tutti_arena_take(topo->arena, 1, sizeof(*graph));
+    int status = 0;
 
-    if (status == 0)
-        status = tutti_freeze_links(builder, topo, err);
+    if (graph == NULL)
+        return tutti_nomem(err);
+    topo->graph = graph;
+    if (builder->rule != NULL) {
+        graph->rule = builder->rule;
+        topo->node_count = graph->rule->node_count;
+        topo->link_count = graph->rule->link_count;
+        topo->rank_count = graph->rule->rank_count;
+        topo->host_count = graph->rule->host_count;
+    } else {
+        status = tutti_freeze_nodes(builder, topo, graph, err);
+        if (status == 0)
+            status = tutti_freeze_links(builder, topo, graph, err);
+    }
     if (status == 0)
         status = tutti_freeze_shape(topo, &builder->shape, err);
     if (status == 0)

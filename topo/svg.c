@@ -55,26 +55,27 @@ static void write_title(const struct tutti_topo *topo, const struct tutti_descri
 /* Links of the legend: alike in kind, rate, latency and cables, whatever they join. */
 struct legend {
     uint32_t link_count;
-    const struct tutti_link *links[LEGEND_LINKS_MAX];
+    struct tutti_link links[LEGEND_LINKS_MAX];
     uint32_t counts[LEGEND_LINKS_MAX];
     uint32_t more; /* kinds that found no room */
     uint32_t columns;
 };
 
-static struct legend legend_of(const struct tutti_description *about, int width)
+static struct legend legend_of(const struct tutti_topo *topo, const struct tutti_description *about,
+                               int width)
 {
     struct legend legend = {.columns = (uint32_t)((width - 2 * MARGIN) / LEGEND_COLUMN)};
 
     legend.columns = legend.columns == 0 ? 1 : legend.columns > 4 ? 4 : legend.columns;
     legend.more = about->link_more > 0;
     for (uint32_t g = 0; g < about->link_group_count; g++) {
-        const struct tutti_link *link = about->link_groups[g].first;
+        struct tutti_link link = tutti_topo_link(topo, about->link_groups[g].first);
         uint32_t i = 0;
 
-        while (i < legend.link_count && (legend.links[i]->kind != link->kind ||
-                                         legend.links[i]->bytes_per_s != link->bytes_per_s ||
-                                         legend.links[i]->latency_ps != link->latency_ps ||
-                                         legend.links[i]->cable_count != link->cable_count))
+        while (i < legend.link_count && (legend.links[i].kind != link.kind ||
+                                         legend.links[i].bytes_per_s != link.bytes_per_s ||
+                                         legend.links[i].latency_ps != link.latency_ps ||
+                                         legend.links[i].cable_count != link.cable_count))
             i++;
         if (i == LEGEND_LINKS_MAX) {
             legend.more++;
@@ -99,7 +100,7 @@ static int legend_height(const struct legend *legend)
 static void write_link(const struct tutti_drawing *drawing, const struct legend *legend, uint32_t i,
                        int x, int y, struct tutti_canvas *canvas)
 {
-    const struct tutti_link *link = legend->links[i];
+    const struct tutti_link *link = &legend->links[i];
     char text[160];
     char rate[TUTTI_UNIT_TEXT_BYTES];
     char latency[TUTTI_UNIT_TEXT_BYTES];
@@ -134,9 +135,9 @@ static void write_kinds(const struct tutti_drawing *drawing, const struct tutti_
     int x = MARGIN;
 
     for (uint32_t g = 0; g < about->node_group_count; g++) {
-        const struct tutti_node_group *group = &about->node_groups[g];
+        struct tutti_node node = tutti_topo_node(drawing->topo, about->node_groups[g].first);
 
-        counts[group->first->reduces ? REDUCES : group->first->kind] += group->count;
+        counts[node.reduces ? REDUCES : node.kind] += about->node_groups[g].count;
     }
     counts[TILE] = drawing->style == TUTTI_DRAWING_GRID && drawing->topo->host_count > 1;
     for (int kind = 0; kind < KIND_COUNT; kind++) {
@@ -230,7 +231,7 @@ static int write_sheet(const struct tutti_drawing *drawing, const struct tutti_d
 {
     struct tutti_canvas canvas = {.text = NULL};
     int width = drawing->width + 2 * MARGIN < WIDTH_MIN ? WIDTH_MIN : drawing->width + 2 * MARGIN;
-    struct legend legend = legend_of(about, width);
+    struct legend legend = legend_of(drawing->topo, about, width);
     int source_lines = write_source(drawing->topo->source, width, 0, NULL);
     int shown_y = TITLE_HEIGHT + drawing->height + 28;
     int legend_y = shown_y + (drawing->shown[0] != '\0' ? 26 : 2);
@@ -262,8 +263,8 @@ static double line_factor(const struct tutti_drawing *drawing)
     uint32_t count = 0;
 
     for (uint32_t l = 0; l < topo->link_count; l++)
-        count +=
-            drawing->boxes[topo->links[l].from].w > 0 && drawing->boxes[topo->links[l].to].w > 0;
+        count += drawing->boxes[tutti_topo_link(topo, l).from].w > 0 &&
+                 drawing->boxes[tutti_topo_link(topo, l).to].w > 0;
     if (drawing->style == TUTTI_DRAWING_GRID || count <= 100)
         return 1;
     return count <= 400 ? 0.6 : 0.45;
@@ -296,8 +297,8 @@ int tutti_topo_svg(const struct tutti_topo *topo, char **ret, struct tutti_err *
         drawing->topo = topo;
         drawing->rate_max = 1;
         for (uint32_t l = 0; l < topo->link_count; l++)
-            if (topo->links[l].bytes_per_s > drawing->rate_max)
-                drawing->rate_max = topo->links[l].bytes_per_s;
+            if (tutti_topo_link(topo, l).bytes_per_s > drawing->rate_max)
+                drawing->rate_max = tutti_topo_link(topo, l).bytes_per_s;
         drawing->device_width =
             12 + 7 * snprintf(rank, sizeof(rank), "%" PRIu32, topo->rank_count - 1);
         drawing->device_width = drawing->device_width < 26 ? 26 : drawing->device_width;

@@ -37,7 +37,7 @@ enum tutti_link_kind {
 #define TUTTI_RANK_NONE UINT32_MAX
 
 struct tutti_node {
-    const char *name; /* "gpu0.3", "nvswitch1", "leaf2" */
+    const char *name; /* to add one: "gpu0.3", "leaf2"; NULL when asked: tutti_topo_node_name() */
     uint32_t rank;    /* devices; TUTTI_RANK_NONE otherwise */
     uint32_t host;    /* index of the host (server, tray) it sits in; UINT32_MAX: outside hosts */
     uint8_t kind;     /* enum tutti_node_kind */
@@ -59,8 +59,10 @@ struct tutti_link {
     uint32_t cable_count; /* physical links summed in it; >= 1 */
 };
 
-/* Frozen after tutti_topo_freeze(): then the fields may be read by anyone and change no more, but
- * for rates and latencies by tutti_topo_perturb() (topo/perturb.h), before anyone else reads. */
+/* Frozen after tutti_topo_freeze(): then the fields may be read by anyone and change no more. Nodes
+ * and links have indices; what is at an index is asked for (tutti_topo_link() and so on), because
+ * large machines of presets do not list them: a rule says each. A million devices take a few KiB.
+ * Only rates and latencies can still be changed, before anyone else reads. */
 struct tutti_topo {
     struct tutti_arena *arena;
     const char *name;   /* the SPEC or the file it came from */
@@ -69,14 +71,9 @@ struct tutti_topo {
     uint32_t link_count;
     uint32_t rank_count;
     uint32_t host_count;
-    const struct tutti_node *nodes; /* [node_count] */
-    const struct tutti_link *links; /* [link_count] */
-    const uint32_t *rank_node;      /* [rank_count]: the device that carries the rank */
-    const uint32_t *out_first;      /* [node_count + 1]: out_links[out_first[v] ..] leave node v */
-    const uint32_t *out_links;      /* [link_count], by `from`, then by index */
-    struct tutti_shape shape;       /* levels, dims and ring orders found or declared */
-    const struct tutti_router
-        *router; /* private: closed-form routes of presets, or NULL: searched */
+    struct tutti_shape shape;          /* levels, dims and ring orders found or declared */
+    const struct tutti_graph *graph;   /* private: nodes and links, listed or by rule */
+    const struct tutti_router *router; /* private: routes, by rule or searched */
 };
 
 /* ---- building ----------------------------------------------------------------------------------
@@ -147,6 +144,45 @@ const struct tutti_preset *tutti_presets(size_t *ret_count);
 
 /* ---- asking -------------------------------------------------------------------------------------
  */
+
+/* What is at an index; 2 to 20 ns each, without memory. */
+struct tutti_node tutti_topo_node(const struct tutti_topo *topo, uint32_t node);
+struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link);
+/* The device that carries a rank. */
+uint32_t tutti_topo_rank_node(const struct tutti_topo *topo, uint32_t rank);
+/* The links that leave a node, by index: how many, and number k of them. */
+uint32_t tutti_topo_out_count(const struct tutti_topo *topo, uint32_t node);
+uint32_t tutti_topo_out_link(const struct tutti_topo *topo, uint32_t node, uint32_t k);
+/* The name of a node: in `buf`, or the machine's own. */
+enum { TUTTI_NODE_NAME_BYTES = 64 };
+const char *tutti_topo_node_name(const struct tutti_topo *topo, uint32_t node,
+                                 char buf[TUTTI_NODE_NAME_BYTES]);
+
+/* Links alike in all but their ends, whose nodes are of the same kinds. */
+struct tutti_link_class {
+    uint32_t first; /* the lowest of them */
+    uint32_t count;
+};
+/* The classes of all links in order of their first. Writes at most `capacity` and returns how many;
+ * *ret_more: links of other classes, which were only counted. O(links), but where links follow a
+ * rule and none was changed. */
+uint32_t tutti_topo_link_classes(const struct tutti_topo *topo, struct tutti_link_class *classes,
+                                 uint32_t capacity, uint32_t *ret_more);
+
+/* Another rate and latency for one link. */
+struct tutti_link_change {
+    uint32_t link;
+    uint64_t bytes_per_s;
+    tutti_ps latency_ps;
+};
+/* Changes links of a frozen machine that nobody else uses yet; routes and shape stay. `next` says
+ * the changes 0 .. count - 1, in order of links, each link once. 4 bytes a changed link, and 16 for
+ * each new pair of rate and latency. -TUTTI_EINVAL for a link that is not there or out of order, no
+ * rate or a negative latency: then nothing has changed. */
+int tutti_topo_change_links(struct tutti_topo *topo, uint32_t count,
+                            void (*next)(const void *context, uint32_t index,
+                                         struct tutti_link_change *ret),
+                            const void *context, struct tutti_err *err);
 
 /* The links from rank `from` to rank `to` in order. Writes at most `capacity` link indices and
  * returns how many there are (a route never has more than node_count). Deterministic: presets route

@@ -159,7 +159,7 @@ static int classify_wires(struct search *search, uint32_t rank, struct tutti_err
         for (uint32_t k = 0; k < i && kind.egress == i; k++)
             kind.egress = egress[k] == egress[i] ? k : i;
         for (uint32_t k = 0; k < count; k++) {
-            uint64_t rate = topo->links[search->route[k]].bytes_per_s;
+            uint64_t rate = tutti_topo_link(topo, search->route[k]).bytes_per_s;
 
             kind.bytes_per_s = rate < kind.bytes_per_s ? rate : kind.bytes_per_s;
         }

@@ -204,7 +204,7 @@ static void begin(struct tutti_colours *colours, struct sort *lanes, struct sort
     for (uint32_t i = 0; i < lanes->count; i++)
         lanes->hash[i] = mix(0, colours->programs->kind[i]);
     for (uint32_t i = 0; i < links->count; i++)
-        links->hash[i] = mix(0, colours->topo->links[colours->links[i]].bytes_per_s);
+        links->hash[i] = mix(0, tutti_topo_link(colours->topo, colours->links[i]).bytes_per_s);
     lanes->colours = number_hashes(lanes, table, size);
     links->colours = number_hashes(links, table, size);
 }

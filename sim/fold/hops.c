@@ -149,7 +149,7 @@ static int find_hop(struct search *search, uint32_t from, uint32_t to, uint32_t 
         return tutti_fail(err, TUTTI_ELACK, "rank %" PRIu32 " cannot reach rank %" PRIu32, from,
                           to);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t rate = topo->links[search->route[i]].bytes_per_s;
+        uint64_t rate = tutti_topo_link(topo, search->route[i]).bytes_per_s;
 
         kind.bytes_per_s = rate < kind.bytes_per_s ? rate : kind.bytes_per_s;
     }

@@ -131,7 +131,7 @@ static bool check_lanes(const struct maker *maker)
 
 static uint64_t rate_of(const struct maker *maker, uint32_t link)
 {
-    return maker->topo->links[maker->colours.links[link]].bytes_per_s;
+    return tutti_topo_link(maker->topo, maker->colours.links[link]).bytes_per_s;
 }
 
 static bool check_links(const struct maker *maker)

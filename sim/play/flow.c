@@ -48,7 +48,7 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
     memset(&flow->slots[slots - flow->slot_count], 0, flow->slot_count * sizeof(*flow->slots));
     *wire = (struct wire){.bytes_per_s = UINT64_MAX, .slot_first = slots - flow->slot_count};
     for (uint32_t i = 0; i < link_count; i++) {
-        uint64_t rate = flow->opts->topo->links[links[i]].bytes_per_s;
+        uint64_t rate = tutti_topo_link(flow->opts->topo, links[i]).bytes_per_s;
         uint32_t user;
 
         wire->bytes_per_s = rate < wire->bytes_per_s ? rate : wire->bytes_per_s;

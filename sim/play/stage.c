@@ -187,7 +187,9 @@ static int duration_of(const struct tutti_stage *stage, const struct tutti_post 
 {
     const struct tutti_step *step = post->step;
     const struct tutti_topo *topo = stage->opts->topo;
-    const struct tutti_node *device = &topo->nodes[topo->rank_node[post->rank]];
+    uint32_t v = tutti_topo_rank_node(topo, post->rank);
+    struct tutti_node device = tutti_topo_node(topo, v);
+    char name[TUTTI_NODE_NAME_BYTES];
 
     if (step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY) {
         *ret_ps = stage->opts->reduce_bytes_per_s == 0
@@ -202,12 +204,12 @@ static int duration_of(const struct tutti_stage *stage, const struct tutti_post 
         *ret_ps = step->duration_ps;
         return 0;
     }
-    if (device->flops_per_s == 0)
+    if (device.flops_per_s == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "the rate of device '%s' is not known (COMPUTE with a duration, or a "
                           "topology whose devices state flops)",
-                          device->name);
-    *ret_ps = tutti_wire_ps(step->flops, device->flops_per_s); /* flops at flops a second */
+                          tutti_topo_node_name(topo, v, name));
+    *ret_ps = tutti_wire_ps(step->flops, device.flops_per_s); /* flops at flops a second */
     return 0;
 }
 
@@ -402,7 +404,7 @@ static int net_open(struct tutti_stage *stage, struct tutti_err *err)
     if (stage->link_rates == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < topo->link_count; i++)
-        stage->link_rates[i] = topo->links[i].bytes_per_s;
+        stage->link_rates[i] = tutti_topo_link(topo, i).bytes_per_s;
     return ops->open(
         &(struct tutti_net_links){.link_count = topo->link_count, .bytes_per_s = stage->link_rates},
         &stage->net, err);

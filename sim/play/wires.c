@@ -31,7 +31,7 @@ int tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links, uint32
     int slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
 
     for (uint32_t i = 0; i < link_count; i++) {
-        int hop = hop_of((enum tutti_link_kind)topo->links[links[i]].kind);
+        int hop = hop_of((enum tutti_link_kind)tutti_topo_link(topo, links[i]).kind);
 
         slowest = hop > slowest ? hop : slowest;
     }
@@ -45,7 +45,7 @@ tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
     tutti_ps latency_ps = 0;
 
     for (uint32_t i = 0; i < link_count; i++)
-        latency_ps = tutti_add_ps(latency_ps, topo->links[links[i]].latency_ps);
+        latency_ps = tutti_add_ps(latency_ps, tutti_topo_link(topo, links[i]).latency_ps);
     if (protocol != NULL)
         latency_ps = tutti_add_ps(latency_ps,
                                   protocol->message_ps[tutti_route_hop(topo, links, link_count)]);

@@ -17,7 +17,7 @@ static uint32_t devices_per_host(const struct tutti_topo *topo)
     if (each < 2 || topo->rank_count % topo->host_count != 0)
         return 0;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        if (topo->nodes[topo->rank_node[r]].host != r / each)
+        if (tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).host != r / each)
             return 0;
     }
     return each;
@@ -30,10 +30,10 @@ static uint32_t nic_of(const struct tutti_topo *topo, uint32_t from, uint32_t to
     uint32_t count = tutti_topo_route(topo, from, to, route, topo->node_count);
 
     for (uint32_t i = 0; i < count; i++) {
-        const struct tutti_link *link = &topo->links[route[i]];
+        struct tutti_link link = tutti_topo_link(topo, route[i]);
 
-        if (link->kind == TUTTI_LINK_NET || link->kind == TUTTI_LINK_DCN)
-            return link->from;
+        if (link.kind == TUTTI_LINK_NET || link.kind == TUTTI_LINK_DCN)
+            return link.from;
     }
     return UINT32_MAX;
 }

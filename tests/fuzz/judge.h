@@ -30,18 +30,20 @@ static inline void judge_refusal(int status, const struct tutti_err *err)
 
 static inline void judge_links(const struct tutti_topo *topo)
 {
-    JUDGE(topo->out_first[0] == 0 && topo->out_first[topo->node_count] == topo->link_count);
-    for (uint32_t v = 0; v < topo->node_count; v++) {
-        JUDGE(topo->out_first[v] <= topo->out_first[v + 1]);
-        for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
-            JUDGE(topo->links[topo->out_links[k]].from == v);
-    }
-    for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
+    uint64_t outs = 0;
 
-        JUDGE(link->from < topo->node_count && link->to < topo->node_count);
-        JUDGE(link->from != link->to && link->bytes_per_s > 0 && link->latency_ps >= 0);
-        JUDGE(link->kind < TUTTI_LINK_KIND_COUNT && link->cable_count >= 1);
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        outs += tutti_topo_out_count(topo, v);
+        for (uint32_t k = 0; k < tutti_topo_out_count(topo, v); k++)
+            JUDGE(tutti_topo_link(topo, tutti_topo_out_link(topo, v, k)).from == v);
+    }
+    JUDGE(outs == topo->link_count);
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        struct tutti_link link = tutti_topo_link(topo, l);
+
+        JUDGE(link.from < topo->node_count && link.to < topo->node_count);
+        JUDGE(link.from != link.to && link.bytes_per_s > 0 && link.latency_ps >= 0);
+        JUDGE(link.kind < TUTTI_LINK_KIND_COUNT && link.cable_count >= 1);
     }
 }
 
@@ -50,15 +52,15 @@ static inline void judge_route(const struct tutti_topo *topo, uint32_t from, uin
 {
     uint32_t links[256];
     uint32_t count = tutti_topo_route(topo, from, to, links, 256);
-    uint32_t at = topo->rank_node[from];
+    uint32_t at = tutti_topo_rank_node(topo, from);
 
     JUDGE(count <= topo->node_count);
     JUDGE((count == 0) == (from == to));
     for (uint32_t i = 0; i < count && i < 256; i++) {
-        JUDGE(links[i] < topo->link_count && topo->links[links[i]].from == at);
-        at = topo->links[links[i]].to;
+        JUDGE(links[i] < topo->link_count && tutti_topo_link(topo, links[i]).from == at);
+        at = tutti_topo_link(topo, links[i]).to;
     }
-    JUDGE(count > 256 || at == topo->rank_node[to]);
+    JUDGE(count > 256 || at == tutti_topo_rank_node(topo, to));
 }
 
 /* parse(print(topo)) prints the same text. */
@@ -104,7 +106,7 @@ static inline void judge_answers(const struct tutti_topo *topo)
         JUDGE(bound.bandwidth_ps >= 0 && bound.latency_ps >= 0 && bound.binding[0] != '\0');
         JUDGE(bound.time_ps >= bound.bandwidth_ps && bound.time_ps >= bound.latency_ps);
         JUDGE(topo->rank_count == 1 || c == TUTTI_BARRIER || bound.time_ps > 0 ||
-              topo->links[0].bytes_per_s > 1000000000000);
+              tutti_topo_link(topo, 0).bytes_per_s > 1000000000000);
     }
     JUDGE(tutti_topo_describe(topo, &about, &err) == 0);
     JUDGE(about.rank_out_min <= about.rank_out_max);
@@ -121,16 +123,19 @@ static inline void judge_topo(const struct tutti_topo *topo)
 
     JUDGE(n >= 1 && topo->name != NULL && topo->source != NULL);
     for (uint32_t v = 0; v < topo->node_count; v++) {
-        const struct tutti_node *node = &topo->nodes[v];
+        struct tutti_node node = tutti_topo_node(topo, v);
 
-        JUDGE(node->kind < TUTTI_NODE_KIND_COUNT && node->name[0] != '\0');
-        JUDGE(node->host < topo->host_count || node->host == UINT32_MAX);
-        devices += node->kind == TUTTI_NODE_DEVICE;
+        char name[TUTTI_NODE_NAME_BYTES];
+
+        JUDGE(node.kind < TUTTI_NODE_KIND_COUNT);
+        JUDGE(tutti_topo_node_name(topo, v, name)[0] != '\0');
+        JUDGE(node.host < topo->host_count || node.host == UINT32_MAX);
+        devices += node.kind == TUTTI_NODE_DEVICE;
     }
     JUDGE(devices == n);
     for (uint32_t r = 0; r < n; r++) {
-        JUDGE(topo->rank_node[r] < topo->node_count);
-        JUDGE(topo->nodes[topo->rank_node[r]].rank == r);
+        JUDGE(tutti_topo_rank_node(topo, r) < topo->node_count);
+        JUDGE(tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).rank == r);
     }
     judge_links(topo);
     for (uint32_t r = 0; r < n && r < 16; r++) {

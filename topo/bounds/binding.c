@@ -56,10 +56,11 @@ static void name_one(const struct tutti_topo *topo, const struct tutti_binding *
                      const struct words *words, char *buf, size_t buf_bytes)
 {
     uint32_t first = binding->group.first;
+    char name[TUTTI_NODE_NAME_BYTES];
 
     if (binding->group.rank_count == 1)
         (void)snprintf(buf, buf_bytes, "device %.40s (rank %" PRIu32 ")",
-                       topo->nodes[topo->rank_node[first]].name, first);
+                       tutti_topo_node_name(topo, tutti_topo_rank_node(topo, first), name), first);
     else if (binding->member.kind == TUTTI_FAMILY_HOSTS)
         (void)snprintf(buf, buf_bytes, "host of rank %" PRIu32, first);
     else
@@ -92,10 +93,7 @@ void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_bindin
     const struct tutti_group *group = &binding->group;
     const char *way = binding->inward ? "in" : "out";
     uint32_t link_count = binding->inward ? group->link_in_count : group->link_count;
-    const struct tutti_link *link =
-        link_count == 1 && binding->member.kind != TUTTI_FAMILY_HOSTS
-            ? &topo->links[binding->inward ? group->link_in : group->link_out]
-            : NULL;
+    bool one_link = link_count == 1 && binding->member.kind != TUTTI_FAMILY_HOSTS;
     char name[128];
     char rate[TUTTI_UNIT_TEXT_BYTES];
 
@@ -106,9 +104,15 @@ void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_bindin
     } else if (binding->all_groups && !binding->alike) {
         (void)snprintf(buf, buf_bytes, "all %" PRIu32 " %s%s together: %s %s", binding->group_count,
                        words.many, words.more, tutti_print_rate(binding->together, rate), way);
-    } else if (link != NULL) {
-        (void)snprintf(buf, buf_bytes, "link %.40s -> %.40s: %s", topo->nodes[link->from].name,
-                       topo->nodes[link->to].name, rate);
+    } else if (one_link) {
+        struct tutti_link link =
+            tutti_topo_link(topo, binding->inward ? group->link_in : group->link_out);
+        char from[TUTTI_NODE_NAME_BYTES];
+        char to[TUTTI_NODE_NAME_BYTES];
+
+        (void)snprintf(buf, buf_bytes, "link %.40s -> %.40s: %s",
+                       tutti_topo_node_name(topo, link.from, from),
+                       tutti_topo_node_name(topo, link.to, to), rate);
     } else if (binding->alike) {
         name_each(binding, &words, name, sizeof(name));
         (void)snprintf(buf, buf_bytes, "%s: %s %s", name, rate, way);

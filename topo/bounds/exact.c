@@ -85,7 +85,7 @@ static uint32_t ranks_of_side(const struct work *work)
     uint32_t count = 0;
 
     for (uint32_t r = 0; r < work->topo->rank_count; r++)
-        count += work->side[work->topo->rank_node[r]];
+        count += work->side[tutti_topo_rank_node(work->topo, r)];
     return count;
 }
 
@@ -95,10 +95,10 @@ static tutti_u128 rate_of_side(const struct work *work, bool inward)
     tutti_u128 sum = 0;
 
     for (uint32_t l = 0; l < work->topo->link_count; l++) {
-        const struct tutti_link *link = &work->topo->links[l];
+        struct tutti_link link = tutti_topo_link(work->topo, l);
 
-        if (work->side[link->from] != work->side[link->to] && work->side[link->to] == inward)
-            sum += link->bytes_per_s;
+        if (work->side[link.from] != work->side[link.to] && work->side[link.to] == inward)
+            sum += link.bytes_per_s;
     }
     return sum;
 }
@@ -114,23 +114,23 @@ static struct tutti_group group_of_side(const struct work *work)
     struct tutti_group group = {.first = UINT32_MAX};
 
     for (uint32_t r = topo->rank_count; r-- > 0;) {
-        if (!work->side[topo->rank_node[r]])
+        if (!work->side[tutti_topo_rank_node(topo, r)])
             continue;
         group.rank_count++;
         group.first = r;
     }
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
 
-        if (work->side[link->from] == work->side[link->to])
+        if (work->side[link.from] == work->side[link.to])
             continue;
-        if (work->side[link->from]) {
-            group.out = add_rates(group.out, link->bytes_per_s);
+        if (work->side[link.from]) {
+            group.out = add_rates(group.out, link.bytes_per_s);
             group.link_count++;
-            group.link_kinds |= 1u << link->kind;
+            group.link_kinds |= 1u << link.kind;
             group.link_out = l;
         } else {
-            group.in = add_rates(group.in, link->bytes_per_s);
+            group.in = add_rates(group.in, link.bytes_per_s);
             group.link_in_count++;
             group.link_in = l;
         }
@@ -163,10 +163,10 @@ static void lay_links(struct work *work, tutti_u128 scale, bool backward)
 {
     tutti_flow_clear(&work->flow);
     for (uint32_t l = 0; l < work->topo->link_count; l++) {
-        const struct tutti_link *link = &work->topo->links[l];
+        struct tutti_link link = tutti_topo_link(work->topo, l);
 
-        tutti_flow_add(&work->flow, backward ? link->to : link->from,
-                       backward ? link->from : link->to, scale * link->bytes_per_s, 0);
+        tutti_flow_add(&work->flow, backward ? link.to : link.from, backward ? link.from : link.to,
+                       scale * link.bytes_per_s, 0);
     }
 }
 
@@ -178,13 +178,15 @@ static void lay_gather(struct work *work, const struct tutti_exact *bound, bool 
 
     lay_links(work, bound->bytes, backward);
     for (uint32_t r = 0; r < topo->rank_count; r++)
-        tutti_flow_add(&work->flow, topo->node_count, topo->rank_node[r], bound->bytes_per_s, 0);
+        tutti_flow_add(&work->flow, topo->node_count, tutti_topo_rank_node(topo, r),
+                       bound->bytes_per_s, 0);
 }
 
 /* Does rank r get all in the time of the bound? */
 static bool gets_all(struct work *work, const struct tutti_exact *bound, uint32_t rank)
 {
-    return tutti_flow_between(&work->flow, work->topo->node_count, work->topo->rank_node[rank]) ==
+    return tutti_flow_between(&work->flow, work->topo->node_count,
+                              tutti_topo_rank_node(work->topo, rank)) ==
            bound->bytes_per_s * work->topo->rank_count;
 }
 
@@ -231,7 +233,8 @@ static void raise_between(struct work *work, uint32_t root, bool backward)
 
         if (r == root)
             continue;
-        rate = tutti_flow_between(&work->flow, topo->rank_node[root], topo->rank_node[r]);
+        rate = tutti_flow_between(&work->flow, tutti_topo_rank_node(topo, root),
+                                  tutti_topo_rank_node(topo, r));
         if (!is_more(work->bound, 1, rate))
             continue;
         take_side(work);
@@ -259,11 +262,11 @@ static void fill_node(struct work *work, uint32_t v)
 
     tutti_flow_clear(flow);
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
 
-        if (link->from <= v)
-            tutti_flow_add(flow, link->from, link->to <= v ? link->to : outside,
-                           work->bound->bytes * link->bytes_per_s, 0);
+        if (link.from <= v)
+            tutti_flow_add(flow, link.from, link.to <= v ? link.to : outside,
+                           work->bound->bytes * link.bytes_per_s, 0);
     }
     for (uint32_t u = 0; u < v; u++) {
         if (work->level[u] > 0) {
@@ -290,8 +293,9 @@ static bool raise_to_groups(struct work *work)
     for (uint32_t v = 0; v < topo->node_count; v++)
         count += find(work->group, v) == v;
     for (uint32_t l = 0; l < topo->link_count; l++)
-        if (find(work->group, topo->links[l].from) != find(work->group, topo->links[l].to))
-            rate += topo->links[l].bytes_per_s;
+        if (find(work->group, tutti_topo_link(topo, l).from) !=
+            find(work->group, tutti_topo_link(topo, l).to))
+            rate += tutti_topo_link(topo, l).bytes_per_s;
     if (count < 2 || !is_more(work->bound, (tutti_u128)2 * (count - 1), rate))
         return false;
     set_bound(work->bound, (tutti_u128)2 * (count - 1), rate);
@@ -327,10 +331,12 @@ static bool is_both_ways(struct work *work)
         for (uint32_t u = 0; u < topo->node_count; u++)
             work->level[u] = 0;
         for (uint32_t l = 0; l < topo->link_count; l++) {
-            if (topo->links[l].from == v)
-                work->level[topo->links[l].to] += (i128)topo->links[l].bytes_per_s;
-            if (topo->links[l].to == v)
-                work->level[topo->links[l].from] -= (i128)topo->links[l].bytes_per_s;
+            struct tutti_link link = tutti_topo_link(topo, l);
+
+            if (link.from == v)
+                work->level[link.to] += (i128)link.bytes_per_s;
+            if (link.to == v)
+                work->level[link.from] -= (i128)link.bytes_per_s;
         }
         for (uint32_t u = 0; u < topo->node_count; u++)
             if (work->level[u] != 0)
@@ -347,8 +353,10 @@ static bool is_balanced(struct work *work)
     for (uint32_t v = 0; v < topo->node_count; v++)
         work->level[v] = 0;
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        work->level[topo->links[l].from] += (i128)topo->links[l].bytes_per_s;
-        work->level[topo->links[l].to] -= (i128)topo->links[l].bytes_per_s;
+        struct tutti_link link = tutti_topo_link(topo, l);
+
+        work->level[link.from] += (i128)link.bytes_per_s;
+        work->level[link.to] -= (i128)link.bytes_per_s;
     }
     for (uint32_t v = 0; v < topo->node_count; v++)
         if (work->level[v] != 0)

@@ -96,7 +96,7 @@ static void visit_hosts(struct walk *walk)
     for (uint32_t v = 0; v < topo->node_count; v++)
         number[v] = UINT32_MAX;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        uint32_t host = topo->nodes[topo->rank_node[r]].host;
+        uint32_t host = tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).host;
 
         if (host == UINT32_MAX)
             return;
@@ -134,7 +134,7 @@ static void by_sets(struct walk *walk)
         walk->number[v] = UINT32_MAX;
     walk->partition.group_count = 0;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        uint32_t root = find(walk->parent, topo->rank_node[r]);
+        uint32_t root = find(walk->parent, tutti_topo_rank_node(topo, r));
 
         if (walk->number[root] == UINT32_MAX)
             walk->number[root] = walk->partition.group_count++;
@@ -148,7 +148,7 @@ static uint32_t lowest_rates(const struct tutti_topo *topo, uint64_t *rates)
     uint32_t count = 0;
 
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        uint64_t rate = topo->links[l].bytes_per_s;
+        uint64_t rate = tutti_topo_link(topo, l).bytes_per_s;
         uint32_t at = count;
 
         while (at > 0 && rates[at - 1] >= rate)
@@ -172,9 +172,12 @@ static void visit_fast(struct walk *walk)
     for (uint32_t i = 0; i < rate_count; i++) {
         for (uint32_t v = 0; v < topo->node_count; v++)
             walk->parent[v] = v;
-        for (uint32_t l = 0; l < topo->link_count; l++)
-            if (topo->links[l].bytes_per_s > rates[i])
-                join(walk->parent, topo->links[l].from, topo->links[l].to);
+        for (uint32_t l = 0; l < topo->link_count; l++) {
+            struct tutti_link link = tutti_topo_link(topo, l);
+
+            if (link.bytes_per_s > rates[i])
+                join(walk->parent, link.from, link.to);
+        }
         by_sets(walk);
         if (walk->partition.group_count < topo->rank_count)
             visit(walk, TUTTI_FAMILY_FAST, 0, rates[i]);
@@ -189,7 +192,7 @@ static void visit_twigs(struct walk *walk)
 
     for (uint32_t v = 0; v < topo->node_count; v++) {
         walk->parent[v] = v;
-        walk->left[v] = topo->out_first[v + 1] - topo->out_first[v];
+        walk->left[v] = tutti_topo_out_count(topo, v);
     }
     for (uint32_t round = 0; round < TWIG_ROUNDS_MAX; round++) {
         uint32_t peeled = 0;
@@ -198,9 +201,10 @@ static void visit_twigs(struct walk *walk)
         for (uint32_t v = 0; v < topo->node_count; v++)
             walk->number[v] = walk->left[v] == 1;
         for (uint32_t v = 0; v < topo->node_count; v++) {
-            for (uint32_t k = topo->out_first[v]; walk->number[v] && k < topo->out_first[v + 1];
-                 k++) {
-                uint32_t to = topo->links[topo->out_links[k]].to;
+            uint32_t outs = walk->number[v] ? tutti_topo_out_count(topo, v) : 0;
+
+            for (uint32_t k = 0; k < outs; k++) {
+                uint32_t to = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k)).to;
 
                 if (walk->left[to] == 0)
                     continue;
@@ -226,10 +230,11 @@ static void fill_rates(const struct tutti_topo *topo,
                        uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL])
 {
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        uint32_t a = topo->nodes[topo->links[l].from].rank;
-        uint32_t b = topo->nodes[topo->links[l].to].rank;
+        struct tutti_link link = tutti_topo_link(topo, l);
+        uint32_t a = tutti_topo_node(topo, link.from).rank;
+        uint32_t b = tutti_topo_node(topo, link.to).rank;
 
-        if (__builtin_add_overflow(rates[a][b], topo->links[l].bytes_per_s, &rates[a][b]))
+        if (__builtin_add_overflow(rates[a][b], link.bytes_per_s, &rates[a][b]))
             rates[a][b] = UINT64_MAX;
         rates[b][a] = rates[a][b];
     }

@@ -35,10 +35,15 @@
 
 static bool links_alike(const struct tutti_topo *topo)
 {
-    for (uint32_t l = 1; l < topo->link_count; l++)
-        if (topo->links[l].bytes_per_s != topo->links[0].bytes_per_s)
+    struct tutti_link_class classes[TUTTI_LINK_KIND_COUNT * 8];
+    uint32_t more;
+    uint32_t count = tutti_topo_link_classes(topo, classes, TUTTI_LINK_KIND_COUNT * 8, &more);
+
+    for (uint32_t c = 1; c < count; c++)
+        if (tutti_topo_link(topo, classes[c].first).bytes_per_s !=
+            tutti_topo_link(topo, classes[0].first).bytes_per_s)
             return false;
-    return topo->link_count > 0;
+    return count > 0 && more == 0;
 }
 
 /* The only other node is a switch, and every device is tied to it, once and to nothing else. */
@@ -47,14 +52,17 @@ static bool is_star(const struct tutti_topo *topo)
     if (topo->node_count != topo->rank_count + 1 || topo->link_count != 2 * topo->rank_count)
         return false;
     for (uint32_t v = 0; v < topo->node_count; v++) {
-        uint32_t out = topo->out_first[v + 1] - topo->out_first[v];
+        struct tutti_node node = tutti_topo_node(topo, v);
 
-        if (topo->nodes[v].kind == TUTTI_NODE_DEVICE ? out != 1 : topo->nodes[v].reduces)
+        if (node.kind == TUTTI_NODE_DEVICE ? tutti_topo_out_count(topo, v) != 1 : node.reduces)
             return false;
     }
-    for (uint32_t l = 0; l < topo->link_count; l++)
-        if (topo->nodes[topo->links[l].from].kind == topo->nodes[topo->links[l].to].kind)
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        struct tutti_link link = tutti_topo_link(topo, l);
+
+        if (tutti_topo_node(topo, link.from).kind == tutti_topo_node(topo, link.to).kind)
             return false;
+    }
     return true;
 }
 
@@ -65,11 +73,17 @@ static bool is_full(const struct tutti_topo *topo)
     if (topo->node_count != topo->rank_count)
         return false;
     for (uint32_t v = 0; v < topo->node_count; v++) {
-        if (topo->out_first[v + 1] - topo->out_first[v] != topo->node_count - 1)
+        uint8_t kind = 0;
+
+        if (tutti_topo_out_count(topo, v) != topo->node_count - 1)
             return false;
-        for (uint32_t k = topo->out_first[v] + 1; k < topo->out_first[v + 1]; k++)
-            if (topo->links[topo->out_links[k]].kind != topo->links[topo->out_links[k - 1]].kind)
+        for (uint32_t k = 0; k < topo->node_count - 1; k++) {
+            struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
+
+            if (k > 0 && link.kind != kind)
                 return false;
+            kind = link.kind;
+        }
     }
     return true;
 }
@@ -103,11 +117,11 @@ static bool is_small(const struct tutti_topo *topo)
     if (topo->node_count != topo->rank_count || topo->rank_count > TUTTI_FAMILY_SMALL)
         return false;
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link link = tutti_topo_link(topo, l);
 
-        if (link->bytes_per_s > UINT64_MAX / (1u << TUTTI_LINK_KIND_COUNT))
+        if (link.bytes_per_s > UINT64_MAX / (1u << TUTTI_LINK_KIND_COUNT))
             return false;
-        between[link->from][link->to] += link->bytes_per_s;
+        between[link.from][link.to] += link.bytes_per_s;
     }
     for (uint32_t a = 0; a < topo->node_count; a++)
         for (uint32_t b = 0; b < a; b++)
@@ -221,9 +235,11 @@ static int is_reached_by(const struct tutti_topo *topo, bool (*use)(struct uses 
     if (uses.count == NULL)
         return tutti_nomem(err);
     reached = use(&uses);
-    for (uint32_t l = 0; l < topo->link_count && reached; l++)
-        reached =
-            share * uses.count[l] / (double)topo->links[l].bytes_per_s <= s_per_byte * (1 + 1e-9);
+    for (uint32_t l = 0; l < topo->link_count && reached; l++) {
+        double rate = (double)tutti_topo_link(topo, l).bytes_per_s;
+
+        reached = share * uses.count[l] / rate <= s_per_byte * (1 + 1e-9);
+    }
     free(uses.count);
     *ret = reached;
     return 0;

@@ -27,10 +27,15 @@ struct search {
 
 static bool latencies_alike(const struct tutti_topo *topo)
 {
-    for (uint32_t l = 1; l < topo->link_count; l++)
-        if (topo->links[l].latency_ps != topo->links[0].latency_ps)
+    struct tutti_link_class classes[TUTTI_LINK_KIND_COUNT * 8];
+    uint32_t more;
+    uint32_t count = tutti_topo_link_classes(topo, classes, TUTTI_LINK_KIND_COUNT * 8, &more);
+
+    for (uint32_t c = 1; c < count; c++)
+        if (tutti_topo_link(topo, classes[c].first).latency_ps !=
+            tutti_topo_link(topo, classes[0].first).latency_ps)
             return false;
-    return true;
+    return more == 0;
 }
 
 static void push(struct search *search, uint32_t node, tutti_ps far_ps)
@@ -72,23 +77,24 @@ static void search_from(struct search *search, uint32_t rank)
     for (uint32_t v = 0; v < topo->node_count; v++)
         search->far_ps[v] = INT64_MAX;
     search->heap_count = search->queue_head = 0;
-    search->far_ps[topo->rank_node[rank]] = 0;
-    push(search, topo->rank_node[rank], 0);
+    search->far_ps[tutti_topo_rank_node(topo, rank)] = 0;
+    push(search, tutti_topo_rank_node(topo, rank), 0);
     while (search->queue_head < search->heap_count) {
         struct entry entry = search->alike ? search->heap[search->queue_head++] : pop(search);
 
         if (entry.far_ps > search->far_ps[entry.node])
             continue;
-        for (uint32_t k = topo->out_first[entry.node]; k < topo->out_first[entry.node + 1]; k++) {
-            const struct tutti_link *link = &topo->links[topo->out_links[k]];
-            tutti_ps far_ps = link->latency_ps < FARTHEST_PS - entry.far_ps
-                                  ? entry.far_ps + link->latency_ps
+        for (uint32_t k = 0; k < tutti_topo_out_count(topo, entry.node); k++) {
+            struct tutti_link link =
+                tutti_topo_link(topo, tutti_topo_out_link(topo, entry.node, k));
+            tutti_ps far_ps = link.latency_ps < FARTHEST_PS - entry.far_ps
+                                  ? entry.far_ps + link.latency_ps
                                   : FARTHEST_PS;
 
-            if (far_ps >= search->far_ps[link->to])
+            if (far_ps >= search->far_ps[link.to])
                 continue;
-            search->far_ps[link->to] = far_ps;
-            push(search, link->to, far_ps);
+            search->far_ps[link.to] = far_ps;
+            push(search, link.to, far_ps);
         }
     }
 }
@@ -96,7 +102,7 @@ static void search_from(struct search *search, uint32_t rank)
 static void consider(const struct search *search, uint32_t from, uint32_t to,
                      struct tutti_latency *best)
 {
-    tutti_ps far_ps = search->far_ps[search->topo->rank_node[to]];
+    tutti_ps far_ps = search->far_ps[tutti_topo_rank_node(search->topo, to)];
 
     if (far_ps != INT64_MAX && far_ps > best->latency_ps)
         *best = (struct tutti_latency){.latency_ps = far_ps, .from = from, .to = to};
@@ -108,7 +114,8 @@ static uint32_t farthest_rank(const struct search *search)
     uint32_t best = 0;
 
     for (uint32_t r = 1; r < topo->rank_count; r++)
-        if (search->far_ps[topo->rank_node[r]] > search->far_ps[topo->rank_node[best]])
+        if (search->far_ps[tutti_topo_rank_node(topo, r)] >
+            search->far_ps[tutti_topo_rank_node(topo, best)])
             best = r;
     return best;
 }

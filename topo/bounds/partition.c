@@ -43,7 +43,7 @@ static void label_hosts(struct tutti_partition *partition)
     for (uint32_t h = 0; h < topo->host_count; h++)
         partition->host_group[h] = unseen;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        uint32_t host = topo->nodes[topo->rank_node[r]].host;
+        uint32_t host = tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).host;
         uint32_t group = partition->rank_group[r];
 
         if (host == UINT32_MAX)
@@ -54,13 +54,13 @@ static void label_hosts(struct tutti_partition *partition)
             partition->host_group[host] = BETWEEN;
     }
     for (uint32_t v = 0; v < topo->node_count; v++) {
-        const struct tutti_node *node = &topo->nodes[v];
+        struct tutti_node node = tutti_topo_node(topo, v);
 
         partition->label[v] = BETWEEN;
-        if (node->kind == TUTTI_NODE_DEVICE)
-            partition->label[v] = partition->rank_group[node->rank];
-        else if (node->host != UINT32_MAX && partition->host_group[node->host] != unseen)
-            partition->label[v] = partition->host_group[node->host];
+        if (node.kind == TUTTI_NODE_DEVICE)
+            partition->label[v] = partition->rank_group[node.rank];
+        else if (node.host != UINT32_MAX && partition->host_group[node.host] != unseen)
+            partition->label[v] = partition->host_group[node.host];
     }
 }
 
@@ -69,32 +69,36 @@ static void label_hosts(struct tutti_partition *partition)
 static uint32_t strongest_group(const struct tutti_partition *partition, uint32_t v)
 {
     const struct tutti_topo *topo = partition->topo;
+    uint32_t out_count = tutti_topo_out_count(topo, v);
     uint32_t candidate = BETWEEN;
     tutti_u128 lead = 0;
     tutti_u128 own = 0;
     tutti_u128 total = 0;
 
-    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++) {
-        const struct tutti_link *link = &topo->links[topo->out_links[k]];
-        uint32_t group = partition->label[link->to];
+    for (uint32_t k = 0; k < out_count; k++) {
+        struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
+        uint32_t group = partition->label[link.to];
 
-        total += link->bytes_per_s;
+        total += link.bytes_per_s;
         if (group == BETWEEN)
             continue;
         if (group == candidate) {
-            lead += link->bytes_per_s;
-        } else if (lead >= link->bytes_per_s) {
-            lead -= link->bytes_per_s;
+            lead += link.bytes_per_s;
+        } else if (lead >= link.bytes_per_s) {
+            lead -= link.bytes_per_s;
         } else {
-            lead = link->bytes_per_s - lead;
+            lead = link.bytes_per_s - lead;
             candidate = group;
         }
     }
     if (candidate == BETWEEN)
         return BETWEEN;
-    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
-        if (partition->label[topo->links[topo->out_links[k]].to] == candidate)
-            own += topo->links[topo->out_links[k]].bytes_per_s;
+    for (uint32_t k = 0; k < out_count; k++) {
+        struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
+
+        if (partition->label[link.to] == candidate)
+            own += link.bytes_per_s;
+    }
     return own * 2 >= total ? candidate : BETWEEN;
 }
 
@@ -148,31 +152,31 @@ void tutti_partition_cut(struct tutti_partition *partition)
     partition->out = partition->in = 0;
     partition->between_reduces = false;
     for (uint32_t v = 0; v < topo->node_count; v++)
-        if (topo->nodes[v].reduces && partition->label[v] == BETWEEN)
+        if (partition->label[v] == BETWEEN && tutti_topo_node(topo, v).reduces)
             partition->between_reduces = true;
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
-        uint32_t from = partition->label[link->from];
-        uint32_t to = partition->label[link->to];
+        struct tutti_link link = tutti_topo_link(topo, l);
+        uint32_t from = partition->label[link.from];
+        uint32_t to = partition->label[link.to];
 
         if (from == to)
             continue;
         if (from != BETWEEN) {
             struct tutti_group *group = &partition->groups[from];
 
-            add_rate(&group->out, link->bytes_per_s);
+            add_rate(&group->out, link.bytes_per_s);
             group->link_count++;
-            group->link_kinds |= 1u << link->kind;
+            group->link_kinds |= 1u << link.kind;
             group->link_out = l;
-            partition->out += link->bytes_per_s;
+            partition->out += link.bytes_per_s;
         }
         if (to != BETWEEN) {
             struct tutti_group *group = &partition->groups[to];
 
-            add_rate(&group->in, link->bytes_per_s);
+            add_rate(&group->in, link.bytes_per_s);
             group->link_in_count++;
             group->link_in = l;
-            partition->in += link->bytes_per_s;
+            partition->in += link.bytes_per_s;
         }
     }
 }

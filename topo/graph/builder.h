@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "topo/graph/graph.h"
 #include "topo/graph/routes.h"
 #include "topo/topo.h"
 
@@ -20,6 +21,7 @@ struct tutti_topo_builder {
     uint32_t link_capacity;
     struct tutti_shape shape; /* what was declared; orders copied to the arena */
     struct tutti_routes routes;
+    const struct tutti_rule *rule; /* NULL: nodes and links are added one by one */
 };
 
 /* What is about to be added, before anything is: refuses what would not fit in memory (links are
@@ -28,11 +30,11 @@ enum { TUTTI_TOPO_NODES_MAX = 1 << 25, TUTTI_TOPO_LINKS_MAX = 1 << 26 };
 int tutti_topo_expect(const struct tutti_topo_builder *builder, uint64_t nodes, uint64_t links,
                       struct tutti_err *err);
 
-/* Lays out nodes, ranks and merged links of the builder in `topo`. */
+/* Lay out nodes, ranks and merged links of the builder in `graph`, and count them in `topo`. */
 int tutti_freeze_nodes(struct tutti_topo_builder *builder, struct tutti_topo *topo,
-                       struct tutti_err *err);
+                       struct tutti_graph *graph, struct tutti_err *err);
 int tutti_freeze_links(struct tutti_topo_builder *builder, struct tutti_topo *topo,
-                       struct tutti_err *err);
+                       struct tutti_graph *graph, struct tutti_err *err);
 /* Makes topo->router from the plan; refuses a machine in which a rank cannot reach another. */
 int tutti_freeze_routes(struct tutti_topo *topo, const struct tutti_routes *routes,
                         struct tutti_err *err);

@@ -82,7 +82,7 @@ static int merge_twins(struct tutti_topo_builder *builder, uint32_t *first, stru
 
 /* Copies the links that are left to the arena and makes the lists out_first and out_links. */
 static int lay_out(struct tutti_topo_builder *builder, struct tutti_topo *topo,
-                   struct tutti_err *err)
+                   struct tutti_graph *graph, struct tutti_err *err)
 {
     struct tutti_link *links;
     uint32_t *first;
@@ -107,14 +107,14 @@ static int lay_out(struct tutti_topo_builder *builder, struct tutti_topo *topo,
         first[v] = first[v - 1];
     first[0] = 0;
     topo->link_count = count;
-    topo->links = links;
-    topo->out_first = first;
-    topo->out_links = out;
+    graph->links = links;
+    graph->out_first = first;
+    graph->out_links = out;
     return 0;
 }
 
 int tutti_freeze_links(struct tutti_topo_builder *builder, struct tutti_topo *topo,
-                       struct tutti_err *err)
+                       struct tutti_graph *graph, struct tutti_err *err)
 {
     uint32_t *first = calloc((size_t)topo->node_count + 1, sizeof(*first));
     struct key *keys = calloc((size_t)builder->link_count + 1, sizeof(*keys));
@@ -127,5 +127,5 @@ int tutti_freeze_links(struct tutti_topo_builder *builder, struct tutti_topo *to
     }
     free(keys);
     free(first);
-    return status < 0 ? status : lay_out(builder, topo, err);
+    return status < 0 ? status : lay_out(builder, topo, graph, err);
 }

@@ -74,7 +74,7 @@ static int number_ranks(struct tutti_node *nodes, uint32_t node_count, uint32_t 
 }
 
 int tutti_freeze_nodes(struct tutti_topo_builder *builder, struct tutti_topo *topo,
-                       struct tutti_err *err)
+                       struct tutti_graph *graph, struct tutti_err *err)
 {
     struct tutti_node *nodes;
     uint32_t *rank_node;
@@ -102,7 +102,7 @@ int tutti_freeze_nodes(struct tutti_topo_builder *builder, struct tutti_topo *to
         return tutti_nomem(err);
     memcpy(nodes, builder->nodes, builder->node_count * sizeof(*nodes));
     topo->node_count = builder->node_count;
-    topo->nodes = nodes;
-    topo->rank_node = rank_node;
+    graph->nodes = nodes;
+    graph->rank_node = rank_node;
     return number_ranks(nodes, topo->node_count, topo->rank_count, rank_node, err);
 }

@@ -31,8 +31,8 @@ struct hunt {
 static bool is_wire(const struct tutti_topo *topo, const struct tutti_link *link)
 {
     return (link->kind == TUTTI_LINK_NVLINK || link->kind == TUTTI_LINK_XGMI) &&
-           topo->nodes[link->from].kind == TUTTI_NODE_DEVICE &&
-           topo->nodes[link->to].kind == TUTTI_NODE_DEVICE;
+           tutti_topo_node(topo, link->from).kind == TUTTI_NODE_DEVICE &&
+           tutti_topo_node(topo, link->to).kind == TUTTI_NODE_DEVICE;
 }
 
 /* Fills in the units; false: nothing is wired. */
@@ -40,15 +40,19 @@ static bool measure(const struct tutti_topo *topo, struct hunt *hunt)
 {
     uint64_t unit = UINT64_MAX;
 
-    for (uint32_t l = 0; l < topo->link_count; l++)
-        if (is_wire(topo, &topo->links[l]) && topo->links[l].bytes_per_s < unit)
-            unit = topo->links[l].bytes_per_s;
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
-        uint64_t units = link->bytes_per_s / unit;
+        struct tutti_link link = tutti_topo_link(topo, l);
 
-        if (is_wire(topo, link))
-            hunt->units[topo->nodes[link->from].rank][topo->nodes[link->to].rank] =
+        if (is_wire(topo, &link) && link.bytes_per_s < unit)
+            unit = link.bytes_per_s;
+    }
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        struct tutti_link link = tutti_topo_link(topo, l);
+        uint32_t from = tutti_topo_node(topo, link.from).rank;
+        uint64_t units = link.bytes_per_s / unit;
+
+        if (is_wire(topo, &link))
+            hunt->units[from][tutti_topo_node(topo, link.to).rank] =
                 (uint8_t)(units < UNITS_MAX ? units : UNITS_MAX);
     }
     return unit != UINT64_MAX;

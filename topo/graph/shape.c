@@ -65,8 +65,9 @@ static void levels_of_hosts(const struct tutti_topo *topo, struct tutti_shape *s
 
     if (each == 0 || topo->rank_count % topo->host_count != 0)
         return;
-    for (uint32_t r = 0; r < topo->rank_count; r++)
-        if (topo->nodes[topo->rank_node[r]].host != r / each)
+    /* Rules number the ranks host by host. */
+    for (uint32_t r = 0; r < topo->rank_count && topo->graph->rule == NULL; r++)
+        if (tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).host != r / each)
             return;
     shape->level_count = 1;
     shape->level[0] = topo->rank_count;

@@ -1,5 +1,4 @@
 /* Perturbing the links of a machine, item by item; see topo/perturb.h. */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,20 +17,8 @@ struct pass {
     struct tutti_topo *topo;
     struct tutti_perturb_item *item;
     uint64_t key;
+    const uint32_t *links; /* those that become slow, by index */
 };
-
-/* The one place that writes to a machine that is frozen: its owner asked for it, and nobody else
- * has read it yet. */
-static void rewrite(struct pass *pass, uint32_t index, uint64_t bytes_per_s, tutti_ps latency_ps)
-{
-    struct tutti_link *links = (struct tutti_link *)(uintptr_t)pass->topo->links;
-
-    assert(bytes_per_s > 0);
-    assert(latency_ps >= 0);
-    links[index].bytes_per_s = bytes_per_s;
-    links[index].latency_ps = latency_ps;
-    pass->item->link_count++;
-}
 
 /* rate * up / down to the nearest, from 1 to what a link may have. */
 static uint64_t scale_rate(uint64_t bytes_per_s, uint64_t up, uint64_t down)
@@ -50,12 +37,35 @@ static tutti_ps scale_latency(tutti_ps latency_ps, uint64_t factor_q32)
     return scaled > INT64_MAX ? INT64_MAX : (tutti_ps)scaled;
 }
 
-static void slow_down(struct pass *pass, uint32_t index)
+/* A slow link, of those whose numbers are in pass->links. */
+static void slow_link(const void *context, uint32_t index, struct tutti_link_change *ret)
 {
-    const struct tutti_link *link = &pass->topo->links[index];
+    const struct pass *pass = context;
+    uint32_t l = pass->links[index];
+    struct tutti_link link = tutti_topo_link(pass->topo, l);
 
-    rewrite(pass, index, scale_rate(link->bytes_per_s, MILLION, pass->item->factors[0]),
-            link->latency_ps);
+    *ret = (struct tutti_link_change){
+        .link = l,
+        .bytes_per_s = scale_rate(link.bytes_per_s, MILLION, pass->item->factors[0]),
+        .latency_ps = link.latency_ps};
+}
+
+static int compare_links(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left;
+    uint32_t b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* In any order, each once. */
+static int slow_down(struct pass *pass, uint32_t *links, uint32_t count, struct tutti_err *err)
+{
+    if (count > 1)
+        qsort(links, count, sizeof(*links), compare_links);
+    pass->links = links;
+    pass->item->link_count += count;
+    return tutti_topo_change_links(pass->topo, count, slow_link, pass, err);
 }
 
 /* ---- every cable ----------------------------------------------------------------------------- */
@@ -64,63 +74,81 @@ static void slow_down(struct pass *pass, uint32_t index)
 static uint64_t cable_hash(const void *context, uint32_t index)
 {
     const struct pass *pass = context;
-    const struct tutti_link *link = &pass->topo->links[index];
-    bool upward = link->from < link->to;
+    struct tutti_link link = tutti_topo_link(pass->topo, index);
+    bool upward = link.from < link.to;
 
-    return tutti_random_hash(pass->key, upward ? link->from : link->to,
-                             upward ? link->to : link->from, 0);
+    return tutti_random_hash(pass->key, upward ? link.from : link.to, upward ? link.to : link.from,
+                             0);
 }
 
-static void perturb_rates(struct pass *pass)
+static void other_rate(const void *context, uint32_t index, struct tutti_link_change *ret)
 {
+    const struct pass *pass = context;
     const struct tutti_perturb_item *item = pass->item;
+    struct tutti_link link = tutti_topo_link(pass->topo, index);
+    uint64_t place = tutti_perturb_scale(cable_hash(pass, index), item->factor_count - 1);
 
-    for (uint32_t l = 0; l < pass->topo->link_count; l++) {
-        const struct tutti_link *link = &pass->topo->links[l];
-        uint64_t place = tutti_perturb_scale(cable_hash(pass, l), item->factor_count - 1);
-
-        rewrite(pass, l, scale_rate(link->bytes_per_s, item->factors[place], MILLION),
-                link->latency_ps);
-    }
+    *ret = (struct tutti_link_change){
+        .link = index,
+        .bytes_per_s = scale_rate(link.bytes_per_s, item->factors[place], MILLION),
+        .latency_ps = link.latency_ps};
 }
 
 /* The factor in 1 / 2^32: millionths would be too coarse to make latencies differ. */
-static void perturb_latencies(struct pass *pass)
+static void other_latency(const void *context, uint32_t index, struct tutti_link_change *ret)
 {
+    const struct pass *pass = context;
+    struct tutti_link link = tutti_topo_link(pass->topo, index);
     uint64_t low_q32 = (uint64_t)(((tutti_u128)pass->item->factors[0] << 32) / MILLION);
     uint64_t high_q32 = (uint64_t)(((tutti_u128)pass->item->factors[1] << 32) / MILLION);
+    uint64_t factor_q32 =
+        low_q32 + tutti_perturb_scale(cable_hash(pass, index), high_q32 - low_q32);
 
-    for (uint32_t l = 0; l < pass->topo->link_count; l++) {
-        const struct tutti_link *link = &pass->topo->links[l];
-        uint64_t factor_q32 =
-            low_q32 + tutti_perturb_scale(cable_hash(pass, l), high_q32 - low_q32);
+    *ret = (struct tutti_link_change){.link = index,
+                                      .bytes_per_s = link.bytes_per_s,
+                                      .latency_ps = scale_latency(link.latency_ps, factor_q32)};
+}
 
-        rewrite(pass, l, link->bytes_per_s, scale_latency(link->latency_ps, factor_q32));
-    }
+/* All links. */
+static int perturb_all(struct pass *pass,
+                       void (*change)(const void *, uint32_t, struct tutti_link_change *),
+                       struct tutti_err *err)
+{
+    pass->item->link_count = pass->topo->link_count;
+    return tutti_topo_change_links(pass->topo, pass->topo->link_count, change, pass, err);
 }
 
 /* ---- some cables ----------------------------------------------------------------------------- */
 
-static void slow_between(struct pass *pass, uint32_t from, uint32_t to)
+static uint32_t links_between(const struct tutti_topo *topo, uint32_t from, uint32_t to,
+                              uint32_t *links)
 {
-    const struct tutti_topo *topo = pass->topo;
+    uint32_t count = 0;
 
-    for (uint32_t k = topo->out_first[from]; k < topo->out_first[from + 1]; k++) {
-        if (topo->links[topo->out_links[k]].to == to)
-            slow_down(pass, topo->out_links[k]);
+    for (uint32_t k = 0; k < tutti_topo_out_count(topo, from); k++) {
+        uint32_t l = tutti_topo_out_link(topo, from, k);
+
+        if (tutti_topo_link(topo, l).to == to)
+            links[count++] = l;
     }
+    return count;
 }
 
 static int slow_named_link(struct pass *pass, struct tutti_err *err)
 {
     uint32_t a = 0;
     uint32_t b = 0;
+    uint32_t links[2 * TUTTI_LINK_KIND_COUNT]; /* freeze has made one of those of a kind */
+    uint32_t count;
     int status = tutti_perturb_cable(pass->topo, pass->item, &a, &b, err);
 
     if (status < 0)
         return status;
-    slow_between(pass, a, b);
-    slow_between(pass, b, a);
+    count = links_between(pass->topo, a, b, links);
+    count += links_between(pass->topo, b, a, links + count);
+    status = slow_down(pass, links, count, err);
+    if (status < 0)
+        return status;
     (void)snprintf(pass->item->first, sizeof(pass->item->first), "%s", pass->item->name);
     return 0;
 }
@@ -134,12 +162,16 @@ static int slow_drawn_links(struct pass *pass, struct tutti_err *err)
     uint64_t count = 0;
     int status = tutti_perturb_draw(&crowd, pass->item, &drawn, &count, err);
 
-    for (uint64_t i = 0; i < count; i++)
-        slow_down(pass, drawn[i]);
-    if (count > 0)
+    if (count > 0) {
+        struct tutti_link link = tutti_topo_link(topo, drawn[0]);
+        char from[TUTTI_NODE_NAME_BYTES];
+        char to[TUTTI_NODE_NAME_BYTES];
+
         (void)snprintf(pass->item->first, sizeof(pass->item->first), "%s-%s",
-                       topo->nodes[topo->links[drawn[0]].from].name,
-                       topo->nodes[topo->links[drawn[0]].to].name);
+                       tutti_topo_node_name(topo, link.from, from),
+                       tutti_topo_node_name(topo, link.to, to));
+        status = slow_down(pass, drawn, (uint32_t)count, err);
+    }
     free(drawn);
     return status;
 }
@@ -153,14 +185,23 @@ static uint64_t number_hash(const void *context, uint32_t index)
 }
 
 /* All links that begin or end at a node with its mark set. */
-static void slow_marked(struct pass *pass, const bool *marks)
+static int slow_marked(struct pass *pass, const bool *marks, struct tutti_err *err)
 {
-    for (uint32_t l = 0; l < pass->topo->link_count; l++) {
-        const struct tutti_link *link = &pass->topo->links[l];
+    uint32_t *links = malloc(((size_t)pass->topo->link_count + 1) * sizeof(*links));
+    uint32_t count = 0;
+    int status;
 
-        if (marks[link->from] || marks[link->to])
-            slow_down(pass, l);
+    if (links == NULL)
+        return tutti_nomem(err);
+    for (uint32_t l = 0; l < pass->topo->link_count; l++) {
+        struct tutti_link link = tutti_topo_link(pass->topo, l);
+
+        if (marks[link.from] || marks[link.to])
+            links[count++] = l; /* the rest of the memory is never touched */
     }
+    status = slow_down(pass, links, count, err);
+    free(links);
+    return status;
 }
 
 static int mark_named(struct pass *pass, bool *marks, struct tutti_err *err)
@@ -172,7 +213,7 @@ static int mark_named(struct pass *pass, bool *marks, struct tutti_err *err)
     int status = tutti_perturb_node(topo, item, &node, &host, err);
 
     for (uint32_t v = 0; v < topo->node_count && status == 0; v++)
-        marks[v] = v == node || (host != UINT32_MAX && topo->nodes[v].host == host);
+        marks[v] = v == node || (host != UINT32_MAX && tutti_topo_node(topo, v).host == host);
     item->host_count = 1;
     (void)snprintf(item->first, sizeof(item->first), "%s", item->name);
     return status;
@@ -180,8 +221,11 @@ static int mark_named(struct pass *pass, bool *marks, struct tutti_err *err)
 
 static void mark_hosts(const struct tutti_topo *topo, const bool *slow, bool *marks)
 {
-    for (uint32_t v = 0; v < topo->node_count; v++)
-        marks[v] = topo->nodes[v].host != UINT32_MAX && slow[topo->nodes[v].host];
+    for (uint32_t v = 0; v < topo->node_count; v++) {
+        uint32_t host = tutti_topo_node(topo, v).host;
+
+        marks[v] = host != UINT32_MAX && slow[host];
+    }
 }
 
 /* Hosts, or devices where there are no hosts. */
@@ -190,6 +234,7 @@ static int mark_drawn(struct pass *pass, bool *marks, struct tutti_err *err)
     struct tutti_perturb_item *item = pass->item;
     const struct tutti_topo *topo = pass->topo;
     bool hosts = topo->host_count > 0;
+    char name[TUTTI_NODE_NAME_BYTES];
     struct tutti_crowd crowd = {.hash = number_hash,
                                 .context = pass,
                                 .count = hosts ? topo->host_count : topo->rank_count,
@@ -203,13 +248,13 @@ static int mark_drawn(struct pass *pass, bool *marks, struct tutti_err *err)
         if (hosts)
             slow[drawn[i]] = true;
         else
-            marks[topo->rank_node[drawn[i]]] = true;
+            marks[tutti_topo_rank_node(topo, drawn[i])] = true;
     }
     if (item->host_count > 0 && hosts)
         (void)snprintf(item->first, sizeof(item->first), "host%" PRIu32, drawn[0]);
     else if (item->host_count > 0)
         (void)snprintf(item->first, sizeof(item->first), "%s",
-                       topo->nodes[topo->rank_node[drawn[0]]].name);
+                       tutti_topo_node_name(topo, tutti_topo_rank_node(topo, drawn[0]), name));
     if (slow != NULL && hosts)
         mark_hosts(topo, slow, marks);
     free(drawn);
@@ -227,7 +272,7 @@ static int slow_nodes(struct pass *pass, struct tutti_err *err)
     status = pass->item->whom == TUTTI_PERTURB_NAMED ? mark_named(pass, marks, err)
                                                      : mark_drawn(pass, marks, err);
     if (status == 0)
-        slow_marked(pass, marks);
+        status = slow_marked(pass, marks, err);
     free(marks);
     return status;
 }
@@ -242,16 +287,14 @@ static int perturb_item(struct tutti_topo *topo, struct tutti_perturb_item *item
     item->host_count = item->link_count = 0;
     switch (item->kind) {
     case TUTTI_PERTURB_RATES:
-        perturb_rates(&pass);
-        return 0;
+        return perturb_all(&pass, other_rate, err);
     case TUTTI_PERTURB_SLOW_NODE:
         return slow_nodes(&pass, err);
     case TUTTI_PERTURB_SLOW_LINK:
         return item->whom == TUTTI_PERTURB_NAMED ? slow_named_link(&pass, err)
                                                  : slow_drawn_links(&pass, err);
     case TUTTI_PERTURB_LATENCY:
-        perturb_latencies(&pass);
-        return 0;
+        return perturb_all(&pass, other_latency, err);
     case TUTTI_PERTURB_START:
     case TUTTI_PERTURB_KIND_COUNT:
         break;

@@ -10,7 +10,10 @@
 static bool find_node(const struct tutti_topo *topo, const char *name, size_t bytes, uint32_t *ret)
 {
     for (uint32_t v = 0; v < topo->node_count; v++) {
-        if (strncmp(topo->nodes[v].name, name, bytes) == 0 && topo->nodes[v].name[bytes] == '\0') {
+        char buf[TUTTI_NODE_NAME_BYTES];
+        const char *is = tutti_topo_node_name(topo, v, buf);
+
+        if (strncmp(is, name, bytes) == 0 && is[bytes] == '\0') {
             *ret = v;
             return true;
         }
@@ -20,8 +23,8 @@ static bool find_node(const struct tutti_topo *topo, const char *name, size_t by
 
 static bool has_link(const struct tutti_topo *topo, uint32_t from, uint32_t to)
 {
-    for (uint32_t k = topo->out_first[from]; k < topo->out_first[from + 1]; k++) {
-        if (topo->links[topo->out_links[k]].to == to)
+    for (uint32_t k = 0; k < tutti_topo_out_count(topo, from); k++) {
+        if (tutti_topo_link(topo, tutti_topo_out_link(topo, from, k)).to == to)
             return true;
     }
     return false;
@@ -42,9 +45,11 @@ static bool find_pair(const struct tutti_topo *topo, const char *name, uint32_t 
 int tutti_perturb_cable(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
                         uint32_t *ret_a, uint32_t *ret_b, struct tutti_err *err)
 {
-    const struct tutti_link *link = topo->link_count > 0 ? &topo->links[0] : NULL;
-    const char *from = link != NULL ? topo->nodes[link->from].name : "";
-    const char *to = link != NULL ? topo->nodes[link->to].name : "";
+    bool some = topo->link_count > 0;
+    char bufs[4][TUTTI_NODE_NAME_BYTES];
+    const char *from =
+        some ? tutti_topo_node_name(topo, tutti_topo_link(topo, 0).from, bufs[0]) : "";
+    const char *to = some ? tutti_topo_node_name(topo, tutti_topo_link(topo, 0).to, bufs[1]) : "";
 
     if (!find_pair(topo, item->name, ret_a, ret_b))
         return tutti_fail(err, TUTTI_EINVAL,
@@ -55,7 +60,8 @@ int tutti_perturb_cable(const struct tutti_topo *topo, const struct tutti_pertur
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%s': no link joins '%s' to '%s' (such as '%s-%s'; 'tutti topo show "
                           "--links' lists all)",
-                          item->text, topo->nodes[*ret_a].name, topo->nodes[*ret_b].name, from, to);
+                          item->text, tutti_topo_node_name(topo, *ret_a, bufs[2]),
+                          tutti_topo_node_name(topo, *ret_b, bufs[3]), from, to);
     return 0;
 }
 
@@ -63,6 +69,7 @@ int tutti_perturb_node(const struct tutti_topo *topo, const struct tutti_perturb
                        uint32_t *ret_node, uint32_t *ret_host, struct tutti_err *err)
 {
     const char *digits = strncmp(item->name, "host", 4) == 0 ? item->name + 4 : "";
+    char name[TUTTI_NODE_NAME_BYTES];
     uint64_t host = 0;
 
     *ret_node = *ret_host = UINT32_MAX;
@@ -70,13 +77,13 @@ int tutti_perturb_node(const struct tutti_topo *topo, const struct tutti_perturb
         return 0;
     if (topo->host_count == 0)
         return tutti_fail(err, TUTTI_EINVAL, "'%s': '%s' has no node '%s' (such as '%s')",
-                          item->text, topo->name, item->name, topo->nodes[0].name);
+                          item->text, topo->name, item->name, tutti_topo_node_name(topo, 0, name));
     if (tutti_read_count(digits, 0, topo->host_count - 1, &host, NULL) < 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%s': '%s' has no node and no host '%s' (host0 to host%" PRIu32
                           ", or a node such as '%s')",
                           item->text, topo->name, item->name, topo->host_count - 1,
-                          topo->nodes[0].name);
+                          tutti_topo_node_name(topo, 0, name));
     *ret_host = (uint32_t)host;
     return 0;
 }

@@ -2,74 +2,113 @@
 #include "topo/presets/cluster.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/arena.h"
 #include "runtime/status.h"
 #include "topo/graph/builder.h"
+#include "topo/graph/rule.h"
 #include "topo/topo.h"
 
 enum { NAME_BYTES = 64, SPINES_DEFAULT_MAX = 64 };
 
-/* ---- the hosts ----------------------------------------------------------------------------- */
+/* ---- the host ------------------------------------------------------------------------------ */
 
 /* Would "gpu3" made "gpu2.3" be read as two things, or meet the names of the network? */
 static bool is_ambiguous(const struct tutti_topo *host)
 {
     for (uint32_t v = 0; v < host->node_count; v++) {
-        const char *name = host->nodes[v].name;
+        char buf[TUTTI_NODE_NAME_BYTES];
+        const char *name = tutti_topo_node_name(host, v, buf);
 
-        if (strchr(name, '.') != NULL || strncmp(name, "leaf", 4) == 0 ||
+        if (strpbrk(name, "./") != NULL || strncmp(name, "leaf", 4) == 0 ||
             strncmp(name, "spine", 5) == 0)
             return true;
     }
     return false;
 }
 
-/* "gpu3" of host 2 is "gpu2.3"; where that is ambiguous, "host2/NAME". */
-static void copy_name(const char *name, uint32_t host, bool dotted, char *buf)
+/* Names that were made longer by as much as "host4294967295/" still fit. */
+static int check_names(const struct tutti_topo *host, struct tutti_err *err)
 {
-    size_t stem = strlen(name);
+    enum { LONGEST = TUTTI_NODE_NAME_BYTES - sizeof("host4294967295/") };
 
-    while (stem > 0 && isdigit((unsigned char)name[stem - 1]))
-        stem--;
-    if (dotted || stem == 0)
-        (void)snprintf(buf, NAME_BYTES, "host%u/%s", host, name);
-    else
-        (void)snprintf(buf, NAME_BYTES, "%.*s%u%s%s", (int)stem, name, host,
-                       name[stem] == '\0' ? "" : ".", name + stem);
+    for (uint32_t v = 0; v < host->node_count; v++) {
+        char buf[TUTTI_NODE_NAME_BYTES];
+        const char *name = tutti_topo_node_name(host, v, buf);
+
+        if (strlen(name) > LONGEST)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "node name '%s' is too long for copies (at most %d characters)", name,
+                              (int)LONGEST);
+    }
+    return 0;
 }
 
-static int add_hosts(struct tutti_topo_builder *builder, const struct tutti_topo *host,
-                     uint32_t host_count, struct tutti_err *err)
+/* The same machine with lists of its own, in the builder's arena. */
+static int list_host(struct tutti_topo_builder *builder, const struct tutti_topo *host,
+                     struct tutti_topo *ret, struct tutti_err *err)
 {
-    bool dotted = is_ambiguous(host);
+    struct tutti_arena *arena = builder->arena;
+    struct tutti_graph *graph = tutti_arena_take(arena, 1, sizeof(*graph));
+    struct tutti_node *nodes = tutti_arena_take(arena, host->node_count, sizeof(*nodes));
+    struct tutti_link *links = tutti_arena_take(arena, host->link_count, sizeof(*links));
+    uint32_t *rank_node = tutti_arena_take(arena, host->rank_count, sizeof(*rank_node));
+    uint32_t *first = tutti_arena_take(arena, (size_t)host->node_count + 1, sizeof(*first));
+    uint32_t *out = tutti_arena_take(arena, host->link_count, sizeof(*out));
+
+    if (graph == NULL || nodes == NULL || links == NULL || rank_node == NULL || first == NULL ||
+        out == NULL)
+        return tutti_nomem(err);
+    for (uint32_t v = 0; v < host->node_count; v++) {
+        char buf[TUTTI_NODE_NAME_BYTES];
+
+        nodes[v] = tutti_topo_node(host, v);
+        nodes[v].name = tutti_arena_copy_text(arena, tutti_topo_node_name(host, v, buf));
+        if (nodes[v].name == NULL)
+            return tutti_nomem(err);
+        first[v + 1] = first[v] + tutti_topo_out_count(host, v);
+        for (uint32_t k = first[v]; k < first[v + 1]; k++)
+            out[k] = tutti_topo_out_link(host, v, k - first[v]);
+    }
+    for (uint32_t l = 0; l < host->link_count; l++)
+        links[l] = tutti_topo_link(host, l);
+    for (uint32_t r = 0; r < host->rank_count; r++)
+        rank_node[r] = tutti_topo_rank_node(host, r);
+    *graph = (struct tutti_graph){.nodes = nodes,
+                                  .links = links,
+                                  .rank_node = rank_node,
+                                  .out_first = first,
+                                  .out_links = out};
+    *ret = *host;
+    ret->arena = NULL;
+    ret->graph = graph;
+    ret->router = NULL;
+    ret->shape.orders = NULL;
+    ret->shape.order_count = 0;
+    return 0;
+}
+
+/* One copy alone: the host itself, all of it in host 0. */
+static int add_host(struct tutti_topo_builder *builder, const struct tutti_topo *host,
+                    struct tutti_err *err)
+{
     int status = 0;
 
-    for (uint32_t h = 0; h < host_count; h++) {
-        for (uint32_t v = 0; v < host->node_count && status == 0; v++) {
-            struct tutti_node node = host->nodes[v];
-            char name[NAME_BYTES];
+    for (uint32_t v = 0; v < host->node_count && status == 0; v++) {
+        struct tutti_node node = tutti_topo_node(host, v);
+        char buf[TUTTI_NODE_NAME_BYTES];
 
-            copy_name(node.name, h, dotted, name);
-            if (host_count > 1)
-                node.name = name;
-            node.host = h;
-            if (node.kind == TUTTI_NODE_DEVICE)
-                node.rank += h * host->rank_count;
-            status = tutti_topo_add_node(builder, &node, NULL, err);
-        }
+        node.name = tutti_topo_node_name(host, v, buf);
+        node.host = 0;
+        status = tutti_topo_add_node(builder, &node, NULL, err);
     }
-    for (uint32_t h = 0; h < host_count; h++) {
-        for (uint32_t l = 0; l < host->link_count && status == 0; l++) {
-            struct tutti_link link = host->links[l];
+    for (uint32_t l = 0; l < host->link_count && status == 0; l++) {
+        struct tutti_link link = tutti_topo_link(host, l);
 
-            link.from += h * host->node_count;
-            link.to += h * host->node_count;
-            status = tutti_topo_add_link(builder, &link, err);
-        }
+        status = tutti_topo_add_link(builder, &link, err);
     }
     return status;
 }
@@ -84,45 +123,11 @@ static uint32_t find_uplinks(const struct tutti_topo *host, uint32_t *nodes)
 
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && count == 0; k++)
         for (uint32_t v = 0; v < host->node_count; v++)
-            if (host->nodes[v].kind == kinds[k])
+            if (tutti_topo_node(host, v).kind == kinds[k])
                 nodes[count++] = v;
     if (count == 0)
-        nodes[count++] = host->rank_node[0];
+        nodes[count++] = tutti_topo_rank_node(host, 0);
     return count;
-}
-
-struct network {
-    const struct tutti_cluster *cluster;
-    uint32_t *nics; /* in host 0 */
-    uint32_t nic_count;
-    uint32_t group_hosts;
-    uint32_t group_count;
-    uint32_t spine_count;
-    uint32_t leaf_first; /* node index */
-};
-
-static int add_switches(struct tutti_topo_builder *builder, struct network *net,
-                        struct tutti_err *err)
-{
-    char name[NAME_BYTES];
-    struct tutti_node node = {.name = name, .kind = TUTTI_NODE_SWITCH, .host = UINT32_MAX};
-    int status = 0;
-
-    for (uint32_t g = 0; g < net->group_count; g++) {
-        for (uint32_t i = 0; i < net->nic_count && status == 0; i++) {
-            uint32_t index = 0;
-
-            (void)snprintf(name, sizeof(name), "leaf%u.%u", i, g);
-            status = tutti_topo_add_node(builder, &node, &index, err);
-            if (g == 0 && i == 0)
-                net->leaf_first = index;
-        }
-    }
-    for (uint32_t s = 0; s < net->spine_count && status == 0; s++) {
-        (void)snprintf(name, sizeof(name), "spine%u", s);
-        status = tutti_topo_add_node(builder, &node, NULL, err);
-    }
-    return status;
 }
 
 uint64_t tutti_uplink_rate(const struct tutti_topo *host, uint32_t v)
@@ -131,120 +136,123 @@ uint64_t tutti_uplink_rate(const struct tutti_topo *host, uint32_t v)
     uint64_t widest = 0;
 
     for (uint32_t l = 0; l < host->link_count; l++) {
-        const struct tutti_link *link = &host->links[l];
+        struct tutti_link link = tutti_topo_link(host, l);
 
-        if (link->from != v && link->to != v)
+        if (link.from != v && link.to != v)
             continue;
-        widest = link->bytes_per_s > widest ? link->bytes_per_s : widest;
-        if (link->kind == TUTTI_LINK_NET && link->bytes_per_s > port)
-            port = link->bytes_per_s;
+        widest = link.bytes_per_s > widest ? link.bytes_per_s : widest;
+        if (link.kind == TUTTI_LINK_NET && link.bytes_per_s > port)
+            port = link.bytes_per_s;
     }
     return port > 0 ? port : widest;
 }
 
-static uint64_t nic_rate(const struct tutti_topo *host, const struct network *net, uint32_t rail)
-{
-    return net->cluster->nic_bytes_per_s > 0 ? net->cluster->nic_bytes_per_s
-                                             : tutti_uplink_rate(host, net->nics[rail]);
-}
-
 /* What the hosts of a group can send on one rail, divided over the spines and by `over`. */
-static struct tutti_link uplink_of(const struct network *net, uint64_t nic_bytes_per_s)
+static struct tutti_link uplink_of(const struct tutti_cluster_rule *rule,
+                                   const struct tutti_cluster *cluster, uint64_t nic_bytes_per_s)
 {
-    const struct tutti_cluster *cluster = net->cluster;
-    tutti_u128 rate = (tutti_u128)nic_bytes_per_s * net->group_hosts;
+    tutti_u128 rate = (tutti_u128)nic_bytes_per_s * rule->group_hosts;
     uint32_t over = cluster->over == 0 ? 1 : cluster->over;
     struct tutti_link link = {.latency_ps = cluster->hop_latency_ps, .kind = cluster->kind};
 
-    rate /= (tutti_u128)over * (net->spine_count == 0 ? 1 : net->spine_count);
+    rate /= (tutti_u128)over * (rule->spine_count == 0 ? 1 : rule->spine_count);
     link.bytes_per_s = rate > INT64_MAX ? INT64_MAX : rate == 0 ? 1 : (uint64_t)rate;
     link.cable_count = (uint32_t)((rate + nic_bytes_per_s / 2) / nic_bytes_per_s);
+    link.cable_count += link.cable_count == 0;
     return link;
 }
 
-static int add_cables(struct tutti_topo_builder *builder, const struct tutti_topo *host,
-                      const struct network *net, struct tutti_err *err)
+/* Which nodes of the host are NICs, and the links of each rail. */
+static int set_rails(struct tutti_topo_builder *builder, struct tutti_cluster_rule *rule,
+                     const struct tutti_cluster *cluster, uint32_t *nics, struct tutti_err *err)
 {
-    const struct tutti_cluster *cluster = net->cluster;
-    struct tutti_link nic = {
-        .latency_ps = cluster->nic_latency_ps, .kind = cluster->kind, .cable_count = 1};
-    uint32_t leaf_count = net->group_count * net->nic_count;
-    int status = 0;
+    const struct tutti_topo *host = &rule->host;
+    uint32_t *node_nic = tutti_arena_take(builder->arena, host->node_count, sizeof(*node_nic));
+    struct tutti_link *cables = tutti_arena_take(builder->arena, rule->nic_count, sizeof(*cables));
+    struct tutti_link *uplinks =
+        tutti_arena_take(builder->arena, rule->nic_count, sizeof(*uplinks));
 
-    for (uint32_t h = 0; h < cluster->host_count; h++) {
-        for (uint32_t i = 0; i < net->nic_count && status == 0; i++) {
-            nic.from = h * host->node_count + net->nics[i];
-            nic.to = net->leaf_first + h / net->group_hosts * net->nic_count + i;
-            nic.bytes_per_s = nic_rate(host, net, i);
-            status = tutti_topo_add_cable(builder, &nic, err);
-        }
-    }
-    for (uint32_t leaf = 0; leaf < leaf_count; leaf++) {
-        struct tutti_link up = uplink_of(net, nic_rate(host, net, leaf % net->nic_count));
-
-        for (uint32_t s = 0; s < net->spine_count && status == 0; s++) {
-            up.from = net->leaf_first + leaf;
-            up.to = net->leaf_first + leaf_count + s;
-            status = tutti_topo_add_cable(builder, &up, err);
-        }
-    }
-    return status;
-}
-
-/* Two ways: NICs to leaves, leaves to spines, and what is in the hosts. */
-static int expect(const struct tutti_topo_builder *builder, const struct tutti_topo *host,
-                  const struct network *net, struct tutti_err *err)
-{
-    uint64_t hosts = net->cluster->host_count;
-    uint64_t leaves = (uint64_t)net->group_count * net->nic_count;
-
-    return tutti_topo_expect(
-        builder, hosts * host->node_count + leaves + net->spine_count,
-        hosts * host->link_count + 2 * hosts * net->nic_count + 2 * leaves * net->spine_count, err);
-}
-
-static int plan_network(struct network *net, const struct tutti_topo *host, struct tutti_err *err)
-{
-    const struct tutti_cluster *cluster = net->cluster;
-
-    net->nics = malloc(host->node_count * sizeof(*net->nics));
-    if (net->nics == NULL)
+    if (node_nic == NULL || cables == NULL || uplinks == NULL)
         return tutti_nomem(err);
-    net->nic_count = find_uplinks(host, net->nics);
-    net->group_hosts = cluster->group_hosts;
-    if (net->group_hosts == 0 || net->group_hosts > cluster->host_count)
-        net->group_hosts = cluster->host_count;
-    net->group_count = (cluster->host_count - 1) / net->group_hosts + 1;
-    if (net->group_count > 1 || net->nic_count > 1) {
-        net->spine_count = cluster->spine_count;
-        if (net->spine_count == 0)
-            net->spine_count =
-                net->group_hosts < SPINES_DEFAULT_MAX ? net->group_hosts : SPINES_DEFAULT_MAX;
+    for (uint32_t v = 0; v < host->node_count; v++)
+        node_nic[v] = UINT32_MAX;
+    for (uint32_t i = 0; i < rule->nic_count; i++) {
+        uint64_t rate = cluster->nic_bytes_per_s > 0 ? cluster->nic_bytes_per_s
+                                                     : tutti_uplink_rate(host, nics[i]);
+
+        if (rate == 0)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "'%s' has no links, so no rate to a network (a machine with links)",
+                              host->name);
+        node_nic[nics[i]] = i;
+        cables[i] = (struct tutti_link){.latency_ps = cluster->nic_latency_ps,
+                                        .bytes_per_s = rate,
+                                        .kind = cluster->kind,
+                                        .cable_count = 1};
+        uplinks[i] = uplink_of(rule, cluster, rate);
     }
+    rule->nics = nics;
+    rule->node_nic = node_nic;
+    rule->cables = cables;
+    rule->uplinks = uplinks;
     return 0;
 }
 
+/* Two ways: NICs to leaves, leaves to spines, and what is in the hosts. */
+static int expect(const struct tutti_topo_builder *builder, const struct tutti_cluster_rule *rule,
+                  struct tutti_err *err)
+{
+    uint64_t hosts = rule->host_count;
+    uint64_t leaves = (uint64_t)rule->group_count * rule->nic_count;
+
+    return tutti_topo_expect(builder, hosts * rule->host.node_count + leaves + rule->spine_count,
+                             hosts * rule->host.link_count + 2 * hosts * rule->nic_count +
+                                 2 * leaves * rule->spine_count,
+                             err);
+}
+
+static void plan_switches(const struct tutti_cluster *cluster, struct tutti_cluster_rule *rule)
+{
+    rule->group_hosts = cluster->group_hosts;
+    if (rule->group_hosts == 0 || rule->group_hosts > rule->host_count)
+        rule->group_hosts = rule->host_count;
+    rule->group_count = (rule->host_count - 1) / rule->group_hosts + 1;
+    if (rule->group_count > 1 || rule->nic_count > 1) {
+        rule->spine_count = cluster->spine_count;
+        if (rule->spine_count == 0)
+            rule->spine_count =
+                rule->group_hosts < SPINES_DEFAULT_MAX ? rule->group_hosts : SPINES_DEFAULT_MAX;
+    }
+}
+
 /* The hosts and what joins them. */
-static int add_hosts_and_network(struct tutti_topo_builder *builder, const struct tutti_topo *host,
+static int set_hosts_and_network(struct tutti_topo_builder *builder, const struct tutti_topo *host,
                                  const struct tutti_cluster *cluster, struct tutti_err *err)
 {
-    struct network net = {.cluster = cluster};
+    struct tutti_cluster_rule rule = {.host_count = cluster->host_count,
+                                      .dotted = is_ambiguous(host)};
     struct tutti_routes routes = {.kind = TUTTI_ROUTES_CLUSTER};
-    int status = plan_network(&net, host, err);
+    uint32_t *nics = tutti_arena_take(builder->arena, host->node_count, sizeof(*nics));
+    int status = nics == NULL ? tutti_nomem(err) : check_names(host, err);
 
     if (status == 0)
-        status = expect(builder, host, &net, err);
+        status = list_host(builder, host, &rule.host, err);
+    if (status < 0)
+        return status;
+    rule.nic_count = find_uplinks(host, nics);
+    plan_switches(cluster, &rule);
+    status = expect(builder, &rule, err);
     if (status == 0)
-        status = add_hosts(builder, host, cluster->host_count, err);
-    if (status == 0)
-        status = add_switches(builder, &net, err);
-    if (status == 0)
-        status = add_cables(builder, host, &net, err);
-    free(net.nics);
-    routes.args[0] = cluster->host_count;
-    routes.args[1] = net.nic_count;
-    routes.args[2] = net.group_hosts;
-    routes.args[3] = net.spine_count;
+        status = set_rails(builder, &rule, cluster, nics, err);
+    if (status == 0) {
+        struct tutti_rule whole = tutti_rule_of_cluster(&rule);
+
+        status = tutti_topo_set_rule(builder, &whole, err);
+    }
+    routes.args[0] = rule.host_count;
+    routes.args[1] = rule.nic_count;
+    routes.args[2] = rule.group_hosts;
+    routes.args[3] = rule.spine_count;
     tutti_topo_set_routes(builder, &routes);
     return status;
 }
@@ -288,11 +296,11 @@ int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_t
 
     assert(cluster->host_count >= 1);
     if (cluster->host_count == 1) {
-        status = add_hosts(builder, host, 1, err);
+        status = add_host(builder, host, err);
         tutti_topo_set_routes(builder, &routes);
         return status < 0 ? status : tutti_topo_set_shape(builder, &host->shape, err);
     }
-    status = add_hosts_and_network(builder, host, cluster, err);
+    status = set_hosts_and_network(builder, host, cluster, err);
     return status < 0 ? status : set_orders(builder, host, cluster->host_count, &shape, err);
 }
 

@@ -4,9 +4,9 @@
 
 #include "runtime/status.h"
 #include "topo/graph/builder.h"
+#include "topo/graph/rule.h"
 #include "topo/presets/cluster.h"
 #include "topo/presets/preset.h"
-#include "topo/routes/tree.h"
 
 enum { FULL_DEVICES_MAX = 2048 }; /* its links grow with the square */
 
@@ -43,6 +43,13 @@ static int build_grid(struct tutti_topo_builder *builder, const struct tutti_sha
     struct tutti_routes routes = {.kind = TUTTI_ROUTES_GRID};
     int status = tutti_topo_expect(builder, shape->rank_count, grid_links(shape), err);
 
+    tutti_topo_set_routes(builder, &routes);
+    if (status == 0 && tutti_rule_has_grid(shape)) {
+        struct tutti_rule rule = tutti_rule_of_grid(shape, cable);
+
+        status = tutti_topo_set_rule(builder, &rule, err);
+        return status < 0 ? status : tutti_topo_set_shape(builder, shape, err);
+    }
     if (status == 0)
         status = add_devices(builder, shape->rank_count, err);
     for (uint32_t r = 0; r < shape->rank_count && status == 0; r++) {
@@ -58,10 +65,7 @@ static int build_grid(struct tutti_topo_builder *builder, const struct tutti_sha
                 status = tutti_topo_add_cable(builder, &link, err);
         }
     }
-    if (status == 0)
-        status = tutti_topo_set_shape(builder, shape, err);
-    tutti_topo_set_routes(builder, &routes);
-    return status;
+    return status < 0 ? status : tutti_topo_set_shape(builder, shape, err);
 }
 
 static int build_dims(struct tutti_spec *spec, struct tutti_topo_builder *builder, bool closed,
@@ -127,80 +131,24 @@ int tutti_preset_full(struct tutti_spec *spec, struct tutti_topo_builder *builde
     return status;
 }
 
-/* One cable of a tree; the odd picosecond of a halved latency goes to the way down. */
-static int add_tree_cable(struct tutti_topo_builder *builder, const struct tutti_link *link,
-                          tutti_ps down_latency_ps, struct tutti_err *err)
+/* The odd picosecond of a halved latency goes to the way down. */
+static int build_tree(struct tutti_topo_builder *builder, const struct tutti_tree_rule *like,
+                      struct tutti_err *err)
 {
-    struct tutti_link down = *link;
-    int status = tutti_topo_add_link(builder, link, err);
-
-    down.from = link->to;
-    down.to = link->from;
-    down.latency_ps = down_latency_ps;
-    return status < 0 ? status : tutti_topo_add_link(builder, &down, err);
-}
-
-/* Rates and latencies of a tree's links: of devices, and between switches. */
-struct tree_links {
-    struct tutti_link device;
-    tutti_ps device_down_ps;
-    struct tutti_link between;
-};
-
-static int add_tree_switches(struct tutti_topo_builder *builder, const struct tutti_tree *tree,
-                             bool reduces, struct tutti_err *err)
-{
-    static const char *const level_name[] = {"", "leaf", "spine", "core"};
-    int status = 0;
-
-    for (uint32_t i = 1; i <= tree->levels; i++) {
-        uint64_t count = tree->node_first[i + 1] - tree->node_first[i];
-
-        for (uint64_t s = 0; s < count && status == 0; s++) {
-            char name[40];
-            struct tutti_node node = {
-                .name = name, .kind = TUTTI_NODE_SWITCH, .host = UINT32_MAX, .reduces = reduces};
-
-            if (tree->levels == 1)
-                (void)snprintf(name, sizeof(name), "switch");
-            else if (i < sizeof(level_name) / sizeof(level_name[0]))
-                (void)snprintf(name, sizeof(name), "%s%llu", level_name[i], (unsigned long long)s);
-            else
-                (void)snprintf(name, sizeof(name), "core%u.%llu", i - 2, (unsigned long long)s);
-            status = tutti_topo_add_node(builder, &node, NULL, err);
-        }
-    }
-    return status;
-}
-
-static int build_tree(struct tutti_topo_builder *builder, const struct tutti_tree *tree,
-                      const struct tree_links *links, bool reduces, struct tutti_err *err)
-{
+    const struct tutti_tree *tree = &like->tree;
     struct tutti_routes routes = {.kind = TUTTI_ROUTES_TREE,
                                   .args = {tree->arity, tree->levels, tree->uplinks}};
-    uint32_t devices = (uint32_t)tree->node_first[1];
-    struct tutti_shape shape = {.rank_count = devices, .level_count = tree->levels};
+    struct tutti_shape shape = {.rank_count = (uint32_t)tree->node_first[1],
+                                .level_count = tree->levels};
     int status = tutti_topo_expect(builder, tree->node_first[tree->levels + 1],
                                    2 * tree->cable_first[tree->levels], err);
 
-    if (status == 0)
-        status = add_devices(builder, devices, err);
-    if (status == 0)
-        status = add_tree_switches(builder, tree, reduces, err);
-    for (uint32_t i = 0; i < tree->levels; i++) {
-        uint32_t parents = tutti_tree_parents(tree, i);
-        uint64_t count = (tree->node_first[i + 1] - tree->node_first[i]) * parents;
-
+    for (uint32_t i = 0; i < tree->levels; i++)
         shape.level[i] = tree->arity;
-        for (uint64_t c = 0; c < count && status == 0; c++) {
-            struct tutti_link link = i == 0 ? links->device : links->between;
+    if (status == 0) {
+        struct tutti_rule rule = tutti_rule_of_tree(like);
 
-            link.from = (uint32_t)(tree->node_first[i] + c / parents);
-            link.to = (uint32_t)(tree->node_first[i + 1] +
-                                 tutti_tree_parent(tree, i, c / parents, (uint32_t)(c % parents)));
-            status = add_tree_cable(builder, &link,
-                                    i == 0 ? links->device_down_ps : link.latency_ps, err);
-        }
+        status = tutti_topo_set_rule(builder, &rule, err);
     }
     if (status == 0)
         status = tutti_topo_set_shape(builder, &shape, err);
@@ -214,15 +162,15 @@ int tutti_preset_switch(struct tutti_spec *spec, struct tutti_topo_builder *buil
     uint32_t count = tutti_spec_count(spec, "n", 1, TUTTI_PRESET_DEVICES_MAX);
     uint64_t rate = tutti_spec_rate(spec, "bw");
     tutti_ps latency = tutti_spec_time(spec, "lat");
-    struct tree_links links = {
+    struct tutti_tree_rule tree = {
         .device = {.bytes_per_s = rate, .latency_ps = latency / 2, .cable_count = 1},
-        .device_down_ps = latency - latency / 2};
-    struct tutti_tree tree;
+        .device_down_ps = latency - latency / 2,
+        .reduces = tutti_spec_flag(spec, "reduces")};
 
     if (tutti_spec_status(spec, err) < 0)
         return tutti_spec_status(spec, err);
-    tree = tutti_tree_of(count, 1, 1);
-    return build_tree(builder, &tree, &links, tutti_spec_flag(spec, "reduces"), err);
+    tree.tree = tutti_tree_of(count, 1, 1);
+    return build_tree(builder, &tree, err);
 }
 
 int tutti_preset_fattree(struct tutti_spec *spec, struct tutti_topo_builder *builder,
@@ -233,7 +181,7 @@ int tutti_preset_fattree(struct tutti_spec *spec, struct tutti_topo_builder *bui
     uint32_t over = tutti_spec_count(spec, "over", 1, 4096);
     uint64_t rate = tutti_spec_rate(spec, "bw");
     tutti_ps latency = tutti_spec_time(spec, "lat");
-    struct tree_links links = {
+    struct tutti_tree_rule tree = {
         .device = {.bytes_per_s = rate,
                    .latency_ps = latency,
                    .kind = TUTTI_LINK_NET,
@@ -244,7 +192,6 @@ int tutti_preset_fattree(struct tutti_spec *spec, struct tutti_topo_builder *bui
                     .kind = TUTTI_LINK_NET,
                     .cable_count = 1},
     };
-    struct tutti_tree tree;
     uint64_t devices = 1;
 
     for (uint32_t i = 0; i < levels && devices <= TUTTI_PRESET_DEVICES_MAX; i++)
@@ -255,8 +202,8 @@ int tutti_preset_fattree(struct tutti_spec *spec, struct tutti_topo_builder *bui
                           arity, over);
     if (tutti_spec_status(spec, err) < 0)
         return tutti_spec_status(spec, err);
-    tree = tutti_tree_of(arity, levels, arity / over);
-    return build_tree(builder, &tree, &links, false, err);
+    tree.tree = tutti_tree_of(arity, levels, arity / over);
+    return build_tree(builder, &tree, err);
 }
 
 int tutti_preset_rail(struct tutti_spec *spec, struct tutti_topo_builder *builder,

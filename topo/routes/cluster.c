@@ -5,6 +5,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "topo/graph/graph.h"
 #include "topo/routes/router.h"
 #include "topo/routes/search.h"
 
@@ -61,16 +62,17 @@ static int no_cluster(const char *why, uint64_t what, struct tutti_err *err)
 
 static bool is_cable(const struct tutti_topo *topo, uint64_t link, uint64_t low, uint64_t high)
 {
-    const struct tutti_link *up = &topo->links[link];
+    struct tutti_link up = tutti_topo_link(topo, (uint32_t)link);
+    struct tutti_link down = tutti_topo_link(topo, (uint32_t)link + 1);
 
-    return up[0].from == low && up[0].to == high && up[1].from == high && up[1].to == low;
+    return up.from == low && up.to == high && down.from == high && down.to == low;
 }
 
 /* The NIC of host 0 that is on a rail: where the rail's cable begins. */
 static uint32_t nic_node(const struct tutti_topo *topo, const struct tutti_router *router,
                          uint32_t rail)
 {
-    return topo->links[router->net_first + 2 * rail].from;
+    return tutti_topo_link(topo, router->net_first + 2 * rail).from;
 }
 
 static int check_network(const struct tutti_topo *topo, const struct tutti_router *router,
@@ -102,19 +104,19 @@ static int check_hosts(const struct tutti_topo *topo, const struct tutti_router 
                        struct tutti_err *err)
 {
     for (uint32_t l = 0; l < router->net_first; l++) {
-        const struct tutti_link *first = &topo->links[l % router->host_links];
-        const struct tutti_link *link = &topo->links[l];
+        struct tutti_link first = tutti_topo_link(topo, l % router->host_links);
+        struct tutti_link link = tutti_topo_link(topo, l);
         uint32_t shift = l / router->host_links * router->host_nodes;
 
-        if (first->from >= router->host_nodes || first->to >= router->host_nodes ||
-            link->from != first->from + shift || link->to != first->to + shift)
+        if (first.from >= router->host_nodes || first.to >= router->host_nodes ||
+            link.from != first.from + shift || link.to != first.to + shift)
             return no_cluster("hosts have different links", l, err);
     }
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        uint32_t first = topo->rank_node[r % router->host_devices];
+        uint32_t first = tutti_topo_rank_node(topo, r % router->host_devices);
 
         if (first >= router->host_nodes ||
-            topo->rank_node[r] != first + r / router->host_devices * router->host_nodes)
+            tutti_topo_rank_node(topo, r) != first + r / router->host_devices * router->host_nodes)
             return no_cluster("hosts have different ranks", r, err);
     }
     return 0;
@@ -167,13 +169,16 @@ static uint32_t way_length(const struct inside *in, uint32_t from, uint32_t to, 
     uint32_t hops = 0;
 
     *width = UINT64_MAX;
-    for (uint32_t v = from; v != to; v = in->topo->links[link].to, hops++) {
+    for (uint32_t v = from; v != to; hops++) {
+        struct tutti_link taken;
+
         if (v != from)
             link = in->search.next[v];
         if (link == UINT32_MAX)
             return UINT32_MAX;
-        if (in->topo->links[link].bytes_per_s < *width)
-            *width = in->topo->links[link].bytes_per_s;
+        taken = tutti_topo_link(in->topo, link);
+        *width = taken.bytes_per_s < *width ? taken.bytes_per_s : *width;
+        v = taken.to;
     }
     return hops;
 }
@@ -194,44 +199,53 @@ static int add_way(struct inside *in, uint32_t p, uint32_t from, uint32_t to, st
 {
     uint32_t *first = in->router->path_first;
     uint32_t used = first[p];
+    char from_name[TUTTI_NODE_NAME_BYTES];
+    char to_name[TUTTI_NODE_NAME_BYTES];
 
     if (!search_pair(in, from, to))
         return tutti_fail(err, TUTTI_EINVAL, "no route from '%s' to '%s' inside their host",
-                          in->topo->nodes[from].name, in->topo->nodes[to].name);
+                          tutti_topo_node_name(in->topo, from, from_name),
+                          tutti_topo_node_name(in->topo, to, to_name));
     for (uint32_t v = from; v != to;) {
         uint32_t link = v == from ? tutti_search_first(&in->search, v) : in->search.next[v];
 
         if (in->paths != NULL)
             in->paths[used] = link;
         used++;
-        v = in->topo->links[link].to;
+        v = tutti_topo_link(in->topo, link).to;
     }
     first[p + 1] = used;
     return 0;
+}
+
+static uint32_t device_node(const struct inside *in, uint32_t device)
+{
+    return tutti_topo_rank_node(in->topo, device);
 }
 
 static int add_ways(struct inside *in, struct tutti_err *err)
 {
     const struct tutti_router *router = in->router;
     uint32_t devices = router->host_devices;
-    const uint32_t *device = in->topo->rank_node;
     int status = 0;
 
     for (uint32_t p = 0; p < devices * devices && status == 0; p++)
-        status = add_way(in, p, device[p / devices], device[p % devices], err);
+        status = add_way(in, p, device_node(in, p / devices), device_node(in, p % devices), err);
     for (uint32_t d = 0; d < devices && status == 0; d++)
-        status = add_way(in, devices * devices + d, device[d],
+        status = add_way(in, devices * devices + d, device_node(in, d),
                          nic_node(in->topo, router, router->device_nic[d]), err);
     for (uint32_t d = 0; d < devices && status == 0; d++)
-        status = add_way(in, devices * devices + devices + d,
-                         nic_node(in->topo, router, router->device_nic[d]), device[d], err);
+        status =
+            add_way(in, devices * devices + devices + d,
+                    nic_node(in->topo, router, router->device_nic[d]), device_node(in, d), err);
     return status;
 }
 
 /* Fewest hops, then widest, then least taken, then lowest. */
 static int choose_nic(struct inside *in, uint32_t d, uint32_t *taken, struct tutti_err *err)
 {
-    uint32_t from = in->topo->rank_node[d];
+    uint32_t from = device_node(in, d);
+    char buf[TUTTI_NODE_NAME_BYTES];
     uint32_t best = 0;
     uint32_t best_hops = UINT32_MAX;
     uint64_t best_width = 0;
@@ -254,7 +268,7 @@ static int choose_nic(struct inside *in, uint32_t d, uint32_t *taken, struct tut
     }
     if (best_hops == UINT32_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "device '%s' reaches no NIC of its host",
-                          in->topo->nodes[from].name);
+                          tutti_topo_node_name(in->topo, from, buf));
     taken[best]++;
     in->router->device_nic[d] = best;
     return 0;
@@ -298,9 +312,10 @@ int tutti_router_cluster(const struct tutti_topo *topo, struct tutti_router *rou
     if (status == 0 && router->host_devices > HOST_DEVICES_MAX)
         status = tutti_fail(err, TUTTI_EINVAL, "%" PRIu32 " devices in a host (at most %d)",
                             router->host_devices, HOST_DEVICES_MAX);
-    if (status == 0)
+    /* A rule says nothing else. */
+    if (status == 0 && topo->graph->rule == NULL)
         status = check_hosts(topo, router, err);
-    if (status == 0)
+    if (status == 0 && topo->graph->rule == NULL)
         status = check_network(topo, router, err);
     if (status == 0)
         status = tutti_search_open(&in.search, topo, 0, router->host_nodes, err);

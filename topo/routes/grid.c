@@ -4,6 +4,8 @@
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "topo/graph/graph.h"
+#include "topo/graph/rule.h"
 #include "topo/routes/router.h"
 
 /* Coordinates are those of struct tutti_shape: axis 0 varies fastest. */
@@ -63,14 +65,15 @@ static uint32_t neighbour(const struct grid *grid, uint32_t rank, uint32_t axis,
     return join(grid, at);
 }
 
-/* The first link from one rank's node to another's; UINT32_MAX: there is none. */
+/* The first link from one rank's node to another's of a listed machine; UINT32_MAX: none. */
 static uint32_t link_between(const struct tutti_topo *topo, uint32_t from, uint32_t to)
 {
-    uint32_t v = topo->rank_node[from];
+    const struct tutti_graph *graph = topo->graph;
+    uint32_t v = graph->rank_node[from];
 
-    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
-        if (topo->links[topo->out_links[k]].to == topo->rank_node[to])
-            return topo->out_links[k];
+    for (uint32_t k = graph->out_first[v]; k < graph->out_first[v + 1]; k++)
+        if (graph->links[graph->out_links[k]].to == graph->rank_node[to])
+            return graph->out_links[k];
     return UINT32_MAX;
 }
 
@@ -98,6 +101,33 @@ static void plain_route(const struct tutti_topo *topo, uint32_t from, uint32_t t
         }
     }
     assert(here == to);
+}
+
+/* The same where a rule numbers the links: all axes are rings. */
+static void rule_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
+                       struct tutti_path *path)
+{
+    const struct tutti_grid_rule *grid = &topo->graph->rule->grid;
+    uint32_t axes = grid->axis_count;
+    uint32_t here = from;
+
+    for (uint32_t a = 0; here != to; a++) {
+        uint32_t n = grid->length[a];
+        uint32_t stride = grid->stride[a];
+        uint32_t x = from % n;
+        uint32_t end = to / stride % n;
+        uint32_t up = end >= x ? end - x : end + n - x;
+
+        from /= n;
+        for (; x != end && up <= n - up; x = x + 1 < n ? x + 1 : 0) {
+            tutti_path_add(path, 2 * (here * axes + a));
+            here = x + 1 < n ? here + stride : here - x * stride;
+        }
+        for (; x != end; x = x > 0 ? x - 1 : n - 1) {
+            here = x > 0 ? here - stride : here + (n - 1) * stride;
+            tutti_path_add(path, 2 * (here * axes + a) + 1);
+        }
+    }
 }
 
 /* Tables of a twisted torus reuse `first`: by difference of positions, 2 * axis + (1: downwards). A
@@ -168,6 +198,17 @@ static int twisted_table(const struct tutti_topo *topo, const struct grid *grid,
     return 0;
 }
 
+static int no_link(const struct tutti_topo *topo, uint32_t from, uint32_t to, uint32_t axis,
+                   struct tutti_err *err)
+{
+    char from_name[TUTTI_NODE_NAME_BYTES];
+    char to_name[TUTTI_NODE_NAME_BYTES];
+
+    return tutti_fail(err, TUTTI_EINVAL, "not a grid: no link between '%s' and '%s' on axis %u",
+                      tutti_topo_node_name(topo, tutti_topo_rank_node(topo, from), from_name),
+                      tutti_topo_node_name(topo, tutti_topo_rank_node(topo, to), to_name), axis);
+}
+
 static int check_links(const struct tutti_topo *topo, const struct grid *grid,
                        struct tutti_err *err)
 {
@@ -183,9 +224,7 @@ static int check_links(const struct tutti_topo *topo, const struct grid *grid,
             if (to == r) /* a twist that leads back: no link is needed */
                 continue;
             if (link_between(topo, r, to) == UINT32_MAX || link_between(topo, to, r) == UINT32_MAX)
-                return tutti_fail(
-                    err, TUTTI_EINVAL, "not a grid: no link between '%s' and '%s' on axis %u",
-                    topo->nodes[topo->rank_node[r]].name, topo->nodes[topo->rank_node[to]].name, d);
+                return no_link(topo, r, to, d, err);
         }
     }
     return 0;
@@ -206,6 +245,11 @@ int tutti_router_grid(const struct tutti_topo *topo, struct tutti_router *router
         if (grid.dim_count > 3 || !topo->shape.wrap[d])
             return tutti_fail(err, TUTTI_EINVAL,
                               "a twisted grid has up to 3 dims, all of them rings");
+    if (topo->graph->rule != NULL) {
+        assert(!twisted);
+        router->route = rule_route;
+        return 0;
+    }
     status = check_links(topo, &grid, err);
     if (status < 0)
         return status;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "topo/graph/routes.h"
+#include "topo/routes/tree.h"
 #include "topo/topo.h"
 
 struct tutti_err;
@@ -42,7 +43,8 @@ struct tutti_router {
     uint32_t host_nodes;
     uint32_t host_links;
     uint32_t group_count;
-    uint32_t net_first; /* the first link of the network */
+    uint32_t net_first;     /* the first link of the network */
+    struct tutti_tree tree; /* TREE */
 };
 
 /* Each checks that the graph fits the plan and fills the router in. */

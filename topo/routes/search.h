@@ -9,15 +9,26 @@
 
 struct tutti_err;
 
+/* A link as a search sees it, from either end; only links among the nodes of the search. */
+struct tutti_arc {
+    uint32_t link;
+    uint32_t node; /* the other end, as node - begin */
+    uint64_t bytes_per_s;
+    bool forwards; /* of a direct network: devices pass on from and to it */
+};
+
 /* Scratch memory of searches towards one node at a time, among nodes [begin, end) only. */
 struct tutti_search {
     const struct tutti_topo *topo;
     uint32_t begin;
     uint32_t end;
-    bool nics_forward;  /* else NICs are ends only: inside a host, they lead nowhere */
-    uint32_t *in_first; /* [end - begin + 1]: like topo->out_first, for links that arrive */
-    uint32_t *in_links;
-    uint32_t *queue; /* nodes reached, nearest first */
+    bool nics_forward;   /* else NICs are ends only: inside a host, they lead nowhere */
+    uint8_t *kind;       /* [end - begin]: enum tutti_node_kind */
+    uint32_t *out_first; /* [end - begin + 1]: outs[out_first[v] ..] leave v, by index */
+    uint32_t *in_first;  /* the same of ins, which arrive */
+    struct tutti_arc *outs;
+    struct tutti_arc *ins;
+    uint32_t *queue; /* node - begin of those reached, nearest first */
     uint32_t reached;
     uint32_t *hops; /* by node - begin; UINT32_MAX: not reached */
     uint32_t *next; /* the link a node passes it on over; UINT32_MAX: none */

@@ -22,12 +22,27 @@ static void walk(const struct tutti_topo *topo, uint32_t from, uint32_t to, stru
     uint32_t link = first & ~relayed_bit;
 
     for (;;) {
+        uint32_t node = tutti_topo_link(topo, link).to;
+
         tutti_path_add(path, link);
         assert(path->count <= topo->node_count);
-        if (topo->links[link].to == topo->rank_node[to])
+        if (node == tutti_topo_rank_node(topo, to))
             break;
-        link = next[topo->links[link].to];
+        link = next[node];
     }
+}
+
+static int no_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
+                    struct tutti_err *err)
+{
+    char from_name[TUTTI_NODE_NAME_BYTES];
+    char to_name[TUTTI_NODE_NAME_BYTES];
+
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "no route from '%s' to '%s' (devices pass on only over nvlink, xgmi, ici and "
+                      "generic links)",
+                      tutti_topo_node_name(topo, tutti_topo_rank_node(topo, from), from_name),
+                      tutti_topo_node_name(topo, tutti_topo_rank_node(topo, to), to_name));
 }
 
 /* All routes to rank `to` of those ranks that have none without devices that pass on. */
@@ -39,20 +54,16 @@ static int relay(const struct tutti_topo *topo, struct tutti_search *search, uin
 
     if (next == NULL)
         return tutti_nomem(err);
-    tutti_search_to(search, topo->rank_node[to], true);
+    tutti_search_to(search, tutti_topo_rank_node(topo, to), true);
     for (uint32_t v = 0; v < topo->node_count; v++)
         next[v] = search->next[v];
     router->relayed[to] = next;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
         if (r == to || first[r] != UINT32_MAX)
             continue;
-        first[r] = tutti_search_first(search, topo->rank_node[r]);
+        first[r] = tutti_search_first(search, tutti_topo_rank_node(topo, r));
         if (first[r] == UINT32_MAX)
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "no route from '%s' to '%s' (devices pass on only over nvlink, xgmi, "
-                              "ici and generic links)",
-                              topo->nodes[topo->rank_node[r]].name,
-                              topo->nodes[topo->rank_node[to]].name);
+            return no_route(topo, r, to, err);
         first[r] |= relayed_bit;
     }
     return 0;
@@ -65,11 +76,11 @@ static int routes_to(const struct tutti_topo *topo, struct tutti_search *search,
     uint32_t *next = router->direct + (size_t)to * topo->node_count;
     bool missing = false;
 
-    tutti_search_to(search, topo->rank_node[to], false);
+    tutti_search_to(search, tutti_topo_rank_node(topo, to), false);
     for (uint32_t v = 0; v < topo->node_count; v++)
         next[v] = search->next[v];
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        first[r] = r == to ? UINT32_MAX : tutti_search_first(search, topo->rank_node[r]);
+        first[r] = r == to ? UINT32_MAX : tutti_search_first(search, tutti_topo_rank_node(topo, r));
         missing = missing || (r != to && first[r] == UINT32_MAX);
     }
     return missing ? relay(topo, search, to, router, err) : 0;

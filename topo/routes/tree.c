@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "runtime/status.h"
+#include "topo/graph/graph.h"
 #include "topo/routes/router.h"
 
 struct tutti_tree tutti_tree_of(uint32_t arity, uint32_t levels, uint32_t uplinks)
@@ -31,35 +32,30 @@ struct tutti_tree tutti_tree_of(uint32_t arity, uint32_t levels, uint32_t uplink
     return tree;
 }
 
-static struct tutti_tree planned(const struct tutti_routes *plan)
-{
-    return tutti_tree_of(plan->args[0], plan->args[1], plan->args[2]);
-}
-
 /* Going up, the parent is digit `level` of the destination in base arity ("d-mod-k", Zahavi 2010):
  * what goes to different devices of a leaf switch uses different spines. Going down there is one
  * way only: the switches that the destination itself would climb through. */
 static void tree_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
                        struct tutti_path *path)
 {
-    struct tutti_tree tree = planned(&topo->router->plan);
+    const struct tutti_tree *tree = &topo->router->tree;
     uint32_t top = 1;
     uint64_t index = from;
     uint64_t down[TUTTI_TREE_LEVELS_MAX + 1];
     uint64_t down_cable[TUTTI_TREE_LEVELS_MAX + 1];
 
-    while (from / tree.below[top] != to / tree.below[top])
+    while (from / tree->below[top] != to / tree->below[top])
         top++;
-    assert(top <= tree.levels);
+    assert(top <= tree->levels);
     down[0] = to;
     for (uint32_t i = 0; i < top; i++) {
-        uint32_t parents = tutti_tree_parents(&tree, i);
-        uint32_t p = i == 0 ? 0 : (uint32_t)(to / tree.below[i - 1] % parents);
+        uint32_t parents = tutti_tree_parents(tree, i);
+        uint32_t p = i == 0 ? 0 : (uint32_t)(to / tree->below[i - 1] % parents);
 
-        tutti_path_add(path, (uint32_t)(2 * (tree.cable_first[i] + index * parents + p)));
-        index = tutti_tree_parent(&tree, i, index, p);
-        down_cable[i] = tree.cable_first[i] + down[i] * parents + p;
-        down[i + 1] = tutti_tree_parent(&tree, i, down[i], p);
+        tutti_path_add(path, (uint32_t)(2 * (tree->cable_first[i] + index * parents + p)));
+        index = tutti_tree_parent(tree, i, index, p);
+        down_cable[i] = tree->cable_first[i] + down[i] * parents + p;
+        down[i + 1] = tutti_tree_parent(tree, i, down[i], p);
     }
     assert(index == down[top]);
     for (uint32_t i = top; i-- > 0;)
@@ -69,14 +65,40 @@ static void tree_route(const struct tutti_topo *topo, uint32_t from, uint32_t to
 static int check_cable(const struct tutti_topo *topo, uint64_t cable, uint64_t low, uint64_t high,
                        struct tutti_err *err)
 {
-    const struct tutti_link *up = &topo->links[2 * cable];
+    struct tutti_link up = tutti_topo_link(topo, (uint32_t)(2 * cable));
+    struct tutti_link down = tutti_topo_link(topo, (uint32_t)(2 * cable + 1));
+    char low_name[TUTTI_NODE_NAME_BYTES];
+    char high_name[TUTTI_NODE_NAME_BYTES];
 
-    if (up[0].from != low || up[0].to != high || up[1].from != high || up[1].to != low)
+    if (up.from != low || up.to != high || down.from != high || down.to != low)
         return tutti_fail(err, TUTTI_EINVAL,
                           "not a fat tree: links %llu and %llu do not join '%s' "
                           "and '%s'",
                           (unsigned long long)(2 * cable), (unsigned long long)(2 * cable + 1),
-                          topo->nodes[low].name, topo->nodes[high].name);
+                          tutti_topo_node_name(topo, (uint32_t)low, low_name),
+                          tutti_topo_node_name(topo, (uint32_t)high, high_name));
+    return 0;
+}
+
+static int check_cables(const struct tutti_topo *topo, const struct tutti_tree *tree,
+                        struct tutti_err *err)
+{
+    for (uint32_t r = 0; r < topo->rank_count; r++)
+        if (tutti_topo_rank_node(topo, r) != r)
+            return tutti_fail(err, TUTTI_EINVAL, "not a fat tree: rank %u is not node %u", r, r);
+    for (uint32_t i = 0; i < tree->levels; i++) {
+        uint64_t count = tree->node_first[i + 1] - tree->node_first[i];
+        uint32_t parents = tutti_tree_parents(tree, i);
+
+        for (uint64_t c = 0; c < count * parents; c++) {
+            uint64_t up = tutti_tree_parent(tree, i, c / parents, (uint32_t)(c % parents));
+            int status =
+                check_cable(topo, tree->cable_first[i] + c, tree->node_first[i] + c / parents,
+                            tree->node_first[i + 1] + up, err);
+            if (status < 0)
+                return status;
+        }
+    }
     return 0;
 }
 
@@ -97,27 +119,12 @@ int tutti_router_tree(const struct tutti_topo *topo, struct tutti_router *router
     if (devices != topo->rank_count)
         return tutti_fail(err, TUTTI_EINVAL, "not a fat tree: %u devices for arity %u, levels %u",
                           topo->rank_count, arity, levels);
-    tree = planned(&router->plan);
+    tree = tutti_tree_of(arity, levels, uplinks);
     if (tree.node_first[levels + 1] != topo->node_count ||
         2 * tree.cable_first[levels] != topo->link_count)
         return tutti_fail(err, TUTTI_EINVAL, "not a fat tree: %u nodes and %u links",
                           topo->node_count, topo->link_count);
-    for (uint32_t r = 0; r < topo->rank_count; r++)
-        if (topo->rank_node[r] != r)
-            return tutti_fail(err, TUTTI_EINVAL, "not a fat tree: rank %u is not node %u", r, r);
-    for (uint32_t i = 0; i < levels; i++) {
-        uint64_t count = tree.node_first[i + 1] - tree.node_first[i];
-        uint32_t parents = tutti_tree_parents(&tree, i);
-
-        for (uint64_t c = 0; c < count * parents; c++) {
-            uint64_t up = tutti_tree_parent(&tree, i, c / parents, (uint32_t)(c % parents));
-            int status =
-                check_cable(topo, tree.cable_first[i] + c, tree.node_first[i] + c / parents,
-                            tree.node_first[i + 1] + up, err);
-            if (status < 0)
-                return status;
-        }
-    }
     router->route = tree_route;
-    return 0;
+    router->tree = tree;
+    return topo->graph->rule != NULL ? 0 : check_cables(topo, &tree, err); /* a rule is right */
 }

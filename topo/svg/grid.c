@@ -90,7 +90,7 @@ static void place_devices(struct tutti_drawing *drawing, const struct grid *grid
         if (x >= grid->shown[0] || y >= grid->shown[1] || panel >= grid->panels)
             continue;
         box = panel_box(grid, panel);
-        drawing->boxes[topo->rank_node[r]] = (struct tutti_box){
+        drawing->boxes[tutti_topo_rank_node(topo, r)] = (struct tutti_box){
             .x = box.x + grid->edge[0] + (int)x * (drawing->device_width + STEP),
             .y = box.y + TITLE + grid->edge[1] + (int)y * (TUTTI_DEVICE_HEIGHT + STEP),
             .w = drawing->device_width,
@@ -106,14 +106,16 @@ static uint32_t count_between(const struct tutti_topo *topo, uint32_t a, uint32_
     uint32_t count = 0;
 
     for (uint32_t r = a * plane; r < (a + 1) * plane; r++) {
-        uint32_t v = topo->rank_node[r];
+        uint32_t v = tutti_topo_rank_node(topo, r);
 
-        for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++) {
-            uint32_t to = topo->nodes[topo->links[topo->out_links[k]].to].rank;
+        for (uint32_t k = 0; k < tutti_topo_out_count(topo, v); k++) {
+            uint32_t to =
+                tutti_topo_node(topo, tutti_topo_link(topo, tutti_topo_out_link(topo, v, k)).to)
+                    .rank;
 
             if (to / plane != b || to % plane != r % plane)
                 continue;
-            *first = topo->out_links[k];
+            *first = tutti_topo_out_link(topo, v, k);
             count++;
         }
     }
@@ -143,7 +145,7 @@ static void join_next(struct tutti_drawing *drawing, const struct grid *grid, ui
     tutti_drawing_note(drawing, x + BETWEEN / 2, y - 9, TUTTI_ANCHOR_MIDDLE, "%" PRIu32 " cables",
                        count);
     tutti_drawing_note(drawing, x + BETWEEN / 2, y + 17, TUTTI_ANCHOR_MIDDLE, "%s each",
-                       tutti_print_rate(drawing->topo->links[link].bytes_per_s, rate));
+                       tutti_print_rate(tutti_topo_link(drawing->topo, link).bytes_per_s, rate));
 }
 
 /* From the last panel back to the first, below a row that holds them all. */
@@ -171,7 +173,7 @@ static void close_ring(struct tutti_drawing *drawing, const struct grid *grid)
         y = last.y + last.h + 6;
     tutti_drawing_note(drawing, drawing->width / 2, y + 16, TUTTI_ANCHOR_MIDDLE,
                        "%" PRIu32 " cables of %s close axis 2 to a ring", count,
-                       tutti_print_rate(drawing->topo->links[link].bytes_per_s, rate));
+                       tutti_print_rate(tutti_topo_link(drawing->topo, link).bytes_per_s, rate));
 }
 
 void tutti_lay_out_grid(struct tutti_drawing *drawing)

@@ -22,15 +22,17 @@ enum {
 
 const char *tutti_node_label(const struct tutti_topo *topo, uint32_t v, char *buf)
 {
-    const struct tutti_node *node = &topo->nodes[v];
-    const char *name = strrchr(node->name, '/') != NULL ? strrchr(node->name, '/') + 1 : node->name;
+    struct tutti_node node = tutti_topo_node(topo, v);
+    char name_buf[TUTTI_NODE_NAME_BYTES];
+    const char *whole = tutti_topo_node_name(topo, v, name_buf);
+    const char *name = strrchr(whole, '/') != NULL ? strrchr(whole, '/') + 1 : whole;
     size_t digits = strlen(name);
 
-    if (node->kind == TUTTI_NODE_DEVICE) {
-        (void)snprintf(buf, TUTTI_LABEL_BYTES, "%" PRIu32, node->rank);
+    if (node.kind == TUTTI_NODE_DEVICE) {
+        (void)snprintf(buf, TUTTI_LABEL_BYTES, "%" PRIu32, node.rank);
         return buf;
     }
-    if (node->kind == TUTTI_NODE_NIC) { /* "nic2.3": 3 */
+    if (node.kind == TUTTI_NODE_NIC) { /* "nic2.3": 3 */
         while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
             digits--;
         name += name[digits] != '\0' ? digits : 0;
@@ -55,8 +57,9 @@ static bool reach(const struct tutti_drawing *drawing, uint32_t v, int row, int 
     int64_t sum = 0;
     int count = 0;
 
-    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++) {
-        const struct tutti_box *box = &drawing->boxes[topo->links[topo->out_links[k]].to];
+    for (uint32_t k = 0; k < tutti_topo_out_count(topo, v); k++) {
+        const struct tutti_box *box =
+            &drawing->boxes[tutti_topo_link(topo, tutti_topo_out_link(topo, v, k)).to];
         int x = middle(box);
 
         if (box->w == 0 || box->y == row)
@@ -211,7 +214,8 @@ enum { NETWORK_ROWS_MAX = 8, UNKNOWN = 255 };
 
 static bool is_outside(const struct tutti_topo *topo, uint32_t v)
 {
-    return topo->nodes[v].kind == TUTTI_NODE_SWITCH && topo->nodes[v].host == UINT32_MAX;
+    return tutti_topo_node(topo, v).kind == TUTTI_NODE_SWITCH &&
+           tutti_topo_node(topo, v).host == UINT32_MAX;
 }
 
 /* Counts over all links, in the picture or not. */
@@ -225,11 +229,11 @@ static void count_hops(struct network *network)
     for (uint8_t hop = 1; hop <= NETWORK_ROWS_MAX && changed; hop++) {
         changed = false;
         for (uint32_t l = 0; l < topo->link_count; l++) {
-            const struct tutti_link *link = &topo->links[l];
+            struct tutti_link link = tutti_topo_link(topo, l);
 
-            if (network->hops[link->from] != hop - 1 || network->hops[link->to] != UNKNOWN)
+            if (network->hops[link.from] != hop - 1 || network->hops[link.to] != UNKNOWN)
                 continue;
-            network->hops[link->to] = hop;
+            network->hops[link.to] = hop;
             changed = true;
         }
     }

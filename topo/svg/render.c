@@ -102,10 +102,10 @@ void tutti_drawing_shown(struct tutti_drawing *drawing, uint32_t shown, uint32_t
 /* Is there a link the other way of the same kind? Then both are one line. */
 static bool has_twin(const struct tutti_topo *topo, const struct tutti_link *link)
 {
-    for (uint32_t k = topo->out_first[link->to]; k < topo->out_first[link->to + 1]; k++) {
-        const struct tutti_link *other = &topo->links[topo->out_links[k]];
+    for (uint32_t k = 0; k < tutti_topo_out_count(topo, link->to); k++) {
+        struct tutti_link other = tutti_topo_link(topo, tutti_topo_out_link(topo, link->to, k));
 
-        if (other->to == link->from && other->kind == link->kind)
+        if (other.to == link->from && other.kind == link->kind)
             return true;
     }
     return false;
@@ -140,7 +140,7 @@ static void begin_path(const struct tutti_drawing *drawing, const struct tutti_l
 static void draw_straight(const struct tutti_drawing *drawing, const struct tutti_link *link,
                           struct tutti_canvas *canvas)
 {
-    const struct tutti_node *nodes = drawing->topo->nodes;
+    const struct tutti_topo *topo = drawing->topo;
     const struct tutti_box *a = &drawing->boxes[link->from];
     const struct tutti_box *b = &drawing->boxes[link->to];
     bool rows = drawing->style == TUTTI_DRAWING_ROWS;
@@ -156,8 +156,9 @@ static void draw_straight(const struct tutti_drawing *drawing, const struct tutt
     }
     begin_path(drawing, link, canvas);
     tutti_canvas_print(canvas, "M%d %dL%d %d\"/>\n",
-                       landing(a, b, nodes[link->to].kind != TUTTI_NODE_SWITCH), ay,
-                       landing(b, a, nodes[link->from].kind != TUTTI_NODE_SWITCH), by);
+                       landing(a, b, tutti_topo_node(topo, link->to).kind != TUTTI_NODE_SWITCH), ay,
+                       landing(b, a, tutti_topo_node(topo, link->from).kind != TUTTI_NODE_SWITCH),
+                       by);
 }
 
 static void draw_arc(const struct tutti_drawing *drawing, const struct tutti_link *link,
@@ -185,8 +186,8 @@ static void draw_stub(const struct tutti_drawing *drawing, const struct tutti_li
     const struct tutti_topo *topo = drawing->topo;
     const uint32_t *dim = topo->shape.dim;
     const struct tutti_box *box = &drawing->boxes[link->from];
-    uint32_t from = topo->nodes[link->from].rank;
-    uint32_t to = topo->nodes[link->to].rank;
+    uint32_t from = tutti_topo_node(topo, link->from).rank;
+    uint32_t to = tutti_topo_node(topo, link->to).rank;
     uint32_t x = from % dim[0];
     uint32_t y = from / dim[0] % dim[1];
     bool across = x != to % dim[0];
@@ -218,8 +219,8 @@ static bool neighbours(const struct tutti_drawing *drawing, const struct tutti_l
 {
     const struct tutti_topo *topo = drawing->topo;
     const uint32_t *dim = topo->shape.dim;
-    uint32_t a = topo->nodes[link->from].rank;
-    uint32_t b = topo->nodes[link->to].rank;
+    uint32_t a = tutti_topo_node(topo, link->from).rank;
+    uint32_t b = tutti_topo_node(topo, link->to).rank;
     uint32_t low = a < b ? a : b;
     uint32_t high = a < b ? b : a;
 
@@ -233,31 +234,31 @@ static void draw_links(const struct tutti_drawing *drawing, struct tutti_canvas 
     const struct tutti_topo *topo = drawing->topo;
 
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_link *link = &topo->links[l];
-        const struct tutti_box *a = &drawing->boxes[link->from];
-        const struct tutti_box *b = &drawing->boxes[link->to];
+        struct tutti_link link = tutti_topo_link(topo, l);
+        const struct tutti_box *a = &drawing->boxes[link.from];
+        const struct tutti_box *b = &drawing->boxes[link.to];
         bool grid = drawing->style == TUTTI_DRAWING_GRID;
 
         if (a->w == 0)
             continue;
-        if (grid && !neighbours(drawing, link)) {
-            draw_stub(drawing, link, canvas);
+        if (grid && !neighbours(drawing, &link)) {
+            draw_stub(drawing, &link, canvas);
             continue;
         }
-        if (b->w == 0 || (link->from > link->to && has_twin(topo, link)))
+        if (b->w == 0 || (link.from > link.to && has_twin(topo, &link)))
             continue;
         if (drawing->style == TUTTI_DRAWING_ROWS &&
-            topo->nodes[link->from].kind == TUTTI_NODE_DEVICE &&
-            topo->nodes[link->to].kind == TUTTI_NODE_DEVICE)
-            draw_arc(drawing, link, canvas);
+            tutti_topo_node(topo, link.from).kind == TUTTI_NODE_DEVICE &&
+            tutti_topo_node(topo, link.to).kind == TUTTI_NODE_DEVICE)
+            draw_arc(drawing, &link, canvas);
         else
-            draw_straight(drawing, link, canvas);
+            draw_straight(drawing, &link, canvas);
     }
     for (uint32_t s = 0; s < drawing->stroke_count; s++) {
-        const struct tutti_link *link = &topo->links[drawing->strokes[s].link];
+        struct tutti_link link = tutti_topo_link(topo, drawing->strokes[s].link);
 
         tutti_canvas_print(canvas, "<polyline class=\"%s\" stroke-width=\"4\" points=\"%s\"/>\n",
-                           tutti_link_kind_name((enum tutti_link_kind)link->kind),
+                           tutti_link_kind_name((enum tutti_link_kind)link.kind),
                            drawing->strokes[s].points);
     }
 }
@@ -266,7 +267,7 @@ static void draw_links(const struct tutti_drawing *drawing, struct tutti_canvas 
 
 static uint32_t host_of(const struct tutti_topo *topo, uint32_t rank)
 {
-    return topo->nodes[topo->rank_node[rank]].host;
+    return tutti_topo_node(topo, tutti_topo_rank_node(topo, rank)).host;
 }
 
 /* How many ranks from `rank` on, `stride` apart and at most `most`, are of its host and shown. */
@@ -277,7 +278,7 @@ static uint32_t run_of_host(const struct tutti_drawing *drawing, uint32_t rank, 
     uint32_t count = 1;
 
     while (count < most && host_of(topo, rank + count * stride) == host_of(topo, rank) &&
-           drawing->boxes[topo->rank_node[rank + count * stride]].w > 0)
+           drawing->boxes[tutti_topo_rank_node(topo, rank + count * stride)].w > 0)
         count++;
     return count;
 }
@@ -292,7 +293,7 @@ static void draw_tiles(const struct tutti_drawing *drawing, struct tutti_canvas 
     for (uint32_t r = 0; r < topo->rank_count; r++) {
         uint32_t x = r % dim[0];
         uint32_t y = r / dim[0] % dim[1];
-        const struct tutti_box *first = &drawing->boxes[topo->rank_node[r]];
+        const struct tutti_box *first = &drawing->boxes[tutti_topo_rank_node(topo, r)];
         const struct tutti_box *last;
         struct tutti_box tile;
 
@@ -300,10 +301,9 @@ static void draw_tiles(const struct tutti_drawing *drawing, struct tutti_canvas 
             (x > 0 && host_of(topo, r - 1) == host_of(topo, r)) ||
             (y > 0 && host_of(topo, r - dim[0]) == host_of(topo, r)))
             continue;
-        last =
-            &drawing->boxes[topo->rank_node[r + run_of_host(drawing, r, 1, dim[0] - x) - 1 +
-                                            dim[0] *
-                                                (run_of_host(drawing, r, dim[0], dim[1] - y) - 1)]];
+        last = &drawing->boxes[tutti_topo_rank_node(
+            topo, r + run_of_host(drawing, r, 1, dim[0] - x) - 1 +
+                      dim[0] * (run_of_host(drawing, r, dim[0], dim[1] - y) - 1))];
         if (last->w == 0)
             continue;
         tile = (struct tutti_box){.x = first->x - AROUND,
@@ -318,16 +318,16 @@ static void draw_tiles(const struct tutti_drawing *drawing, struct tutti_canvas 
 
 static void draw_node(const struct tutti_drawing *drawing, uint32_t v, struct tutti_canvas *canvas)
 {
-    const struct tutti_node *node = &drawing->topo->nodes[v];
+    struct tutti_node node = tutti_topo_node(drawing->topo, v);
     const struct tutti_box *box = &drawing->boxes[v];
-    const char *class = tutti_node_kind_name((enum tutti_node_kind)node->kind);
+    const char *class = tutti_node_kind_name((enum tutti_node_kind)node.kind);
     char label[TUTTI_LABEL_BYTES];
     char text[TUTTI_LABEL_BYTES + 16];
 
     (void)tutti_node_label(drawing->topo, v, label);
-    (void)snprintf(text, sizeof(text), "%s%s", label, node->reduces ? " (reduces)" : "");
-    tutti_canvas_box(canvas, box, node->reduces ? "reduces" : class);
-    if (node->reduces && tutti_text_width(12, 10) + 60 < box->w)
+    (void)snprintf(text, sizeof(text), "%s%s", label, node.reduces ? " (reduces)" : "");
+    tutti_canvas_box(canvas, box, node.reduces ? "reduces" : class);
+    if (node.reduces && tutti_text_width(12, 10) + 60 < box->w)
         tutti_canvas_label(canvas, box, 10, "label", text);
     else
         tutti_canvas_label(canvas, box, 10, "label", label);

@@ -31,7 +31,7 @@ void tutti_lay_out_round(struct tutti_drawing *drawing)
         uint32_t place = i < (shown + 1) / 2 ? i : places - shown + i;
         double angle = two_pi * place / places - two_pi / 4;
 
-        drawing->boxes[topo->rank_node[rank_at(topo, i, shown)]] = (struct tutti_box){
+        drawing->boxes[tutti_topo_rank_node(topo, rank_at(topo, i, shown))] = (struct tutti_box){
             .x = middle + (int)lround(radius * cos(angle)) - drawing->device_width / 2,
             .y = middle + (int)lround(radius * sin(angle)) - TUTTI_DEVICE_HEIGHT / 2,
             .w = drawing->device_width,

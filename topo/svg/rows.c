@@ -29,11 +29,11 @@ struct rows {
 /* Switches outside hosts are the network; all else belongs to a group. */
 static uint32_t group_of(const struct rows *rows, uint32_t v)
 {
-    const struct tutti_node *node = &rows->topo->nodes[v];
+    struct tutti_node node = tutti_topo_node(rows->topo, v);
 
-    if (node->host != UINT32_MAX)
-        return node->host;
-    return node->kind == TUTTI_NODE_SWITCH ? UINT32_MAX : rows->topo->host_count;
+    if (node.host != UINT32_MAX)
+        return node.host;
+    return node.kind == TUTTI_NODE_SWITCH ? UINT32_MAX : rows->topo->host_count;
 }
 
 static int gather(struct rows *rows, struct tutti_err *err)
@@ -62,8 +62,8 @@ static int gather(struct rows *rows, struct tutti_err *err)
 /* Does v have a link of one of these kinds? */
 static bool has_kind(const struct tutti_topo *topo, uint32_t v, uint32_t kinds)
 {
-    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++)
-        if ((kinds >> topo->links[topo->out_links[k]].kind & 1) != 0)
+    for (uint32_t k = 0; k < tutti_topo_out_count(topo, v); k++)
+        if ((kinds >> tutti_topo_link(topo, tutti_topo_out_link(topo, v, k)).kind & 1) != 0)
             return true;
     return false;
 }
@@ -73,8 +73,8 @@ static bool touches(const struct rows *rows, uint32_t v, uint32_t wanted)
 {
     const struct tutti_topo *topo = rows->topo;
 
-    for (uint32_t k = topo->out_first[v]; k < topo->out_first[v + 1]; k++) {
-        uint32_t to = topo->links[topo->out_links[k]].to;
+    for (uint32_t k = 0; k < tutti_topo_out_count(topo, v); k++) {
+        uint32_t to = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k)).to;
 
         if (rows->row[to] != NO_ROW && (wanted >> rows->row[to] & 1) != 0 &&
             group_of(rows, to) == group_of(rows, v))
@@ -89,26 +89,26 @@ static void choose_rows(struct rows *rows)
     const uint32_t pcie = 1u << TUTTI_LINK_PCIE | 1u << TUTTI_LINK_CPU;
 
     for (uint32_t v = 0; v < topo->node_count; v++) {
-        const struct tutti_node *node = &topo->nodes[v];
-        bool tree = node->kind == TUTTI_NODE_CPU ||
-                    (group_of(rows, v) != UINT32_MAX && node->kind == TUTTI_NODE_SWITCH &&
+        struct tutti_node node = tutti_topo_node(topo, v);
+        bool tree = node.kind == TUTTI_NODE_CPU ||
+                    (group_of(rows, v) != UINT32_MAX && node.kind == TUTTI_NODE_SWITCH &&
                      has_kind(topo, v, pcie));
 
         rows->tree = rows->tree || tree;
         rows->row[v] = NO_ROW;
-        if (node->kind == TUTTI_NODE_DEVICE)
+        if (node.kind == TUTTI_NODE_DEVICE)
             rows->row[v] = LEAVES;
-        else if (node->kind == TUTTI_NODE_CPU)
+        else if (node.kind == TUTTI_NODE_CPU)
             rows->row[v] = CPU;
         else if (tree)
             rows->row[v] = TREE4;
-        else if (group_of(rows, v) != UINT32_MAX && node->kind == TUTTI_NODE_SWITCH)
+        else if (group_of(rows, v) != UINT32_MAX && node.kind == TUTTI_NODE_SWITCH)
             rows->row[v] = ABOVE;
     }
     for (uint32_t v = 0; v < topo->node_count; v++) {
         if (rows->row[v] == ABOVE && rows->tree)
             rows->row[v] = BELOW;
-        if (topo->nodes[v].kind == TUTTI_NODE_NIC)
+        if (tutti_topo_node(topo, v).kind == TUTTI_NODE_NIC)
             rows->row[v] = touches(rows, v, 1u << CPU | 1u << TREE4) ? LEAVES : NICS;
     }
     /* PCIe switches: as near to the leaves as their links are. */
@@ -131,7 +131,7 @@ static uint32_t add_leaves(struct rows *rows, uint32_t v, uint32_t count)
     const struct tutti_topo *topo = rows->topo;
     struct tutti_box *boxes = rows->drawing->boxes;
     uint32_t node[DEEP] = {v};
-    uint32_t next[DEEP] = {topo->out_first[v]};
+    uint32_t next[DEEP] = {0}; /* of the links that leave it */
     int depth = 1;
 
     boxes[v].w = 1;
@@ -139,11 +139,11 @@ static uint32_t add_leaves(struct rows *rows, uint32_t v, uint32_t count)
         uint32_t at = node[depth - 1];
         uint32_t to;
 
-        if (next[depth - 1] == topo->out_first[at + 1]) {
+        if (next[depth - 1] == tutti_topo_out_count(topo, at)) {
             depth--;
             continue;
         }
-        to = topo->links[topo->out_links[next[depth - 1]++]].to;
+        to = tutti_topo_link(topo, tutti_topo_out_link(topo, at, next[depth - 1]++)).to;
         if (boxes[to].w != 0 || rows->row[to] == NO_ROW || rows->row[to] == CPU ||
             group_of(rows, to) != group_of(rows, at))
             continue;
@@ -153,7 +153,7 @@ static uint32_t add_leaves(struct rows *rows, uint32_t v, uint32_t count)
         } else if (rows->row[to] < ABOVE && depth < DEEP) {
             boxes[to].w = 1;
             node[depth] = to;
-            next[depth++] = topo->out_first[to];
+            next[depth++] = 0;
         }
     }
     return count;
@@ -309,11 +309,12 @@ static int arcs_height(const struct tutti_drawing *drawing)
     int height = 0;
 
     for (uint32_t l = 0; l < topo->link_count; l++) {
-        const struct tutti_box *a = &drawing->boxes[topo->links[l].from];
-        const struct tutti_box *b = &drawing->boxes[topo->links[l].to];
+        const struct tutti_box *a = &drawing->boxes[tutti_topo_link(topo, l).from];
+        const struct tutti_box *b = &drawing->boxes[tutti_topo_link(topo, l).to];
 
-        if (a->w > 0 && b->w > 0 && topo->nodes[topo->links[l].from].kind == TUTTI_NODE_DEVICE &&
-            topo->nodes[topo->links[l].to].kind == TUTTI_NODE_DEVICE &&
+        if (a->w > 0 && b->w > 0 &&
+            tutti_topo_node(topo, tutti_topo_link(topo, l).from).kind == TUTTI_NODE_DEVICE &&
+            tutti_topo_node(topo, tutti_topo_link(topo, l).to).kind == TUTTI_NODE_DEVICE &&
             tutti_arc_height(a->x - b->x) > height)
             height = tutti_arc_height(a->x - b->x);
     }

@@ -1,0 +1,54 @@
+/* How a frozen machine keeps its nodes and links: listed one by one, or by a rule. */
+#ifndef TUTTI_TOPO_GRAPH_GRAPH_H
+#define TUTTI_TOPO_GRAPH_GRAPH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "topo/topo.h"
+
+struct tutti_rule;
+
+struct tutti_link_value {
+    uint64_t bytes_per_s;
+    tutti_ps latency_ps;
+};
+
+/* Links whose rate and latency are not those of the list or the rule. A bit a link says which, so
+ * that asking for one of the others costs next to nothing. */
+struct tutti_link_changes {
+    uint32_t count;
+    const uint64_t *bits;   /* [link_count / 64 + 1] */
+    const uint32_t *before; /* [link_count / 64 + 1]: bits set in earlier words */
+    const uint32_t *value;  /* [count], by link: index in values */
+    uint32_t value_count;
+    const struct tutti_link_value *values;
+};
+
+struct tutti_graph {
+    const struct tutti_rule *rule; /* NULL: all of these are listed */
+    const struct tutti_node *nodes;
+    const struct tutti_link *links;
+    const uint32_t *rank_node;
+    const uint32_t *out_first; /* [node_count + 1]: out_links[out_first[v] ..] leave node v */
+    const uint32_t *out_links; /* by `from`, then by index */
+    const struct tutti_link_changes *changes; /* NULL: none */
+};
+
+/* The changed rate and latency of a link, or NULL. */
+static inline const struct tutti_link_value *
+tutti_link_changed(const struct tutti_link_changes *changes, uint32_t link)
+{
+    uint64_t word = changes->bits[link / 64];
+    uint64_t bit = UINT64_C(1) << link % 64;
+
+    if ((word & bit) == 0)
+        return NULL;
+    return &changes->values[changes->value[changes->before[link / 64] +
+                                           (uint32_t)__builtin_popcountll(word & (bit - 1))]];
+}
+
+/* The rule of a machine whose links are all as it says; NULL: none, or links were changed. */
+const struct tutti_rule *tutti_graph_rule(const struct tutti_topo *topo);
+
+#endif
