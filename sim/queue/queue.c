@@ -1,15 +1,18 @@
 /* The event queue: a radix heap (Ahuja, Mehlhorn, Orlin & Tarjan 1990); see queue.h.
  *
- * Time never runs back, so an id can be filed by the highest bit in which its time differs from the
- * base, the time of the last pop: bucket 0 holds the base itself, bucket b times that differ in bit
- * b - 1 and none above. When bucket 0 is empty, the base moves to the earliest time of the lowest
- * bucket, whose ids then all fall into lower ones: an id moves at most 63 times, and mostly a few.
+ * Time never runs back, so an id can be filed by the highest digit in which its time differs from
+ * the base, the time of the last pop: level l, bucket d holds times whose digit l is d, not that of
+ * the base, and whose higher digits are the base's; times equal to the base are filed at level 0,
+ * too. When the base's bucket is empty, the base moves to the earliest time of the lowest bucket of
+ * the lowest level, whose ids then all fall into lower levels: an id moves at most 10 times, and
+ * mostly a few.
  *
  * Equal times always share a bucket, and buckets keep the order of putting: ties need no number. */
 #include "sim/queue/queue.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/status.h"
 
@@ -18,8 +21,39 @@
 static uint32_t bucket_of(const struct tutti_queue *queue, tutti_ps at_ps)
 {
     uint64_t differing = (uint64_t)at_ps ^ (uint64_t)queue->base_ps;
+    uint32_t level = (63 - (uint32_t)__builtin_clzll(differing | 1)) / TUTTI_QUEUE_DIGIT_BITS;
+    uint32_t digit =
+        (uint32_t)((uint64_t)at_ps >> level * TUTTI_QUEUE_DIGIT_BITS) % TUTTI_QUEUE_DIGITS;
 
-    return differing == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(differing);
+    return level * TUTTI_QUEUE_DIGITS + digit;
+}
+
+/* The bucket with the earliest times; the queue must not be empty. */
+static uint32_t lowest_bucket(const struct tutti_queue *queue)
+{
+    uint32_t level = (uint32_t)__builtin_ctz(queue->filled_levels);
+
+    return level * TUTTI_QUEUE_DIGITS + (uint32_t)__builtin_ctzll(queue->filled[level]);
+}
+
+static bool is_filled(const struct tutti_queue *queue, uint32_t bucket)
+{
+    return (queue->filled[bucket / TUTTI_QUEUE_DIGITS] >> bucket % TUTTI_QUEUE_DIGITS & 1) != 0;
+}
+
+static void set_filled(struct tutti_queue *queue, uint32_t bucket)
+{
+    queue->filled[bucket / TUTTI_QUEUE_DIGITS] |= UINT64_C(1) << bucket % TUTTI_QUEUE_DIGITS;
+    queue->filled_levels |= UINT32_C(1) << bucket / TUTTI_QUEUE_DIGITS;
+}
+
+static void set_empty(struct tutti_queue *queue, uint32_t bucket)
+{
+    uint32_t level = bucket / TUTTI_QUEUE_DIGITS;
+
+    queue->filled[level] &= ~(UINT64_C(1) << bucket % TUTTI_QUEUE_DIGITS);
+    if (queue->filled[level] == 0)
+        queue->filled_levels &= ~(UINT32_C(1) << level);
 }
 
 static void append(struct tutti_queue *queue, uint32_t id, uint32_t bucket)
@@ -28,8 +62,8 @@ static void append(struct tutti_queue *queue, uint32_t id, uint32_t bucket)
 
     node->bucket = bucket;
     node->next = NONE;
-    if ((queue->filled >> bucket & 1) == 0) {
-        queue->filled |= UINT64_C(1) << bucket;
+    if (!is_filled(queue, bucket)) {
+        set_filled(queue, bucket);
         queue->first[bucket] = id;
         node->prev = NONE;
     } else {
@@ -53,31 +87,33 @@ static void take_out(struct tutti_queue *queue, uint32_t id)
     else
         queue->last[bucket] = node->prev;
     if (queue->first[bucket] == NONE)
-        queue->filled &= ~(UINT64_C(1) << bucket);
+        set_empty(queue, bucket);
     node->bucket = NONE;
     if (node->at_ps == queue->next_ps)
         queue->next_known = false;
 }
 
-/* Moves the base to the earliest time, whose ids are then in bucket 0. */
-static void advance(struct tutti_queue *queue)
+/* Moves the base to the earliest time, and returns the bucket of that, which is then at level 0 and
+ * holds no other times. */
+static uint32_t advance(struct tutti_queue *queue)
 {
-    uint32_t bucket = (uint32_t)__builtin_ctzll(queue->filled);
+    uint32_t bucket = lowest_bucket(queue);
     uint32_t id = queue->first[bucket];
     tutti_ps at_ps;
     bool known = tutti_queue_next(queue, &at_ps);
 
     assert(known);
     queue->base_ps = at_ps;
-    if (bucket == 0)
-        return;
-    queue->filled &= ~(UINT64_C(1) << bucket);
+    if (bucket < TUTTI_QUEUE_DIGITS)
+        return bucket;
+    set_empty(queue, bucket);
     while (id != NONE) {
         uint32_t next = queue->nodes[id].next;
 
         append(queue, id, bucket_of(queue, queue->nodes[id].at_ps));
         id = next;
     }
+    return lowest_bucket(queue);
 }
 
 int tutti_queue_reserve(struct tutti_queue *queue, uint32_t id_count)
@@ -106,7 +142,8 @@ void tutti_queue_clear(struct tutti_queue *queue)
 {
     for (uint32_t id = 0; id < queue->capacity; id++)
         queue->nodes[id].bucket = NONE;
-    queue->filled = 0;
+    memset(queue->filled, 0, sizeof(queue->filled));
+    queue->filled_levels = 0;
     queue->base_ps = 0;
     queue->next_known = false;
     queue->count = 0;
@@ -141,9 +178,9 @@ bool tutti_queue_next(struct tutti_queue *queue, tutti_ps *ret_at_ps)
 
     if (queue->count == 0)
         return false;
-    bucket = (uint32_t)__builtin_ctzll(queue->filled);
-    if (bucket == 0) {
-        *ret_at_ps = queue->base_ps;
+    bucket = lowest_bucket(queue);
+    if (bucket < TUTTI_QUEUE_DIGITS) { /* all of one time */
+        *ret_at_ps = queue->nodes[queue->first[bucket]].at_ps;
         return true;
     }
     if (!queue->next_known) {
@@ -163,8 +200,7 @@ uint32_t tutti_queue_pop(struct tutti_queue *queue)
     uint32_t id;
 
     assert(queue->count > 0);
-    advance(queue);
-    id = queue->first[0];
+    id = queue->first[advance(queue)];
     take_out(queue, id);
     queue->count--;
     return id;

@@ -7,7 +7,12 @@
 
 #include "runtime/units.h"
 
-enum { TUTTI_QUEUE_BUCKETS = 64 };
+enum {
+    TUTTI_QUEUE_DIGIT_BITS = 6,
+    TUTTI_QUEUE_DIGITS = 1 << TUTTI_QUEUE_DIGIT_BITS,
+    TUTTI_QUEUE_LEVELS = (63 + TUTTI_QUEUE_DIGIT_BITS) / TUTTI_QUEUE_DIGIT_BITS,
+    TUTTI_QUEUE_BUCKETS = TUTTI_QUEUE_LEVELS * TUTTI_QUEUE_DIGITS,
+};
 
 struct tutti_queue_node {
     tutti_ps at_ps;
@@ -22,9 +27,10 @@ struct tutti_queue {
     struct tutti_queue_node *nodes; /* [capacity] by id */
     uint32_t first[TUTTI_QUEUE_BUCKETS];
     uint32_t last[TUTTI_QUEUE_BUCKETS];
-    uint64_t filled;  /* bit b: bucket b is not empty */
-    tutti_ps base_ps; /* time of the last pop: buckets are relative to it */
-    tutti_ps next_ps; /* the earliest time, if known */
+    uint64_t filled[TUTTI_QUEUE_LEVELS]; /* bit d: bucket d of the level is not empty */
+    uint32_t filled_levels;              /* bit l: so is some bucket of level l */
+    tutti_ps base_ps;                    /* time of the last pop: buckets are relative to it */
+    tutti_ps next_ps;                    /* the earliest time, if known */
     bool next_known;
     uint32_t count;
     uint32_t capacity;
