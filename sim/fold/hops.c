@@ -205,6 +205,7 @@ static int open_family(struct search *search, struct tutti_hop_family *family, u
     uint32_t n = search->opts->topo->rank_count;
     bool fair = search->opts->model == TUTTI_MODEL_FAIR;
 
+    free(family->kinds);
     search->link_count = search->link_capacity = 0;
     family->kinds = calloc(n, sizeof(*family->kinds));
     if (search->keep_links && fair)

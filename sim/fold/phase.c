@@ -50,6 +50,35 @@ int tutti_phase_desk_init(struct tutti_phase_desk *desk, const struct tutti_sim_
     return 0;
 }
 
+int tutti_phase_compare_links(struct tutti_phase_desk *desk, struct tutti_err *err)
+{
+    uint32_t link_count = desk->opts->topo->link_count;
+
+    desk->free_ps = calloc((size_t)link_count + 1, sizeof(*desk->free_ps));
+    desk->users = calloc((size_t)link_count + 1, sizeof(*desk->users));
+    if (desk->free_ps == NULL || desk->users == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < link_count; i++)
+        desk->free_ps[i] = -1; /* nothing was sent yet */
+    return 0;
+}
+
+void tutti_phase_give_back(struct tutti_phase_desk *desk, struct tutti_rank_times *times)
+{
+    if (times->each_ps != NULL && desk->spare_count < SPARES_MAX)
+        desk->spare_ps[desk->spare_count++] = times->each_ps;
+    else
+        free(times->each_ps);
+    times->each_ps = NULL;
+}
+
+static tutti_ps *take_times(struct tutti_phase_desk *desk)
+{
+    if (desk->spare_count > 0)
+        return desk->spare_ps[--desk->spare_count];
+    return malloc(desk->rank_count * sizeof(tutti_ps));
+}
+
 void tutti_phase_desk_done(struct tutti_phase_desk *desk)
 {
     free(desk->free_ps);
@@ -64,6 +93,8 @@ void tutti_phase_desk_done(struct tutti_phase_desk *desk)
     free(desk->ring_hop_ps);
     tutti_ring_desk_done(&desk->ring_desk);
     tutti_ring_memo_done(&desk->memo);
+    for (uint32_t i = 0; i < desk->spare_count; i++)
+        free(desk->spare_ps[i]);
     *desk = (struct tutti_phase_desk){.opts = NULL};
 }
 
@@ -124,8 +155,17 @@ static bool settle_ready(tutti_ps *ready_ps, uint32_t size, tutti_ps *ret_first_
     return together;
 }
 
-/* Whether the hops of a ring weigh the same. */
-static bool settle_hops(struct tutti_phase_desk *desk, const uint32_t *kinds, uint32_t size)
+static bool are_of_a_kind(const uint32_t *kinds, uint32_t size)
+{
+    bool same = true;
+
+    for (uint32_t i = 1; i < size; i++)
+        same &= kinds[i] == kinds[0];
+    return same;
+}
+
+/* Looks up what the hops of a ring weigh; returns whether it is the same. */
+static bool weigh_hops(struct tutti_phase_desk *desk, const uint32_t *kinds, uint32_t size)
 {
     bool alike = true;
 
@@ -140,7 +180,7 @@ static bool settle_hops(struct tutti_phase_desk *desk, const uint32_t *kinds, ui
 
 /* Finds when the ranks of a ring finish, if the first begins at 0. */
 static int run_ring(struct tutti_phase_desk *desk, const struct tutti_ring_key *key, bool only_last,
-                    bool links_alike, tutti_ps *finish_ps, struct tutti_err *err)
+                    tutti_ps *finish_ps, struct tutti_err *err)
 {
     const struct tutti_ring_phase *phase = key->phase;
     struct tutti_ring ring = {
@@ -150,7 +190,7 @@ static int run_ring(struct tutti_phase_desk *desk, const struct tutti_ring_key *
         .reduce_count = phase->reduce_count,
         .reduce_ps = reduce_ps_of(desk, phase),
         .only_last = only_last,
-        .links_alike = links_alike,
+        .links_alike = weigh_hops(desk, key->kinds, phase->size),
         .busy_ps = desk->ring_busy_ps,
         .hop_ps = desk->ring_hop_ps,
         .ready_ps = key->ready_ps,
@@ -179,12 +219,11 @@ static int play_ring(struct tutti_phase_desk *desk, const struct tutti_phase_ask
     const tutti_ps *known = NULL;
     tutti_ps begin_ps;
     bool together = settle_ready(desk->ready_ps + first, phase->size, &begin_ps);
-    bool alike = settle_hops(desk, key.kinds, phase->size);
     bool several = phase->size < desk->rank_count;
     int status = 0;
 
-    if (together && alike) {
-        begin_ps += tutti_ring_alike_ps(phase->transfer_count, desk->ring_hop_ps[0],
+    if (together && are_of_a_kind(key.kinds, phase->size)) {
+        begin_ps += tutti_ring_alike_ps(phase->transfer_count, desk->hop_ps[key.kinds[0]],
                                         phase->reduce_count, reduce_ps_of(desk, phase));
         for (uint32_t i = 0; i < phase->size; i++)
             finish_ps[i] = begin_ps;
@@ -199,7 +238,7 @@ static int play_ring(struct tutti_phase_desk *desk, const struct tutti_phase_ask
     if (several)
         known = tutti_ring_memo_find(&desk->memo, &key);
     if (known == NULL)
-        status = run_ring(desk, &key, ask->is_last && !several, alike, finish_ps, err);
+        status = run_ring(desk, &key, ask->is_last && !several, finish_ps, err);
     if (known == NULL && several && status == 0 &&
         tutti_ring_memo_keep(&desk->memo, &key, finish_ps) < 0)
         status = tutti_nomem(err);
@@ -227,10 +266,10 @@ static struct span links_of(const struct tutti_hop_family *family, uint32_t rank
                          .count = family->link_first[rank + 1] - family->link_first[rank]};
 }
 
-/* The links and the slots of a hop must be free when its rank is ready, and the links some time
- * before if another lane used them: what lanes do at the same instant comes in any order. */
+/* The links of a hop must be free when its rank is ready, and some time before if another lane
+ * used them: what lanes do at the same instant comes in any order. */
 static int check_hop(const struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
-                     uint32_t rank, uint32_t next, tutti_ps ready_ps, struct tutti_err *err)
+                     uint32_t rank, tutti_ps ready_ps, struct tutti_err *err)
 {
     struct span span = links_of(&desk->hops->families[ask->family], rank);
 
@@ -243,11 +282,6 @@ static int check_hop(const struct tutti_phase_desk *desk, const struct tutti_pha
                               "rank %" PRIu32 " sends over a link that still serves another phase",
                               rank);
     }
-    if (ask->slots != NULL && tutti_time_of(ask->slots, next) > ready_ps)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "rank %" PRIu32 " goes on before rank %" PRIu32
-                          " has taken the messages of an earlier phase",
-                          rank, next);
     return 0;
 }
 
@@ -267,13 +301,15 @@ static void occupy(const struct tutti_phase_desk *desk, const struct tutti_phase
 
 /* ---- all rings ------------------------------------------------------------------------------- */
 
-/* Reads when the ranks of some rings begin, and the kinds of their hops. */
-static void gather(const struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
+/* Reads when the ranks of some rings begin, and the kinds of their hops. Returns whether, by then,
+ * all slots are free: the next rank has taken what was sent to it before. */
+static bool gather(const struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
                    uint32_t count)
 {
     const struct tutti_ring_phase *phase = ask->phase;
     const struct tutti_hop_family *family = &desk->hops->families[ask->family];
     uint32_t size = phase->size;
+    bool is_free = true;
 
     for (uint32_t seat = 0; seat < size; seat++) {
         uint32_t offset = tutti_ring_rank(phase, 0, seat);
@@ -285,11 +321,14 @@ static void gather(const struct tutti_phase_desk *desk, const struct tutti_phase
 
             if (ask->turn != NULL)
                 ready_ps = later(ready_ps, tutti_time_of(ask->turn, desk->bases[i] + next));
+            if (ask->slots != NULL)
+                is_free &= tutti_time_of(ask->slots, desk->bases[i] + next) <= ready_ps;
             desk->ready_ps[(size_t)i * size + seat] = ready_ps;
             desk->kinds[(size_t)i * size + seat] =
                 family->kinds != NULL ? family->kinds[rank] : family->kind;
         }
     }
+    return is_free;
 }
 
 /* Holds up links against what they have served so far; before the rings are played. */
@@ -301,10 +340,8 @@ static int check_block(const struct tutti_phase_desk *desk, const struct tutti_p
 
     for (uint32_t i = 0; i < count && desk->free_ps != NULL; i++) {
         for (uint32_t seat = 0; seat < size && status == 0; seat++)
-            status = check_hop(
-                desk, ask, tutti_ring_rank(ask->phase, desk->bases[i], seat),
-                tutti_ring_rank(ask->phase, desk->bases[i], seat + 1 < size ? seat + 1 : 0),
-                desk->ready_ps[(size_t)i * size + seat], err);
+            status = check_hop(desk, ask, tutti_ring_rank(ask->phase, desk->bases[i], seat),
+                               desk->ready_ps[(size_t)i * size + seat], err);
     }
     return status;
 }
@@ -345,7 +382,10 @@ static int play_rings(struct tutti_phase_desk *desk, const struct tutti_phase_as
 
         for (uint32_t i = 0; i < count; i++)
             desk->bases[i] = tutti_ring_base(ask->phase, ring + i);
-        gather(desk, ask, count);
+        if (!gather(desk, ask, count))
+            return tutti_fail(err, TUTTI_ELACK,
+                              "a rank goes on before the next one has taken what an earlier phase "
+                              "has sent to it");
         status = check_block(desk, ask, count, err);
         for (uint32_t i = 0; i < count && status == 0; i++)
             status = play_ring(desk, ask, i, err);
@@ -357,10 +397,12 @@ static int play_rings(struct tutti_phase_desk *desk, const struct tutti_phase_as
     return status;
 }
 
-/* All ranks begin together on hops of one kind, and nothing has to be compared. */
+/* All ranks begin together on hops of one kind, and nothing has to be compared; what was sent
+ * before has been taken, as times of all ranks never run back. */
 static bool is_plain(const struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask)
 {
     return ask->ready->each_ps == NULL && (ask->turn == NULL || ask->turn->each_ps == NULL) &&
+           (ask->slots == NULL || ask->slots->each_ps == NULL) &&
            desk->hops->families[ask->family].kinds == NULL && desk->free_ps == NULL;
 }
 
@@ -390,18 +432,14 @@ int tutti_phase_play(struct tutti_phase_desk *desk, const struct tutti_phase_ask
         *ret = times;
         return 0;
     }
-    times.each_ps = malloc(desk->rank_count * sizeof(*times.each_ps));
+    times.each_ps = take_times(desk);
     if (times.each_ps == NULL)
         return tutti_nomem(err);
     status = play_rings(desk, ask, times.each_ps, err);
-    if (status < 0) {
-        free(times.each_ps);
+    if (status < 0 || desk->first_ps == desk->last_ps)
+        tutti_phase_give_back(desk, &times);
+    if (status < 0)
         return status;
-    }
-    if (desk->first_ps == desk->last_ps) {
-        free(times.each_ps);
-        times.each_ps = NULL;
-    }
     times.all_ps = times.last_ps = desk->last_ps;
     *ret_simulated_count = desk->simulated_count + (desk->is_alike ? 1 : 0);
     *ret = times;

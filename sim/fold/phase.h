@@ -21,6 +21,8 @@ struct tutti_rank_times {
     tutti_ps last_ps;  /* the latest of them */
 };
 
+enum { SPARES_MAX = 8 };
+
 /* What is at hand for all phases. */
 struct tutti_phase_desk {
     const struct tutti_sim_opts *opts;
@@ -30,6 +32,8 @@ struct tutti_phase_desk {
     uint64_t update_count_max; /* of times, message by message or hop by hop */
     tutti_ps *free_ps; /* [link]: when it has served all that was sent so far; NULL: not asked */
     uint32_t *users;   /* [link]: the lane that sent it */
+    tutti_ps *spare_ps[SPARES_MAX]; /* memory for times of all ranks that was given back */
+    uint32_t spare_count;
     tutti_ps *busy_ps; /* [kind]: of a message of this phase */
     tutti_ps *hop_ps;
     uint32_t block;     /* rings that are taken at a time, side by side in memory */
@@ -64,6 +68,8 @@ struct tutti_phase_ask {
 int tutti_phase_desk_init(struct tutti_phase_desk *desk, const struct tutti_sim_opts *opts,
                           const struct tutti_schedule *schedule, const struct tutti_hops *hops,
                           uint32_t size_max, struct tutti_err *err);
+/* From now on times are compared on all links. The links of hops have been kept. */
+int tutti_phase_compare_links(struct tutti_phase_desk *desk, struct tutti_err *err);
 void tutti_phase_desk_done(struct tutti_phase_desk *desk);
 
 /* Plays it; *ret is the caller's. *ret_simulated_count: how many ranks stand for all of them.
@@ -71,6 +77,9 @@ void tutti_phase_desk_done(struct tutti_phase_desk *desk);
 int tutti_phase_play(struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
                      struct tutti_rank_times *ret, uint32_t *ret_simulated_count,
                      struct tutti_err *err);
+
+/* Gives back the memory of times that are needed no more. */
+void tutti_phase_give_back(struct tutti_phase_desk *desk, struct tutti_rank_times *times);
 
 static inline tutti_ps tutti_time_of(const struct tutti_rank_times *times, uint32_t rank)
 {

@@ -2,9 +2,9 @@
  * after lane. Times of a lane are known after each phase, so a lane that takes turns with another
  * finds what it waits for: when the other's neighbour had taken its last message.
  *
- * Links: a family of hops that no link shares with another serves one phase of one lane, or several
- * that the schedule has put in order, each after the one before. Where it is not known to be so,
- * the times at which links become free are written down and compared. */
+ * Links: a family of hops that shares no link with another serves one phase of one lane, or several
+ * that are in order: a lane comes after itself, or by what the schedule says. Where it is not known
+ * to be so, the times at which links become free are written down and compared. */
 #include "sim/fold/phases.h"
 
 #include <assert.h>
@@ -18,7 +18,6 @@
 #include "sim/fold/rings.h"
 #include "sim/play/start.h"
 #include "sim/sim.h"
-#include "topo/topo.h"
 
 enum { PHASES_MAX = 16, UPDATES_MAX = 1 << 28 };
 
@@ -82,8 +81,8 @@ static int read_lanes(struct play *play, uint32_t *ret_size_max, struct tutti_er
     return status;
 }
 
-/* Whether every family serves one phase after the other by what the schedule says: then times on
- * its links need not be compared. */
+/* Whether every family serves one phase after the other by what the schedule says, be it a lane
+ * after itself: then times on its links need not be compared. */
 static bool takes_turns(const struct play *play)
 {
     struct {
@@ -98,7 +97,7 @@ static bool takes_turns(const struct play *play)
 
             if (p >= lane->phase_count)
                 continue;
-            if (last[family].phase > 0 &&
+            if (last[family].phase > 0 && last[family].lane != i &&
                 (last[family].phase != p || last[family].lane != lane->phases[p].after_lane))
                 return false;
             last[family].lane = i;
@@ -136,11 +135,21 @@ static int lay_starts(struct play *play, struct tutti_err *err)
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-/* The finish of the latest earlier phase of a lane over the same connections, or NULL. */
-static const struct tutti_rank_times *slots_before(const struct lane *lane, uint32_t phase)
+/* Whether slots of a phase may still be taken by an earlier phase over the same connections: not if
+ * it has waited for its turn, for then all that was sent over them has been taken. */
+static bool shares_slots(const struct play *play, const struct lane *lane, uint32_t earlier,
+                         uint32_t phase)
+{
+    return lane->families[earlier] == lane->families[phase] &&
+           (play->compares || lane->phases[phase].after_lane == TUTTI_LANE_NONE);
+}
+
+/* The finish of the latest earlier phase of a lane that shares slots with this one, or NULL. */
+static const struct tutti_rank_times *slots_before(const struct play *play, const struct lane *lane,
+                                                   uint32_t phase)
 {
     for (uint32_t p = phase; p-- > 0;) {
-        if (lane->families[p] == lane->families[phase])
+        if (shares_slots(play, lane, p, phase))
             return &lane->times[p + 1];
     }
     return NULL;
@@ -152,6 +161,7 @@ static int play_phase(struct play *play, uint32_t number, uint32_t p, struct tut
     uint32_t after = lane->phases[p].after_lane;
     struct tutti_phase_ask ask = {.phase = &lane->phases[p],
                                   .lane = number,
+                                  .is_last = p + 1 == lane->phase_count,
                                   .family = lane->families[p],
                                   .ready = &lane->times[p]};
     uint32_t simulated_count = 0;
@@ -165,8 +175,7 @@ static int play_phase(struct play *play, uint32_t number, uint32_t p, struct tut
             return tutti_fail(err, TUTTI_ELACK, "lanes wait for each other on different links");
         ask.turn = &other->times[p];
     }
-    if (play->compares)
-        ask.slots = slots_before(lane, p);
+    ask.slots = slots_before(play, lane, p);
     status = tutti_phase_play(&play->desk, &ask, &lane->times[p + 1], &simulated_count, err);
     if (simulated_count > play->simulated_count)
         play->simulated_count = simulated_count;
@@ -176,8 +185,20 @@ static int play_phase(struct play *play, uint32_t number, uint32_t p, struct tut
 static void forget(struct play *play, struct tutti_rank_times *times)
 {
     if (times->each_ps != play->starts_ps)
-        free(times->each_ps);
+        tutti_phase_give_back(&play->desk, times);
     times->each_ps = NULL;
+}
+
+/* Forgets the times that no later phase asks for: after phase p those that it began with, but for
+ * ends of phases over whose connections the lane goes again. */
+static void forget_old(struct play *play, struct lane *lane, uint32_t p)
+{
+    bool again = false;
+
+    for (uint32_t later = p + 1; later < lane->phase_count && p > 0; later++)
+        again |= shares_slots(play, lane, p - 1, later);
+    if (p < lane->phase_count && !again)
+        forget(play, &lane->times[p]);
 }
 
 static int play_all(struct play *play, struct tutti_err *err)
@@ -190,10 +211,8 @@ static int play_all(struct play *play, struct tutti_err *err)
             if (p < play->lanes[i].phase_count)
                 status = play_phase(play, i, p, err);
         }
-        for (uint32_t i = 0; i < lane_count && !play->compares; i++) {
-            if (p < play->lanes[i].phase_count)
-                forget(play, &play->lanes[i].times[p]);
-        }
+        for (uint32_t i = 0; i < lane_count && status == 0; i++)
+            forget_old(play, &play->lanes[i], p);
     }
     for (uint32_t i = 0; i < lane_count && status == 0; i++) {
         tutti_ps end_ps = play->lanes[i].times[play->lanes[i].phase_count].last_ps;
@@ -207,7 +226,6 @@ static int play_all(struct play *play, struct tutti_err *err)
 
 static int prepare(struct play *play, struct tutti_err *err)
 {
-    const struct tutti_topo *topo = play->opts->topo;
     uint32_t size_max;
     int status = read_lanes(play, &size_max, err);
 
@@ -215,22 +233,17 @@ static int prepare(struct play *play, struct tutti_err *err)
         return status;
     play->compares = !takes_turns(play);
     status = tutti_hops_find(&play->hops, play->opts, play->compares, err);
-    if (status < 0)
-        return status;
-    if (!play->hops.exclusive && !play->compares)
-        return tutti_fail(err, TUTTI_ELACK, "links serve several ways around rings");
-    status =
-        tutti_phase_desk_init(&play->desk, play->opts, play->schedule, &play->hops, size_max, err);
-    if (status < 0)
-        return status;
-    if (play->compares) {
-        play->desk.free_ps = calloc((size_t)topo->link_count + 1, sizeof(*play->desk.free_ps));
-        play->desk.users = calloc((size_t)topo->link_count + 1, sizeof(*play->desk.users));
-        if (play->desk.free_ps == NULL || play->desk.users == NULL)
-            return tutti_nomem(err);
-        for (uint32_t i = 0; i < topo->link_count; i++)
-            play->desk.free_ps[i] = -1; /* nothing was sent yet */
+    if (status == 0 && !play->hops.exclusive && !play->compares) {
+        play->compares = true;
+        status = tutti_hops_find(&play->hops, play->opts, true, err);
     }
+    if (status == 0)
+        status = tutti_phase_desk_init(&play->desk, play->opts, play->schedule, &play->hops,
+                                       size_max, err);
+    if (status == 0 && play->compares)
+        status = tutti_phase_compare_links(&play->desk, err);
+    if (status < 0)
+        return status;
     return lay_starts(play, err);
 }
 
