@@ -163,6 +163,14 @@ struct tutti_ring_phase {
                             makes in the phase before this one is complete; or TUTTI_LANE_NONE */
 };
 
+/* A part of a lane in which its rank sends one message to each other rank, or receives one from
+ * each, in any order, and does nothing else that takes time but reduce. */
+struct tutti_exchange {
+    bool sends;
+    bool by_sender; /* a message's length depends on who sends it, else on who receives it */
+    uint64_t bytes; /* of messages that the rank asked about decides on */
+};
+
 /* How the steps come to be. A lane is a sequence of rounds, each of at most TUTTI_ROUND_STEPS_MAX
  * steps; a generator computes any round of any lane of any rank on demand, from its parameters
  * alone, so nothing ever needs all programs in memory. Both must be pure functions, callable from
@@ -197,6 +205,11 @@ struct tutti_schedule_ops {
      * repeat together, one period for one. 0: none do. */
     uint64_t (*steady)(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                        uint64_t round, uint64_t *ret_period);
+    /* Optional: part `part` (0, 1, ...) of the lane of every rank, and the length of the messages
+     * that `rank` decides on, where lanes consist of such parts alone and are of equally many steps
+     * for all ranks. False: there are no more; of part 0: they do not. */
+    bool (*exchange)(const struct tutti_schedule *schedule, uint32_t lane, uint64_t part,
+                     uint32_t rank, struct tutti_exchange *ret);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed

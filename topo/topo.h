@@ -193,6 +193,21 @@ int tutti_topo_change_links(struct tutti_topo *topo, uint32_t count,
 uint32_t tutti_topo_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
                           uint32_t *links, uint32_t capacity);
 
+/* Machines made of equal parts along two axes (hosts in a group, groups): to permute the places
+ * along an axis, in the same way for all that lies on it, takes ranks to ranks, links to links of
+ * equal rate, latency and kind, and routes to routes. */
+enum { TUTTI_AXES = 2 };
+struct tutti_spot {
+    uint32_t along[TUTTI_AXES]; /* the place on each axis, or UINT32_MAX: what does not lie on it */
+    uint32_t kind; /* ranks, or links, of one kind differ by their places alone; from 0 on */
+};
+/* Writes the lengths of the axes; false: the machine is not known to be made like that. O(links).
+ */
+bool tutti_topo_axes(const struct tutti_topo *topo, uint32_t lengths[TUTTI_AXES]);
+/* Only where tutti_topo_axes() holds. */
+struct tutti_spot tutti_topo_rank_spot(const struct tutti_topo *topo, uint32_t rank);
+struct tutti_spot tutti_topo_link_spot(const struct tutti_topo *topo, uint32_t link);
+
 /* A lower bound on the time of a collective of `bytes` (nccl-tests' size column), in picoseconds,
  * from physics alone: what must leave and enter the groups of many partitions of the ranks, and the
  * shortest latency. Where ranks times links are about four million or less, all cuts are considered

@@ -144,10 +144,41 @@ static void direct_emit(const struct tutti_schedule *schedule, uint32_t rank, ui
     emit_part(direct, direct->program[i], rank, lane, rest, piece, out);
 }
 
+/* Every slice of a part of the program is an exchange; to copy the own block is none. */
+static bool direct_exchange(const struct tutti_schedule *schedule, uint32_t lane, uint64_t part,
+                            uint32_t rank, struct tutti_exchange *ret)
+{
+    const struct direct *direct = (const struct direct *)schedule;
+    uint64_t slice_count = direct->coll.slice_count;
+    uint8_t parts[PARTS_MAX];
+    uint64_t count = 0;
+    uint64_t piece;
+    uint8_t what;
+    bool two_shot = schedule->contract.collective == TUTTI_ALLREDUCE;
+
+    for (uint32_t i = 0; direct->program[i] != END; i++) {
+        if (direct->program[i] != OWN)
+            parts[count++] = direct->program[i];
+    }
+    piece = part / (count * slice_count);
+    if (piece >= direct->coll.piece_count || direct->peer_count + 1 != schedule->rank_count)
+        return false;
+    what = parts[part / slice_count % count];
+    ret->sends = what == SCATTER || what == GATHER;
+    ret->by_sender =
+        what == GATHER || (what == COLLECT && parts[0] != SCATTER) || (what == COLLECT && two_shot);
+    ret->bytes = direct->coll.element_bytes *
+                 slice_of(direct, what == GATHER && !two_shot ? TUTTI_BUF_IN : TUTTI_BUF_OUT, rank,
+                          coll_piece(&direct->coll, lane, piece), part % slice_count)
+                     .count;
+    return true;
+}
+
 static const struct tutti_schedule_ops direct_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = direct_round_count,
     .emit = direct_emit,
+    .exchange = direct_exchange,
 };
 
 static void write_program(struct direct *direct)

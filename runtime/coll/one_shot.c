@@ -77,10 +77,29 @@ static void one_shot_emit(const struct tutti_schedule *schedule, uint32_t rank, 
         emit_sum(one, rank, lane, index, range, out);
 }
 
+/* Every slice is sent to all, then every slice is received from all. */
+static bool one_shot_exchange(const struct tutti_schedule *schedule, uint32_t lane, uint64_t part,
+                              uint32_t rank, struct tutti_exchange *ret)
+{
+    const struct coll *coll = (const struct coll *)schedule;
+    uint64_t piece = part / (2 * coll->slice_count);
+
+    (void)rank;
+    if (piece >= coll->piece_count)
+        return false;
+    ret->sends = part / coll->slice_count % 2 == 0;
+    ret->by_sender = true;
+    ret->bytes =
+        coll->element_bytes *
+        part_of(coll_piece(coll, lane, piece), part % coll->slice_count, coll->slice_count).count;
+    return true;
+}
+
 static const struct tutti_schedule_ops one_shot_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = one_shot_round_count,
     .emit = one_shot_emit,
+    .exchange = one_shot_exchange,
 };
 
 int tutti_coll_one_shot(const struct tutti_coll_params *params, const struct tutti_shape *shape,

@@ -15,6 +15,7 @@
 #include "runtime/status.h"
 #include "sim/fold/class_play.h"
 #include "sim/fold/classes.h"
+#include "sim/fold/exchange.h"
 #include "sim/fold/hops.h"
 #include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
@@ -468,6 +469,8 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
             return tutti_fail(err, TUTTI_ELACK, "ranks start at different times");
     }
     status = play_ranks(opts, schedule, step_count_max, ret, err);
+    if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
+        status = tutti_exchange_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = play_classes(opts, schedule, step_count_max, ret, err);
     return status;
