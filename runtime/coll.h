@@ -18,7 +18,7 @@ struct tutti_coll_params {
     uint64_t count;         /* elements; see enum tutti_collective */
     uint32_t channel_count; /* parallel lanes that share the data; 0: 1 */
     uint64_t chunk_bytes; /* pipelining grain in bytes; 0: the algorithm's default (stated there) */
-    uint32_t slice_count; /* messages a chunk is cut into; 0: 1 */
+    uint32_t slice_count; /* messages a chunk is cut into; 0: 1 (the torus: see torus.c) */
     uint32_t slot_count;  /* messages in flight a connection; 0: TUTTI_SLOTS_DEFAULT */
 };
 

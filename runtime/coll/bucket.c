@@ -15,7 +15,7 @@
 
 #include "runtime/coll/ring_order.h"
 
-enum { PHASES_MAX = 2 * TUTTI_DIMS_MAX - 1, TURNS_BYTES_MIN = 1 << 20 };
+enum { TURNS_BYTES_MIN = 1 << 20 };
 
 /* One phase of a route. */
 struct phase {
@@ -36,9 +36,10 @@ struct bucket {
     uint64_t grain_count;      /* in the data */
     uint64_t landing_elements; /* scratch of a lane: one slice on its way into a reduction */
     bool takes_turns;          /* routes wait for each other where they follow on the same links */
-    uint64_t rounds[2 * TUTTI_DIMS_MAX];                 /* of a piece, by route */
-    uint64_t steps[2 * TUTTI_DIMS_MAX];                  /* likewise */
-    struct phase phases[2 * TUTTI_DIMS_MAX][PHASES_MAX]; /* by route */
+    uint64_t weights[BUCKET_ROUTES_MAX + 1]; /* of all routes before; of weighted plans */
+    uint64_t rounds[BUCKET_ROUTES_MAX];      /* of a piece, by route */
+    uint64_t steps[BUCKET_ROUTES_MAX];       /* likewise */
+    struct phase phases[BUCKET_ROUTES_MAX][BUCKET_PHASES_MAX]; /* by route */
 };
 
 /* One rank on one axis. */
@@ -48,13 +49,27 @@ struct seat {
     uint32_t prev;
 };
 
+/* The share of a channel's grains that a route of a weighted plan has. */
+static struct range weighted_share(const struct bucket *bucket, uint32_t share)
+{
+    struct range all = {.first = 0, .count = bucket->grain_count};
+    uint32_t routes = bucket->plan.route_count;
+    uint32_t route = share % routes;
+    struct range channel = part_of(all, share / routes, bucket->coll.share_count / routes);
+    uint64_t first = mul_div(channel.count, bucket->weights[route], bucket->weights[routes]);
+    uint64_t end = mul_div(channel.count, bucket->weights[route + 1], bucket->weights[routes]);
+
+    return (struct range){.first = channel.first + first, .count = end - first};
+}
+
 /* Elements that piece `piece` of a share covers. */
 static inline struct range bucket_piece(const struct bucket *bucket, uint32_t share, uint64_t piece)
 {
     struct range grains = {.first = 0, .count = bucket->grain_count};
 
-    grains =
-        part_of(part_of(grains, share, bucket->coll.share_count), piece, bucket->coll.piece_count);
+    grains = bucket->plan.weighted ? weighted_share(bucket, share)
+                                   : part_of(grains, share, bucket->coll.share_count);
+    grains = part_of(grains, piece, bucket->coll.piece_count);
     return (struct range){.first = grains.first * bucket->grain_elements,
                           .count = grains.count * bucket->grain_elements};
 }
@@ -62,7 +77,17 @@ static inline struct range bucket_piece(const struct bucket *bucket, uint32_t sh
 /* No piece has more grains. */
 static uint64_t grains_max(const struct bucket *bucket)
 {
-    return div_up(div_up(bucket->grain_count, bucket->coll.share_count), bucket->coll.piece_count);
+    uint64_t most = 0;
+
+    if (!bucket->plan.weighted)
+        return div_up(div_up(bucket->grain_count, bucket->coll.share_count),
+                      bucket->coll.piece_count);
+    for (uint32_t share = 0; share < bucket->coll.share_count; share++) {
+        uint64_t grains = div_up(weighted_share(bucket, share).count, bucket->coll.piece_count);
+
+        most = grains > most ? grains : most;
+    }
+    return most;
 }
 
 /* Shares and pieces that are multiples of the rank count fall into equal chunks all the way down;
@@ -76,7 +101,9 @@ static void choose_grain(struct bucket *bucket)
     bucket->grain_elements = n;
     bucket->grain_count = count / n;
     if (count % n == 0 &&
-        grains_max(bucket) * parts - bucket->grain_count <= bucket->grain_count / 100)
+        (bucket->plan.weighted
+             ? bucket->grain_count >= 1000 * parts
+             : grains_max(bucket) * parts - bucket->grain_count <= bucket->grain_count / 100))
         return;
     bucket->grain_elements = 1;
     bucket->grain_count = count;
@@ -279,17 +306,34 @@ static uint32_t lane_before(const struct bucket *bucket, uint32_t lane, const st
            (phase->index == phase->axis_index ? route + ways : route + routes - ways) % routes;
 }
 
+/* What the first SEND of a phase waits for: a phase of another lane, which *ret_lane is. */
+static const struct phase *phase_before(const struct bucket *bucket, uint32_t lane,
+                                        const struct phase *phase, uint32_t *ret_lane)
+{
+    uint32_t route = lane % bucket->plan.route_count;
+    const struct turn *after = &bucket->plan.route[route].after[phase->index];
+
+    if (bucket->plan.weighted) {
+        if (after->route == BUCKET_ROUTE_NONE)
+            return NULL;
+        *ret_lane = lane - route + after->route;
+        return &bucket->phases[after->route][after->phase];
+    }
+    *ret_lane = lane_before(bucket, lane, phase);
+    return *ret_lane == TUTTI_LANE_NONE
+               ? NULL
+               : &bucket->phases[*ret_lane % bucket->plan.route_count][phase->index - 1];
+}
+
 static void wait_turn(const struct bucket *bucket, uint32_t lane, const struct desk *desk,
                       struct tutti_step *send)
 {
-    uint32_t before = lane_before(bucket, lane, desk->phase);
-    uint32_t route = before % bucket->plan.route_count;
+    uint32_t other = 0;
+    const struct phase *before = phase_before(bucket, lane, desk->phase, &other);
 
-    if (before == TUTTI_LANE_NONE)
-        return;
-    emit_dep(send, before,
-             desk->piece * bucket->steps[route] +
-                 bucket->phases[route][desk->phase->index - 1].last_send);
+    if (before != NULL)
+        emit_dep(send, other,
+                 desk->piece * bucket->steps[other % bucket->plan.route_count] + before->last_send);
 }
 
 static uint64_t bucket_round_count(const struct tutti_schedule *schedule, uint32_t rank,
@@ -416,7 +460,8 @@ static uint32_t bucket_ring_phases(const struct tutti_schedule *schedule, uint32
     uint32_t count = 2 * bucket->plan.route[route].axis_count - 1;
     uint64_t bytes = bucket_piece(bucket, lane, 0).count * bucket->coll.element_bytes;
 
-    if (!is_even(bucket) || bucket->coll.piece_count > 1 || bucket->coll.slice_count > 1)
+    if (!is_even(bucket) || bucket->coll.piece_count > 1 || bucket->coll.slice_count > 1 ||
+        bucket->plan.weighted)
         return 0;
     for (uint32_t i = 0; i < count && i < capacity; i++) {
         const struct phase *phase = &bucket->phases[route][i];
@@ -505,6 +550,8 @@ int tutti_bucket_new(const struct bucket_plan *plan, const struct tutti_coll_par
         tutti_schedule_free(&coll->schedule);
         return status;
     }
+    for (uint32_t i = 0; i < plan->route_count; i++)
+        bucket->weights[i + 1] = bucket->weights[i] + plan->route[i].weight;
     choose_grain(bucket);
     bucket->landing_elements = landing_max(bucket);
     for (uint32_t i = 0; i < plan->route_count; i++) {
