@@ -72,6 +72,43 @@ static uint32_t lane_id(const struct tutti_flow *flow, uint32_t rank, uint32_t l
     return rank * flow->schedule->lane_count + lane;
 }
 
+static void list_wire(struct tutti_flow *flow, uint32_t id)
+{
+    struct wire *wire = &flow->flow_wires[id];
+    struct lane *sender = &flow->lanes[wire->send_lane];
+    struct lane *receiver = &flow->lanes[wire->recv_lane];
+
+    wire->next_to = sender->to_first;
+    sender->to_first = id;
+    wire->next_from = receiver->from_first;
+    receiver->from_first = id;
+}
+
+/* The connection to a rank, or from one, among the few that a lane has used last; or NONE. */
+static uint32_t known_to(const struct tutti_flow *flow, uint32_t id, uint32_t to)
+{
+    uint32_t wire = flow->lanes[id].to_first;
+
+    for (int i = 0; i < WIRES_TRIED && wire != NONE; i++) {
+        if (flow->wires.wires[wire].to == to)
+            return wire;
+        wire = flow->flow_wires[wire].next_to;
+    }
+    return NONE;
+}
+
+static uint32_t known_from(const struct tutti_flow *flow, uint32_t id, uint32_t from)
+{
+    uint32_t wire = flow->lanes[id].from_first;
+
+    for (int i = 0; i < WIRES_TRIED && wire != NONE; i++) {
+        if (flow->wires.wires[wire].from == from)
+            return wire;
+        wire = flow->flow_wires[wire].next_from;
+    }
+    return NONE;
+}
+
 /* Finds or makes a connection; what is wrong with it (its message would name a step) makes the
  * schedule unsuited. */
 static int find_wire(struct tutti_flow *flow, uint32_t from, uint32_t to, uint32_t lane,
@@ -93,9 +130,8 @@ static int find_wire(struct tutti_flow *flow, uint32_t from, uint32_t to, uint32
 
         wire->latency_ps = flow->wires.wires[*ret].latency_ps;
         wire->send_lane = flow->sender;
-        wire->next = flow->lanes[flow->sender].wire_first;
-        flow->lanes[flow->sender].wire_first = *ret;
         wire->recv_lane = lane_id(flow, to, lane);
+        list_wire(flow, *ret);
     }
     return 0;
 }
@@ -210,9 +246,12 @@ static int do_send(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     if (is_outside(&flow->rooms, step->src_buf, step->src_offset, step->bytes))
         return give_up(flow);
     if (lane->to != step->peer || lane->to_wire == NONE) {
-        int status =
-            find_wire(flow, id / lane_count, step->peer, id % lane_count, &lane->to_wire, err);
+        int status = 0;
 
+        lane->to_wire = known_to(flow, id, step->peer);
+        if (lane->to_wire == NONE)
+            status =
+                find_wire(flow, id / lane_count, step->peer, id % lane_count, &lane->to_wire, err);
         if (status < 0 || flow->unsuited)
             return status;
         lane->to = step->peer;
@@ -253,8 +292,10 @@ static int do_recv(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     if (is_unwritable(&flow->rooms, step))
         return give_up(flow);
     if (lane->from != step->peer || lane->from_wire == NONE) {
-        status =
-            find_wire(flow, step->peer, id / lane_count, id % lane_count, &lane->from_wire, err);
+        lane->from_wire = known_from(flow, id, step->peer);
+        if (lane->from_wire == NONE)
+            status = find_wire(flow, step->peer, id / lane_count, id % lane_count, &lane->from_wire,
+                               err);
         if (status < 0 || flow->unsuited)
             return status;
         lane->from = step->peer;
@@ -402,16 +443,13 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
             .fused = NONE,
             .to_wire = NONE,
             .from_wire = NONE,
-            .wire_first = NONE,
+            .to_first = NONE,
+            .from_first = NONE,
             .waiter_first = NONE,
         };
     }
-    for (uint32_t i = flow->wire_count; i-- > 0;) {
-        struct lane *lane = &flow->lanes[flow->flow_wires[i].send_lane];
-
-        flow->flow_wires[i].next = lane->wire_first;
-        lane->wire_first = i;
-    }
+    for (uint32_t i = 0; i < flow->wire_count; i++)
+        list_wire(flow, i);
     /* Any order will do. Who runs after the one it receives from finds the more to do at a time: in
      * rings, neighbouring lanes go round in opposite ways. */
     for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {

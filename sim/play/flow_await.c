@@ -50,7 +50,7 @@ bool tutti_flow_await(struct tutti_flow *flow, struct lane *lane, uint32_t id,
     }
     if (step->dep_step >= other->index)
         return wait_for(lane, id, other);
-    for (uint32_t i = other->wire_first; i != NONE; i = flow->flow_wires[i].next) {
+    for (uint32_t i = other->to_first; i != NONE; i = flow->flow_wires[i].next_to) {
         struct wire *wire = &flow->flow_wires[i];
         uint32_t slot = find_slot(flow, wire, step->dep_step);
         tutti_ps done_ps;

@@ -21,6 +21,7 @@ struct tutti_sim_opts;
 enum {
     MEMO_SIZE = 64,      /* a power of 2 */
     FLOW_SLOTS_MAX = 64, /* every connection has memory for all its slots */
+    WIRES_TRIED = 4,     /* before the table of all */
     ROUNDS_MAX = 16,     /* written at a time; they should stay in the first-level cache */
 };
 
@@ -42,8 +43,9 @@ struct wire {
     uint32_t user_first; /* of the first link; in `fair` those of the others follow */
     uint32_t user_count;
     uint32_t send_lane;
-    uint32_t next; /* of send_lane */
     uint32_t recv_lane;
+    uint32_t next_to;   /* of send_lane's */
+    uint32_t next_from; /* of recv_lane's */
     bool send_waits;
     bool recv_waits;
     bool is_awaited; /* lanes wait for one of its SENDs to complete */
@@ -61,7 +63,8 @@ struct lane {
     uint32_t to_wire;
     uint32_t from;
     uint32_t from_wire;
-    uint32_t wire_first;   /* those it sends over */
+    uint32_t to_first;     /* wires that it sends over, the newest first */
+    uint32_t from_first;   /* wires that it receives from */
     uint32_t waiter_first; /* lanes whose next step waits for a step of this one */
     uint32_t waiter_next;  /* links the list that this lane waits in */
 };
