@@ -3,6 +3,7 @@
  *     sim_bench                                                         the table of cases
  *     sim_bench SPEC COLLECTIVE ALGORITHM BYTES MODEL [JITTER [FOLD]]   one case
  *     sim_bench --scale MODEL RANKS_MAX SECONDS     algorithms by number of ranks, folded and not
+ *     sim_bench --play SPEC COLLECTIVE ALGORITHM BYTES MODEL [JITTER]   one play, to be profiled
  *
  * Columns: messages; CPU seconds to generate all programs once and do nothing with them (walk), and
  * to simulate (CPU, all of the process); from the latter millions of messages a second and
@@ -345,15 +346,34 @@ static int scale(const char *model, const char *ranks_max, const char *seconds_m
     return failed;
 }
 
+static int play_only(const struct bench *bench)
+{
+    struct tutti_err err = {.text = ""};
+    struct subject subject;
+    struct said said = {0};
+    int status = subject_open(&subject, bench, &err);
+
+    if (status == 0)
+        status = play(&subject, &said, &err);
+    if (status < 0)
+        fprintf(stderr, "sim_bench: %s\n", err.text);
+    subject_close(&subject);
+    return status < 0;
+}
+
 int main(int argc, char **argv)
 {
     int failed = 0;
 
     if (argc == 5 && strcmp(argv[1], "--scale") == 0)
         return scale(argv[2], argv[3], argv[4]);
+    if (argc >= 7 && argc <= 8 && strcmp(argv[1], "--play") == 0)
+        return play_only(&(struct bench){argv[2], argv[3], argv[4], argv[5], argv[6],
+                                         argc == 8 ? argv[7] : "0", NULL});
     if (argc != 1 && (argc < 6 || argc > 8)) {
         fprintf(stderr, "usage: sim_bench [SPEC COLLECTIVE ALGORITHM BYTES MODEL [JITTER [FOLD]]]\n"
-                        "       sim_bench --scale MODEL RANKS_MAX SECONDS\n");
+                        "       sim_bench --scale MODEL RANKS_MAX SECONDS\n"
+                        "       sim_bench --play SPEC COLLECTIVE ALGORITHM BYTES MODEL [JITTER]\n");
         return 2;
     }
     printf("%-19s %-9s %-18s %4s %-9s %4s %9s %7s %7s %6s %7s %6s %14s\n", "topology", "of", "by",
