@@ -105,13 +105,11 @@ static void consider(const struct crossing *at, const struct tutti_group *group,
 }
 
 /* Bytes that must leave and enter one group, of each byte of a rank's block. */
-static void needs_of(const struct best *best, const struct tutti_partition *partition,
-                     uint32_t index, tutti_u128 *out, tutti_u128 *in)
+static void needs_of(const struct best *best, const struct tutti_group *group, tutti_u128 *out,
+                     tutti_u128 *in)
 {
-    const struct tutti_group *group = &partition->groups[index];
     tutti_u128 size = group->rank_count;
     tutti_u128 others = best->topo->rank_count - group->rank_count;
-    bool root = best->root < best->topo->rank_count && partition->rank_group[best->root] == index;
 
     *out = *in = 0;
     switch (best->collective) {
@@ -127,10 +125,10 @@ static void needs_of(const struct best *best, const struct tutti_partition *part
         *in = size;
         break;
     case TUTTI_BROADCAST:
-        *(root ? out : in) = 1;
+        *(group->has_root ? out : in) = 1;
         break;
     case TUTTI_REDUCE_TO_ROOT:
-        *(root ? in : out) = 1;
+        *(group->has_root ? in : out) = 1;
         break;
     case TUTTI_ALLTOALL:
         *out = *in = size * others;
@@ -147,7 +145,7 @@ static void needs_of(const struct best *best, const struct tutti_partition *part
 
 static bool groups_alike(const struct tutti_partition *partition)
 {
-    for (uint32_t g = 0; g < partition->group_count; g++)
+    for (uint32_t g = 0; g < partition->kind_count; g++)
         if (partition->groups[g].out != partition->groups[0].out ||
             partition->groups[g].in != partition->groups[0].out)
             return false;
@@ -167,12 +165,12 @@ static void weigh(const struct tutti_partition *partition, const struct tutti_fa
         consider(&at, NULL, bytes, partition->out, false);
         consider(&at, NULL, bytes, partition->in, true);
     }
-    for (uint32_t g = 0; g < partition->group_count; g++) {
+    for (uint32_t g = 0; g < partition->kind_count; g++) {
         const struct tutti_group *group = &partition->groups[g];
         tutti_u128 out;
         tutti_u128 in;
 
-        needs_of(best, partition, g, &out, &in);
+        needs_of(best, group, &out, &in);
         if (group->out != UINT64_MAX) /* else it is not known how much more */
             consider(&at, group, out, group->out, false);
         if (group->in != UINT64_MAX)
@@ -220,7 +218,7 @@ int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective co
     if (status == 0 && topo->rank_count > 1)
         status = tutti_latency_bound(topo, collective, root, &latency, err);
     if (status == 0 && topo->rank_count > 1 && collective != TUTTI_BARRIER)
-        status = tutti_family_visit(topo, weigh, &best, err);
+        status = tutti_family_visit(topo, root, weigh, &best, err);
     if (status == 0 && bound->bytes_per_s > 0)
         status = raise(&best, err);
     if (status < 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "topo/bounds/regular.h"
 #include "topo/graph/routes.h"
 
 enum { RATES_MAX = 8, TWIG_ROUNDS_MAX = 6 };
@@ -313,16 +314,21 @@ static void visit_small(struct walk *walk)
     visit(walk, TUTTI_FAMILY_SET, 0, 0);
 }
 
-int tutti_family_visit(const struct tutti_topo *topo,
+int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
                        void (*callback)(const struct tutti_partition *partition,
                                         const struct tutti_family_member *member, void *context),
                        void *context, struct tutti_err *err)
 {
     struct walk walk = {.topo = topo, .visit = callback, .context = context};
-    int status = tutti_partition_open(&walk.partition, topo, err);
+    bool done = false;
+    int status = tutti_regular_visit(topo, root, callback, context, &done, err);
 
+    if (status < 0 || done)
+        return status;
+    status = tutti_partition_open(&walk.partition, topo, err);
     if (status < 0)
         return status;
+    walk.partition.root = root;
     walk.parent = calloc(topo->node_count, sizeof(uint32_t));
     walk.number = calloc(topo->node_count, sizeof(uint32_t));
     walk.left = calloc(topo->node_count, sizeof(uint32_t));

@@ -29,8 +29,9 @@ struct tutti_family_member {
 };
 
 /* Calls `visit` with each partition of at least two groups, cut and counted; devices first. Equal
- * partitions may come twice. O(links) each, and at most a few dozen. */
-int tutti_family_visit(const struct tutti_topo *topo,
+ * partitions may come twice. O(links) each, and at most a few dozen; of machines that follow a rule
+ * what is alike is counted together (regular.h). The group with rank `root` stands by itself. */
+int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
                        void (*visit)(const struct tutti_partition *partition,
                                      const struct tutti_family_member *member, void *context),
                        void *context, struct tutti_err *err);

@@ -31,7 +31,10 @@
 
 #include "runtime/status.h"
 #include "topo/bounds/family.h"
+#include "topo/bounds/sample.h"
+#include "topo/graph/graph.h"
 #include "topo/graph/routes.h"
+#include "topo/graph/rule.h"
 
 static bool links_alike(const struct tutti_topo *topo)
 {
@@ -49,8 +52,12 @@ static bool links_alike(const struct tutti_topo *topo)
 /* The only other node is a switch, and every device is tied to it, once and to nothing else. */
 static bool is_star(const struct tutti_topo *topo)
 {
+    const struct tutti_rule *rule = topo->graph->rule;
+
     if (topo->node_count != topo->rank_count + 1 || topo->link_count != 2 * topo->rank_count)
         return false;
+    if (rule != NULL && rule->ops == &tutti_rule_tree)
+        return !rule->tree.reduces;
     for (uint32_t v = 0; v < topo->node_count; v++) {
         struct tutti_node node = tutti_topo_node(topo, v);
 
@@ -223,10 +230,41 @@ static bool use_neighbours(struct uses *uses)
     return true;
 }
 
+/* Flows to host number p under some leaves go by spine p modulo the spines: with as many spines as
+ * the sample has hosts, each of its first spines serves one host. */
+static bool sample_has_uplinks(const struct tutti_topo *topo)
+{
+    return topo->graph->rule->cluster.spine_count == 0 ||
+           topo->graph->rule->cluster.spine_count >= TUTTI_SAMPLE_HOSTS;
+}
+
+/* Uses of uplinks in the whole machine: spine s serves hosts s, s + spines, ... of each group, of
+ * which the first host may be used otherwise than all others. */
+static void spread_uses(struct uses *uses, const struct tutti_topo *machine)
+{
+    const struct tutti_cluster_rule *cluster = &machine->graph->rule->cluster;
+    const struct tutti_cluster_rule *small = &uses->topo->graph->rule->cluster;
+    uint32_t spines = cluster->spine_count;
+    uint32_t *count =
+        uses->count + small->host_count * (small->host.link_count + 2 * small->nic_count);
+
+    for (uint32_t leaf = 0; leaf < small->group_count * small->nic_count; leaf++) {
+        for (uint32_t way = 0; spines > 0 && way < 2; way++) {
+            uint32_t *first = count + 2 * leaf * spines + way;
+            uint32_t others = first[2]; /* by spine 1, to host 1 */
+
+            *first += (cluster->group_hosts - 1) / spines * others;
+            for (uint32_t s = 1; s < spines && s < cluster->group_hosts; s++)
+                first[2 * s] = ((cluster->group_hosts - 1 - s) / spines + 1) * others;
+        }
+    }
+}
+
 /* All of a schedule goes by routes that `use` counts; with each use of a link, of each byte of a
  * rank's block `share` bytes cross it. Reached if no link takes longer than the bound. */
-static int is_reached_by(const struct tutti_topo *topo, bool (*use)(struct uses *uses),
-                         double share, double s_per_byte, bool *ret, struct tutti_err *err)
+static int is_reached_in(const struct tutti_topo *topo, const struct tutti_topo *machine,
+                         bool (*use)(struct uses *uses), double share, double s_per_byte, bool *ret,
+                         struct tutti_err *err)
 {
     struct uses uses = {.topo = topo};
     bool reached;
@@ -235,6 +273,8 @@ static int is_reached_by(const struct tutti_topo *topo, bool (*use)(struct uses 
     if (uses.count == NULL)
         return tutti_nomem(err);
     reached = use(&uses);
+    if (machine != topo)
+        spread_uses(&uses, machine);
     for (uint32_t l = 0; l < topo->link_count && reached; l++) {
         double rate = (double)tutti_topo_link(topo, l).bytes_per_s;
 
@@ -243,6 +283,22 @@ static int is_reached_by(const struct tutti_topo *topo, bool (*use)(struct uses 
     free(uses.count);
     *ret = reached;
     return 0;
+}
+
+static int is_reached_by(const struct tutti_topo *topo, bool (*use)(struct uses *uses),
+                         double share, double s_per_byte, bool *ret, struct tutti_err *err)
+{
+    struct tutti_sample sample;
+    int status;
+
+    if (use == use_all_pairs || !tutti_sample_fits(topo, true) || !sample_has_uplinks(topo))
+        return is_reached_in(topo, topo, use, share, s_per_byte, ret, err);
+    status = tutti_sample_open(&sample, topo, err);
+    if (status < 0)
+        return status;
+    status = is_reached_in(sample.topo, topo, use, share, s_per_byte, ret, err);
+    tutti_sample_close(&sample);
+    return status;
 }
 
 int tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective collective,

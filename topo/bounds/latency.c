@@ -5,6 +5,9 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
+#include "topo/bounds/sample.h"
+#include "topo/graph/graph.h"
+#include "topo/graph/rule.h"
 
 enum { SWEEPS = 4 };
 
@@ -170,8 +173,8 @@ static void of_next(struct search *search, struct tutti_latency *best)
     }
 }
 
-int tutti_latency_bound(const struct tutti_topo *topo, enum tutti_collective collective,
-                        uint32_t root, struct tutti_latency *ret, struct tutti_err *err)
+static int search_all(const struct tutti_topo *topo, enum tutti_collective collective,
+                      uint32_t root, struct tutti_latency *ret, struct tutti_err *err)
 {
     struct search search = {.topo = topo, .alike = latencies_alike(topo)};
     struct tutti_latency best = {0};
@@ -199,4 +202,112 @@ int tutti_latency_bound(const struct tutti_topo *topo, enum tutti_collective col
     free(search.heap);
     *ret = best;
     return 0;
+}
+
+/* ---- machines that follow a rule ------------------------------------------------------------- */
+
+/* No way is too long to say. */
+static bool grid_is_short(const struct tutti_rule *rule)
+{
+    return rule->grid.cable.latency_ps < FARTHEST_PS / (tutti_ps)rule->rank_count;
+}
+
+/* In a grid of rings, links all as slow: the sum of the shorter ways round. */
+static tutti_ps grid_distance(const struct tutti_grid_rule *grid, uint32_t from, uint32_t to)
+{
+    uint64_t hops = 0;
+
+    for (uint32_t a = 0; a < grid->axis_count; a++) {
+        uint32_t n = grid->length[a];
+        uint32_t x = from / grid->stride[a] % n;
+        uint32_t y = to / grid->stride[a] % n;
+        uint32_t up = y >= x ? y - x : y + n - x;
+
+        hops += up <= n - up ? up : n - up;
+    }
+    return (tutti_ps)hops * grid->cable.latency_ps;
+}
+
+/* The lowest of those as far as can be. */
+static uint32_t grid_farthest(const struct tutti_grid_rule *grid, uint32_t from)
+{
+    uint32_t to = 0;
+
+    for (uint32_t a = 0; a < grid->axis_count; a++) {
+        uint32_t n = grid->length[a];
+        uint32_t x = from / grid->stride[a] % n;
+        uint32_t one = (x + n / 2) % n;
+        uint32_t other = (x + n - n / 2) % n;
+
+        to += (one < other ? one : other) * grid->stride[a];
+    }
+    return grid->cable.latency_ps > 0 ? to : 0;
+}
+
+static void keep_longer(const struct tutti_grid_rule *grid, uint32_t from, uint32_t to,
+                        struct tutti_latency *best)
+{
+    tutti_ps far_ps = grid_distance(grid, from, to);
+
+    if (far_ps > best->latency_ps)
+        *best = (struct tutti_latency){.latency_ps = far_ps, .from = from, .to = to};
+}
+
+/* All ranks look alike, so one search would do for all, and none is needed. */
+static struct tutti_latency grid_latency(const struct tutti_rule *rule,
+                                         enum tutti_collective collective, uint32_t root)
+{
+    const struct tutti_grid_rule *grid = &rule->grid;
+    struct tutti_latency best = {0};
+
+    switch (collective) {
+    case TUTTI_BROADCAST:
+        keep_longer(grid, root, grid_farthest(grid, root), &best);
+        break;
+    case TUTTI_REDUCE_TO_ROOT:
+        keep_longer(grid, grid_farthest(grid, root), root, &best);
+        break;
+    case TUTTI_SENDRECV:
+        keep_longer(grid, 0, 1, &best);
+        keep_longer(grid, rule->rank_count - 1, 0, &best);
+        break;
+    default:
+        keep_longer(grid, 0, grid_farthest(grid, 0), &best);
+        break;
+    }
+    return best;
+}
+
+static int sampled(const struct tutti_topo *topo, enum tutti_collective collective, uint32_t root,
+                   struct tutti_latency *ret, struct tutti_err *err)
+{
+    bool rooted = collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+    struct tutti_sample sample;
+    int status = tutti_sample_open(&sample, topo, err);
+
+    if (status < 0)
+        return status;
+    sample.root = rooted ? root : collective == TUTTI_SENDRECV ? topo->rank_count - 1 : 0;
+    status = search_all(sample.topo, collective, tutti_sample_of_rank(&sample, root), ret, err);
+    if (status == 0) {
+        ret->from = tutti_sample_rank(&sample, ret->from);
+        ret->to = tutti_sample_rank(&sample, ret->to);
+    }
+    tutti_sample_close(&sample);
+    return status;
+}
+
+int tutti_latency_bound(const struct tutti_topo *topo, enum tutti_collective collective,
+                        uint32_t root, struct tutti_latency *ret, struct tutti_err *err)
+{
+    const struct tutti_graph *graph = topo->graph;
+    bool by_rule = graph->rule != NULL && (graph->changes == NULL || !graph->changes->latencies);
+
+    if (by_rule && graph->rule->ops == &tutti_rule_grid && grid_is_short(graph->rule)) {
+        *ret = grid_latency(graph->rule, collective, root);
+        return 0;
+    }
+    if (tutti_sample_fits(topo, false))
+        return sampled(topo, collective, root, ret, err);
+    return search_all(topo, collective, root, ret, err);
 }

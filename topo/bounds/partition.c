@@ -124,13 +124,15 @@ static void count_ranks(struct tutti_partition *partition)
     uint32_t rank_count = partition->topo->rank_count;
 
     for (uint32_t g = 0; g < partition->group_count; g++)
-        partition->groups[g] = (struct tutti_group){.first = UINT32_MAX};
+        partition->groups[g] = (struct tutti_group){.count = 1, .first = UINT32_MAX};
+    partition->kind_count = partition->group_count;
     for (uint32_t r = 0; r < rank_count; r++) {
         struct tutti_group *group = &partition->groups[partition->rank_group[r]];
         uint32_t next = r + 1 < rank_count ? r + 1 : 0;
 
         assert(partition->rank_group[r] < partition->group_count);
         group->rank_count++;
+        group->has_root = group->has_root || r == partition->root;
         group->first = r < group->first ? r : group->first;
         group->follow_count += partition->rank_group[next] != partition->rank_group[r];
     }

@@ -10,8 +10,11 @@
 
 struct tutti_err;
 
-/* One group of a partition: some ranks, and the switches and NICs that were put to them. */
+/* One group of a partition: some ranks, and the switches and NICs that were put to them; or, in a
+ * regular machine, `count` groups that differ in nothing else, of which this is the first. */
 struct tutti_group {
+    uint32_t count;
+    bool has_root;
     uint32_t rank_count;
     uint32_t first;        /* its lowest rank */
     uint32_t follow_count; /* ranks r of it whose rank r + 1 (mod n) is not in it */
@@ -30,7 +33,9 @@ struct tutti_partition {
     const struct tutti_topo *topo;
     uint32_t *rank_group;       /* [rank_count]: 0 .. group_count - 1 */
     uint32_t group_count;       /* set with it */
-    struct tutti_group *groups; /* [rank_count], the first group_count filled in */
+    uint32_t root;              /* a rank, or more than there are: none */
+    struct tutti_group *groups; /* [rank_count], the first kind_count filled in, by lowest rank */
+    uint32_t kind_count;        /* group_count, or less where groups are counted together */
     uint32_t *label;            /* [node_count]: the node's group; UINT32_MAX: between the groups */
     uint32_t *host_group;       /* [host_count] */
     bool between_reduces;       /* a switch that reduces lies between the groups */

@@ -17,6 +17,7 @@ struct merge {
     struct tutti_link_value *values; /* malloc, growing */
     uint32_t value_count;
     uint32_t value_capacity;
+    bool latencies;
 };
 
 /* For one value more; doubles. */
@@ -112,6 +113,7 @@ static int finish(const struct merge *merge, struct tutti_topo *topo, struct tut
     if (merge->value_count > 0)
         memcpy(values, merge->values, merge->value_count * sizeof(*values));
     *all = (struct tutti_link_changes){.count = merge->count,
+                                       .latencies = merge->latencies,
                                        .bits = merge->bits,
                                        .before = before,
                                        .value = merge->value,
@@ -133,7 +135,8 @@ int tutti_topo_change_links(struct tutti_topo *topo, uint32_t count,
     struct merge merge = {
         .topo = topo,
         .bits = tutti_arena_take(topo->arena, (size_t)topo->link_count / 64 + 1, sizeof(uint64_t)),
-        .value = tutti_arena_take(topo->arena, most, sizeof(uint32_t))};
+        .value = tutti_arena_take(topo->arena, most, sizeof(uint32_t)),
+        .latencies = old != NULL && old->latencies};
     int status = merge.bits == NULL || merge.value == NULL ? tutti_nomem(err) : 0;
     uint32_t link = 0;
 
@@ -147,6 +150,9 @@ int tutti_topo_change_links(struct tutti_topo *topo, uint32_t count,
         if (status == 0)
             status = add(&merge, change.link,
                          &(struct tutti_link_value){change.bytes_per_s, change.latency_ps}, err);
+        merge.latencies =
+            merge.latencies ||
+            (status == 0 && change.latency_ps != tutti_topo_link(topo, change.link).latency_ps);
         link = change.link + 1;
     }
     if (status == 0)

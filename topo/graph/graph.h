@@ -2,6 +2,7 @@
 #ifndef TUTTI_TOPO_GRAPH_GRAPH_H
 #define TUTTI_TOPO_GRAPH_GRAPH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct tutti_link_value {
  * that asking for one of the others costs next to nothing. */
 struct tutti_link_changes {
     uint32_t count;
+    bool latencies;         /* not only rates were changed */
     const uint64_t *bits;   /* [link_count / 64 + 1] */
     const uint32_t *before; /* [link_count / 64 + 1]: bits set in earlier words */
     const uint32_t *value;  /* [count], by link: index in values */
