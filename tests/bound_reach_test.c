@@ -67,3 +67,27 @@ TEST(all_reduce_reaches_its_bound_on_tori)
     reaches("torus:2x2x2x4", TUTTI_ALLREDUCE, 93); /* four unequal axes: torus_turns.c */
     reaches("torus:2x3x3x3", TUTTI_ALLREDUCE, 93);
 }
+
+/* Of others than all-reduce: what is as good as it gets, and what is known to fall short. */
+TEST(other_collectives_reach_their_bounds_on_rings_and_switches)
+{
+    static const uint32_t counts[] = {3, 4, 7, 8, 16, 33};
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        double chain = counts[i] <= 8 ? 99.9 : 99.5; /* chunks of 512 KiB pass n - 2 others */
+        char spec[32];
+
+        (void)snprintf(spec, sizeof(spec), "ring:n=%u", counts[i]);
+        reaches(spec, TUTTI_ALLGATHER, 99.9);
+        reaches(spec, TUTTI_REDUCESCATTER, 99.9);
+        reaches(spec, TUTTI_BROADCAST, chain);
+        reaches(spec, TUTTI_REDUCE_TO_ROOT, chain);
+        reaches(spec, TUTTI_ALLTOALL, counts[i] % 2 == 1 ? 99.9 : 50); /* routes do not split */
+        (void)snprintf(spec, sizeof(spec), "switch:n=%u", counts[i]);
+        reaches(spec, TUTTI_ALLGATHER, 99.9);
+        reaches(spec, TUTTI_REDUCESCATTER, 99.9);
+        reaches(spec, TUTTI_BROADCAST, chain);
+        reaches(spec, TUTTI_REDUCE_TO_ROOT, chain);
+        reaches(spec, TUTTI_ALLTOALL, 99.9);
+    }
+}

@@ -58,6 +58,8 @@ static const struct {
     {"ring-bidirectional", TUTTI_ALLREDUCE, 2}, /* a switch has one link for both ways */
     {"ring", TUTTI_REDUCESCATTER, 1},
     {"ring", TUTTI_ALLGATHER, 1},
+    {"ring-bidirectional", TUTTI_REDUCESCATTER, 2},
+    {"ring-bidirectional", TUTTI_ALLGATHER, 2},
 };
 
 enum { RING_COUNT = sizeof(rings) / sizeof(rings[0]) };

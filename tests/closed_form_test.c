@@ -60,6 +60,12 @@ static tutti_ps dissemination(uint32_t n, uint64_t c, const struct cost *cost)
     return log_up(n) * alpha(cost);
 }
 
+/* Half of each block, or of all, each way: (n-1) (a + b(c/2)). */
+static tutti_ps blocks_both_ways(uint32_t n, uint64_t c, const struct cost *cost)
+{
+    return (n - 1) * (alpha(cost) + beta(cost, up(c, 2)));
+}
+
 /* Rabenseifner: 2 sum over k of (a + b(c / 2^k)), for c a multiple of n. */
 static tutti_ps rabenseifner(uint32_t n, uint64_t c, const struct cost *cost)
 {
@@ -142,6 +148,10 @@ static const struct form {
     {"ring", TUTTI_ALLREDUCE, SWITCH, ALWAYS, ring_allreduce},
     {"ring", TUTTI_ALLREDUCE, MESH, ALWAYS, ring_allreduce},
     {"ring-bidirectional", TUTTI_ALLREDUCE, MESH, FROM_3, ring_both_ways},
+    {"ring-bidirectional", TUTTI_REDUCESCATTER, MESH, FROM_3, blocks_both_ways},
+    {"ring-bidirectional", TUTTI_ALLGATHER, MESH, FROM_3, blocks_both_ways},
+    {"ring-bidirectional", TUTTI_BROADCAST, MESH, FROM_3, blocks_both_ways},
+    {"ring-bidirectional", TUTTI_REDUCE_TO_ROOT, MESH, FROM_3, blocks_both_ways},
     {"hierarchical", TUTTI_ALLREDUCE, SWITCH, ALWAYS, ring_allreduce}, /* of one level: a ring */
     {"ring", TUTTI_REDUCESCATTER, SWITCH, ALWAYS, ring_blocks},
     {"ring", TUTTI_ALLGATHER, SWITCH, ALWAYS, ring_blocks},

@@ -34,16 +34,6 @@ static struct price ring_allreduce(const struct deal *d)
 }
 
 /* As many bytes and rounds in twice the messages. */
-static struct price ring_both_ways(const struct deal *d)
-{
-    struct price price = ring_allreduce(d);
-
-    price.messages *= 2;
-    price.total *= 2;
-    price.steps *= 2;
-    return price;
-}
-
 static struct price ring_reducescatter(const struct deal *d)
 {
     uint64_t hops = d->n - UINT64_C(1);
@@ -310,37 +300,52 @@ static const struct tag {
     enum tutti_collective collective;
     bool loose;
     struct price (*price)(const struct deal *deal);
+    bool both_ways; /* each message is two, of half the length */
 } tags[] = {
-    {"ring", TUTTI_ALLREDUCE, false, ring_allreduce},
-    {"ring", TUTTI_REDUCESCATTER, false, ring_reducescatter},
-    {"ring", TUTTI_ALLGATHER, false, ring_allgather},
-    {"ring", TUTTI_BROADCAST, false, chain_broadcast},
-    {"ring", TUTTI_REDUCE_TO_ROOT, false, chain_reduce},
-    {"ring", TUTTI_ALLTOALL, false, ring_alltoall},
-    {"ring", TUTTI_BARRIER, false, ring_barrier},
-    {"ring-bidirectional", TUTTI_ALLREDUCE, false, ring_both_ways},
-    {"recursive-doubling", TUTTI_ALLREDUCE, true, doubling},
-    {"recursive-doubling", TUTTI_ALLGATHER, false, bruck},
-    {"recursive-doubling", TUTTI_BARRIER, false, dissemination},
-    {"halving-doubling", TUTTI_ALLREDUCE, true, rabenseifner},
-    {"halving", TUTTI_REDUCESCATTER, true, halving},
-    {"binomial", TUTTI_ALLREDUCE, true, binomial_allreduce},
-    {"binomial", TUTTI_BROADCAST, true, binomial_broadcast},
-    {"binomial", TUTTI_REDUCE_TO_ROOT, true, binomial_reduce},
-    {"binomial", TUTTI_BARRIER, true, binomial_barrier},
-    {"double-binary-tree", TUTTI_ALLREDUCE, true, double_tree},
-    {"one-shot", TUTTI_ALLREDUCE, false, one_shot},
-    {"two-shot", TUTTI_ALLREDUCE, false, two_shot},
-    {"direct", TUTTI_REDUCESCATTER, false, one_shot},
-    {"direct", TUTTI_ALLGATHER, false, direct_gather},
-    {"direct", TUTTI_ALLTOALL, false, direct_gather},
-    {"direct", TUTTI_SENDRECV, false, shift},
-    {"hierarchical", TUTTI_ALLREDUCE, false, hierarchical},
-    {"reduce-broadcast", TUTTI_ALLREDUCE, false, star},
-    {"torus", TUTTI_ALLREDUCE, false, torus},
+    {"ring", TUTTI_ALLREDUCE, false, ring_allreduce, false},
+    {"ring", TUTTI_REDUCESCATTER, false, ring_reducescatter, false},
+    {"ring", TUTTI_ALLGATHER, false, ring_allgather, false},
+    {"ring", TUTTI_BROADCAST, false, chain_broadcast, false},
+    {"ring", TUTTI_REDUCE_TO_ROOT, false, chain_reduce, false},
+    {"ring", TUTTI_ALLTOALL, false, ring_alltoall, false},
+    {"ring", TUTTI_BARRIER, false, ring_barrier, false},
+    {"ring-bidirectional", TUTTI_ALLREDUCE, false, ring_allreduce, true},
+    {"ring-bidirectional", TUTTI_REDUCESCATTER, false, ring_reducescatter, true},
+    {"ring-bidirectional", TUTTI_ALLGATHER, false, ring_allgather, true},
+    {"ring-bidirectional", TUTTI_BROADCAST, false, chain_broadcast, true},
+    {"ring-bidirectional", TUTTI_REDUCE_TO_ROOT, false, chain_reduce, true},
+    {"recursive-doubling", TUTTI_ALLREDUCE, true, doubling, false},
+    {"recursive-doubling", TUTTI_ALLGATHER, false, bruck, false},
+    {"recursive-doubling", TUTTI_BARRIER, false, dissemination, false},
+    {"halving-doubling", TUTTI_ALLREDUCE, true, rabenseifner, false},
+    {"halving", TUTTI_REDUCESCATTER, true, halving, false},
+    {"binomial", TUTTI_ALLREDUCE, true, binomial_allreduce, false},
+    {"binomial", TUTTI_BROADCAST, true, binomial_broadcast, false},
+    {"binomial", TUTTI_REDUCE_TO_ROOT, true, binomial_reduce, false},
+    {"binomial", TUTTI_BARRIER, true, binomial_barrier, false},
+    {"double-binary-tree", TUTTI_ALLREDUCE, true, double_tree, false},
+    {"one-shot", TUTTI_ALLREDUCE, false, one_shot, false},
+    {"two-shot", TUTTI_ALLREDUCE, false, two_shot, false},
+    {"direct", TUTTI_REDUCESCATTER, false, one_shot, false},
+    {"direct", TUTTI_ALLGATHER, false, direct_gather, false},
+    {"direct", TUTTI_ALLTOALL, false, direct_gather, false},
+    {"direct", TUTTI_SENDRECV, false, shift, false},
+    {"hierarchical", TUTTI_ALLREDUCE, false, hierarchical, false},
+    {"reduce-broadcast", TUTTI_ALLREDUCE, false, star, false},
+    {"torus", TUTTI_ALLREDUCE, false, torus, false},
 };
 
 enum { TAG_COUNT = sizeof(tags) / sizeof(tags[0]) };
+
+static struct price stated_by(const struct tag *tag, const struct deal *deal)
+{
+    struct price price = tag->price(deal);
+
+    price.messages *= tag->both_ways ? 2 : 1;
+    price.total *= tag->both_ways ? 2 : 1;
+    price.steps *= tag->both_ways ? 2 : 1;
+    return price;
+}
 
 static struct deal deal_of(const struct tutti_shape *shape, bool whole)
 {
@@ -390,7 +395,7 @@ static void hold(const struct tag *tag, const struct tutti_shape *shape)
                                        .chunk_bytes = HUGE_CHUNK};
     bool loose = tag->loose && deal.surplus > 0;
     struct tutti_schedule *schedule = NULL;
-    struct price stated = tag->price(&deal);
+    struct price stated = stated_by(tag, &deal);
     struct tutti_err err = {""};
     struct price seen;
 

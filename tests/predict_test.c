@@ -260,7 +260,8 @@ TEST(what_does_not_fit_is_refused_with_what_would)
             "no algorithm for broadcast fits 'switch:n=8,bw=50GB/s,lat=1us': root '8' is not a "
             "rank (0 to 7)");
     q.ask.algorithm = "torus";
-    refused(&q, TUTTI_EINVAL, "no algorithm 'torus' for broadcast (ring binomial)");
+    refused(&q, TUTTI_EINVAL,
+            "no algorithm 'torus' for broadcast (ring ring-bidirectional binomial)");
     q.ask.protocol = "ll256";
     refused(&q, TUTTI_EINVAL, "unknown protocol 'll256' (none, ll, ll128, simple or auto)");
     tutti_topo_free(q.topo);

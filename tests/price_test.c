@@ -160,6 +160,10 @@ static const struct {
     {"hierarchical", TUTTI_ALLREDUCE, ring}, /* of one level */
     {"torus", TUTTI_ALLREDUCE, ring},        /* of one axis */
     {"ring", TUTTI_BROADCAST, chain},
+    {"ring-bidirectional", TUTTI_BROADCAST, chain},
+    {"ring-bidirectional", TUTTI_REDUCE_TO_ROOT, chain_up},
+    {"ring-bidirectional", TUTTI_REDUCESCATTER, around_reducing},
+    {"ring-bidirectional", TUTTI_ALLGATHER, around},
     {"ring", TUTTI_REDUCE_TO_ROOT, chain_up},
     {"ring", TUTTI_REDUCESCATTER, around_reducing},
     {"ring", TUTTI_ALLGATHER, around},

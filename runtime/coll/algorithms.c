@@ -16,7 +16,7 @@ enum {
 static const struct tutti_algorithm algorithms[] = {
     {"ring", "data go round a ring: fewest bytes, latency grows with the ranks",
      AR | RS | AG | BC | RD | AA | BA, tutti_coll_ring},
-    {"ring-bidirectional", "two rings, half of the data each way round", AR,
+    {"ring-bidirectional", "two rings, half of the data each way round", AR | RS | AG | BC | RD,
      tutti_coll_ring_bidirectional},
     {"recursive-doubling", "exchange everything at distance 1, 2, 4, ...: lowest latency",
      AR | AG | BA, tutti_coll_recursive_doubling},

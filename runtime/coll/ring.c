@@ -9,7 +9,8 @@
  * the pipeline; chunk_bytes 0 makes one piece, whose chunks are M/n.
  *
  * ring-bidirectional halves the data: one half goes round each way, over both directions of every
- * link; the same rounds and bytes per rank, half the bytes per direction.
+ * link; the same rounds and bytes per rank, half the bytes per direction. So do its reduce-scatter
+ * and all-gather with each block, and its broadcast and reduce with a chain each way.
  *
  * Broadcast and reduce run along the ring as a pipelined chain from or to the root, as NCCL's do:
  * q chunks take n - 2 + q messages one after another; a rank sends and receives M bytes at most;
@@ -30,10 +31,12 @@ static int ring_allreduce(const struct tutti_coll_params *params, const struct t
 }
 
 static int ring_chain(const struct tutti_coll_params *params, const struct tutti_shape *shape,
-                      struct tutti_schedule **ret, struct tutti_err *err)
+                      uint32_t way_count, struct tutti_schedule **ret, struct tutti_err *err)
 {
-    struct tree_plan plan = {
-        .name = "ring", .kind = TREE_CHAIN, .tree_count = 1, .grain_bytes = 512 * 1024};
+    struct tree_plan plan = {.name = way_count == 1 ? "ring" : "ring-bidirectional",
+                             .kind = TREE_CHAIN,
+                             .tree_count = way_count,
+                             .grain_bytes = 512 * 1024};
 
     return tutti_tree_new(&plan, params, shape, ret, err);
 }
@@ -46,10 +49,10 @@ int tutti_coll_ring(const struct tutti_coll_params *params, const struct tutti_s
     switch (params->collective) {
     case TUTTI_REDUCESCATTER:
     case TUTTI_ALLGATHER:
-        return tutti_ring_scatter_gather(params, shape, ret, err);
+        return tutti_ring_scatter_gather(params, shape, 1, ret, err);
     case TUTTI_BROADCAST:
     case TUTTI_REDUCE_TO_ROOT:
-        return ring_chain(params, shape, ret, err);
+        return ring_chain(params, shape, 1, ret, err);
     case TUTTI_ALLTOALL:
         return tutti_ring_alltoall(params, shape, ret, err);
     case TUTTI_BARRIER:
@@ -59,17 +62,33 @@ int tutti_coll_ring(const struct tutti_coll_params *params, const struct tutti_s
     }
 }
 
-int tutti_coll_ring_bidirectional(const struct tutti_coll_params *params,
-                                  const struct tutti_shape *shape, struct tutti_schedule **ret,
-                                  struct tutti_err *err)
+static int both_ways_allreduce(const struct tutti_coll_params *params,
+                               const struct tutti_shape *shape, struct tutti_schedule **ret,
+                               struct tutti_err *err)
 {
     struct bucket_plan plan = {.name = "ring-bidirectional", .route_count = 2, .ordered = true};
 
-    if (shape->rank_count <= 1)
-        return tutti_coll_alone(plan.name, params, shape, ret, err);
     for (uint32_t i = 0; i < 2; i++)
         plan.route[i] =
             (struct route){.axis_count = 1,
                            .axis = {{.size = shape->rank_count, .stride = 1, .reversed = i == 1}}};
     return tutti_bucket_new(&plan, params, shape, ret, err);
+}
+
+int tutti_coll_ring_bidirectional(const struct tutti_coll_params *params,
+                                  const struct tutti_shape *shape, struct tutti_schedule **ret,
+                                  struct tutti_err *err)
+{
+    if (shape->rank_count <= 1)
+        return tutti_coll_alone("ring-bidirectional", params, shape, ret, err);
+    switch (params->collective) {
+    case TUTTI_REDUCESCATTER:
+    case TUTTI_ALLGATHER:
+        return tutti_ring_scatter_gather(params, shape, 2, ret, err);
+    case TUTTI_BROADCAST:
+    case TUTTI_REDUCE_TO_ROOT:
+        return ring_chain(params, shape, 2, ret, err);
+    default:
+        return both_ways_allreduce(params, shape, ret, err);
+    }
 }

@@ -2,7 +2,8 @@
  *
  * Price for n ranks and blocks of B bytes: n-1 messages one after another; a rank sends and
  * receives (n-1) B bytes; reduce-scatter reduces as much (Patarasuk & Yuan 2009; steps as in NCCL
- * 2.28 reduce_scatter.h and all_gather.h). Channel c runs on ring c mod order_count.
+ * 2.28 reduce_scatter.h and all_gather.h). Channel c runs on ring c mod order_count. Both ways
+ * round: half of each block each way, the same rounds and bytes per rank, half of them a direction.
  *
  * Partial sums of a reduce-scatter belong to blocks that `out` has no room for: they live in a few
  * places in scratch, and one is written again only when the message that carried its last content
@@ -19,6 +20,7 @@ enum { SUMS_KEPT = 4 };
 struct blocks {
     struct coll coll;
     struct ring_orders orders;
+    uint32_t way_count;      /* 2: every other share goes round the other way */
     uint64_t keep_count;     /* partial sums in scratch */
     uint64_t chunk_elements; /* room for one */
     uint64_t slice_elements; /* room for a slice that lands */
@@ -27,20 +29,33 @@ struct blocks {
 /* One rank on the ring of its lane. */
 struct seat {
     uint32_t lane;
-    uint32_t position;
+    uint32_t ring;
+    uint32_t position; /* counted in the direction of travel */
     uint32_t next;
     uint32_t prev;
+    bool backward;
 };
+
+/* The rank at a position of the ring of a seat. */
+static uint32_t rank_at(const struct blocks *blocks, const struct seat *seat, uint32_t position)
+{
+    uint32_t n = blocks->coll.schedule.rank_count;
+
+    return ring_rank(&blocks->orders, seat->ring,
+                     seat->backward ? ring_sub(0, position, n) : position);
+}
 
 static struct seat seat_of(const struct blocks *blocks, uint32_t rank, uint32_t lane)
 {
     uint32_t n = blocks->coll.schedule.rank_count;
-    uint32_t x = ring_position(&blocks->orders, lane, rank);
+    struct seat seat = {
+        .lane = lane, .ring = lane / blocks->way_count, .backward = lane % blocks->way_count == 1};
+    uint32_t x = ring_position(&blocks->orders, seat.ring, rank);
 
-    return (struct seat){.lane = lane,
-                         .position = x,
-                         .next = ring_rank(&blocks->orders, lane, ring_add(x, 1, n)),
-                         .prev = ring_rank(&blocks->orders, lane, ring_sub(x, 1, n))};
+    seat.position = seat.backward ? ring_sub(0, x, n) : x;
+    seat.next = rank_at(blocks, &seat, ring_add(seat.position, 1, n));
+    seat.prev = rank_at(blocks, &seat, ring_sub(seat.position, 1, n));
+    return seat;
 }
 
 /* The block of the rank `back` places before this one on the ring. */
@@ -50,8 +65,7 @@ static struct range block_behind(const struct blocks *blocks, const struct seat 
     uint32_t n = blocks->coll.schedule.rank_count;
     uint32_t position = ring_sub(seat->position, (uint32_t)(back % n), n);
 
-    part.first +=
-        ring_rank(&blocks->orders, seat->lane, position) * blocks->coll.schedule.contract.count;
+    part.first += rank_at(blocks, seat, position) * blocks->coll.schedule.contract.count;
     return part;
 }
 
@@ -197,11 +211,13 @@ static int plan_sums(struct blocks *blocks, struct tutti_err *err)
 }
 
 int tutti_ring_scatter_gather(const struct tutti_coll_params *params,
-                              const struct tutti_shape *shape, struct tutti_schedule **ret,
-                              struct tutti_err *err)
+                              const struct tutti_shape *shape, uint32_t way_count,
+                              struct tutti_schedule **ret, struct tutti_err *err)
 {
-    struct coll_layout layout = {
-        .name = "ring", .ops = &blocks_ops, .struct_bytes = sizeof(struct blocks)};
+    struct coll_layout layout = {.name = way_count == 1 ? "ring" : "ring-bidirectional",
+                                 .ops = &blocks_ops,
+                                 .struct_bytes = sizeof(struct blocks),
+                                 .shares_per_channel = way_count};
     struct coll *coll = NULL;
     struct blocks *blocks;
     int status = tutti_coll_new(&layout, params, shape, &coll, err);
@@ -210,6 +226,7 @@ int tutti_ring_scatter_gather(const struct tutti_coll_params *params,
         return status;
     assert(shape->rank_count >= 2);
     blocks = (struct blocks *)coll;
+    blocks->way_count = way_count;
     if (params->collective == TUTTI_REDUCESCATTER)
         status = plan_sums(blocks, err);
     if (status == 0)

@@ -30,8 +30,20 @@ struct node {
     bool up; /* which lane */
 };
 
+/* The ring of a chain's channel. */
+static uint32_t ring_of(const struct tree *tree, const struct node *node)
+{
+    return node->share / tree->plan.tree_count;
+}
+
 /* A chain broadcasts along the ring and reduces along it too, so its nodes are numbered from the
- * root with the ring on the way down and against it on the way up. */
+ * root with the ring on the way down and against it on the way up; those of a second one, which
+ * goes round the other way, the other way round. */
+static bool is_with_ring(const struct node *node)
+{
+    return node->up == (node->tree == 1);
+}
+
 static uint32_t node_id(const struct tree *tree, const struct node *node, uint32_t rank)
 {
     uint32_t n = tree->coll.schedule.rank_count;
@@ -41,9 +53,9 @@ static uint32_t node_id(const struct tree *tree, const struct node *node, uint32
         return tutti_tree_double_node(node->tree, n, rank);
     if (tree->plan.kind != TREE_CHAIN)
         return ring_sub(rank, root, n);
-    rank = ring_position(&tree->orders, node->share, rank);
-    root = ring_position(&tree->orders, node->share, root);
-    return node->up ? ring_sub(root, rank, n) : ring_sub(rank, root, n);
+    rank = ring_position(&tree->orders, ring_of(tree, node), rank);
+    root = ring_position(&tree->orders, ring_of(tree, node), root);
+    return is_with_ring(node) ? ring_sub(rank, root, n) : ring_sub(root, rank, n);
 }
 
 static uint32_t node_rank(const struct tree *tree, const struct node *node, uint32_t id)
@@ -55,9 +67,9 @@ static uint32_t node_rank(const struct tree *tree, const struct node *node, uint
         return tutti_tree_double_rank(node->tree, n, id);
     if (tree->plan.kind != TREE_CHAIN)
         return ring_add(root, id, n);
-    root = ring_position(&tree->orders, node->share, root);
-    return ring_rank(&tree->orders, node->share,
-                     node->up ? ring_sub(root, id, n) : ring_add(root, id, n));
+    root = ring_position(&tree->orders, ring_of(tree, node), root);
+    return ring_rank(&tree->orders, ring_of(tree, node),
+                     is_with_ring(node) ? ring_add(root, id, n) : ring_sub(root, id, n));
 }
 
 static struct node find_node(const struct tree *tree, uint32_t rank, uint32_t lane)

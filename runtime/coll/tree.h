@@ -28,7 +28,8 @@ uint32_t tutti_tree_double_rank(uint32_t tree, uint32_t n, uint32_t node);
 struct tree_plan {
     const char *name;
     enum tree_kind kind;
-    uint32_t tree_count;  /* 1, or 2 for the double tree: a channel has a share for each */
+    uint32_t tree_count;  /* 1, or 2 for the double tree and for chains both ways round the ring: a
+                             channel has a share for each */
     uint64_t grain_bytes; /* default of chunk_bytes */
 };
 
