@@ -115,6 +115,77 @@ TEST(rates_stay_right_while_flows_come_and_go)
     }
 }
 
+/* Many flows on many links, of which one or two come or go at a time: what is solved near them is
+ * what is found when all flows enter a solver at once. Rates repeat: levels often coincide. */
+enum { NEAR_LINKS = 120, NEAR_FLOWS = 260, NEAR_HOPS = 3, NEAR_CHANGES = 150 };
+
+static void add_flows(struct tutti_maxmin *one, struct tutti_maxmin *other,
+                      struct tutti_random *random)
+{
+    for (uint32_t f = 0; f < NEAR_FLOWS; f++) {
+        uint32_t first = (uint32_t)tutti_random_below(random, NEAR_LINKS);
+        uint32_t stride = 1 + (uint32_t)tutti_random_below(random, NEAR_LINKS / NEAR_HOPS - 1);
+        uint32_t count = 1 + (uint32_t)tutti_random_below(random, NEAR_HOPS);
+        uint32_t links[NEAR_HOPS];
+
+        for (uint32_t i = 0; i < NEAR_HOPS; i++)
+            links[i] = (first + i * stride) % NEAR_LINKS;
+        CHECK(tutti_maxmin_add(one, links, NULL, count) == 0);
+        CHECK(tutti_maxmin_add(other, links, NULL, count) == 0);
+    }
+}
+
+static void check_rates(const struct tutti_maxmin *near, struct tutti_maxmin *all, uint64_t round,
+                        uint32_t change)
+{
+    tutti_maxmin_reset(all);
+    for (uint32_t f = 0; f < NEAR_FLOWS; f++) {
+        if (near->flows[f].active)
+            tutti_maxmin_enter(all, f);
+    }
+    tutti_maxmin_solve(all);
+    for (uint32_t f = 0; f < NEAR_FLOWS; f++) {
+        if (near->flows[f].active && !close_to(near->flows[f].rate, all->flows[f].rate))
+            TEST_FAIL("world %" PRIu64 " change %u flow %u: near %.17g, of all %.17g", round,
+                      change, f, near->flows[f].rate, all->flows[f].rate);
+    }
+}
+
+TEST(rates_found_near_a_change_are_those_of_all_flows_solved_at_once)
+{
+    uint64_t solved = 0;
+    uint64_t active = 0;
+
+    for (uint64_t round = 0; round < (test_full ? 400 : 20); round++) {
+        uint64_t rates[NEAR_LINKS];
+        struct tutti_maxmin near;
+        struct tutti_maxmin all;
+        struct tutti_random random;
+
+        tutti_random_seed(&random, tutti_random_hash(test_seed, round, 4, 0));
+        for (uint32_t i = 0; i < NEAR_LINKS; i++)
+            rates[i] = random_rate(&random);
+        CHECK(tutti_maxmin_init(&near, rates, NEAR_LINKS) == 0);
+        CHECK(tutti_maxmin_init(&all, rates, NEAR_LINKS) == 0);
+        add_flows(&near, &all, &random);
+        for (uint32_t change = 0; change < NEAR_CHANGES && test_failures == 0; change++) {
+            for (uint64_t more = 1 + tutti_random_below(&random, 2); more > 0; more--) {
+                uint32_t f = (uint32_t)tutti_random_below(&random, NEAR_FLOWS);
+
+                (near.flows[f].active ? tutti_maxmin_leave : tutti_maxmin_enter)(&near, f);
+            }
+            tutti_maxmin_solve(&near);
+            solved += near.some_flow_count;
+            check_rates(&near, &all, round, change);
+            active += all.some_flow_count;
+        }
+        tutti_maxmin_done(&near);
+        tutti_maxmin_done(&all);
+    }
+    printf("%" PRIu64 " rates found, where there were %" PRIu64 "\n", solved, active);
+    CHECK(2 * solved < active);
+}
+
 /* ---- messages over time ---------------------------------------------------------------------- */
 
 static void random_parcels(const struct world *world, struct parcel *parcels, uint32_t count,

@@ -1,19 +1,21 @@
 /* Max-min fair rates by progressive filling (Bertsekas & Gallager, Data Networks, 6.5.2): raise all
- * rates together until a link is full, freeze its flows, go on with the rest. Price of a solve: the
- * links and hops of the touched component for each level of rates in it. */
+ * rates together until a link is full, freeze its flows, go on with the rest. Price of a solve of
+ * all: the links and hops of the touched component for each level of rates in it; mostly less is
+ * enough (sim/net/maxmin_near.c). */
 #include "sim/net/maxmin.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "runtime/status.h"
+#include "sim/net/maxmin_near.h"
 #include "sim/net/net.h"
 
 #define NONE UINT32_MAX
 
-/* Links whose shares differ by less than this freeze together: equal shares that were computed in
- * different ways differ in the last bits only. */
-#define SAME_SHARE (1.0 + 1e-12)
+/* Where flows came or went on more than one busy link in four, all is solved anew at once. */
+enum { MOST_OF = 1, MOST_IN = 4 };
 
 static void touch_link(struct tutti_maxmin *maxmin, uint32_t id, uint32_t *count)
 {
@@ -25,6 +27,7 @@ static void touch_link(struct tutti_maxmin *maxmin, uint32_t id, uint32_t *count
     link->residual = link->capacity;
     link->open_count = 0;
     link->fresh_count = 0;
+    link->level = INFINITY;
     maxmin->some_links[(*count)++] = id;
 }
 
@@ -35,7 +38,8 @@ static void touch_flow(struct tutti_maxmin *maxmin, uint32_t id, uint32_t *link_
     if (flow->touched == maxmin->solve_count)
         return;
     flow->touched = maxmin->solve_count;
-    flow->frozen = false;
+    flow->state = TUTTI_MAXMIN_OPEN;
+    flow->entered = false;
     maxmin->some_flows[maxmin->some_flow_count++] = id;
     for (uint32_t i = 0; i < flow->hop_count; i++)
         touch_link(maxmin, maxmin->hops[flow->hop_first + i].link, link_count);
@@ -63,31 +67,30 @@ static uint32_t gather(struct tutti_maxmin *maxmin)
     return count;
 }
 
-static double share(const struct tutti_maxmin_link *link)
+void tutti_maxmin_freeze(struct tutti_maxmin *maxmin, struct tutti_maxmin_flow *flow, double rate)
 {
-    return link->residual / link->open_count;
-}
+    flow->state = TUTTI_MAXMIN_FROZEN;
+    flow->rate = rate;
+    for (uint32_t i = 0; i < flow->hop_count; i++) {
+        const struct tutti_maxmin_hop *taken = &maxmin->hops[flow->hop_first + i];
 
-/* Freezes the flows of a full link at `rate`; what they take is booked when the level ends. */
-static void freeze(struct tutti_maxmin *maxmin, const struct tutti_maxmin_link *link, double rate)
-{
-    for (uint32_t hop = link->hop_first; hop != NONE; hop = maxmin->hops[hop].next) {
-        struct tutti_maxmin_flow *flow = &maxmin->flows[maxmin->hops[hop].flow];
-
-        if (flow->frozen)
-            continue;
-        flow->frozen = true;
-        flow->rate = rate;
-        for (uint32_t i = 0; i < flow->hop_count; i++) {
-            const struct tutti_maxmin_hop *taken = &maxmin->hops[flow->hop_first + i];
-
-            maxmin->links[taken->link].fresh_count += taken->weight;
-        }
+        maxmin->links[taken->link].fresh_count += taken->weight;
     }
 }
 
-/* Books the level on the links and keeps those that still have open flows; returns how many. */
-static uint32_t close_level(struct tutti_maxmin *maxmin, uint32_t count, double rate)
+/* Freezes the flows of a full link. */
+static void freeze_link(struct tutti_maxmin *maxmin, struct tutti_maxmin_link *link, double rate)
+{
+    link->level = rate;
+    for (uint32_t hop = link->hop_first; hop != NONE; hop = maxmin->hops[hop].next) {
+        struct tutti_maxmin_flow *flow = &maxmin->flows[maxmin->hops[hop].flow];
+
+        if (flow->state == TUTTI_MAXMIN_OPEN)
+            tutti_maxmin_freeze(maxmin, flow, rate);
+    }
+}
+
+uint32_t tutti_maxmin_close_level(struct tutti_maxmin *maxmin, uint32_t count, double rate)
 {
     uint32_t kept = 0;
 
@@ -133,6 +136,7 @@ void tutti_maxmin_done(struct tutti_maxmin *maxmin)
     free(maxmin->dirty);
     free(maxmin->some_links);
     free(maxmin->some_flows);
+    free(maxmin->held);
     *maxmin = (struct tutti_maxmin){.link_count = 0};
 }
 
@@ -148,6 +152,7 @@ void tutti_maxmin_reset(struct tutti_maxmin *maxmin)
         maxmin->links[i].touched = 0;
     }
     maxmin->dirty_count = maxmin->some_flow_count = maxmin->solve_count = 0;
+    maxmin->busy_count = 0;
 }
 
 int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const uint32_t *weights,
@@ -161,6 +166,8 @@ int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const u
                    sizeof(*maxmin->flows)) < 0 ||
         tutti_grow(&maxmin->some_flows, &maxmin->some_capacity, (uint64_t)id + 1,
                    sizeof(*maxmin->some_flows)) < 0 ||
+        tutti_grow(&maxmin->held, &maxmin->held_capacity, (uint64_t)id + 1, sizeof(*maxmin->held)) <
+            0 ||
         tutti_grow(&maxmin->hops, &maxmin->hop_capacity, (uint64_t)maxmin->hop_count + link_count,
                    sizeof(*maxmin->hops)) < 0)
         return -TUTTI_ENOMEM;
@@ -192,6 +199,7 @@ void tutti_maxmin_enter(struct tutti_maxmin *maxmin, uint32_t flow)
 
     assert(!entering->active);
     entering->active = true;
+    entering->entered = true;
     for (uint32_t i = 0; i < entering->hop_count; i++) {
         uint32_t hop = (uint32_t)entering->hop_first + i;
         struct tutti_maxmin_link *link = &maxmin->links[maxmin->hops[hop].link];
@@ -200,6 +208,8 @@ void tutti_maxmin_enter(struct tutti_maxmin *maxmin, uint32_t flow)
         maxmin->hops[hop].next = link->hop_first;
         if (link->hop_first != NONE)
             maxmin->hops[link->hop_first].prev = hop;
+        else
+            maxmin->busy_count++;
         link->hop_first = hop;
         mark_dirty(maxmin, maxmin->hops[hop].link);
     }
@@ -220,31 +230,40 @@ void tutti_maxmin_leave(struct tutti_maxmin *maxmin, uint32_t flow)
             maxmin->hops[hop->prev].next = hop->next;
         else
             maxmin->links[hop->link].hop_first = hop->next;
+        maxmin->busy_count -= maxmin->links[hop->link].hop_first == NONE;
         mark_dirty(maxmin, hop->link);
+    }
+}
+
+/* All flows that share links, directly or through others, with those that entered or left. */
+static void solve_all(struct tutti_maxmin *maxmin)
+{
+    uint32_t count = gather(maxmin);
+
+    count = tutti_maxmin_close_level(maxmin, count, 0); /* drops links that nobody uses any more */
+    while (count > 0) {
+        double least = tutti_maxmin_share(&maxmin->links[maxmin->some_links[0]]);
+
+        for (uint32_t i = 1; i < count; i++) {
+            double other = tutti_maxmin_share(&maxmin->links[maxmin->some_links[i]]);
+
+            least = other < least ? other : least;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            struct tutti_maxmin_link *link = &maxmin->links[maxmin->some_links[i]];
+
+            if (tutti_maxmin_share(link) <= least * TUTTI_MAXMIN_SAME)
+                freeze_link(maxmin, link, least);
+        }
+        count = tutti_maxmin_close_level(maxmin, count, least);
     }
 }
 
 void tutti_maxmin_solve(struct tutti_maxmin *maxmin)
 {
-    uint32_t count;
-
     maxmin->solve_count++;
-    count = gather(maxmin);
-    count = close_level(maxmin, count, 0); /* drops links that nobody uses any more */
-    while (count > 0) {
-        double least = share(&maxmin->links[maxmin->some_links[0]]);
-
-        for (uint32_t i = 1; i < count; i++) {
-            double other = share(&maxmin->links[maxmin->some_links[i]]);
-
-            least = other < least ? other : least;
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            const struct tutti_maxmin_link *link = &maxmin->links[maxmin->some_links[i]];
-
-            if (share(link) <= least * SAME_SHARE)
-                freeze(maxmin, link, least);
-        }
-        count = close_level(maxmin, count, least);
-    }
+    if (maxmin->dirty_count * MOST_IN >= maxmin->busy_count * MOST_OF)
+        solve_all(maxmin);
+    else
+        tutti_maxmin_solve_near(maxmin);
 }

@@ -20,12 +20,21 @@ struct tutti_maxmin_flow {
     uint32_t touched; /* number of the solve that saw it last */
     double rate;      /* bytes per second, as of the last solve that touched it */
     bool active;
-    bool frozen; /* its rate is settled in the solve going on */
+    bool entered;  /* since the last solve */
+    uint8_t state; /* enum tutti_maxmin_state, in the solve going on */
+};
+
+enum tutti_maxmin_state {
+    TUTTI_MAXMIN_OPEN,   /* its rate is sought */
+    TUTTI_MAXMIN_FROZEN, /* and found */
+    TUTTI_MAXMIN_HELD,   /* it has the rate that it had, as far as is known */
+    TUTTI_MAXMIN_BOOKED, /* and keeps it */
 };
 
 struct tutti_maxmin_link {
     double capacity;    /* bytes per second */
     double residual;    /* what the frozen flows leave */
+    double level;       /* the rate at which it was full; infinite: it is not */
     uint32_t hop_first; /* of the list of active flows */
     uint32_t open_count;
     uint32_t fresh_count; /* flows frozen in this level */
@@ -40,11 +49,15 @@ struct tutti_maxmin {
     struct tutti_maxmin_hop *hops;
     uint32_t *dirty;      /* [link_count] */
     uint32_t *some_links; /* [link_count] those of the solve going on */
-    uint32_t *some_flows; /* [flow_capacity] the flows of the last solve */
+    uint32_t *some_flows; /* [flow_capacity] the flows of the last solve that may have changed */
+    uint32_t *held;       /* [flow_capacity] flows of the solve going on that keep their rates */
     uint32_t link_count;
     uint32_t flow_count;
     uint32_t flow_capacity;
     uint32_t some_capacity;
+    uint32_t held_capacity;
+    uint32_t held_count;
+    uint32_t busy_count; /* links with active flows */
     uint32_t hop_count;
     uint32_t hop_capacity;
     uint32_t dirty_count;
@@ -66,8 +79,22 @@ int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const u
 void tutti_maxmin_enter(struct tutti_maxmin *maxmin, uint32_t flow);
 void tutti_maxmin_leave(struct tutti_maxmin *maxmin, uint32_t flow);
 
-/* Solves anew for the flows that share links, directly or through others, with those that entered
- * or left since the last call; their numbers are in some_flows[0, some_flow_count). */
+/* Solves anew where flows entered or left since the last call; the flows whose rates may have
+ * changed are in some_flows[0, some_flow_count). */
 void tutti_maxmin_solve(struct tutti_maxmin *maxmin);
+
+/* What solving is made of. Links whose shares differ by less than this freeze together: equal
+ * shares that were computed in different ways differ in the last bits only. */
+#define TUTTI_MAXMIN_SAME (1.0 + 1e-12)
+
+static inline double tutti_maxmin_share(const struct tutti_maxmin_link *link)
+{
+    return link->residual / link->open_count;
+}
+
+/* Freezes a flow at `rate`; what it takes is booked when the level is closed. Closing keeps those
+ * of some_links[0, count) that still have open flows, and returns how many. */
+void tutti_maxmin_freeze(struct tutti_maxmin *maxmin, struct tutti_maxmin_flow *flow, double rate);
+uint32_t tutti_maxmin_close_level(struct tutti_maxmin *maxmin, uint32_t count, double rate);
 
 #endif
