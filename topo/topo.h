@@ -169,6 +169,23 @@ struct tutti_link_class {
 uint32_t tutti_topo_link_classes(const struct tutti_topo *topo, struct tutti_link_class *classes,
                                  uint32_t capacity, uint32_t *ret_more);
 
+/* Hops along an axis of a grid whose links a rule says, each over one link, and all alike unless
+ * they were changed. The link from rank r to the next is number first + per_rank * r, or, where
+ * `of_next`, first + per_rank * (the next rank); no other ranks' hops go over it. */
+struct tutti_axis_links {
+    struct tutti_link link; /* unchanged; its ends do not matter */
+    uint32_t first;
+    uint32_t per_rank;
+    bool of_next;
+    bool changed; /* some links of the machine were */
+};
+/* False where hops from rank to rank on an axis of `size` ranks, `stride` apart, downwards if
+ * `reversed`, are not known to be such. */
+bool tutti_topo_axis_links(const struct tutti_topo *topo, uint32_t size, uint32_t stride,
+                           bool reversed, struct tutti_axis_links *ret);
+/* Whether a link was changed by tutti_topo_change_links(). */
+bool tutti_topo_link_is_changed(const struct tutti_topo *topo, uint32_t link);
+
 /* Another rate and latency for one link. */
 struct tutti_link_change {
     uint32_t link;

@@ -136,7 +136,8 @@ static int classify_wires(struct search *search, uint32_t rank, struct tutti_err
     list_partners(search, rank, search->partners);
     for (uint32_t i = 0; i < classes->wire_count; i++) {
         uint32_t to = search->partners[i].to;
-        struct tutti_wire_kind kind = {.bytes_per_s = UINT64_MAX, .egress = i};
+        struct tutti_wire_kind kind = {.egress = i};
+        struct tutti_route_weight weight;
         uint32_t known = 0;
         uint32_t count;
         int status;
@@ -158,13 +159,9 @@ static int classify_wires(struct search *search, uint32_t rank, struct tutti_err
         egress[i] = search->route[0];
         for (uint32_t k = 0; k < i && kind.egress == i; k++)
             kind.egress = egress[k] == egress[i] ? k : i;
-        for (uint32_t k = 0; k < count; k++) {
-            uint64_t rate = tutti_topo_link(topo, search->route[k]).bytes_per_s;
-
-            kind.bytes_per_s = rate < kind.bytes_per_s ? rate : kind.bytes_per_s;
-        }
-        kind.latency_ps =
-            tutti_route_latency_ps(topo, search->opts->protocol, search->route, count);
+        weight = tutti_route_weigh(topo, search->opts->protocol, search->route, count);
+        kind.latency_ps = weight.latency_ps;
+        kind.bytes_per_s = weight.bytes_per_s;
         status = find_kind(search, &kind, rank > 0 ? *(kinds + i - classes->wire_count) : 0,
                            &kinds[i], err);
         if (status < 0)

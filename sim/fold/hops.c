@@ -1,4 +1,5 @@
-/* Hops and their kinds; see hops.h. Price: a route for each rank and family. */
+/* Hops and their kinds; see hops.h. Price: a route for each rank and family, but for axes of grids
+ * that follow a rule. */
 #include "sim/fold/hops.h"
 
 #include <inttypes.h>
@@ -43,12 +44,12 @@ int tutti_hops_add(struct tutti_hops *hops, const struct tutti_ring_phase *phase
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-static bool is_kind(const struct tutti_hop_kind *a, const struct tutti_hop_kind *b)
+static bool is_kind(const struct tutti_route_weight *a, const struct tutti_route_weight *b)
 {
     return a->latency_ps == b->latency_ps && a->bytes_per_s == b->bytes_per_s;
 }
 
-static uint32_t *kind_place(const struct tutti_hops *hops, const struct tutti_hop_kind *kind)
+static uint32_t *kind_place(const struct tutti_hops *hops, const struct tutti_route_weight *kind)
 {
     uint64_t place = tutti_random_hash(0, (uint64_t)kind->latency_ps, kind->bytes_per_s, 0);
 
@@ -80,7 +81,7 @@ static int grow_table(struct tutti_hops *hops)
 }
 
 /* The number of a kind; `guess` is what the hop before has. */
-static int find_kind(struct tutti_hops *hops, const struct tutti_hop_kind *kind, uint32_t guess,
+static int find_kind(struct tutti_hops *hops, const struct tutti_route_weight *kind, uint32_t guess,
                      uint32_t *ret)
 {
     uint32_t *entry;
@@ -141,19 +142,14 @@ static int find_hop(struct search *search, uint32_t from, uint32_t to, uint32_t 
                     struct tutti_err *err)
 {
     const struct tutti_topo *topo = search->opts->topo;
-    struct tutti_hop_kind kind = {.bytes_per_s = UINT64_MAX};
     uint32_t count = tutti_topo_route(topo, from, to, search->route, topo->node_count);
+    struct tutti_route_weight kind;
     int status;
 
     if (count == 0 || from == to)
         return tutti_fail(err, TUTTI_ELACK, "rank %" PRIu32 " cannot reach rank %" PRIu32, from,
                           to);
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t rate = tutti_topo_link(topo, search->route[i]).bytes_per_s;
-
-        kind.bytes_per_s = rate < kind.bytes_per_s ? rate : kind.bytes_per_s;
-    }
-    kind.latency_ps = tutti_route_latency_ps(topo, search->opts->protocol, search->route, count);
+    kind = tutti_route_weigh(topo, search->opts->protocol, search->route, count);
     if (search->opts->model != TUTTI_MODEL_FAIR)
         count = 1;
     status = take_links(search, count, err);
@@ -199,6 +195,60 @@ static int find_family(struct search *search, struct tutti_hop_family *family,
     return 0;
 }
 
+/* The same for an axis whose links a rule says: only those that were changed are looked at. */
+static int find_on_axis(struct search *search, struct tutti_hop_family *family,
+                        const struct tutti_axis_links *axis)
+{
+    const struct tutti_topo *topo = search->opts->topo;
+    struct tutti_ring_phase up = family->way;
+    struct tutti_route_weight kind = tutti_link_weigh(search->opts->protocol, &axis->link);
+
+    free(family->kinds);
+    family->kinds = NULL;
+    up.reversed = false;
+    if (find_kind(search->hops, &kind, 0, &family->kind) < 0)
+        return -TUTTI_ENOMEM;
+    for (uint32_t i = 0; axis->changed && i < topo->rank_count; i++) {
+        uint32_t link = axis->first + axis->per_rank * i;
+        uint32_t sender = axis->of_next ? next_of(&up, NULL, i) : i;
+        uint32_t number = family->kind;
+
+        if (!tutti_topo_link_is_changed(topo, link))
+            continue;
+        if (family->kinds == NULL) {
+            family->kinds = malloc(topo->rank_count * sizeof(*family->kinds));
+            for (uint32_t k = 0; family->kinds != NULL && k < topo->rank_count; k++)
+                family->kinds[k] = family->kind;
+        }
+        kind = tutti_route_weigh(topo, search->opts->protocol, &link, 1);
+        if (family->kinds == NULL || find_kind(search->hops, &kind, number, &number) < 0)
+            return -TUTTI_ENOMEM;
+        family->kinds[sender] = number;
+    }
+    return 0;
+}
+
+/* Whether all families are such; 1: they have been gone through, and share no links. */
+static int find_on_axes(struct search *search)
+{
+    struct tutti_hops *hops = search->hops;
+    int status = 0;
+
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < hops->family_count && status == 0; i++) {
+            const struct tutti_ring_phase *way = &hops->families[i].way;
+            struct tutti_axis_links axis;
+
+            if (way->order != NULL || !tutti_topo_axis_links(search->opts->topo, way->size,
+                                                             way->stride, way->reversed, &axis))
+                return 0;
+            if (pass == 1)
+                status = find_on_axis(search, &hops->families[i], &axis);
+        }
+    }
+    return status < 0 ? status : 1;
+}
+
 static int open_family(struct search *search, struct tutti_hop_family *family, uint32_t **seats,
                        struct tutti_err *err)
 {
@@ -229,11 +279,15 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
     struct search search = {.hops = hops, .opts = opts, .keep_links = keep};
     int status = 0;
 
+    hops->exclusive = true;
+    if (!keep)
+        status = find_on_axes(&search);
+    if (status != 0)
+        return status < 0 ? tutti_nomem(err) : 0;
     search.route = calloc((size_t)opts->topo->node_count + 1, sizeof(*search.route));
     search.owner = calloc((size_t)opts->topo->link_count + 1, sizeof(*search.owner));
     if (search.route == NULL || search.owner == NULL)
         status = tutti_nomem(err);
-    hops->exclusive = true;
     for (uint32_t i = 0; i < hops->family_count && status == 0; i++) {
         uint32_t *seats = NULL;
 

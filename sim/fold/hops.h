@@ -8,17 +8,12 @@
 
 #include "runtime/schedule.h"
 #include "runtime/units.h"
+#include "sim/play/wires.h"
 
 struct tutti_err;
 struct tutti_sim_opts;
 
 enum { TUTTI_HOP_FAMILIES_MAX = 64 };
-
-/* What matters of a route. */
-struct tutti_hop_kind {
-    tutti_ps latency_ps;
-    uint64_t bytes_per_s; /* of the narrowest link */
-};
 
 struct tutti_hop_family {
     struct tutti_ring_phase way; /* size, stride, order and direction matter */
@@ -31,7 +26,7 @@ struct tutti_hop_family {
 struct tutti_hops {
     uint32_t family_count;
     struct tutti_hop_family families[TUTTI_HOP_FAMILIES_MAX];
-    struct tutti_hop_kind *kinds;
+    struct tutti_route_weight *kinds; /* what matters of a route */
     uint32_t kind_count;
     uint32_t kind_capacity;
     uint32_t *table; /* [table_size] kind + 1 by hash, or 0 */

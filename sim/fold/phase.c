@@ -40,12 +40,13 @@ int tutti_phase_desk_init(struct tutti_phase_desk *desk, const struct tutti_sim_
     desk->bases = calloc(block, sizeof(*desk->bases));
     desk->ready_ps = calloc(room, sizeof(*desk->ready_ps));
     desk->finish_ps = calloc(room, sizeof(*desk->finish_ps));
+    desk->together_ps = calloc(block, sizeof(*desk->together_ps));
     desk->kinds = calloc(room, sizeof(*desk->kinds));
     desk->ring_busy_ps = calloc(size_max, sizeof(*desk->ring_busy_ps));
     desk->ring_hop_ps = calloc(size_max, sizeof(*desk->ring_hop_ps));
     if (desk->busy_ps == NULL || desk->hop_ps == NULL || desk->bases == NULL ||
-        desk->ready_ps == NULL || desk->finish_ps == NULL || desk->kinds == NULL ||
-        desk->ring_busy_ps == NULL || desk->ring_hop_ps == NULL)
+        desk->ready_ps == NULL || desk->finish_ps == NULL || desk->together_ps == NULL ||
+        desk->kinds == NULL || desk->ring_busy_ps == NULL || desk->ring_hop_ps == NULL)
         return tutti_nomem(err);
     return 0;
 }
@@ -88,6 +89,7 @@ void tutti_phase_desk_done(struct tutti_phase_desk *desk)
     free(desk->bases);
     free(desk->ready_ps);
     free(desk->finish_ps);
+    free(desk->together_ps);
     free(desk->kinds);
     free(desk->ring_busy_ps);
     free(desk->ring_hop_ps);
@@ -110,7 +112,7 @@ static tutti_ps reduce_ps_of(const struct tutti_phase_desk *desk,
 static void weigh_kinds(struct tutti_phase_desk *desk, uint64_t bytes)
 {
     for (uint32_t i = 0; i < desk->hops->kind_count; i++) {
-        const struct tutti_hop_kind *kind = &desk->hops->kinds[i];
+        const struct tutti_route_weight *kind = &desk->hops->kinds[i];
 
         desk->busy_ps[i] = tutti_hop_busy_ps(desk->opts, kind->bytes_per_s, bytes);
         desk->hop_ps[i] = tutti_add_ps(desk->busy_ps[i], kind->latency_ps);
@@ -225,12 +227,12 @@ static int play_ring(struct tutti_phase_desk *desk, const struct tutti_phase_ask
     if (together && are_of_a_kind(key.kinds, phase->size)) {
         begin_ps += tutti_ring_alike_ps(phase->transfer_count, desk->hop_ps[key.kinds[0]],
                                         phase->reduce_count, reduce_ps_of(desk, phase));
-        for (uint32_t i = 0; i < phase->size; i++)
-            finish_ps[i] = begin_ps;
+        desk->together_ps[number] = begin_ps;
         desk->is_alike = true;
         note_finish(desk, begin_ps);
         return 0;
     }
+    desk->together_ps[number] = -1;
     if (together) {
         for (uint32_t i = 0; i < phase->size; i++)
             desk->ready_ps[first + i] = 0;
@@ -301,8 +303,8 @@ static void occupy(const struct tutti_phase_desk *desk, const struct tutti_phase
 
 /* ---- all rings ------------------------------------------------------------------------------- */
 
-/* Reads when the ranks of some rings begin, and the kinds of their hops. Returns whether, by then,
- * all slots are free: the next rank has taken what was sent to it before. */
+/* Reads when the ranks of some rings begin, and the kinds of their hops, if they differ. Returns
+ * whether, by then, all slots are free: the next rank has taken what was sent to it before. */
 static bool gather(const struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
                    uint32_t count)
 {
@@ -312,21 +314,22 @@ static bool gather(const struct tutti_phase_desk *desk, const struct tutti_phase
     bool is_free = true;
 
     for (uint32_t seat = 0; seat < size; seat++) {
-        uint32_t offset = tutti_ring_rank(phase, 0, seat);
+        uint32_t rank = tutti_ring_rank(phase, 0, seat);
         uint32_t next = tutti_ring_rank(phase, 0, seat + 1 < size ? seat + 1 : 0);
+        tutti_ps *ready_ps = desk->ready_ps + seat;
 
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t rank = desk->bases[i] + offset;
-            tutti_ps ready_ps = tutti_time_of(ask->ready, rank);
-
-            if (ask->turn != NULL)
-                ready_ps = later(ready_ps, tutti_time_of(ask->turn, desk->bases[i] + next));
-            if (ask->slots != NULL)
-                is_free &= tutti_time_of(ask->slots, desk->bases[i] + next) <= ready_ps;
-            desk->ready_ps[(size_t)i * size + seat] = ready_ps;
-            desk->kinds[(size_t)i * size + seat] =
-                family->kinds != NULL ? family->kinds[rank] : family->kind;
-        }
+        for (uint32_t i = 0; i < count && ask->ready->each_ps != NULL; i++)
+            ready_ps[(size_t)i * size] = ask->ready->each_ps[desk->bases[i] + rank];
+        for (uint32_t i = 0; i < count && ask->ready->each_ps == NULL; i++)
+            ready_ps[(size_t)i * size] = ask->ready->all_ps;
+        for (uint32_t i = 0; i < count && ask->turn != NULL; i++)
+            ready_ps[(size_t)i * size] =
+                later(ready_ps[(size_t)i * size], tutti_time_of(ask->turn, desk->bases[i] + next));
+        for (uint32_t i = 0; i < count && ask->slots != NULL; i++)
+            is_free &=
+                tutti_time_of(ask->slots, desk->bases[i] + next) <= ready_ps[(size_t)i * size];
+        for (uint32_t i = 0; i < count && family->kinds != NULL; i++)
+            desk->kinds[(size_t)i * size + seat] = family->kinds[desk->bases[i] + rank];
     }
     return is_free;
 }
@@ -346,17 +349,23 @@ static int check_block(const struct tutti_phase_desk *desk, const struct tutti_p
     return status;
 }
 
+static tutti_ps finish_of(const struct tutti_phase_desk *desk, uint32_t size, uint32_t number,
+                          uint32_t seat)
+{
+    return desk->together_ps[number] >= 0 ? desk->together_ps[number]
+                                          : desk->finish_ps[(size_t)number * size + seat];
+}
+
 static void occupy_block(const struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
                          uint32_t count)
 {
     uint32_t size = ask->phase->size;
 
     for (uint32_t i = 0; i < count && desk->free_ps != NULL; i++) {
-        const tutti_ps *finish_ps = desk->finish_ps + (size_t)i * size;
-
         for (uint32_t seat = 0; seat < size; seat++)
             occupy(desk, ask, tutti_ring_rank(ask->phase, desk->bases[i], seat),
-                   desk->kinds[(size_t)i * size + seat], finish_ps[seat + 1 < size ? seat + 1 : 0]);
+                   desk->kinds[(size_t)i * size + seat],
+                   finish_of(desk, size, i, seat + 1 < size ? seat + 1 : 0));
     }
 }
 
@@ -367,7 +376,7 @@ static void scatter(const struct tutti_phase_desk *desk, const struct tutti_ring
         uint32_t offset = tutti_ring_rank(phase, 0, seat);
 
         for (uint32_t i = 0; i < count; i++)
-            out_ps[desk->bases[i] + offset] = desk->finish_ps[(size_t)i * phase->size + seat];
+            out_ps[desk->bases[i] + offset] = finish_of(desk, phase->size, i, seat);
     }
 }
 
@@ -375,8 +384,11 @@ static int play_rings(struct tutti_phase_desk *desk, const struct tutti_phase_as
                       tutti_ps *out_ps, struct tutti_err *err)
 {
     uint32_t ring_count = desk->rank_count / ask->phase->size;
+    uint32_t kind = desk->hops->families[ask->family].kind;
     int status = 0;
 
+    for (size_t i = 0; i < (size_t)desk->block * ask->phase->size; i++)
+        desk->kinds[i] = kind;
     for (uint32_t ring = 0; ring < ring_count && status == 0; ring += desk->block) {
         uint32_t count = ring_count - ring < desk->block ? ring_count - ring : desk->block;
 

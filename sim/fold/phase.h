@@ -40,6 +40,7 @@ struct tutti_phase_desk {
     uint32_t *bases;    /* [block] */
     tutti_ps *ready_ps; /* [block * size]; those of a ring by seat */
     tutti_ps *finish_ps;
+    tutti_ps *together_ps; /* [block]: when all ranks of a ring finish, or -1: see finish_ps */
     uint32_t *kinds;
     tutti_ps *ring_busy_ps; /* [size]: of one ring */
     tutti_ps *ring_hop_ps;

@@ -38,18 +38,51 @@ int tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links, uint32
     return slowest;
 }
 
+/* Adds a link to a route whose slowest hop is *slowest. */
+static void add_link(struct tutti_route_weight *weight, int *slowest, const struct tutti_link *link)
+{
+    int hop = hop_of((enum tutti_link_kind)link->kind);
+
+    weight->latency_ps = tutti_add_ps(weight->latency_ps, link->latency_ps);
+    if (link->bytes_per_s < weight->bytes_per_s)
+        weight->bytes_per_s = link->bytes_per_s;
+    *slowest = hop > *slowest ? hop : *slowest;
+}
+
+struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
+                                            const struct tutti_protocol *protocol,
+                                            const uint32_t *links, uint32_t link_count)
+{
+    struct tutti_route_weight weight = {.bytes_per_s = UINT64_MAX};
+    int slowest = TUTTI_HOP_NVLINK;
+
+    for (uint32_t i = 0; i < link_count; i++) {
+        struct tutti_link link = tutti_topo_link(topo, links[i]);
+
+        add_link(&weight, &slowest, &link);
+    }
+    if (protocol != NULL)
+        weight.latency_ps = tutti_add_ps(weight.latency_ps, protocol->message_ps[slowest]);
+    return weight;
+}
+
+struct tutti_route_weight tutti_link_weigh(const struct tutti_protocol *protocol,
+                                           const struct tutti_link *link)
+{
+    struct tutti_route_weight weight = {.bytes_per_s = UINT64_MAX};
+    int slowest = TUTTI_HOP_NVLINK;
+
+    add_link(&weight, &slowest, link);
+    if (protocol != NULL)
+        weight.latency_ps = tutti_add_ps(weight.latency_ps, protocol->message_ps[slowest]);
+    return weight;
+}
+
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
                                 const struct tutti_protocol *protocol, const uint32_t *links,
                                 uint32_t link_count)
 {
-    tutti_ps latency_ps = 0;
-
-    for (uint32_t i = 0; i < link_count; i++)
-        latency_ps = tutti_add_ps(latency_ps, tutti_topo_link(topo, links[i]).latency_ps);
-    if (protocol != NULL)
-        latency_ps = tutti_add_ps(latency_ps,
-                                  protocol->message_ps[tutti_route_hop(topo, links, link_count)]);
-    return latency_ps;
+    return tutti_route_weigh(topo, protocol, links, link_count).latency_ps;
 }
 
 /* The place in the table where the connection is or would be. */

@@ -8,6 +8,7 @@
 #include "runtime/units.h"
 
 struct tutti_err;
+struct tutti_link;
 struct tutti_net;
 struct tutti_protocol;
 struct tutti_step;
@@ -79,6 +80,17 @@ int tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links, uint32
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
                                 const struct tutti_protocol *protocol, const uint32_t *links,
                                 uint32_t link_count);
+
+/* Latency, and the rate of the narrowest link, of a route and of a single link. */
+struct tutti_route_weight {
+    tutti_ps latency_ps;
+    uint64_t bytes_per_s;
+};
+struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
+                                            const struct tutti_protocol *protocol,
+                                            const uint32_t *links, uint32_t link_count);
+struct tutti_route_weight tutti_link_weigh(const struct tutti_protocol *protocol,
+                                           const struct tutti_link *link);
 
 /* What a message weighs on the wire. */
 uint64_t tutti_wire_bytes(const struct tutti_protocol *protocol, uint64_t bytes);
