@@ -199,6 +199,11 @@ struct tutti_schedule_ops {
      * at most `capacity` of them and returns how many there are; 0: it is not made like that. */
     uint32_t (*ring_phases)(const struct tutti_schedule *schedule, uint32_t lane,
                             struct tutti_ring_phase *out, uint32_t capacity);
+    /* Optional, for lanes of one phase whose chunks may be of different lengths: that phase, with
+     * the bytes of the chunk that `rank` sends first, and that goes round from there, each round
+     * one seat on. False: the lane is not made like that. */
+    bool (*ring_chunk)(const struct tutti_schedule *schedule, uint32_t lane, uint32_t rank,
+                       struct tutti_ring_phase *ret);
     /* Optional: how many rounds from `round` on repeat themselves: those that are *ret_period (at
      * least 1) apart are the same but for offsets, LAST, and the indices of the steps they depend
      * on, which go on as the programs of their lanes do: lanes of a rank that depend on each other

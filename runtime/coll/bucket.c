@@ -481,6 +481,33 @@ static uint32_t bucket_ring_phases(const struct tutti_schedule *schedule, uint32
     return count;
 }
 
+static bool bucket_ring_chunk(const struct tutti_schedule *schedule, uint32_t lane, uint32_t rank,
+                              struct tutti_ring_phase *ret)
+{
+    const struct bucket *bucket = (const struct bucket *)schedule;
+    uint32_t route = lane % bucket->plan.route_count;
+    const struct phase *phase = &bucket->phases[route][0];
+    uint64_t round = 0;
+    struct desk desk;
+
+    if (bucket->plan.route[route].axis_count > 1 || bucket->coll.piece_count > 1 ||
+        bucket->coll.slice_count > 1)
+        return false;
+    desk = desk_of(bucket, rank, lane, &round);
+    *ret = (struct tutti_ring_phase){
+        .size = phase->axis.size,
+        .stride = phase->axis.stride,
+        .order = bucket->plan.ordered ? ring_order(&bucket->orders, lane / bucket->plan.route_count)
+                                      : NULL,
+        .reversed = phase->axis.reversed,
+        .transfer_count = phase->transfers,
+        .reduce_count = phase->axis.size - UINT64_C(1),
+        .bytes = part_at(&desk, 0, 0, true).count * bucket->coll.element_bytes,
+        .after_lane = TUTTI_LANE_NONE,
+    };
+    return true;
+}
+
 static const struct tutti_schedule_ops bucket_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = bucket_round_count,
@@ -489,6 +516,7 @@ static const struct tutti_schedule_ops bucket_ops = {
     .partners = bucket_partners,
     .relays = bucket_relays,
     .ring_phases = bucket_ring_phases,
+    .ring_chunk = bucket_ring_chunk,
     .steady = bucket_steady,
 };
 

@@ -13,6 +13,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/fold/chains.h"
 #include "sim/fold/class_play.h"
 #include "sim/fold/classes.h"
 #include "sim/fold/exchange.h"
@@ -471,6 +472,8 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
     status = play_ranks(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = tutti_exchange_play(opts, schedule, step_count_max, ret, err);
+    if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
+        status = tutti_chains_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = play_classes(opts, schedule, step_count_max, ret, err);
     return status;
