@@ -350,7 +350,7 @@ static bool is_too_long(const struct tutti_schedule *schedule)
             round += run > 2 * period ? run : 1;
         }
     }
-    return rounds / 2 > STEPS_MAX / schedule->rank_count;
+    return rounds > STEPS_MAX / schedule->rank_count; /* of two ranks: two steps a round and more */
 }
 
 int tutti_programs_read(const struct tutti_schedule *schedule, struct tutti_programs *ret,
