@@ -1,6 +1,7 @@
 /* One prediction: write the schedule, play it in the simulator, hold it against the bound. */
 #include "sim/predict.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +38,28 @@ static bool runs_on_rings(const struct tutti_algorithm *algorithm)
     return strncmp(algorithm->name, "ring", 4) == 0;
 }
 
-/* Writes the schedule of an algorithm. Those that run on rings get a channel for each ring of the
- * machine if it is left open how many (each ring uses other links); all others get one, as they do
- * not spread over links by it. */
+enum { RING_BLOCK_BYTES_MIN = 4096 };
+
+/* How many channels an algorithm that runs on rings gets if that is left open: one for each ring of
+ * the machine, for each uses other links; but one alone where that would leave less than 4 KiB of
+ * what goes round for each rank, for then latencies decide and more messages cost. NCCL 2.28 takes
+ * channels away below as much (8 bytes for each of 512 threads and each rank). */
+static uint32_t ring_channels(const struct tutti_coll_params *params,
+                              const struct tutti_shape *shape)
+{
+    uint64_t block = params->count * tutti_dtype_bytes(params->dtype);
+
+    if (params->collective == TUTTI_BROADCAST || params->collective == TUTTI_REDUCE_TO_ROOT)
+        return shape->order_count; /* these go along the ring in chunks of their own */
+    if (params->collective == TUTTI_ALLREDUCE)
+        block /= shape->rank_count;
+    return shape->order_count > 0 && block / shape->order_count < RING_BLOCK_BYTES_MIN
+               ? 1
+               : shape->order_count;
+}
+
+/* Writes the schedule of an algorithm. Those that do not run on rings get one channel, as they do
+ * not spread over links by more. */
 static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm,
                     struct tutti_schedule **ret, struct tutti_err *err)
 {
@@ -53,7 +73,7 @@ static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *a
     if (status < 0)
         return status;
     if (params.channel_count == 0 && runs_on_rings(algorithm))
-        params.channel_count = shape.order_count;
+        params.channel_count = ring_channels(&params, &shape);
     status = tutti_coll_generate(algorithm->name, &params, &shape, ret, err);
     free(orders);
     return status;
@@ -130,12 +150,11 @@ static int play_all(const struct tutti_ask *ask, const struct tutti_sim_opts *op
 }
 
 /* Plays folded, or, where that cannot be and need not be, every rank. A record wants them all. */
-static int play_entry(const struct tutti_ask *ask, struct tutti_record *record,
-                      struct outcome *outcome, struct tutti_err *err)
+static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
+                      struct tutti_record *record, struct outcome *outcome, struct tutti_err *err)
 {
     const struct entry *entry = &outcome->entry;
     const char *fold = or_default(ask->fold, "auto");
-    struct tutti_schedule *schedule = NULL;
     struct tutti_folded folded = {.class_count = 0};
     struct tutti_err why = {.text = "a record is to hold the events of every rank"};
     struct tutti_sim_opts opts = {
@@ -147,11 +166,9 @@ static int play_entry(const struct tutti_ask *ask, struct tutti_record *record,
         .start_ps = ask->start_ps,
         .reduce_bytes_per_s = ask->reduce_bytes_per_s,
     };
-    int status = generate(ask, entry->algorithm, &schedule, err);
+    int status = 0;
     int folding = -TUTTI_ELACK;
 
-    if (status < 0)
-        return status;
     if (record == NULL && strcmp(fold, "off") != 0)
         folding = tutti_fold_play(&opts, schedule, ask->step_count_max, &folded, &why);
     outcome->class_count = folded.class_count;
@@ -170,31 +187,109 @@ static int play_entry(const struct tutti_ask *ask, struct tutti_record *record,
                             "algorithm '%s' takes more than 106 days, beyond what the virtual "
                             "clock counts (less data, larger rates)",
                             entry->algorithm->name);
-    tutti_schedule_free(schedule);
     return status;
 }
 
-/* Tries one algorithm under the protocols asked for; keeps the fastest, and of equals the first. */
+/* ---- which protocols are worth playing ------------------------------------------------------- */
+
+enum { PROTOCOLS_MAX = 8 };
+
+/* Rounds of a ring, each of which waits for a message of the one before; 0 where there is none. */
+static uint64_t ring_rounds(const struct tutti_schedule *schedule)
+{
+    struct tutti_ring_phase phase;
+
+    if (schedule->ops->ring_chunk == NULL || !schedule->ops->ring_chunk(schedule, 0, 0, &phase))
+        return 0;
+    return phase.transfer_count;
+}
+
+/* A time that no play goes below: the launch, and the larger of what the rounds of a ring add to
+ * it and, where links are shared as they are in fact, the bytes that have to cross the machine. */
+static tutti_ps least_ps(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
+                         const struct tutti_protocol *protocol)
+{
+    struct tutti_bound bound = {.bandwidth_ps = 0};
+    tutti_u128 rounds_ps;
+    tutti_u128 bytes_ps;
+    tutti_u128 least;
+
+    if (protocol == NULL)
+        return 0;
+    if (ask->bound_law == NULL || ask->model != TUTTI_MODEL_FAIR ||
+        tutti_bound_law_at(ask->bound_law, ask->params.count, ask->params.dtype, &bound, NULL) < 0)
+        bound.bandwidth_ps = 0;
+    rounds_ps = (tutti_u128)ring_rounds(schedule) * (uint64_t)protocol->message_ps[0];
+    bytes_ps = (tutti_u128)(uint64_t)bound.bandwidth_ps * protocol->wire_num / protocol->wire_den;
+    least =
+        (tutti_u128)(uint64_t)protocol->launch_ps + (rounds_ps > bytes_ps ? rounds_ps : bytes_ps);
+    return least > INT64_MAX ? INT64_MAX : (tutti_ps)least;
+}
+
+/* The protocol, of those not done, of the smallest least time; of equals the first. */
+static size_t next_protocol(const tutti_ps *least, const bool *done, size_t count)
+{
+    size_t next = count;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!done[i] && (next == count || least[i] < least[next]))
+            next = i;
+    }
+    return next;
+}
+
+/* Plays a schedule under the protocols asked for, but those that cannot be as fast as one played
+ * before; keeps the fastest in *ret, and of equals the first of the table. */
+static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
+                         const struct tutti_protocol *only, bool all_protocols, struct outcome *ret,
+                         struct tutti_err *err)
+{
+    size_t count = 1;
+    const struct tutti_protocol *protocols = all_protocols ? tutti_protocols(&count) : only;
+    tutti_ps least[PROTOCOLS_MAX] = {0};
+    bool done[PROTOCOLS_MAX] = {false};
+    size_t best = count;
+
+    assert(count <= PROTOCOLS_MAX);
+    for (size_t i = 0; i < count && all_protocols; i++)
+        least[i] = least_ps(ask, schedule, &protocols[i]);
+    for (size_t i = next_protocol(least, done, count); i < count;
+         i = next_protocol(least, done, count)) {
+        struct outcome outcome = *ret;
+        int status;
+
+        done[i] = true;
+        if (best < count && least[i] > ret->played.total_ps)
+            continue;
+        outcome.entry.protocol = all_protocols ? &protocols[i] : only;
+        status = play_entry(ask, schedule, NULL, &outcome, err);
+        if (status < 0)
+            return status;
+        if (best == count || outcome.played.total_ps < ret->played.total_ps ||
+            (outcome.played.total_ps == ret->played.total_ps && i < best)) {
+            *ret = outcome;
+            best = i;
+        }
+    }
+    return 0;
+}
+
+/* Tries one algorithm under the protocols asked for; keeps the faster of it and the best so far. */
 static int try_algorithm(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm,
                          const struct tutti_protocol *only, bool all_protocols,
                          struct outcome *best, struct tutti_err *err)
 {
-    size_t count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&count);
+    struct outcome outcome = {.entry = {.algorithm = algorithm}};
+    struct tutti_schedule *schedule = NULL;
+    int status = generate(ask, algorithm, &schedule, err);
 
-    if (!all_protocols)
-        count = 1;
-    for (size_t i = 0; i < count; i++) {
-        struct outcome outcome = {
-            .entry = {.algorithm = algorithm, .protocol = all_protocols ? &protocols[i] : only}};
-        int status = play_entry(ask, NULL, &outcome, err);
-
-        if (status < 0)
-            return status;
-        if (best->entry.algorithm == NULL || outcome.played.total_ps < best->played.total_ps)
-            *best = outcome;
-    }
-    return 0;
+    if (status == 0)
+        status = try_protocols(ask, schedule, only, all_protocols, &outcome, err);
+    tutti_schedule_free(schedule);
+    if (status == 0 &&
+        (best->entry.algorithm == NULL || outcome.played.total_ps < best->played.total_ps))
+        *best = outcome;
+    return status;
 }
 
 static bool serves(const struct tutti_algorithm *algorithm, const struct tutti_ask *ask)
@@ -358,6 +453,17 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
     return 0;
 }
 
+static int record_winner(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    int status = generate(ask, best->entry.algorithm, &schedule, err);
+
+    if (status == 0)
+        status = play_entry(ask, schedule, ask->record, best, err);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err)
 {
     struct tutti_answer answer = {.folded = false};
@@ -365,7 +471,7 @@ int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct 
     int status = find_best(ask, &best, err);
 
     if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
-        status = play_entry(ask, ask->record, &best, err);
+        status = record_winner(ask, &best, err);
     if (status < 0)
         return status;
     status = fill_answer(ask, &best, &answer, err);

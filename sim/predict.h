@@ -15,7 +15,8 @@ struct tutti_ask {
     const char *algorithm;           /* a name of tutti_algorithms(), or "auto": the fastest */
     struct tutti_coll_params params; /* channel_count 0: with algorithms that run on rings one for
                                         each ring order of the topology, or, where it has none, for
-                                        each NIC of its hosts; else 1 */
+                                        each NIC of its hosts, if each then has 4 KiB of every block
+                                        that goes round; else 1 */
     const char *protocol; /* "none" (also NULL), "ll", "ll128", "simple", or "auto": the fastest */
     enum tutti_model model;
     uint64_t seed;

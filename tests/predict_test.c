@@ -194,6 +194,53 @@ TEST(hosts_with_several_nics_get_a_ring_for_each)
     tutti_topo_free(q.topo);
 }
 
+/* 16 ranks on 8 rings: a block is 8 KiB from 128 KiB on, 4 KiB on each ring from 512 KiB on. */
+TEST(short_blocks_go_round_one_ring)
+{
+    struct question q = question("dgx-h100:nodes=2", "ring", 512 * 1024);
+
+    CHECK_OK(predict(&q), q.err);
+    CHECK_INT(q.answer.event_count, 8 * 16 * 75); /* channels, ranks, 30 SENDs and RECVs, 15 sums */
+    q.ask.params.count--;
+    CHECK_OK(predict(&q), q.err);
+    CHECK_INT(q.answer.event_count, 16 * 75);
+    q.ask.params.channel_count = 8;
+    CHECK_OK(predict(&q), q.err);
+    CHECK_INT(q.answer.event_count, 8 * 16 * 75);
+    tutti_topo_free(q.topo);
+}
+
+/* Protocols that cannot win are not played; who wins is the same. */
+TEST(the_protocol_is_that_of_the_fastest_of_all)
+{
+    static const char *const algorithms[] = {"ring", "double-binary-tree", "two-shot",
+                                             "hierarchical"};
+    static const char *const protocols[] = {"ll", "ll128", "simple"};
+    struct question q = question("dgx-h100:nodes=4", "ring", 8);
+    struct tutti_bound_law law;
+
+    CHECK_OK(tutti_topo_bound_law(q.topo, TUTTI_ALLREDUCE, 0, &law, &q.err), q.err);
+    q.ask.bound_law = &law;
+    for (int i = 0; i < 4 * 2 * 15; i++) {
+        tutti_ps least_ps = INT64_MAX;
+        const char *least = "";
+
+        q.ask.model = i % 2 == 0 ? TUTTI_MODEL_FAIR : TUTTI_MODEL_ALPHABETA;
+        q.ask.params.count = UINT64_C(2) << i / 8 * 2;
+        for (int p = 0; p < 3; p++) {
+            q.ask.protocol = protocols[p];
+            if (time_of(&q, algorithms[i / 2 % 4]) < least_ps) {
+                least_ps = q.answer.time_ps;
+                least = protocols[p];
+            }
+        }
+        q.ask.protocol = "auto";
+        CHECK_INT(time_of(&q, algorithms[i / 2 % 4]), least_ps);
+        CHECK_TEXT(q.answer.protocol, least);
+    }
+    tutti_topo_free(q.topo);
+}
+
 TEST(the_record_is_the_winners)
 {
     struct question q = question("dgx-h100", "auto", 1 << 20);
