@@ -203,9 +203,49 @@ static bool do_local(struct tutti_class_play *play, uint32_t id)
     return false;
 }
 
+/* Before which round all rounds are like the one at hand, so that it need not be written anew. */
+static uint64_t find_same_end(const struct tutti_class_play *play,
+                              const struct tutti_class_lane *lane)
+{
+    const struct tutti_cursor *cursor = &lane->cursor;
+    uint64_t period = 1;
+    uint64_t count = 0;
+
+    if (cursor->round == 0)
+        return 0;
+    for (uint32_t i = 0; i < cursor->batch.step_count; i++) {
+        if ((cursor->batch.step[i].flags & TUTTI_STEP_DEP) != 0)
+            return cursor->round;
+    }
+    if (play->schedule->ops->steady != NULL)
+        count = play->schedule->ops->steady(play->schedule, cursor->rank, cursor->lane,
+                                            cursor->round - 1, &period);
+    return period == 1 && count > 0 ? cursor->round - 1 + count : cursor->round;
+}
+
+/* The next step of a lane; rounds that repeat are not written anew, offsets do not matter here. */
+static const struct tutti_step *next_step(const struct tutti_class_play *play,
+                                          struct tutti_class_lane *lane)
+{
+    struct tutti_cursor *cursor = &lane->cursor;
+    const struct tutti_step *step;
+
+    if (cursor->position < cursor->batch.step_count)
+        return tutti_cursor_next(cursor);
+    if (cursor->round < lane->same_end) {
+        cursor->position = 1;
+        cursor->round++;
+        cursor->step_index++;
+        return &cursor->batch.step[0];
+    }
+    step = tutti_cursor_next(cursor);
+    lane->same_end = step == NULL ? 0 : find_same_end(play, lane);
+    return step;
+}
+
 static void go_on(struct tutti_class_play *play, struct tutti_class_lane *lane)
 {
-    lane->step = tutti_cursor_next(&lane->cursor);
+    lane->step = next_step(play, lane);
     lane->index++;
     play->simulated_count++;
     for (uint32_t i = lane->waiter_first; i != NONE; i = play->lanes[i].waiter_next)
@@ -295,7 +335,7 @@ static int run(struct tutti_class_play *play, uint64_t step_count_max, struct tu
         if (play->unsuited != NULL || play->simulated_count > limit || !next_event(play, &at_ps))
             break;
         if (at_ps > play->now) {
-            status = tutti_steady_watch(steady, play);
+            status = tutti_steady_watch(steady, play, at_ps);
             if (status < 0 || !next_event(play, &at_ps))
                 break;
         }

@@ -45,8 +45,9 @@ struct tutti_class_lane {
     uint32_t in_guess;
     uint32_t waiter_first; /* lanes that depend on this one */
     uint32_t waiter_next;
-    tutti_ps busy_ps; /* until when its step takes, or -1 */
-    bool listed;      /* is in the list of lanes to be tried */
+    tutti_ps busy_ps;  /* until when its step takes, or -1 */
+    uint64_t same_end; /* rounds before this one are like the one at hand, all its steps too */
+    bool listed;       /* is in the list of lanes to be tried */
 };
 
 struct tutti_class_play {
@@ -76,10 +77,11 @@ int tutti_steady_new(const struct tutti_class_play *play, struct tutti_steady **
                      struct tutti_err *err);
 void tutti_steady_free(struct tutti_steady *steady);
 
-/* To be called when all that happens at play->now has happened. Once the play is where it was some
- * rounds ago but for the time, and the programs go on as since then, it skips as many such runs of
- * rounds as there are: 0 or -TUTTI_ENOMEM. */
-int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *play);
+/* To be called when all that happens at play->now has happened; the next event is at `event_ps`.
+ * Once the play is where it was some rounds ago but for the time, and the programs go on as since
+ * then, it skips as many such runs of rounds as there are: 0 or -TUTTI_ENOMEM. */
+int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *play,
+                       tutti_ps event_ps);
 
 /* Plays a schedule under `fair` by its quotient: 0, or -TUTTI_ELACK and why. */
 int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,

@@ -26,6 +26,7 @@ struct mark {
 
 struct state {
     tutti_ps now;
+    tutti_ps next_ps; /* from now to the next event: a glance that tells most states apart */
     int64_t *words;
     uint32_t word_count;
     uint32_t word_capacity;
@@ -126,11 +127,12 @@ static int write_wire(struct state *state, const struct tutti_class_play *play, 
     return 0;
 }
 
-static int write_state(struct state *state, const struct tutti_class_play *play)
+static int write_state(struct state *state, const struct tutti_class_play *play, tutti_ps next_ps)
 {
     int status = 0;
 
     state->now = play->now;
+    state->next_ps = next_ps;
     state->word_count = 0;
     for (uint32_t i = 0; i < play->quotient->lane_count && status == 0; i++)
         status = write_lane(state, play, i);
@@ -326,7 +328,8 @@ static void swap_states(struct tutti_steady *steady)
     steady->now = kept;
 }
 
-int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *play)
+int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *play,
+                       tutti_ps event_ps)
 {
     const struct tutti_class_lane *lane = &play->lanes[steady->lane];
     uint64_t runs = 0;
@@ -334,7 +337,13 @@ int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *pla
 
     if (steady->next_round == UINT64_MAX || mark_of(lane).round < steady->next_round)
         return 0;
-    status = write_state(&steady->now, play);
+    if (steady->compared + 1 < steady->compare_max &&
+        steady->then.next_ps != event_ps - play->now) {
+        steady->compared++;
+        plan_next(steady, play);
+        return 0;
+    }
+    status = write_state(&steady->now, play, event_ps - play->now);
     if (status < 0)
         return status;
     if (is_same(steady)) {
