@@ -47,20 +47,30 @@ static void check_nodes(const struct tutti_topo *a, const struct tutti_topo *b)
 
 static void check_links(const struct tutti_topo *a, const struct tutti_topo *b)
 {
-    struct tutti_link_class some[32];
+    struct tutti_link_class kinds[32];
     struct tutti_link_class same[32];
     uint32_t more;
-    uint32_t count = tutti_topo_link_classes(a, some, 32, &more);
+    uint32_t count = tutti_topo_link_classes(a, kinds, 32, &more);
 
     for (uint32_t l = 0; l < a->link_count; l++) {
         struct tutti_link x = tutti_topo_link(a, l);
         struct tutti_link y = tutti_topo_link(b, l);
 
         CHECK(memcmp(&x, &y, sizeof(x)) == 0);
+        for (uint32_t n = 1; n <= 7; n += 3) {
+            struct tutti_link some[7];
+
+            REQUIRE(tutti_topo_links(a, l, some, n) ==
+                    (a->link_count - l < n ? a->link_count - l : n));
+            for (uint32_t i = 0; i < n && l + i < a->link_count; i++) {
+                y = tutti_topo_link(b, l + i);
+                CHECK(memcmp(&some[i], &y, sizeof(y)) == 0);
+            }
+        }
     }
     REQUIRE(tutti_topo_link_classes(b, same, 32, &more) == count);
     for (uint32_t c = 0; c < count; c++)
-        CHECK(some[c].first == same[c].first && some[c].count == same[c].count);
+        CHECK(kinds[c].first == same[c].first && kinds[c].count == same[c].count);
 }
 
 static void check_routes(const struct tutti_topo *a, const struct tutti_topo *b)
@@ -172,8 +182,10 @@ static void check_changed(struct tutti_topo *topo)
     for (uint32_t first = 4; first-- > 0;) {
         CHECK_OK(tutti_topo_change_links(topo, 1, from_array, &changes[first], &err), err);
         for (uint32_t l = 0, c = first; l < topo->link_count; l++) {
-            struct tutti_link link = tutti_topo_link(topo, l);
+            struct tutti_link link;
 
+            REQUIRE(tutti_topo_links(topo, l, &link, 1) == 1);
+            CHECK(link.bytes_per_s == tutti_topo_link(topo, l).bytes_per_s);
             if (c < 4 && changes[c].link == l) {
                 CHECK_INT(link.bytes_per_s, changes[c].bytes_per_s);
                 CHECK_INT(link.latency_ps, changes[c++].latency_ps);

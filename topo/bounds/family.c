@@ -9,25 +9,46 @@
 #include "topo/bounds/regular.h"
 #include "topo/graph/routes.h"
 
-enum { RATES_MAX = 8, TWIG_ROUNDS_MAX = 6 };
+enum { SEEN_MAX = 4, SEEN_RANKS_MIN = 64, RATES_MAX = 8, TWIG_ROUNDS_MAX = 6 };
 
 struct walk {
     struct tutti_partition partition;
     const struct tutti_topo *topo;
-    uint32_t *parent; /* [node_count]: union-find */
-    uint32_t *number; /* [node_count]: of a root's group, while groups are numbered */
-    uint32_t *left;   /* [node_count]: neighbours not yet peeled off */
+    uint32_t *parent;         /* [node_count]: union-find */
+    uint32_t *number;         /* [node_count]: of a root's group, while groups are numbered */
+    uint32_t *left;           /* [node_count]: neighbours not yet peeled off */
+    uint32_t *seen[SEEN_MAX]; /* [rank_count]: partitions visited; another of them tells nothing */
+    uint32_t seen_count;
     void (*visit)(const struct tutti_partition *partition, const struct tutti_family_member *member,
                   void *context);
     void *context;
 };
+
+/* Of large machines, of which levels, hosts and fast links often say the same. Without memory to
+ * know, they are visited again. */
+static bool was_seen(struct walk *walk)
+{
+    size_t bytes = walk->topo->rank_count * sizeof(uint32_t);
+
+    if (walk->topo->rank_count < SEEN_RANKS_MIN)
+        return false;
+    for (uint32_t i = 0; i < walk->seen_count; i++)
+        if (memcmp(walk->seen[i], walk->partition.rank_group, bytes) == 0)
+            return true;
+    if (walk->seen_count == SEEN_MAX)
+        return false;
+    walk->seen[walk->seen_count] = malloc(bytes);
+    if (walk->seen[walk->seen_count] != NULL)
+        memcpy(walk->seen[walk->seen_count++], walk->partition.rank_group, bytes);
+    return false;
+}
 
 static void visit(struct walk *walk, enum tutti_family_kind kind, uint32_t index,
                   uint64_t bytes_per_s)
 {
     struct tutti_family_member member = {.kind = kind, .index = index, .bytes_per_s = bytes_per_s};
 
-    if (walk->partition.group_count < 2)
+    if (walk->partition.group_count < 2 || was_seen(walk))
         return;
     tutti_partition_cut(&walk->partition);
     walk->visit(&walk->partition, &member, walk->context);
@@ -143,25 +164,49 @@ static void by_sets(struct walk *walk)
     }
 }
 
+/* Puts one more in its place; returns how many there are then. */
+static uint32_t add_rate(uint64_t *rates, uint32_t count, uint64_t rate)
+{
+    uint32_t at = count;
+
+    while (at > 0 && rates[at - 1] >= rate)
+        at--;
+    if (at == RATES_MAX || (at < count && rates[at] == rate))
+        return count;
+    count += count < RATES_MAX;
+    for (uint32_t i = count - 1; i > at; i--)
+        rates[i] = rates[i - 1];
+    rates[at] = rate;
+    return count;
+}
+
 /* The lowest different rates, in order; returns how many. */
 static uint32_t lowest_rates(const struct tutti_topo *topo, uint64_t *rates)
 {
+    struct tutti_link links[TUTTI_LINK_BLOCK];
     uint32_t count = 0;
 
-    for (uint32_t l = 0; l < topo->link_count; l++) {
-        uint64_t rate = tutti_topo_link(topo, l).bytes_per_s;
-        uint32_t at = count;
+    for (uint32_t first = 0; first < topo->link_count; first += TUTTI_LINK_BLOCK) {
+        uint32_t some = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
 
-        while (at > 0 && rates[at - 1] >= rate)
-            at--;
-        if (at == RATES_MAX || (at < count && rates[at] == rate))
-            continue;
-        count += count < RATES_MAX;
-        for (uint32_t i = count - 1; i > at; i--)
-            rates[i] = rates[i - 1];
-        rates[at] = rate;
+        for (uint32_t i = 0; i < some; i++)
+            if (i == 0 || links[i].bytes_per_s != links[i - 1].bytes_per_s)
+                count = add_rate(rates, count, links[i].bytes_per_s);
     }
     return count;
+}
+
+static void join_faster(struct walk *walk, uint64_t bytes_per_s)
+{
+    struct tutti_link links[TUTTI_LINK_BLOCK];
+
+    for (uint32_t first = 0; first < walk->topo->link_count; first += TUTTI_LINK_BLOCK) {
+        uint32_t some = tutti_topo_links(walk->topo, first, links, TUTTI_LINK_BLOCK);
+
+        for (uint32_t i = 0; i < some; i++)
+            if (links[i].bytes_per_s > bytes_per_s)
+                join(walk->parent, links[i].from, links[i].to);
+    }
 }
 
 static void visit_fast(struct walk *walk)
@@ -173,12 +218,7 @@ static void visit_fast(struct walk *walk)
     for (uint32_t i = 0; i < rate_count; i++) {
         for (uint32_t v = 0; v < topo->node_count; v++)
             walk->parent[v] = v;
-        for (uint32_t l = 0; l < topo->link_count; l++) {
-            struct tutti_link link = tutti_topo_link(topo, l);
-
-            if (link.bytes_per_s > rates[i])
-                join(walk->parent, link.from, link.to);
-        }
+        join_faster(walk, rates[i]);
         by_sets(walk);
         if (walk->partition.group_count < topo->rank_count)
             visit(walk, TUTTI_FAMILY_FAST, 0, rates[i]);
@@ -344,6 +384,8 @@ int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
         visit_twigs(&walk);
         visit_small(&walk);
     }
+    for (uint32_t i = 0; i < walk.seen_count; i++)
+        free(walk.seen[i]);
     free(walk.parent);
     free(walk.number);
     free(walk.left);

@@ -38,15 +38,19 @@
 
 static bool links_alike(const struct tutti_topo *topo)
 {
-    struct tutti_link_class classes[TUTTI_LINK_KIND_COUNT * 8];
-    uint32_t more;
-    uint32_t count = tutti_topo_link_classes(topo, classes, TUTTI_LINK_KIND_COUNT * 8, &more);
+    struct tutti_link links[TUTTI_LINK_BLOCK];
 
-    for (uint32_t c = 1; c < count; c++)
-        if (tutti_topo_link(topo, classes[c].first).bytes_per_s !=
-            tutti_topo_link(topo, classes[0].first).bytes_per_s)
-            return false;
-    return count > 0 && more == 0;
+    for (uint32_t first = 0; first < topo->link_count; first += TUTTI_LINK_BLOCK) {
+        uint32_t count = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
+
+        for (uint32_t i = 0; i < count; i++)
+            if (links[i].bytes_per_s != tutti_topo_link(topo, 0).bytes_per_s)
+                return false;
+        if (topo->graph->rule != NULL && topo->graph->changes == NULL &&
+            topo->graph->rule->ops == &tutti_rule_grid)
+            return true; /* one cable for all */
+    }
+    return topo->link_count > 0;
 }
 
 /* The only other node is a switch, and every device is tied to it, once and to nothing else. */

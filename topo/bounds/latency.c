@@ -30,15 +30,16 @@ struct search {
 
 static bool latencies_alike(const struct tutti_topo *topo)
 {
-    struct tutti_link_class classes[TUTTI_LINK_KIND_COUNT * 8];
-    uint32_t more;
-    uint32_t count = tutti_topo_link_classes(topo, classes, TUTTI_LINK_KIND_COUNT * 8, &more);
+    struct tutti_link links[TUTTI_LINK_BLOCK];
 
-    for (uint32_t c = 1; c < count; c++)
-        if (tutti_topo_link(topo, classes[c].first).latency_ps !=
-            tutti_topo_link(topo, classes[0].first).latency_ps)
-            return false;
-    return more == 0;
+    for (uint32_t first = 0; first < topo->link_count; first += TUTTI_LINK_BLOCK) {
+        uint32_t count = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
+
+        for (uint32_t i = 0; i < count; i++)
+            if (links[i].latency_ps != tutti_topo_link(topo, 0).latency_ps)
+                return false;
+    }
+    return true;
 }
 
 static void push(struct search *search, uint32_t node, tutti_ps far_ps)

@@ -70,6 +70,8 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
 {
     const struct tutti_topo *topo = partition->topo;
     uint32_t out_count = tutti_topo_out_count(topo, v);
+    uint32_t groups[TUTTI_LINK_BLOCK]; /* of the first links, and their rates */
+    uint64_t rates[TUTTI_LINK_BLOCK];
     uint32_t candidate = BETWEEN;
     tutti_u128 lead = 0;
     tutti_u128 own = 0;
@@ -79,6 +81,10 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
         struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
         uint32_t group = partition->label[link.to];
 
+        if (k < TUTTI_LINK_BLOCK) {
+            groups[k] = group;
+            rates[k] = link.bytes_per_s;
+        }
         total += link.bytes_per_s;
         if (group == BETWEEN)
             continue;
@@ -93,7 +99,9 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
     }
     if (candidate == BETWEEN)
         return BETWEEN;
-    for (uint32_t k = 0; k < out_count; k++) {
+    for (uint32_t k = 0; k < out_count && k < TUTTI_LINK_BLOCK; k++)
+        own += groups[k] == candidate ? rates[k] : 0;
+    for (uint32_t k = TUTTI_LINK_BLOCK; k < out_count; k++) {
         struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
 
         if (partition->label[link.to] == candidate)
@@ -144,9 +152,36 @@ static void add_rate(uint64_t *sum, uint64_t rate)
         *sum = UINT64_MAX;
 }
 
+static void cut_link(struct tutti_partition *partition, uint32_t l, const struct tutti_link *link)
+{
+    uint32_t from = partition->label[link->from];
+    uint32_t to = partition->label[link->to];
+
+    if (from == to)
+        return;
+    if (from != BETWEEN) {
+        struct tutti_group *group = &partition->groups[from];
+
+        add_rate(&group->out, link->bytes_per_s);
+        group->link_count++;
+        group->link_kinds |= 1u << link->kind;
+        group->link_out = l;
+        partition->out += link->bytes_per_s;
+    }
+    if (to != BETWEEN) {
+        struct tutti_group *group = &partition->groups[to];
+
+        add_rate(&group->in, link->bytes_per_s);
+        group->link_in_count++;
+        group->link_in = l;
+        partition->in += link->bytes_per_s;
+    }
+}
+
 void tutti_partition_cut(struct tutti_partition *partition)
 {
     const struct tutti_topo *topo = partition->topo;
+    struct tutti_link links[TUTTI_LINK_BLOCK];
 
     count_ranks(partition);
     label_hosts(partition);
@@ -156,29 +191,10 @@ void tutti_partition_cut(struct tutti_partition *partition)
     for (uint32_t v = 0; v < topo->node_count; v++)
         if (partition->label[v] == BETWEEN && tutti_topo_node(topo, v).reduces)
             partition->between_reduces = true;
-    for (uint32_t l = 0; l < topo->link_count; l++) {
-        struct tutti_link link = tutti_topo_link(topo, l);
-        uint32_t from = partition->label[link.from];
-        uint32_t to = partition->label[link.to];
+    for (uint32_t first = 0; first < topo->link_count; first += TUTTI_LINK_BLOCK) {
+        uint32_t count = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
 
-        if (from == to)
-            continue;
-        if (from != BETWEEN) {
-            struct tutti_group *group = &partition->groups[from];
-
-            add_rate(&group->out, link.bytes_per_s);
-            group->link_count++;
-            group->link_kinds |= 1u << link.kind;
-            group->link_out = l;
-            partition->out += link.bytes_per_s;
-        }
-        if (to != BETWEEN) {
-            struct tutti_group *group = &partition->groups[to];
-
-            add_rate(&group->in, link.bytes_per_s);
-            group->link_in_count++;
-            group->link_in = l;
-            partition->in += link.bytes_per_s;
-        }
+        for (uint32_t i = 0; i < count; i++)
+            cut_link(partition, first + i, &links[i]);
     }
 }

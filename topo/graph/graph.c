@@ -2,6 +2,7 @@
 #include "topo/graph/graph.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "topo/graph/rule.h"
 
@@ -73,6 +74,41 @@ struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link)
     return answer;
 }
 
+/* The changed ones of [first, first + count). */
+static void change_some(const struct tutti_link_changes *changes, uint32_t first, uint32_t count,
+                        struct tutti_link *links)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tutti_link_value *value;
+
+        if (changes->bits[(first + i) / 64] == 0) {
+            i += 63 - (first + i) % 64; /* none up to the end of this word */
+            continue;
+        }
+        value = tutti_link_changed(changes, first + i);
+        if (value != NULL) {
+            links[i].bytes_per_s = value->bytes_per_s;
+            links[i].latency_ps = value->latency_ps;
+        }
+    }
+}
+
+uint32_t tutti_topo_links(const struct tutti_topo *topo, uint32_t first, struct tutti_link *links,
+                          uint32_t capacity)
+{
+    const struct tutti_graph *graph = topo->graph;
+    uint32_t count = first < topo->link_count ? topo->link_count - first : 0;
+
+    count = count < capacity ? count : capacity;
+    if (graph->rule != NULL)
+        graph->rule->ops->links(graph->rule, first, count, links);
+    else if (count > 0)
+        memcpy(links, graph->links + first, count * sizeof(*links));
+    if (graph->changes != NULL)
+        change_some(graph->changes, first, count, links);
+    return count;
+}
+
 const struct tutti_rule *tutti_graph_rule(const struct tutti_topo *topo)
 {
     return topo->graph->changes == NULL ? topo->graph->rule : NULL;
@@ -91,16 +127,15 @@ static bool are_alike(const struct tutti_topo *topo, const struct tutti_link *a,
 
 /* Some links more, of which the first comes after those of all before. */
 static void add_class(const struct tutti_topo *topo, struct tutti_link_class some,
-                      struct tutti_link_class *classes, uint32_t capacity, uint32_t *count,
-                      uint32_t *more)
+                      const struct tutti_link *link, struct tutti_link_class *classes,
+                      uint32_t capacity, uint32_t *count, uint32_t *more)
 {
-    struct tutti_link link = tutti_topo_link(topo, some.first);
     uint32_t c = 0;
 
     for (; c < *count; c++) {
         struct tutti_link first = tutti_topo_link(topo, classes[c].first);
 
-        if (are_alike(topo, &first, &link))
+        if (are_alike(topo, &first, link))
             break;
     }
     if (c < *count) {
@@ -121,12 +156,21 @@ uint32_t tutti_topo_link_classes(const struct tutti_topo *topo, struct tutti_lin
 
     *ret_more = 0;
     if (rule != NULL) {
-        for (uint32_t i = 0; rule->ops->link_class(rule, i, &some); i++)
-            add_class(topo, some, classes, capacity, &count, ret_more);
+        for (uint32_t i = 0; rule->ops->link_class(rule, i, &some); i++) {
+            struct tutti_link link = tutti_topo_link(topo, some.first);
+
+            add_class(topo, some, &link, classes, capacity, &count, ret_more);
+        }
         return count;
     }
-    for (uint32_t l = 0; l < topo->link_count; l++)
-        add_class(topo, (struct tutti_link_class){.first = l, .count = 1}, classes, capacity,
-                  &count, ret_more);
+    for (uint32_t first = 0; first < topo->link_count; first += TUTTI_LINK_BLOCK) {
+        struct tutti_link links[TUTTI_LINK_BLOCK];
+        uint32_t some_count = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
+
+        for (uint32_t i = 0; i < some_count; i++) {
+            some = (struct tutti_link_class){.first = first + i, .count = 1};
+            add_class(topo, some, &links[i], classes, capacity, &count, ret_more);
+        }
+    }
     return count;
 }

@@ -19,6 +19,9 @@ struct tutti_rule_ops {
     struct tutti_node (*node)(const struct tutti_rule *rule, uint32_t v);
     void (*name)(const struct tutti_rule *rule, uint32_t v, char *buf);
     struct tutti_link (*link)(const struct tutti_rule *rule, uint32_t l);
+    /* Links [first, first + count), which are there. */
+    void (*links)(const struct tutti_rule *rule, uint32_t first, uint32_t count,
+                  struct tutti_link *ret);
     uint32_t (*rank_node)(const struct tutti_rule *rule, uint32_t rank);
     uint32_t (*out_count)(const struct tutti_rule *rule, uint32_t v);
     uint32_t (*out_link)(const struct tutti_rule *rule, uint32_t v, uint32_t k);

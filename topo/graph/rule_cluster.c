@@ -117,6 +117,89 @@ static struct tutti_link cluster_link(const struct tutti_rule *rule, uint32_t l)
                    l % 2 != 0);
 }
 
+/* Those in hosts are copied with the numbers of their host added. Returns how many there were. */
+static uint32_t links_inside(const struct tutti_cluster_rule *cluster, uint32_t first,
+                             uint32_t count, struct tutti_link *ret)
+{
+    const struct tutti_link *like = cluster->host.graph->links;
+    uint32_t left = cable_first(cluster) - first;
+    uint32_t t = first % cluster->host.link_count;
+    uint32_t node = first / cluster->host.link_count * cluster->host.node_count;
+
+    count = count < left ? count : left;
+    for (uint32_t i = 0; i < count; i++) {
+        ret[i] = like[t];
+        ret[i].from += node;
+        ret[i].to += node;
+        if (++t == cluster->host.link_count) {
+            t = 0;
+            node += cluster->host.node_count;
+        }
+    }
+    return count;
+}
+
+/* The cables of hosts, from `first` on. Returns how many there were. */
+static uint32_t links_of_nics(const struct tutti_cluster_rule *cluster, uint32_t first,
+                              uint32_t count, struct tutti_link *ret)
+{
+    uint32_t cable = (first - cable_first(cluster)) / 2;
+    uint32_t left = uplink_first(cluster) - first;
+    uint32_t host = cable / cluster->nic_count;
+    uint32_t rail = cable % cluster->nic_count;
+    uint32_t leaf = leaf_first(cluster) + host / cluster->group_hosts * cluster->nic_count;
+    uint32_t place = host % cluster->group_hosts;
+    bool down = (first - cable_first(cluster)) % 2 != 0;
+
+    count = count < left ? count : left;
+    for (uint32_t i = 0; i < count; i++, down = !down) {
+        ret[i] = between(&cluster->cables[rail],
+                         host * cluster->host.node_count + cluster->nics[rail], leaf + rail, down);
+        if (!down || ++rail < cluster->nic_count)
+            continue;
+        rail = 0;
+        host++;
+        if (++place == cluster->group_hosts) {
+            place = 0;
+            leaf += cluster->nic_count;
+        }
+    }
+    return count;
+}
+
+/* The cables of leaves, from `first` on, all of which are there. */
+static void uplinks(const struct tutti_cluster_rule *cluster, uint32_t first, uint32_t count,
+                    struct tutti_link *ret)
+{
+    uint32_t cable = (first - uplink_first(cluster)) / 2;
+    uint32_t leaf = cable / cluster->spine_count;
+    uint32_t spine = cable % cluster->spine_count;
+    uint32_t rail = leaf % cluster->nic_count;
+    bool down = (first - uplink_first(cluster)) % 2 != 0;
+
+    for (uint32_t i = 0; i < count; i++, down = !down) {
+        ret[i] = between(&cluster->uplinks[rail], leaf_first(cluster) + leaf,
+                         leaf_first(cluster) + leaf_count(cluster) + spine, down);
+        if (!down || ++spine < cluster->spine_count)
+            continue;
+        spine = 0;
+        leaf++;
+        rail = rail + 1 < cluster->nic_count ? rail + 1 : 0;
+    }
+}
+
+static void cluster_links(const struct tutti_rule *rule, uint32_t first, uint32_t count,
+                          struct tutti_link *ret)
+{
+    const struct tutti_cluster_rule *cluster = &rule->cluster;
+    uint32_t done = first < cable_first(cluster) ? links_inside(cluster, first, count, ret) : 0;
+
+    if (done < count && first + done < uplink_first(cluster))
+        done += links_of_nics(cluster, first + done, count - done, ret + done);
+    if (done < count)
+        uplinks(cluster, first + done, count - done, ret + done);
+}
+
 static uint32_t cluster_rank_node(const struct tutti_rule *rule, uint32_t rank)
 {
     const struct tutti_topo *host = &rule->cluster.host;
@@ -211,6 +294,7 @@ const struct tutti_rule_ops tutti_rule_cluster = {
     .node = cluster_node,
     .name = cluster_name,
     .link = cluster_link,
+    .links = cluster_links,
     .rank_node = cluster_rank_node,
     .out_count = cluster_out_count,
     .out_link = cluster_out_link,

@@ -40,6 +40,28 @@ static struct tutti_link grid_link(const struct tutti_rule *rule, uint32_t l)
     return link;
 }
 
+static void grid_links(const struct tutti_rule *rule, uint32_t first, uint32_t count,
+                       struct tutti_link *ret)
+{
+    const struct tutti_grid_rule *grid = &rule->grid;
+    uint32_t low = first / 2 / grid->axis_count;
+    uint32_t axis = first / 2 % grid->axis_count;
+    uint32_t high = beside(grid, low, axis, true);
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool down = (first + i) % 2 != 0;
+
+        ret[i] = grid->cable;
+        ret[i].from = down ? high : low;
+        ret[i].to = down ? low : high;
+        if (!down)
+            continue;
+        axis = axis + 1 < grid->axis_count ? axis + 1 : 0;
+        low += axis == 0;
+        high = beside(grid, low, axis, true);
+    }
+}
+
 static uint32_t grid_rank_node(const struct tutti_rule *rule, uint32_t rank)
 {
     (void)rule;
@@ -85,6 +107,7 @@ const struct tutti_rule_ops tutti_rule_grid = {
     .node = grid_node,
     .name = grid_name,
     .link = grid_link,
+    .links = grid_links,
     .rank_node = grid_rank_node,
     .out_count = grid_out_count,
     .out_link = grid_out_link,

@@ -60,6 +60,13 @@ static struct tutti_link tree_link(const struct tutti_rule *rule, uint32_t l)
     return link;
 }
 
+static void tree_links(const struct tutti_rule *rule, uint32_t first, uint32_t count,
+                       struct tutti_link *ret)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ret[i] = tree_link(rule, first + i);
+}
+
 static uint32_t tree_rank_node(const struct tutti_rule *rule, uint32_t rank)
 {
     (void)rule;
@@ -117,6 +124,7 @@ const struct tutti_rule_ops tutti_rule_tree = {
     .node = tree_node,
     .name = tree_name,
     .link = tree_link,
+    .links = tree_links,
     .rank_node = tree_rank_node,
     .out_count = tree_out_count,
     .out_link = tree_out_link,

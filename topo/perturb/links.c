@@ -187,17 +187,19 @@ static uint64_t number_hash(const void *context, uint32_t index)
 /* All links that begin or end at a node with its mark set. */
 static int slow_marked(struct pass *pass, const bool *marks, struct tutti_err *err)
 {
+    struct tutti_link block[TUTTI_LINK_BLOCK];
     uint32_t *links = malloc(((size_t)pass->topo->link_count + 1) * sizeof(*links));
     uint32_t count = 0;
     int status;
 
     if (links == NULL)
         return tutti_nomem(err);
-    for (uint32_t l = 0; l < pass->topo->link_count; l++) {
-        struct tutti_link link = tutti_topo_link(pass->topo, l);
+    for (uint32_t l = 0; l < pass->topo->link_count; l += TUTTI_LINK_BLOCK) {
+        uint32_t some = tutti_topo_links(pass->topo, l, block, TUTTI_LINK_BLOCK);
 
-        if (marks[link.from] || marks[link.to])
-            links[count++] = l; /* the rest of the memory is never touched */
+        for (uint32_t i = 0; i < some; i++)
+            if (marks[block[i].from] || marks[block[i].to])
+                links[count++] = l + i; /* the rest of the memory is never touched */
     }
     status = slow_down(pass, links, count, err);
     free(links);
