@@ -6,6 +6,7 @@
 #include "runtime/status.h"
 #include "tests/machines.h"
 #include "tests/test.h"
+#include "topo/graph/graph.h"
 #include "topo/topo.h"
 
 enum { HOPS_MAX = 64 };
@@ -25,6 +26,24 @@ static struct tutti_topo *listed(const struct tutti_topo *topo)
     return copy;
 }
 
+/* In blocks of two, and one by one. */
+static void check_out_links(const struct tutti_topo *topo, uint32_t v)
+{
+    uint32_t count = tutti_topo_out_count(topo, v);
+
+    for (uint32_t k = 0; k <= count; k++) {
+        struct tutti_link some[2];
+        uint32_t left = count - k;
+
+        REQUIRE(tutti_graph_out_links(topo, v, k, some, 2) == (left < 2 ? left : 2));
+        for (uint32_t i = 0; i < left && i < 2; i++) {
+            struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k + i));
+
+            CHECK(memcmp(&some[i], &link, sizeof(link)) == 0);
+        }
+    }
+}
+
 static void check_nodes(const struct tutti_topo *a, const struct tutti_topo *b)
 {
     char one[TUTTI_NODE_NAME_BYTES];
@@ -40,6 +59,7 @@ static void check_nodes(const struct tutti_topo *a, const struct tutti_topo *b)
         REQUIRE(tutti_topo_out_count(a, v) == tutti_topo_out_count(b, v));
         for (uint32_t k = 0; k < tutti_topo_out_count(a, v); k++)
             CHECK_INT(tutti_topo_out_link(a, v, k), tutti_topo_out_link(b, v, k));
+        check_out_links(a, v);
     }
     for (uint32_t r = 0; r < a->rank_count; r++)
         CHECK_INT(tutti_topo_rank_node(a, r), tutti_topo_rank_node(b, r));
@@ -194,6 +214,8 @@ static void check_changed(struct tutti_topo *topo)
             }
         }
     }
+    for (uint32_t v = 0; v < topo->node_count; v++)
+        check_out_links(topo, v);
     changes[2].bytes_per_s = 10;
     CHECK_OK(tutti_topo_change_links(topo, 4, from_array, changes, &err), err);
     CHECK_INT(tutti_topo_link(topo, changes[2].link).bytes_per_s, 10);

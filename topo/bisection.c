@@ -18,14 +18,15 @@ static void halve(struct tutti_partition *partition, uint32_t inner, uint32_t co
     }
 }
 
-/* All even factors of a mixed radix numbering of the ranks. */
+/* All even factors of a mixed radix numbering of the ranks; but the outermost, if it is even,
+ * parts the lower ranks from the upper ones, which is done anyway. */
 static void halve_each(struct tutti_partition *partition, const uint32_t *factor, uint32_t count,
                        uint64_t *best)
 {
     uint32_t inner = 1;
 
     for (uint32_t i = 0; i < count; inner *= factor[i++])
-        if (factor[i] % 2 == 0)
+        if (factor[i] % 2 == 0 && inner * factor[i] < partition->topo->rank_count)
             halve(partition, inner, factor[i], best);
 }
 

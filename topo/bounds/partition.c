@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
+#include "topo/graph/graph.h"
 
 enum { PASSES_MAX = 8 };
 #define BETWEEN UINT32_MAX
@@ -64,50 +65,54 @@ static void label_hosts(struct tutti_partition *partition)
     }
 }
 
+/* Of the rate that leads from a node to groups, the vote so far. */
+struct vote {
+    uint32_t candidate;
+    tutti_u128 lead;
+    tutti_u128 total;
+};
+
+static void add_vote(struct vote *vote, uint32_t group, uint64_t bytes_per_s)
+{
+    vote->total += bytes_per_s;
+    if (group == BETWEEN)
+        return;
+    if (group == vote->candidate) {
+        vote->lead += bytes_per_s;
+    } else if (vote->lead >= bytes_per_s) {
+        vote->lead -= bytes_per_s;
+    } else {
+        vote->lead = bytes_per_s - vote->lead;
+        vote->candidate = group;
+    }
+}
+
 /* The group to which at least half of the rate of v's links leads, or BETWEEN. The candidate is
  * found by voting in pairs (Boyer and Moore), then counted. */
 static uint32_t strongest_group(const struct tutti_partition *partition, uint32_t v)
 {
     const struct tutti_topo *topo = partition->topo;
-    uint32_t out_count = tutti_topo_out_count(topo, v);
-    uint32_t groups[TUTTI_LINK_BLOCK]; /* of the first links, and their rates */
-    uint64_t rates[TUTTI_LINK_BLOCK];
-    uint32_t candidate = BETWEEN;
-    tutti_u128 lead = 0;
+    struct tutti_link links[TUTTI_LINK_BLOCK];
+    struct vote vote = {.candidate = BETWEEN};
     tutti_u128 own = 0;
-    tutti_u128 total = 0;
+    uint32_t begin = 0;
+    uint32_t count;
 
-    for (uint32_t k = 0; k < out_count; k++) {
-        struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
-        uint32_t group = partition->label[link.to];
-
-        if (k < TUTTI_LINK_BLOCK) {
-            groups[k] = group;
-            rates[k] = link.bytes_per_s;
-        }
-        total += link.bytes_per_s;
-        if (group == BETWEEN)
-            continue;
-        if (group == candidate) {
-            lead += link.bytes_per_s;
-        } else if (lead >= link.bytes_per_s) {
-            lead -= link.bytes_per_s;
-        } else {
-            lead = link.bytes_per_s - lead;
-            candidate = group;
-        }
-    }
-    if (candidate == BETWEEN)
+    do {
+        count = tutti_graph_out_links(topo, v, begin, links, TUTTI_LINK_BLOCK);
+        for (uint32_t i = 0; i < count; i++)
+            add_vote(&vote, partition->label[links[i].to], links[i].bytes_per_s);
+        begin += count;
+    } while (count == TUTTI_LINK_BLOCK);
+    if (vote.candidate == BETWEEN)
         return BETWEEN;
-    for (uint32_t k = 0; k < out_count && k < TUTTI_LINK_BLOCK; k++)
-        own += groups[k] == candidate ? rates[k] : 0;
-    for (uint32_t k = TUTTI_LINK_BLOCK; k < out_count; k++) {
-        struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, v, k));
-
-        if (partition->label[link.to] == candidate)
-            own += link.bytes_per_s;
+    for (uint32_t first = 0; first < begin; first += count) {
+        if (begin >= TUTTI_LINK_BLOCK) /* else they are still there */
+            count = tutti_graph_out_links(topo, v, first, links, TUTTI_LINK_BLOCK);
+        for (uint32_t i = 0; i < count; i++)
+            own += partition->label[links[i].to] == vote.candidate ? links[i].bytes_per_s : 0;
     }
-    return own * 2 >= total ? candidate : BETWEEN;
+    return own * 2 >= vote.total ? vote.candidate : BETWEEN;
 }
 
 /* Moves switches to their strongest group until none moves any more. */

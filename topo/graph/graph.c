@@ -58,6 +58,17 @@ uint32_t tutti_topo_out_link(const struct tutti_topo *topo, uint32_t node, uint3
                                : graph->out_links[graph->out_first[node] + k];
 }
 
+static void change(const struct tutti_link_changes *changes, uint32_t index,
+                   struct tutti_link *link)
+{
+    const struct tutti_link_value *value = tutti_link_changed(changes, index);
+
+    if (value == NULL)
+        return;
+    link->bytes_per_s = value->bytes_per_s;
+    link->latency_ps = value->latency_ps;
+}
+
 struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link)
 {
     const struct tutti_graph *graph = topo->graph;
@@ -65,12 +76,8 @@ struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link)
 
     assert(link < topo->link_count);
     answer = graph->rule != NULL ? graph->rule->ops->link(graph->rule, link) : graph->links[link];
-    if (graph->changes != NULL && tutti_link_changed(graph->changes, link) != NULL) {
-        const struct tutti_link_value *value = tutti_link_changed(graph->changes, link);
-
-        answer.bytes_per_s = value->bytes_per_s;
-        answer.latency_ps = value->latency_ps;
-    }
+    if (graph->changes != NULL)
+        change(graph->changes, link, &answer);
     return answer;
 }
 
@@ -79,17 +86,11 @@ static void change_some(const struct tutti_link_changes *changes, uint32_t first
                         struct tutti_link *links)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const struct tutti_link_value *value;
-
         if (changes->bits[(first + i) / 64] == 0) {
             i += 63 - (first + i) % 64; /* none up to the end of this word */
             continue;
         }
-        value = tutti_link_changed(changes, first + i);
-        if (value != NULL) {
-            links[i].bytes_per_s = value->bytes_per_s;
-            links[i].latency_ps = value->latency_ps;
-        }
+        change(changes, first + i, &links[i]);
     }
 }
 
@@ -106,6 +107,26 @@ uint32_t tutti_topo_links(const struct tutti_topo *topo, uint32_t first, struct 
         memcpy(links, graph->links + first, count * sizeof(*links));
     if (graph->changes != NULL)
         change_some(graph->changes, first, count, links);
+    return count;
+}
+
+uint32_t tutti_graph_out_links(const struct tutti_topo *topo, uint32_t node, uint32_t first,
+                               struct tutti_link *links, uint32_t capacity)
+{
+    const struct tutti_graph *graph = topo->graph;
+    const struct tutti_rule *rule = graph->rule;
+    uint32_t count = tutti_topo_out_count(topo, node);
+
+    count = first < count ? count - first : 0;
+    count = count < capacity ? count : capacity;
+    if (rule != NULL && rule->ops->out_links != NULL) {
+        rule->ops->out_links(rule, node, first, count, links);
+        for (uint32_t i = 0; i < count && graph->changes != NULL; i++)
+            change(graph->changes, rule->ops->out_link(rule, node, first + i), &links[i]);
+        return count;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        links[i] = tutti_topo_link(topo, tutti_topo_out_link(topo, node, first + i));
     return count;
 }
 

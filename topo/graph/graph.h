@@ -50,6 +50,11 @@ tutti_link_changed(const struct tutti_link_changes *changes, uint32_t link)
                                            (uint32_t)__builtin_popcountll(word & (bit - 1))]];
 }
 
+/* Up to `capacity` of the links that leave a node, from number `first` on; returns how many there
+ * were. Changed links are as changed. */
+uint32_t tutti_graph_out_links(const struct tutti_topo *topo, uint32_t node, uint32_t first,
+                               struct tutti_link *links, uint32_t capacity);
+
 /* The rule of a machine whose links are all as it says; NULL: none, or links were changed. */
 const struct tutti_rule *tutti_graph_rule(const struct tutti_topo *topo);
 

@@ -25,6 +25,10 @@ struct tutti_rule_ops {
     uint32_t (*rank_node)(const struct tutti_rule *rule, uint32_t rank);
     uint32_t (*out_count)(const struct tutti_rule *rule, uint32_t v);
     uint32_t (*out_link)(const struct tutti_rule *rule, uint32_t v, uint32_t k);
+    /* Links number k, k + 1, ... of those that leave v: `count`, which are there. NULL: asked for
+     * one by one. */
+    void (*out_links)(const struct tutti_rule *rule, uint32_t v, uint32_t k, uint32_t count,
+                      struct tutti_link *ret);
     /* Links that are alike, also in the kinds of their ends: class number i; classes may be alike
      * themselves. False: there are not so many. */
     bool (*link_class)(const struct tutti_rule *rule, uint32_t i, struct tutti_link_class *ret);

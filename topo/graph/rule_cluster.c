@@ -267,6 +267,67 @@ static uint32_t cluster_out_link(const struct tutti_rule *rule, uint32_t v, uint
     return uplink_first(cluster) + 2 * (leaf * cluster->spine_count + k - below);
 }
 
+/* Of a leaf switch: to its hosts, which lie one after the other, then to the spines. */
+static void leaf_out_links(const struct tutti_cluster_rule *cluster, uint32_t leaf, uint32_t k,
+                           uint32_t count, struct tutti_link *ret)
+{
+    uint32_t group = leaf / cluster->nic_count;
+    uint32_t rail = leaf % cluster->nic_count;
+    uint32_t below = hosts_in(cluster, group);
+    uint32_t node = (group * cluster->group_hosts + k) * cluster->host.node_count;
+    uint32_t spines = leaf_first(cluster) + leaf_count(cluster);
+
+    for (uint32_t i = 0; i < count; i++, k++, node += cluster->host.node_count) {
+        if (k < below)
+            ret[i] = between(&cluster->cables[rail], node + cluster->nics[rail],
+                             leaf_first(cluster) + leaf, true);
+        else
+            ret[i] = between(&cluster->uplinks[rail], leaf_first(cluster) + leaf,
+                             spines + k - below, false);
+    }
+}
+
+static void host_out_links(const struct tutti_cluster_rule *cluster, uint32_t v, uint32_t k,
+                           uint32_t count, struct tutti_link *ret)
+{
+    const struct tutti_graph *graph = cluster->host.graph;
+    uint32_t host = v / cluster->host.node_count;
+    uint32_t t = v % cluster->host.node_count;
+    uint32_t inside = graph->out_first[t + 1] - graph->out_first[t];
+    uint32_t node = host * cluster->host.node_count;
+    uint32_t rail = cluster->node_nic[t];
+
+    for (uint32_t i = 0; i < count; i++, k++) {
+        if (k >= inside) {
+            uint32_t group = host / cluster->group_hosts;
+
+            ret[i] = between(&cluster->cables[rail], v,
+                             leaf_first(cluster) + group * cluster->nic_count + rail, false);
+            continue;
+        }
+        ret[i] = graph->links[graph->out_links[graph->out_first[t] + k]];
+        ret[i].from += node;
+        ret[i].to += node;
+    }
+}
+
+static void cluster_out_links(const struct tutti_rule *rule, uint32_t v, uint32_t k, uint32_t count,
+                              struct tutti_link *ret)
+{
+    const struct tutti_cluster_rule *cluster = &rule->cluster;
+    uint32_t leaf = v - leaf_first(cluster);
+
+    if (v < leaf_first(cluster)) {
+        host_out_links(cluster, v, k, count, ret);
+    } else if (leaf < leaf_count(cluster)) {
+        leaf_out_links(cluster, leaf, k, count, ret);
+    } else {
+        for (uint32_t i = 0; i < count; i++)
+            ret[i] = between(&cluster->uplinks[(k + i) % cluster->nic_count],
+                             leaf_first(cluster) + k + i, v, true);
+    }
+}
+
 /* The links of host 0, each in every host; the cables of each rail, up and down; the uplinks. */
 static bool cluster_link_class(const struct tutti_rule *rule, uint32_t i,
                                struct tutti_link_class *ret)
@@ -298,6 +359,7 @@ const struct tutti_rule_ops tutti_rule_cluster = {
     .rank_node = cluster_rank_node,
     .out_count = cluster_out_count,
     .out_link = cluster_out_link,
+    .out_links = cluster_out_links,
     .link_class = cluster_link_class,
 };
 
