@@ -6,6 +6,11 @@ add_test(NAME sim_bench COMMAND sim_bench ring:n=64 allreduce ring 1M alphabeta)
 add_test(NAME sim_bench_script COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench/sim.sh --quick
     --build ${CMAKE_BINARY_DIR} --models alphabeta --ranks 64)
 
+# Machines: what making one and asking it costs (tests/bench/sim.md, "Machines of a million").
+add_executable(topo_bench bench/topo_bench.c)
+target_link_libraries(topo_bench PRIVATE tutti_static)
+add_test(NAME topo_bench COMMAND topo_bench ring:n=64 dgx-h100:nodes=12)
+
 # Event queues on the events of real plays, run by hand: takes what the simulator puts and pops.
 add_executable(queue_bench bench/queue_bench.c bench/queue_candidates.c bench/queue_calendar.c
     bench/queue_ladder.c)
