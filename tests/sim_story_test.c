@@ -329,6 +329,41 @@ TEST(a_receive_that_nobody_sends_is_a_deadlock)
     story_end(&story);
 }
 
+/* Rank 0 goes on once its SEND from `lane` is complete, but rank 1 first waits for rank 2, and that
+ * for rank 0. */
+static void wait_in_a_circle(uint32_t lane, const char *message)
+{
+    struct story story =
+        story_begin("3 ranks 0 switches, 0-1 50GB/s 1us, 1-2 50GB/s 1us, 2-0 50GB/s 1us");
+
+    sends(&story, 0, 1, 8);
+    receives(&story, 1, 2, 8);
+    receives(&story, 1, 0, 8);
+    receives(&story, 2, 0, 8);
+    sends(&story, 2, 1, 8);
+    for (uint32_t i = 0; i < 1 + lane; i++) { /* on two lanes each waits for the other's SEND */
+        story.lane = i;
+        if (i == 1)
+            sends(&story, 0, 1, 8);
+        story_step(&story, 0,
+                   (struct tutti_step){.kind = TUTTI_COMPUTE,
+                                       .flags = TUTTI_STEP_DEP,
+                                       .dep_lane = (uint16_t)(lane - i)});
+    }
+    story.lane = 0;
+    sends(&story, 0, 2, 8);
+    EXPECT_REFUSED(&story, TUTTI_ECHECK, message);
+    story_end(&story);
+}
+
+TEST(lanes_that_wait_for_sends_that_nobody_takes_are_a_deadlock)
+{
+    wait_in_a_circle(0, "deadlock: rank 0, lane 0, step 1 (COMPUTE 0 flops after lane 0 step 0), "
+                        "which waits for lane 0, step 0 can never finish");
+    wait_in_a_circle(1, "deadlock: rank 0, lane 0, step 1 (COMPUTE 0 flops after lane 1 step 0), "
+                        "which waits for lane 1, step 0 can never finish");
+}
+
 TEST(lengths_that_do_not_match_are_refused)
 {
     struct story story = story_begin(TWO_RANKS);

@@ -393,6 +393,7 @@ static int run_lane(struct tutti_flow *flow, uint32_t id, struct tutti_err *err)
 {
     const struct tutti_schedule *schedule = flow->schedule;
     struct lane *lane = &flow->lanes[id];
+    uint64_t begun = lane->index;
     int status = 1;
 
     while (status == 1 && lane->round < lane->round_count) {
@@ -410,7 +411,8 @@ static int run_lane(struct tutti_flow *flow, uint32_t id, struct tutti_err *err)
     }
     if (lane->now_ps > flow->end_ps)
         flow->end_ps = lane->now_ps;
-    if (lane->waiter_first != NONE)
+    /* Lanes that could wake each other, or themselves, for nothing would do so for ever. */
+    if (lane->waiter_first != NONE && lane->index > begun)
         tutti_flow_wake_waiters(flow, lane);
     return status < 0 ? status : 0;
 }
