@@ -21,6 +21,10 @@ static const char *const middling[] = {
     "ring:n=128",  "ring:n=500,lat=300ns", "torus:8x8",         "torus:16x16",
     "torus:5x5x5", "torus:4x8x8",          "dgx-h100:nodes=32", "dgx-h100:nodes=64",
 };
+static const char *const large[] = {
+    "ring:n=4096",        "ring:n=4096,lat=100ns,bw=2GB/s", "torus:16x16x16", "torus:64x64",
+    "dgx-h100:nodes=512",
+};
 static const char *const algorithms[] = {"ring", "ring-bidirectional", "torus", "hierarchical"};
 
 /* What makes ranks and links differ. */
@@ -179,4 +183,11 @@ TEST(larger_ones)
         compare_many(middling, sizeof(middling) / sizeof(middling[0]), test_full ? 3000 : 60);
 
     CHECK(tally.folded > 15);
+}
+
+TEST(four_thousand_ranks)
+{
+    struct tally tally = compare_many(large, sizeof(large) / sizeof(large[0]), test_full ? 120 : 5);
+
+    CHECK(tally.folded >= (test_full ? 50 : 1));
 }
