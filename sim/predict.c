@@ -9,6 +9,7 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/fold/fold.h"
+#include "sim/play/estimate.h"
 #include "sim/shape/host_rings.h"
 
 /* What is tried: one algorithm under one protocol. */
@@ -79,22 +80,6 @@ static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *a
     return status;
 }
 
-/* About how many steps a rank runs: the rounds of each lane, and the steps of their middle one. */
-static uint64_t rank_steps(const struct tutti_schedule *schedule, uint32_t rank)
-{
-    uint64_t steps = 0;
-
-    for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
-        struct tutti_round round = {.step_count = 0};
-        uint64_t count = schedule->ops->round_count(schedule, rank, lane);
-
-        if (count > 0)
-            schedule->ops->emit(schedule, rank, lane, count / 2, &round);
-        steps += count * round.step_count;
-    }
-    return steps;
-}
-
 /* "50.3 million", or the number itself where it is small. */
 static const char *print_steps(double steps, char *buf, size_t buf_bytes)
 {
@@ -105,26 +90,17 @@ static const char *print_steps(double steps, char *buf, size_t buf_bytes)
     return buf;
 }
 
-/* Refuses what takes too long. Rank 0 stands for itself, it is the root of many an algorithm; the
- * busiest of a few others for all others. */
-static int check_effort(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
-                        struct tutti_err *err)
+/* Refuses what takes too many steps. */
+static int check_steps(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
+                       struct tutti_err *err)
 {
-    uint32_t n = schedule->rank_count;
-    const uint32_t samples[] = {n > 1 ? 1 : 0, n / 2, n - 1};
-    uint64_t most = 0;
     double steps;
     char seen[32];
     char limit[32];
 
     if (ask->step_count_max == 0)
         return 0;
-    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
-        uint64_t of_rank = rank_steps(schedule, samples[i]);
-
-        most = of_rank > most ? of_rank : most;
-    }
-    steps = (double)rank_steps(schedule, 0) + (double)most * (n - 1);
+    steps = tutti_play_steps(schedule);
     if (steps <= (double)ask->step_count_max)
         return 0;
     return tutti_fail(err, TUTTI_ELACK, "it takes about %s steps to simulate (at most %s)",
@@ -139,7 +115,7 @@ static int play_all(const struct tutti_ask *ask, const struct tutti_sim_opts *op
 {
     struct tutti_play play = {.schedule = schedule, .iteration_count = 1, .record = record};
     struct tutti_backend *backend = NULL;
-    int status = check_effort(ask, schedule, err);
+    int status = check_steps(ask, schedule, err);
 
     if (status == 0)
         status = tutti_sim_open(opts, &backend, err);
@@ -156,7 +132,8 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
     const struct entry *entry = &outcome->entry;
     const char *fold = or_default(ask->fold, "auto");
     struct tutti_folded folded = {.class_count = 0};
-    struct tutti_err why = {.text = "a record is to hold the events of every rank"};
+    struct tutti_err why = {.text = "fold is off"};
+    struct tutti_err text = {.text = ""};
     struct tutti_sim_opts opts = {
         .topo = ask->topo,
         .model = ask->model,
@@ -165,11 +142,15 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
         .jitter = ask->jitter,
         .start_ps = ask->start_ps,
         .reduce_bytes_per_s = ask->reduce_bytes_per_s,
+        .seconds_max = ask->seconds_max,
+        .force = ask->force,
     };
     int status = 0;
     int folding = -TUTTI_ELACK;
 
-    if (record == NULL && strcmp(fold, "off") != 0)
+    if (record != NULL)
+        (void)tutti_fail(&why, TUTTI_ELACK, "a record is to hold the events of every rank");
+    else if (strcmp(fold, "off") != 0)
         folding = tutti_fold_play(&opts, schedule, ask->step_count_max, &folded, &why);
     outcome->class_count = folded.class_count;
     if (folding == 0)
@@ -181,7 +162,11 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
         status =
             tutti_fail(err, TUTTI_ELACK, "fold 'on' is not possible: %s (auto or off)", why.text);
     else
-        status = play_all(ask, &opts, schedule, record, &outcome->played, err);
+        status = play_all(ask, &opts, schedule, record, &outcome->played, &text);
+    if (status == -TUTTI_ETIME)
+        status = tutti_fail(err, TUTTI_ETIME, "%s; not folded: %s", text.text, why.text);
+    else if (status < 0 && text.text[0] != '\0')
+        status = tutti_fail(err, (enum tutti_status) - status, "%s", text.text);
     if (status == 0 && outcome->played.total_ps == INT64_MAX) /* saturated: this is no figure */
         status = tutti_fail(err, TUTTI_ELACK,
                             "algorithm '%s' takes more than 106 days, beyond what the virtual "
@@ -297,10 +282,10 @@ static bool serves(const struct tutti_algorithm *algorithm, const struct tutti_a
     return (algorithm->collectives & 1u << (unsigned)ask->params.collective) != 0;
 }
 
-/* Does not fit, or is more than this machine can hold: `auto` goes on without it. */
+/* Does not fit, is more than this machine can hold, or takes too long: `auto` does without it. */
 static bool is_left_out(int status)
 {
-    return status == -TUTTI_EINVAL || status == -TUTTI_ELACK;
+    return status == -TUTTI_EINVAL || status == -TUTTI_ELACK || status == -TUTTI_ETIME;
 }
 
 /* The fastest of all algorithms that fit. */

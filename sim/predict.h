@@ -29,6 +29,8 @@ struct tutti_ask {
     struct tutti_record *record;             /* NULL, or the events of the winner */
     const struct tutti_bound_law *bound_law; /* NULL: worked out, or that of topo, collective and
                                                 root, for who asks often */
+    uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
+    bool force;           /* play whatever it takes, in time and in memory */
     uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks
                                 folded together those of one count */
 };
@@ -53,6 +55,7 @@ struct tutti_answer {
 /* Predicts. -TUTTI_EINVAL where the algorithm does not fit the topology or collective (the message
  * names those that do); -TUTTI_ELACK for what is not modelled yet, too large to hold, beyond
  * step_count_max, longer than the clock counts (106 days), or, with fold "on", not to be folded;
+ * -TUTTI_ETIME, with steps, time, memory and why it does not fold, beyond seconds_max;
  * folded times equal unfolded ones. With "auto" algorithms that fail in either way are left out,
  * and only if none is left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);

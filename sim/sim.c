@@ -65,11 +65,16 @@ static void show_close(struct show *show)
     tutti_clocked_free(show->clocked);
 }
 
+static bool carries_data(const struct tutti_sim_opts *opts, const struct tutti_play *play)
+{
+    return opts->carry || (play->in != NULL && play->out != NULL);
+}
+
 /* Only the stage moves data: with buffers, all is played there. */
 static int show_open(struct show *show, const struct tutti_sim_opts *opts,
                      const struct tutti_play *play, struct tutti_err *err)
 {
-    bool carries = opts->carry || (play->in != NULL && play->out != NULL);
+    bool carries = carries_data(opts, play);
 
     *show = (struct show){.opts = opts, .play = play, .staged = carries};
     return carries ? 0 : tutti_flow_new(opts, play->schedule, &show->flow, err);
@@ -125,7 +130,9 @@ static int play_clocked(struct show *show, uint64_t seed, struct tutti_record *r
 
     if (show->staged)
         return 0;
-    if (show->clocked == NULL)
+    if (show->clocked == NULL) /* slower than what was weighed at first */
+        status = tutti_play_fits(show->opts, show->play, false, err);
+    if (status == 0 && show->clocked == NULL)
         status = tutti_clocked_new(show->opts, show->play->schedule, &show->clocked, err);
     if (status == 0)
         status = tutti_clocked_play(show->clocked, seed, launch_ps(show->opts), record, ret_ps,
@@ -225,7 +232,7 @@ static int sim_play(struct tutti_backend *backend, const struct tutti_play *play
     int status = play_check(&sim->opts, play, err);
 
     if (status == 0)
-        status = tutti_play_fits(&sim->opts, play, err);
+        status = tutti_play_fits(&sim->opts, play, !carries_data(&sim->opts, play), err);
     if (status < 0)
         return status;
     status = show_open(&show, &sim->opts, play, err);

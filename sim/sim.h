@@ -29,7 +29,9 @@ struct tutti_sim_opts {
                                  NULL: all at 0. Nothing of a rank happens before: what is sent to
                                  it waits in the slots. */
     uint64_t reduce_bytes_per_s; /* rate of REDUCE and COPY; 0: free (hidden behind the wire) */
-    bool carry; /* move and reduce real data; on by itself when play gives buffers */
+    uint32_t seconds_max; /* 0, or: a play that would take about longer is refused (-TUTTI_ETIME) */
+    bool force;           /* play whatever it takes, in time and in memory */
+    bool carry;           /* move and reduce real data; on by itself when play gives buffers */
 };
 
 /* Opens the simulator. The virtual clock starts at 0 in every play, whoever begins later, and stops

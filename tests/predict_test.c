@@ -371,3 +371,32 @@ TEST(what_takes_too_many_steps_is_refused_and_auto_goes_on_without)
     CHECK(q.answer.event_count <= 200);
     tutti_topo_free(q.topo);
 }
+
+/* The same 1 GiB: pieces of the trees share ports, so they are played by the clock, at 150 ns a
+ * step; the ring is not, so about as many steps may pass. */
+TEST(what_takes_too_long_is_refused_with_figures)
+{
+    struct question q = question("switch:n=1024", "double-binary-tree", GIB);
+
+    q.ask.seconds_max = 1;
+    CHECK_INT(predict(&q), -TUTTI_ETIME);
+    CHECK(strstr(q.err.text, "'double-binary-tree' on 'switch:n=1024' takes about ") == q.err.text);
+    CHECK(strstr(q.err.text, " to simulate (at most 1 s); not folded: ") != NULL);
+    q.ask.algorithm = "ring";
+    q.ask.fold = "off";
+    CHECK_OK(predict(&q), q.err);
+    tutti_topo_free(q.topo);
+    q = question("ring:n=65536", "ring", GIB);
+    q.ask.fold = "off";
+    q.ask.seconds_max = 60;
+    refused(&q, TUTTI_ETIME,
+            "'ring' on 'ring:n=65536' takes about 2.6e+10 steps, 103 s and 0.1 GiB to simulate (at "
+            "most 60 s); not folded: fold is off");
+    tutti_topo_free(q.topo);
+    q = question("ring:n=8", "ring", GIB);
+    q.ask.fold = "off";
+    q.ask.seconds_max = 1;
+    q.ask.force = true;
+    CHECK_OK(predict(&q), q.err);
+    tutti_topo_free(q.topo);
+}

@@ -140,6 +140,13 @@
         .help = "auto and all leave out, and name, what takes more steps to simulate at a size" \
     }
 
+#define TUTTI_OPTION_FORCE                                                                       \
+    {                                                                                            \
+        .name = "force", .type = TUTTI_OPTION_FLAG,                                              \
+        .help = "simulate also what would take more than 10 minutes, or more memory than there " \
+                "is"                                                                             \
+    }
+
 struct tutti_coll_params;
 
 /* What -c, -d, -o and -r say, which the command's table must have; the other fields stay as they

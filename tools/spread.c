@@ -160,7 +160,7 @@ static uint64_t hash_ask(uint64_t hash, const struct tutti_ask *ask)
 
     memcpy(&jitter, &ask->jitter, sizeof(jitter));
     hash = tutti_random_hash(hash, ask->model, ask->seed, jitter);
-    hash = tutti_random_hash(hash, ask->reduce_bytes_per_s, ask->step_count_max, 0);
+    hash = tutti_random_hash(hash, ask->reduce_bytes_per_s, ask->step_count_max, ask->force);
     hash = tutti_random_hash(hash, params->collective, params->dtype, params->op);
     hash = tutti_random_hash(hash, params->root, params->channel_count, params->chunk_bytes);
     hash = tutti_random_hash(hash, params->slice_count, params->slot_count, 0);

@@ -138,6 +138,8 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, st
     ask->seed = tutti_args_number(args, "seed");
     ask->jitter = tutti_args_real(args, "jitter");
     ask->reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
+    ask->force = tutti_args_flag(args, "force");
+    ask->seconds_max = TUTTI_SWEEP_SECONDS_MAX;
     if (sweep->all)
         ask->step_count_max = tutti_args_number(args, "steps-max");
     ask->fold = tutti_args_text(args, "fold");
@@ -202,7 +204,8 @@ const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint
  * to simulate. */
 static bool may_be_left_out(const struct tutti_sweep *sweep, int status)
 {
-    return sweep->all && (status == -TUTTI_EINVAL || status == -TUTTI_ELACK);
+    return sweep->all &&
+           (status == -TUTTI_EINVAL || status == -TUTTI_ELACK || status == -TUTTI_ETIME);
 }
 
 /* Is there, among the points [first, end) of one size, a failure that ends the sweep? */
@@ -211,6 +214,7 @@ static int failure_of(const struct tutti_sweep *sweep, size_t first, size_t end,
 {
     const struct tutti_point *failed = NULL;
     size_t left = 0;
+    bool forced;
 
     for (size_t i = first; i < end; i++) {
         const struct tutti_point *point = &sweep->points[i];
@@ -223,7 +227,11 @@ static int failure_of(const struct tutti_sweep *sweep, size_t first, size_t end,
         failed = &sweep->points[first];
     if (failed == NULL)
         return 0;
-    return tutti_fail(err, (enum tutti_status) - failed->status, "%s", failed->err.text);
+    forced =
+        failed->status == -TUTTI_ETIME ||
+        (failed->status == -TUTTI_ELACK && strstr(failed->err.text, "too large for this ") != NULL);
+    return tutti_fail(err, (enum tutti_status) - failed->status, "%s%s", failed->err.text,
+                      forced ? " (--force runs it)" : "");
 }
 
 /* The bound of all points; where there is none, each point says what is wrong. */

@@ -16,7 +16,11 @@
 #include "tools/shared_options.h"
 #include "tools/sizes.h"
 
-enum { TUTTI_SWEEP_ALGORITHMS_MAX = 32, TUTTI_SWEEP_NAME_BYTES = 32 };
+enum {
+    TUTTI_SWEEP_ALGORITHMS_MAX = 32,
+    TUTTI_SWEEP_NAME_BYTES = 32,
+    TUTTI_SWEEP_SECONDS_MAX = 600, /* of one point, but with --force */
+};
 
 struct tutti_sweep {
     const struct tutti_job *job; /* borrowed; its first process alone prints and writes */
@@ -40,8 +44,9 @@ struct tutti_sweep {
 #define TUTTI_OPTIONS_SWEEP                                                                     \
     TUTTI_OPTION_PROTOCOL, TUTTI_OPTION_MODEL, TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK,       \
         TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, TUTTI_OPTION_JITTER, \
-        TUTTI_OPTION_PERTURB, TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX, TUTTI_OPTION_FOLD,     \
-        TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
+        TUTTI_OPTION_PERTURB, TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX, TUTTI_OPTION_FORCE,    \
+        TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS,         \
+        TUTTI_OPTION_FORMAT
 
 /* Reads all of it and makes the points, not yet predicted. This and the run fail in all processes
  * of a job alike. */

@@ -154,7 +154,8 @@ static const struct tutti_point *left_out(const struct tutti_sweep *sweep, uint3
     *ret_count = 0;
     for (size_t i = index; i < sweep->point_count; i += sweep->algorithm_count) {
         if (sweep->points[i].status < 0 &&
-            (!sweep->best || sweep->points[i].status == -TUTTI_ELACK)) {
+            (!sweep->best || sweep->points[i].status == -TUTTI_ELACK ||
+             sweep->points[i].status == -TUTTI_ETIME)) {
             first = first == NULL ? &sweep->points[i] : first;
             ++*ret_count;
         }

@@ -1,9 +1,11 @@
-/* Estimates memory from the programs of a few ranks: what takes it are connections (everybody to
- * everybody is n squared of them), lanes, events that are recorded and data that is carried. */
+/* Estimates time and memory from the programs of a few ranks. Time is steps; what takes memory are
+ * connections (everybody to everybody is n squared of them), lanes, events that are recorded and
+ * data that is carried. */
 #include "sim/play/estimate.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -25,6 +27,14 @@ enum {
     LANE_BYTES = 200,
     SMALL_BYTES = 256 << 20, /* below, nothing is walked */
 };
+
+/* Seconds a step, from tests/bench/sim.md: a ring of 4096 takes 8.3 ns a message by data flow where
+ * many rounds are passed on at a time and 38 ns where each is looked at (jitter); trees and
+ * exchanges by the clock 160 to 560 ns; with 2.5 steps a message. Many flows that share a link
+ * under `fair` may take many times that. */
+static const double relay_step_s = 4e-9;
+static const double flow_step_s = 15e-9;
+static const double clock_step_s = 150e-9;
 
 struct need {
     double connections;
@@ -89,13 +99,54 @@ static double memory_bytes(void)
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
-int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *play,
-                    struct tutti_err *err)
+/* Rounds of each lane, and the steps of their middle one. */
+static uint64_t rank_steps(const struct tutti_schedule *schedule, uint32_t rank)
+{
+    uint64_t steps = 0;
+
+    for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+        struct tutti_round round = {.step_count = 0};
+        uint64_t count = schedule->ops->round_count(schedule, rank, lane);
+
+        if (count > 0)
+            schedule->ops->emit(schedule, rank, lane, count / 2, &round);
+        steps += count * round.step_count;
+    }
+    return steps;
+}
+
+/* Rank 0 stands for itself, it is the root of many an algorithm; the busiest of a few others for
+ * all others. */
+double tutti_play_steps(const struct tutti_schedule *schedule)
+{
+    uint32_t n = schedule->rank_count;
+    const uint32_t samples[] = {n > 1 ? 1 : 0, n / 2, n - 1};
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        uint64_t of_rank = rank_steps(schedule, samples[i]);
+
+        most = of_rank > most ? of_rank : most;
+    }
+    return (double)rank_steps(schedule, 0) + (double)most * (n - 1);
+}
+
+static double step_s(const struct tutti_sim_opts *opts, const struct tutti_play *play, bool flows)
+{
+    if (!flows)
+        return clock_step_s;
+    if (play->schedule->ops->relays == NULL || play->record != NULL || opts->jitter > 0 ||
+        opts->reduce_bytes_per_s > 0)
+        return flow_step_s;
+    return relay_step_s;
+}
+
+static int estimate_memory(const struct tutti_sim_opts *opts, const struct tutti_play *play,
+                           struct need *ret, struct tutti_err *err)
 {
     const struct tutti_schedule *schedule = play->schedule;
     double lanes = (double)schedule->rank_count * schedule->lane_count;
     double each_connection = sizeof(struct tutti_wire) + CONNECTION_BYTES;
-    double carried = carried_bytes(opts, play);
     struct need need = {.connections = lanes * schedule->rank_count}; /* there cannot be more */
     int status = 0;
 
@@ -106,16 +157,72 @@ int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *
     if (status < 0)
         return status;
     need.bytes = lanes * (sizeof(struct tutti_cursor) + LANE_BYTES) +
-                 need.connections * each_connection + carried;
+                 need.connections * each_connection + carried_bytes(opts, play);
     if (play->record != NULL)
         need.bytes += need.events * sizeof(struct tutti_event);
-    if (need.bytes < memory_bytes())
+    *ret = need;
+    return 0;
+}
+
+/* "90 s", "35 min", "7 h", "12 days" */
+static const char *print_duration(double seconds, char *buf, size_t buf_bytes)
+{
+    if (seconds < 120)
+        (void)snprintf(buf, buf_bytes, "%.0f s", seconds);
+    else if (seconds < 120 * 60.0)
+        (void)snprintf(buf, buf_bytes, "%.0f min", seconds / 60);
+    else if (seconds < 48 * 3600.0)
+        (void)snprintf(buf, buf_bytes, "%.0f h", seconds / 3600);
+    else
+        (void)snprintf(buf, buf_bytes, "%.3g days", seconds / 86400);
+    return buf;
+}
+
+static int refuse_time(const struct tutti_sim_opts *opts, const struct tutti_play *play,
+                       double steps, double seconds, struct tutti_err *err)
+{
+    struct need need;
+    char takes[32];
+    char limit[32];
+    int status = estimate_memory(opts, play, &need, err);
+
+    if (status < 0)
+        return status;
+    return tutti_fail(err, TUTTI_ETIME,
+                      "'%s' on '%s' takes about %.2g steps, %s and %.1f GiB to simulate (at most "
+                      "%s)",
+                      play->schedule->name, opts->topo->name, steps,
+                      print_duration(seconds, takes, sizeof(takes)), need.bytes * 0x1p-30,
+                      print_duration(opts->seconds_max, limit, sizeof(limit)));
+}
+
+int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *play, bool flows,
+                    struct tutti_err *err)
+{
+    const struct tutti_schedule *schedule = play->schedule;
+    struct need need;
+    int status;
+
+    if (opts->force)
         return 0;
+    if (opts->seconds_max > 0) {
+        double steps = tutti_play_steps(schedule);
+        double seconds = steps * step_s(opts, play, flows);
+
+        if (tutti_jitter_q32(opts->jitter) != 0)
+            seconds *= play->iteration_count;
+        if (seconds > opts->seconds_max)
+            return refuse_time(opts, play, steps, seconds, err);
+    }
+    status = estimate_memory(opts, play, &need, err);
+    if (status < 0 || need.bytes < memory_bytes())
+        return status;
     return tutti_fail(err, TUTTI_ELACK,
                       "'%s' on '%s' is too large for this machine: about %.0f GiB of memory for "
                       "%.0f lanes, %.0f connections, %.0f recorded events and %.0f GiB of data "
                       "(%.0f GiB)",
-                      schedule->name, opts->topo->name, need.bytes * 0x1p-30, lanes,
-                      need.connections, play->record != NULL ? need.events : 0, carried * 0x1p-30,
+                      schedule->name, opts->topo->name, need.bytes * 0x1p-30,
+                      (double)schedule->rank_count * schedule->lane_count, need.connections,
+                      play->record != NULL ? need.events : 0, carried_bytes(opts, play) * 0x1p-30,
                       memory_bytes() * 0x1p-30);
 }
