@@ -531,8 +531,8 @@ const struct tutti_command tutti_command_compare = {
             "letters of the chart's legend; then from which size on which algorithm wins, and a "
             "chart of time by size, both in powers. CSV and JSON have all points.\n\n"
             "What cannot be laid out on the machine is named below the table with the "
-            "reason." TUTTI_PERTURB_TEXT TUTTI_PERTURB_START_TEXT TUTTI_PERTURB_NULL_TEXT
-            " Below the table stands who wins where if nothing changes."
+            "reason." TUTTI_PERTURB_TEXT TUTTI_PERTURB_START_TEXT TUTTI_PERTURB_RULES_TEXT
+                TUTTI_PERTURB_NULL_TEXT " Below the table stands who wins where if nothing changes."
             "\n\nUnder mpirun or srun the processes share the points and the first prints one "
             "table, if "
             "this build has MPI ('tutti doctor' tells).",

@@ -24,20 +24,24 @@
 
 /* Paragraphs for the texts of commands. */
 #define TUTTI_PERTURB_TEXT                                                                         \
-    "\n\n--perturb asks what if the machine is not as it should be. slow-link=A-B:F: the cable "   \
-    "between nodes A and B ('tutti topo show SPEC --links' names them) carries 1/F of its rate, "  \
-    "both ways; slow-link=N:F or N%:F: N cables, or N % of all, drawn at random. slow-node=N:F "   \
-    "or N%:F: every link inside, out of and into N hosts drawn at random, or N devices where the " \
-    "machine has no hosts, carries 1/F of its rate; slow-node=NAME:F: of host0, host1, ... or of " \
-    "a node. latency=LOW..HIGH: each cable's latency is multiplied by a factor drawn uniformly "   \
-    "between the two. rates=F/F/F: each cable's rate is multiplied by one of the factors, drawn "  \
-    "at random. A cable that several words hit takes them all. The draws depend on --seed and on " \
-    "the cable's nodes, the host or the rank alone, so words can be added without changing the "   \
-    "others. Only rates and latencies change, never routes; bounds are those of the perturbed "    \
-    "machine."
+    "\n\n--perturb asks what if the machine is not as it should be: one or several of the "        \
+    "following, separated by commas. A cable is all links between two nodes, both ways."           \
+    "\n\nslow-link=A-B:F: the cable between nodes A and B ('tutti topo show SPEC --links' names "  \
+    "them) carries 1/F of its rate. slow-link=N:F: so do N cables drawn at random; "               \
+    "slow-link=N%:F: N % of all, one at least."                                                    \
+    "\n\nslow-node=NAME:F: every link inside, out of and into a host (host0, host1, ...) or a "    \
+    "node carries 1/F of its rate. slow-node=N:F and slow-node=N%:F: those of N hosts, or N % of " \
+    "the hosts, drawn at random, or of devices where the machine has no hosts."                    \
+    "\n\nlatency=LOW..HIGH: the latency of each cable is multiplied by a factor drawn uniformly "  \
+    "from LOW to HIGH. rates=F/F/F: the rate of each cable is multiplied by one of the factors, "  \
+    "drawn at random."
 #define TUTTI_PERTURB_START_TEXT                                                                \
-    " start=TIME: each rank begins at a time drawn uniformly from 0 to TIME; the time that is " \
-    "printed is from 0 to the end of the last rank."
+    "\n\nstart=TIME: each rank begins at a time drawn uniformly from 0 to TIME. The time that " \
+    "is printed is from 0 to the end of the last rank."
+#define TUTTI_PERTURB_RULES_TEXT                                                            \
+    "\n\nWhat is drawn hangs on --seed and on the two nodes of the cable, the host or the " \
+    "rank, and on nothing else that is perturbed. Only rates and latencies change, never "  \
+    "routes; bounds are those of the perturbed machine."
 #define TUTTI_PERTURB_NULL_TEXT                                                                    \
     " 'unperturbed' is what it takes if nothing changes, on the machine as it should be, and 'x' " \
     "how many times that the perturbed one takes."

@@ -237,7 +237,7 @@ const struct tutti_command tutti_command_predict = {
             "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
             "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "
             "table tell what was resolved." TUTTI_PERTURB_TEXT TUTTI_PERTURB_START_TEXT
-                TUTTI_PERTURB_NULL_TEXT
+                TUTTI_PERTURB_RULES_TEXT TUTTI_PERTURB_NULL_TEXT
             "\n\nUnder mpirun or srun the processes share the points and the first prints one "
             "table, if "
             "this build has MPI ('tutti doctor' tells).",

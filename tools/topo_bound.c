@@ -206,7 +206,7 @@ const struct tutti_command tutti_command_topo_bound = {
         "with. By rates: the cuts of many partitions of the machine, and of machines of up to some "
         "hundreds of devices the worst of all cuts (all-reduce on devices wired directly: of all "
         "partitions); by latency: the two ranks that are farthest from each "
-        "other." TUTTI_PERTURB_TEXT TUTTI_PERTURB_BOUND_TEXT,
+        "other." TUTTI_PERTURB_TEXT TUTTI_PERTURB_RULES_TEXT TUTTI_PERTURB_BOUND_TEXT,
     .examples = "tutti topo bound dgx-h100:nodes=4 -b 1G\n"
                 "tutti topo bound tpu-v5e:8x8 -c allgather -b 1M -e 1G -f 4\n"
                 "tutti topo bound ring:n=8 -b 1G --perturb slow-link=1:2",

@@ -59,7 +59,7 @@ const struct tutti_command tutti_command_topo_convert = {
             "[rank=N] [host=N] [flops=N] [mem=RATE] [reduces], cable A B KIND RATE LATENCY "
             "[cables=N] (both ways), link A B KIND RATE LATENCY (one way), levels N..., dims "
             "NxN [wrap=11], order RANK..., routes search|grid|tree|cluster. A # begins a "
-            "comment." TUTTI_PERTURB_TEXT
+            "comment." TUTTI_PERTURB_TEXT TUTTI_PERTURB_RULES_TEXT
             " Written to a file, a perturbed machine is like any other: where its routes are "
             "searched, they follow its new rates.",
     .examples = "tutti topo convert dgx-1v\n"

@@ -359,7 +359,7 @@ const struct tutti_command tutti_command_topo_show = {
             "SPEC is a preset ('tutti topo list' shows them), or a file: NCCL topology XML or "
             "Tutti's own text.\n\n"
             "With --format csv the links are printed, by kind or, with --links, all of "
-            "them." TUTTI_PERTURB_TEXT,
+            "them." TUTTI_PERTURB_TEXT TUTTI_PERTURB_RULES_TEXT,
     .examples = "tutti topo show dgx-1v\n"
                 "tutti topo show dgx-h100:nodes=4 --svg cluster.svg\n"
                 "tutti topo show tpu-v4:4x4x8 --format json\n"

@@ -51,6 +51,8 @@ int tutti_perturb_cable(const struct tutti_topo *topo, const struct tutti_pertur
         some ? tutti_topo_node_name(topo, tutti_topo_link(topo, 0).from, bufs[0]) : "";
     const char *to = some ? tutti_topo_node_name(topo, tutti_topo_link(topo, 0).to, bufs[1]) : "";
 
+    if (!some)
+        return tutti_fail(err, TUTTI_EINVAL, "'%s': '%s' has no links", item->text, topo->name);
     if (!find_pair(topo, item->name, ret_a, ret_b))
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%s': '%s' names no two nodes of '%s' (such as '%s-%s'; 'tutti topo "
