@@ -350,3 +350,30 @@ TEST(and_on_machines_of_4096)
     }
     print_tally(&tally);
 }
+
+/* Three senders wait for slots that the root gives back one after another, as each reduction takes
+ * its time: they are alike no more. Found by seed 11. */
+TEST(senders_that_wait_for_slots_given_back_one_by_one_are_not_folded)
+{
+    struct scene scene = {.family = SWITCH, .spec = "switch:n=4,bw=450GB/s,lat=250ns"};
+    struct tally tally = {.several = 0};
+
+    scene.topo = machine(scene.spec);
+    scene.no_bound = (struct tutti_bound_law){.rank_count = 4, .moves = true};
+    scene.ask = (struct tutti_ask){.topo = scene.topo,
+                                   .algorithm = "reduce-broadcast",
+                                   .model = TUTTI_MODEL_FAIR,
+                                   .reduce_bytes_per_s = UINT64_C(392779000000),
+                                   .bound_law = &scene.no_bound,
+                                   .params = {.collective = TUTTI_ALLREDUCE,
+                                              .dtype = TUTTI_FLOAT32,
+                                              .op = TUTTI_SUM,
+                                              .count = 480,
+                                              .channel_count = 1,
+                                              .chunk_bytes = 216,
+                                              .slice_count = 1,
+                                              .slot_count = TUTTI_SLOTS_DEFAULT}};
+    compare(&scene, 0, &tally);
+    CHECK_INT(tally.drawn[SWITCH][0], 1);
+    scene_close(&scene);
+}

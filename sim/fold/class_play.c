@@ -64,6 +64,14 @@ static uint32_t place_of(const uint32_t *ranks, uint32_t count, uint32_t rank, u
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* A lane has to wait until the oldest message of a wire is complete: all like wires' messages must
+ * be at the same instant, those before this one and those to come. */
+static bool await(struct tutti_class_play *play, struct tutti_class_wire *wire)
+{
+    wire->awaited = true;
+    return wire->loose ? give_up(play, TOO_LOOSE) : false;
+}
+
 /* Is the step of that index complete? SENDs may be under way long after their lane has gone on. */
 static bool has_completed(struct tutti_class_play *play, uint32_t id, uint64_t index)
 {
@@ -73,12 +81,12 @@ static bool has_completed(struct tutti_class_play *play, uint32_t id, uint64_t i
     if (index >= play->lanes[id].index)
         return false;
     for (uint32_t place = is->out_first; place < is->out_first + is->out_count; place++) {
-        const struct tutti_class_wire *wire = &play->wires[play->quotient->out_wire[place]];
+        struct tutti_class_wire *wire = &play->wires[play->quotient->out_wire[place]];
 
         for (uint64_t m = wire->completed_count; m < play->out_sent[place]; m++) {
             if (play->send_index[(size_t)place * slot_count + m % slot_count] != index)
                 continue;
-            return wire->loose ? give_up(play, TOO_LOOSE) : false;
+            return await(play, wire);
         }
     }
     return true;
@@ -110,7 +118,7 @@ static bool do_send(struct tutti_class_play *play, uint32_t id)
     struct tutti_class_slot *slot = slot_of(play, number, message);
 
     if (message - wire->completed_count >= slot_count)
-        return wire->loose ? give_up(play, TOO_LOOSE) : false;
+        return await(play, wire);
     if (message == wire->sent_count) {
         *slot = (struct tutti_class_slot){.sent_ps = play->now, .bytes = lane->step->bytes};
         wire->sent_count++;
@@ -143,12 +151,15 @@ static void take(struct tutti_class_play *play, uint32_t number, uint32_t place)
         wire->taken_count++;
     }
     wire->loose |= slot->taken_ps != play->now;
+    if (wire->loose && wire->awaited)
+        (void)give_up(play, TOO_LOOSE);
     if (++slot->takes < is->in_count)
         return;
     if (slot->sends != is->out_count)
         (void)give_up(play, "a lane sends to like ones at different times");
     assert(message == wire->completed_count); /* each takes them in order */
     wire->completed_count++;
+    wire->awaited = false; /* who still waits will say so */
     wake(play, is->sender);
     for (uint32_t i = play->lanes[is->sender].waiter_first; i != NONE;
          i = play->lanes[i].waiter_next)

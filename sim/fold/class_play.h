@@ -32,7 +32,8 @@ struct tutti_class_wire {
     uint64_t arrived_count;
     uint64_t taken_count; /* by the first wire to take each */
     uint64_t completed_count;
-    bool loose; /* like wires' messages were taken at different times: nobody may look when */
+    bool loose;   /* like wires' messages were taken at different times: nobody may look when */
+    bool awaited; /* somebody looks: waits for the oldest message to be complete */
 };
 
 struct tutti_class_lane {
