@@ -3,9 +3,9 @@
 #
 # Usage: tests/bench/profile.sh [--turns N] [--build DIR]
 #
-# Samples (perf record -g -F 500) cases in turn, --turns times (6): data flow and by the clock, alphabeta
-# and fair, with jitter and without, long enough each that making the machine and its connections is
-# little. Prints the hottest functions, and all samples in functions that allocate, look up a hash
+# Samples (perf record -g -F 500) cases in turn, --turns times (6: a minute of CPU): data flow and by
+# the clock, alphabeta and fair, with jitter and without, long enough each that making the machine and
+# its connections is little. Prints the hottest functions, and all samples in functions that allocate, look up a hash
 # table, or sort, with the callers they have; exit 1 if those are more than one sample in a hundred.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +15,7 @@ while [ $# -gt 0 ]; do
     case "$1" in
     --turns) turns=$2 && shift ;;
     --build) build=$2 && shift ;;
-    --help | -h) sed -n '2,9s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    --help | -h) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 0 ;;
     *) echo "profile.sh: unknown option '$1' (--turns, --build)" >&2 && exit 2 ;;
     esac
     shift
@@ -55,7 +55,7 @@ echo "$total samples; most are in:"
 cut -d' ' -f1 "$data/samples" | sort | uniq -c | sort -rn | head -25 | awk -v total="$total" '{ printf "  %5.1f %%  %s\n", 100 * $1 / total, $2 }'
 # Under jitter a random number is drawn for each message by tutti_random_hash: that is no table, unless
 # tutti_wires_find asks, as it does for connections that are new.
-grep -E '^[^ ]*(malloc|calloc|realloc|free|hash|place_of|sort|memalign|brk|mmap)' "$data/samples" |
+grep -E '^[^ ]*(malloc|calloc|realloc|free([^z]|$)|hash|place_of|sort|memalign|brk|mmap)' "$data/samples" |
     grep -vE '^tutti_random_hash (tutti_stretch_of|tutti_flow_play|send_start)$' | sort | uniq -c | sort -rn >"$data/suspects" || true
 echo "in functions that allocate, look up a table or sort, with who called them:"
 head -20 "$data/suspects" | sed 's/^/  /'

@@ -5,8 +5,8 @@
 #
 # First a table of cases (sim_bench without arguments); then ring, trees, halving-doubling, hierarchical
 # and torus by number of ranks, 64 to 1,048,576 (--ranks: at most N), unfolded and folded, under each
-# of the models. A case has S CPU seconds (20); what takes longer, or cannot be folded, says so, and
-# larger ones of its kind are not tried. All figures are CPU seconds of the whole process.
+# of the models. A case has S CPU seconds (20) and 4 GiB; what needs more, or cannot be folded, says
+# so; larger ones than one that took too long are not tried. All figures are CPU seconds of the whole process.
 # --quick: the scale up to 512 ranks only. --write: puts what it prints into tests/bench/sim.md,
 # between the two marks there, with the date, the machine and the commit.
 set -euo pipefail

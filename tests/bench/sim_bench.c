@@ -8,7 +8,7 @@
  * Columns: messages; CPU seconds to generate all programs once and do nothing with them (walk), and
  * to simulate (CPU, all of the process); from the latter millions of messages a second and
  * nanoseconds a message; peak resident memory; simulated time. With --scale every case has so many
- * CPU seconds; where programs are long, messages are counted in those of 64 ranks.
+ * CPU seconds and 4 GiB; where programs are long, messages are counted in those of 64 ranks.
  * tests/bench/sim.sh runs all of it. */
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,6 +29,8 @@
 #include "topo/topo.h"
 
 enum { SAMPLES = 64, SHORT = 10000000 };
+
+#define MEMORY_MAX (UINT64_C(4) << 30) /* of a case with a limit of seconds */
 
 struct bench {
     const char *spec;
@@ -216,6 +218,7 @@ static int child(const struct bench *bench, act *what, int out)
 static int measure(const struct bench *bench, act *what, unsigned seconds_max, struct measured *ret)
 {
     struct rlimit limit = {.rlim_cur = seconds_max, .rlim_max = seconds_max + 1};
+    struct rlimit memory = {.rlim_cur = MEMORY_MAX, .rlim_max = MEMORY_MAX};
     struct rusage usage = {.ru_maxrss = 0};
     bool heard;
     int ends[2];
@@ -227,7 +230,8 @@ static int measure(const struct bench *bench, act *what, unsigned seconds_max, s
     fflush(stdout);
     pid = fork();
     if (pid == 0) {
-        if (seconds_max > 0 && setrlimit(RLIMIT_CPU, &limit) < 0)
+        if (seconds_max > 0 &&
+            (setrlimit(RLIMIT_CPU, &limit) < 0 || setrlimit(RLIMIT_AS, &memory) < 0))
             _exit(1);
         _exit(child(bench, what, ends[1]));
     }
