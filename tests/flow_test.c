@@ -372,8 +372,9 @@ TEST(lanes_and_connections_that_take_turns_on_links_suit_data_flow)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int model = TUTTI_MODEL_ALPHABETA; model <= TUTTI_MODEL_FAIR; model++) {
             tutti_ps stage_ps;
-            tutti_ps flow_ps = flow_alone(cases[i][0], cases[i][1],
-                                          (struct tutti_sim_opts){.model = model}, &stage_ps);
+            tutti_ps flow_ps =
+                flow_alone(cases[i][0], cases[i][1],
+                           (struct tutti_sim_opts){.model = (enum tutti_model)model}, &stage_ps);
 
             CHECK_INT(flow_ps, stage_ps);
         }
