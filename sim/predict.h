@@ -32,7 +32,8 @@ struct tutti_ask {
     uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
     bool force;           /* play whatever it takes, in time and in memory */
     uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks
-                                folded together those of one count */
+                                folded together those of one count. Of those, and of rings on one
+                                lane, there may be 8 times as many: they are simulated faster */
 };
 
 struct tutti_answer {

@@ -359,16 +359,16 @@ TEST(what_takes_too_many_steps_is_refused_and_auto_goes_on_without)
 {
     struct question q = question("dgx-h100", "ring", GIB);
 
-    q.ask.step_count_max = 100;
+    q.ask.step_count_max = 40;    /* 320 on one ring, or folded */
     CHECK_OK(predict(&q), q.err); /* one rank stands for all: 45 steps */
     q.ask.fold = "off";
-    refused(&q, TUTTI_ELACK, "it takes about 360 steps to simulate (at most 100)");
+    refused(&q, TUTTI_ELACK, "it takes about 360 steps to simulate (at most 320)");
     q.ask.step_count_max = 1000;
     CHECK_INT(predict(&q), 0);
     q.ask.step_count_max = 200; /* the two-shot, which is the fastest, takes 280 */
     q.ask.algorithm = "auto";
     CHECK_INT(predict(&q), 0);
-    CHECK(q.answer.event_count <= 200);
+    CHECK(strcmp(q.answer.algorithm, "two-shot") != 0);
     tutti_topo_free(q.topo);
 }
 

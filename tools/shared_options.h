@@ -133,11 +133,12 @@
                 "depend on it"                                                                  \
     }
 
-#define TUTTI_OPTION_STEPS_MAX                                                                  \
-    {                                                                                           \
-        .name = "steps-max", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "2000000",   \
-        .min = 1, .max = UINT64_MAX,                                                            \
-        .help = "auto and all leave out, and name, what takes more steps to simulate at a size" \
+#define TUTTI_OPTION_STEPS_MAX                                                                    \
+    {                                                                                             \
+        .name = "steps-max", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "2000000",     \
+        .min = 1, .max = UINT64_MAX,                                                              \
+        .help = "auto and all leave out, and name, what takes more steps to simulate at a size, " \
+                "or, folded or round one ring, 8 times as many"                                   \
     }
 
 #define TUTTI_OPTION_FORCE                                                                       \

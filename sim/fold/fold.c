@@ -435,33 +435,77 @@ static int play_ranks(const struct tutti_sim_opts *opts, const struct tutti_sche
     return status;
 }
 
+/* Looks for the classes of lanes, once: then they are known, or why there are none. */
+static int find_quotient(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                         int ordered, struct tutti_fold_known *known, struct tutti_err *err)
+{
+    struct tutti_quotient *quotient;
+
+    if (known->quotients[ordered] != NULL)
+        return 0;
+    if (known->why[ordered] != NULL) {
+        if (err != NULL)
+            *err = *known->why[ordered];
+        return known->status[ordered];
+    }
+    quotient = calloc(1, sizeof(*quotient));
+    known->why[ordered] = calloc(1, sizeof(*known->why[ordered]));
+    if (quotient == NULL || known->why[ordered] == NULL) {
+        free(quotient);
+        free(known->why[ordered]);
+        known->why[ordered] = NULL;
+        return tutti_nomem(err);
+    }
+    known->status[ordered] =
+        tutti_quotient_find(opts->topo, schedule, ordered == 1, quotient, known->why[ordered]);
+    if (known->status[ordered] == 0) {
+        known->quotients[ordered] = quotient;
+        return 0;
+    }
+    free(quotient);
+    if (err != NULL)
+        *err = *known->why[ordered];
+    return known->status[ordered];
+}
+
+void tutti_fold_known_done(struct tutti_fold_known *known)
+{
+    for (int i = 0; i < 2; i++) {
+        if (known->quotients[i] != NULL)
+            tutti_quotient_done(known->quotients[i]);
+        free(known->quotients[i]);
+        free(known->why[i]);
+    }
+    *known = (struct tutti_fold_known){.status = {0}};
+}
+
 /* One lane of each class, under `fair`. Wires to like lanes are taken to be alike; if that does not
  * hold, as where a reduction takes time, they are told apart. */
 static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                        uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+                        uint64_t step_count_max, struct tutti_fold_known *known,
+                        struct tutti_folded *ret, struct tutti_err *err)
 {
     int status = -TUTTI_ELACK;
 
     for (int ordered = 0; ordered < 2 && status == -TUTTI_ELACK; ordered++) {
-        struct tutti_quotient quotient;
         struct tutti_folded folded = {.class_count = 0};
 
-        status = tutti_quotient_find(opts->topo, schedule, ordered == 1, &quotient, err);
+        status = find_quotient(opts, schedule, ordered, known, err);
         if (status < 0)
             return status;
-        status = tutti_class_play(opts, schedule, &quotient, step_count_max, &folded.end_ps,
-                                  &folded.step_count, err);
-        folded.class_count = quotient.rank_classes;
+        status = tutti_class_play(opts, schedule, known->quotients[ordered], step_count_max,
+                                  &folded.end_ps, &folded.step_count, err);
+        folded.class_count = known->quotients[ordered]->rank_classes;
         if (status == 0)
             *ret = folded;
-        tutti_quotient_done(&quotient);
     }
     return status;
 }
 
 /* One rank or lane of each class. */
 static int play_some(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                     uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+                     uint64_t step_count_max, struct tutti_fold_known *known,
+                     struct tutti_folded *ret, struct tutti_err *err)
 {
     int status;
 
@@ -475,12 +519,23 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = tutti_chains_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
-        status = play_classes(opts, schedule, step_count_max, ret, err);
+        status = play_classes(opts, schedule, step_count_max, known, ret, err);
     return status;
 }
 
 int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                     uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+{
+    struct tutti_fold_known known = {.status = {0}};
+    int status = tutti_fold_play_known(opts, schedule, step_count_max, &known, ret, err);
+
+    tutti_fold_known_done(&known);
+    return status;
+}
+
+int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                          uint64_t step_count_max, struct tutti_fold_known *known,
+                          struct tutti_folded *ret, struct tutti_err *err)
 {
     struct tutti_err why = {.text = ""};
     bool suits = tutti_phases_suit(schedule);
@@ -495,7 +550,7 @@ int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedu
             *err = why;
         return status;
     }
-    status = play_some(opts, schedule, step_count_max, ret, err);
+    status = play_some(opts, schedule, step_count_max, known, ret, err);
     if (status == -TUTTI_ELACK && suits)
         status = tutti_wrap(err, status, "ring by ring: %s; rank by rank", why.text);
     return status;

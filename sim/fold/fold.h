@@ -24,6 +24,7 @@
 #include "runtime/units.h"
 
 struct tutti_err;
+struct tutti_quotient;
 struct tutti_schedule;
 struct tutti_sim_opts;
 
@@ -37,5 +38,19 @@ struct tutti_folded {
  * that are simulated. */
 int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                     uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err);
+
+/* What folding finds out about a schedule on a machine whatever the protocol: for several plays of
+ * it. Begins zeroed. */
+struct tutti_fold_known {
+    struct tutti_quotient *quotients[2]; /* lanes of each class: like wires alike, or told apart */
+    int status[2];                       /* of looking for them, where there are none */
+    struct tutti_err *why[2];
+};
+void tutti_fold_known_done(struct tutti_fold_known *known);
+
+/* The same, with what is known already; it finds out more. */
+int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                          uint64_t step_count_max, struct tutti_fold_known *known,
+                          struct tutti_folded *ret, struct tutti_err *err);
 
 #endif
