@@ -13,7 +13,15 @@
 
 enum { MILLION = 1000000 };
 
+/* Links in a row, as most are asked for one after the other. */
+struct nearby {
+    uint32_t first;
+    uint32_t count;
+    struct tutti_link links[TUTTI_LINK_BLOCK];
+};
+
 struct pass {
+    struct nearby *nearby; /* of the machine before this item */
     struct tutti_topo *topo;
     struct tutti_perturb_item *item;
     uint64_t key;
@@ -35,6 +43,17 @@ static tutti_ps scale_latency(tutti_ps latency_ps, uint64_t factor_q32)
     tutti_u128 scaled = ((tutti_u128)(uint64_t)latency_ps * factor_q32 + (UINT64_C(1) << 31)) >> 32;
 
     return scaled > INT64_MAX ? INT64_MAX : (tutti_ps)scaled;
+}
+
+static struct tutti_link link_of(const struct pass *pass, uint32_t index)
+{
+    struct nearby *nearby = pass->nearby;
+
+    if (index - nearby->first >= nearby->count) {
+        nearby->first = index;
+        nearby->count = tutti_topo_links(pass->topo, index, nearby->links, TUTTI_LINK_BLOCK);
+    }
+    return nearby->links[index - nearby->first];
 }
 
 /* A slow link, of those whose numbers are in pass->links. */
@@ -74,7 +93,7 @@ static int slow_down(struct pass *pass, uint32_t *links, uint32_t count, struct 
 static uint64_t cable_hash(const void *context, uint32_t index)
 {
     const struct pass *pass = context;
-    struct tutti_link link = tutti_topo_link(pass->topo, index);
+    struct tutti_link link = link_of(pass, index);
     bool upward = link.from < link.to;
 
     return tutti_random_hash(pass->key, upward ? link.from : link.to, upward ? link.to : link.from,
@@ -85,7 +104,7 @@ static void other_rate(const void *context, uint32_t index, struct tutti_link_ch
 {
     const struct pass *pass = context;
     const struct tutti_perturb_item *item = pass->item;
-    struct tutti_link link = tutti_topo_link(pass->topo, index);
+    struct tutti_link link = link_of(pass, index);
     uint64_t place = tutti_perturb_scale(cable_hash(pass, index), item->factor_count - 1);
 
     *ret = (struct tutti_link_change){
@@ -98,7 +117,7 @@ static void other_rate(const void *context, uint32_t index, struct tutti_link_ch
 static void other_latency(const void *context, uint32_t index, struct tutti_link_change *ret)
 {
     const struct pass *pass = context;
-    struct tutti_link link = tutti_topo_link(pass->topo, index);
+    struct tutti_link link = link_of(pass, index);
     uint64_t low_q32 = (uint64_t)(((tutti_u128)pass->item->factors[0] << 32) / MILLION);
     uint64_t high_q32 = (uint64_t)(((tutti_u128)pass->item->factors[1] << 32) / MILLION);
     uint64_t factor_q32 =
@@ -284,7 +303,9 @@ static int slow_nodes(struct pass *pass, struct tutti_err *err)
 static int perturb_item(struct tutti_topo *topo, struct tutti_perturb_item *item, uint64_t seed,
                         struct tutti_err *err)
 {
-    struct pass pass = {.topo = topo, .item = item, .key = tutti_perturb_key(item, seed)};
+    struct nearby nearby = {.count = 0};
+    struct pass pass = {
+        .nearby = &nearby, .topo = topo, .item = item, .key = tutti_perturb_key(item, seed)};
 
     item->host_count = item->link_count = 0;
     switch (item->kind) {
