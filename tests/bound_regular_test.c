@@ -89,6 +89,42 @@ TEST(bounds_by_rule_are_those_of_the_listed_machine)
         check_spec(specs[i]);
 }
 
+/* As listed, and changed there. */
+static void from_array(const void *context, uint32_t index, struct tutti_link_change *ret)
+{
+    *ret = ((const struct tutti_link_change *)context)[index];
+}
+
+TEST(a_few_slow_links_of_a_grid_are_told_apart)
+{
+    static const char *const specs[] = {"ring:n=9",    "ring:n=30",   "torus:3x4",
+                                        "torus:5x3x4", "torus:1x5x3", "torus:3x3x3x4"};
+
+    for (uint64_t i = 0; i < 60; i++) {
+        const char *spec = specs[i % (sizeof(specs) / sizeof(specs[0]))];
+        struct tutti_topo *topo = machine(spec);
+        struct tutti_topo *copy = listed(topo);
+        uint64_t rate = tutti_topo_link(topo, 0).bytes_per_s;
+        uint64_t draw = tutti_random_hash(test_seed, 3, i, 0);
+        uint32_t cable = (uint32_t)(draw % (topo->link_count / 2 - 2)) * (draw / 1000 % 8 != 0);
+        struct tutti_link_change slow[] = {{.link = 2 * cable, .bytes_per_s = rate / 3},
+                                           {.link = 2 * cable + 1, .bytes_per_s = rate / 3},
+                                           {.link = 2 * cable + 2, .bytes_per_s = rate / 5},
+                                           {.link = 2 * cable + 5, .bytes_per_s = rate}};
+        uint32_t count = 1 + (uint32_t)(draw / 8000 % 4);
+        struct tutti_err err = {""};
+
+        for (uint32_t s = 0; s < 4; s++)
+            slow[s].latency_ps = tutti_topo_link(topo, 0).latency_ps;
+        CHECK_OK(tutti_topo_change_links(topo, count, from_array, slow, &err), err);
+        CHECK_OK(tutti_topo_change_links(copy, count, from_array, slow, &err), err);
+        check_same(spec, topo, copy, 0);
+        check_same(spec, topo, copy, (uint32_t)(draw / 64000 % topo->rank_count));
+        tutti_topo_free(copy);
+        tutti_topo_free(topo);
+    }
+}
+
 /* Machines of three rates and sizes drawn at random. */
 TEST(bounds_by_rule_are_those_of_listed_machines_drawn_at_random)
 {

@@ -177,16 +177,29 @@ enum {
 struct uses {
     const struct tutti_topo *topo;
     uint32_t *count; /* [link_count]: how often a link is used */
+    double share;    /* of each byte of a rank's block, bytes that cross it with each use */
+    double s_per_byte_max;
 };
 
-/* Counts the links from one rank to another; false: the route is too long to say. */
+static bool takes_longer(const struct uses *uses, uint32_t link)
+{
+    double rate = (double)tutti_topo_link(uses->topo, link).bytes_per_s;
+
+    return uses->share * uses->count[link] / rate > uses->s_per_byte_max;
+}
+
+/* Counts the links from one rank to another; false: the route is too long to say, or one of its
+ * links takes longer than the bound by now. */
 static bool use_route(struct uses *uses, uint32_t from, uint32_t to)
 {
     uint32_t links[HOPS_MAX];
     uint32_t hops = tutti_topo_route(uses->topo, from, to, links, HOPS_MAX);
 
-    for (uint32_t h = 0; h < hops && hops <= HOPS_MAX; h++)
+    for (uint32_t h = 0; h < hops && hops <= HOPS_MAX; h++) {
         uses->count[links[h]]++;
+        if (takes_longer(uses, links[h]))
+            return false;
+    }
     return hops <= HOPS_MAX;
 }
 
@@ -264,25 +277,23 @@ static void spread_uses(struct uses *uses, const struct tutti_topo *machine)
     }
 }
 
-/* All of a schedule goes by routes that `use` counts; with each use of a link, of each byte of a
- * rank's block `share` bytes cross it. Reached if no link takes longer than the bound. */
+/* All of a schedule goes by routes that `use` counts. Reached if no link takes longer than the
+ * bound; a sample of the machine stands for it. */
 static int is_reached_in(const struct tutti_topo *topo, const struct tutti_topo *machine,
                          bool (*use)(struct uses *uses), double share, double s_per_byte, bool *ret,
                          struct tutti_err *err)
 {
-    struct uses uses = {.topo = topo};
+    struct uses uses = {.topo = topo, .share = share, .s_per_byte_max = s_per_byte * (1 + 1e-9)};
     bool reached;
 
     uses.count = calloc((size_t)topo->link_count + 1, sizeof(*uses.count));
     if (uses.count == NULL)
         return tutti_nomem(err);
     reached = use(&uses);
-    if (machine != topo)
+    if (machine != topo) {
         spread_uses(&uses, machine);
-    for (uint32_t l = 0; l < topo->link_count && reached; l++) {
-        double rate = (double)tutti_topo_link(topo, l).bytes_per_s;
-
-        reached = share * uses.count[l] / rate <= s_per_byte * (1 + 1e-9);
+        for (uint32_t l = 0; l < topo->link_count && reached; l++)
+            reached = !takes_longer(&uses, l);
     }
     free(uses.count);
     *ret = reached;

@@ -1,7 +1,8 @@
 /* Partitions of regular machines, counted by kinds of groups; see regular.h.
  *
  * Grids of rings: each member of the family cuts every ring of an axis alike, so the cut of a group
- * is that of one ring times the rings. One switch: each device has one link. Clusters: hosts are
+ * is that of one ring times the rings; groups at one of a few slow links stand by themselves. One
+ * switch: each device has one link. Clusters: hosts are
  * alike, and so are groups of hosts under the same leaves, so the groups of a sample (sample.h)
  * stand for those of all hosts where each lies within one host. A group of all hosts under the same
  * leaves is counted from the rates of its rails. */
@@ -15,7 +16,11 @@
 #include "topo/graph/graph.h"
 #include "topo/graph/rule.h"
 
-enum { KINDS_MAX = 2 * 256 + 2 }; /* of groups: devices of a host, and the root's own */
+enum {
+    KINDS_MAX = 2 * 256 + 2, /* of groups: devices of a host, and the root's own */
+    SLOW_MAX = 4 * TUTTI_DIMS_MAX,
+    SINGLES_MAX = 2 * SLOW_MAX + 3,
+};
 
 struct regular {
     const struct tutti_topo *topo;
@@ -26,6 +31,11 @@ struct regular {
     void (*visit)(const struct tutti_partition *partition, const struct tutti_family_member *member,
                   void *context);
     void *context;
+    uint32_t usual; /* a link that was not changed */
+    uint32_t slow_count;
+    uint32_t slow[SLOW_MAX];
+    uint32_t single_count;
+    uint32_t singles[SINGLES_MAX]; /* groups told by themselves, in order */
     const struct tutti_sample *sample;
     bool odd; /* a partition of the sample that says nothing of the machine */
 };
@@ -86,88 +96,181 @@ static bool has_root(const struct regular *regular)
 
 /* ---- grids and switches ---------------------------------------------------------------------- */
 
-/* A group of `links` links each way, all like the first of the machine. */
-static struct tutti_group group_of(struct regular *regular, uint32_t ranks, uint32_t links,
-                                   uint32_t follow_count)
+/* A partition of a grid: the kind of member, and the axis it is of. */
+struct cut {
+    struct tutti_family_member member;
+    uint32_t inner;  /* ranks between neighbours along the axis */
+    uint32_t length; /* of the axis */
+    uint32_t group_count;
+    uint32_t links;        /* each way, of a group */
+    uint32_t rank_count;   /* of a group */
+    uint32_t follow_count; /* of a group */
+};
+
+static uint32_t group_of(const struct cut *cut, uint32_t rank)
 {
-    struct tutti_link link = tutti_topo_link(regular->topo, 0);
-    tutti_u128 rate = (tutti_u128)link.bytes_per_s * links;
+    uint32_t x = rank / cut->inner % cut->length;
 
-    regular->rate = rate;
-
-    return (struct tutti_group){
-        .count = 1,
-        .rank_count = ranks,
-        .follow_count = follow_count,
-        .link_count = links,
-        .link_in_count = links,
-        .link_kinds = 1u << link.kind,
-        .out = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate,
-        .in = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate,
-    };
-}
-
-static void visit_devices(struct regular *regular, uint32_t links)
-{
-    struct tutti_family_member member = {.kind = TUTTI_FAMILY_DEVICES};
-    struct tutti_group group = group_of(regular, 1, links, 1);
-
-    begin(regular);
-    group.count = regular->topo->rank_count;
-    if (links == 1) { /* a switch: up 2r, down 2r + 1; only the first of a kind is named */
-        regular->partition.between_reduces = regular->rule->tree.reduces;
-        group.link_in = 1;
+    switch (cut->member.kind) {
+    case TUTTI_FAMILY_PLANE:
+        return x;
+    case TUTTI_FAMILY_HALF:
+        return x >= cut->length / 2;
+    case TUTTI_FAMILY_LINE:
+        return rank % cut->inner + rank / cut->inner / cut->length * cut->inner;
+    default:
+        return rank;
     }
-    add_groups(regular, group, has_root(regular), regular->partition.root, 1);
-    tell(regular, &member);
 }
 
-static void visit_planes(struct regular *regular, uint32_t axis, uint32_t inner, uint32_t length)
+/* The lowest rank of a group. */
+static uint32_t first_of(const struct cut *cut, uint32_t group)
 {
-    struct tutti_family_member member = {.kind = TUTTI_FAMILY_PLANE, .index = axis};
-    uint32_t ranks = regular->topo->rank_count / length;
-    struct tutti_group group = group_of(regular, ranks, 2 * ranks, ranks / inner);
-    uint32_t root = regular->partition.root / inner % length;
-
-    begin(regular);
-    group.count = length;
-    add_groups(regular, group, has_root(regular), root * inner, inner);
-    tell(regular, &member);
+    switch (cut->member.kind) {
+    case TUTTI_FAMILY_PLANE:
+        return group * cut->inner;
+    case TUTTI_FAMILY_HALF:
+        return group * (cut->length / 2) * cut->inner;
+    case TUTTI_FAMILY_LINE:
+        return group % cut->inner + group / cut->inner * cut->inner * cut->length;
+    default:
+        return group;
+    }
 }
 
-static void visit_halves(struct regular *regular, uint32_t axis, uint32_t inner, uint32_t length)
+/* Adds a group to those that are told by themselves, in order, each once. */
+static void single_out(struct regular *regular, uint32_t group)
 {
-    struct tutti_family_member member = {.kind = TUTTI_FAMILY_HALF, .index = axis};
-    uint32_t ranks = regular->topo->rank_count / length;
-    uint32_t low = length / 2;
-    struct tutti_group group = group_of(regular, low * ranks, 2 * ranks, ranks / inner);
-    bool root_low = regular->partition.root / inner % length < low;
+    uint32_t at = regular->single_count;
 
-    begin(regular);
-    add_groups(regular, group, has_root(regular) && root_low, 0, 0);
-    group.rank_count = (length - low) * ranks;
-    group.first = low * inner;
-    add_groups(regular, group, has_root(regular) && !root_low, low * inner, 0);
-    tell(regular, &member);
+    while (at > 0 && regular->singles[at - 1] > group)
+        at--;
+    if (at > 0 && regular->singles[at - 1] == group)
+        return;
+    assert(regular->single_count < SINGLES_MAX);
+    for (uint32_t i = regular->single_count++; i > at; i--)
+        regular->singles[i] = regular->singles[i - 1];
+    regular->singles[at] = group;
 }
 
-/* Rings along one axis: number i begins at rank i % inner + i / inner * inner * length. */
-static void visit_lines(struct regular *regular, uint32_t axis, uint32_t inner, uint32_t length)
+static uint64_t cut_short(tutti_u128 rate)
 {
-    struct tutti_family_member member = {.kind = TUTTI_FAMILY_LINE, .index = axis};
-    const struct tutti_topo *topo = regular->topo;
-    uint32_t axes = regular->rule->grid.axis_count;
-    struct tutti_group group =
-        group_of(regular, length, 2 * (axes - 1) * length, inner == 1 ? 1 : length);
-    uint32_t root = regular->partition.root;
+    return rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate;
+}
 
-    if (topo->shape.dim_count <= 2)
+/* What changed links between groups take from the rates of group number `group`. */
+static void subtract_changes(const struct regular *regular, const struct cut *cut, uint32_t group,
+                             tutti_u128 *out, tutti_u128 *in)
+{
+    for (uint32_t i = 0; i < regular->slow_count; i++) {
+        struct tutti_link link = tutti_topo_link(regular->topo, regular->slow[i]);
+        uint64_t less = regular->rule->grid.cable.bytes_per_s - link.bytes_per_s;
+        uint32_t from = group_of(cut, link.from);
+        uint32_t to = group_of(cut, link.to);
+
+        *out -= from == group && to != group ? less : 0;
+        *in -= to == group && from != group ? less : 0;
+    }
+}
+
+static void tell_cut(struct regular *regular, const struct cut *cut)
+{
+    struct tutti_partition *partition = &regular->partition;
+    struct tutti_link link = tutti_topo_link(regular->topo, regular->usual);
+    tutti_u128 rate = (tutti_u128)link.bytes_per_s * cut->links;
+    uint32_t root = has_root(regular) ? group_of(cut, partition->root) : UINT32_MAX;
+    struct tutti_group like = {
+        .rank_count = cut->rank_count,
+        .follow_count = cut->follow_count,
+        .link_count = cut->links,
+        .link_in_count = cut->links,
+        .link_kinds = 1u << link.kind,
+        .out = cut_short(rate),
+        .in = cut_short(rate),
+    };
+    uint32_t others = 0; /* the first group of them */
+
+    if (cut->group_count < 2)
         return;
     begin(regular);
-    group.count = topo->rank_count / length;
-    add_groups(regular, group, has_root(regular), root - root / inner % length * inner,
-               inner == 1 ? length : 1);
-    tell(regular, &member);
+    partition->group_count = cut->group_count;
+    partition->between_reduces = regular->rule->ops == &tutti_rule_tree && /* then one switch */
+                                 regular->rule->tree.reduces;
+    regular->single_count = 0;
+    if (root != UINT32_MAX)
+        single_out(regular, root);
+    for (uint32_t g = 0; cut->member.kind == TUTTI_FAMILY_HALF && g < 2; g++)
+        single_out(regular, g);
+    for (uint32_t i = 0; i < regular->slow_count; i++) {
+        single_out(regular, group_of(cut, tutti_topo_link(regular->topo, regular->slow[i]).from));
+        single_out(regular, group_of(cut, tutti_topo_link(regular->topo, regular->slow[i]).to));
+    }
+    for (uint32_t i = 0; i < regular->single_count; i++) {
+        struct tutti_group group = like;
+        tutti_u128 out = rate;
+        tutti_u128 in = rate;
+
+        subtract_changes(regular, cut, regular->singles[i], &out, &in);
+        group.count = 1;
+        group.has_root = regular->singles[i] == root;
+        group.first = first_of(cut, regular->singles[i]);
+        group.out = cut_short(out);
+        group.in = cut_short(in);
+        if (cut->member.kind == TUTTI_FAMILY_HALF && regular->singles[i] == 1)
+            group.rank_count = regular->topo->rank_count - cut->rank_count;
+        partition->out += out;
+        partition->in += in;
+        others += regular->singles[i] == others;
+        add_kind(regular, &group);
+    }
+    like.count = cut->group_count - regular->single_count;
+    like.first = like.count > 0 ? first_of(cut, others) : 0;
+    partition->out += rate * like.count;
+    partition->in += rate * like.count;
+    if (like.count > 0)
+        add_kind(regular, &like);
+    regular->visit(partition, &cut->member, regular->context);
+}
+
+/* `links` leave a device. Of a switch, of which that is one, only the first of a kind is named. */
+static void visit_devices(struct regular *regular, uint32_t links)
+{
+    struct cut cut = {.member = {.kind = TUTTI_FAMILY_DEVICES},
+                      .inner = 1,
+                      .length = regular->topo->rank_count,
+                      .group_count = regular->topo->rank_count,
+                      .links = links,
+                      .rank_count = 1,
+                      .follow_count = 1};
+
+    tell_cut(regular, &cut);
+}
+
+/* Planes across an axis, its halves, and the rings along it. */
+static void visit_axis(struct regular *regular, uint32_t axis, uint32_t inner, uint32_t length)
+{
+    uint32_t plane = regular->topo->rank_count / length;
+    struct cut cut = {.member = {.kind = TUTTI_FAMILY_PLANE, .index = axis},
+                      .inner = inner,
+                      .length = length,
+                      .group_count = length,
+                      .links = 2 * plane,
+                      .rank_count = plane,
+                      .follow_count = plane / inner};
+
+    tell_cut(regular, &cut);
+    cut.member.kind = TUTTI_FAMILY_HALF;
+    cut.group_count = 2;
+    cut.rank_count = length / 2 * plane;
+    tell_cut(regular, &cut);
+    if (regular->topo->shape.dim_count <= 2)
+        return;
+    cut.member.kind = TUTTI_FAMILY_LINE;
+    cut.group_count = plane;
+    cut.links = 2 * (regular->rule->grid.axis_count - 1) * length;
+    cut.rank_count = length;
+    cut.follow_count = inner == 1 ? 1 : length;
+    tell_cut(regular, &cut);
 }
 
 static void visit_grid(struct regular *regular)
@@ -176,13 +279,35 @@ static void visit_grid(struct regular *regular)
     uint32_t inner = 1;
 
     visit_devices(regular, 2 * regular->rule->grid.axis_count);
-    for (uint32_t d = 0; d < shape->dim_count; inner *= shape->dim[d++]) {
-        if (shape->dim[d] < 2)
-            continue;
-        visit_planes(regular, d, inner, shape->dim[d]);
-        visit_halves(regular, d, inner, shape->dim[d]);
-        visit_lines(regular, d, inner, shape->dim[d]);
+    for (uint32_t d = 0; d < shape->dim_count; inner *= shape->dim[d++])
+        if (shape->dim[d] >= 2)
+            visit_axis(regular, d, inner, shape->dim[d]);
+}
+
+/* Is a grid as its rule says but for less cables than leave a device, and those only slower? Then
+ * all the others still join all devices, and no links are faster than theirs. */
+static bool list_slow(struct regular *regular)
+{
+    const struct tutti_link_changes *changes = regular->topo->graph->changes;
+    uint32_t words = regular->topo->link_count / 64 + 1;
+    uint32_t cables = 0;
+
+    if (changes->count > SLOW_MAX)
+        return false;
+    for (uint32_t w = 0; w < words; w++) {
+        for (uint64_t bits = changes->bits[w]; bits != 0; bits &= bits - 1) {
+            uint32_t l = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint32_t count = regular->slow_count;
+
+            cables += count == 0 || regular->slow[count - 1] / 2 != l / 2;
+            regular->usual = l == regular->usual ? l + 1 : regular->usual;
+            regular->slow[regular->slow_count++] = l;
+            if (tutti_topo_link(regular->topo, l).bytes_per_s >
+                regular->rule->grid.cable.bytes_per_s)
+                return false;
+        }
     }
+    return cables < 2 * regular->rule->grid.axis_count;
 }
 
 /* ---- clusters -------------------------------------------------------------------------------- */
@@ -305,17 +430,21 @@ int tutti_regular_visit(const struct tutti_topo *topo, uint32_t root,
                         void *context, bool *ret_done, struct tutti_err *err)
 {
     struct regular regular = {
-        .topo = topo, .rule = tutti_graph_rule(topo), .visit = visit, .context = context};
+        .topo = topo, .rule = topo->graph->rule, .visit = visit, .context = context};
     struct tutti_sample sample;
+    bool grid;
     int status = 0;
 
     *ret_done = false;
     if (regular.rule == NULL || topo->rank_count <= TUTTI_FAMILY_SMALL)
         return 0;
+    grid = regular.rule->ops == &tutti_rule_grid;
+    if (topo->graph->changes != NULL && (!grid || !list_slow(&regular)))
+        return 0;
     regular.partition.topo = topo;
     regular.partition.root = root;
     regular.partition.groups = regular.kinds;
-    if (regular.rule->ops == &tutti_rule_grid) {
+    if (grid) {
         visit_grid(&regular);
         *ret_done = true;
     } else if (regular.rule->ops == &tutti_rule_tree && regular.rule->tree.tree.levels == 1) {
