@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "runtime/arena.h"
+#include "runtime/random.h"
 #include "runtime/status.h"
+#include "tests/links.h"
 #include "tests/machines.h"
 #include "tests/test.h"
 #include "topo/graph/graph.h"
@@ -67,7 +69,7 @@ static void check_nodes(const struct tutti_topo *a, const struct tutti_topo *b)
 
 static void check_links(const struct tutti_topo *a, const struct tutti_topo *b)
 {
-    struct tutti_link_class kinds[32];
+    struct tutti_link_class kinds[32]; /* more are only counted */
     struct tutti_link_class same[32];
     uint32_t more;
     uint32_t count = tutti_topo_link_classes(a, kinds, 32, &more);
@@ -250,6 +252,33 @@ TEST(a_change_counts_its_links_apart)
     CHECK_INT(tutti_topo_link_classes(topo, classes, 1, &more), 1);
     CHECK_INT(more, 1);
     tutti_topo_free(topo);
+}
+
+TEST(classes_of_changed_links_are_those_of_the_listed_machine)
+{
+    static const char *const specs[] = {"torus:3x4x5", "fattree:arity=3,levels=3",
+                                        "dgx-h100:nodes=7,group=2"};
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct tutti_topo *topo = machine(specs[i]);
+        struct tutti_topo *copy = listed(topo);
+        struct tutti_link *links = take_links(topo);
+        struct tutti_link *same;
+
+        for (uint32_t l = 0; l < topo->link_count; l++) {
+            uint64_t draw = tutti_random_hash(test_seed, l, i, 0);
+
+            links[l].bytes_per_s = draw % 3 == 0 ? links[l].bytes_per_s / 2 : links[l].bytes_per_s;
+            links[l].latency_ps += draw / 3 % 4 == 0;
+        }
+        same = take_links(topo);
+        memcpy(same, links, topo->link_count * sizeof(*links));
+        put_links(topo, links);
+        put_links(copy, same);
+        check_links(topo, copy);
+        tutti_topo_free(copy);
+        tutti_topo_free(topo);
+    }
 }
 
 TEST(wrong_changes_change_nothing)

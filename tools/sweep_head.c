@@ -6,7 +6,7 @@
 #include "build.h"
 #include "tools/sweep.h"
 
-enum { LINK_GROUPS_MAX = 8, LINK_CLASSES_MAX = 256 };
+enum { LINK_GROUPS_MAX = 8 };
 
 /* Links alike in kind, rate and latency. */
 struct link_group {
@@ -18,8 +18,8 @@ struct link_group {
 static uint32_t group_links(const struct tutti_topo *topo, struct link_group *groups,
                             uint32_t *more)
 {
-    struct tutti_link_class classes[LINK_CLASSES_MAX];
-    uint32_t class_count = tutti_topo_link_classes(topo, classes, LINK_CLASSES_MAX, more);
+    struct tutti_link_class classes[TUTTI_LINK_CLASSES_MAX];
+    uint32_t class_count = tutti_topo_link_classes(topo, classes, TUTTI_LINK_CLASSES_MAX, more);
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < class_count; i++) {

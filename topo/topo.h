@@ -168,9 +168,10 @@ struct tutti_link_class {
     uint32_t first; /* the lowest of them */
     uint32_t count;
 };
-/* The classes of all links in order of their first. Writes at most `capacity` and returns how many;
- * *ret_more: links of other classes, which were only counted. O(links), but where links follow a
- * rule and none was changed. */
+enum { TUTTI_LINK_CLASSES_MAX = 256 };
+/* The classes of all links in order of their first. Writes at most `capacity` of them, which is at
+ * most TUTTI_LINK_CLASSES_MAX, and returns how many; *ret_more: links of other classes, which were
+ * only counted. O(links), but where links follow a rule: O(changed links, and 2 ns a link). */
 uint32_t tutti_topo_link_classes(const struct tutti_topo *topo, struct tutti_link_class *classes,
                                  uint32_t capacity, uint32_t *ret_more);
 

@@ -13,6 +13,16 @@ struct tutti_arena;
 struct tutti_err;
 struct tutti_rule;
 
+/* Links alike, also in the kinds of their ends: `run` of them `step` apart, and the next such run
+ * `stride` after it. */
+struct tutti_rule_class {
+    uint32_t first;
+    uint32_t count;
+    uint32_t run;
+    uint32_t step;
+    uint32_t stride;
+};
+
 /* The questions of topo.h; nodes come without names. The answers are those of a machine that was
  * listed in the same order: tests/rule_test.c. */
 struct tutti_rule_ops {
@@ -29,9 +39,9 @@ struct tutti_rule_ops {
      * one by one. */
     void (*out_links)(const struct tutti_rule *rule, uint32_t v, uint32_t k, uint32_t count,
                       struct tutti_link *ret);
-    /* Links that are alike, also in the kinds of their ends: class number i; classes may be alike
-     * themselves. False: there are not so many. */
-    bool (*link_class)(const struct tutti_rule *rule, uint32_t i, struct tutti_link_class *ret);
+    /* Class number i of links that are alike; classes may be alike themselves. False: there are not
+     * so many. */
+    bool (*link_class)(const struct tutti_rule *rule, uint32_t i, struct tutti_rule_class *ret);
 };
 
 /* A grid whose axes are all rings of more than 2; axes of length 1 are left out. Rank r is node r.

@@ -330,24 +330,32 @@ static void cluster_out_links(const struct tutti_rule *rule, uint32_t v, uint32_
 
 /* The links of host 0, each in every host; the cables of each rail, up and down; the uplinks. */
 static bool cluster_link_class(const struct tutti_rule *rule, uint32_t i,
-                               struct tutti_link_class *ret)
+                               struct tutti_rule_class *ret)
 {
     const struct tutti_cluster_rule *cluster = &rule->cluster;
     uint32_t rails = 2 * cluster->nic_count;
 
     if (i < cluster->host.link_count) {
-        *ret = (struct tutti_link_class){.first = i, .count = cluster->host_count};
+        *ret = (struct tutti_rule_class){.first = i,
+                                         .count = cluster->host_count,
+                                         .run = cluster->host_count,
+                                         .step = cluster->host.link_count};
         return true;
     }
     i -= cluster->host.link_count;
     if (i < rails) {
-        *ret = (struct tutti_link_class){.first = cable_first(cluster) + i,
-                                         .count = cluster->host_count};
+        *ret = (struct tutti_rule_class){.first = cable_first(cluster) + i,
+                                         .count = cluster->host_count,
+                                         .run = cluster->host_count,
+                                         .step = rails};
         return true;
     }
     i -= rails;
     ret->first = uplink_first(cluster) + 2 * (i / 2) * cluster->spine_count + i % 2;
     ret->count = cluster->group_count * cluster->spine_count;
+    ret->run = cluster->spine_count;
+    ret->step = 2;
+    ret->stride = rails * cluster->spine_count;
     return i < rails && ret->count > 0;
 }
 

@@ -97,9 +97,9 @@ static uint32_t grid_out_link(const struct tutti_rule *rule, uint32_t v, uint32_
     return UINT32_MAX;
 }
 
-static bool grid_link_class(const struct tutti_rule *rule, uint32_t i, struct tutti_link_class *ret)
+static bool grid_link_class(const struct tutti_rule *rule, uint32_t i, struct tutti_rule_class *ret)
 {
-    *ret = (struct tutti_link_class){.first = 0, .count = rule->link_count};
+    *ret = (struct tutti_rule_class){.count = rule->link_count, .run = rule->link_count, .step = 1};
     return i == 0 && rule->link_count > 0;
 }
 

@@ -108,7 +108,7 @@ static uint32_t tree_out_link(const struct tutti_rule *rule, uint32_t v, uint32_
 }
 
 /* Up and down of devices, then of the switches of each level. */
-static bool tree_link_class(const struct tutti_rule *rule, uint32_t i, struct tutti_link_class *ret)
+static bool tree_link_class(const struct tutti_rule *rule, uint32_t i, struct tutti_rule_class *ret)
 {
     const struct tutti_tree *tree = &rule->tree.tree;
 
@@ -117,6 +117,9 @@ static bool tree_link_class(const struct tutti_rule *rule, uint32_t i, struct tu
     ret->first = (uint32_t)(2 * tree->cable_first[i / 2] + i % 2);
     ret->count = (uint32_t)((tree->node_first[i / 2 + 1] - tree->node_first[i / 2]) *
                             tutti_tree_parents(tree, i / 2));
+    ret->run = ret->count;
+    ret->step = 2;
+    ret->stride = 0;
     return true;
 }
 
