@@ -3,6 +3,7 @@
 
 #include "runtime/random.h"
 #include "runtime/schedule.h"
+#include "tests/links.h"
 #include "tests/machines.h"
 #include "tests/test.h"
 
@@ -120,6 +121,35 @@ TEST(a_few_slow_links_of_a_grid_are_told_apart)
         CHECK_OK(tutti_topo_change_links(copy, count, from_array, slow, &err), err);
         check_same(spec, topo, copy, 0);
         check_same(spec, topo, copy, (uint32_t)(draw / 64000 % topo->rank_count));
+        tutti_topo_free(copy);
+        tutti_topo_free(topo);
+    }
+}
+
+TEST(slow_links_of_clusters_bound_as_listed)
+{
+    static const char *const specs[] = {"rail:nodes=12,gpus=4,group=4,spines=3",
+                                        "rail:nodes=10,gpus=2,nics=1,group=5,spines=2,over=2",
+                                        "dgx-1v:nodes=5,group=2", "dgx-h100:nodes=6"};
+
+    for (uint64_t i = 0; i < 24; i++) {
+        const char *spec = specs[i % (sizeof(specs) / sizeof(specs[0]))];
+        struct tutti_topo *topo = machine(spec);
+        struct tutti_topo *copy = listed(topo);
+        struct tutti_link *links = take_links(topo);
+        struct tutti_link *same = take_links(topo);
+        uint32_t spines = topo->node_count - 3; /* or leaves: links between them stay, mostly */
+
+        for (uint32_t l = 0; l < topo->link_count; l++) {
+            uint64_t draw = tutti_random_hash(test_seed, 11, i, l);
+
+            if (draw % 10 == 0 && (i % 3 == 0 || (links[l].from < spines && links[l].to < spines)))
+                links[l].bytes_per_s = links[l].bytes_per_s * 4 / 5;
+            same[l] = links[l];
+        }
+        put_links(topo, links);
+        put_links(copy, same);
+        check_same(spec, topo, copy, 1);
         tutti_topo_free(copy);
         tutti_topo_free(topo);
     }

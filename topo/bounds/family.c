@@ -180,14 +180,28 @@ static uint32_t add_rate(uint64_t *rates, uint32_t count, uint64_t rate)
     return count;
 }
 
+/* Links from *first on, which moves on; of alike spines only those of one. Returns how many. */
+static uint32_t next_links(const struct walk *walk, uint32_t *first,
+                           struct tutti_link links[TUTTI_LINK_BLOCK])
+{
+    const struct tutti_spines *spines = &walk->partition.spines;
+    bool up = *first >= spines->link_first;
+    uint32_t most = up ? 2 : spines->link_first - *first;
+    uint32_t count = tutti_topo_links(walk->topo, *first, links,
+                                      most < TUTTI_LINK_BLOCK ? most : TUTTI_LINK_BLOCK);
+
+    *first += up ? 2 * spines->count : count;
+    return count;
+}
+
 /* The lowest different rates, in order; returns how many. */
-static uint32_t lowest_rates(const struct tutti_topo *topo, uint64_t *rates)
+static uint32_t lowest_rates(const struct walk *walk, uint64_t *rates)
 {
     struct tutti_link links[TUTTI_LINK_BLOCK];
     uint32_t count = 0;
 
-    for (uint32_t first = 0; first < topo->link_count; first += TUTTI_LINK_BLOCK) {
-        uint32_t some = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
+    for (uint32_t first = 0; first < walk->topo->link_count;) {
+        uint32_t some = next_links(walk, &first, links);
 
         for (uint32_t i = 0; i < some; i++)
             if (i == 0 || links[i].bytes_per_s != links[i - 1].bytes_per_s)
@@ -200,8 +214,8 @@ static void join_faster(struct walk *walk, uint64_t bytes_per_s)
 {
     struct tutti_link links[TUTTI_LINK_BLOCK];
 
-    for (uint32_t first = 0; first < walk->topo->link_count; first += TUTTI_LINK_BLOCK) {
-        uint32_t some = tutti_topo_links(walk->topo, first, links, TUTTI_LINK_BLOCK);
+    for (uint32_t first = 0; first < walk->topo->link_count;) {
+        uint32_t some = next_links(walk, &first, links);
 
         for (uint32_t i = 0; i < some; i++)
             if (links[i].bytes_per_s > bytes_per_s)
@@ -213,7 +227,7 @@ static void visit_fast(struct walk *walk)
 {
     const struct tutti_topo *topo = walk->topo;
     uint64_t rates[RATES_MAX];
-    uint32_t rate_count = lowest_rates(topo, rates);
+    uint32_t rate_count = lowest_rates(walk, rates);
 
     for (uint32_t i = 0; i < rate_count; i++) {
         for (uint32_t v = 0; v < topo->node_count; v++)

@@ -13,7 +13,7 @@ enum { PASSES_MAX = 8 };
 int tutti_partition_open(struct tutti_partition *partition, const struct tutti_topo *topo,
                          struct tutti_err *err)
 {
-    *partition = (struct tutti_partition){.topo = topo};
+    *partition = (struct tutti_partition){.topo = topo, .spines = tutti_graph_spines(topo)};
     partition->rank_group = calloc(topo->rank_count, sizeof(uint32_t));
     partition->groups = calloc(topo->rank_count, sizeof(struct tutti_group));
     partition->label = calloc(topo->node_count, sizeof(uint32_t));
@@ -119,6 +119,7 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
 static void label_switches(struct tutti_partition *partition)
 {
     const struct tutti_topo *topo = partition->topo;
+    uint32_t spine = partition->spines.node_first;
     bool moved = true;
 
     for (int pass = 0; pass < PASSES_MAX && moved; pass++) {
@@ -126,7 +127,9 @@ static void label_switches(struct tutti_partition *partition)
         for (uint32_t v = 0; v < topo->node_count; v++) {
             if (partition->label[v] != BETWEEN)
                 continue;
-            partition->label[v] = strongest_group(partition, v);
+            /* Spines see the same. */
+            partition->label[v] =
+                v > spine ? partition->label[spine] : strongest_group(partition, v);
             moved = moved || partition->label[v] != BETWEEN;
         }
     }
@@ -151,14 +154,17 @@ static void count_ranks(struct tutti_partition *partition)
     }
 }
 
-static void add_rate(uint64_t *sum, uint64_t rate)
+static void add_rate(uint64_t *sum, tutti_u128 rate)
 {
-    if (__builtin_add_overflow(*sum, rate, sum))
-        *sum = UINT64_MAX;
+    rate += *sum;
+    *sum = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate;
 }
 
-static void cut_link(struct tutti_partition *partition, uint32_t l, const struct tutti_link *link)
+/* As many links like this one, from and to nodes with the same labels. */
+static void cut_links(struct tutti_partition *partition, uint32_t l, const struct tutti_link *link,
+                      uint32_t count)
 {
+    tutti_u128 rate = (tutti_u128)link->bytes_per_s * count;
     uint32_t from = partition->label[link->from];
     uint32_t to = partition->label[link->to];
 
@@ -167,25 +173,26 @@ static void cut_link(struct tutti_partition *partition, uint32_t l, const struct
     if (from != BETWEEN) {
         struct tutti_group *group = &partition->groups[from];
 
-        add_rate(&group->out, link->bytes_per_s);
-        group->link_count++;
+        add_rate(&group->out, rate);
+        group->link_count += count;
         group->link_kinds |= 1u << link->kind;
         group->link_out = l;
-        partition->out += link->bytes_per_s;
+        partition->out += rate;
     }
     if (to != BETWEEN) {
         struct tutti_group *group = &partition->groups[to];
 
-        add_rate(&group->in, link->bytes_per_s);
-        group->link_in_count++;
+        add_rate(&group->in, rate);
+        group->link_in_count += count;
         group->link_in = l;
-        partition->in += link->bytes_per_s;
+        partition->in += rate;
     }
 }
 
 void tutti_partition_cut(struct tutti_partition *partition)
 {
     const struct tutti_topo *topo = partition->topo;
+    const struct tutti_spines *spines = &partition->spines;
     struct tutti_link links[TUTTI_LINK_BLOCK];
 
     count_ranks(partition);
@@ -196,10 +203,17 @@ void tutti_partition_cut(struct tutti_partition *partition)
     for (uint32_t v = 0; v < topo->node_count; v++)
         if (partition->label[v] == BETWEEN && tutti_topo_node(topo, v).reduces)
             partition->between_reduces = true;
-    for (uint32_t first = 0; first < topo->link_count; first += TUTTI_LINK_BLOCK) {
-        uint32_t count = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
+    for (uint32_t first = 0; first < spines->link_first; first += TUTTI_LINK_BLOCK) {
+        uint32_t left = spines->link_first - first;
+        uint32_t count =
+            tutti_topo_links(topo, first, links, left < TUTTI_LINK_BLOCK ? left : TUTTI_LINK_BLOCK);
 
         for (uint32_t i = 0; i < count; i++)
-            cut_link(partition, first + i, &links[i]);
+            cut_links(partition, first + i, &links[i], 1);
+    }
+    for (uint32_t l = spines->link_first; l < topo->link_count; l += 2 * spines->count) {
+        (void)tutti_topo_links(topo, l, links, 2);
+        cut_links(partition, l, &links[0], spines->count);
+        cut_links(partition, l + 1, &links[1], spines->count);
     }
 }

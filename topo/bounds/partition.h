@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "runtime/units.h"
+#include "topo/graph/graph.h"
 #include "topo/topo.h"
 
 struct tutti_err;
@@ -31,6 +32,7 @@ struct tutti_group {
  * asks for the cuts. */
 struct tutti_partition {
     const struct tutti_topo *topo;
+    struct tutti_spines spines; /* only the first of those is looked at */
     uint32_t *rank_group;       /* [rank_count]: 0 .. group_count - 1 */
     uint32_t group_count;       /* set with it */
     uint32_t root;              /* a rank, or more than there are: none */

@@ -130,6 +130,29 @@ uint32_t tutti_graph_out_links(const struct tutti_topo *topo, uint32_t node, uin
     return count;
 }
 
+struct tutti_spines tutti_graph_spines(const struct tutti_topo *topo)
+{
+    const struct tutti_rule *rule = topo->graph->rule;
+    const struct tutti_link_changes *changes = topo->graph->changes;
+    struct tutti_spines none = {.node_first = topo->node_count, .count = 1};
+    struct tutti_spines spines;
+
+    none.link_first = topo->link_count;
+    if (rule == NULL || rule->ops != &tutti_rule_cluster || rule->cluster.spine_count < 2)
+        return none;
+    spines.count = rule->cluster.spine_count;
+    spines.node_first = topo->node_count - spines.count;
+    spines.link_first =
+        topo->link_count - 2 * rule->cluster.group_count * rule->cluster.nic_count * spines.count;
+    for (uint32_t w = spines.link_first / 64; changes != NULL && w <= topo->link_count / 64; w++) {
+        uint32_t before = w == spines.link_first / 64 ? spines.link_first % 64 : 0;
+
+        if (changes->bits[w] >> before != 0)
+            return none;
+    }
+    return spines;
+}
+
 const struct tutti_rule *tutti_graph_rule(const struct tutti_topo *topo)
 {
     return topo->graph->changes == NULL ? topo->graph->rule : NULL;

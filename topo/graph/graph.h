@@ -55,6 +55,16 @@ tutti_link_changed(const struct tutti_link_changes *changes, uint32_t link)
 uint32_t tutti_graph_out_links(const struct tutti_topo *topo, uint32_t node, uint32_t first,
                                struct tutti_link *links, uint32_t capacity);
 
+/* Spines that are all alike, to which each leaf has one cable each: of links from `link_first` on,
+ * number 2 * (leaf * count + spine) is up, the next down. No spines: count is 1, and link_first the
+ * count of all links. */
+struct tutti_spines {
+    uint32_t node_first;
+    uint32_t count;
+    uint32_t link_first;
+};
+struct tutti_spines tutti_graph_spines(const struct tutti_topo *topo);
+
 /* The rule of a machine whose links are all as it says; NULL: none, or links were changed. */
 const struct tutti_rule *tutti_graph_rule(const struct tutti_topo *topo);
 
