@@ -121,6 +121,24 @@ TEST(clusters_are_bound_by_their_levels)
     }
 }
 
+/* What binds has a name that fits: of groups of two and of three ranks none is called `each`. */
+TEST(groups_of_unequal_size_are_told_apart)
+{
+    struct tutti_topo *topo =
+        read_machine("node g0 device\nnode g1 device\nnode g2 device\nnode g3 device\n"
+                     "node g4 device\nnode s0 switch\nnode s1 switch\n"
+                     "cable g0 s0 nvlink 100GB/s 1us\ncable g1 s0 nvlink 100GB/s 1us\n"
+                     "cable g2 s0 nvlink 100GB/s 1us\ncable g3 s1 nvlink 100GB/s 1us\n"
+                     "cable g4 s1 nvlink 100GB/s 1us\ncable s0 s1 net 10GB/s 1us\n"
+                     "cable g1 s1 net 5GB/s 1us\n");
+    struct tutti_bound bound = bound_of(topo, TUTTI_ALLREDUCE, 15 * GIGA);
+
+    CHECK_INT(bound.bandwidth_ps, second);
+    CHECK_TEXT(bound.binding,
+               "group of 3 ranks from rank 0 joined by links faster than 10GB/s: 15GB/s out");
+    tutti_topo_free(topo);
+}
+
 /* ---- against brute force --------------------------------------------------------------------- */
 
 /* What leaves a set of nodes, in GB/s. */

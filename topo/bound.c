@@ -81,6 +81,7 @@ struct crossing {
     const struct tutti_family_member *member;
     struct best *best;
     bool alike;
+    bool even;
 };
 
 static void consider(const struct crossing *at, const struct tutti_group *group, tutti_u128 bytes,
@@ -101,6 +102,7 @@ static void consider(const struct crossing *at, const struct tutti_group *group,
         .all_groups = group == NULL,
         .inward = inward,
         .alike = at->alike,
+        .even = at->even,
     };
 }
 
@@ -152,12 +154,23 @@ static bool groups_alike(const struct tutti_partition *partition)
     return true;
 }
 
+static bool groups_even(const struct tutti_partition *partition)
+{
+    for (uint32_t g = 0; g < partition->kind_count; g++)
+        if (partition->groups[g].rank_count != partition->groups[0].rank_count)
+            return false;
+    return true;
+}
+
 static void weigh(const struct tutti_partition *partition, const struct tutti_family_member *member,
                   void *context)
 {
     struct best *best = context;
-    struct crossing at = {
-        .partition = partition, .member = member, .best = best, .alike = groups_alike(partition)};
+    struct crossing at = {.partition = partition,
+                          .member = member,
+                          .best = best,
+                          .alike = groups_alike(partition),
+                          .even = groups_even(partition)};
 
     if (best->collective == TUTTI_ALLREDUCE && !partition->between_reduces) {
         tutti_u128 bytes = (tutti_u128)2 * (partition->group_count - 1);

@@ -94,11 +94,12 @@ void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_bindin
     const char *way = binding->inward ? "in" : "out";
     uint32_t link_count = binding->inward ? group->link_in_count : group->link_count;
     bool one_link = link_count == 1 && binding->member.kind != TUTTI_FAMILY_HOSTS;
+    bool each = binding->alike && (binding->even || !words.numbered);
     char name[128];
     char rate[TUTTI_UNIT_TEXT_BYTES];
 
     (void)tutti_print_rate(binding->inward ? group->in : group->out, rate);
-    if (binding->alike && binding->group_count > 2) {
+    if (each && binding->group_count > 2) {
         name_each(binding, &words, name, sizeof(name));
         (void)snprintf(buf, buf_bytes, "%s: %s %s", name, rate, way);
     } else if (binding->all_groups && !binding->alike) {
@@ -113,7 +114,7 @@ void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_bindin
         (void)snprintf(buf, buf_bytes, "link %.40s -> %.40s: %s",
                        tutti_topo_node_name(topo, link.from, from),
                        tutti_topo_node_name(topo, link.to, to), rate);
-    } else if (binding->alike) {
+    } else if (each) {
         name_each(binding, &words, name, sizeof(name));
         (void)snprintf(buf, buf_bytes, "%s: %s %s", name, rate, way);
     } else {

@@ -17,7 +17,8 @@ struct tutti_binding {
     uint64_t together; /* bytes a second of all groups */
     bool all_groups;   /* all together bind, not one alone */
     bool inward;       /* what enters binds, not what leaves */
-    bool alike;        /* the groups can all send and take the same */
+    bool alike;        /* the groups can all send and take the same, */
+    bool even;         /* and have as many ranks */
 };
 
 /* "each device: 450GB/s out", "the 8 NICs of each host: 400GB/s out", "link a -> b: 1GB/s". Cut
