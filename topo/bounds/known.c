@@ -23,8 +23,9 @@
  * the best of all partitions.
  *
  * Anything else: where the rings of the machine, in their orders and by its routes, are as fast as
- * the bound (broadcast and reduce: pipelined along them), or its routes from each rank to each
- * (all-to-all, of up to 256 ranks) or to the next (send/recv). */
+ * the bound (broadcast and reduce: pipelined along them), or its groups are, by rings across them
+ * and exchanges inside (all-reduce, all-gather and reduce-scatter), or its routes from each rank to
+ * each (all-to-all, of up to 256 ranks) or to the next (send/recv). */
 #include "topo/bounds/known.h"
 
 #include <stdlib.h>
@@ -172,12 +173,16 @@ static bool is_proved(const struct tutti_topo *topo, enum tutti_collective colle
 enum {
     HOPS_MAX = 64,
     PAIRS_OF_MAX = 256, /* ranks: as many routes as that squared, a few milliseconds */
+    GROUP_MAX = 256,    /* ranks of a group whose pairs are looked at */
+    LEVELS_OF_MAX = 1 << 16,
 };
 
 struct uses {
     const struct tutti_topo *topo;
-    uint32_t *count; /* [link_count]: how often a link is used */
-    double share;    /* of each byte of a rank's block, bytes that cross it with each use */
+    const struct tutti_topo *machine; /* that, or what it is a sample of */
+    uint32_t weight;                  /* of each use from now on */
+    uint32_t *count;                  /* [link_count]: how often a link is used */
+    double share; /* of each byte of a rank's block, bytes that cross it with each use */
     double s_per_byte_max;
 };
 
@@ -196,7 +201,7 @@ static bool use_route(struct uses *uses, uint32_t from, uint32_t to)
     uint32_t hops = tutti_topo_route(uses->topo, from, to, links, HOPS_MAX);
 
     for (uint32_t h = 0; h < hops && hops <= HOPS_MAX; h++) {
-        uses->count[links[h]]++;
+        uses->count[links[h]] += uses->weight;
         if (takes_longer(uses, links[h]))
             return false;
     }
@@ -247,6 +252,29 @@ static bool use_neighbours(struct uses *uses)
     return true;
 }
 
+/* By levels: rank i of each group of g goes round a ring of all k groups, with one block of k - 1
+ * others; then all in a group send each other what they have, k blocks. An all-gather; its reverse
+ * is a reduce-scatter, and in chunks one does not wait for the other. */
+static bool use_levels(struct uses *uses)
+{
+    uint32_t size = uses->machine->shape.level[0];
+    uint32_t n = uses->topo->rank_count;
+    uint32_t groups = uses->machine->rank_count / size;
+
+    if (n % size != 0)
+        return false;
+    uses->weight = groups - 1;
+    for (uint32_t r = 0; r < n; r++)
+        if (!use_route(uses, r, (r + size) % n))
+            return false;
+    uses->weight = groups;
+    for (uint32_t r = 0; r < n; r++)
+        for (uint32_t i = 1; i < size; i++)
+            if (!use_route(uses, r, r / size * size + (r + i) % size))
+                return false;
+    return true;
+}
+
 /* Flows to host number p under some leaves go by spine p modulo the spines: with as many spines as
  * the sample has hosts, each of its first spines serves one host. */
 static bool sample_has_uplinks(const struct tutti_topo *topo)
@@ -283,7 +311,11 @@ static int is_reached_in(const struct tutti_topo *topo, const struct tutti_topo 
                          bool (*use)(struct uses *uses), double share, double s_per_byte, bool *ret,
                          struct tutti_err *err)
 {
-    struct uses uses = {.topo = topo, .share = share, .s_per_byte_max = s_per_byte * (1 + 1e-9)};
+    struct uses uses = {.topo = topo,
+                        .machine = machine,
+                        .weight = 1,
+                        .share = share,
+                        .s_per_byte_max = s_per_byte * (1 + 1e-9)};
     bool reached;
 
     uses.count = calloc((size_t)topo->link_count + 1, sizeof(*uses.count));
@@ -316,24 +348,38 @@ static int is_reached_by(const struct tutti_topo *topo, bool (*use)(struct uses 
     return status;
 }
 
+/* All-gather and reduce-scatter, and what is made of both. */
+static int is_gathered(const struct tutti_topo *topo, double blocks, double s_per_byte, bool *ret,
+                       struct tutti_err *err)
+{
+    const struct tutti_shape *shape = &topo->shape;
+    double n = (double)topo->rank_count;
+    double rings = (double)ring_count(topo);
+    bool levels = shape->level_count > 1 && shape->level[0] > 1 && shape->level[0] <= GROUP_MAX &&
+                  shape->level[0] < topo->rank_count;
+    bool small = topo->rank_count <= LEVELS_OF_MAX || tutti_sample_fits(topo, true);
+    int status = is_reached_by(topo, use_rings, blocks * (n - 1) / rings, s_per_byte, ret, err);
+
+    if (status < 0 || *ret || !levels || !small)
+        return status;
+    return is_reached_by(topo, use_levels, blocks, s_per_byte, ret, err);
+}
+
 int tutti_bound_is_reached(const struct tutti_topo *topo, enum tutti_collective collective,
                            double s_per_byte, bool *ret, struct tutti_err *err)
 {
-    double n = (double)topo->rank_count;
-    double rings = (double)ring_count(topo);
-
     *ret = is_proved(topo, collective);
     if (*ret)
         return 0;
     switch (collective) {
     case TUTTI_ALLREDUCE:
-        return is_reached_by(topo, use_rings, 2 * (n - 1) / n / rings, s_per_byte, ret, err);
+        return is_gathered(topo, 2 / (double)topo->rank_count, s_per_byte, ret, err);
     case TUTTI_ALLGATHER:
     case TUTTI_REDUCESCATTER:
-        return is_reached_by(topo, use_rings, (n - 1) / rings, s_per_byte, ret, err);
+        return is_gathered(topo, 1, s_per_byte, ret, err);
     case TUTTI_BROADCAST:
     case TUTTI_REDUCE_TO_ROOT:
-        return is_reached_by(topo, use_rings, 1 / rings, s_per_byte, ret, err);
+        return is_reached_by(topo, use_rings, 1 / (double)ring_count(topo), s_per_byte, ret, err);
     case TUTTI_ALLTOALL:
         return topo->rank_count > PAIRS_OF_MAX
                    ? 0
