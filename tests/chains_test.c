@@ -124,3 +124,27 @@ TEST(short_chunks_take_as_long_as_all_ranks)
     CHECK(folded_count > 300);
     CHECK(repeated > 30);
 }
+
+/* A clock that starts near its end leaves no room for the sums that are formed. */
+TEST(a_ring_that_starts_near_the_end_of_the_clock_is_refused)
+{
+    const struct tutti_coll_params params = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM, .count = 2};
+    tutti_ps starts_ps[8];
+    struct tutti_topo *topo = NULL;
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_folded folded = {.end_ps = -1};
+    struct tutti_err err = {.text = ""};
+    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR, .start_ps = starts_ps};
+
+    CHECK_OK(tutti_topo_from_spec("ring:n=8", &topo, &err), err);
+    CHECK_OK(tutti_coll_generate("ring", &params, &topo->shape, &schedule, &err), err);
+    opts.topo = topo;
+    for (uint32_t i = 0; i < 8; i++)
+        starts_ps[i] = INT64_MAX - 1000;
+    CHECK_INT(tutti_chains_play(&opts, schedule, 0, &folded, &err), -TUTTI_ELACK);
+    CHECK_TEXT(err.text, "its times are too long to be added up");
+    CHECK_INT(folded.end_ps, -1);
+    tutti_schedule_free(schedule);
+    tutti_topo_free(topo);
+}

@@ -198,46 +198,91 @@ static int find_link(struct chains *chains, uint32_t link, uint32_t *ret)
     return 0;
 }
 
-/* Asks for the routes of a lane, over the first period and, for the latencies, beyond; writes the
- * ways: of each connection WAY_MAX links, as many weights, and how many there are. */
-static int route_lane(struct chains *chains, uint32_t lane, uint32_t *ways, struct tutti_err *err)
+/* The ways of connections over links, one after another. */
+struct ways {
+    uint32_t *first; /* [connection + 1] */
+    uint32_t *links;
+    uint32_t *weights;
+    uint32_t count;
+    uint32_t link_capacity;
+    uint32_t weight_capacity;
+};
+
+static int note_latency(struct chains *chains, size_t wire, tutti_ps latency_ps,
+                        struct tutti_err *err)
+{
+    chains->latency_ps[wire] = latency_ps;
+    if (latency_ps < chains->latency_min_ps)
+        chains->latency_min_ps = latency_ps;
+    if (latency_ps > chains->latency_max_ps)
+        chains->latency_max_ps = latency_ps;
+    if (latency_ps <= INT64_MAX / 4 / (tutti_ps)chains->phase.transfer_count)
+        return 0;
+    return tutti_fail(err, TUTTI_ELACK, "its times are too long to be added up");
+}
+
+/* Adds the links of a connection that is the next to be laid, each once. */
+static int lay_way(struct chains *chains, size_t wire, const uint32_t *route, uint32_t count,
+                   struct ways *ways)
+{
+    uint32_t first = ways->first[wire];
+    uint64_t narrowest = UINT64_MAX;
+
+    if (tutti_grow(&ways->links, &ways->link_capacity, (uint64_t)first + count,
+                   sizeof(*ways->links)) < 0 ||
+        tutti_grow(&ways->weights, &ways->weight_capacity, (uint64_t)first + count,
+                   sizeof(*ways->weights)) < 0)
+        return -TUTTI_ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t rate = tutti_topo_link(chains->opts->topo, route[i]).bytes_per_s;
+        uint32_t link;
+        uint32_t at = first;
+
+        if (find_link(chains, route[i], &link) < 0)
+            return -TUTTI_ENOMEM;
+        narrowest = rate < narrowest ? rate : narrowest;
+        while (at < ways->count && ways->links[at] != link)
+            at++;
+        if (at == ways->count) {
+            ways->links[at] = link;
+            ways->weights[at] = 0;
+            ways->count++;
+        }
+        ways->weights[at]++;
+    }
+    chains->narrowest[wire] = narrowest;
+    ways->first[wire + 1] = ways->count;
+    return 0;
+}
+
+/* Asks for the routes of a lane, over the first period. */
+static int route_lane(struct chains *chains, uint32_t lane, struct ways *ways,
+                      struct tutti_err *err)
 {
     const struct tutti_topo *topo = chains->opts->topo;
     struct tutti_ring_phase phase;
 
     (void)chunk_of(chains, lane, 0, &phase);
     for (uint32_t seat = 0; seat < chains->period; seat++) {
-        uint32_t *way = ways + ((size_t)lane * chains->period + seat) * (2 * WAY_MAX + 1);
+        size_t wire = (size_t)lane * chains->period + seat;
         uint32_t route[WAY_MAX];
         uint32_t count = tutti_topo_route(topo, rank_at(&phase, seat),
                                           rank_at(&phase, (seat + 1) % phase.size), route, WAY_MAX);
+        int status;
 
         if (count == 0 || count > WAY_MAX)
             return tutti_fail(err, TUTTI_ELACK, "routes of %" PRIu32 " links are too long", count);
-        chains->latency_ps[(size_t)lane * chains->period + seat] =
-            tutti_route_latency_ps(topo, chains->opts->protocol, route, count);
-        chains->narrowest[(size_t)lane * chains->period + seat] = UINT64_MAX;
-        for (uint32_t i = 0; i < count; i++) {
-            uint64_t *narrowest = &chains->narrowest[(size_t)lane * chains->period + seat];
-            uint64_t rate = tutti_topo_link(topo, route[i]).bytes_per_s;
-            uint32_t *way_count = &way[2 * (size_t)WAY_MAX];
-            uint32_t link;
-            uint32_t at = 0;
-
-            if (find_link(chains, route[i], &link) < 0)
-                return tutti_nomem(err);
-            *narrowest = rate < *narrowest ? rate : *narrowest;
-            while (at < *way_count && way[at] != link)
-                at++;
-            way[at] = link;
-            way[WAY_MAX + at]++;
-            *way_count += at == *way_count;
-        }
+        status = note_latency(
+            chains, wire, tutti_route_latency_ps(topo, chains->opts->protocol, route, count), err);
+        if (status < 0)
+            return status;
+        if (lay_way(chains, wire, route, count, ways) < 0)
+            return tutti_nomem(err);
     }
     return 0;
 }
 
-static int open_net(struct chains *chains, const uint32_t *ways, struct tutti_err *err)
+static int open_net(struct chains *chains, const struct ways *ways, struct tutti_err *err)
 {
     const struct tutti_net_links links = {.link_count = chains->link_count,
                                           .bytes_per_s = chains->link_rates};
@@ -247,9 +292,10 @@ static int open_net(struct chains *chains, const uint32_t *ways, struct tutti_er
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < count && status == 0; i++) {
-        const uint32_t *way = ways + (size_t)i * (2 * WAY_MAX + 1);
+        uint32_t first = ways->first[i];
 
-        status = tutti_fair_connect(chains->net, way, way + WAY_MAX, way[2 * WAY_MAX]);
+        status = tutti_fair_connect(chains->net, ways->links + first, ways->weights + first,
+                                    ways->first[i + 1] - first);
     }
     if (status == 0)
         status = chains->net->ops->reserve(chains->net, chains->chain_count + 1);
@@ -259,7 +305,7 @@ static int open_net(struct chains *chains, const uint32_t *ways, struct tutti_er
 static int lay_links(struct chains *chains, struct tutti_err *err)
 {
     size_t wires = (size_t)chains->schedule->lane_count * chains->period;
-    uint32_t *ways = calloc(wires, (2 * WAY_MAX + 1) * sizeof(*ways));
+    struct ways ways = {.first = calloc(wires + 1, sizeof(*ways.first))};
     int status = 0;
 
     chains->table_size = 64;
@@ -270,14 +316,17 @@ static int lay_links(struct chains *chains, struct tutti_err *err)
     chains->link_table = calloc(chains->table_size, sizeof(*chains->link_table));
     chains->latency_ps = calloc(wires, sizeof(*chains->latency_ps));
     chains->narrowest = calloc(wires, sizeof(*chains->narrowest));
-    if (ways == NULL || chains->link_table == NULL || chains->latency_ps == NULL ||
+    chains->latency_min_ps = INT64_MAX;
+    if (ways.first == NULL || chains->link_table == NULL || chains->latency_ps == NULL ||
         chains->narrowest == NULL)
         status = tutti_nomem(err);
     for (uint32_t lane = 0; lane < chains->schedule->lane_count && status == 0; lane++)
-        status = route_lane(chains, lane, ways, err);
+        status = route_lane(chains, lane, &ways, err);
     if (status == 0)
-        status = open_net(chains, ways, err);
-    free(ways);
+        status = open_net(chains, &ways, err);
+    free(ways.first);
+    free(ways.links);
+    free(ways.weights);
     return status;
 }
 
@@ -323,26 +372,20 @@ static tutti_ps latencies(const struct chains *chains, uint32_t lane, uint32_t s
     return sum + turn * (tutti_ps)(count / chains->period);
 }
 
-/* Takes in the latencies: how long chains without bytes take, and the extremes. */
+/* How long chains without bytes take. */
 static void weigh_latencies(struct chains *chains)
 {
     uint64_t rounds = chains->phase.transfer_count;
 
-    chains->latency_min_ps = INT64_MAX;
     for (uint32_t lane = 0; lane < chains->schedule->lane_count; lane++) {
         tutti_ps sum = latencies(chains, lane, 0, rounds);
 
         for (uint32_t seat = 0; seat < chains->period; seat++) {
-            tutti_ps latency_ps = latency_at(chains, lane, seat);
             tutti_ps end_ps = chains->begin_ps + sum;
 
-            if (latency_ps < chains->latency_min_ps)
-                chains->latency_min_ps = latency_ps;
-            if (latency_ps > chains->latency_max_ps)
-                chains->latency_max_ps = latency_ps;
             if (end_ps > chains->end_ps) /* of a chain without bytes; others are no shorter */
                 chains->end_ps = end_ps;
-            sum += latency_at(chains, lane, seat + rounds) - latency_ps;
+            sum += latency_at(chains, lane, seat + rounds) - latency_at(chains, lane, seat);
         }
     }
 }
@@ -449,6 +492,8 @@ static int play(struct chains *chains, uint64_t step_count_max, struct tutti_err
     if (status < 0)
         return status;
     rounds = chains->phase.transfer_count;
+    if (chains->begin_ps > INT64_MAX / 2)
+        return tutti_fail(err, TUTTI_ELACK, "its times are too long to be added up");
     find_period(chains);
     status = list_chains(chains, err);
     if (status == 0)
@@ -456,7 +501,7 @@ static int play(struct chains *chains, uint64_t step_count_max, struct tutti_err
     if (status < 0)
         return status;
     weigh_latencies(chains);
-    if (chains->latency_max_ps > INT64_MAX / 4 / (tutti_ps)rounds || !may_be_short(chains))
+    if (!may_be_short(chains))
         return too_long(chains, err);
     if (step_count_max > 0 && chains->chain_count * rounds > step_count_max)
         return tutti_fail(err, TUTTI_ELACK,
