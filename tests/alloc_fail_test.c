@@ -415,6 +415,38 @@ static int fold(const char *spec, const char *algorithm, enum tutti_model model,
     return status;
 }
 
+/* Where links are shared, on a machine that is as it should be. */
+static int fold_shared(const char *spec, const char *algorithm, uint64_t count,
+                       struct tutti_err *err)
+{
+    struct tutti_coll_params params = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = count};
+    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR};
+    struct tutti_folded folded;
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_topo *topo = NULL;
+    int status = tutti_topo_from_spec(spec, &topo, err);
+
+    if (status == 0)
+        status = tutti_coll_generate(algorithm, &params, &topo->shape, &schedule, err);
+    opts.topo = topo;
+    if (status == 0)
+        status = tutti_fold_play(&opts, schedule, 0, &folded, err);
+    tutti_schedule_free(schedule);
+    tutti_topo_free(topo);
+    return status;
+}
+
+TEST(folding_over_shared_links_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(fold_shared("dgx-h100:nodes=2", "two-shot", 64, &err), err);
+    ALLOC_FAIL_EACH(fold_shared("dgx-h100:nodes=2", "ring-bidirectional", 3, &err), err);
+    ALLOC_FAIL_EACH(fold_shared("switch:n=8", "recursive-doubling", 64, &err), err);
+    ALLOC_FAIL_EACH(fold_shared("dgx-h100:nodes=2", "double-binary-tree", 1 << 24, &err), err);
+}
+
 TEST(folding_fails_cleanly)
 {
     struct tutti_err err;
