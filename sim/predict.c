@@ -172,7 +172,8 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
         status = tutti_fail(err, (enum tutti_status) - folding, "%s", why.text);
     else if (strcmp(fold, "on") == 0)
         status =
-            tutti_fail(err, TUTTI_ELACK, "fold 'on' is not possible: %s (auto or off)", why.text);
+            tutti_fail(err, TUTTI_ELACK, "fold 'on' is not possible for '%s': %s (auto or off)",
+                       entry->algorithm->name, why.text);
     else
         status = play_all(ask, &opts, schedule, record, &outcome->played, &text);
     if (status == -TUTTI_ETIME)

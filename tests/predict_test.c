@@ -329,8 +329,9 @@ TEST(what_is_not_modelled_is_refused)
     q.ask.as_nccl = NULL;
     q.ask.fold = "on";
     q.ask.jitter = 0.5;
-    refused(&q, TUTTI_ELACK,
-            "fold 'on' is not possible: jitter makes every rank different (auto or off)");
+    refused(
+        &q, TUTTI_ELACK,
+        "fold 'on' is not possible for 'ring': jitter makes every rank different (auto or off)");
     q.ask.jitter = 0;
     q.ask.fold = "maybe";
     refused(&q, TUTTI_EINVAL, "unknown fold 'maybe' (auto, on or off)");

@@ -107,7 +107,10 @@ static void print_folding(const struct tutti_sweep *sweep)
     }
     if (folded == 0)
         return;
-    printf("# folded:   %u ranks into %u", sweep->topo->rank_count, least);
+    if (least == sweep->topo->rank_count)
+        printf("# folded:   ring by ring, as no two of %u ranks are alike", least);
+    else
+        printf("# folded:   %u ranks into %u", sweep->topo->rank_count, least);
     if (most > least)
         printf(" to %u", most);
     if (folded < shown)
