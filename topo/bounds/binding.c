@@ -86,6 +86,18 @@ static void name_each(const struct tutti_binding *binding, const struct words *w
         (void)snprintf(buf, buf_bytes, "each %s%s", words->one, words->more);
 }
 
+/* Rounded to six digits: enough to know a rate by, and sums of odd ones stay readable. */
+static uint64_t six_digits(uint64_t bytes_per_s)
+{
+    uint64_t unit = 1;
+
+    while (bytes_per_s / unit >= 1000000)
+        unit *= 10;
+    if (bytes_per_s % unit < (unit + 1) / 2)
+        return bytes_per_s - bytes_per_s % unit;
+    return bytes_per_s > UINT64_MAX - unit ? bytes_per_s : (bytes_per_s / unit + 1) * unit;
+}
+
 void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_binding *binding,
                         char *buf, size_t buf_bytes)
 {
@@ -98,13 +110,14 @@ void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_bindin
     char name[128];
     char rate[TUTTI_UNIT_TEXT_BYTES];
 
-    (void)tutti_print_rate(binding->inward ? group->in : group->out, rate);
+    (void)tutti_print_rate(six_digits(binding->inward ? group->in : group->out), rate);
     if (each && binding->group_count > 2) {
         name_each(binding, &words, name, sizeof(name));
         (void)snprintf(buf, buf_bytes, "%s: %s %s", name, rate, way);
     } else if (binding->all_groups && !binding->alike) {
         (void)snprintf(buf, buf_bytes, "all %" PRIu32 " %s%s together: %s %s", binding->group_count,
-                       words.many, words.more, tutti_print_rate(binding->together, rate), way);
+                       words.many, words.more,
+                       tutti_print_rate(six_digits(binding->together), rate), way);
     } else if (one_link) {
         struct tutti_link link =
             tutti_topo_link(topo, binding->inward ? group->link_in : group->link_out);
