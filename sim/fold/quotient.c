@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/random.h"
 #include "runtime/status.h"
 #include "sim/fold/colours.h"
 #include "sim/fold/programs.h"
@@ -34,6 +35,10 @@ struct maker {
     uint32_t *serve_wire;
     int64_t *tally;       /* [wire colour], all 0 between uses */
     uint32_t *kept_links; /* [link colour]: number in the quotient, or NONE */
+    uint64_t *blend;      /* [link colour]: of the colours it serves, in any order */
+    uint32_t *link_way;   /* [link of the quotient]: the last way over it so far, or NONE */
+    uint32_t *way_before; /* [way]: the one before it over the same link, or NONE */
+    uint32_t *way_wire;   /* [way]: whose it is */
 };
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -177,6 +182,19 @@ static void list_served(struct maker *maker)
     first[colours->link_count] = hops;
 }
 
+/* Links of unequal blends serve unequal wires: most need no closer look. */
+static void blend_served(struct maker *maker)
+{
+    const struct bags serves = {.first = maker->serve_first, .wires = maker->serve_wire};
+
+    for (uint32_t i = 0; i < maker->colours.link_colours; i++) {
+        uint32_t link = maker->link_first[i];
+
+        for (uint32_t k = serves.first[link]; k < serves.first[link + 1]; k++)
+            maker->blend[i] += tutti_random_hash(0, in_bag(maker, &serves, k), 0, 0);
+    }
+}
+
 /* A link that serves what a narrower one serves, or one as wide that comes before it, binds
  * nothing: its share is never less. */
 static void keep_links(struct maker *maker)
@@ -196,7 +214,7 @@ static void keep_links(struct maker *maker)
             uint32_t its = maker->link_first[other];
             uint64_t rate = rate_of(maker, its);
 
-            if (other != i &&
+            if (other != i && maker->blend[other] == maker->blend[i] &&
                 (rate < rate_of(maker, mine) || (rate == rate_of(maker, mine) && other < i)))
                 binds = !are_alike(maker, &serves, mine, its);
         }
@@ -216,9 +234,9 @@ static uint32_t count_in(const struct maker *maker, const struct bags *bags, uin
     return count;
 }
 
+/* A way over every kept link of a wire, once; what they weigh is found when all are known. */
 static void add_ways(struct maker *maker, uint32_t class)
 {
-    const struct bags serves = {.first = maker->serve_first, .wires = maker->serve_wire};
     const struct tutti_colours *colours = &maker->colours;
     struct tutti_quotient *quotient = maker->quotient;
     struct tutti_quotient_wire *wire = &quotient->wires[class];
@@ -226,17 +244,38 @@ static void add_ways(struct maker *maker, uint32_t class)
 
     wire->way_first = quotient->way_count;
     for (uint32_t i = colours->way_first[first]; i < colours->way_first[first + 1]; i++) {
-        uint32_t colour = colours->link[colours->way[i]];
-        bool known = maker->kept_links[colour] == NONE;
+        uint32_t link = maker->kept_links[colours->link[colours->way[i]]];
+        uint32_t way = quotient->way_count;
 
-        for (uint32_t k = wire->way_first; k < quotient->way_count && !known; k++)
-            known = quotient->ways[k].link == maker->kept_links[colour];
-        if (!known)
-            quotient->ways[quotient->way_count++] = (struct tutti_quotient_way){
-                .link = maker->kept_links[colour],
-                .weight = count_in(maker, &serves, maker->link_first[colour], class)};
+        if (link == NONE ||
+            (maker->link_way[link] != NONE && maker->way_wire[maker->link_way[link]] == class))
+            continue;
+        quotient->ways[quotient->way_count++] = (struct tutti_quotient_way){.link = link};
+        maker->way_wire[way] = class;
+        maker->way_before[way] = maker->link_way[link];
+        maker->link_way[link] = way;
     }
     wire->way_count = quotient->way_count - wire->way_first;
+}
+
+/* Counts what a link serves once for all ways over it. */
+static void weigh_ways(struct maker *maker)
+{
+    const struct bags serves = {.first = maker->serve_first, .wires = maker->serve_wire};
+
+    for (uint32_t i = 0; i < maker->colours.link_colours; i++) {
+        uint32_t link = maker->link_first[i];
+
+        if (maker->kept_links[i] == NONE)
+            continue;
+        for (uint32_t k = serves.first[link]; k < serves.first[link + 1]; k++)
+            maker->tally[in_bag(maker, &serves, k)]++;
+        for (uint32_t way = maker->link_way[maker->kept_links[i]]; way != NONE;
+             way = maker->way_before[way])
+            maker->quotient->ways[way].weight = (uint32_t)maker->tally[maker->way_wire[way]];
+        for (uint32_t k = serves.first[link]; k < serves.first[link + 1]; k++)
+            maker->tally[in_bag(maker, &serves, k)] = 0;
+    }
 }
 
 static void lay_wires(struct maker *maker)
@@ -261,6 +300,7 @@ static void lay_wires(struct maker *maker)
         };
         add_ways(maker, class);
     }
+    weigh_ways(maker);
 }
 
 static void lay_lanes(struct maker *maker)
@@ -314,7 +354,7 @@ static void count_peers(const struct maker *maker, size_t *out, size_t *in)
     }
 }
 
-static int take_quotient(const struct maker *maker, struct tutti_err *err)
+static int take_quotient(struct maker *maker, struct tutti_err *err)
 {
     struct tutti_quotient *quotient = maker->quotient;
     const struct tutti_colours *colours = &maker->colours;
@@ -339,9 +379,12 @@ static int take_quotient(const struct maker *maker, struct tutti_err *err)
     quotient->out_rank = calloc(out, sizeof(*quotient->out_rank));
     quotient->in_wire = calloc(in, sizeof(*quotient->in_wire));
     quotient->in_rank = calloc(in, sizeof(*quotient->in_rank));
-    if (quotient->lanes == NULL || quotient->wires == NULL || quotient->ways == NULL ||
-        quotient->link_bytes_per_s == NULL || quotient->out_wire == NULL ||
-        quotient->out_rank == NULL || quotient->in_wire == NULL || quotient->in_rank == NULL)
+    maker->way_before = calloc(hops, sizeof(uint32_t));
+    maker->way_wire = calloc(hops, sizeof(uint32_t));
+    if (maker->way_before == NULL || maker->way_wire == NULL || quotient->lanes == NULL ||
+        quotient->wires == NULL || quotient->ways == NULL || quotient->link_bytes_per_s == NULL ||
+        quotient->out_wire == NULL || quotient->out_rank == NULL || quotient->in_wire == NULL ||
+        quotient->in_rank == NULL)
         return tutti_nomem(err);
     return 0;
 }
@@ -358,10 +401,13 @@ static int take_scratch(struct maker *maker, struct tutti_err *err)
     maker->serve_first = calloc((size_t)colours->link_count + 2, sizeof(uint32_t));
     maker->serve_wire = calloc(hops, sizeof(uint32_t));
     maker->tally = calloc((size_t)colours->wire_colours + 1, sizeof(*maker->tally));
+    maker->blend = calloc((size_t)colours->link_colours + 1, sizeof(*maker->blend));
+    maker->link_way = malloc(((size_t)colours->link_colours + 1) * sizeof(uint32_t));
     if (maker->lane_first == NULL || maker->wire_first == NULL || maker->link_first == NULL ||
         maker->kept_links == NULL || maker->serve_first == NULL || maker->serve_wire == NULL ||
-        maker->tally == NULL)
+        maker->tally == NULL || maker->blend == NULL || maker->link_way == NULL)
         return tutti_nomem(err);
+    memset(maker->link_way, 0xff, ((size_t)colours->link_colours + 1) * sizeof(uint32_t));
     return 0;
 }
 
@@ -381,6 +427,7 @@ static int make(struct maker *maker, struct tutti_err *err)
     status = take_quotient(maker, err);
     if (status < 0)
         return status;
+    blend_served(maker);
     keep_links(maker);
     lay_wires(maker);
     lay_lanes(maker);
@@ -405,6 +452,10 @@ int tutti_quotient_find(const struct tutti_topo *topo, const struct tutti_schedu
     free(maker.serve_first);
     free(maker.serve_wire);
     free(maker.tally);
+    free(maker.blend);
+    free(maker.link_way);
+    free(maker.way_before);
+    free(maker.way_wire);
     tutti_colours_done(&maker.colours);
     tutti_programs_done(&maker.programs);
     if (status < 0)
