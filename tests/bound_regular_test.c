@@ -6,6 +6,7 @@
 #include "tests/links.h"
 #include "tests/machines.h"
 #include "tests/test.h"
+#include "topo/perturb.h"
 
 /* The same machine, printed and read back: read machines are listed. */
 static struct tutti_topo *listed(const struct tutti_topo *topo)
@@ -152,6 +153,34 @@ TEST(slow_links_of_clusters_bound_as_listed)
         check_same(spec, topo, copy, 1);
         tutti_topo_free(copy);
         tutti_topo_free(topo);
+    }
+}
+
+/* All that is in them is slower; the other hosts are as the rule says. */
+TEST(slow_hosts_bound_as_listed)
+{
+    static const char *const specs[] = {
+        "dgx-h100:nodes=10,group=5",       "rail:nodes=12,gpus=4,group=4,spines=3",
+        "dgx-1v:nodes=12,group=3",         "rail:nodes=9,gpus=1,group=3",
+        "dgx-h100:nodes=8,group=2,over=3", "rail:nodes=10,gpus=2,nics=1,group=5,spines=2,over=2"};
+    static const char *const words[] = {"slow-node=10%:1.2", "slow-node=host0:2",
+                                        "slow-node=50%:20", "slow-node=2:1.5,slow-link=3:3"};
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
+            struct tutti_topo *topo = machine(specs[i]);
+            struct tutti_perturb perturb = {.item_count = 0};
+            struct tutti_topo *copy;
+            struct tutti_err err = {""};
+
+            CHECK_OK(tutti_perturb_add(&perturb, words[w], &err), err);
+            CHECK_OK(tutti_topo_perturb(topo, &perturb, test_seed, &err), err);
+            copy = listed(topo);
+            check_same(specs[i], topo, copy, 0);
+            check_same(specs[i], topo, copy, topo->rank_count - 1);
+            tutti_topo_free(copy);
+            tutti_topo_free(topo);
+        }
     }
 }
 

@@ -19,6 +19,7 @@ struct walk {
     uint32_t *left;           /* [node_count]: neighbours not yet peeled off */
     uint32_t *seen[SEEN_MAX]; /* [rank_count]: partitions visited; another of them tells nothing */
     uint32_t seen_count;
+    uint64_t between_most; /* bytes a second of the fastest link that lies in no host of copies */
     void (*visit)(const struct tutti_partition *partition, const struct tutti_family_member *member,
                   void *context);
     void *context;
@@ -180,46 +181,127 @@ static uint32_t add_rate(uint64_t *rates, uint32_t count, uint64_t rate)
     return count;
 }
 
-/* Links from *first on, which moves on; of alike spines only those of one. Returns how many. */
+/* Is the inside of a host as the rule says? One such host stands for all. */
+static bool is_plain(const struct walk *walk, uint32_t host)
+{
+    uint32_t links = walk->partition.copies.link_count;
+
+    return !tutti_graph_any_changed(walk->topo, host * links, links);
+}
+
+/* Links before this one lie inside hosts that are copies. */
+static uint32_t first_between(const struct walk *walk)
+{
+    return walk->partition.copies.host_count * walk->partition.copies.link_count;
+}
+
+/* Does *first begin the links of a plain host? Then it moves on behind them. */
+static bool pass_plain(const struct walk *walk, uint32_t *first)
+{
+    uint32_t links = walk->partition.copies.link_count;
+
+    if (*first >= first_between(walk) || *first % links != 0 || !is_plain(walk, *first / links))
+        return false;
+    *first += links;
+    return true;
+}
+
+/* Links from *first on, which moves on, at most to the end of a host; of alike spines only those of
+ * one. Returns how many. */
 static uint32_t next_links(const struct walk *walk, uint32_t *first,
                            struct tutti_link links[TUTTI_LINK_BLOCK])
 {
     const struct tutti_spines *spines = &walk->partition.spines;
     bool up = *first >= spines->link_first;
     uint32_t most = up ? 2 : spines->link_first - *first;
-    uint32_t count = tutti_topo_links(walk->topo, *first, links,
-                                      most < TUTTI_LINK_BLOCK ? most : TUTTI_LINK_BLOCK);
+    uint32_t count;
 
+    if (*first < first_between(walk))
+        most = walk->partition.copies.link_count - *first % walk->partition.copies.link_count;
+    count = tutti_topo_links(walk->topo, *first, links,
+                             most < TUTTI_LINK_BLOCK ? most : TUTTI_LINK_BLOCK);
     *first += up ? 2 * spines->count : count;
     return count;
 }
 
+/* A host whose inside is as the rule says, or host_count. */
+static uint32_t first_plain(const struct walk *walk)
+{
+    uint32_t host = 0;
+
+    while (host < walk->partition.copies.host_count && !is_plain(walk, host))
+        host++;
+    return host;
+}
+
 /* The lowest different rates, in order; returns how many. */
-static uint32_t lowest_rates(const struct walk *walk, uint64_t *rates)
+static uint32_t lowest_rates(struct walk *walk, uint64_t *rates)
 {
     struct tutti_link links[TUTTI_LINK_BLOCK];
+    uint32_t plain = first_plain(walk) * walk->partition.copies.link_count;
     uint32_t count = 0;
 
+    walk->between_most = 0;
     for (uint32_t first = 0; first < walk->topo->link_count;) {
-        uint32_t some = next_links(walk, &first, links);
+        bool between = first >= first_between(walk);
+        uint32_t some;
 
-        for (uint32_t i = 0; i < some; i++)
-            if (i == 0 || links[i].bytes_per_s != links[i - 1].bytes_per_s)
-                count = add_rate(rates, count, links[i].bytes_per_s);
+        if (first > plain && pass_plain(walk, &first))
+            continue;
+        some = next_links(walk, &first, links);
+        for (uint32_t i = 0; i < some; i++) {
+            if (i > 0 && links[i].bytes_per_s == links[i - 1].bytes_per_s)
+                continue;
+            count = add_rate(rates, count, links[i].bytes_per_s);
+            if (between && links[i].bytes_per_s > walk->between_most)
+                walk->between_most = links[i].bytes_per_s;
+        }
     }
     return count;
+}
+
+static void join_links(struct walk *walk, const struct tutti_link *links, uint32_t count,
+                       uint64_t bytes_per_s)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (links[i].bytes_per_s > bytes_per_s)
+            join(walk->parent, links[i].from, links[i].to);
+}
+
+/* Inside plain hosts: as in the first of them. */
+static void join_plain(struct walk *walk, uint64_t bytes_per_s)
+{
+    const struct tutti_copies *copies = &walk->partition.copies;
+    struct tutti_link links[TUTTI_LINK_BLOCK];
+    uint32_t plain = first_plain(walk);
+    uint32_t *like = walk->parent + plain * copies->node_count;
+    uint32_t first = plain * copies->link_count;
+
+    while (plain < copies->host_count && first < (plain + 1) * copies->link_count) {
+        uint32_t some = next_links(walk, &first, links);
+
+        join_links(walk, links, some, bytes_per_s);
+    }
+    for (uint32_t h = plain + 1; h < copies->host_count; h++) {
+        uint32_t nodes = (h - plain) * copies->node_count; /* from those to these */
+
+        if (!is_plain(walk, h))
+            continue;
+        for (uint32_t i = 0; i < copies->node_count; i++)
+            like[nodes + i] = like[i] + nodes;
+    }
 }
 
 static void join_faster(struct walk *walk, uint64_t bytes_per_s)
 {
     struct tutti_link links[TUTTI_LINK_BLOCK];
+    uint32_t end = walk->topo->link_count;
+    uint32_t first = 0;
 
-    for (uint32_t first = 0; first < walk->topo->link_count;) {
-        uint32_t some = next_links(walk, &first, links);
-
-        for (uint32_t i = 0; i < some; i++)
-            if (links[i].bytes_per_s > bytes_per_s)
-                join(walk->parent, links[i].from, links[i].to);
+    join_plain(walk, bytes_per_s);
+    while (first < (bytes_per_s < walk->between_most ? end : first_between(walk))) {
+        if (!pass_plain(walk, &first))
+            join_links(walk, links, next_links(walk, &first, links), bytes_per_s);
     }
 }
 

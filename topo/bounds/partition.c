@@ -9,11 +9,13 @@
 
 enum { PASSES_MAX = 8 };
 #define BETWEEN UINT32_MAX
+#define UNSEEN  (UINT32_MAX - 1) /* a host without ranks */
 
 int tutti_partition_open(struct tutti_partition *partition, const struct tutti_topo *topo,
                          struct tutti_err *err)
 {
-    *partition = (struct tutti_partition){.topo = topo, .spines = tutti_graph_spines(topo)};
+    *partition = (struct tutti_partition){
+        .topo = topo, .spines = tutti_graph_spines(topo), .copies = tutti_graph_copies(topo)};
     partition->rank_group = calloc(topo->rank_count, sizeof(uint32_t));
     partition->groups = calloc(topo->rank_count, sizeof(struct tutti_group));
     partition->label = calloc(topo->node_count, sizeof(uint32_t));
@@ -35,40 +37,68 @@ void tutti_partition_close(struct tutti_partition *partition)
     *partition = (struct tutti_partition){0};
 }
 
-/* Ranks, then all that is in a host whose ranks are all in one group. */
-static void label_hosts(struct tutti_partition *partition)
+static uint32_t host_of(const struct tutti_partition *partition, uint32_t rank)
 {
     const struct tutti_topo *topo = partition->topo;
-    const uint32_t unseen = BETWEEN - 1;
+
+    return partition->copies.host_count > 0
+               ? rank / partition->copies.rank_count
+               : tutti_topo_node(topo, tutti_topo_rank_node(topo, rank)).host;
+}
+
+static void group_hosts(struct tutti_partition *partition)
+{
+    const struct tutti_topo *topo = partition->topo;
 
     for (uint32_t h = 0; h < topo->host_count; h++)
-        partition->host_group[h] = unseen;
+        partition->host_group[h] = UNSEEN;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        uint32_t host = tutti_topo_node(topo, tutti_topo_rank_node(topo, r)).host;
+        uint32_t host = host_of(partition, r);
         uint32_t group = partition->rank_group[r];
 
         if (host == UINT32_MAX)
             continue;
-        if (partition->host_group[host] == unseen)
+        if (partition->host_group[host] == UNSEEN)
             partition->host_group[host] = group;
         else if (partition->host_group[host] != group)
             partition->host_group[host] = BETWEEN;
     }
-    for (uint32_t v = 0; v < topo->node_count; v++) {
-        struct tutti_node node = tutti_topo_node(topo, v);
+}
+
+static void label_nodes(struct tutti_partition *partition, uint32_t first, uint32_t end)
+{
+    for (uint32_t v = first; v < end; v++) {
+        struct tutti_node node = tutti_topo_node(partition->topo, v);
 
         partition->label[v] = BETWEEN;
         if (node.kind == TUTTI_NODE_DEVICE)
             partition->label[v] = partition->rank_group[node.rank];
-        else if (node.host != UINT32_MAX && partition->host_group[node.host] != unseen)
+        else if (node.host != UINT32_MAX && partition->host_group[node.host] != UNSEEN)
             partition->label[v] = partition->host_group[node.host];
     }
+}
+
+/* Ranks, then all that is in a host whose ranks are all in one group. */
+static void label_hosts(struct tutti_partition *partition)
+{
+    uint32_t nodes = partition->copies.node_count;
+    uint32_t hosts = partition->copies.host_count;
+
+    group_hosts(partition);
+    for (uint32_t h = 0; h < hosts; h++) {
+        if (partition->host_group[h] == BETWEEN)
+            label_nodes(partition, h * nodes, (h + 1) * nodes);
+        for (uint32_t i = 0; i < nodes && partition->host_group[h] != BETWEEN; i++)
+            partition->label[h * nodes + i] = partition->host_group[h];
+    }
+    label_nodes(partition, hosts * nodes, partition->topo->node_count);
 }
 
 /* Of the rate that leads from a node to groups, the vote so far. */
 struct vote {
     uint32_t candidate;
     tutti_u128 lead;
+    tutti_u128 voted; /* of groups */
     tutti_u128 total;
 };
 
@@ -77,6 +107,7 @@ static void add_vote(struct vote *vote, uint32_t group, uint64_t bytes_per_s)
     vote->total += bytes_per_s;
     if (group == BETWEEN)
         return;
+    vote->voted += bytes_per_s;
     if (group == vote->candidate) {
         vote->lead += bytes_per_s;
     } else if (vote->lead >= bytes_per_s) {
@@ -104,7 +135,9 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
             add_vote(&vote, partition->label[links[i].to], links[i].bytes_per_s);
         begin += count;
     } while (count == TUTTI_LINK_BLOCK);
-    if (vote.candidate == BETWEEN)
+    /* What is not in the lead was paired off, one of each pair for others: the candidate has at
+     * most lead + (voted - lead) / 2. */
+    if (vote.candidate == BETWEEN || vote.lead + vote.voted < vote.total)
         return BETWEEN;
     for (uint32_t first = 0; first < begin; first += count) {
         if (begin >= TUTTI_LINK_BLOCK) /* else they are still there */
@@ -115,22 +148,28 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
     return own * 2 >= vote.total ? vote.candidate : BETWEEN;
 }
 
-/* Moves switches to their strongest group until none moves any more. */
+/* Moves switches to their strongest group until none moves any more. What comes after the last one
+ * that moved has seen all as it is now. */
 static void label_switches(struct tutti_partition *partition)
 {
-    const struct tutti_topo *topo = partition->topo;
     uint32_t spine = partition->spines.node_first;
+    uint32_t last = partition->topo->node_count;
     bool moved = true;
 
     for (int pass = 0; pass < PASSES_MAX && moved; pass++) {
+        uint32_t end = last;
+
         moved = false;
-        for (uint32_t v = 0; v < topo->node_count; v++) {
+        for (uint32_t v = 0; v < (moved ? partition->topo->node_count : end); v++) {
             if (partition->label[v] != BETWEEN)
                 continue;
             /* Spines see the same. */
             partition->label[v] =
                 v > spine ? partition->label[spine] : strongest_group(partition, v);
-            moved = moved || partition->label[v] != BETWEEN;
+            if (partition->label[v] == BETWEEN)
+                continue;
+            moved = true;
+            last = v;
         }
     }
 }
@@ -189,11 +228,36 @@ static void cut_links(struct tutti_partition *partition, uint32_t l, const struc
     }
 }
 
+/* Links [first, end), one by one. */
+static void cut_between(struct tutti_partition *partition, uint32_t first, uint32_t end)
+{
+    struct tutti_link links[TUTTI_LINK_BLOCK];
+
+    for (; first < end; first += TUTTI_LINK_BLOCK) {
+        uint32_t left = end - first;
+        uint32_t count = tutti_topo_links(partition->topo, first, links,
+                                          left < TUTTI_LINK_BLOCK ? left : TUTTI_LINK_BLOCK);
+
+        for (uint32_t i = 0; i < count; i++)
+            cut_links(partition, first + i, &links[i], 1);
+    }
+}
+
+/* Those inside hosts; in a host of one group no link crosses. */
+static void cut_hosts(struct tutti_partition *partition)
+{
+    uint32_t links = partition->copies.link_count;
+
+    for (uint32_t h = 0; h < partition->copies.host_count; h++)
+        if (partition->host_group[h] == BETWEEN)
+            cut_between(partition, h * links, (h + 1) * links);
+}
+
 void tutti_partition_cut(struct tutti_partition *partition)
 {
     const struct tutti_topo *topo = partition->topo;
     const struct tutti_spines *spines = &partition->spines;
-    struct tutti_link links[TUTTI_LINK_BLOCK];
+    struct tutti_link links[2];
 
     count_ranks(partition);
     label_hosts(partition);
@@ -203,14 +267,9 @@ void tutti_partition_cut(struct tutti_partition *partition)
     for (uint32_t v = 0; v < topo->node_count; v++)
         if (partition->label[v] == BETWEEN && tutti_topo_node(topo, v).reduces)
             partition->between_reduces = true;
-    for (uint32_t first = 0; first < spines->link_first; first += TUTTI_LINK_BLOCK) {
-        uint32_t left = spines->link_first - first;
-        uint32_t count =
-            tutti_topo_links(topo, first, links, left < TUTTI_LINK_BLOCK ? left : TUTTI_LINK_BLOCK);
-
-        for (uint32_t i = 0; i < count; i++)
-            cut_links(partition, first + i, &links[i], 1);
-    }
+    cut_hosts(partition);
+    cut_between(partition, partition->copies.host_count * partition->copies.link_count,
+                spines->link_first);
     for (uint32_t l = spines->link_first; l < topo->link_count; l += 2 * spines->count) {
         (void)tutti_topo_links(topo, l, links, 2);
         cut_links(partition, l, &links[0], spines->count);

@@ -33,13 +33,14 @@ struct tutti_group {
 struct tutti_partition {
     const struct tutti_topo *topo;
     struct tutti_spines spines; /* only the first of those is looked at */
+    struct tutti_copies copies; /* hosts in one group are passed over */
     uint32_t *rank_group;       /* [rank_count]: 0 .. group_count - 1 */
     uint32_t group_count;       /* set with it */
     uint32_t root;              /* a rank, or more than there are: none */
     struct tutti_group *groups; /* [rank_count], the first kind_count filled in, by lowest rank */
     uint32_t kind_count;        /* group_count, or less where groups are counted together */
     uint32_t *label;            /* [node_count]: the node's group; UINT32_MAX: between the groups */
-    uint32_t *host_group;       /* [host_count] */
+    uint32_t *host_group;       /* [host_count]: of all its ranks; UINT32_MAX: of several */
     bool between_reduces;       /* a switch that reduces lies between the groups */
     tutti_u128 out;             /* of all groups together */
     tutti_u128 in;

@@ -6,6 +6,8 @@
 
 #include "topo/graph/rule.h"
 
+enum { SOME = 16 }; /* links that are asked after together */
+
 struct tutti_node tutti_topo_node(const struct tutti_topo *topo, uint32_t node)
 {
     const struct tutti_graph *graph = topo->graph;
@@ -110,6 +112,44 @@ uint32_t tutti_topo_links(const struct tutti_topo *topo, uint32_t first, struct 
     return count;
 }
 
+/* Changed links of number less than `link`. */
+static uint32_t changed_before(const struct tutti_link_changes *changes, uint32_t link)
+{
+    uint64_t lower = (UINT64_C(1) << link % 64) - 1;
+
+    return changes->before[link / 64] +
+           (uint32_t)__builtin_popcountll(changes->bits[link / 64] & lower);
+}
+
+bool tutti_graph_any_changed(const struct tutti_topo *topo, uint32_t first, uint32_t count)
+{
+    const struct tutti_link_changes *changes = topo->graph->changes;
+
+    assert(first <= topo->link_count && count <= topo->link_count - first);
+    return changes != NULL &&
+           changed_before(changes, first + count) > changed_before(changes, first);
+}
+
+/* Of links number first, first + 1, ... that leave a node, a few at a time: they are in order, so
+ * where nothing is changed from the first to the last of them, none of them is. */
+static void change_out(const struct tutti_topo *topo, uint32_t node, uint32_t first, uint32_t count,
+                       struct tutti_link *links)
+{
+    uint32_t some;
+
+    for (uint32_t done = 0; done < count; done += some) {
+        uint32_t low = tutti_topo_out_link(topo, node, first + done);
+        uint32_t high;
+
+        some = count - done < SOME ? count - done : SOME;
+        high = tutti_topo_out_link(topo, node, first + done + some - 1);
+        if (!tutti_graph_any_changed(topo, low, high - low + 1))
+            continue;
+        for (uint32_t i = done; i < done + some; i++)
+            change(topo->graph->changes, tutti_topo_out_link(topo, node, first + i), &links[i]);
+    }
+}
+
 uint32_t tutti_graph_out_links(const struct tutti_topo *topo, uint32_t node, uint32_t first,
                                struct tutti_link *links, uint32_t capacity)
 {
@@ -121,8 +161,8 @@ uint32_t tutti_graph_out_links(const struct tutti_topo *topo, uint32_t node, uin
     count = count < capacity ? count : capacity;
     if (rule != NULL && rule->ops->out_links != NULL) {
         rule->ops->out_links(rule, node, first, count, links);
-        for (uint32_t i = 0; i < count && graph->changes != NULL; i++)
-            change(graph->changes, rule->ops->out_link(rule, node, first + i), &links[i]);
+        if (graph->changes != NULL)
+            change_out(topo, node, first, count, links);
         return count;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -151,6 +191,18 @@ struct tutti_spines tutti_graph_spines(const struct tutti_topo *topo)
             return none;
     }
     return spines;
+}
+
+struct tutti_copies tutti_graph_copies(const struct tutti_topo *topo)
+{
+    const struct tutti_rule *rule = topo->graph->rule;
+
+    if (rule == NULL || rule->ops != &tutti_rule_cluster || rule->cluster.host.rank_count == 0)
+        return (struct tutti_copies){.host_count = 0};
+    return (struct tutti_copies){.host_count = rule->cluster.host_count,
+                                 .node_count = rule->cluster.host.node_count,
+                                 .rank_count = rule->cluster.host.rank_count,
+                                 .link_count = rule->cluster.host.link_count};
 }
 
 const struct tutti_rule *tutti_graph_rule(const struct tutti_topo *topo)

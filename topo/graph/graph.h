@@ -65,6 +65,19 @@ struct tutti_spines {
 };
 struct tutti_spines tutti_graph_spines(const struct tutti_topo *topo);
 
+/* Hosts that are copies of one: host h has nodes h * node_count .. (h + 1) * node_count - 1, and
+ * the same of ranks, and of the links inside it. No such hosts: host_count is 0. */
+struct tutti_copies {
+    uint32_t host_count;
+    uint32_t node_count; /* of a host */
+    uint32_t rank_count; /* at least 1 */
+    uint32_t link_count; /* both ends in the host */
+};
+struct tutti_copies tutti_graph_copies(const struct tutti_topo *topo);
+
+/* Is any of links [first, first + count) changed? O(1). */
+bool tutti_graph_any_changed(const struct tutti_topo *topo, uint32_t first, uint32_t count);
+
 /* The rule of a machine whose links are all as it says; NULL: none, or links were changed. */
 const struct tutti_rule *tutti_graph_rule(const struct tutti_topo *topo);
 
