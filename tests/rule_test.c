@@ -79,6 +79,10 @@ static void check_links(const struct tutti_topo *a, const struct tutti_topo *b)
         struct tutti_link y = tutti_topo_link(b, l);
 
         CHECK(memcmp(&x, &y, sizeof(x)) == 0);
+        y = tutti_topo_link_figures(a, l);
+        y.from = x.from;
+        y.to = x.to;
+        CHECK(memcmp(&x, &y, sizeof(x)) == 0);
         for (uint32_t n = 1; n <= 7; n += 3) {
             struct tutti_link some[7];
 
@@ -208,6 +212,8 @@ static void check_changed(struct tutti_topo *topo)
 
             REQUIRE(tutti_topo_links(topo, l, &link, 1) == 1);
             CHECK(link.bytes_per_s == tutti_topo_link(topo, l).bytes_per_s);
+            CHECK(link.bytes_per_s == tutti_topo_link_figures(topo, l).bytes_per_s);
+            CHECK(link.latency_ps == tutti_topo_link_figures(topo, l).latency_ps);
             if (c < 4 && changes[c].link == l) {
                 CHECK_INT(link.bytes_per_s, changes[c].bytes_per_s);
                 CHECK_INT(link.latency_ps, changes[c++].latency_ps);

@@ -148,6 +148,8 @@ const struct tutti_preset *tutti_presets(size_t *ret_count);
 /* What is at an index; 2 to 20 ns each, without memory. */
 struct tutti_node tutti_topo_node(const struct tutti_topo *topo, uint32_t node);
 struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link);
+/* The same, but from and to may be those of another link: in less time for machines by rule. */
+struct tutti_link tutti_topo_link_figures(const struct tutti_topo *topo, uint32_t link);
 /* Up to `capacity` links from `first` on, in a row; returns how many there were. For loops over all
  * links: 2 ns a link in blocks of some hundreds. */
 uint32_t tutti_topo_links(const struct tutti_topo *topo, uint32_t first, struct tutti_link *links,

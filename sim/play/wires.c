@@ -57,7 +57,7 @@ struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
     int slowest = TUTTI_HOP_NVLINK;
 
     for (uint32_t i = 0; i < link_count; i++) {
-        struct tutti_link link = tutti_topo_link(topo, links[i]);
+        struct tutti_link link = tutti_topo_link_figures(topo, links[i]);
 
         add_link(&weight, &slowest, &link);
     }

@@ -6,7 +6,7 @@
 
 #include "topo/graph/rule.h"
 
-enum { SOME = 16 }; /* links that are asked after together */
+enum { MANY = 16 }; /* links that are asked after together */
 
 struct tutti_node tutti_topo_node(const struct tutti_topo *topo, uint32_t node)
 {
@@ -83,6 +83,20 @@ struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link)
     return answer;
 }
 
+struct tutti_link tutti_topo_link_figures(const struct tutti_topo *topo, uint32_t link)
+{
+    const struct tutti_rule *rule = topo->graph->rule;
+    struct tutti_link answer;
+
+    if (rule == NULL || rule->ops->like == NULL)
+        return tutti_topo_link(topo, link);
+    assert(link < topo->link_count);
+    answer = *rule->ops->like(rule, link);
+    if (topo->graph->changes != NULL)
+        change(topo->graph->changes, link, &answer);
+    return answer;
+}
+
 /* The changed ones of [first, first + count). */
 static void change_some(const struct tutti_link_changes *changes, uint32_t first, uint32_t count,
                         struct tutti_link *links)
@@ -130,20 +144,23 @@ bool tutti_graph_any_changed(const struct tutti_topo *topo, uint32_t first, uint
            changed_before(changes, first + count) > changed_before(changes, first);
 }
 
-/* Of links number first, first + 1, ... that leave a node, a few at a time: they are in order, so
- * where nothing is changed from the first to the last of them, none of them is. */
+/* Is none of MANY links that leave a node changed, from number `first` on? They are in order. */
+static bool many_unchanged(const struct tutti_topo *topo, uint32_t node, uint32_t first)
+{
+    uint32_t low = tutti_topo_out_link(topo, node, first);
+    uint32_t high = tutti_topo_out_link(topo, node, first + MANY - 1);
+
+    return !tutti_graph_any_changed(topo, low, high - low + 1);
+}
+
 static void change_out(const struct tutti_topo *topo, uint32_t node, uint32_t first, uint32_t count,
                        struct tutti_link *links)
 {
     uint32_t some;
 
     for (uint32_t done = 0; done < count; done += some) {
-        uint32_t low = tutti_topo_out_link(topo, node, first + done);
-        uint32_t high;
-
-        some = count - done < SOME ? count - done : SOME;
-        high = tutti_topo_out_link(topo, node, first + done + some - 1);
-        if (!tutti_graph_any_changed(topo, low, high - low + 1))
+        some = count - done < MANY ? count - done : MANY;
+        if (some == MANY && many_unchanged(topo, node, first + done))
             continue;
         for (uint32_t i = done; i < done + some; i++)
             change(topo->graph->changes, tutti_topo_out_link(topo, node, first + i), &links[i]);

@@ -29,6 +29,8 @@ struct tutti_rule_ops {
     struct tutti_node (*node)(const struct tutti_rule *rule, uint32_t v);
     void (*name)(const struct tutti_rule *rule, uint32_t v, char *buf);
     struct tutti_link (*link)(const struct tutti_rule *rule, uint32_t l);
+    /* One that differs from link l in its ends only. NULL: none is at hand. */
+    const struct tutti_link *(*like)(const struct tutti_rule *rule, uint32_t l);
     /* Links [first, first + count), which are there. */
     void (*links)(const struct tutti_rule *rule, uint32_t first, uint32_t count,
                   struct tutti_link *ret);

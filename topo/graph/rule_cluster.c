@@ -117,6 +117,18 @@ static struct tutti_link cluster_link(const struct tutti_rule *rule, uint32_t l)
                    l % 2 != 0);
 }
 
+static const struct tutti_link *cluster_like(const struct tutti_rule *rule, uint32_t l)
+{
+    const struct tutti_cluster_rule *cluster = &rule->cluster;
+
+    if (l < cable_first(cluster))
+        return &cluster->host.graph->links[l % cluster->host.link_count];
+    if (l < uplink_first(cluster))
+        return &cluster->cables[(l - cable_first(cluster)) / 2 % cluster->nic_count];
+    return &cluster->uplinks[(l - uplink_first(cluster)) / 2 / cluster->spine_count %
+                             cluster->nic_count];
+}
+
 /* Those in hosts are copied with the numbers of their host added. Returns how many there were. */
 static uint32_t links_inside(const struct tutti_cluster_rule *cluster, uint32_t first,
                              uint32_t count, struct tutti_link *ret)
@@ -275,16 +287,14 @@ static void leaf_out_links(const struct tutti_cluster_rule *cluster, uint32_t le
     uint32_t rail = leaf % cluster->nic_count;
     uint32_t below = hosts_in(cluster, group);
     uint32_t node = (group * cluster->group_hosts + k) * cluster->host.node_count;
+    uint32_t own = leaf_first(cluster) + leaf;
     uint32_t spines = leaf_first(cluster) + leaf_count(cluster);
+    uint32_t i = 0;
 
-    for (uint32_t i = 0; i < count; i++, k++, node += cluster->host.node_count) {
-        if (k < below)
-            ret[i] = between(&cluster->cables[rail], node + cluster->nics[rail],
-                             leaf_first(cluster) + leaf, true);
-        else
-            ret[i] = between(&cluster->uplinks[rail], leaf_first(cluster) + leaf,
-                             spines + k - below, false);
-    }
+    for (; i < count && k < below; i++, k++, node += cluster->host.node_count)
+        ret[i] = between(&cluster->cables[rail], node + cluster->nics[rail], own, true);
+    for (; i < count; i++, k++)
+        ret[i] = between(&cluster->uplinks[rail], own, spines + k - below, false);
 }
 
 static void host_out_links(const struct tutti_cluster_rule *cluster, uint32_t v, uint32_t k,
@@ -363,6 +373,7 @@ const struct tutti_rule_ops tutti_rule_cluster = {
     .node = cluster_node,
     .name = cluster_name,
     .link = cluster_link,
+    .like = cluster_like,
     .links = cluster_links,
     .rank_node = cluster_rank_node,
     .out_count = cluster_out_count,
