@@ -258,7 +258,9 @@ static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedul
         struct outcome outcome = *ret;
 
         done[i] = true;
-        if (best < count && least[i] > ret->played.total_ps)
+        if (best < count &&
+            (least[i] > ret->played.total_ps ||
+             tutti_fold_least_ps(&known, schedule, &protocols[i]) > ret->played.total_ps))
             continue;
         outcome.entry.protocol = all_protocols ? &protocols[i] : only;
         status = play_entry(ask, schedule, &known, NULL, &outcome, err);

@@ -171,6 +171,30 @@ struct tally {
     uint32_t rings;
 };
 
+/* What a play tells of other protocols' least times: below their times, and of it all of the load.
+ */
+static void check_least(int number, const struct tutti_sim_opts *opts,
+                        const struct tutti_schedule *schedule, struct tutti_quotient *quotient,
+                        const struct tutti_class_played *classes)
+{
+    struct tutti_fold_known known = {.quotients = {quotient}, .load_ps = classes->load_ps};
+    size_t count = 0;
+    const struct tutti_protocol *protocols = tutti_protocols(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_sim_opts other = *opts;
+        tutti_ps least = tutti_fold_least_ps(&known, schedule, &protocols[i]);
+        tutti_ps took;
+
+        other.protocol = &protocols[i];
+        took = play_all(&other, schedule).total_ps;
+        if (least > took || least < protocols[i].launch_ps + classes->load_ps / 2)
+            TEST_FAIL("case %d: '%s' under %s takes %" PRId64 " ps; least %" PRId64
+                      ", load %" PRId64,
+                      number, schedule->name, protocols[i].name, took, least, classes->load_ps);
+    }
+}
+
 static void try_case(struct tutti_random *random, int number, struct tally *tally)
 {
     size_t protocol_count = 0;
@@ -180,8 +204,7 @@ static void try_case(struct tutti_random *random, int number, struct tally *tall
     struct tutti_schedule *schedule = draw_schedule(random, topo);
     bool ordered = below(random, 4) == 0;
     struct tutti_quotient quotient = {.lane_count = 0};
-    tutti_ps time_ps = 0;
-    uint64_t steps = 0;
+    struct tutti_class_played classes;
 
     if (below(random, 4) == 0)
         disturb(random, topo);
@@ -190,14 +213,16 @@ static void try_case(struct tutti_random *random, int number, struct tally *tall
     if (below(random, 4) == 0)
         opts.reduce_bytes_per_s = UINT64_C(1000000) * (1 + below(random, 100000));
     if (schedule != NULL && tutti_quotient_find(topo, schedule, ordered, &quotient, NULL) == 0 &&
-        tutti_class_play(&opts, schedule, &quotient, 0, &time_ps, &steps, NULL) == 0) {
+        tutti_class_play(&opts, schedule, &quotient, 0, &classes, NULL) == 0) {
         struct tutti_played played = play_all(&opts, schedule);
 
-        if (played.total_ps != time_ps || played.step_count != steps)
+        if (played.total_ps != classes.end_ps || played.step_count != classes.step_count)
             TEST_FAIL("case %d: '%s' on '%s' in %u classes: %" PRId64 " ps, %" PRIu64
                       " steps; all ranks: %" PRId64 " ps, %" PRIu64 " steps",
-                      number, schedule->name, topo->name, quotient.lane_count, time_ps, steps,
-                      played.total_ps, played.step_count);
+                      number, schedule->name, topo->name, quotient.lane_count, classes.end_ps,
+                      classes.step_count, played.total_ps, played.step_count);
+        if (number % 4 == 0)
+            check_least(number, &opts, schedule, &quotient, &classes);
         tally->folded++;
         tally->trees += strstr(schedule->name, "tree") != NULL;
         tally->rings += strncmp(schedule->name, "ring", 4) == 0;

@@ -122,6 +122,7 @@ static bool do_send(struct tutti_class_play *play, uint32_t id)
     if (message == wire->sent_count) {
         *slot = (struct tutti_class_slot){.sent_ps = play->now, .bytes = lane->step->bytes};
         wire->sent_count++;
+        wire->bytes += slot->bytes;
         play->net->ops->start(
             play->net,
             &(struct tutti_net_send){.message = (uint32_t)(slot - play->slots),
@@ -460,9 +461,46 @@ static int make(struct tutti_class_play *play, struct tutti_err *err)
     return open_net(play, err);
 }
 
+/* The longest that a link takes for what crosses it. */
+static tutti_ps busiest_ps(const struct tutti_class_play *play, tutti_u128 *loads)
+{
+    const struct tutti_quotient *quotient = play->quotient;
+    tutti_u128 most = 0;
+
+    for (uint32_t i = 0; i < quotient->wire_count; i++) {
+        const struct tutti_quotient_wire *wire = &quotient->wires[i];
+
+        for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++)
+            loads[quotient->ways[k].link] +=
+                (tutti_u128)play->wires[i].bytes * quotient->ways[k].weight;
+    }
+    for (uint32_t i = 0; i < quotient->link_count; i++) {
+        tutti_u128 took = loads[i] / quotient->link_bytes_per_s[i] * TUTTI_PS_PER_S +
+                          loads[i] % quotient->link_bytes_per_s[i] * TUTTI_PS_PER_S /
+                              quotient->link_bytes_per_s[i];
+
+        most = took > most ? took : most;
+    }
+    return most > INT64_MAX ? INT64_MAX : (tutti_ps)most;
+}
+
+static int sum_up(const struct tutti_class_play *play, struct tutti_class_played *ret,
+                  struct tutti_err *err)
+{
+    tutti_u128 *loads = calloc((size_t)play->quotient->link_count + 1, sizeof(*loads));
+
+    if (loads == NULL)
+        return tutti_nomem(err);
+    *ret = (struct tutti_class_played){.end_ps = play->now, .load_ps = busiest_ps(play, loads)};
+    for (uint32_t lane = 0; lane < play->quotient->lane_count; lane++)
+        ret->step_count += play->lanes[lane].index * play->quotient->lanes[lane].size;
+    free(loads);
+    return 0;
+}
+
 int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                      const struct tutti_quotient *quotient, uint64_t step_count_max,
-                     tutti_ps *ret_ps, uint64_t *ret_step_count, struct tutti_err *err)
+                     struct tutti_class_played *ret, struct tutti_err *err)
 {
     tutti_ps launch_ps = opts->protocol != NULL ? opts->protocol->launch_ps : 0;
     struct tutti_class_play play = {.opts = opts,
@@ -473,12 +511,8 @@ int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_sched
 
     if (status == 0)
         status = run(&play, step_count_max, err);
-    if (status == 0) {
-        *ret_ps = play.now;
-        *ret_step_count = 0;
-        for (uint32_t lane = 0; lane < quotient->lane_count; lane++)
-            *ret_step_count += play.lanes[lane].index * quotient->lanes[lane].size;
-    }
+    if (status == 0)
+        status = sum_up(&play, ret, err);
     tutti_queue_done(&play.timers);
     if (play.net != NULL)
         play.net->ops->close(play.net);

@@ -32,8 +32,9 @@ struct tutti_class_wire {
     uint64_t arrived_count;
     uint64_t taken_count; /* by the first wire to take each */
     uint64_t completed_count;
-    bool loose;   /* like wires' messages were taken at different times: nobody may look when */
-    bool awaited; /* somebody looks: waits for the oldest message to be complete */
+    uint64_t bytes; /* sent so far, as they are without a protocol */
+    bool loose;     /* like wires' messages were taken at different times: nobody may look when */
+    bool awaited;   /* somebody looks: waits for the oldest message to be complete */
 };
 
 struct tutti_class_lane {
@@ -84,9 +85,15 @@ void tutti_steady_free(struct tutti_steady *steady);
 int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *play,
                        tutti_ps event_ps);
 
+struct tutti_class_played {
+    tutti_ps end_ps;
+    uint64_t step_count;
+    tutti_ps load_ps; /* what crossed the busiest link takes it, as it is without a protocol */
+};
+
 /* Plays a schedule under `fair` by its quotient: 0, or -TUTTI_ELACK and why. */
 int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                      const struct tutti_quotient *quotient, uint64_t step_count_max,
-                     tutti_ps *ret_ps, uint64_t *ret_step_count, struct tutti_err *err);
+                     struct tutti_class_played *ret, struct tutti_err *err);
 
 #endif

@@ -488,16 +488,19 @@ static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_sc
     int status = -TUTTI_ELACK;
 
     for (int ordered = 0; ordered < 2 && status == -TUTTI_ELACK; ordered++) {
-        struct tutti_folded folded = {.class_count = 0};
+        struct tutti_class_played played;
 
         status = find_quotient(opts, schedule, ordered, known, err);
         if (status < 0)
             return status;
         status = tutti_class_play(opts, schedule, known->quotients[ordered], step_count_max,
-                                  &folded.end_ps, &folded.step_count, err);
-        folded.class_count = known->quotients[ordered]->rank_classes;
-        if (status == 0)
-            *ret = folded;
+                                  &played, err);
+        if (status < 0)
+            continue;
+        known->load_ps = played.load_ps;
+        *ret = (struct tutti_folded){.end_ps = played.end_ps,
+                                     .step_count = played.step_count,
+                                     .class_count = known->quotients[ordered]->rank_classes};
     }
     return status;
 }

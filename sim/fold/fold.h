@@ -24,6 +24,7 @@
 #include "runtime/units.h"
 
 struct tutti_err;
+struct tutti_protocol;
 struct tutti_quotient;
 struct tutti_schedule;
 struct tutti_sim_opts;
@@ -45,6 +46,7 @@ struct tutti_fold_known {
     struct tutti_quotient *quotients[2]; /* lanes of each class: like wires alike, or told apart */
     int status[2];                       /* of looking for them, where there are none */
     struct tutti_err *why[2];
+    tutti_ps load_ps; /* the busiest link's, see sim/fold/class_play.h; 0: not known */
 };
 void tutti_fold_known_done(struct tutti_fold_known *known);
 
@@ -52,5 +54,11 @@ void tutti_fold_known_done(struct tutti_fold_known *known);
 int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                           uint64_t step_count_max, struct tutti_fold_known *known,
                           struct tutti_folded *ret, struct tutti_err *err);
+
+/* A time below which no play of the schedule under a protocol ends, by what is known from plays
+ * under others: 0 where nothing is. See sim/fold/least.c. */
+tutti_ps tutti_fold_least_ps(const struct tutti_fold_known *known,
+                             const struct tutti_schedule *schedule,
+                             const struct tutti_protocol *protocol);
 
 #endif

@@ -32,6 +32,7 @@ struct state {
     uint32_t word_capacity;
     struct mark *marks;  /* [lane] */
     uint64_t *completed; /* [wire] */
+    uint64_t *bytes;     /* [wire] */
 };
 
 struct tutti_steady {
@@ -104,6 +105,7 @@ static int write_wire(struct state *state, const struct tutti_class_play *play, 
     if (out == NULL)
         return -TUTTI_ENOMEM;
     state->completed[id] = wire->completed_count;
+    state->bytes[id] = wire->bytes;
     *out++ = under_way;
     *out++ = (int64_t)(wire->arrived_count - wire->completed_count);
     *out++ = (int64_t)(wire->taken_count - wire->completed_count);
@@ -263,6 +265,7 @@ static void move_wires(const struct tutti_steady *steady, struct tutti_class_pla
         wire->arrived_count += messages;
         wire->taken_count += messages;
         wire->completed_count += messages;
+        wire->bytes += runs * (steady->now.bytes[id] - steady->then.bytes[id]);
     }
     for (uint32_t i = 0; i < slot_total; i++) {
         play->slots[i].sent_ps += later_ps;
@@ -378,8 +381,10 @@ int tutti_steady_new(const struct tutti_class_play *play, struct tutti_steady **
     steady->now.marks = calloc(lanes, sizeof(*steady->now.marks));
     steady->then.completed = calloc(wires, sizeof(*steady->then.completed));
     steady->now.completed = calloc(wires, sizeof(*steady->now.completed));
+    steady->then.bytes = calloc(wires, sizeof(*steady->then.bytes));
+    steady->now.bytes = calloc(wires, sizeof(*steady->now.bytes));
     if (steady->then.marks == NULL || steady->now.marks == NULL || steady->then.completed == NULL ||
-        steady->now.completed == NULL) {
+        steady->now.completed == NULL || steady->then.bytes == NULL || steady->now.bytes == NULL) {
         tutti_steady_free(steady);
         return tutti_nomem(err);
     }
@@ -399,8 +404,10 @@ void tutti_steady_free(struct tutti_steady *steady)
     free(steady->then.words);
     free(steady->then.marks);
     free(steady->then.completed);
+    free(steady->then.bytes);
     free(steady->now.words);
     free(steady->now.marks);
     free(steady->now.completed);
+    free(steady->now.bytes);
     free(steady);
 }
