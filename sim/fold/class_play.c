@@ -160,6 +160,8 @@ static void take(struct tutti_class_play *play, uint32_t number, uint32_t place)
         (void)give_up(play, "a lane sends to like ones at different times");
     assert(message == wire->completed_count); /* each takes them in order */
     wire->completed_count++;
+    if (!wire->awaited) /* lanes that wait for something else are woken by that */
+        return;
     wire->awaited = false; /* who still waits will say so */
     wake(play, is->sender);
     for (uint32_t i = play->lanes[is->sender].waiter_first; i != NONE;
