@@ -107,7 +107,7 @@ TEST(short_chunks_take_as_long_as_all_ranks)
         if (below(&random, 2) == 0)
             opts.protocol = &protocols[below(&random, (uint32_t)protocol_count)];
         if (schedule != NULL && tutti_chains_play(&opts, schedule, 0, &folded, NULL) == 0) {
-            struct tutti_played played = play(&opts, schedule);
+            struct tutti_played played = play_all(&opts, schedule);
 
             if (played.total_ps != folded.end_ps || played.step_count != folded.step_count)
                 TEST_FAIL("case %d: '%s' on '%s', %u seats: %" PRId64 " ps, %" PRIu64

@@ -9,6 +9,7 @@
 #include "sim/sim.h"
 #include "tests/links.h"
 #include "tests/machines.h"
+#include "tests/play_all.h"
 
 static uint32_t below(struct tutti_random *random, uint32_t bound)
 {
@@ -149,20 +150,6 @@ static void disturb(struct tutti_random *random, struct tutti_topo *topo)
         links[i].bytes_per_s = links[i].bytes_per_s / 3 + 1;
     }
     put_links(topo, links);
-}
-
-static struct tutti_played play_all(const struct tutti_sim_opts *opts,
-                                    const struct tutti_schedule *schedule)
-{
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 1};
-    struct tutti_played played = {.total_ps = -1};
-    struct tutti_backend *backend = NULL;
-    struct tutti_err err = {.text = ""};
-
-    CHECK_OK(tutti_sim_open(opts, &backend, &err), err);
-    CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
-    tutti_backend_close(backend);
-    return played;
 }
 
 struct tally {

@@ -7,6 +7,7 @@
 #include "sim/sim.h"
 #include "tests/links.h"
 #include "tests/machines.h"
+#include "tests/play_all.h"
 
 static uint32_t below(struct tutti_random *random, uint32_t bound)
 {
@@ -199,20 +200,6 @@ TEST(exchanges_are_what_they_are_said_to_be)
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
-
-static struct tutti_played play_all(const struct tutti_sim_opts *opts,
-                                    const struct tutti_schedule *schedule)
-{
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 1};
-    struct tutti_played played = {.total_ps = -1};
-    struct tutti_backend *backend = NULL;
-    struct tutti_err err = {.text = ""};
-
-    CHECK_OK(tutti_sim_open(opts, &backend, &err), err);
-    CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
-    tutti_backend_close(backend);
-    return played;
-}
 
 TEST(folded_exchanges_take_as_long_as_all_ranks)
 {

@@ -134,7 +134,7 @@ static void compare(const struct scene *scene, int number, struct tally *tally)
         tally->refused++;
         return;
     }
-    played = play(&scene->opts, scene->schedule);
+    played = play_all(&scene->opts, scene->schedule);
     if (played.total_ps != folded.end_ps || played.step_count != folded.step_count)
         TEST_FAIL("case %d: '%s' on '%s' by %u ranks: %" PRId64 " ps, %" PRIu64
                   " steps; all ranks: %" PRId64 " ps, %" PRIu64 " steps",

@@ -123,7 +123,7 @@ TEST(folded_times_are_those_of_all_ranks)
         if (schedule != NULL)
             status = tutti_fold_play(&opts, schedule, 0, &folded, NULL);
         if (status == 0) {
-            struct tutti_played played = play(&opts, schedule);
+            struct tutti_played played = play_all(&opts, schedule);
 
             if (played.total_ps != folded.end_ps || played.step_count != folded.step_count)
                 TEST_FAIL("case %d: '%s' on '%s' in %u classes: %" PRId64 " ps, %" PRIu64
