@@ -171,11 +171,6 @@ static bool next_time(struct fold *fold, const struct lane *lane, tutti_ps *ret_
     return true;
 }
 
-static tutti_ps later(tutti_ps a, tutti_ps b)
-{
-    return a > b ? a : b;
-}
-
 /* When a message that starts now will have arrived. */
 static tutti_ps arrival_of(const struct fold *fold, const struct wire *wire, struct link *link,
                            tutti_ps now_ps)
@@ -183,9 +178,9 @@ static tutti_ps arrival_of(const struct fold *fold, const struct wire *wire, str
     tutti_ps latency_ps = wire->kind->latency_ps;
 
     if (fold->opts->model == TUTTI_MODEL_FAIR) /* the latency first, then the bytes in order */
-        return link->free_ps = tutti_add_ps(later(link->free_ps, tutti_add_ps(now_ps, latency_ps)),
-                                            wire->wire_ps);
-    link->free_ps = tutti_add_ps(later(link->free_ps, now_ps), wire->wire_ps);
+        return link->free_ps = tutti_add_ps(
+                   tutti_later_ps(link->free_ps, tutti_add_ps(now_ps, latency_ps)), wire->wire_ps);
+    link->free_ps = tutti_add_ps(tutti_later_ps(link->free_ps, now_ps), wire->wire_ps);
     return tutti_add_ps(link->free_ps, latency_ps);
 }
 

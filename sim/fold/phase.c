@@ -14,11 +14,6 @@
 
 enum { BLOCK_MAX = 16, BLOCK_RANKS = 1 << 15 };
 
-static tutti_ps later(tutti_ps a, tutti_ps b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- the desk -------------------------------------------------------------------------------- */
 
 int tutti_phase_desk_init(struct tutti_phase_desk *desk, const struct tutti_sim_opts *opts,
@@ -128,9 +123,9 @@ static bool is_long(const struct tutti_phase_desk *desk, const struct tutti_phas
     tutti_ps ready_ps = ask->ready->last_ps;
 
     for (uint32_t i = 0; i < desk->hops->kind_count; i++)
-        hop_ps = later(hop_ps, desk->hop_ps[i]);
+        hop_ps = tutti_later_ps(hop_ps, desk->hop_ps[i]);
     if (ask->turn != NULL)
-        ready_ps = later(ready_ps, ask->turn->last_ps);
+        ready_ps = tutti_later_ps(ready_ps, ask->turn->last_ps);
     most += (tutti_u128)hop_ps * (phase->transfer_count + 2 * (uint64_t)phase->size) +
             (tutti_u128)ready_ps;
     return most * desk->slot_count > (tutti_u128)(INT64_MAX / 4);
@@ -206,7 +201,7 @@ static int run_ring(struct tutti_phase_desk *desk, const struct tutti_ring_key *
 static void note_finish(struct tutti_phase_desk *desk, tutti_ps finish_ps)
 {
     desk->first_ps = finish_ps < desk->first_ps ? finish_ps : desk->first_ps;
-    desk->last_ps = later(desk->last_ps, finish_ps);
+    desk->last_ps = tutti_later_ps(desk->last_ps, finish_ps);
 }
 
 /* The same with a look at what is known. `number` is that of the ring in the block. */
@@ -323,8 +318,8 @@ static bool gather(const struct tutti_phase_desk *desk, const struct tutti_phase
         for (uint32_t i = 0; i < count && ask->ready->each_ps == NULL; i++)
             ready_ps[(size_t)i * size] = ask->ready->all_ps;
         for (uint32_t i = 0; i < count && ask->turn != NULL; i++)
-            ready_ps[(size_t)i * size] =
-                later(ready_ps[(size_t)i * size], tutti_time_of(ask->turn, desk->bases[i] + next));
+            ready_ps[(size_t)i * size] = tutti_later_ps(
+                ready_ps[(size_t)i * size], tutti_time_of(ask->turn, desk->bases[i] + next));
         for (uint32_t i = 0; i < count && ask->slots != NULL; i++)
             is_free &=
                 tutti_time_of(ask->slots, desk->bases[i] + next) <= ready_ps[(size_t)i * size];
@@ -436,9 +431,10 @@ int tutti_phase_play(struct tutti_phase_desk *desk, const struct tutti_phase_ask
     if (is_plain(desk, ask)) {
         uint32_t kind = desk->hops->families[ask->family].kind;
 
-        times.all_ps = later(ask->ready->all_ps, ask->turn != NULL ? ask->turn->all_ps : 0) +
-                       tutti_ring_alike_ps(phase->transfer_count, desk->hop_ps[kind],
-                                           phase->reduce_count, reduce_ps_of(desk, phase));
+        times.all_ps =
+            tutti_later_ps(ask->ready->all_ps, ask->turn != NULL ? ask->turn->all_ps : 0) +
+            tutti_ring_alike_ps(phase->transfer_count, desk->hop_ps[kind], phase->reduce_count,
+                                reduce_ps_of(desk, phase));
         times.last_ps = times.all_ps;
         *ret_simulated_count = 1;
         *ret = times;

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 #include "runtime/status.h"
+#include "sim/net/net.h"
 
 enum { VALUES_MAX = 64 };
 
@@ -48,11 +49,6 @@ struct window {
     uint64_t first;
     uint64_t count;
 };
-
-static tutti_ps later(tutti_ps a, tutti_ps b)
-{
-    return a > b ? a : b;
-}
 
 static uint64_t later_place(uint64_t a, uint64_t b)
 {
@@ -152,8 +148,8 @@ static tutti_ps heaviest(const struct roll *roll, struct window *window)
         }
         drop_before(window, lowest);
         if (window->count > 0)
-            best = later(best, window->weights[window->first] + slope_ps(roll, &end) +
-                                   (tutti_ps)rounds * roll->value_ps);
+            best = tutti_later_ps(best, window->weights[window->first] + slope_ps(roll, &end) +
+                                            (tutti_ps)rounds * roll->value_ps);
     }
     return best;
 }
@@ -168,7 +164,7 @@ static tutti_ps heaviest_of_hops(const struct tutti_ring *ring, tutti_ps lap_ps)
     for (uint32_t i = 0; i < end; i++)
         path += ring->hop_ps[i];
     for (uint32_t m = 0; m < ring->size; m++) {
-        best = later(best, ring->ready_ps[m] + path);
+        best = tutti_later_ps(best, ring->ready_ps[m] + path);
         path += ring->hop_ps[end] - ring->hop_ps[m];
         end = end + 1 < ring->size ? end + 1 : 0;
     }
@@ -185,7 +181,7 @@ static bool find_values(const struct tutti_ring *ring, tutti_ps *values, uint32_
 
     for (uint32_t i = 0; i < ring->size; i++) {
         hop_min = ring->hop_ps[i] < hop_min ? ring->hop_ps[i] : hop_min;
-        hop_max = later(hop_max, ring->hop_ps[i]);
+        hop_max = tutti_later_ps(hop_max, ring->hop_ps[i]);
     }
     for (uint32_t i = 0; i < ring->size; i++) {
         tutti_ps before = ring->ready_ps[(i > 0 ? i : ring->size) - 1];
@@ -232,7 +228,7 @@ int tutti_ring_last(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
     for (uint32_t i = 0; i < count; i++) {
         roll.value_ps = values[i];
         window.first = window.count = 0;
-        best = later(best, heaviest(&roll, &window));
+        best = tutti_later_ps(best, heaviest(&roll, &window));
     }
     *ret_ps = best;
     return 1;

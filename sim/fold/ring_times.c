@@ -32,6 +32,7 @@
 
 #include "runtime/status.h"
 #include "sim/fold/ring_last.h"
+#include "sim/net/net.h"
 
 enum { MEMORY_MAX = 1 << 25 }; /* times kept, of the ranks of a ring message by message */
 
@@ -45,11 +46,6 @@ struct bounds {
     tutti_ps ready_max;
 };
 
-static tutti_ps later(tutti_ps a, tutti_ps b)
-{
-    return a > b ? a : b;
-}
-
 static tutti_ps earlier(tutti_ps a, tutti_ps b)
 {
     return a < b ? a : b;
@@ -60,12 +56,12 @@ static struct bounds bounds_of(const struct tutti_ring *ring)
     struct bounds bounds = {.hop_min = INT64_MAX, .ready_min = INT64_MAX};
 
     for (uint32_t i = 0; i < ring->size; i++) {
-        bounds.busy_max = later(bounds.busy_max, ring->busy_ps[i]);
+        bounds.busy_max = tutti_later_ps(bounds.busy_max, ring->busy_ps[i]);
         bounds.hop_min = earlier(bounds.hop_min, ring->hop_ps[i]);
-        bounds.hop_max = later(bounds.hop_max, ring->hop_ps[i]);
+        bounds.hop_max = tutti_later_ps(bounds.hop_max, ring->hop_ps[i]);
         bounds.hop_sum += ring->hop_ps[i];
         bounds.ready_min = earlier(bounds.ready_min, ring->ready_ps[i]);
-        bounds.ready_max = later(bounds.ready_max, ring->ready_ps[i]);
+        bounds.ready_max = tutti_later_ps(bounds.ready_max, ring->ready_ps[i]);
     }
     return bounds;
 }
@@ -99,12 +95,12 @@ static void play_round(const struct tutti_ring *ring, const tutti_ps *before,
         tutti_ps posted = before[i];
 
         if (opened != NULL)
-            posted = later(posted, i + 1 < d ? opened[i + 1] : first_opened);
-        start[i] = later(posted, start[i] + ring->busy_ps[i]);
-        done[i] = later(posted, arrived) + reduce_ps;
+            posted = tutti_later_ps(posted, i + 1 < d ? opened[i + 1] : first_opened);
+        start[i] = tutti_later_ps(posted, start[i] + ring->busy_ps[i]);
+        done[i] = tutti_later_ps(posted, arrived) + reduce_ps;
         arrived = start[i] + ring->hop_ps[i];
     }
-    done[0] = later(done[0], arrived + reduce_ps);
+    done[0] = tutti_later_ps(done[0], arrived + reduce_ps);
 }
 
 /* Keeps the completions of as many rounds as there are slots, and of one at least. */
@@ -178,7 +174,7 @@ static bool goes_by_hops(const struct tutti_ring *ring, struct hops *hops)
 {
     const struct bounds *bounds = &hops->bounds;
     tutti_ps slots = ring->slot_count;
-    tutti_ps waits = later(slots * bounds->busy_max, bounds->hop_max);
+    tutti_ps waits = tutti_later_ps(slots * bounds->busy_max, bounds->hop_max);
     uint64_t lead = (uint64_t)(bounds->ready_max - bounds->ready_min);
 
     hops->gain = slots * bounds->hop_min - waits;
@@ -214,7 +210,7 @@ static uint64_t find_sources(const struct hops *hops, tutti_ps *rests)
             rests[m] = matters ? (tutti_ps)rests_of(hops, m) : -1;
             price += 1 + (uint64_t)(rests[m] + 1);
         }
-        best = later(best, ring->ready_ps[m]);
+        best = tutti_later_ps(best, ring->ready_ps[m]);
     }
     return price;
 }
@@ -239,7 +235,7 @@ static void go_paths(const struct hops *hops, const tutti_ps *rests)
         for (tutti_ps s = 0; s <= rests[m]; s++) {
             tutti_ps at = path + rest_ps(hops, (uint64_t)s);
 
-            ring->finish_ps[j] = later(ring->finish_ps[j], at);
+            ring->finish_ps[j] = tutti_later_ps(ring->finish_ps[j], at);
             j = (j > 0 ? j : d) - 1;
             path -= ring->hop_ps[j];
         }
@@ -263,7 +259,7 @@ static void go_back_home(const struct hops *hops)
         wait = hops->bounds.hop_max + rest_ps(hops, rest);
     }
     for (uint32_t i = 0; i < ring->size; i++)
-        ring->finish_ps[i] = later(ring->finish_ps[i], ring->ready_ps[i] + wait);
+        ring->finish_ps[i] = tutti_later_ps(ring->finish_ps[i], ring->ready_ps[i] + wait);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */

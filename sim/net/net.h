@@ -55,6 +55,11 @@ struct tutti_net {
 extern const struct tutti_net_ops tutti_net_alphabeta;
 extern const struct tutti_net_ops tutti_net_fair;
 
+static inline tutti_ps tutti_later_ps(tutti_ps a, tutti_ps b)
+{
+    return a > b ? a : b;
+}
+
 /* a + b of two times that are not negative; saturates at INT64_MAX. */
 static inline tutti_ps tutti_add_ps(tutti_ps a, tutti_ps b)
 {
