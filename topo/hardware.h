@@ -1,0 +1,85 @@
+/* The hardware of one host as NCCL's topology detection sees it: NUMA nodes, the PCI tree, GPUs
+ * with their NVLinks, network ports. What NCCL decides is decided from this (sim/nccl.h), while the
+ * nodes and links of a machine (topo.h) say what moving bytes costs. */
+#ifndef TUTTI_TOPO_HARDWARE_H
+#define TUTTI_TOPO_HARDWARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TUTTI_HW_NONE UINT32_MAX
+
+enum tutti_hw_arch { TUTTI_ARCH_UNKNOWN, TUTTI_ARCH_X86_64, TUTTI_ARCH_ARM64, TUTTI_ARCH_PPC64 };
+
+enum tutti_hw_vendor {
+    TUTTI_VENDOR_UNKNOWN,
+    TUTTI_VENDOR_INTEL,
+    TUTTI_VENDOR_AMD,
+    TUTTI_VENDOR_ZHAOXIN,
+};
+
+struct tutti_hw_cpu { /* a NUMA node */
+    int32_t numa;
+    uint8_t arch;    /* enum tutti_hw_arch */
+    uint8_t vendor;  /* enum tutti_hw_vendor */
+    uint16_t family; /* of CPUID */
+    uint16_t model;
+};
+
+struct tutti_hw_pci { /* a switch or a function: one that no GPU or port names is a switch */
+    uint32_t parent;  /* the PCI switch above it, by index, less than its own; or TUTTI_HW_NONE */
+    uint32_t cpu;     /* the NUMA node above it all, by index */
+    uint64_t bus_id;  /* dddd:bb:dd.f as 0xddddbbddf; orders what is alike */
+    uint32_t lane_mbit_per_s; /* as NCCL counts: 1500, 3000, 6000, 12000, 24000, 48000: Gen1..6 */
+    uint32_t lane_count;
+    uint64_t device_ids; /* vendor, device, subsystem vendor, subsystem device: 16 bits each */
+};
+
+struct tutti_hw_gpu {
+    uint32_t pci;
+    uint32_t dev;  /* NVML's index */
+    uint32_t rank; /* on the host, 0 .. gpu_count - 1 */
+    uint32_t sm;   /* compute capability, 10 * major + minor; AMD: the number of gfx, 942 */
+    bool gdr;      /* GPUDirect RDMA */
+};
+
+enum tutti_hw_target { TUTTI_TARGET_GPU, TUTTI_TARGET_NVSWITCH, TUTTI_TARGET_CPU };
+
+struct tutti_hw_nvlink { /* or xGMI: one direction of what a GPU says of its links */
+    uint32_t gpu;
+    uint8_t target_kind; /* enum tutti_hw_target */
+    uint32_t target;     /* gpu or cpu, by index */
+    uint32_t count;
+};
+
+struct tutti_hw_c2c { /* NVLink-C2C of a GPU to its CPU */
+    uint32_t gpu;
+    uint32_t mbyte_per_s; /* a link */
+    uint32_t count;
+};
+
+struct tutti_hw_net { /* a network port */
+    uint32_t pci;     /* its function; TUTTI_HW_NONE: a virtual one, directly under the CPU */
+    uint32_t cpu;
+    uint32_t dev;
+    uint32_t mbit_per_s;
+    uint32_t port;
+    uint64_t guid; /* ports of equal guid and port share their rate */
+    uint32_t latency_ns;
+    bool gdr;
+    bool coll; /* in-network reduction (CollNet) */
+};
+
+/* Arrays in document order. Frozen; belongs to the machine that carries it. */
+struct tutti_hardware {
+    uint32_t cpu_count, pci_count, gpu_count, nvlink_count, c2c_count, net_count;
+    const struct tutti_hw_cpu *cpus;
+    const struct tutti_hw_pci *pcis;
+    const struct tutti_hw_gpu *gpus;
+    const struct tutti_hw_nvlink *nvlinks;
+    const struct tutti_hw_c2c *c2cs;
+    const struct tutti_hw_net *nets;
+    bool rack; /* NVLink joins the hosts (MNNVL): NCCL takes a rack for one node */
+};
+
+#endif
