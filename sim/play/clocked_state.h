@@ -73,6 +73,7 @@ struct message {
     uint32_t wire;
     uint32_t next;      /* of the wire, or of those that are free */
     uint32_t next_send; /* of the lane */
+    uint32_t prev_send;
     bool arrived;
 };
 

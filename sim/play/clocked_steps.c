@@ -116,27 +116,28 @@ static void give_message(struct tutti_clocked *clocked, uint32_t id)
 
 static void list_send(struct tutti_clocked *clocked, struct lane *lane, uint32_t id)
 {
-    if (lane->send_first == NONE)
+    if (lane->send_first == NONE) {
         lane->send_first = id;
-    else
+    } else {
         clocked->messages[lane->send_last].next_send = id;
+        clocked->messages[id].prev_send = lane->send_last;
+    }
     lane->send_last = id;
 }
 
 void tutti_clocked_forget(struct tutti_clocked *clocked, uint32_t message)
 {
-    struct lane *lane = &clocked->lanes[clocked->wires[clocked->messages[message].wire].send_lane];
-    uint32_t *link = &lane->send_first;
-    uint32_t before = NONE;
+    const struct message *gone = &clocked->messages[message];
+    struct lane *lane = &clocked->lanes[clocked->wires[gone->wire].send_lane];
 
-    while (*link != message) {
-        assert(*link != NONE);
-        before = *link;
-        link = &clocked->messages[before].next_send;
-    }
-    *link = clocked->messages[message].next_send;
-    if (lane->send_last == message)
-        lane->send_last = before;
+    if (gone->prev_send == NONE)
+        lane->send_first = gone->next_send;
+    else
+        clocked->messages[gone->prev_send].next_send = gone->next_send;
+    if (gone->next_send == NONE)
+        lane->send_last = gone->prev_send;
+    else
+        clocked->messages[gone->next_send].prev_send = gone->prev_send;
     give_message(clocked, message);
 }
 
@@ -160,7 +161,8 @@ static int send_start(struct tutti_clocked *clocked, uint32_t id)
                                                  .start_ps = clocked->now,
                                                  .wire = id,
                                                  .next = NONE,
-                                                 .next_send = NONE};
+                                                 .next_send = NONE,
+                                                 .prev_send = NONE};
     if (wire->first == NONE)
         wire->first = number;
     else
