@@ -102,6 +102,9 @@ void tutti_nccl_env_free(struct tutti_nccl_env *env);
  * would not take, with what it would. */
 int tutti_nccl_env_set(struct tutti_nccl_env *env, const char *name, const char *value,
                        struct tutti_err *err);
+/* Sets a list, "NCCL_ALGO=Ring,Tree,NCCL_PROTO=^LL": a comma before "NCCL_" divides. */
+int tutti_nccl_env_add(struct tutti_nccl_env *env, const char *list, struct tutti_err *err);
+const char *tutti_nccl_env_name_at(size_t index); /* those modelled, by name; NULL past the last */
 
 /* A communicator of all GPUs of `host_count` equal hosts. */
 struct tutti_nccl_comm_params {

@@ -1,0 +1,310 @@
+/* NCCL_* variables read in NCCL's own grammar (2.28 param.h, tuning.cc parseList, paths.cc
+ * ncclGetLevel). Where NCCL would print a warning and go on with its default, we refuse. */
+#include "sim/nccl/env.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "runtime/status.h"
+#include "sim/nccl/env_list.h"
+
+enum { LIST_BYTES_MAX = 4096 };
+
+#define NONE(field) .field = TUTTI_NCCL_UNSET
+#define EACH(...)   {__VA_ARGS__}, {__VA_ARGS__}, {__VA_ARGS__}, {__VA_ARGS__}, {__VA_ARGS__},
+#define THREE                                                \
+    {                                                        \
+        TUTTI_NCCL_UNSET, TUTTI_NCCL_UNSET, TUTTI_NCCL_UNSET \
+    }
+
+static const struct tutti_nccl_env none = {
+    .algorithms = {EACH(1, 1, 1, 1, 1, 1, 1)},
+    .protocols = {EACH(TUTTI_NCCL_ON, TUTTI_NCCL_AUTO, TUTTI_NCCL_ON)},
+    .thread_thresholds = {THREE, THREE},
+    NONE(min_nchannels),
+    NONE(max_nchannels),
+    NONE(min_nrings),
+    NONE(max_nrings),
+    NONE(min_ctas),
+    NONE(max_ctas),
+    NONE(nthreads),
+    NONE(ll128_nthreads),
+    NONE(buffsize),
+    NONE(ll_buffsize),
+    NONE(ll128_buffsize),
+    NONE(nvls_chunksize),
+    NONE(nvlstree_max_chunksize),
+    NONE(p2p_ll_threshold),
+    NONE(p2p_net_chunksize),
+    NONE(p2p_pci_chunksize),
+    NONE(p2p_nvl_chunksize),
+    NONE(nvls_enable),
+    NONE(collnet_enable),
+    NONE(pat_enable),
+    NONE(net_overhead_ns),
+    NONE(ll128_c2c),
+    NONE(p2p_level),
+    NONE(net_gdr_level),
+    NONE(p2p_disable),
+    NONE(shm_disable),
+    NONE(pxn_disable),
+    NONE(nvb_disable),
+    NONE(net_gdr_read),
+    NONE(pxn_c2c),
+    NONE(cross_nic),
+    NONE(netdevs_policy),
+    NONE(netdevs_max),
+};
+
+/* ---- the readers --------------------------------------------------------------------------- */
+
+struct variable {
+    const char *name;
+    int (*read)(const struct variable *variable, struct tutti_nccl_env *env, const char *value,
+                struct tutti_err *err);
+    size_t offset; /* of the int64_t that it sets */
+    int64_t min, max;
+};
+
+static int64_t *field_of(const struct variable *variable, struct tutti_nccl_env *env)
+{
+    return (int64_t *)(void *)((char *)env + variable->offset);
+}
+
+/* As strtoll with base 0: decimal, 0x and 0 octal; nothing may follow. */
+static int read_whole(const char *text, int64_t *ret)
+{
+    char *end = NULL;
+    long long value;
+
+    errno = 0;
+    value = strtoll(text, &end, 0);
+    if (errno != 0 || end == text || *end != '\0')
+        return -TUTTI_EINVAL;
+    *ret = value;
+    return 0;
+}
+
+static int read_number(const struct variable *variable, struct tutti_nccl_env *env,
+                       const char *value, struct tutti_err *err)
+{
+    int64_t number;
+
+    if (read_whole(value, &number) < 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%s is no number: '%s' (a whole number, without K or M)", variable->name,
+                          value);
+    if (number < variable->min || number > variable->max)
+        return tutti_fail(err, TUTTI_EINVAL, "%s is out of range: '%s' (%lld to %lld)",
+                          variable->name, value, (long long)variable->min,
+                          (long long)variable->max);
+    *field_of(variable, env) = number;
+    return 0;
+}
+
+/* A path's name, or the old numbers 0 to 5, larger ones as 5 (2.28 paths.cc levelsOldToNew). */
+static int read_level(const struct variable *variable, struct tutti_nccl_env *env,
+                      const char *value, struct tutti_err *err)
+{
+    static const uint8_t of_number[] = {TUTTI_PATH_LOC, TUTTI_PATH_PIX, TUTTI_PATH_PXB,
+                                        TUTTI_PATH_PHB, TUTTI_PATH_SYS, TUTTI_PATH_SYS};
+    int64_t number;
+
+    for (int path = TUTTI_PATH_LOC; path <= TUTTI_PATH_SYS; path++) {
+        if (strcmp(value, tutti_nccl_path_name((enum tutti_nccl_path)path)) == 0) {
+            *field_of(variable, env) = path;
+            return 0;
+        }
+    }
+    if (read_whole(value, &number) < 0 || number < 0)
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "%s is no level: '%s' (LOC NVL NVB C2C PIX PXB P2C PXN PHB SYS or 0 to 5)",
+            variable->name, value);
+    *field_of(variable, env) = of_number[number < 5 ? number : 5];
+    return 0;
+}
+
+static int read_netdevs(const struct variable *variable, struct tutti_nccl_env *env,
+                        const char *value, struct tutti_err *err)
+{
+    int64_t number = 0;
+
+    if (strcasecmp(value, "AUTO") == 0) {
+        env->netdevs_policy = TUTTI_NETDEVS_AUTO;
+        return 0;
+    }
+    if (strcasecmp(value, "ALL") == 0) {
+        env->netdevs_policy = TUTTI_NETDEVS_ALL;
+        return 0;
+    }
+    if (strncasecmp(value, "MAX:", 4) != 0 || read_whole(value + 4, &number) < 0 || number < 1 ||
+        number > UINT16_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "%s is no policy: '%s' (AUTO, ALL or MAX:1 and up)",
+                          variable->name, value);
+    env->netdevs_policy = TUTTI_NETDEVS_MAX;
+    env->netdevs_max = number;
+    return 0;
+}
+
+static int read_thresholds(const struct variable *variable, struct tutti_nccl_env *env,
+                           const char *value, struct tutti_err *err)
+{
+    int64_t numbers[2][TUTTI_NCCL_PROTOCOL_COUNT];
+    const char *at = value;
+
+    for (int i = 0; i < 2 * TUTTI_NCCL_PROTOCOL_COUNT; i++) {
+        char *end = NULL;
+        long long number;
+
+        errno = 0;
+        number = strtoll(at, &end, 0);
+        if (errno != 0 || end == at || *end != (i < 5 ? ' ' : '\0') || number < -2 ||
+            number > INT32_MAX)
+            return tutti_fail(
+                err, TUTTI_EINVAL,
+                "%s is not six numbers: '%s' (bytes a thread, divided by blanks: tree "
+                "LL, LL128, Simple, ring LL, LL128, Simple; -2: NCCL's own)",
+                variable->name, value);
+        numbers[i / 3][i % 3] = number < 0 ? TUTTI_NCCL_UNSET : number;
+        at = end + 1;
+    }
+    memcpy(env->thread_thresholds, numbers, sizeof(numbers));
+    return 0;
+}
+
+static int read_algorithms(const struct variable *variable, struct tutti_nccl_env *env,
+                           const char *value, struct tutti_err *err)
+{
+    (void)variable;
+    return tutti_nccl_read_algorithms(value, env->algorithms, err);
+}
+
+static int read_protocols(const struct variable *variable, struct tutti_nccl_env *env,
+                          const char *value, struct tutti_err *err)
+{
+    (void)variable;
+    return tutti_nccl_read_protocols(value, env->protocols, err);
+}
+
+#define AT(field) offsetof(struct tutti_nccl_env, field)
+
+static const struct variable variables[] = {
+    {"NCCL_ALGO", read_algorithms, 0, 0, 0},
+    {"NCCL_BUFFSIZE", read_number, AT(buffsize), 4096, INT32_MAX},
+    {"NCCL_COLLNET_ENABLE", read_number, AT(collnet_enable), 0, 1},
+    {"NCCL_CROSS_NIC", read_number, AT(cross_nic), 0, 2},
+    {"NCCL_LL128_BUFFSIZE", read_number, AT(ll128_buffsize), 1024 * 15, INT32_MAX},
+    {"NCCL_LL128_C2C", read_number, AT(ll128_c2c), 0, 1},
+    {"NCCL_LL128_NTHREADS", read_number, AT(ll128_nthreads), 1, 1024},
+    {"NCCL_LL_BUFFSIZE", read_number, AT(ll_buffsize), 4096, INT32_MAX},
+    {"NCCL_MAX_CTAS", read_number, AT(max_ctas), 1, TUTTI_NCCL_CHANNELS_MAX},
+    {"NCCL_MAX_NCHANNELS", read_number, AT(max_nchannels), 1, INT32_MAX},
+    {"NCCL_MAX_NRINGS", read_number, AT(max_nrings), 1, INT32_MAX},
+    {"NCCL_MIN_CTAS", read_number, AT(min_ctas), 1, TUTTI_NCCL_CHANNELS_MAX},
+    {"NCCL_MIN_NCHANNELS", read_number, AT(min_nchannels), 0, INT32_MAX},
+    {"NCCL_MIN_NRINGS", read_number, AT(min_nrings), 0, INT32_MAX},
+    {"NCCL_NETDEVS_POLICY", read_netdevs, 0, 0, 0},
+    {"NCCL_NET_GDR_LEVEL", read_level, AT(net_gdr_level), 0, 0},
+    {"NCCL_NET_GDR_READ", read_number, AT(net_gdr_read), 0, 1},
+    {"NCCL_NET_OVERHEAD", read_number, AT(net_overhead_ns), 0, INT32_MAX},
+    {"NCCL_NTHREADS", read_number, AT(nthreads), 1, 1024},
+    {"NCCL_NVB_DISABLE", read_number, AT(nvb_disable), 0, 1},
+    {"NCCL_NVLSTREE_MAX_CHUNKSIZE", read_number, AT(nvlstree_max_chunksize), 512, INT32_MAX},
+    {"NCCL_NVLS_CHUNKSIZE", read_number, AT(nvls_chunksize), 512, INT32_MAX},
+    {"NCCL_NVLS_ENABLE", read_number, AT(nvls_enable), 0, 2},
+    {"NCCL_P2P_DISABLE", read_number, AT(p2p_disable), 0, 1},
+    {"NCCL_P2P_LEVEL", read_level, AT(p2p_level), 0, 0},
+    {"NCCL_P2P_LL_THRESHOLD", read_number, AT(p2p_ll_threshold), 0, INT32_MAX},
+    {"NCCL_P2P_NET_CHUNKSIZE", read_number, AT(p2p_net_chunksize), 512, INT32_MAX},
+    {"NCCL_P2P_NVL_CHUNKSIZE", read_number, AT(p2p_nvl_chunksize), 512, INT32_MAX},
+    {"NCCL_P2P_PCI_CHUNKSIZE", read_number, AT(p2p_pci_chunksize), 512, INT32_MAX},
+    {"NCCL_PAT_ENABLE", read_number, AT(pat_enable), 0, 2},
+    {"NCCL_PROTO", read_protocols, 0, 0, 0},
+    {"NCCL_PXN_C2C", read_number, AT(pxn_c2c), 0, 1},
+    {"NCCL_PXN_DISABLE", read_number, AT(pxn_disable), 0, 1},
+    {"NCCL_SHM_DISABLE", read_number, AT(shm_disable), 0, 1},
+    {"NCCL_THREAD_THRESHOLDS", read_thresholds, 0, 0, 0},
+};
+
+enum { VARIABLE_COUNT = sizeof(variables) / sizeof(variables[0]) };
+
+const char *tutti_nccl_env_name_at(size_t index)
+{
+    return index < VARIABLE_COUNT ? variables[index].name : NULL;
+}
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+const struct tutti_nccl_env *tutti_nccl_env_none(void)
+{
+    return &none;
+}
+
+int tutti_nccl_env_new(struct tutti_nccl_env **ret, struct tutti_err *err)
+{
+    struct tutti_nccl_env *env = malloc(sizeof(*env));
+
+    if (env == NULL)
+        return tutti_nomem(err);
+    *env = none;
+    *ret = env;
+    return 0;
+}
+
+void tutti_nccl_env_free(struct tutti_nccl_env *env)
+{
+    free(env);
+}
+
+int tutti_nccl_env_set(struct tutti_nccl_env *env, const char *name, const char *value,
+                       struct tutti_err *err)
+{
+    for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+        if (strcmp(name, variables[i].name) == 0)
+            return variables[i].read(&variables[i], env, value, err);
+    }
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "no variable of NCCL that is modelled: '%s' (NCCL_ALGO, NCCL_PROTO, "
+                      "NCCL_MAX_NCHANNELS and %d others)",
+                      name, VARIABLE_COUNT - 3);
+}
+
+/* Sets one NAME=VALUE, cutting it in two. */
+static int set_item(struct tutti_nccl_env *env, char *item, struct tutti_err *err)
+{
+    char *equals = strchr(item, '=');
+
+    if (equals == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "'%s' sets nothing (NCCL_ALGO=Ring and the like)",
+                          item);
+    *equals = '\0';
+    return tutti_nccl_env_set(env, item, equals + 1, err);
+}
+
+int tutti_nccl_env_add(struct tutti_nccl_env *env, const char *list, struct tutti_err *err)
+{
+    char text[LIST_BYTES_MAX];
+    int length = snprintf(text, sizeof(text), "%s", list);
+    char *item = text;
+
+    if (length < 0 || (size_t)length >= sizeof(text))
+        return tutti_fail(err, TUTTI_EINVAL, "a list of variables of %d bytes (at most %d)", length,
+                          LIST_BYTES_MAX - 1);
+    while (item != NULL) {
+        char *next = strstr(item, ",NCCL_");
+        int status;
+
+        if (next != NULL)
+            *next++ = '\0';
+        status = set_item(env, item, err);
+        if (status < 0)
+            return status;
+        item = next;
+    }
+    return 0;
+}
