@@ -9,6 +9,7 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/fold/fold.h"
+#include "sim/play/drained.h"
 #include "sim/play/estimate.h"
 #include "sim/shape/host_rings.h"
 
@@ -118,10 +119,10 @@ static int check_steps(const struct tutti_ask *ask, const struct tutti_schedule 
                       print_steps((double)steps_max, limit, sizeof(limit)));
 }
 
-/* Plays every rank. */
+/* Plays every rank; `known` may be NULL. */
 static int play_all(const struct tutti_ask *ask, const struct tutti_sim_opts *opts,
-                    const struct tutti_schedule *schedule, struct tutti_record *record,
-                    struct tutti_played *ret, struct tutti_err *err)
+                    const struct tutti_schedule *schedule, struct tutti_fold_known *known,
+                    struct tutti_record *record, struct tutti_played *ret, struct tutti_err *err)
 {
     struct tutti_play play = {.schedule = schedule, .iteration_count = 1, .record = record};
     struct tutti_backend *backend = NULL;
@@ -131,6 +132,8 @@ static int play_all(const struct tutti_ask *ask, const struct tutti_sim_opts *op
         status = tutti_sim_open(opts, &backend, err);
     if (status == 0)
         status = tutti_backend_play(backend, &play, ret, err);
+    if (status == 0 && known != NULL)
+        tutti_fold_note_took(known, opts, ret->total_ps, tutti_sim_drain_ps_max(backend));
     tutti_backend_close(backend);
     return status;
 }
@@ -175,7 +178,7 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
             tutti_fail(err, TUTTI_ELACK, "fold 'on' is not possible for '%s': %s (auto or off)",
                        entry->algorithm->name, why.text);
     else
-        status = play_all(ask, &opts, schedule, record, &outcome->played, &text);
+        status = play_all(ask, &opts, schedule, known, record, &outcome->played, &text);
     if (status == -TUTTI_ETIME)
         status = tutti_fail(err, TUTTI_ETIME, "%s; not folded: %s", text.text, why.text);
     else if (status < 0 && text.text[0] != '\0')

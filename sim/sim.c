@@ -10,6 +10,7 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/play/clocked.h"
+#include "sim/play/drained.h"
 #include "sim/play/estimate.h"
 #include "sim/play/flow.h"
 #include "sim/play/stage.h"
@@ -21,6 +22,7 @@ enum { JITTER_MAX = 1000 }; /* far beyond any machine; keeps stretched times rep
 struct sim {
     struct tutti_backend backend;
     struct tutti_sim_opts opts;
+    tutti_ps drain_ps_max; /* see sim/play/drained.h */
 };
 
 static const enum tutti_model models[] = {TUTTI_MODEL_ALPHABETA, TUTTI_MODEL_FAIR};
@@ -49,6 +51,7 @@ struct show {
     struct tutti_stage stage;
     struct tutti_engine *engine; /* with the stage, once it is needed */
     uint64_t step_count;
+    tutti_ps drain_ps_max; /* of the last play; -1: not known */
 };
 
 static tutti_ps launch_ps(const struct tutti_sim_opts *opts)
@@ -114,6 +117,7 @@ static int play_flow(struct show *show, uint64_t seed, struct tutti_record *reco
         return 0;
     status = tutti_flow_play(show->flow, seed, launch_ps(show->opts), record, ret_ps,
                              &show->step_count, err);
+    show->drain_ps_max = tutti_flow_drain_ps_max(show->flow);
     if (status != 0)
         return status;
     tutti_flow_free(show->flow);
@@ -137,8 +141,10 @@ static int play_clocked(struct show *show, uint64_t seed, struct tutti_record *r
     if (status == 0)
         status = tutti_clocked_play(show->clocked, seed, launch_ps(show->opts), record, ret_ps,
                                     &show->step_count, err);
-    if (status == 1)
+    if (status == 1) {
         *ret_ps = no_earlier_than_begun(show, *ret_ps);
+        show->drain_ps_max = tutti_clocked_drain_ps_max(show->clocked);
+    }
     if (status != 0)
         return status;
     tutti_clocked_free(show->clocked);
@@ -164,6 +170,7 @@ static int play_once(struct show *show, uint64_t number, struct tutti_record *re
         status = open_stage(show, err);
     if (status < 0)
         return status;
+    show->drain_ps_max = -1;
     tutti_stage_reset(&show->stage, seed, launch_ps(show->opts));
     status = tutti_engine_run(show->engine, &tutti_stage_ops_sim, &show->stage, record, err);
     *ret_ps = no_earlier_than_begun(show, show->stage.now);
@@ -225,7 +232,7 @@ static int play_check(const struct tutti_sim_opts *opts, const struct tutti_play
 static int sim_play(struct tutti_backend *backend, const struct tutti_play *play,
                     struct tutti_played *ret, struct tutti_err *err)
 {
-    const struct sim *sim = (const struct sim *)backend;
+    struct sim *sim = (struct sim *)backend;
     struct tutti_played played = {.total_ps = 0};
     struct show show;
     tutti_ps *times = NULL;
@@ -252,11 +259,17 @@ static int sim_play(struct tutti_backend *backend, const struct tutti_play *play
         tutti_record_sort(play->record);
     summarise(play, times, distinct_count(&sim->opts, play), &played);
     played.step_count = show.step_count;
+    sim->drain_ps_max = show.drain_ps_max;
     *ret = played;
 out:
     free(times);
     show_close(&show);
     return status;
+}
+
+tutti_ps tutti_sim_drain_ps_max(const struct tutti_backend *backend)
+{
+    return ((const struct sim *)backend)->drain_ps_max;
 }
 
 static int check_starts(const struct tutti_sim_opts *opts, struct tutti_err *err)
@@ -296,6 +309,7 @@ int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret
         return tutti_nomem(err);
     sim->backend.ops = &sim_ops;
     sim->opts = *opts;
+    sim->drain_ps_max = -1;
     *ret = &sim->backend;
     return 0;
 }

@@ -315,9 +315,12 @@ static void take_events(struct tutti_class_play *play)
     for (;;) {
         uint32_t message = play->net->ops->arrived(play->net, play->now);
         uint32_t wire = message / play->schedule->slot_count;
+        tutti_ps drain_ps;
 
         if (message == TUTTI_MESSAGE_NONE)
             return;
+        drain_ps = play->now - play->slots[message].sent_ps - play->wires[wire].latency_ps;
+        play->drain_ps_max = tutti_later_ps(play->drain_ps_max, drain_ps);
         play->wires[wire].arrived_count++;
         wake(play, play->quotient->wires[wire].receiver);
     }
@@ -493,7 +496,9 @@ static int sum_up(const struct tutti_class_play *play, struct tutti_class_played
 
     if (loads == NULL)
         return tutti_nomem(err);
-    *ret = (struct tutti_class_played){.end_ps = play->now, .load_ps = busiest_ps(play, loads)};
+    *ret = (struct tutti_class_played){.end_ps = play->now,
+                                       .load_ps = busiest_ps(play, loads),
+                                       .drain_ps_max = play->drain_ps_max};
     for (uint32_t lane = 0; lane < play->quotient->lane_count; lane++)
         ret->step_count += play->lanes[lane].index * play->quotient->lanes[lane].size;
     free(loads);

@@ -69,6 +69,7 @@ struct tutti_class_play {
     uint32_t todo_first;
     uint32_t todo_count;
     uint64_t simulated_count; /* steps */
+    tutti_ps drain_ps_max;    /* the most that a message took beyond its latency */
     const char *unsuited;     /* why, or NULL */
 };
 
@@ -88,7 +89,8 @@ int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *pla
 struct tutti_class_played {
     tutti_ps end_ps;
     uint64_t step_count;
-    tutti_ps load_ps; /* what crossed the busiest link takes it, as it is without a protocol */
+    tutti_ps load_ps;      /* what crossed the busiest link takes it, as it is without a protocol */
+    tutti_ps drain_ps_max; /* the most that a message took beyond its latency */
 };
 
 /* Plays a schedule under `fair` by its quotient: 0, or -TUTTI_ELACK and why. */

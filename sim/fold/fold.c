@@ -493,6 +493,7 @@ static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_sc
         if (status < 0)
             continue;
         known->load_ps = played.load_ps;
+        tutti_fold_note_took(known, opts, played.end_ps, played.drain_ps_max);
         *ret = (struct tutti_folded){.end_ps = played.end_ps,
                                      .step_count = played.step_count,
                                      .class_count = known->quotients[ordered]->rank_classes};

@@ -40,15 +40,31 @@ struct tutti_folded {
 int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                     uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err);
 
-/* What folding finds out about a schedule on a machine whatever the protocol: for several plays of
- * it. Begins zeroed. */
+/* What a play under a protocol took, and the most that a message of it took beyond its latency. */
+struct tutti_fold_took {
+    const struct tutti_protocol *protocol;
+    tutti_ps end_ps;
+    tutti_ps drain_ps_max;
+};
+
+enum { TUTTI_FOLD_TOOK_MAX = 8 };
+
+/* What is found out about a schedule on a machine whatever the protocol, and by plays under one:
+ * for several plays of it. Begins zeroed. */
 struct tutti_fold_known {
     struct tutti_quotient *quotients[2]; /* lanes of each class: like wires alike, or told apart */
     int status[2];                       /* of looking for them, where there are none */
     struct tutti_err *why[2];
     tutti_ps load_ps; /* the busiest link's, see sim/fold/class_play.h; 0: not known */
+    struct tutti_fold_took took[TUTTI_FOLD_TOOK_MAX];
+    uint32_t took_count;
 };
 void tutti_fold_known_done(struct tutti_fold_known *known);
+
+/* Notes what a play took, of one lane of each class or of all ranks; without a protocol, with
+ * jitter, or where drain_ps_max is negative, for it is not known, there is nothing to note. */
+void tutti_fold_note_took(struct tutti_fold_known *known, const struct tutti_sim_opts *opts,
+                          tutti_ps end_ps, tutti_ps drain_ps_max);
 
 /* The same, with what is known already; it finds out more. */
 int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,

@@ -4,13 +4,20 @@
  *   path   where data goes around a ring, the latencies of as many hops in a row as it has rounds,
  *          for each round waits for the message of the one before
  *
+ *   took   what a play under another protocol took, where each hop costs more now, by more than any
+ *          message took there beyond its latency: each link of the chain of messages and steps that
+ *          the play waited for, one after the other, takes longer now
+ *
  * On top comes the launch. The load is taken a millionth less, for rates are doubles. */
+#include <assert.h>
+
 #include "runtime/schedule.h"
 #include "sim/fold/fold.h"
 #include "sim/fold/quotient.h"
 #include "sim/net/net.h"
 #include "sim/play/wires.h"
 #include "sim/protocol.h"
+#include "sim/sim.h"
 
 enum { LOAD_MARGIN = 1000000 };
 
@@ -44,6 +51,27 @@ static tutti_ps path_ps(const struct tutti_quotient *quotient,
     return sum;
 }
 
+/* Without the launch. */
+static tutti_ps took_ps(const struct tutti_fold_took *took, const struct tutti_protocol *protocol)
+{
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        if (protocol->message_ps[hop] - took->protocol->message_ps[hop] < took->drain_ps_max)
+            return 0;
+    }
+    return took->end_ps - took->protocol->launch_ps;
+}
+
+void tutti_fold_note_took(struct tutti_fold_known *known, const struct tutti_sim_opts *opts,
+                          tutti_ps end_ps, tutti_ps drain_ps_max)
+{
+    if (opts->protocol == NULL || tutti_jitter_q32(opts->jitter) != 0 || drain_ps_max < 0 ||
+        end_ps == INT64_MAX || known->took_count == TUTTI_FOLD_TOOK_MAX)
+        return;
+    assert(end_ps >= opts->protocol->launch_ps);
+    known->took[known->took_count++] = (struct tutti_fold_took){
+        .protocol = opts->protocol, .end_ps = end_ps, .drain_ps_max = drain_ps_max};
+}
+
 tutti_ps tutti_fold_least_ps(const struct tutti_fold_known *known,
                              const struct tutti_schedule *schedule,
                              const struct tutti_protocol *protocol)
@@ -57,5 +85,7 @@ tutti_ps tutti_fold_least_ps(const struct tutti_fold_known *known,
             path = path_ps(known->quotients[i], schedule, protocol);
         least = path > least ? path : least;
     }
+    for (uint32_t i = 0; i < known->took_count; i++)
+        least = tutti_later_ps(least, took_ps(&known->took[i], protocol));
     return tutti_add_ps(protocol->launch_ps, least);
 }

@@ -150,6 +150,7 @@ static void rewind_all(struct tutti_clocked *clocked, tutti_ps start_ps)
     clocked->message_free = NONE;
     clocked->done_first = clocked->done_count = 0;
     clocked->step_count = 0;
+    clocked->drain_ps_max = 0;
     clocked->lanes_left = clocked->lane_count;
     for (uint32_t i = 0; i < clocked->lane_count; i++)
         clocked->lanes[i] = (struct lane){
@@ -206,6 +207,11 @@ int tutti_clocked_play(struct tutti_clocked *clocked, uint64_t seed, tutti_ps st
     *ret_end_ps = clocked->now;
     *ret_step_count = clocked->step_count;
     return 1;
+}
+
+tutti_ps tutti_clocked_drain_ps_max(const struct tutti_clocked *clocked)
+{
+    return clocked->drain_ps_max;
 }
 
 /* ---- coming and going ------------------------------------------------------------------------ */

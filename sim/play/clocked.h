@@ -25,4 +25,7 @@ int tutti_clocked_play(struct tutti_clocked *clocked, uint64_t seed, tutti_ps st
                        struct tutti_record *record, tutti_ps *ret_end_ps, uint64_t *ret_step_count,
                        struct tutti_err *err);
 
+/* The most that a message of the last play took beyond its latency. */
+tutti_ps tutti_clocked_drain_ps_max(const struct tutti_clocked *clocked);
+
 #endif

@@ -109,6 +109,7 @@ struct tutti_clocked {
     struct rooms rooms;
     tutti_ps now;
     tutti_ps launched_ps;
+    tutti_ps drain_ps_max; /* the most that a message took beyond its latency */
     uint64_t seed;
     uint64_t jitter_q32;
     uint64_t step_count;

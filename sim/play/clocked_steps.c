@@ -230,8 +230,10 @@ int tutti_clocked_arrive(struct tutti_clocked *clocked, uint32_t message, struct
 {
     uint32_t id = clocked->messages[message].wire;
     const struct wire *wire = &clocked->wires[id];
+    tutti_ps drain_ps = clocked->now - clocked->messages[message].start_ps - wire->latency_ps;
 
     clocked->messages[message].arrived = true;
+    clocked->drain_ps_max = tutti_later_ps(clocked->drain_ps_max, drain_ps);
     if (!wire->recv_waits || !clocked->messages[wire->first].arrived)
         return 0;
     return recv_try(clocked, id) < 0 ? tutti_nomem(err) : 0;

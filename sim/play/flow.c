@@ -162,6 +162,7 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
                 ? wire_ps(flow, bytes, wire->bytes_per_s)
                 : tutti_drain_ps(tutti_stretch_bytes(bytes, stretch), (double)wire->bytes_per_s);
         free_ps = tutti_add_ps(begin_ps, busy_ps);
+        flow->drain_ps_max = tutti_later_ps(flow->drain_ps_max, free_ps - ready_ps);
         use_links(flow, wire, ready_ps, free_ps);
         return free_ps;
     }
@@ -169,6 +170,7 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
     if (stretch != 0)
         busy_ps = tutti_stretch_ps(busy_ps, stretch);
     free_ps = tutti_add_ps(free_ps > now_ps ? free_ps : now_ps, busy_ps);
+    flow->drain_ps_max = tutti_later_ps(flow->drain_ps_max, free_ps - now_ps);
     use_links(flow, wire, now_ps, free_ps);
     return tutti_add_ps(free_ps, latency_ps);
 }
@@ -436,6 +438,7 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
     flow->ready_first = flow->ready_count = 0;
     flow->step_count = 0;
     flow->end_ps = start_ps;
+    flow->drain_ps_max = 0;
     for (uint32_t i = 0; i < flow->lane_count; i++) {
         uint32_t rank = i / schedule->lane_count;
 
@@ -512,6 +515,11 @@ int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
     *ret_end_ps = flow->end_ps;
     *ret_step_count = flow->step_count;
     return 1;
+}
+
+tutti_ps tutti_flow_drain_ps_max(const struct tutti_flow *flow)
+{
+    return flow->drain_ps_max;
 }
 
 int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,

@@ -27,4 +27,7 @@ int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
                     struct tutti_record *record, tutti_ps *ret_end_ps, uint64_t *ret_step_count,
                     struct tutti_err *err);
 
+/* The most that a message of the last play took beyond its latency. */
+tutti_ps tutti_flow_drain_ps_max(const struct tutti_flow *flow);
+
 #endif

@@ -68,6 +68,7 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
     tutti_ps free_ps = free_of(flow, out);
     tutti_ps begin_ps = INT64_MAX; /* the first asks for the link */
     tutti_ps now_ps = lane->now_ps;
+    tutti_ps drain_ps_max = flow->drain_ps_max;
     struct weight weight = {.bytes = 0};
     uint32_t taken_slot = in->taken_slot;
     uint32_t sent_slot = out->sent_slot;
@@ -90,6 +91,7 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
         ready_ps = tutti_add_ps(now_ps, before_ps);
         begin_ps = begin_ps < ready_ps ? begin_ps : ready_ps;
         free_ps = tutti_add_ps(free_ps > ready_ps ? free_ps : ready_ps, weight.busy_ps);
+        drain_ps_max = tutti_later_ps(drain_ps_max, free_ps - ready_ps);
         index += step_count;
         *sent = (struct slot){tutti_add_ps(free_ps, after_ps), bytes, index - 1};
         taken_slot = next_slot(flow, taken_slot);
@@ -100,6 +102,7 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
     if (done > 0)
         use_links(flow, out, begin_ps, free_ps);
     lane->now_ps = now_ps;
+    flow->drain_ps_max = drain_ps_max;
     return done;
 }
 

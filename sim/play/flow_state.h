@@ -100,6 +100,7 @@ struct tutti_flow {
     bool unsuited;
     uint64_t step_count;
     tutti_ps end_ps;
+    tutti_ps drain_ps_max; /* the most that a message took beyond its latency */
     uint64_t seed;
     uint64_t jitter_q32;
     struct tutti_record *record;
