@@ -1,0 +1,68 @@
+/* Fitting parameters of a cost model to measured times: robust, damped Gauss-Newton in logarithms,
+ * with priors. It knows neither machines nor collectives: whoever calls predicts. */
+#ifndef TUTTI_SIM_FIT_H
+#define TUTTI_SIM_FIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tutti_err;
+
+#define TUTTI_FIT_NONE UINT32_MAX
+
+/* All numbers are natural logarithms, of parameters and of times, so that a residual of 0.05 is an
+ * error of 5 % and no parameter turns negative. */
+struct tutti_fit_problem {
+    uint32_t parameter_count;
+    uint32_t point_count;
+    const double *prior;       /* [parameter]: where the search begins, and what pulls it back */
+    const double *prior_sigma; /* [parameter]: how far it may stray; 0: as far as data say */
+    const double *observed;    /* [point] */
+    const double *weight;      /* [point]: 1 counts as one independent measurement; 0: not at all */
+    double scale; /* residuals beyond this count by their size, not their square (Huber 1964), so
+                     that half-wrong logs do not drag the rest; 0: 0.02 */
+    uint32_t iteration_max; /* 0: 20 */
+    /* Writes the logarithms of all times for `parameters`. Where `changed` is not TUTTI_FIT_NONE
+     * only that parameter differs from those of the last call with TUTTI_FIT_NONE, and `times`
+     * holds that call's: points that it does not touch need not be written. 0 or a status. */
+    int (*predict)(void *context, const double *parameters, uint32_t changed, double *times,
+                   struct tutti_err *err);
+    void *context;
+};
+
+/* What came out. Owned by the caller: tutti_fit_free(). */
+struct tutti_fit {
+    uint32_t parameter_count;
+    uint32_t point_count;
+    uint32_t iteration_count;
+    bool converged;   /* false: stopped at iteration_max */
+    double objective; /* at the end; with `objective_first`, of the priors */
+    double objective_first;
+    double *value;     /* [parameter] */
+    double *sigma;     /* [parameter]: standard error, priors included */
+    bool *identified;  /* [parameter]: the data say more than the prior did: its sigma shrank below
+                           70 %; without a prior, below 0.5 */
+    double *predicted; /* [point], with `value` */
+    double *jacobian;  /* [point][parameter], there */
+    double *robust;    /* [point]: weight after the robust loss */
+    double *prior;     /* copies of the problem's */
+    double *precision; /* 1 / prior_sigma^2, or 0 */
+    double *observed;
+    double *weight;
+    double scale;
+};
+
+/* Price: (parameter_count + 1) predictions an iteration and O(points * parameters^2). -TUTTI_EINVAL
+ * for no parameter, no point or what is not a number; what predict() returns. */
+int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **ret,
+                    struct tutti_err *err);
+void tutti_fit_free(struct tutti_fit *fit);
+
+/* The parameters that a fit without the points for which omit() is true would have, with the model
+ * taken as linear about the solution: for cross-validation, without predicting anything anew. What
+ * the points left do not say goes back to its prior. values: [parameter_count]. */
+int tutti_fit_without(const struct tutti_fit *fit,
+                      bool (*omit)(const void *context, uint32_t point), const void *context,
+                      double *values, struct tutti_err *err);
+
+#endif

@@ -1,0 +1,370 @@
+/* Robust damped Gauss-Newton; see sim/fit.h.
+ *
+ * Minimises sum_i w_i rho(r_i) + sum_p ((x_p - prior_p) / sigma_p)^2 / 2, r_i the logarithm of
+ * predicted over observed and rho Huber's function, by iteratively reweighted least squares with
+ * Levenberg's and Marquardt's damping. Derivatives are forward differences of 2 %: a simulated time
+ * is whole picoseconds and has kinks where another path becomes the longest, so smaller steps see
+ * the rounding. */
+#include "sim/fit.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "sim/fit/normal.h"
+
+static const double difference_step = 0.02;
+static const double stride_max = 0.5; /* of a parameter in one iteration: a factor of 1.65 */
+
+/* What a search holds beside its result. */
+struct search {
+    const struct tutti_fit_problem *problem;
+    struct tutti_fit *fit;
+    double *matrix; /* [parameter][parameter] */
+    double *vector; /* [parameter] */
+    double *trial;  /* [parameter] */
+    double *times;  /* [point] */
+};
+
+void tutti_fit_free(struct tutti_fit *fit)
+{
+    if (fit == NULL)
+        return;
+    free(fit->value);
+    free(fit->sigma);
+    free(fit->identified);
+    free(fit->predicted);
+    free(fit->jacobian);
+    free(fit->robust);
+    free(fit->prior);
+    free(fit->precision);
+    free(fit->observed);
+    free(fit->weight);
+    free(fit);
+}
+
+static double *numbers(size_t count)
+{
+    return calloc(count == 0 ? 1 : count, sizeof(double));
+}
+
+static struct tutti_fit *new_fit(const struct tutti_fit_problem *problem)
+{
+    size_t parameters = problem->parameter_count, points = problem->point_count;
+    struct tutti_fit *fit = calloc(1, sizeof(*fit));
+
+    if (fit == NULL)
+        return NULL;
+    fit->parameter_count = problem->parameter_count;
+    fit->point_count = problem->point_count;
+    fit->scale = problem->scale > 0 ? problem->scale : 0.02;
+    fit->value = numbers(parameters);
+    fit->sigma = numbers(parameters);
+    fit->identified = calloc(parameters, sizeof(bool));
+    fit->predicted = numbers(points);
+    fit->jacobian = numbers(points * parameters);
+    fit->robust = numbers(points);
+    fit->prior = numbers(parameters);
+    fit->precision = numbers(parameters);
+    fit->observed = numbers(points);
+    fit->weight = numbers(points);
+    if (fit->value == NULL || fit->sigma == NULL || fit->identified == NULL ||
+        fit->predicted == NULL || fit->jacobian == NULL || fit->robust == NULL ||
+        fit->prior == NULL || fit->precision == NULL || fit->observed == NULL ||
+        fit->weight == NULL) {
+        tutti_fit_free(fit);
+        return NULL;
+    }
+    for (size_t i = 0; i < parameters; i++) {
+        double sigma = problem->prior_sigma[i];
+
+        fit->value[i] = fit->prior[i] = problem->prior[i];
+        fit->precision[i] = sigma > 0 ? 1 / (sigma * sigma) : 0;
+    }
+    memcpy(fit->observed, problem->observed, points * sizeof(double));
+    memcpy(fit->weight, problem->weight, points * sizeof(double));
+    return fit;
+}
+
+/* Huber's loss, in units where it is r^2 / (2 scale^2) near 0. */
+static double loss(double residual, double scale)
+{
+    double size = fabs(residual) / scale;
+
+    return size <= 1 ? size * size / 2 : size - 0.5;
+}
+
+static double reweight(double residual, double scale)
+{
+    double size = fabs(residual);
+
+    return 1 / (scale * (size > scale ? size : scale));
+}
+
+static double objective(const struct tutti_fit *fit, const double *values, const double *times)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < fit->point_count; i++)
+        sum += fit->weight[i] * loss(times[i] - fit->observed[i], fit->scale);
+    for (uint32_t p = 0; p < fit->parameter_count; p++)
+        sum += fit->precision[p] * (values[p] - fit->prior[p]) * (values[p] - fit->prior[p]) / 2;
+    return sum;
+}
+
+static int differentiate(struct search *search, struct tutti_err *err)
+{
+    struct tutti_fit *fit = search->fit;
+
+    for (uint32_t p = 0; p < fit->parameter_count; p++) {
+        int status;
+
+        memcpy(search->trial, fit->value, fit->parameter_count * sizeof(double));
+        memcpy(search->times, fit->predicted, fit->point_count * sizeof(double));
+        search->trial[p] += difference_step;
+        status = search->problem->predict(search->problem->context, search->trial, p, search->times,
+                                          err);
+        if (status < 0)
+            return status;
+        for (uint32_t i = 0; i < fit->point_count; i++)
+            fit->jacobian[(size_t)i * fit->parameter_count + p] =
+                (search->times[i] - fit->predicted[i]) / difference_step;
+    }
+    return 0;
+}
+
+/* The normal equations about `values`, where the residuals are `residual(i)` plus jacobian times
+ * `shift`; those of points with omitted[i] are left out. */
+static void assemble(const struct tutti_fit *fit, const bool *omitted, const double *shift,
+                     double *matrix, double *vector)
+{
+    uint32_t size = fit->parameter_count;
+
+    memset(matrix, 0, (size_t)size * size * sizeof(double));
+    memset(vector, 0, size * sizeof(double));
+    for (uint32_t i = 0; i < fit->point_count; i++) {
+        const double *row = fit->jacobian + (size_t)i * size;
+        double residual = fit->predicted[i] - fit->observed[i];
+
+        if (!(fit->weight[i] > 0) || (omitted != NULL && omitted[i]))
+            continue;
+        for (uint32_t p = 0; shift != NULL && p < size; p++)
+            residual += row[p] * shift[p];
+        tutti_normal_add(matrix, vector, size, row, fit->weight[i] * reweight(residual, fit->scale),
+                         residual);
+    }
+    for (uint32_t p = 0; p < size; p++) {
+        double away = fit->value[p] + (shift == NULL ? 0 : shift[p]) - fit->prior[p];
+
+        matrix[(size_t)p * size + p] += fit->precision[p];
+        vector[p] += fit->precision[p] * away;
+    }
+}
+
+/* Adds the damping: to each its share, and a little to what nothing holds. */
+static void damp(double *matrix, uint32_t size, double damping)
+{
+    for (uint32_t p = 0; p < size; p++)
+        matrix[(size_t)p * size + p] += damping * matrix[(size_t)p * size + p] + 1e-6;
+}
+
+/* One step downhill; *ret_better: by how much of the objective, 0 where no damping helps. */
+static int descend(struct search *search, double *damping, double *ret_better,
+                   struct tutti_err *err)
+{
+    struct tutti_fit *fit = search->fit;
+    uint32_t size = fit->parameter_count;
+
+    *ret_better = 0;
+    for (int attempt = 0; attempt < 8; attempt++, *damping *= 8) {
+        double now;
+        int status;
+
+        assemble(fit, NULL, NULL, search->matrix, search->vector);
+        damp(search->matrix, size, *damping);
+        if (!tutti_normal_factor(search->matrix, size))
+            continue;
+        tutti_normal_solve(search->matrix, size, search->vector);
+        for (uint32_t p = 0; p < size; p++)
+            search->trial[p] =
+                fit->value[p] - fmin(stride_max, fmax(-stride_max, search->vector[p]));
+        status = search->problem->predict(search->problem->context, search->trial, TUTTI_FIT_NONE,
+                                          search->times, err);
+        if (status < 0)
+            return status;
+        now = objective(fit, search->trial, search->times);
+        if (now < fit->objective) {
+            *ret_better = (fit->objective - now) / fit->objective;
+            fit->objective = now;
+            memcpy(fit->value, search->trial, size * sizeof(double));
+            memcpy(fit->predicted, search->times, fit->point_count * sizeof(double));
+            *damping = fmax(*damping / 8, 1e-6);
+            return 0;
+        }
+    }
+    /* The last call of predict() was not for the values kept. */
+    return search->problem->predict(search->problem->context, fit->value, TUTTI_FIT_NONE,
+                                    fit->predicted, err);
+}
+
+/* The variance of a residual as far as the estimate is concerned: Huber's asymptotic formula
+ * (Huber 1981, 7.6), E psi^2 / (E psi')^2, psi the residual cut at the scale. */
+static double variance(const struct tutti_fit *fit)
+{
+    double weights = 0, squares = 0, inside = 0;
+
+    for (uint32_t i = 0; i < fit->point_count; i++) {
+        double size = fabs(fit->predicted[i] - fit->observed[i]);
+        double cut = fmin(size, fit->scale);
+
+        weights += fit->weight[i];
+        squares += fit->weight[i] * cut * cut;
+        inside += size <= fit->scale ? fit->weight[i] : 0;
+    }
+    inside = fmax(0.05, inside / weights);
+    return fmax(1e-8, squares / fmax(1, weights - fit->parameter_count) / (inside * inside));
+}
+
+/* Standard errors: of the data, and of the priors, which are no data. */
+static void judge(struct search *search)
+{
+    struct tutti_fit *fit = search->fit;
+    uint32_t size = fit->parameter_count;
+    double spread = variance(fit);
+
+    memset(search->matrix, 0, (size_t)size * size * sizeof(double));
+    for (uint32_t i = 0; i < fit->point_count; i++) {
+        double residual = fit->predicted[i] - fit->observed[i];
+
+        fit->robust[i] = fit->weight[i] * reweight(residual, fit->scale);
+        tutti_normal_add(search->matrix, search->vector, size, fit->jacobian + (size_t)i * size,
+                         fit->weight[i] / spread, 0);
+    }
+    for (uint32_t p = 0; p < size; p++)
+        search->matrix[(size_t)p * size + p] += fit->precision[p] + 1e-9;
+    if (!tutti_normal_factor(search->matrix, size))
+        return;
+    for (uint32_t p = 0; p < size; p++) {
+        memset(search->vector, 0, size * sizeof(double));
+        search->vector[p] = 1;
+        tutti_normal_solve(search->matrix, size, search->vector);
+        fit->sigma[p] = sqrt(fmax(0, search->vector[p]));
+        fit->identified[p] = fit->precision[p] > 0 ? fit->sigma[p] < 0.7 / sqrt(fit->precision[p])
+                                                   : fit->sigma[p] < 0.5;
+    }
+}
+
+static int search_on(struct search *search, struct tutti_err *err)
+{
+    const struct tutti_fit_problem *problem = search->problem;
+    struct tutti_fit *fit = search->fit;
+    uint32_t most = problem->iteration_max == 0 ? 20 : problem->iteration_max;
+    double damping = 1e-3, better = 1;
+    int status =
+        problem->predict(problem->context, fit->value, TUTTI_FIT_NONE, fit->predicted, err);
+
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < fit->point_count; i++) {
+        if (!isfinite(fit->predicted[i]) && fit->weight[i] > 0)
+            return tutti_fail(err, TUTTI_EINVAL, "the time predicted for point '%u' is no number",
+                              i);
+    }
+    fit->objective = fit->objective_first = objective(fit, fit->value, fit->predicted);
+    while (better > 1e-4 && fit->iteration_count < most && fit->objective > 0) {
+        status = differentiate(search, err);
+        if (status == 0)
+            status = descend(search, &damping, &better, err);
+        if (status < 0)
+            return status;
+        fit->iteration_count++;
+    }
+    fit->converged = better <= 1e-4 || !(fit->objective > 0);
+    status = differentiate(search, err);
+    if (status == 0)
+        judge(search);
+    return status;
+}
+
+static int check(const struct tutti_fit_problem *problem, struct tutti_err *err)
+{
+    if (problem->parameter_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "no parameter to fit");
+    if (problem->point_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "no measurement to fit to");
+    for (uint32_t p = 0; p < problem->parameter_count; p++) {
+        if (!isfinite(problem->prior[p]) || !(problem->prior_sigma[p] >= 0))
+            return tutti_fail(err, TUTTI_EINVAL, "parameter '%u' begins at no number", p);
+    }
+    for (uint32_t i = 0; i < problem->point_count; i++) {
+        if (!isfinite(problem->observed[i]) || !(problem->weight[i] >= 0))
+            return tutti_fail(err, TUTTI_EINVAL, "measurement '%u' is no number", i);
+    }
+    return 0;
+}
+
+int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **ret,
+                    struct tutti_err *err)
+{
+    size_t parameters = problem->parameter_count;
+    struct search search = {.problem = problem};
+    int status = check(problem, err);
+
+    if (status < 0)
+        return status;
+    search.fit = new_fit(problem);
+    search.matrix = numbers(parameters * parameters);
+    search.vector = numbers(parameters);
+    search.trial = numbers(parameters);
+    search.times = numbers(problem->point_count);
+    if (search.fit == NULL || search.matrix == NULL || search.vector == NULL ||
+        search.trial == NULL || search.times == NULL)
+        status = tutti_nomem(err);
+    else
+        status = search_on(&search, err);
+    if (status == 0)
+        *ret = search.fit;
+    else
+        tutti_fit_free(search.fit);
+    free(search.matrix);
+    free(search.vector);
+    free(search.trial);
+    free(search.times);
+    return status;
+}
+
+int tutti_fit_without(const struct tutti_fit *fit,
+                      bool (*omit)(const void *context, uint32_t point), const void *context,
+                      double *values, struct tutti_err *err)
+{
+    size_t size = fit->parameter_count;
+    double *matrix = numbers(size * size), *vector = numbers(size), *shift = numbers(size);
+    bool *omitted = calloc(fit->point_count, sizeof(bool));
+    int status = 0;
+
+    if (matrix == NULL || vector == NULL || shift == NULL || omitted == NULL) {
+        status = tutti_nomem(err);
+        goto out;
+    }
+    for (uint32_t i = 0; i < fit->point_count; i++)
+        omitted[i] = omit(context, i);
+    for (int turn = 0; turn < 12; turn++) {
+        assemble(fit, omitted, shift, matrix, vector);
+        damp(matrix, fit->parameter_count, 0);
+        if (!tutti_normal_factor(matrix, fit->parameter_count))
+            break;
+        tutti_normal_solve(matrix, fit->parameter_count, vector);
+        for (size_t p = 0; p < size; p++)
+            shift[p] -= vector[p];
+    }
+    for (size_t p = 0; p < size; p++)
+        values[p] = fit->value[p] + shift[p];
+out:
+    free(matrix);
+    free(vector);
+    free(shift);
+    free(omitted);
+    return status;
+}

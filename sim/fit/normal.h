@@ -1,0 +1,20 @@
+/* Normal equations: symmetric positive definite systems, small and dense. */
+#ifndef TUTTI_SIM_FIT_NORMAL_H
+#define TUTTI_SIM_FIT_NORMAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Adds weight * row * row^T to the lower triangle of `matrix` and weight * row * residual to
+ * `vector`. Rows are mostly zeros. */
+void tutti_normal_add(double *matrix, double *vector, uint32_t size, const double *row,
+                      double weight, double residual);
+
+/* Cholesky in place: the lower triangle becomes L with matrix = L L^T. False where it is not
+ * positive definite. */
+bool tutti_normal_factor(double *matrix, uint32_t size);
+
+/* Solves L L^T x = vector in place. */
+void tutti_normal_solve(const double *factor, uint32_t size, double *vector);
+
+#endif

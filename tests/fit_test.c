@@ -1,0 +1,192 @@
+/* The fitter on models whose truth is known. */
+#include <math.h>
+
+#include "runtime/random.h"
+#include "runtime/status.h"
+#include "sim/fit.h"
+#include "tests/test.h"
+
+enum { SIZES = 24, LOGS = 3, POINTS = SIZES * LOGS };
+
+/* Time = launch + bytes / rate, and a third parameter that no time depends on. */
+struct world {
+    double observed[POINTS];
+    double weight[POINTS];
+    uint32_t calls;
+};
+
+static double seconds(const double *parameters, uint32_t size)
+{
+    return log(exp(parameters[0]) + ldexp(8, (int)size) / exp(parameters[1]));
+}
+
+static int predict(void *context, const double *parameters, uint32_t changed, double *times,
+                   struct tutti_err *err)
+{
+    struct world *world = context;
+
+    (void)err;
+    world->calls++;
+    for (uint32_t i = 0; changed != 2 && i < POINTS; i++)
+        times[i] = seconds(parameters, i % SIZES);
+    return 0;
+}
+
+static const double truth[3] = {2.5, 10.0, 0.0}; /* e^2.5 us, e^10 bytes/us */
+static const double prior[3] = {1.0, 9.0, 0.3};
+static const double loose[3] = {2.0, 2.0, 0.5};
+
+static void measure(struct world *world, double noise)
+{
+    struct tutti_random random;
+
+    tutti_random_seed(&random, test_seed);
+    for (uint32_t i = 0; i < POINTS; i++) {
+        world->observed[i] =
+            seconds(truth, i % SIZES) + noise * (tutti_random_unit(&random) - 0.5) * 2;
+        world->weight[i] = 1;
+    }
+}
+
+static struct tutti_fit *solve(struct world *world)
+{
+    struct tutti_fit_problem problem = {.parameter_count = 3,
+                                        .point_count = POINTS,
+                                        .prior = prior,
+                                        .prior_sigma = loose,
+                                        .observed = world->observed,
+                                        .weight = world->weight,
+                                        .predict = predict,
+                                        .context = world};
+    struct tutti_fit *fit = NULL;
+    struct tutti_err err = {{0}};
+
+    CHECK_OK(tutti_fit_solve(&problem, &fit, &err), err);
+    return fit;
+}
+
+TEST(finds_the_truth_where_nothing_is_noisy)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit *fit;
+
+    measure(&world, 0);
+    fit = solve(&world);
+    REQUIRE(fit != NULL);
+    CHECK(fit->converged);
+    CHECK(fabs(fit->value[0] - truth[0]) < 1e-3);
+    CHECK(fabs(fit->value[1] - truth[1]) < 1e-3);
+    CHECK(fit->objective < fit->objective_first / 1000);
+    tutti_fit_free(fit);
+}
+
+TEST(says_which_parameter_the_data_leave_open)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit *fit;
+
+    measure(&world, 0.03);
+    fit = solve(&world);
+    REQUIRE(fit != NULL);
+    CHECK(fit->identified[0]);
+    CHECK(fit->identified[1]);
+    CHECK(!fit->identified[2]);
+    CHECK(fabs(fit->value[2] - prior[2]) < 1e-9); /* it stays at its prior, */
+    CHECK(fabs(fit->sigma[2] - loose[2]) < 1e-3); /* as uncertain as that */
+    CHECK(fit->sigma[0] > 0.001 && fit->sigma[0] < 0.05);
+    tutti_fit_free(fit);
+}
+
+TEST(one_log_of_three_that_is_half_wrong_does_not_drag_the_rest)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit *fit;
+
+    measure(&world, 0.01);
+    for (uint32_t i = 0; i < SIZES; i++)
+        world.observed[i] += log(2);
+    fit = solve(&world);
+    REQUIRE(fit != NULL);
+    CHECK(fabs(fit->value[0] - truth[0]) < 0.05);
+    CHECK(fabs(fit->value[1] - truth[1]) < 0.05);
+    tutti_fit_free(fit);
+}
+
+static bool of_first_log(const void *context, uint32_t point)
+{
+    (void)context;
+    return point < SIZES;
+}
+
+TEST(leaving_a_log_out_agrees_with_a_fit_without_it)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit *with, *without;
+    struct tutti_err err = {{0}};
+    double values[3];
+    uint32_t calls;
+
+    measure(&world, 0.05);
+    for (uint32_t i = 0; i < SIZES; i++)
+        world.observed[i] += 0.1;
+    with = solve(&world);
+    REQUIRE(with != NULL);
+    calls = world.calls;
+    CHECK_OK(tutti_fit_without(with, of_first_log, NULL, values, &err), err);
+    CHECK(world.calls == calls);
+    for (uint32_t i = 0; i < SIZES; i++)
+        world.weight[i] = 0;
+    without = solve(&world);
+    if (without != NULL) {
+        CHECK(fabs(values[0] - without->value[0]) < 0.01);
+        CHECK(fabs(values[1] - without->value[1]) < 0.01);
+    }
+    tutti_fit_free(with);
+    tutti_fit_free(without);
+}
+
+TEST(the_standard_error_covers_the_truth)
+{
+    struct world world = {.calls = 0};
+    uint64_t first = test_seed;
+    uint32_t outside = 0;
+
+    for (test_seed = first; test_seed < first + 50; test_seed++) {
+        struct tutti_fit *fit;
+
+        measure(&world, 0.05);
+        fit = solve(&world);
+        REQUIRE(fit != NULL);
+        for (uint32_t p = 0; p < 2; p++)
+            outside += fabs(fit->value[p] - truth[p]) > 1.96 * fit->sigma[p];
+        tutti_fit_free(fit);
+    }
+    test_seed = first;
+    if (outside > 15)
+        TEST_FAIL("%u outside", outside); /* of 100, 5 expected */
+}
+
+TEST(refuses_what_is_no_number)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit_problem problem = {.prior = prior,
+                                        .prior_sigma = loose,
+                                        .observed = world.observed,
+                                        .weight = world.weight,
+                                        .predict = predict,
+                                        .context = &world};
+    struct tutti_fit *fit = NULL;
+    struct tutti_err err;
+
+    CHECK(tutti_fit_solve(&problem, &fit, &err) == -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "no parameter to fit");
+    problem.parameter_count = 3;
+    CHECK(tutti_fit_solve(&problem, &fit, &err) == -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "no measurement to fit to");
+    problem.point_count = POINTS;
+    measure(&world, 0);
+    world.observed[7] = NAN;
+    CHECK(tutti_fit_solve(&problem, &fit, &err) == -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "measurement '7' is no number");
+    CHECK(fit == NULL);
+}
