@@ -2,7 +2,7 @@
  * the network model and the jitter (SIM_MODEL and SIM_JITTER come from sim_conformance.cmake), and
  * whether or not the ranks start together. */
 #include "sim/sim.h"
-#include "tests/conformance_calls.h"
+#include "tests/conformance_nccl.h"
 #include "topo/topo.h"
 
 /* A simulator that owns its topology, which the one inside only borrows. */

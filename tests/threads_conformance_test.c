@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "runtime/threads.h"
-#include "tests/conformance_calls.h"
+#include "tests/conformance_nccl.h"
 
 static int open_threads(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {

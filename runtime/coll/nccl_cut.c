@@ -1,0 +1,38 @@
+/* The parameters of NCCL's cuts, checked. */
+#include "runtime/coll/nccl_cut.h"
+
+static int check_shares(const struct nccl_cut *cut, uint64_t count, struct tutti_err *err)
+{
+    uint64_t middles = cut->channel_count > 2 ? cut->channel_count - UINT64_C(2) : 0;
+    tutti_u128 sum = (tutti_u128)cut->lo + (tutti_u128)cut->mid * middles;
+
+    if (cut->channel_count > 1)
+        sum += cut->hi;
+    if (sum != count)
+        return tutti_fail(
+            err, TUTTI_EINVAL, "shares of '%llu', %llu times %llu, and %llu are not %llu elements",
+            (unsigned long long)cut->lo, (unsigned long long)middles, (unsigned long long)cut->mid,
+            (unsigned long long)cut->hi, (unsigned long long)count);
+    return 0;
+}
+
+int tutti_nccl_cut_init(struct nccl_cut *cut, const struct tutti_nccl_params *params,
+                        struct tutti_err *err)
+{
+    const struct tutti_coll_params *coll = &params->coll;
+    uint64_t element_bytes = tutti_dtype_bytes(coll->dtype);
+
+    *cut = (struct nccl_cut){
+        .channel_count = coll->channel_count == 0 ? 1 : coll->channel_count,
+        .slice_count = coll->slice_count == 0 ? 1 : coll->slice_count,
+        .lo = params->count_lo,
+        .mid = params->count_mid,
+        .hi = params->count_hi,
+        .chunk = coll->chunk_bytes / element_bytes,
+        .grain = element_bytes < NCCL_CHUNK_BYTES ? NCCL_CHUNK_BYTES / element_bytes : 1,
+    };
+    if (cut->chunk == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "a chunk of '%llu' bytes holds no element (%llu)",
+                          (unsigned long long)coll->chunk_bytes, (unsigned long long)element_bytes);
+    return check_shares(cut, coll->count, err);
+}

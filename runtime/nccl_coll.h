@@ -1,0 +1,52 @@
+/* The schedules that NCCL runs: ring, tree and their like, cut as NCCL cuts them. Which of them it
+ * picks, with how many channels and which chunks, is a matter of sim/nccl.h; what they cost, of the
+ * simulator.
+ *
+ * Source: NCCL 2.28.9, src/device (all_reduce.h and the like), src/graph/connect.cc, trees.cc. */
+#ifndef TUTTI_RUNTIME_NCCL_COLL_H
+#define TUTTI_RUNTIME_NCCL_COLL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/coll.h"
+
+struct tutti_err;
+
+/* Equal hosts, whose ranks are in one or more orders: host h holds the ranks from h * length on. A
+ * chain is an order of the numbers 0 .. length - 1 of ranks on their host. The ring of a chain is
+ * that of host 0, then of host 1, and so on; its tree goes through the chain inside each host. */
+struct tutti_chains {
+    uint32_t host_count;
+    uint32_t length;
+    uint32_t count;          /* channel c runs on chain c mod count */
+    const uint32_t *members; /* [count * length], borrowed for the call; NULL: 0, 1, ... */
+    bool swapped;            /* rings: odd hosts have chains 2k and 2k + 1 in each other's place, as
+                                where channels cross rails in pairs; count is even */
+};
+
+/* Where the tree between hosts meets the chains inside them; NCCL's numbers of patterns. */
+enum tutti_tree_pattern {
+    TUTTI_TREE_BALANCED = 1, /* first child at the second rank of the chain, second at the first */
+    TUTTI_TREE_SPLIT = 2,    /* both children at the second rank */
+    TUTTI_TREE_SINGLE = 3,   /* all at the first rank */
+};
+
+struct tutti_nccl_params {
+    struct tutti_coll_params coll; /* chunk_bytes: NCCL's chunk, of data, > 0; slice_count: slices
+                                      of a chunk; slot_count: slices that a connection holds */
+    uint64_t count_lo;             /* elements of the first channel, */
+    uint64_t count_mid;            /* of each between, */
+    uint64_t count_hi;             /* and of the last; one channel has count_lo. Of blocks: their
+                                      share of each. Together coll.count */
+    uint8_t pattern;               /* enum tutti_tree_pattern; trees only */
+};
+
+/* "ring": all-reduce, reduce-scatter, all-gather, broadcast, reduce. -TUTTI_EINVAL for another
+ * collective or algorithm, shares that do not add up, chains that are no permutations. The name of
+ * the schedule is "nccl:" and the algorithm. */
+int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *params,
+                        const struct tutti_chains *chains, struct tutti_schedule **ret,
+                        struct tutti_err *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* Every allocation of NCCL's generators made to fail once. */
+#include "runtime/nccl_coll.h"
+#include "tests/alloc_fail.h"
+
+static int generate(const char *algorithm, enum tutti_collective collective, struct tutti_err *err)
+{
+    static const uint32_t members[] = {0, 1, 2, 2, 1, 0};
+    struct tutti_chains chains = {.host_count = 2, .length = 3, .count = 2, .members = members};
+    struct tutti_nccl_params params = {
+        .coll = {.collective = collective, .count = 20, .channel_count = 2, .chunk_bytes = 64},
+        .count_lo = 12,
+        .count_hi = 8,
+        .pattern = TUTTI_TREE_BALANCED};
+    struct tutti_schedule *schedule = NULL;
+    int status = tutti_nccl_generate(algorithm, &params, &chains, &schedule, err);
+
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(rings_fail_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(generate("ring", TUTTI_ALLREDUCE, &err), err);
+    ALLOC_FAIL_EACH(generate("ring", TUTTI_REDUCESCATTER, &err), err);
+}
