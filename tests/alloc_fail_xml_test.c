@@ -4,7 +4,8 @@
 #include "topo/topo.h"
 #include "traces/nccl_xml.h"
 
-/* Two NUMA nodes, two GPUs on an NVSwitch, a NIC, and links that are left out. */
+/* Two NUMA nodes, two GPUs on an NVSwitch, a NIC, and links that are left out; all of it becomes
+ * hardware too, which is written and read as text. */
 static const char machine[] =
     "<system version='1'><cpu numaid='0' arch='x86_64' vendor='GenuineIntel'>"
     "<pci busid='0000:16:00.0'><pci busid='0000:18:00.0'><gpu dev='0' sm='90' rank='0'>"
@@ -20,6 +21,15 @@ static int read_machine(struct tutti_err *err)
     struct tutti_topo *topo = NULL;
     int status = tutti_nccl_xml_parse("a.xml", machine, sizeof(machine) - 1, &topo, err);
 
+    struct tutti_topo *again = NULL;
+    char *text = NULL;
+
+    if (status == 0)
+        status = tutti_topo_print(topo, &text, err);
+    if (status == 0)
+        status = tutti_topo_parse("again", text, strlen(text), &again, err);
+    free(text);
+    tutti_topo_free(again);
     tutti_topo_free(topo);
     return status;
 }

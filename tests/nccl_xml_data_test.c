@@ -5,6 +5,7 @@
 #include "runtime/status.h"
 #include "tests/nccl_xml.h"
 #include "tests/test.h"
+#include "topo/hardware.h"
 #include "topo/topo.h"
 #include "traces/nccl_xml.h"
 
@@ -41,6 +42,16 @@ static void print_links(FILE *out, const struct tutti_topo *topo)
     free(told);
 }
 
+static void print_hardware(FILE *out, const struct tutti_hardware *hw)
+{
+    if (hw == NULL)
+        fputs("; hardware not known", out);
+    else
+        fprintf(out, "; hardware%s %u cpus %u pcis %u gpus %u nvlinks %u c2cs %u nets",
+                hw->rack ? " of a rack" : "", hw->cpu_count, hw->pci_count, hw->gpu_count,
+                hw->nvlink_count, hw->c2c_count, hw->net_count);
+}
+
 static void print_summary(FILE *out, const char *name, const struct tutti_topo *topo)
 {
     uint32_t counts[TUTTI_NODE_KIND_COUNT] = {0};
@@ -55,6 +66,7 @@ static void print_summary(FILE *out, const char *name, const struct tutti_topo *
         fprintf(out, "; %u rings", topo->shape.order_count);
     if (strstr(topo->source, "left out") != NULL)
         fprintf(out, "; %s", strstr(topo->source, "left out"));
+    print_hardware(out, topo->hardware);
     fputc('\n', out);
 }
 
@@ -80,6 +92,22 @@ static size_t list_xml(const char *dir, char **files)
     return count;
 }
 
+static void check_round_trip(const struct tutti_topo *topo)
+{
+    struct tutti_topo *back = NULL;
+    struct tutti_err err = {""};
+    char *texts[2] = {NULL, NULL};
+
+    CHECK_OK(tutti_topo_print(topo, &texts[0], &err), err);
+    CHECK_OK(tutti_topo_parse(topo->name, texts[0], strlen(texts[0]), &back, &err), err);
+    REQUIRE(back != NULL);
+    CHECK_OK(tutti_topo_print(back, &texts[1], &err), err);
+    CHECK_TEXT(texts[1], texts[0]);
+    free(texts[0]);
+    free(texts[1]);
+    tutti_topo_free(back);
+}
+
 /* Every file of a folder: what it is, or why it was refused. */
 static size_t print_folder(FILE *out, const char *dir, const char *prefix)
 {
@@ -95,10 +123,12 @@ static size_t print_folder(FILE *out, const char *dir, const char *prefix)
         snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
         snprintf(name, sizeof(name), "%s%s", prefix, files[i]);
         topo = load(path, name, &err);
-        if (topo != NULL)
+        if (topo != NULL) {
             print_summary(out, name, topo);
-        else
+            check_round_trip(topo);
+        } else {
             fprintf(out, "refused: %s\n", err.text);
+        }
         tutti_topo_free(topo);
         free(files[i]);
     }

@@ -18,6 +18,16 @@
  *   routes tree ARITY LEVELS UPLINKS
  *   routes cluster HOSTS NICS GROUP SPINES
  *
+ * and of one host, as NCCL sees it (hardware.h), each part counted from 0 in order of its lines:
+ *
+ *   hardware cpu numa=0 [arch=x86_64|arm64|ppc64] [vendor=intel|amd|zhaoxin] [family=6] [model=143]
+ *   hardware pci bus=0000:18:00.0 under=cpu0|pci0 gen=5 lanes=16 [ids=1000:c010:1000:a032]
+ *   hardware gpu under=pci1 rank=0 dev=0 [sm=90] [gdr]
+ *   hardware nvlink from=gpu0 to=gpu1|cpu0|nvswitch count=18
+ *   hardware c2c from=gpu0 each=44712MB/s count=10
+ *   hardware net under=pci2|cpu0 dev=0 rate=400Gb/s port=1 guid=0xa0 [latency=1us] [gdr] [coll]
+ *   hardware rack                    NVLink joins the hosts
+ *
  * KIND is generic nvlink xgmi pcie c2c cpu net ici dcn. Ranks are given to all devices or to none.
  * Adding the same link again sums rate and cables. Memory grows with the text, but for searched
  * routes, which take 8 bytes for each pair of rank and node and are refused beyond a limit. */
@@ -30,6 +40,7 @@
 #include "runtime/status.h"
 #include "topo/graph/routes.h"
 #include "topo/graph/words.h"
+#include "topo/hardware/text.h"
 #include "topo/topo.h"
 
 /* Nodes by name; open addressing, at most half full. */
@@ -51,6 +62,7 @@ struct reader {
     size_t order_capacity;
     uint32_t order_length;
     struct tutti_routes routes;
+    struct tutti_hw_draft hardware;
     bool named;
     bool sourced;
 };
@@ -443,6 +455,8 @@ static int read_line(struct reader *reader, struct tutti_err *err)
         return read_levels(reader, err);
     if (strcmp(word, "order") == 0)
         return read_order(reader, err);
+    if (strcmp(word, "hardware") == 0)
+        return tutti_hw_read(&reader->words, &reader->hardware, err);
     if (strcmp(word, "topology") == 0 || strcmp(word, "source") == 0)
         return read_title(reader, word[0] == 's', err);
     if (strcmp(word, "dims") == 0)
@@ -452,7 +466,7 @@ static int read_line(struct reader *reader, struct tutti_err *err)
     else
         return tutti_fail(err, TUTTI_EINVAL,
                           "unknown statement '%s' (topology, source, node, link, cable, levels, "
-                          "dims, order, routes)",
+                          "dims, order, routes, hardware)",
                           word);
     return status < 0 ? status : tutti_words_end(&reader->words, err);
 }
@@ -473,6 +487,7 @@ static int read_all(struct reader *reader, const char *name, const char *text, s
     static const char mark[] = "\xef\xbb\xbf"; /* some editors begin UTF-8 with it */
     const char *begin = bytes >= 3 && memcmp(text, mark, 3) == 0 ? text + 3 : text;
     const char *end = text + bytes;
+    struct tutti_hardware hardware;
     uint32_t line = 1;
     int status = 0;
 
@@ -492,7 +507,11 @@ static int read_all(struct reader *reader, const char *name, const char *text, s
     reader->shape.orders = reader->orders;
     status = tutti_topo_set_shape(reader->builder, &reader->shape, err);
     tutti_topo_set_routes(reader->builder, &reader->routes);
-    return status;
+    if (status < 0 || tutti_hw_draft_is_empty(&reader->hardware))
+        return status;
+    hardware = tutti_hw_draft_view(&reader->hardware);
+    status = tutti_topo_set_hardware(reader->builder, &hardware, err);
+    return status < 0 ? tutti_wrap(err, status, "%s", name) : 0;
 }
 
 int tutti_topo_parse(const char *name, const char *text, size_t bytes, struct tutti_topo **ret,
@@ -506,6 +525,7 @@ int tutti_topo_parse(const char *name, const char *text, size_t bytes, struct tu
     free(reader.names.slots);
     free(reader.names.text);
     free(reader.orders);
+    tutti_hw_draft_done(&reader.hardware);
     if (status < 0) {
         tutti_topo_builder_free(reader.builder);
         return status;

@@ -6,6 +6,7 @@
 
 #include "runtime/status.h"
 #include "topo/graph/routes.h"
+#include "topo/hardware/text.h"
 #include "topo/topo.h"
 
 static void print_flops(FILE *out, uint64_t flops)
@@ -156,6 +157,8 @@ int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err
     print_links(out, topo);
     print_shape(out, &topo->shape);
     print_routes(out, &routes);
+    if (topo->hardware != NULL)
+        tutti_hw_print(out, topo->hardware);
     failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed || text == NULL) {
         free(text);

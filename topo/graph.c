@@ -9,6 +9,7 @@
 #include "runtime/status.h"
 #include "topo/graph/builder.h"
 #include "topo/graph/rule.h"
+#include "topo/hardware.h"
 #include "topo/topo.h"
 
 enum { NAME_BYTES_MAX = TUTTI_NODE_NAME_BYTES - 1, CAPACITY_FIRST = 16 };
@@ -231,6 +232,27 @@ int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, c
     return 0;
 }
 
+int tutti_topo_set_hardware(struct tutti_topo_builder *builder,
+                            const struct tutti_hardware *hardware, struct tutti_err *err)
+{
+    if (hardware != NULL)
+        return tutti_hardware_copy(builder->arena, hardware, &builder->hardware, err);
+    builder->hardware = NULL;
+    return 0;
+}
+
+static int check_hardware(const struct tutti_topo *topo, struct tutti_err *err)
+{
+    uint32_t hosts = topo->host_count == 0 ? 1 : topo->host_count;
+
+    if (topo->hardware != NULL && (uint64_t)topo->hardware->gpu_count * hosts != topo->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "the hardware of a host has %" PRIu32 " GPUs, but there are %" PRIu32
+                          " ranks on %" PRIu32 " hosts (as many GPUs as ranks on each host)",
+                          topo->hardware->gpu_count, topo->rank_count, hosts);
+    return 0;
+}
+
 /* All passes in order; on failure the caller frees what there is. */
 static int freeze(struct tutti_topo_builder *builder, struct tutti_topo *topo,
                   struct tutti_err *err)
@@ -253,6 +275,8 @@ static int freeze(struct tutti_topo_builder *builder, struct tutti_topo *topo,
             status = tutti_freeze_links(builder, topo, graph, err);
     }
     if (status == 0)
+        status = check_hardware(topo, err);
+    if (status == 0)
         status = tutti_freeze_shape(topo, &builder->shape, err);
     if (status == 0)
         status = tutti_freeze_routes(topo, &builder->routes, err);
@@ -269,6 +293,7 @@ int tutti_topo_freeze(struct tutti_topo_builder *builder, struct tutti_topo **re
         topo->arena = builder->arena;
         topo->name = builder->name;
         topo->source = builder->source;
+        topo->hardware = builder->hardware;
         status = freeze(builder, topo, err);
     }
     if (status == 0) {

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct tutti_arena;
+struct tutti_err;
+
 #define TUTTI_HW_NONE UINT32_MAX
 
 enum tutti_hw_arch { TUTTI_ARCH_UNKNOWN, TUTTI_ARCH_X86_64, TUTTI_ARCH_ARM64, TUTTI_ARCH_PPC64 };
@@ -39,8 +42,10 @@ struct tutti_hw_gpu {
     uint32_t pci;
     uint32_t dev;  /* NVML's index */
     uint32_t rank; /* on the host, 0 .. gpu_count - 1 */
-    uint32_t sm;   /* compute capability, 10 * major + minor; AMD: the number of gfx, 942 */
-    bool gdr;      /* GPUDirect RDMA */
+    /* Compute capability, 10 * major + minor; AMD: the number of gfx, 942 (gfx90a: 910, as RCCL
+     * had it), all of which are 900 or more; 0: not known. */
+    uint32_t sm;
+    bool gdr; /* GPUDirect RDMA */
 };
 
 enum tutti_hw_target { TUTTI_TARGET_GPU, TUTTI_TARGET_NVSWITCH, TUTTI_TARGET_CPU };
@@ -70,7 +75,9 @@ struct tutti_hw_net { /* a network port */
     bool coll; /* in-network reduction (CollNet) */
 };
 
-/* Arrays in document order. Frozen; belongs to the machine that carries it. */
+/* Arrays in document order, and whole: Broadcom's PEX switches stand there with both levels that
+ * they show of themselves (their device_ids tell), ports that share a rate stand one by one.
+ * Frozen; belongs to the machine that carries it. */
 struct tutti_hardware {
     uint32_t cpu_count, pci_count, gpu_count, nvlink_count, c2c_count, net_count;
     const struct tutti_hw_cpu *cpus;
@@ -81,5 +88,20 @@ struct tutti_hardware {
     const struct tutti_hw_net *nets;
     bool rack; /* NVLink joins the hosts (MNNVL): NCCL takes a rack for one node */
 };
+
+enum { TUTTI_HW_ITEMS_MAX = 1 << 16 }; /* of each array */
+
+/* -TUTTI_EINVAL for what is no host: no GPU or NUMA node, an index out of range, a parent that is
+ * no earlier switch of the same NUMA node, two GPUs of one function or rank, a lane rate that no
+ * PCIe generation has, links or ports without a rate. */
+int tutti_hardware_check(const struct tutti_hardware *hardware, struct tutti_err *err);
+
+/* A checked copy whose memory is the arena's. */
+int tutti_hardware_copy(struct tutti_arena *arena, const struct tutti_hardware *hardware,
+                        const struct tutti_hardware **ret, struct tutti_err *err);
+
+/* Mb/s of a lane of PCIe 1 to 6 as NCCL counts, and back; 0: there is no such generation. */
+uint32_t tutti_hw_lane_mbit_per_s(uint32_t generation);
+uint32_t tutti_hw_pcie_generation(uint32_t lane_mbit_per_s);
 
 #endif

@@ -12,6 +12,7 @@
 
 struct tutti_arena;
 struct tutti_err;
+struct tutti_hardware;
 
 enum tutti_node_kind {
     TUTTI_NODE_DEVICE, /* computes: a GPU, a TPU chip, a host; carries a rank */
@@ -71,7 +72,9 @@ struct tutti_topo {
     uint32_t link_count;
     uint32_t rank_count;
     uint32_t host_count;
-    struct tutti_shape shape;          /* levels, dims and ring orders found or declared */
+    struct tutti_shape shape; /* levels, dims and ring orders found or declared */
+    /* Of one host, which all are alike, as NCCL sees it (hardware.h); NULL: not known. */
+    const struct tutti_hardware *hardware;
     const struct tutti_graph *graph;   /* private: nodes and links, listed or by rule */
     const struct tutti_router *router; /* private: routes, by rule or searched */
 };
@@ -101,6 +104,10 @@ int tutti_topo_set_shape(struct tutti_topo_builder *builder, const struct tutti_
 /* Renames what is being built; NULL keeps what there is. The texts are copied. */
 int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, const char *source,
                          struct tutti_err *err);
+/* Says what the hosts are (copied); NULL: not known. -TUTTI_EINVAL for what is no host, and at
+ * freeze where its GPUs are not the ranks of a host. */
+int tutti_topo_set_hardware(struct tutti_topo_builder *builder,
+                            const struct tutti_hardware *hardware, struct tutti_err *err);
 /* Checks (connected between all ranks, rates > 0, no self-links) and freezes. The builder is gone
  * afterwards, also on failure. */
 int tutti_topo_freeze(struct tutti_topo_builder *builder, struct tutti_topo **ret,
@@ -127,8 +134,8 @@ int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err
  * one switch a rail (NIC i of every host on switch i) at its own rate: that of its links of kind
  * NET if it has some, else of its widest link. Rails are joined by one spine as fast as all of
  * them. `latency_ps` is from NIC to switch; from there to the spine it is TUTTI_SPINE_PS, but never
- * more than from the NIC. One copy is the machine itself. For machines from files; presets have
- * nodes=. */
+ * more than from the NIC. The hardware is kept. One copy is the machine itself. For machines from
+ * files; presets have nodes=. */
 #define TUTTI_SPINE_PS INT64_C(150000) /* as hop= of the presets: 0.1 to 0.2 us a switch */
 int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tutti_ps latency_ps,
                          struct tutti_topo **ret, struct tutti_err *err);

@@ -20,7 +20,9 @@ struct tutti_err;
  *   - a PCI function with a nic becomes the switch "cardN" (functions of one card share it), and
  *     each net in it the NIC "nicN", on a cable of the port's speed; a net outside PCI hangs on
  *     the CPU.
- * Not read, because nothing here uses them yet: gdr, coll, maxconn, affinity, pcilink.
+ * Beside that it carries the hardware of the first host whole (topo/hardware.h), which is where
+ * gdr, coll, guid and the like go; none where the file's hosts differ. Not read, because nothing
+ * here uses them: maxconn, affinity, pcilink.
  * Branches without GPU or port are trimmed as NCCL does. Latencies are not in the file: documented
  * assumptions by kind of link, but for a latency that a net states. What is left out is counted in
  * the topology's source. Entities and document types are not read. -TUTTI_EINVAL with the line and

@@ -9,6 +9,7 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "topo/describe.h"
+#include "topo/hardware.h"
 #include "topo/topo.h"
 
 #define JUDGE(condition)                                                                   \
@@ -76,6 +77,8 @@ static inline void judge_round_trip(const struct tutti_topo *topo)
         fprintf(stderr, "%s\n%s", err.text, first);
         JUDGE(false && "what was printed is refused");
     }
+    JUDGE((back->hardware == NULL) == (topo->hardware == NULL));
+    JUDGE(topo->hardware == NULL || tutti_hardware_check(topo->hardware, &err) == 0);
     JUDGE(back->node_count == topo->node_count && back->rank_count == topo->rank_count);
     JUDGE(tutti_topo_print(back, &second, &err) == 0);
     if (strcmp(first, second) != 0) {

@@ -21,7 +21,8 @@ struct tutti_topo_builder {
     uint32_t link_capacity;
     struct tutti_shape shape; /* what was declared; orders copied to the arena */
     struct tutti_routes routes;
-    const struct tutti_rule *rule; /* NULL: nodes and links are added one by one */
+    const struct tutti_rule *rule;         /* NULL: nodes and links are added one by one */
+    const struct tutti_hardware *hardware; /* in the arena */
 };
 
 /* What is about to be added, before anything is: refuses what would not fit in memory (links are

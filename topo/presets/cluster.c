@@ -287,8 +287,8 @@ static int set_orders(struct tutti_topo_builder *builder, const struct tutti_top
     return status;
 }
 
-int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_topo *host,
-                        const struct tutti_cluster *cluster, struct tutti_err *err)
+static int build_cluster(struct tutti_topo_builder *builder, const struct tutti_topo *host,
+                         const struct tutti_cluster *cluster, struct tutti_err *err)
 {
     struct tutti_shape shape = {.rank_count = cluster->host_count * host->rank_count};
     struct tutti_routes routes = tutti_topo_routes(host);
@@ -302,6 +302,14 @@ int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_t
     }
     status = set_hosts_and_network(builder, host, cluster, err);
     return status < 0 ? status : set_orders(builder, host, cluster->host_count, &shape, err);
+}
+
+int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_topo *host,
+                        const struct tutti_cluster *cluster, struct tutti_err *err)
+{
+    int status = build_cluster(builder, host, cluster, err);
+
+    return status < 0 ? status : tutti_topo_set_hardware(builder, host->hardware, err);
 }
 
 /* ---- the plain host ------------------------------------------------------------------------ */

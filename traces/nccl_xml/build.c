@@ -94,20 +94,6 @@ static int join_to_parent(struct tutti_xml_build *build, uint32_t element)
                                TUTTI_LINK_PCIE, rate, TUTTI_NCCL_PCIE_PS);
 }
 
-/* Vendor and device, subsystem vendor and device, 16 bits each. */
-static uint64_t pci_id(const struct tutti_xml_element *pci)
-{
-    static const char *const parts[] = {"vendor", "device", "subsystem_vendor", "subsystem_device"};
-    uint64_t id = 0;
-
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        const char *text = tutti_xml_value(pci, parts[i]);
-
-        id = id << 16 | (text == NULL ? 0 : strtoull(text, NULL, 16) & 0xffff);
-    }
-    return id;
-}
-
 static int add_switch(struct tutti_xml_build *build, uint32_t element)
 {
     const struct tutti_xml_element *pci = &build->xml->elements[element];
@@ -115,7 +101,7 @@ static int add_switch(struct tutti_xml_build *build, uint32_t element)
     struct tutti_xml_place *place = &build->places[element];
     int status;
 
-    place->pex = pci_id(pci);
+    place->pex = tutti_xml_device_ids(pci);
     if (tutti_nccl_one_switch(parent->pex, place->pex)) {
         place->node = parent->node;
         place->pex = 0; /* its own children are not merged again */
@@ -274,19 +260,24 @@ int tutti_xml_build(const struct tutti_xml *xml, struct tutti_topo_builder *topo
     status = build.places == NULL || build.gpus == NULL || build.cpus == NULL ||
                      build.cards == NULL || build.ports == NULL
                  ? tutti_nomem(err)
-                 : 0;
+                 : tutti_xml_hardware_init(&build);
     for (uint32_t e = 0; e < xml->count && status == 0; e++)
         build.places[e].node = build.places[e].cpu = build.places[e].gpu = build.places[e].nic =
             TUTTI_XML_NONE;
     if (status == 0)
         status = build_tree(&build);
     if (status == 0)
+        status = tutti_xml_hardware_tree(&build);
+    if (status == 0)
         status = tutti_xml_build_links(&build);
+    if (status == 0)
+        status = tutti_xml_hardware_set(&build);
     *ret_left_out = build.left_out;
     free(build.places);
     free(build.gpus);
     free(build.cpus);
     free(build.cards);
     free(build.ports);
+    tutti_xml_hardware_done(&build);
     return status;
 }

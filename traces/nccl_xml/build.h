@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "topo/topo.h"
+#include "traces/nccl_xml/hardware.h"
 #include "traces/nccl_xml/tree.h"
 
 struct tutti_err;
@@ -58,6 +59,7 @@ struct tutti_xml_build {
     uint32_t host_count;
     uint32_t switch_count;
     uint32_t left_out; /* links to what is not in the file */
+    struct tutti_xml_hardware hw;
 };
 
 /* Adds the machine of `xml` to the builder `topo`; refuses a file that describes none. */

@@ -112,10 +112,12 @@ static int add_gpu_link(struct links *links, const struct tutti_xml_gpu *gpu,
         status = need_nvswitch(links);
         link.to = links->nvswitch;
         link.latency_ps = TUTTI_NCCL_NVSWITCH_PS;
+        tutti_xml_hardware_nvlink(build, gpu, TUTTI_TARGET_NVSWITCH, NULL, link.cable_count);
         return status < 0 ? status : tutti_topo_add_cable(build->topo, &link, build->err);
     }
     if (class != NULL && strcmp(class, "0x068001") == 0) {
         link.to = build->places[build->places[gpu->element].cpu].node;
+        tutti_xml_hardware_nvlink(build, gpu, TUTTI_TARGET_CPU, NULL, link.cable_count);
         return tutti_topo_add_cable(build->topo, &link, build->err);
     }
     peer = find_gpu(links, gpu->host, tutti_xml_bus(element, "target"));
@@ -123,6 +125,7 @@ static int add_gpu_link(struct links *links, const struct tutti_xml_gpu *gpu,
         build->left_out += (uint32_t)count;
         return 0;
     }
+    tutti_xml_hardware_nvlink(build, gpu, TUTTI_TARGET_GPU, peer, link.cable_count);
     link.to = peer->node;
     return tutti_topo_add_link(build->topo, &link, build->err);
 }
@@ -141,6 +144,7 @@ static int add_c2c(struct links *links, const struct tutti_xml_gpu *gpu,
         status = tutti_xml_number(build->xml, element, "bw", 0, 0, C2C_MBPS_MAX, &mbps, build->err);
     if (status < 0 || count == 0 || mbps == 0)
         return status;
+    tutti_xml_hardware_c2c(build, gpu, (uint32_t)mbps, (uint32_t)count);
     return tutti_xml_add_cable(build, gpu->node, cpu, TUTTI_LINK_C2C,
                                (uint64_t)(mbps * count) * 1000000, TUTTI_NCCL_CPU_PS);
 }

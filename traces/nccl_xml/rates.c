@@ -4,26 +4,32 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "topo/hardware.h"
+
 #define MB_PER_S UINT64_C(1000000)
 
-uint64_t tutti_nccl_pcie_rate(const char *link_speed, uint64_t width)
+uint32_t tutti_nccl_lane_mbit_per_s(const char *link_speed)
 {
-    /* In 100 Mb/s a lane. Matched by prefix: "32 GT/s PCIe/s" of some clouds is Gen5. */
+    /* Matched by prefix: "32 GT/s PCIe/s" of some clouds is Gen5. */
     static const struct {
         const char *prefix;
-        uint64_t speed;
+        uint32_t generation;
     } gens[] = {
-        {"2.5 GT/s", 15},   {"5 GT/s", 30},     {"8 GT/s", 60},   {"16 GT/s", 120},
-        {"32 GT/s", 240},   {"5.0 GT/s", 30},   {"8.0 GT/s", 60}, {"16.0 GT/s", 120},
-        {"32.0 GT/s", 240}, {"64.0 GT/s", 480},
+        {"2.5 GT/s", 1}, {"5 GT/s", 2},   {"8 GT/s", 3},    {"16 GT/s", 4},   {"32 GT/s", 5},
+        {"5.0 GT/s", 2}, {"8.0 GT/s", 3}, {"16.0 GT/s", 4}, {"32.0 GT/s", 5}, {"64.0 GT/s", 6},
     };
-    uint64_t speed = 60;
+    uint32_t generation = 3;
 
     for (size_t i = 0; link_speed != NULL && i < sizeof(gens) / sizeof(gens[0]); i++)
         if (strncmp(link_speed, gens[i].prefix, strlen(gens[i].prefix)) == 0)
-            speed = gens[i].speed;
-    /* NCCL: width * speed / 80 GB/s. */
-    return (width == 0 ? 16 : width) * speed * 1000 / 80 * MB_PER_S;
+            generation = gens[i].generation;
+    return tutti_hw_lane_mbit_per_s(generation);
+}
+
+/* NCCL: width * speed / 80 GB/s, the speed in 100 Mb/s a lane. */
+uint64_t tutti_nccl_pcie_rate(const char *link_speed, uint64_t width)
+{
+    return (width == 0 ? 16 : width) * tutti_nccl_lane_mbit_per_s(link_speed) * 10 / 80 * MB_PER_S;
 }
 
 uint64_t tutti_nccl_nvlink_rate(int64_t sm)

@@ -6,8 +6,10 @@
 
 #include "runtime/units.h"
 
-/* PCIe: `width` lanes (0: 16) at the speed that the kernel writes, "16.0 GT/s PCIe"; NULL or
- * unknown is Gen3. */
+/* A lane of PCIe at the speed that the kernel writes, "16.0 GT/s PCIe"; NULL or unknown is Gen3. */
+uint32_t tutti_nccl_lane_mbit_per_s(const char *link_speed);
+
+/* PCIe: `width` lanes (0: 16) of that speed. */
 uint64_t tutti_nccl_pcie_rate(const char *link_speed, uint64_t width);
 
 /* One NVLink of a GPU of compute capability major * 10 + minor. */

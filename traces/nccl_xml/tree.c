@@ -136,6 +136,19 @@ uint64_t tutti_xml_bus(const struct tutti_xml_element *element, const char *attr
     return number;
 }
 
+uint64_t tutti_xml_device_ids(const struct tutti_xml_element *pci)
+{
+    static const char *const parts[] = {"vendor", "device", "subsystem_vendor", "subsystem_device"};
+    uint64_t id = 0;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const char *text = tutti_xml_value(pci, parts[i]);
+
+        id = id << 16 | (text == NULL ? 0 : strtoull(text, NULL, 16) & 0xffff);
+    }
+    return id;
+}
+
 const char *tutti_xml_quote(const char *text, char *buf)
 {
     size_t used = 0;

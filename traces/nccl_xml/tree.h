@@ -45,6 +45,9 @@ int tutti_xml_number(const struct tutti_xml *xml, const struct tutti_xml_element
 /* A bus id as a number, from its hexadecimal digits alone, as NCCL does; 0 if there is none. */
 uint64_t tutti_xml_bus(const struct tutti_xml_element *element, const char *attribute);
 
+/* Vendor, device, subsystem vendor and device of a pci element, 16 bits each. */
+uint64_t tutti_xml_device_ids(const struct tutti_xml_element *pci);
+
 /* A copy fit for a message of one line: at most 40 characters, '?' for what is not visible. */
 enum { TUTTI_XML_QUOTE_BYTES = 44 };
 const char *tutti_xml_quote(const char *text, char *buf);
