@@ -9,6 +9,7 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/fold/fold.h"
+#include "sim/fold/memory.h"
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
 #include "sim/shape/host_rings.h"
@@ -245,7 +246,7 @@ static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedul
                          const struct tutti_protocol *only, bool all_protocols, struct outcome *ret,
                          struct tutti_err *err)
 {
-    struct tutti_fold_known known = {.status = {0}};
+    struct tutti_fold_known known = {.memory = ask->memory};
     size_t count = 1;
     const struct tutti_protocol *protocols = all_protocols ? tutti_protocols(&count) : only;
     tutti_ps least[PROTOCOLS_MAX] = {0};
@@ -493,6 +494,16 @@ int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **
     int status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
 
     return status < 0 ? status : generate(ask, algorithm, ret, err);
+}
+
+int tutti_predict_memory_new(struct tutti_fold_memory **ret, struct tutti_err *err)
+{
+    return tutti_fold_memory_new(ret, err);
+}
+
+void tutti_predict_memory_free(struct tutti_fold_memory *memory)
+{
+    tutti_fold_memory_free(memory);
 }
 
 const char *tutti_bound_kind(const struct tutti_bound *bound)

@@ -9,6 +9,8 @@
 #include "sim/sim.h"
 #include "topo/topo.h"
 
+struct tutti_fold_memory;
+
 /* What is left 0 or NULL is chosen: see each field. */
 struct tutti_ask {
     const struct tutti_topo *topo;
@@ -31,6 +33,8 @@ struct tutti_ask {
                                                 root, for who asks often */
     uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
     bool force;           /* play whatever it takes, in time and in memory */
+    struct tutti_fold_memory *memory; /* NULL, or what predictions on this machine may tell each
+                                         other: see tutti_predict_memory_new */
     uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks
                                 folded together those of one count. Of those, and of rings on one
                                 lane, there may be 8 times as many: they are simulated faster */
@@ -60,6 +64,12 @@ struct tutti_answer {
  * folded times equal unfolded ones. With "auto" algorithms that fail in either way are left out,
  * and only if none is left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
+
+/* For who asks about many sizes or algorithms on one machine: what one prediction finds out about
+ * schedules, others need not. Answers are the same as without. Of one thread at a time, and of one
+ * machine as it is; the caller frees it. */
+int tutti_predict_memory_new(struct tutti_fold_memory **ret, struct tutti_err *err);
+void tutti_predict_memory_free(struct tutti_fold_memory *memory); /* NULL is a no-op */
 
 /* The schedule that tutti_predict simulates for ask->algorithm, which must be a name: laid out on
  * the rings of the topology, with the channels chosen. The caller frees it. */

@@ -8,6 +8,7 @@
 #include "runtime/schedule.h"
 #include "runtime/threads.h"
 #include "sim/fold/fold.h"
+#include "sim/fold/memory.h"
 #include "sim/predict.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
@@ -435,6 +436,44 @@ static int fold_shared(const char *spec, const char *algorithm, uint64_t count,
     tutti_schedule_free(schedule);
     tutti_topo_free(topo);
     return status;
+}
+
+/* A long tree and one twice as long, of which the second is known from the first. */
+static int fold_remembered(struct tutti_err *err)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_fold_memory *memory = NULL;
+    int status = tutti_topo_from_spec("dgx-h100:nodes=2", &topo, err);
+
+    if (status == 0)
+        status = tutti_fold_memory_new(&memory, err);
+    for (uint64_t count = 1 << 24; count <= 1 << 25 && status == 0; count *= 2) {
+        struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE,
+                                           .dtype = TUTTI_FLOAT32,
+                                           .op = TUTTI_SUM,
+                                           .count = count,
+                                           .channel_count = 1};
+        struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+        struct tutti_fold_known known = {.memory = memory};
+        struct tutti_schedule *schedule = NULL;
+        struct tutti_folded folded;
+
+        status = tutti_coll_generate("double-binary-tree", &params, &topo->shape, &schedule, err);
+        if (status == 0)
+            status = tutti_fold_play_known(&opts, schedule, 0, &known, &folded, err);
+        tutti_fold_known_done(&known);
+        tutti_schedule_free(schedule);
+    }
+    tutti_fold_memory_free(memory);
+    tutti_topo_free(topo);
+    return status;
+}
+
+TEST(remembering_fails_cleanly)
+{
+    struct tutti_err err;
+
+    ALLOC_FAIL_EACH(fold_remembered(&err), err);
 }
 
 TEST(folding_over_shared_links_fails_cleanly)

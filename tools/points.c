@@ -42,18 +42,22 @@ static struct tutti_point *take_point(struct crew *crew)
 static void *work(void *context)
 {
     struct crew *crew = context;
+    struct tutti_fold_memory *memory = NULL;
 
     for (struct tutti_point *point = take_point(crew); point != NULL; point = take_point(crew)) {
         struct tutti_ask ask = *crew->ask;
+        int status = memory == NULL ? tutti_predict_memory_new(&memory, &point->err) : 0;
 
         ask.algorithm = point->algorithm;
         ask.params.count = point->count;
-        point->status = tutti_predict(&ask, &point->answer, &point->err);
+        ask.memory = memory;
+        point->status = status < 0 ? status : tutti_predict(&ask, &point->answer, &point->err);
         pthread_mutex_lock(&crew->lock);
         crew->done_count++;
         pthread_cond_signal(&crew->done);
         pthread_mutex_unlock(&crew->lock);
     }
+    tutti_predict_memory_free(memory);
     return NULL;
 }
 

@@ -467,18 +467,10 @@ static int make(struct tutti_class_play *play, struct tutti_err *err)
 }
 
 /* The longest that a link takes for what crosses it. */
-static tutti_ps busiest_ps(const struct tutti_class_play *play, tutti_u128 *loads)
+static tutti_ps busiest_ps(const struct tutti_quotient *quotient, const tutti_u128 *loads)
 {
-    const struct tutti_quotient *quotient = play->quotient;
     tutti_u128 most = 0;
 
-    for (uint32_t i = 0; i < quotient->wire_count; i++) {
-        const struct tutti_quotient_wire *wire = &quotient->wires[i];
-
-        for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++)
-            loads[quotient->ways[k].link] +=
-                (tutti_u128)play->wires[i].bytes * quotient->ways[k].weight;
-    }
     for (uint32_t i = 0; i < quotient->link_count; i++) {
         tutti_u128 took = loads[i] / quotient->link_bytes_per_s[i] * TUTTI_PS_PER_S +
                           loads[i] % quotient->link_bytes_per_s[i] * TUTTI_PS_PER_S /
@@ -489,33 +481,72 @@ static tutti_ps busiest_ps(const struct tutti_class_play *play, tutti_u128 *load
     return most > INT64_MAX ? INT64_MAX : (tutti_ps)most;
 }
 
-static int sum_up(const struct tutti_class_play *play, struct tutti_class_played *ret,
-                  struct tutti_err *err)
+int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_class_skip *skip,
+                     int64_t more, tutti_ps *ret, struct tutti_err *err)
 {
-    tutti_u128 *loads = calloc((size_t)play->quotient->link_count + 1, sizeof(*loads));
+    tutti_u128 *loads = calloc((size_t)quotient->link_count + 1, sizeof(*loads));
 
     if (loads == NULL)
         return tutti_nomem(err);
-    *ret = (struct tutti_class_played){.end_ps = play->now,
-                                       .load_ps = busiest_ps(play, loads),
-                                       .drain_ps_max = play->drain_ps_max};
-    for (uint32_t lane = 0; lane < play->quotient->lane_count; lane++)
-        ret->step_count += play->lanes[lane].index * play->quotient->lanes[lane].size;
+    for (uint32_t i = 0; i < quotient->wire_count; i++) {
+        const struct tutti_quotient_wire *wire = &quotient->wires[i];
+        uint64_t bytes = skip->bytes[i] + (uint64_t)more * skip->run_bytes[i];
+
+        for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++)
+            loads[quotient->ways[k].link] += (tutti_u128)bytes * quotient->ways[k].weight;
+    }
+    *ret = busiest_ps(quotient, loads);
     free(loads);
     return 0;
 }
 
-int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                     const struct tutti_quotient *quotient, uint64_t step_count_max,
-                     struct tutti_class_played *ret, struct tutti_err *err)
+static int open_skip(const struct tutti_quotient *quotient, struct tutti_class_skip *skip,
+                     struct tutti_err *err)
+{
+    skip->rounds = calloc(quotient->lane_count, sizeof(*skip->rounds));
+    skip->run_bytes = calloc((size_t)quotient->wire_count + 1, sizeof(*skip->run_bytes));
+    skip->bytes = calloc((size_t)quotient->wire_count + 1, sizeof(*skip->bytes));
+    return skip->rounds == NULL || skip->run_bytes == NULL || skip->bytes == NULL ? tutti_nomem(err)
+                                                                                  : 0;
+}
+
+void tutti_class_skip_done(struct tutti_class_skip *skip)
+{
+    free(skip->rounds);
+    free(skip->run_bytes);
+    free(skip->bytes);
+    *skip = (struct tutti_class_skip){.runs = 0};
+}
+
+static int sum_up(const struct tutti_class_play *play, struct tutti_class_played *ret,
+                  struct tutti_err *err)
+{
+    *ret = (struct tutti_class_played){.end_ps = play->now,
+                                       .drain_ps_max = play->drain_ps_max,
+                                       .simulated_count = play->simulated_count};
+    for (uint32_t lane = 0; lane < play->quotient->lane_count; lane++)
+        ret->step_count += play->lanes[lane].index * play->quotient->lanes[lane].size;
+    for (uint32_t wire = 0; wire < play->quotient->wire_count; wire++)
+        play->skip->bytes[wire] = play->wires[wire].bytes;
+    return tutti_class_load(play->quotient, play->skip, 0, &ret->load_ps, err);
+}
+
+int tutti_class_play_noting(const struct tutti_sim_opts *opts,
+                            const struct tutti_schedule *schedule,
+                            const struct tutti_quotient *quotient, uint64_t step_count_max,
+                            struct tutti_class_skip *skip, struct tutti_class_played *ret,
+                            struct tutti_err *err)
 {
     tutti_ps launch_ps = opts->protocol != NULL ? opts->protocol->launch_ps : 0;
     struct tutti_class_play play = {.opts = opts,
                                     .schedule = schedule,
                                     .quotient = quotient,
+                                    .skip = skip,
                                     .now = tutti_rank_begin_ps(opts, 0, launch_ps)};
-    int status = make(&play, err);
+    int status = open_skip(quotient, skip, err);
 
+    if (status == 0)
+        status = make(&play, err);
     if (status == 0)
         status = run(&play, step_count_max, err);
     if (status == 0)
@@ -530,5 +561,16 @@ int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_sched
     free(play.in_taken);
     free(play.send_index);
     free(play.todo);
+    return status;
+}
+
+int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                     const struct tutti_quotient *quotient, uint64_t step_count_max,
+                     struct tutti_class_played *ret, struct tutti_err *err)
+{
+    struct tutti_class_skip skip = {.runs = 0};
+    int status = tutti_class_play_noting(opts, schedule, quotient, step_count_max, &skip, ret, err);
+
+    tutti_class_skip_done(&skip);
     return status;
 }

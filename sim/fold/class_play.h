@@ -52,6 +52,18 @@ struct tutti_class_lane {
     bool listed;       /* is in the list of lanes to be tried */
 };
 
+/* The first rounds that a play has skipped: what one run of them does. Its arrays belong to whoever
+ * asks for it. */
+struct tutti_class_skip {
+    uint64_t runs; /* that were skipped; 0: none */
+    tutti_ps run_ps;
+    uint64_t step_count; /* of all ranks */
+    uint64_t *rounds;    /* [lane]: by how many rounds it went on */
+    uint64_t *run_bytes; /* [wire]: sent in a run */
+    uint64_t *bytes;     /* [wire]: sent in all of the play */
+};
+void tutti_class_skip_done(struct tutti_class_skip *skip);
+
 struct tutti_class_play {
     const struct tutti_sim_opts *opts;
     const struct tutti_schedule *schedule;
@@ -68,9 +80,10 @@ struct tutti_class_play {
     uint32_t *todo;                 /* ring of lanes to be tried, each at most once */
     uint32_t todo_first;
     uint32_t todo_count;
-    uint64_t simulated_count; /* steps */
-    tutti_ps drain_ps_max;    /* the most that a message took beyond its latency */
-    const char *unsuited;     /* why, or NULL */
+    struct tutti_class_skip *skip; /* to be filled */
+    uint64_t simulated_count;      /* steps */
+    tutti_ps drain_ps_max;         /* the most that a message took beyond its latency */
+    const char *unsuited;          /* why, or NULL */
 };
 
 /* What repeats. */
@@ -91,11 +104,23 @@ struct tutti_class_played {
     uint64_t step_count;
     tutti_ps load_ps;      /* what crossed the busiest link takes it, as it is without a protocol */
     tutti_ps drain_ps_max; /* the most that a message took beyond its latency */
+    uint64_t simulated_count; /* steps, of those of one lane of each class */
 };
 
 /* Plays a schedule under `fair` by its quotient: 0, or -TUTTI_ELACK and why. */
 int tutti_class_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                      const struct tutti_quotient *quotient, uint64_t step_count_max,
                      struct tutti_class_played *ret, struct tutti_err *err);
+
+/* The same; also tells what it skipped first. `skip` begins zeroed; the caller ends it. */
+int tutti_class_play_noting(const struct tutti_sim_opts *opts,
+                            const struct tutti_schedule *schedule,
+                            const struct tutti_quotient *quotient, uint64_t step_count_max,
+                            struct tutti_class_skip *skip, struct tutti_class_played *ret,
+                            struct tutti_err *err);
+
+/* The load of a play that has skipped `more` runs more. */
+int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_class_skip *skip,
+                     int64_t more, tutti_ps *ret, struct tutti_err *err);
 
 #endif

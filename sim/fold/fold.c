@@ -18,6 +18,7 @@
 #include "sim/fold/classes.h"
 #include "sim/fold/exchange.h"
 #include "sim/fold/hops.h"
+#include "sim/fold/memory.h"
 #include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
 #include "sim/net/net.h"
@@ -430,48 +431,54 @@ static int play_ranks(const struct tutti_sim_opts *opts, const struct tutti_sche
     return status;
 }
 
-/* Looks for the classes of lanes, once: then they are known, or why there are none. */
+/* Reads the programs, once; then what came of it is known. */
+static int find_lanes(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                      struct tutti_fold_known *known, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (known->lanes != NULL)
+        return 0;
+    if (known->why != NULL) {
+        if (err != NULL)
+            *err = *known->why;
+        return known->status;
+    }
+    if (known->memory == NULL) {
+        status = tutti_fold_memory_new(&known->own, err);
+        known->memory = known->own;
+    }
+    if (status == 0) {
+        known->why = calloc(1, sizeof(*known->why));
+        status = known->why == NULL ? tutti_nomem(err) : 0;
+    }
+    if (status < 0)
+        return status;
+    known->status = tutti_fold_memory_lanes(known->memory, opts->topo, schedule, &known->lanes,
+                                            &known->kinds, known->why);
+    if (known->status < 0 && err != NULL)
+        *err = *known->why;
+    return known->status;
+}
+
 static int find_quotient(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                          int ordered, struct tutti_fold_known *known, struct tutti_err *err)
 {
-    struct tutti_quotient *quotient;
+    int status = find_lanes(opts, schedule, known, err);
 
-    if (known->quotients[ordered] != NULL)
-        return 0;
-    if (known->why[ordered] != NULL) {
-        if (err != NULL)
-            *err = *known->why[ordered];
-        return known->status[ordered];
-    }
-    quotient = calloc(1, sizeof(*quotient));
-    known->why[ordered] = calloc(1, sizeof(*known->why[ordered]));
-    if (quotient == NULL || known->why[ordered] == NULL) {
-        free(quotient);
-        free(known->why[ordered]);
-        known->why[ordered] = NULL;
-        return tutti_nomem(err);
-    }
-    known->status[ordered] =
-        tutti_quotient_find(opts->topo, schedule, ordered == 1, quotient, known->why[ordered]);
-    if (known->status[ordered] == 0) {
-        known->quotients[ordered] = quotient;
-        return 0;
-    }
-    free(quotient);
-    if (err != NULL)
-        *err = *known->why[ordered];
-    return known->status[ordered];
+    if (status == 0)
+        status = tutti_fold_memory_quotient(known->lanes, ordered, err);
+    if (status == 0)
+        known->quotients[ordered] = known->lanes->quotients[ordered];
+    return status;
 }
 
 void tutti_fold_known_done(struct tutti_fold_known *known)
 {
-    for (int i = 0; i < 2; i++) {
-        if (known->quotients[i] != NULL)
-            tutti_quotient_done(known->quotients[i]);
-        free(known->quotients[i]);
-        free(known->why[i]);
-    }
-    *known = (struct tutti_fold_known){.status = {0}};
+    tutti_fold_memory_free(known->own);
+    tutti_kinds_done(&known->kinds);
+    free(known->why);
+    *known = (struct tutti_fold_known){.status = 0};
 }
 
 /* One lane of each class, under `fair`. Wires to like lanes are taken to be alike; if that does not
@@ -488,8 +495,8 @@ static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_sc
         status = find_quotient(opts, schedule, ordered, known, err);
         if (status < 0)
             return status;
-        status = tutti_class_play(opts, schedule, known->quotients[ordered], step_count_max,
-                                  &played, err);
+        status = tutti_fold_memory_play(known->lanes, &known->kinds, ordered, opts, schedule,
+                                        step_count_max, &played, err);
         if (status < 0)
             continue;
         known->load_ps = played.load_ps;
@@ -525,7 +532,7 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
 int tutti_fold_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                     uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
 {
-    struct tutti_fold_known known = {.status = {0}};
+    struct tutti_fold_known known = {.status = 0};
     int status = tutti_fold_play_known(opts, schedule, step_count_max, &known, ret, err);
 
     tutti_fold_known_done(&known);

@@ -22,8 +22,11 @@
 #include <stdint.h>
 
 #include "runtime/units.h"
+#include "sim/fold/programs.h"
 
 struct tutti_err;
+struct tutti_fold_lanes;
+struct tutti_fold_memory;
 struct tutti_protocol;
 struct tutti_quotient;
 struct tutti_schedule;
@@ -52,9 +55,13 @@ enum { TUTTI_FOLD_TOOK_MAX = 8 };
 /* What is found out about a schedule on a machine whatever the protocol, and by plays under one:
  * for several plays of it. Begins zeroed. */
 struct tutti_fold_known {
-    struct tutti_quotient *quotients[2]; /* lanes of each class: like wires alike, or told apart */
-    int status[2];                       /* of looking for them, where there are none */
-    struct tutti_err *why[2];
+    struct tutti_fold_memory *memory; /* NULL, or what is known of other schedules; borrowed */
+    struct tutti_fold_lanes *lanes;   /* NULL, or the memory's */
+    struct tutti_kinds kinds;         /* of their programs */
+    struct tutti_fold_memory *own;    /* where there was no memory */
+    int status;                       /* of reading programs; negative: and why */
+    struct tutti_err *why;
+    const struct tutti_quotient *quotients[2]; /* those that have been found, the memory's */
     tutti_ps load_ps; /* the busiest link's, see sim/fold/class_play.h; 0: not known */
     struct tutti_fold_took took[TUTTI_FOLD_TOOK_MAX];
     uint32_t took_count;

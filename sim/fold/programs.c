@@ -47,9 +47,12 @@ struct reader {
     uint32_t store_capacity;
     uint32_t kind_count;
     uint32_t kind_first[KINDS_MAX + 1]; /* in store */
-    uint32_t table[TABLE_SIZE];         /* kind + 1, or 0 */
-    uint64_t step_count;                /* read so far, of all lanes */
-    uint64_t index;                     /* of the next step of the lane */
+    uint32_t run_at[KINDS_MAX];
+    uint32_t run_word;  /* of the lane being read, the last one that counts rounds that repeat */
+    uint32_t run_count; /* how many there are */
+    uint32_t table[TABLE_SIZE]; /* kind + 1, or 0 */
+    uint64_t step_count;        /* read so far, of all lanes */
+    uint64_t index;             /* of the next step of the lane */
     uint32_t dep_lane;
     struct tutti_round round;
 };
@@ -161,9 +164,12 @@ static int read_run(struct reader *reader, uint32_t lane, uint64_t first, uint64
     uint64_t before = reader->index;
     uint64_t rest = count % period;
     uint64_t of_rest = 0;
-    int status = put(reader, UINT64_MAX) < 0 || put(reader, count) < 0 || put(reader, period) < 0
+    int status = put(reader, UINT64_MAX) < 0 || put(reader, period) < 0 || put(reader, count) < 0
                      ? tutti_nomem(err)
                      : 0;
+
+    reader->run_word = reader->word_count - 1;
+    reader->run_count++;
 
     for (uint64_t i = 0; i < period && status == 0; i++) {
         if (i == rest)
@@ -182,6 +188,7 @@ static int read_lane(struct reader *reader, uint32_t lane, struct tutti_err *err
     int status = 0;
 
     reader->word_count = 0;
+    reader->run_count = 0;
     reader->index = 0;
     reader->dep_lane = NONE;
     reader->out.first = reader->out.count;
@@ -238,6 +245,9 @@ static int find_kind(struct reader *reader, uint32_t *ret, struct tutti_err *err
             memcpy(reader->store + reader->store_count, reader->words,
                    reader->word_count * sizeof(*reader->words));
         reader->store_count = (uint32_t)needed;
+        reader->run_at[reader->kind_count] =
+            reader->run_count == 1 ? reader->kind_first[reader->kind_count] + reader->run_word
+                                   : NONE;
         *entry = ++reader->kind_count;
         reader->kind_first[reader->kind_count] = reader->store_count;
     }
@@ -306,6 +316,23 @@ static int take_memory(struct reader *reader, struct tutti_err *err)
     return 0;
 }
 
+static int keep_kinds(struct reader *reader, struct tutti_err *err)
+{
+    struct tutti_kinds *kinds = &reader->programs->kinds;
+    size_t count = reader->kind_count;
+
+    kinds->count = reader->kind_count;
+    kinds->first = malloc((count + 1) * sizeof(*kinds->first));
+    kinds->run_at = malloc((count + 1) * sizeof(*kinds->run_at));
+    if (kinds->first == NULL || kinds->run_at == NULL)
+        return tutti_nomem(err);
+    memcpy(kinds->first, reader->kind_first, (count + 1) * sizeof(*kinds->first));
+    memcpy(kinds->run_at, reader->run_at, count * sizeof(*kinds->run_at));
+    kinds->words = reader->store;
+    reader->store = NULL;
+    return 0;
+}
+
 static int read_all(struct reader *reader, struct tutti_err *err)
 {
     struct tutti_programs *programs = reader->programs;
@@ -319,6 +346,8 @@ static int read_all(struct reader *reader, struct tutti_err *err)
         programs->out_first[lane + 1] = reader->out.count;
         programs->in_first[lane + 1] = reader->in.count;
     }
+    if (status == 0)
+        status = keep_kinds(reader, err);
     if (status < 0)
         return status;
     programs->wire_count = reader->out.count;
@@ -391,5 +420,45 @@ void tutti_programs_done(struct tutti_programs *programs)
     free(programs->out_lane);
     free(programs->in_first);
     free(programs->in_wire);
+    tutti_kinds_done(&programs->kinds);
     *programs = (struct tutti_programs){.lane_count = 0};
+}
+
+void tutti_kinds_done(struct tutti_kinds *kinds)
+{
+    free(kinds->first);
+    free(kinds->words);
+    free(kinds->run_at);
+    *kinds = (struct tutti_kinds){.count = 0};
+}
+
+static bool are_same(const uint32_t *a, const uint32_t *b, size_t count)
+{
+    return memcmp(a, b, count * sizeof(*a)) == 0;
+}
+
+bool tutti_programs_match(const struct tutti_programs *a, const struct tutti_programs *b)
+{
+    size_t lanes = a->lane_count;
+    size_t wires = a->wire_count;
+
+    return a->lane_count == b->lane_count && a->wire_count == b->wire_count &&
+           are_same(a->kind, b->kind, lanes) && are_same(a->dep_lane, b->dep_lane, lanes) &&
+           are_same(a->out_first, b->out_first, lanes + 1) &&
+           are_same(a->out_lane, b->out_lane, wires) &&
+           are_same(a->in_first, b->in_first, lanes + 1) && are_same(a->in_wire, b->in_wire, wires);
+}
+
+bool tutti_kinds_match(const struct tutti_kinds *a, const struct tutti_kinds *b)
+{
+    if (a->count != b->count || !are_same(a->first, b->first, (size_t)a->count + 1) ||
+        !are_same(a->run_at, b->run_at, a->count))
+        return false;
+    for (uint32_t kind = 0; kind < a->count; kind++) {
+        for (uint32_t i = a->first[kind]; i < a->first[kind + 1]; i++) {
+            if (a->words[i] != b->words[i] && i != a->run_at[kind])
+                return false;
+        }
+    }
+    return true;
 }

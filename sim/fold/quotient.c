@@ -24,8 +24,8 @@ struct bags {
 
 struct maker {
     const struct tutti_topo *topo;
-    const struct tutti_schedule *schedule;
-    struct tutti_programs programs;
+    const struct tutti_programs *programs;
+    uint32_t per_rank;
     struct tutti_colours colours;
     struct tutti_quotient *quotient;
     uint32_t *lane_first; /* [colour]: the first lane, wire, link of it */
@@ -89,9 +89,9 @@ static bool are_alike(const struct maker *maker, const struct bags *bags, uint32
 static bool check_wires(const struct maker *maker)
 {
     const struct tutti_colours *colours = &maker->colours;
-    const uint32_t *receiver = maker->programs.out_lane;
+    const uint32_t *receiver = maker->programs->out_lane;
 
-    for (uint32_t wire = 0; wire < maker->programs.wire_count; wire++) {
+    for (uint32_t wire = 0; wire < maker->programs->wire_count; wire++) {
         uint32_t other = maker->wire_first[colours->wire[wire]];
         uint32_t first = colours->way_first[wire];
         uint32_t count = colours->way_first[wire + 1] - first;
@@ -112,14 +112,14 @@ static bool check_wires(const struct maker *maker)
 
 static uint32_t colour_of_dep(const struct maker *maker, uint32_t lane)
 {
-    uint32_t dep = maker->programs.dep_lane[lane];
+    uint32_t dep = maker->programs->dep_lane[lane];
 
     return dep == NONE ? NONE : maker->colours.lane[dep];
 }
 
 static bool check_lanes(const struct maker *maker)
 {
-    const struct tutti_programs *programs = &maker->programs;
+    const struct tutti_programs *programs = maker->programs;
     const struct bags out = {.first = programs->out_first};
     const struct bags in = {.first = programs->in_first, .wires = programs->in_wire};
 
@@ -165,14 +165,14 @@ static void find_firsts(const uint32_t *colour, uint32_t count, uint32_t *first)
 static void list_served(struct maker *maker)
 {
     const struct tutti_colours *colours = &maker->colours;
-    uint32_t hops = colours->way_first[maker->programs.wire_count];
+    uint32_t hops = colours->way_first[maker->programs->wire_count];
     uint32_t *first = maker->serve_first;
 
     for (uint32_t i = 0; i < hops; i++)
         first[colours->way[i] + 1]++;
     for (uint32_t link = 0; link < colours->link_count; link++)
         first[link + 1] += first[link];
-    for (uint32_t wire = maker->programs.wire_count; wire-- > 0;) {
+    for (uint32_t wire = maker->programs->wire_count; wire-- > 0;) {
         for (uint32_t i = colours->way_first[wire]; i < colours->way_first[wire + 1]; i++)
             maker->serve_wire[--first[colours->way[i] + 1]] = wire;
     }
@@ -280,7 +280,7 @@ static void weigh_ways(struct maker *maker)
 
 static void lay_wires(struct maker *maker)
 {
-    const struct tutti_programs *programs = &maker->programs;
+    const struct tutti_programs *programs = maker->programs;
     const struct tutti_colours *colours = &maker->colours;
     const struct bags out = {.first = programs->out_first};
     const struct bags in = {.first = programs->in_first, .wires = programs->in_wire};
@@ -305,10 +305,10 @@ static void lay_wires(struct maker *maker)
 
 static void lay_lanes(struct maker *maker)
 {
-    const struct tutti_programs *programs = &maker->programs;
+    const struct tutti_programs *programs = maker->programs;
     const struct tutti_colours *colours = &maker->colours;
     struct tutti_quotient *quotient = maker->quotient;
-    uint32_t per_rank = maker->schedule->lane_count;
+    uint32_t per_rank = maker->per_rank;
     uint32_t out = 0;
     uint32_t in = 0;
 
@@ -343,7 +343,7 @@ static void lay_lanes(struct maker *maker)
 /* Peers that the representative lanes have. */
 static void count_peers(const struct maker *maker, size_t *out, size_t *in)
 {
-    const struct tutti_programs *programs = &maker->programs;
+    const struct tutti_programs *programs = maker->programs;
 
     *out = *in = 1;
     for (uint32_t class = 0; class < maker->colours.lane_colours; class ++) {
@@ -392,7 +392,7 @@ static int take_quotient(struct maker *maker, struct tutti_err *err)
 static int take_scratch(struct maker *maker, struct tutti_err *err)
 {
     const struct tutti_colours *colours = &maker->colours;
-    size_t hops = (size_t)colours->way_first[maker->programs.wire_count] + 1;
+    size_t hops = (size_t)colours->way_first[maker->programs->wire_count] + 1;
 
     maker->lane_first = calloc((size_t)colours->lane_colours + 1, sizeof(uint32_t));
     maker->wire_first = calloc((size_t)colours->wire_colours + 1, sizeof(uint32_t));
@@ -418,8 +418,8 @@ static int make(struct maker *maker, struct tutti_err *err)
 
     if (status < 0)
         return status;
-    find_firsts(colours->lane, maker->programs.lane_count, maker->lane_first);
-    find_firsts(colours->wire, maker->programs.wire_count, maker->wire_first);
+    find_firsts(colours->lane, maker->programs->lane_count, maker->lane_first);
+    find_firsts(colours->wire, maker->programs->wire_count, maker->wire_first);
     find_firsts(colours->link, colours->link_count, maker->link_first);
     list_served(maker);
     if (!check_wires(maker) || !check_lanes(maker) || !check_links(maker))
@@ -434,15 +434,16 @@ static int make(struct maker *maker, struct tutti_err *err)
     return 0;
 }
 
-int tutti_quotient_find(const struct tutti_topo *topo, const struct tutti_schedule *schedule,
-                        bool ordered, struct tutti_quotient *ret, struct tutti_err *err)
+int tutti_quotient_make(const struct tutti_topo *topo, const struct tutti_programs *programs,
+                        uint32_t per_rank, bool ordered, struct tutti_quotient *ret,
+                        struct tutti_err *err)
 {
-    struct maker maker = {.topo = topo, .schedule = schedule, .quotient = ret};
-    int status = tutti_programs_read(schedule, &maker.programs, err);
+    struct maker maker = {
+        .topo = topo, .programs = programs, .per_rank = per_rank, .quotient = ret};
+    int status;
 
     *ret = (struct tutti_quotient){.lane_count = 0};
-    if (status == 0)
-        status = tutti_colours_find(topo, &maker.programs, ordered, &maker.colours, err);
+    status = tutti_colours_find(topo, programs, ordered, &maker.colours, err);
     if (status == 0)
         status = make(&maker, err);
     free(maker.lane_first);
@@ -457,9 +458,21 @@ int tutti_quotient_find(const struct tutti_topo *topo, const struct tutti_schedu
     free(maker.way_before);
     free(maker.way_wire);
     tutti_colours_done(&maker.colours);
-    tutti_programs_done(&maker.programs);
     if (status < 0)
         tutti_quotient_done(ret);
+    return status;
+}
+
+int tutti_quotient_find(const struct tutti_topo *topo, const struct tutti_schedule *schedule,
+                        bool ordered, struct tutti_quotient *ret, struct tutti_err *err)
+{
+    struct tutti_programs programs;
+    int status = tutti_programs_read(schedule, &programs, err);
+
+    *ret = (struct tutti_quotient){.lane_count = 0};
+    if (status == 0)
+        status = tutti_quotient_make(topo, &programs, schedule->lane_count, ordered, ret, err);
+    tutti_programs_done(&programs);
     return status;
 }
 

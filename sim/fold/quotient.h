@@ -10,6 +10,7 @@
 #include "runtime/units.h"
 
 struct tutti_err;
+struct tutti_programs;
 struct tutti_topo;
 
 /* A lane that stands for all of its class. */
@@ -63,6 +64,12 @@ struct tutti_quotient {
  * are. -TUTTI_ELACK and why if there is none worth it. */
 int tutti_quotient_find(const struct tutti_topo *topo, const struct tutti_schedule *schedule,
                         bool ordered, struct tutti_quotient *ret, struct tutti_err *err);
+
+/* The same of programs that were read, `per_rank` lanes of each rank; of what they say it matters
+ * alone which are the same, and who sends to whom. */
+int tutti_quotient_make(const struct tutti_topo *topo, const struct tutti_programs *programs,
+                        uint32_t per_rank, bool ordered, struct tutti_quotient *ret,
+                        struct tutti_err *err);
 void tutti_quotient_done(struct tutti_quotient *quotient);
 
 #endif

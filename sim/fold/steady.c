@@ -273,6 +273,25 @@ static void move_wires(const struct tutti_steady *steady, struct tutti_class_pla
     }
 }
 
+/* For who plays programs that repeat more often. */
+static void note_skip(const struct tutti_steady *steady, const struct tutti_class_play *play,
+                      uint64_t runs)
+{
+    struct tutti_class_skip *skip = play->skip;
+
+    skip->runs = runs;
+    skip->run_ps = steady->now.now - steady->then.now;
+    for (uint32_t id = 0; id < play->quotient->lane_count; id++) {
+        uint64_t steps = steady->now.marks[id].index - steady->then.marks[id].index;
+
+        skip->step_count += steps * play->quotient->lanes[id].size;
+        if (steps > 0)
+            skip->rounds[id] = steady->now.marks[id].round - steady->then.marks[id].round;
+    }
+    for (uint32_t id = 0; id < play->quotient->wire_count; id++)
+        skip->run_bytes[id] = steady->now.bytes[id] - steady->then.bytes[id];
+}
+
 static int skip(const struct tutti_steady *steady, struct tutti_class_play *play, uint64_t runs)
 {
     tutti_ps later_ps = (tutti_ps)runs * (steady->now.now - steady->then.now);
@@ -280,6 +299,8 @@ static int skip(const struct tutti_steady *steady, struct tutti_class_play *play
 
     if (status < 0)
         return status;
+    if (play->skip->runs == 0)
+        note_skip(steady, play, runs);
     tutti_queue_clear(&play->timers);
     for (uint32_t id = 0; id < play->quotient->lane_count; id++) {
         move_lane(steady, play, id, runs, later_ps);

@@ -1,0 +1,151 @@
+/* What folding remembers from one schedule to the next: plays of one algorithm at several sizes,
+ * with a memory and without, are the same to the picosecond. */
+#include "runtime/coll.h"
+#include "runtime/random.h"
+#include "sim/fold/fold.h"
+#include "sim/fold/memory.h"
+#include "sim/sim.h"
+#include "tests/machines.h"
+#include "tests/test.h"
+
+struct tally {
+    uint32_t played;
+    uint32_t known;   /* plays that were not played */
+    uint32_t skipped; /* of those: of plays that skip most of their rounds */
+    uint32_t alike;   /* classes of lanes that were not looked for */
+};
+
+static uint32_t below(struct tutti_random *random, uint32_t bound)
+{
+    return (uint32_t)tutti_random_below(random, bound);
+}
+
+static struct tutti_topo *draw_machine(struct tutti_random *random)
+{
+    static const char *const machines[] = {
+        "ring:n=6",       "ring:n=16",  "switch:n=8",
+        "torus:4x4",      "dgx-h100",   "dgx-h100:nodes=2",
+        "mesh:4x4",       "full:n=6",   "dgx-h100:nodes=6,group=2",
+        "dgx-1v:nodes=2", "switch:n=12"};
+
+    return machine(machines[below(random, sizeof(machines) / sizeof(*machines))]);
+}
+
+/* What all sizes of a case have in common. */
+struct recipe {
+    const char *algorithm;
+    struct tutti_coll_params params;
+    uint64_t chunk_elements;
+    uint32_t chunks;
+};
+
+static struct recipe draw_recipe(struct tutti_random *random, const struct tutti_topo *topo)
+{
+    size_t count = 0;
+    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    uint32_t channels = 1 + below(random, 2);
+    struct recipe recipe = {
+        .algorithm = algorithms[below(random, (uint32_t)count)].name,
+        .params = {.collective = below(random, 3) > 0 ? TUTTI_ALLREDUCE : TUTTI_BROADCAST,
+                   .dtype = TUTTI_FLOAT32,
+                   .op = TUTTI_SUM,
+                   .channel_count = channels,
+                   .slice_count = 1 + below(random, 2),
+                   .slot_count = 1 + below(random, 8)},
+        .chunk_elements = (uint64_t)topo->rank_count * 24 * (1 + below(random, 50)),
+        .chunks = 1 + below(random, 24),
+    };
+
+    if (below(random, 2) == 0)
+        recipe.params.chunk_bytes = recipe.chunk_elements * 4;
+    recipe.chunk_elements *= channels * 2;
+    return recipe;
+}
+
+static void try_size(struct tutti_random *random, struct recipe *recipe,
+                     const struct tutti_sim_opts *opts, struct tutti_fold_memory *memory,
+                     int ordered, struct tally *tally)
+{
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_fold_lanes *lanes = NULL;
+    struct tutti_kinds kinds = {.count = 0};
+    struct tutti_quotient quotient = {.lane_count = 0};
+    struct tutti_class_played fresh;
+    struct tutti_class_played recalled;
+    const struct tutti_fold_play *before;
+    int status;
+
+    recipe->params.count = recipe->chunk_elements * recipe->chunks * (1 + below(random, 16));
+    if (below(random, 8) == 0)
+        recipe->params.count += below(random, 1000);
+    if (tutti_coll_generate(recipe->algorithm, &recipe->params, &opts->topo->shape, &schedule,
+                            NULL) < 0)
+        return;
+    status = tutti_quotient_find(opts->topo, schedule, ordered == 1, &quotient, NULL);
+    if (tutti_fold_memory_lanes(memory, opts->topo, schedule, &lanes, &kinds, NULL) < 0) {
+        CHECK(status < 0);
+        goto out;
+    }
+    tally->alike += lanes->quotients[ordered] != NULL;
+    CHECK_INT(tutti_fold_memory_quotient(lanes, ordered, NULL), status);
+    if (status < 0)
+        goto out;
+    before = lanes->plays;
+    status = tutti_class_play(opts, schedule, &quotient, 0, &fresh, NULL);
+    CHECK_INT(tutti_fold_memory_play(lanes, &kinds, ordered, opts, schedule, 0, &recalled, NULL),
+              status);
+    if (status < 0)
+        goto out;
+    tally->played++;
+    tally->known += before != NULL && lanes->plays == before;
+    tally->skipped += before != NULL && lanes->plays == before &&
+                      recalled.simulated_count < recalled.step_count / 4;
+    if (fresh.end_ps != recalled.end_ps || fresh.step_count != recalled.step_count ||
+        fresh.load_ps != recalled.load_ps || fresh.drain_ps_max != recalled.drain_ps_max)
+        TEST_FAIL("'%s' of %" PRIu64 " on '%s': %" PRId64 " ps, %" PRIu64
+                  " steps; remembered %" PRId64 " ps, %" PRIu64 " steps",
+                  schedule->name, recipe->params.count, opts->topo->name, fresh.end_ps,
+                  fresh.step_count, recalled.end_ps, recalled.step_count);
+out:
+    tutti_kinds_done(&kinds);
+    tutti_quotient_done(&quotient);
+    tutti_schedule_free(schedule);
+}
+
+static void try_case(struct tutti_random *random, struct tally *tally)
+{
+    size_t count = 0;
+    const struct tutti_protocol *protocols = tutti_protocols(&count);
+    struct tutti_topo *topo = draw_machine(random);
+    struct recipe recipe = draw_recipe(random, topo);
+    struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+    struct tutti_fold_memory *memory = NULL;
+    int ordered = below(random, 4) == 0;
+
+    CHECK_INT(tutti_fold_memory_new(&memory, NULL), 0);
+    if (below(random, 4) == 0)
+        opts.reduce_bytes_per_s = UINT64_C(1000000) * (1 + below(random, 100000));
+    for (int i = 0; i < 6; i++) {
+        if (below(random, 3) == 0)
+            opts.protocol =
+                below(random, 4) > 0 ? &protocols[below(random, (uint32_t)count)] : NULL;
+        try_size(random, &recipe, &opts, memory, ordered, tally);
+    }
+    tutti_fold_memory_free(memory);
+    tutti_topo_free(topo);
+}
+
+TEST(plays_from_memory_are_those_without)
+{
+    struct tally tally = {.played = 0};
+    struct tutti_random random;
+
+    tutti_random_seed(&random, test_seed);
+    for (int i = 0; i < (test_full ? 20000 : 600); i++)
+        try_case(&random, &tally);
+    printf("%u played, %u of them known, %u of those skipping rounds; classes known %u times\n",
+           tally.played, tally.known, tally.skipped, tally.alike);
+    CHECK(tally.known > 50);
+    CHECK(tally.skipped > 20);
+    CHECK(tally.alike > 200);
+}
