@@ -89,6 +89,9 @@ struct tutti_nccl_graph {
 struct tutti_nccl_version;
 const struct tutti_nccl_version *tutti_nccl_version_at(size_t index); /* NULL past the last */
 const char *tutti_nccl_version_name(const struct tutti_nccl_version *version);
+/* What of it is not its own, in words: "as 2.28.9 but for ..."; NULL: it was read in full. */
+const char *tutti_nccl_version_note(const struct tutti_nccl_version *version);
+const struct tutti_nccl_version *tutti_nccl_version_default(void); /* 2.28.9 */
 /* "2.28", "2.28.9", "22809", or "latest": the newest of that series, or else the newest not after
  * it; -TUTTI_EINVAL with those there are. */
 int tutti_nccl_version_find(const char *name, const struct tutti_nccl_version **ret,
@@ -140,19 +143,21 @@ struct tutti_nccl_row tutti_nccl_row(const struct tutti_nccl_comm *comm,
                                      enum tutti_collective collective,
                                      enum tutti_nccl_algorithm algorithm,
                                      enum tutti_nccl_protocol protocol);
-
 /* What would run, and how it is cut. */
 struct tutti_nccl_choice {
     uint8_t algorithm; /* enum tutti_nccl_algorithm */
     uint8_t protocol;
     double time_us; /* NCCL's own estimate */
-    double times_us[TUTTI_NCCL_ALGORITHM_COUNT][TUTTI_NCCL_PROTOCOL_COUNT]; /* < 0: not available */
+    double times_us[TUTTI_NCCL_ALGORITHM_COUNT]
+                   [TUTTI_NCCL_PROTOCOL_COUNT]; /* < 0: not available, and */
+    const char *missing[TUTTI_NCCL_ALGORITHM_COUNT][TUTTI_NCCL_PROTOCOL_COUNT]; /* why, else NULL */
     uint32_t channels_allowed; /* of which so many are used, and their shares in elements: */
     uint32_t channel_count;
     uint32_t warp_count;                    /* a channel */
     uint64_t count_lo, count_mid, count_hi; /* first, each of the middle, last; one channel: lo */
     uint64_t chunk_bytes; /* of data, for the middle channels (the first where there are none) */
-    uint32_t slice_count; /* of a chunk */
+    uint64_t chunk_lo_bytes, chunk_hi_bytes; /* those of the first and the last channel */
+    uint32_t slice_count;                    /* of a chunk */
 };
 
 /* `bytes` is nccl-tests' size column. -TUTTI_EINVAL where nothing may run: the message names what

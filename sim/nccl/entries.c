@@ -1,0 +1,358 @@
+/* The tuning tables filled: NCCL's estimates of bandwidth and latency, and what may run at all
+ * (NCCL 2.28 graph/tuning.cc, ncclTopoTuneModel). In float where NCCL is, so that ties are its. */
+#include "sim/nccl/tables.h"
+
+#include <stddef.h>
+
+#include "topo/hardware.h"
+
+/* What every formula reads. */
+struct model {
+    const struct tutti_nccl_comm *comm;
+    const struct tutti_nccl_facts *facts;
+    const struct tutti_nccl_env *env;
+    const struct tutti_nccl_version *version;
+    const struct tutti_nccl_constants *constants;
+    uint32_t gpu;   /* class, a row of the constants */
+    uint32_t scale; /* of nodes, a column */
+    uint32_t rank_count, node_count;
+    float ranks_a_node;
+};
+
+static float lesser(double a, double b)
+{
+    return (float)(a < b ? a : b);
+}
+
+static bool is_collnet(int algorithm)
+{
+    return algorithm == TUTTI_NCCL_COLLNET_DIRECT || algorithm == TUTTI_NCCL_COLLNET_CHAIN;
+}
+
+static bool is_nvls(int algorithm)
+{
+    return algorithm == TUTTI_NCCL_NVLS || algorithm == TUTTI_NCCL_NVLS_TREE;
+}
+
+static bool gathers(int function)
+{
+    return function == TUTTI_NCCL_ALLGATHER || function == TUTTI_NCCL_REDUCESCATTER;
+}
+
+static uint32_t steps(const struct model *m, int function)
+{
+    if (function == TUTTI_NCCL_ALLREDUCE)
+        return 2 * (m->rank_count - 1);
+    return gathers(function) ? m->rank_count - 1 : m->rank_count;
+}
+
+/* ---- what is missing ----------------------------------------------------------------------- */
+
+/* What no setting changes: which functions and protocols an algorithm is written for. */
+static const char *unwritten(int function, int algorithm, int protocol)
+{
+    bool rooted = function == TUTTI_NCCL_BROADCAST || function == TUTTI_NCCL_REDUCE;
+
+    if (rooted && algorithm != TUTTI_NCCL_RING)
+        return "only Ring is written for it";
+    if (gathers(function) && algorithm != TUTTI_NCCL_RING && algorithm != TUTTI_NCCL_PAT &&
+        algorithm != TUTTI_NCCL_NVLS && algorithm != TUTTI_NCCL_COLLNET_DIRECT)
+        return "not written for it";
+    if (function == TUTTI_NCCL_ALLREDUCE && algorithm == TUTTI_NCCL_PAT)
+        return "not written for it";
+    if (algorithm > TUTTI_NCCL_RING && protocol != TUTTI_NCCL_SIMPLE)
+        return "runs with Simple alone";
+    return NULL;
+}
+
+/* PAT: one rank a node, unless it is forced. */
+static const char *pat_missing(const struct model *m)
+{
+    if (m->facts->compute_min < 60)
+        return "needs compute capability 6.0";
+    if (m->env->pat_enable == 0)
+        return "NCCL_PAT_ENABLE is 0";
+    if (m->env->pat_enable != 1 && m->node_count != m->rank_count)
+        return "needs one rank a node";
+    return NULL;
+}
+
+/* CollNet on several nodes, and all gathering through switches there. */
+static const char *collnet_missing(const struct model *m, int function, int algorithm)
+{
+    const struct tutti_nccl_graph *graph =
+        tutti_nccl_graph_of(m->comm, (enum tutti_nccl_algorithm)algorithm);
+
+    if (m->env->collnet_enable != 1)
+        return "CollNet is off (NCCL_COLLNET_ENABLE)";
+    if (algorithm == TUTTI_NCCL_COLLNET_DIRECT && !m->facts->nvswitch)
+        return "needs NVSwitch";
+    if (gathers(function) && m->node_count > 1 && m->ranks_a_node > (float)graph->channel_count)
+        return "needs a head for each rank of a node";
+    return NULL;
+}
+
+static const char *nvls_missing(const struct model *m, int algorithm)
+{
+    if (m->env->nvls_enable == 0)
+        return "NCCL_NVLS_ENABLE is 0";
+    if (algorithm == TUTTI_NCCL_NVLS_TREE && m->node_count == 1)
+        return "needs several nodes";
+    if (m->comm->graphs[TUTTI_GRAPH_NVLS].channel_count == 0)
+        return "no NVLS channels were found (it needs NVSwitch, from compute capability 9.0)";
+    if (m->comm->graphs[TUTTI_GRAPH_NVLS].channel_count == 1)
+        return "needs two NVLS channels, one was found";
+    return NULL;
+}
+
+/* Where LL128 may run by itself: its 128 bytes must arrive as one. */
+static const char *ll128_missing(const struct model *m, int algorithm)
+{
+    const struct tutti_nccl_graph *graph =
+        tutti_nccl_graph_of(m->comm, (enum tutti_nccl_algorithm)algorithm);
+    uint32_t compute = m->facts->compute_min;
+    bool far = compute >= 90 && m->env->ll128_c2c != 0;
+
+    if (graph->type_inter > (far ? TUTTI_PATH_PXN : TUTTI_PATH_PXB))
+        return far ? "LL128 needs network ports no further than PXN"
+                   : "LL128 needs network ports no further than PXB";
+    if (graph->type_intra > TUTTI_PATH_NVB)
+        return "LL128 needs NVLink between the GPUs of a host";
+    if (compute != m->facts->compute_max && (compute < 90 || !m->version->ll128_across_gpus))
+        return "LL128 needs GPUs of one compute capability";
+    if (compute < 70)
+        return "LL128 needs compute capability 7.0";
+    return NULL;
+}
+
+static const char *missing(const struct model *m, int function, int algorithm, int protocol)
+{
+    const char *why = unwritten(function, algorithm, protocol);
+
+    if (why == NULL && m->env->algorithms[function][algorithm] == TUTTI_NCCL_OFF)
+        why = "NCCL_ALGO leaves it out";
+    if (why == NULL && m->env->protocols[function][protocol] == TUTTI_NCCL_OFF)
+        why = "NCCL_PROTO leaves it out";
+    if (why == NULL && is_nvls(algorithm))
+        why = nvls_missing(m, algorithm);
+    if (why == NULL && algorithm == TUTTI_NCCL_PAT)
+        why = pat_missing(m);
+    if (why == NULL &&
+        (is_collnet(algorithm) || (algorithm == TUTTI_NCCL_NVLS && m->node_count > 1)))
+        why = collnet_missing(m, function, algorithm);
+    if (why == NULL && protocol == TUTTI_NCCL_LL128 &&
+        m->env->protocols[function][protocol] == TUTTI_NCCL_AUTO)
+        why = ll128_missing(m, algorithm);
+    if (why == NULL &&
+        tutti_nccl_graph_of(m->comm, (enum tutti_nccl_algorithm)algorithm)->channel_count == 0)
+        why = "its search found no channel";
+    return why;
+}
+
+/* ---- bandwidth ----------------------------------------------------------------------------- */
+
+/* LL is bound by the GPUs on one node, by the CPUs on several: rows of AMD and of the others. */
+static double ll_GBps(const struct model *m)
+{
+    bool amd = m->facts->cpus_mixed || m->facts->cpu_vendor == TUTTI_VENDOR_AMD;
+    uint32_t row = m->node_count == 1 ? m->gpu : amd ? TUTTI_GPU_AMPERE : TUTTI_GPU_VOLTA;
+
+    return m->constants->ll_GBps[row][m->scale];
+}
+
+static float ring_bus_GBps(const struct model *m, const struct tutti_nccl_graph *graph, float bus,
+                           int protocol)
+{
+    if (protocol == TUTTI_NCCL_LL)
+        return lesser((double)bus * .5, ll_GBps(m));
+    if (protocol == TUTTI_NCCL_LL128)
+        return lesser((double)bus * 0.92,
+                      graph->channel_count * m->constants->ring_ll128_GBps[m->gpu][m->scale]);
+    return bus;
+}
+
+static float tree_bus_GBps(const struct model *m, const struct tutti_nccl_graph *graph, float bus,
+                           int protocol)
+{
+    const struct tutti_nccl_constants *c = m->constants;
+
+    bus = lesser((double)bus * .92, graph->channel_count * c->tree_GBps[m->gpu][m->scale]);
+    if (protocol == TUTTI_NCCL_LL)
+        bus = lesser((double)bus / 3.8, ll_GBps(m));
+    if (protocol == TUTTI_NCCL_LL128)
+        bus = lesser((double)bus * (m->node_count == 1 ? 7.0 / 9.0 : 120.0 / 128.0),
+                     graph->channel_count * c->tree_ll128_GBps[m->gpu][m->scale]);
+    if (graph->pattern == TUTTI_PATTERN_TREE) /* of the worst node */
+        bus = (float)((double)bus * .85);
+    return bus;
+}
+
+/* A channel of NVLS: through the switch twice in an all-reduce, over the network once. */
+static float nvls_channel_GBps(const struct model *m, const struct tutti_nccl_graph *graph,
+                               int function, int algorithm)
+{
+    float count = (float)graph->channel_count;
+    float intra = (float)(graph->bw_intra_GBps * m->constants->nvls_efficiency[m->gpu] *
+                          (double)(count - 1) / (double)count);
+    float inter = (float)graph->bw_inter_GBps;
+
+    intra *= function == TUTTI_NCCL_ALLREDUCE ? 2.0f : (m->ranks_a_node - 1) / m->ranks_a_node;
+    if (algorithm == TUTTI_NCCL_NVLS_TREE && m->node_count <= 2)
+        inter *= 2;
+    if (algorithm == TUTTI_NCCL_NVLS_TREE)
+        inter = lesser(inter, m->constants->nvls_tree_GBps[m->gpu][m->scale]);
+    return lesser(intra, inter);
+}
+
+static float collnet_direct_bus_GBps(const struct model *m, const struct tutti_nccl_graph *graph,
+                                     float bus, int function)
+{
+    float factor = m->ranks_a_node / (float)graph->channel_count; /* GPUs a port */
+
+    if (gathers(function))
+        return m->ranks_a_node * lesser(graph->bw_intra_GBps, (float)graph->bw_inter_GBps * 0.9f);
+    factor -= (factor - 1) / 2;
+    bus /= factor;
+    return m->facts->compute_min >= 90 ? (float)((double)bus * .85) : bus;
+}
+
+static float algbw_GBps(const struct model *m, int function, int algorithm, int protocol)
+{
+    const struct tutti_nccl_graph *graph =
+        tutti_nccl_graph_of(m->comm, (enum tutti_nccl_algorithm)algorithm);
+    bool inside = m->node_count <= 2 || is_collnet(algorithm);
+    float channel = (float)(inside ? graph->bw_intra_GBps : graph->bw_inter_GBps);
+    float ratio = 0.5f;
+    float bus;
+
+    if (is_nvls(algorithm))
+        channel = nvls_channel_GBps(m, graph, function, algorithm);
+    bus = (float)graph->channel_count * channel;
+    if (algorithm == TUTTI_NCCL_RING)
+        bus = ring_bus_GBps(m, graph, bus, protocol);
+    else if (algorithm == TUTTI_NCCL_TREE)
+        bus = tree_bus_GBps(m, graph, bus, protocol);
+    else if (algorithm == TUTTI_NCCL_PAT)
+        bus = (float)((double)bus * .75);
+    else if (algorithm == TUTTI_NCCL_COLLNET_DIRECT)
+        bus = collnet_direct_bus_GBps(m, graph, bus, function);
+    if (gathers(function) && algorithm != TUTTI_NCCL_RING)
+        return bus;
+    if (algorithm == TUTTI_NCCL_RING || is_nvls(algorithm))
+        ratio = (float)(1.0 * m->rank_count / steps(m, function));
+    return bus * ratio;
+}
+
+/* ---- latency ------------------------------------------------------------------------------- */
+
+static float step_us(const struct model *m, uint32_t wire, int algorithm, int protocol)
+{
+    /* On POWER a Tree step over PCI with Simple is as quick as a Ring step. */
+    if (m->facts->cpu_arch == TUTTI_ARCH_PPC64 && wire == TUTTI_WIRE_PCI &&
+        algorithm == TUTTI_NCCL_TREE && protocol == TUTTI_NCCL_SIMPLE)
+        algorithm = TUTTI_NCCL_RING;
+    return (float)m->constants->step_us[wire][algorithm][protocol];
+}
+
+/* What the CPU takes to post to the network. */
+static float post_us(const struct model *m)
+{
+    if (m->env->net_overhead_ns != TUTTI_NCCL_UNSET)
+        return (float)((double)m->env->net_overhead_ns * .001);
+    return m->facts->cpu_arch == TUTTI_ARCH_X86_64 && m->facts->cpu_vendor == TUTTI_VENDOR_AMD &&
+                   !m->facts->cpus_mixed
+               ? 2.0f
+               : 1.0f;
+}
+
+static float ring_us(const struct model *m, int function, int protocol, float intra_us,
+                     float inter_us)
+{
+    const struct tutti_nccl_graph *graph = &m->comm->graphs[TUTTI_GRAPH_RING];
+    uint32_t wire = m->node_count > 1                     ? TUTTI_WIRE_NET
+                    : graph->type_intra == TUTTI_PATH_NVL ? TUTTI_WIRE_NVLINK
+                                                          : TUTTI_WIRE_PCI;
+    uint32_t step_count = steps(m, function);
+    uint32_t inter_count =
+        function == TUTTI_NCCL_ALLREDUCE ? 2 * (m->node_count - 1) : m->node_count - 1;
+
+    if (function == TUTTI_NCCL_BROADCAST || function == TUTTI_NCCL_REDUCE) {
+        if (graph->same_channels)
+            return step_us(m, wire, TUTTI_NCCL_RING, protocol);
+        return (float)step_count *
+               step_us(m, wire, protocol == TUTTI_NCCL_SIMPLE ? TUTTI_NCCL_TREE : TUTTI_NCCL_RING,
+                       protocol);
+    }
+    if (m->node_count > 1) { /* every step is posted, those inside a node too */
+        float post = post_us(m) * (protocol == TUTTI_NCCL_SIMPLE ? 3.0f : 1.0f);
+
+        intra_us = intra_us > post ? intra_us : post;
+    }
+    return (float)(step_count - inter_count) * intra_us + (float)inter_count * inter_us;
+}
+
+static float latency_us(const struct model *m, int function, int algorithm, int protocol)
+{
+    const struct tutti_nccl_graph *graph =
+        tutti_nccl_graph_of(m->comm, (enum tutti_nccl_algorithm)algorithm);
+    uint32_t inside = graph->type_intra == TUTTI_PATH_NVL ? TUTTI_WIRE_NVLINK : TUTTI_WIRE_PCI;
+    float base = (float)m->constants->base_us[algorithm][protocol];
+    float intra = step_us(m, inside, algorithm, protocol);
+    float inter = step_us(m, TUTTI_WIRE_NET,
+                          m->node_count == m->rank_count ? TUTTI_NCCL_TREE : algorithm, protocol);
+    float hops = (float)(m->rank_count / m->node_count - 1);
+    float levels = (float)tutti_nccl_log2(m->node_count);
+
+    inter += (float)graph->latency_inter_us;
+    if (protocol == TUTTI_NCCL_SIMPLE) /* the flush */
+        inter += (float)graph->latency_inter_us;
+    switch (algorithm) {
+    case TUTTI_NCCL_RING:
+        return base + ring_us(m, function, protocol, intra, inter);
+    case TUTTI_NCCL_TREE:
+        return base + 2 * (hops * intra + levels * inter);
+    case TUTTI_NCCL_COLLNET_DIRECT: /* 0.4 us for each further peer */
+        return base + (float)(2 * ((hops > 0 ? 1.0 : 0.0) * (double)intra + (double)hops * 0.4) +
+                              (double)inter);
+    case TUTTI_NCCL_COLLNET_CHAIN:
+        return base + 2 * hops * intra + inter;
+    case TUTTI_NCCL_NVLS:
+        return m->node_count > 1 ? intra + inter : intra;
+    case TUTTI_NCCL_NVLS_TREE:
+        return base + intra + 2 * levels * inter;
+    default: /* PAT */
+        return (float)((double)base + (double)levels * ((double)inter / 3.5) + m->rank_count * 2.8);
+    }
+}
+
+void tutti_nccl_fill_entries(const struct tutti_nccl_comm *comm, struct tutti_nccl_tables *tables)
+{
+    struct model m = {
+        .comm = comm,
+        .facts = &tables->facts,
+        .env = &tables->env,
+        .version = comm->version,
+        .constants = comm->version->constants,
+        .gpu = tutti_nccl_gpu_class(tables->facts.compute_min),
+        .scale = comm->node_count <= 2 ? comm->node_count - 1 : TUTTI_NCCL_MANY_NODES,
+        .rank_count = comm->rank_count,
+        .node_count = comm->node_count,
+        .ranks_a_node = (float)comm->rank_count / (float)comm->node_count,
+    };
+
+    for (int f = 0; f < TUTTI_NCCL_FUNCTION_COUNT; f++) {
+        for (int a = 0; a < TUTTI_NCCL_ALGORITHM_COUNT; a++) {
+            for (int p = 0; p < TUTTI_NCCL_PROTOCOL_COUNT; p++) {
+                struct tutti_nccl_entry *entry = &tables->entries[f][a][p];
+
+                entry->missing = missing(&m, f, a, p);
+                if (entry->missing != NULL)
+                    continue;
+                entry->latency_us = latency_us(&m, f, a, p);
+                entry->algbw_GBps = algbw_GBps(&m, f, a, p);
+                if (!(entry->algbw_GBps > 0))
+                    entry->missing = "NCCL reckons with no bandwidth for it on these GPUs";
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+/* The versions of NCCL that are known, and their constants: NCCL's tables at tags v2.28.9-1 and
+ * 2.30.7 (graph/tuning.cc, enqueue.cc). */
+#include "sim/nccl/version.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+
+/* What no version from 2.22 on has changed. */
+#define LATENCIES                                                                  \
+    .base_us = {{6.8, 14.0, 8.4}, {6.6, 14.0, 8.4}, [TUTTI_NCCL_PAT] = {8, 8, 8}}, \
+    .step_us = {                                                                   \
+        [TUTTI_WIRE_NVLINK] = {{0.6, 1.25, 4},                                     \
+                               {0.6, 1.9, 3.4},                                    \
+                               {0, 0, 3.7},                                        \
+                               {0, 0, 2.8},                                        \
+                               {0, 0, 25},                                         \
+                               {0, 0, 25},                                         \
+                               {0, 0, 4}},                                         \
+        [TUTTI_WIRE_PCI] = {{1, 1.9, 4},                                           \
+                            {1, 2.5, 5.7},                                         \
+                            {0, 0, 3.7},                                           \
+                            {0, 0, 2.8},                                           \
+                            {0, 0, 0},                                             \
+                            {0, 0, 0},                                             \
+                            {0, 0, 4}},                                            \
+        [TUTTI_WIRE_NET] = {{5, 8.5, 14},                                          \
+                            {2.7, 4, 14},                                          \
+                            {0, 0, 31},                                            \
+                            {0, 0, 30},                                            \
+                            {0, 0, 18},                                            \
+                            {0, 0, 20.9},                                          \
+                            {0, 0, 14}},                                           \
+    }
+
+#define TREES                                                                                     \
+    .tree_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}},         \
+    .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}},          \
+    .tree_correction = {                                                                          \
+        {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},  \
+        {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1}, \
+        {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,                                          \
+         .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},                                         \
+    }
+
+#define LL_CAPS                                                                  \
+    .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}, \
+    .nvls_efficiency = {0, 0, 0.85, 0.74}
+
+static const struct tutti_nccl_constants of_22809 = {
+    LATENCIES,
+    TREES,
+    LL_CAPS,
+    .ring_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {73.4, 34.6, 73.4}},
+    .nvls_tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 43.8}},
+};
+
+static const struct tutti_nccl_constants of_23007 = {
+    LATENCIES,
+    TREES,
+    LL_CAPS,
+    .ring_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}},
+    .nvls_tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80}},
+};
+
+static const struct tutti_nccl_version versions[] = {
+    {
+        .name = "2.28.9",
+        .number = 22809,
+        .constants = &of_22809,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+    },
+    {
+        .name = "2.30.7",
+        .number = 23007,
+        .constants = &of_23007,
+        .batch_count_max = 8,
+        .traffic_bytes_min = 32768,
+        .traffic_rounded = true,
+        .ll128_across_gpus = true,
+        .nvls_tree_corrected = true,
+        .nvls_tree_table = true,
+        .p2p_ll_by_used_channels = true,
+        .speeds_45 = true,
+    },
+};
+
+enum { VERSION_COUNT = sizeof(versions) / sizeof(versions[0]) };
+
+const struct tutti_nccl_version *tutti_nccl_version_at(size_t index)
+{
+    return index < VERSION_COUNT ? &versions[index] : NULL;
+}
+
+const char *tutti_nccl_version_name(const struct tutti_nccl_version *version)
+{
+    return version->name;
+}
+
+const char *tutti_nccl_version_note(const struct tutti_nccl_version *version)
+{
+    return version->note;
+}
+
+const struct tutti_nccl_version *tutti_nccl_version_default(void)
+{
+    for (size_t i = 0; i < VERSION_COUNT; i++) {
+        if (versions[i].number == 22809)
+            return &versions[i];
+    }
+    return &versions[VERSION_COUNT - 1];
+}
+
+/* "2.28" and "2.28.9" into 22800 and 22809, "22809" into itself; `ret_series`: no patch was named.
+ * NCCL's own code: from 2.9 on, 10000 times the major, 100 times the minor number. */
+static int read_number(const char *name, uint32_t *ret, bool *ret_series)
+{
+    unsigned long part[3] = {0, 0, 0};
+    const char *at = name;
+    int count = 0;
+
+    for (; count < 3; count++) {
+        char *end = NULL;
+
+        if (*at < '0' || *at > '9')
+            return -TUTTI_EINVAL;
+        part[count] = strtoul(at, &end, 10);
+        if (part[count] > 99999)
+            return -TUTTI_EINVAL;
+        at = end;
+        if (*at != '.')
+            break;
+        at++;
+    }
+    if (*at != '\0' || count > 2 || (count > 0 && (part[0] > 9 || part[1] > 99 || part[2] > 99)))
+        return -TUTTI_EINVAL;
+    *ret_series = count == 1;
+    *ret = count == 0 ? (uint32_t)part[0] : (uint32_t)(10000 * part[0] + 100 * part[1] + part[2]);
+    return 0;
+}
+
+static int unknown(const char *name, struct tutti_err *err)
+{
+    char list[256] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < VERSION_COUNT; i++) {
+        int length = snprintf(list + used, sizeof(list) - used, "%s, ", versions[i].name);
+
+        used += length > 0 ? (size_t)length : 0;
+    }
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "unknown version of NCCL '%s' (%sa series as 2.28, 22809, or latest)", name,
+                      list);
+}
+
+int tutti_nccl_version_find(const char *name, const struct tutti_nccl_version **ret,
+                            struct tutti_err *err)
+{
+    const struct tutti_nccl_version *found = NULL;
+    uint32_t number = 0;
+    bool series = false;
+
+    if (strcmp(name, "latest") == 0) {
+        *ret = &versions[VERSION_COUNT - 1];
+        return 0;
+    }
+    if (read_number(name, &number, &series) < 0 || number < versions[0].number / 100 * 100 ||
+        number / 100 > versions[VERSION_COUNT - 1].number / 100)
+        return unknown(name, err);
+    if (series)
+        number += 99;
+    for (size_t i = 0; i < VERSION_COUNT; i++) { /* oldest first */
+        if (versions[i].number <= number || found == NULL)
+            found = &versions[i];
+    }
+    *ret = found;
+    return 0;
+}
