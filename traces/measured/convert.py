@@ -1,0 +1,457 @@
+#!/usr/bin/env python3
+"""Makes the compact tables of this folder from collected logs.
+
+    traces/measured/convert.py DATA          write the tables beside this script
+    traces/measured/convert.py DATA --check  say whether they are what would be written (exit 1: no)
+
+DATA is the folder of collected data: nccl-tests/ and mpi/ with a CSV and a JSON a table (the JSON:
+source, platform, gpu, gpus_per_node, nodes, ranks, network, collective, dtype, quality, and where
+known nccl, cuda, env, caveat), points_*.csv of single figures. map.txt, beside this script, says
+which machine each was measured on. The same data give the same bytes. The format of the tables is
+explained in traces/measured.h, which reads them.
+"""
+import csv
+import fnmatch
+import glob
+import json
+import math
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIZES_MAX = 64  # of a table; sweeps with more are thinned
+
+COLLECTIVES = {'all_reduce': 'allreduce', 'all_gather': 'allgather', 'alltoall': 'alltoall',
+               'reduce_scatter': 'reducescatter', 'broadcast': 'broadcast', 'reduce': 'reduce',
+               'sendrecv': 'sendrecv'}
+# A type that Tutti has no name for counts by its size.
+DTYPES = {'float': 'float', 'fp32': 'float', 'torch': 'float', 'bf16': 'bfloat16', 'half': 'half',
+          'double': 'double', 'bfloat16': 'bfloat16', 'uint8': 'uint8', 'fp8_e4m3': 'uint8',
+          'fp8_e5m2': 'uint8', 'bf16/fp32 torch': 'bfloat16'}
+KEYS = ('nodes', 'gpus', 'nics', 'nic', 'net', 'basis', 'env', 'ran', 'launch', 'timing', 'library',
+        'version', 'machine')
+
+
+def fail(message):
+    sys.exit('convert.py: ' + message)
+
+
+# ---- map.txt -------------------------------------------------------------------------------------
+
+class Map:
+    def __init__(self, path):
+        self.platforms = {}
+        self.lines = []
+        with open(path, encoding='utf-8') as file:
+            for number, line in enumerate(file, 1):
+                line = line.strip()
+                if line and not line.startswith('#'):
+                    self.read(line, '%s: line %d' % (path, number))
+
+    def read(self, line, where):
+        text, _, note = line.partition(' ; ')
+        words = text.split()
+        if words[0] == 'platform' and len(words) == 8:
+            name, group, spec, gpus, nics, rate, net = words[1:]
+            self.platforms[name] = {'class': group, 'spec': spec, 'gpus': int(gpus),
+                                    'nics': int(nics), 'nic': rate, 'net': net}
+        elif words[0] == 'log' and len(words) >= 4:
+            if words[3] not in self.platforms:
+                fail("%s: '%s' is no platform" % (where, words[3]))
+            keys = dict(word.split('=', 1) for word in words[4:])
+            for key in keys:
+                if key not in KEYS:
+                    fail("%s: unknown key '%s' (%s)" % (where, key, ', '.join(KEYS)))
+            self.lines.append([words[1], words[2], words[3], keys, note.strip(), where, 0])
+        else:
+            fail("%s: '%s' is neither a platform nor a log" % (where, line))
+
+    def find(self, name):
+        for line in self.lines:
+            if fnmatch.fnmatchcase(name, line[0]):
+                line[6] += 1
+                return line
+        fail("no line of map.txt fits '%s'" % name)
+
+
+def machine_spec(platform, table):
+    """The machine as a SPEC: what is as usual is left out."""
+    spec, items = platform['spec'], []
+    if spec == '-':
+        return '-'
+    name, _, given = spec.partition(':')
+    if name.endswith('-nvl72'):
+        racks = -(-table['ranks'] // 72)
+        items = ['racks=%d' % racks] if racks > 1 else []
+        if table['ranks'] != 72 * racks:
+            items.append('gpus=%d' % (table['ranks'] // racks))
+    else:
+        if given:
+            items.append(given)
+        if given or table['gpus'] != platform['gpus']:
+            items.append('gpus=%d' % table['gpus'])
+        if table['nodes'] > 1:
+            if given or table['nics'] != platform['nics']:
+                items.append('nics=%d' % table['nics'])
+            if given or table['nic'] != platform['nic']:
+                items.append('%s=%s' % ('nic' if given else 'nicbw', table['nic']))
+            if given or table['net'] != platform['net']:
+                items.append('net=%s' % table['net'])
+            items.append('nodes=%d' % table['nodes'])
+    return name + (':' + ','.join(items) if items else '')
+
+
+# ---- what the collected files say ----------------------------------------------------------------
+
+def split_library(text):
+    """The library and its version out of the free text of the field `nccl`."""
+    text = (text or '').strip()
+    lower = text.lower()
+    version = re.search(r'\d+\.\d+(?:\.\d+)?', text)
+    version = version.group(0) if version else '-'
+    if re.fullmatch(r'2\d{4}', text):  # NCCL_VERSION_CODE
+        return 'nccl', '%d.%d.%d' % (int(text) // 10000, int(text) // 100 % 100, int(text) % 100)
+    if 'maca' in lower:
+        return 'mccl', version
+    for word, name in (('msccl++', 'mscclpp'), ('nccl-custom', 'nccl-custom'),
+                       ('custom_algos nccl', 'nccl'), ('custom_algos', 'nccl-custom'),
+                       ('ctran', 'ncclx-ctran'), ('ncclx', 'ncclx'), ('mccl ibgda', 'mccl-ibgda'),
+                       ('mccl', 'mccl'), ('uccl', 'uccl'), ('torchcomms', 'torchcomms'),
+                       ('rdma', 'rdma'), ('neuron', 'neuron'), ('gloo', 'gloo'), ('mpi', 'mpi')):
+        if word in lower:
+            return name, version
+    if 'rccl' in lower:
+        return 'rccl', '-' if 'rocm' in lower else version
+    return 'nccl', version
+
+
+def split_env(text):
+    """NCCL_* and RCCL_* variables out of free text."""
+    found = re.findall(r'\b((?:NCCL|RCCL)_[A-Z0-9_]+)=+("[^"]*"|[^\s;,)]+)', text or '')
+    skip = {'NCCL_NET'}  # names of plugins
+    values = {}
+    for name, value in found:
+        if name not in skip:
+            values[name] = '16777216' if value == '16M' else '2097152' if value == '2M' else value
+    return values
+
+
+def find_launch(log):
+    """Does one process drive all GPUs of a host, or one each? By the pids of nccl-tests."""
+    pids, ranks = {}, {}
+    for pid, host in re.findall(r'Rank +\d+ (?:Group +\d+ )?Pid +(\d+) on +(\S+)', log):
+        pids.setdefault(host, set()).add(pid)
+        ranks[host] = ranks.get(host, 0) + 1
+    shared = [len(pids[host]) for host in pids if ranks[host] > 1]
+    return '-' if not shared else 'one' if min(shared) == 1 else 'each'
+
+
+def clean(text):
+    text = re.sub(r'\s+', ' ', text or '').strip()
+    return text.replace('\u00b1', '+-').encode('ascii', 'replace').decode() or '-'
+
+
+def number(text):
+    return None if text in (None, '', 'N/A', 'nan') else float(text)
+
+
+def time_text(value):
+    return '-' if value is None else '%.6g' % value
+
+
+def median(values):
+    values = sorted(v for v in values if v is not None)
+    return values[(len(values) - 1) // 2] if values else None
+
+
+def middle(rows):
+    return tuple(median([row[i] for row in rows]) for i in range(3))
+
+
+def thin(rows):
+    """At most SIZES_MAX rows: medians of size and of times in bins of equal ratio."""
+    sizes = {}
+    for row in rows:
+        sizes.setdefault(row[0], []).append(row)
+    if len(sizes) <= SIZES_MAX:
+        return [middle(sizes[size]) for size in sorted(sizes)], False
+    rows = sorted(rows, key=lambda row: row[0])
+    low, high = math.log(rows[0][0]), math.log(rows[-1][0])
+    bins = {}
+    for row in rows:
+        place = min(SIZES_MAX - 1, int((math.log(row[0]) - low) / (high - low) * SIZES_MAX))
+        bins.setdefault(place, []).append(row)
+    thinned = []
+    for place in sorted(bins):
+        some = bins[place]
+        thinned.append(middle(some if len(some) % 2 else some[:-1]))
+    return thinned, True
+
+
+def read_rows(path, scale):
+    rows, zeros = [], 0
+    with open(path, encoding='utf-8', newline='') as file:
+        for line in csv.DictReader(file):
+            size, out = number(line['size_bytes']), number(line['time_us'])
+            if size is None or size == 0 or (out is None and not line.get('in_place_time_us')):
+                zeros += size == 0
+                continue
+            rows.append((int(size) * scale, out, number(line.get('in_place_time_us'))))
+    return rows, zeros
+
+
+def positive(value):
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def read_table(folder, facts, mapping):
+    """One collected table, as a dictionary of what is printed."""
+    name = facts['id']
+    if facts['dir'] == 'mpi':
+        facts.setdefault('library', 'mpi')
+    _, site, platform_name, keys, note, _, _ = mapping.find(name)
+    platform = mapping.platforms[platform_name]
+    library, version = split_library(facts.get('nccl') or facts.get('library'))
+    log_path = os.path.join(folder, name + '.log')
+    log = open(log_path, encoding='utf-8', errors='replace').read() if os.path.exists(
+        log_path) else ''
+    dtype, _, op = (facts.get('dtype') or 'float/sum').rpartition('/')
+    if not dtype or facts.get('dtype') in DTYPES:
+        dtype, op = facts['dtype'] if facts.get('dtype') in DTYPES else 'float', 'sum'
+    collective = COLLECTIVES.get(facts['collective'], facts['collective'])
+    table = {
+        'id': name, 'site': site, 'platform': platform_name, 'class': platform['class'],
+        'ranks': facts['ranks'], 'nodes': int(keys.get('nodes', facts['nodes'])),
+        'nics': int(keys.get('nics', platform['nics'])), 'nic': keys.get('nic', platform['nic']),
+        'net': keys.get('net', platform['net']), 'basis': keys.get('basis', 'standard'),
+        'library': keys.get('library', library), 'version': keys.get('version', version),
+        'collective': collective, 'dtype': DTYPES[dtype],
+        'op': op if op == 'sum' and collective in ('allreduce', 'reducescatter', 'reduce')
+              else 'none' if collective not in ('allreduce', 'reducescatter', 'reduce') else 'sum',
+        'ran': keys.get('ran', facts.get('ran', '-')),
+        'launch': keys.get('launch', find_launch(log)),
+        'timing': keys.get('timing', 'graph' if 'graph' in (facts.get('env') or '').lower().replace(
+            'graph_file', '') and 'cuda graph' in (facts.get('env') or '').lower() else 'host'),
+        'quality': facts['quality'], 'caveat': clean(facts.get('caveat')),
+        'source': clean(facts['source']),
+    }
+    table['gpus'] = int(keys.get('gpus', table['ranks'] // max(1, table['nodes'])))
+    if table['gpus'] * table['nodes'] != table['ranks']:
+        fail("'%s': %d GPUs on %d hosts are not %d ranks" % (name, table['gpus'], table['nodes'],
+                                                            table['ranks']))
+    env = split_env(facts.get('env'))
+    env.update(item.split('=', 1) for item in keys.get('env', '').split(',') if item)
+    table['env'] = ' '.join('%s=%s' % item for item in sorted(env.items())) or '-'
+    table['settings'] = clean(facts.get('env'))
+    table['machine'] = (keys['machine'].format(**table) if 'machine' in keys
+                        else machine_spec(platform, table))
+    scale = table['ranks'] if 'osu_allgather' in name or 'osu_alltoall' in name else 1
+    if 'points' in facts:
+        rows, zeros = facts['points'], 0
+    else:
+        rows, zeros = read_rows(os.path.join(folder, name + '.csv'), scale)
+    table['rows'], thinned = thin(rows)
+    notes = [note] if note else []
+    if thinned:
+        notes.append('%d rows thinned to %d: medians of size and time in bins of equal ratio'
+                     % (len(rows), len(table['rows'])))
+    if zeros:
+        notes.append('rows of 0 bytes left out')
+    if scale > 1:
+        notes.append('sizes of a rank times ranks, as nccl-tests counts')
+    table['note'] = clean('; '.join(notes))
+    return table
+
+
+# ---- single published figures: points_*.csv ------------------------------------------------------
+
+BUS_FACTORS = {'allreduce': lambda n: 2 * (n - 1) / n, 'allgather': lambda n: (n - 1) / n,
+               'alltoall': lambda n: (n - 1) / n, 'reducescatter': lambda n: (n - 1) / n}
+
+
+def point(facts, name, collective, ranks, nodes, size, rate_GBps, what, **more):
+    """Adds one figure to the table `name`; `what`: busbw or algbw, from which the time follows."""
+    factor = BUS_FACTORS[COLLECTIVES.get(collective, collective)](ranks) if what == 'busbw' else 1
+    table = facts.setdefault(name, dict(
+        {'id': name, 'dir': 'nccl-tests', 'collective': collective, 'ranks': ranks, 'nodes': nodes,
+         'dtype': 'float/sum', 'quality': 'good', 'points': [],
+         'caveat': 'single published figures; times from ' + what}, **more))
+    table['points'].append((int(size), int(size) * factor / (float(rate_GBps) * 1e3), None))
+
+
+def points_ec2(facts, line):
+    if not line['size_bytes'] or 'matched' in line['note']:
+        return
+    word = line['note'].split(';')[0].split(' ')[0]
+    word = {'baseline': '_base', 'env': '_noenv'}.get(word, '')
+    kind = {'p6-b300': 'b300_p6', 'p6-b200': 'b200_p6',
+            'p5': 'h100_p5'}[line['platform'].split(' ')[0]]
+    name = 'points_%s_%snode_%s%s' % (kind, line['nodes'], line['collective'], word)
+    version = re.search(r'NCCL (\d+\.\d+\.\d+)', line['note'])
+    point(facts, name, line['collective'], int(line['gpus']), int(line['nodes']),
+          line['size_bytes'], line['busbw_GBps'], 'busbw', source=line['source'], env=line['note'],
+          nccl=version.group(1) if version else None)
+
+
+def points_mscclpp(facts, line):
+    kind = 'h100' if 'H100' in line['platform'] else 'a100'
+    name = 'points_%s_mscclpp_%s_kernel%s_n%s' % (kind, line['collective'], line['kernel'],
+                                                 line['ranks'])
+    ranks = int(line['ranks'])
+    point(facts, name, line['collective'], ranks, ranks // int(line['ranks_per_node']),
+          line['size_bytes'], line['algbw_GBps'], 'algbw', source=line['source'], nccl='MSCCL++')
+    size, _, _ = facts[name]['points'][-1]
+    facts[name]['points'][-1] = (size, float(line['time_us']), None)
+    facts[name]['caveat'] = 'single published figures'
+
+
+def points_partitions(facts, line):
+    name = 'points_gb200_%s_%s' % (line['partition'].lower(), line['algo'].split(' ')[0])
+    point(facts, name, 'all_reduce', int(line['gpus']), int(line['partitions']), line['size_bytes'],
+          line['busbw_GBps'], 'busbw', source=line['source'], nccl=line['nccl'],
+          env='NCCL_NVLS_ENABLE=0 ' + ('NCCL_ALGO=Tree' if 'tree' in line['algo'] else ''))
+
+
+def points_nvls(facts, line):
+    words = line['platform'].split(' ')
+    kind = 'p5en' if 'p5en' in line['platform'] else words[1].lower()
+    if ' all_' in line['platform'] or ' reduce_' in line['platform']:
+        collective = words[2]
+        off = ' off' in line['platform']
+        names = [('h200_%s%s' % (collective, '_nonvls' if off else ''),
+                  line['busbw_default_GBps'], 'NCCL_NVLS_ENABLE=0' if off else '')]
+    else:
+        collective = 'all_reduce'
+        forced = line['platform'].rpartition('forced ')[2] if 'forced' in line['platform'] else ''
+        algorithm = {'ring': 'NCCL_ALGO=Ring', 'NVLSTree': 'NCCL_ALGO=NVLSTree', '': ''}[forced]
+        names = [('%s_n%s%s' % (kind, line['gpus'], '_' + forced.lower() if forced else ''),
+                  line['busbw_default_GBps'], algorithm)]
+        if line['busbw_nvls_off_GBps']:
+            names.append(('%s_n%s_nonvls' % (kind, line['gpus']), line['busbw_nvls_off_GBps'],
+                          'NCCL_NVLS_ENABLE=0'))
+    size = int(line['payload'][:-3]) << 30
+    for name, rate, env in names:
+        ranks = int(line['gpus'])
+        point(facts, 'points_stas_' + name, collective, ranks, max(1, ranks // 8), size, rate,
+              'busbw', source=line['source'], nccl='2.27.7', env=env,
+              ran='ring' if env == 'NCCL_NVLS_ENABLE=0' else line['algo_default'].lower())
+
+
+def points_nvl64(facts, line):
+    kind = 'gb300' if 'GB300' in line['platform'] else 'gb200'
+    variant = line['variant'].replace('AllGatherP CE', '').strip() or 'batched'
+    point(facts, 'points_%s_nvl64_allgather_%s' % (kind, variant), 'all_gather', 64, 16,
+          line['size_bytes'], line['algbw_GBps'], 'algbw', source=line['source'],
+          nccl='NCCLX copy engines', env=line['variant'])
+
+
+def points_blocks(facts, line):
+    for blocks in (1, 2, 4, 8, 16):
+        if line['nb%d' % blocks]:
+            point(facts, 'points_h100_ctring_%dblocks' % blocks, 'all_reduce', 8, 8, line['size'],
+                  line['nb%d' % blocks], 'busbw', source='github:meta-pytorch/' + line['source'],
+                  nccl='NCCLX ctran ctring', env='%d blocks' % blocks)
+
+
+def points_rtxpro6000(facts, line):
+    if line['peak_busbw_512MiB_GBps']:
+        count, kind = re.match(r'(\d) GPU (\S*)', line['topology']).groups()
+        more = '_8channels' if 'MIN_N' in line['env'] else ''
+        name = 'points_rtxpro6000_%sgpu_%s_%s%s' % (count, line['collective'],
+                                                  kind.strip('()').lower(), more)
+        point(facts, name.replace('0-5', 'all'), line['collective'], int(count), 1, 512 << 20,
+              line['peak_busbw_512MiB_GBps'], 'busbw', env=line['env'], nccl='2.28.9',
+              source='public GitHub file stored id 70714532949')
+
+
+POINTS = {'points_b300_p6_efa.csv': points_ec2, 'points_mscclpp_ndmv4_ndmv5.csv': points_mscclpp,
+          'points_gb200_nvl_partitions.csv': points_partitions,
+          'points_nvls_vs_ring_by_gpu_count.csv': points_nvls,
+          'points_meta_nvl64_allgather.csv': points_nvl64,
+          'points_meta_ctring_blocks_h100_ibonly.csv': points_blocks,
+          'points_rtxpro6000_6gpu.csv': points_rtxpro6000}
+
+
+def read_points(data, mapping):
+    facts = {}
+    for path in sorted(glob.glob(os.path.join(data, 'nccl-tests', 'points_*.csv'))):
+        read = POINTS.get(os.path.basename(path))
+        if read is None:
+            print("left out: '%s' has no sizes" % os.path.basename(path))
+            continue
+        with open(path, encoding='utf-8', newline='') as file:
+            for line in csv.DictReader(file):
+                read(facts, line)
+    return [read_table('', facts[name], mapping) for name in sorted(facts)]
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+FIELDS = ('site', 'platform', 'class', 'machine', 'ranks', 'nodes', 'gpus', 'nics', 'nic', 'net',
+          'basis', 'library', 'version', 'env', 'settings', 'collective', 'dtype', 'op', 'ran',
+          'launch', 'timing', 'quality', 'caveat', 'note', 'source')
+UNSAID = {'-'}
+
+
+def print_table(table):
+    if table['nodes'] == 1 and 'nvl72' not in table['platform'] or table['machine'] == '-' and (
+            table['nodes'] == 1):
+        table = dict(table, nics='-', nic='-', net='-', basis='-')
+    lines = ['table ' + table['id']]
+    for field in FIELDS:
+        value = str(table[field])
+        if value not in UNSAID or field == 'machine':
+            lines.append('%s %s' % (field, value))
+    lines.append('rows')
+    for size, out, inside in table['rows']:
+        lines.append('%d %s%s' % (size, time_text(out),
+                                  '' if inside is None else ' ' + time_text(inside)))
+    return '\n'.join(lines) + '\nend\n'
+
+
+def read_all(data, mapping):
+    tables = []
+    for folder in ('nccl-tests', 'mpi'):
+        for path in sorted(glob.glob(os.path.join(data, folder, '*.json'))):
+            with open(path, encoding='utf-8') as file:
+                facts = json.load(file)
+            if facts['collective'] not in COLLECTIVES:
+                print("left out: '%s' measured '%s'" % (facts['id'], facts['collective']))
+                continue
+            tables.append(read_table(os.path.join(data, folder), facts, mapping))
+    return tables + read_points(data, mapping)
+
+
+def main(arguments):
+    check = '--check' in arguments
+    data = [word for word in arguments if word != '--check']
+    if len(data) != 1:
+        fail('usage: convert.py DATA [--check]')
+    mapping = Map(os.path.join(HERE, 'map.txt'))
+    files = {}
+    for table in read_all(data[0], mapping):
+        files.setdefault(table['platform'], []).append(table)
+    for line in mapping.lines:
+        if line[6] == 0:
+            fail("%s: nothing fits '%s'" % (line[5], line[0]))
+    differ = []
+    for platform in sorted(files):
+        text = ('tutti measured 1\n'
+                '# Written by convert.py from collected logs; the sources stand at each table.\n')
+        for table in sorted(files[platform], key=lambda t: t['id']):
+            text += '\n' + print_table(table)
+        path = os.path.join(HERE, platform + '.measured')
+        old = open(path, encoding='ascii').read() if os.path.exists(path) else ''
+        if old != text:
+            differ.append(path)
+            if not check:
+                with open(path, 'w', encoding='ascii', newline='\n') as file:
+                    file.write(text)
+    print('%d tables on %d platforms, %d files %s' % (sum(map(len, files.values())), len(files),
+                                                     len(differ), 'differ' if check else 'written'))
+    return 1 if check and differ else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
