@@ -1,6 +1,8 @@
 /* Every allocation of the reader of NCCL topology XML made to fail once. (libexpat's own do not
  * pass here; it says XML_ERROR_NO_MEMORY itself.) */
+#include "runtime/arena.h"
 #include "tests/alloc_fail.h"
+#include "topo/hardware.h"
 #include "topo/topo.h"
 #include "traces/nccl_xml.h"
 
@@ -16,6 +18,18 @@ static const char machine[] =
     "<pci busid='0000:20:00.0'><gpu dev='1' sm='90' rank='1'>"
     "<nvlink target='fffffff:ffff:ff' count='18' tclass='0x068000'/></gpu></pci></cpu></system>";
 
+static int keep_one(const struct tutti_hardware *hardware, struct tutti_err *err)
+{
+    struct tutti_arena *arena = tutti_arena_new();
+    const struct tutti_hardware *kept = NULL;
+    int status = arena == NULL ? tutti_nomem(err) : 0;
+
+    if (status == 0)
+        status = tutti_hardware_keep(arena, hardware, 1, &kept, err);
+    tutti_arena_free(arena);
+    return status;
+}
+
 static int read_machine(struct tutti_err *err)
 {
     struct tutti_topo *topo = NULL;
@@ -28,6 +42,8 @@ static int read_machine(struct tutti_err *err)
         status = tutti_topo_print(topo, &text, err);
     if (status == 0)
         status = tutti_topo_parse("again", text, strlen(text), &again, err);
+    if (status == 0)
+        status = keep_one(again->hardware, err);
     free(text);
     tutti_topo_free(again);
     tutti_topo_free(topo);

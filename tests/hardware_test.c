@@ -1,4 +1,5 @@
 /* The hardware of a host: read from NCCL's XML and from text, kept by copies, or refused. */
+#include "runtime/arena.h"
 #include "runtime/status.h"
 #include "tests/nccl_xml.h"
 #include "tests/test.h"
@@ -136,7 +137,7 @@ TEST(a_rack_has_the_hardware_of_one_tray)
                        "hardware pci bus=0008:01:00.0 under=cpu0 gen=3 lanes=16\n"
                        "hardware gpu under=pci0 rank=0 dev=0 sm=100 gdr\n"
                        "hardware nvlink from=gpu0 to=nvswitch count=18\n"
-                       "hardware rack\n");
+                       "hardware rack hosts=2\n");
     tutti_topo_free(topo);
     topo = from_xml("<system version='1'>" TRAY("0x1", "0008:01:00.0", "0") TRAY(
         "0x2", "0009:01:00.0", "1") TRAY("0x2", "000a:01:00.0", "2") "</system>");
@@ -179,7 +180,7 @@ TEST(the_machines_of_nccls_test_vectors_are_read_whole)
         CHECK_INT(hw->net_count, cases[i].nets);
         CHECK_INT(hw->gpus[hw->gpu_count - 1].sm, cases[i].sm);
         CHECK(hw->net_count == 0 || hw->nets[0].mbit_per_s == cases[i].mbit_per_s);
-        CHECK(!hw->rack);
+        CHECK_INT(hw->rack, 0);
         tutti_topo_free(topo);
     }
     if (!tutti_nccl_xml_available())
@@ -226,9 +227,9 @@ TEST(text_is_read_and_written_back)
     CHECK(topo->hardware->nets[0].gdr && !topo->hardware->nets[0].coll);
     expect_lines(topo, HOST);
     tutti_topo_free(topo);
-    topo = from_text(TWO HOST "hardware rack # of one\n");
+    topo = from_text(TWO HOST "hardware rack hosts=18 # an NVL72\n");
     REQUIRE(topo != NULL);
-    CHECK(topo->hardware->rack);
+    CHECK_INT(topo->hardware->rack, 18);
     tutti_topo_free(topo);
     topo = from_text(TWO);
     REQUIRE(topo != NULL);
@@ -280,7 +281,8 @@ TEST(what_is_wrong_in_text_is_named)
                    "x: line 13: guid of a hardware net is '7' (0x and digits)");
     expect_refusal("hardware net under=cpu0 dev=0 rate=1Gb/s port=1 guid=0x7 latency=1ps",
                    "x: line 13: latency of a hardware net is '1ps' (whole ns, up to 4s)");
-    expect_refusal("hardware rack 7", "x: line 13: a word too many '7' (end of line)");
+    expect_refusal("hardware rack 7", "x: line 13: unknown option '7' of a hardware rack (hosts=)");
+    expect_refusal("hardware rack hosts=2 7", "x: line 13: a word too many '7' (end of line)");
     /* Of the whole: */
     expect_refusal("hardware gpu under=pci1 rank=2 dev=2",
                    "x: hardware: gpu2 is the second of its pci (one each)");
@@ -315,6 +317,90 @@ TEST(copies_and_perturbed_machines_keep_it)
     CHECK_OK(tutti_topo_perturb(topo, &perturb, 1, &err), err);
     expect_lines(topo, HOST);
     tutti_topo_free(topo);
+}
+
+/* ---- fewer GPUs ---- */
+
+static struct tutti_topo *fixture(const char *name)
+{
+    struct tutti_err err = {""};
+    char path[1024];
+
+    snprintf(path, sizeof(path), "%s/tests/fixtures/nccl_xml/%s", TUTTI_SOURCE_DIR, name);
+    return load(path, name, &err);
+}
+
+/* The handwritten machines of four and of two H100 are those of the first of eight, but that they
+ * have the ports of their GPUs alone. */
+TEST(the_first_gpus_of_a_host_keep_what_is_above_them_and_all_ports)
+{
+    struct tutti_topo *topo;
+    struct tutti_arena *arena = tutti_arena_new();
+    struct tutti_err err = {""};
+    const struct tutti_hardware *hw = NULL;
+
+    if (!tutti_nccl_xml_available()) {
+        tutti_arena_free(arena);
+        SKIP("this build is without libexpat");
+    }
+    topo = fixture("h100x8.xml");
+    REQUIRE(topo != NULL);
+    CHECK_OK(tutti_hardware_keep(arena, topo->hardware, 3, &hw, &err), err);
+    REQUIRE(hw != NULL);
+    CHECK_INT(hw->gpu_count, 3);
+    CHECK_INT(hw->nvlink_count, 3);
+    CHECK_INT(hw->net_count, 8);
+    CHECK_INT(hw->cpu_count, 2);
+    CHECK_INT(hw->pci_count, 8 + 8 + 3); /* switches, ports, GPUs */
+    for (uint32_t n = 0; n < 8; n++) {
+        CHECK_INT(hw->nets[n].dev, n);
+        CHECK_INT(hw->nets[n].cpu, n / 4);
+        CHECK_INT(hw->pcis[hw->nets[n].pci].bus_id,
+                  topo->hardware->pcis[topo->hardware->nets[n].pci].bus_id);
+        CHECK(hw->pcis[hw->nets[n].pci].parent < hw->nets[n].pci);
+    }
+    CHECK_INT(tutti_hardware_keep(arena, topo->hardware, 0, &hw, &err), -TUTTI_EINVAL);
+    CHECK_INT(tutti_hardware_keep(arena, topo->hardware, 9, &hw, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "9 GPUs of a host that has 8 (from 1)");
+    tutti_topo_free(topo);
+    tutti_arena_free(arena);
+}
+
+/* Real dumps of a DGX-1V with 1 to 8 GPUs say so too: links to GPUs that are not there are gone,
+ * switches without GPU or port as well. */
+TEST(links_and_switches_without_their_gpus_are_gone)
+{
+    struct tutti_topo *topo;
+    struct tutti_arena *arena = tutti_arena_new();
+    struct tutti_err err = {""};
+    const struct tutti_hardware *hw = NULL;
+
+    if (!tutti_nccl_xml_available()) {
+        tutti_arena_free(arena);
+        SKIP("this build is without libexpat");
+    }
+    topo = fixture("l40x8.xml"); /* a switch of four GPUs and a port beside it, on each CPU */
+    REQUIRE(topo != NULL);
+    CHECK_OK(tutti_hardware_keep(arena, topo->hardware, 4, &hw, &err), err);
+    CHECK_INT(hw->pci_count, 1 + 4 + 2);
+    CHECK_INT(hw->cpu_count, 2);
+    tutti_topo_free(topo);
+    topo = fixture("dgx1v.xml");
+    REQUIRE(topo != NULL);
+    CHECK_OK(tutti_hardware_keep(arena, topo->hardware, 4, &hw, &err), err);
+    CHECK_INT(hw->nvlink_count, 12); /* a quad is wired fully */
+    for (uint32_t l = 0; l < hw->nvlink_count; l++)
+        CHECK(hw->nvlinks[l].gpu < 4 && hw->nvlinks[l].target < 4);
+    CHECK_INT(hw->pci_count, 4 + 4 + 4);
+    tutti_topo_free(topo);
+    topo = from_text(TWO HOST);
+    REQUIRE(topo != NULL);
+    CHECK_OK(tutti_hardware_keep(arena, topo->hardware, 1, &hw, &err), err);
+    CHECK_INT(hw->nvlink_count, 0);
+    CHECK_INT(hw->pci_count, 2);
+    CHECK_INT(hw->gpus[0].pci, 1);
+    tutti_topo_free(topo);
+    tutti_arena_free(arena);
 }
 
 /* ---- by hand ---- */

@@ -48,7 +48,7 @@ static void print_hardware(FILE *out, const struct tutti_hardware *hw)
         fputs("; hardware not known", out);
     else
         fprintf(out, "; hardware%s %u cpus %u pcis %u gpus %u nvlinks %u c2cs %u nets",
-                hw->rack ? " of a rack" : "", hw->cpu_count, hw->pci_count, hw->gpu_count,
+                hw->rack > 1 ? " of a rack" : "", hw->cpu_count, hw->pci_count, hw->gpu_count,
                 hw->nvlink_count, hw->c2c_count, hw->net_count);
 }
 

@@ -243,13 +243,16 @@ int tutti_topo_set_hardware(struct tutti_topo_builder *builder,
 
 static int check_hardware(const struct tutti_topo *topo, struct tutti_err *err)
 {
-    uint32_t hosts = topo->host_count == 0 ? 1 : topo->host_count;
+    uint64_t hosts = topo->host_count == 0 ? 1 : topo->host_count;
+    uint64_t gpus = topo->hardware == NULL ? 0 : topo->hardware->gpu_count;
 
-    if (topo->hardware != NULL && (uint64_t)topo->hardware->gpu_count * hosts != topo->rank_count)
+    /* What stands here as a host may be a rack of them. */
+    if (topo->hardware != NULL && gpus * hosts != topo->rank_count &&
+        gpus * hosts * topo->hardware->rack != topo->rank_count)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "the hardware of a host has %" PRIu32 " GPUs, but there are %" PRIu32
-                          " ranks on %" PRIu32 " hosts (as many GPUs as ranks on each host)",
-                          topo->hardware->gpu_count, topo->rank_count, hosts);
+                          "the hardware of a host has %" PRIu64 " GPUs, but there are %" PRIu32
+                          " ranks on %" PRIu64 " hosts (as many GPUs as ranks on each host)",
+                          gpus, topo->rank_count, hosts);
     return 0;
 }
 

@@ -86,7 +86,9 @@ struct tutti_hardware {
     const struct tutti_hw_nvlink *nvlinks;
     const struct tutti_hw_c2c *c2cs;
     const struct tutti_hw_net *nets;
-    bool rack; /* NVLink joins the hosts (MNNVL): NCCL takes a rack for one node */
+    /* Hosts of a rack that NVLink joins (MNNVL), all of which NCCL takes for one node: 18 in an
+     * NVL72. 0: each host is a node of its own. */
+    uint32_t rack;
 };
 
 enum { TUTTI_HW_ITEMS_MAX = 1 << 16 }; /* of each array */
@@ -99,6 +101,14 @@ int tutti_hardware_check(const struct tutti_hardware *hardware, struct tutti_err
 /* A checked copy whose memory is the arena's. */
 int tutti_hardware_copy(struct tutti_arena *arena, const struct tutti_hardware *hardware,
                         const struct tutti_hardware **ret, struct tutti_err *err);
+
+/* What NCCL sees where a communicator has only the `gpu_count` GPUs of lowest rank of a host: the
+ * links to the others are gone, and so are NUMA nodes and switches without a GPU or a port below
+ * them, but all ports stay (NCCL 2.28 xml.cc). The rest keeps its order. The memory is the arena's;
+ * -TUTTI_EINVAL for no GPU or more than there are. */
+int tutti_hardware_keep(struct tutti_arena *arena, const struct tutti_hardware *hardware,
+                        uint32_t gpu_count, const struct tutti_hardware **ret,
+                        struct tutti_err *err);
 
 /* Mb/s of a lane of PCIe 1 to 6 as NCCL counts, and back; 0: there is no such generation. */
 uint32_t tutti_hw_lane_mbit_per_s(uint32_t generation);

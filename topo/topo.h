@@ -105,7 +105,8 @@ int tutti_topo_set_shape(struct tutti_topo_builder *builder, const struct tutti_
 int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, const char *source,
                          struct tutti_err *err);
 /* Says what the hosts are (copied); NULL: not known. -TUTTI_EINVAL for what is no host, and at
- * freeze where its GPUs are not the ranks of a host. */
+ * freeze where its GPUs are not the ranks of a host, or, times the hosts of a rack, of what stands
+ * there as a host. */
 int tutti_topo_set_hardware(struct tutti_topo_builder *builder,
                             const struct tutti_hardware *hardware, struct tutti_err *err);
 /* Checks (connected between all ranks, rates > 0, no self-links) and freezes. The builder is gone

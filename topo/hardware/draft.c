@@ -44,7 +44,7 @@ bool tutti_hw_draft_is_empty(const struct tutti_hw_draft *draft)
     for (int p = 0; p < TUTTI_HW_PART_COUNT; p++)
         if (draft->parts[p].count > 0)
             return false;
-    return !draft->rack;
+    return draft->rack == 0;
 }
 
 struct tutti_hardware tutti_hw_draft_view(const struct tutti_hw_draft *draft)

@@ -393,6 +393,22 @@ static int read_part(struct tutti_words *words, struct reading *reading)
     return status;
 }
 
+/* "hosts=18" */
+static int read_rack(struct tutti_words *words, struct tutti_hw_draft *draft, struct tutti_err *err)
+{
+    char word[TUTTI_WORD_BYTES];
+    uint64_t count = 0;
+    int status = tutti_words_need(words, "hosts=", word, err);
+
+    if (status == 0 && strncmp(word, "hosts=", 6) != 0)
+        status =
+            tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' of a hardware rack (hosts=)", word);
+    if (status == 0)
+        status = tutti_read_count(word + 6, 1, TUTTI_HW_ITEMS_MAX, &count, err);
+    draft->rack = (uint32_t)count;
+    return status < 0 ? status : tutti_words_end(words, err);
+}
+
 int tutti_hw_read(struct tutti_words *words, struct tutti_hw_draft *draft, struct tutti_err *err)
 {
     union item item;
@@ -404,10 +420,8 @@ int tutti_hw_read(struct tutti_words *words, struct tutti_hw_draft *draft, struc
 
     if (status < 0)
         return status;
-    if (strcmp(word, "rack") == 0) {
-        draft->rack = true;
-        return tutti_words_end(words, err);
-    }
+    if (strcmp(word, "rack") == 0)
+        return read_rack(words, draft, err);
     while (part < TUTTI_HW_PART_COUNT && strcmp(word, parts[part].name) != 0)
         part++;
     if (part == TUTTI_HW_PART_COUNT)
@@ -536,6 +550,6 @@ void tutti_hw_print(FILE *out, const struct tutti_hardware *hardware)
     PRINT(TUTTI_HW_NVLINK, hardware->nvlinks, hardware->nvlink_count);
     PRINT(TUTTI_HW_C2C, hardware->c2cs, hardware->c2c_count);
     PRINT(TUTTI_HW_NET, hardware->nets, hardware->net_count);
-    if (hardware->rack)
-        fputs("hardware rack\n", out);
+    if (hardware->rack > 0)
+        fprintf(out, "hardware rack hosts=%" PRIu32 "\n", hardware->rack);
 }

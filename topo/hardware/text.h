@@ -26,7 +26,7 @@ struct tutti_hw_draft {
         uint32_t count;
         uint32_t capacity;
     } parts[TUTTI_HW_PART_COUNT];
-    bool rack;
+    uint32_t rack;
 };
 
 /* Adds a struct tutti_hw_cpu, tutti_hw_pci, ...: that of the part. */

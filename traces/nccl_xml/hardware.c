@@ -291,7 +291,8 @@ int tutti_xml_hardware_set(struct tutti_xml_build *build)
     };
 
     for (uint32_t l = 0; l < hw->nvlink_count && build->host_count > 1; l++)
-        hardware.rack = hardware.rack || hw->nvlinks[l].target_kind == TUTTI_TARGET_NVSWITCH;
+        if (hw->nvlinks[l].target_kind == TUTTI_TARGET_NVSWITCH)
+            hardware.rack = build->host_count;
     if (!hosts_are_alike(build))
         return 0;
     return tutti_topo_set_hardware(build->topo, &hardware, build->err);
