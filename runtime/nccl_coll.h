@@ -42,7 +42,9 @@ struct tutti_nccl_params {
     uint8_t pattern;               /* enum tutti_tree_pattern; trees only */
 };
 
-/* "ring": all-reduce, reduce-scatter, all-gather, broadcast, reduce. -TUTTI_EINVAL for another
+/* "ring": all-reduce, reduce-scatter, all-gather, broadcast, reduce. "tree": all-reduce; the first
+ * chains.count channels run on the first of the two trees between hosts, as many after them on the
+ * second, and so on in turn. -TUTTI_EINVAL for another
  * collective or algorithm, shares that do not add up, chains that are no permutations. The name of
  * the schedule is "nccl:" and the algorithm. */
 int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *params,

@@ -25,3 +25,10 @@ TEST(rings_fail_cleanly)
     ALLOC_FAIL_EACH(generate("ring", TUTTI_ALLREDUCE, &err), err);
     ALLOC_FAIL_EACH(generate("ring", TUTTI_REDUCESCATTER, &err), err);
 }
+
+TEST(trees_fail_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(generate("tree", TUTTI_ALLREDUCE, &err), err);
+}

@@ -14,6 +14,7 @@ static const struct {
                     struct tutti_err *err);
 } algorithms[] = {
     {"ring", "nccl:ring", tutti_nccl_ring},
+    {"tree", "nccl:tree", tutti_nccl_tree},
 };
 
 int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *params,
@@ -33,5 +34,5 @@ int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *p
             return tutti_coll_alone(algorithms[i].full_name, &params->coll, &shape, ret, err);
         return algorithms[i].generate(params, chains, &shape, ret, err);
     }
-    return tutti_fail(err, TUTTI_EINVAL, "NCCL has no algorithm '%s' (ring)", algorithm);
+    return tutti_fail(err, TUTTI_EINVAL, "NCCL has no algorithm '%s' (ring, tree)", algorithm);
 }

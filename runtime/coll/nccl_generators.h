@@ -15,6 +15,7 @@ struct tutti_shape;
                           struct tutti_schedule **ret, struct tutti_err *err)
 
 GENERATOR(ring);
+GENERATOR(tree);
 
 #undef GENERATOR
 

@@ -7,15 +7,19 @@
  * begins after its way up has ended everywhere. */
 #include "runtime/coll/tree.h"
 
+#include "runtime/coll/nccl_cut.h"
 #include "runtime/coll/ring_order.h"
+#include "runtime/coll/tree_hosts.h"
 
 struct tree {
     struct coll coll;
     struct tree_plan plan;
     struct ring_orders orders; /* a chain follows the ring of its channel */
+    struct tree_hosts hosts;   /* TREE_HOSTS: how they are joined, */
+    struct nccl_cut cut;       /* and how the data are cut */
     bool up;
     bool down;
-    uint64_t item_count;    /* items of a share */
+    uint64_t item_count;    /* items of a share; the most where shares are not equal */
     uint64_t item_elements; /* the longest */
     uint64_t keep_count;    /* reduce: sums under way that a rank can keep in scratch */
 };
@@ -27,7 +31,8 @@ struct node {
     uint32_t id;
     uint32_t child_count;
     bool root;
-    bool up; /* which lane */
+    bool up;                 /* which lane */
+    struct tree_family host; /* TREE_HOSTS */
 };
 
 /* The ring of a chain's channel. */
@@ -79,6 +84,12 @@ static struct node find_node(const struct tree *tree, uint32_t rank, uint32_t la
 
     node.tree = node.share % tree->plan.tree_count;
     node.up = tree->up && lane % lanes == 0;
+    if (tree->plan.kind == TREE_HOSTS) {
+        node.host = tutti_tree_family(&tree->hosts, node.share, rank);
+        node.root = node.host.parent == TREE_NONE;
+        node.child_count = node.host.child_count;
+        return node;
+    }
     node.id = node_id(tree, &node, rank);
     node.root = node.id == 0;
     node.child_count =
@@ -90,6 +101,8 @@ static uint32_t parent_rank(const struct tree *tree, const struct node *node)
 {
     uint32_t n = tree->coll.schedule.rank_count;
 
+    if (tree->plan.kind == TREE_HOSTS)
+        return node->host.parent;
     return node_rank(tree, node, tutti_tree_parent(tree->plan.kind, n, node->id));
 }
 
@@ -97,6 +110,8 @@ static uint32_t child_rank(const struct tree *tree, const struct node *node, uin
 {
     uint32_t n = tree->coll.schedule.rank_count;
 
+    if (tree->plan.kind == TREE_HOSTS)
+        return node->host.children[index];
     return node_rank(tree, node, tutti_tree_child(tree->plan.kind, n, node->id, index));
 }
 
@@ -108,6 +123,14 @@ static bool carries_data(const struct tree *tree)
 static bool copies_root(const struct tree *tree, const struct node *node)
 {
     return node->root && !tree->up;
+}
+
+/* NCCL's shares are not equal, and cut into as many chunks as there are in each. */
+static uint64_t items_of(const struct tree *tree, uint32_t share)
+{
+    if (tree->plan.kind != TREE_HOSTS)
+        return tree->item_count;
+    return div_up(nccl_share(&tree->cut, share).count, tree->cut.chunk) * tree->coll.slice_count;
 }
 
 /* A round is one child or the parent; a broadcast's root has one more to copy its own data. */
@@ -122,14 +145,20 @@ static uint64_t tree_round_count(const struct tutti_schedule *schedule, uint32_t
     const struct tree *tree = (const struct tree *)schedule;
     struct node node = find_node(tree, rank, lane);
 
-    return tree->item_count * rounds_of_item(tree, &node);
+    return items_of(tree, node.share) * rounds_of_item(tree, &node);
 }
 
 static struct range item_range(const struct tree *tree, const struct node *node, uint64_t item)
 {
     uint32_t slice_count = tree->coll.slice_count;
-    struct range piece = coll_piece(&tree->coll, node->share, item / slice_count);
+    struct range piece;
 
+    if (tree->plan.kind == TREE_HOSTS) {
+        piece =
+            nccl_piece(nccl_share(&tree->cut, node->share), item / slice_count, tree->cut.chunk);
+        return nccl_slice(&tree->cut, piece, (uint32_t)(item % slice_count));
+    }
+    piece = coll_piece(&tree->coll, node->share, item / slice_count);
     return part_of(piece, item % slice_count, slice_count);
 }
 
@@ -218,22 +247,33 @@ static void tree_emit(const struct tutti_schedule *schedule, uint32_t rank, uint
     (node.up ? emit_up : emit_down)(tree, &node, round / rounds, (uint32_t)(round % rounds), out);
 }
 
-/* Where all items are of one length they repeat; a reduce begins to wait for its own sums only when
+/* How many items of a share, from the first on, are alike. */
+static uint64_t like_items(const struct tree *tree, uint32_t share)
+{
+    uint64_t parts = (uint64_t)tree->coll.share_count * tree->item_count;
+
+    if (tree->plan.kind == TREE_HOSTS)
+        return nccl_share(&tree->cut, share).count / tree->cut.chunk * tree->coll.slice_count;
+    return tree->coll.schedule.contract.count % parts == 0 ? tree->item_count : 0;
+}
+
+/* Where items are of one length they repeat; a reduce begins to wait for its own sums only when
  * those it can keep are all under way. */
 static uint64_t tree_steady(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                             uint64_t round, uint64_t *ret_period)
 {
     const struct tree *tree = (const struct tree *)schedule;
-    uint64_t parts = (uint64_t)tree->coll.share_count * tree->item_count;
     struct node node = find_node(tree, rank, lane);
     uint64_t first = tree->keep_count * rounds_of_item(tree, &node);
+    uint64_t end = like_items(tree, node.share) * rounds_of_item(tree, &node);
 
-    if (schedule->contract.count % parts != 0)
+    if (round >= end)
         return 0;
-    *ret_period = rounds_of_item(tree, &node);
+    *ret_period = rounds_of_item(tree, &node) *
+                  (tree->plan.kind == TREE_HOSTS ? tree->coll.slice_count : 1); /* slices differ */
     if (round < first)
         return first - round;
-    return tree->item_count * rounds_of_item(tree, &node) - round;
+    return end - round;
 }
 
 static const struct tutti_schedule_ops tree_ops = {
@@ -247,14 +287,35 @@ static const struct tutti_schedule_ops tree_ops = {
 static int check_steps(const struct tree *tree, struct tutti_err *err)
 {
     uint32_t n = tree->coll.schedule.rank_count;
-    tutti_u128 children = tutti_tree_child_count(tree->plan.kind, n, 0);
+    tutti_u128 children =
+        tree->plan.kind == TREE_HOSTS ? 0 : tutti_tree_child_count(tree->plan.kind, n, 0);
 
-    if (tree->plan.kind == TREE_BALANCED)
-        children = 2;
+    if (tree->plan.kind == TREE_BALANCED || tree->plan.kind == TREE_HOSTS)
+        children = TREE_CHILDREN_MAX;
     if (tree->item_count * (2 * children + 1) > UINT32_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%llu' messages a lane are too many (larger chunks, fewer slices)",
                           (unsigned long long)tree->item_count);
+    return 0;
+}
+
+/* Items of shares that are not equal. */
+static int cut_hosts(struct tree *tree, const struct tree_plan *plan, struct tutti_err *err)
+{
+    struct coll *coll = &tree->coll;
+    struct range chunk;
+    int status = tutti_nccl_cut_init(&tree->cut, plan->nccl, err);
+
+    if (status == 0)
+        status = tutti_tree_hosts_init(&tree->hosts, plan, coll->schedule.rank_count,
+                                       coll->schedule.arena, err);
+    if (status < 0)
+        return status;
+    chunk.first = 0;
+    chunk.count = nccl_share_max(&tree->cut);
+    coll->piece_count = div_up(chunk.count, tree->cut.chunk);
+    chunk.count = chunk.count < tree->cut.chunk ? chunk.count : tree->cut.chunk;
+    tree->item_elements = nccl_slice(&tree->cut, chunk, 0).count;
     return 0;
 }
 
@@ -269,7 +330,8 @@ int tutti_tree_new(const struct tree_plan *plan, const struct tutti_coll_params 
                                  .struct_bytes = sizeof(struct tree),
                                  .shares_per_channel = plan->tree_count,
                                  .lanes_per_share = up && down ? 2 : 1,
-                                 .grain_bytes = plan->grain_bytes};
+                                 .grain_bytes = plan->grain_bytes,
+                                 .whole = plan->kind == TREE_HOSTS};
     struct coll *coll = NULL;
     struct tree *tree;
     int status = tutti_coll_new(&layout, params, shape, &coll, err);
@@ -281,8 +343,14 @@ int tutti_tree_new(const struct tree_plan *plan, const struct tutti_coll_params 
     tree->plan = *plan;
     tree->up = up;
     tree->down = down;
-    tree->item_count = coll->piece_count * coll->slice_count;
     tree->item_elements = div_up(coll_piece_max(coll), coll->slice_count);
+    if (plan->kind == TREE_HOSTS)
+        status = cut_hosts(tree, plan, err);
+    if (status < 0) {
+        tutti_schedule_free(&coll->schedule);
+        return status;
+    }
+    tree->item_count = coll->piece_count * coll->slice_count;
     tree->keep_count = down ? 0 : coll->schedule.slot_count;
     if (tree->keep_count > tree->item_count)
         tree->keep_count = tree->item_count;

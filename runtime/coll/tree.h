@@ -7,16 +7,20 @@
 
 #include "runtime/coll/emit.h"
 
+struct tutti_chains;
+struct tutti_nccl_params;
+
 enum tree_kind {
     TREE_BINOMIAL, /* parent: clear the lowest set bit */
     TREE_CHAIN,    /* parent: the node before */
     TREE_STAR,     /* parent: the root */
     TREE_BALANCED, /* NCCL's binary tree, in-order numbered, node 0 above it */
+    TREE_HOSTS,    /* chains inside hosts, joined by a double binary tree; see tree_hosts.h */
 };
 
 #define TREE_NONE UINT32_MAX
 
-/* Trees over nodes 0 .. n-1, root 0, n >= 2. */
+/* Of the first four kinds. Trees over nodes 0 .. n-1, root 0, n >= 2. */
 uint32_t tutti_tree_parent(enum tree_kind kind, uint32_t n, uint32_t node); /* TREE_NONE: root */
 uint32_t tutti_tree_child_count(enum tree_kind kind, uint32_t n, uint32_t node);
 uint32_t tutti_tree_child(enum tree_kind kind, uint32_t n, uint32_t node, uint32_t index);
@@ -31,6 +35,8 @@ struct tree_plan {
     uint32_t tree_count;  /* 1, or 2 for the double tree and for chains both ways round the ring: a
                              channel has a share for each */
     uint64_t grain_bytes; /* default of chunk_bytes */
+    const struct tutti_nccl_params *nccl; /* TREE_HOSTS: how the data are cut, */
+    const struct tutti_chains *chains;    /* and the chains; both borrowed for the call */
 };
 
 /* Serves allreduce and barrier (up and down, two lanes a share), reduce (up) and broadcast (down).

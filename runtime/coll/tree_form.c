@@ -51,6 +51,7 @@ uint32_t tutti_tree_parent(enum tree_kind kind, uint32_t n, uint32_t node)
     case TREE_BALANCED:
         return balanced_parent(n, node);
     case TREE_STAR:
+    case TREE_HOSTS:
         break;
     }
     return 0;
@@ -81,6 +82,7 @@ uint32_t tutti_tree_child_count(enum tree_kind kind, uint32_t n, uint32_t node)
             return 1;
         return bit == 1 ? 0 : 1 + (balanced_right(n, node, bit) > 0 ? 1u : 0u);
     case TREE_STAR:
+    case TREE_HOSTS:
         break;
     }
     return node == 0 ? n - 1 : 0;
@@ -101,6 +103,7 @@ uint32_t tutti_tree_child(enum tree_kind kind, uint32_t n, uint32_t node, uint32
             return largest_power_below(n);
         return index == 0 ? node - bit / 2 : node + balanced_right(n, node, bit);
     case TREE_STAR:
+    case TREE_HOSTS:
         break;
     }
     return index + 1;
