@@ -1,0 +1,263 @@
+/* What variables, data and versions change in NCCL's choice; chunks and messages; what is refused. */
+#include "tests/alloc_fail.h"
+#include "tests/nccl_comm.h"
+
+/* "Ring/LL 24c 16w 8 x 32768B": the choice with its channels and its chunk. */
+static const char *seen(const struct tutti_nccl_comm *comm, enum tutti_collective collective,
+                        uint64_t bytes)
+{
+    static _Thread_local char text[128];
+    struct tutti_nccl_choice choice = choice_of(comm, collective, bytes);
+
+    snprintf(text, sizeof(text), "%s/%s %uc %uw %u x %" PRIu64 "B/%u",
+             tutti_nccl_algorithm_name((enum tutti_nccl_algorithm)choice.algorithm),
+             tutti_nccl_protocol_name((enum tutti_nccl_protocol)choice.protocol),
+             choice.channels_allowed, choice.warp_count, choice.channel_count, choice.chunk_bytes,
+             choice.slice_count);
+    return text;
+}
+
+static void expect(const char *machine, unsigned nodes, const char *version, const char *env,
+                   enum tutti_collective collective, uint64_t bytes, const char *expected)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_err err = {""};
+
+    REQUIRE(vector_of(machine, nodes, "2.28.9") != NULL);
+    CHECK_OK(make(vector_of(machine, nodes, "2.28.9"), version, env, &comm, &err), err);
+    CHECK_TEXT(seen(&comm, collective, bytes), expected);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+static void expect_channels(const char *machine, unsigned nodes, const char *env, unsigned count)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_err err = {""};
+
+    CHECK_OK(make(vector_of(machine, nodes, "2.28.9"), "2.28.9", env, &comm, &err), err);
+    CHECK_INT(comm.channel_count, count);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+static void expect_refusal(const char *env, enum tutti_collective collective,
+                           enum tutti_dtype dtype, enum tutti_op op, const char *message)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_nccl_choice choice;
+    struct tutti_err err = {""};
+
+    CHECK_OK(make(vector_of("H100x8", 1, "2.28.9"), "2.28.9", env, &comm, &err), err);
+    CHECK_INT(tutti_nccl_choose(&comm, collective, dtype, op, 1 << 20, &choice, &err),
+              -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, message);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+TEST(variables_bound_the_channels)
+{
+    expect_channels("H100x8", 1, NULL, 24);
+    expect_channels("H100x8", 1, "NCCL_MAX_NCHANNELS=8", 8);
+    expect_channels("H100x8", 1, "NCCL_MAX_NRINGS=8,NCCL_MAX_NCHANNELS=4", 4);
+    expect_channels("H100x8", 1, "NCCL_MAX_CTAS=6", 6);
+    expect_channels("H100x8", 1, "NCCL_MIN_NCHANNELS=32", 32);
+    expect_channels("H100x8", 1, "NCCL_MAX_NCHANNELS=2,NCCL_MIN_NCHANNELS=6", 6);
+    expect_channels("H100x8", 1, "NCCL_MIN_NCHANNELS=1000", 64);
+}
+
+/* Of a chunk, facts by hand: Simple 4 MiB / 8 = 512 KiB a step; Ring all-reduce 4 steps of 2
+ * slices; LL half of 64 KiB; LL128 15/16 of 600 KiB. */
+TEST(chunks_follow_algorithm_and_protocol)
+{
+    expect("H100x8", 1, "2.28.9", "NCCL_ALGO=Ring,NCCL_PROTO=Simple", TUTTI_ALLREDUCE, 1 << 30,
+           "Ring/Simple 24c 17w 24 x 2097152B/2");
+    expect("H100x8", 1, "2.28.9", "NCCL_ALGO=Ring,NCCL_PROTO=Simple", TUTTI_BROADCAST, 1 << 30,
+           "Ring/Simple 24c 17w 24 x 524288B/1");
+    expect("H100x8", 1, "2.28.9", "NCCL_ALGO=Ring,NCCL_PROTO=LL", TUTTI_ALLGATHER, 1 << 30,
+           "Ring/LL 24c 16w 24 x 32768B/1");
+    expect("H100x8", 1, "2.28.9", "NCCL_ALGO=Ring,NCCL_PROTO=LL128", TUTTI_REDUCESCATTER, 1 << 30,
+           "Ring/LL128 24c 20w 24 x 576000B/1");
+    expect("H100x8", 1, "2.28.9", "NCCL_ALGO=Tree,NCCL_PROTO=Simple", TUTTI_ALLREDUCE, 1 << 30,
+           "Tree/Simple 24c 20w 24 x 524288B/1");
+    /* 1 MiB over 22 channels is less than a chunk each: 576,000 halved until it is below 32,768,
+     * to 18,000, in grains of 1,920. */
+    expect("H100x8", 1, "2.28.9", "NCCL_ALGO=Tree,NCCL_PROTO=LL128", TUTTI_ALLREDUCE, 1 << 20,
+           "Tree/LL128 24c 20w 22 x 17280B/1");
+    expect("H100x8", 1, "2.28.9", "NCCL_BUFFSIZE=1048576,NCCL_ALGO=Ring,NCCL_PROTO=Simple",
+           TUTTI_ALLREDUCE, 1 << 30, "Ring/Simple 24c 17w 24 x 524288B/2");
+}
+
+/* NVLS: 16 channels of 8 heads on Hopper; a channel's share of 1 GiB, 64 MiB, is not below 64
+ * chunks of 8 heads, so that the whole 128 KiB stay; of 16 MiB, 1 MiB is below 8 of 32 KiB. */
+TEST(chunks_of_nvls_shrink_with_the_size)
+{
+    expect("H100x8", 1, "2.28.9", NULL, TUTTI_ALLREDUCE, 1 << 30,
+           "NVLS/Simple 16c 20w 16 x 131072B/1");
+    expect("H100x8", 1, "2.28.9", NULL, TUTTI_ALLREDUCE, 1 << 24,
+           "NVLS/Simple 16c 20w 16 x 32768B/1");
+    expect("H100x8", 1, "2.28.9", "NCCL_NVLS_CHUNKSIZE=65536", TUTTI_ALLREDUCE, 1 << 30,
+           "NVLS/Simple 16c 20w 16 x 65536B/1");
+    expect("H100x8", 4, "2.28.9", NULL, TUTTI_ALLREDUCE, 1 << 28,
+           "NVLSTree/Simple 16c 20w 16 x 65536B/1");
+    expect("B200x8", 2, "2.28.9", NULL, TUTTI_ALLREDUCE, 1 << 30,
+           "NVLSTree/Simple 32c 20w 32 x 131072B/1");
+    expect("B200x8", 2, "2.30.7", NULL, TUTTI_ALLREDUCE, 1 << 30,
+           "NVLSTree/Simple 32c 20w 32 x 65536B/1");
+}
+
+TEST(variables_switch_algorithms_and_protocols_off)
+{
+    expect("H100x8", 1, "2.28.9", "NCCL_NVLS_ENABLE=0", TUTTI_ALLREDUCE, 1 << 26,
+           "Ring/Simple 24c 17w 24 x 2097152B/2");
+    expect("H100x8", 1, "2.28.9", "NCCL_ALGO=^NVLS;allgather:NVLS", TUTTI_ALLGATHER, 1 << 12,
+           "NVLS/Simple 16c 20w 1 x 16384B/1");
+    expect("H100x8", 2, "2.28.9", "NCCL_PROTO=^LL", TUTTI_ALLREDUCE, 8,
+           "Tree/LL128 1c 20w 1 x 17280B/1");
+    /* LL128 over PCI only if the user insists. */
+    expect("L40x4", 1, "2.28.9", "NCCL_PROTO=LL128", TUTTI_ALLREDUCE, 8,
+           "Tree/LL128 1c 20w 1 x 17280B/1");
+    expect("ONE90", 2, "2.28.9", "NCCL_PAT_ENABLE=0", TUTTI_ALLGATHER, 1 << 15,
+           "Ring/Simple 2c 9w 2 x 2097152B/2");
+    expect("A100x8", 2, "2.28.9", "NCCL_NET_OVERHEAD=0,NCCL_ALGO=Ring", TUTTI_ALLREDUCE, 8,
+           "Ring/LL 1c 3w 1 x 32768B/1");
+}
+
+TEST(thread_variables_are_clamped_as_nccl_does)
+{
+    const char *ring = "NCCL_ALGO=Ring,NCCL_PROTO=Simple,NCCL_NTHREADS=256";
+    const char *odd = "NCCL_ALGO=Ring,NCCL_PROTO=Simple,NCCL_NTHREADS=100";
+    const char *few = "NCCL_ALGO=Ring,NCCL_PROTO=LL128,NCCL_LL128_NTHREADS=32";
+    const char *eager = "NCCL_ALGO=Ring,NCCL_PROTO=LL,NCCL_THREAD_THRESHOLDS=8 8 64 0 8 64";
+
+    expect("H100x8", 1, "2.28.9", ring, TUTTI_ALLREDUCE, 1 << 30,
+           "Ring/Simple 24c 9w 24 x 2097152B/2");
+    expect("H100x8", 1, "2.28.9", odd, TUTTI_ALLREDUCE, 1 << 30,
+           "Ring/Simple 24c 17w 24 x 2097152B/2");
+    expect("H100x8", 1, "2.28.9", few, TUTTI_ALLREDUCE, 1 << 30,
+           "Ring/LL128 24c 5w 24 x 576000B/1");
+    expect("H100x8", 1, "2.28.9", eager, TUTTI_ALLREDUCE, 8, "Ring/LL 24c 16w 1 x 32768B/1");
+}
+
+/* H100: 32 channels for a peer of 18 NVLinks. Of 8 ranks each message has 4 channels, of parts of
+ * at least 64 KiB. Over the network a peer has 2, of which 1 for parts of up to 128 KiB. */
+TEST(messages_are_cut_into_parts)
+{
+    expect("H100x8", 1, "2.28.9", NULL, TUTTI_SENDRECV, 1 << 16, "Ring/LL 1c 20w 1 x 32768B/1");
+    expect("H100x8", 1, "2.28.9", NULL, TUTTI_SENDRECV, 1 << 20,
+           "Ring/Simple 4c 20w 4 x 524288B/1");
+    expect("H100x8", 1, "2.30.7", NULL, TUTTI_SENDRECV, 1 << 17,
+           "Ring/Simple 2c 20w 2 x 524288B/1");
+    expect("H100x8", 1, "2.28.9", NULL, TUTTI_ALLTOALL, 1 << 23,
+           "Ring/Simple 4c 20w 4 x 524288B/1");
+    expect("H100x8", 2, "2.28.9", NULL, TUTTI_SENDRECV, 1 << 20,
+           "Ring/Simple 2c 20w 2 x 131072B/1");
+    expect("H100x8", 2, "2.28.9", NULL, TUTTI_SENDRECV, 1 << 16, "Ring/Simple 1c 20w 1 x 32768B/1");
+    expect("L40x2", 1, "2.28.9", "NCCL_P2P_LL_THRESHOLD=0", TUTTI_SENDRECV, 8,
+           "Ring/Simple 1c 20w 1 x 131072B/1");
+}
+
+TEST(what_is_missing_says_why)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_nccl_choice choice;
+    struct tutti_err err = {""};
+
+    CHECK_OK(make(vector_of("L40x4", 1, "2.28.9"), "2.28.9", "NCCL_ALGO=^Tree", &comm, &err), err);
+    choice = choice_of(&comm, TUTTI_ALLREDUCE, 1 << 20);
+    CHECK_TEXT(choice.missing[TUTTI_NCCL_TREE][TUTTI_NCCL_LL], "NCCL_ALGO leaves it out");
+    CHECK_TEXT(choice.missing[TUTTI_NCCL_RING][TUTTI_NCCL_LL128],
+               "LL128 needs NVLink between the GPUs of a host");
+    CHECK_TEXT(choice.missing[TUTTI_NCCL_NVLS_TREE][TUTTI_NCCL_SIMPLE], "needs several nodes");
+    CHECK_TEXT(choice.missing[TUTTI_NCCL_COLLNET_CHAIN][TUTTI_NCCL_SIMPLE],
+               "CollNet is off (NCCL_COLLNET_ENABLE)");
+    CHECK_TEXT(choice.missing[TUTTI_NCCL_PAT][TUTTI_NCCL_SIMPLE], "not written for it");
+    CHECK(choice.missing[TUTTI_NCCL_RING][TUTTI_NCCL_LL] == NULL);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+TEST(data_that_a_switch_does_not_reduce_take_a_ring)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_nccl_choice choice;
+    struct tutti_err err = {""};
+
+    CHECK_OK(make(vector_of("H100x8", 1, "2.28.9"), "2.28.9", NULL, &comm, &err), err);
+    CHECK_OK(
+        tutti_nccl_choose(&comm, TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_MAX, 1 << 26, &choice, &err),
+        err);
+    CHECK_INT(choice.algorithm, TUTTI_NCCL_RING);
+    CHECK_TEXT(choice.missing[TUTTI_NCCL_NVLS][TUTTI_NCCL_SIMPLE],
+               "NVSwitch does not reduce this type and operator");
+    CHECK_OK(tutti_nccl_choose(&comm, TUTTI_ALLREDUCE, TUTTI_BFLOAT16, TUTTI_MAX, 1 << 26, &choice,
+                               &err),
+             err);
+    CHECK_INT(choice.algorithm, TUTTI_NCCL_NVLS);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+TEST(nothing_left_to_run_is_refused)
+{
+    expect_refusal("NCCL_ALGO=NVLSTree", TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM,
+                   "NCCL finds nothing to run for 'allreduce' of float, sum: Ring with LL: "
+                   "NCCL_ALGO leaves it out; with LL128: NCCL_ALGO leaves it out; with Simple: "
+                   "NCCL_ALGO leaves it out (NCCL_ALGO and NCCL_PROTO must leave one)");
+    expect_refusal(NULL, TUTTI_BARRIER, TUTTI_FLOAT32, TUTTI_SUM,
+                   "NCCL has no 'barrier' (allreduce, reducescatter, allgather, broadcast, reduce, "
+                   "alltoall, sendrecv)");
+}
+
+TEST(no_bytes_take_one_channel)
+{
+    expect("H100x8", 1, "2.28.9", NULL, TUTTI_ALLREDUCE, 0, "Ring/LL 1c 3w 1 x 32768B/1");
+    expect("H100x8", 1, "2.28.9", NULL, TUTTI_SENDRECV, 0, "Ring/LL 1c 20w 1 x 32768B/1");
+}
+
+static void expect_version(const char *name, const char *found)
+{
+    const struct tutti_nccl_version *version = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_nccl_version_find(name, &version, &err), err);
+    if (version != NULL)
+        CHECK_TEXT(tutti_nccl_version_name(version), found);
+}
+
+TEST(versions_are_found_by_name_series_and_code)
+{
+    expect_version("2.28.9", "2.28.9");
+    expect_version("2.28", "2.28.9");
+    expect_version("22809", "2.28.9");
+    expect_version("2.30", "2.30.7");
+    expect_version("2.30.99", "2.30.7");
+    expect_version("latest", "2.30.7");
+    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_default()), "2.28.9");
+}
+
+TEST(versions_unknown_are_refused_with_those_there_are)
+{
+    static const char *const names[] = {"",      "2",     "2.31",    "2.1",   "3.0", "2.28.9.1",
+                                        "2..28", "2.28x", "latest ", "-2.28", "1e9"};
+    const struct tutti_nccl_version *version = NULL;
+    struct tutti_err err = {""};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        CHECK_INT(tutti_nccl_version_find(names[i], &version, &err), -TUTTI_EINVAL);
+        CHECK(strstr(err.text, "2.28.9, ") != NULL && strstr(err.text, "2.30.7, ") != NULL);
+    }
+    CHECK(version == NULL);
+}
+
+static int story(struct tutti_err *err)
+{
+    struct tutti_nccl_comm comm = {.tables = NULL};
+    int status = make(vector_of("H100x8", 1, "2.28.9"), "2.28.9", NULL, &comm, err);
+
+    tutti_nccl_tables_free(comm.tables);
+    return status;
+}
+
+TEST(memory_that_runs_out_is_an_error)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(story(&err), err);
+}
