@@ -1,4 +1,4 @@
-/* What variables, data and versions change in NCCL's choice; chunks and messages; what is refused. */
+/* What variables, data and versions change in NCCL's choice; chunks, messages; what is refused. */
 #include "tests/alloc_fail.h"
 #include "tests/nccl_comm.h"
 
@@ -211,6 +211,67 @@ TEST(no_bytes_take_one_channel)
     expect("H100x8", 1, "2.28.9", NULL, TUTTI_SENDRECV, 0, "Ring/LL 1c 20w 1 x 32768B/1");
 }
 
+static void expect_row(const char *machine, unsigned nodes, const char *version,
+                       enum tutti_collective collective, enum tutti_nccl_algorithm algorithm,
+                       enum tutti_nccl_protocol protocol, const char *expected)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_err err = {""};
+    struct tutti_nccl_row row;
+    char text[64];
+
+    CHECK_OK(make(vector_of(machine, nodes, "2.28.9"), version, NULL, &comm, &err), err);
+    row = tutti_nccl_row(&comm, collective, algorithm, protocol);
+    snprintf(text, sizeof(text), "%.1f/%.1f", row.latency_us, row.algbw_GBps);
+    CHECK_TEXT(text, expected);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+/* From the formulas of those versions, by hand. Tree with Simple on one node: 2 * 7 steps of 28 us
+ * without a base, later of 4 us after 8.4. NVLSTree on two: 25 + 2 * 14 us, 8 * 40 * 5/6. Ring with
+ * LL on two: 6.6 + 26 * 1 + 4 * 2.7, later 28 and 2. All-gather by NVLS: 8 * 40, first times 5/6.
+ * Blackwell: the ring's LL128 on two nodes is bound by 8 * 48 * 0.92, in 2.28.9 by 8 * 34.6. */
+TEST(older_versions_reckon_by_their_own_tables)
+{
+    expect_row("H100x8", 1, "2.20.5", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_SIMPLE,
+               "392.0/165.6");
+    expect_row("H100x8", 1, "2.24.3", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_SIMPLE,
+               "64.4/165.6");
+    expect_row("H100x8", 2, "2.22.3", TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS_TREE, TUTTI_NCCL_SIMPLE,
+               "53.0/266.7");
+    expect_row("H100x8", 4, "2.26.2", TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS_TREE, TUTTI_NCCL_SIMPLE,
+               "81.0/160.0");
+    expect_row("H100x8", 2, "2.20.5", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "43.4/20.8");
+    expect_row("H100x8", 2, "2.24.3", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "40.0/20.8");
+    expect_row("H100x8", 1, "2.22.3", TUTTI_ALLGATHER, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
+               "25.0/266.7");
+    expect_row("H100x8", 1, "2.25.1", TUTTI_ALLGATHER, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
+               "25.0/320.0");
+    expect_row("B200x8", 2, "2.26.2", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL128,
+               "44.6/376.8");
+    expect_row("B200x8", 2, "2.28.9", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL128,
+               "44.6/295.3");
+    expect_row("B200x8", 2, "2.29.7", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL128,
+               "44.6/341.3");
+    expect_row("B200x8", 2, "2.24.3", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL128,
+               "0.0/0.0");
+    expect_row("ONE90", 2, "2.22.3", TUTTI_ALLGATHER, TUTTI_NCCL_PAT, TUTTI_NCCL_SIMPLE, "0.0/0.0");
+    /* One rank a node: the ring's own 2.7 us and twice N crossings, later the tree's 5 us. */
+    expect_row("ONE90", 2, "2.22.3", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "9.3/1.2");
+    expect_row("ONE90", 2, "2.24.3", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "11.6/1.2");
+}
+
+/* 2.20 gives every channel the same share, and runs a ring where NCCL_ALGO leaves nothing. */
+TEST(older_versions_cut_and_choose_by_their_own_rules)
+{
+    expect("H100x8", 1, "2.20", "NCCL_ALGO=Ring,NCCL_PROTO=LL128", TUTTI_ALLREDUCE, 1 << 16,
+           "Ring/LL128 12c 20w 12 x 576000B/1");
+    expect("H100x8", 1, "2.22", "NCCL_ALGO=Ring,NCCL_PROTO=LL128", TUTTI_ALLREDUCE, 1 << 16,
+           "Ring/LL128 12c 20w 8 x 576000B/1");
+    expect("H100x8", 1, "2.22", "NCCL_ALGO=Tree", TUTTI_BROADCAST, 1 << 10,
+           "Ring/LL 1c 3w 1 x 32768B/1");
+}
+
 static void expect_version(const char *name, const char *found)
 {
     const struct tutti_nccl_version *version = NULL;
@@ -227,6 +288,11 @@ TEST(versions_are_found_by_name_series_and_code)
     expect_version("2.28", "2.28.9");
     expect_version("22809", "2.28.9");
     expect_version("2.30", "2.30.7");
+    expect_version("2.20", "2.20.5");
+    expect_version("2.20.3", "2.20.5");
+    expect_version("2.21.5", "2.20.5");
+    expect_version("2.27", "2.26.2");
+    expect_version("2.28.3", "2.26.2");
     expect_version("2.30.99", "2.30.7");
     expect_version("latest", "2.30.7");
     CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_default()), "2.28.9");

@@ -219,7 +219,7 @@ void tutti_nccl_fill_buffers(struct tutti_nccl_comm *comm, struct tutti_nccl_tab
     tables->buffer_bytes[TUTTI_NCCL_SIMPLE] = (uint64_t)or_else(env->buffsize, 4194304);
     tables->nvls_chunk_bytes = NVLS_CHUNK_BYTES;
     tables->nvls_tree_chunk_bytes = UINT64_MAX;
-    if (comm->version->nvls_tree_table && tables->facts.compute_min >= 100 &&
+    if (comm->version->changes.nvls_tree_table && tables->facts.compute_min >= 100 &&
         comm->node_count > 1 && comm->nvls_channel_count > 0)
         tune_nvls(comm, tables);
     tables->nvls_chunk_bytes =

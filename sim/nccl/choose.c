@@ -64,7 +64,7 @@ static float corrected(const struct question *q, int algorithm, int protocol, fl
     const struct tutti_nccl_facts *facts = &q->comm->tables->facts;
     int size = tutti_nccl_log2(q->operation.bytes >> 6);
     bool tree = algorithm == TUTTI_NCCL_TREE && size < 23;
-    bool nvls_tree = algorithm == TUTTI_NCCL_NVLS_TREE && version->nvls_tree_corrected &&
+    bool nvls_tree = algorithm == TUTTI_NCCL_NVLS_TREE && version->changes.nvls_tree_corrected &&
                      facts->compute_min >= 100 && facts->cpu_arch == TUTTI_ARCH_X86_64 &&
                      size < TUTTI_NCCL_CORRECTIONS_MAX;
 

@@ -126,7 +126,8 @@ static void share_cells(const struct tutti_nccl_version *version, uint64_t traff
     uint64_t share = most(min, traffic * bytes) / choice->channels_allowed;
     uint64_t mids;
 
-    share = version->traffic_rounded ? divide_up(share, CELL_GRAIN) * CELL_GRAIN : most(min, share);
+    share = version->changes.traffic_rounded ? divide_up(share, CELL_GRAIN) * CELL_GRAIN
+                                             : most(min, share);
     cells[1] = least(count, divide_up(share, cell * traffic));
     cells[0] = limit == 1 ? count : cells[1];
     mids = (count - cells[0]) / cells[1];
@@ -160,7 +161,8 @@ void tutti_nccl_share(const struct tutti_nccl_comm *comm,
 
     if (choice->algorithm == TUTTI_NCCL_COLLNET_DIRECT ||
         choice->algorithm == TUTTI_NCCL_COLLNET_CHAIN ||
-        (choice->algorithm == TUTTI_NCCL_NVLS && comm->node_count > 1)) {
+        (choice->algorithm == TUTTI_NCCL_NVLS && comm->node_count > 1) ||
+        comm->version->changes.shares_in_turn) {
         share_in_turn(operation, choice);
         return;
     }
@@ -386,8 +388,9 @@ void tutti_nccl_cut_message(const struct tutti_nccl_comm *comm, uint64_t bytes,
 {
     const struct tutti_nccl_env *env = &comm->tables->env;
     uint64_t parts = message_parts(comm, bytes);
-    uint64_t counted =
-        comm->version->p2p_ll_by_used_channels ? parts : comm->tables->p2p_peer_channel_count;
+    uint64_t counted = comm->version->changes.p2p_ll_by_used_channels
+                           ? parts
+                           : comm->tables->p2p_peer_channel_count;
     uint64_t threshold =
         env->p2p_ll_threshold == TUTTI_NCCL_UNSET ? 16384 : (uint64_t)env->p2p_ll_threshold;
     uint64_t part = divide_up(divide_up(bytes, parts), 4096) * 4096;

@@ -3,6 +3,7 @@
 #include "sim/nccl/tables.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "topo/hardware.h"
 
@@ -11,7 +12,7 @@ struct model {
     const struct tutti_nccl_comm *comm;
     const struct tutti_nccl_facts *facts;
     const struct tutti_nccl_env *env;
-    const struct tutti_nccl_version *version;
+    const struct tutti_nccl_changes *changes;
     const struct tutti_nccl_constants *constants;
     uint32_t gpu;   /* class, a row of the constants */
     uint32_t scale; /* of nodes, a column */
@@ -68,6 +69,8 @@ static const char *unwritten(int function, int algorithm, int protocol)
 /* PAT: one rank a node, unless it is forced. */
 static const char *pat_missing(const struct model *m)
 {
+    if (m->changes->no_pat)
+        return "this version has no PAT";
     if (m->facts->compute_min < 60)
         return "needs compute capability 6.0";
     if (m->env->pat_enable == 0)
@@ -105,6 +108,18 @@ static const char *nvls_missing(const struct model *m, int algorithm)
     return NULL;
 }
 
+/* GPUs that a version knows to have it. */
+static bool knows_ll128(const struct model *m)
+{
+    const uint32_t *known = m->changes->ll128_computes;
+
+    if (known == NULL)
+        return m->facts->compute_min >= 70;
+    while (*known != 0 && *known != m->facts->compute_min)
+        known++;
+    return *known != 0;
+}
+
 /* Where LL128 may run by itself: its 128 bytes must arrive as one. */
 static const char *ll128_missing(const struct model *m, int algorithm)
 {
@@ -118,10 +133,12 @@ static const char *ll128_missing(const struct model *m, int algorithm)
                    : "LL128 needs network ports no further than PXB";
     if (graph->type_intra > TUTTI_PATH_NVB)
         return "LL128 needs NVLink between the GPUs of a host";
-    if (compute != m->facts->compute_max && (compute < 90 || !m->version->ll128_across_gpus))
+    if (compute != m->facts->compute_max && (compute < 90 || !m->changes->ll128_across_gpus))
         return "LL128 needs GPUs of one compute capability";
-    if (compute < 70)
-        return "LL128 needs compute capability 7.0";
+    if (!knows_ll128(m))
+        return m->changes->ll128_computes == NULL
+                   ? "LL128 needs compute capability 7.0"
+                   : "this version has LL128 on no GPUs of this compute capability";
     return NULL;
 }
 
@@ -166,7 +183,8 @@ static float ring_bus_GBps(const struct model *m, const struct tutti_nccl_graph 
     if (protocol == TUTTI_NCCL_LL)
         return lesser((double)bus * .5, ll_GBps(m));
     if (protocol == TUTTI_NCCL_LL128)
-        return lesser((double)bus * 0.92,
+        return lesser((double)bus *
+                          (m->changes->ring_ll128_lone && m->ranks_a_node < 2 ? 0.7 : 0.92),
                       graph->channel_count * m->constants->ring_ll128_GBps[m->gpu][m->scale]);
     return bus;
 }
@@ -196,6 +214,9 @@ static float nvls_channel_GBps(const struct model *m, const struct tutti_nccl_gr
                           (double)(count - 1) / (double)count);
     float inter = (float)graph->bw_inter_GBps;
 
+    if (m->changes->nvls_plain)
+        return lesser(graph->bw_intra_GBps,
+                      algorithm == TUTTI_NCCL_NVLS_TREE && m->node_count > 2 ? inter / 2 : inter);
     intra *= function == TUTTI_NCCL_ALLREDUCE ? 2.0f : (m->ranks_a_node - 1) / m->ranks_a_node;
     if (algorithm == TUTTI_NCCL_NVLS_TREE && m->node_count <= 2)
         inter *= 2;
@@ -236,9 +257,12 @@ static float algbw_GBps(const struct model *m, int function, int algorithm, int 
         bus = (float)((double)bus * .75);
     else if (algorithm == TUTTI_NCCL_COLLNET_DIRECT)
         bus = collnet_direct_bus_GBps(m, graph, bus, function);
-    if (gathers(function) && algorithm != TUTTI_NCCL_RING)
+    if (gathers(function) && algorithm != TUTTI_NCCL_RING &&
+        !(m->changes->nvls_plain_gather && is_nvls(algorithm)))
         return bus;
-    if (algorithm == TUTTI_NCCL_RING || is_nvls(algorithm))
+    if (m->changes->nvls_plain && is_nvls(algorithm))
+        ratio = (float)(5.0 / 6.0);
+    else if (algorithm == TUTTI_NCCL_RING || is_nvls(algorithm))
         ratio = (float)(1.0 * m->rank_count / steps(m, function));
     return bus * ratio;
 }
@@ -283,12 +307,14 @@ static float ring_us(const struct model *m, int function, int protocol, float in
                step_us(m, wire, protocol == TUTTI_NCCL_SIMPLE ? TUTTI_NCCL_TREE : TUTTI_NCCL_RING,
                        protocol);
     }
+    if (m->changes->ring_twice_nodes && function == TUTTI_NCCL_ALLREDUCE && m->node_count > 1)
+        inter_count = 2 * m->node_count;
     if (m->node_count > 1) { /* every step is posted, those inside a node too */
         float post = post_us(m) * (protocol == TUTTI_NCCL_SIMPLE ? 3.0f : 1.0f);
 
         intra_us = intra_us > post ? intra_us : post;
     }
-    return (float)(step_count - inter_count) * intra_us + (float)inter_count * inter_us;
+    return ((float)step_count - (float)inter_count) * intra_us + (float)inter_count * inter_us;
 }
 
 static float latency_us(const struct model *m, int function, int algorithm, int protocol)
@@ -298,8 +324,8 @@ static float latency_us(const struct model *m, int function, int algorithm, int 
     uint32_t inside = graph->type_intra == TUTTI_PATH_NVL ? TUTTI_WIRE_NVLINK : TUTTI_WIRE_PCI;
     float base = (float)m->constants->base_us[algorithm][protocol];
     float intra = step_us(m, inside, algorithm, protocol);
-    float inter = step_us(m, TUTTI_WIRE_NET,
-                          m->node_count == m->rank_count ? TUTTI_NCCL_TREE : algorithm, protocol);
+    bool lone = m->node_count == m->rank_count && !m->changes->lone_by_algorithm;
+    float inter = step_us(m, TUTTI_WIRE_NET, lone ? TUTTI_NCCL_TREE : algorithm, protocol);
     float hops = (float)(m->rank_count / m->node_count - 1);
     float levels = (float)tutti_nccl_log2(m->node_count);
 
@@ -325,15 +351,42 @@ static float latency_us(const struct model *m, int function, int algorithm, int 
     }
 }
 
+static void fill_entry(const struct model *m, int function, int algorithm, int protocol,
+                       const char *why, struct tutti_nccl_entry *entry)
+{
+    entry->missing = why;
+    if (why != NULL)
+        return;
+    entry->latency_us = latency_us(m, function, algorithm, protocol);
+    entry->algbw_GBps = algbw_GBps(m, function, algorithm, protocol);
+    if (!(entry->algbw_GBps > 0))
+        entry->missing = "NCCL reckons with no bandwidth for it on these GPUs";
+}
+
+static bool fill_function(const struct model *m, int function, struct tutti_nccl_tables *tables)
+{
+    bool any = false;
+
+    for (int a = 0; a < TUTTI_NCCL_ALGORITHM_COUNT; a++) {
+        for (int p = 0; p < TUTTI_NCCL_PROTOCOL_COUNT; p++) {
+            struct tutti_nccl_entry *entry = &tables->entries[function][a][p];
+
+            fill_entry(m, function, a, p, missing(m, function, a, p), entry);
+            any = any || entry->missing == NULL;
+        }
+    }
+    return any;
+}
+
 void tutti_nccl_fill_entries(const struct tutti_nccl_comm *comm, struct tutti_nccl_tables *tables)
 {
     struct model m = {
         .comm = comm,
         .facts = &tables->facts,
         .env = &tables->env,
-        .version = comm->version,
+        .changes = &comm->version->changes,
         .constants = comm->version->constants,
-        .gpu = tutti_nccl_gpu_class(tables->facts.compute_min),
+        .gpu = tutti_nccl_gpu_class(tables->facts.compute_min, &comm->version->changes),
         .scale = comm->node_count <= 2 ? comm->node_count - 1 : TUTTI_NCCL_MANY_NODES,
         .rank_count = comm->rank_count,
         .node_count = comm->node_count,
@@ -341,18 +394,10 @@ void tutti_nccl_fill_entries(const struct tutti_nccl_comm *comm, struct tutti_nc
     };
 
     for (int f = 0; f < TUTTI_NCCL_FUNCTION_COUNT; f++) {
-        for (int a = 0; a < TUTTI_NCCL_ALGORITHM_COUNT; a++) {
-            for (int p = 0; p < TUTTI_NCCL_PROTOCOL_COUNT; p++) {
-                struct tutti_nccl_entry *entry = &tables->entries[f][a][p];
-
-                entry->missing = missing(&m, f, a, p);
-                if (entry->missing != NULL)
-                    continue;
-                entry->latency_us = latency_us(&m, f, a, p);
-                entry->algbw_GBps = algbw_GBps(&m, f, a, p);
-                if (!(entry->algbw_GBps > 0))
-                    entry->missing = "NCCL reckons with no bandwidth for it on these GPUs";
-            }
-        }
+        if (fill_function(&m, f, tables) || !m.changes->ring_for_lack)
+            continue;
+        memset(tables->env.algorithms[f], TUTTI_NCCL_OFF, TUTTI_NCCL_ALGORITHM_COUNT);
+        tables->env.algorithms[f][TUTTI_NCCL_RING] = TUTTI_NCCL_ON;
+        (void)fill_function(&m, f, tables);
     }
 }

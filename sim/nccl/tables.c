@@ -7,9 +7,9 @@
 #include "runtime/status.h"
 #include "topo/hardware.h"
 
-uint32_t tutti_nccl_gpu_class(uint32_t compute)
+uint32_t tutti_nccl_gpu_class(uint32_t compute, const struct tutti_nccl_changes *changes)
 {
-    if (compute >= 100)
+    if (compute >= 100 && !changes->no_blackwell)
         return TUTTI_GPU_BLACKWELL;
     if (compute >= 90)
         return TUTTI_GPU_HOPPER;

@@ -70,7 +70,7 @@ const struct tutti_nccl_graph *tutti_nccl_graph_of(const struct tutti_nccl_comm 
 
 /* The class of the tables' rows, and the greatest power of two not above `value` as an exponent;
  * -1 for 0. */
-uint32_t tutti_nccl_gpu_class(uint32_t compute);
+uint32_t tutti_nccl_gpu_class(uint32_t compute, const struct tutti_nccl_changes *changes);
 int tutti_nccl_log2(uint64_t value);
 
 #endif

@@ -1,5 +1,6 @@
-/* The versions of NCCL that are known, and their constants: NCCL's tables at tags v2.28.9-1 and
- * 2.30.7 (graph/tuning.cc, enqueue.cc). */
+/* The versions of NCCL that are known, and their constants: graph/tuning.cc of NCCL's repository at
+ * the tags v2.20.5-1, v2.22.3-1, v2.24.3-1, v2.25.1-1, v2.26.2-1, v2.28.9-1 and at 2.30.7; of
+ * 2.29.7 what NCCL's history says. Search, channels, chunks: 2.28.9 and 2.30.7 alone. */
 #include "sim/nccl/version.h"
 
 #include <stdio.h>
@@ -8,36 +9,36 @@
 
 #include "runtime/status.h"
 
-/* What no version from 2.22 on has changed. */
-#define LATENCIES                                                                  \
-    .base_us = {{6.8, 14.0, 8.4}, {6.6, 14.0, 8.4}, [TUTTI_NCCL_PAT] = {8, 8, 8}}, \
-    .step_us = {                                                                   \
-        [TUTTI_WIRE_NVLINK] = {{0.6, 1.25, 4},                                     \
-                               {0.6, 1.9, 3.4},                                    \
-                               {0, 0, 3.7},                                        \
-                               {0, 0, 2.8},                                        \
-                               {0, 0, 25},                                         \
-                               {0, 0, 25},                                         \
-                               {0, 0, 4}},                                         \
-        [TUTTI_WIRE_PCI] = {{1, 1.9, 4},                                           \
-                            {1, 2.5, 5.7},                                         \
-                            {0, 0, 3.7},                                           \
-                            {0, 0, 2.8},                                           \
-                            {0, 0, 0},                                             \
-                            {0, 0, 0},                                             \
-                            {0, 0, 4}},                                            \
-        [TUTTI_WIRE_NET] = {{5, 8.5, 14},                                          \
-                            {2.7, 4, 14},                                          \
-                            {0, 0, 31},                                            \
-                            {0, 0, 30},                                            \
-                            {0, 0, 18},                                            \
-                            {0, 0, 20.9},                                          \
-                            {0, 0, 14}},                                           \
+/* What has not changed since 2.20: LL and LL128, rings, CollNet inside and between nodes. */
+#define BASE(tree_simple, pat) \
+    .base_us = {{6.8, 14.0, tree_simple}, {6.6, 14.0, 8.4}, [TUTTI_NCCL_PAT] = {pat, pat, pat}}
+
+#define STEPS(tree, tree_net, nvls_tree_net)       \
+    .step_us = {                                   \
+        [TUTTI_WIRE_NVLINK] = {{0.6, 1.25, tree},  \
+                               {0.6, 1.9, 3.4},    \
+                               {0, 0, 3.7},        \
+                               {0, 0, 2.8},        \
+                               {0, 0, 25},         \
+                               {0, 0, 25},         \
+                               {0, 0, 4}},         \
+        [TUTTI_WIRE_PCI] = {{1, 1.9, tree},        \
+                            {1, 2.5, 5.7},         \
+                            {0, 0, 3.7},           \
+                            {0, 0, 2.8},           \
+                            {0, 0, 0},             \
+                            {0, 0, 0},             \
+                            {0, 0, 4}},            \
+        [TUTTI_WIRE_NET] = {{5, 8.5, tree_net},    \
+                            {2.7, 4, 14},          \
+                            {0, 0, 31},            \
+                            {0, 0, 30},            \
+                            {0, 0, 18},            \
+                            {0, 0, nvls_tree_net}, \
+                            {0, 0, 14}},           \
     }
 
-#define TREES                                                                                     \
-    .tree_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}},         \
-    .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}},          \
+#define CORRECTION                                                                                \
     .tree_correction = {                                                                          \
         {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},  \
         {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1}, \
@@ -45,31 +46,130 @@
          .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},                                         \
     }
 
-#define LL_CAPS                                                                  \
-    .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}, \
-    .nvls_efficiency = {0, 0, 0.85, 0.74}
+#define LL .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}
 
-static const struct tutti_nccl_constants of_22809 = {
-    LATENCIES,
-    TREES,
-    LL_CAPS,
-    .ring_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {73.4, 34.6, 73.4}},
-    .nvls_tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 43.8}},
+/* Of Blackwell; the rows before it never changed. */
+#define RING_LL128(...) \
+    .ring_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {__VA_ARGS__}}
+#define TREE_LL128(...) \
+    .tree_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {__VA_ARGS__}}
+#define TREE(...) .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {__VA_ARGS__}}
+#define NVLS_TREE(...) \
+    .nvls_tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {__VA_ARGS__}}
+#define NVLS .nvls_efficiency = {0, 0, 0.85, 0.74}
+
+#define SINCE_22803                                                                \
+    BASE(8.4, 8), STEPS(4, 14, 20.9), CORRECTION, LL, TREE_LL128(55.6, 31.67, 20), \
+        TREE(70, 42.8, 24), NVLS
+
+static const struct tutti_nccl_constants of_22005 = {
+    BASE(0, 0), STEPS(28, 28, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
 };
 
-static const struct tutti_nccl_constants of_23007 = {
-    LATENCIES,
-    TREES,
-    LL_CAPS,
-    .ring_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}},
-    .nvls_tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80}},
+static const struct tutti_nccl_constants of_22403 = {
+    BASE(8.4, 8), STEPS(4, 14, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
 };
+
+static const struct tutti_nccl_constants of_22501 = {
+    BASE(8.4, 8),
+    STEPS(4, 14, 14),
+    CORRECTION,
+    LL,
+    RING_LL128(73.4, 73.4, 73.4),
+    TREE_LL128(73.4, 73.4, 58),
+    TREE(77.4, 82.8, 72),
+};
+
+static const struct tutti_nccl_constants of_22809 = {SINCE_22803, RING_LL128(73.4, 34.6, 73.4),
+                                                     NVLS_TREE(0, 96, 43.8)};
+
+static const struct tutti_nccl_constants of_22907 = {SINCE_22803, RING_LL128(40, 40, 40),
+                                                     NVLS_TREE(0, 96, 43.8)};
+
+static const struct tutti_nccl_constants of_23007 = {SINCE_22803, RING_LL128(40, 40, 40),
+                                                     NVLS_TREE(0, 96, 80)};
+
+static const uint32_t ll128_to_hopper[] = {70, 80, 90, 0};
+static const uint32_t ll128_to_blackwell[] = {70, 80, 90, 100, 120, 0};
+
+#define TABLES_ONLY "tables and rules of its own; search, channels, chunks and messages as 2.28.9"
 
 static const struct tutti_nccl_version versions[] = {
+    {
+        .name = "2.20.5",
+        .number = 22005,
+        .note = "tables, rules and channels in turn of its own; search, chunks and messages as "
+                "2.28.9",
+        .constants = &of_22005,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {.no_blackwell = true,
+                    .nvls_plain = true,
+                    .nvls_plain_gather = true,
+                    .ring_twice_nodes = true,
+                    .ring_ll128_lone = true,
+                    .lone_by_algorithm = true,
+                    .no_pat = true,
+                    .ring_for_lack = true,
+                    .ll128_computes = ll128_to_hopper,
+                    .shares_in_turn = true},
+    },
+    {
+        .name = "2.22.3",
+        .number = 22203,
+        .note = TABLES_ONLY,
+        .constants = &of_22005,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {.no_blackwell = true,
+                    .nvls_plain = true,
+                    .nvls_plain_gather = true,
+                    .ring_twice_nodes = true,
+                    .ring_ll128_lone = true,
+                    .lone_by_algorithm = true,
+                    .no_pat = true,
+                    .ring_for_lack = true,
+                    .ll128_computes = ll128_to_hopper},
+    },
+    {
+        .name = "2.24.3",
+        .number = 22403,
+        .note = TABLES_ONLY,
+        .constants = &of_22403,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {.no_blackwell = true, .nvls_plain = true, .ll128_computes = ll128_to_hopper},
+    },
+    {
+        .name = "2.25.1",
+        .number = 22501,
+        .note = TABLES_ONLY,
+        .constants = &of_22501,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {.nvls_plain = true, .ll128_computes = ll128_to_blackwell},
+    },
+    {
+        .name = "2.26.2",
+        .number = 22602,
+        .note = TABLES_ONLY,
+        .constants = &of_22501,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {.nvls_plain = true, .ll128_computes = ll128_to_blackwell},
+    },
     {
         .name = "2.28.9",
         .number = 22809,
         .constants = &of_22809,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+    },
+    {
+        .name = "2.29.7",
+        .number = 22907,
+        .note = "as 2.28.9 but for the cap of LL128 rings on Blackwell",
+        .constants = &of_22907,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
     },
@@ -79,12 +179,12 @@ static const struct tutti_nccl_version versions[] = {
         .constants = &of_23007,
         .batch_count_max = 8,
         .traffic_bytes_min = 32768,
-        .traffic_rounded = true,
-        .ll128_across_gpus = true,
-        .nvls_tree_corrected = true,
-        .nvls_tree_table = true,
-        .p2p_ll_by_used_channels = true,
         .speeds_45 = true,
+        .changes = {.ll128_across_gpus = true,
+                    .nvls_tree_corrected = true,
+                    .traffic_rounded = true,
+                    .nvls_tree_table = true,
+                    .p2p_ll_by_used_channels = true},
     },
 };
 

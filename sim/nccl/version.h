@@ -34,20 +34,37 @@ struct tutti_nccl_constants {
     double tree_correction[TUTTI_NCCL_PROTOCOL_COUNT][TUTTI_NCCL_CORRECTIONS_MAX];
 };
 
+/* Rules that came or went; false is as in 2.28.9. */
+struct tutti_nccl_changes {
+    /* tables */
+    bool no_blackwell;      /* those GPUs are taken for Hopper's */
+    bool nvls_plain;        /* NVLS: a channel's least speed, 5/6 of it (before nvls_efficiency) */
+    bool nvls_plain_gather; /* the 5/6 for all-gather and reduce-scatter too */
+    bool ring_twice_nodes;  /* an all-reduce round several nodes crosses 2N times, not 2(N - 1) */
+    bool ring_ll128_lone;   /* 0.7 for 0.92 where nodes have one rank */
+    bool lone_by_algorithm; /* one rank a node: the algorithm's own network step, not the tree's */
+    bool no_pat;
+    bool ring_for_lack;             /* what NCCL_ALGO leaves without any algorithm runs as a ring */
+    const uint32_t *ll128_computes; /* those with LL128, ending with 0; NULL: from 70 on */
+    bool ll128_across_gpus;         /* between GPUs of several generations from Hopper on */
+    bool nvls_tree_corrected;       /* tree's factors on NVLSTree, from Blackwell on, x86 */
+
+    /* cutting */
+    bool shares_in_turn;          /* channels take chunks in turn, all of them alike */
+    bool traffic_rounded;         /* a channel's share rounds up to 16 bytes, without a minimum */
+    bool nvls_tree_table;         /* channels and chunks of NVLS by port and ranks a node */
+    bool p2p_ll_by_used_channels; /* LL up to 16 KiB a channel used, not a channel there is */
+};
+
 struct tutti_nccl_version {
     const char *name;
-    uint32_t number; /* NCCL_VERSION_CODE: 22809 */
+    uint32_t number;  /* NCCL_VERSION_CODE: 22809 */
+    const char *note; /* what is taken over from another version; NULL: read in full */
     const struct tutti_nccl_constants *constants;
-    const char *note;             /* what is taken over from another version; NULL: read in full */
-    uint32_t batch_count_max;     /* collectives whose latency is counted once when aggregated */
-    uint32_t traffic_bytes_min;   /* a channel's share, in bytes that travel */
-    bool traffic_rounded;         /* a channel's share is rounded up to 16 bytes, not kept above
-                                     traffic_bytes_min */
-    bool ll128_across_gpus;       /* LL128 between GPUs of several generations from Hopper on */
-    bool nvls_tree_corrected;     /* the tree's factors on NVLSTree, from Blackwell on, x86 */
-    bool nvls_tree_table;         /* channels and chunks of NVLS by NIC and ranks a node */
-    bool p2p_ll_by_used_channels; /* LL up to 16 KiB a channel used, not a channel there is */
-    bool speeds_45; /* Blackwell's search tries 45 on one node, 86 and 80 on several */
+    uint32_t batch_count_max;   /* collectives whose latency is counted once when aggregated */
+    uint32_t traffic_bytes_min; /* a channel's least share, in bytes that travel */
+    bool speeds_45; /* Blackwell's search: 45 on one node, 86 and 80 on several are tried as well */
+    struct tutti_nccl_changes changes;
 };
 
 #endif
