@@ -1,0 +1,68 @@
+/* NVLS as a pipeline; see nvls.h. */
+#include "sim/nccl/nvls.h"
+
+#include <assert.h>
+
+static tutti_ps wire_ps(tutti_u128 bytes, uint64_t bytes_per_s)
+{
+    return (tutti_ps)((bytes * 1000000000000u + bytes_per_s - 1) / bytes_per_s);
+}
+
+static uint32_t levels(uint32_t host_count)
+{
+    uint32_t count = 0;
+
+    while (host_count > 1) {
+        host_count /= 2;
+        count++;
+    }
+    return count;
+}
+
+/* A loop over `bytes` in the switches, and on the way to other hosts. */
+static tutti_ps switch_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+{
+    tutti_u128 moved = (tutti_u128)bytes + bytes / nvls->head_count;
+
+    return nvls->loop_ps + wire_ps(moved, nvls->gpu_bytes_per_s);
+}
+
+static tutti_ps port_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+{
+    uint32_t times = nvls->host_count > 2 ? 2 : 1;
+
+    if (nvls->host_count == 1)
+        return 0;
+    return nvls->net_loop_ps +
+           wire_ps((tutti_u128)bytes * times / nvls->head_count, nvls->port_bytes_per_s);
+}
+
+static tutti_ps pace_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+{
+    tutti_ps within = switch_ps(nvls, bytes), between = port_ps(nvls, bytes);
+
+    return within > between ? within : between;
+}
+
+tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
+{
+    uint64_t loop_bytes = nvls->chunk_bytes * nvls->head_count * nvls->channel_count;
+    uint64_t loop_count = nvls->bytes / loop_bytes, rest = nvls->bytes % loop_bytes;
+    uint64_t filling = loop_count > 0 ? loop_bytes : rest;
+    tutti_ps total = nvls->launch_ps;
+
+    assert(nvls->head_count > 0 && nvls->channel_count > 0 && nvls->chunk_bytes > 0);
+    assert(nvls->gpu_bytes_per_s > 0 && (nvls->host_count == 1 || nvls->port_bytes_per_s > 0));
+    total += (tutti_ps)loop_count * pace_ps(nvls, loop_bytes);
+    if (rest > 0)
+        total += pace_ps(nvls, rest);
+    /* Scatter before the first loop and gather after the last; then each level, up and down. */
+    total += 2 * (nvls->stage_ps + switch_ps(nvls, filling));
+    if (nvls->host_count > 1) {
+        tutti_ps level = nvls->net_ps + nvls->stage_ps +
+                         wire_ps(filling / nvls->head_count, nvls->port_bytes_per_s);
+
+        total += 2 * (tutti_ps)levels(nvls->host_count) * level;
+    }
+    return total;
+}

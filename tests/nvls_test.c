@@ -1,0 +1,66 @@
+/* The pipeline of NVLS: what sets its pace, and what filling it takes. */
+#include "sim/nccl/nvls.h"
+#include "tests/test.h"
+
+/* 8 GPUs, 16 channels, chunks of 64 KiB: loops of 8 MiB. */
+static const struct tutti_nvls one_host = {
+    .bytes = 64u << 20,
+    .head_count = 8,
+    .channel_count = 16,
+    .host_count = 1,
+    .chunk_bytes = 65536,
+    .gpu_bytes_per_s = UINT64_C(337500000000), /* three quarters of 450 GB/s */
+    .launch_ps = 10000000,
+    .stage_ps = 2000000,
+};
+
+TEST(eight_loops_take_ten_where_two_stages_must_fill)
+{
+    /* A loop moves 8 MiB * 9/8 = 9437184 B a GPU: 27.962 us; (8 + 2) of them, the launch, and two
+     * stages of 2 us. */
+    CHECK_INT(tutti_nvls_time(&one_host) / 1000000, 293);
+}
+
+TEST(a_size_below_a_loop_fills_only_what_it_has)
+{
+    struct tutti_nvls small = one_host;
+
+    small.bytes = 1u << 20; /* 1179648 B: 3.496 us, three times */
+    CHECK_INT(tutti_nvls_time(&small) / 100000, 244);
+}
+
+TEST(large_sizes_run_at_the_pace_of_the_slower_way)
+{
+    struct tutti_nvls large = one_host;
+    uint64_t doubled;
+
+    large.bytes = UINT64_C(8) << 30;
+    large.host_count = 4;
+    large.port_bytes_per_s = UINT64_C(48000000000);
+    doubled = (uint64_t)tutti_nvls_time(&large);
+    large.bytes *= 2;
+    doubled = (uint64_t)tutti_nvls_time(&large) - doubled;
+    /* 8 GiB more over 8 ports of 48 GB/s, twice: 192 GB/s of all-reduce, as NCCL's own table says
+     * for trees of H100 (45.5 GB/s a channel and less). */
+    CHECK_INT((UINT64_C(8) << 30) * 100 / (doubled / 1000) + 1, 19200); /* rounded up times */
+    large.host_count = 2; /* then the switches bind: 337.5 * 8/9 = 300 GB/s */
+    doubled = (uint64_t)tutti_nvls_time(&large);
+    large.bytes /= 2;
+    doubled -= (uint64_t)tutti_nvls_time(&large);
+    CHECK_INT((UINT64_C(8) << 30) * 100 / (doubled / 1000), 30000);
+}
+
+TEST(each_doubling_of_the_hosts_adds_a_level_up_and_down)
+{
+    struct tutti_nvls few = one_host;
+    tutti_ps before;
+
+    few.bytes = 1u << 20;
+    few.port_bytes_per_s = UINT64_C(48000000000);
+    few.net_ps = 14000000;
+    few.host_count = 4;
+    before = tutti_nvls_time(&few);
+    few.host_count = 8;
+    /* 2 * (14 us + 2 us + 131072 B at 48 GB/s = 2.731 us) */
+    CHECK_INT((tutti_nvls_time(&few) - before) / 1000, 37461);
+}
