@@ -20,31 +20,80 @@ struct crew {
     const struct tutti_ask *ask;
     struct tutti_point *points;
     size_t point_count;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t done;  /* a point is done */
-    size_t taken_count;
+    pthread_mutex_t lock;        /* guards what follows */
+    pthread_cond_t done;         /* a point is done */
+    const char *at[THREADS_MAX]; /* the algorithm that each is at, or NULL */
+    uint32_t member_count;
+    size_t left_count; /* to be taken: of the points, those whose status is UNTAKEN */
     size_t done_count;
 };
 
+enum { UNTAKEN = 1 }; /* no status of a prediction */
+
+static bool is_anybody_at(const struct crew *crew, const char *algorithm)
+{
+    for (uint32_t i = 0; i < crew->member_count; i++) {
+        if (crew->at[i] == algorithm)
+            return true;
+    }
+    return false;
+}
+
 /* The last points are the largest and take longest: they are begun first, so that no processor is
- * left alone with one at the end. */
-static struct tutti_point *take_point(struct crew *crew)
+ * left alone with one at the end. Who has predicted an algorithm goes on with it, for it remembers
+ * what it found out; then comes one that nobody is at, and then whatever is left. */
+static struct tutti_point *find_point(const struct crew *crew, const char *at)
+{
+    struct tutti_point *other = NULL;
+    struct tutti_point *any = NULL;
+
+    for (size_t i = crew->point_count; i-- > 0;) {
+        struct tutti_point *point = &crew->points[i];
+
+        if (point->status != UNTAKEN)
+            continue;
+        if (point->algorithm == at)
+            return point;
+        if (other == NULL && !is_anybody_at(crew, point->algorithm))
+            other = point;
+        any = any == NULL ? point : any;
+    }
+    return other != NULL ? other : any;
+}
+
+static struct tutti_point *take_point(struct crew *crew, uint32_t member)
 {
     struct tutti_point *point = NULL;
 
     pthread_mutex_lock(&crew->lock);
-    if (crew->taken_count < crew->point_count)
-        point = &crew->points[crew->point_count - ++crew->taken_count];
+    if (crew->left_count > 0) {
+        point = find_point(crew, crew->at[member]);
+        point->status = 0;
+        crew->at[member] = point->algorithm;
+        crew->left_count--;
+    }
     pthread_mutex_unlock(&crew->lock);
     return point;
+}
+
+static uint32_t join_crew(struct crew *crew)
+{
+    uint32_t member;
+
+    pthread_mutex_lock(&crew->lock);
+    member = crew->member_count++;
+    pthread_mutex_unlock(&crew->lock);
+    return member;
 }
 
 static void *work(void *context)
 {
     struct crew *crew = context;
     struct tutti_fold_memory *memory = NULL;
+    uint32_t member = join_crew(crew);
+    struct tutti_point *point;
 
-    for (struct tutti_point *point = take_point(crew); point != NULL; point = take_point(crew)) {
+    while ((point = take_point(crew, member)) != NULL) {
         struct tutti_ask ask = *crew->ask;
         int status = memory == NULL ? tutti_predict_memory_new(&memory, &point->err) : 0;
 
@@ -112,12 +161,15 @@ void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint
         .ask = ask,
         .points = points,
         .point_count = point_count,
+        .left_count = point_count,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .done = PTHREAD_COND_INITIALIZER,
     };
     pthread_t threads[THREADS_MAX];
     uint32_t started = 0;
 
+    for (size_t i = 0; i < point_count; i++)
+        points[i].status = UNTAKEN;
     if (thread_count == 0)
         thread_count = processor_count();
     if (thread_count > THREADS_MAX)
