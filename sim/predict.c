@@ -10,6 +10,7 @@
 #include "runtime/status.h"
 #include "sim/fold/fold.h"
 #include "sim/fold/memory.h"
+#include "sim/net/net.h"
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
 #include "sim/shape/host_rings.h"
@@ -29,6 +30,13 @@ struct outcome {
 static const char *or_default(const char *text, const char *standard)
 {
     return text != NULL ? text : standard;
+}
+
+static const struct tutti_protocol *protocols_of(const struct tutti_ask *ask)
+{
+    size_t count;
+
+    return ask->protocols != NULL ? ask->protocols : tutti_protocols(&count);
 }
 
 static const char *protocol_name(const struct tutti_protocol *protocol)
@@ -194,8 +202,6 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
 
 /* ---- which protocols are worth playing ------------------------------------------------------- */
 
-enum { PROTOCOLS_MAX = 8 };
-
 /* Rounds of a ring, each of which waits for a message of the one before; 0 where there is none. */
 static uint64_t ring_rounds(const struct tutti_schedule *schedule)
 {
@@ -204,6 +210,19 @@ static uint64_t ring_rounds(const struct tutti_schedule *schedule)
     if (schedule->ops->ring_chunk == NULL || !schedule->ops->ring_chunk(schedule, 0, 0, &phase))
         return 0;
     return phase.transfer_count;
+}
+
+/* The least that any kind of hop adds to the time of a message. */
+static tutti_ps least_hop_ps(const struct tutti_protocol *protocol)
+{
+    tutti_ps least = INT64_MAX;
+
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        tutti_ps hop_ps = tutti_add_ps(protocol->message_ps[hop], protocol->slice_ps[hop]);
+
+        least = hop_ps < least ? hop_ps : least;
+    }
+    return least;
 }
 
 /* A time that no play goes below: the launch, and the larger of what the rounds of a ring add to
@@ -221,7 +240,7 @@ static tutti_ps least_ps(const struct tutti_ask *ask, const struct tutti_schedul
     if (ask->bound_law == NULL || ask->model != TUTTI_MODEL_FAIR ||
         tutti_bound_law_at(ask->bound_law, ask->params.count, ask->params.dtype, &bound, NULL) < 0)
         bound.bandwidth_ps = 0;
-    rounds_ps = (tutti_u128)ring_rounds(schedule) * (uint64_t)protocol->message_ps[0];
+    rounds_ps = (tutti_u128)ring_rounds(schedule) * (uint64_t)least_hop_ps(protocol);
     bytes_ps = (tutti_u128)(uint64_t)bound.bandwidth_ps * protocol->wire_num / protocol->wire_den;
     least =
         (tutti_u128)(uint64_t)protocol->launch_ps + (rounds_ps > bytes_ps ? rounds_ps : bytes_ps);
@@ -247,14 +266,13 @@ static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedul
                          struct tutti_err *err)
 {
     struct tutti_fold_known known = {.memory = ask->memory};
-    size_t count = 1;
-    const struct tutti_protocol *protocols = all_protocols ? tutti_protocols(&count) : only;
-    tutti_ps least[PROTOCOLS_MAX] = {0};
-    bool done[PROTOCOLS_MAX] = {false};
+    size_t count = all_protocols ? TUTTI_PROTOCOLS : 1;
+    const struct tutti_protocol *protocols = all_protocols ? protocols_of(ask) : only;
+    tutti_ps least[TUTTI_PROTOCOLS] = {0};
+    bool done[TUTTI_PROTOCOLS] = {false};
     size_t best = count;
     int status = 0;
 
-    assert(count <= PROTOCOLS_MAX);
     for (size_t i = 0; i < count && all_protocols; i++)
         least[i] = least_ps(ask, schedule, &protocols[i]);
     for (size_t i = next_protocol(least, done, count); i < count && status == 0;
@@ -407,6 +425,20 @@ static int refuse_unmodelled(const struct tutti_ask *ask, struct tutti_err *err)
     return 0;
 }
 
+static int find_protocol(const struct tutti_ask *ask, const char *name,
+                         const struct tutti_protocol **ret)
+{
+    const struct tutti_protocol *protocols = protocols_of(ask);
+
+    for (size_t i = 0; i < TUTTI_PROTOCOLS; i++) {
+        if (strcmp(name, protocols[i].name) == 0) {
+            *ret = &protocols[i];
+            return 0;
+        }
+    }
+    return tutti_protocol_find(name, ret, NULL);
+}
+
 static int find_best(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
 {
     const char *protocol = or_default(ask->protocol, "none");
@@ -417,7 +449,7 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best, struct t
 
     if (status < 0)
         return status;
-    if (!all_protocols && tutti_protocol_find(protocol, &only, NULL) < 0)
+    if (!all_protocols && find_protocol(ask, protocol, &only) < 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "unknown protocol '%s' (none, ll, ll128, simple or auto)", protocol);
     if (strcmp(ask->algorithm, "auto") == 0)

@@ -20,6 +20,8 @@ struct tutti_ask {
                                         each NIC of its hosts, if each then has 4 KiB of every block
                                         that goes round; else 1 */
     const char *protocol; /* "none" (also NULL), "ll", "ll128", "simple", or "auto": the fastest */
+    const struct tutti_protocol *protocols; /* what they cost: TUTTI_PROTOCOLS of them, as named
+                                               there; NULL: tutti_protocols() */
     enum tutti_model model;
     uint64_t seed;
     double jitter;

@@ -1,37 +1,51 @@
 /* The table of NCCL's wire protocols; see protocol.h.
  *
  * Base and hop latencies: NCCL 2.28 src/graph/tuning.cc, rows "ring" of baseLatencies and
- * hwLatencies (columns NVLINK, PCI, NET). Wire formats: NCCL 2.28 device primitives. LL sends
- * 16-byte lines of two (4 B data, 4 B flag); LL128 128-byte lines of 120 B data and 8 B flag;
- * Simple sends the data as it is and a counter a slice. */
+ * hwLatencies (columns NVLINK, PCI, NET; kinds of hops that NCCL does not tell apart are alike).
+ * Wire formats: NCCL 2.28 device primitives. LL sends 16-byte lines of two (4 B data, 4 B flag);
+ * LL128 128-byte lines of 120 B data and 8 B flag; Simple sends the data as it is and a counter a
+ * slice. */
 #include "sim/protocol.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "runtime/status.h"
 
-static const struct tutti_protocol protocols[] = {
+static const struct tutti_protocol protocols[TUTTI_PROTOCOLS] = {
     {
         .name = "ll",
         .launch_ps = 6600000,
-        .message_ps =
-            {[TUTTI_HOP_NVLINK] = 600000, [TUTTI_HOP_PCI] = 1000000, [TUTTI_HOP_NET] = 2700000},
+        .message_ps = {[TUTTI_HOP_NVLINK] = 600000,
+                       [TUTTI_HOP_XGMI] = 600000,
+                       [TUTTI_HOP_C2C] = 600000,
+                       [TUTTI_HOP_PCI] = 1000000,
+                       [TUTTI_HOP_HOST] = 1000000,
+                       [TUTTI_HOP_NET] = 2700000},
         .wire_num = 2,
         .wire_den = 1,
     },
     {
         .name = "ll128",
         .launch_ps = 14000000,
-        .message_ps =
-            {[TUTTI_HOP_NVLINK] = 1900000, [TUTTI_HOP_PCI] = 2500000, [TUTTI_HOP_NET] = 4000000},
+        .message_ps = {[TUTTI_HOP_NVLINK] = 1900000,
+                       [TUTTI_HOP_XGMI] = 1900000,
+                       [TUTTI_HOP_C2C] = 1900000,
+                       [TUTTI_HOP_PCI] = 2500000,
+                       [TUTTI_HOP_HOST] = 2500000,
+                       [TUTTI_HOP_NET] = 4000000},
         .wire_num = 16,
         .wire_den = 15,
     },
     {
         .name = "simple",
         .launch_ps = 8400000,
-        .message_ps =
-            {[TUTTI_HOP_NVLINK] = 3400000, [TUTTI_HOP_PCI] = 5700000, [TUTTI_HOP_NET] = 14000000},
+        .message_ps = {[TUTTI_HOP_NVLINK] = 3400000,
+                       [TUTTI_HOP_XGMI] = 3400000,
+                       [TUTTI_HOP_C2C] = 3400000,
+                       [TUTTI_HOP_PCI] = 5700000,
+                       [TUTTI_HOP_HOST] = 5700000,
+                       [TUTTI_HOP_NET] = 14000000},
         .wire_num = 1,
         .wire_den = 1,
     },
@@ -56,4 +70,31 @@ int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, str
         }
     }
     return tutti_fail(err, TUTTI_EINVAL, "unknown protocol '%s' (none, ll, ll128 or simple)", name);
+}
+
+uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tutti_hop hop,
+                                  uint64_t bytes_per_s)
+{
+    uint32_t ppm = protocol != NULL ? protocol->link_ppm[hop] : 0;
+    tutti_u128 share = (tutti_u128)bytes_per_s * ppm / TUTTI_PPM;
+
+    assert(ppm <= TUTTI_PPM);
+    if (ppm == 0)
+        return bytes_per_s;
+    return share > 0 ? (uint64_t)share : 1;
+}
+
+struct tutti_pace tutti_protocol_pace(const struct tutti_protocol *protocol, enum tutti_hop hop)
+{
+    struct tutti_pace pace = {.bytes_per_s = 0};
+    tutti_u128 rate;
+
+    if (protocol == NULL)
+        return pace;
+    pace.slice_ps = protocol->slice_ps[hop];
+    if (protocol->lane_bytes_per_s[hop] == 0)
+        return pace;
+    rate = (tutti_u128)protocol->lane_bytes_per_s[hop] * protocol->wire_num / protocol->wire_den;
+    pace.bytes_per_s = rate > UINT64_MAX ? UINT64_MAX : rate > 0 ? (uint64_t)rate : 1;
+    return pace;
 }

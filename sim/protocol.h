@@ -9,22 +9,52 @@
 
 struct tutti_err;
 
-enum { TUTTI_HOP_NVLINK, TUTTI_HOP_PCI, TUTTI_HOP_NET, TUTTI_HOP_COUNT };
+/* Kinds of hops, the slower the later. A route is of the slowest kind on its way. */
+enum tutti_hop {
+    TUTTI_HOP_NVLINK, /* and what is like it: TPU links, links of no kind */
+    TUTTI_HOP_XGMI,
+    TUTTI_HOP_C2C,
+    TUTTI_HOP_PCI,  /* below one PCIe root */
+    TUTTI_HOP_HOST, /* through a CPU, or from one to another */
+    TUTTI_HOP_NET,
+    TUTTI_HOP_COUNT
+};
 
-/* A protocol adds a launch cost once, a cost to each message by the slowest kind of link on its
- * route, and sends data_bytes * wire_num / wire_den bytes over the wire. Figures: NCCL 2.28 tuning
- * tables (base latency, hardware latency, wire format). This is the seed of the cost model; it is
- * not yet calibrated against measurements. */
+enum { TUTTI_PPM = 1000000, TUTTI_PROTOCOLS = 3 /* ll, ll128, simple */ };
+
+/* What a protocol costs: something once, something for each message by the kind of its route, and
+ * data_bytes * wire_num / wire_den bytes over the wire. A message goes over a connection (from, to,
+ * lane), which carries one after another: each occupies it for slice_ps and then for its bytes, at
+ * no more than lane_bytes_per_s of data, as if over a private link of that rate. The last three of
+ * them are 0 where nothing is known: then a message costs its latency and what links take. */
 struct tutti_protocol {
     const char *name;                     /* "ll", "ll128", "simple" */
     tutti_ps launch_ps;                   /* once a run */
-    tutti_ps message_ps[TUTTI_HOP_COUNT]; /* added to the latency of each message */
+    tutti_ps message_ps[TUTTI_HOP_COUNT]; /* added to the latency of each message: those of one
+                                             connection overlap */
     uint32_t wire_num;
     uint32_t wire_den;
+    tutti_ps slice_ps[TUTTI_HOP_COUNT];         /* before its bytes: these do not overlap */
+    uint64_t lane_bytes_per_s[TUTTI_HOP_COUNT]; /* 0: as the links allow */
+    uint32_t link_ppm[TUTTI_HOP_COUNT]; /* of the rate of links of a kind, what wire bytes can use,
+                                           all flows together; 0: all of it, as TUTTI_PPM */
 };
 
-/* The table, and one by name; "none" is found too and gives NULL: no protocol costs. */
+/* NCCL's own figures (2.28 tuning tables: base latency, hardware latency, wire format), which it
+ * decides by: not what was measured. TUTTI_PROTOCOLS of them; and one by name, where "none" is
+ * found too and gives NULL: no protocol costs. */
 const struct tutti_protocol *tutti_protocols(size_t *ret_count);
 int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, struct tutti_err *err);
+
+/* The rate of a link of some kind under a protocol (or NULL): at least 1. */
+uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tutti_hop hop,
+                                  uint64_t bytes_per_s);
+
+/* What keeps the messages of one connection apart; bytes are those on the wire. */
+struct tutti_pace {
+    uint64_t bytes_per_s; /* 0: as the links allow */
+    tutti_ps slice_ps;
+};
+struct tutti_pace tutti_protocol_pace(const struct tutti_protocol *protocol, enum tutti_hop hop);
 
 #endif

@@ -3,6 +3,7 @@
 #include "sim/predict.h"
 #include "tests/fold_cases.h"
 #include "tests/machines.h"
+#include "tests/paced.h"
 #include "tests/random_machine.h"
 #include "tests/test.h"
 
@@ -118,7 +119,8 @@ static const char *draw_algorithm(struct tutti_random *random, enum tutti_collec
 }
 
 /* What to ask of it: 4 B to 8 GiB, all sizes of bits alike. */
-static struct tutti_ask draw_ask(struct tutti_random *random, const struct tutti_topo *topo)
+static struct tutti_ask draw_ask(struct tutti_random *random, const struct tutti_topo *topo,
+                                 struct tutti_protocol *paced)
 {
     static const char *const protocols[] = {"none", "none", "ll", "ll128", "simple"};
     enum tutti_collective collective = (enum tutti_collective)below(random, TUTTI_CUSTOM);
@@ -133,6 +135,7 @@ static struct tutti_ask draw_ask(struct tutti_random *random, const struct tutti
                    .channel_count = below(random, 4),
                    .slice_count = between(random, 1, 3)},
         .protocol = protocols[below(random, 5)],
+        .protocols = paced,
         .model = below(random, 4) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR,
         .seed = below(random, 1000),
         .jitter = below(random, 8) == 0 ? 0.1 : 0,
@@ -140,6 +143,7 @@ static struct tutti_ask draw_ask(struct tutti_random *random, const struct tutti
         .step_count_max = 30000,
     };
 
+    draw_protocols(random, paced);
     ask.params.count =
         tutti_collective_count_for(ask.params.collective, bytes, TUTTI_FLOAT32, topo->rank_count);
     if (below(random, 2) == 0)
@@ -192,7 +196,8 @@ TEST(no_play_beats_its_bound_or_is_said_to)
         struct tutti_topo *topo = draw_any(&random, spec, sizeof(spec));
 
         for (int k = 0; k < 4; k++) {
-            struct tutti_ask ask = draw_ask(&random, topo);
+            struct tutti_protocol paced[TUTTI_PROTOCOLS];
+            struct tutti_ask ask = draw_ask(&random, topo, paced);
 
             hold(i, spec, &ask, &tally);
         }

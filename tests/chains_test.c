@@ -4,6 +4,7 @@
 #include "sim/fold/chains.h"
 #include "tests/fold_cases.h"
 #include "tests/links.h"
+#include "tests/paced.h"
 
 static const char *const specs[] = {
     "ring:n=2",
@@ -89,8 +90,7 @@ TEST(chunks_go_round)
 
 TEST(short_chunks_take_as_long_as_all_ranks)
 {
-    size_t protocol_count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&protocol_count);
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_random random;
     uint32_t folded_count = 0;
     uint32_t repeated = 0;
@@ -104,8 +104,9 @@ TEST(short_chunks_take_as_long_as_all_ranks)
 
         if (below(&random, 4) == 0)
             disturb(&random, topo);
+        draw_protocols(&random, protocols);
         if (below(&random, 2) == 0)
-            opts.protocol = &protocols[below(&random, (uint32_t)protocol_count)];
+            opts.protocol = &protocols[below(&random, TUTTI_PROTOCOLS)];
         if (schedule != NULL && tutti_chains_play(&opts, schedule, 0, &folded, NULL) == 0) {
             struct tutti_played played = play_all(&opts, schedule);
 

@@ -9,6 +9,7 @@
 #include "sim/sim.h"
 #include "tests/links.h"
 #include "tests/machines.h"
+#include "tests/paced.h"
 #include "tests/play_all.h"
 
 static uint32_t below(struct tutti_random *random, uint32_t bound)
@@ -161,14 +162,13 @@ struct tally {
 /* What a play tells of other protocols' least times: below their times, and of it all of the load.
  */
 static void check_least(int number, const struct tutti_sim_opts *opts,
+                        const struct tutti_protocol *protocols,
                         const struct tutti_schedule *schedule, struct tutti_quotient *quotient,
                         const struct tutti_class_played *classes)
 {
     struct tutti_fold_known known = {.quotients = {quotient}, .load_ps = classes->load_ps};
-    size_t count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&count);
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < TUTTI_PROTOCOLS; i++) {
         struct tutti_sim_opts other = *opts;
         tutti_ps least = tutti_fold_least_ps(&known, schedule, &protocols[i]);
         tutti_ps took;
@@ -184,8 +184,7 @@ static void check_least(int number, const struct tutti_sim_opts *opts,
 
 static void try_case(struct tutti_random *random, int number, struct tally *tally)
 {
-    size_t protocol_count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&protocol_count);
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_topo *topo = draw_machine(random);
     struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
     struct tutti_schedule *schedule = draw_schedule(random, topo);
@@ -195,8 +194,9 @@ static void try_case(struct tutti_random *random, int number, struct tally *tall
 
     if (below(random, 4) == 0)
         disturb(random, topo);
+    draw_protocols(random, protocols);
     if (below(random, 2) == 0)
-        opts.protocol = &protocols[below(random, (uint32_t)protocol_count)];
+        opts.protocol = &protocols[below(random, TUTTI_PROTOCOLS)];
     if (below(random, 4) == 0)
         opts.reduce_bytes_per_s = UINT64_C(1000000) * (1 + below(random, 100000));
     if (schedule != NULL && tutti_quotient_find(topo, schedule, ordered, &quotient, NULL) == 0 &&
@@ -209,7 +209,7 @@ static void try_case(struct tutti_random *random, int number, struct tally *tall
                       number, schedule->name, topo->name, quotient.lane_count, classes.end_ps,
                       classes.step_count, played.total_ps, played.step_count);
         if (number % 4 == 0)
-            check_least(number, &opts, schedule, &quotient, &classes);
+            check_least(number, &opts, protocols, schedule, &quotient, &classes);
         tally->folded++;
         tally->trees += strstr(schedule->name, "tree") != NULL;
         tally->rings += strncmp(schedule->name, "ring", 4) == 0;

@@ -7,6 +7,7 @@
 #include "sim/sim.h"
 #include "tests/links.h"
 #include "tests/machines.h"
+#include "tests/paced.h"
 #include "tests/play_all.h"
 
 static uint32_t below(struct tutti_random *random, uint32_t bound)
@@ -203,8 +204,7 @@ TEST(exchanges_are_what_they_are_said_to_be)
 
 TEST(folded_exchanges_take_as_long_as_all_ranks)
 {
-    size_t protocol_count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&protocol_count);
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_random random;
     uint32_t folded_count = 0;
     uint32_t uneven = 0;
@@ -216,8 +216,9 @@ TEST(folded_exchanges_take_as_long_as_all_ranks)
         struct tutti_schedule *schedule = draw_schedule(&random, topo->rank_count);
         struct tutti_folded folded;
 
+        draw_protocols(&random, protocols);
         if (below(&random, 2) == 0)
-            opts.protocol = &protocols[below(&random, (uint32_t)protocol_count)];
+            opts.protocol = &protocols[below(&random, TUTTI_PROTOCOLS)];
         if (schedule != NULL && tutti_exchange_play(&opts, schedule, 0, &folded, NULL) == 0) {
             struct tutti_played played = play_all(&opts, schedule);
 

@@ -12,7 +12,7 @@ enum { LINKS_MAX = 48, FLOWS_MAX = 40, HOPS_MAX = 12, MESSAGES_MAX = 60 };
 
 struct world {
     uint32_t link_count;
-    uint64_t rate[LINKS_MAX];
+    uint64_t rate[LINKS_MAX + FLOWS_MAX];
     uint32_t flow_count;
     uint32_t hop_count[FLOWS_MAX];
     uint32_t hops[FLOWS_MAX][HOPS_MAX];
@@ -75,20 +75,55 @@ struct parcel {
     uint64_t bytes;
     tutti_ps start_ps;
     tutti_ps ready_ps; /* when its latency is over */
+    tutti_ps slice_ps; /* for which it has its turn before it drains */
     tutti_ps seen_ps;  /* when the model says it ended */
+    tutti_ps end_ps;   /* when it did, by the oracle */
     long double left;  /* bytes, by the oracle */
     bool ended;
 };
 
-/* The parcel at the head of its connection, if its latency is over at `now`; else -1. */
+/* The parcel at the head of a connection, or -1; and when it begins to drain. */
+static inline int head_of(const struct parcel *parcels, uint32_t count, uint32_t connection,
+                          tutti_ps *ret_ps)
+{
+    tutti_ps free_ps = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (parcels[i].connection != connection)
+            continue;
+        if (!parcels[i].ended) {
+            *ret_ps = parcels[i].slice_ps +
+                      (parcels[i].ready_ps > free_ps ? parcels[i].ready_ps : free_ps);
+            return (int)i;
+        }
+        free_ps = parcels[i].end_ps;
+    }
+    return -1;
+}
+
+/* The parcel at the head of its connection, if it drains at `now`; else -1. */
 static inline int draining(const struct parcel *parcels, uint32_t count, uint32_t connection,
                            tutti_ps now)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (parcels[i].connection == connection && !parcels[i].ended)
-            return parcels[i].ready_ps <= now ? (int)i : -1;
+    tutti_ps begin_ps;
+    int i = head_of(parcels, count, connection, &begin_ps);
+
+    return i >= 0 && begin_ps <= now ? i : -1;
+}
+
+/* When the next parcel begins to drain, after `now`. */
+static inline tutti_ps next_begin(const struct world *world, const struct parcel *parcels,
+                                  uint32_t count, tutti_ps now)
+{
+    tutti_ps next = INT64_MAX;
+
+    for (uint32_t f = 0; f < world->flow_count; f++) {
+        tutti_ps begin_ps;
+
+        if (head_of(parcels, count, f, &begin_ps) >= 0 && begin_ps > now && begin_ps < next)
+            next = begin_ps;
     }
-    return -1;
+    return next;
 }
 
 /* The oracle of times replays what the model did event by event, with all rates computed
@@ -107,14 +142,12 @@ static inline void oracle_replay(const struct world *world, struct parcel *parce
     while (ended < count) {
         bool active[FLOWS_MAX];
         long double rates[FLOWS_MAX];
-        tutti_ps next = INT64_MAX;
+        tutti_ps next = next_begin(world, parcels, count, now);
 
         for (uint32_t f = 0; f < world->flow_count; f++)
             active[f] = draining(parcels, count, f, now) >= 0;
         fill(world, active, rates);
         for (uint32_t i = 0; i < count; i++) {
-            if (parcels[i].ready_ps > now && parcels[i].ready_ps < next)
-                next = parcels[i].ready_ps;
             if (!parcels[i].ended && parcels[i].seen_ps < next)
                 next = parcels[i].seen_ps;
         }
@@ -132,6 +165,7 @@ static inline void oracle_replay(const struct world *world, struct parcel *parce
                           " ps, %.6Lf ps are to go",
                           round, i, next, parcels[i].seen_ps, ps);
             parcels[i].ended = parcels[i].seen_ps == next;
+            parcels[i].end_ps = next;
             ended += parcels[i].ended;
         }
         now = next;
@@ -153,14 +187,11 @@ static inline void oracle_run(const struct world *world, struct parcel *parcels,
     while (ended < count) {
         bool active[FLOWS_MAX];
         long double rates[FLOWS_MAX];
-        tutti_ps next = INT64_MAX;
+        tutti_ps next = next_begin(world, parcels, count, now);
 
         for (uint32_t f = 0; f < world->flow_count; f++)
             active[f] = draining(parcels, count, f, now) >= 0;
         fill(world, active, rates);
-        for (uint32_t i = 0; i < count; i++)
-            if (parcels[i].ready_ps > now && parcels[i].ready_ps < next)
-                next = parcels[i].ready_ps;
         for (uint32_t f = 0; f < world->flow_count; f++) {
             int i = draining(parcels, count, f, now);
             /* What is left of a rounding error, a millionth of a picosecond, counts as nothing. */
@@ -180,7 +211,7 @@ static inline void oracle_run(const struct world *world, struct parcel *parcels,
             if (parcels[i].left > rates[f] * 1e-18L)
                 continue;
             parcels[i].ended = true;
-            ends[i] = next;
+            parcels[i].end_ps = ends[i] = next;
             ended++;
         }
         now = next;

@@ -50,7 +50,7 @@ static struct tutti_maxmin solver_of(const struct world *world)
 
     CHECK(tutti_maxmin_init(&maxmin, world->rate, world->link_count) == 0);
     for (uint32_t f = 0; f < world->flow_count; f++)
-        CHECK(tutti_maxmin_add(&maxmin, world->hops[f], NULL, world->hop_count[f]) == 0);
+        CHECK(tutti_maxmin_add(&maxmin, world->hops[f], NULL, world->hop_count[f], 0) == 0);
     return maxmin;
 }
 
@@ -130,8 +130,8 @@ static void add_flows(struct tutti_maxmin *one, struct tutti_maxmin *other,
 
         for (uint32_t i = 0; i < NEAR_HOPS; i++)
             links[i] = (first + i * stride) % NEAR_LINKS;
-        CHECK(tutti_maxmin_add(one, links, NULL, count) == 0);
-        CHECK(tutti_maxmin_add(other, links, NULL, count) == 0);
+        CHECK(tutti_maxmin_add(one, links, NULL, count, 0) == 0);
+        CHECK(tutti_maxmin_add(other, links, NULL, count, 0) == 0);
     }
 }
 
@@ -206,7 +206,9 @@ static void random_parcels(const struct world *world, struct parcel *parcels, ui
     }
 }
 
-static void model_run(const struct world *world, struct parcel *parcels, uint32_t count)
+/* `paces`: of each flow, or NULL. */
+static void model_run(const struct world *world, const struct tutti_pace *paces,
+                      struct parcel *parcels, uint32_t count)
 {
     struct tutti_net *net = NULL;
     uint32_t started = 0;
@@ -217,7 +219,9 @@ static void model_run(const struct world *world, struct parcel *parcels, uint32_
                                                         .bytes_per_s = world->rate},
                               &net, NULL) == 0);
     for (uint32_t f = 0; f < world->flow_count; f++)
-        CHECK(net->ops->connect(net, world->hops[f], world->hop_count[f]) == 0);
+        CHECK(net->ops->connect(net, world->hops[f], world->hop_count[f],
+                                paces != NULL ? paces[f] : (struct tutti_pace){.slice_ps = 0}) ==
+              0);
     CHECK(net->ops->reserve(net, count) == 0);
     while (arrived < count) {
         tutti_ps next;
@@ -248,6 +252,21 @@ static void model_run(const struct world *world, struct parcel *parcels, uint32_
     net->ops->close(net);
 }
 
+/* A world whose runs take microseconds, and what happens there; returns how many messages. */
+static uint32_t draw_run(struct tutti_random *random, struct world *world, struct parcel *parcels)
+{
+    uint32_t count;
+
+    random_world(world, random);
+    for (uint32_t i = 0; i < world->link_count; i++) {
+        if (world->rate[i] < 5000000000)
+            world->rate[i] = 5000000000 + tutti_random_below(random, 10000000000);
+    }
+    count = 1 + (uint32_t)tutti_random_below(random, MESSAGES_MAX);
+    random_parcels(world, parcels, count, random);
+    return count;
+}
+
 TEST(messages_end_when_the_oracle_says_on_1000_random_worlds)
 {
     for (uint64_t round = 0; round < 1000; round++) {
@@ -257,14 +276,45 @@ TEST(messages_end_when_the_oracle_says_on_1000_random_worlds)
         uint32_t count;
 
         tutti_random_seed(&random, tutti_random_hash(test_seed, round, 3, 0));
-        random_world(&world, &random);
-        for (uint32_t i = 0; i < world.link_count; i++) { /* a run of microseconds */
-            if (world.rate[i] < 5000000000)
-                world.rate[i] = 5000000000 + tutti_random_below(&random, 10000000000);
-        }
-        count = 1 + (uint32_t)tutti_random_below(&random, MESSAGES_MAX);
-        random_parcels(&world, parcels, count, &random);
-        model_run(&world, parcels, count);
+        count = draw_run(&random, &world, parcels);
+        model_run(&world, NULL, parcels, count);
+        oracle_replay(&world, parcels, count, round);
+    }
+}
+
+/* Gives flows a pace; the oracle knows it as a link more, and as a time before each parcel. */
+static void add_paces(struct tutti_random *random, struct world *world, struct tutti_pace *paces,
+                      struct parcel *parcels, uint32_t count)
+{
+    for (uint32_t f = 0; f < world->flow_count; f++) {
+        paces[f] = (struct tutti_pace){.bytes_per_s = 0};
+        if (tutti_random_below(random, 2) == 0)
+            paces[f].slice_ps = (tutti_ps)tutti_random_below(random, 300000);
+        if (tutti_random_below(random, 3) == 0)
+            continue;
+        paces[f].bytes_per_s = 2000000000 + tutti_random_below(random, 10000000000);
+        world->rate[world->link_count] = paces[f].bytes_per_s;
+        world->hops[f][world->hop_count[f]++] = world->link_count++;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        parcels[i].slice_ps = paces[parcels[i].connection].slice_ps;
+}
+
+TEST(so_do_those_of_paced_connections)
+{
+    for (uint64_t round = 0; round < 1000; round++) {
+        struct tutti_random random;
+        struct world links;
+        struct world world;
+        struct tutti_pace paces[FLOWS_MAX];
+        struct parcel parcels[MESSAGES_MAX];
+        uint32_t count;
+
+        tutti_random_seed(&random, tutti_random_hash(test_seed, round, 5, 0));
+        count = draw_run(&random, &links, parcels);
+        world = links;
+        add_paces(&random, &world, paces, parcels, count);
+        model_run(&links, paces, parcels, count);
         oracle_replay(&world, parcels, count, round);
     }
 }

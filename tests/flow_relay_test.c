@@ -6,6 +6,7 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/sim.h"
+#include "tests/paced.h"
 #include "tests/test.h"
 #include "topo/topo.h"
 
@@ -16,6 +17,7 @@ struct world {
     const char *algorithm;
     struct tutti_topo *topo;
     struct tutti_schedule *schedule;
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_sim_opts opts;
     tutti_ps start_ps[RANKS_MAX];
 };
@@ -38,7 +40,6 @@ static struct tutti_played play(const struct world *world, bool carry, struct tu
 static bool world_draw(struct world *world, struct tutti_random *random)
 {
     static const char *const machines[] = {"ring:n=%u", "switch:n=%u", "dgx-h100:nodes=%u"};
-    static const char *const protocols[] = {"ll", "ll128", "simple"};
     uint32_t machine = (uint32_t)tutti_random_below(random, 3);
     uint32_t size = 2 + (uint32_t)tutti_random_below(random, machine == 2 ? 4 : 24);
     struct tutti_err err = {.text = ""};
@@ -66,10 +67,9 @@ static bool world_draw(struct world *world, struct tutti_random *random)
         world->start_ps[rank] = (tutti_ps)tutti_random_below(random, 20000000);
     if (tutti_random_below(random, 2) == 0)
         world->opts.start_ps = world->start_ps;
+    draw_protocols(random, world->protocols);
     if (tutti_random_below(random, 2) == 0)
-        CHECK_OK(tutti_protocol_find(protocols[tutti_random_below(random, 3)],
-                                     &world->opts.protocol, &err),
-                 err);
+        world->opts.protocol = &world->protocols[tutti_random_below(random, TUTTI_PROTOCOLS)];
     CHECK_OK(
         tutti_coll_generate(world->algorithm, &params, &world->topo->shape, &world->schedule, &err),
         err);

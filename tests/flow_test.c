@@ -10,6 +10,7 @@
 #include "sim/play/clocked.h"
 #include "sim/play/flow.h"
 #include "sim/sim.h"
+#include "tests/paced.h"
 #include "tests/test.h"
 #include "topo/topo.h"
 
@@ -181,6 +182,8 @@ static void choose_opts(struct scene *scene)
                                               .message_ps = {1000000, 2000000, 3000000},
                                               .wire_num = 1 + (uint32_t)draw(scene, 16),
                                               .wire_den = 1 + (uint32_t)draw(scene, 15)};
+    for (int hop = 0; hop < TUTTI_HOP_COUNT && draw(scene, 2) == 0; hop++)
+        draw_pace(&scene->random, &scene->protocol, hop);
     scene->opts = (struct tutti_sim_opts){
         .topo = scene->topo,
         .model = draw(scene, 2) == 0 ? TUTTI_MODEL_FAIR : TUTTI_MODEL_ALPHABETA,

@@ -9,6 +9,7 @@
 #include "sim/predict.h"
 #include "sim/protocol.h"
 #include "tests/machines.h"
+#include "tests/paced.h"
 #include "tests/test.h"
 #include "topo/perturb.h"
 
@@ -34,6 +35,7 @@ struct scene {
     struct tutti_topo *topo;
     tutti_ps *start_ps;
     struct tutti_bound_law no_bound; /* it is not asked for here, and takes time */
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_ask ask;
 };
 
@@ -187,8 +189,6 @@ static void draw_ask(struct scene *scene)
 {
     static const enum tutti_collective collectives[] = {TUTTI_ALLREDUCE, TUTTI_ALLREDUCE,
                                                         TUTTI_REDUCESCATTER, TUTTI_ALLGATHER};
-    size_t protocol_count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&protocol_count);
     struct tutti_coll_params *params = &scene->ask.params;
 
     scene->no_bound =
@@ -196,8 +196,10 @@ static void draw_ask(struct scene *scene)
     scene->ask.topo = scene->topo;
     scene->ask.bound_law = &scene->no_bound;
     scene->ask.model = below(scene, 2) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR;
+    draw_protocols(&scene->random, scene->protocols);
+    scene->ask.protocols = scene->protocols;
     if (below(scene, 2) == 0)
-        scene->ask.protocol = protocols[below(scene, (uint32_t)protocol_count)].name;
+        scene->ask.protocol = scene->protocols[below(scene, TUTTI_PROTOCOLS)].name;
     if (below(scene, 4) == 0)
         scene->ask.reduce_bytes_per_s = UINT64_C(1000000) * between(scene, 1, 500000);
     *params = (struct tutti_coll_params){

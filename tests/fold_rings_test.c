@@ -5,6 +5,7 @@
 #include "sim/fold/phases.h"
 #include "tests/fold_cases.h"
 #include "tests/links.h"
+#include "tests/paced.h"
 #include "tests/test.h"
 
 enum { RANKS_MAX = 4096 };
@@ -59,6 +60,7 @@ struct scene {
     struct tutti_topo *topo;
     struct tutti_schedule *schedule;
     struct tutti_sim_opts opts;
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     tutti_ps starts[RANKS_MAX];
 };
 
@@ -82,8 +84,6 @@ static bool draw_scene(struct tutti_random *random, const char *spec, struct sce
                                        .channel_count = 1 + (below(random, 8) == 0),
                                        .slot_count = 1 + below(random, 12)};
     struct tutti_err err = {.text = ""};
-    size_t protocol_count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&protocol_count);
 
     scene->topo = NULL;
     scene->schedule = NULL;
@@ -100,8 +100,9 @@ static bool draw_scene(struct tutti_random *random, const char *spec, struct sce
     scene->opts.topo = scene->topo;
     if (below(random, 4) == 0)
         scene->opts.model = TUTTI_MODEL_FAIR;
+    draw_protocols(random, scene->protocols);
     if (below(random, 3) == 0)
-        scene->opts.protocol = &protocols[below(random, (uint32_t)protocol_count)];
+        scene->opts.protocol = &scene->protocols[below(random, TUTTI_PROTOCOLS)];
     if (below(random, 8) == 0)
         scene->opts.reduce_bytes_per_s = UINT64_C(1000000000) * (1 + below(random, 1000));
     if (below(random, 3) == 0)

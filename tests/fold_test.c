@@ -7,6 +7,7 @@
 #include "sim/fold/fold.h"
 #include "sim/sim.h"
 #include "tests/fold_cases.h"
+#include "tests/paced.h"
 #include "tests/test.h"
 #include "topo/topo.h"
 
@@ -98,8 +99,7 @@ TEST(generators_keep_the_promise_of_equal_programs)
 TEST(folded_times_are_those_of_all_ranks)
 {
     struct tutti_random random;
-    size_t protocol_count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&protocol_count);
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     uint32_t folded_count = 0;
     uint32_t several = 0;
     uint32_t fair = 0;
@@ -115,8 +115,9 @@ TEST(folded_times_are_those_of_all_ranks)
         disturb(&random, topo);
         if (below(&random, 3) == 0)
             opts.model = TUTTI_MODEL_FAIR;
+        draw_protocols(&random, protocols);
         if (below(&random, 2) == 0)
-            opts.protocol = &protocols[below(&random, (uint32_t)protocol_count)];
+            opts.protocol = &protocols[below(&random, TUTTI_PROTOCOLS)];
         if (below(&random, 2) == 0)
             opts.reduce_bytes_per_s = UINT64_C(1000000) * (1 + below(&random, 100000));
         schedule = draw_schedule(&random, topo, i % 4 != 0);

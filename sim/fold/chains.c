@@ -1,13 +1,14 @@
 /* Rings of short chunks. A chunk and its messages, one after another round the ring, are a chain;
  * chain c begins at seat c, and its message t is what seat c + t sends in round t. If nothing else
  * holds it up, a chain takes the latencies of its links, and what its bytes need where links are
- * shared with other chains' bytes; chains without bytes, the most where data are few, take the
- * latencies alone. So only chains with bytes are simulated.
+ * shared with other chains' bytes or connections are paced; chains without bytes, the most where
+ * data are few, take the latencies alone. So only chains with bytes are simulated. (Slices, see
+ * struct tutti_pace, count as latencies.)
  *
  * Let `late` be the most by which any chain exceeds its latencies. Nothing else holds a chain up if
- * - every latency is at least `late`: seat x is through with round t - 1, chain c + 1, when round t
- *   arrives: chain c began one link before it, and neither is later than `late`. For the same
- *   reason a message finds its connection empty;
+ * - every latency, less the longest slice, is at least `late`: seat x is through with round t - 1,
+ *   chain c + 1, when round t arrives: chain c began one link before it, and neither is later than
+ *   `late`. For the same reason a message finds its connection empty when its slice begins;
  * - any slot_count links in a row have latencies of at least the largest one and `late`: then the
  *   message so many rounds ago was taken before.
  * Both are checked afterwards; where they hold this is the one course that fulfils all rules.
@@ -48,7 +49,7 @@ struct chains {
     uint32_t period;               /* seats after which rings repeat */
     uint32_t axis;                 /* along which the repetitions lie; NONE: there are none */
     tutti_ps *latency_ps;          /* [lane * period + seat]: from the seat to the next */
-    uint64_t *narrowest;           /* [likewise]: rate of the narrowest link of its way */
+    uint64_t *bytes_per_s;         /* [likewise]: of its pace */
     struct chain *chains;          /* those with bytes */
     uint32_t chain_count;
     uint32_t chain_capacity;
@@ -63,6 +64,7 @@ struct chains {
     tutti_ps begin_ps;
     tutti_ps latency_min_ps;
     tutti_ps latency_max_ps;
+    tutti_ps slice_max_ps;
     tutti_ps late_ps;
     tutti_ps end_ps;
 };
@@ -191,7 +193,8 @@ static int find_link(struct chains *chains, uint32_t link, uint32_t *ret)
                        sizeof(*chains->link_rates)) < 0)
             return -TUTTI_ENOMEM;
         chains->link_keys[count] = key;
-        chains->link_rates[count] = tutti_topo_link(chains->opts->topo, link).bytes_per_s;
+        chains->link_rates[count] =
+            tutti_link_rate(chains->opts->topo, chains->opts->protocol, link);
         *entry = ++chains->link_count;
     }
     *ret = *entry - 1;
@@ -208,10 +211,14 @@ struct ways {
     uint32_t weight_capacity;
 };
 
-static int note_latency(struct chains *chains, size_t wire, tutti_ps latency_ps,
-                        struct tutti_err *err)
+static int note_weight(struct chains *chains, size_t wire, const struct tutti_route_weight *weight,
+                       struct tutti_err *err)
 {
+    tutti_ps latency_ps = tutti_add_ps(weight->latency_ps, weight->pace.slice_ps);
+
     chains->latency_ps[wire] = latency_ps;
+    chains->bytes_per_s[wire] = weight->pace.bytes_per_s;
+    chains->slice_max_ps = tutti_later_ps(chains->slice_max_ps, weight->pace.slice_ps);
     if (latency_ps < chains->latency_min_ps)
         chains->latency_min_ps = latency_ps;
     if (latency_ps > chains->latency_max_ps)
@@ -226,7 +233,6 @@ static int lay_way(struct chains *chains, size_t wire, const uint32_t *route, ui
                    struct ways *ways)
 {
     uint32_t first = ways->first[wire];
-    uint64_t narrowest = UINT64_MAX;
 
     if (tutti_grow(&ways->links, &ways->link_capacity, (uint64_t)first + count,
                    sizeof(*ways->links)) < 0 ||
@@ -234,13 +240,11 @@ static int lay_way(struct chains *chains, size_t wire, const uint32_t *route, ui
                    sizeof(*ways->weights)) < 0)
         return -TUTTI_ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t rate = tutti_topo_link(chains->opts->topo, route[i]).bytes_per_s;
         uint32_t link;
         uint32_t at = first;
 
         if (find_link(chains, route[i], &link) < 0)
             return -TUTTI_ENOMEM;
-        narrowest = rate < narrowest ? rate : narrowest;
         while (at < ways->count && ways->links[at] != link)
             at++;
         if (at == ways->count) {
@@ -250,7 +254,6 @@ static int lay_way(struct chains *chains, size_t wire, const uint32_t *route, ui
         }
         ways->weights[at]++;
     }
-    chains->narrowest[wire] = narrowest;
     ways->first[wire + 1] = ways->count;
     return 0;
 }
@@ -268,12 +271,13 @@ static int route_lane(struct chains *chains, uint32_t lane, struct ways *ways,
         uint32_t route[WAY_MAX];
         uint32_t count = tutti_topo_route(topo, rank_at(&phase, seat),
                                           rank_at(&phase, (seat + 1) % phase.size), route, WAY_MAX);
+        struct tutti_route_weight weight;
         int status;
 
         if (count == 0 || count > WAY_MAX)
             return tutti_fail(err, TUTTI_ELACK, "routes of %" PRIu32 " links are too long", count);
-        status = note_latency(
-            chains, wire, tutti_route_latency_ps(topo, chains->opts->protocol, route, count), err);
+        weight = tutti_route_weigh(topo, chains->opts->protocol, route, count);
+        status = note_weight(chains, wire, &weight, err);
         if (status < 0)
             return status;
         if (lay_way(chains, wire, route, count, ways) < 0)
@@ -295,7 +299,8 @@ static int open_net(struct chains *chains, const struct ways *ways, struct tutti
         uint32_t first = ways->first[i];
 
         status = tutti_fair_connect(chains->net, ways->links + first, ways->weights + first,
-                                    ways->first[i + 1] - first);
+                                    ways->first[i + 1] - first,
+                                    (struct tutti_pace){.bytes_per_s = chains->bytes_per_s[i]});
     }
     if (status == 0)
         status = chains->net->ops->reserve(chains->net, chains->chain_count + 1);
@@ -315,10 +320,10 @@ static int lay_links(struct chains *chains, struct tutti_err *err)
         chains->table_size *= 2;
     chains->link_table = calloc(chains->table_size, sizeof(*chains->link_table));
     chains->latency_ps = calloc(wires, sizeof(*chains->latency_ps));
-    chains->narrowest = calloc(wires, sizeof(*chains->narrowest));
+    chains->bytes_per_s = calloc(wires, sizeof(*chains->bytes_per_s));
     chains->latency_min_ps = INT64_MAX;
     if (ways.first == NULL || chains->link_table == NULL || chains->latency_ps == NULL ||
-        chains->narrowest == NULL)
+        chains->bytes_per_s == NULL)
         status = tutti_nomem(err);
     for (uint32_t lane = 0; lane < chains->schedule->lane_count && status == 0; lane++)
         status = route_lane(chains, lane, &ways, err);
@@ -429,7 +434,7 @@ static bool may_be_short(const struct chains *chains)
 
         for (uint32_t seat = 0; seat < chains->period; seat++)
             turn += (tutti_u128)(uint64_t)tutti_wire_ps(
-                bytes, chains->narrowest[(size_t)lane * chains->period + seat]);
+                bytes, chains->bytes_per_s[(size_t)lane * chains->period + seat]);
         if (turn * (chains->phase.transfer_count / chains->period) >
             (tutti_u128)(uint64_t)chains->latency_min_ps)
             return false;
@@ -508,7 +513,7 @@ static int play(struct chains *chains, uint64_t step_count_max, struct tutti_err
                           "it takes more than %" PRIu64 " steps to simulate, folded",
                           step_count_max);
     run(chains);
-    if (chains->latency_min_ps < chains->late_ps || !slots_suffice(chains))
+    if (chains->latency_min_ps - chains->slice_max_ps < chains->late_ps || !slots_suffice(chains))
         return too_long(chains, err);
     return 0;
 }
@@ -530,7 +535,7 @@ int tutti_chains_play(const struct tutti_sim_opts *opts, const struct tutti_sche
     if (chains.net != NULL)
         chains.net->ops->close(chains.net);
     free(chains.latency_ps);
-    free(chains.narrowest);
+    free(chains.bytes_per_s);
     free(chains.chains);
     free(chains.link_keys);
     free(chains.link_rates);

@@ -386,14 +386,29 @@ static tutti_ps latency_of(const struct tutti_class_play *play,
     return tutti_add_ps(wire->latency_ps, play->opts->protocol->message_ps[wire->hop]);
 }
 
+static int open_links(struct tutti_class_play *play, struct tutti_err *err)
+{
+    const struct tutti_quotient *quotient = play->quotient;
+    uint64_t *rates = calloc((size_t)quotient->link_count + 1, sizeof(*rates));
+    int status;
+
+    if (rates == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < quotient->link_count; i++)
+        rates[i] = tutti_quotient_rate(quotient, play->opts->protocol, i);
+    status = tutti_net_fair.open(
+        &(struct tutti_net_links){.link_count = quotient->link_count, .bytes_per_s = rates},
+        &play->net, err);
+    free(rates);
+    return status;
+}
+
 static int open_net(struct tutti_class_play *play, struct tutti_err *err)
 {
     const struct tutti_quotient *quotient = play->quotient;
-    const struct tutti_net_links links = {.link_count = quotient->link_count,
-                                          .bytes_per_s = quotient->link_bytes_per_s};
     uint32_t most = 1;
     uint32_t *ids;
-    int status = tutti_net_fair.open(&links, &play->net, err);
+    int status = open_links(play, err);
 
     if (status < 0)
         return status;
@@ -410,7 +425,8 @@ static int open_net(struct tutti_class_play *play, struct tutti_err *err)
             ids[most + k] = quotient->ways[wire->way_first + k].weight;
         }
         play->wires[i].latency_ps = latency_of(play, wire);
-        status = tutti_fair_connect(play->net, ids, ids + most, wire->way_count);
+        status = tutti_fair_connect(play->net, ids, ids + most, wire->way_count,
+                                    tutti_protocol_pace(play->opts->protocol, wire->hop));
     }
     free(ids);
     if (status == 0)
@@ -472,9 +488,9 @@ static tutti_ps busiest_ps(const struct tutti_quotient *quotient, const tutti_u1
     tutti_u128 most = 0;
 
     for (uint32_t i = 0; i < quotient->link_count; i++) {
-        tutti_u128 took = loads[i] / quotient->link_bytes_per_s[i] * TUTTI_PS_PER_S +
-                          loads[i] % quotient->link_bytes_per_s[i] * TUTTI_PS_PER_S /
-                              quotient->link_bytes_per_s[i];
+        uint64_t rate = tutti_quotient_rate(quotient, NULL, i);
+        tutti_u128 took =
+            loads[i] / rate * TUTTI_PS_PER_S + loads[i] % rate * TUTTI_PS_PER_S / rate;
 
         most = took > most ? took : most;
     }

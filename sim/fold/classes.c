@@ -81,6 +81,7 @@ static int count_wires(struct search *search, struct tutti_err *err)
 static bool is_same_kind(const struct tutti_wire_kind *a, const struct tutti_wire_kind *b)
 {
     return a->latency_ps == b->latency_ps && a->bytes_per_s == b->bytes_per_s &&
+           a->pace.bytes_per_s == b->pace.bytes_per_s && a->pace.slice_ps == b->pace.slice_ps &&
            a->egress == b->egress;
 }
 
@@ -162,6 +163,7 @@ static int classify_wires(struct search *search, uint32_t rank, struct tutti_err
         weight = tutti_route_weigh(topo, search->opts->protocol, search->route, count);
         kind.latency_ps = weight.latency_ps;
         kind.bytes_per_s = weight.bytes_per_s;
+        kind.pace = weight.pace;
         status = find_kind(search, &kind, rank > 0 ? *(kinds + i - classes->wire_count) : 0,
                            &kinds[i], err);
         if (status < 0)

@@ -7,6 +7,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/units.h"
+#include "sim/protocol.h"
 
 struct tutti_err;
 struct tutti_sim_opts;
@@ -17,7 +18,8 @@ enum { TUTTI_FOLD_CLASSES_MAX = 256, TUTTI_FOLD_ROUNDS_MAX = 64, TUTTI_FOLD_WIRE
 struct tutti_wire_kind {
     tutti_ps latency_ps;
     uint64_t bytes_per_s; /* of the narrowest link */
-    uint32_t egress;      /* lowest wire of the rank that has the same first link */
+    struct tutti_pace pace;
+    uint32_t egress; /* lowest wire of the rank that has the same first link */
 };
 
 /* A wire of a rank is one partner of one lane; all ranks have as many, in the same order: lane by

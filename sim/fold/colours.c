@@ -1,6 +1,6 @@
 /* Colour refinement (theory: equitable partitions): lanes begin with the colour of their program,
- * links with their rate; a wire's colour is that of its ends and of the links on its way, and in
- * each round lanes take up the colours of their wires in their order, links in any.
+ * links with their rate and kind; a wire's colour is that of its ends and of the links on its way,
+ * and in each round lanes take up the colours of their wires in their order, links in any.
  *
  * Price: a route for each wire, then the hops of all wires for each round. */
 #include "sim/fold/colours.h"
@@ -80,7 +80,7 @@ static int route_wire(struct tutti_colours *colours, uint32_t wire, uint32_t lan
     if (count == 0)
         return tutti_fail(err, TUTTI_ELACK, "rank %u cannot reach rank %u", from, to);
     type.latency_ps = tutti_route_latency_ps(topo, NULL, colours->way + first, count);
-    type.hop = (uint32_t)tutti_route_hop(topo, colours->way + first, count);
+    type.hop = tutti_route_hop(topo, colours->way + first, count);
     colours->way_first[wire + 1] = first + count;
     for (uint32_t i = first; i < first + count; i++) {
         if (number_link(colours, colours->way[i], &colours->way[i]) < 0)
@@ -203,8 +203,11 @@ static void begin(struct tutti_colours *colours, struct sort *lanes, struct sort
 {
     for (uint32_t i = 0; i < lanes->count; i++)
         lanes->hash[i] = mix(0, colours->programs->kind[i]);
-    for (uint32_t i = 0; i < links->count; i++)
-        links->hash[i] = mix(0, tutti_topo_link(colours->topo, colours->links[i]).bytes_per_s);
+    for (uint32_t i = 0; i < links->count; i++) {
+        struct tutti_link link = tutti_topo_link_figures(colours->topo, colours->links[i]);
+
+        links->hash[i] = mix(mix(0, link.bytes_per_s), tutti_link_hop(&link));
+    }
     lanes->colours = number_hashes(lanes, table, size);
     links->colours = number_hashes(links, table, size);
 }

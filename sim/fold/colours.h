@@ -7,12 +7,13 @@
 
 #include "runtime/units.h"
 #include "sim/fold/programs.h"
+#include "sim/protocol.h"
 
 struct tutti_topo;
 
 struct tutti_wire_type {
     tutti_ps latency_ps; /* of the links alone */
-    uint32_t hop;        /* slowest kind of link */
+    enum tutti_hop hop;  /* slowest kind of link */
 };
 
 /* All wires with their ways over the links in use, and the colours: numbers 0, 1, ... in the order

@@ -26,6 +26,7 @@ enum { FLOWS_MAX = 1 << 16, PARTS_MAX = 4096 };
 struct flow {
     struct tutti_pair pair;
     tutti_ps latency_ps;
+    struct tutti_pace pace;
     uint32_t arrived_count; /* messages */
 };
 
@@ -152,7 +153,7 @@ static int find_link(struct play *play, uint32_t link, uint64_t *ret_size, uint3
                        sizeof(*play->link_rates)) < 0)
             return tutti_nomem(err);
         play->link_keys[i] = key;
-        play->link_rates[i] = tutti_topo_link(play->opts->topo, link).bytes_per_s;
+        play->link_rates[i] = tutti_link_rate(play->opts->topo, play->opts->protocol, link);
         play->link_count++;
     }
     *ret = i;
@@ -192,6 +193,7 @@ static int add_flow(struct play *play, const struct tutti_pair *pair, struct tut
 {
     const struct tutti_topo *topo = play->opts->topo;
     uint32_t route[TUTTI_ORBIT_WAY_MAX];
+    struct tutti_route_weight weight;
     uint32_t count = tutti_topo_route(topo, pair->from, pair->to, route, TUTTI_ORBIT_WAY_MAX);
     struct flow *flow;
 
@@ -203,9 +205,8 @@ static int add_flow(struct play *play, const struct tutti_pair *pair, struct tut
                    sizeof(*play->ways)) < 0)
         return tutti_nomem(err);
     flow = &play->flows[play->flow_count++];
-    *flow = (struct flow){.pair = *pair,
-                          .latency_ps =
-                              tutti_route_latency_ps(topo, play->opts->protocol, route, count)};
+    weight = tutti_route_weigh(topo, play->opts->protocol, route, count);
+    *flow = (struct flow){.pair = *pair, .latency_ps = weight.latency_ps, .pace = weight.pace};
     play->parties[pair->to_class].flow_count++;
     return lay_way(play, flow, route, count, play->ways + (size_t)(flow - play->flows) * WAY_WORDS,
                    err);
@@ -243,7 +244,7 @@ static int open_net(struct play *play, struct tutti_err *err)
         const uint32_t *way = play->ways + (size_t)i * WAY_WORDS;
 
         status = tutti_fair_connect(play->net, way, way + TUTTI_ORBIT_WAY_MAX,
-                                    way[2 * TUTTI_ORBIT_WAY_MAX]);
+                                    way[2 * TUTTI_ORBIT_WAY_MAX], play->flows[i].pace);
     }
     if (status == 0)
         status = play->net->ops->reserve(play->net, play->flow_count * play->message_count);

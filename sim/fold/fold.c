@@ -42,6 +42,8 @@ struct wire {
     uint64_t taken_count;
     uint64_t bytes; /* of the message before, and what it took: most are alike */
     tutti_ps wire_ps;
+    tutti_ps busy_ps; /* the same of the connection, at its own pace */
+    tutti_ps free_ps; /* when it has sent what it was given */
     uint32_t slot_first;
     uint32_t egress; /* in links */
     uint32_t lane;   /* that sends */
@@ -173,16 +175,19 @@ static bool next_time(struct fold *fold, const struct lane *lane, tutti_ps *ret_
 }
 
 /* When a message that starts now will have arrived. */
-static tutti_ps arrival_of(const struct fold *fold, const struct wire *wire, struct link *link,
+static tutti_ps arrival_of(const struct fold *fold, struct wire *wire, struct link *link,
                            tutti_ps now_ps)
 {
     tutti_ps latency_ps = wire->kind->latency_ps;
+    tutti_ps begin_ps;
 
     if (fold->opts->model == TUTTI_MODEL_FAIR) /* the latency first, then the bytes in order */
         return link->free_ps = tutti_add_ps(
-                   tutti_later_ps(link->free_ps, tutti_add_ps(now_ps, latency_ps)), wire->wire_ps);
-    link->free_ps = tutti_add_ps(tutti_later_ps(link->free_ps, now_ps), wire->wire_ps);
-    return tutti_add_ps(link->free_ps, latency_ps);
+                   tutti_later_ps(link->free_ps, tutti_add_ps(now_ps, latency_ps)), wire->busy_ps);
+    begin_ps = tutti_later_ps(link->free_ps, now_ps);
+    link->free_ps = tutti_add_ps(begin_ps, wire->wire_ps);
+    wire->free_ps = tutti_add_ps(tutti_later_ps(begin_ps, wire->free_ps), wire->busy_ps);
+    return tutti_add_ps(wire->free_ps, latency_ps);
 }
 
 static void do_send(struct fold *fold, struct lane *lane)
@@ -201,7 +206,9 @@ static void do_send(struct fold *fold, struct lane *lane)
     link->lane = wire->lane;
     if (bytes != wire->bytes) {
         wire->bytes = bytes;
-        wire->wire_ps = tutti_hop_busy_ps(fold->opts, wire->kind->bytes_per_s, bytes);
+        wire->wire_ps = tutti_hop_busy_ps(
+            fold->opts, (struct tutti_pace){.bytes_per_s = wire->kind->bytes_per_s}, bytes);
+        wire->busy_ps = tutti_hop_busy_ps(fold->opts, wire->kind->pace, bytes);
     }
     *slot = (struct slot){.at_ps = arrival_of(fold, wire, link, lane->now_ps),
                           .bytes = bytes,

@@ -46,12 +46,14 @@ int tutti_hops_add(struct tutti_hops *hops, const struct tutti_ring_phase *phase
 
 static bool is_kind(const struct tutti_route_weight *a, const struct tutti_route_weight *b)
 {
-    return a->latency_ps == b->latency_ps && a->bytes_per_s == b->bytes_per_s;
+    return a->latency_ps == b->latency_ps && a->pace.bytes_per_s == b->pace.bytes_per_s &&
+           a->pace.slice_ps == b->pace.slice_ps;
 }
 
 static uint32_t *kind_place(const struct tutti_hops *hops, const struct tutti_route_weight *kind)
 {
-    uint64_t place = tutti_random_hash(0, (uint64_t)kind->latency_ps, kind->bytes_per_s, 0);
+    uint64_t place = tutti_random_hash((uint64_t)kind->pace.slice_ps, (uint64_t)kind->latency_ps,
+                                       kind->pace.bytes_per_s, 0);
 
     for (;; place++) {
         uint32_t *entry = &hops->table[place & (hops->table_size - 1)];
@@ -317,12 +319,15 @@ void tutti_hops_done(struct tutti_hops *hops)
 /* Below this a double holds every whole number, and `fair` reckons as with whole numbers. */
 #define EXACT (UINT64_C(1) << 53)
 
-tutti_ps tutti_hop_busy_ps(const struct tutti_sim_opts *opts, uint64_t bytes_per_s,
+tutti_ps tutti_hop_busy_ps(const struct tutti_sim_opts *opts, struct tutti_pace pace,
                            uint64_t payload)
 {
     uint64_t bytes = tutti_wire_bytes(opts->protocol, payload);
+    tutti_ps busy_ps;
 
-    if (opts->model == TUTTI_MODEL_FAIR && (bytes >= EXACT || bytes_per_s >= EXACT))
-        return tutti_drain_ps(tutti_stretch_bytes(bytes, 0), (double)bytes_per_s);
-    return tutti_wire_ps(bytes, bytes_per_s);
+    if (opts->model == TUTTI_MODEL_FAIR && (bytes >= EXACT || pace.bytes_per_s >= EXACT))
+        busy_ps = tutti_drain_ps(tutti_stretch_bytes(bytes, 0), (double)pace.bytes_per_s);
+    else
+        busy_ps = tutti_wire_ps(bytes, pace.bytes_per_s);
+    return tutti_add_ps(pace.slice_ps, busy_ps);
 }

@@ -26,7 +26,7 @@ struct tutti_hop_family {
 struct tutti_hops {
     uint32_t family_count;
     struct tutti_hop_family families[TUTTI_HOP_FAMILIES_MAX];
-    struct tutti_route_weight *kinds; /* what matters of a route */
+    struct tutti_route_weight *kinds; /* what matters of a route: latency and pace */
     uint32_t kind_count;
     uint32_t kind_capacity;
     uint32_t *table; /* [table_size] kind + 1 by hash, or 0 */
@@ -45,8 +45,8 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
                     struct tutti_err *err);
 void tutti_hops_done(struct tutti_hops *hops);
 
-/* How long a message keeps links whose narrowest has this rate, if they are its own. */
-tutti_ps tutti_hop_busy_ps(const struct tutti_sim_opts *opts, uint64_t bytes_per_s,
+/* How long a message keeps a connection of this pace, if links are its own. */
+tutti_ps tutti_hop_busy_ps(const struct tutti_sim_opts *opts, struct tutti_pace pace,
                            uint64_t payload);
 
 #endif

@@ -46,6 +46,7 @@ static tutti_ps path_ps(const struct tutti_quotient *quotient,
             &quotient->wires[quotient->out_wire[lane->out_first]];
 
         sum = tutti_add_ps(sum, tutti_add_ps(wire->latency_ps, protocol->message_ps[wire->hop]));
+        sum = tutti_add_ps(sum, protocol->slice_ps[wire->hop]);
         lane = &quotient->lanes[wire->receiver];
     }
     return sum;

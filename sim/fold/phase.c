@@ -109,7 +109,7 @@ static void weigh_kinds(struct tutti_phase_desk *desk, uint64_t bytes)
     for (uint32_t i = 0; i < desk->hops->kind_count; i++) {
         const struct tutti_route_weight *kind = &desk->hops->kinds[i];
 
-        desk->busy_ps[i] = tutti_hop_busy_ps(desk->opts, kind->bytes_per_s, bytes);
+        desk->busy_ps[i] = tutti_hop_busy_ps(desk->opts, kind->pace, bytes);
         desk->hop_ps[i] = tutti_add_ps(desk->busy_ps[i], kind->latency_ps);
     }
 }

@@ -11,6 +11,7 @@
 #include "runtime/status.h"
 #include "sim/fold/colours.h"
 #include "sim/fold/programs.h"
+#include "sim/play/wires.h"
 #include "topo/topo.h"
 
 #define NONE UINT32_MAX
@@ -139,6 +140,13 @@ static uint64_t rate_of(const struct maker *maker, uint32_t link)
     return tutti_topo_link(maker->topo, maker->colours.links[link]).bytes_per_s;
 }
 
+static enum tutti_hop hop_of(const struct maker *maker, uint32_t link)
+{
+    struct tutti_link figures = tutti_topo_link(maker->topo, maker->colours.links[link]);
+
+    return tutti_link_hop(&figures);
+}
+
 static bool check_links(const struct maker *maker)
 {
     const struct bags serves = {.first = maker->serve_first, .wires = maker->serve_wire};
@@ -147,7 +155,7 @@ static bool check_links(const struct maker *maker)
         uint32_t other = maker->link_first[maker->colours.link[link]];
 
         if (rate_of(maker, link) != rate_of(maker, other) ||
-            !are_alike(maker, &serves, link, other))
+            hop_of(maker, link) != hop_of(maker, other) || !are_alike(maker, &serves, link, other))
             return false;
     }
     return true;
@@ -195,6 +203,26 @@ static void blend_served(struct maker *maker)
     }
 }
 
+/* The rate of a link that is kept, and those of links of other kinds that serve the same: under
+ * protocols that use less of some kind than of others, these may bind. */
+static void note_rates(const struct maker *maker, uint32_t mine, uint64_t *rates)
+{
+    const struct bags serves = {.first = maker->serve_first, .wires = maker->serve_wire};
+    uint32_t wire = maker->serve_wire[maker->serve_first[mine]];
+    uint32_t colour = maker->colours.link[mine];
+
+    rates[hop_of(maker, mine)] = rate_of(maker, mine);
+    for (uint32_t k = maker->colours.way_first[wire]; k < maker->colours.way_first[wire + 1]; k++) {
+        uint32_t other = maker->colours.link[maker->colours.way[k]];
+        uint32_t its = maker->link_first[other];
+        uint64_t *least = &rates[hop_of(maker, its)];
+
+        if (maker->blend[other] == maker->blend[colour] &&
+            (*least == 0 || rate_of(maker, its) < *least) && are_alike(maker, &serves, mine, its))
+            *least = rate_of(maker, its);
+    }
+}
+
 /* A link that serves what a narrower one serves, or one as wide that comes before it, binds
  * nothing: its share is never less. */
 static void keep_links(struct maker *maker)
@@ -220,7 +248,7 @@ static void keep_links(struct maker *maker)
         }
         maker->kept_links[i] = binds ? quotient->link_count : NONE;
         if (binds)
-            quotient->link_bytes_per_s[quotient->link_count++] = rate_of(maker, mine);
+            note_rates(maker, mine, quotient->link_rates[quotient->link_count++]);
     }
 }
 
@@ -372,8 +400,7 @@ static int take_quotient(struct maker *maker, struct tutti_err *err)
     quotient->wire_count = colours->wire_colours;
     quotient->lanes = calloc((size_t)colours->lane_colours + 1, sizeof(*quotient->lanes));
     quotient->wires = calloc((size_t)colours->wire_colours + 1, sizeof(*quotient->wires));
-    quotient->link_bytes_per_s =
-        calloc((size_t)colours->link_colours + 1, sizeof(*quotient->link_bytes_per_s));
+    quotient->link_rates = calloc((size_t)colours->link_colours + 1, sizeof(*quotient->link_rates));
     quotient->ways = calloc(hops, sizeof(*quotient->ways));
     quotient->out_wire = calloc(out, sizeof(*quotient->out_wire));
     quotient->out_rank = calloc(out, sizeof(*quotient->out_rank));
@@ -382,7 +409,7 @@ static int take_quotient(struct maker *maker, struct tutti_err *err)
     maker->way_before = calloc(hops, sizeof(uint32_t));
     maker->way_wire = calloc(hops, sizeof(uint32_t));
     if (maker->way_before == NULL || maker->way_wire == NULL || quotient->lanes == NULL ||
-        quotient->wires == NULL || quotient->ways == NULL || quotient->link_bytes_per_s == NULL ||
+        quotient->wires == NULL || quotient->ways == NULL || quotient->link_rates == NULL ||
         quotient->out_wire == NULL || quotient->out_rank == NULL || quotient->in_wire == NULL ||
         quotient->in_rank == NULL)
         return tutti_nomem(err);
@@ -481,10 +508,26 @@ void tutti_quotient_done(struct tutti_quotient *quotient)
     free(quotient->lanes);
     free(quotient->wires);
     free(quotient->ways);
-    free(quotient->link_bytes_per_s);
+    free(quotient->link_rates);
     free(quotient->out_wire);
     free(quotient->out_rank);
     free(quotient->in_wire);
     free(quotient->in_rank);
     *quotient = (struct tutti_quotient){.lane_count = 0};
+}
+
+uint64_t tutti_quotient_rate(const struct tutti_quotient *quotient,
+                             const struct tutti_protocol *protocol, uint32_t link)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        uint64_t rate = quotient->link_rates[link][hop];
+
+        if (rate > 0)
+            rate = tutti_protocol_link_rate(protocol, (enum tutti_hop)hop, rate);
+        if (rate > 0 && rate < least)
+            least = rate;
+    }
+    return least;
 }

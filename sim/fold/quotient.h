@@ -8,6 +8,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/units.h"
+#include "sim/protocol.h"
 
 struct tutti_err;
 struct tutti_programs;
@@ -31,7 +32,7 @@ struct tutti_quotient_wire {
     uint32_t receiver;
     uint32_t out_count;  /* wires of the class that a sender has */
     uint32_t in_count;   /* that a receiver has */
-    uint32_t hop;        /* slowest kind of link on the way, see sim/protocol.h */
+    enum tutti_hop hop;  /* slowest kind of link on the way, see sim/protocol.h */
     tutti_ps latency_ps; /* of the links alone */
     uint32_t way_first;  /* in ways */
     uint32_t way_count;
@@ -52,7 +53,9 @@ struct tutti_quotient {
     struct tutti_quotient_lane *lanes;
     struct tutti_quotient_wire *wires;
     struct tutti_quotient_way *ways;
-    uint64_t *link_bytes_per_s;
+    /* A link stands for all that serve the same: by kind, the rate of the narrowest of them, or 0
+     * where there is none of the kind. */
+    uint64_t (*link_rates)[TUTTI_HOP_COUNT];
     uint32_t *out_wire; /* indexed as lanes say */
     uint32_t *out_rank; /* the peers of the representative lanes, indexed likewise */
     uint32_t *in_wire;
@@ -71,5 +74,9 @@ int tutti_quotient_make(const struct tutti_topo *topo, const struct tutti_progra
                         uint32_t per_rank, bool ordered, struct tutti_quotient *ret,
                         struct tutti_err *err);
 void tutti_quotient_done(struct tutti_quotient *quotient);
+
+/* What a link carries in a second under a protocol (or NULL). */
+uint64_t tutti_quotient_rate(const struct tutti_quotient *quotient,
+                             const struct tutti_protocol *protocol, uint32_t link);
 
 #endif

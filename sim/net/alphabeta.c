@@ -1,7 +1,10 @@
 /* The network model `alphabeta`: a message takes its latency plus its bytes over its narrowest
  * link. The first link of the route serves one message at a time, in order of start (the gap of
  * LogGP, Alexandrov et al. 1995). Nothing else is contended: two senders to one receiver do not
- * disturb each other. That is the limit of this model; `fair` has the rest. */
+ * disturb each other. That is the limit of this model; `fair` has the rest.
+ *
+ * A connection that is paced is a second such server, which takes from the link: other connections
+ * may use the link while it is still at it. Without a pace it would never make anyone wait. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -12,8 +15,12 @@
 struct connection {
     uint64_t bytes_per_s; /* of the narrowest link */
     uint64_t bytes;       /* of the last message; sizes repeat, and dividing is dear */
-    tutti_ps wire_ps;     /* what it took */
-    uint32_t egress;      /* the first link */
+    tutti_ps wire_ps;     /* what it took of the link */
+    tutti_ps busy_ps;     /* and of the connection */
+    tutti_ps free_ps;     /* when the connection has sent all it was given */
+    struct tutti_pace pace;
+    uint32_t egress; /* the first link */
+    bool is_paced;
 };
 
 struct alphabeta {
@@ -64,10 +71,13 @@ static void alphabeta_reset(struct tutti_net *net)
 
     for (uint32_t link = 0; link < model->link_count; link++)
         model->free_ps[link] = 0;
+    for (uint32_t i = 0; i < model->connection_count; i++)
+        model->connections[i].free_ps = 0;
     tutti_queue_clear(&model->arrivals);
 }
 
-static int alphabeta_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+static int alphabeta_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count,
+                             struct tutti_pace pace)
 {
     struct alphabeta *model = (struct alphabeta *)net;
     struct connection *connection;
@@ -85,12 +95,28 @@ static int alphabeta_connect(struct tutti_net *net, const uint32_t *links, uint3
         if (rate < connection->bytes_per_s)
             connection->bytes_per_s = rate;
     }
+    if (pace.bytes_per_s == 0 || pace.bytes_per_s > connection->bytes_per_s)
+        pace.bytes_per_s = connection->bytes_per_s;
+    connection->pace = pace;
+    connection->is_paced = pace.slice_ps > 0 || pace.bytes_per_s < connection->bytes_per_s;
     return 0;
 }
 
 static int alphabeta_reserve(struct tutti_net *net, uint32_t message_count)
 {
     return tutti_queue_reserve(&((struct alphabeta *)net)->arrivals, message_count);
+}
+
+/* When a message leaves a paced connection whose link has begun to send it at `begin_ps`. */
+static tutti_ps leave_ps(struct connection *connection, tutti_ps begin_ps,
+                         const struct tutti_net_send *send)
+{
+    tutti_ps busy_ps = tutti_add_ps(connection->pace.slice_ps, connection->busy_ps);
+
+    if (send->stretch_q32 != 0)
+        busy_ps = tutti_stretch_ps(busy_ps, send->stretch_q32);
+    connection->free_ps = tutti_add_ps(tutti_later_ps(begin_ps, connection->free_ps), busy_ps);
+    return connection->free_ps;
 }
 
 static void alphabeta_start(struct tutti_net *net, const struct tutti_net_send *send, tutti_ps now)
@@ -105,12 +131,16 @@ static void alphabeta_start(struct tutti_net *net, const struct tutti_net_send *
     if (connection->bytes != send->bytes) {
         connection->bytes = send->bytes;
         connection->wire_ps = tutti_wire_ps(send->bytes, connection->bytes_per_s);
+        connection->busy_ps = tutti_wire_ps(send->bytes, connection->pace.bytes_per_s);
     }
     wire_ps = connection->wire_ps;
     if (send->stretch_q32 != 0)
         wire_ps = tutti_stretch_ps(wire_ps, send->stretch_q32);
     *free_ps = tutti_add_ps(begin_ps, wire_ps);
-    tutti_queue_put(&model->arrivals, send->message, tutti_add_ps(*free_ps, send->latency_ps));
+    tutti_queue_put(
+        &model->arrivals, send->message,
+        tutti_add_ps(connection->is_paced ? leave_ps(connection, begin_ps, send) : *free_ps,
+                     send->latency_ps));
 }
 
 static bool alphabeta_next(struct tutti_net *net, tutti_ps now, tutti_ps *ret)

@@ -1,12 +1,14 @@
 /* The network model `fair`: a message waits for its latency, then its bytes drain at the max-min
  * fair rate of all links on its route. Messages of one connection drain one after another, in
- * order; their latencies overlap. Rates are solved once for each instant at which flows came or
- * went.
+ * order; their latencies overlap. Where connections have a slice (struct tutti_pace), each message
+ * takes that time before it drains and while no other of its connection does. Rates are solved once
+ * for each instant at which flows came or went.
  *
  * Numbers: rates and bytes left are doubles, times are whole picoseconds. The bytes left are
  * counted down only when a rate changes, always from the exact times, so rounding does not add up;
  * a message ends on the first picosecond not before the computed end. */
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +17,19 @@
 #include "sim/net/maxmin.h"
 #include "sim/queue/queue.h"
 
+enum stage {
+    FLIES,  /* its latency is not over */
+    READY,  /* it is, but the turn is that of a message before it; or its turn has come */
+    BEGINS, /* its slice is not over */
+    DRAINS,
+};
+
 struct message {
     double bytes; /* on the wire, stretched */
+    tutti_ps slice_ps;
     uint32_t connection;
     uint32_t next;
-    bool ready; /* its latency is over */
+    uint8_t stage; /* enum stage */
 };
 
 /* A connection is one flow; it is active in the solver while its oldest message drains. */
@@ -27,7 +37,8 @@ struct connection {
     double left_bytes; /* of the draining message, at since_ps */
     double rate;       /* bytes per second; 0: not solved yet or not active */
     tutti_ps since_ps;
-    uint32_t first; /* oldest message, draining if ready */
+    tutti_ps slice_ps;
+    uint32_t first; /* oldest message, whose turn it is if ready */
     uint32_t last;
 };
 
@@ -71,6 +82,12 @@ static int fair_open(const struct tutti_net_links *links, struct tutti_net **ret
     return 0;
 }
 
+static struct connection idle_connection(tutti_ps slice_ps)
+{
+    return (struct connection){
+        .slice_ps = slice_ps, .first = TUTTI_MESSAGE_NONE, .last = TUTTI_MESSAGE_NONE};
+}
+
 static void fair_reset(struct tutti_net *net)
 {
     struct fair *model = (struct fair *)net;
@@ -78,29 +95,40 @@ static void fair_reset(struct tutti_net *net)
     tutti_maxmin_reset(&model->maxmin);
     tutti_queue_clear(&model->events);
     for (uint32_t i = 0; i < model->connection_count; i++)
-        model->connections[i] =
-            (struct connection){.first = TUTTI_MESSAGE_NONE, .last = TUTTI_MESSAGE_NONE};
+        model->connections[i] = idle_connection(model->connections[i].slice_ps);
+}
+
+/* The same, or 0 if some link is no faster. */
+static uint64_t rate_limit(const struct fair *model, const uint32_t *links, uint32_t link_count,
+                           uint64_t bytes_per_s)
+{
+    double least = INFINITY;
+
+    for (uint32_t i = 0; i < link_count; i++)
+        least = fmin(least, model->maxmin.links[links[i]].capacity);
+    return (double)bytes_per_s < least ? bytes_per_s : 0;
 }
 
 int tutti_fair_connect(struct tutti_net *net, const uint32_t *links, const uint32_t *weights,
-                       uint32_t link_count)
+                       uint32_t link_count, struct tutti_pace pace)
 {
     struct fair *model = (struct fair *)net;
     int status = tutti_grow(&model->connections, &model->connection_capacity,
                             (uint64_t)model->connection_count + 1, sizeof(*model->connections));
 
     if (status == 0)
-        status = tutti_maxmin_add(&model->maxmin, links, weights, link_count);
+        status = tutti_maxmin_add(&model->maxmin, links, weights, link_count,
+                                  rate_limit(model, links, link_count, pace.bytes_per_s));
     if (status < 0)
         return status;
-    model->connections[model->connection_count++] =
-        (struct connection){.first = TUTTI_MESSAGE_NONE, .last = TUTTI_MESSAGE_NONE};
+    model->connections[model->connection_count++] = idle_connection(pace.slice_ps);
     return 0;
 }
 
-static int fair_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+static int fair_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count,
+                        struct tutti_pace pace)
 {
-    return tutti_fair_connect(net, links, NULL, link_count);
+    return tutti_fair_connect(net, links, NULL, link_count, pace);
 }
 
 static int fair_reserve(struct tutti_net *net, uint32_t message_count)
@@ -121,6 +149,7 @@ static void fair_start(struct tutti_net *net, const struct tutti_net_send *send,
     assert(send->message < model->message_capacity);
     *message = (struct message){
         .bytes = tutti_stretch_bytes(send->bytes, send->stretch_q32),
+        .slice_ps = tutti_stretch_ps(connection->slice_ps, send->stretch_q32),
         .connection = send->connection,
         .next = TUTTI_MESSAGE_NONE,
     };
@@ -132,23 +161,20 @@ static void fair_start(struct tutti_net *net, const struct tutti_net_send *send,
     tutti_queue_put(&model->events, send->message, tutti_add_ps(now, send->latency_ps));
 }
 
-/* The oldest message of a connection begins to drain if it is ready; if there is none such the
- * connection leaves the solver. A successor that is ready takes over the rate: nothing changes for
- * the others, so nothing has to be solved. */
-static void drain_next(struct fair *model, uint32_t id, tutti_ps now)
+/* The oldest message of a connection, whose slice is over, begins to drain. One that comes after
+ * another takes over its rate: nothing changes for the others, so nothing has to be solved. */
+static void drain(struct fair *model, uint32_t id, tutti_ps now)
 {
     struct connection *connection = &model->connections[id];
-    const struct message *message = NULL;
+    struct message *message = &model->messages[connection->first];
     bool active = model->maxmin.flows[id].active;
 
-    if (connection->first != TUTTI_MESSAGE_NONE && model->messages[connection->first].ready)
-        message = &model->messages[connection->first];
-    if (message == NULL || !(message->bytes > 0)) {
+    message->stage = DRAINS;
+    if (!(message->bytes > 0)) { /* nothing to drain */
         if (active)
             tutti_maxmin_leave(&model->maxmin, id);
         connection->rate = 0;
-        if (message != NULL)
-            tutti_queue_put(&model->events, connection->first, now); /* nothing to drain */
+        tutti_queue_put(&model->events, connection->first, now);
         return;
     }
     connection->left_bytes = message->bytes;
@@ -158,6 +184,29 @@ static void drain_next(struct fair *model, uint32_t id, tutti_ps now)
     else
         tutti_queue_put(&model->events, connection->first,
                         tutti_add_ps(now, tutti_drain_ps(message->bytes, connection->rate)));
+}
+
+/* The turn of the oldest message of a connection, if it is ready; if it does not drain at once, the
+ * connection leaves the solver. */
+static void take_turn(struct fair *model, uint32_t id, tutti_ps now)
+{
+    struct connection *connection = &model->connections[id];
+    struct message *message = NULL;
+
+    if (connection->first != TUTTI_MESSAGE_NONE &&
+        model->messages[connection->first].stage == READY)
+        message = &model->messages[connection->first];
+    if (message != NULL && message->slice_ps == 0) {
+        drain(model, id, now);
+        return;
+    }
+    if (model->maxmin.flows[id].active)
+        tutti_maxmin_leave(&model->maxmin, id);
+    connection->rate = 0;
+    if (message == NULL)
+        return;
+    message->stage = BEGINS;
+    tutti_queue_put(&model->events, connection->first, tutti_add_ps(now, message->slice_ps));
 }
 
 /* Solves for those that are touched and moves the ends of those whose rate has changed. */
@@ -203,15 +252,20 @@ static uint32_t fair_arrived(struct tutti_net *net, tutti_ps now)
         struct message *message = &model->messages[id];
         struct connection *connection = &model->connections[message->connection];
 
-        if (message->ready) {
+        if (message->stage == DRAINS) {
             assert(connection->first == id);
             connection->first = message->next;
-            drain_next(model, message->connection, now);
+            take_turn(model, message->connection, now);
             return id;
         }
-        message->ready = true;
+        if (message->stage == BEGINS) {
+            assert(connection->first == id);
+            drain(model, message->connection, now);
+            continue;
+        }
+        message->stage = READY;
         if (connection->first == id)
-            drain_next(model, message->connection, now);
+            take_turn(model, message->connection, now);
     }
     return TUTTI_MESSAGE_NONE;
 }
@@ -238,7 +292,7 @@ void tutti_fair_look_message(const struct tutti_net *net, uint32_t message, tutt
     const struct fair *model = (const struct fair *)net;
     const struct tutti_queue_node *event = &model->events.nodes[message];
 
-    out[0] = model->messages[message].ready;
+    out[0] = model->messages[message].stage;
     out[1] = event->bucket == UINT32_MAX ? -1 : event->at_ps - now;
 }
 

@@ -11,7 +11,7 @@ enum { TUTTI_FAIR_CONNECTION_WORDS = 4, TUTTI_FAIR_MESSAGE_WORDS = 2 };
 
 /* As ops->connect; `weights` as in tutti_maxmin_add. */
 int tutti_fair_connect(struct tutti_net *net, const uint32_t *links, const uint32_t *weights,
-                       uint32_t link_count);
+                       uint32_t link_count, struct tutti_pace pace);
 
 /* What decides how a connection, or a message under way, goes on, as words that do not depend on
  * when it is: two states whose words are equal take the same course. To be asked when ops->next has

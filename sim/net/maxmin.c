@@ -111,9 +111,14 @@ uint32_t tutti_maxmin_close_level(struct tutti_maxmin *maxmin, uint32_t count, d
     return kept;
 }
 
+static struct tutti_maxmin_link idle_link(uint64_t bytes_per_s)
+{
+    return (struct tutti_maxmin_link){.capacity = (double)bytes_per_s, .hop_first = NONE};
+}
+
 int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, uint32_t count)
 {
-    *maxmin = (struct tutti_maxmin){.link_count = count};
+    *maxmin = (struct tutti_maxmin){.link_count = count, .link_capacity = count};
     maxmin->links = calloc((size_t)count + 1, sizeof(*maxmin->links));
     maxmin->dirty = calloc((size_t)count + 1, sizeof(*maxmin->dirty));
     maxmin->some_links = calloc((size_t)count + 1, sizeof(*maxmin->some_links));
@@ -121,10 +126,8 @@ int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, 
         tutti_maxmin_done(maxmin);
         return -TUTTI_ENOMEM;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        maxmin->links[i].capacity = (double)bytes_per_s[i];
-        maxmin->links[i].hop_first = NONE;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        maxmin->links[i] = idle_link(bytes_per_s[i]);
     return 0;
 }
 
@@ -155,33 +158,59 @@ void tutti_maxmin_reset(struct tutti_maxmin *maxmin)
     maxmin->busy_count = 0;
 }
 
-int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const uint32_t *weights,
-                     uint32_t link_count)
+/* Room for one link more. */
+static int grow_links(struct tutti_maxmin *maxmin)
 {
-    uint32_t id = maxmin->flow_count;
-    struct tutti_maxmin_flow *flow;
+    uint64_t needed = (uint64_t)maxmin->link_count + 1;
+    uint32_t capacity = maxmin->link_capacity;
+    uint32_t dirty_capacity = capacity;
+    uint32_t some_capacity = capacity;
+
+    if (tutti_grow(&maxmin->dirty, &dirty_capacity, needed, sizeof(*maxmin->dirty)) < 0 ||
+        tutti_grow(&maxmin->some_links, &some_capacity, needed, sizeof(*maxmin->some_links)) < 0 ||
+        tutti_grow(&maxmin->links, &capacity, needed, sizeof(*maxmin->links)) < 0)
+        return -TUTTI_ENOMEM;
+    maxmin->link_capacity = capacity;
+    return 0;
+}
+
+static int grow_flows(struct tutti_maxmin *maxmin, uint32_t hop_count)
+{
+    uint64_t needed = (uint64_t)maxmin->flow_count + 1;
+
+    if (tutti_grow(&maxmin->flows, &maxmin->flow_capacity, needed, sizeof(*maxmin->flows)) < 0 ||
+        tutti_grow(&maxmin->some_flows, &maxmin->some_capacity, needed,
+                   sizeof(*maxmin->some_flows)) < 0 ||
+        tutti_grow(&maxmin->held, &maxmin->held_capacity, needed, sizeof(*maxmin->held)) < 0)
+        return -TUTTI_ENOMEM;
+    return tutti_grow(&maxmin->hops, &maxmin->hop_capacity, (uint64_t)maxmin->hop_count + hop_count,
+                      sizeof(*maxmin->hops));
+}
+
+static void add_hop(struct tutti_maxmin *maxmin, uint32_t link, uint32_t weight)
+{
+    assert(link < maxmin->link_count);
+    maxmin->hops[maxmin->hop_count++] = (struct tutti_maxmin_hop){
+        .link = link, .flow = maxmin->flow_count, .weight = weight, .next = NONE, .prev = NONE};
+}
+
+int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const uint32_t *weights,
+                     uint32_t link_count, uint64_t bytes_per_s_max)
+{
+    uint64_t hop_first = maxmin->hop_count;
+    uint32_t own_count = bytes_per_s_max > 0 ? 1 : 0;
 
     assert(link_count > 0);
-    if (tutti_grow(&maxmin->flows, &maxmin->flow_capacity, (uint64_t)id + 1,
-                   sizeof(*maxmin->flows)) < 0 ||
-        tutti_grow(&maxmin->some_flows, &maxmin->some_capacity, (uint64_t)id + 1,
-                   sizeof(*maxmin->some_flows)) < 0 ||
-        tutti_grow(&maxmin->held, &maxmin->held_capacity, (uint64_t)id + 1, sizeof(*maxmin->held)) <
-            0 ||
-        tutti_grow(&maxmin->hops, &maxmin->hop_capacity, (uint64_t)maxmin->hop_count + link_count,
-                   sizeof(*maxmin->hops)) < 0)
+    if (grow_flows(maxmin, link_count + own_count) < 0 || (own_count > 0 && grow_links(maxmin) < 0))
         return -TUTTI_ENOMEM;
-    flow = &maxmin->flows[maxmin->flow_count++];
-    *flow = (struct tutti_maxmin_flow){.hop_first = maxmin->hop_count, .hop_count = link_count};
-    for (uint32_t i = 0; i < link_count; i++) {
-        assert(links[i] < maxmin->link_count);
-        maxmin->hops[maxmin->hop_count++] =
-            (struct tutti_maxmin_hop){.link = links[i],
-                                      .flow = id,
-                                      .weight = weights != NULL ? weights[i] : 1,
-                                      .next = NONE,
-                                      .prev = NONE};
+    for (uint32_t i = 0; i < link_count; i++)
+        add_hop(maxmin, links[i], weights != NULL ? weights[i] : 1);
+    if (own_count > 0) {
+        maxmin->links[maxmin->link_count++] = idle_link(bytes_per_s_max);
+        add_hop(maxmin, maxmin->link_count - 1, 1);
     }
+    maxmin->flows[maxmin->flow_count++] =
+        (struct tutti_maxmin_flow){.hop_first = hop_first, .hop_count = link_count + own_count};
     return 0;
 }
 

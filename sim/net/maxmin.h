@@ -47,11 +47,12 @@ struct tutti_maxmin {
     struct tutti_maxmin_link *links;
     struct tutti_maxmin_flow *flows;
     struct tutti_maxmin_hop *hops;
-    uint32_t *dirty;      /* [link_count] */
-    uint32_t *some_links; /* [link_count] those of the solve going on */
+    uint32_t *dirty;      /* [link_capacity] */
+    uint32_t *some_links; /* [link_capacity] those of the solve going on */
     uint32_t *some_flows; /* [flow_capacity] the flows of the last solve that may have changed */
     uint32_t *held;       /* [flow_capacity] flows of the solve going on that keep their rates */
-    uint32_t link_count;
+    uint32_t link_count;  /* those of flows of their own come last */
+    uint32_t link_capacity;
     uint32_t flow_count;
     uint32_t flow_capacity;
     uint32_t some_capacity;
@@ -72,9 +73,10 @@ void tutti_maxmin_reset(struct tutti_maxmin *maxmin); /* all flows inactive */
 /* One more flow, inactive, over links that are all different: 0 or -TUTTI_ENOMEM. It may stand for
  * a class of flows that come and go together: then `weights` (NULL: 1 each) are how many of the
  * class each link serves, a link stands for all that serve as many, and rates are those of the
- * single flows, bit for bit. */
+ * single flows, bit for bit. A flow's rate can be limited (0: it is not): then it has one link
+ * more, of that rate and its own. */
 int tutti_maxmin_add(struct tutti_maxmin *maxmin, const uint32_t *links, const uint32_t *weights,
-                     uint32_t link_count);
+                     uint32_t link_count, uint64_t bytes_per_s_max);
 
 void tutti_maxmin_enter(struct tutti_maxmin *maxmin, uint32_t flow);
 void tutti_maxmin_leave(struct tutti_maxmin *maxmin, uint32_t flow);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "runtime/units.h"
+#include "sim/protocol.h"
 
 struct tutti_err;
 struct tutti_net;
@@ -37,8 +38,10 @@ struct tutti_net_ops {
     int (*open)(const struct tutti_net_links *links, struct tutti_net **ret, struct tutti_err *err);
     void (*close)(struct tutti_net *net);
     void (*reset)(struct tutti_net *net); /* forgets all messages, keeps connections and memory */
-    /* Declares the next connection (0, 1, 2, ...) and its route of at least one link. */
-    int (*connect)(struct tutti_net *net, const uint32_t *links, uint32_t link_count);
+    /* Declares the next connection (0, 1, 2, ...), its route of at least one link, and what keeps
+     * its messages apart beside the links. */
+    int (*connect)(struct tutti_net *net, const uint32_t *links, uint32_t link_count,
+                   struct tutti_pace pace);
     int (*reserve)(struct tutti_net *net, uint32_t message_count);
     void (*start)(struct tutti_net *net, const struct tutti_net_send *send, tutti_ps now);
     /* When something happens next, not before `now`; false: nothing is under way. */

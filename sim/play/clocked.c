@@ -226,7 +226,7 @@ static int open_net(struct tutti_clocked *clocked, struct tutti_err *err)
     if (clocked->link_rates == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < topo->link_count; i++)
-        clocked->link_rates[i] = tutti_topo_link(topo, i).bytes_per_s;
+        clocked->link_rates[i] = tutti_link_rate(topo, clocked->opts->protocol, i);
     return ops->open(&(struct tutti_net_links){.link_count = topo->link_count,
                                                .bytes_per_s = clocked->link_rates},
                      &clocked->net, err);

@@ -5,7 +5,7 @@
  * which lanes are run does not matter (Kahn 1974), as long as no link has to choose between lanes:
  *   alphabeta  the first link of every route serves one lane at a time, in the order of its program
  *   fair       every link of every route serves one connection at a time; then its rate is that of
- *              its narrowest link, all the time
+ *              its narrowest link, or its pace, all the time
  * Links get to know their users as connections are made, and where there are several, that their
  * turns lie apart is seen as messages are sent; else the attempt ends.
  *
@@ -30,7 +30,8 @@
 /* ---- connections ----------------------------------------------------------------------------- */
 
 /* Called by `wires` for a new connection with its route. */
-static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count)
+static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count,
+                        struct tutti_pace pace)
 {
     struct tutti_flow *flow = (struct tutti_flow *)net;
     bool fair = flow->opts->model == TUTTI_MODEL_FAIR;
@@ -46,9 +47,10 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
         return -TUTTI_ENOMEM;
     wire = &flow->flow_wires[flow->wire_count];
     memset(&flow->slots[slots - flow->slot_count], 0, flow->slot_count * sizeof(*flow->slots));
-    *wire = (struct wire){.bytes_per_s = UINT64_MAX, .slot_first = slots - flow->slot_count};
+    *wire = (struct wire){
+        .bytes_per_s = UINT64_MAX, .pace = pace, .slot_first = slots - flow->slot_count};
     for (uint32_t i = 0; i < link_count; i++) {
-        uint64_t rate = tutti_topo_link(flow->opts->topo, links[i]).bytes_per_s;
+        uint64_t rate = tutti_link_rate(flow->opts->topo, flow->opts->protocol, links[i]);
         uint32_t user;
 
         wire->bytes_per_s = rate < wire->bytes_per_s ? rate : wire->bytes_per_s;
@@ -60,6 +62,8 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
         wire->user_count++;
         assert(user == wire->user_first + i);
     }
+    if (fair)
+        wire->bytes_per_s = pace.bytes_per_s;
     flow->wire_count++;
     return 0;
 }
@@ -136,6 +140,20 @@ static int find_wire(struct tutti_flow *flow, uint32_t from, uint32_t to, uint32
     return 0;
 }
 
+/* When a message leaves a connection under alphabeta that has its own pace, and whose first link
+ * begins to send it at `begin_ps`. */
+static tutti_ps leave_ps(struct tutti_flow *flow, struct wire *wire, tutti_ps begin_ps,
+                         uint64_t bytes, uint64_t stretch)
+{
+    tutti_ps busy_ps =
+        tutti_add_ps(wire->pace.slice_ps, wire_ps(flow, bytes, wire->pace.bytes_per_s));
+
+    if (stretch != 0)
+        busy_ps = tutti_stretch_ps(busy_ps, stretch);
+    wire->free_ps = tutti_add_ps(tutti_later_ps(begin_ps, wire->free_ps), busy_ps);
+    return wire->free_ps;
+}
+
 /* When a message that starts now will have arrived. */
 static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payload, tutti_ps now_ps)
 {
@@ -144,6 +162,7 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
     uint64_t stretch = 0;
     tutti_ps latency_ps = wire->latency_ps;
     tutti_ps free_ps = free_of(flow, wire);
+    tutti_ps begin_ps;
     tutti_ps busy_ps;
 
     if (flow->opts->protocol != NULL)
@@ -155,12 +174,13 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
     }
     if (flow->opts->model == TUTTI_MODEL_FAIR) { /* the latency first, then the bytes in order */
         tutti_ps ready_ps = tutti_add_ps(now_ps, latency_ps);
-        tutti_ps begin_ps = free_ps > ready_ps ? free_ps : ready_ps;
 
         busy_ps =
             stretch == 0 && bytes < EXACT && wire->bytes_per_s < EXACT
                 ? wire_ps(flow, bytes, wire->bytes_per_s)
                 : tutti_drain_ps(tutti_stretch_bytes(bytes, stretch), (double)wire->bytes_per_s);
+        begin_ps = tutti_add_ps(tutti_later_ps(free_ps, ready_ps),
+                                tutti_stretch_ps(wire->pace.slice_ps, stretch));
         free_ps = tutti_add_ps(begin_ps, busy_ps);
         flow->drain_ps_max = tutti_later_ps(flow->drain_ps_max, free_ps - ready_ps);
         use_links(flow, wire, ready_ps, free_ps);
@@ -169,9 +189,12 @@ static tutti_ps arrival_of(struct tutti_flow *flow, uint32_t id, uint64_t payloa
     busy_ps = wire_ps(flow, bytes, wire->bytes_per_s);
     if (stretch != 0)
         busy_ps = tutti_stretch_ps(busy_ps, stretch);
-    free_ps = tutti_add_ps(free_ps > now_ps ? free_ps : now_ps, busy_ps);
-    flow->drain_ps_max = tutti_later_ps(flow->drain_ps_max, free_ps - now_ps);
+    begin_ps = tutti_later_ps(free_ps, now_ps);
+    free_ps = tutti_add_ps(begin_ps, busy_ps);
     use_links(flow, wire, now_ps, free_ps);
+    if (is_paced(wire))
+        free_ps = leave_ps(flow, wire, begin_ps, bytes, stretch);
+    flow->drain_ps_max = tutti_later_ps(flow->drain_ps_max, free_ps - now_ps);
     return tutti_add_ps(free_ps, latency_ps);
 }
 
@@ -429,6 +452,7 @@ static void rewind_all(struct tutti_flow *flow, tutti_ps start_ps)
         struct wire *wire = &flow->flow_wires[i];
 
         wire->sent_count = 0;
+        wire->free_ps = 0;
         wire->sent_slot = wire->taken_slot = wire->under_way = 0;
         wire->send_waits = wire->recv_waits = wire->is_awaited = false;
     }

@@ -10,7 +10,8 @@
 /* What messages of one size are on a connection; sizes seldom change. */
 struct weight {
     uint64_t bytes;
-    tutti_ps busy_ps;
+    tutti_ps busy_ps;  /* of its links */
+    tutti_ps paced_ps; /* of itself */
 };
 
 static bool weigh(struct tutti_flow *flow, const struct wire *wire, uint64_t payload,
@@ -20,7 +21,13 @@ static bool weigh(struct tutti_flow *flow, const struct wire *wire, uint64_t pay
 
     if (flow->opts->model == TUTTI_MODEL_FAIR && (bytes >= EXACT || wire->bytes_per_s >= EXACT))
         return false;
-    *weight = (struct weight){payload, wire_ps(flow, bytes, wire->bytes_per_s)};
+    *weight =
+        (struct weight){.bytes = payload,
+                        .busy_ps = wire_ps(flow, bytes, wire->bytes_per_s),
+                        .paced_ps = tutti_add_ps(wire->pace.slice_ps,
+                                                 wire_ps(flow, bytes, wire->pace.bytes_per_s))};
+    if (flow->opts->model == TUTTI_MODEL_FAIR)
+        weight->busy_ps = weight->paced_ps; /* a connection has its links to itself */
     return true;
 }
 
@@ -54,9 +61,11 @@ static void book(struct tutti_flow *flow, struct wire *in, struct wire *out, uin
 }
 
 /* Plays `count` relays that need not wait; fewer where a message is not of the size it should be,
- * or is so large that doubles round. */
-static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
-                            const struct tutti_relays *relays, uint32_t count)
+ * or is so large that doubles round. `paced`: whether the connection out is, a constant. */
+static inline __attribute__((always_inline)) uint32_t play_relays(struct tutti_flow *flow,
+                                                                  struct lane *lane,
+                                                                  const struct tutti_relays *relays,
+                                                                  uint32_t count, bool paced)
 {
     struct wire *in = &flow->flow_wires[lane->from_wire];
     struct wire *out = &flow->flow_wires[lane->to_wire];
@@ -66,6 +75,7 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
     tutti_ps before_ps = latency_first ? out->latency_ps : 0;
     tutti_ps after_ps = latency_first ? 0 : out->latency_ps;
     tutti_ps free_ps = free_of(flow, out);
+    tutti_ps leave_ps = out->free_ps;
     tutti_ps begin_ps = INT64_MAX; /* the first asks for the link */
     tutti_ps now_ps = lane->now_ps;
     tutti_ps drain_ps_max = flow->drain_ps_max;
@@ -81,6 +91,7 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
         struct slot *sent = &out_slots[sent_slot];
         uint64_t bytes = relays->bytes[done];
         tutti_ps ready_ps;
+        tutti_ps start_ps;
 
         if (taken->bytes != bytes ||
             ((done == 0 || bytes != weight.bytes) && !weigh(flow, out, bytes, &weight)))
@@ -90,15 +101,19 @@ static uint32_t play_relays(struct tutti_flow *flow, struct lane *lane,
         now_ps = sent->at_ps > now_ps ? sent->at_ps : now_ps;
         ready_ps = tutti_add_ps(now_ps, before_ps);
         begin_ps = begin_ps < ready_ps ? begin_ps : ready_ps;
-        free_ps = tutti_add_ps(free_ps > ready_ps ? free_ps : ready_ps, weight.busy_ps);
-        drain_ps_max = tutti_later_ps(drain_ps_max, free_ps - ready_ps);
+        start_ps = free_ps > ready_ps ? free_ps : ready_ps;
+        free_ps = tutti_add_ps(start_ps, weight.busy_ps);
+        leave_ps =
+            paced ? tutti_add_ps(tutti_later_ps(start_ps, leave_ps), weight.paced_ps) : free_ps;
+        drain_ps_max = tutti_later_ps(drain_ps_max, leave_ps - ready_ps);
         index += step_count;
-        *sent = (struct slot){tutti_add_ps(free_ps, after_ps), bytes, index - 1};
+        *sent = (struct slot){tutti_add_ps(leave_ps, after_ps), bytes, index - 1};
         taken_slot = next_slot(flow, taken_slot);
         sent_slot = next_slot(flow, sent_slot);
     }
     in->taken_slot = taken_slot;
     out->sent_slot = sent_slot;
+    out->free_ps = leave_ps;
     if (done > 0)
         use_links(flow, out, begin_ps, free_ps);
     lane->now_ps = now_ps;
@@ -132,8 +147,10 @@ bool tutti_flow_relay(struct tutti_flow *flow, struct lane *lane, uint32_t id, u
                                   lane->round, ready + 1, &relays);
     if (found == 0 || relays.from != lane->from || relays.to != lane->to)
         return true;
+    ready = found < ready ? found : ready;
     if (ready > 0)
-        done = play_relays(flow, lane, &relays, found < ready ? found : ready);
+        done = is_paced(out) ? play_relays(flow, lane, &relays, ready, true)
+                             : play_relays(flow, lane, &relays, ready, false);
     if (done > 0) { /* as many SENDs completed as were started */
         uint64_t step_count = (uint64_t)done * (relays.reduces ? 3 : 2);
 

@@ -34,8 +34,10 @@ struct slot {
 
 struct wire {
     uint64_t sent_count;
-    uint64_t bytes_per_s; /* of the narrowest link */
+    uint64_t bytes_per_s; /* of its links: in `fair` as it is paced, else the narrowest one's */
+    struct tutti_pace pace;
     tutti_ps latency_ps;
+    tutti_ps free_ps;    /* when it has sent what it was given, at its own pace */
     uint64_t slot_first; /* in slots */
     uint32_t sent_slot;  /* of the next message: sent_count mod slot_count */
     uint32_t taken_slot; /* of the oldest message */
@@ -133,7 +135,13 @@ static inline __attribute__((always_inline)) tutti_ps wire_ps(struct tutti_flow 
     return memo->ps;
 }
 
-/* When a connection has sent what it was given. */
+/* Under alphabeta: has the connection a pace of its own? */
+static inline bool is_paced(const struct wire *wire)
+{
+    return wire->pace.slice_ps > 0 || wire->pace.bytes_per_s < wire->bytes_per_s;
+}
+
+/* When the links of a connection have sent what it gave them. */
 static inline tutti_ps free_of(const struct tutti_flow *flow, const struct wire *wire)
 {
     return flow->links.users[wire->user_first].free_ps;

@@ -404,7 +404,7 @@ static int net_open(struct tutti_stage *stage, struct tutti_err *err)
     if (stage->link_rates == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < topo->link_count; i++)
-        stage->link_rates[i] = tutti_topo_link(topo, i).bytes_per_s;
+        stage->link_rates[i] = tutti_link_rate(topo, stage->opts->protocol, i);
     return ops->open(
         &(struct tutti_net_links){.link_count = topo->link_count, .bytes_per_s = stage->link_rates},
         &stage->net, err);

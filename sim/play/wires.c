@@ -11,42 +11,88 @@
 #include "sim/protocol.h"
 #include "topo/topo.h"
 
-/* The kind of hop that a protocol's tables know: NVLink-like fabrics, host links, network. */
-static int hop_of(enum tutti_link_kind kind)
+enum tutti_hop tutti_link_hop(const struct tutti_link *link)
 {
-    switch (kind) {
+    switch ((enum tutti_link_kind)link->kind) {
     case TUTTI_LINK_NET:
     case TUTTI_LINK_DCN:
         return TUTTI_HOP_NET;
-    case TUTTI_LINK_PCIE:
     case TUTTI_LINK_CPU:
+        return TUTTI_HOP_HOST;
+    case TUTTI_LINK_PCIE:
         return TUTTI_HOP_PCI;
+    case TUTTI_LINK_C2C:
+        return TUTTI_HOP_C2C;
+    case TUTTI_LINK_XGMI:
+        return TUTTI_HOP_XGMI;
     default:
         return TUTTI_HOP_NVLINK;
     }
 }
 
-int tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links, uint32_t link_count)
+/* Whether a route of PCIe links goes through a CPU. */
+static bool passes_cpu(const struct tutti_topo *topo, const uint32_t *links, uint32_t link_count)
 {
-    int slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
+    for (uint32_t i = 0; i + 1 < link_count; i++) {
+        uint32_t node = tutti_topo_link(topo, links[i]).to;
+
+        if (tutti_topo_node(topo, node).kind == TUTTI_NODE_CPU)
+            return true;
+    }
+    return false;
+}
+
+static enum tutti_hop settle_hop(const struct tutti_topo *topo, const uint32_t *links,
+                                 uint32_t link_count, enum tutti_hop slowest)
+{
+    return slowest == TUTTI_HOP_PCI && passes_cpu(topo, links, link_count) ? TUTTI_HOP_HOST
+                                                                           : slowest;
+}
+
+enum tutti_hop tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links,
+                               uint32_t link_count)
+{
+    enum tutti_hop slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
 
     for (uint32_t i = 0; i < link_count; i++) {
-        int hop = hop_of((enum tutti_link_kind)tutti_topo_link(topo, links[i]).kind);
+        struct tutti_link link = tutti_topo_link_figures(topo, links[i]);
+        enum tutti_hop hop = tutti_link_hop(&link);
 
         slowest = hop > slowest ? hop : slowest;
     }
-    return slowest;
+    return settle_hop(topo, links, link_count, slowest);
+}
+
+uint64_t tutti_link_rate(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
+                         uint32_t link)
+{
+    struct tutti_link figures = tutti_topo_link_figures(topo, link);
+
+    return tutti_protocol_link_rate(protocol, tutti_link_hop(&figures), figures.bytes_per_s);
 }
 
 /* Adds a link to a route whose slowest hop is *slowest. */
-static void add_link(struct tutti_route_weight *weight, int *slowest, const struct tutti_link *link)
+static void add_link(struct tutti_route_weight *weight, enum tutti_hop *slowest,
+                     const struct tutti_protocol *protocol, const struct tutti_link *link)
 {
-    int hop = hop_of((enum tutti_link_kind)link->kind);
+    enum tutti_hop hop = tutti_link_hop(link);
+    uint64_t rate = tutti_protocol_link_rate(protocol, hop, link->bytes_per_s);
 
     weight->latency_ps = tutti_add_ps(weight->latency_ps, link->latency_ps);
-    if (link->bytes_per_s < weight->bytes_per_s)
-        weight->bytes_per_s = link->bytes_per_s;
+    if (rate < weight->bytes_per_s)
+        weight->bytes_per_s = rate;
     *slowest = hop > *slowest ? hop : *slowest;
+}
+
+/* What a protocol adds to a route of some kind. */
+static void add_protocol(struct tutti_route_weight *weight, enum tutti_hop hop,
+                         const struct tutti_protocol *protocol)
+{
+    if (protocol != NULL)
+        weight->latency_ps = tutti_add_ps(weight->latency_ps, protocol->message_ps[hop]);
+    weight->pace = tutti_protocol_pace(protocol, hop);
+    if (weight->pace.bytes_per_s == 0 || weight->pace.bytes_per_s > weight->bytes_per_s)
+        weight->pace.bytes_per_s = weight->bytes_per_s;
 }
 
 struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
@@ -54,15 +100,14 @@ struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
                                             const uint32_t *links, uint32_t link_count)
 {
     struct tutti_route_weight weight = {.bytes_per_s = UINT64_MAX};
-    int slowest = TUTTI_HOP_NVLINK;
+    enum tutti_hop slowest = TUTTI_HOP_NVLINK;
 
     for (uint32_t i = 0; i < link_count; i++) {
         struct tutti_link link = tutti_topo_link_figures(topo, links[i]);
 
-        add_link(&weight, &slowest, &link);
+        add_link(&weight, &slowest, protocol, &link);
     }
-    if (protocol != NULL)
-        weight.latency_ps = tutti_add_ps(weight.latency_ps, protocol->message_ps[slowest]);
+    add_protocol(&weight, settle_hop(topo, links, link_count, slowest), protocol);
     return weight;
 }
 
@@ -70,11 +115,10 @@ struct tutti_route_weight tutti_link_weigh(const struct tutti_protocol *protocol
                                            const struct tutti_link *link)
 {
     struct tutti_route_weight weight = {.bytes_per_s = UINT64_MAX};
-    int slowest = TUTTI_HOP_NVLINK;
+    enum tutti_hop slowest = TUTTI_HOP_NVLINK;
 
-    add_link(&weight, &slowest, link);
-    if (protocol != NULL)
-        weight.latency_ps = tutti_add_ps(weight.latency_ps, protocol->message_ps[slowest]);
+    add_link(&weight, &slowest, protocol, link);
+    add_protocol(&weight, slowest, protocol);
     return weight;
 }
 
@@ -130,6 +174,7 @@ static int wire_make(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
                      struct tutti_err *err)
 {
     const struct tutti_topo *topo = wires->topo;
+    struct tutti_route_weight weight;
     uint32_t link_count;
 
     if (to >= topo->rank_count || from >= topo->rank_count || from == to)
@@ -147,7 +192,8 @@ static int wire_make(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
         return tutti_fail(err, TUTTI_EINVAL,
                           "no route from rank %" PRIu32 " to rank %" PRIu32 " in '%s'", from, to,
                           topo->name);
-    if (wires->net->ops->connect(wires->net, wires->route, link_count) < 0)
+    weight = tutti_route_weigh(topo, wires->protocol, wires->route, link_count);
+    if (wires->net->ops->connect(wires->net, wires->route, link_count, weight.pace) < 0)
         return tutti_nomem(err);
     wires->wires[wires->wire_count] = (struct tutti_wire){
         .from = from,
@@ -155,7 +201,7 @@ static int wire_make(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
         .lane = lane,
         .first = TUTTI_MESSAGE_NONE,
         .last = TUTTI_MESSAGE_NONE,
-        .latency_ps = tutti_route_latency_ps(topo, wires->protocol, wires->route, link_count),
+        .latency_ps = weight.latency_ps,
     };
     *place_of(wires, from, to, lane) = ++wires->wire_count;
     return 0;

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 #include "runtime/units.h"
+#include "sim/protocol.h"
 
 struct tutti_err;
 struct tutti_link;
 struct tutti_net;
-struct tutti_protocol;
 struct tutti_step;
 struct tutti_topo;
 
@@ -72,19 +72,26 @@ void tutti_wires_reset(struct tutti_wires *wires); /* no messages under way, cou
 int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint32_t lane,
                      uint32_t *ret, struct tutti_err *err);
 
-/* The slowest kind of hop on a route (enum in sim/protocol.h), which decides what a protocol adds.
- */
-int tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links, uint32_t link_count);
+/* The kind of a link, and the slowest kind on a route, which decides what a protocol adds. */
+enum tutti_hop tutti_link_hop(const struct tutti_link *link);
+enum tutti_hop tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links,
+                               uint32_t link_count);
+
+/* What a link carries in a second under a protocol (or NULL). */
+uint64_t tutti_link_rate(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
+                         uint32_t link);
 
 /* Latency of a message: that of the links of its route, and what the protocol (or NULL) adds. */
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
                                 const struct tutti_protocol *protocol, const uint32_t *links,
                                 uint32_t link_count);
 
-/* Latency, and the rate of the narrowest link, of a route and of a single link. */
+/* Latency, the rate of the narrowest link, and the pace of connections, of a route and of a single
+ * link. */
 struct tutti_route_weight {
     tutti_ps latency_ps;
     uint64_t bytes_per_s;
+    struct tutti_pace pace; /* of no more than bytes_per_s, and not 0 */
 };
 struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
                                             const struct tutti_protocol *protocol,
