@@ -321,15 +321,6 @@ TEST(copies_and_perturbed_machines_keep_it)
 
 /* ---- fewer GPUs ---- */
 
-static struct tutti_topo *fixture(const char *name)
-{
-    struct tutti_err err = {""};
-    char path[1024];
-
-    snprintf(path, sizeof(path), "%s/tests/fixtures/nccl_xml/%s", TUTTI_SOURCE_DIR, name);
-    return load(path, name, &err);
-}
-
 /* The handwritten machines of four and of two H100 are those of the first of eight, but that they
  * have the ports of their GPUs alone. */
 TEST(the_first_gpus_of_a_host_keep_what_is_above_them_and_all_ports)

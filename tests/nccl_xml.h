@@ -21,6 +21,16 @@ static inline struct tutti_topo *load(const char *path, const char *name, struct
     return topo;
 }
 
+/* One of the machines of NCCL's test vectors. */
+static inline struct tutti_topo *fixture(const char *name)
+{
+    struct tutti_err err = {""};
+    char path[1024];
+
+    snprintf(path, sizeof(path), "%s/tests/fixtures/nccl_xml/%s", TUTTI_SOURCE_DIR, name);
+    return load(path, name, &err);
+}
+
 /* The least rate on the way between two ranks in MB/s: NCCL's path bandwidth. */
 static inline int64_t path_rate(const struct tutti_topo *topo, uint32_t from, uint32_t to)
 {

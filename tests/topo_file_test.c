@@ -75,7 +75,7 @@ TEST(what_is_wrong_is_named_with_its_line)
     expect_refusal("", "x.topo: no devices (at least 1)");
     expect_refusal("nod a device\n",
                    "x.topo: line 1: unknown statement 'nod' (topology, source, node, link, cable, "
-                   "levels, dims, order, routes, hardware)");
+                   "levels, dims, order, routes, net, hardware)");
     expect_refusal("\nnode a gpu\n",
                    "x.topo: line 2: unknown kind 'gpu' (device, switch, nic, cpu)");
     expect_refusal("node a\n", "x.topo: line 1: the line ends too early (missing: a kind: device, "

@@ -17,6 +17,7 @@
  *   routes grid [XY XZ YZ]           dimension order; the skews of a twisted torus
  *   routes tree ARITY LEVELS UPLINKS
  *   routes cluster HOSTS NICS GROUP SPINES
+ *   net ib|roce|efa|slingshot|tcp    what joins the hosts
  *
  * and of one host, as NCCL sees it (hardware.h), each part counted from 0 in order of its lines:
  *
@@ -420,6 +421,22 @@ static int read_routes(struct reader *reader, struct tutti_err *err)
     return status;
 }
 
+static int read_net(struct reader *reader, struct tutti_err *err)
+{
+    char word[TUTTI_WORD_BYTES];
+    int status = tutti_words_need(&reader->words, "ib, roce, efa, slingshot or tcp", word, err);
+
+    for (int k = TUTTI_NET_UNKNOWN + 1; k < TUTTI_NET_KIND_COUNT && status == 0; k++) {
+        if (strcmp(word, tutti_net_kind_name((enum tutti_net_kind)k)) == 0) {
+            tutti_topo_set_net_kind(reader->builder, (enum tutti_net_kind)k);
+            return 0;
+        }
+    }
+    return status < 0 ? status
+                      : tutti_fail(err, TUTTI_EINVAL,
+                                   "unknown net '%s' (ib, roce, efa, slingshot, tcp)", word);
+}
+
 /* The rest of the line as a name or a source. */
 static int read_title(struct reader *reader, bool source, struct tutti_err *err)
 {
@@ -463,10 +480,12 @@ static int read_line(struct reader *reader, struct tutti_err *err)
         status = read_dims(reader, err);
     else if (strcmp(word, "routes") == 0)
         status = read_routes(reader, err);
+    else if (strcmp(word, "net") == 0)
+        status = read_net(reader, err);
     else
         return tutti_fail(err, TUTTI_EINVAL,
                           "unknown statement '%s' (topology, source, node, link, cable, levels, "
-                          "dims, order, routes, hardware)",
+                          "dims, order, routes, net, hardware)",
                           word);
     return status < 0 ? status : tutti_words_end(&reader->words, err);
 }

@@ -157,6 +157,8 @@ int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err
     print_links(out, topo);
     print_shape(out, &topo->shape);
     print_routes(out, &routes);
+    if (topo->net_kind != TUTTI_NET_UNKNOWN)
+        fprintf(out, "net %s\n", tutti_net_kind_name((enum tutti_net_kind)topo->net_kind));
     if (topo->hardware != NULL)
         tutti_hw_print(out, topo->hardware);
     failed = ferror(out) != 0;

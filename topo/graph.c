@@ -29,6 +29,14 @@ const char *tutti_link_kind_name(enum tutti_link_kind kind)
     return (unsigned)kind < TUTTI_LINK_KIND_COUNT ? names[kind] : "?";
 }
 
+const char *tutti_net_kind_name(enum tutti_net_kind kind)
+{
+    static const char *const names[TUTTI_NET_KIND_COUNT] = {"unknown", "ib",        "roce",
+                                                            "efa",     "slingshot", "tcp"};
+
+    return (unsigned)kind < TUTTI_NET_KIND_COUNT ? names[kind] : "?";
+}
+
 int tutti_topo_builder_new(const char *name, const char *source, struct tutti_topo_builder **ret,
                            struct tutti_err *err)
 {
@@ -241,6 +249,12 @@ int tutti_topo_set_hardware(struct tutti_topo_builder *builder,
     return 0;
 }
 
+void tutti_topo_set_net_kind(struct tutti_topo_builder *builder, enum tutti_net_kind kind)
+{
+    assert(kind < TUTTI_NET_KIND_COUNT);
+    builder->net_kind = kind;
+}
+
 static int check_hardware(const struct tutti_topo *topo, struct tutti_err *err)
 {
     uint64_t hosts = topo->host_count == 0 ? 1 : topo->host_count;
@@ -297,6 +311,7 @@ int tutti_topo_freeze(struct tutti_topo_builder *builder, struct tutti_topo **re
         topo->name = builder->name;
         topo->source = builder->source;
         topo->hardware = builder->hardware;
+        topo->net_kind = (uint8_t)builder->net_kind;
         status = freeze(builder, topo, err);
     }
     if (status == 0) {

@@ -57,6 +57,7 @@ int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tut
         .nic_latency_ps = latency_ps,
         .hop_latency_ps = latency_ps < TUTTI_SPINE_PS ? latency_ps : TUTTI_SPINE_PS,
         .kind = TUTTI_LINK_NET,
+        .net_kind = host->net_kind,
     };
     struct tutti_topo_builder *builder = NULL;
     int status = refuse(host, host_count, latency_ps, err);

@@ -35,6 +35,17 @@ enum tutti_link_kind {
     TUTTI_LINK_KIND_COUNT
 };
 
+/* What the network between hosts is: costs of its steps depend on it, not its rates. */
+enum tutti_net_kind {
+    TUTTI_NET_UNKNOWN,
+    TUTTI_NET_IB, /* InfiniBand */
+    TUTTI_NET_ROCE,
+    TUTTI_NET_EFA, /* AWS */
+    TUTTI_NET_SLINGSHOT,
+    TUTTI_NET_TCP, /* sockets over any Ethernet */
+    TUTTI_NET_KIND_COUNT
+};
+
 #define TUTTI_RANK_NONE UINT32_MAX
 
 struct tutti_node {
@@ -75,6 +86,7 @@ struct tutti_topo {
     struct tutti_shape shape; /* levels, dims and ring orders found or declared */
     /* Of one host, which all are alike, as NCCL sees it (hardware.h); NULL: not known. */
     const struct tutti_hardware *hardware;
+    uint8_t net_kind;                  /* enum tutti_net_kind */
     const struct tutti_graph *graph;   /* private: nodes and links, listed or by rule */
     const struct tutti_router *router; /* private: routes, by rule or searched */
 };
@@ -109,6 +121,8 @@ int tutti_topo_set_title(struct tutti_topo_builder *builder, const char *name, c
  * there as a host. */
 int tutti_topo_set_hardware(struct tutti_topo_builder *builder,
                             const struct tutti_hardware *hardware, struct tutti_err *err);
+/* Says what the network between hosts is; not told: TUTTI_NET_UNKNOWN. */
+void tutti_topo_set_net_kind(struct tutti_topo_builder *builder, enum tutti_net_kind kind);
 /* Checks (connected between all ranks, rates > 0, no self-links) and freezes. The builder is gone
  * afterwards, also on failure. */
 int tutti_topo_freeze(struct tutti_topo_builder *builder, struct tutti_topo **ret,
@@ -135,8 +149,8 @@ int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err
  * one switch a rail (NIC i of every host on switch i) at its own rate: that of its links of kind
  * NET if it has some, else of its widest link. Rails are joined by one spine as fast as all of
  * them. `latency_ps` is from NIC to switch; from there to the spine it is TUTTI_SPINE_PS, but never
- * more than from the NIC. The hardware is kept. One copy is the machine itself. For machines from
- * files; presets have nodes=. */
+ * more than from the NIC. Hardware and net_kind are kept. One copy is the machine itself. For
+ * machines from files; presets have nodes=. */
 #define TUTTI_SPINE_PS INT64_C(150000) /* as hop= of the presets: 0.1 to 0.2 us a switch */
 int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tutti_ps latency_ps,
                          struct tutti_topo **ret, struct tutti_err *err);
@@ -287,6 +301,7 @@ int tutti_topo_bisection(const struct tutti_topo *topo, uint64_t *ret_bytes_per_
 
 const char *tutti_node_kind_name(enum tutti_node_kind kind); /* device switch nic cpu */
 const char *tutti_link_kind_name(enum tutti_link_kind kind); /* generic nvlink xgmi pcie ... */
+const char *tutti_net_kind_name(enum tutti_net_kind kind);   /* unknown ib roce efa slingshot tcp */
 
 /* A picture of the machine as SVG, for people: grids as panels, wired devices on a circle, hosts as
  * boxes over their network; links by kind and width, with a legend. What is too much for a picture

@@ -23,6 +23,7 @@ struct tutti_topo_builder {
     struct tutti_routes routes;
     const struct tutti_rule *rule;         /* NULL: nodes and links are added one by one */
     const struct tutti_hardware *hardware; /* in the arena */
+    enum tutti_net_kind net_kind;
 };
 
 /* What is about to be added, before anything is: refuses what would not fit in memory (links are

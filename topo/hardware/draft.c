@@ -1,9 +1,10 @@
 /* Hardware while it is collected: a growing array of each part. */
+#include "topo/hardware/draft.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/status.h"
-#include "topo/hardware/text.h"
 
 enum { CAPACITY_FIRST = 16 };
 

@@ -5,7 +5,7 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "topo/hardware.h"
-#include "topo/hardware/text.h"
+#include "topo/hardware/draft.h"
 
 /* By index of the whole: 1 and then, once counted, the index here plus 1; 0: it goes. */
 struct kept {

@@ -5,37 +5,9 @@
 
 #include <stdio.h>
 
-#include "topo/hardware.h"
+#include "topo/hardware/draft.h"
 
 struct tutti_words;
-
-enum tutti_hw_part {
-    TUTTI_HW_CPU,
-    TUTTI_HW_PCI,
-    TUTTI_HW_GPU,
-    TUTTI_HW_NVLINK,
-    TUTTI_HW_C2C,
-    TUTTI_HW_NET,
-    TUTTI_HW_PART_COUNT
-};
-
-/* Hardware while it is collected; {0} is empty. */
-struct tutti_hw_draft {
-    struct {
-        void *items;
-        uint32_t count;
-        uint32_t capacity;
-    } parts[TUTTI_HW_PART_COUNT];
-    uint32_t rack;
-};
-
-/* Adds a struct tutti_hw_cpu, tutti_hw_pci, ...: that of the part. */
-int tutti_hw_draft_add(struct tutti_hw_draft *draft, enum tutti_hw_part part, const void *item,
-                       struct tutti_err *err);
-bool tutti_hw_draft_is_empty(const struct tutti_hw_draft *draft);
-/* Its arrays, until more is added. */
-struct tutti_hardware tutti_hw_draft_view(const struct tutti_hw_draft *draft);
-void tutti_hw_draft_done(struct tutti_hw_draft *draft);
 
 /* Reads the words after "hardware" and adds what they say. */
 int tutti_hw_read(struct tutti_words *words, struct tutti_hw_draft *draft, struct tutti_err *err);

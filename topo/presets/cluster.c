@@ -309,6 +309,7 @@ int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_t
 {
     int status = build_cluster(builder, host, cluster, err);
 
+    tutti_topo_set_net_kind(builder, (enum tutti_net_kind)cluster->net_kind);
     return status < 0 ? status : tutti_topo_set_hardware(builder, host->hardware, err);
 }
 

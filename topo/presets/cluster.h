@@ -25,6 +25,7 @@ struct tutti_cluster {
     tutti_ps nic_latency_ps;  /* NIC to leaf: half of the latency between two hosts on a leaf */
     tutti_ps hop_latency_ps;  /* leaf to spine: what crossing one more switch costs */
     uint8_t kind;             /* enum tutti_link_kind of NIC and uplinks: NET or DCN */
+    uint8_t net_kind;         /* enum tutti_net_kind */
 };
 
 /* Adds `cluster->host_count` copies of the frozen one-host machine `host` (node.host is set to the

@@ -231,6 +231,7 @@ int tutti_preset_rail(struct tutti_spec *spec, struct tutti_topo_builder *builde
         .nic_latency_ps = tutti_spec_time(spec, "niclat"),
         .hop_latency_ps = tutti_spec_time(spec, "hop"),
         .kind = TUTTI_LINK_NET,
+        .net_kind = tutti_spec_net(spec),
     };
 
     tutti_spec_limit(spec, cluster.host_count, gpus);

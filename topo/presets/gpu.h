@@ -2,13 +2,24 @@
 #ifndef TUTTI_TOPO_PRESETS_GPU_H
 #define TUTTI_TOPO_PRESETS_GPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "topo/presets/cluster.h"
+#include "topo/presets/plan.h"
 #include "topo/presets/preset.h"
 
-/* Reads nodes=, nicbw=, niclat=, hop=, group=, spines= and over=; refuses too many devices. */
-struct tutti_cluster tutti_gpu_read_cluster(struct tutti_spec *spec, uint32_t host_devices);
+/* Reads nodes=, niclat=, hop=, group=, spines=, over= and net=, and the rate of a NIC by the key
+ * `nic`; refuses too many devices. */
+struct tutti_cluster tutti_gpu_read_cluster(struct tutti_spec *spec, uint32_t host_devices,
+                                            const char *nic);
+/* Reads gdr=: whether NICs reach the memory of GPUs; auto: unless the network is of sockets. */
+bool tutti_gpu_read_gdr(struct tutti_spec *spec, const struct tutti_cluster *cluster);
+
+/* Keeps the refusal of a GPU that is not in the catalogue. */
+void tutti_gpu_refuse_model(struct tutti_spec *spec, const char *name);
+/* Peak and memory rate of a device of that model. */
+void tutti_gpu_model_figures(const struct tutti_gpu_model *model, struct tutti_node *node);
 
 /* One host under construction: the first failure is kept and later calls do nothing, so that a
  * machine reads as a list of its parts. */

@@ -7,7 +7,7 @@
 #define TERA UINT64_C(1000000000000)
 #define GIGA UINT64_C(1000000000)
 
-enum { MESH_GPUS = 8, MESH_NICS = 4, BOARDS = 2, BOARD_GPUS = 8, BOARD_NICS = 4 };
+enum { MESH_GPUS = 8, BOARDS = 2, BOARD_GPUS = 8 };
 
 /* The line rate of 16 lanes of PCIe Gen3 and Gen5: 8 and 32 GT/s times 128/130. */
 static const uint64_t pcie3_bytes_per_s = 15754 * GIGA / 1000;
@@ -51,25 +51,59 @@ static const uint32_t full_rings[7][MESH_GPUS] = {
     {0, 7, 3, 2, 5, 1, 6, 4},
 };
 
-/* NICs behind PCIe switches of two GPUs each, as in every DGX-1 and DGX-2. */
-static void add_pcie_nics(struct tutti_gpu_host *host, uint32_t gpu_first, uint32_t nic_count,
-                          uint32_t number_first)
+/* NICs behind PCIe switches of two GPUs each, as in every DGX-1 and DGX-2, for GPUs `gpu_first` up
+ * to `gpu_end`. */
+static void add_pcie_nics(struct tutti_gpu_host *host, uint32_t gpu_first, uint32_t gpu_end)
 {
     const struct tutti_node plx = {.kind = TUTTI_NODE_SWITCH};
     const struct tutti_node nic = {.kind = TUTTI_NODE_NIC};
     const struct tutti_link pcie = {
         .bytes_per_s = pcie3_bytes_per_s, .latency_ps = pcie_latency_ps, .kind = TUTTI_LINK_PCIE};
 
-    for (uint32_t i = 0; i < nic_count; i++) {
-        uint32_t s = tutti_gpu_host_node(host, &plx, "pcie", number_first + i);
-        uint32_t n = tutti_gpu_host_node(host, &nic, "nic", number_first + i);
+    for (uint32_t gpu = gpu_first; gpu < gpu_end; gpu += 2) {
+        uint32_t s = tutti_gpu_host_node(host, &plx, "pcie", gpu / 2);
+        uint32_t n = tutti_gpu_host_node(host, &nic, "nic", gpu / 2);
 
-        tutti_gpu_host_cable(host, &pcie, gpu_first + 2 * i, s);
-        tutti_gpu_host_cable(host, &pcie, gpu_first + 2 * i + 1, s);
+        tutti_gpu_host_cable(host, &pcie, gpu, s);
+        if (gpu + 1 < gpu_end)
+            tutti_gpu_host_cable(host, &pcie, gpu + 1, s);
         tutti_gpu_host_cable(host, &pcie, s, n);
     }
 }
 
+/* What NCCL sees of hosts of two CPUs; the rest is up to the caller. */
+static struct tutti_gpu_plan plan_of(const char *gpu, enum tutti_gpu_cpu cpu, uint32_t board_count,
+                                     uint32_t nic_count, const struct tutti_cluster *cluster)
+{
+    struct tutti_gpu_plan plan = {.gpu = tutti_gpu_model_find(gpu),
+                                  .board_count = board_count,
+                                  .nic_count = nic_count,
+                                  .cpu_count = 2,
+                                  .switch_count = nic_count};
+
+    assert(plan.gpu != NULL);
+    plan.pcie_generation = plan.gpu->pcie_generation;
+    plan.nvlink_count = plan.gpu->nvlink_count;
+    plan.cpu = tutti_gpu_plan_cpu(cpu, plan.pcie_generation);
+    plan.nic_bytes_per_s = cluster->nic_bytes_per_s;
+    plan.nic_generation = tutti_gpu_nic_generation(cluster->nic_bytes_per_s, plan.pcie_generation);
+    return plan;
+}
+
+/* Ends the host, and gives the machine the hardware of its first GPUs with their NICs. */
+static int end(struct tutti_gpu_host *host, const struct tutti_cluster *cluster,
+               struct tutti_gpu_plan *plan, uint32_t gpu_count, struct tutti_topo_builder *builder)
+{
+    uint32_t gpus_a_nic = plan->board_count / plan->nic_count;
+    int status = tutti_gpu_host_end(host, cluster, builder);
+
+    plan->gpu_count = gpu_count;
+    plan->nic_used = (gpu_count + gpus_a_nic - 1) / gpus_a_nic;
+    return status < 0 ? status : tutti_gpu_plan_set(plan, builder, host->err);
+}
+
+/* Two Xeons E5-2698 v4 (Broadwell), four PCIe switches of two GPUs and a NIC: NVIDIA DGX-1 user
+ * guide. */
 int tutti_preset_dgx1(struct tutti_spec *spec, struct tutti_topo_builder *builder,
                       struct tutti_err *err)
 {
@@ -82,14 +116,21 @@ int tutti_preset_dgx1(struct tutti_spec *spec, struct tutti_topo_builder *builde
     struct tutti_link nvlink = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
                                 .latency_ps = tutti_spec_time(spec, "lat"),
                                 .kind = TUTTI_LINK_NVLINK};
-    struct tutti_cluster cluster = tutti_gpu_read_cluster(spec, MESH_GPUS);
+    uint32_t gpus = tutti_spec_count(spec, "gpus", 1, MESH_GPUS);
+    struct tutti_cluster cluster = tutti_gpu_read_cluster(spec, gpus, "nicbw");
+    struct tutti_gpu_plan plan =
+        plan_of(volta ? "v100" : "p100", TUTTI_CPU_INTEL, MESH_GPUS, MESH_GPUS / 2, &cluster);
     uint64_t cable_bytes_per_s = nvlink.bytes_per_s;
-    struct tutti_gpu_host host = tutti_gpu_host_begin(spec, err);
+    struct tutti_gpu_host host;
 
-    for (uint32_t i = 0; i < MESH_GPUS; i++)
+    plan.wiring = TUTTI_WIRING_TABLE;
+    plan.links = links[0];
+    plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
+    host = tutti_gpu_host_begin(spec, err);
+    for (uint32_t i = 0; i < gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);
-    for (uint32_t a = 0; a < MESH_GPUS; a++) {
-        for (uint32_t b = a + 1; b < MESH_GPUS; b++) {
+    for (uint32_t a = 0; a < gpus; a++) {
+        for (uint32_t b = a + 1; b < gpus; b++) {
             nvlink.cable_count = links[a][b];
             nvlink.bytes_per_s = cable_bytes_per_s * links[a][b];
             if (links[a][b] > 0)
@@ -97,12 +138,14 @@ int tutti_preset_dgx1(struct tutti_spec *spec, struct tutti_topo_builder *builde
         }
     }
     if (cluster.host_count > 1)
-        add_pcie_nics(&host, 0, MESH_NICS, 0);
-    tutti_gpu_host_rings(&host, MESH_GPUS, rings, volta ? 6 : 4);
-    return tutti_gpu_host_end(&host, &cluster, builder);
+        add_pcie_nics(&host, 0, gpus);
+    if (gpus == MESH_GPUS)
+        tutti_gpu_host_rings(&host, MESH_GPUS, rings, volta ? 6 : 4);
+    return end(&host, &cluster, &plan, gpus, builder);
 }
 
-/* The six NVSwitches of a board are one node: each GPU has one link to each, so no pair of GPUs can
+/* Two Xeons 8168 (Skylake, model 85); PCIe switches of two GPUs and a NIC: NVIDIA DGX-2 user guide.
+ * The six NVSwitches of a board are one node: each GPU has one link to each, so no pair of GPUs can
  * crowd another. Between the boards eight links join each switch to its opposite. */
 int tutti_preset_dgx2(struct tutti_spec *spec, struct tutti_topo_builder *builder,
                       struct tutti_err *err)
@@ -121,20 +164,29 @@ int tutti_preset_dgx2(struct tutti_spec *spec, struct tutti_topo_builder *builde
                                      .latency_ps = latency_ps / 4,
                                      .kind = TUTTI_LINK_NVLINK,
                                      .cable_count = SWITCHES * TRUNKS};
-    struct tutti_cluster cluster = tutti_gpu_read_cluster(spec, BOARDS * BOARD_GPUS);
-    struct tutti_gpu_host host = tutti_gpu_host_begin(spec, err);
+    uint32_t gpus = tutti_spec_count(spec, "gpus", 1, BOARDS * BOARD_GPUS);
+    uint32_t boards = gpus > BOARD_GPUS ? BOARDS : 1;
+    struct tutti_cluster cluster = tutti_gpu_read_cluster(spec, gpus, "nicbw");
+    struct tutti_gpu_plan plan =
+        plan_of("v100", TUTTI_CPU_INTEL, BOARDS * BOARD_GPUS, BOARDS * BOARD_GPUS / 2, &cluster);
+    struct tutti_gpu_host host;
     uint32_t board[BOARDS];
 
-    for (uint32_t i = 0; i < BOARDS * BOARD_GPUS; i++)
+    plan.wiring = TUTTI_WIRING_NVSWITCH;
+    plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
+    plan.cpu.model = 85;
+    host = tutti_gpu_host_begin(spec, err);
+    for (uint32_t i = 0; i < gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);
-    for (uint32_t b = 0; b < BOARDS; b++)
+    for (uint32_t b = 0; b < boards; b++)
         board[b] = tutti_gpu_host_node(&host, &nvswitch, "nvswitch", b);
-    for (uint32_t i = 0; i < BOARDS * BOARD_GPUS; i++)
+    for (uint32_t i = 0; i < gpus; i++)
         tutti_gpu_host_cable(&host, &port, i, board[i / BOARD_GPUS]);
-    tutti_gpu_host_cable(&host, &trunk, board[0], board[1]);
-    for (uint32_t b = 0; cluster.host_count > 1 && b < BOARDS; b++)
-        add_pcie_nics(&host, b * BOARD_GPUS, BOARD_NICS, b * BOARD_NICS);
-    return tutti_gpu_host_end(&host, &cluster, builder);
+    if (boards == BOARDS)
+        tutti_gpu_host_cable(&host, &trunk, board[0], board[1]);
+    for (uint32_t first = 0; cluster.host_count > 1 && first < gpus; first += BOARD_GPUS)
+        add_pcie_nics(&host, first, gpus < first + BOARD_GPUS ? gpus : first + BOARD_GPUS);
+    return end(&host, &cluster, &plan, gpus, builder);
 }
 
 int tutti_preset_mi300x(struct tutti_spec *spec, struct tutti_topo_builder *builder,
@@ -149,16 +201,22 @@ int tutti_preset_mi300x(struct tutti_spec *spec, struct tutti_topo_builder *buil
     const struct tutti_link pcie = {.bytes_per_s = pcie5_bytes_per_s,
                                     .latency_ps = 2 * pcie_latency_ps,
                                     .kind = TUTTI_LINK_PCIE};
-    struct tutti_cluster cluster = tutti_gpu_read_cluster(spec, MESH_GPUS);
-    struct tutti_gpu_host host = tutti_gpu_host_begin(spec, err);
+    uint32_t gpus = tutti_spec_count(spec, "gpus", 1, MESH_GPUS);
+    struct tutti_cluster cluster = tutti_gpu_read_cluster(spec, gpus, "nicbw");
+    struct tutti_gpu_plan plan = plan_of("mi300x", TUTTI_CPU_AMD, MESH_GPUS, MESH_GPUS, &cluster);
+    struct tutti_gpu_host host;
 
-    for (uint32_t i = 0; i < MESH_GPUS; i++)
+    plan.wiring = TUTTI_WIRING_MESH;
+    plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
+    host = tutti_gpu_host_begin(spec, err);
+    for (uint32_t i = 0; i < gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);
-    for (uint32_t a = 0; a < MESH_GPUS; a++)
-        for (uint32_t b = a + 1; b < MESH_GPUS; b++)
+    for (uint32_t a = 0; a < gpus; a++)
+        for (uint32_t b = a + 1; b < gpus; b++)
             tutti_gpu_host_cable(&host, &xgmi, a, b);
-    for (uint32_t i = 0; cluster.host_count > 1 && i < MESH_GPUS; i++)
+    for (uint32_t i = 0; cluster.host_count > 1 && i < gpus; i++)
         tutti_gpu_host_cable(&host, &pcie, i, tutti_gpu_host_node(&host, &nic, "nic", i));
-    tutti_gpu_host_rings(&host, MESH_GPUS, full_rings[0], 7);
-    return tutti_gpu_host_end(&host, &cluster, builder);
+    if (gpus == MESH_GPUS)
+        tutti_gpu_host_rings(&host, MESH_GPUS, full_rings[0], 7);
+    return end(&host, &cluster, &plan, gpus, builder);
 }

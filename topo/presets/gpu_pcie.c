@@ -1,6 +1,7 @@
 /* The preset of a plain server: GPUs under PCIe switches, those under sockets. */
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "topo/presets/gpu.h"
 
@@ -9,6 +10,8 @@
 enum { GPUS_MAX = 64, SOCKETS_MAX = 8 };
 
 struct server {
+    uint32_t gen;
+    const struct tutti_gpu_model *model; /* NULL: not said */
     uint32_t gpus;
     uint32_t sockets;
     uint32_t switches; /* 0: GPUs directly under the sockets */
@@ -53,10 +56,52 @@ static void check_even(struct tutti_spec *spec, const struct server *server)
                           server->nics, server->gpus);
 }
 
+/* The card that gpu= names; auto: none. */
+static const struct tutti_gpu_model *read_model(struct tutti_spec *spec)
+{
+    const char *name = tutti_spec_text(spec, "gpu");
+    const struct tutti_gpu_model *model;
+
+    if (name == NULL || strcmp(name, "auto") == 0)
+        return NULL;
+    model = tutti_gpu_model_find(name);
+    if (model == NULL)
+        tutti_gpu_refuse_model(spec, name);
+    return model;
+}
+
+/* What NCCL sees: Intel's CPUs of the age of the PCIe generation, as with the rates above. Where no
+ * card is named it is one of that age: NCCL goes by its compute capability alone. */
+static struct tutti_gpu_plan plan_of(const struct server *server,
+                                     const struct tutti_cluster *cluster)
+{
+    static const char *const aged[] = {"v100-pcie", "a100-pcie", "h100-pcie", "rtxpro6000"};
+    struct tutti_gpu_plan plan = {.gpu = server->model,
+                                  .wiring = TUTTI_WIRING_PCIE,
+                                  .board_count = server->gpus,
+                                  .gpu_count = server->gpus,
+                                  .nic_count = server->nics,
+                                  .nic_used = server->nics,
+                                  .cpu_count = server->sockets,
+                                  .switch_count = server->switches};
+
+    if (plan.gpu == NULL)
+        plan.gpu = tutti_gpu_model_find(aged[server->gen - 3]);
+    plan.cpu = tutti_gpu_plan_cpu(TUTTI_CPU_INTEL, server->gen);
+    if (server->gen == 3)
+        plan.cpu.model = 85; /* Skylake, not DGX-1's Broadwell: 10 GB/s between sockets */
+    plan.pcie_generation = (uint8_t)server->gen;
+    plan.nic_bytes_per_s = cluster->nic_bytes_per_s;
+    plan.nic_generation = tutti_gpu_nic_generation(cluster->nic_bytes_per_s, plan.pcie_generation);
+    return plan;
+}
+
 static void read_server(struct tutti_spec *spec, struct server *server)
 {
     uint32_t gen = tutti_spec_count(spec, "gen", 3, 6);
 
+    server->gen = gen;
+    server->model = read_model(spec);
     server->gpus = tutti_spec_count(spec, "gpus", 1, GPUS_MAX);
     server->sockets = tutti_spec_count(spec, "sockets", 1, SOCKETS_MAX);
     server->switches = tutti_spec_count(spec, "switches", 0, GPUS_MAX);
@@ -101,19 +146,27 @@ static uint32_t add_tree(struct tutti_gpu_host *host, const struct server *serve
 int tutti_preset_pcie(struct tutti_spec *spec, struct tutti_topo_builder *builder,
                       struct tutti_err *err)
 {
-    const struct tutti_node gpu = {.kind = TUTTI_NODE_DEVICE};
+    struct tutti_node gpu = {.kind = TUTTI_NODE_DEVICE};
     const struct tutti_node nic = {.kind = TUTTI_NODE_NIC};
     struct server server;
     struct tutti_cluster cluster;
+    struct tutti_gpu_plan plan;
     struct tutti_gpu_host host;
     uint32_t parents;
     uint32_t parent;
+    bool gdr;
+    int status;
 
     read_server(spec, &server);
-    cluster = tutti_gpu_read_cluster(spec, server.gpus);
+    cluster = tutti_gpu_read_cluster(spec, server.gpus, "nicbw");
+    gdr = tutti_gpu_read_gdr(spec, &cluster);
     host = tutti_gpu_host_begin(spec, err);
     if (host.status < 0)
         return host.status;
+    plan = plan_of(&server, &cluster);
+    plan.gdr = gdr;
+    if (server.model != NULL)
+        tutti_gpu_model_figures(server.model, &gpu);
     for (uint32_t i = 0; i < server.gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);
     parents = server.switches > 0 ? server.switches : server.sockets;
@@ -123,5 +176,6 @@ int tutti_preset_pcie(struct tutti_spec *spec, struct tutti_topo_builder *builde
     for (uint32_t i = 0; cluster.host_count > 1 && i < server.nics; i++)
         tutti_gpu_host_cable(&host, &server.pcie, tutti_gpu_host_node(&host, &nic, "nic", i),
                              parent + i * parents / server.nics);
-    return tutti_gpu_host_end(&host, &cluster, builder);
+    status = tutti_gpu_host_end(&host, &cluster, builder);
+    return status < 0 ? status : tutti_gpu_plan_set(&plan, builder, err);
 }

@@ -31,6 +31,10 @@ enum {
 uint32_t tutti_spec_count(struct tutti_spec *spec, const char *key, uint32_t min, uint32_t max);
 uint64_t tutti_spec_rate(struct tutti_spec *spec, const char *key); /* bytes per second */
 tutti_ps tutti_spec_time(struct tutti_spec *spec, const char *key);
+/* The index of the value in `names` (NULL ends it), the first of which is taken for "auto". */
+uint32_t tutti_spec_choice(struct tutti_spec *spec, const char *key, const char *const *names);
+/* net=, an enum tutti_net_kind. */
+uint8_t tutti_spec_net(struct tutti_spec *spec);
 bool tutti_spec_flag(const struct tutti_spec *spec, const char *flag);
 bool tutti_spec_given(const struct tutti_spec *spec, const char *key); /* else it is the default */
 const char *tutti_spec_text(const struct tutti_spec *spec, const char *key); /* as written */

@@ -182,10 +182,13 @@ const char *tutti_spec_text(const struct tutti_spec *spec, const char *key)
 
 enum { VALUE_BYTES = 64 };
 
-/* "auto": the preset decides. */
-static bool is_auto(const char *text)
+/* "auto", of a key whose default that is: the preset decides. */
+static bool is_auto(const struct tutti_spec *spec, const char *key, const char *text)
 {
-    return strcmp(text, "auto") == 0;
+    const char *standard = NULL;
+
+    return strcmp(text, "auto") == 0 && find_word(spec, key, strlen(key), &standard) &&
+           standard != NULL && strncmp(standard, "auto", 4) == 0;
 }
 
 /* Keeps the first error. */
@@ -204,7 +207,7 @@ uint32_t tutti_spec_count(struct tutti_spec *spec, const char *key, uint32_t min
     uint64_t value = min;
     struct tutti_err err;
 
-    if (is_auto(text))
+    if (is_auto(spec, key, text))
         return 0;
     keep(spec, key, tutti_read_count(text, min, max, &value, &err), &err);
     return (uint32_t)value;
@@ -217,7 +220,7 @@ uint64_t tutti_spec_rate(struct tutti_spec *spec, const char *key)
     uint64_t value = 0;
     struct tutti_err err;
 
-    if (!is_auto(text))
+    if (!is_auto(spec, key, text))
         keep(spec, key, tutti_read_rate(text, &value, &err), &err);
     return value;
 }
@@ -229,9 +232,35 @@ tutti_ps tutti_spec_time(struct tutti_spec *spec, const char *key)
     tutti_ps value = 0;
     struct tutti_err err;
 
-    if (!is_auto(text))
+    if (!is_auto(spec, key, text))
         keep(spec, key, tutti_read_time(text, &value, &err), &err);
     return value;
+}
+
+uint32_t tutti_spec_choice(struct tutti_spec *spec, const char *key, const char *const *names)
+{
+    char buf[VALUE_BYTES];
+    const char *text = value_of(spec, key, buf, sizeof(buf));
+    char words[256] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], text) == 0)
+            return i;
+    if (is_auto(spec, key, text))
+        return 0;
+    for (uint32_t i = 0; names[i] != NULL && used < sizeof(words); i++)
+        used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s", i == 0 ? "" : ", ",
+                                 names[i]);
+    tutti_spec_refuse(spec, "key '%s': unknown '%s' (%s)", key, text, words);
+    return 0;
+}
+
+uint8_t tutti_spec_net(struct tutti_spec *spec)
+{
+    static const char *const kinds[] = {"ib", "roce", "efa", "slingshot", "tcp", NULL};
+
+    return (uint8_t)(TUTTI_NET_IB + tutti_spec_choice(spec, "net", kinds));
 }
 
 /* One axis of "4x4x8"; returns the rest behind the x, "" at the end, NULL if it is not a number. */
