@@ -24,7 +24,7 @@ struct crew {
     pthread_cond_t done;         /* a point is done */
     const char *at[THREADS_MAX]; /* the algorithm that each is at, or NULL */
     uint32_t member_count;
-    size_t left_count; /* to be taken: of the points, those whose status is UNTAKEN */
+    size_t left_count; /* points whose status is UNTAKEN; the lock guards that, too */
     size_t done_count;
 };
 
@@ -100,8 +100,10 @@ static void *work(void *context)
         ask.algorithm = point->algorithm;
         ask.params.count = point->count;
         ask.memory = memory;
-        point->status = status < 0 ? status : tutti_predict(&ask, &point->answer, &point->err);
+        if (status == 0)
+            status = tutti_predict(&ask, &point->answer, &point->err);
         pthread_mutex_lock(&crew->lock);
+        point->status = status;
         crew->done_count++;
         pthread_cond_signal(&crew->done);
         pthread_mutex_unlock(&crew->lock);
