@@ -15,10 +15,11 @@
 #include "sim/sim.h"
 
 enum {
-    LANES_MAX = 8,        /* schedules; the oldest are forgotten */
-    WORDS_MAX = 16 << 20, /* of all but the newest */
-    PLAYS_MAX = 24,       /* of a schedule's lanes */
-    STEPS_MARGIN = 8,     /* see is_known */
+    LANES_MAX = 8,             /* schedules; the oldest are forgotten */
+    WORDS_MAX = 16 << 20,      /* of all but the newest */
+    PLAYS_MAX = 24,            /* of a schedule's lanes */
+    KINDS_WORDS_MAX = 1 << 18, /* of a play: longer ones are not kept */
+    STEPS_MARGIN = 8,          /* see is_known */
 };
 
 struct tutti_fold_play {
@@ -304,9 +305,10 @@ int tutti_fold_memory_play(struct tutti_fold_lanes *lanes, const struct tutti_ki
     }
     status = tutti_class_play_noting(opts, schedule, lanes->quotients[ordered], step_count_max,
                                      &play->skip, ret, err);
-    if (status == 0 && copy_kinds(kinds, &play->kinds) < 0)
+    if (status == 0 && kinds->first[kinds->count] <= KINDS_WORDS_MAX &&
+        copy_kinds(kinds, &play->kinds) < 0)
         status = tutti_nomem(err);
-    if (status < 0) {
+    if (status < 0 || play->kinds.words == NULL) {
         free_play(play);
         return status;
     }
