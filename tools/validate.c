@@ -14,6 +14,7 @@
 #include "tools/measurements.h"
 #include "tools/run.h"
 #include "tools/sweep.h"
+#include "tools/validate_all.h"
 
 /* All that is printed, of logs or of this machine. */
 struct validation {
@@ -297,9 +298,12 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
 {
     struct validation v = {.ask = {.algorithm = "auto"}};
     struct tutti_errors errors = {0};
-    int status = tutti_args_given(args, "backend") ? validate_here(args, &v, err)
-                                                   : validate_logs(args, &v, err);
+    int status;
 
+    if (tutti_args_flag(args, "all"))
+        return tutti_validate_all(args, err);
+    status = tutti_args_given(args, "backend") ? validate_here(args, &v, err)
+                                               : validate_logs(args, &v, err);
     if (status == 0)
         status = tutti_cases_errors(&v.cases, &errors, err);
     if (status == 0)
@@ -315,6 +319,18 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
 }
 
 static const struct tutti_option options[] = {
+    {.name = "all",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "against the tables of measurements that come with Tutti, or those of a folder in "
+             "place of SPEC"},
+    {.name = "filter",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "KEY=WORD,...",
+     .help = "--all: only tables that fit, as in platform=a100-*,nodes=2..8,library=nccl|rccl"},
+    {.name = "svg",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "--all: draw measured against predicted"},
     {.name = "log",
      .type = TUTTI_OPTION_LIST,
      .value = "FILE...",
@@ -334,6 +350,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_MODEL,
     TUTTI_OPTION_PROTOCOL,
     TUTTI_OPTION_REDUCE_RATE,
+    TUTTI_OPTION_JOBS,
     TUTTI_OPTION_FORMAT,
 };
 
@@ -352,10 +369,17 @@ const struct tutti_command tutti_command_validate = {
         "the log. -b and -e choose sizes; -c and -g say what a log does not tell.\n\n"
         "With -B threads: runs the collective here, and predicts it from what is measured of "
         "single messages, as 'tutti run --predict' does; -n, -w and so on are those of run.\n\n"
+        "With --all: predicts every size of some hundred public tables (traces/measured), and sums "
+        "the errors up by collective, network and platform, beside simpler models: one flat ring "
+        "at nominal rates as above (nominal), ASTRA-sim's analytical formula (astra), and the time "
+        "measured on the nearest other platform (nearest). Each table counts once in each power "
+        "of two of bytes. Nothing is fitted; good tables of NCCL and RCCL count, degraded ones and "
+        "other libraries are summed up apart.\n\n"
         "Errors are in percent of what was measured; the summary takes them without their sign.",
     .examples = "tutti validate dgx-h100 --log all_reduce_8.log\n"
                 "tutti validate topo.xml --nodes 2 --log node2.log -a ring -p simple -b 1M\n"
-                "tutti validate -B threads -g 2 -a ring",
+                "tutti validate -B threads -g 2 -a ring\n"
+                "tutti validate --all --filter 'platform=*-hgx8,collective=allreduce' --svg it.svg",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = run_command,
