@@ -48,8 +48,9 @@ static const char *group_of(const struct tutti_fidelity_table *table)
 
 static const char *network_of(const struct tutti_fidelity_table *table)
 {
-    return table->measured->host_count > 1 && table->measured->net[0] != '\0' ? table->measured->net
-                                                                              : "one node";
+    if (table->measured->host_count == 1)
+        return "one node";
+    return table->measured->net[0] != '\0' ? table->measured->net : "NVLink";
 }
 
 static const char *library_of(const struct tutti_fidelity_table *table)

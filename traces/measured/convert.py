@@ -29,8 +29,8 @@ COLLECTIVES = {'all_reduce': 'allreduce', 'all_gather': 'allgather', 'alltoall':
 DTYPES = {'float': 'float', 'fp32': 'float', 'torch': 'float', 'bf16': 'bfloat16', 'half': 'half',
           'double': 'double', 'bfloat16': 'bfloat16', 'uint8': 'uint8', 'fp8_e4m3': 'uint8',
           'fp8_e5m2': 'uint8', 'bf16/fp32 torch': 'bfloat16'}
-KEYS = ('nodes', 'gpus', 'nics', 'nic', 'net', 'basis', 'env', 'ran', 'launch', 'timing', 'library',
-        'version', 'machine')
+KEYS = ('nodes', 'gpus', 'nics', 'nic', 'net', 'host', 'gdr', 'basis', 'env', 'ran', 'launch',
+        'timing', 'library', 'version', 'machine')
 
 
 def fail(message):
@@ -54,7 +54,7 @@ class Map:
         words = text.split()
         if words[0] == 'platform' and len(words) == 8:
             name, group, spec, gpus, nics, rate, net = words[1:]
-            self.platforms[name] = {'class': group, 'spec': spec, 'gpus': int(gpus),
+            self.platforms[name] = {'name': name, 'class': group, 'spec': spec, 'gpus': int(gpus),
                                     'nics': int(nics), 'nic': rate, 'net': net}
         elif words[0] == 'log' and len(words) >= 4:
             if words[3] not in self.platforms:
@@ -75,31 +75,51 @@ class Map:
         fail("no line of map.txt fits '%s'" % name)
 
 
-def machine_spec(platform, table):
+def machine_spec(platform, table, keys):
     """The machine as a SPEC: what is as usual is left out."""
-    spec, items = platform['spec'], []
-    if spec == '-':
+    usual, _, general = platform['spec'].partition('|')
+    if usual == '-':
         return '-'
-    name, _, given = spec.partition(':')
-    if name.endswith('-nvl72'):
-        racks = -(-table['ranks'] // 72)
-        items = ['racks=%d' % racks] if racks > 1 else []
-        if table['ranks'] != 72 * racks:
-            items.append('gpus=%d' % (table['ranks'] // racks))
-    else:
-        if given:
-            items.append(given)
-        if given or table['gpus'] != platform['gpus']:
+    network = table['nodes'] > 1
+    special = 'host' in keys or 'gdr' in keys or network and (
+        table['nics'] != share(platform, table['gpus']) or table['nic'] != platform['nic']
+        or table['net'] == 'tcpx')
+    items = []
+    if not usual.startswith('host:') and not special:
+        name = usual
+        if table['gpus'] != platform['gpus']:
             items.append('gpus=%d' % table['gpus'])
-        if table['nodes'] > 1:
-            if given or table['nics'] != platform['nics']:
-                items.append('nics=%d' % table['nics'])
-            if given or table['nic'] != platform['nic']:
-                items.append('%s=%s' % ('nic' if given else 'nicbw', table['nic']))
-            if given or table['net'] != platform['net']:
-                items.append('net=%s' % table['net'])
-            items.append('nodes=%d' % table['nodes'])
+        if network and table['net'] != 'ib':
+            items.append('net=%s' % table['net'])
+    else:
+        name, _, given = (general or usual).partition(':')
+        if table['gpus'] == 1:  # one is not wired to any
+            given = given.split(',')[0]
+        rack = platform['name'].endswith('nvl72') and table['ranks'] > platform['gpus']
+        items += [given, 'gpus=%d' % (platform['gpus'] if rack else table['gpus'])]
+        if rack:  # hosts whose NVLinks meet
+            return '%s:%s,trays=%d' % (name, ','.join(items), table['ranks'] // 4)
+        board = any(word in platform['name'] for word in ('hgx', 'nvlink', 'xgmi', 'cubemesh'))
+        if board and table['gpus'] != platform['gpus'] and 'nics' not in keys:
+            items.append('board=%d' % platform['gpus'])
+        if 'host' in keys:
+            items.append(keys['host'])
+        if network:
+            part = 'board=%d' % platform['gpus'] in items
+            items.append('nics=%d' % (platform['nics'] if part else table['nics']))
+            items.append('nic=%s' % table['nic'])
+            items.append('net=%s' % ('tcp,gdr=yes' if table['net'] == 'tcpx' else table['net']))
+            if 'gdr' in keys:
+                items.append('gdr=%s' % keys['gdr'])
+    if network:
+        items.append('nodes=%d' % table['nodes'])
     return name + (':' + ','.join(items) if items else '')
+
+
+def share(platform, gpus):
+    """The NICs that some of the GPUs of a host have."""
+    return max(1, platform['nics'] * gpus // platform['gpus']) if gpus < platform['gpus'] else (
+        platform['nics'])
 
 
 # ---- what the collected files say ----------------------------------------------------------------
@@ -222,8 +242,10 @@ def read_table(folder, facts, mapping):
     collective = COLLECTIVES.get(facts['collective'], facts['collective'])
     table = {
         'id': name, 'site': site, 'platform': platform_name, 'class': platform['class'],
-        'ranks': facts['ranks'], 'nodes': int(keys.get('nodes', facts['nodes'])),
-        'nics': int(keys.get('nics', platform['nics'])), 'nic': keys.get('nic', platform['nic']),
+        'ranks': facts['ranks'],
+        'nodes': facts['ranks'] if keys.get('nodes') == 'ranks' else int(
+            keys.get('nodes', facts['nodes'])),
+        'nic': keys.get('nic', platform['nic']),
         'net': keys.get('net', platform['net']), 'basis': keys.get('basis', 'standard'),
         'library': keys.get('library', library), 'version': keys.get('version', version),
         'collective': collective, 'dtype': DTYPES[dtype],
@@ -240,12 +262,13 @@ def read_table(folder, facts, mapping):
     if table['gpus'] * table['nodes'] != table['ranks']:
         fail("'%s': %d GPUs on %d hosts are not %d ranks" % (name, table['gpus'], table['nodes'],
                                                             table['ranks']))
+    table['nics'] = int(keys.get('nics', share(platform, table['gpus'])))
     env = split_env(facts.get('env'))
     env.update(item.split('=', 1) for item in keys.get('env', '').split(',') if item)
     table['env'] = ' '.join('%s=%s' % item for item in sorted(env.items())) or '-'
     table['settings'] = clean(facts.get('env'))
     table['machine'] = (keys['machine'].format(**table) if 'machine' in keys
-                        else machine_spec(platform, table))
+                        else machine_spec(platform, table, keys))
     scale = table['ranks'] if 'osu_allgather' in name or 'osu_alltoall' in name else 1
     if 'points' in facts:
         rows, zeros = facts['points'], 0
@@ -395,8 +418,8 @@ UNSAID = {'-'}
 
 
 def print_table(table):
-    if table['nodes'] == 1 and 'nvl72' not in table['platform'] or table['machine'] == '-' and (
-            table['nodes'] == 1):
+    rack = table['machine'].count('trays=') == 1 and table['machine'].count('nodes=') == 0
+    if table['nodes'] == 1 or rack:  # no network is used
         table = dict(table, nics='-', nic='-', net='-', basis='-')
     lines = ['table ' + table['id']]
     for field in FIELDS:
