@@ -75,14 +75,35 @@ struct tutti_nccl_graph {
     uint8_t type_intra; /* enum tutti_nccl_path */
     uint8_t type_inter;
     bool same_channels;
-    bool collapsed; /* no speed could be met: rank order, one channel, 0.1 GB/s */
-    uint32_t channel_count;
-    double bw_intra_GBps; /* a channel; of NCCL's list of speeds */
+    bool collapsed;          /* no speed could be met: rank order, one channel, 0.1 GB/s */
+    uint32_t channel_count;  /* of these so many are used: ring and tree share the lesser count */
+    uint32_t channels_found; /* by the search */
+    double bw_intra_GBps;    /* a channel; of NCCL's list of speeds */
     double bw_inter_GBps;
     double latency_inter_us;
     uint32_t gpu_count;
-    const uint32_t *gpus; /* [channel][gpu_count]: the host's ranks in the order of the channel */
-    const uint32_t *nets; /* [channel][2]: ports in and out by index; NULL on one host */
+    /* [channel][gpu_count]: the host's ranks in the order of the channel; with NVLS and CollNet
+     * direct the head and then the others. Of a rack: host * GPUs of a host + rank. Where GPUs of a
+     * host talk by the network, so that NCCL takes it for several nodes: those of the first. */
+    const uint32_t *gpus;
+    const uint32_t *nets; /* [channel][2]: ports in and out by index; NULL on one node */
+};
+
+/* One attempt of a search to find channels: what was allowed, and what came of it. Of types refused
+ * the nearest is told; DIS: none was. */
+struct tutti_nccl_try {
+    uint8_t pass; /* 1: any graph; 2: a faster one */
+    uint8_t pattern, cross_nic;
+    uint8_t type_intra, type_inter; /* the farthest allowed */
+    bool same_channels;
+    bool better;  /* than what there was: kept */
+    bool gave_up; /* out of steps */
+    bool rate_lacked;
+    uint8_t refused_intra, refused_to_port, refused_from_port;
+    uint32_t step_count;       /* of the walk; NCCL gives up after 16384, 256 with same_channels */
+    uint32_t channels_reached; /* at once, of which so many must be for a graph to count */
+    uint32_t channels_best;    /* of what is kept; 0: nothing yet */
+    double bw_intra_GBps, bw_inter_GBps;
 };
 
 /* Versions whose tables are known, oldest first: "2.28.9", ... */
@@ -112,7 +133,7 @@ const char *tutti_nccl_env_name_at(size_t index); /* those modelled, by name; NU
 /* A communicator of all GPUs of `host_count` equal hosts. */
 struct tutti_nccl_comm_params {
     const struct tutti_hardware *hardware;
-    uint32_t host_count;
+    uint32_t host_count;                      /* ranks / hardware->gpu_count: a rack is several */
     const struct tutti_nccl_version *version; /* NULL: 2.28.9 */
     const struct tutti_nccl_env *env;         /* NULL: nothing set */
 };
@@ -133,6 +154,17 @@ struct tutti_nccl_comm { /* frozen */
 int tutti_nccl_comm_new(const struct tutti_nccl_comm_params *params, struct tutti_nccl_comm **ret,
                         struct tutti_err *err);
 void tutti_nccl_comm_free(struct tutti_nccl_comm *comm);
+
+/* What the search of a graph tried, in order; returns how many. What is borrowed lives as long as
+ * the communicator. Within one attempt no way from a port is farther than `*ret_port_type`, the
+ * farthest from a GPU to a port. */
+size_t tutti_nccl_tries(const struct tutti_nccl_comm *comm, enum tutti_nccl_graph_id graph,
+                        const struct tutti_nccl_try **ret, enum tutti_nccl_path *ret_port_type);
+
+/* The same in one line of words: what was found, what had to be relaxed for it, or why the search
+ * collapsed; cut at the end if longer. `bytes` > 0. */
+void tutti_nccl_explain(const struct tutti_nccl_comm *comm, enum tutti_nccl_graph_id graph,
+                        char *ret, size_t bytes);
 
 /* The tables of a communicator: us and GB/s of payload; bandwidth 0: not available. */
 struct tutti_nccl_row {
