@@ -50,10 +50,18 @@ static struct tutti_topo *preset(const char *spec)
 
 TEST(presets_have_the_hardware_of_the_machines_of_nccls_test_vectors)
 {
-    static const char *const pairs[][2] = {{"dgx-a100", "dgxa100.xml"},
-                                           {"dgx-h100:nodes=64", "h100x8.xml"},
-                                           {"hgx-b200:nodes=2", "b200x8.xml"},
-                                           {"dgx-1v", "dgx1v.xml"}};
+    static const char *const pairs[][2] = {
+        {"dgx-a100", "dgxa100.xml"},
+        {"dgx-h100:nodes=64", "h100x8.xml"},
+        {"hgx-b200:nodes=2", "b200x8.xml"},
+        {"dgx-1v", "dgx1v.xml"},
+        {"host:gpu=v100", "dgx1v.xml"},
+        {"host:gpu=h100,nodes=2", "h100x8.xml"},
+        {"host:gpu=a100,gpus=8", "dgxa100.xml"},
+        {"host:gpu=a100,gpus=8,switches=8", "a100x8.xml"},
+        {"host:gpu=h100,gpus=4,intra=nvswitch,switches=4", "h100x4.xml"},
+        {"host:gpu=h100,gpus=2,intra=nvswitch,switches=2", "h100x2.xml"},
+        {"host:gpu=l40,gpus=8,nics=2,nic=100Gb/s,nicat=cpu", "l40x8.xml"}};
 
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]) && tutti_nccl_xml_available(); i++) {
         struct tutti_topo *a = preset(pairs[i][0]);
@@ -132,12 +140,161 @@ TEST(ports_and_links_of_presets_agree_with_their_nodes_and_links)
         "mi300x:nodes=2,gpus=3",
         "pcie:nodes=2,gpus=6,nics=3,switches=2,gen=5",
         "pcie:nodes=2,gpus=2,nics=1,switches=0,sockets=1,gpu=l40s",
+        "host:gpu=p100,gpus=8,nodes=2",
+        "host:gpu=v100,gpus=4,nodes=2,nics=1",
+        "host:gpu=v100,gpus=16,nodes=2",
+        "host:gpu=v100,gpus=8,nodes=2",
+        "host:gpu=a100,gpus=4,nodes=2,intra=nvlink-mesh,nics=2,nic=200Gb/s,net=slingshot",
+        "host:gpu=a100-pcie,gpus=4,intra=nvlink-pairs,nodes=2,nics=4",
+        "host:gpu=rtx3090,gpus=8,nodes=4,nic=100Gb/s,cpu=amd,net=roce",
+        "host:gpu=h100,nics=32,nic=100Gb/s,net=efa,nodes=2",
+        "host:gpu=gh200,gpus=4,nodes=2,nic=200Gb/s,net=slingshot",
+        "host:gpu=gb200,gpus=4,trays=8,nodes=2",
+        "host:gpu=gb200,gpus=2,nodes=2,intra=pcie,nics=4,net=roce",
+        "host:gpu=gb300,gpus=4,trays=2",
+        "host:gpu=mi300a,gpus=4",
+        "host:gpu=mi325x,nodes=2",
     };
 
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
         printf("%s\n", specs[i]);
         check_agrees(specs[i]);
     }
+}
+
+/* What is on the board and not used is gone, but for its ports. */
+TEST(a_host_may_use_the_first_gpus_of_its_board)
+{
+    struct tutti_topo *topo = preset("host:gpu=h100,gpus=2,board=8,nodes=2");
+    const struct tutti_hardware *hw;
+
+    REQUIRE(topo != NULL);
+    hw = topo->hardware;
+    CHECK_INT(topo->rank_count, 4);
+    CHECK_INT(hw->gpu_count, 2);
+    CHECK_INT(hw->nvlink_count, 2);
+    CHECK_INT(hw->net_count, 8);
+    CHECK_INT(hw->pci_count, 8 + 8 + 2);
+    CHECK_INT(hw->cpu_count, 2);
+    tutti_topo_free(topo);
+    check_agrees("host:gpu=h100,gpus=2,board=8,nodes=2");
+    check_agrees("host:gpu=h100,gpus=1,board=8,nodes=2,nics=1");
+}
+
+/* The quad of GH200 as nvidia-smi topo shows it: NV6 between any two, each with a CPU and a NIC.
+ * The tray of GB300 as NCCL dumped it: five C2C links a GPU, two GPUs a CPU, each on a switch. */
+TEST(hosts_of_grace_are_as_they_were_seen)
+{
+    struct tutti_topo *topo = preset("host:gpu=gh200,gpus=4");
+    const struct tutti_hardware *hw;
+
+    REQUIRE(topo != NULL);
+    hw = topo->hardware;
+    CHECK_INT(hw->cpu_count, 4);
+    CHECK_INT(hw->cpus[3].arch, TUTTI_ARCH_ARM64);
+    CHECK_INT(hw->nvlink_count, 12);
+    for (uint32_t l = 0; l < hw->nvlink_count; l++)
+        CHECK_INT(hw->nvlinks[l].count, 6);
+    CHECK_INT(hw->c2c_count, 4);
+    CHECK_INT(hw->nets[3].cpu, 3);
+    tutti_topo_free(topo);
+    topo = preset("host:gpu=gb300,gpus=4,trays=2");
+    REQUIRE(topo != NULL);
+    hw = topo->hardware;
+    CHECK_INT(topo->rank_count, 8);
+    CHECK_INT(hw->gpu_count, 4);
+    CHECK_INT(hw->rack, 2);
+    CHECK_INT(hw->cpu_count, 2);
+    CHECK_INT(hw->gpus[0].sm, 103);
+    CHECK_INT(hw->c2cs[0].mbyte_per_s, 44712);
+    CHECK_INT(hw->c2cs[0].count, 5);
+    CHECK_INT(hw->pcis[hw->gpus[2].pci].cpu, 1);
+    CHECK(hw->pcis[hw->gpus[2].pci].parent != TUTTI_HW_NONE);
+    tutti_topo_free(topo);
+}
+
+/* In RCCL's model of a node of four MI250X each die has three neighbours. */
+TEST(dies_of_mi250x_have_three_neighbours)
+{
+    struct tutti_topo *topo = preset("host:gpu=mi250x,gpus=8,nodes=2,nics=4");
+
+    REQUIRE(topo != NULL);
+    CHECK_INT(topo->hardware->nvlink_count, 24);
+    CHECK_INT(topo->hardware->gpus[0].sm, 910);
+    for (uint32_t l = 0; l < 24; l++) {
+        const struct tutti_hw_nvlink *link = &topo->hardware->nvlinks[l];
+        bool back = false;
+
+        for (uint32_t m = 0; m < 24; m++)
+            back = back || (topo->hardware->nvlinks[m].gpu == link->target &&
+                            topo->hardware->nvlinks[m].target == link->gpu);
+        CHECK(back);
+    }
+    tutti_topo_free(topo);
+}
+
+TEST(hosts_that_cannot_be_are_refused)
+{
+    static const char *const specs[][2] = {
+        {"host:gpu=l40s,intra=nvlink-mesh",
+         "preset 'host': 'intra=nvlink-mesh' of 8 l40s: has no such links"},
+        {"host:gpu=mi300x,intra=nvswitch", "preset 'host': 'intra=nvswitch' of 8 mi300x: has xGMI"},
+        {"host:gpu=a100,intra=xgmi", "preset 'host': 'intra=xgmi' of 8 a100: has no such links"},
+        {"host:gpu=v100,intra=nvlink-mesh",
+         "preset 'host': 'intra=nvlink-mesh' of 8 v100: fewer links than other GPUs"},
+        {"host:gpu=v100,gpus=4,intra=nvlink-cube",
+         "preset 'host': 'intra=nvlink-cube' of 4 v100: the wiring is known for boards of 8"},
+        {"host:gpu=a40,gpus=3,intra=nvlink-pairs",
+         "preset 'host': 'intra=nvlink-pairs' of 3 a40: one has no other"},
+        {"host:gpus=8,board=4", "preset 'host': 'gpus=8' of a board of 4 (at most as many)"},
+        {"host:gpu=l4,gpus=1,trays=2",
+         "preset 'host': 'trays=2' without NVSwitches between them (intra=nvswitch)"},
+        {"host:nodes=2,nics=0", "preset 'host': 'nics=0' of 2 nodes (at least 1)"},
+    };
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct tutti_topo *topo = NULL;
+        struct tutti_err err = {""};
+
+        CHECK_INT(tutti_topo_from_spec(specs[i][0], &topo, &err), -TUTTI_EINVAL);
+        CHECK_TEXT(err.text, specs[i][1]);
+        CHECK(topo == NULL);
+    }
+}
+
+/* Every GPU of the catalogue, in every number up to 16, with each wiring that it takes. */
+TEST(hosts_of_every_gpu_are_built_or_refused)
+{
+    static const char *const gpus[] = {"p100",       "v100-pcie", "a100",     "a30",   "a10g",
+                                       "l40s",       "h100",      "h100-nvl", "h20",   "gh200",
+                                       "b200",       "b300",      "gb200",    "gb300", "rtx4090",
+                                       "rtxpro6000", "mi250x",    "mi300x",   "mi350x"};
+    static const char *const intras[] = {"auto",        "nvswitch", "nvlink-mesh", "nvlink-pairs",
+                                         "nvlink-cube", "xgmi",     "pcie"};
+    uint32_t built = 0;
+
+    for (size_t g = 0; g < sizeof(gpus) / sizeof(gpus[0]); g++) {
+        for (size_t i = 0; i < sizeof(intras) / sizeof(intras[0]); i++) {
+            for (uint32_t n = 1; n <= 16; n++) {
+                struct tutti_topo *topo = NULL;
+                struct tutti_err err = {""};
+                char spec[128];
+
+                snprintf(spec, sizeof(spec), "host:gpu=%s,gpus=%u,nodes=2,intra=%s", gpus[g], n,
+                         intras[i]);
+                if (tutti_topo_from_spec(spec, &topo, &err) == 0) {
+                    CHECK_INT(topo->hardware->gpu_count, n);
+                    CHECK_INT(topo->rank_count, 2 * n);
+                    built++;
+                } else if (i == 0 && strcmp(gpus[g], "mi250x") != 0 && n <= 8) {
+                    TEST_FAIL("%s: %s", spec, err.text);
+                }
+                tutti_topo_free(topo);
+            }
+        }
+    }
+    printf("%u built\n", built);
+    CHECK(built > 500);
 }
 
 TEST(the_kind_of_network_and_gdr_are_kept)

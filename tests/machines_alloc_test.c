@@ -80,8 +80,13 @@ static int perturb(const char *spec, struct tutti_err *err)
     return status;
 }
 
-static const char *const specs[] = {
-    "dgx-1v", "dgx-h100:nodes=2", "torus:3x3x3", "fattree:arity=2", "pcie", "tpu-v5e:2x2,slices=2"};
+static const char *const specs[] = {"dgx-1v",
+                                    "dgx-h100:nodes=2",
+                                    "torus:3x3x3",
+                                    "fattree:arity=2",
+                                    "pcie",
+                                    "tpu-v5e:2x2,slices=2",
+                                    "host:gpu=gb200,gpus=2,trays=2,nodes=2"};
 
 TEST(machines_are_built_or_not)
 {

@@ -31,6 +31,8 @@ struct tutti_gpu_model {
     const char *source;
 };
 
+enum { TUTTI_C2C_MBYTE_PER_S = 44712 }; /* of one link, one way: models.inc */
+
 /* NULL: not in the catalogue. */
 const struct tutti_gpu_model *tutti_gpu_model_find(const char *name);
 /* NULL past the last. */

@@ -7,7 +7,7 @@
 #include "runtime/status.h"
 #include "topo/topo.h"
 
-enum { LANES = 16, GUID_FIRST = 0xa0, BUS_FIRST = 0x10, C2C_MBYTE_PER_S = 44712 };
+enum { LANES = 16, GUID_FIRST = 0xa0, BUS_FIRST = 0x10 };
 
 /* CPUID of what is sold with each generation of PCIe: Broadwell (DGX-1), Ice Lake, Sapphire and
  * Emerald Rapids (DGX H100, DGX B200); Naples, Rome (DGX A100), Genoa, Turin. NCCL tells Intel's by
@@ -33,12 +33,11 @@ struct tutti_hw_cpu tutti_gpu_plan_cpu(enum tutti_gpu_cpu cpu, uint32_t pcie_gen
 
 uint8_t tutti_gpu_nic_generation(uint64_t bytes_per_s, uint8_t most)
 {
-    static const uint64_t giga[] = {12, 25, 50}; /* of Gen3, Gen4 and Gen5 NICs: EDR, HDR, NDR */
-    uint8_t generation = 3;
+    /* Up to 200 Gb/s, ConnectX-6; 400, ConnectX-7; 800, ConnectX-8. */
+    uint8_t generation = bytes_per_s <= UINT64_C(25000000000)   ? 4
+                         : bytes_per_s <= UINT64_C(50000000000) ? 5
+                                                                : 6;
 
-    for (size_t i = 0; i < sizeof(giga) / sizeof(giga[0]); i++)
-        if (bytes_per_s > giga[i] * 1000000000 + 500000000)
-            generation++;
     return generation < most ? generation : most;
 }
 
@@ -177,7 +176,7 @@ static void add_links(struct making *making, uint32_t g)
     const struct tutti_hw_nvlink up = {
         .gpu = g, .target_kind = TUTTI_TARGET_NVSWITCH, .count = plan->nvlink_count};
     const struct tutti_hw_c2c c2c = {
-        .gpu = g, .mbyte_per_s = C2C_MBYTE_PER_S, .count = plan->gpu->c2c_count};
+        .gpu = g, .mbyte_per_s = TUTTI_C2C_MBYTE_PER_S, .count = plan->gpu->c2c_count};
 
     if (plan->wiring == TUTTI_WIRING_NVSWITCH)
         add(making, TUTTI_HW_NVLINK, &up);
