@@ -129,6 +129,8 @@ int tutti_nccl_env_set(struct tutti_nccl_env *env, const char *name, const char 
 /* Sets a list, "NCCL_ALGO=Ring,Tree,NCCL_PROTO=^LL": a comma before "NCCL_" divides. */
 int tutti_nccl_env_add(struct tutti_nccl_env *env, const char *list, struct tutti_err *err);
 const char *tutti_nccl_env_name_at(size_t index); /* those modelled, by name; NULL past the last */
+/* Of all values; that of NULL is that of nothing set. */
+uint64_t tutti_nccl_env_hash(const struct tutti_nccl_env *env);
 
 /* A communicator of all GPUs of `host_count` equal hosts. */
 struct tutti_nccl_comm_params {
@@ -167,14 +169,14 @@ void tutti_nccl_explain(const struct tutti_nccl_comm *comm, enum tutti_nccl_grap
                         char *ret, size_t bytes);
 
 /* The tables of a communicator: us and GB/s of payload; bandwidth 0: not available. */
-struct tutti_nccl_row {
+struct tutti_nccl_estimate {
     double latency_us;
     double algbw_GBps;
 };
-struct tutti_nccl_row tutti_nccl_row(const struct tutti_nccl_comm *comm,
-                                     enum tutti_collective collective,
-                                     enum tutti_nccl_algorithm algorithm,
-                                     enum tutti_nccl_protocol protocol);
+struct tutti_nccl_estimate tutti_nccl_row(const struct tutti_nccl_comm *comm,
+                                          enum tutti_collective collective,
+                                          enum tutti_nccl_algorithm algorithm,
+                                          enum tutti_nccl_protocol protocol);
 /* What would run, and how it is cut. */
 struct tutti_nccl_choice {
     uint8_t algorithm; /* enum tutti_nccl_algorithm */

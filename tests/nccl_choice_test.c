@@ -217,7 +217,7 @@ static void expect_row(const char *machine, unsigned nodes, const char *version,
 {
     struct tutti_nccl_comm comm;
     struct tutti_err err = {""};
-    struct tutti_nccl_row row;
+    struct tutti_nccl_estimate row;
     char text[64];
 
     CHECK_OK(make(vector_of(machine, nodes, "2.28.9"), version, NULL, &comm, &err), err);

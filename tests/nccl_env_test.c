@@ -126,6 +126,25 @@ TEST(every_variable_is_listed_once_and_in_order)
         CHECK(strcmp(tutti_nccl_env_name_at(i - 1), tutti_nccl_env_name_at(i)) < 0);
 }
 
+TEST(every_value_counts_in_the_hash)
+{
+    static const char *const values[] = {
+        "NCCL_ALGO=Ring",   "NCCL_PROTO=LL128",          "NCCL_THREAD_THRESHOLDS=1 1 1 1 1 1",
+        "NCCL_NTHREADS=64", "NCCL_NETDEVS_POLICY=MAX:2", "NCCL_NETDEVS_POLICY=MAX:3"};
+    uint64_t last = tutti_nccl_env_hash(NULL);
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_err err = {""};
+
+    REQUIRE(tutti_nccl_env_new(&env, &err) == 0);
+    CHECK(tutti_nccl_env_hash(env) == last);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        CHECK_OK(tutti_nccl_env_add(env, values[i], &err), err);
+        CHECK(tutti_nccl_env_hash(env) != last);
+        last = tutti_nccl_env_hash(env);
+    }
+    tutti_nccl_env_free(env);
+}
+
 static int story(struct tutti_err *err)
 {
     struct tutti_nccl_env *env = NULL;

@@ -14,7 +14,7 @@ static const char *rows_of(const struct tutti_nccl_comm *comm, enum tutti_collec
     text[0] = '\0';
     for (int a = 0; a < TUTTI_NCCL_ALGORITHM_COUNT; a++) {
         for (int p = 0; p < TUTTI_NCCL_PROTOCOL_COUNT; p++) {
-            struct tutti_nccl_row row = tutti_nccl_row(
+            struct tutti_nccl_estimate row = tutti_nccl_row(
                 comm, collective, (enum tutti_nccl_algorithm)a, (enum tutti_nccl_protocol)p);
 
             if (row.algbw_GBps <= 0)

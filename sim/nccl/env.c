@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/random.h"
 #include "runtime/status.h"
 #include "sim/nccl/env_list.h"
 
@@ -259,6 +260,28 @@ int tutti_nccl_env_new(struct tutti_nccl_env **ret, struct tutti_err *err)
 void tutti_nccl_env_free(struct tutti_nccl_env *env)
 {
     free(env);
+}
+
+uint64_t tutti_nccl_env_hash(const struct tutti_nccl_env *env)
+{
+    /* From here to the end there are numbers of 64 bits alone. */
+    size_t first = offsetof(struct tutti_nccl_env, thread_thresholds);
+    uint64_t hash = 0;
+
+    env = env != NULL ? env : &none;
+    for (int f = 0; f < TUTTI_NCCL_FUNCTION_COUNT; f++) {
+        for (int a = 0; a < TUTTI_NCCL_ALGORITHM_COUNT; a++)
+            hash = tutti_random_hash(hash, (uint64_t)f, (uint64_t)a, env->algorithms[f][a]);
+        for (int p = 0; p < TUTTI_NCCL_PROTOCOL_COUNT; p++)
+            hash = tutti_random_hash(hash, (uint64_t)f, (uint64_t)p, env->protocols[f][p]);
+    }
+    for (size_t at = first; at < sizeof(*env); at += sizeof(uint64_t)) {
+        uint64_t number;
+
+        memcpy(&number, (const char *)env + at, sizeof(number));
+        hash = tutti_random_hash(hash, at, number, 0);
+    }
+    return hash;
 }
 
 int tutti_nccl_env_set(struct tutti_nccl_env *env, const char *name, const char *value,

@@ -156,13 +156,13 @@ int tutti_nccl_function_of(enum tutti_collective collective)
     }
 }
 
-struct tutti_nccl_row tutti_nccl_row(const struct tutti_nccl_comm *comm,
-                                     enum tutti_collective collective,
-                                     enum tutti_nccl_algorithm algorithm,
-                                     enum tutti_nccl_protocol protocol)
+struct tutti_nccl_estimate tutti_nccl_row(const struct tutti_nccl_comm *comm,
+                                          enum tutti_collective collective,
+                                          enum tutti_nccl_algorithm algorithm,
+                                          enum tutti_nccl_protocol protocol)
 {
     int function = tutti_nccl_function_of(collective);
-    struct tutti_nccl_row row = {0, 0};
+    struct tutti_nccl_estimate row = {0, 0};
 
     assert(algorithm < TUTTI_NCCL_ALGORITHM_COUNT);
     assert(protocol < TUTTI_NCCL_PROTOCOL_COUNT);
