@@ -411,11 +411,6 @@ static int refuse_unmodelled(const struct tutti_ask *ask, struct tutti_err *err)
 {
     const char *fold = or_default(ask->fold, "auto");
 
-    if (ask->as_nccl != NULL)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "to decide as NCCL '%s' does is not modelled yet (an algorithm and a "
-                          "protocol by name, or auto)",
-                          ask->as_nccl);
     if (strcmp(ask->algorithm, "nccl") == 0)
         return tutti_fail(err, TUTTI_ELACK,
                           "algorithm 'nccl', whatever NCCL would pick, is not modelled yet (an "

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "runtime/coll.h"
+#include "sim/nccl.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
 
@@ -27,11 +28,12 @@ struct tutti_ask {
     double jitter;
     const tutti_ps *start_ps; /* NULL, or [rank]: when each rank begins */
     uint64_t reduce_bytes_per_s;
-    const char *fold;    /* "auto" (also NULL): one of several ranks that behave alike is simulated,
+    const char *fold; /* "auto" (also NULL): one of several ranks that behave alike is simulated,
                          where that is known to be exact; "on": that, or refuse; "off" */
-    const char *as_nccl; /* NULL; a version of NCCL to decide as is not modelled yet */
-    struct tutti_record *record;             /* NULL, or the events of the winner */
-    const struct tutti_bound_law *bound_law; /* NULL: worked out, or that of topo, collective and
+    const struct tutti_nccl_version *as_nccl; /* for algorithm "nccl" (nccl.h): NULL: 2.28.9; */
+    const struct tutti_nccl_env *env;         /* and NULL: nothing set. Others do not heed them */
+    struct tutti_record *record;              /* NULL, or the events of the winner */
+    const struct tutti_bound_law *bound_law;  /* NULL: worked out, or that of topo, collective and
                                                 root, for who asks often */
     uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
     bool force;           /* play whatever it takes, in time and in memory */

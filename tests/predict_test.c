@@ -330,11 +330,6 @@ TEST(what_is_not_modelled_is_refused)
             "algorithm 'nccl', whatever NCCL would pick, is not modelled yet (an algorithm by "
             "name, or auto)");
     q.ask.algorithm = "ring";
-    q.ask.as_nccl = "2.28";
-    refused(&q, TUTTI_ELACK,
-            "to decide as NCCL '2.28' does is not modelled yet (an algorithm and a protocol by "
-            "name, or auto)");
-    q.ask.as_nccl = NULL;
     q.ask.fold = "on";
     q.ask.jitter = 0.5;
     refused(

@@ -9,6 +9,7 @@
 #include "build.h"
 #include "runtime/data.h"
 #include "runtime/units.h"
+#include "sim/nccl.h"
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/output.h"
@@ -89,6 +90,19 @@ static int add_machine(struct tutti_table *table)
     return status;
 }
 
+/* The versions of NCCL by which choices are known. */
+static int add_nccl(struct tutti_table *table)
+{
+    const struct tutti_nccl_version *version;
+    char text[256] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; (version = tutti_nccl_version_at(i)) != NULL && used < sizeof(text); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", i > 0 ? " " : "",
+                                 tutti_nccl_version_name(version));
+    return add(table, "as NCCL", text, "versions whose choices are known: --as-nccl");
+}
+
 static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
@@ -98,7 +112,8 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
         status = add_build(table);
     if (status == 0)
         status = add(table, "backend sim", "yes", "virtual clock, everywhere") |
-                 add(table, "backend threads", "yes", "a thread a rank, everywhere");
+                 add(table, "backend threads", "yes", "a thread a rank, everywhere") |
+                 add_nccl(table);
     if (status == 0)
         status = add_machine(table);
     if (status != 0) {

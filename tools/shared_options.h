@@ -119,12 +119,6 @@
         .help = "simulate one of several ranks that behave alike (on: or refuse)"                \
     }
 
-#define TUTTI_OPTION_AS_NCCL                                              \
-    {                                                                     \
-        .name = "as-nccl", .type = TUTTI_OPTION_TEXT, .value = "VERSION", \
-        .help = "choose as that version of NCCL does (not modelled yet)"  \
-    }
-
 #define TUTTI_OPTION_JOBS                                                                       \
     {                                                                                           \
         .letter = 'j', .name = "jobs", .type = TUTTI_OPTION_COUNT, .value = "N", .min = 1,      \

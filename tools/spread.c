@@ -164,7 +164,10 @@ static uint64_t hash_ask(uint64_t hash, const struct tutti_ask *ask)
     hash = tutti_random_hash(hash, params->collective, params->dtype, params->op);
     hash = tutti_random_hash(hash, params->root, params->channel_count, params->chunk_bytes);
     hash = tutti_random_hash(hash, params->slice_count, params->slot_count, 0);
-    return hash_text(hash_text(hash_text(hash, ask->protocol), ask->fold), ask->as_nccl);
+    if (ask->as_nccl != NULL)
+        hash = hash_text(hash, tutti_nccl_version_name(ask->as_nccl));
+    hash = tutti_random_hash(hash, tutti_nccl_env_hash(ask->env), 0, 0);
+    return hash_text(hash_text(hash, ask->protocol), ask->fold);
 }
 
 int tutti_spread_check(const struct tutti_job *job, const struct tutti_ask *ask,

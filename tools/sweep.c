@@ -99,6 +99,16 @@ const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *aske
     return "none";
 }
 
+/* Is NCCL's own choice among what is asked for? */
+static bool runs_nccl(const struct tutti_sweep *sweep)
+{
+    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
+        if (strcmp(sweep->algorithms[i], "nccl") == 0)
+            return true;
+    }
+    return false;
+}
+
 static int make_points(struct tutti_sweep *sweep, struct tutti_err *err)
 {
     const struct tutti_coll_params *params = &sweep->ask.params;
@@ -143,7 +153,10 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, st
     if (sweep->all)
         ask->step_count_max = tutti_args_number(args, "steps-max");
     ask->fold = tutti_args_text(args, "fold");
-    ask->as_nccl = tutti_args_text(args, "as-nccl");
+    if (status == 0)
+        status = tutti_nccl_options_read(args, runs_nccl(sweep), &sweep->nccl, err);
+    ask->as_nccl = sweep->nccl.version;
+    ask->env = sweep->nccl.env;
     sweep->thread_count = (uint32_t)tutti_args_number(args, "jobs");
     return status;
 }
@@ -181,6 +194,7 @@ void tutti_sweep_close(struct tutti_sweep *sweep)
     free(sweep->points);
     free(sweep->calm);
     free(sweep->start_ps);
+    tutti_nccl_options_done(&sweep->nccl);
     sweep->topo = NULL;
     sweep->points = sweep->calm = NULL;
     sweep->start_ps = NULL;

@@ -24,6 +24,7 @@ struct validation {
     struct tutti_ask ask;                   /* logs */
     struct tutti_run run;                   /* -B */
     struct tutti_host host;                 /* -B */
+    struct tutti_nccl_options nccl;         /* logs */
     bool here;                              /* -B threads */
 };
 
@@ -161,6 +162,9 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
                           spec);
     status = read_algorithm(args, &v->ask.algorithm, err);
     if (status == 0)
+        status =
+            tutti_nccl_options_read(args, strcmp(v->ask.algorithm, "nccl") == 0, &v->nccl, err);
+    if (status == 0)
         status = tutti_model_find(tutti_args_text(args, "model"), &v->ask.model, err);
     if (status == 0)
         status =
@@ -168,6 +172,8 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     if (status < 0)
         return status;
     v->ask.topo = v->topo;
+    v->ask.as_nccl = v->nccl.version;
+    v->ask.env = v->nccl.env;
     v->ask.protocol = tutti_sweep_protocol(v->topo, tutti_args_text(args, "protocol"));
     v->ask.reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
     v->ask.params.channel_count = (uint32_t)tutti_args_number(args, "channels");
@@ -202,6 +208,8 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
     struct tutti_run_rows rows = {0};
     int status = tutti_run_read(args, &v->run, err);
 
+    if (status == 0)
+        status = tutti_nccl_options_read(args, false, &v->nccl, err);
     if (status < 0)
         return status;
     if (tutti_args_operand(args, 0) != NULL || tutti_args_given(args, "log"))
@@ -313,6 +321,7 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
         status = tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %s)",
                             errors.median_abs_percent, tutti_args_text(args, "limit"));
     tutti_cases_done(&v.cases);
+    tutti_nccl_options_done(&v.nccl);
     tutti_measurements_done(&v.measurements);
     tutti_topo_free(v.topo);
     return status;
@@ -350,6 +359,8 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_MODEL,
     TUTTI_OPTION_PROTOCOL,
     TUTTI_OPTION_REDUCE_RATE,
+    TUTTI_OPTION_AS_NCCL,
+    TUTTI_OPTION_NCCL_ENV,
     TUTTI_OPTION_JOBS,
     TUTTI_OPTION_FORMAT,
 };

@@ -1,0 +1,112 @@
+/* The options --as-nccl and --env; see nccl_options.h. */
+#include "tools/nccl_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int read_version(const struct tutti_args *args, struct tutti_nccl_options *options,
+                        struct tutti_err *err)
+{
+    int status = 0;
+
+    options->asked = tutti_args_text(args, "as-nccl");
+    options->version = tutti_nccl_version_default();
+    if (options->asked != NULL)
+        status = tutti_nccl_version_find(options->asked, &options->version, err);
+    return status < 0 ? tutti_wrap(err, status, "option '--as-nccl'") : 0;
+}
+
+static int add_words(struct tutti_nccl_options *options, const char *words, FILE *out,
+                     struct tutti_err *err)
+{
+    fprintf(out, "%s%s", ftell(out) > 0 ? "," : "", words);
+    return tutti_nccl_env_add(options->env, words, err);
+}
+
+/* Those of this process's own environment that are modelled. */
+static int add_inherited(struct tutti_nccl_options *options, FILE *out, struct tutti_err *err)
+{
+    const char *name;
+    int status = 0;
+
+    for (size_t i = 0; status == 0 && (name = tutti_nccl_env_name_at(i)) != NULL; i++) {
+        const char *value = getenv(name);
+
+        if (value == NULL)
+            continue;
+        fprintf(out, "%s%s=%s", ftell(out) > 0 ? "," : "", name, value);
+        status = tutti_nccl_env_set(options->env, name, value, err);
+    }
+    return status;
+}
+
+static int read_words(const struct tutti_args *args, struct tutti_nccl_options *options, FILE *out,
+                      struct tutti_err *err)
+{
+    const char *word;
+    int status = 0;
+
+    for (uint32_t i = 0; status == 0 && (word = tutti_args_word(args, "env", i)) != NULL; i++)
+        status = strcmp(word, "inherit") == 0 ? add_inherited(options, out, err)
+                                              : add_words(options, word, out, err);
+    return status < 0 ? tutti_wrap(err, status, "option '--env'") : 0;
+}
+
+static int read_env(const struct tutti_args *args, struct tutti_nccl_options *options,
+                    struct tutti_err *err)
+{
+    size_t bytes = 0;
+    FILE *out;
+    int status;
+
+    if (!tutti_args_given(args, "env"))
+        return 0;
+    status = tutti_nccl_env_new(&options->env, err);
+    if (status < 0)
+        return status;
+    out = open_memstream(&options->text, &bytes);
+    if (out == NULL)
+        return tutti_nomem(err);
+    status = read_words(args, options, out, err);
+    if (fclose(out) != 0 && status == 0)
+        status = tutti_nomem(err);
+    return status;
+}
+
+/* To give what nothing heeds would look like an answer. */
+static int refuse_unused(const struct tutti_args *args, struct tutti_err *err)
+{
+    if (!tutti_args_given(args, "as-nccl") && !tutti_args_given(args, "env"))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--%s' is about what NCCL decides (with '-a nccl')",
+                      tutti_args_given(args, "as-nccl") ? "as-nccl" : "env");
+}
+
+int tutti_nccl_options_read(const struct tutti_args *args, bool used,
+                            struct tutti_nccl_options *ret, struct tutti_err *err)
+{
+    struct tutti_nccl_options options = {.env = NULL};
+    int status = used ? read_version(args, &options, err) : refuse_unused(args, err);
+
+    if (status == 0)
+        status = read_env(args, &options, err);
+    if (status < 0) {
+        tutti_nccl_options_done(&options);
+        return status;
+    }
+    if (options.text != NULL && options.text[0] == '\0') {
+        free(options.text);
+        options.text = NULL;
+    }
+    *ret = options;
+    return 0;
+}
+
+void tutti_nccl_options_done(struct tutti_nccl_options *options)
+{
+    tutti_nccl_env_free(options->env);
+    free(options->text);
+    *options = (struct tutti_nccl_options){.env = NULL};
+}
