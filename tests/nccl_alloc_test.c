@@ -26,6 +26,13 @@ TEST(rings_fail_cleanly)
     ALLOC_FAIL_EACH(generate("ring", TUTTI_REDUCESCATTER, &err), err);
 }
 
+TEST(sends_and_receives_fail_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(generate("p2p", TUTTI_ALLTOALL, &err), err);
+}
+
 TEST(trees_fail_cleanly)
 {
     struct tutti_err err = {""};

@@ -89,7 +89,13 @@ static inline void nccl_case_draw(struct nccl_case *c, enum tutti_collective col
                      (h >> 44) % 3 == 0 ? UINT64_C(1) << 20 : UINT64_C(8) << (h >> 46) % 6,
                  .slice_count = slice_count,
                  .slot_count = slots[(h >> 50) % 4]},
-        .pattern = (uint8_t)(1 + (h >> 54) % 3)};
+        .pattern = (uint8_t)(1 + (h >> 54) % 3),
+        .peer_channel_count = (uint32_t)(1 + (h >> 56) % 4),
+        .part_bytes_min = (h >> 58) % 2 == 0 ? 0 : 64,
+        .part_bytes_max = (h >> 59) % 2 == 0 ? 0 : 4096,
+        .net_chunk_bytes = (h >> 60) % 2 == 0 ? 0 : 16};
+    if (collective == TUTTI_ALLTOALL || collective == TUTTI_SENDRECV)
+        c->params.coll.channel_count = UINT32_C(1) << (h >> 40) % 4;
     nccl_case_shares(&c->params, h >> 58);
 }
 
