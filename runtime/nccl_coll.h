@@ -40,6 +40,7 @@ struct tutti_nccl_params {
     uint64_t count_hi;             /* and of the last; one channel has count_lo. Of blocks: their
                                       share of each. Together coll.count */
     uint8_t pattern;               /* enum tutti_tree_pattern; trees only */
+    uint64_t step_bytes;           /* of a connection's buffer; 0: 512 KiB; "pat" only */
 
     /* "p2p" only, which has no shares but as many channels as there are to send and receive on, a
      * power of two, and cuts messages into parts, one a channel. */
@@ -50,11 +51,14 @@ struct tutti_nccl_params {
     uint64_t net_chunk_bytes; /* between hosts; 0: chunk_bytes, as inside them */
 };
 
-/* "ring": all-reduce, reduce-scatter, all-gather, broadcast, reduce. "tree": all-reduce; the first
- * chains.count channels run on the first of the two trees between hosts, as many after them on the
- * second, and so on in turn. "p2p": all-to-all, send and receive. -TUTTI_EINVAL for another
- * collective or algorithm, shares that do not add up, chains that are no permutations. The name of
- * the schedule is "nccl:" and the algorithm. */
+/* Algorithms:
+ *   ring  all-reduce, reduce-scatter, all-gather, broadcast, reduce
+ *   tree  all-reduce; the first chains.count channels run on the first of the two trees between
+ *         hosts, as many after them on the second, and so on in turn
+ *   pat   all-gather, reduce-scatter, one rank a host; chunks are not cut into slices
+ *   p2p   all-to-all, send and receive; likewise
+ * -TUTTI_EINVAL for another collective or algorithm, shares that do not add up, chains that are no
+ * permutations. The name of the schedule is "nccl:" and the algorithm. */
 int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *params,
                         const struct tutti_chains *chains, struct tutti_schedule **ret,
                         struct tutti_err *err);

@@ -33,7 +33,7 @@ static uint32_t nccl_play(const char *algorithm, uint32_t host_count, uint32_t l
 
 TEST(what_nccl_runs_gives_the_bytes_of_its_contract)
 {
-    static const char *const algorithms[] = {"ring", "tree", "p2p"};
+    static const char *const algorithms[] = {"ring", "tree", "pat", "p2p"};
     static const uint32_t hosts[][2] = {{1, 2}, {1, 3}, {2, 2}, {3, 2}, {2, 4}, {5, 1}};
 
     for (size_t a = 0; a < sizeof(algorithms) / sizeof(algorithms[0]); a++) {

@@ -33,6 +33,26 @@ TEST(sends_and_receives_fail_cleanly)
     ALLOC_FAIL_EACH(generate("p2p", TUTTI_ALLTOALL, &err), err);
 }
 
+static int generate_pat(struct tutti_err *err)
+{
+    struct tutti_chains chains = {.host_count = 6, .length = 1, .count = 1};
+    struct tutti_nccl_params params = {
+        .coll = {.collective = TUTTI_REDUCESCATTER, .count = 20, .chunk_bytes = 64},
+        .count_lo = 20};
+    struct tutti_schedule *schedule = NULL;
+    int status = tutti_nccl_generate("pat", &params, &chains, &schedule, err);
+
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(parallel_aggregated_trees_fail_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(generate_pat(&err), err);
+}
+
 TEST(trees_fail_cleanly)
 {
     struct tutti_err err = {""};

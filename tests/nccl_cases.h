@@ -90,6 +90,7 @@ static inline void nccl_case_draw(struct nccl_case *c, enum tutti_collective col
                  .slice_count = slice_count,
                  .slot_count = slots[(h >> 50) % 4]},
         .pattern = (uint8_t)(1 + (h >> 54) % 3),
+        .step_bytes = (h >> 61) % 2 == 0 ? 0 : UINT64_C(32) << (h >> 52) % 8,
         .peer_channel_count = (uint32_t)(1 + (h >> 56) % 4),
         .part_bytes_min = (h >> 58) % 2 == 0 ? 0 : 64,
         .part_bytes_max = (h >> 59) % 2 == 0 ? 0 : 4096,

@@ -259,5 +259,5 @@ TEST(what_does_not_add_up_is_refused)
     refused("ring", &params, &plain,
             "NCCL's rings do not serve 'barrier' (allreduce, reducescatter, allgather, broadcast, "
             "reduce)");
-    refused("square", &params, &plain, "NCCL has no algorithm 'square' (ring, tree, p2p)");
+    refused("square", &params, &plain, "NCCL has no algorithm 'square' (ring, tree, pat, p2p)");
 }

@@ -15,6 +15,7 @@ static const struct {
 } algorithms[] = {
     {"ring", "nccl:ring", tutti_nccl_ring},
     {"tree", "nccl:tree", tutti_nccl_tree},
+    {"pat", "nccl:pat", tutti_nccl_pat},
     {"p2p", "nccl:p2p", tutti_nccl_p2p},
 };
 
@@ -35,5 +36,6 @@ int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *p
             return tutti_coll_alone(algorithms[i].full_name, &params->coll, &shape, ret, err);
         return algorithms[i].generate(params, chains, &shape, ret, err);
     }
-    return tutti_fail(err, TUTTI_EINVAL, "NCCL has no algorithm '%s' (ring, tree, p2p)", algorithm);
+    return tutti_fail(err, TUTTI_EINVAL, "NCCL has no algorithm '%s' (ring, tree, pat, p2p)",
+                      algorithm);
 }

@@ -16,6 +16,7 @@ struct tutti_shape;
 
 GENERATOR(ring);
 GENERATOR(tree);
+GENERATOR(pat);
 GENERATOR(p2p);
 
 #undef GENERATOR
