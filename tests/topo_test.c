@@ -63,7 +63,10 @@ TEST(every_example_of_the_table_is_a_machine)
         CHECK_OK(tutti_topo_from_spec(presets[i].example, &topo, &err), err);
         REQUIRE(topo != NULL);
         CHECK_TEXT(topo->name, presets[i].example);
-        CHECK_TEXT(topo->source, presets[i].source);
+        if (strcmp(presets[i].name, "host") == 0) /* as its GPU's row says */
+            CHECK(topo->source[0] != '\0');
+        else
+            CHECK_TEXT(topo->source, presets[i].source);
         tutti_topo_free(topo);
     }
 }
