@@ -72,6 +72,21 @@ int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, str
     return tutti_fail(err, TUTTI_EINVAL, "unknown protocol '%s' (none, ll, ll128 or simple)", name);
 }
 
+bool tutti_protocol_same(const struct tutti_protocol *a, const struct tutti_protocol *b)
+{
+    bool same;
+
+    if (a == NULL || b == NULL)
+        return a == b;
+    same = a->launch_ps == b->launch_ps && a->wire_num == b->wire_num && a->wire_den == b->wire_den;
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
+        same = same && a->message_ps[hop] == b->message_ps[hop] &&
+               a->slice_ps[hop] == b->slice_ps[hop] &&
+               a->lane_bytes_per_s[hop] == b->lane_bytes_per_s[hop] &&
+               a->link_ppm[hop] == b->link_ppm[hop];
+    return same;
+}
+
 uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tutti_hop hop,
                                   uint64_t bytes_per_s)
 {

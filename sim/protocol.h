@@ -2,6 +2,7 @@
 #ifndef TUTTI_SIM_PROTOCOL_H
 #define TUTTI_SIM_PROTOCOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,9 @@ struct tutti_protocol {
  * found too and gives NULL: no protocol costs. */
 const struct tutti_protocol *tutti_protocols(size_t *ret_count);
 int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, struct tutti_err *err);
+
+/* Do two (or NULL) cost the same, whatever they are called? */
+bool tutti_protocol_same(const struct tutti_protocol *a, const struct tutti_protocol *b);
 
 /* The rate of a link of some kind under a protocol (or NULL): at least 1. */
 uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tutti_hop hop,

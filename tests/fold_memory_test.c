@@ -6,6 +6,7 @@
 #include "sim/fold/memory.h"
 #include "sim/sim.h"
 #include "tests/machines.h"
+#include "tests/paced.h"
 #include "tests/test.h"
 
 struct tally {
@@ -114,8 +115,7 @@ out:
 
 static void try_case(struct tutti_random *random, struct tally *tally)
 {
-    size_t count = 0;
-    const struct tutti_protocol *protocols = tutti_protocols(&count);
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_topo *topo = draw_machine(random);
     struct recipe recipe = draw_recipe(random, topo);
     struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
@@ -123,12 +123,15 @@ static void try_case(struct tutti_random *random, struct tally *tally)
     int ordered = below(random, 4) == 0;
 
     CHECK_INT(tutti_fold_memory_new(&memory, NULL), 0);
+    draw_protocols(random, protocols);
     if (below(random, 4) == 0)
         opts.reduce_bytes_per_s = UINT64_C(1000000) * (1 + below(random, 100000));
     for (int i = 0; i < 6; i++) {
+        if (below(random, 8) == 0) /* other figures where the old ones were */
+            draw_protocols(random, protocols);
         if (below(random, 3) == 0)
             opts.protocol =
-                below(random, 4) > 0 ? &protocols[below(random, (uint32_t)count)] : NULL;
+                below(random, 4) > 0 ? &protocols[below(random, TUTTI_PROTOCOLS)] : NULL;
         try_size(random, &recipe, &opts, memory, ordered, tally);
     }
     tutti_fold_memory_free(memory);

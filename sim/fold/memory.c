@@ -24,7 +24,7 @@ enum {
 
 struct tutti_fold_play {
     struct tutti_fold_play *next;
-    const struct tutti_protocol *protocol;
+    struct tutti_protocol protocol; /* a copy: callers may change theirs; no wire_den: none */
     uint64_t reduce_bytes_per_s;
     tutti_ps begin_ps;
     uint32_t slot_count;
@@ -240,7 +240,8 @@ static bool is_known(const struct tutti_fold_lanes *lanes, const struct tutti_fo
     for (const struct tutti_fold_play *play = lanes->plays; play != NULL; play = play->next) {
         int64_t more;
 
-        if (play->protocol == like->protocol && play->ordered == like->ordered &&
+        if (tutti_protocol_same(&play->protocol, &like->protocol) &&
+            play->ordered == like->ordered &&
             play->reduce_bytes_per_s == like->reduce_bytes_per_s &&
             play->begin_ps == like->begin_ps && play->slot_count == like->slot_count &&
             (step_count_max == 0 || play->played.simulated_count < step_count_max / STEPS_MARGIN) &&
@@ -294,11 +295,12 @@ int tutti_fold_memory_play(struct tutti_fold_lanes *lanes, const struct tutti_ki
 
     if (play == NULL)
         return tutti_nomem(err);
-    *play = (struct tutti_fold_play){.protocol = opts->protocol,
-                                     .reduce_bytes_per_s = opts->reduce_bytes_per_s,
+    *play = (struct tutti_fold_play){.reduce_bytes_per_s = opts->reduce_bytes_per_s,
                                      .begin_ps = tutti_rank_begin_ps(opts, 0, launch_ps),
                                      .slot_count = schedule->slot_count,
                                      .ordered = ordered};
+    if (opts->protocol != NULL)
+        play->protocol = *opts->protocol;
     if (is_known(lanes, play, kinds, step_count_max, ret, &status, err)) {
         free_play(play);
         return status;
