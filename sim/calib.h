@@ -1,0 +1,137 @@
+/* Calibration: what protocols cost on real hardware, as named numbers that can be read from a file,
+ * printed, fitted, and put together for a machine.
+ *
+ * A parameter's name has four parts, GPU.LINK.PROTOCOL.QUANTITY, as "h100.nvswitch.ll.step_us":
+ *   GPU       the class of the devices, or "any"                 tutti_calib_gpu_name()
+ *   LINK      the class of the slowest hop, or "any"             tutti_calib_link_name()
+ *   PROTOCOL  "ll", "ll128" or "simple"
+ *   QUANTITY  what is added or allowed, in the unit it ends with:
+ *     launch_us     once a run, by the slowest kind of link that the machine has
+ *     rank_us       the same for each rank of the communicator
+ *     step_us       to the latency of a message (message_ps of struct tutti_protocol)
+ *     slice_us      time for which a message has its connection besides its bytes (slice_ps)
+ *     lane_GBps     data bytes that one lane moves over one connection; 0: as the links allow
+ *     link_percent  of the rate of links of this class, what wire bytes can use
+ * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,
+ * any), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100 percent.
+ *
+ * The text, one value a line; # begins a comment:
+ *   calibration TEXT...              what it is called (the rest of the line)
+ *   source WORD TEXT...              where numbers come from
+ *   NAME VALUE [LOW HIGH] [WORD]     a parameter, its 95 % interval, and its source
+ *   h100.nvswitch.ll.step_us  0.62  0.60 0.65  fit
+ */
+#ifndef TUTTI_SIM_CALIB_H
+#define TUTTI_SIM_CALIB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/protocol.h"
+
+struct tutti_calib;
+struct tutti_err;
+struct tutti_topo;
+
+enum { TUTTI_CALIB_NAME_BYTES = 64, TUTTI_CALIB_SOURCE_BYTES = 32 };
+
+struct tutti_calib_value {
+    double value; /* in the unit of the name */
+    double low;   /* the interval: low <= value <= high; both NAN: not known */
+    double high;
+    char source[TUTTI_CALIB_SOURCE_BYTES]; /* the word of a source, or "" */
+};
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+int tutti_calib_new(struct tutti_calib **ret, struct tutti_err *err); /* without values */
+void tutti_calib_free(struct tutti_calib *calib);
+int tutti_calib_copy(const struct tutti_calib *calib, struct tutti_calib **ret,
+                     struct tutti_err *err);
+
+/* The one that was compiled in: traces/measured/calibration.txt. */
+int tutti_calib_builtin(struct tutti_calib **ret, struct tutti_err *err);
+
+/* Reads the text; `name` is used in messages, which name the line. -TUTTI_EINVAL. */
+int tutti_calib_parse(const char *name, const char *text, size_t bytes, struct tutti_calib **ret,
+                      struct tutti_err *err);
+/* Writes it, sources first, then parameters in order; parse(print(c)) equals c. *ret is freed by
+ * the caller with free(). */
+int tutti_calib_print(const struct tutti_calib *calib, char **ret, struct tutti_err *err);
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+const char *tutti_calib_title(const struct tutti_calib *calib); /* "" if it has none */
+int tutti_calib_set_title(struct tutti_calib *calib, const char *title, struct tutti_err *err);
+/* The text of a source, or NULL; another text replaces it. */
+const char *tutti_calib_source(const struct tutti_calib *calib, const char *word);
+int tutti_calib_set_source(struct tutti_calib *calib, const char *word, const char *text,
+                           struct tutti_err *err);
+
+/* All that have a value, in the order of the classes: number `index`, or NULL past the last, and
+ * its name. */
+const struct tutti_calib_value *tutti_calib_at(const struct tutti_calib *calib, size_t index,
+                                               char name[TUTTI_CALIB_NAME_BYTES]);
+/* The value of just this name; *ret NULL: it has none. -TUTTI_EINVAL for what is no name, with what
+ * would be one. Valid until the next change. */
+int tutti_calib_get(const struct tutti_calib *calib, const char *name,
+                    const struct tutti_calib_value **ret, struct tutti_err *err);
+/* Gives it another. -TUTTI_EINVAL for a value out of range (not negative; percent above 0, at most
+ * 100; times up to 1 s, rates up to 1e6 GB/s), an interval that does not hold it, or a source that
+ * was not set before. */
+int tutti_calib_set(struct tutti_calib *calib, const char *name,
+                    const struct tutti_calib_value *value, struct tutti_err *err);
+/* Takes the value away, if it has one. */
+int tutti_calib_unset(struct tutti_calib *calib, const char *name, struct tutti_err *err);
+
+/* Names of the classes and quantities: number `index`, or NULL past the last. */
+const char *tutti_calib_gpu_name(size_t index);
+const char *tutti_calib_link_name(size_t index);
+const char *tutti_calib_quantity_name(size_t index);
+
+/* ---- for a machine --------------------------------------------------------------------------- */
+
+/* What a machine is to a calibration: the classes of its GPUs and, by kind of hop, of its links.
+ * Names are of the tables above. */
+struct tutti_calib_machine {
+    const char *gpu;
+    const char *links[TUTTI_HOP_COUNT]; /* NULL: it has none of the kind */
+    bool routes[TUTTI_HOP_COUNT];       /* whether messages go routes of that kind */
+    enum tutti_hop slowest;             /* of these */
+    uint32_t rank_count;
+};
+
+/* From topo->hardware and topo->net_kind where they are known, else from nodes and links: GPUs of
+ * an unknown kind are "any", networks "net". Looks at the routes of some ranks. */
+struct tutti_calib_machine tutti_calib_machine_of(const struct tutti_topo *topo);
+
+/* A parameter that a machine asks for: the name that would fit it best, and where a value was
+ * found. To enumerate what a fit to measurements of that machine can say. */
+struct tutti_calib_use {
+    char name[TUTTI_CALIB_NAME_BYTES];
+    char found[TUTTI_CALIB_NAME_BYTES]; /* the more general name that has a value; "": none has */
+    const struct tutti_calib_value *value; /* NULL: none */
+};
+/* Number `index`, by protocol, kind of hop and quantity: launch_us and rank_us for the slowest kind
+ * of route, link_percent for each kind of link, the rest for each kind of route; false past the
+ * last. */
+bool tutti_calib_use(const struct tutti_calib *calib, const struct tutti_calib_machine *machine,
+                     size_t index, struct tutti_calib_use *ret);
+
+/* What protocols cost on the machine, for struct tutti_ask. */
+struct tutti_calibrated {
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
+    /* What it was made of, for people: "Tutti 2026-11; h100 nvswitch ib: 24 values of fit, 6 of
+     * nccl, 6 of 30 for more general classes". Cut where it is too long. */
+    char text[256];
+    uint32_t value_count;   /* parameters found that the machine asks for ... */
+    uint32_t general_count; /* ... of these under more general classes */
+    uint32_t base_count;    /* ... and in `base` */
+};
+/* What `calib` has no value for, under whatever class, is looked for in `base` (or NULL). */
+struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *calib,
+                                            const struct tutti_calib *base,
+                                            const struct tutti_calib_machine *machine);
+
+#endif
