@@ -122,9 +122,11 @@ static void predict_points(const struct tutti_fidelity_ask *ask, const struct tu
                            const struct tutti_fidelity_table *table, struct tutti_point *points)
 {
     const struct tutti_measured_table *measured = table->measured;
+    struct tutti_calib_choice choice = tutti_calib_option_for(&ask->calib, topo);
     struct tutti_ask one = ask->ask;
 
     one.topo = topo;
+    one.protocols = choice.made.protocols;
     one.protocol = tutti_sweep_protocol(topo, ask->protocol);
     one.params.collective = measured->collective;
     one.params.dtype = measured->dtype;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "sim/predict.h"
+#include "tools/calib.h"
 #include "tools/measurements.h"
 #include "traces/measured.h"
 
@@ -54,6 +55,7 @@ struct tutti_fidelity_ask {
     struct tutti_ask
         ask; /* algorithm, protocol, model and so on; machine and sizes are the tables' */
     const char *protocol; /* as typed: "auto" depends on the machine */
+    struct tutti_calib_option calib;
     enum tutti_side side; /* where a size was measured on the other side only, that is taken */
     uint64_t bytes_min;
     uint64_t bytes_max;

@@ -445,6 +445,7 @@ static void print_head(const struct tutti_fidelity *fidelity, const struct tutti
     }
     fprintf(out, "# measured: %zu of %zu tables, %zu sizes; %zu of them good and of NCCL or RCCL\n",
             tables, fidelity->table_count, rows, counted);
+    tutti_calib_option_print(&ask->calib, out);
     fprintf(out, "# predicted: algorithm %s, protocol %s, model %s; nothing is fitted here\n",
             ask->ask.algorithm, ask->protocol, tutti_model_name(ask->ask.model));
     fprintf(out, "# a bin is a power of two of bytes in a table: each counts once, whatever the "

@@ -153,6 +153,18 @@ static uint64_t hash_machine(uint64_t hash, const struct tutti_topo *topo)
     return hash;
 }
 
+static uint64_t hash_protocol(uint64_t hash, const struct tutti_protocol *protocol)
+{
+    hash = tutti_random_hash(hash, (uint64_t)protocol->launch_ps, protocol->wire_num,
+                             protocol->wire_den);
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        hash = tutti_random_hash(hash, (uint64_t)protocol->message_ps[hop],
+                                 (uint64_t)protocol->slice_ps[hop], protocol->link_ppm[hop]);
+        hash = tutti_random_hash(hash, protocol->lane_bytes_per_s[hop], 0, 0);
+    }
+    return hash;
+}
+
 static uint64_t hash_ask(uint64_t hash, const struct tutti_ask *ask)
 {
     const struct tutti_coll_params *params = &ask->params;
@@ -164,6 +176,8 @@ static uint64_t hash_ask(uint64_t hash, const struct tutti_ask *ask)
     hash = tutti_random_hash(hash, params->collective, params->dtype, params->op);
     hash = tutti_random_hash(hash, params->root, params->channel_count, params->chunk_bytes);
     hash = tutti_random_hash(hash, params->slice_count, params->slot_count, 0);
+    for (int i = 0; i < TUTTI_PROTOCOLS && ask->protocols != NULL; i++)
+        hash = hash_protocol(hash, &ask->protocols[i]);
     if (ask->as_nccl != NULL)
         hash = hash_text(hash, tutti_nccl_version_name(ask->as_nccl));
     hash = tutti_random_hash(hash, tutti_nccl_env_hash(ask->env), 0, 0);

@@ -176,7 +176,10 @@ int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, str
         if (status < 0)
             status = tutti_wrap(err, status, "option '--perturb'");
     }
+    if (status == 0)
+        status = tutti_calib_choose(args, sweep.topo, &sweep.calib, err);
     *ret = sweep;
+    ret->ask.protocols = ret->calib.made.protocols;
     if (status == 0) /* the points name algorithms by their place in *ret */
         status = make_points(ret, err);
     status = tutti_job_agree(args->job, status, err);

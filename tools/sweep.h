@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "sim/predict.h"
+#include "tools/calib.h"
 #include "tools/job.h"
 #include "tools/json.h"
 #include "tools/nccl_options.h"
@@ -28,6 +29,7 @@ struct tutti_sweep {
     struct tutti_topo *topo;
     struct tutti_bound_law law; /* of all points, once they are run */
     struct tutti_ask ask;       /* but for the algorithm and the count */
+    struct tutti_calib_choice calib;
     struct tutti_sizes sizes;
     uint32_t thread_count;
     bool all;                 /* -a all or auto: what does not fit is left out, and named */
@@ -43,12 +45,12 @@ struct tutti_sweep {
 };
 
 /* The rows of an option table that are the same for both. */
-#define TUTTI_OPTIONS_SWEEP                                                                     \
-    TUTTI_OPTION_PROTOCOL, TUTTI_OPTION_MODEL, TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK,       \
-        TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, TUTTI_OPTION_JITTER, \
-        TUTTI_OPTION_PERTURB, TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX, TUTTI_OPTION_FORCE,    \
-        TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NCCL_ENV, TUTTI_OPTION_NODES,     \
-        TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
+#define TUTTI_OPTIONS_SWEEP                                                                    \
+    TUTTI_OPTION_PROTOCOL, TUTTI_OPTION_CALIB, TUTTI_OPTION_MODEL, TUTTI_OPTION_CHANNELS,      \
+        TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, \
+        TUTTI_OPTION_JITTER, TUTTI_OPTION_PERTURB, TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX,  \
+        TUTTI_OPTION_FORCE, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NCCL_ENV,    \
+        TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
 
 /* Reads all of it and makes the points, not yet predicted. This and the run fail in all processes
  * of a job alike. */

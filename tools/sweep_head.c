@@ -140,6 +140,7 @@ void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command
         fprintf(out, ", root %u", params->root);
     fputc('\n', out);
     tutti_sweep_print_machine(sweep->topo, out);
+    tutti_calib_print_choice(&sweep->calib, out);
     tutti_perturb_print(&sweep->perturb, sweep->ask.seed, "# perturb:  ", out);
     print_asked(sweep, out);
 }
@@ -258,6 +259,7 @@ void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *j
         tutti_json_count(json, "root", ask->params.root);
     tutti_json_text(json, "model", tutti_model_name(ask->model));
     tutti_json_text(json, "protocol", ask->protocol);
+    tutti_calib_json_choice(&sweep->calib, json);
     tutti_json_number(json, "jitter", ask->jitter);
     tutti_json_count(json, "seed", ask->seed);
     tutti_perturb_json(&sweep->perturb, ask->seed, json);

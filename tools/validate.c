@@ -7,6 +7,7 @@
 
 #include "build.h"
 #include "runtime/status.h"
+#include "tools/calib.h"
 #include "tools/calibrate.h"
 #include "tools/cases.h"
 #include "tools/commands.h"
@@ -26,6 +27,7 @@ struct validation {
     struct tutti_host host;                 /* -B */
     struct tutti_nccl_options nccl;         /* logs */
     bool here;                              /* -B threads */
+    struct tutti_calib_choice calib;        /* of topo */
 };
 
 /* ---- logs ------------------------------------------------------------------------------------ */
@@ -175,6 +177,10 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     v->ask.as_nccl = v->nccl.version;
     v->ask.env = v->nccl.env;
     v->ask.protocol = tutti_sweep_protocol(v->topo, tutti_args_text(args, "protocol"));
+    status = tutti_calib_choose(args, v->topo, &v->calib, err);
+    if (status < 0)
+        return status;
+    v->ask.protocols = v->calib.made.protocols;
     v->ask.reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
     v->ask.params.channel_count = (uint32_t)tutti_args_number(args, "channels");
     v->ask.params.chunk_bytes = tutti_args_number(args, "chunk");
@@ -212,6 +218,10 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
         status = tutti_nccl_options_read(args, false, &v->nccl, err);
     if (status < 0)
         return status;
+    if (tutti_args_given(args, "calib"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--calib': with -B this machine's own figures are measured (SPEC "
+                          "--log FILE)");
     if (tutti_args_operand(args, 0) != NULL || tutti_args_given(args, "log"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no SPEC and no log (one or "
@@ -271,6 +281,7 @@ static void print_head(const struct tutti_args *args, const struct validation *v
                                                              "place"
                                                            : "out-of-place times");
     tutti_sweep_print_machine(v->topo, stdout);
+    tutti_calib_print_choice(&v->calib, stdout);
     for (uint32_t i = 0; i < v->measurements.table_count; i++)
         print_log(&v->measurements.tables[i]);
     printf("# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
@@ -297,6 +308,7 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
         tutti_host_json(&v->host, &json);
     else
         tutti_sweep_json_machine(v->topo, &json);
+    tutti_calib_json_choice(&v->calib, &json);
     status = tutti_cases_json(&v->cases, errors, &json, err);
     tutti_json_close(&json);
     return status;
@@ -358,6 +370,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_MODEL,
     TUTTI_OPTION_PROTOCOL,
+    TUTTI_OPTION_CALIB,
     TUTTI_OPTION_REDUCE_RATE,
     TUTTI_OPTION_AS_NCCL,
     TUTTI_OPTION_NCCL_ENV,

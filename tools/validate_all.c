@@ -16,6 +16,8 @@ enum { SECONDS_MAX = 20 }; /* of a size: what takes longer to play is not predic
 static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *ask,
                     struct tutti_err *err)
 {
+    int status;
+
     ask->ask.algorithm = tutti_args_text(args, "algorithm");
     ask->protocol = tutti_args_text(args, "protocol");
     ask->side = tutti_args_is(args, "side", "in")     ? TUTTI_SIDE_IN
@@ -36,7 +38,8 @@ static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *as
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-a': '%s' is more than one algorithm (one name, or auto)",
                           ask->ask.algorithm);
-    return tutti_model_find(tutti_args_text(args, "model"), &ask->ask.model, err);
+    status = tutti_model_find(tutti_args_text(args, "model"), &ask->ask.model, err);
+    return status < 0 ? status : tutti_calib_option_read(args, &ask->calib, err);
 }
 
 static int open_tables(const struct tutti_args *args, struct tutti_fidelity *fidelity,
@@ -83,6 +86,8 @@ static int print_all(const struct tutti_args *args, const struct tutti_fidelity 
     tutti_json_text(&json, "algorithm", ask->ask.algorithm);
     tutti_json_text(&json, "protocol", ask->protocol);
     tutti_json_text(&json, "model", tutti_model_name(ask->ask.model));
+    if (ask->calib.given && ask->calib.calib != NULL)
+        tutti_json_text(&json, "costs", tutti_calib_title(ask->calib.calib));
     status = tutti_fidelity_json(fidelity, &json, err);
     tutti_json_close(&json);
     return status;
@@ -145,6 +150,7 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
         status = write_svg(args, &fidelity, err);
     if (status == 0)
         status = check_limit(args, &fidelity, err);
+    tutti_calib_option_done(&ask.calib);
     tutti_fidelity_close(&fidelity);
     return status;
 }
