@@ -9,11 +9,12 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/fold/fold.h"
-#include "sim/fold/memory.h"
 #include "sim/net/net.h"
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
 #include "sim/shape/host_rings.h"
+#include "sim/shape/memory.h"
+#include "sim/shape/nccl_run.h"
 
 /* What is tried: one algorithm under one protocol. */
 struct entry {
@@ -24,7 +25,8 @@ struct entry {
 struct outcome {
     struct entry entry;
     struct tutti_played played;
-    uint32_t class_count; /* ranks simulated, each for all that do the same; 0: not folded */
+    uint32_t channel_count; /* of NCCL's choice; else 0 */
+    uint32_t class_count;   /* ranks simulated, each for all that do the same; 0: not folded */
 };
 
 static const char *or_default(const char *text, const char *standard)
@@ -69,6 +71,17 @@ static uint32_t ring_channels(const struct tutti_coll_params *params,
                : shape->order_count;
 }
 
+static int generate_nccl(const struct tutti_ask *ask, struct tutti_schedule **ret,
+                         struct tutti_err *err)
+{
+    struct tutti_nccl_run run;
+    int status = tutti_nccl_run_new(ask, &run, err);
+
+    if (status == 0)
+        *ret = run.schedule;
+    return status;
+}
+
 /* Writes the schedule of an algorithm. Those that do not run on rings get one channel, as they do
  * not spread over links by more. */
 static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *algorithm,
@@ -79,6 +92,8 @@ static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *a
     uint32_t *orders = NULL;
     int status = 0;
 
+    if (tutti_is_nccl(algorithm->name))
+        return generate_nccl(ask, ret, err);
     if (runs_on_rings(algorithm))
         status = tutti_host_rings(ask->topo, &shape, &orders, err);
     if (status < 0)
@@ -265,7 +280,7 @@ static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedul
                          const struct tutti_protocol *only, bool all_protocols, struct outcome *ret,
                          struct tutti_err *err)
 {
-    struct tutti_fold_known known = {.memory = ask->memory};
+    struct tutti_fold_known known = {.memory = ask->memory != NULL ? ask->memory->fold : NULL};
     size_t count = all_protocols ? TUTTI_PROTOCOLS : 1;
     const struct tutti_protocol *protocols = all_protocols ? protocols_of(ask) : only;
     tutti_ps least[TUTTI_PROTOCOLS] = {0};
@@ -407,14 +422,10 @@ static int try_one(const struct tutti_ask *ask, const struct tutti_algorithm *al
                       algorithm->name, ask->topo->name, why.text, fitting);
 }
 
-static int refuse_unmodelled(const struct tutti_ask *ask, struct tutti_err *err)
+static int refuse_unknown(const struct tutti_ask *ask, struct tutti_err *err)
 {
     const char *fold = or_default(ask->fold, "auto");
 
-    if (strcmp(ask->algorithm, "nccl") == 0)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "algorithm 'nccl', whatever NCCL would pick, is not modelled yet (an "
-                          "algorithm by name, or auto)");
     if (strcmp(fold, "auto") != 0 && strcmp(fold, "on") != 0 && strcmp(fold, "off") != 0)
         return tutti_fail(err, TUTTI_EINVAL, "unknown fold '%s' (auto, on or off)", fold);
     return 0;
@@ -434,19 +445,41 @@ static int find_protocol(const struct tutti_ask *ask, const char *name,
     return tutti_protocol_find(name, ret, NULL);
 }
 
+/* What NCCL would run, under the protocol that it would; without one if none is asked for. */
+static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outcome *best,
+                    struct tutti_err *err)
+{
+    const struct tutti_protocol *protocol = NULL;
+    struct tutti_nccl_run run;
+    int status = tutti_nccl_run_new(ask, &run, err);
+
+    if (status < 0)
+        return status;
+    if (any_protocol)
+        status = find_protocol(ask, run.protocol, &protocol);
+    assert(status == 0);
+    best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};
+    best->channel_count = run.channel_count;
+    status = try_protocols(ask, run.schedule, protocol, false, best, err);
+    tutti_schedule_free(run.schedule);
+    return status;
+}
+
 static int find_best(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
 {
     const char *protocol = or_default(ask->protocol, "none");
     bool all_protocols = strcmp(protocol, "auto") == 0;
     const struct tutti_protocol *only = NULL;
     const struct tutti_algorithm *algorithm = NULL;
-    int status = refuse_unmodelled(ask, err);
+    int status = refuse_unknown(ask, err);
 
     if (status < 0)
         return status;
     if (!all_protocols && find_protocol(ask, protocol, &only) < 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "unknown protocol '%s' (none, ll, ll128, simple or auto)", protocol);
+    if (tutti_is_nccl(ask->algorithm))
+        return try_nccl(ask, strcmp(protocol, "none") != 0, best, err);
     if (strcmp(ask->algorithm, "auto") == 0)
         return try_all(ask, only, all_protocols, best, err);
     status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
@@ -470,6 +503,7 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
                                     params->dtype, &answer->bound, err);
     answer->algorithm = best->entry.algorithm->name;
     answer->protocol = protocol_name(best->entry.protocol);
+    answer->channel_count = best->channel_count;
     answer->time_ps = best->played.total_ps;
     answer->event_count = best->played.step_count;
     answer->folded = best->class_count > 0;
@@ -518,19 +552,30 @@ int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **
                            struct tutti_err *err)
 {
     const struct tutti_algorithm *algorithm = NULL;
-    int status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
+    int status;
 
+    if (tutti_is_nccl(ask->algorithm))
+        return generate_nccl(ask, ret, err);
+    status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
     return status < 0 ? status : generate(ask, algorithm, ret, err);
 }
 
-int tutti_predict_memory_new(struct tutti_fold_memory **ret, struct tutti_err *err)
+const char *tutti_predict_name(const char *name)
 {
-    return tutti_fold_memory_new(ret, err);
-}
+    size_t count = 0;
+    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    const struct tutti_protocol *protocols;
 
-void tutti_predict_memory_free(struct tutti_fold_memory *memory)
-{
-    tutti_fold_memory_free(memory);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(algorithms[i].name, name) == 0)
+            return algorithms[i].name;
+    }
+    protocols = tutti_protocols(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(protocols[i].name, name) == 0)
+            return protocols[i].name;
+    }
+    return tutti_nccl_run_name(name);
 }
 
 const char *tutti_bound_kind(const struct tutti_bound *bound)

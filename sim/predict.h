@@ -10,17 +10,23 @@
 #include "sim/sim.h"
 #include "topo/topo.h"
 
-struct tutti_fold_memory;
+struct tutti_predict_memory;
+struct tutti_nccl_env;
 
 /* What is left 0 or NULL is chosen: see each field. */
 struct tutti_ask {
     const struct tutti_topo *topo;
-    const char *algorithm;           /* a name of tutti_algorithms(), or "auto": the fastest */
+    const char *algorithm; /* a name of tutti_algorithms(), "auto": the fastest, or "nccl":
+                                        what NCCL would run, or one of its by name, as if forced by
+                                        NCCL_ALGO: "nccl:ring", "nccl:tree", "nccl:pat", or of
+                                        messages "nccl:p2p"; params then say nothing of cuts */
     struct tutti_coll_params params; /* channel_count 0: with algorithms that run on rings one for
                                         each ring order of the topology, or, where it has none, for
                                         each NIC of its hosts, if each then has 4 KiB of every block
                                         that goes round; else 1 */
-    const char *protocol; /* "none" (also NULL), "ll", "ll128", "simple", or "auto": the fastest */
+    const char
+        *protocol; /* "none" (also NULL), "ll", "ll128", "simple", or "auto": the fastest; with
+                             "nccl" its own choice, or forced by name as if by NCCL_PROTO */
     const struct tutti_protocol *protocols; /* what they cost: TUTTI_PROTOCOLS of them, as named
                                                there; NULL: tutti_protocols() */
     enum tutti_model model;
@@ -37,7 +43,7 @@ struct tutti_ask {
                                                 root, for who asks often */
     uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
     bool force;           /* play whatever it takes, in time and in memory */
-    struct tutti_fold_memory *memory; /* NULL, or what predictions on this machine may tell each
+    struct tutti_predict_memory *memory; /* NULL, or what predictions on this machine may tell each
                                          other: see tutti_predict_memory_new */
     uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks
                                 folded together those of one count. Of those, and of rings on one
@@ -47,7 +53,8 @@ struct tutti_ask {
 struct tutti_answer {
     const char *algorithm; /* that was run or won */
     const char *protocol;
-    uint64_t bytes; /* nccl-tests' size column actually simulated */
+    uint32_t channel_count; /* that NCCL would use; 0 with other algorithms */
+    uint64_t bytes;         /* nccl-tests' size column actually simulated */
     tutti_ps time_ps;
     double algbw_GBps;
     double busbw_GBps;
@@ -72,13 +79,16 @@ int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct 
 /* For who asks about many sizes or algorithms on one machine: what one prediction finds out about
  * schedules, others need not. Answers are the same as without. Of one thread at a time, and of one
  * machine as it is; the caller frees it. */
-int tutti_predict_memory_new(struct tutti_fold_memory **ret, struct tutti_err *err);
-void tutti_predict_memory_free(struct tutti_fold_memory *memory); /* NULL is a no-op */
+int tutti_predict_memory_new(struct tutti_predict_memory **ret, struct tutti_err *err);
+void tutti_predict_memory_free(struct tutti_predict_memory *memory); /* NULL is a no-op */
 
 /* The schedule that tutti_predict simulates for ask->algorithm, which must be a name: laid out on
  * the rings of the topology, with the channels chosen. The caller frees it. */
 int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **ret,
                            struct tutti_err *err);
+
+/* An answer's name of an algorithm or a protocol that lasts, for one that does not; "": none. */
+const char *tutti_predict_name(const char *name);
 
 /* "exact", "valid" (true, but perhaps out of reach), or "none". */
 const char *tutti_bound_kind(const struct tutti_bound *bound);

@@ -1,5 +1,6 @@
 /* Every allocation of NCCL's generators made to fail once. */
 #include "runtime/nccl_coll.h"
+#include "sim/predict.h"
 #include "tests/alloc_fail.h"
 
 static int generate(const char *algorithm, enum tutti_collective collective, struct tutti_err *err)
@@ -58,4 +59,33 @@ TEST(trees_fail_cleanly)
     struct tutti_err err = {""};
 
     ALLOC_FAIL_EACH(generate("tree", TUTTI_ALLREDUCE, &err), err);
+}
+
+/* From model A's search to the answer, and once more from memory. */
+static int predict(const struct tutti_topo *topo, struct tutti_err *err)
+{
+    struct tutti_ask ask = {.topo = topo,
+                            .algorithm = "nccl",
+                            .params = {.dtype = TUTTI_FLOAT32, .count = 64},
+                            .protocol = "auto",
+                            .model = TUTTI_MODEL_FAIR,
+                            .fold = "off"};
+    struct tutti_answer answer;
+    int status = tutti_predict_memory_new(&ask.memory, err);
+
+    for (int i = 0; i < 2 && status == 0; i++)
+        status = tutti_predict(&ask, &answer, err);
+    tutti_predict_memory_free(ask.memory);
+    return status;
+}
+
+TEST(predictions_of_nccl_fail_cleanly)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec("dgx-1v", &topo, &err), err);
+    REQUIRE(topo != NULL);
+    ALLOC_FAIL_EACH(predict(topo, &err), err);
+    tutti_topo_free(topo);
 }

@@ -89,7 +89,7 @@ static uint32_t join_crew(struct crew *crew)
 static void *work(void *context)
 {
     struct crew *crew = context;
-    struct tutti_fold_memory *memory = NULL;
+    struct tutti_predict_memory *memory = NULL;
     uint32_t member = join_crew(crew);
     struct tutti_point *point;
 

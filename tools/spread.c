@@ -30,21 +30,10 @@ static bool is_mine(const struct tutti_job *job, size_t index)
 
 static const char *find_name(const char *name)
 {
-    size_t count = 0;
-    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
-    const struct tutti_protocol *protocols;
+    const char *lasting = tutti_predict_name(name);
 
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(algorithms[i].name, name) == 0)
-            return algorithms[i].name;
-    }
-    protocols = tutti_protocols(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(protocols[i].name, name) == 0)
-            return protocols[i].name;
-    }
-    assert(strcmp(name, "none") == 0);
-    return "none";
+    assert(lasting[0] != '\0' || strcmp(name, "none") == 0);
+    return lasting[0] != '\0' ? lasting : "none";
 }
 
 static void copy_name(char *to, const char *name)

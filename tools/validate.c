@@ -87,7 +87,8 @@ static int predict_group(const struct validation *v, struct tutti_case *cases, s
 
     if (points == NULL)
         return tutti_nomem(err);
-    if (strcmp(ask.algorithm, "auto") != 0 && strcmp(ask.algorithm, "nccl") != 0)
+    if (strcmp(ask.algorithm, "auto") != 0 && strcmp(ask.algorithm, "nccl") != 0 &&
+        strncmp(ask.algorithm, "nccl:", 5) != 0)
         status = tutti_algorithm_find(ask.algorithm, cases[0].params.collective, &algorithm, err);
     if (status < 0) {
         free(points);

@@ -1,0 +1,30 @@
+/* What predictions on one machine tell each other: folded classes and plays, and NCCL's
+ * communicators, whose search takes longer than most predictions. */
+#ifndef TUTTI_SIM_SHAPE_MEMORY_H
+#define TUTTI_SIM_SHAPE_MEMORY_H
+
+#include <stdint.h>
+
+#include "sim/nccl/env.h"
+
+struct tutti_err;
+struct tutti_fold_memory;
+struct tutti_nccl_comm;
+struct tutti_nccl_comm_params;
+
+enum { TUTTI_COMMS_MAX = 16 };
+
+struct tutti_predict_memory {
+    struct tutti_fold_memory *fold;
+    uint32_t comm_count; /* made so far; the newest TUTTI_COMMS_MAX are kept */
+    struct tutti_nccl_comm *comms[TUTTI_COMMS_MAX];
+    struct tutti_nccl_env envs[TUTTI_COMMS_MAX]; /* that they were made with */
+};
+
+/* The communicator of these parameters, remembered or made: the memory's own, until enough others
+ * have been asked for. */
+int tutti_memory_comm(struct tutti_predict_memory *memory,
+                      const struct tutti_nccl_comm_params *params, struct tutti_nccl_comm **ret,
+                      struct tutti_err *err);
+
+#endif

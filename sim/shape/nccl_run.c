@@ -1,0 +1,255 @@
+/* From NCCL's choice to its schedule; see nccl_run.h.
+ *
+ * A channel runs on the chain that the search found for it, rings from node to node, trees by the
+ * pattern found. Which port of a host it takes is not told to the schedule: the machine's routes
+ * say by which NIC a rank sends to another host. */
+#include "sim/shape/nccl_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/coll.h"
+#include "runtime/nccl_coll.h"
+#include "runtime/status.h"
+#include "sim/nccl.h"
+#include "sim/nccl/tables.h"
+#include "sim/predict.h"
+#include "sim/shape/memory.h"
+
+enum { STEPS = 8 /* of a connection's buffer */ };
+
+enum { P2P = TUTTI_NCCL_ALGORITHM_COUNT, FORM_COUNT };
+
+/* What an algorithm of NCCL is called here, how NCCL_ALGO forces it, and what lays it out. */
+static const struct form {
+    struct tutti_algorithm algorithm;
+    const char *forced;
+    const char *generator; /* NULL: not modelled yet */
+} forms[FORM_COUNT] = {
+    [TUTTI_NCCL_TREE] = {{.name = "nccl:tree"}, "tree", "tree"},
+    [TUTTI_NCCL_RING] = {{.name = "nccl:ring"}, "ring", "ring"},
+    [TUTTI_NCCL_COLLNET_DIRECT] = {{.name = "nccl:collnetdirect"}, "collnetdirect", NULL},
+    [TUTTI_NCCL_COLLNET_CHAIN] = {{.name = "nccl:collnetchain"}, "collnetchain", NULL},
+    [TUTTI_NCCL_NVLS] = {{.name = "nccl:nvls"}, "nvls", NULL},
+    [TUTTI_NCCL_NVLS_TREE] = {{.name = "nccl:nvlstree"}, "nvlstree", NULL},
+    [TUTTI_NCCL_PAT] = {{.name = "nccl:pat"}, "pat", "pat"},
+    [P2P] = {{.name = "nccl:p2p"}, NULL, "p2p"},
+};
+
+bool tutti_is_nccl(const char *name)
+{
+    return strcmp(name, "nccl") == 0 || strncmp(name, "nccl:", 5) == 0;
+}
+
+const char *tutti_nccl_run_name(const char *name)
+{
+    for (size_t i = 0; i < FORM_COUNT; i++) {
+        if (strcmp(forms[i].algorithm.name, name) == 0)
+            return forms[i].algorithm.name;
+    }
+    return "";
+}
+
+static bool is_p2p(enum tutti_collective collective)
+{
+    return collective == TUTTI_ALLTOALL || collective == TUTTI_SENDRECV;
+}
+
+/* The form that a name forces; NULL: none. */
+static int find_forced(const struct tutti_ask *ask, const struct form **ret, struct tutti_err *err)
+{
+    *ret = NULL;
+    if (strcmp(ask->algorithm, "nccl") == 0)
+        return 0;
+    for (size_t i = 0; i < FORM_COUNT; i++) {
+        if (strcmp(forms[i].algorithm.name, ask->algorithm) == 0 &&
+            (i == P2P) == is_p2p(ask->params.collective)) {
+            *ret = &forms[i];
+            return 0;
+        }
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' of NCCL for %s (%s)", ask->algorithm,
+                      tutti_collective_name(ask->params.collective),
+                      is_p2p(ask->params.collective)
+                          ? "nccl nccl:p2p"
+                          : "nccl nccl:ring nccl:tree nccl:pat nccl:nvls nccl:nvlstree "
+                            "nccl:collnetdirect nccl:collnetchain");
+}
+
+/* How data are cut is NCCL's to say, by its variables. */
+static int refuse_cuts(const struct tutti_coll_params *params, struct tutti_err *err)
+{
+    if (params->channel_count > 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%u' channels are not for NCCL, which counts them itself "
+                          "(NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS)",
+                          params->channel_count);
+    if (params->chunk_bytes > 0 || params->slice_count > 1 ||
+        (params->slot_count > 0 && params->slot_count != TUTTI_SLOTS_DEFAULT))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "chunks, slices and slots are not for NCCL, which has its own "
+                          "(NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE, NCCL_LL128_BUFFSIZE)");
+    return 0;
+}
+
+/* The variables, with what the names of algorithm and protocol force. */
+static int force(const struct tutti_ask *ask, const struct form *form, struct tutti_nccl_env *env,
+                 struct tutti_err *err)
+{
+    const char *protocol = ask->protocol;
+    int status = 0;
+
+    *env = ask->env != NULL ? *ask->env : *tutti_nccl_env_none();
+    if (form != NULL && form->forced != NULL)
+        status = tutti_nccl_env_set(env, "NCCL_ALGO", form->forced, err);
+    if (status == 0 && protocol != NULL && strcmp(protocol, "auto") != 0 &&
+        strcmp(protocol, "none") != 0)
+        status = tutti_nccl_env_set(env, "NCCL_PROTO", protocol, err);
+    return status;
+}
+
+static void close_comm(const struct tutti_ask *ask, struct tutti_nccl_comm *comm)
+{
+    if (ask->memory == NULL)
+        tutti_nccl_comm_free(comm);
+}
+
+/* The communicator of the machine's hosts, remembered or made. */
+static int open_comm(const struct tutti_ask *ask, const struct tutti_nccl_env *env,
+                     struct tutti_nccl_comm **ret, struct tutti_err *err)
+{
+    const struct tutti_topo *topo = ask->topo;
+    struct tutti_nccl_comm_params params = {.hardware = topo->hardware,
+                                            .host_count =
+                                                topo->host_count > 0 ? topo->host_count : 1,
+                                            .version = ask->as_nccl,
+                                            .env = env};
+    struct tutti_nccl_comm *comm = NULL;
+    int status;
+
+    if (topo->hardware == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%s' does not say what NCCL would see of its hosts (presets of GPUs and "
+                          "NCCL's topology files do)",
+                          topo->name);
+    status = ask->memory != NULL ? tutti_memory_comm(ask->memory, &params, &comm, err)
+                                 : tutti_nccl_comm_new(&params, &comm, err);
+    if (status < 0)
+        return status;
+    if (comm->rank_count != topo->rank_count) {
+        status = tutti_fail(err, TUTTI_EINVAL, "'%s' has %u ranks, and NCCL would see %u GPUs",
+                            topo->name, topo->rank_count, comm->rank_count);
+        close_comm(ask, comm);
+        return status;
+    }
+    *ret = comm;
+    return 0;
+}
+
+/* Messages: NCCL's channels for them, and parts as it cuts them. */
+static void fill_messages(const struct tutti_nccl_comm *comm, struct tutti_nccl_params *params,
+                          const struct tutti_nccl_choice *choice)
+{
+    const struct tutti_nccl_tables *tables = comm->tables;
+    bool near = comm->node_count == 1;
+
+    params->coll.channel_count = tables->p2p_channel_count;
+    params->peer_channel_count = tables->p2p_peer_channel_count;
+    params->part_bytes_min = tables->p2p_chunk_bytes / (near ? 8 : 2);
+    params->part_bytes_max = tables->p2p_chunk_bytes * (near ? 32 : 1);
+    params->coll.chunk_bytes = near ? choice->chunk_bytes : tables->p2p_chunk_bytes;
+    params->net_chunk_bytes = choice->chunk_bytes;
+}
+
+static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
+                   const struct form *form, const struct tutti_nccl_choice *choice,
+                   struct tutti_schedule **ret, struct tutti_err *err)
+{
+    bool p2p = form == &forms[P2P];
+    const struct tutti_nccl_graph *graph = tutti_nccl_graph_of(comm, choice->algorithm);
+    struct tutti_chains chains = {.host_count = comm->node_count,
+                                  .length = graph->gpu_count,
+                                  .count = graph->channel_count,
+                                  .members = graph->gpus,
+                                  .swapped = choice->algorithm == TUTTI_NCCL_RING &&
+                                             graph->cross_nic == 2 &&
+                                             graph->channel_count % 2 == 0};
+    struct tutti_nccl_params params = {.coll = ask->params,
+                                       .count_lo = choice->count_lo,
+                                       .count_mid = choice->count_mid,
+                                       .count_hi = choice->count_hi,
+                                       .pattern = graph->pattern,
+                                       .step_bytes =
+                                           comm->tables->buffer_bytes[TUTTI_NCCL_SIMPLE] / STEPS};
+
+    params.coll.channel_count = choice->channel_count;
+    params.coll.chunk_bytes = choice->chunk_bytes;
+    params.coll.slice_count = choice->slice_count;
+    params.coll.slot_count = STEPS / choice->slice_count; /* two slices: of two steps each */
+    if (p2p) {
+        chains.length = comm->rank_count / comm->node_count;
+        chains.count = 1;
+        chains.members = NULL;
+        chains.swapped = false;
+        fill_messages(comm, &params, choice);
+    }
+    return tutti_nccl_generate(form->generator, &params, &chains, ret, err);
+}
+
+static const char *protocol_name(uint8_t protocol)
+{
+    static const char *const names[TUTTI_NCCL_PROTOCOL_COUNT] = {
+        [TUTTI_NCCL_LL] = "ll", [TUTTI_NCCL_LL128] = "ll128", [TUTTI_NCCL_SIMPLE] = "simple"};
+
+    return names[protocol];
+}
+
+static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
+                  struct tutti_nccl_run *ret, struct tutti_err *err)
+{
+    const struct tutti_coll_params *params = &ask->params;
+    struct tutti_nccl_choice choice;
+    const struct form *form;
+    int status = tutti_nccl_choose(
+        comm, params->collective, params->dtype, params->op,
+        tutti_collective_bytes(params->collective, params->count, params->dtype, comm->rank_count),
+        &choice, err);
+
+    if (status < 0)
+        return status;
+    form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
+    if (form->generator == NULL)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "NCCL would run %s/%s, which is not modelled yet (nccl:ring, or "
+                          "NCCL_ALGO without it)",
+                          tutti_nccl_algorithm_name(choice.algorithm),
+                          tutti_nccl_protocol_name(choice.protocol));
+    *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
+                                   .protocol = protocol_name(choice.protocol),
+                                   .channel_count = choice.channel_count};
+    return lay_out(ask, comm, form, &choice, &ret->schedule, err);
+}
+
+int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
+                       struct tutti_err *err)
+{
+    const struct form *form = NULL;
+    struct tutti_nccl_comm *comm = NULL;
+    struct tutti_nccl_run run;
+    struct tutti_nccl_env env;
+    int status = find_forced(ask, &form, err);
+
+    if (status == 0)
+        status = refuse_cuts(&ask->params, err);
+    if (status == 0)
+        status = force(ask, form, &env, err);
+    if (status == 0)
+        status = open_comm(ask, &env, &comm, err);
+    if (status < 0)
+        return status;
+    status = choose(ask, comm, &run, err);
+    close_comm(ask, comm);
+    if (status == 0)
+        *ret = run;
+    return status;
+}

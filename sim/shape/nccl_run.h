@@ -1,0 +1,32 @@
+/* What NCCL would run, as a schedule: model A's choice laid out on the chains of its search. */
+#ifndef TUTTI_SIM_SHAPE_NCCL_RUN_H
+#define TUTTI_SIM_SHAPE_NCCL_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tutti_algorithm;
+struct tutti_ask;
+struct tutti_err;
+struct tutti_schedule;
+
+struct tutti_nccl_run {
+    const struct tutti_algorithm *algorithm; /* "nccl:ring" and the like; has no generator */
+    const char *protocol;                    /* "ll", "ll128", "simple" */
+    uint32_t channel_count;                  /* that carry data */
+    struct tutti_schedule *schedule;
+};
+
+/* Is a name "nccl", whatever NCCL picks, or "nccl:" and one of its algorithms? */
+bool tutti_is_nccl(const char *name);
+
+/* The name of one of them that lasts; "" for others. */
+const char *tutti_nccl_run_name(const char *name);
+
+/* Asks for ask->algorithm, of those names, and makes the schedule, which the caller frees.
+ * -TUTTI_EINVAL where nothing may run, or the machine or the parameters leave NCCL no choice;
+ * -TUTTI_ELACK for what it would run but is not modelled yet. */
+int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
+                       struct tutti_err *err);
+
+#endif

@@ -1,0 +1,215 @@
+/* What NCCL would run is what model A picks, laid out, proved and simulated. */
+#include <strings.h>
+
+#include "runtime/status.h"
+#include "sim/nccl.h"
+#include "sim/predict.h"
+#include "tests/test.h"
+
+static const char *const machines[] = {"dgx-a100", "dgx-a100:nodes=2", "dgx-1v",
+                                       "dgx-h100:nodes=3"};
+
+enum { MACHINE_COUNT = sizeof(machines) / sizeof(machines[0]) };
+
+static struct tutti_topo *machine(const char *spec)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec(spec, &topo, &err), err);
+    return topo;
+}
+
+static struct tutti_ask ask_for(const struct tutti_topo *topo, const char *algorithm,
+                                enum tutti_collective collective, uint64_t bytes)
+{
+    return (struct tutti_ask){.topo = topo,
+                              .algorithm = algorithm,
+                              .params = {.collective = collective,
+                                         .dtype = TUTTI_FLOAT32,
+                                         .count = tutti_collective_count_for(
+                                             collective, bytes, TUTTI_FLOAT32, topo->rank_count)},
+                              .protocol = "auto",
+                              .model = TUTTI_MODEL_FAIR};
+}
+
+static struct tutti_nccl_comm *comm_of(const struct tutti_topo *topo)
+{
+    struct tutti_nccl_comm_params params = {.hardware = topo->hardware,
+                                            .host_count = topo->host_count};
+    struct tutti_nccl_comm *comm = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_nccl_comm_new(&params, &comm, &err), err);
+    return comm;
+}
+
+/* "nccl:ring" of "Ring". */
+static void expect_name(const char *seen, const char *nccls)
+{
+    CHECK(strncmp(seen, "nccl:", 5) == 0);
+    CHECK(strcasecmp(seen + 5, nccls) == 0);
+}
+
+TEST(what_is_simulated_is_what_model_a_picks)
+{
+    for (size_t m = 0; m < MACHINE_COUNT; m++) {
+        struct tutti_topo *topo = machine(machines[m]);
+        struct tutti_nccl_comm *comm = comm_of(topo);
+        struct tutti_predict_memory *memory = NULL;
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_predict_memory_new(&memory, &err), err);
+        for (int c = 0; c <= TUTTI_REDUCE_TO_ROOT; c++) {
+            enum tutti_collective collective = (enum tutti_collective)c;
+
+            for (uint64_t bytes = 1024; bytes <= UINT64_C(1) << 28; bytes *= 16) {
+                struct tutti_ask ask = ask_for(topo, "nccl", collective, bytes);
+                struct tutti_nccl_choice choice;
+                struct tutti_answer answer;
+                int status;
+
+                ask.memory = memory;
+                CHECK_OK(tutti_nccl_choose(comm, collective, TUTTI_FLOAT32, TUTTI_SUM,
+                                           tutti_collective_bytes(collective, ask.params.count,
+                                                                  TUTTI_FLOAT32, topo->rank_count),
+                                           &choice, &err),
+                         err);
+                status = tutti_predict(&ask, &answer, &err);
+                if (choice.algorithm == TUTTI_NCCL_NVLS ||
+                    choice.algorithm == TUTTI_NCCL_NVLS_TREE) {
+                    CHECK_INT(status, -TUTTI_ELACK);
+                    continue;
+                }
+                CHECK_OK(status, err);
+                expect_name(answer.algorithm, tutti_nccl_algorithm_name(choice.algorithm));
+                CHECK(strcasecmp(answer.protocol, tutti_nccl_protocol_name(choice.protocol)) == 0);
+                CHECK_INT(answer.channel_count, choice.channel_count);
+                CHECK(answer.time_ps > 0);
+            }
+        }
+        tutti_predict_memory_free(memory);
+        tutti_nccl_comm_free(comm);
+        tutti_topo_free(topo);
+    }
+}
+
+TEST(what_is_simulated_fulfils_its_contract)
+{
+    static const char *const names[] = {"nccl:ring", "nccl:tree", "nccl:p2p"};
+    uint64_t proved_count = 0;
+
+    for (size_t m = 0; m < MACHINE_COUNT; m++) {
+        struct tutti_topo *topo = machine(machines[m]);
+
+        for (int c = 0; c <= TUTTI_SENDRECV; c++) {
+            bool p2p = c == TUTTI_ALLTOALL || c == TUTTI_SENDRECV;
+
+            for (size_t i = p2p ? 2 : 0; i < (p2p ? 3u : c == TUTTI_ALLREDUCE ? 2u : 1u); i++) {
+                for (uint64_t bytes = 1024; bytes <= 1 << 20; bytes *= 32) {
+                    struct tutti_ask ask =
+                        ask_for(topo, names[i], (enum tutti_collective)c, bytes + 4);
+                    struct tutti_schedule *schedule = NULL;
+                    struct tutti_err err = {""};
+
+                    CHECK_OK(tutti_predict_schedule(&ask, &schedule, &err), err);
+                    REQUIRE(schedule != NULL);
+                    CHECK_OK(tutti_schedule_prove(schedule, &err), err);
+                    CHECK_TEXT(schedule->name, names[i]);
+                    tutti_schedule_free(schedule);
+                    proved_count++;
+                }
+            }
+        }
+        tutti_topo_free(topo);
+    }
+    printf("%" PRIu64 " schedules\n", proved_count);
+}
+
+/* A name forces as the variable does, a protocol too; and what is remembered is not another's. */
+TEST(names_and_variables_force_alike)
+{
+    struct tutti_topo *topo = machine("dgx-a100:nodes=2");
+    struct tutti_predict_memory *memory = NULL;
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_predict_memory_new(&memory, &err), err);
+    CHECK_OK(tutti_nccl_env_new(&env, &err), err);
+    CHECK_OK(tutti_nccl_env_set(env, "NCCL_ALGO", "Ring", &err), err);
+    CHECK_OK(tutti_nccl_env_set(env, "NCCL_PROTO", "Simple", &err), err);
+    for (int pass = 0; pass < 2; pass++) {
+        struct tutti_ask ask = ask_for(topo, "nccl:ring", TUTTI_ALLREDUCE, 65536);
+        struct tutti_answer named;
+        struct tutti_answer forced;
+        struct tutti_answer picked;
+
+        ask.memory = pass == 0 ? NULL : memory;
+        ask.protocol = "simple";
+        CHECK_OK(tutti_predict(&ask, &named, &err), err);
+        ask.algorithm = "nccl";
+        ask.protocol = "auto";
+        CHECK_OK(tutti_predict(&ask, &picked, &err), err);
+        ask.env = env;
+        CHECK_OK(tutti_predict(&ask, &forced, &err), err);
+        CHECK_TEXT(named.algorithm, "nccl:ring");
+        CHECK_TEXT(forced.algorithm, "nccl:ring");
+        CHECK_TEXT(named.protocol, "simple");
+        CHECK_TEXT(forced.protocol, "simple");
+        CHECK_INT(named.time_ps, forced.time_ps);
+        CHECK_INT(named.channel_count, forced.channel_count);
+        CHECK_TEXT(picked.algorithm, "nccl:tree");
+        CHECK(picked.time_ps != forced.time_ps);
+        ask.protocol = NULL;
+        CHECK_OK(tutti_predict(&ask, &forced, &err), err);
+        CHECK_TEXT(forced.protocol, "none");
+        CHECK(forced.time_ps < named.time_ps);
+    }
+    tutti_nccl_env_free(env);
+    tutti_predict_memory_free(memory);
+    tutti_topo_free(topo);
+}
+
+static void refused(struct tutti_ask *ask, int status, const char *text)
+{
+    struct tutti_answer answer;
+    struct tutti_err err = {""};
+
+    CHECK_INT(tutti_predict(ask, &answer, &err), -status);
+    CHECK_TEXT(err.text, text);
+}
+
+TEST(what_nccl_cannot_run_is_refused)
+{
+    struct tutti_topo *topo = machine("dgx-h100");
+    struct tutti_topo *plain = machine("switch:n=8");
+    struct tutti_ask ask = ask_for(topo, "nccl:nvls", TUTTI_ALLREDUCE, 1 << 20);
+
+    refused(&ask, TUTTI_ELACK,
+            "NCCL would run NVLS/Simple, which is not modelled yet (nccl:ring, or NCCL_ALGO "
+            "without it)");
+    ask.algorithm = "nccl:star";
+    refused(&ask, TUTTI_EINVAL,
+            "no algorithm 'nccl:star' of NCCL for allreduce (nccl nccl:ring nccl:tree nccl:pat "
+            "nccl:nvls nccl:nvlstree nccl:collnetdirect nccl:collnetchain)");
+    ask.params.collective = TUTTI_ALLTOALL;
+    ask.algorithm = "nccl:ring";
+    refused(&ask, TUTTI_EINVAL, "no algorithm 'nccl:ring' of NCCL for alltoall (nccl nccl:p2p)");
+    ask.params.collective = TUTTI_ALLREDUCE;
+    ask.params.channel_count = 4;
+    refused(&ask, TUTTI_EINVAL,
+            "'4' channels are not for NCCL, which counts them itself (NCCL_MIN_NCHANNELS, "
+            "NCCL_MAX_NCHANNELS)");
+    ask.params.channel_count = 0;
+    ask.params.slice_count = 2;
+    refused(&ask, TUTTI_EINVAL,
+            "chunks, slices and slots are not for NCCL, which has its own (NCCL_BUFFSIZE, "
+            "NCCL_LL_BUFFSIZE, NCCL_LL128_BUFFSIZE)");
+    ask.params.slice_count = 0;
+    ask.topo = plain;
+    refused(&ask, TUTTI_EINVAL,
+            "'switch:n=8' does not say what NCCL would see of its hosts (presets of GPUs and "
+            "NCCL's topology files do)");
+    tutti_topo_free(plain);
+    tutti_topo_free(topo);
+}
