@@ -39,6 +39,8 @@ struct tutti_nccl_params {
     uint64_t count_mid;            /* of each between, */
     uint64_t count_hi;             /* and of the last; one channel has count_lo. Of blocks: their
                                       share of each. Together coll.count */
+    uint64_t chunk_lo_bytes;       /* chunks of the first channel, */
+    uint64_t chunk_hi_bytes;       /* and of the last; 0: chunk_bytes, as rings always have */
     uint8_t pattern;               /* enum tutti_tree_pattern; trees only */
     uint64_t step_bytes;           /* of a connection's buffer; 0: 512 KiB; "pat" only */
 

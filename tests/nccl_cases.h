@@ -89,6 +89,8 @@ static inline void nccl_case_draw(struct nccl_case *c, enum tutti_collective col
                      (h >> 44) % 3 == 0 ? UINT64_C(1) << 20 : UINT64_C(8) << (h >> 46) % 6,
                  .slice_count = slice_count,
                  .slot_count = slots[(h >> 50) % 4]},
+        .chunk_lo_bytes = (h >> 42) % 3 == 0 ? UINT64_C(16) << (h >> 33) % 6 : 0,
+        .chunk_hi_bytes = (h >> 43) % 3 == 0 ? UINT64_C(8) << (h >> 35) % 6 : 0,
         .pattern = (uint8_t)(1 + (h >> 54) % 3),
         .step_bytes = (h >> 61) % 2 == 0 ? 0 : UINT64_C(32) << (h >> 52) % 8,
         .peer_channel_count = (uint32_t)(1 + (h >> 56) % 4),

@@ -108,6 +108,7 @@ TEST(folded_trees_take_as_long_as_unfolded_ones)
         nccl_case_draw(&c, TUTTI_ALLREDUCE, 4, 8, i);
         c.params.coll.channel_count = 16;
         c.params.coll.chunk_bytes = 4096;
+        c.params.chunk_lo_bytes = c.params.chunk_hi_bytes = 0;
         c.params.coll.count = 16 * 1000 * (i + 1);
         nccl_case_shares(&c.params, 4);
         for (uint32_t m = 0; m < 64; m++)

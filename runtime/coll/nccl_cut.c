@@ -22,17 +22,29 @@ int tutti_nccl_cut_init(struct nccl_cut *cut, const struct tutti_nccl_params *pa
     const struct tutti_coll_params *coll = &params->coll;
     uint64_t element_bytes = tutti_dtype_bytes(coll->dtype);
 
+    uint64_t lo_bytes = params->chunk_lo_bytes > 0 ? params->chunk_lo_bytes : coll->chunk_bytes;
+    uint64_t hi_bytes = params->chunk_hi_bytes > 0 ? params->chunk_hi_bytes : coll->chunk_bytes;
+    uint64_t least;
+
     *cut = (struct nccl_cut){
         .channel_count = coll->channel_count == 0 ? 1 : coll->channel_count,
         .slice_count = coll->slice_count == 0 ? 1 : coll->slice_count,
         .lo = params->count_lo,
         .mid = params->count_mid,
         .hi = params->count_hi,
-        .chunk = coll->chunk_bytes / element_bytes,
+        .lo_chunk = lo_bytes / element_bytes,
+        .mid_chunk = coll->chunk_bytes / element_bytes,
+        .hi_chunk = hi_bytes / element_bytes,
         .grain = element_bytes < NCCL_CHUNK_BYTES ? NCCL_CHUNK_BYTES / element_bytes : 1,
     };
-    if (cut->chunk == 0)
+    least = cut->lo_chunk < cut->hi_chunk ? cut->lo_chunk : cut->hi_chunk;
+    if (least == 0 || cut->mid_chunk == 0)
         return tutti_fail(err, TUTTI_EINVAL, "a chunk of '%llu' bytes holds no element (%llu)",
-                          (unsigned long long)coll->chunk_bytes, (unsigned long long)element_bytes);
+                          (unsigned long long)(cut->mid_chunk == 0  ? coll->chunk_bytes
+                                               : cut->lo_chunk == 0 ? lo_bytes
+                                                                    : hi_bytes),
+                          (unsigned long long)element_bytes);
+    cut->chunk = cut->lo_chunk > cut->hi_chunk ? cut->lo_chunk : cut->hi_chunk;
+    cut->chunk = cut->mid_chunk > cut->chunk ? cut->mid_chunk : cut->chunk;
     return check_shares(cut, coll->count, err);
 }

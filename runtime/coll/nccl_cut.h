@@ -13,7 +13,10 @@ struct nccl_cut {
     uint64_t lo; /* elements of the first channel, */
     uint64_t mid;
     uint64_t hi;
-    uint64_t chunk; /* elements */
+    uint64_t chunk;    /* elements: the longest, and */
+    uint64_t lo_chunk; /* of the first channel, */
+    uint64_t mid_chunk;
+    uint64_t hi_chunk;
     uint64_t grain; /* of a chunk that is made to fit, in elements */
 };
 
@@ -31,6 +34,31 @@ static inline uint64_t nccl_share_max(const struct nccl_cut *cut)
     uint64_t most = cut->channel_count > 2 && cut->mid > cut->lo ? cut->mid : cut->lo;
 
     return cut->channel_count > 1 && cut->hi > most ? cut->hi : most;
+}
+
+/* Elements of the chunks of a channel, where channels do not share a length. */
+static inline uint64_t nccl_chunk(const struct nccl_cut *cut, uint32_t channel)
+{
+    if (channel == 0)
+        return cut->lo_chunk;
+    return channel + 1 == cut->channel_count ? cut->hi_chunk : cut->mid_chunk;
+}
+
+/* Chunks of a channel. */
+static inline uint64_t nccl_chunk_count(const struct nccl_cut *cut, uint32_t channel)
+{
+    return div_up(nccl_share(cut, channel).count, nccl_chunk(cut, channel));
+}
+
+/* No channel has more: the middle ones are alike. */
+static inline uint64_t nccl_chunk_count_max(const struct nccl_cut *cut)
+{
+    uint64_t most = nccl_chunk_count(cut, 0);
+    uint64_t next = nccl_chunk_count(cut, cut->channel_count > 2 ? 1 : 0);
+    uint64_t last = nccl_chunk_count(cut, cut->channel_count - 1);
+
+    most = next > most ? next : most;
+    return last > most ? last : most;
 }
 
 /* Piece `index` of a share, each of `elements`, the last what is left. */

@@ -206,7 +206,7 @@ static uint64_t pat_round_count(const struct tutti_schedule *schedule, uint32_t 
     const struct pat *pat = (const struct pat *)schedule;
 
     (void)rank;
-    return div_up(nccl_share(&pat->cut, lane).count, pat->cut.chunk) * pat->round_count;
+    return nccl_chunk_count(&pat->cut, lane) * pat->round_count;
 }
 
 /* A chunk of an all-gather begins with the copy of the rank's own. */
@@ -217,7 +217,7 @@ static void pat_emit(const struct tutti_schedule *schedule, uint32_t rank, uint3
     struct desk desk = {.pat = pat, .rank = rank, .lane = lane, .chunk = round / pat->round_count};
     const struct phase *phase = pat->phases;
 
-    desk.part = nccl_piece(nccl_share(&pat->cut, lane), desk.chunk, pat->cut.chunk);
+    desk.part = nccl_piece(nccl_share(&pat->cut, lane), desk.chunk, nccl_chunk(&pat->cut, lane));
     round %= pat->round_count;
     if (!scatters(pat) && round == 0) {
         emit_copy(out, block_at(&desk, TUTTI_BUF_OUT, 0),
@@ -334,7 +334,7 @@ static int lay_out(struct pat *pat, const struct tutti_nccl_params *params, stru
     if (scatters(pat))
         reverse_phases(pat);
     count_rounds(pat);
-    coll->piece_count = div_up(share, pat->cut.chunk);
+    coll->piece_count = nccl_chunk_count_max(&pat->cut);
     pat->chunk_elements = share < pat->cut.chunk ? share : pat->cut.chunk;
     pat->landing_first = blocks > 1 ? share * (n - UINT64_C(1)) : 0;
     pat->sums_first =

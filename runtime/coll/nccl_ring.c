@@ -430,6 +430,7 @@ int tutti_nccl_ring(const struct tutti_nccl_params *params, const struct tutti_c
         return status;
     ring = (struct ring *)coll;
     status = tutti_nccl_cut_init(&ring->cut, params, err);
+    ring->cut.chunk = ring->cut.mid_chunk;
     if (status == 0)
         status = tutti_nccl_chains_init(&ring->chains, chains, shape->rank_count,
                                         coll->schedule.arena, err);

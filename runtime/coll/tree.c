@@ -130,7 +130,7 @@ static uint64_t items_of(const struct tree *tree, uint32_t share)
 {
     if (tree->plan.kind != TREE_HOSTS)
         return tree->item_count;
-    return div_up(nccl_share(&tree->cut, share).count, tree->cut.chunk) * tree->coll.slice_count;
+    return nccl_chunk_count(&tree->cut, share) * tree->coll.slice_count;
 }
 
 /* A round is one child or the parent; a broadcast's root has one more to copy its own data. */
@@ -154,8 +154,8 @@ static struct range item_range(const struct tree *tree, const struct node *node,
     struct range piece;
 
     if (tree->plan.kind == TREE_HOSTS) {
-        piece =
-            nccl_piece(nccl_share(&tree->cut, node->share), item / slice_count, tree->cut.chunk);
+        piece = nccl_piece(nccl_share(&tree->cut, node->share), item / slice_count,
+                           nccl_chunk(&tree->cut, node->share));
         return nccl_slice(&tree->cut, piece, (uint32_t)(item % slice_count));
     }
     piece = coll_piece(&tree->coll, node->share, item / slice_count);
@@ -253,7 +253,8 @@ static uint64_t like_items(const struct tree *tree, uint32_t share)
     uint64_t parts = (uint64_t)tree->coll.share_count * tree->item_count;
 
     if (tree->plan.kind == TREE_HOSTS)
-        return nccl_share(&tree->cut, share).count / tree->cut.chunk * tree->coll.slice_count;
+        return nccl_share(&tree->cut, share).count / nccl_chunk(&tree->cut, share) *
+               tree->coll.slice_count;
     return tree->coll.schedule.contract.count % parts == 0 ? tree->item_count : 0;
 }
 
@@ -313,7 +314,7 @@ static int cut_hosts(struct tree *tree, const struct tree_plan *plan, struct tut
         return status;
     chunk.first = 0;
     chunk.count = nccl_share_max(&tree->cut);
-    coll->piece_count = div_up(chunk.count, tree->cut.chunk);
+    coll->piece_count = nccl_chunk_count_max(&tree->cut);
     chunk.count = chunk.count < tree->cut.chunk ? chunk.count : tree->cut.chunk;
     tree->item_elements = nccl_slice(&tree->cut, chunk, 0).count;
     return 0;

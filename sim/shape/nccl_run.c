@@ -178,6 +178,8 @@ static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *co
                                        .count_lo = choice->count_lo,
                                        .count_mid = choice->count_mid,
                                        .count_hi = choice->count_hi,
+                                       .chunk_lo_bytes = choice->chunk_lo_bytes,
+                                       .chunk_hi_bytes = choice->chunk_hi_bytes,
                                        .pattern = graph->pattern,
                                        .step_bytes =
                                            comm->tables->buffer_bytes[TUTTI_NCCL_SIMPLE] / STEPS};
