@@ -233,7 +233,7 @@ static void expect_row(const char *machine, unsigned nodes, const char *version,
  * Blackwell: the ring's LL128 on two nodes is bound by 8 * 48 * 0.92, in 2.28.9 by 8 * 34.6. */
 TEST(older_versions_reckon_by_their_own_tables)
 {
-    expect_row("H100x8", 1, "2.20.5", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_SIMPLE,
+    expect_row("H100x8", 1, "2.21.5", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_SIMPLE,
                "392.0/165.6");
     expect_row("H100x8", 1, "2.24.3", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_SIMPLE,
                "64.4/165.6");
@@ -241,12 +241,19 @@ TEST(older_versions_reckon_by_their_own_tables)
                "53.0/266.7");
     expect_row("H100x8", 4, "2.26.2", TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS_TREE, TUTTI_NCCL_SIMPLE,
                "81.0/160.0");
-    expect_row("H100x8", 2, "2.20.5", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "43.4/20.8");
+    expect_row("H100x8", 2, "2.21.5", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "43.4/20.8");
     expect_row("H100x8", 2, "2.24.3", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "40.0/20.8");
     expect_row("H100x8", 1, "2.22.3", TUTTI_ALLGATHER, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
                "25.0/266.7");
     expect_row("H100x8", 1, "2.25.1", TUTTI_ALLGATHER, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
                "25.0/320.0");
+    /* 2.27: 8 * min(40 * 7/8, 0.9 * 60); 2.20: a quarter of 120, and a third, at most 39. */
+    expect_row("H100x8", 1, "2.27.3", TUTTI_ALLGATHER, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
+               "25.0/280.0");
+    expect_row("H100x8", 1, "2.20.3", TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
+               "23.0/266.7");
+    expect_row("V100x8", 1, "2.20.3", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "15.0/17.1");
+    expect_row("V100x8", 1, "2.20.3", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "10.8/44.6");
     expect_row("B200x8", 2, "2.26.2", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL128,
                "44.6/376.8");
     expect_row("B200x8", 2, "2.28.9", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL128,
@@ -261,10 +268,10 @@ TEST(older_versions_reckon_by_their_own_tables)
     expect_row("ONE90", 2, "2.24.3", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "11.6/1.2");
 }
 
-/* 2.20 gives every channel the same share, and runs a ring where NCCL_ALGO leaves nothing. */
+/* 2.21 gives every channel the same share, and runs a ring where NCCL_ALGO leaves nothing. */
 TEST(older_versions_cut_and_choose_by_their_own_rules)
 {
-    expect("H100x8", 1, "2.20", "NCCL_ALGO=Ring,NCCL_PROTO=LL128", TUTTI_ALLREDUCE, 1 << 16,
+    expect("H100x8", 1, "2.21", "NCCL_ALGO=Ring,NCCL_PROTO=LL128", TUTTI_ALLREDUCE, 1 << 16,
            "Ring/LL128 12c 20w 12 x 576000B/1");
     expect("H100x8", 1, "2.22", "NCCL_ALGO=Ring,NCCL_PROTO=LL128", TUTTI_ALLREDUCE, 1 << 16,
            "Ring/LL128 12c 20w 8 x 576000B/1");
@@ -288,11 +295,12 @@ TEST(versions_are_found_by_name_series_and_code)
     expect_version("2.28", "2.28.9");
     expect_version("22809", "2.28.9");
     expect_version("2.30", "2.30.7");
-    expect_version("2.20", "2.20.5");
-    expect_version("2.20.3", "2.20.5");
-    expect_version("2.21.5", "2.20.5");
-    expect_version("2.27", "2.26.2");
-    expect_version("2.28.3", "2.26.2");
+    expect_version("2.20", "2.20.3");
+    expect_version("2.20.5", "2.20.3");
+    expect_version("2.21", "2.21.5");
+    expect_version("2.23", "2.22.3");
+    expect_version("2.27", "2.27.3");
+    expect_version("2.28.3", "2.27.3");
     expect_version("2.30.99", "2.30.7");
     expect_version("latest", "2.30.7");
     CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_default()), "2.28.9");

@@ -177,11 +177,21 @@ static double ll_GBps(const struct model *m)
     return m->constants->ll_GBps[row][m->scale];
 }
 
+/* What LL leaves of a ring's speed. */
+static double ring_ll_share(const struct model *m, int function)
+{
+    if (!m->changes->ring_ll_quarter)
+        return .5;
+    return m->node_count > 1 || function == TUTTI_NCCL_ALLREDUCE || function == TUTTI_NCCL_REDUCE
+               ? 1.0 / 4.0
+               : 1.0 / 3.0;
+}
+
 static float ring_bus_GBps(const struct model *m, const struct tutti_nccl_graph *graph, float bus,
-                           int protocol)
+                           int function, int protocol)
 {
     if (protocol == TUTTI_NCCL_LL)
-        return lesser((double)bus * .5, ll_GBps(m));
+        return lesser((double)bus * ring_ll_share(m, function), ll_GBps(m));
     if (protocol == TUTTI_NCCL_LL128)
         return lesser((double)bus *
                           (m->changes->ring_ll128_lone && m->ranks_a_node < 2 ? 0.7 : 0.92),
@@ -214,6 +224,9 @@ static float nvls_channel_GBps(const struct model *m, const struct tutti_nccl_gr
                           (double)(count - 1) / (double)count);
     float inter = (float)graph->bw_inter_GBps;
 
+    if (m->changes->nvls_plain_peers && gathers(function))
+        return lesser((float)graph->bw_intra_GBps * (m->ranks_a_node - 1) / m->ranks_a_node,
+                      inter * 0.9f);
     if (m->changes->nvls_plain)
         return lesser(graph->bw_intra_GBps,
                       algorithm == TUTTI_NCCL_NVLS_TREE && m->node_count > 2 ? inter / 2 : inter);
@@ -250,7 +263,7 @@ static float algbw_GBps(const struct model *m, int function, int algorithm, int 
         channel = nvls_channel_GBps(m, graph, function, algorithm);
     bus = (float)graph->channel_count * channel;
     if (algorithm == TUTTI_NCCL_RING)
-        bus = ring_bus_GBps(m, graph, bus, protocol);
+        bus = ring_bus_GBps(m, graph, bus, function, protocol);
     else if (algorithm == TUTTI_NCCL_TREE)
         bus = tree_bus_GBps(m, graph, bus, protocol);
     else if (algorithm == TUTTI_NCCL_PAT)

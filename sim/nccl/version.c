@@ -1,5 +1,5 @@
 /* The versions of NCCL that are known, and their constants: graph/tuning.cc of NCCL's repository at
- * the tags v2.20.5-1, v2.22.3-1, v2.24.3-1, v2.25.1-1, v2.26.2-1, v2.28.9-1 and at 2.30.7; of
+ * the tags v2.20.3-1, v2.21.5-1, v2.22.3-1, v2.24.3-1 to v2.28.9-1 and at 2.30.7; of
  * 2.29.7 what NCCL's history says. Search, channels, chunks: 2.28.9 and 2.30.7 alone. */
 #include "sim/nccl/version.h"
 
@@ -13,14 +13,14 @@
 #define BASE(tree_simple, pat) \
     .base_us = {{6.8, 14.0, tree_simple}, {6.6, 14.0, 8.4}, [TUTTI_NCCL_PAT] = {pat, pat, pat}}
 
-#define STEPS(tree, tree_net, nvls_tree_net)       \
+#define STEPS(tree, tree_net, nvls, nvls_tree_net) \
     .step_us = {                                   \
         [TUTTI_WIRE_NVLINK] = {{0.6, 1.25, tree},  \
                                {0.6, 1.9, 3.4},    \
                                {0, 0, 3.7},        \
                                {0, 0, 2.8},        \
-                               {0, 0, 25},         \
-                               {0, 0, 25},         \
+                               {0, 0, nvls},       \
+                               {0, 0, nvls},       \
                                {0, 0, 4}},         \
         [TUTTI_WIRE_PCI] = {{1, 1.9, tree},        \
                             {1, 2.5, 5.7},         \
@@ -58,21 +58,28 @@
     .nvls_tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {__VA_ARGS__}}
 #define NVLS .nvls_efficiency = {0, 0, 0.85, 0.74}
 
-#define SINCE_22803                                                                \
-    BASE(8.4, 8), STEPS(4, 14, 20.9), CORRECTION, LL, TREE_LL128(55.6, 31.67, 20), \
+#define SINCE_22803                                                                    \
+    BASE(8.4, 8), STEPS(4, 14, 25, 20.9), CORRECTION, LL, TREE_LL128(55.6, 31.67, 20), \
         TREE(70, 42.8, 24), NVLS
 
-static const struct tutti_nccl_constants of_22005 = {
-    BASE(0, 0), STEPS(28, 28, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
+static const struct tutti_nccl_constants of_22003 = {
+    BASE(0, 0),    STEPS(28, 28, 23, 14),
+    CORRECTION,    .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {87.7, 22.5, 19}},
+    RING_LL128(0), TREE_LL128(0),
+    TREE(0),
+};
+
+static const struct tutti_nccl_constants of_22105 = {
+    BASE(0, 0), STEPS(28, 28, 25, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
 };
 
 static const struct tutti_nccl_constants of_22403 = {
-    BASE(8.4, 8), STEPS(4, 14, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
+    BASE(8.4, 8), STEPS(4, 14, 25, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
 };
 
 static const struct tutti_nccl_constants of_22501 = {
     BASE(8.4, 8),
-    STEPS(4, 14, 14),
+    STEPS(4, 14, 25, 14),
     CORRECTION,
     LL,
     RING_LL128(73.4, 73.4, 73.4),
@@ -96,11 +103,31 @@ static const uint32_t ll128_to_blackwell[] = {70, 80, 90, 100, 120, 0};
 
 static const struct tutti_nccl_version versions[] = {
     {
-        .name = "2.20.5",
-        .number = 22005,
+        .name = "2.20.3",
+        .number = 22003,
         .note = "tables, rules and channels in turn of its own; search, chunks and messages as "
                 "2.28.9",
-        .constants = &of_22005,
+        .constants = &of_22003,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {.no_blackwell = true,
+                    .nvls_plain = true,
+                    .nvls_plain_gather = true,
+                    .ring_twice_nodes = true,
+                    .ring_ll128_lone = true,
+                    .ring_ll_quarter = true,
+                    .lone_by_algorithm = true,
+                    .no_pat = true,
+                    .ring_for_lack = true,
+                    .ll128_computes = ll128_to_hopper,
+                    .shares_in_turn = true},
+    },
+    {
+        .name = "2.21.5",
+        .number = 22105,
+        .note = "tables, rules and channels in turn of its own; search, chunks and messages as "
+                "2.28.9",
+        .constants = &of_22105,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
         .changes = {.no_blackwell = true,
@@ -118,7 +145,7 @@ static const struct tutti_nccl_version versions[] = {
         .name = "2.22.3",
         .number = 22203,
         .note = TABLES_ONLY,
-        .constants = &of_22005,
+        .constants = &of_22105,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
         .changes = {.no_blackwell = true,
@@ -157,6 +184,15 @@ static const struct tutti_nccl_version versions[] = {
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
         .changes = {.nvls_plain = true, .ll128_computes = ll128_to_blackwell},
+    },
+    {
+        .name = "2.27.3",
+        .number = 22703,
+        .note = TABLES_ONLY,
+        .constants = &of_22501,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {.nvls_plain = true, .nvls_plain_peers = true},
     },
     {
         .name = "2.28.9",

@@ -40,6 +40,8 @@ struct tutti_nccl_changes {
     bool no_blackwell;      /* those GPUs are taken for Hopper's */
     bool nvls_plain;        /* NVLS: a channel's least speed, 5/6 of it (before nvls_efficiency) */
     bool nvls_plain_gather; /* the 5/6 for all-gather and reduce-scatter too */
+    bool nvls_plain_peers;  /* of those two the share that peers have, and 0.9 of the network */
+    bool ring_ll_quarter;   /* LL: a quarter of the ring's speed, or a third, not half of it */
     bool ring_twice_nodes;  /* an all-reduce round several nodes crosses 2N times, not 2(N - 1) */
     bool ring_ll128_lone;   /* 0.7 for 0.92 where nodes have one rank */
     bool lone_by_algorithm; /* one rank a node: the algorithm's own network step, not the tree's */
