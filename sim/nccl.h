@@ -185,6 +185,8 @@ struct tutti_nccl_choice {
     double times_us[TUTTI_NCCL_ALGORITHM_COUNT]
                    [TUTTI_NCCL_PROTOCOL_COUNT]; /* < 0: not available, and */
     const char *missing[TUTTI_NCCL_ALGORITHM_COUNT][TUTTI_NCCL_PROTOCOL_COUNT]; /* why, else NULL */
+    /* What the times are made of: the table's rows as NCCL corrects them for this size. */
+    struct tutti_nccl_estimate rows[TUTTI_NCCL_ALGORITHM_COUNT][TUTTI_NCCL_PROTOCOL_COUNT];
     uint32_t channels_allowed; /* of which so many are used, and their shares in elements: */
     uint32_t channel_count;
     uint32_t warp_count;                    /* a channel */

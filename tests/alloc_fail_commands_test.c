@@ -126,6 +126,12 @@ TEST(commands_that_predict)
          "--jobs 1 --format csv");
 }
 
+TEST(commands_that_explain)
+{
+    each("explain " TUTTI_SOURCE_DIR "/tools/examples/h100x8.topo -b 64M --env NCCL_ALGO=Ring");
+    each("explain " TUTTI_SOURCE_DIR "/tools/examples/h100x8.topo -b 1K -e 4K --format json");
+}
+
 TEST(commands_that_play)
 {
     each("run -B threads -g 2 -a two-shot -b 1K -n 2 -w 1");

@@ -8,6 +8,7 @@ extern const struct tutti_command tutti_command_topo_list;
 extern const struct tutti_command tutti_command_topo_show;
 extern const struct tutti_command tutti_command_topo_bound;
 extern const struct tutti_command tutti_command_topo_convert;
+extern const struct tutti_command tutti_command_explain;
 extern const struct tutti_command tutti_command_predict;
 extern const struct tutti_command tutti_command_compare;
 extern const struct tutti_command tutti_command_run;

@@ -15,6 +15,7 @@ static const struct tutti_command *const commands[] = {
     &tutti_command_topo_show,
     &tutti_command_topo_bound,
     &tutti_command_topo_convert,
+    &tutti_command_explain,
     &tutti_command_predict,
     &tutti_command_compare,
     &tutti_command_run,

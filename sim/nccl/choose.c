@@ -85,14 +85,18 @@ static float plateau(const struct question *q, int algorithm, int protocol, floa
     return (float)((double)latency_us * (comm->tables->facts.compute_min < 80 ? 1.9 : 1.4));
 }
 
-static float time_us(const struct question *q, int algorithm, int protocol)
+/* Fills the row as it is corrected, and returns the time. */
+static float time_us(const struct question *q, int algorithm, int protocol,
+                     struct tutti_nccl_estimate *ret)
 {
     const struct tutti_nccl_entry *entry =
         &q->comm->tables->entries[q->operation.function][algorithm][protocol];
     float algbw_GBps = corrected(q, algorithm, protocol, entry->algbw_GBps);
+    float latency_us = plateau(q, algorithm, protocol, entry->latency_us);
 
-    return plateau(q, algorithm, protocol, entry->latency_us) +
-           (float)q->operation.bytes / (1000 * algbw_GBps);
+    ret->latency_us = (double)latency_us;
+    ret->algbw_GBps = (double)algbw_GBps;
+    return latency_us + (float)q->operation.bytes / (1000 * algbw_GBps);
 }
 
 /* ---- the choice ---------------------------------------------------------------------------- */
@@ -125,7 +129,7 @@ static bool weigh(const struct question *q, struct tutti_nccl_choice *choice)
             choice->missing[a][p] = why;
             if (why != NULL)
                 continue;
-            time = time_us(q, a, p);
+            time = time_us(q, a, p, &choice->rows[a][p]);
             choice->times_us[a][p] = (double)time;
             if (best < 0 || time < best) {
                 best = time;
