@@ -1,6 +1,7 @@
 /* NCCL's tuning held against NCCL's own numbers: tables, picks and times from the graphs that its
  * search found (nccl_vectors.h), shares of channels, chunks. */
 #include "tests/nccl_comm.h"
+#include "tests/nccl_hosts.h"
 
 /* ---- tables, picks and times --------------------------------------------------------------- */
 
@@ -70,31 +71,60 @@ static const char *times_of(const struct tutti_nccl_comm *comm, char *text)
     return text;
 }
 
-static void check_vector(const struct nccl_vector *vector, const char *version)
+static void check_comm(const struct nccl_vector *vector, const struct tutti_nccl_comm *comm,
+                       const char *version)
 {
-    struct tutti_nccl_comm comm;
-    struct tutti_err err = {""};
     char text[TEXT_BYTES];
     int failures = test_failures;
 
-    CHECK_OK(make(vector, version, NULL, &comm, &err), err);
-    CHECK_INT(comm.channel_count, vector->channels);
+    CHECK_INT(comm->channel_count, vector->channels);
     checks++;
-    CHECK_TEXT(rows_of(&comm, TUTTI_ALLREDUCE, text), vector->allreduce);
-    CHECK_TEXT(rows_of(&comm, TUTTI_ALLGATHER, text), vector->gather);
-    CHECK_TEXT(rows_of(&comm, TUTTI_REDUCESCATTER, text), vector->gather);
-    CHECK_TEXT(rows_of(&comm, TUTTI_BROADCAST, text), vector->broadcast);
-    CHECK_TEXT(rows_of(&comm, TUTTI_REDUCE_TO_ROOT, text), vector->broadcast);
-    CHECK_TEXT(picks_of(&comm, TUTTI_ALLREDUCE, text), vector->allreduce_picks);
-    CHECK_TEXT(picks_of(&comm, TUTTI_ALLGATHER, text), vector->gather_picks);
-    CHECK_TEXT(times_of(&comm, text), vector->allreduce_times);
+    CHECK_TEXT(rows_of(comm, TUTTI_ALLREDUCE, text), vector->allreduce);
+    CHECK_TEXT(rows_of(comm, TUTTI_ALLGATHER, text), vector->gather);
+    CHECK_TEXT(rows_of(comm, TUTTI_REDUCESCATTER, text), vector->gather);
+    CHECK_TEXT(rows_of(comm, TUTTI_BROADCAST, text), vector->broadcast);
+    CHECK_TEXT(rows_of(comm, TUTTI_REDUCE_TO_ROOT, text), vector->broadcast);
+    CHECK_TEXT(picks_of(comm, TUTTI_ALLREDUCE, text), vector->allreduce_picks);
+    CHECK_TEXT(picks_of(comm, TUTTI_ALLGATHER, text), vector->gather_picks);
+    CHECK_TEXT(times_of(comm, text), vector->allreduce_times);
     if (test_failures > failures)
         fprintf(stderr, "   so for %s on %u nodes as NCCL %s\n", vector->machine, vector->nodes,
                 version);
+}
+
+/* From the graphs of the vector. */
+static void check_given(const struct nccl_vector *vector, const char *version)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_err err = {""};
+
+    CHECK_OK(make(vector, version, NULL, &comm, &err), err);
+    check_comm(vector, &comm, version);
     tutti_nccl_tables_free(comm.tables);
 }
 
-static void check_vectors(const char *version)
+/* From its hosts: what the search finds, and what the hardware tells. NCCL makes no NVLS for two
+ * GPUs (ncclNvlsInit), where the vectors took it to be supported. */
+static void check_searched(const struct nccl_vector *vector, const char *version)
+{
+    struct tutti_nccl_comm_params params = {.host_count = vector->nodes};
+    struct tutti_nccl_comm *comm = NULL;
+    struct tutti_err err = {""};
+    struct host host;
+
+    if (vector->ranks == 2 && strstr(vector->graphs, "nvls") != NULL)
+        return;
+    REQUIRE(host_named(&host, vector->machine));
+    params.hardware = host_hardware(&host);
+    CHECK_OK(tutti_nccl_version_find(version, &params.version, &err), err);
+    CHECK_OK(tutti_nccl_comm_new(&params, &comm, &err), err);
+    if (comm != NULL)
+        check_comm(vector, comm, version);
+    tutti_nccl_comm_free(comm);
+}
+
+static void check_vectors(const char *version,
+                          void (*check)(const struct nccl_vector *vector, const char *version))
 {
     int count = 0;
 
@@ -102,7 +132,7 @@ static void check_vectors(const char *version)
     for (size_t i = 0; i < VECTOR_COUNT; i++) {
         if (strstr(nccl_vectors[i].versions, version) == NULL)
             continue;
-        check_vector(&nccl_vectors[i], version);
+        check(&nccl_vectors[i], version);
         count++;
     }
     printf("NCCL %s: %d vectors, %d values\n", version, count, checks);
@@ -111,12 +141,46 @@ static void check_vectors(const char *version)
 
 TEST(tables_picks_and_times_of_2_28_9)
 {
-    check_vectors("2.28.9");
+    check_vectors("2.28.9", check_given);
 }
 
 TEST(tables_picks_and_times_of_2_30_7)
 {
-    check_vectors("2.30.7");
+    check_vectors("2.30.7", check_given);
+}
+
+TEST(the_same_of_2_28_9_from_the_hosts_alone)
+{
+    check_vectors("2.28.9", check_searched);
+}
+
+TEST(the_same_of_2_30_7_from_the_hosts_alone)
+{
+    check_vectors("2.30.7", check_searched);
+}
+
+/* ---- facts --------------------------------------------------------------------------------- */
+
+static void expect_facts(const char *name, uint32_t link_count, bool nvlink_all, bool nvswitch)
+{
+    struct tutti_nccl_facts facts;
+    struct host host;
+
+    REQUIRE(host_named(&host, name));
+    tutti_nccl_facts_of(host_hardware(&host), &facts);
+    CHECK_INT(facts.link_count, link_count);
+    CHECK(facts.nvlink_all == nvlink_all);
+    CHECK(facts.nvswitch == nvswitch);
+}
+
+/* In the cube mesh some pairs have no link, and all have a neighbour of both. */
+TEST(links_of_pairs_count_direct_or_by_the_switch)
+{
+    expect_facts("H100x8", 18, true, true);
+    expect_facts("A100x2", 12, true, false);
+    expect_facts("V100x8", 0, true, false);
+    expect_facts("L40x8", 0, false, false);
+    expect_facts("ONE90", 0, false, false);
 }
 
 /* ---- channels, threads, shares ------------------------------------------------------------- */

@@ -65,18 +65,33 @@ static uint32_t links_between(const struct tutti_hardware *hardware, uint32_t a,
     return up[0] < up[1] ? up[0] : up[1];
 }
 
-static uint32_t least_links(const struct tutti_hardware *hardware)
+/* Do the GPUs have links of their own or, as in a cube mesh, a neighbour that has links to both? */
+static bool linked(const struct tutti_hardware *hardware, uint32_t a, uint32_t b)
 {
-    uint32_t least = hardware->gpu_count < 2 ? 0 : UINT32_MAX;
+    if (links_between(hardware, a, b) > 0)
+        return true;
+    for (uint32_t c = 0; c < hardware->gpu_count; c++) {
+        if (c != a && c != b && links_between(hardware, a, c) > 0 &&
+            links_between(hardware, c, b) > 0)
+            return true;
+    }
+    return false;
+}
 
+static void count_links(const struct tutti_hardware *hardware, struct tutti_nccl_facts *facts)
+{
+    if (hardware->gpu_count < 2)
+        return;
+    facts->link_count = UINT32_MAX;
+    facts->nvlink_all = true;
     for (uint32_t a = 0; a < hardware->gpu_count; a++) {
         for (uint32_t b = a + 1; b < hardware->gpu_count; b++) {
             uint32_t count = links_between(hardware, a, b);
 
-            least = count < least ? count : least;
+            facts->link_count = count < facts->link_count ? count : facts->link_count;
+            facts->nvlink_all = facts->nvlink_all && linked(hardware, a, b);
         }
     }
-    return least;
 }
 
 void tutti_nccl_facts_of(const struct tutti_hardware *hardware, struct tutti_nccl_facts *ret)
@@ -104,8 +119,7 @@ void tutti_nccl_facts_of(const struct tutti_hardware *hardware, struct tutti_ncc
 
         facts.nic_GBps = i == 0 || nic_GBps < facts.nic_GBps ? nic_GBps : facts.nic_GBps;
     }
-    facts.link_count = least_links(hardware);
-    facts.nvlink_all = facts.link_count > 0;
+    count_links(hardware, &facts);
     *ret = facts;
 }
 

@@ -19,7 +19,8 @@ struct tutti_nccl_facts {
     uint8_t cpu_vendor;                /* enum tutti_hw_vendor */
     bool cpus_mixed;                   /* of several vendors */
     bool nvswitch;
-    bool nvlink_all;     /* every GPU reaches every other of its host over NVLink */
+    bool nvlink_all;     /* every GPU reaches every other of its host over NVLink, at
+                            most through another */
     uint32_t link_count; /* least NVLinks' worth of rate between two GPUs of a host; 0: one pair
                             at least has none */
     double nic_GBps;     /* of the slowest port; 0: none */
