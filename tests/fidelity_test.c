@@ -4,6 +4,7 @@
 
 #include "runtime/status.h"
 #include "tests/test.h"
+#include "tools/fidelity_nccl.h"
 #include "tools/fidelity_peers.h"
 
 #define GIB (UINT64_C(1) << 30)
@@ -132,4 +133,18 @@ TEST(the_nearest_platform_is_another_one_of_like_shape_and_rate)
     measured[2].collective = TUTTI_ALLGATHER;
     REQUIRE(tutti_nearest_forecast(&world, &tables[0], &err) == 0);
     CHECK(isnan(rows[0][0].us[TUTTI_FORECAST_NEAREST]));
+}
+
+TEST(what_was_run_is_read)
+{
+    static const char ran[] = "ring/ll@0-1M,nvls/simple@2M-";
+
+    CHECK_INT(tutti_ran_agrees(ran, 1 << 20, "Ring", "LL"), 1);
+    CHECK_INT(tutti_ran_agrees(ran, 1 << 20, "Ring", "LL128"), 0);
+    CHECK_INT(tutti_ran_agrees(ran, 2 << 20, "NVLS", "Simple"), 1);
+    CHECK_INT(tutti_ran_agrees(ran, (1 << 20) + 1, "Ring", "LL"), -1);
+    CHECK_INT(tutti_ran_agrees("nvls", 8, "NVLS", "Simple"), 1);
+    CHECK_INT(tutti_ran_agrees("tree@-4G", 8, "Ring", "Simple"), 0);
+    CHECK_INT(tutti_ran_agrees("", 8, "Ring", "Simple"), -1);
+    CHECK_INT(tutti_ran_agrees("ring@often", 8, "Ring", "Simple"), -1);
 }

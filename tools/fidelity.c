@@ -9,6 +9,7 @@
 
 #include "runtime/status.h"
 #include "tools/cases.h"
+#include "tools/fidelity_nccl.h"
 #include "tools/fidelity_peers.h"
 #include "tools/machine.h"
 #include "tools/measured_files.h"
@@ -221,6 +222,8 @@ static int run_table(struct tutti_fidelity_table *table, const struct tutti_fide
         status = forecast_ours(ask, topo, table, err);
     if (status == 0 && table->chosen)
         status = forecast_nominal(topo, table, err);
+    if (status == 0 && table->chosen)
+        status = tutti_model_a_forecast(topo, table, err);
     tutti_topo_free(topo);
     return status;
 }

@@ -18,6 +18,7 @@ struct tutti_err;
 /* Who forecasts; the peers are explained in fidelity_peers.h. */
 enum tutti_forecaster {
     TUTTI_FORECAST_OURS,
+    TUTTI_FORECAST_MODEL_A, /* NCCL's own tuning model (sim/nccl.h) */
     TUTTI_FORECAST_NOMINAL, /* one flat ring at nominal latency and rate (cases.h) */
     TUTTI_FORECAST_ASTRA,   /* ASTRA-sim's analytical formula */
     TUTTI_FORECAST_NEAREST, /* what was measured on the nearest other platform */
@@ -32,6 +33,8 @@ struct tutti_fidelity_row {
     double us[TUTTI_FORECASTERS]; /* NAN: it has none */
     const char *algorithm;        /* ours; NULL: not predicted */
     const char *protocol;
+    const char *pick_algorithm; /* what model A says NCCL runs; NULL: it says nothing */
+    const char *pick_protocol;
 };
 
 struct tutti_fidelity_table {
@@ -94,7 +97,7 @@ struct tutti_fidelity_slice {
     enum tutti_forecaster forecaster;
     uint64_t bytes_min; /* a band: sizes from here, */
     uint64_t bytes_max; /* and below here */
-    bool common;        /* only sizes that every forecaster has: for comparing them */
+    uint32_t also;      /* only sizes that these have too: bit 1 << enum tutti_forecaster */
     bool (*takes)(const struct tutti_fidelity_table *table, const char *name); /* NULL: all */
     const char *name;
 };

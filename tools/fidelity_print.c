@@ -1,4 +1,4 @@
-/* The fidelity table as text, JSON and CSV; see fidelity.h. */
+/* The fidelity table as text and JSON; see fidelity.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "runtime/status.h"
 #include "runtime/units.h"
 #include "tools/fidelity.h"
+#include "tools/fidelity_nccl.h"
 #include "tools/output.h"
 
 struct band {
@@ -202,25 +203,42 @@ static int add_section(const struct tutti_fidelity *fidelity, size_t index,
     return status;
 }
 
-/* Who forecasts best, on the sizes that all of them have. */
+/* A forecaster in all bands, on the sizes that another has too. */
+static int add_forecaster(const struct tutti_fidelity *fidelity, enum tutti_forecaster forecaster,
+                          enum tutti_forecaster other, const char *group, struct tutti_table *table,
+                          struct tutti_err *err)
+{
+    int status = 0;
+
+    for (size_t b = 0; status == 0 && b < BAND_COUNT; b++) {
+        struct tutti_fidelity_slice slice = {
+            .forecaster = forecaster,
+            .bytes_min = bands[b].bytes_min,
+            .bytes_max = bands[b].bytes_max,
+            .also = UINT32_C(1) << other,
+            .takes = takes_all,
+        };
+
+        status = add_sum(fidelity, &slice, "forecaster", group, bands[b].name, table, err);
+    }
+    return status;
+}
+
+/* Each peer, and ours on the sizes that it has. */
 static int add_peers(const struct tutti_fidelity *fidelity, struct tutti_table *table,
                      struct tutti_err *err)
 {
     int status = 0;
 
-    for (uint32_t f = 0; f < TUTTI_FORECASTERS; f++) {
-        for (size_t b = 0; status == 0 && b < BAND_COUNT; b++) {
-            struct tutti_fidelity_slice slice = {
-                .forecaster = (enum tutti_forecaster)f,
-                .bytes_min = bands[b].bytes_min,
-                .bytes_max = bands[b].bytes_max,
-                .common = true,
-                .takes = takes_counted,
-            };
+    for (uint32_t f = TUTTI_FORECAST_OURS + 1; status == 0 && f < TUTTI_FORECASTERS; f++) {
+        enum tutti_forecaster peer = (enum tutti_forecaster)f;
+        char ours[32];
 
-            status = add_sum(fidelity, &slice, "forecaster",
-                             tutti_forecaster_name(slice.forecaster), bands[b].name, table, err);
-        }
+        (void)snprintf(ours, sizeof(ours), "ours beside %s", tutti_forecaster_name(peer));
+        status = add_forecaster(fidelity, peer, TUTTI_FORECAST_OURS, tutti_forecaster_name(peer),
+                                table, err);
+        if (status == 0)
+            status = add_forecaster(fidelity, TUTTI_FORECAST_OURS, peer, ours, table, err);
     }
     return status;
 }
@@ -300,6 +318,39 @@ static int add_tables(const struct tutti_fidelity *fidelity, struct tutti_table 
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* Where a source says what NCCL ran: does model A pick the same? */
+static void print_picks(const struct tutti_fidelity *fidelity, FILE *out)
+{
+    size_t agree = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < fidelity->table_count; i++) {
+        const struct tutti_fidelity_table *table = &fidelity->tables[i];
+        const struct tutti_fidelity_row *other = NULL;
+
+        for (size_t r = 0; table->chosen && r < table->row_count; r++) {
+            const struct tutti_fidelity_row *row = &table->rows[r];
+            int same = row->pick_algorithm == NULL
+                           ? -1
+                           : tutti_ran_agrees(table->measured->ran, row->bytes, row->pick_algorithm,
+                                              row->pick_protocol);
+
+            count += same >= 0;
+            agree += same == 1;
+            other = same == 0 ? row : other;
+        }
+        if (other != NULL)
+            fprintf(out, "# pick: %s ran %s, NCCL's model picks %s/%s at %" PRIu64 " B\n",
+                    table->measured->id, table->measured->ran, other->pick_algorithm,
+                    other->pick_protocol, other->bytes);
+    }
+    if (count > 0)
+        fprintf(out,
+                "# picks: %zu of %zu sizes whose source says what was run agree with NCCL's "
+                "model\n",
+                agree, count);
+}
+
 static int print_section(const struct tutti_fidelity *fidelity, size_t index, FILE *out,
                          struct tutti_err *err)
 {
@@ -313,7 +364,7 @@ static int print_section(const struct tutti_fidelity *fidelity, size_t index, FI
     if (status == 0 && tutti_table_rows(table) > 0) {
         fprintf(out, "#\n# %s\n",
                 index < SECTION_COUNT ? sections[index].title
-                                      : "forecasters, on the sizes that all have");
+                                      : "peers, and ours on the sizes that they forecast");
         tutti_table_print(table, out);
     }
     tutti_table_free(table);
@@ -468,6 +519,7 @@ int tutti_fidelity_print(const struct tutti_fidelity *fidelity,
     tutti_table_free(table);
     if (status == 0) {
         print_missing(fidelity, out);
+        print_picks(fidelity, out);
         status = print_worst(fidelity, out, err);
     }
     if (status == 0)
@@ -477,7 +529,7 @@ int tutti_fidelity_print(const struct tutti_fidelity *fidelity,
     return status == 0 ? print_section(fidelity, SECTION_COUNT, out, err) : status;
 }
 
-/* ---- JSON and CSV ---------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 int tutti_fidelity_json(const struct tutti_fidelity *fidelity, struct tutti_json *json,
                         struct tutti_err *err)
@@ -499,53 +551,4 @@ int tutti_fidelity_json(const struct tutti_fidelity *fidelity, struct tutti_json
     tutti_table_free(sums);
     tutti_table_free(tables);
     return status;
-}
-
-static const struct tutti_column row_columns[] = {
-    {"table", "", "", TUTTI_CELL_TEXT},          {"site", "", "", TUTTI_CELL_TEXT},
-    {"platform", "", "", TUTTI_CELL_TEXT},       {"quality", "", "", TUTTI_CELL_TEXT},
-    {"library", "", "", TUTTI_CELL_TEXT},        {"collective", "", "", TUTTI_CELL_TEXT},
-    {"nodes", "", "", TUTTI_CELL_COUNT},         {"ranks", "", "", TUTTI_CELL_COUNT},
-    {"bytes", "", "", TUTTI_CELL_COUNT},         {"measured_us", "", "", TUTTI_CELL_NUMBER},
-    {"predicted_us", "", "", TUTTI_CELL_NUMBER}, {"error_percent", "", "", TUTTI_CELL_NUMBER},
-    {"nominal_us", "", "", TUTTI_CELL_NUMBER},   {"astra_us", "", "", TUTTI_CELL_NUMBER},
-    {"nearest_us", "", "", TUTTI_CELL_NUMBER},   {"algorithm", "", "", TUTTI_CELL_TEXT},
-    {"protocol", "", "", TUTTI_CELL_TEXT},
-};
-
-static int add_rows(const struct tutti_fidelity_table *table, struct tutti_table *out)
-{
-    const struct tutti_measured_table *measured = table->measured;
-    int status = 0;
-
-    for (size_t i = 0; status == 0 && i < table->row_count; i++) {
-        const struct tutti_fidelity_row *row = &table->rows[i];
-        double ours = row->us[TUTTI_FORECAST_OURS];
-
-        status = tutti_table_add(
-            out, measured->id, measured->site, measured->platform, measured->quality,
-            measured->library, tutti_collective_name(measured->collective),
-            (uint64_t)measured->host_count, (uint64_t)measured->rank_count, row->bytes,
-            row->measured_us, ours, 100 * (ours - row->measured_us) / row->measured_us,
-            row->us[TUTTI_FORECAST_NOMINAL], row->us[TUTTI_FORECAST_ASTRA],
-            row->us[TUTTI_FORECAST_NEAREST], row->algorithm != NULL ? row->algorithm : "",
-            row->protocol != NULL ? row->protocol : "");
-    }
-    return status;
-}
-
-int tutti_fidelity_csv(const struct tutti_fidelity *fidelity, FILE *out, struct tutti_err *err)
-{
-    struct tutti_table *table =
-        tutti_table_new(row_columns, sizeof(row_columns) / sizeof(row_columns[0]));
-    int status = table == NULL ? -TUTTI_ENOMEM : 0;
-
-    for (size_t i = 0; status == 0 && i < fidelity->table_count; i++) {
-        if (fidelity->tables[i].chosen)
-            status = add_rows(&fidelity->tables[i], table);
-    }
-    if (status == 0)
-        tutti_table_csv(table, out);
-    tutti_table_free(table);
-    return status < 0 ? tutti_nomem(err) : 0;
 }

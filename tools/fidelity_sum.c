@@ -7,7 +7,8 @@
 #include "runtime/status.h"
 #include "tools/fidelity.h"
 
-static const char *const names[TUTTI_FORECASTERS] = {"ours", "nominal", "astra", "nearest"};
+static const char *const names[TUTTI_FORECASTERS] = {"ours", "model-a", "nominal", "astra",
+                                                     "nearest"};
 
 const char *tutti_forecaster_name(enum tutti_forecaster forecaster)
 {
@@ -57,8 +58,8 @@ static bool takes_row(const struct tutti_fidelity_slice *slice,
 {
     bool has = !isnan(row->us[slice->forecaster]);
 
-    for (uint32_t f = 0; slice->common && f < TUTTI_FORECASTERS; f++)
-        has = has && !isnan(row->us[f]);
+    for (uint32_t f = 0; f < TUTTI_FORECASTERS; f++)
+        has = has && ((slice->also >> f & 1) == 0 || !isnan(row->us[f]));
     return has && row->bytes >= slice->bytes_min && row->bytes < slice->bytes_max;
 }
 
