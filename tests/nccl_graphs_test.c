@@ -45,6 +45,26 @@ static void expected_graphs(char *text, const struct nccl_vector *vector, uint32
         *nvls = '\0';
 }
 
+/* From the graphs found here to the times NCCL expects: "1024:15.01 16384:15.20 ...". */
+static void check_times(const struct nccl_vector *vector, const struct tutti_nccl_comm *comm)
+{
+    const char *at = vector->allreduce_times;
+    struct tutti_err err = {""};
+    uint64_t bytes;
+    double time_us;
+    int used;
+
+    for (; sscanf(at, " %" SCNu64 ":%lf%n", &bytes, &time_us, &used) == 2; at += used) {
+        struct tutti_nccl_choice choice = {.time_us = 0};
+
+        CHECK_OK(tutti_nccl_choose(comm, TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, bytes, &choice,
+                                   &err),
+                 err);
+        CHECK(choice.time_us > time_us - 0.0051 && choice.time_us < time_us + 0.0051);
+    }
+    CHECK(at[0] == '\0');
+}
+
 static void check_vector(const struct nccl_vector *vector, const char *version)
 {
     struct tutti_nccl_comm_params params = {.host_count = vector->nodes};
@@ -68,6 +88,7 @@ static void check_vector(const struct nccl_vector *vector, const char *version)
     snprintf(text, sizeof(text), "%.1f %.1f", comm->max_bw_GBps, comm->total_bw_GBps);
     snprintf(expected, sizeof(expected), "%.1f %.1f", vector->max_bw_GBps, vector->total_bw_GBps);
     CHECK_TEXT(text, expected);
+    check_times(vector, comm);
     if (test_failures > 0)
         fprintf(stderr, "   so for %s on %u nodes as NCCL %s\n", vector->machine, vector->nodes,
                 version);
