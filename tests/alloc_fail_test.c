@@ -482,6 +482,7 @@ TEST(folding_over_shared_links_fails_cleanly)
 
     ALLOC_FAIL_EACH(fold_shared("dgx-h100:nodes=2", "two-shot", 64, &err), err);
     ALLOC_FAIL_EACH(fold_shared("dgx-h100:nodes=2", "ring-bidirectional", 3, &err), err);
+    ALLOC_FAIL_EACH(fold_shared("dgx-h100:nodes=2", "ring-bidirectional", 1 << 20, &err), err);
     ALLOC_FAIL_EACH(fold_shared("switch:n=8", "recursive-doubling", 64, &err), err);
     ALLOC_FAIL_EACH(fold_shared("dgx-h100:nodes=2", "double-binary-tree", 1 << 24, &err), err);
 }
