@@ -519,9 +519,31 @@ static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_sc
     return status;
 }
 
+/* Under `fair`, where links are shared. Rings whose chunks are `even` have fewer lanes that differ
+ * than chunks; where chunks differ the lanes do, too, and it is the chunks that are few. */
+static int play_shared(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
+                       uint64_t step_count_max, bool even, struct tutti_fold_known *known,
+                       struct tutti_folded *ret, struct tutti_err *err)
+{
+    struct tutti_err why = {.text = ""};
+    int status =
+        even ? play_classes(opts, schedule, step_count_max, known, ret, err) : -TUTTI_ELACK;
+    int chained;
+
+    if (status != -TUTTI_ELACK)
+        return status;
+    chained = tutti_chains_play(opts, schedule, step_count_max, ret, &why);
+    if (chained != -TUTTI_ELACK) {
+        if (chained < 0 && err != NULL)
+            *err = why;
+        return chained;
+    }
+    return even ? status : play_classes(opts, schedule, step_count_max, known, ret, err);
+}
+
 /* One rank or lane of each class. */
 static int play_some(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                     uint64_t step_count_max, struct tutti_fold_known *known,
+                     uint64_t step_count_max, bool even, struct tutti_fold_known *known,
                      struct tutti_folded *ret, struct tutti_err *err)
 {
     int status;
@@ -534,9 +556,7 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = tutti_exchange_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
-        status = tutti_chains_play(opts, schedule, step_count_max, ret, err);
-    if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
-        status = play_classes(opts, schedule, step_count_max, known, ret, err);
+        status = play_shared(opts, schedule, step_count_max, even, known, ret, err);
     return status;
 }
 
@@ -567,7 +587,7 @@ int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_
             *err = why;
         return status;
     }
-    status = play_some(opts, schedule, step_count_max, known, ret, err);
+    status = play_some(opts, schedule, step_count_max, suits, known, ret, err);
     if (status == -TUTTI_ELACK && suits)
         status = tutti_wrap(err, status, "ring by ring: %s; rank by rank", why.text);
     return status;
