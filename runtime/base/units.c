@@ -61,6 +61,8 @@ tutti_ps tutti_wire_ps(uint64_t bytes, uint64_t bytes_per_s)
     tutti_u128 ps;
 
     assert(bytes_per_s > 0);
+    if (bytes <= INT64_MAX / TUTTI_PS_PER_S && bytes_per_s <= INT64_MAX) /* no need of 128 bits */
+        return (tutti_ps)((bytes * TUTTI_PS_PER_S + bytes_per_s - 1) / bytes_per_s);
     ps = ((tutti_u128)bytes * (tutti_u128)TUTTI_PS_PER_S + bytes_per_s - 1) / bytes_per_s;
     return ps > (tutti_u128)INT64_MAX ? INT64_MAX : (tutti_ps)ps;
 }

@@ -2,7 +2,6 @@
 #include "sim/net/net.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,23 +24,27 @@ double tutti_stretch_bytes(uint64_t bytes, uint64_t stretch_q32)
     return stretched;
 }
 
+/* Conversions rather than floor() and ceil(): those are calls where the processor is not known. */
 static bool is_whole(double value)
 {
-    double floored = floor(value);
-
-    return !(floored < value) && value < 0x1p63;
+    return value < 0x1p63 && !((double)(int64_t)value < value);
 }
 
 tutti_ps tutti_drain_ps(double bytes, double rate)
 {
     double ps;
+    tutti_ps down_ps;
 
+    assert(bytes >= 0);
     assert(rate > 0);
     if (is_whole(bytes) && is_whole(rate))
         return tutti_wire_ps((uint64_t)bytes, (uint64_t)rate);
     ps = bytes / rate * (double)TUTTI_PS_PER_S;
-    ps = ceil(ps - ps * 0x1p-50);
-    return ps < 0x1p63 ? (tutti_ps)ps : INT64_MAX;
+    ps -= ps * 0x1p-50;
+    if (!(ps < 0x1p63))
+        return INT64_MAX;
+    down_ps = (tutti_ps)ps;
+    return (double)down_ps < ps && down_ps < INT64_MAX ? down_ps + 1 : down_ps;
 }
 
 int tutti_grow(void *memory_pointer, uint32_t *capacity, uint64_t needed, size_t size)
