@@ -25,7 +25,7 @@ static bool take_word(const char **text, const char *ends, char *word)
     return true;
 }
 
-/* The variables that a table states; those that model A does not know change nothing it knows of. */
+/* The variables that a table states; those model A does not know change nothing it knows of. */
 static int read_env(const char *text, struct tutti_nccl_env **ret, struct tutti_err *err)
 {
     char word[WORD_BYTES];
