@@ -203,6 +203,18 @@ int tutti_nccl_choose(const struct tutti_nccl_comm *comm, enum tutti_collective 
                       enum tutti_dtype dtype, enum tutti_op op, uint64_t bytes,
                       struct tutti_nccl_choice *ret, struct tutti_err *err);
 
+/* Symmetric kernels are no part of the tables: they run where all ranks registered their buffers as
+ * symmetric windows, on one node, from 2.27 on. The one NCCL would take and its own estimate;
+ * -TUTTI_EINVAL where there is none, with why. */
+struct tutti_nccl_symmetric {
+    const char *kernel; /* NCCL's name for it */
+    uint32_t block_count;
+    double time_us;
+};
+int tutti_nccl_symmetric(const struct tutti_nccl_comm *comm, enum tutti_collective collective,
+                         enum tutti_dtype dtype, enum tutti_op op, uint64_t bytes,
+                         struct tutti_nccl_symmetric *ret, struct tutti_err *err);
+
 const char *tutti_nccl_algorithm_name(enum tutti_nccl_algorithm algorithm); /* as in NCCL_ALGO */
 const char *tutti_nccl_protocol_name(enum tutti_nccl_protocol protocol);
 const char *tutti_nccl_path_name(enum tutti_nccl_path path);

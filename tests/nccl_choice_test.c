@@ -211,6 +211,61 @@ TEST(no_bytes_take_one_channel)
     expect("H100x8", 1, "2.28.9", NULL, TUTTI_SENDRECV, 0, "Ring/LL 1c 20w 1 x 32768B/1");
 }
 
+static void expect_symmetric(const char *machine, const char *env, enum tutti_collective collective,
+                             uint64_t bytes, const char *expected)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_nccl_symmetric symmetric = {.kernel = ""};
+    struct tutti_err err = {""};
+    char text[128];
+
+    CHECK_OK(make(vector_of(machine, 1, "2.28.9"), "2.28.9", env, &comm, &err), err);
+    CHECK_OK(
+        tutti_nccl_symmetric(&comm, collective, TUTTI_FLOAT32, TUTTI_SUM, bytes, &symmetric, &err),
+        err);
+    snprintf(text, sizeof(text), "%s %u %.3f", symmetric.kernel, symmetric.block_count,
+             symmetric.time_us);
+    CHECK_TEXT(text, expected);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+static void refuse_symmetric(const char *machine, unsigned nodes, const char *version,
+                             enum tutti_collective collective, enum tutti_op op,
+                             const char *message)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_nccl_symmetric symmetric;
+    struct tutti_err err = {""};
+
+    CHECK_OK(make(vector_of(machine, nodes, "2.28.9"), version, NULL, &comm, &err), err);
+    CHECK_INT(tutti_nccl_symmetric(&comm, collective, TUTTI_FLOAT32, op, 1 << 20, &symmetric, &err),
+              -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, message);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+/* The formulas evaluated elsewhere, in Python: 4.5 + softplus(9 * 8 * 8 KiB / 5 blocks - 1), ... */
+TEST(symmetric_kernels_are_reckoned_by_their_own_model)
+{
+    expect_symmetric("H100x8", NULL, TUTTI_ALLREDUCE, 8192, "AllReduce_AGxLLMC_R 5 5.732");
+    expect_symmetric("H100x8", NULL, TUTTI_ALLREDUCE, 1 << 20, "AllReduce_RSxLDMC_AGxSTMC 1 9.445");
+    expect_symmetric("H100x8", NULL, TUTTI_ALLREDUCE, 1 << 26,
+                     "AllReduce_RSxLDMC_AGxSTMC 2 153.288");
+    expect_symmetric("H100x8", "NCCL_NVLS_ENABLE=0", TUTTI_ALLREDUCE, 1 << 26,
+                     "AllReduce_RSxLD_AGxST 7 356.936");
+    refuse_symmetric("H100x8", 2, "2.28.9", TUTTI_ALLREDUCE, TUTTI_SUM,
+                     "no symmetric kernel for 'allreduce': not here (several GPUs of one node, all "
+                     "reached over NVLink)");
+    refuse_symmetric("H100x8", 1, "2.26", TUTTI_ALLREDUCE, TUTTI_SUM,
+                     "no symmetric kernel for 'allreduce': this version has none (2.27 on)");
+    refuse_symmetric("H100x8", 1, "2.28.9", TUTTI_BROADCAST, TUTTI_SUM,
+                     "no symmetric kernel for 'broadcast': not for this collective (allreduce, "
+                     "reducescatter or allgather)");
+    refuse_symmetric("H100x8", 1, "2.28.9", TUTTI_REDUCESCATTER, TUTTI_MAX,
+                     "no symmetric kernel for 'reducescatter': not for this type and operator (sum "
+                     "of float, half or bfloat16)");
+}
+
 static void expect_row(const char *machine, unsigned nodes, const char *version,
                        enum tutti_collective collective, enum tutti_nccl_algorithm algorithm,
                        enum tutti_nccl_protocol protocol, const char *expected)

@@ -293,6 +293,20 @@ static void print_times(const struct tutti_explained *at, FILE *out)
                 time_of(choice, at->runner_up) / choice->time_us);
 }
 
+static void print_symmetric(const struct tutti_explanation *e, const struct tutti_explained *at,
+                            FILE *out)
+{
+    struct tutti_nccl_symmetric symmetric;
+
+    if (tutti_nccl_symmetric(e->comm, e->collective, e->dtype, e->op, at->bytes, &symmetric, NULL) <
+        0)
+        return;
+    fprintf(out,
+            "  %-11s in symmetric windows instead: %s on %u block%s, %.2f us by its own model\n",
+            "buffers", symmetric.kernel, symmetric.block_count,
+            symmetric.block_count == 1 ? "" : "s", symmetric.time_us);
+}
+
 /* "576000 B", "32KiB" */
 static void print_bytes(FILE *out, uint64_t bytes)
 {
@@ -374,6 +388,7 @@ void tutti_explain_size(const struct tutti_explanation *e, const struct tutti_ex
     print_line(out, "why", tutti_choice_words(e, at, words));
     print_times(at, out);
     print_cut(e, at, out);
+    print_symmetric(e, at, out);
     if (!message && e->comm->rank_count > 1)
         print_others(at, out);
 }
