@@ -10,6 +10,7 @@
 #include "tools/fidelity.h"
 #include "tools/files.h"
 #include "tools/measured_files.h"
+#include "tools/nccl_options.h"
 
 enum { SECONDS_MAX = 20 }; /* of a size: what takes longer to play is not predicted, and said */
 
@@ -138,8 +139,13 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
 {
     struct tutti_fidelity fidelity = {0};
     struct tutti_fidelity_ask ask = {0};
+    struct tutti_nccl_options nccl = {.env = NULL};
     int status = read_ask(args, &ask, err);
 
+    if (status == 0)
+        status = tutti_nccl_options_read(args, strcmp(ask.ask.algorithm, "nccl") == 0, &nccl, err);
+    ask.ask.as_nccl = nccl.version;
+    ask.ask.env = nccl.env;
     if (status == 0)
         status = open_tables(args, &fidelity, err);
     if (status == 0)
@@ -152,5 +158,6 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
         status = check_limit(args, &fidelity, err);
     tutti_calib_option_done(&ask.calib);
     tutti_fidelity_close(&fidelity);
+    tutti_nccl_options_done(&nccl);
     return status;
 }
