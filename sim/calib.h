@@ -3,7 +3,9 @@
  *
  * A parameter's name has four parts, GPU.LINK.PROTOCOL.QUANTITY, as "h100.nvswitch.ll.step_us":
  *   GPU       the class of the devices, or "any"                 tutti_calib_gpu_name()
- *   LINK      the class of the slowest hop, or "any"             tutti_calib_link_name()
+ *   LINK      the class of the slowest hop, or "any"; "nvls": NVSwitch adding up, for which
+ *             step_us is from a stage of its pipeline to the next, slice_us what a loop takes
+ *             besides its bytes, and launch_us counts instead of that of links; with "simple"
  *   PROTOCOL  "ll", "ll128" or "simple"
  *   QUANTITY  what is added or allowed, in the unit it ends with:
  *     launch_us     once a run, by the slowest kind of link that the machine has
@@ -99,6 +101,7 @@ struct tutti_calib_machine {
     const char *links[TUTTI_HOP_COUNT]; /* NULL: it has none of the kind */
     bool routes[TUTTI_HOP_COUNT];       /* whether messages go routes of that kind */
     enum tutti_hop slowest;             /* of these */
+    bool nvls;                          /* a switch of NVLink reduces */
     uint32_t rank_count;
 };
 
@@ -114,8 +117,8 @@ struct tutti_calib_use {
     const struct tutti_calib_value *value; /* NULL: none */
 };
 /* Number `index`, by protocol, kind of hop and quantity: launch_us and rank_us for the slowest kind
- * of route, link_percent for each kind of link, the rest for each kind of route; false past the
- * last. */
+ * of route, link_percent for each kind of link, the rest for each kind of route; then those of
+ * NVLS; false past the last. */
 bool tutti_calib_use(const struct tutti_calib *calib, const struct tutti_calib_machine *machine,
                      size_t index, struct tutti_calib_use *ret);
 

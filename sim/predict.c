@@ -15,6 +15,7 @@
 #include "sim/shape/host_rings.h"
 #include "sim/shape/memory.h"
 #include "sim/shape/nccl_run.h"
+#include "sim/shape/nccl_switch.h"
 
 /* What is tried: one algorithm under one protocol. */
 struct entry {
@@ -77,9 +78,15 @@ static int generate_nccl(const struct tutti_ask *ask, struct tutti_schedule **re
     struct tutti_nccl_run run;
     int status = tutti_nccl_run_new(ask, &run, err);
 
-    if (status == 0)
-        *ret = run.schedule;
-    return status;
+    if (status < 0)
+        return status;
+    if (run.schedule == NULL)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "NCCL would let the switches add up ('%s'), which is no schedule of "
+                          "messages (nccl:ring, or NCCL_ALGO without it)",
+                          run.algorithm->name);
+    *ret = run.schedule;
+    return 0;
 }
 
 /* Writes the schedule of an algorithm. Those that do not run on rings get one channel, as they do
@@ -460,6 +467,10 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     assert(status == 0);
     best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};
     best->channel_count = run.channel_count;
+    if (run.schedule == NULL) {
+        best->played.total_ps = tutti_nccl_switch_time(ask->topo, &run.nvls, protocol);
+        return 0;
+    }
     status = try_protocols(ask, run.schedule, protocol, false, best, err);
     tutti_schedule_free(run.schedule);
     return status;

@@ -39,6 +39,12 @@ struct tutti_protocol {
     uint64_t lane_bytes_per_s[TUTTI_HOP_COUNT]; /* 0: as the links allow */
     uint32_t link_ppm[TUTTI_HOP_COUNT]; /* of the rate of links of a kind, what wire bytes can use,
                                            all flows together; 0: all of it, as TUTTI_PPM */
+    struct {                            /* where NVSwitch adds up (NVLS), in Simple alone */
+        tutti_ps launch_ps;             /* once a run instead of launch_ps; 0: that */
+        tutti_ps stage_ps;              /* from a stage to the next */
+        tutti_ps loop_ps;               /* that a loop takes besides its bytes */
+        uint32_t link_ppm;              /* as above; 0: all of it */
+    } nvls;
 };
 
 /* NCCL's own figures (2.28 tuning tables: base latency, hardware latency, wire format), which it

@@ -76,8 +76,7 @@ TEST(what_is_simulated_is_what_model_a_picks)
                                            &choice, &err),
                          err);
                 status = tutti_predict(&ask, &answer, &err);
-                if (choice.algorithm == TUTTI_NCCL_NVLS ||
-                    choice.algorithm == TUTTI_NCCL_NVLS_TREE) {
+                if (choice.algorithm == TUTTI_NCCL_NVLS && collective != TUTTI_ALLREDUCE) {
                     CHECK_INT(status, -TUTTI_ELACK);
                     continue;
                 }
@@ -183,11 +182,12 @@ TEST(what_nccl_cannot_run_is_refused)
 {
     struct tutti_topo *topo = machine("dgx-h100");
     struct tutti_topo *plain = machine("switch:n=8");
-    struct tutti_ask ask = ask_for(topo, "nccl:nvls", TUTTI_ALLREDUCE, 1 << 20);
+    struct tutti_ask ask = ask_for(topo, "nccl:nvls", TUTTI_ALLGATHER, 1 << 20);
 
     refused(&ask, TUTTI_ELACK,
             "NCCL would run NVLS/Simple, which is not modelled yet (nccl:ring, or NCCL_ALGO "
             "without it)");
+    ask.params.collective = TUTTI_ALLREDUCE;
     ask.algorithm = "nccl:star";
     refused(&ask, TUTTI_EINVAL,
             "no algorithm 'nccl:star' of NCCL for allreduce (nccl nccl:ring nccl:tree nccl:pat "

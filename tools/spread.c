@@ -151,6 +151,9 @@ static uint64_t hash_protocol(uint64_t hash, const struct tutti_protocol *protoc
                                  (uint64_t)protocol->slice_ps[hop], protocol->link_ppm[hop]);
         hash = tutti_random_hash(hash, protocol->lane_bytes_per_s[hop], 0, 0);
     }
+    hash = tutti_random_hash(hash, (uint64_t)protocol->nvls.launch_ps, protocol->nvls.link_ppm, 0);
+    hash = tutti_random_hash(hash, (uint64_t)protocol->nvls.stage_ps,
+                             (uint64_t)protocol->nvls.loop_ps, 0);
     return hash;
 }
 

@@ -49,6 +49,7 @@ static const struct tutti_calib_class links[] = {
     [TUTTI_CALIB_LINK_PCIE] = {.name = "pcie"},
     [TUTTI_CALIB_LINK_HOST] = {.name = "host", .parent = TUTTI_CALIB_LINK_PCIE},
     [TUTTI_CALIB_LINK_NET] = {.name = "net"},
+    [TUTTI_CALIB_LINK_NVLS] = {.name = "nvls"},
     {.name = "ib", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "roce", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "efa", .parent = TUTTI_CALIB_LINK_NET},

@@ -28,6 +28,7 @@ enum tutti_calib_link {
     TUTTI_CALIB_LINK_PCIE,
     TUTTI_CALIB_LINK_HOST,
     TUTTI_CALIB_LINK_NET,
+    TUTTI_CALIB_LINK_NVLS, /* no link: NVSwitch adding up */
 };
 
 enum tutti_calib_quantity {

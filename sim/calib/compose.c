@@ -107,6 +107,8 @@ struct tutti_calib_machine tutti_calib_machine_of(const struct tutti_topo *topo)
         struct tutti_link link = tutti_topo_link(topo, classes[i].first);
         enum tutti_hop hop = tutti_link_hop(&link);
 
+        machine.nvls |= hop == TUTTI_HOP_NVLINK && (tutti_topo_node(topo, link.from).reduces ||
+                                                    tutti_topo_node(topo, link.to).reduces);
         if (machine.links[hop] == NULL)
             machine.links[hop] = tutti_calib_link(link_class(topo, &link))->name;
     }
@@ -127,7 +129,8 @@ static bool widen(const struct tutti_calib_class *(*table)(size_t), uint8_t *num
     return more;
 }
 
-/* The value of a parameter, or of the nearest more general one, which *key then is; or NULL. */
+/* The value of a parameter, or of the nearest more general one, which *key then is; or NULL. What
+ * is of any link is not of NVLS. */
 static const struct tutti_calib_value *look_up(const struct tutti_calib *calib,
                                                struct tutti_calib_key *key)
 {
@@ -143,7 +146,7 @@ static const struct tutti_calib_value *look_up(const struct tutti_calib *calib,
                 return value;
             }
         } while (widen(tutti_calib_gpu, &at.gpu));
-    } while (widen(tutti_calib_link, &at.link));
+    } while (key->link != TUTTI_CALIB_LINK_NVLS && widen(tutti_calib_link, &at.link));
     return NULL;
 }
 
@@ -176,7 +179,21 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
     }
 }
 
-enum { ALL = TUTTI_PROTOCOLS * TUTTI_HOP_COUNT * TUTTI_CALIB_QUANTITY_COUNT };
+enum {
+    OF_LINKS = TUTTI_PROTOCOLS * TUTTI_HOP_COUNT * TUTTI_CALIB_QUANTITY_COUNT,
+    ALL = OF_LINKS + TUTTI_CALIB_QUANTITY_COUNT, /* NVLS at the end: hop is TUTTI_HOP_COUNT */
+};
+
+/* A quantity of NVLS, which runs in the last protocol. */
+static bool ask_nvls(const struct tutti_calib_machine *machine, size_t quantity, struct asked *ret)
+{
+    ret->hop = TUTTI_HOP_COUNT;
+    ret->key = (struct tutti_calib_key){.gpu = number_of(tutti_calib_gpu, machine->gpu),
+                                        .link = TUTTI_CALIB_LINK_NVLS,
+                                        .protocol = TUTTI_PROTOCOLS - 1,
+                                        .quantity = (uint8_t)quantity};
+    return machine->nvls && quantity != TUTTI_CALIB_RANK && quantity != TUTTI_CALIB_LANE;
+}
 
 /* Number `i` of ALL; whether the machine asks for it. Of kinds of links that it has not, the class
  * is the plainest: should a route be of the kind after all. */
@@ -190,6 +207,8 @@ static bool ask_any(const struct tutti_calib_machine *machine, size_t i, struct 
     size_t hop = i / TUTTI_CALIB_QUANTITY_COUNT % TUTTI_HOP_COUNT;
     size_t quantity = i % TUTTI_CALIB_QUANTITY_COUNT;
 
+    if (i >= OF_LINKS)
+        return ask_nvls(machine, i - OF_LINKS, ret);
     ret->hop = (enum tutti_hop)hop;
     ret->key = (struct tutti_calib_key){
         .gpu = number_of(tutti_calib_gpu, machine->gpu),
@@ -231,6 +250,19 @@ bool tutti_calib_use(const struct tutti_calib *calib, const struct tutti_calib_m
 static tutti_ps ps_of(double microseconds)
 {
     return (tutti_ps)llround(microseconds * (double)TUTTI_PS_PER_US);
+}
+
+static void apply_nvls(struct tutti_protocol *protocol, enum tutti_calib_quantity quantity,
+                       double value)
+{
+    if (quantity == TUTTI_CALIB_LAUNCH)
+        protocol->nvls.launch_ps = ps_of(value);
+    else if (quantity == TUTTI_CALIB_STEP)
+        protocol->nvls.stage_ps = ps_of(value);
+    else if (quantity == TUTTI_CALIB_SLICE)
+        protocol->nvls.loop_ps = ps_of(value);
+    else if (quantity == TUTTI_CALIB_PERCENT)
+        protocol->nvls.link_ppm = (uint32_t)llround(value / 100 * TUTTI_PPM);
 }
 
 static void apply(struct tutti_protocol *protocol, const struct asked *asked, uint32_t rank_count,
@@ -340,7 +372,8 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *calib,
         struct tutti_calib_key found = asked.key;
         const struct tutti_calib_value *value = look_up(calib, &found);
 
-        if (asked.key.quantity <= TUTTI_CALIB_RANK && asked.hop != machine->slowest)
+        if (asked.key.quantity <= TUTTI_CALIB_RANK && asked.hop != machine->slowest &&
+            asked.hop != TUTTI_HOP_COUNT)
             continue;
         if (value == NULL && base != NULL) {
             value = look_up(base, &found);
@@ -351,7 +384,11 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *calib,
         made.value_count += counts;
         if (tutti_calib_key_order(found) != tutti_calib_key_order(asked.key))
             made.general_count += counts;
-        apply(&made.protocols[asked.key.protocol], &asked, machine->rank_count, value->value);
+        if (asked.hop == TUTTI_HOP_COUNT)
+            apply_nvls(&made.protocols[asked.key.protocol],
+                       (enum tutti_calib_quantity)asked.key.quantity, value->value);
+        else
+            apply(&made.protocols[asked.key.protocol], &asked, machine->rank_count, value->value);
     }
     describe(calib, base, machine, &made);
     return made;

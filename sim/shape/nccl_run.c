@@ -15,6 +15,7 @@
 #include "sim/nccl/tables.h"
 #include "sim/predict.h"
 #include "sim/shape/memory.h"
+#include "sim/shape/nccl_switch.h"
 
 enum { STEPS = 8 /* of a connection's buffer */ };
 
@@ -24,7 +25,7 @@ enum { P2P = TUTTI_NCCL_ALGORITHM_COUNT, FORM_COUNT };
 static const struct form {
     struct tutti_algorithm algorithm;
     const char *forced;
-    const char *generator; /* NULL: not modelled yet */
+    const char *generator; /* NULL: no messages, or not modelled */
 } forms[FORM_COUNT] = {
     [TUTTI_NCCL_TREE] = {{.name = "nccl:tree"}, "tree", "tree"},
     [TUTTI_NCCL_RING] = {{.name = "nccl:ring"}, "ring", "ring"},
@@ -212,23 +213,20 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
     const struct tutti_coll_params *params = &ask->params;
     struct tutti_nccl_choice choice;
     const struct form *form;
-    int status = tutti_nccl_choose(
-        comm, params->collective, params->dtype, params->op,
-        tutti_collective_bytes(params->collective, params->count, params->dtype, comm->rank_count),
-        &choice, err);
+    uint64_t bytes =
+        tutti_collective_bytes(params->collective, params->count, params->dtype, comm->rank_count);
+    int status =
+        tutti_nccl_choose(comm, params->collective, params->dtype, params->op, bytes, &choice, err);
 
     if (status < 0)
         return status;
     form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
-    if (form->generator == NULL)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "NCCL would run %s/%s, which is not modelled yet (nccl:ring, or "
-                          "NCCL_ALGO without it)",
-                          tutti_nccl_algorithm_name(choice.algorithm),
-                          tutti_nccl_protocol_name(choice.protocol));
     *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
                                    .protocol = protocol_name(choice.protocol),
                                    .channel_count = choice.channel_count};
+    if (form->generator == NULL)
+        return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
+                                      &ret->nvls, err);
     return lay_out(ask, comm, form, &choice, &ret->schedule, err);
 }
 

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/nccl/nvls.h"
+
 struct tutti_algorithm;
 struct tutti_ask;
 struct tutti_err;
@@ -14,7 +16,8 @@ struct tutti_nccl_run {
     const struct tutti_algorithm *algorithm; /* "nccl:ring" and the like; has no generator */
     const char *protocol;                    /* "ll", "ll128", "simple" */
     uint32_t channel_count;                  /* that carry data */
-    struct tutti_schedule *schedule;
+    struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
+    struct tutti_nvls nvls;          /* a pipeline; its costs are still to be filled in */
 };
 
 /* Is a name "nccl", whatever NCCL picks, or "nccl:" and one of its algorithms? */

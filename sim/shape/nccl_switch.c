@@ -1,0 +1,105 @@
+/* From NCCL's choice of NVLS to its pipeline; see nccl_switch.h. */
+#include "sim/shape/nccl_switch.h"
+
+#include "runtime/status.h"
+#include "sim/nccl.h"
+#include "sim/play/wires.h"
+#include "sim/protocol.h"
+#include "topo/hardware.h"
+#include "topo/topo.h"
+
+enum { ROUTE_MAX = 64 };
+
+/* The rate from a rank to switches that reduce. */
+static uint64_t switch_rate(const struct tutti_topo *topo, uint32_t rank)
+{
+    uint32_t node = tutti_topo_rank_node(topo, rank);
+    uint64_t rate = 0;
+
+    for (uint32_t k = 0; k < tutti_topo_out_count(topo, node); k++) {
+        struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, node, k));
+
+        if (tutti_topo_node(topo, link.to).reduces)
+            rate += link.bytes_per_s;
+    }
+    return rate;
+}
+
+int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_nccl_comm *comm,
+                           const struct tutti_nccl_choice *choice, enum tutti_collective collective,
+                           uint64_t bytes, struct tutti_nvls *ret, struct tutti_err *err)
+{
+    const struct tutti_nccl_graph *graph = &comm->graphs[TUTTI_GRAPH_NVLS];
+    bool tree = choice->algorithm == TUTTI_NCCL_NVLS_TREE;
+    struct tutti_nvls plan = {.bytes = bytes,
+                              .head_count = graph->channel_count,
+                              .channel_count = choice->channel_count,
+                              .host_count = comm->node_count,
+                              .chunk_bytes = choice->chunk_bytes,
+                              .gpu_bytes_per_s = switch_rate(topo, 0)};
+
+    if (collective != TUTTI_ALLREDUCE ||
+        (!tree && (choice->algorithm != TUTTI_NCCL_NVLS || comm->node_count > 1)))
+        return tutti_fail(err, TUTTI_ELACK,
+                          "NCCL would run %s/%s, which is not modelled yet (nccl:ring, or "
+                          "NCCL_ALGO without it)",
+                          tutti_nccl_algorithm_name(choice->algorithm),
+                          tutti_nccl_protocol_name(choice->protocol));
+    if (plan.gpu_bytes_per_s == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "'%s' has no switch that reduces", topo->name);
+    if (plan.head_count > graph->gpu_count)
+        plan.head_count = graph->gpu_count;
+    *ret = plan;
+    return 0;
+}
+
+/* What binds a head on the way to its like in the next host, and the latency of that way. Where
+ * ports are fewer than GPUs they are shared. */
+static tutti_ps find_port(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
+                          struct tutti_nvls *plan)
+{
+    uint32_t per_host = topo->rank_count / plan->host_count;
+    uint32_t links[ROUTE_MAX];
+    uint32_t count = tutti_topo_route(topo, 0, per_host, links, ROUTE_MAX);
+    const struct tutti_hardware *hardware = topo->hardware;
+    uint64_t ports = hardware != NULL ? hardware->net_count : plan->head_count;
+    tutti_ps latency_ps = 0;
+
+    plan->port_bytes_per_s = UINT64_MAX;
+    for (uint32_t i = 0; i < count && i < ROUTE_MAX; i++) {
+        struct tutti_link link = tutti_topo_link(topo, links[i]);
+        uint64_t rate = tutti_protocol_link_rate(protocol, tutti_link_hop(&link), link.bytes_per_s);
+
+        if (link.kind == TUTTI_LINK_NET && ports < plan->head_count)
+            rate = rate * ports / plan->head_count;
+        plan->port_bytes_per_s = rate < plan->port_bytes_per_s ? rate : plan->port_bytes_per_s;
+        latency_ps += link.latency_ps;
+    }
+    plan->port_bytes_per_s += plan->port_bytes_per_s == 0;
+    return latency_ps;
+}
+
+tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutti_nvls *plan,
+                                const struct tutti_protocol *protocol)
+{
+    struct tutti_nvls nvls = *plan;
+    uint32_t node = tutti_topo_rank_node(topo, 0);
+    struct tutti_link first = tutti_topo_link(topo, tutti_topo_out_link(topo, node, 0));
+
+    nvls.stage_ps = 2 * first.latency_ps;
+    if (plan->host_count > 1)
+        nvls.net_ps = find_port(topo, protocol, &nvls);
+    if (protocol == NULL)
+        return tutti_nvls_time(&nvls);
+    nvls.launch_ps = protocol->nvls.launch_ps > 0 ? protocol->nvls.launch_ps : protocol->launch_ps;
+    nvls.stage_ps += protocol->nvls.stage_ps;
+    nvls.loop_ps = protocol->nvls.loop_ps;
+    if (protocol->nvls.link_ppm > 0)
+        nvls.gpu_bytes_per_s =
+            (uint64_t)((tutti_u128)nvls.gpu_bytes_per_s * protocol->nvls.link_ppm / TUTTI_PPM);
+    if (plan->host_count > 1) {
+        nvls.net_ps += protocol->message_ps[TUTTI_HOP_NET];
+        nvls.net_loop_ps = protocol->slice_ps[TUTTI_HOP_NET];
+    }
+    return tutti_nvls_time(&nvls);
+}
