@@ -91,6 +91,7 @@ struct tutti_islands {
     tutti_ps least_ps;               /* the least latency */
     uint64_t simulated_count;        /* steps */
     tutti_ps drain_ps_max;           /* the most that a message took beyond its latency */
+    bool vague;                      /* some rates are not exact: see sim/fold/island_rates.c */
     tutti_ps mark_ps; /* when to look whether rounds repeat; INT64_MAX: when what wire 0 sends next
                          is ready */
 };

@@ -3,7 +3,12 @@
  * Rates depend on which wires of an island drain, on nothing else: so they are kept for each such
  * set that is met. Where all wires go over the same links, how many drain is enough; else, where
  * there are few, each set has its place; else it is parts of sets that are kept, those whose wires
- * meet, and of them those asked for last. Islands that are alike, as hosts are, share them. */
+ * meet, and of them those asked for last. Islands that are alike, as hosts are, share them.
+ *
+ * On nothing else, that is, in whole numbers. As doubles they may differ in the last bit by what
+ * drained before, for flows keep the rates they had (sim/net/maxmin_near.c), unless all sums are
+ * exact, as they are of multiples of a power of two; or unless there is but one share to work out.
+ * So a play that meets other rates is given up. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +23,7 @@ enum {
     WIRES_FEW = 10, /* all their sets have a place */
     PLACES_OF_MANY = 4096,
     RATES_MAX = 1 << 22,
+    FRACTION = 1024,      /* of a byte per second: exact rates are multiples of it */
     ALIKE_LOOKED_AT = 16, /* islands before, of which one may be alike */
 };
 
@@ -298,6 +304,14 @@ static int add_flows(struct tutti_islands *islands, const struct look *look)
     return status;
 }
 
+/* Sums of such rates are exact. */
+static bool is_exact(double rate)
+{
+    double fractions = rate * FRACTION;
+
+    return fractions < 0x1p53 && !((double)(int64_t)fractions < fractions);
+}
+
 /* Solves for some wires of an island, alone. */
 static void solve(struct tutti_islands *islands, const struct tutti_island *island, uint64_t set,
                   double *rates)
@@ -312,6 +326,7 @@ static void solve(struct tutti_islands *islands, const struct tutti_island *isla
 
         rates[place] = rate = islands->maxmin.flows[island->first + place].rate;
         tutti_maxmin_leave(&islands->maxmin, island->first + place);
+        islands->vague |= island->by != TUTTI_ISLAND_BY_COUNT && !is_exact(rate);
     }
     for (uint32_t i = 0; i < island->count && island->by == TUTTI_ISLAND_BY_COUNT; i++)
         rates[i] = rate;

@@ -43,7 +43,7 @@ static tutti_ps run_windows(struct tutti_islands *islands, struct tutti_island_s
     tutti_ps next_ps = earliest(islands);
 
     while (next_ps < INT64_MAX / 2 && islands->simulated_count <= step_count_max &&
-           !is_slow(islands, window_count)) {
+           !islands->vague && !is_slow(islands, window_count)) {
         tutti_ps end_ps = next_ps + islands->least_ps;
 
         if (islands->mark_ps <= next_ps) {
@@ -77,6 +77,8 @@ static int run(struct tutti_islands *islands, uint64_t step_count_max, struct tu
         return tutti_fail(err, TUTTI_ELACK,
                           "it takes more than %" PRIu64 " steps to simulate, folded",
                           step_count_max);
+    if (islands->vague)
+        return tutti_fail(err, TUTTI_ELACK, "its links are not shared in round numbers");
     if (next_ps < INT64_MAX)
         return tutti_fail(err, TUTTI_ELACK, "its times do not suit a play by islands");
     for (uint32_t i = 0; i < islands->wire_count; i++) {

@@ -11,8 +11,8 @@
 #include "sim/fold/class_play.h"
 
 /* As tutti_class_play, with the same result. -TUTTI_ELACK where lanes are no rings of one phase, an
- * island has more wires than can be looked at one by one, messages take no time, or reductions do.
- */
+ * island has more wires than can be looked at one by one, messages take no time, reductions do, or
+ * links are not shared in round numbers. */
 int tutti_islands_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                        const struct tutti_quotient *quotient, uint64_t step_count_max,
                        struct tutti_class_played *ret, struct tutti_err *err);
