@@ -87,8 +87,9 @@ static void check_agrees(const char *spec)
     REQUIRE(topo != NULL);
     hw = topo->hardware;
     REQUIRE(hw != NULL);
-    hosts = topo->rank_count / hw->gpu_count;
+    hosts = tutti_topo_hardware_hosts(topo);
     CHECK_INT(hosts * hw->gpu_count, topo->rank_count);
+    CHECK_INT(hosts, topo->host_count * (hw->rack == 0 ? 1 : hw->rack));
     for (uint32_t g = 0; g < hw->gpu_count; g++) {
         uint32_t v = tutti_topo_rank_node(topo, g);
         uint32_t cables = 0;

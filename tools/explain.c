@@ -93,7 +93,7 @@ static int make_comm(const struct tutti_args *args, struct tutti_explanation *e,
                           "ports: NCCL topology XML does)",
                           e->topo->name);
     params.hardware = e->topo->hardware;
-    params.host_count = e->topo->host_count;
+    params.host_count = tutti_topo_hardware_hosts(e->topo);
     return tutti_nccl_comm_new(&params, &e->comm, err);
 }
 

@@ -67,12 +67,12 @@ int tutti_model_a_forecast(const struct tutti_topo *topo, struct tutti_fidelity_
 {
     const struct tutti_measured_table *measured = table->measured;
     struct tutti_nccl_comm_params params = {.hardware = topo->hardware,
-                                            .host_count = topo->host_count};
+                                            .host_count = tutti_topo_hardware_hosts(topo)};
     struct tutti_nccl_comm *comm = NULL;
     struct tutti_nccl_env *env = NULL;
     int status;
 
-    if (topo->hardware == NULL || topo->host_count == 0 ||
+    if (topo->hardware == NULL ||
         (strcmp(measured->library, "nccl") != 0 && strcmp(measured->library, "rccl") != 0))
         return 0;
     status = read_env(measured->env, &env, err);

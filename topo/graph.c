@@ -255,6 +255,11 @@ void tutti_topo_set_net_kind(struct tutti_topo_builder *builder, enum tutti_net_
     builder->net_kind = kind;
 }
 
+uint32_t tutti_topo_hardware_hosts(const struct tutti_topo *topo)
+{
+    return topo->hardware == NULL ? 0 : topo->rank_count / topo->hardware->gpu_count;
+}
+
 static int check_hardware(const struct tutti_topo *topo, struct tutti_err *err)
 {
     uint64_t hosts = topo->host_count == 0 ? 1 : topo->host_count;

@@ -167,6 +167,10 @@ const struct tutti_preset *tutti_presets(size_t *ret_count);
 /* ---- asking -------------------------------------------------------------------------------------
  */
 
+/* How many hosts of topo->hardware there are: more than host_count where what stands there as a
+ * host is a rack of them; 0: the hardware is not known. */
+uint32_t tutti_topo_hardware_hosts(const struct tutti_topo *topo);
+
 /* What is at an index; 2 to 20 ns each, without memory. */
 struct tutti_node tutti_topo_node(const struct tutti_topo *topo, uint32_t node);
 struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link);

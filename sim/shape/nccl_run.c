@@ -121,8 +121,7 @@ static int open_comm(const struct tutti_ask *ask, const struct tutti_nccl_env *e
 {
     const struct tutti_topo *topo = ask->topo;
     struct tutti_nccl_comm_params params = {.hardware = topo->hardware,
-                                            .host_count =
-                                                topo->host_count > 0 ? topo->host_count : 1,
+                                            .host_count = tutti_topo_hardware_hosts(topo),
                                             .version = ask->as_nccl,
                                             .env = env};
     struct tutti_nccl_comm *comm = NULL;
