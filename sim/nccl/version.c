@@ -1,6 +1,7 @@
 /* The versions of NCCL that are known, and their constants: graph/tuning.cc of NCCL's repository at
- * the tags v2.20.3-1, v2.21.5-1, v2.22.3-1, v2.24.3-1 to v2.28.9-1 and at 2.30.7; of
- * 2.29.7 what NCCL's history says. Search, channels, chunks: 2.28.9 and 2.30.7 alone. */
+ * the tags v2.20.3-1, v2.21.5-1, v2.22.3-1, v2.24.3-1, v2.25.1-1, v2.26.2-1, v2.28.9-1 and at
+ * 2.30.7; of 2.27 commit 72d2432, taken for 2.27.3 (its version file was not seen); of 2.29.7 what
+ * NCCL's history says. Search, channels, chunks: 2.28.9 and 2.30.7 alone. */
 #include "sim/nccl/version.h"
 
 #include <stdio.h>
