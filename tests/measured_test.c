@@ -5,6 +5,7 @@
 
 #include "runtime/status.h"
 #include "tests/alloc_fail.h"
+#include "topo/topo.h"
 #include "traces/measured.h"
 
 #define HEAD "tutti measured 1\n"
@@ -242,6 +243,30 @@ TEST(the_tables_of_the_tree_are_read)
 
         if (what != NULL)
             TEST_FAIL("%s: %s", set.tables[i].id, what);
+    }
+    tutti_measured_free(&set);
+}
+
+/* Every machine that is said can be made, and has the ranks that were measured. */
+TEST(the_machines_of_the_tables_can_be_made)
+{
+    struct tutti_measured set = {0};
+    const char *made = "";
+
+    read_folder(&set);
+    for (size_t i = 0; i < set.table_count; i++) {
+        const struct tutti_measured_table *table = &set.tables[i];
+        struct tutti_topo *topo = NULL;
+        struct tutti_err err = {""};
+
+        if (strcmp(table->machine, "-") == 0 || strcmp(table->machine, made) == 0)
+            continue;
+        made = table->machine;
+        if (tutti_topo_from_spec(table->machine, &topo, &err) < 0)
+            TEST_FAIL("%s: %s: %s", table->id, table->machine, err.text);
+        else if (topo->rank_count != table->rank_count)
+            TEST_FAIL("%s: %s has %u ranks", table->id, table->machine, topo->rank_count);
+        tutti_topo_free(topo);
     }
     tutti_measured_free(&set);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/nccl.h"
 #include "tools/cases.h"
 #include "tools/fidelity_nccl.h"
 #include "tools/fidelity_peers.h"
@@ -120,6 +121,8 @@ static int find_host_rate(const struct tutti_topo *topo, uint32_t gpu_count, dou
 }
 
 static void predict_points(const struct tutti_fidelity_ask *ask, const struct tutti_topo *topo,
+                           const struct tutti_nccl_env *env,
+                           const struct tutti_nccl_version *version,
                            const struct tutti_fidelity_table *table, struct tutti_point *points)
 {
     const struct tutti_measured_table *measured = table->measured;
@@ -127,6 +130,8 @@ static void predict_points(const struct tutti_fidelity_ask *ask, const struct tu
     struct tutti_ask one = ask->ask;
 
     one.topo = topo;
+    one.env = env;
+    one.as_nccl = version;
     one.protocols = choice.made.protocols;
     one.protocol = tutti_sweep_protocol(topo, ask->protocol);
     one.params.collective = measured->collective;
@@ -141,6 +146,7 @@ static void predict_points(const struct tutti_fidelity_ask *ask, const struct tu
 }
 
 static int forecast_ours(const struct tutti_fidelity_ask *ask, const struct tutti_topo *topo,
+                         const struct tutti_nccl_env *env, const struct tutti_nccl_version *version,
                          struct tutti_fidelity_table *table, struct tutti_err *err)
 {
     struct tutti_point *points = calloc(table->row_count + 1, sizeof(*points));
@@ -148,7 +154,7 @@ static int forecast_ours(const struct tutti_fidelity_ask *ask, const struct tutt
 
     if (points == NULL)
         return tutti_nomem(err);
-    predict_points(ask, topo, table, points);
+    predict_points(ask, topo, env, version, table, points);
     for (size_t i = 0; status == 0 && i < table->row_count; i++) {
         struct tutti_fidelity_row *row = &table->rows[i];
 
@@ -195,6 +201,38 @@ static int forecast_nominal(const struct tutti_topo *topo, struct tutti_fidelity
     return 0;
 }
 
+/* What is forecast from the machine. */
+static int forecast(struct tutti_fidelity_table *table, const struct tutti_fidelity_ask *ask,
+                    const struct tutti_topo *topo, struct tutti_err *err)
+{
+    const struct tutti_nccl_version *version = NULL;
+    struct tutti_nccl_env *env = NULL;
+    int status = tutti_fidelity_env(table->measured, &env, &version, err);
+
+    if (status == 0)
+        status = forecast_ours(ask, topo, env, version, table, err);
+    if (status == 0)
+        status = tutti_model_a_forecast(topo, env, version, table, err);
+    if (status == 0)
+        status = forecast_nominal(topo, table, err);
+    tutti_nccl_env_free(env);
+    return status;
+}
+
+static int make_machine(const struct tutti_measured_table *measured, struct tutti_topo **ret,
+                        struct tutti_err *err)
+{
+    int status;
+
+    if (strcmp(measured->machine, "-") == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "no machine is said for '%s'", measured->platform);
+    status = tutti_topo_from_spec(measured->machine, ret, err);
+    if (status == 0 && (*ret)->rank_count != measured->rank_count)
+        status = tutti_fail(err, TUTTI_EINVAL, "'%s' has %" PRIu32 " ranks, not %" PRIu32,
+                            measured->machine, (*ret)->rank_count, measured->rank_count);
+    return status;
+}
+
 static int run_table(struct tutti_fidelity_table *table, const struct tutti_fidelity_ask *ask,
                      struct tutti_err *err)
 {
@@ -206,24 +244,14 @@ static int run_table(struct tutti_fidelity_table *table, const struct tutti_fide
     if (measured->host_count > 1)
         table->net_bytes_per_s =
             (double)measured->nic_bytes_per_s * measured->nic_count / measured->gpu_count;
-    if (strcmp(measured->machine, "-") == 0)
-        status = tutti_fail(&why, TUTTI_EINVAL, "no machine is said for '%s'", measured->platform);
-    else
-        status = tutti_topo_from_spec(measured->machine, &topo, &why);
-    if (status == 0 && topo->rank_count != measured->rank_count)
-        status = tutti_fail(&why, TUTTI_EINVAL, "'%s' has %" PRIu32 " ranks, not %" PRIu32,
-                            measured->machine, topo->rank_count, measured->rank_count);
+    status = make_machine(measured, &topo, &why);
     if (status < 0) {
         tutti_topo_free(topo);
         return keep_reason(table, status, &why, err);
     }
     status = find_host_rate(topo, measured->gpu_count, &table->host_bytes_per_s, err);
     if (status == 0 && table->chosen)
-        status = forecast_ours(ask, topo, table, err);
-    if (status == 0 && table->chosen)
-        status = forecast_nominal(topo, table, err);
-    if (status == 0 && table->chosen)
-        status = tutti_model_a_forecast(topo, table, err);
+        status = forecast(table, ask, topo, err);
     tutti_topo_free(topo);
     return status;
 }

@@ -25,11 +25,13 @@ static bool take_word(const char **text, const char *ends, char *word)
     return true;
 }
 
-/* The variables that a table states; those model A does not know change nothing it knows of. */
-static int read_env(const char *text, struct tutti_nccl_env **ret, struct tutti_err *err)
+int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti_nccl_env **ret_env,
+                       const struct tutti_nccl_version **ret_version, struct tutti_err *err)
 {
+    const char *text = measured->env;
+    struct tutti_nccl_env *env = NULL;
     char word[WORD_BYTES];
-    int status = tutti_nccl_env_new(ret, err);
+    int status = tutti_nccl_env_new(&env, err);
 
     while (status == 0 && *text != '\0' && take_word(&text, " ", word)) {
         char *equals = strchr(word, '=');
@@ -37,10 +39,18 @@ static int read_env(const char *text, struct tutti_nccl_env **ret, struct tutti_
         if (equals == NULL)
             continue;
         *equals = '\0';
-        status = tutti_nccl_env_set(*ret, word, equals + 1, err);
+        status = tutti_nccl_env_set(env, word, equals + 1, err);
         status = status == -TUTTI_ENOMEM ? status : 0;
     }
-    return status;
+    if (status < 0) {
+        tutti_nccl_env_free(env);
+        return status;
+    }
+    *ret_env = env;
+    *ret_version = NULL;
+    if (strcmp(measured->library, "nccl") == 0 && measured->version[0] != '\0')
+        (void)tutti_nccl_version_find(measured->version, ret_version, NULL);
+    return 0;
 }
 
 static void choose_all(const struct tutti_nccl_comm *comm, struct tutti_fidelity_table *table)
@@ -62,29 +72,27 @@ static void choose_all(const struct tutti_nccl_comm *comm, struct tutti_fidelity
     }
 }
 
-int tutti_model_a_forecast(const struct tutti_topo *topo, struct tutti_fidelity_table *table,
-                           struct tutti_err *err)
+int tutti_model_a_forecast(const struct tutti_topo *topo, const struct tutti_nccl_env *env,
+                           const struct tutti_nccl_version *version,
+                           struct tutti_fidelity_table *table, struct tutti_err *err)
 {
     const struct tutti_measured_table *measured = table->measured;
-    struct tutti_nccl_comm_params params = {.hardware = topo->hardware,
-                                            .host_count = tutti_topo_hardware_hosts(topo)};
+    struct tutti_nccl_comm_params params = {
+        .hardware = topo->hardware,
+        .host_count = topo->host_count,
+        .version = version,
+        .env = env,
+    };
     struct tutti_nccl_comm *comm = NULL;
-    struct tutti_nccl_env *env = NULL;
     int status;
 
-    if (topo->hardware == NULL ||
+    if (topo->hardware == NULL || topo->host_count == 0 ||
         (strcmp(measured->library, "nccl") != 0 && strcmp(measured->library, "rccl") != 0))
         return 0;
-    status = read_env(measured->env, &env, err);
-    if (status == 0 && measured->version[0] != '\0' && strcmp(measured->library, "nccl") == 0)
-        (void)tutti_nccl_version_find(measured->version, &params.version, NULL);
-    params.env = env;
-    if (status == 0)
-        status = tutti_nccl_comm_new(&params, &comm, err);
+    status = tutti_nccl_comm_new(&params, &comm, err);
     if (status == 0)
         choose_all(comm, table);
     tutti_nccl_comm_free(comm);
-    tutti_nccl_env_free(env);
     return status == -TUTTI_ENOMEM ? status : 0;
 }
 

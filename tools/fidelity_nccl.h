@@ -5,14 +5,22 @@
 
 #include "tools/fidelity.h"
 
-/* Fills in the forecast and the pick of all rows, with the version and the variables that the table
- * states, as far as they are known. NAN and NULL where NCCL has none: other libraries but RCCL,
- * hardware that is not known, send and receive, all-to-all. */
-int tutti_model_a_forecast(const struct tutti_topo *topo, struct tutti_fidelity_table *table,
-                           struct tutti_err *err);
+struct tutti_nccl_env;
+struct tutti_nccl_version;
 
-/* What the text `ran` ("ring/ll@0-1M,nvls/simple@2M-", "nvls") says of a size, beside a pick: 1
- * they agree, 0 they do not, -1 it says nothing of that size, or nothing that can be read. */
+/* The variables of NCCL that the table states and model A knows (the others are left out), and the
+ * version, NULL: not stated, or older than any known. The caller frees the variables. */
+int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti_nccl_env **ret_env,
+                       const struct tutti_nccl_version **ret_version, struct tutti_err *err);
+
+/* Fills in the forecast and the pick of all rows. NAN and NULL where NCCL has none: other libraries
+ * but RCCL, hardware that is not known, send and receive, all-to-all. */
+int tutti_model_a_forecast(const struct tutti_topo *topo, const struct tutti_nccl_env *env,
+                           const struct tutti_nccl_version *version,
+                           struct tutti_fidelity_table *table, struct tutti_err *err);
+
+/* What the text `ran` ("ring/ll@0-1M,nvls/simple@2M-", "nvls") says of a size, beside a pick: 1 they
+ * agree, 0 they do not, -1 it says nothing of that size, or nothing that can be read. */
 int tutti_ran_agrees(const char *ran, uint64_t bytes, const char *algorithm, const char *protocol);
 
 #endif
