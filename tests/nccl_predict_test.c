@@ -6,8 +6,8 @@
 #include "sim/predict.h"
 #include "tests/test.h"
 
-static const char *const machines[] = {"dgx-a100", "dgx-a100:nodes=2", "dgx-1v",
-                                       "dgx-h100:nodes=3"};
+static const char *const machines[] = {"dgx-a100", "dgx-a100:nodes=2", "dgx-1v", "dgx-h100:nodes=3",
+                                       "host:gpu=gb200,gpus=4,trays=2"};
 
 enum { MACHINE_COUNT = sizeof(machines) / sizeof(machines[0]) };
 
@@ -35,8 +35,8 @@ static struct tutti_ask ask_for(const struct tutti_topo *topo, const char *algor
 
 static struct tutti_nccl_comm *comm_of(const struct tutti_topo *topo)
 {
-    struct tutti_nccl_comm_params params = {.hardware = topo->hardware,
-                                            .host_count = topo->host_count};
+    struct tutti_nccl_comm_params params = {
+        .hardware = topo->hardware, .host_count = topo->rank_count / topo->hardware->gpu_count};
     struct tutti_nccl_comm *comm = NULL;
     struct tutti_err err = {""};
 
