@@ -120,18 +120,36 @@ static int find_host_rate(const struct tutti_topo *topo, uint32_t gpu_count, dou
     return route == NULL || seen == NULL ? tutti_nomem(err) : 0;
 }
 
+/* What NCCL would run is not always modelled (CollNet, a rack's NVLS), and it runs on NVIDIA's GPUs
+ * alone: then its ring stands in, or else the fastest that Tutti knows. */
+static void stand_in(const struct tutti_fidelity_ask *ask, struct tutti_ask *one,
+                     struct tutti_fidelity_table *table, struct tutti_point *points)
+{
+    static const char *const others[] = {"nccl:ring", "auto"};
+
+    for (size_t i = 0; i < table->row_count; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            if (points[i].status != -TUTTI_ELACK && points[i].status != -TUTTI_EINVAL)
+                break;
+            points[i] = (struct tutti_point){.algorithm = others[k], .count = points[i].count};
+            tutti_points_predict(one, NULL, ask->thread_count, &points[i], 1);
+            table->rows[i].stands_in = points[i].status == 0;
+        }
+    }
+}
+
 static void predict_points(const struct tutti_fidelity_ask *ask, const struct tutti_topo *topo,
                            const struct tutti_nccl_env *env,
                            const struct tutti_nccl_version *version,
-                           const struct tutti_fidelity_table *table, struct tutti_point *points)
+                           struct tutti_fidelity_table *table, struct tutti_point *points)
 {
     const struct tutti_measured_table *measured = table->measured;
     struct tutti_calib_choice choice = tutti_calib_option_for(&ask->calib, topo);
     struct tutti_ask one = ask->ask;
 
     one.topo = topo;
-    one.env = env;
-    one.as_nccl = version;
+    one.env = ask->ask.env != NULL ? ask->ask.env : env;
+    one.as_nccl = ask->ask.as_nccl != NULL ? ask->ask.as_nccl : version;
     one.protocols = choice.made.protocols;
     one.protocol = tutti_sweep_protocol(topo, ask->protocol);
     one.params.collective = measured->collective;
@@ -143,18 +161,15 @@ static void predict_points(const struct tutti_fidelity_ask *ask, const struct tu
                                                      measured->dtype, topo->rank_count);
     }
     tutti_points_predict(&one, NULL, ask->thread_count, points, table->row_count);
+    if (strcmp(ask->ask.algorithm, "nccl") == 0)
+        stand_in(ask, &one, table, points);
 }
 
-static int forecast_ours(const struct tutti_fidelity_ask *ask, const struct tutti_topo *topo,
-                         const struct tutti_nccl_env *env, const struct tutti_nccl_version *version,
-                         struct tutti_fidelity_table *table, struct tutti_err *err)
+static int take_points(struct tutti_fidelity_table *table, const struct tutti_point *points,
+                       struct tutti_err *err)
 {
-    struct tutti_point *points = calloc(table->row_count + 1, sizeof(*points));
     int status = 0;
 
-    if (points == NULL)
-        return tutti_nomem(err);
-    predict_points(ask, topo, env, version, table, points);
     for (size_t i = 0; status == 0 && i < table->row_count; i++) {
         struct tutti_fidelity_row *row = &table->rows[i];
 
@@ -168,6 +183,20 @@ static int forecast_ours(const struct tutti_fidelity_ask *ask, const struct tutt
         row->algorithm = points[i].answer.algorithm;
         row->protocol = points[i].answer.protocol;
     }
+    return status;
+}
+
+static int forecast_ours(const struct tutti_fidelity_ask *ask, const struct tutti_topo *topo,
+                         const struct tutti_nccl_env *env, const struct tutti_nccl_version *version,
+                         struct tutti_fidelity_table *table, struct tutti_err *err)
+{
+    struct tutti_point *points = calloc(table->row_count + 1, sizeof(*points));
+    int status;
+
+    if (points == NULL)
+        return tutti_nomem(err);
+    predict_points(ask, topo, env, version, table, points);
+    status = take_points(table, points, err);
     free(points);
     return status;
 }

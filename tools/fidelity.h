@@ -33,6 +33,7 @@ struct tutti_fidelity_row {
     double us[TUTTI_FORECASTERS]; /* NAN: it has none */
     const char *algorithm;        /* ours; NULL: not predicted */
     const char *protocol;
+    bool stands_in;             /* ours is of another algorithm than NCCL's: not modelled */
     const char *pick_algorithm; /* what model A says NCCL runs; NULL: it says nothing */
     const char *pick_protocol;
 };

@@ -78,17 +78,14 @@ int tutti_model_a_forecast(const struct tutti_topo *topo, const struct tutti_ncc
 {
     const struct tutti_measured_table *measured = table->measured;
     struct tutti_nccl_comm_params params = {
-        .hardware = topo->hardware,
-        .host_count = topo->host_count,
-        .version = version,
-        .env = env,
-    };
+        .hardware = topo->hardware, .version = version, .env = env};
     struct tutti_nccl_comm *comm = NULL;
     int status;
 
-    if (topo->hardware == NULL || topo->host_count == 0 ||
+    if (topo->hardware == NULL ||
         (strcmp(measured->library, "nccl") != 0 && strcmp(measured->library, "rccl") != 0))
         return 0;
+    params.host_count = tutti_topo_hardware_hosts(topo);
     status = tutti_nccl_comm_new(&params, &comm, err);
     if (status == 0)
         choose_all(comm, table);

@@ -19,8 +19,8 @@ int tutti_model_a_forecast(const struct tutti_topo *topo, const struct tutti_ncc
                            const struct tutti_nccl_version *version,
                            struct tutti_fidelity_table *table, struct tutti_err *err);
 
-/* What the text `ran` ("ring/ll@0-1M,nvls/simple@2M-", "nvls") says of a size, beside a pick: 1 they
- * agree, 0 they do not, -1 it says nothing of that size, or nothing that can be read. */
+/* What the text `ran` ("ring/ll@0-1M,nvls/simple@2M-", "nvls") says of a size, beside a pick: 1
+ * they agree, 0 they do not, -1 it says nothing of that size, or nothing that can be read. */
 int tutti_ran_agrees(const char *ran, uint64_t bytes, const char *algorithm, const char *protocol);
 
 #endif

@@ -351,6 +351,22 @@ static void print_picks(const struct tutti_fidelity *fidelity, FILE *out)
                 agree, count);
 }
 
+/* Sizes whose prediction is of another algorithm than NCCL's. */
+static void print_stand_ins(const struct tutti_fidelity *fidelity, FILE *out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < fidelity->table_count; i++) {
+        for (size_t r = 0; r < fidelity->tables[i].row_count; r++)
+            count += fidelity->tables[i].rows[r].stands_in;
+    }
+    if (count > 0)
+        fprintf(out,
+                "# another algorithm stands in at %zu sizes, where NCCL's is not modelled "
+                "yet\n",
+                count);
+}
+
 static int print_section(const struct tutti_fidelity *fidelity, size_t index, FILE *out,
                          struct tutti_err *err)
 {
@@ -519,6 +535,7 @@ int tutti_fidelity_print(const struct tutti_fidelity *fidelity,
     tutti_table_free(table);
     if (status == 0) {
         print_missing(fidelity, out);
+        print_stand_ins(fidelity, out);
         print_picks(fidelity, out);
         status = print_worst(fidelity, out, err);
     }

@@ -12,14 +12,15 @@
 #include "tools/measured_files.h"
 #include "tools/nccl_options.h"
 
-enum { SECONDS_MAX = 20 }; /* of a size: what takes longer to play is not predicted, and said */
+enum { SECONDS_MAX = 3 }; /* of a size: what takes longer to play is not predicted, and said */
 
 static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *ask,
                     struct tutti_err *err)
 {
     int status;
 
-    ask->ask.algorithm = tutti_args_text(args, "algorithm");
+    ask->ask.algorithm =
+        tutti_args_given(args, "algorithm") ? tutti_args_text(args, "algorithm") : "nccl";
     ask->protocol = tutti_args_text(args, "protocol");
     ask->side = tutti_args_is(args, "side", "in")     ? TUTTI_SIDE_IN
                 : tutti_args_is(args, "side", "best") ? TUTTI_SIDE_BEST
@@ -144,7 +145,7 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
 
     if (status == 0)
         status = tutti_nccl_options_read(args, strcmp(ask.ask.algorithm, "nccl") == 0, &nccl, err);
-    ask.ask.as_nccl = nccl.version;
+    ask.ask.as_nccl = nccl.asked != NULL ? nccl.version : NULL; /* else the table says */
     ask.ask.env = nccl.env;
     if (status == 0)
         status = open_tables(args, &fidelity, err);
