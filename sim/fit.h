@@ -38,15 +38,16 @@ struct tutti_fit {
     bool converged;   /* false: stopped at iteration_max */
     double objective; /* at the end; with `objective_first`, of the priors */
     double objective_first;
-    double *value;     /* [parameter] */
-    double *sigma;     /* [parameter]: standard error, priors included */
-    bool *identified;  /* [parameter]: the data say more than the prior did: its sigma shrank below
+    double *value;      /* [parameter] */
+    double *sigma;      /* [parameter]: standard error, priors included */
+    bool *identified;   /* [parameter]: the data say more than the prior did: its sigma shrank below
                            70 %; without a prior, below 0.5 */
-    double *predicted; /* [point], with `value` */
-    double *jacobian;  /* [point][parameter], there */
-    double *robust;    /* [point]: weight after the robust loss */
-    double *prior;     /* copies of the problem's */
-    double *precision; /* 1 / prior_sigma^2, or 0 */
+    double *predicted;  /* [point], with `value` */
+    double *covariance; /* [parameter][parameter], priors included */
+    double *jacobian;   /* [point][parameter], there */
+    double *robust;     /* [point]: weight after the robust loss */
+    double *prior;      /* copies of the problem's */
+    double *precision;  /* 1 / prior_sigma^2, or 0 */
     double *observed;
     double *weight;
     double scale;

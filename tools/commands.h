@@ -18,5 +18,6 @@ extern const struct tutti_command tutti_command_schedule_check;
 extern const struct tutti_command tutti_command_schedule_prove;
 extern const struct tutti_command tutti_command_schedule_convert;
 extern const struct tutti_command tutti_command_doctor;
+extern const struct tutti_command tutti_command_calibrate;
 
 #endif

@@ -20,6 +20,7 @@ static const struct tutti_command *const commands[] = {
     &tutti_command_compare,
     &tutti_command_run,
     &tutti_command_validate,
+    &tutti_command_calibrate,
     &tutti_command_schedule_show,
     &tutti_command_schedule_check,
     &tutti_command_schedule_prove,

@@ -16,7 +16,8 @@
 #include "sim/fit/normal.h"
 
 static const double difference_step = 0.02;
-static const double stride_max = 0.5; /* of a parameter in one iteration: a factor of 1.65 */
+static const double stride_max = 0.5;    /* of a parameter in one iteration: a factor of 1.65 */
+static const double stride_linear = 0.2; /* that derivatives are trusted for */
 
 /* What a search holds beside its result. */
 struct search {
@@ -36,6 +37,7 @@ void tutti_fit_free(struct tutti_fit *fit)
     free(fit->sigma);
     free(fit->identified);
     free(fit->predicted);
+    free(fit->covariance);
     free(fit->jacobian);
     free(fit->robust);
     free(fit->prior);
@@ -64,6 +66,7 @@ static struct tutti_fit *new_fit(const struct tutti_fit_problem *problem)
     fit->sigma = numbers(parameters);
     fit->identified = calloc(parameters, sizeof(bool));
     fit->predicted = numbers(points);
+    fit->covariance = numbers(parameters * parameters);
     fit->jacobian = numbers(points * parameters);
     fit->robust = numbers(points);
     fit->prior = numbers(parameters);
@@ -71,9 +74,9 @@ static struct tutti_fit *new_fit(const struct tutti_fit_problem *problem)
     fit->observed = numbers(points);
     fit->weight = numbers(points);
     if (fit->value == NULL || fit->sigma == NULL || fit->identified == NULL ||
-        fit->predicted == NULL || fit->jacobian == NULL || fit->robust == NULL ||
-        fit->prior == NULL || fit->precision == NULL || fit->observed == NULL ||
-        fit->weight == NULL) {
+        fit->predicted == NULL || fit->covariance == NULL || fit->jacobian == NULL ||
+        fit->robust == NULL || fit->prior == NULL || fit->precision == NULL ||
+        fit->observed == NULL || fit->weight == NULL) {
         tutti_fit_free(fit);
         return NULL;
     }
@@ -250,6 +253,7 @@ static void judge(struct search *search)
         memset(search->vector, 0, size * sizeof(double));
         search->vector[p] = 1;
         tutti_normal_solve(search->matrix, size, search->vector);
+        memcpy(fit->covariance + (size_t)p * size, search->vector, size * sizeof(double));
         fit->sigma[p] = sqrt(fmax(0, search->vector[p]));
         fit->identified[p] = fit->precision[p] > 0 ? fit->sigma[p] < 0.7 / sqrt(fit->precision[p])
                                                    : fit->sigma[p] < 0.5;
@@ -335,6 +339,13 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
     return status;
 }
 
+/* The linear model holds about the solution only: a shift goes to the prior, or a little beyond or
+ * the other way. */
+static double bounded(double to_prior, double shift)
+{
+    return fmin(fmax(to_prior, 0) + stride_linear, fmax(fmin(to_prior, 0) - stride_linear, shift));
+}
+
 int tutti_fit_without(const struct tutti_fit *fit,
                       bool (*omit)(const void *context, uint32_t point), const void *context,
                       double *values, struct tutti_err *err)
@@ -357,7 +368,7 @@ int tutti_fit_without(const struct tutti_fit *fit,
             break;
         tutti_normal_solve(matrix, fit->parameter_count, vector);
         for (size_t p = 0; p < size; p++)
-            shift[p] -= vector[p];
+            shift[p] = bounded(fit->prior[p] - fit->value[p], shift[p] - vector[p]);
     }
     for (size_t p = 0; p < size; p++)
         values[p] = fit->value[p] + shift[p];

@@ -1,0 +1,410 @@
+/* tutti calibrate: fit what protocols cost to tables of measurements, and judge the fit on what it
+ * did not see. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+#include "runtime/status.h"
+#include "tools/calib.h"
+#include "tools/commands.h"
+#include "tools/files.h"
+#include "tools/fit_values.h"
+#include "tools/measured_files.h"
+#include "tools/options.h"
+#include "tools/shared_options.h"
+
+enum { LISTED_MAX = 12 };
+
+/* A fit, and the times by it: of all points with what they tell, and of each without its site and
+ * without its platform. */
+struct job {
+    struct tutti_fit_cases cases;
+    struct tutti_fit_values values;
+    struct tutti_fit *fit;
+    double *observed; /* [point] logarithms */
+    double *weight;
+    double *prior; /* [parameter] */
+    double *sigma;
+    double *seen;
+    double *by_site;
+    double *by_platform;
+};
+
+static double *numbers(size_t count)
+{
+    return calloc(count + 1, sizeof(double));
+}
+
+static int open_job(const char *path, const struct tutti_measured_filter *filter,
+                    uint32_t thread_count, const struct tutti_calib *base, struct job *job,
+                    struct tutti_err *err)
+{
+    int status = tutti_fit_cases_open(path, filter, thread_count, &job->cases, err);
+
+    if (status == 0)
+        status = tutti_fit_values_open(&job->cases, base, &job->values, err);
+    if (status < 0)
+        return status;
+    job->observed = numbers(job->cases.point_count);
+    job->weight = numbers(job->cases.point_count);
+    job->seen = numbers(job->cases.point_count);
+    job->by_site = numbers(job->cases.point_count);
+    job->by_platform = numbers(job->cases.point_count);
+    job->prior = numbers(job->values.parameter_count);
+    job->sigma = numbers(job->values.parameter_count);
+    if (job->observed == NULL || job->weight == NULL || job->seen == NULL || job->by_site == NULL ||
+        job->by_platform == NULL || job->prior == NULL || job->sigma == NULL)
+        return tutti_nomem(err);
+    for (size_t i = 0; i < job->cases.point_count; i++)
+        job->observed[i] = log(job->cases.points[i].measured_us);
+    for (size_t p = 0; p < job->values.parameter_count; p++)
+        job->sigma[p] = job->values.parameters[p].sigma;
+    return 0;
+}
+
+static void close_job(struct job *job)
+{
+    tutti_fit_free(job->fit);
+    tutti_fit_values_close(&job->values);
+    tutti_fit_cases_close(&job->cases);
+    free(job->observed);
+    free(job->weight);
+    free(job->seen);
+    free(job->by_site);
+    free(job->by_platform);
+    free(job->prior);
+    free(job->sigma);
+}
+
+static int fit(struct job *job, uint32_t iteration_max, struct tutti_err *err)
+{
+    struct tutti_fit_problem problem = {
+        .parameter_count = (uint32_t)job->values.parameter_count,
+        .point_count = (uint32_t)job->cases.point_count,
+        .prior = job->prior,
+        .prior_sigma = job->sigma,
+        .observed = job->observed,
+        .weight = job->weight,
+        .scale = 0.04,
+        .iteration_max = iteration_max,
+        .predict = tutti_fit_values_predict,
+        .context = &job->values,
+    };
+    int status = tutti_fit_values_predict(&job->values, job->prior, TUTTI_FIT_NONE, job->seen, err);
+
+    for (size_t i = 0; i < job->cases.point_count; i++)
+        job->weight[i] = job->cases.points[i].wrong ? 0 : 1;
+    if (status == 0)
+        status = tutti_fit_solve(&problem, &job->fit, err);
+    if (status == 0)
+        memcpy(job->seen, job->fit->predicted, job->cases.point_count * sizeof(double));
+    return status;
+}
+
+/* ---- what was not seen ----------------------------------------------------------------------- */
+
+typedef const char *(*group_of)(const struct tutti_measured_table *table);
+
+static const char *site_of(const struct tutti_measured_table *table)
+{
+    return table->site;
+}
+
+static const char *platform_of(const struct tutti_measured_table *table)
+{
+    return table->platform;
+}
+
+struct left_out {
+    const struct job *job;
+    group_of group;
+    const char *name;
+};
+
+static bool is_left_out(const void *context, uint32_t point)
+{
+    const struct left_out *out = context;
+    const struct tutti_fit_cases *cases = &out->job->cases;
+    size_t low = 0, high = cases->case_count; /* the case that has the point */
+
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+
+        if (cases->cases[middle].first_point <= point)
+            low = middle;
+        else
+            high = middle;
+    }
+    return strcmp(out->group(cases->cases[low].table), out->name) == 0;
+}
+
+static bool is_of_group(const void *context, const struct tutti_fit_case *one,
+                        const struct tutti_fit_point *point)
+{
+    const struct left_out *out = context;
+
+    (void)point;
+    return strcmp(out->group(one->table), out->name) == 0;
+}
+
+/* For each site (or platform) the times of its tables by a fit without them: no table judges what
+ * it was fitted to. */
+static int cross_validate(struct job *job, group_of group, double *times, struct tutti_err *err)
+{
+    double *parameters = numbers(job->values.parameter_count);
+    int status = parameters == NULL ? tutti_nomem(err) : 0;
+
+    for (size_t c = 0; c < job->cases.case_count && status == 0; c++) {
+        struct left_out out = {
+            .job = job, .group = group, .name = group(job->cases.cases[c].table)};
+        struct tutti_fit_some some = {.takes = is_of_group, .context = &out};
+        bool done = false;
+
+        for (size_t before = 0; before < c; before++)
+            done |= strcmp(group(job->cases.cases[before].table), out.name) == 0;
+        if (done)
+            continue;
+        status = tutti_fit_without(job->fit, is_left_out, &out, parameters, err);
+        if (status == 0)
+            status = tutti_fit_values_set(&job->values, parameters, err);
+        if (status == 0)
+            status = tutti_fit_cases_predict(&job->cases, job->values.calib, job->values.base,
+                                             &some, times, err);
+    }
+    free(parameters);
+    return status;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Median and 9 of 10 of the errors in percent of a collective (TUTTI_COLLECTIVE_COUNT: all) in a
+ * band; how many there are. */
+static size_t sum_up(const struct job *job, const double *times, int collective, uint64_t least,
+                     uint64_t most, double ret[2], double *room)
+{
+    size_t count = 0;
+
+    for (size_t c = 0; c < job->cases.case_count; c++) {
+        const struct tutti_fit_case *one = &job->cases.cases[c];
+
+        for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
+            uint64_t bytes = job->cases.points[i].bytes;
+
+            if (job->weight[i] > 0 && bytes >= least && bytes < most &&
+                (collective == TUTTI_COLLECTIVE_COUNT || (int)one->table->collective == collective))
+                room[count++] = 100 * fabs(exp(times[i] - job->observed[i]) - 1);
+        }
+    }
+    qsort(room, count, sizeof(*room), by_size);
+    ret[0] = count > 0 ? room[(count - 1) / 2] : NAN;
+    ret[1] = count > 0 ? room[(count - 1) * 9 / 10] : NAN;
+    return count;
+}
+
+static int print_errors(const struct job *job, struct tutti_err *err)
+{
+    static const struct {
+        const char *name;
+        uint64_t least, most;
+    } bands[] = {
+        {"<1MiB", 0, 1 << 20}, {">=1MiB", 1 << 20, UINT64_MAX}, {">=16MiB", 1 << 24, UINT64_MAX}};
+    double *room = numbers(job->cases.point_count);
+
+    if (room == NULL)
+        return tutti_nomem(err);
+    printf("# errors in percent, median and 9 of 10; a power of two of bytes in a table counts "
+           "once\n"
+           "#  collective     size     sizes   as fitted       without its site  without its "
+           "platform\n");
+    for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
+        for (size_t b = 0; b < sizeof(bands) / sizeof(bands[0]); b++) {
+            double seen[2], site[2], platform[2];
+            size_t count =
+                sum_up(job, job->seen, collective, bands[b].least, bands[b].most, seen, room);
+
+            if (count == 0)
+                continue;
+            (void)sum_up(job, job->by_site, collective, bands[b].least, bands[b].most, site, room);
+            (void)sum_up(job, job->by_platform, collective, bands[b].least, bands[b].most, platform,
+                         room);
+            printf("   %-13s  %-7s  %5zu  %6.1f  %6.1f   %6.1f  %6.1f    %6.1f  %6.1f\n",
+                   collective == TUTTI_COLLECTIVE_COUNT
+                       ? "all"
+                       : tutti_collective_name((enum tutti_collective)collective),
+                   bands[b].name, count, seen[0], seen[1], site[0], site[1], platform[0],
+                   platform[1]);
+        }
+    }
+    free(room);
+    return 0;
+}
+
+static int print_csv(const struct job *job)
+{
+    printf("table,site,platform,collective,ranks,nodes,bytes,measured_us,fitted_us,"
+           "without_site_us,without_platform_us,protocol,switches\n");
+    for (size_t c = 0; c < job->cases.case_count; c++) {
+        const struct tutti_fit_case *one = &job->cases.cases[c];
+        const struct tutti_measured_table *table = one->table;
+
+        for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
+            const struct tutti_fit_point *point = &job->cases.points[i];
+
+            if (!(job->weight[i] > 0))
+                continue;
+            printf("%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%u,%d\n",
+                   table->id, table->site, table->platform,
+                   tutti_collective_name(table->collective), table->rank_count, table->host_count,
+                   point->bytes, point->measured_us, exp(job->seen[i]), exp(job->by_site[i]),
+                   exp(job->by_platform[i]), point->protocol, point->switches);
+        }
+    }
+    return 0;
+}
+
+static int write_calib(const struct tutti_args *args, struct job *job, struct tutti_err *err)
+{
+    struct tutti_calib *calib = NULL;
+    char source[256];
+    char *text = NULL;
+    size_t open = 0;
+    int status;
+
+    (void)snprintf(source, sizeof(source), "tutti calibrate --filter '%s': %zu tables, %zu sizes",
+                   tutti_args_text(args, "filter"), job->cases.case_count, job->cases.point_count);
+    status = tutti_fit_values_result(&job->values, job->fit, source, &calib, &open, err);
+    if (status == 0)
+        status = tutti_calib_set_title(calib, tutti_args_text(args, "title"), err);
+    if (status == 0)
+        status = tutti_calib_print(calib, &text, err);
+    if (status == 0 && !tutti_args_is(args, "format", "csv"))
+        printf("# values:   %zu, of which the data do not tell %zu (those stay near where they "
+               "begin)\n",
+               job->values.value_count, open);
+    if (status == 0 && tutti_args_given(args, "output"))
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+    free(text);
+    tutti_calib_free(calib);
+    return status;
+}
+
+static int print_all(const struct tutti_args *args, struct job *job, struct tutti_err *err)
+{
+    size_t wrong = 0;
+    int status;
+
+    if (tutti_args_is(args, "format", "csv"))
+        return print_csv(job);
+    for (size_t i = 0; i < job->cases.point_count; i++)
+        wrong += job->cases.points[i].wrong;
+    printf("# tutti %s calibrate\n", TUTTI_BUILD_VERSION);
+    printf("# measured: %zu tables, %zu sizes; left out: %zu tables (other libraries, no machine), "
+           "%zu sizes\n",
+           job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
+    printf("# fit:      %zu parameters, %" PRIu32 " iterations%s\n", job->values.parameter_count,
+           job->fit->iteration_count, job->fit->converged ? "" : ", not converged");
+    status = print_errors(job, err);
+    return status;
+}
+
+static int calibrate(const struct tutti_args *args, const char *path, struct tutti_err *err)
+{
+    struct tutti_measured_filter filter;
+    struct tutti_calib *base = NULL;
+    struct job job = {.fit = NULL};
+    int status = tutti_measured_filter_parse(tutti_args_text(args, "filter"), &filter, err);
+
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--filter'");
+    status = tutti_calib_new(&base, err);
+    if (status == 0)
+        status =
+            open_job(path, &filter, (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
+    if (status == 0)
+        status = fit(&job, (uint32_t)tutti_args_number(args, "iterations"), err);
+    if (status == 0)
+        status = cross_validate(&job, site_of, job.by_site, err);
+    if (status == 0)
+        status = cross_validate(&job, platform_of, job.by_platform, err);
+    if (status == 0)
+        status = print_all(args, &job, err);
+    if (status == 0)
+        status = write_calib(args, &job, err);
+    close_job(&job);
+    tutti_calib_free(base);
+    return status;
+}
+
+static int run(const struct tutti_args *args, struct tutti_err *err)
+{
+    const char *path = tutti_args_operand(args, 0);
+
+    if (path == NULL)
+        path = tutti_measured_folder();
+    if (path == NULL)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "the tables of measurements are not installed (calibrate FOLDER, or "
+                          "TUTTI_MEASURED_DIR)");
+    return calibrate(args, path, err);
+}
+
+static const struct tutti_option options[] = {
+    {.name = "filter",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "KEY=PATTERN,...",
+     .standard = "quality=good,nodes=..4,timing!=torch|kernel|graph",
+     .help = "which tables to fit to"},
+    {.letter = 'o',
+     .name = "output",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "write the calibration, which --calib of other commands takes"},
+    {.name = "title",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "TEXT",
+     .standard = "fitted",
+     .help = "what it is called"},
+    {.name = "iterations",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .standard = "12",
+     .min = 1,
+     .max = 1000,
+     .help = "of the fit, at most"},
+    TUTTI_OPTION_JOBS,
+    {.name = "format",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "table|csv",
+     .standard = "table",
+     .help = "errors summed up, or every size: measured, and by the three fits"},
+};
+
+const struct tutti_command tutti_command_calibrate = {
+    .name = "calibrate",
+    .summary = "fit what protocols cost to tables of measurements, and judge the fit",
+    .operands = "[FOLDER|FILE]",
+    .operand_max = 1,
+    .text = "Fits latencies, rates and efficiencies of NCCL's protocols on classes of GPUs and "
+            "links to measured tables (traces/measured, or others of that form), predicting each "
+            "as 'predict -a nccl' would. The fit is robust, in logarithms, from NCCL's own figures "
+            "on; a value is a product over classes from general to special, so that one of which "
+            "little was measured stays near its like.\n\n"
+            "Errors are printed as fitted, and, for judging, with each table predicted by a fit "
+            "without all tables of its site, and without all of its platform.",
+    .examples = "tutti calibrate -o mine.calib\n"
+                "tutti calibrate --filter quality=good,collective=allreduce,nodes=1\n"
+                "tutti predict dgx-h100 -a nccl --calib mine.calib",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,273 @@
+/* Tables, machines and times for fits; see fit_cases.h. */
+#include "tools/fit_cases.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/status.h"
+#include "tools/fidelity_nccl.h"
+#include "tools/measured_files.h"
+
+enum { THREADS_MAX = 64, SECONDS_MAX = 2 /* of a size, or it is not fitted to */ };
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+static void close_case(struct tutti_fit_case *one)
+{
+    tutti_predict_memory_free(one->memory);
+    tutti_nccl_env_free(one->env);
+    tutti_topo_free(one->topo);
+}
+
+void tutti_fit_cases_close(struct tutti_fit_cases *cases)
+{
+    for (size_t i = 0; i < cases->case_count; i++)
+        close_case(&cases->cases[i]);
+    free(cases->cases);
+    free(cases->points);
+    tutti_measured_free(&cases->set);
+    *cases = (struct tutti_fit_cases){.case_count = 0};
+}
+
+static bool is_ncclish(const struct tutti_measured_table *table)
+{
+    return strcmp(table->library, "nccl") == 0 || strcmp(table->library, "rccl") == 0;
+}
+
+/* How far a size is from its power of two, in octaves. */
+static double distance(uint64_t bytes)
+{
+    double octaves = log2((double)bytes);
+
+    return fabs(octaves - floor(octaves + 0.5));
+}
+
+/* Of a power of two the row nearest to it. */
+static void take_points(const struct tutti_measured_table *table, struct tutti_fit_cases *cases,
+                        struct tutti_fit_case *one)
+{
+    int before = -1;
+
+    one->first_point = cases->point_count;
+    for (size_t i = 0; i < table->row_count; i++) {
+        const struct tutti_measured_row *row = &table->rows[i];
+        double us = isnan(row->out_us) ? row->in_us : row->out_us;
+        int octave = (int)floor(log2((double)row->bytes) + 0.5);
+        struct tutti_fit_point *last = &cases->points[cases->point_count];
+
+        if (row->bytes == 0 || !(us > 0))
+            continue;
+        if (octave == before && distance(row->bytes) >= distance(last[-1].bytes))
+            continue;
+        last -= octave == before;
+        *last = (struct tutti_fit_point){.bytes = row->bytes, .measured_us = us};
+        cases->point_count = (size_t)(last - cases->points) + 1;
+        before = octave;
+    }
+    one->point_count = cases->point_count - one->first_point;
+}
+
+/* 1: it became a case; 0: it cannot be one. */
+static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_table *table,
+                     struct tutti_err *err)
+{
+    struct tutti_fit_case one = {.table = table};
+    int status = tutti_topo_from_spec(table->machine, &one.topo, NULL);
+
+    if (status < 0)
+        return status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
+    if (one.topo->rank_count != table->rank_count || one.topo->hardware == NULL) {
+        close_case(&one);
+        return 0;
+    }
+    status = tutti_fidelity_env(table, &one.env, &one.version, err);
+    if (status == 0)
+        status = tutti_topo_bound_law(one.topo, table->collective, 0, &one.law, err);
+    if (status == 0)
+        status = tutti_predict_memory_new(&one.memory, err);
+    if (status < 0) {
+        close_case(&one);
+        return status;
+    }
+    one.machine = tutti_calib_machine_of(one.topo);
+    take_points(table, cases, &one);
+    cases->cases[cases->case_count++] = one;
+    return 1;
+}
+
+static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_filter *filter,
+                    struct tutti_err *err)
+{
+    size_t row_count = 0;
+
+    for (size_t i = 0; i < cases->set.table_count; i++)
+        row_count += cases->set.tables[i].row_count;
+    cases->cases = calloc(cases->set.table_count + 1, sizeof(*cases->cases));
+    cases->points = calloc(row_count + 1, sizeof(*cases->points));
+    if (cases->cases == NULL || cases->points == NULL)
+        return tutti_nomem(err);
+    for (size_t i = 0; i < cases->set.table_count; i++) {
+        const struct tutti_measured_table *table = &cases->set.tables[i];
+        int status;
+
+        if (!tutti_measured_matches(filter, table))
+            continue;
+        status = is_ncclish(table) ? open_case(cases, table, err) : 0;
+        if (status < 0)
+            return status;
+        cases->left_out_count += status == 0;
+    }
+    if (cases->case_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "none of %zu tables is chosen, of NCCL or RCCL, and of a machine that "
+                          "is known",
+                          cases->set.table_count);
+    return 0;
+}
+
+int tutti_fit_cases_open(const char *path, const struct tutti_measured_filter *filter,
+                         uint32_t thread_count, struct tutti_fit_cases *ret, struct tutti_err *err)
+{
+    struct tutti_fit_cases cases = {.thread_count = thread_count};
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int status = tutti_measured_load(path, &cases.set, err);
+
+    if (cases.thread_count == 0)
+        cases.thread_count = online > 0 ? (uint32_t)online : 1;
+    if (cases.thread_count > THREADS_MAX)
+        cases.thread_count = THREADS_MAX;
+    if (status == 0)
+        status = open_all(&cases, filter, err);
+    if (status < 0) {
+        tutti_fit_cases_close(&cases);
+        return status;
+    }
+    *ret = cases;
+    return 0;
+}
+
+/* ---- predicting ------------------------------------------------------------------------------ */
+
+/* What the threads share: cases are taken one by one. */
+struct work {
+    struct tutti_fit_cases *cases;
+    const struct tutti_calib *calib;
+    const struct tutti_calib *base;
+    const struct tutti_fit_some *some;
+    double *times;
+    pthread_mutex_t lock; /* guards next, status and err */
+    size_t next;
+    int status;
+    struct tutti_err err;
+};
+
+static int predict_point(const struct tutti_fit_case *one, const struct tutti_protocol *protocols,
+                         struct tutti_fit_point *point, double *ret, struct tutti_err *err)
+{
+    const struct tutti_measured_table *table = one->table;
+    struct tutti_ask ask = {
+        .topo = one->topo,
+        .algorithm = "nccl",
+        .params = {.collective = table->collective, .dtype = table->dtype, .op = table->op},
+        .protocol = "auto",
+        .protocols = protocols,
+        .model = TUTTI_MODEL_FAIR,
+        .as_nccl = one->version,
+        .env = one->env,
+        .bound_law = &one->law,
+        .seconds_max = SECONDS_MAX,
+        .memory = one->memory,
+    };
+    struct tutti_answer answer;
+    int status;
+
+    ask.params.count = tutti_collective_count_for(table->collective, point->bytes, table->dtype,
+                                                  one->topo->rank_count);
+    status = tutti_predict(&ask, &answer, err);
+    if (status == -TUTTI_EINVAL ||
+        status == -TUTTI_ELACK) { /* RCCL, whose choice is not modelled */
+        ask.algorithm = "ring";
+        status = tutti_predict(&ask, &answer, err);
+    }
+    if (status == -TUTTI_ENOMEM)
+        return status;
+    if (status < 0 || answer.time_ps <= 0) {
+        point->wrong = true;
+        *ret = 0;
+        return 0;
+    }
+    point->protocol = strcmp(answer.protocol, "ll") == 0      ? 0
+                      : strcmp(answer.protocol, "ll128") == 0 ? 1
+                                                              : 2;
+    point->switches = strncmp(answer.algorithm, "nccl:nvls", 9) == 0;
+    *ret = log((double)answer.time_ps / (double)TUTTI_PS_PER_US);
+    return 0;
+}
+
+static int predict_case(const struct work *work, struct tutti_fit_case *one, struct tutti_err *err)
+{
+    struct tutti_calibrated made = {.value_count = 0};
+    bool is_made = false;
+
+    for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
+        struct tutti_fit_point *point = &work->cases->points[i];
+        int status;
+
+        if (point->wrong ||
+            (work->some != NULL && !work->some->takes(work->some->context, one, point)))
+            continue;
+        if (!is_made)
+            made = tutti_calib_compose(work->calib, work->base, &one->machine);
+        is_made = true;
+        status = predict_point(one, made.protocols, point, &work->times[i], err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static void *predict_cases(void *context)
+{
+    struct work *work = context;
+    struct tutti_err err = {""};
+    int status = 0;
+
+    for (;;) {
+        size_t next;
+
+        pthread_mutex_lock(&work->lock);
+        if (status < 0 && work->status == 0) {
+            work->status = status;
+            work->err = err;
+        }
+        next = work->status == 0 ? work->next++ : work->cases->case_count;
+        pthread_mutex_unlock(&work->lock);
+        if (next >= work->cases->case_count)
+            return NULL;
+        status = predict_case(work, &work->cases->cases[next], &err);
+    }
+}
+
+int tutti_fit_cases_predict(struct tutti_fit_cases *cases, const struct tutti_calib *calib,
+                            const struct tutti_calib *base, const struct tutti_fit_some *some,
+                            double *times, struct tutti_err *err)
+{
+    struct work work = {.cases = cases, .calib = calib, .base = base, .some = some, .times = times};
+    pthread_t threads[THREADS_MAX];
+    uint32_t started = 0;
+
+    pthread_mutex_init(&work.lock, NULL);
+    while (started + 1 < cases->thread_count &&
+           pthread_create(&threads[started], NULL, predict_cases, &work) == 0)
+        started++;
+    (void)predict_cases(&work); /* this one too: fewer threads only take longer */
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&work.lock);
+    if (work.status < 0 && err != NULL)
+        *err = work.err;
+    return work.status;
+}

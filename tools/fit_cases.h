@@ -1,0 +1,66 @@
+/* Measured tables as a fit sees them: their machines, and the time of each size by a calibration. */
+#ifndef TUTTI_TOOLS_FIT_CASES_H
+#define TUTTI_TOOLS_FIT_CASES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/calib.h"
+#include "sim/nccl.h"
+#include "sim/predict.h"
+#include "topo/topo.h"
+#include "traces/measured.h"
+
+struct tutti_err;
+
+struct tutti_fit_point {
+    uint64_t bytes;
+    double measured_us;
+    uint8_t protocol; /* what NCCL runs it in: number of tutti_protocols() */
+    bool switches;    /* NVSwitch adds up */
+    bool wrong;       /* it cannot be predicted: left out */
+};
+
+struct tutti_fit_case {
+    const struct tutti_measured_table *table;
+    struct tutti_topo *topo;
+    struct tutti_calib_machine machine;
+    struct tutti_bound_law law;
+    const struct tutti_nccl_version *version;
+    struct tutti_nccl_env *env;
+    struct tutti_predict_memory *memory; /* of the thread that has the case */
+    size_t first_point;
+    size_t point_count;
+};
+
+struct tutti_fit_cases {
+    struct tutti_measured set;
+    size_t case_count;
+    struct tutti_fit_case *cases;
+    size_t point_count;
+    struct tutti_fit_point *points;
+    size_t left_out_count; /* tables whose machine cannot be made, or that NCCL did not run */
+    uint32_t thread_count;
+};
+
+/* Reads the tables at `path` that the filter chooses and NCCL or RCCL ran; of each power of two of
+ * bytes in a table one size, the nearest to it, so that each counts once. */
+int tutti_fit_cases_open(const char *path, const struct tutti_measured_filter *filter,
+                         uint32_t thread_count, struct tutti_fit_cases *ret, struct tutti_err *err);
+void tutti_fit_cases_close(struct tutti_fit_cases *cases);
+
+/* Which points to predict; NULL: all. */
+struct tutti_fit_some {
+    bool (*takes)(const void *context, const struct tutti_fit_case *one,
+                  const struct tutti_fit_point *point);
+    const void *context;
+};
+
+/* Writes the logarithm of the time in us of those points; others stay. On all processors; the
+ * results do not depend on how many. What cannot be predicted becomes `wrong`, and 0. */
+int tutti_fit_cases_predict(struct tutti_fit_cases *cases, const struct tutti_calib *calib,
+                            const struct tutti_calib *base, const struct tutti_fit_some *some,
+                            double *times, struct tutti_err *err);
+
+#endif

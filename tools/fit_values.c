@@ -1,0 +1,385 @@
+/* Values, their levels, and what they come to; see fit_values.h. */
+#include "tools/fit_values.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+
+/* How far the parameters of a level may stray, as the share of a quantity's own freedom: */
+static const double sigmas[TUTTI_FIT_LEVELS] = {1.0, 0.6, 0.4};
+/* latencies and rates of hardware differ by factors, what is lost on links by some percent. */
+static double freedom(const char *quantity)
+{
+    return strcmp(quantity, "launch_us") == 0      ? 0.4
+           : strcmp(quantity, "link_percent") == 0 ? 0.15
+                                                   : 0.8;
+}
+
+static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simple"};
+
+/* Where a quantity begins that no source tells; held no more tightly than the others. By group of
+ * links and protocol. */
+struct start {
+    const char *quantity;
+    const char *group;
+    double values[TUTTI_PROTOCOLS];
+};
+static const struct start starts[] = {
+    {"launch_us", "nvls", {0, 0, 12}},  {"step_us", "nvls", {0, 0, 3}},
+    {"slice_us", "nvls", {0, 0, 4}},    {"link_percent", "nvls", {0, 0, 75}},
+    {"slice_us", "net", {0, 0, 3}},     {"slice_us", "", {0, 0, 3}},
+    {"lane_GBps", "net", {2, 6, 12}},   {"lane_GBps", "pcie", {2, 6, 10}},
+    {"lane_GBps", "", {6, 14, 22}},     {"link_percent", "net", {92, 92, 92}},
+    {"link_percent", "", {82, 82, 82}}, {"step_us", "net", {2.7, 4, 14}},
+    {"step_us", "pcie", {1, 2.5, 5.7}}, {"step_us", "", {0.6, 1.9, 3.4}},
+    {"launch_us", "", {6.6, 14, 8.4}}, /* these and step_us: NCCL 2.28 tuning.cc, ring */
+};
+
+struct parts {
+    char gpu[14], link[14], protocol[14], quantity[14];
+};
+
+static struct parts split(const char *name)
+{
+    struct parts parts = {{0}, {0}, {0}, {0}};
+    int count = sscanf(name, "%13[^.].%13[^.].%13[^.].%13s", parts.gpu, parts.link, parts.protocol,
+                       parts.quantity);
+
+    assert(count == 4);
+    return parts;
+}
+
+static const char *group_of(const char *link)
+{
+    static const char *const within[] = {"nvlink", "nvswitch", "xgmi", "c2c", "ici", "generic"};
+
+    if (strcmp(link, "nvls") == 0)
+        return "nvls";
+    if (strcmp(link, "pcie") == 0 || strcmp(link, "host") == 0)
+        return "pcie";
+    for (size_t i = 0; i < sizeof(within) / sizeof(within[0]); i++) {
+        if (strcmp(link, within[i]) == 0)
+            return "nvlink";
+    }
+    return "net";
+}
+
+static uint8_t protocol_of(const char *name)
+{
+    for (uint8_t i = 0; i < TUTTI_PROTOCOLS; i++) {
+        if (strcmp(name, protocol_names[i]) == 0)
+            return i;
+    }
+    assert(false);
+    return 0;
+}
+
+static double start_of(const struct parts *parts, const char *group)
+{
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
+            (starts[i].group[0] == '\0' || strcmp(starts[i].group, group) == 0))
+            return starts[i].values[protocol_of(parts->protocol)];
+    }
+    return 0;
+}
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+static int find_parameter(struct tutti_fit_values *values, const char *name, double sigma,
+                          uint32_t *ret, struct tutti_err *err)
+{
+    for (size_t i = 0; i < values->parameter_count; i++) {
+        if (strcmp(values->parameters[i].name, name) == 0) {
+            *ret = (uint32_t)i;
+            return 0;
+        }
+    }
+    if (values->parameter_count == values->parameter_capacity) {
+        size_t capacity = 2 * values->parameter_capacity + 64;
+        struct tutti_fit_parameter *grown = realloc(values->parameters, capacity * sizeof(*grown));
+
+        if (grown == NULL)
+            return tutti_nomem(err);
+        values->parameters = grown;
+        values->parameter_capacity = capacity;
+    }
+    *ret = (uint32_t)values->parameter_count;
+    values->parameters[values->parameter_count] = (struct tutti_fit_parameter){.sigma = sigma};
+    (void)snprintf(values->parameters[values->parameter_count++].name, TUTTI_CALIB_NAME_BYTES, "%s",
+                   name);
+    return 0;
+}
+
+static int add_levels(struct tutti_fit_values *values, struct tutti_fit_value *value,
+                      const struct parts *parts, const char *group, struct tutti_err *err)
+{
+    char names[TUTTI_FIT_LEVELS][TUTTI_CALIB_NAME_BYTES];
+    int status = 0;
+
+    (void)snprintf(names[0], sizeof(names[0]), "%s.%s.%s", group, parts->protocol, parts->quantity);
+    (void)snprintf(names[1], sizeof(names[1]), "any.%s.%s.%s", parts->link, parts->protocol,
+                   parts->quantity);
+    (void)snprintf(names[2], sizeof(names[2]), "%s", value->name);
+    for (int level = 0; level < TUTTI_FIT_LEVELS && status == 0; level++) {
+        value->levels[level] = TUTTI_FIT_NONE;
+        if (level < 2 || strcmp(names[2], names[1]) != 0)
+            status = find_parameter(values, names[level], sigmas[level] * freedom(parts->quantity),
+                                    &value->levels[level], err);
+    }
+    return status;
+}
+
+static int add_value(struct tutti_fit_values *values, const struct tutti_calib_use *use,
+                     struct tutti_err *err)
+{
+    struct parts parts = split(use->name);
+    const char *group = group_of(parts.link);
+    double known = use->value != NULL ? use->value->value : 0;
+    double start = known > 0 ? known : start_of(&parts, group);
+    struct tutti_fit_value value = {.protocol = protocol_of(parts.protocol),
+                                    .switches = strcmp(group, "nvls") == 0,
+                                    .net = strcmp(group, "net") == 0,
+                                    .most = strcmp(parts.quantity, "link_percent") == 0 ? 100
+                                            : strcmp(parts.quantity, "lane_GBps") == 0  ? 1e4
+                                                                                        : 1e5};
+
+    if (!(start > 0)) /* rank_us, and slices of protocols that have no slices */
+        return 0;
+    for (size_t i = 0; i < values->value_count; i++) {
+        if (strcmp(values->values[i].name, use->name) == 0)
+            return 0;
+    }
+    if (values->value_count == values->value_capacity) {
+        size_t capacity = 2 * values->value_capacity + 64;
+        struct tutti_fit_value *grown = realloc(values->values, capacity * sizeof(*grown));
+
+        if (grown == NULL)
+            return tutti_nomem(err);
+        values->values = grown;
+        values->value_capacity = capacity;
+    }
+    value.base = log(start);
+    (void)snprintf(value.name, sizeof(value.name), "%s", use->name);
+    values->values[values->value_count] = value;
+    if (add_levels(values, &values->values[values->value_count], &parts, group, err) < 0)
+        return -TUTTI_ENOMEM;
+    values->value_count++;
+    return 0;
+}
+
+static void mark_uses(struct tutti_fit_values *values)
+{
+    for (size_t c = 0; c < values->cases->case_count; c++) {
+        struct tutti_calib_use use;
+
+        for (size_t u = 0; tutti_calib_use(values->base, &values->cases->cases[c].machine, u, &use);
+             u++) {
+            for (size_t v = 0; v < values->value_count; v++) {
+                if (strcmp(values->values[v].name, use.name) == 0)
+                    values->uses[c * values->value_count + v] = true;
+            }
+        }
+    }
+}
+
+int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_calib *base,
+                          struct tutti_fit_values *ret, struct tutti_err *err)
+{
+    struct tutti_fit_values values = {.cases = cases, .base = base};
+    int status = tutti_calib_new(&values.calib, err);
+
+    for (size_t c = 0; c < cases->case_count && status == 0; c++) {
+        struct tutti_calib_use use;
+
+        for (size_t u = 0; status == 0 && tutti_calib_use(base, &cases->cases[c].machine, u, &use);
+             u++)
+            status = add_value(&values, &use, err);
+    }
+    if (status == 0) {
+        values.uses = calloc(cases->case_count * values.value_count + 1, sizeof(*values.uses));
+        status = values.uses == NULL ? tutti_nomem(err) : 0;
+    }
+    if (status < 0) {
+        tutti_fit_values_close(&values);
+        return status;
+    }
+    mark_uses(&values);
+    *ret = values;
+    return 0;
+}
+
+void tutti_fit_values_close(struct tutti_fit_values *values)
+{
+    tutti_calib_free(values->calib);
+    free(values->values);
+    free(values->parameters);
+    free(values->uses);
+    *values = (struct tutti_fit_values){.calib = NULL};
+}
+
+/* ---- predicting ------------------------------------------------------------------------------ */
+
+double tutti_fit_value_at(const struct tutti_fit_value *value, const double *parameters)
+{
+    double sum = value->base;
+
+    for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
+        if (value->levels[level] != TUTTI_FIT_NONE)
+            sum += parameters[value->levels[level]];
+    }
+    return fmin(value->most, exp(sum));
+}
+
+static bool has_level(const struct tutti_fit_value *value, uint32_t parameter)
+{
+    for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
+        if (value->levels[level] == parameter)
+            return true;
+    }
+    return false;
+}
+
+static int set_some(struct tutti_fit_values *values, const double *parameters, uint32_t changed,
+                    struct tutti_err *err)
+{
+    int status = 0;
+
+    for (size_t v = 0; v < values->value_count && status == 0; v++) {
+        const struct tutti_fit_value *value = &values->values[v];
+        struct tutti_calib_value to = {
+            .value = tutti_fit_value_at(value, parameters), .low = NAN, .high = NAN};
+
+        if (changed == TUTTI_FIT_NONE || has_level(value, changed))
+            status = tutti_calib_set(values->calib, value->name, &to, err);
+    }
+    return status;
+}
+
+int tutti_fit_values_set(struct tutti_fit_values *values, const double *parameters,
+                         struct tutti_err *err)
+{
+    return set_some(values, parameters, TUTTI_FIT_NONE, err);
+}
+
+struct touched {
+    const struct tutti_fit_values *values;
+    uint32_t parameter;
+};
+
+/* Whether a size may take another time by a parameter. */
+static bool is_touched(const void *context, const struct tutti_fit_case *one,
+                       const struct tutti_fit_point *point)
+{
+    const struct touched *touched = context;
+    const struct tutti_fit_values *values = touched->values;
+    const bool *uses = values->uses + (size_t)(one - values->cases->cases) * values->value_count;
+
+    for (size_t v = 0; v < values->value_count; v++) {
+        const struct tutti_fit_value *value = &values->values[v];
+
+        if (uses[v] && has_level(value, touched->parameter) && value->protocol == point->protocol &&
+            (value->switches == point->switches || (value->net && point->switches)))
+            return true;
+    }
+    return false;
+}
+
+int tutti_fit_values_predict(void *context, const double *parameters, uint32_t changed,
+                             double *times, struct tutti_err *err)
+{
+    struct tutti_fit_values *values = context;
+    struct touched touched = {.values = values, .parameter = changed};
+    struct tutti_fit_some some = {.takes = is_touched, .context = &touched};
+    int status = set_some(values, parameters, TUTTI_FIT_NONE, err);
+
+    if (status < 0)
+        return status;
+    return tutti_fit_cases_predict(values->cases, values->calib, values->base,
+                                   changed == TUTTI_FIT_NONE ? NULL : &some, times, err);
+}
+
+/* ---- what came out --------------------------------------------------------------------------- */
+
+/* The variance of the sum of some levels of a value. */
+static double variance(const struct tutti_fit *fit, const struct tutti_fit_value *value, int last)
+{
+    double sum = 0;
+
+    for (int i = 0; i <= last; i++) {
+        for (int j = 0; j <= last; j++) {
+            if (value->levels[i] != TUTTI_FIT_NONE && value->levels[j] != TUTTI_FIT_NONE)
+                sum += fit->covariance[(size_t)value->levels[i] * fit->parameter_count +
+                                       value->levels[j]];
+        }
+    }
+    return fmax(0, sum);
+}
+
+/* The value of the first levels up to `last`, under `name`. */
+static int put(struct tutti_calib *calib, const char *name, const struct tutti_fit *fit,
+               const struct tutti_fit_value *value, int last, const char *source,
+               struct tutti_err *err)
+{
+    struct tutti_fit_value part = *value;
+    double spread = 1.96 * sqrt(variance(fit, value, last));
+    struct tutti_calib_value to;
+
+    for (int level = last + 1; level < TUTTI_FIT_LEVELS; level++)
+        part.levels[level] = TUTTI_FIT_NONE;
+    to.value = tutti_fit_value_at(&part, fit->value);
+    to.low = to.value * exp(-spread);
+    to.high = fmin(value->most, to.value * exp(spread));
+    (void)snprintf(to.source, sizeof(to.source), "%s", source);
+    return tutti_calib_set(calib, name, &to, err);
+}
+
+static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
+                     const struct tutti_fit_value *value, const char *source, size_t *open,
+                     struct tutti_err *err)
+{
+    struct parts parts = split(value->name);
+    const char *group = group_of(parts.link);
+    char name[TUTTI_CALIB_NAME_BYTES];
+    double prior = 0;
+    int status;
+
+    for (int level = 0; level < TUTTI_FIT_LEVELS; level++)
+        prior += value->levels[level] != TUTTI_FIT_NONE
+                     ? pow(sigmas[level] * freedom(parts.quantity), 2)
+                     : 0;
+    *open += variance(fit, value, TUTTI_FIT_LEVELS - 1) > 0.49 * prior;
+    status = put(calib, value->name, fit, value, TUTTI_FIT_LEVELS - 1, source, err);
+    (void)snprintf(name, sizeof(name), "any.%s.%s.%s", parts.link, parts.protocol, parts.quantity);
+    if (status == 0)
+        status = put(calib, name, fit, value, 1, source, err);
+    (void)snprintf(name, sizeof(name), "any.%s.%s.%s", group, parts.protocol, parts.quantity);
+    if (status == 0 && strcmp(group, parts.link) != 0)
+        status = put(calib, name, fit, value, 0, source, err);
+    return status;
+}
+
+int tutti_fit_values_result(struct tutti_fit_values *values, const struct tutti_fit *fit,
+                            const char *source, struct tutti_calib **ret, size_t *ret_open,
+                            struct tutti_err *err)
+{
+    struct tutti_calib *calib = NULL;
+    size_t open = 0;
+    int status = tutti_calib_new(&calib, err);
+
+    if (status == 0)
+        status = tutti_calib_set_source(calib, "fit", source, err);
+    for (size_t v = 0; v < values->value_count && status == 0; v++)
+        status = put_value(calib, fit, &values->values[v], "fit", &open, err);
+    if (status < 0) {
+        tutti_calib_free(calib);
+        return status;
+    }
+    *ret_open = open;
+    *ret = calib;
+    return 0;
+}

@@ -1,0 +1,65 @@
+/* What a fit may change: values of a calibration, each a product over classes from general to
+ * special, so that what is measured of one class tells something of the others. */
+#ifndef TUTTI_TOOLS_FIT_VALUES_H
+#define TUTTI_TOOLS_FIT_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/calib.h"
+#include "sim/fit.h"
+#include "tools/fit_cases.h"
+
+/* The logarithm of a value is that of its base plus one parameter a level: of the group of links
+ * (all of a kind, any GPU), of the class of link (any GPU), of class of link and GPU. */
+enum { TUTTI_FIT_LEVELS = 3 };
+
+struct tutti_fit_value {
+    char name[TUTTI_CALIB_NAME_BYTES]; /* GPU.LINK.PROTOCOL.QUANTITY */
+    uint32_t levels[TUTTI_FIT_LEVELS]; /* parameters; TUTTI_FIT_NONE */
+    double base;                       /* a logarithm */
+    double most;                       /* that it may be */
+    uint8_t protocol;
+    bool switches; /* of NVSwitch adding up */
+    bool net;
+};
+
+struct tutti_fit_parameter {
+    char name[TUTTI_CALIB_NAME_BYTES]; /* the class: "net", "any.ib", "h100.ib" and the rest */
+    double sigma;
+};
+
+struct tutti_fit_values {
+    struct tutti_fit_cases *cases;
+    const struct tutti_calib *base;
+    struct tutti_calib *calib; /* as the parameters are that were set last */
+    size_t value_count, value_capacity;
+    struct tutti_fit_value *values;
+    size_t parameter_count, parameter_capacity;
+    struct tutti_fit_parameter *parameters;
+    bool *uses; /* [case][value], once all are known */
+};
+
+int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_calib *base,
+                          struct tutti_fit_values *ret, struct tutti_err *err);
+void tutti_fit_values_close(struct tutti_fit_values *values);
+
+/* The value by some parameters. */
+double tutti_fit_value_at(const struct tutti_fit_value *value, const double *parameters);
+
+/* Gives values->calib all values by those parameters. */
+int tutti_fit_values_set(struct tutti_fit_values *values, const double *parameters,
+                         struct tutti_err *err);
+
+/* As struct tutti_fit_problem asks for; the context is the values. */
+int tutti_fit_values_predict(void *context, const double *parameters, uint32_t changed,
+                             double *times, struct tutti_err *err);
+
+/* The calibration that a fit comes to, with intervals, and general values for classes that nothing
+ * was measured of. *ret_open: values that the data do not tell. */
+int tutti_fit_values_result(struct tutti_fit_values *values, const struct tutti_fit *fit,
+                            const char *source, struct tutti_calib **ret, size_t *ret_open,
+                            struct tutti_err *err);
+
+#endif
