@@ -202,7 +202,8 @@ int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_cali
     }
     if (status == 0) {
         values.uses = calloc(cases->case_count * values.value_count + 1, sizeof(*values.uses));
-        status = values.uses == NULL ? tutti_nomem(err) : 0;
+        values.last = calloc(values.parameter_count + 1, sizeof(*values.last));
+        status = values.uses == NULL || values.last == NULL ? tutti_nomem(err) : 0;
     }
     if (status < 0) {
         tutti_fit_values_close(&values);
@@ -219,6 +220,7 @@ void tutti_fit_values_close(struct tutti_fit_values *values)
     free(values->values);
     free(values->parameters);
     free(values->uses);
+    free(values->last);
     *values = (struct tutti_fit_values){.calib = NULL};
 }
 
@@ -295,12 +297,17 @@ int tutti_fit_values_predict(void *context, const double *parameters, uint32_t c
     struct tutti_fit_values *values = context;
     struct touched touched = {.values = values, .parameter = changed};
     struct tutti_fit_some some = {.takes = is_touched, .context = &touched};
-    int status = set_some(values, parameters, TUTTI_FIT_NONE, err);
+    int status;
 
-    if (status < 0)
-        return status;
-    return tutti_fit_cases_predict(values->cases, values->calib, values->base,
-                                   changed == TUTTI_FIT_NONE ? NULL : &some, times, err);
+    if (changed == TUTTI_FIT_NONE)
+        memcpy(values->last, parameters, values->parameter_count * sizeof(*values->last));
+    status = set_some(values, parameters, changed, err);
+    if (status == 0)
+        status = tutti_fit_cases_predict(values->cases, values->calib, values->base,
+                                         changed == TUTTI_FIT_NONE ? NULL : &some, times, err);
+    if (status == 0 && changed != TUTTI_FIT_NONE)
+        status = set_some(values, values->last, changed, err);
+    return status;
 }
 
 /* ---- what came out --------------------------------------------------------------------------- */

@@ -38,7 +38,8 @@ struct tutti_fit_values {
     struct tutti_fit_value *values;
     size_t parameter_count, parameter_capacity;
     struct tutti_fit_parameter *parameters;
-    bool *uses; /* [case][value], once all are known */
+    bool *uses;   /* [case][value], once all are known */
+    double *last; /* [parameter]: of the last call for all points */
 };
 
 int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_calib *base,

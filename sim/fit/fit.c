@@ -296,6 +296,9 @@ static int check(const struct tutti_fit_problem *problem, struct tutti_err *err)
 {
     if (problem->parameter_count == 0)
         return tutti_fail(err, TUTTI_EINVAL, "no parameter to fit");
+    if (problem->parameter_count > TUTTI_NORMAL_ROW_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "'%u' parameters are too many to fit (%d)",
+                          problem->parameter_count, TUTTI_NORMAL_ROW_MAX);
     if (problem->point_count == 0)
         return tutti_fail(err, TUTTI_EINVAL, "no measurement to fit to");
     for (uint32_t p = 0; p < problem->parameter_count; p++) {
@@ -361,7 +364,7 @@ int tutti_fit_without(const struct tutti_fit *fit,
     }
     for (uint32_t i = 0; i < fit->point_count; i++)
         omitted[i] = omit(context, i);
-    for (int turn = 0; turn < 12; turn++) {
+    for (int turn = 0; turn < 5; turn++) {
         assemble(fit, omitted, shift, matrix, vector);
         damp(matrix, fit->parameter_count, 0);
         if (!tutti_normal_factor(matrix, fit->parameter_count))

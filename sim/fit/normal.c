@@ -1,6 +1,7 @@
 /* Normal equations by Cholesky's factorisation; see normal.h. */
 #include "sim/fit/normal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -12,14 +13,21 @@ static double *at(double *matrix, uint32_t size, uint32_t row, uint32_t column)
 void tutti_normal_add(double *matrix, double *vector, uint32_t size, const double *row,
                       double weight, double residual)
 {
-    for (uint32_t i = 0; i < size; i++) {
-        double scaled = weight * row[i];
+    uint32_t full[TUTTI_NORMAL_ROW_MAX]; /* columns that are not zero */
+    uint32_t count = 0;
 
+    for (uint32_t i = 0; i < size; i++) {
         if (row[i] > 0 || row[i] < 0) {
-            for (uint32_t j = 0; j <= i; j++)
-                *at(matrix, size, i, j) += scaled * row[j];
-            vector[i] += scaled * residual;
+            assert(count < TUTTI_NORMAL_ROW_MAX);
+            full[count++] = i;
         }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        double scaled = weight * row[full[i]];
+
+        for (uint32_t j = 0; j <= i; j++)
+            *at(matrix, size, full[i], full[j]) += scaled * row[full[j]];
+        vector[full[i]] += scaled * residual;
     }
 }
 

@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 /* Adds weight * row * row^T to the lower triangle of `matrix` and weight * row * residual to
- * `vector`. Rows are mostly zeros. */
+ * `vector`. Rows are mostly zeros:
+ * at most so many are not. */
+enum { TUTTI_NORMAL_ROW_MAX = 4096 };
 void tutti_normal_add(double *matrix, double *vector, uint32_t size, const double *row,
                       double weight, double residual);
 
