@@ -1,4 +1,4 @@
-/* Measured tables as a fit sees them: their machines, and the time of each size by a calibration. */
+/* Measured tables as a fit sees them: machines, and the time of each size by a calibration. */
 #ifndef TUTTI_TOOLS_FIT_CASES_H
 #define TUTTI_TOOLS_FIT_CASES_H
 
