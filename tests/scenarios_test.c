@@ -9,8 +9,9 @@
  * Left out, as the model cannot say it yet:
  * - Steps of DGX-1 with P100 and V100 (TF benchmarks 2017, NVIDIA DeepLearningExamples): gradients
  *   overlap with the backward pass there, so the all-reduce alone bounds the step neither way.
- * - Steps on EC2 and GCE with K80: parameter servers.
- * - ResNet-50 on 16 and 32 V100: overlap again; without it 20.4 ms predicted, 13 measured.
+ * - Steps on EC2 and GCE with K80: parameter servers; and where 10 % are asked for (ResNet-50 on
+ *   64 from 16), "nothing changes" is 8.7 % off, so that to hold it would prove nothing.
+ * - ResNet-50 on 16 and 32 V100: overlap again; without it 20.2 ms predicted, 13 measured.
  * - TPU psum between two slices (4.11 GB/s): the benchmark's formula is not known for sure.
  * - TPU steps of GPT, Llama, Gemma: compute. TPU v3 curves: published without a scale.
  * - GB200 on two and more racks: its bound here counts reduction in switches, theirs does not.
@@ -193,6 +194,48 @@ TEST(v7x_all_gather_on_four_chips)
               predict(ring, TUTTI_ALLGATHER, "direct", GIB).bound.time_ps);
 }
 
+/* ---- tables of the tree
+ * ----------------------------------------------------------------------- */
+
+#define FOLDER TUTTI_SOURCE_DIR "/traces/measured"
+
+/* The files of the tree whose names begin so. */
+static void read_tables(const char *prefix, struct tutti_measured *set)
+{
+    DIR *folder = opendir(FOLDER);
+    struct dirent *entry;
+
+    REQUIRE(folder != NULL);
+    while ((entry = readdir(folder)) != NULL) {
+        char path[1024];
+        struct tutti_err err = {""};
+        size_t bytes = 0;
+        char *text;
+
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 ||
+            strstr(entry->d_name, ".measured") == NULL)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", FOLDER, entry->d_name);
+        text = test_read_file(path, &bytes);
+        if (text == NULL || tutti_measured_parse(entry->d_name, text, bytes, set, &err) < 0)
+            TEST_FAIL("%s: %s", path, err.text);
+        free(text);
+    }
+    closedir(folder);
+}
+
+static bool chosen(const struct tutti_measured_table *table, const char *text)
+{
+    struct tutti_measured_filter filter;
+    struct tutti_err err = {""};
+
+    if (tutti_measured_filter_parse(text, &filter, &err) < 0) {
+        TEST_FAIL("%s", err.text);
+        return false;
+    }
+    return tutti_measured_matches(&filter, table);
+}
+
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
 /* How near the best published all-reduces come to physics: stas00/ml-engineering, NVIDIA
@@ -225,6 +268,43 @@ TEST(what_was_measured_is_that_part_of_physics)
         CHECK((double)answer.bound.time_ps / 1e6 < measured_us);
         hold(rows[i].spec, rows[i].percent, best_ps / 1e4 / measured_us, 100 / rows[i].percent);
     }
+}
+
+/* Six NVLinks of 25 GB/s a V100 make six one-way rings, 150 GB/s of bus; NCCL counts 20 GB/s a
+ * link, 120 (microsoft/msccl-tools dgx1; NCCL topo.h). From 64 MiB on nothing measured beats the
+ * 150; nine sizes in ten reach the 120, and ours is within 15 % of nine in ten, which is what the
+ * project sets (of 39 one misses either: 64 MiB, 118 GB/s, 20 % off). */
+TEST(dgx_1v_has_six_rings)
+{
+    struct tutti_measured set = {0};
+    size_t count = 0;
+    size_t near_count = 0;
+    size_t fast_count = 0;
+
+    read_tables("v100-", &set);
+    for (size_t i = 0; i < set.table_count; i++) {
+        const struct tutti_measured_table *table = &set.tables[i];
+
+        if (!chosen(table, "machine=dgx-1v,library=nccl,collective=allreduce,quality=good"))
+            continue;
+        for (size_t r = 0; r < table->row_count; r++) {
+            uint64_t bytes = table->rows[r].bytes;
+            double us;
+
+            if (bytes < 64 * MIB)
+                continue;
+            us = predict_us("dgx-1v", TUTTI_ALLREDUCE, "ring", bytes);
+            show("8 V100 of a DGX-1 (us)", table->rows[r].out_us, us);
+            CHECK(table->rows[r].out_us > 1.75 * (double)bytes / 150e3);
+            count++;
+            near_count += fabs(error_percent(us, table->rows[r].out_us)) <= 15;
+            fast_count += table->rows[r].out_us < 1.75 * (double)bytes / 120e3;
+        }
+    }
+    CHECK(count >= 5);
+    CHECK(10 * near_count >= 9 * count);
+    CHECK(10 * fast_count >= 9 * count);
+    tutti_measured_free(&set);
 }
 
 /* The first measured example of the project (lly1122334 on CSDN): MobileNetV2, 2,260,546 floats,
@@ -354,47 +434,10 @@ TEST(bert_on_32_gpus_from_16_is_hierarchical)
 
 /* ---- MPI on CPU clusters --------------------------------------------------------------------- */
 
-#define FOLDER TUTTI_SOURCE_DIR "/traces/measured"
-
-static void read_cpu_tables(struct tutti_measured *set)
-{
-    DIR *folder = opendir(FOLDER);
-    struct dirent *entry;
-
-    REQUIRE(folder != NULL);
-    while ((entry = readdir(folder)) != NULL) {
-        char path[1024];
-        struct tutti_err err = {""};
-        size_t bytes = 0;
-        char *text;
-
-        if (strncmp(entry->d_name, "cpu-", 4) != 0 || strstr(entry->d_name, ".measured") == NULL)
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", FOLDER, entry->d_name);
-        text = test_read_file(path, &bytes);
-        if (text == NULL || tutti_measured_parse(entry->d_name, text, bytes, set, &err) < 0)
-            TEST_FAIL("%s: %s", path, err.text);
-        free(text);
-    }
-    closedir(folder);
-}
-
-static bool chosen(const struct tutti_measured_table *table, const char *text)
-{
-    struct tutti_measured_filter filter;
-    struct tutti_err err = {""};
-
-    if (tutti_measured_filter_parse(text, &filter, &err) < 0) {
-        TEST_FAIL("%s", err.text);
-        return false;
-    }
-    return tutti_measured_matches(&filter, table);
-}
-
 /* osu_latency between two hosts, InfiniBand and RoCE of 25 to 100 Gb/s, from the rate of the NIC
  * alone. Sizes from 1 MiB on: median error within the project's 10 %, and nothing beats the
  * wire. Messages of 64 B and less over InfiniBand and UCX: each within 25 %; that these are held
- * was decided after seeing that RoCE (28 to 31 %) and Intel MPI (33 to 63 %) miss it, as the
+ * was decided after seeing that RoCE (27 to 35 %) and Intel MPI (33 to 64 %) miss it, as the
  * preset gives all networks one latency. Between, eager and rendezvous copies are not modelled:
  * not held. */
 TEST(two_hosts_exchange_at_the_rate_of_their_nics)
@@ -404,7 +447,7 @@ TEST(two_hosts_exchange_at_the_rate_of_their_nics)
     size_t count = 0;
     size_t small_count = 0;
 
-    read_cpu_tables(&set);
+    read_tables("cpu-", &set);
     for (size_t i = 0; i < set.table_count; i++) {
         const struct tutti_measured_table *table = &set.tables[i];
         bool quick = chosen(table, "net=ib,settings=*ucx*");
@@ -466,7 +509,7 @@ TEST(a_ring_over_tcp_from_the_latency_of_recursive_doubling)
     double latency_us = 0;
     size_t held_count = 0;
 
-    read_cpu_tables(&set);
+    read_tables("cpu-", &set);
     doubling = find(&set, TCP8 ",settings=* = recursive-doubling *");
     ring = find(&set, TCP8 ",settings=* = ring *");
     REQUIRE(doubling != NULL && ring != NULL);
@@ -495,7 +538,7 @@ TEST(nothing_over_tcp_beats_the_bound)
     size_t table_count = 0;
     double best_percent = 0;
 
-    read_cpu_tables(&set);
+    read_tables("cpu-", &set);
     for (size_t i = 0; i < set.table_count; i++) {
         const struct tutti_measured_table *table = &set.tables[i];
 
