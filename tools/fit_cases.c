@@ -189,7 +189,9 @@ static int predict_point(const struct tutti_fit_case *one, const struct tutti_pr
     status = tutti_predict(&ask, &answer, err);
     if (status == -TUTTI_EINVAL ||
         status == -TUTTI_ELACK) { /* RCCL, whose choice is not modelled */
-        ask.algorithm = "ring";
+        ask.algorithm = one->topo->host_count > 1 && table->collective == TUTTI_ALLREDUCE
+                            ? "hierarchical"
+                            : "ring";
         status = tutti_predict(&ask, &answer, err);
     }
     if (status == -TUTTI_ENOMEM)

@@ -11,12 +11,14 @@
 
 /* How far the parameters of a level may stray, as the share of a quantity's own freedom: */
 static const double sigmas[TUTTI_FIT_LEVELS] = {1.0, 0.6, 0.4};
-/* latencies and rates of hardware differ by factors, what is lost on links by some percent. */
-static double freedom(const char *quantity)
+/* latencies and rates of hardware differ by factors, what is lost on links by some percent. Of a way
+ * from port to port the network is what is fitted: were the share of PCIe as free, each of the two
+ * would hide what the other loses. */
+static double freedom(const char *quantity, const char *group)
 {
-    return strcmp(quantity, "launch_us") == 0      ? 0.4
-           : strcmp(quantity, "link_percent") == 0 ? 0.15
-                                                   : 0.8;
+    if (strcmp(quantity, "link_percent") == 0)
+        return strcmp(group, "pcie") == 0 ? 0.03 : 0.15;
+    return strcmp(quantity, "launch_us") == 0 ? 0.4 : 0.8;
 }
 
 static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simple"};
@@ -128,7 +130,8 @@ static int add_levels(struct tutti_fit_values *values, struct tutti_fit_value *v
     for (int level = 0; level < TUTTI_FIT_LEVELS && status == 0; level++) {
         value->levels[level] = TUTTI_FIT_NONE;
         if (level < 2 || strcmp(names[2], names[1]) != 0)
-            status = find_parameter(values, names[level], sigmas[level] * freedom(parts->quantity),
+            status = find_parameter(values, names[level],
+                                    sigmas[level] * freedom(parts->quantity, group),
                                     &value->levels[level], err);
     }
     return status;
@@ -357,7 +360,7 @@ static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
 
     for (int level = 0; level < TUTTI_FIT_LEVELS; level++)
         prior += value->levels[level] != TUTTI_FIT_NONE
-                     ? pow(sigmas[level] * freedom(parts.quantity), 2)
+                     ? pow(sigmas[level] * freedom(parts.quantity, group), 2)
                      : 0;
     *open += variance(fit, value, TUTTI_FIT_LEVELS - 1) > 0.49 * prior;
     status = put(calib, value->name, fit, value, TUTTI_FIT_LEVELS - 1, source, err);

@@ -6,6 +6,7 @@
 #include "sim/shape/nccl_run.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/coll.h"
@@ -161,6 +162,39 @@ static void fill_messages(const struct tutti_nccl_comm *comm, struct tutti_nccl_
     params->net_chunk_bytes = choice->chunk_bytes;
 }
 
+/* Rings between hosts: NCCL lets channel c in and out by the same port, over NVLink where the last
+ * GPU is not near it (PXN); the machine's routes let a rank out by its own. Where several channels
+ * end at one GPU they would share its port, which in NCCL they do not. Then chains are the first
+ * one, begun where each channel begins: as many channels a port as in NCCL. The caller frees. */
+static int spread_ends(const struct tutti_nccl_graph *graph, uint32_t **ret, struct tutti_err *err)
+{
+    uint32_t length = graph->gpu_count, count = graph->channel_count;
+    bool ends_alike = false;
+    uint32_t *members;
+
+    for (uint32_t c = 0; c < count; c++) {
+        for (uint32_t d = 0; d < c; d++)
+            ends_alike |=
+                graph->gpus[c * length + length - 1] == graph->gpus[d * length + length - 1] &&
+                graph->gpus[c * length] != graph->gpus[d * length];
+    }
+    if (!ends_alike)
+        return 0;
+    members = calloc((size_t)length * count, sizeof(*members));
+    if (members == NULL)
+        return tutti_nomem(err);
+    for (uint32_t c = 0; c < count; c++) {
+        uint32_t begin = 0;
+
+        while (graph->gpus[begin] != graph->gpus[c * length])
+            begin++;
+        for (uint32_t k = 0; k < length; k++)
+            members[c * length + k] = graph->gpus[(begin + k) % length];
+    }
+    *ret = members;
+    return 0;
+}
+
 static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
                    const struct form *form, const struct tutti_nccl_choice *choice,
                    struct tutti_schedule **ret, struct tutti_err *err)
@@ -183,6 +217,8 @@ static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *co
                                        .pattern = graph->pattern,
                                        .step_bytes =
                                            comm->tables->buffer_bytes[TUTTI_NCCL_SIMPLE] / STEPS};
+    uint32_t *members = NULL;
+    int status = 0;
 
     params.coll.channel_count = choice->channel_count;
     params.coll.chunk_bytes = choice->chunk_bytes;
@@ -195,7 +231,14 @@ static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *co
         chains.swapped = false;
         fill_messages(comm, &params, choice);
     }
-    return tutti_nccl_generate(form->generator, &params, &chains, ret, err);
+    if (!p2p && choice->algorithm == TUTTI_NCCL_RING && comm->node_count > 1)
+        status = spread_ends(graph, &members, err);
+    if (members != NULL)
+        chains.members = members;
+    if (status == 0)
+        status = tutti_nccl_generate(form->generator, &params, &chains, ret, err);
+    free(members);
+    return status;
 }
 
 static const char *protocol_name(uint8_t protocol)
