@@ -87,7 +87,7 @@ static struct seen compare_all(const char *algorithm, uint64_t draws)
 
 TEST(folded_rings_take_as_long_as_unfolded_ones)
 {
-    struct seen seen = compare_all("ring", test_full ? 200 : 20);
+    struct seen seen = compare_all("ring", test_count(200, 20));
 
     CHECK(seen.folded > seen.unfolded / 2);
 }
@@ -97,7 +97,7 @@ TEST(folded_trees_take_as_long_as_unfolded_ones)
 {
     struct tutti_topo *topo = NULL;
     struct tutti_err err = {""};
-    struct seen seen = compare_all("tree", test_full ? 200 : 20);
+    struct seen seen = compare_all("tree", test_count(200, 20));
 
     CHECK(seen.unfolded > 0);
     CHECK_OK(tutti_topo_from_spec("dgx-h100:nodes=4", &topo, &err), err);

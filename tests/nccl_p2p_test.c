@@ -11,7 +11,7 @@ TEST(messages_are_proved_whatever_the_hosts_the_channels_and_the_cuts)
 
     for (uint32_t hosts = 1; hosts <= 9; hosts++) {
         for (uint32_t length = 1; length <= 16 && hosts * length <= 32; length++) {
-            for (uint64_t i = 0; i < (test_full ? 40 : 4); i++) {
+            for (uint64_t i = 0; i < test_count(40, 4); i++) {
                 struct nccl_case c;
 
                 nccl_case_draw(&c, served[i % 2], hosts, length, i);

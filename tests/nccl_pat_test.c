@@ -10,7 +10,7 @@ TEST(pat_is_proved_whatever_the_hosts_the_channels_and_the_cuts)
     uint64_t proved_count = 0;
 
     for (uint32_t n = 1; n <= 40; n++) {
-        for (uint64_t i = 0; i < (test_full ? 100 : 10); i++) {
+        for (uint64_t i = 0; i < test_count(100, 10); i++) {
             struct nccl_case c;
 
             nccl_case_draw(&c, served[i % 2], n, 1, i);
@@ -27,7 +27,7 @@ TEST(no_mutant_of_pat_survives)
 {
     uint64_t mutant_count = 0;
 
-    for (uint64_t i = 0; i < (test_full ? 8 : 3); i++) {
+    for (uint64_t i = 0; i < test_count(8, 3); i++) {
         struct nccl_case c;
         struct tutti_schedule *schedule;
 

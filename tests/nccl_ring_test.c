@@ -12,7 +12,7 @@ TEST(rings_are_proved_whatever_the_hosts_the_channels_and_the_cuts)
 
     for (uint32_t hosts = 1; hosts <= 9; hosts++) {
         for (uint32_t length = 1; length <= 9 && hosts * length <= 33; length++) {
-            for (uint64_t i = 0; i < (test_full ? 60 : 10); i++) {
+            for (uint64_t i = 0; i < test_count(60, 10); i++) {
                 struct nccl_case c;
 
                 nccl_case_draw(&c, served[i % 5], hosts, length, i);

@@ -9,7 +9,7 @@ TEST(trees_are_proved_whatever_the_hosts_the_channels_and_the_cuts)
 
     for (uint32_t hosts = 1; hosts <= 17; hosts++) {
         for (uint32_t length = 1; length <= 8 && hosts * length <= 34; length++) {
-            for (uint64_t i = 0; i < (test_full ? 40 : 6); i++) {
+            for (uint64_t i = 0; i < test_count(40, 6); i++) {
                 struct nccl_case c;
 
                 nccl_case_draw(&c, TUTTI_ALLREDUCE, hosts, length, i);

@@ -35,6 +35,18 @@ __attribute__((unused)) static bool test_full;
     }                                                                      \
     static void test_##name(void)
 
+/* How many random cases to run: `full` with --full, else `some`, or one in TUTTI_TEST_FEWER of them
+ * (an environment variable), where each takes long: under sanitizers. */
+__attribute__((unused)) static uint64_t test_count(uint64_t full, uint64_t some)
+{
+    const char *fewer = getenv("TUTTI_TEST_FEWER");
+    uint64_t share = fewer == NULL ? 1 : strtoull(fewer, NULL, 10);
+
+    if (test_full || share <= 1)
+        return test_full ? full : some;
+    return some / share > 0 ? some / share : 1;
+}
+
 #define TEST_FAIL(...)                                  \
     do {                                                \
         test_failures++;                                \

@@ -11,9 +11,9 @@
 
 /* How far the parameters of a level may stray, as the share of a quantity's own freedom: */
 static const double sigmas[TUTTI_FIT_LEVELS] = {1.0, 0.6, 0.4};
-/* latencies and rates of hardware differ by factors, what is lost on links by some percent. Of a way
- * from port to port the network is what is fitted: were the share of PCIe as free, each of the two
- * would hide what the other loses. */
+/* latencies and rates of hardware differ by factors, what is lost on links by some percent. Of a
+ * way from port to port the network is what is fitted: were the share of PCIe as free, each of the
+ * two would hide what the other loses. */
 static double freedom(const char *quantity, const char *group)
 {
     if (strcmp(quantity, "link_percent") == 0)
