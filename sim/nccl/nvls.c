@@ -3,11 +3,6 @@
 
 #include <assert.h>
 
-static tutti_ps wire_ps(tutti_u128 bytes, uint64_t bytes_per_s)
-{
-    return (tutti_ps)((bytes * 1000000000000u + bytes_per_s - 1) / bytes_per_s);
-}
-
 static uint32_t levels(uint32_t host_count)
 {
     uint32_t count = 0;
@@ -22,9 +17,7 @@ static uint32_t levels(uint32_t host_count)
 /* A loop over `bytes` in the switches, and on the way to other hosts. */
 static tutti_ps switch_ps(const struct tutti_nvls *nvls, uint64_t bytes)
 {
-    tutti_u128 moved = (tutti_u128)bytes + bytes / nvls->head_count;
-
-    return nvls->loop_ps + wire_ps(moved, nvls->gpu_bytes_per_s);
+    return nvls->loop_ps + tutti_wire_ps(bytes + bytes / nvls->head_count, nvls->gpu_bytes_per_s);
 }
 
 static tutti_ps port_ps(const struct tutti_nvls *nvls, uint64_t bytes)
@@ -34,7 +27,7 @@ static tutti_ps port_ps(const struct tutti_nvls *nvls, uint64_t bytes)
     if (nvls->host_count == 1)
         return 0;
     return nvls->net_loop_ps +
-           wire_ps((tutti_u128)bytes * times / nvls->head_count, nvls->port_bytes_per_s);
+           tutti_wire_ps(bytes * times / nvls->head_count, nvls->port_bytes_per_s);
 }
 
 static tutti_ps pace_ps(const struct tutti_nvls *nvls, uint64_t bytes)
@@ -47,12 +40,14 @@ static tutti_ps pace_ps(const struct tutti_nvls *nvls, uint64_t bytes)
 tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
 {
     uint64_t loop_bytes = nvls->chunk_bytes * nvls->head_count * nvls->channel_count;
-    uint64_t loop_count = nvls->bytes / loop_bytes, rest = nvls->bytes % loop_bytes;
-    uint64_t filling = loop_count > 0 ? loop_bytes : rest;
+    uint64_t loop_count, rest, filling;
     tutti_ps total = nvls->launch_ps;
 
-    assert(nvls->head_count > 0 && nvls->channel_count > 0 && nvls->chunk_bytes > 0);
+    assert(loop_bytes > 0 && loop_bytes < UINT64_MAX / 2);
     assert(nvls->gpu_bytes_per_s > 0 && (nvls->host_count == 1 || nvls->port_bytes_per_s > 0));
+    loop_count = nvls->bytes / loop_bytes;
+    rest = nvls->bytes % loop_bytes;
+    filling = loop_count > 0 ? loop_bytes : rest;
     total += (tutti_ps)loop_count * pace_ps(nvls, loop_bytes);
     if (rest > 0)
         total += pace_ps(nvls, rest);
@@ -60,7 +55,7 @@ tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
     total += 2 * (nvls->stage_ps + switch_ps(nvls, filling));
     if (nvls->host_count > 1) {
         tutti_ps level = nvls->net_ps + nvls->stage_ps +
-                         wire_ps(filling / nvls->head_count, nvls->port_bytes_per_s);
+                         tutti_wire_ps(filling / nvls->head_count, nvls->port_bytes_per_s);
 
         total += 2 * (tutti_ps)levels(nvls->host_count) * level;
     }

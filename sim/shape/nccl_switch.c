@@ -10,19 +10,27 @@
 
 enum { ROUTE_MAX = 64 };
 
-/* The rate from a rank to switches that reduce. */
-static uint64_t switch_rate(const struct tutti_topo *topo, uint32_t rank)
+/* From a rank to switches that reduce: the rate of all links, and the latency of the longest. Other
+ * links (PCIe) may come before them. */
+struct way {
+    uint64_t bytes_per_s;
+    tutti_ps latency_ps;
+};
+
+static struct way to_switches(const struct tutti_topo *topo, uint32_t rank)
 {
     uint32_t node = tutti_topo_rank_node(topo, rank);
-    uint64_t rate = 0;
+    struct way way = {.bytes_per_s = 0};
 
     for (uint32_t k = 0; k < tutti_topo_out_count(topo, node); k++) {
         struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, node, k));
 
-        if (tutti_topo_node(topo, link.to).reduces)
-            rate += link.bytes_per_s;
+        if (!tutti_topo_node(topo, link.to).reduces)
+            continue;
+        way.bytes_per_s += link.bytes_per_s;
+        way.latency_ps = link.latency_ps > way.latency_ps ? link.latency_ps : way.latency_ps;
     }
-    return rate;
+    return way;
 }
 
 int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_nccl_comm *comm,
@@ -36,7 +44,7 @@ int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_ncc
                               .channel_count = choice->channel_count,
                               .host_count = comm->node_count,
                               .chunk_bytes = choice->chunk_bytes,
-                              .gpu_bytes_per_s = switch_rate(topo, 0)};
+                              .gpu_bytes_per_s = to_switches(topo, 0).bytes_per_s};
 
     if (collective != TUTTI_ALLREDUCE ||
         (!tree && (choice->algorithm != TUTTI_NCCL_NVLS || comm->node_count > 1)))
@@ -83,10 +91,8 @@ tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutt
                                 const struct tutti_protocol *protocol)
 {
     struct tutti_nvls nvls = *plan;
-    uint32_t node = tutti_topo_rank_node(topo, 0);
-    struct tutti_link first = tutti_topo_link(topo, tutti_topo_out_link(topo, node, 0));
 
-    nvls.stage_ps = 2 * first.latency_ps;
+    nvls.stage_ps = 2 * to_switches(topo, 0).latency_ps;
     if (plan->host_count > 1)
         nvls.net_ps = find_port(topo, protocol, &nvls);
     if (protocol == NULL)
@@ -97,6 +103,7 @@ tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutt
     if (protocol->nvls.link_ppm > 0)
         nvls.gpu_bytes_per_s =
             (uint64_t)((tutti_u128)nvls.gpu_bytes_per_s * protocol->nvls.link_ppm / TUTTI_PPM);
+    nvls.gpu_bytes_per_s += nvls.gpu_bytes_per_s == 0;
     if (plan->host_count > 1) {
         nvls.net_ps += protocol->message_ps[TUTTI_HOP_NET];
         nvls.net_loop_ps = protocol->slice_ps[TUTTI_HOP_NET];

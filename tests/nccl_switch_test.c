@@ -1,0 +1,163 @@
+/* NVLS on machines: what is refused, and what its time heeds. */
+#include "sim/shape/nccl_switch.h"
+
+#include "runtime/status.h"
+#include "sim/nccl.h"
+#include "sim/predict.h"
+#include "sim/protocol.h"
+#include "tests/test.h"
+#include "topo/topo.h"
+
+static struct tutti_topo *machine(const char *spec)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec(spec, &topo, &err), err);
+    return topo;
+}
+
+static struct tutti_nccl_comm *comm_of(const struct tutti_topo *topo)
+{
+    struct tutti_nccl_comm_params params = {
+        .hardware = topo->hardware, .host_count = topo->rank_count / topo->hardware->gpu_count};
+    struct tutti_nccl_comm *comm = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_nccl_comm_new(&params, &comm, &err), err);
+    return comm;
+}
+
+static tutti_ps time_of(const struct tutti_topo *topo, const char *algorithm, const char *protocol,
+                        uint64_t bytes)
+{
+    struct tutti_ask ask = {
+        .topo = topo,
+        .algorithm = algorithm,
+        .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
+        .protocol = protocol,
+        .model = TUTTI_MODEL_FAIR};
+    struct tutti_answer answer = {.time_ps = 0};
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_TEXT(answer.algorithm, algorithm);
+    return answer.time_ps;
+}
+
+TEST(only_all_reduce_in_reach_of_the_switches_has_a_plan)
+{
+    static const struct tutti_nvls untouched = {.bytes = 12345};
+    struct tutti_nccl_choice nvls = {.algorithm = TUTTI_NCCL_NVLS,
+                                     .protocol = TUTTI_NCCL_SIMPLE,
+                                     .channel_count = 16,
+                                     .chunk_bytes = 65536};
+    struct tutti_topo *one = machine("dgx-h100");
+    struct tutti_topo *two = machine("dgx-h100:nodes=2");
+    struct tutti_topo *plain = machine("host:gpu=a100,gpus=2");
+    struct tutti_nccl_comm *comm = comm_of(one);
+    struct tutti_nccl_comm *comm_of_two = comm_of(two);
+    struct tutti_nvls plan = untouched;
+    struct tutti_err err = {""};
+
+    CHECK_INT(tutti_nccl_switch_plan(one, comm, &nvls, TUTTI_ALLGATHER, 1 << 20, &plan, &err),
+              -TUTTI_ELACK);
+    CHECK_TEXT(err.text, "NCCL would run NVLS/Simple, which is not modelled yet (nccl:ring, or "
+                         "NCCL_ALGO without it)");
+    /* NVLS of several nodes wants switches of the network that add up too. */
+    CHECK_INT(
+        tutti_nccl_switch_plan(two, comm_of_two, &nvls, TUTTI_ALLREDUCE, 1 << 20, &plan, &err),
+        -TUTTI_ELACK);
+    CHECK_INT(tutti_nccl_switch_plan(plain, comm, &nvls, TUTTI_ALLREDUCE, 1 << 20, &plan, &err),
+              -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "'host:gpu=a100,gpus=2' has no switch that reduces");
+    CHECK_INT(plan.bytes, untouched.bytes);
+    CHECK_INT(plan.head_count, 0);
+    CHECK_OK(tutti_nccl_switch_plan(one, comm, &nvls, TUTTI_ALLREDUCE, 1 << 20, &plan, &err), err);
+    CHECK_INT(plan.head_count, 8);
+    CHECK_INT(plan.gpu_bytes_per_s, INT64_C(450000000000));
+    tutti_nccl_comm_free(comm_of_two);
+    tutti_nccl_comm_free(comm);
+    tutti_topo_free(plain);
+    tutti_topo_free(two);
+    tutti_topo_free(one);
+}
+
+TEST(more_bytes_never_take_less_time)
+{
+    static const struct {
+        const char *machine, *algorithm;
+    } cases[] = {{"dgx-h100", "nccl:nvls"},
+                 {"hgx-b200", "nccl:nvls"},
+                 {"dgx-h100:nodes=2", "nccl:nvlstree"},
+                 {"dgx-h100:nodes=5", "nccl:nvlstree"}};
+
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        struct tutti_topo *topo = machine(cases[c].machine);
+        tutti_ps before = 0;
+
+        /* From where chunks no longer grow with the size; there NCCL itself is not monotonic. */
+        for (uint64_t bytes = UINT64_C(64) << 20; bytes <= UINT64_C(4) << 30; bytes += bytes / 3) {
+            tutti_ps now = time_of(topo, cases[c].algorithm, "simple", bytes & ~UINT64_C(1023));
+
+            if (now < before)
+                TEST_FAIL("%s: %" PRIu64 " B", cases[c].machine, bytes);
+            before = now;
+        }
+        tutti_topo_free(topo);
+    }
+}
+
+TEST(faster_ports_and_links_are_not_slower_and_protocols_cost)
+{
+    struct tutti_topo *topo = machine("dgx-h100:nodes=4");
+    struct tutti_topo *slow = machine("host:gpu=h100,gpus=8,nic=25GB/s,nodes=4");
+    struct tutti_topo *fast = machine("host:gpu=h100,gpus=8,nic=50GB/s,nodes=4");
+
+    REQUIRE(slow != NULL && fast != NULL);
+    for (uint64_t bytes = 1 << 20; bytes <= UINT64_C(1) << 30; bytes *= 8) {
+        tutti_ps bare = time_of(topo, "nccl:nvlstree", "none", bytes);
+
+        CHECK(bare > 0);
+        CHECK(bare < time_of(topo, "nccl:nvlstree", "simple", bytes));
+        CHECK(time_of(fast, "nccl:nvlstree", "simple", bytes) <=
+              time_of(slow, "nccl:nvlstree", "simple", bytes));
+    }
+    CHECK(10 * time_of(fast, "nccl:nvlstree", "none", UINT64_C(1) << 30) <
+          9 * time_of(slow, "nccl:nvlstree", "none", UINT64_C(1) << 30));
+    tutti_topo_free(fast);
+    tutti_topo_free(slow);
+    tutti_topo_free(topo);
+}
+
+/* Two GPUs whose first link is of PCIe, far slower than that to the NVSwitch. */
+TEST(latency_is_that_of_links_to_switches)
+{
+    static const char text[] = "topology two\n"
+                               "node a device rank=0 host=0\n"
+                               "node b device rank=1 host=0\n"
+                               "node cpu cpu host=0\n"
+                               "node nvswitch switch host=0 reduces\n"
+                               "cable a cpu pcie 30GB/s 900ns\n"
+                               "cable b cpu pcie 30GB/s 900ns\n"
+                               "cable a nvswitch nvlink 450GB/s 250ns\n"
+                               "cable b nvswitch nvlink 450GB/s 250ns\n";
+    struct tutti_nvls plan = {.head_count = 2,
+                              .channel_count = 1,
+                              .host_count = 1,
+                              .chunk_bytes = 65536,
+                              .gpu_bytes_per_s = UINT64_C(450000000000)};
+    struct tutti_protocol protocol = {.name = "simple", .launch_ps = 7, .nvls = {.link_ppm = 1}};
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_parse("two", text, sizeof(text) - 1, &topo, &err), err);
+    REQUIRE(topo != NULL);
+    CHECK_INT(tutti_nccl_switch_time(topo, &plan, NULL), 4 * 250000); /* no bytes: two stages */
+    CHECK_INT(tutti_nccl_switch_time(topo, &plan, &protocol), 4 * 250000 + 7);
+    plan.bytes = 8; /* 12 B at 450 kB/s, three times */
+    CHECK_INT(tutti_nccl_switch_time(topo, &plan, &protocol), 4 * 250000 + 7 + 3 * 26666667);
+    plan.gpu_bytes_per_s = 1000; /* of which a millionth is none, and yet bytes get through */
+    CHECK(tutti_nccl_switch_time(topo, &plan, &protocol) > TUTTI_PS_PER_S);
+    tutti_topo_free(topo);
+}
