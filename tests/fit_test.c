@@ -188,5 +188,74 @@ TEST(refuses_what_is_no_number)
     world.observed[7] = NAN;
     CHECK(tutti_fit_solve(&problem, &fit, &err) == -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "measurement '7' is no number");
+    measure(&world, 0);
+    for (uint32_t i = 0; i < POINTS; i++)
+        world.weight[i] = 0;
+    CHECK(tutti_fit_solve(&problem, &fit, &err) == -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "none of '72' measurements has a weight");
+    CHECK(fit == NULL);
+}
+
+static int predict_but_one(void *context, const double *parameters, uint32_t changed, double *times,
+                           struct tutti_err *err)
+{
+    int status = predict(context, parameters, changed, times, err);
+
+    times[7] = changed == TUTTI_FIT_NONE ? NAN : (double)INFINITY;
+    return status;
+}
+
+TEST(what_has_no_weight_need_be_no_number)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit_problem problem = {.parameter_count = 3,
+                                        .point_count = POINTS,
+                                        .prior = prior,
+                                        .prior_sigma = loose,
+                                        .observed = world.observed,
+                                        .weight = world.weight,
+                                        .predict = predict_but_one,
+                                        .context = &world};
+    struct tutti_fit *fit = NULL;
+    struct tutti_err err = {{0}};
+
+    measure(&world, 0);
+    world.weight[7] = 0;
+    CHECK_OK(tutti_fit_solve(&problem, &fit, &err), err);
+    REQUIRE(fit != NULL);
+    CHECK(fit->converged && fit->iteration_count > 0);
+    CHECK(fabs(fit->value[0] - truth[0]) < 1e-3);
+    CHECK(fit->sigma[0] > 0 && fit->sigma[0] < 0.1);
+    CHECK(fit->identified[0] && fit->identified[1]);
+    tutti_fit_free(fit);
+}
+
+static int predict_to_infinity(void *context, const double *parameters, uint32_t changed,
+                               double *times, struct tutti_err *err)
+{
+    int status = predict(context, parameters, changed, times, err);
+
+    times[7] = changed == 1 ? (double)INFINITY : times[7];
+    return status;
+}
+
+TEST(a_derivative_that_is_no_number_is_not_certainty)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit_problem problem = {.parameter_count = 3,
+                                        .point_count = POINTS,
+                                        .prior = prior,
+                                        .prior_sigma = loose,
+                                        .observed = world.observed,
+                                        .weight = world.weight,
+                                        .predict = predict_to_infinity,
+                                        .context = &world};
+    struct tutti_fit *fit = NULL;
+    struct tutti_err err = {{0}};
+
+    measure(&world, 0);
+    CHECK_INT(tutti_fit_solve(&problem, &fit, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "no standard errors of '3' parameters: some are told only together, or a "
+                         "time is no number");
     CHECK(fit == NULL);
 }

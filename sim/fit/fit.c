@@ -110,8 +110,10 @@ static double objective(const struct tutti_fit *fit, const double *values, const
 {
     double sum = 0;
 
-    for (uint32_t i = 0; i < fit->point_count; i++)
-        sum += fit->weight[i] * loss(times[i] - fit->observed[i], fit->scale);
+    for (uint32_t i = 0; i < fit->point_count; i++) {
+        if (fit->weight[i] > 0) /* the others may be no numbers */
+            sum += fit->weight[i] * loss(times[i] - fit->observed[i], fit->scale);
+    }
     for (uint32_t p = 0; p < fit->parameter_count; p++)
         sum += fit->precision[p] * (values[p] - fit->prior[p]) * (values[p] - fit->prior[p]) / 2;
     return sum;
@@ -138,8 +140,8 @@ static int differentiate(struct search *search, struct tutti_err *err)
     return 0;
 }
 
-/* The normal equations about `values`, where the residuals are `residual(i)` plus jacobian times
- * `shift`; those of points with omitted[i] are left out. */
+/* The normal equations about the fit's values plus `shift` (NULL: none), for which the residuals
+ * grow by jacobian times `shift`; those of points with omitted[i] are left out. */
 static void assemble(const struct tutti_fit *fit, const bool *omitted, const double *shift,
                      double *matrix, double *vector)
 {
@@ -222,6 +224,8 @@ static double variance(const struct tutti_fit *fit)
         double size = fabs(fit->predicted[i] - fit->observed[i]);
         double cut = fmin(size, fit->scale);
 
+        if (!(fit->weight[i] > 0))
+            continue;
         weights += fit->weight[i];
         squares += fit->weight[i] * cut * cut;
         inside += size <= fit->scale ? fit->weight[i] : 0;
@@ -230,8 +234,9 @@ static double variance(const struct tutti_fit *fit)
     return fmax(1e-8, squares / fmax(1, weights - fit->parameter_count) / (inside * inside));
 }
 
-/* Standard errors: of the data, and of the priors, which are no data. */
-static void judge(struct search *search)
+/* Standard errors: of the data, and of the priors, which are no data. -TUTTI_EINVAL where there are
+ * none, which must not look like certainty. */
+static int judge(struct search *search, struct tutti_err *err)
 {
     struct tutti_fit *fit = search->fit;
     uint32_t size = fit->parameter_count;
@@ -241,6 +246,8 @@ static void judge(struct search *search)
     for (uint32_t i = 0; i < fit->point_count; i++) {
         double residual = fit->predicted[i] - fit->observed[i];
 
+        if (!(fit->weight[i] > 0))
+            continue;
         fit->robust[i] = fit->weight[i] * reweight(residual, fit->scale);
         tutti_normal_add(search->matrix, search->vector, size, fit->jacobian + (size_t)i * size,
                          fit->weight[i] / spread, 0);
@@ -248,7 +255,10 @@ static void judge(struct search *search)
     for (uint32_t p = 0; p < size; p++)
         search->matrix[(size_t)p * size + p] += fit->precision[p] + 1e-9;
     if (!tutti_normal_factor(search->matrix, size))
-        return;
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "no standard errors of '%u' parameters: some are told only together, or "
+                          "a time is no number",
+                          size);
     for (uint32_t p = 0; p < size; p++) {
         memset(search->vector, 0, size * sizeof(double));
         search->vector[p] = 1;
@@ -258,6 +268,7 @@ static void judge(struct search *search)
         fit->identified[p] = fit->precision[p] > 0 ? fit->sigma[p] < 0.7 / sqrt(fit->precision[p])
                                                    : fit->sigma[p] < 0.5;
     }
+    return 0;
 }
 
 static int search_on(struct search *search, struct tutti_err *err)
@@ -287,13 +298,13 @@ static int search_on(struct search *search, struct tutti_err *err)
     }
     fit->converged = better <= 1e-4 || !(fit->objective > 0);
     status = differentiate(search, err);
-    if (status == 0)
-        judge(search);
-    return status;
+    return status < 0 ? status : judge(search, err);
 }
 
 static int check(const struct tutti_fit_problem *problem, struct tutti_err *err)
 {
+    double weights = 0;
+
     if (problem->parameter_count == 0)
         return tutti_fail(err, TUTTI_EINVAL, "no parameter to fit");
     if (problem->parameter_count > TUTTI_NORMAL_ROW_MAX)
@@ -308,7 +319,11 @@ static int check(const struct tutti_fit_problem *problem, struct tutti_err *err)
     for (uint32_t i = 0; i < problem->point_count; i++) {
         if (!isfinite(problem->observed[i]) || !(problem->weight[i] >= 0))
             return tutti_fail(err, TUTTI_EINVAL, "measurement '%u' is no number", i);
+        weights += problem->weight[i];
     }
+    if (!(weights > 0))
+        return tutti_fail(err, TUTTI_EINVAL, "none of '%u' measurements has a weight",
+                          problem->point_count);
     return 0;
 }
 
