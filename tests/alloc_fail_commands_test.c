@@ -126,6 +126,12 @@ TEST(commands_that_predict)
          "--jobs 1 --format csv");
 }
 
+TEST(commands_that_fit)
+{
+    each("calibrate " TUTTI_SOURCE_DIR "/tests/fixtures/measured/pair.measured --jobs 1 "
+         "--iterations 1 -o " TUTTI_BINARY_DIR "/alloc_fail.calib");
+}
+
 TEST(commands_that_explain)
 {
     each("explain " TUTTI_SOURCE_DIR "/tools/examples/h100x8.topo -b 64M --env NCCL_ALGO=Ring");

@@ -200,7 +200,7 @@ static size_t sum_up(const struct job *job, const double *times, int collective,
         for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
             uint64_t bytes = job->cases.points[i].bytes;
 
-            if (job->weight[i] > 0 && bytes >= least && bytes < most &&
+            if (!job->cases.points[i].wrong && bytes >= least && bytes < most &&
                 (collective == TUTTI_COLLECTIVE_COUNT || (int)one->table->collective == collective))
                 room[count++] = 100 * fabs(exp(times[i] - job->observed[i]) - 1);
         }
@@ -260,7 +260,7 @@ static int print_csv(const struct job *job)
         for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
             const struct tutti_fit_point *point = &job->cases.points[i];
 
-            if (!(job->weight[i] > 0))
+            if (point->wrong)
                 continue;
             printf("%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%u,%d\n",
                    table->id, table->site, table->platform,
@@ -301,7 +301,6 @@ static int write_calib(const struct tutti_args *args, struct job *job, struct tu
 static int print_all(const struct tutti_args *args, struct job *job, struct tutti_err *err)
 {
     size_t wrong = 0;
-    int status;
 
     if (tutti_args_is(args, "format", "csv"))
         return print_csv(job);
@@ -313,8 +312,7 @@ static int print_all(const struct tutti_args *args, struct job *job, struct tutt
            job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
     printf("# fit:      %zu parameters, %" PRIu32 " iterations%s\n", job->values.parameter_count,
            job->fit->iteration_count, job->fit->converged ? "" : ", not converged");
-    status = print_errors(job, err);
-    return status;
+    return print_errors(job, err);
 }
 
 static int calibrate(const struct tutti_args *args, const char *path, struct tutti_err *err)

@@ -55,11 +55,12 @@ static void take_points(const struct tutti_measured_table *table, struct tutti_f
     for (size_t i = 0; i < table->row_count; i++) {
         const struct tutti_measured_row *row = &table->rows[i];
         double us = isnan(row->out_us) ? row->in_us : row->out_us;
-        int octave = (int)floor(log2((double)row->bytes) + 0.5);
         struct tutti_fit_point *last = &cases->points[cases->point_count];
+        int octave;
 
         if (row->bytes == 0 || !(us > 0))
             continue;
+        octave = (int)floor(log2((double)row->bytes) + 0.5);
         if (octave == before && distance(row->bytes) >= distance(last[-1].bytes))
             continue;
         last -= octave == before;
@@ -216,6 +217,7 @@ static int predict_case(const struct work *work, struct tutti_fit_case *one, str
 
     for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
         struct tutti_fit_point *point = &work->cases->points[i];
+        struct tutti_fit_point seen = *point;
         int status;
 
         if (point->wrong ||
@@ -224,9 +226,12 @@ static int predict_case(const struct work *work, struct tutti_fit_case *one, str
         if (!is_made)
             made = tutti_calib_compose(work->calib, work->base, &one->machine);
         is_made = true;
-        status = predict_point(one, made.protocols, point, &work->times[i], err);
+        status = predict_point(one, made.protocols, &seen, &work->times[i], err);
         if (status < 0)
             return status;
+        if (work->some == NULL) /* else of a trial, which may run in another protocol */
+            *point = seen;
+        point->wrong = seen.wrong;
     }
     return 0;
 }

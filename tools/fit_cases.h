@@ -17,7 +17,7 @@ struct tutti_err;
 struct tutti_fit_point {
     uint64_t bytes;
     double measured_us;
-    uint8_t protocol; /* what NCCL runs it in: number of tutti_protocols() */
+    uint8_t protocol; /* what ran when all were predicted last: number of tutti_protocols() */
     bool switches;    /* NVSwitch adds up */
     bool wrong;       /* it cannot be predicted: left out */
 };

@@ -146,7 +146,8 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
     double start = known > 0 ? known : start_of(&parts, group);
     struct tutti_fit_value value = {.protocol = protocol_of(parts.protocol),
                                     .switches = strcmp(group, "nvls") == 0,
-                                    .net = strcmp(group, "net") == 0,
+                                    .ways = strcmp(group, "net") == 0 ||
+                                            strcmp(parts.quantity, "link_percent") == 0,
                                     .most = strcmp(parts.quantity, "link_percent") == 0 ? 100
                                             : strcmp(parts.quantity, "lane_GBps") == 0  ? 1e4
                                                                                         : 1e5};
@@ -288,7 +289,7 @@ static bool is_touched(const void *context, const struct tutti_fit_case *one,
         const struct tutti_fit_value *value = &values->values[v];
 
         if (uses[v] && has_level(value, touched->parameter) && value->protocol == point->protocol &&
-            (value->switches == point->switches || (value->net && point->switches)))
+            (value->switches == point->switches || (value->ways && point->switches)))
             return true;
     }
     return false;
@@ -348,6 +349,13 @@ static int put(struct tutti_calib *calib, const char *name, const struct tutti_f
     return tutti_calib_set(calib, name, &to, err);
 }
 
+static bool has_value(const struct tutti_calib *calib, const char *name)
+{
+    const struct tutti_calib_value *known = NULL;
+
+    return tutti_calib_get(calib, name, &known, NULL) == 0 && known != NULL;
+}
+
 static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
                      const struct tutti_fit_value *value, const char *source, size_t *open,
                      struct tutti_err *err)
@@ -368,7 +376,8 @@ static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
     if (status == 0)
         status = put(calib, name, fit, value, 1, source, err);
     (void)snprintf(name, sizeof(name), "any.%s.%s.%s", group, parts.protocol, parts.quantity);
-    if (status == 0 && strcmp(group, parts.link) != 0)
+    /* A class that is called as its group (links of just "nvlink") speaks for itself. */
+    if (status == 0 && strcmp(group, parts.link) != 0 && !has_value(calib, name))
         status = put(calib, name, fit, value, 0, source, err);
     return status;
 }

@@ -22,7 +22,7 @@ struct tutti_fit_value {
     double most;                       /* that it may be */
     uint8_t protocol;
     bool switches; /* of NVSwitch adding up */
-    bool net;
+    bool ways;     /* of ways between hosts, as its trees take too */
 };
 
 struct tutti_fit_parameter {

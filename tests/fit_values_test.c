@@ -1,0 +1,280 @@
+/* What tutti calibrate may change: levels that add up, and truths that it finds again. */
+#include <math.h>
+
+#include "runtime/status.h"
+#include "tests/test.h"
+#include "tools/fit_values.h"
+
+/* Tables whose times do not matter: of two GPUs, of a DGX and of a pair of them over InfiniBand, so
+ * that NVLink, NVSwitch, NVLS and a network are in it. */
+static const char path[] = TUTTI_BINARY_DIR "/fit_values.measured";
+static const char *const machines[][4] = {
+    /* machine, ranks, nodes, collective */
+    {"host:gpu=a100,gpus=2", "2", "1", "allreduce"},
+    {"host:gpu=a100,gpus=2", "2", "1", "allgather"},
+    {"dgx-1v", "8", "1", "allreduce"},
+    {"dgx-h100:nodes=2", "16", "2", "allreduce"},
+};
+enum { MACHINES = sizeof(machines) / sizeof(machines[0]), SIZES = 6, PARAMETERS_MAX = 256 };
+
+struct world {
+    struct tutti_fit_cases cases;
+    struct tutti_calib *base;
+    struct tutti_fit_values values;
+};
+
+static void write_tables(void)
+{
+    FILE *file = fopen(path, "w");
+
+    REQUIRE(file != NULL);
+    fputs("tutti measured 1\n", file);
+    for (size_t m = 0; m < MACHINES; m++) {
+        fprintf(file,
+                "table t%zu\nsite s%zu\nplatform p\nmachine %s\nranks %s\nnodes %s\ngpus %d\n"
+                "library nccl\ncollective %s\ndtype float\nop sum\nquality good\nsource made up\n"
+                "rows\n",
+                m, m, machines[m][0], machines[m][1], machines[m][2],
+                (int)(strtol(machines[m][1], NULL, 10) / strtol(machines[m][2], NULL, 10)),
+                machines[m][3]);
+        for (uint64_t bytes = 4096, i = 0; i < SIZES; i++, bytes *= 8)
+            fprintf(file, "%" PRIu64 " 1\n", bytes);
+        fputs("end\n", file);
+    }
+    fclose(file);
+}
+
+static bool open_world(struct world *world, uint32_t thread_count)
+{
+    struct tutti_measured_filter filter = {.term_count = 0};
+    struct tutti_err err = {""};
+
+    *world = (struct world){.base = NULL};
+    write_tables();
+    CHECK_OK(tutti_fit_cases_open(path, &filter, thread_count, &world->cases, &err), err);
+    CHECK_OK(tutti_calib_new(&world->base, &err), err);
+    if (test_failures == 0)
+        CHECK_OK(tutti_fit_values_open(&world->cases, world->base, &world->values, &err), err);
+    CHECK_INT(world->cases.case_count, MACHINES);
+    CHECK_INT(world->cases.point_count, MACHINES * SIZES);
+    CHECK(world->values.parameter_count <= PARAMETERS_MAX);
+    return test_failures == 0;
+}
+
+static void close_world(struct world *world)
+{
+    tutti_fit_values_close(&world->values);
+    tutti_fit_cases_close(&world->cases);
+    tutti_calib_free(world->base);
+}
+
+static const struct tutti_fit_value *find(const struct world *world, const char *name)
+{
+    for (size_t v = 0; v < world->values.value_count; v++) {
+        if (strcmp(world->values.values[v].name, name) == 0)
+            return &world->values.values[v];
+    }
+    TEST_FAIL("no value '%s'", name);
+    return NULL;
+}
+
+static const char *level_name(const struct world *world, const struct tutti_fit_value *value,
+                              int level)
+{
+    return world->values.parameters[value->levels[level]].name;
+}
+
+TEST(a_value_is_the_product_of_its_levels_and_no_more_than_it_may_be)
+{
+    struct world world;
+    double parameters[PARAMETERS_MAX] = {0};
+
+    if (open_world(&world, 1)) {
+        const struct tutti_fit_value *step = find(&world, "h100.ib.simple.step_us");
+        const struct tutti_fit_value *percent = find(&world, "h100.nvls.simple.link_percent");
+
+        REQUIRE(step != NULL && percent != NULL);
+        CHECK_TEXT(level_name(&world, step, 0), "net.simple.step_us");
+        CHECK_TEXT(level_name(&world, step, 1), "any.ib.simple.step_us");
+        CHECK_TEXT(level_name(&world, step, 2), "h100.ib.simple.step_us");
+        CHECK(fabs(tutti_fit_value_at(step, parameters) - exp(step->base)) < 1e-9);
+        for (int level = 0; level < TUTTI_FIT_LEVELS; level++)
+            parameters[step->levels[level]] = log(level + 2); /* 2 * 3 * 4 */
+        CHECK(fabs(tutti_fit_value_at(step, parameters) / exp(step->base) - 24) < 1e-9);
+        CHECK(!step->switches && percent->switches);
+        parameters[percent->levels[0]] = 1; /* times e */
+        CHECK(fabs(tutti_fit_value_at(percent, parameters) - 100) < 1e-9);
+    }
+    close_world(&world);
+}
+
+/* The times of some calibration, which the fit is not told. */
+static void measure(struct world *world, double *truth, double *observed)
+{
+    struct tutti_err err = {""};
+
+    for (size_t p = 0; p < world->values.parameter_count; p++) {
+        const char *name = world->values.parameters[p].name;
+
+        /* Of two levels of three, so that neither alone tells it. */
+        truth[p] = strncmp(name, "any.", 4) == 0       ? 0
+                   : strstr(name, "launch_us") != NULL ? -0.08
+                   : strstr(name, "step_us") != NULL   ? 0.15
+                   : strstr(name, "percent") != NULL   ? 0.04
+                                                       : 0;
+    }
+    CHECK_OK(tutti_fit_values_predict(&world->values, truth, TUTTI_FIT_NONE, observed, &err), err);
+    for (size_t i = 0; i < world->cases.point_count; i++)
+        CHECK(!world->cases.points[i].wrong && isfinite(observed[i]));
+}
+
+static struct tutti_fit *solve(struct world *world, const double *observed)
+{
+    double prior[PARAMETERS_MAX] = {0}, sigma[PARAMETERS_MAX];
+    double weight[MACHINES * SIZES];
+    struct tutti_err err = {""};
+    struct tutti_fit *fit = NULL;
+    struct tutti_fit_problem problem = {
+        .parameter_count = (uint32_t)world->values.parameter_count,
+        .point_count = (uint32_t)world->cases.point_count,
+        .prior = prior,
+        .prior_sigma = sigma,
+        .observed = observed,
+        .weight = weight,
+        .iteration_max = 8,
+        .predict = tutti_fit_values_predict,
+        .context = &world->values,
+    };
+
+    for (size_t p = 0; p < world->values.parameter_count; p++)
+        sigma[p] = world->values.parameters[p].sigma;
+    for (size_t i = 0; i < MACHINES * SIZES; i++)
+        weight[i] = 1;
+    CHECK_OK(tutti_fit_solve(&problem, &fit, &err), err);
+    return fit;
+}
+
+TEST(times_of_a_known_calibration_are_found_again)
+{
+    struct world world;
+    double truth[PARAMETERS_MAX], observed[MACHINES * SIZES];
+    double before = 0, after = 0;
+
+    if (open_world(&world, 1)) {
+        double prior[PARAMETERS_MAX] = {0}, first[MACHINES * SIZES];
+        struct tutti_err err = {""};
+        struct tutti_fit *fit;
+
+        measure(&world, truth, observed);
+        CHECK_OK(tutti_fit_values_predict(&world.values, prior, TUTTI_FIT_NONE, first, &err), err);
+        fit = solve(&world, observed);
+        for (size_t i = 0; fit != NULL && i < MACHINES * SIZES; i++) {
+            before = fmax(before, fabs(first[i] - observed[i]));
+            after = fmax(after, fabs(fit->predicted[i] - observed[i]));
+        }
+        printf("worst error %.1f %% before, %.2f %% after\n", 100 * before, 100 * after);
+        CHECK(before > 0.1);
+        CHECK(after < 0.02);
+        tutti_fit_free(fit);
+    }
+    close_world(&world);
+}
+
+TEST(results_do_not_depend_on_threads)
+{
+    double truth[PARAMETERS_MAX], one[MACHINES * SIZES], three[MACHINES * SIZES];
+    struct world world;
+
+    if (open_world(&world, 1))
+        measure(&world, truth, one);
+    close_world(&world);
+    if (test_failures == 0 && open_world(&world, 3)) {
+        measure(&world, truth, three);
+        CHECK(memcmp(one, three, sizeof(one)) == 0);
+    }
+    close_world(&world);
+}
+
+static double value_of(const struct tutti_calib *calib, const char *name)
+{
+    const struct tutti_calib_value *value = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_calib_get(calib, name, &value, &err), err);
+    if (value == NULL) {
+        TEST_FAIL("'%s' has no value", name);
+        return NAN;
+    }
+    CHECK(value->low <= value->value && value->value <= value->high);
+    CHECK(value->low < value->high);
+    CHECK_TEXT(value->source, "fit");
+    return value->value;
+}
+
+TEST(the_result_has_intervals_and_values_for_general_classes)
+{
+    struct world world;
+    double truth[PARAMETERS_MAX], observed[MACHINES * SIZES];
+
+    if (open_world(&world, 1)) {
+        struct tutti_calib *calib = NULL;
+        struct tutti_err err = {""};
+        struct tutti_fit *fit;
+        size_t open = 0;
+
+        measure(&world, truth, observed);
+        fit = solve(&world, observed);
+        REQUIRE(fit != NULL);
+        CHECK_OK(tutti_fit_values_result(&world.values, fit, "of a test", &calib, &open, &err),
+                 err);
+        REQUIRE(calib != NULL);
+        CHECK(open > 0 && open < world.values.value_count); /* no launch of LL128 in 2 GPUs */
+        CHECK_TEXT(tutti_calib_source(calib, "fit"), "of a test");
+        for (size_t v = 0; v < world.values.value_count; v++) {
+            const struct tutti_fit_value *value = &world.values.values[v];
+
+            CHECK(fabs(value_of(calib, value->name) / tutti_fit_value_at(value, fit->value) - 1) <
+                  1e-9);
+        }
+        (void)value_of(calib, "any.ib.simple.step_us");
+        (void)value_of(calib, "any.net.simple.step_us");
+        (void)value_of(calib, "any.nvswitch.simple.step_us");
+        (void)value_of(calib, "any.nvls.simple.slice_us");
+        tutti_calib_free(calib);
+        tutti_fit_free(fit);
+    }
+    close_world(&world);
+}
+
+/* Links of the class "nvlink" (V100) are measured, and so are others of its group (NVSwitch): the
+ * name that both come to is that of the class itself, in whatever order. */
+TEST(a_class_called_as_its_group_speaks_for_itself)
+{
+    struct world world;
+
+    if (open_world(&world, 1)) {
+        static double covariance[PARAMETERS_MAX * PARAMETERS_MAX];
+        double parameters[PARAMETERS_MAX] = {0};
+        struct tutti_fit fit = {.parameter_count = (uint32_t)world.values.parameter_count,
+                                .value = parameters,
+                                .covariance = covariance};
+        const struct tutti_fit_value *step = find(&world, "v100.nvlink.simple.step_us");
+        struct tutti_calib *calib = NULL;
+        struct tutti_err err = {""};
+        size_t open = 0;
+
+        REQUIRE(step != NULL);
+        for (size_t p = 0; p < fit.parameter_count; p++)
+            covariance[p * fit.parameter_count + p] = 0.01;
+        parameters[step->levels[0]] = log(2);
+        parameters[step->levels[1]] = log(3);
+        parameters[step->levels[2]] = log(5);
+        CHECK_OK(tutti_fit_values_result(&world.values, &fit, "made up", &calib, &open, &err), err);
+        REQUIRE(calib != NULL);
+        CHECK(fabs(value_of(calib, "v100.nvlink.simple.step_us") / exp(step->base) - 30) < 1e-9);
+        CHECK(fabs(value_of(calib, "any.nvlink.simple.step_us") / exp(step->base) - 6) < 1e-9);
+        CHECK(fabs(value_of(calib, "any.nvswitch.simple.step_us") / exp(step->base) - 2) < 1e-9);
+        tutti_calib_free(calib);
+    }
+    close_world(&world);
+}
