@@ -130,6 +130,18 @@ TEST(faster_ports_and_links_are_not_slower_and_protocols_cost)
     tutti_topo_free(topo);
 }
 
+/* 16 ports of 50 GB/s, 4 of each tray: NCCL takes the rack for one node, and all of them carry. */
+TEST(trays_of_a_rack_bring_their_ports)
+{
+    struct tutti_topo *topo = machine("host:gpu=gb200,gpus=4,trays=4,nodes=2");
+    uint64_t bytes = UINT64_C(8) << 30;
+    tutti_ps least_ps = tutti_wire_ps(bytes, UINT64_C(800000000000));
+
+    CHECK(time_of(topo, "nccl:nvlstree", "none", bytes) > least_ps);
+    CHECK(10 * time_of(topo, "nccl:nvlstree", "none", bytes) < 16 * least_ps);
+    tutti_topo_free(topo);
+}
+
 /* Two GPUs whose first link is of PCIe, far slower than that to the NVSwitch. */
 TEST(latency_is_that_of_links_to_switches)
 {

@@ -70,9 +70,11 @@ static tutti_ps find_port(const struct tutti_topo *topo, const struct tutti_prot
     uint32_t links[ROUTE_MAX];
     uint32_t count = tutti_topo_route(topo, 0, per_host, links, ROUTE_MAX);
     const struct tutti_hardware *hardware = topo->hardware;
-    uint64_t ports = hardware != NULL ? hardware->net_count : plan->head_count;
+    uint64_t ports = plan->head_count;
     tutti_ps latency_ps = 0;
 
+    if (hardware != NULL) /* whose hosts are the trays of a rack */
+        ports = (uint64_t)hardware->net_count * (per_host / hardware->gpu_count);
     plan->port_bytes_per_s = UINT64_MAX;
     for (uint32_t i = 0; i < count && i < ROUTE_MAX; i++) {
         struct tutti_link link = tutti_topo_link(topo, links[i]);
