@@ -180,6 +180,40 @@ TEST(times_of_a_known_calibration_are_found_again)
     close_world(&world);
 }
 
+/* What a parameter is said not to touch must not differ by it, at steps larger than the fit's. */
+TEST(a_derivative_passes_over_no_size_that_it_touches)
+{
+    struct world world;
+    double parameters[PARAMETERS_MAX] = {0}, at[MACHINES * SIZES];
+    double some[MACHINES * SIZES], all[MACHINES * SIZES];
+    struct tutti_err err = {""};
+    uint32_t different_count = 0;
+
+    if (open_world(&world, 1)) {
+        CHECK_OK(tutti_fit_values_predict(&world.values, parameters, TUTTI_FIT_NONE, at, &err),
+                 err);
+        for (uint32_t p = 0; p < world.values.parameter_count; p++) {
+            double step = p % 2 == 0 ? 0.3 : -0.3;
+
+            memcpy(some, at, sizeof(at));
+            parameters[p] = step;
+            CHECK_OK(tutti_fit_values_predict(&world.values, parameters, p, some, &err), err);
+            CHECK_OK(tutti_fit_values_predict(&world.values, parameters, TUTTI_FIT_NONE, all, &err),
+                     err);
+            if (memcmp(some, all, sizeof(all)) != 0)
+                TEST_FAIL("'%s' touches more", world.values.parameters[p].name);
+            different_count += memcmp(all, at, sizeof(all)) != 0;
+            parameters[p] = 0;
+            CHECK_OK(tutti_fit_values_predict(&world.values, parameters, TUTTI_FIT_NONE, all, &err),
+                     err);
+            CHECK(memcmp(all, at, sizeof(all)) == 0);
+        }
+        printf("%u of %zu parameters matter\n", different_count, world.values.parameter_count);
+        CHECK(different_count > world.values.parameter_count / 4);
+    }
+    close_world(&world);
+}
+
 TEST(results_do_not_depend_on_threads)
 {
     double truth[PARAMETERS_MAX], one[MACHINES * SIZES], three[MACHINES * SIZES];
