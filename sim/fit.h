@@ -54,7 +54,8 @@ struct tutti_fit {
 };
 
 /* Price: (parameter_count + 1) predictions an iteration and O(points * parameters^2). -TUTTI_EINVAL
- * for no parameter, no point with a weight or what is not a number; what predict() returns. */
+ * for no parameter, no point with a weight, what is not a number, or parameters that are told only
+ * together and have no prior; what predict() returns. */
 int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **ret,
                     struct tutti_err *err);
 void tutti_fit_free(struct tutti_fit *fit);
