@@ -130,6 +130,37 @@ TEST(faster_ports_and_links_are_not_slower_and_protocols_cost)
     tutti_topo_free(topo);
 }
 
+/* A DGX one of whose cables runs at half its rate. */
+TEST(all_wait_for_the_gpu_with_the_slowest_link)
+{
+    char text[2048] = "topology slow\nnode nvswitch switch host=0 reduces\n";
+    struct tutti_nccl_choice nvls = {.algorithm = TUTTI_NCCL_NVLS,
+                                     .protocol = TUTTI_NCCL_SIMPLE,
+                                     .channel_count = 16,
+                                     .chunk_bytes = 65536};
+    struct tutti_topo *dgx = machine("dgx-h100");
+    struct tutti_nccl_comm *comm = comm_of(dgx);
+    struct tutti_topo *topo = NULL;
+    struct tutti_nvls plan = {.bytes = 0};
+    struct tutti_err err = {""};
+
+    for (int gpu = 0; gpu < 8; gpu++) {
+        size_t used = strlen(text);
+
+        snprintf(text + used, sizeof(text) - used,
+                 "node gpu%d device rank=%d host=0\ncable gpu%d nvswitch nvlink %s\n", gpu, gpu,
+                 gpu, gpu == 5 ? "225GB/s 900ns" : "450GB/s 250ns");
+    }
+    CHECK_OK(tutti_topo_parse("slow", text, strlen(text), &topo, &err), err);
+    REQUIRE(topo != NULL);
+    CHECK_OK(tutti_nccl_switch_plan(topo, comm, &nvls, TUTTI_ALLREDUCE, 0, &plan, &err), err);
+    CHECK_INT(plan.gpu_bytes_per_s, INT64_C(225000000000));
+    CHECK_INT(tutti_nccl_switch_time(topo, &plan, NULL), 4 * 900000);
+    tutti_topo_free(topo);
+    tutti_nccl_comm_free(comm);
+    tutti_topo_free(dgx);
+}
+
 /* 16 ports of 50 GB/s, 4 of each tray: NCCL takes the rack for one node, and all of them carry. */
 TEST(trays_of_a_rack_bring_their_ports)
 {

@@ -10,14 +10,14 @@
 
 enum { ROUTE_MAX = 64 };
 
-/* From a rank to switches that reduce: the rate of all links, and the latency of the longest. Other
+/* From a GPU to switches that reduce: the rate of all links, and the latency of the longest. Other
  * links (PCIe) may come before them. */
 struct way {
     uint64_t bytes_per_s;
     tutti_ps latency_ps;
 };
 
-static struct way to_switches(const struct tutti_topo *topo, uint32_t rank)
+static struct way way_of(const struct tutti_topo *topo, uint32_t rank)
 {
     uint32_t node = tutti_topo_rank_node(topo, rank);
     struct way way = {.bytes_per_s = 0};
@@ -33,6 +33,22 @@ static struct way to_switches(const struct tutti_topo *topo, uint32_t rank)
     return way;
 }
 
+/* Of the GPU that is slowest: every loop waits for all. O(ranks). */
+static struct way slowest_way(const struct tutti_topo *topo)
+{
+    struct way slowest = way_of(topo, 0);
+
+    for (uint32_t rank = 1; rank < topo->rank_count; rank++) {
+        struct way way = way_of(topo, rank);
+
+        if (way.bytes_per_s < slowest.bytes_per_s)
+            slowest.bytes_per_s = way.bytes_per_s;
+        if (way.latency_ps > slowest.latency_ps)
+            slowest.latency_ps = way.latency_ps;
+    }
+    return slowest;
+}
+
 int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_nccl_comm *comm,
                            const struct tutti_nccl_choice *choice, enum tutti_collective collective,
                            uint64_t bytes, struct tutti_nvls *ret, struct tutti_err *err)
@@ -44,7 +60,7 @@ int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_ncc
                               .channel_count = choice->channel_count,
                               .host_count = comm->node_count,
                               .chunk_bytes = choice->chunk_bytes,
-                              .gpu_bytes_per_s = to_switches(topo, 0).bytes_per_s};
+                              .gpu_bytes_per_s = slowest_way(topo).bytes_per_s};
 
     if (collective != TUTTI_ALLREDUCE ||
         (!tree && (choice->algorithm != TUTTI_NCCL_NVLS || comm->node_count > 1)))
@@ -94,7 +110,7 @@ tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutt
 {
     struct tutti_nvls nvls = *plan;
 
-    nvls.stage_ps = 2 * to_switches(topo, 0).latency_ps;
+    nvls.stage_ps = 2 * slowest_way(topo).latency_ps;
     if (plan->host_count > 1)
         nvls.net_ps = find_port(topo, protocol, &nvls);
     if (protocol == NULL)
