@@ -161,6 +161,42 @@ TEST(all_wait_for_the_gpu_with_the_slowest_link)
     tutti_topo_free(dgx);
 }
 
+/* Two hosts of two GPUs with a port each, one of them at a quarter of its rate. */
+TEST(all_wait_for_the_slowest_port)
+{
+    static const char hosts[] = "topology ports\n"
+                                "node a0 device rank=0 host=0\nnode a1 device rank=1 host=0\n"
+                                "node b0 device rank=2 host=1\nnode b1 device rank=3 host=1\n"
+                                "node s switch host=0 reduces\nnode t switch host=1 reduces\n"
+                                "node leaf switch\n"
+                                "cable a0 s nvlink 450GB/s 250ns\ncable a1 s nvlink 450GB/s 250ns\n"
+                                "cable b0 t nvlink 450GB/s 250ns\ncable b1 t nvlink 450GB/s 250ns\n"
+                                "cable a0 leaf net 50GB/s 1us\ncable a1 leaf net 50GB/s 1us\n"
+                                "cable b0 leaf net 50GB/s 1us\ncable b1 leaf net ";
+    struct tutti_nvls plan = {.bytes = UINT64_C(1) << 30,
+                              .head_count = 2,
+                              .channel_count = 16,
+                              .host_count = 2,
+                              .chunk_bytes = 65536,
+                              .gpu_bytes_per_s = UINT64_C(450000000000)};
+    tutti_ps times[2] = {0, 0};
+
+    for (int slow = 0; slow < 2; slow++) {
+        struct tutti_topo *topo = NULL;
+        struct tutti_err err = {""};
+        char text[2048];
+
+        snprintf(text, sizeof(text), "%s%s 1us\n", hosts, slow ? "12.5GB/s" : "50GB/s");
+        CHECK_OK(tutti_topo_parse("ports", text, strlen(text), &topo, &err), err);
+        REQUIRE(topo != NULL);
+        times[slow] = tutti_nccl_switch_time(topo, &plan, NULL);
+        tutti_topo_free(topo);
+    }
+    /* Half of the bytes over each port: 42.95 ms at the slow one, and filling. */
+    CHECK_INT(times[0] / TUTTI_PS_PER_MS, 10);
+    CHECK_INT(times[1] / TUTTI_PS_PER_MS, 43);
+}
+
 /* 16 ports of 50 GB/s, 4 of each tray: NCCL takes the rack for one node, and all of them carry. */
 TEST(trays_of_a_rack_bring_their_ports)
 {

@@ -77,32 +77,51 @@ int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_ncc
     return 0;
 }
 
-/* What binds a head on the way to its like in the next host, and the latency of that way. Where
- * ports are fewer than GPUs they are shared. */
-static tutti_ps find_port(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
-                          struct tutti_nvls *plan)
+/* A rank's way to its like in the next host, and what binds it there. Where ports are fewer than
+ * heads they are shared. */
+static struct way way_between(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
+                              const struct tutti_nvls *plan, uint32_t rank)
 {
     uint32_t per_host = topo->rank_count / plan->host_count;
+    uint32_t to = (rank + per_host) % topo->rank_count;
     uint32_t links[ROUTE_MAX];
-    uint32_t count = tutti_topo_route(topo, 0, per_host, links, ROUTE_MAX);
+    uint32_t count = tutti_topo_route(topo, rank, to, links, ROUTE_MAX);
     const struct tutti_hardware *hardware = topo->hardware;
     uint64_t ports = plan->head_count;
-    tutti_ps latency_ps = 0;
+    struct way way = {.bytes_per_s = UINT64_MAX};
 
     if (hardware != NULL) /* whose hosts are the trays of a rack */
         ports = (uint64_t)hardware->net_count * (per_host / hardware->gpu_count);
-    plan->port_bytes_per_s = UINT64_MAX;
     for (uint32_t i = 0; i < count && i < ROUTE_MAX; i++) {
         struct tutti_link link = tutti_topo_link(topo, links[i]);
-        uint64_t rate = tutti_protocol_link_rate(protocol, tutti_link_hop(&link), link.bytes_per_s);
+        enum tutti_hop hop = tutti_link_hop(&link);
+        uint64_t rate = tutti_protocol_link_rate(protocol, hop, link.bytes_per_s);
 
         if (link.kind == TUTTI_LINK_NET && ports < plan->head_count)
             rate = rate * ports / plan->head_count;
-        plan->port_bytes_per_s = rate < plan->port_bytes_per_s ? rate : plan->port_bytes_per_s;
-        latency_ps += link.latency_ps;
+        way.bytes_per_s = rate < way.bytes_per_s ? rate : way.bytes_per_s;
+        way.latency_ps += link.latency_ps;
     }
-    plan->port_bytes_per_s += plan->port_bytes_per_s == 0;
-    return latency_ps;
+    way.bytes_per_s += way.bytes_per_s == 0;
+    return way;
+}
+
+/* Where all GPUs are heads the slowest of them; else that of the first. The latency is that of the
+ * first two hosts. O(ranks). */
+static tutti_ps find_port(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
+                          struct tutti_nvls *plan)
+{
+    struct way first = way_between(topo, protocol, plan, 0);
+    bool all_heads = plan->head_count == topo->rank_count / plan->host_count;
+
+    plan->port_bytes_per_s = first.bytes_per_s;
+    for (uint32_t rank = 1; all_heads && rank < topo->rank_count; rank++) {
+        struct way way = way_between(topo, protocol, plan, rank);
+
+        if (way.bytes_per_s < plan->port_bytes_per_s)
+            plan->port_bytes_per_s = way.bytes_per_s;
+    }
+    return first.latency_ps;
 }
 
 tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutti_nvls *plan,
