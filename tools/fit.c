@@ -324,7 +324,7 @@ static int calibrate(const struct tutti_args *args, const char *path, struct tut
 
     if (status < 0)
         return tutti_wrap(err, status, "option '--filter'");
-    status = tutti_calib_new(&base, err);
+    status = tutti_fit_base(&base, err);
     if (status == 0)
         status =
             open_job(path, &filter, (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
