@@ -179,7 +179,9 @@ static int take_points(struct tutti_fidelity_table *table, const struct tutti_po
                          : 0;
             continue;
         }
-        row->us[TUTTI_FORECAST_OURS] = (double)points[i].answer.time_ps / (double)TUTTI_PS_PER_US;
+        row->us[TUTTI_FORECAST_OURS] =
+            fmax((double)points[i].answer.time_ps / (double)TUTTI_PS_PER_US,
+                 tutti_one_process_us(table->measured));
         row->algorithm = points[i].answer.algorithm;
         row->protocol = points[i].answer.protocol;
     }

@@ -53,6 +53,11 @@ int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti
     return 0;
 }
 
+double tutti_one_process_us(const struct tutti_measured_table *measured)
+{
+    return strcmp(measured->launch, "one") == 0 ? 4.3 * measured->gpu_count : 0;
+}
+
 static void choose_all(const struct tutti_nccl_comm *comm, struct tutti_fidelity_table *table)
 {
     const struct tutti_measured_table *measured = table->measured;
