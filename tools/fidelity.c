@@ -91,7 +91,7 @@ static int keep_reason(struct tutti_fidelity_table *table, int status, const str
     if (status == -TUTTI_ENOMEM)
         return tutti_nomem(err);
     table->status = status;
-    (void)snprintf(table->reason, sizeof(table->reason), "%s", why->text);
+    (void)snprintf(table->reason, sizeof(table->reason), "%.255s", why->text);
     return 0;
 }
 

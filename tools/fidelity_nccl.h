@@ -13,8 +13,8 @@ struct tutti_nccl_version;
 int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti_nccl_env **ret_env,
                        const struct tutti_nccl_version **ret_version, struct tutti_err *err);
 
-/* The least time of an iteration where one process launches on all GPUs of a host, one after another
- * (nccl-tests -g): 4.3 us a GPU, the median over sites of what tables of traces/measured with
+/* The least time of an iteration where one process launches on all GPUs of a host, one after the
+ * other (nccl-tests -g): 4.3 us a GPU, the median over sites of what tables of traces/measured with
  * launch 'one' and 4 GPUs or more take at their smallest sizes (2.9 to 5.3 us). Else 0. */
 double tutti_one_process_us(const struct tutti_measured_table *measured);
 
