@@ -138,9 +138,9 @@ TEST(two_nodes_meet_at_the_rate_of_their_nics)
 TEST(the_wiring_of_dgx_1v_is_the_published_one)
 {
     static const uint8_t pairs[][3] = {
-        {0, 1, 2}, {0, 2, 1}, {0, 3, 1}, {0, 4, 2}, {1, 2, 1}, {1, 3, 2}, {1, 5, 1}, {2, 3, 2},
-        {2, 6, 2}, {3, 7, 1}, {4, 5, 2}, {4, 6, 1}, {4, 7, 1}, {5, 6, 1}, {5, 7, 2}, {6, 7, 2}};
-    static const uint32_t ring[] = {0, 1, 3, 2, 6, 7, 5, 4};
+        {0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2},
+        {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
+    static const uint32_t ring[] = {0, 3, 2, 1, 5, 6, 7, 4};
     struct tutti_topo *topo = machine("dgx-1v");
     uint32_t used[8][8] = {{0}};
     uint32_t sum = 0;

@@ -14,12 +14,13 @@ static const uint64_t pcie3_bytes_per_s = 15754 * GIGA / 1000;
 static const uint64_t pcie5_bytes_per_s = 63015 * GIGA / 1000;
 static const tutti_ps pcie_latency_ps = 125 * TUTTI_PS_PER_NS; /* assumed; GPU to NIC is two */
 
-/* NVLinks between GPU a (row) and GPU b (column) of a DGX-1 with V100: microsoft/msccl-tools,
- * topologies/nvidia.py; equal to what nvidia-smi shows but for the numbering. */
+/* NVLinks between GPU a (row) and GPU b (column) of a DGX-1 with V100, numbered as CUDA and
+ * nvidia-smi do, so that jobs on fewer GPUs get the links that these have: 0 and 1 have one. The
+ * wiring of microsoft/msccl-tools, topologies/nvidia.py, is the same under other numbers. */
 static const uint8_t volta_links[MESH_GPUS][MESH_GPUS] = {
-    {0, 2, 1, 1, 2, 0, 0, 0}, {2, 0, 1, 2, 0, 1, 0, 0}, {1, 1, 0, 2, 0, 0, 2, 0},
-    {1, 2, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2, 1, 1}, {0, 1, 0, 0, 2, 0, 1, 2},
-    {0, 0, 2, 0, 1, 1, 0, 2}, {0, 0, 0, 1, 1, 2, 2, 0},
+    {0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
+    {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+    {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0},
 };
 
 /* With P100: two full quads and an edge from each GPU to its twin (unverified, the well-known
@@ -33,8 +34,8 @@ static const uint8_t pascal_links[MESH_GPUS][MESH_GPUS] = {
 /* The rings that use every link once each way. V100: the ring of double links carries two, the
  * single links close into one more; P100: the 16 links are two rings. */
 static const uint32_t volta_rings[6][MESH_GPUS] = {
-    {0, 1, 3, 2, 6, 7, 5, 4}, {0, 4, 5, 7, 6, 2, 3, 1}, {0, 2, 1, 5, 6, 4, 7, 3},
-    {0, 3, 7, 4, 6, 5, 1, 2}, {0, 1, 3, 2, 6, 7, 5, 4}, {0, 4, 5, 7, 6, 2, 3, 1},
+    {0, 3, 2, 1, 5, 6, 7, 4}, {0, 4, 7, 6, 5, 1, 2, 3}, {0, 1, 3, 7, 5, 4, 6, 2},
+    {0, 2, 6, 4, 5, 7, 3, 1}, {0, 3, 2, 1, 5, 6, 7, 4}, {0, 4, 7, 6, 5, 1, 2, 3},
 };
 static const uint32_t pascal_rings[4][MESH_GPUS] = {
     {0, 1, 2, 3, 7, 6, 5, 4},
