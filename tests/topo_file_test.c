@@ -96,7 +96,7 @@ TEST(what_is_wrong_is_named_with_its_line)
                    "x.topo: line 3: not a rate '1' (a unit is needed: 50GB/s is bytes, 400Gb/s is "
                    "bits)");
     expect_refusal("node a device\nnode b device\nlink a b nvlink 1GB/s 1us x=1\n",
-                   "x.topo: line 3: unknown option 'x=1' of a link (cables=)");
+                   "x.topo: line 3: unknown option 'x=1' of a link (cables=, burst=)");
     expect_refusal("node a device\nlevels 2\n", "x.topo: levels do not multiply to the 1 devices");
     expect_refusal("node a device\ndims 2x\n",
                    "x.topo: line 2: not a grid '2x' (1 to 8 numbers such as 4x4x8)");

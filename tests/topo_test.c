@@ -17,7 +17,7 @@ TEST(a_wrong_spec_is_refused_with_what_would_be_accepted)
 {
     expect_refusal("rign", "unknown preset 'rign' (nearest: ring)");
     expect_refusal("ring:bandwith=50GB/s",
-                   "unknown key 'bandwith' of preset 'ring' (n=, bw=, lat=)");
+                   "unknown key 'bandwith' of preset 'ring' (n=, bw=, lat=, burst=)");
     expect_refusal("ring:n=4,n=5", "key 'n' of preset 'ring' is given twice");
     expect_refusal("torus:4x4,5x5", "grid '5x5' of preset 'torus' is given twice");
     expect_refusal("ring:n=", "key 'n' of preset 'ring' has no value (n=8)");
@@ -30,16 +30,17 @@ TEST(a_wrong_spec_is_refused_with_what_would_be_accepted)
     expect_refusal("ring:lat=-1us",
                    "preset 'ring': key 'lat': not a time '-1us' (a unit is needed: "
                    "500ns, 1.5us, 2ms, 1s)");
-    expect_refusal("ring:4x4", "unknown word '4x4' of preset 'ring' (n=, bw=, lat=)");
+    expect_refusal("ring:4x4", "unknown word '4x4' of preset 'ring' (n=, bw=, lat=, burst=)");
     expect_refusal("torus:4y4",
                    "preset 'torus': not a grid '4y4' (1 to 8 numbers from 1 such as 4x4x8)");
     expect_refusal("torus:0x4",
                    "preset 'torus': not a grid '0x4' (1 to 8 numbers from 1 such as 4x4x8)");
     expect_refusal("torus:4096x4097",
                    "preset 'torus': grid '4096x4097' is too large (at most 16777216 devices)");
-    expect_refusal("torus:DIMS=4x4", "unknown key 'DIMS' of preset 'torus' (4x4x4, bw=, lat=)");
-    expect_refusal("switch:reduces=1", "unknown key 'reduces' of preset 'switch' (n=, bw=, lat=, "
-                                       "reduces)");
+    expect_refusal("torus:DIMS=4x4",
+                   "unknown key 'DIMS' of preset 'torus' (4x4x4, bw=, lat=, burst=)");
+    expect_refusal("switch:reduces=1",
+                   "unknown key 'reduces' of preset 'switch' (n=, bw=, lat=, burst=, reduces)");
     expect_refusal("fattree:arity=8,over=3",
                    "preset 'fattree': key 'over': 8 uplinks do not divide "
                    "by 3 (arity times a number)");

@@ -136,8 +136,8 @@ static uint64_t hash_machine(uint64_t hash, const struct tutti_topo *topo)
         struct tutti_link link = tutti_topo_link(topo, i);
 
         hash = tutti_random_hash(hash, link.from, link.to, link.kind);
-        hash =
-            tutti_random_hash(hash, link.bytes_per_s, (uint64_t)link.latency_ps, link.cable_count);
+        hash = tutti_random_hash(hash, link.bytes_per_s, (uint64_t)link.latency_ps,
+                                 (uint64_t)link.burst_bytes << 32 | link.cable_count);
     }
     return hash;
 }

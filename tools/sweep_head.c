@@ -8,7 +8,7 @@
 
 enum { LINK_GROUPS_MAX = 8 };
 
-/* Links alike in kind, rate and latency. */
+/* Links alike in kind, rate, latency and burst. */
 struct link_group {
     struct tutti_link link; /* the first of them */
     uint32_t link_count;
@@ -28,7 +28,8 @@ static uint32_t group_links(const struct tutti_topo *topo, struct link_group *gr
 
         while (g < count && (groups[g].link.kind != link.kind ||
                              groups[g].link.bytes_per_s != link.bytes_per_s ||
-                             groups[g].link.latency_ps != link.latency_ps))
+                             groups[g].link.latency_ps != link.latency_ps ||
+                             groups[g].link.burst_bytes != link.burst_bytes))
             g++;
         if (g == LINK_GROUPS_MAX) {
             *more += classes[i].count;
@@ -49,11 +50,16 @@ static void print_links(const struct tutti_topo *topo, FILE *out)
     uint32_t more = 0;
     uint32_t count = group_links(topo, groups, &more);
 
-    for (uint32_t g = 0; g < count; g++)
+    for (uint32_t g = 0; g < count; g++) {
+        const struct tutti_link *link = &groups[g].link;
+
         fprintf(out, "%s %u %s of %s %s", g == 0 ? "# links:   " : ",", groups[g].link_count,
-                tutti_link_kind_name((enum tutti_link_kind)groups[g].link.kind),
-                tutti_print_rate(groups[g].link.bytes_per_s, rate),
-                tutti_print_time(groups[g].link.latency_ps, latency));
+                tutti_link_kind_name((enum tutti_link_kind)link->kind),
+                tutti_print_rate(link->bytes_per_s, rate),
+                tutti_print_time(link->latency_ps, latency));
+        if (link->burst_bytes > 0)
+            fprintf(out, " burst %s", tutti_print_size(link->burst_bytes, rate));
+    }
     if (more > 0)
         fprintf(out, ", %u others", more);
     if (count > 0)
@@ -238,6 +244,8 @@ void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *
         tutti_json_number(json, "rate_GBps", (double)groups[g].link.bytes_per_s / 1e9);
         tutti_json_number(json, "latency_us",
                           (double)groups[g].link.latency_ps / (double)TUTTI_PS_PER_US);
+        if (groups[g].link.burst_bytes > 0)
+            tutti_json_count(json, "burst_bytes", groups[g].link.burst_bytes);
         tutti_json_count(json, "links", groups[g].link_count);
         tutti_json_close(json);
     }

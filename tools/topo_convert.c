@@ -57,7 +57,7 @@ const struct tutti_command tutti_command_topo_convert = {
             "latencies that can be edited. All commands take the result as their SPEC.\n\n"
             "The grammar: topology NAME, source TEXT, node NAME device|switch|nic|cpu "
             "[rank=N] [host=N] [flops=N] [mem=RATE] [reduces], cable A B KIND RATE LATENCY "
-            "[cables=N] (both ways), link A B KIND RATE LATENCY (one way), levels N..., dims "
+            "[cables=N] [burst=SIZE] (both ways), link (the same, one way), levels N..., dims "
             "NxN [wrap=11], order RANK..., routes search|grid|tree|cluster. A # begins a "
             "comment." TUTTI_PERTURB_TEXT TUTTI_PERTURB_RULES_TEXT
             " Written to a file, a perturbed machine is like any other: where its routes are "

@@ -34,6 +34,7 @@ static const struct tutti_column group_columns[] = {
     {"cables", "cables", "each", TUTTI_CELL_COUNT},
     {"links", "count", "one way", TUTTI_CELL_COUNT},
     {"first", "first", "", TUTTI_CELL_TEXT},
+    {"burst_bytes", "burst", "bytes", TUTTI_CELL_COUNT},
 };
 
 static const struct tutti_column link_columns[] = {
@@ -43,9 +44,13 @@ static const struct tutti_column link_columns[] = {
     {"rate_GBps", "rate", "GB/s", TUTTI_CELL_NUMBER},
     {"latency_us", "latency", "us", TUTTI_CELL_NUMBER},
     {"cables", "cables", "", TUTTI_CELL_COUNT},
+    {"burst_bytes", "burst", "bytes", TUTTI_CELL_COUNT},
 };
 
 #define TABLE_NEW(columns) tutti_table_new(columns, sizeof(columns) / sizeof((columns)[0]))
+/* Without the last column where no link has a token bucket. */
+#define LINK_TABLE_NEW(columns, topo) \
+    tutti_table_new(columns, sizeof(columns) / sizeof((columns)[0]) - ((topo)->has_bursts ? 0 : 1))
 
 /* All that is shown. */
 struct show {
@@ -109,7 +114,7 @@ static int fill_groups(struct show *show)
             show->groups, tutti_link_kind_name((enum tutti_link_kind)link.kind),
             kind_of(topo, link.from), kind_of(topo, link.to), gigabytes(link.bytes_per_s),
             microseconds(link.latency_ps), (uint64_t)link.cable_count,
-            (uint64_t)show->description.link_groups[g].count, first);
+            (uint64_t)show->description.link_groups[g].count, first, (uint64_t)link.burst_bytes);
     }
     return status;
 }
@@ -128,7 +133,7 @@ static int fill_links(struct show *show)
                                  tutti_topo_node_name(topo, link.to, to),
                                  tutti_link_kind_name((enum tutti_link_kind)link.kind),
                                  gigabytes(link.bytes_per_s), microseconds(link.latency_ps),
-                                 (uint64_t)link.cable_count);
+                                 (uint64_t)link.cable_count, (uint64_t)link.burst_bytes);
     }
     return status;
 }
@@ -276,8 +281,8 @@ static int print(const struct tutti_args *args, struct show *show, struct tutti_
     int status = 0;
 
     show->nodes = TABLE_NEW(node_columns);
-    show->groups = TABLE_NEW(group_columns);
-    show->links = tutti_args_flag(args, "links") ? TABLE_NEW(link_columns) : NULL;
+    show->groups = LINK_TABLE_NEW(group_columns, show->topo);
+    show->links = tutti_args_flag(args, "links") ? LINK_TABLE_NEW(link_columns, show->topo) : NULL;
     if (show->nodes == NULL || show->groups == NULL ||
         (tutti_args_flag(args, "links") && show->links == NULL))
         status = -TUTTI_ENOMEM;

@@ -219,6 +219,25 @@ static int raise(struct best *best, struct tutti_err *err)
     return tutti_exact_raise(best->topo, best->collective, best->root, bound, err);
 }
 
+/* burst / rate of the link where it is most, rounded up. */
+static tutti_ps most_burst_ps(const struct tutti_topo *topo)
+{
+    struct tutti_link links[TUTTI_LINK_BLOCK];
+    tutti_ps most = 0;
+
+    for (uint32_t first = 0; topo->has_bursts && first < topo->link_count;
+         first += TUTTI_LINK_BLOCK) {
+        uint32_t count = tutti_topo_links(topo, first, links, TUTTI_LINK_BLOCK);
+
+        for (uint32_t i = 0; i < count; i++) {
+            tutti_ps burst_ps = tutti_wire_ps(links[i].burst_bytes, links[i].bytes_per_s);
+
+            most = burst_ps > most ? burst_ps : most;
+        }
+    }
+    return most;
+}
+
 int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective collective,
                          uint32_t root, struct tutti_bound_law *ret, struct tutti_err *err)
 {
@@ -241,6 +260,7 @@ int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective co
     law.bytes = bound->bytes;
     law.bytes_per_s = bound->bytes_per_s;
     law.latency_ps = latency.latency_ps;
+    law.burst_ps = most_burst_ps(topo);
     if (bound->bytes_per_s > 0)
         tutti_binding_name(topo, &bound->binding, law.rates_bind, sizeof(law.rates_bind));
     (void)snprintf(law.latency_binds, sizeof(law.latency_binds),
@@ -263,6 +283,9 @@ int tutti_bound_law_at(const struct tutti_bound_law *law, uint64_t count, enum t
     if (bytes > 0 || !law->moves)
         bound.latency_ps = law->latency_ps;
     bound.bandwidth_ps = bytes > 0 ? time_of(law, bytes) : 0;
+    if (bound.bandwidth_ps < INT64_MAX)
+        bound.bandwidth_ps -=
+            law->burst_ps < bound.bandwidth_ps ? law->burst_ps : bound.bandwidth_ps;
     if (bound.bandwidth_ps > bound.latency_ps) {
         bound.time_ps = bound.bandwidth_ps;
         bound.exact = law->exact && bound.time_ps < INT64_MAX; /* else only known to take longer */

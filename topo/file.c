@@ -8,8 +8,8 @@
  *   node NAME device [rank=N] [host=N] [flops=989T] [mem=3350GB/s]
  *   node NAME switch [host=N] [reduces]
  *   node NAME nic|cpu [host=N]
- *   link A B KIND RATE LATENCY [cables=N]    one direction: link gpu0 sw nvlink 450GB/s 250ns
- *   cable A B KIND RATE LATENCY [cables=N]   both directions
+ *   link A B KIND RATE LATENCY [cables=N] [burst=SIZE]   one direction: link g0 sw net 1Gb/s 10us
+ *   cable A B KIND RATE LATENCY [cables=N] [burst=SIZE]  both directions
  *   levels N N...                    innermost first
  *   dims NxNx... [wrap=101]          a grid; wrap: 1 for each axis that is a ring
  *   order R R R...                   one ring order; several lines, several rings
@@ -30,8 +30,9 @@
  *   hardware rack hosts=18           NVLink joins so many hosts
  *
  * KIND is generic nvlink xgmi pcie c2c cpu net ici dcn. Ranks are given to all devices or to none.
- * Adding the same link again sums rate and cables. Memory grows with the text, but for searched
- * routes, which take 8 bytes for each pair of rank and node and are refused beyond a limit. */
+ * Adding the same link again sums rate, burst (of a token bucket) and cables. Memory grows with the
+ * text, but for searched routes, which take 8 bytes for each pair of rank and node and are refused
+ * beyond a limit. */
 #include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
@@ -254,6 +255,29 @@ static int read_ends(struct reader *reader, struct tutti_link *link, struct tutt
     return status < 0 ? status : find_name(&reader->names, word, &link->to, err);
 }
 
+static int read_link_option(const char *word, struct tutti_link *link, struct tutti_err *err)
+{
+    const char *value;
+    uint64_t burst = 0;
+    int status = 0;
+
+    if ((value = value_of(word, "burst")) != NULL) {
+        status = tutti_read_size(value, &burst, err);
+        if (status == 0 && burst > TUTTI_BURST_BYTES_MAX)
+            status = tutti_fail(err, TUTTI_EINVAL, "a link with a burst of '%s' (at most %u bytes)",
+                                value, TUTTI_BURST_BYTES_MAX);
+        link->burst_bytes = (uint32_t)burst & TUTTI_BURST_BYTES_MAX;
+        return status;
+    }
+    if ((value = value_of(word, "cables")) == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' of a link (cables=, burst=)",
+                          word);
+    status = read_u32(value, UINT32_MAX - 1, &link->cable_count, err);
+    if (status == 0 && link->cable_count == 0)
+        status = tutti_fail(err, TUTTI_EINVAL, "a link of 0 cables (from 1)");
+    return status;
+}
+
 static int read_link(struct reader *reader, bool both, struct tutti_err *err)
 {
     char word[TUTTI_WORD_BYTES];
@@ -272,15 +296,8 @@ static int read_link(struct reader *reader, bool both, struct tutti_err *err)
         status = tutti_words_need(&reader->words, "a latency such as 500ns", word, err);
     if (status == 0)
         status = tutti_read_time(word, &link.latency_ps, err);
-    while (status == 0 && (status = tutti_words_next(&reader->words, word, err)) > 0) {
-        const char *value = value_of(word, "cables");
-
-        if (value == NULL)
-            return tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' of a link (cables=)", word);
-        status = read_u32(value, UINT32_MAX - 1, &link.cable_count, err);
-        if (status == 0 && link.cable_count == 0)
-            status = tutti_fail(err, TUTTI_EINVAL, "a link of 0 cables (from 1)");
-    }
+    while (status == 0 && (status = tutti_words_next(&reader->words, word, err)) > 0)
+        status = read_link_option(word, &link, err);
     if (status < 0)
         return status;
     return both ? tutti_topo_add_cable(reader->builder, &link, err)

@@ -53,7 +53,8 @@ static bool is_cable(const struct tutti_topo *topo, uint32_t l)
         return false;
     b = tutti_topo_link(topo, l + 1);
     return a.from == b.to && a.to == b.from && a.kind == b.kind && a.bytes_per_s == b.bytes_per_s &&
-           a.latency_ps == b.latency_ps && a.cable_count == b.cable_count;
+           a.latency_ps == b.latency_ps && a.cable_count == b.cable_count &&
+           a.burst_bytes == b.burst_bytes;
 }
 
 static void print_links(FILE *out, const struct tutti_topo *topo)
@@ -73,6 +74,8 @@ static void print_links(FILE *out, const struct tutti_topo *topo)
             tutti_print_rate(link.bytes_per_s, rate), tutti_print_time(link.latency_ps, latency));
         if (link.cable_count != 1)
             fprintf(out, " cables=%" PRIu32, link.cable_count);
+        if (link.burst_bytes > 0)
+            fprintf(out, " burst=%s", tutti_print_size(link.burst_bytes, rate));
         fputc('\n', out);
         l += cable;
     }

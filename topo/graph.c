@@ -169,7 +169,6 @@ int tutti_topo_add_link(struct tutti_topo_builder *builder, const struct tutti_l
         return tutti_nomem(err);
     builder->links = links;
     links[builder->link_count] = *link;
-    memset(links[builder->link_count].reserved, 0, sizeof(link->reserved));
     if (link->cable_count == 0)
         links[builder->link_count].cable_count = 1;
     builder->link_count++;
@@ -218,6 +217,17 @@ int tutti_topo_set_rule(struct tutti_topo_builder *builder, const struct tutti_r
     *copy = *rule;
     builder->rule = copy;
     return 0;
+}
+
+bool tutti_rule_has_bursts(const struct tutti_rule *rule)
+{
+    const struct tutti_cluster_rule *cluster = &rule->cluster;
+    bool has = rule->grid.cable.burst_bytes > 0 || rule->tree.device.burst_bytes > 0 ||
+               rule->tree.between.burst_bytes > 0 || cluster->host.has_bursts;
+
+    for (uint32_t i = 0; i < cluster->nic_count; i++)
+        has = has || cluster->cables[i].burst_bytes > 0 || cluster->uplinks[i].burst_bytes > 0;
+    return has;
 }
 
 void tutti_topo_set_routes(struct tutti_topo_builder *builder, const struct tutti_routes *routes)
@@ -291,6 +301,7 @@ static int freeze(struct tutti_topo_builder *builder, struct tutti_topo *topo,
         topo->link_count = graph->rule->link_count;
         topo->rank_count = graph->rule->rank_count;
         topo->host_count = graph->rule->host_count;
+        topo->has_bursts = tutti_rule_has_bursts(graph->rule);
     } else {
         status = tutti_freeze_nodes(builder, topo, graph, err);
         if (status == 0)

@@ -59,17 +59,21 @@ struct tutti_node {
     uint64_t mem_bytes_per_s; /* devices: device memory; 0 unknown */
 };
 
-/* One direction of a cable; parallel cables between the same two nodes are one link of summed rate.
- */
+/* One direction of a cable; parallel cables between the same two nodes are one link of summed rate
+ * and burst. One with a burst has a token bucket, as networks have that are shaped (tc tbf, limits
+ * of clouds): it lets through at most burst_bytes + bytes_per_s * T in any time T. What the bucket
+ * holds takes no time, and it fills again at the link's rate. */
 struct tutti_link {
     uint32_t from; /* node index */
     uint32_t to;
     uint64_t bytes_per_s;
     tutti_ps latency_ps;
-    uint8_t kind; /* enum tutti_link_kind */
-    uint8_t reserved[3];
-    uint32_t cable_count; /* physical links summed in it; >= 1 */
+    uint8_t kind;              /* enum tutti_link_kind */
+    uint32_t burst_bytes : 24; /* depth of the bucket; 0: none, every byte goes at the rate */
+    uint32_t cable_count;      /* physical links summed in it; >= 1 */
 };
+_Static_assert(sizeof(struct tutti_link) == 32, "machines of a million links are looked through");
+#define TUTTI_BURST_BYTES_MAX ((UINT32_C(1) << 24) - 1)
 
 /* Frozen after tutti_topo_freeze(): then the fields may be read by anyone and change no more. Nodes
  * and links have indices; what is at an index is asked for (tutti_topo_link() and so on), because
@@ -87,6 +91,7 @@ struct tutti_topo {
     /* Of one host, which all are alike, as NCCL sees it (hardware.h); NULL: not known. */
     const struct tutti_hardware *hardware;
     uint8_t net_kind;                  /* enum tutti_net_kind */
+    bool has_bursts;                   /* some links have token buckets */
     const struct tutti_graph *graph;   /* private: nodes and links, listed or by rule */
     const struct tutti_router *router; /* private: routes, by rule or searched */
 };
@@ -264,7 +269,8 @@ struct tutti_spot tutti_topo_link_spot(const struct tutti_topo *topo, uint32_t l
  * shortest latency. Where ranks times links are about four million or less, all cuts are considered
  * (by flows; for all-reduce on devices wired directly, all partitions). time_ps is the larger of
  * the two. It knows switches that reduce and multicast, so nothing that such a switch does goes
- * below it. No bytes: 0. */
+ * below it, and token buckets: no link carries more in a time T than its rate does in T plus the
+ * largest burst over rate of all links, so that much is taken off. No bytes: 0. */
 struct tutti_bound {
     tutti_ps time_ps;
     tutti_ps bandwidth_ps;
@@ -286,6 +292,7 @@ struct tutti_bound_law {
     tutti_u128 bytes;       /* that must cross, of each byte of a rank's block, what binds */
     tutti_u128 bytes_per_s; /* at this rate; 0: nothing must */
     tutti_ps latency_ps;
+    tutti_ps burst_ps;    /* what full token buckets save at most: burst over rate, of all links */
     char rates_bind[128]; /* what binds where the rates do, */
     char latency_binds[128];
 };

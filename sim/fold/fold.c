@@ -27,6 +27,7 @@
 #include "sim/play/start.h"
 #include "sim/play/wires.h"
 #include "sim/sim.h"
+#include "topo/topo.h"
 
 #define NONE UINT32_MAX
 
@@ -580,6 +581,8 @@ int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_
 
     if (tutti_jitter_q32(opts->jitter) != 0)
         return tutti_fail(err, TUTTI_ELACK, "jitter makes every rank different");
+    if (opts->topo->has_bursts)
+        return tutti_fail(err, TUTTI_ELACK, "links have token buckets, which only a full play has");
     if (suits)
         status = tutti_phases_play(opts, schedule, step_count_max, ret, &why);
     if (status != -TUTTI_ELACK) {

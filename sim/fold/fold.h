@@ -14,8 +14,8 @@
  *           lanes, wires and links are put into classes together, and the links divided among the
  *           members of classes. Rounds after which all stands as before are skipped.
  *
- * Any way, times are those of the unfolded play, to the picosecond. Nothing folds under jitter, and
- * where ranks start at different times only rings do. */
+ * Any way, times are those of the unfolded play, to the picosecond. Nothing folds under jitter, nor
+ * where links have token buckets, and where ranks start at different times only rings do. */
 #ifndef TUTTI_SIM_FOLD_FOLD_H
 #define TUTTI_SIM_FOLD_FOLD_H
 

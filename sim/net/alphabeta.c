@@ -4,7 +4,9 @@
  * disturb each other. That is the limit of this model; `fair` has the rest.
  *
  * A connection that is paced is a second such server, which takes from the link: other connections
- * may use the link while it is still at it. Without a pace it would never make anyone wait. */
+ * may use the link while it is still at it. Without a pace it would never make anyone wait.
+ *
+ * A link with a token bucket is free again when that is full: see net.h. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -13,11 +15,14 @@
 #include "sim/queue/queue.h"
 
 struct connection {
-    uint64_t bytes_per_s; /* of the narrowest link */
-    uint64_t bytes;       /* of the last message; sizes repeat, and dividing is dear */
-    tutti_ps wire_ps;     /* what it took of the link */
-    tutti_ps busy_ps;     /* and of the connection */
-    tutti_ps free_ps;     /* when the connection has sent all it was given */
+    uint64_t bytes_per_s;       /* of the narrowest link */
+    uint64_t bytes;             /* of the last message; sizes repeat, and dividing is dear */
+    tutti_ps wire_ps;           /* what it took of the link */
+    tutti_ps busy_ps;           /* and of the connection */
+    tutti_ps free_ps;           /* when the connection has sent all it was given */
+    tutti_ps plain_ps;          /* what it takes of the narrowest link without a bucket */
+    tutti_ps burst_ps;          /* how much sooner it is through than the bucket is full */
+    uint64_t plain_bytes_per_s; /* of that link; 0: all have buckets */
     struct tutti_pace pace;
     uint32_t egress; /* the first link */
     bool is_paced;
@@ -27,7 +32,8 @@ struct alphabeta {
     struct tutti_net net;
     uint32_t link_count;
     const uint64_t *bytes_per_s;
-    tutti_ps *free_ps; /* [link_count]: when the link has sent all it was given */
+    const uint32_t *burst_bytes; /* or NULL */
+    tutti_ps *free_ps; /* [link_count]: when the link has sent all it was given, and is full */
     struct connection *connections;
     uint32_t connection_count;
     uint32_t connection_capacity;
@@ -56,6 +62,7 @@ static int alphabeta_open(const struct tutti_net_links *links, struct tutti_net 
     model->net.ops = &tutti_net_alphabeta;
     model->link_count = links->link_count;
     model->bytes_per_s = links->bytes_per_s;
+    model->burst_bytes = links->burst_bytes;
     model->free_ps = calloc((size_t)links->link_count + 1, sizeof(*model->free_ps));
     if (model->free_ps == NULL) {
         alphabeta_close(&model->net);
@@ -74,6 +81,17 @@ static void alphabeta_reset(struct tutti_net *net)
     for (uint32_t i = 0; i < model->connection_count; i++)
         model->connections[i].free_ps = 0;
     tutti_queue_clear(&model->arrivals);
+}
+
+static void take_bucket(const struct alphabeta *model, struct connection *connection,
+                        const uint32_t *links, uint32_t link_count)
+{
+    struct tutti_net_links all = {.bytes_per_s = model->bytes_per_s,
+                                  .burst_bytes = model->burst_bytes};
+    struct tutti_net_bucket bucket = tutti_net_route_bucket(&all, links, link_count);
+
+    connection->burst_ps = tutti_wire_ps(bucket.burst_bytes, connection->bytes_per_s);
+    connection->plain_bytes_per_s = bucket.plain_bytes_per_s;
 }
 
 static int alphabeta_connect(struct tutti_net *net, const uint32_t *links, uint32_t link_count,
@@ -97,6 +115,7 @@ static int alphabeta_connect(struct tutti_net *net, const uint32_t *links, uint3
     }
     if (pace.bytes_per_s == 0 || pace.bytes_per_s > connection->bytes_per_s)
         pace.bytes_per_s = connection->bytes_per_s;
+    take_bucket(model, connection, links, link_count);
     connection->pace = pace;
     connection->is_paced = pace.slice_ps > 0 || pace.bytes_per_s < connection->bytes_per_s;
     return 0;
@@ -125,22 +144,33 @@ static void alphabeta_start(struct tutti_net *net, const struct tutti_net_send *
     struct connection *connection = &model->connections[send->connection];
     tutti_ps *free_ps = &model->free_ps[connection->egress];
     tutti_ps begin_ps = *free_ps > now ? *free_ps : now;
+    tutti_ps through_ps;
     tutti_ps wire_ps;
 
     assert(send->connection < model->connection_count);
     if (connection->bytes != send->bytes) {
         connection->bytes = send->bytes;
         connection->wire_ps = tutti_wire_ps(send->bytes, connection->bytes_per_s);
+        if (connection->plain_bytes_per_s > 0)
+            connection->plain_ps = tutti_wire_ps(send->bytes, connection->plain_bytes_per_s);
         connection->busy_ps = tutti_wire_ps(send->bytes, connection->pace.bytes_per_s);
     }
     wire_ps = connection->wire_ps;
     if (send->stretch_q32 != 0)
         wire_ps = tutti_stretch_ps(wire_ps, send->stretch_q32);
     *free_ps = tutti_add_ps(begin_ps, wire_ps);
-    tutti_queue_put(
-        &model->arrivals, send->message,
-        tutti_add_ps(connection->is_paced ? leave_ps(connection, begin_ps, send) : *free_ps,
-                     send->latency_ps));
+    through_ps = *free_ps;
+    if (connection->burst_ps > 0) {
+        begin_ps = tutti_later_ps(now, begin_ps - connection->burst_ps);
+        through_ps = tutti_later_ps(*free_ps - connection->burst_ps, begin_ps);
+        if (connection->plain_bytes_per_s > 0)
+            through_ps = tutti_later_ps(
+                through_ps,
+                tutti_add_ps(begin_ps, tutti_stretch_ps(connection->plain_ps, send->stretch_q32)));
+    }
+    if (connection->is_paced)
+        through_ps = leave_ps(connection, begin_ps, send);
+    tutti_queue_put(&model->arrivals, send->message, tutti_add_ps(through_ps, send->latency_ps));
 }
 
 static bool alphabeta_next(struct tutti_net *net, tutti_ps now, tutti_ps *ret)

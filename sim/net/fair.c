@@ -4,6 +4,9 @@
  * takes that time before it drains and while no other of its connection does. Rates are solved once
  * for each instant at which flows came or went.
  *
+ * Token buckets: a message takes what the buckets of its links hold when it begins to drain, and
+ * the rest drains at its rate; see net.h.
+ *
  * Numbers: rates and bytes left are doubles, times are whole picoseconds. The bytes left are
  * counted down only when a rate changes, always from the exact times, so rounding does not add up;
  * a message ends on the first picosecond not before the computed end. */
@@ -44,7 +47,10 @@ struct connection {
 
 struct fair {
     struct tutti_net net;
-    struct tutti_maxmin maxmin; /* flows are connections */
+    struct tutti_maxmin maxmin;  /* flows are connections */
+    const uint32_t *burst_bytes; /* [links], or NULL */
+    tutti_ps *full_ps;           /* [links]: when its bucket is full again; or NULL */
+    uint32_t link_count;
     struct connection *connections;
     uint32_t connection_count;
     uint32_t connection_capacity;
@@ -61,6 +67,7 @@ static void fair_close(struct tutti_net *net)
         return;
     tutti_maxmin_done(&model->maxmin);
     tutti_queue_done(&model->events);
+    free(model->full_ps);
     free(model->connections);
     free(model->messages);
     free(model);
@@ -74,7 +81,12 @@ static int fair_open(const struct tutti_net_links *links, struct tutti_net **ret
     if (model == NULL)
         return tutti_nomem(err);
     model->net.ops = &tutti_net_fair;
-    if (tutti_maxmin_init(&model->maxmin, links->bytes_per_s, links->link_count) < 0) {
+    model->burst_bytes = links->burst_bytes;
+    model->link_count = links->link_count;
+    if (links->burst_bytes != NULL)
+        model->full_ps = calloc((size_t)links->link_count + 1, sizeof(*model->full_ps));
+    if ((links->burst_bytes != NULL && model->full_ps == NULL) ||
+        tutti_maxmin_init(&model->maxmin, links->bytes_per_s, links->link_count) < 0) {
         fair_close(&model->net);
         return tutti_nomem(err);
     }
@@ -94,6 +106,8 @@ static void fair_reset(struct tutti_net *net)
 
     tutti_maxmin_reset(&model->maxmin);
     tutti_queue_clear(&model->events);
+    for (uint32_t i = 0; i < model->link_count && model->full_ps != NULL; i++)
+        model->full_ps[i] = 0;
     for (uint32_t i = 0; i < model->connection_count; i++)
         model->connections[i] = idle_connection(model->connections[i].slice_ps);
 }
@@ -161,6 +175,38 @@ static void fair_start(struct tutti_net *net, const struct tutti_net_send *send,
     tutti_queue_put(&model->events, send->message, tutti_add_ps(now, send->latency_ps));
 }
 
+/* What a message that begins to drain takes out of the buckets of its route: as much as the least
+ * of them holds; but no more than leaves what takes the time of the links without buckets. The
+ * links that limit the rates of single connections come after the others, and do not count. */
+static double take_tokens(struct fair *model, uint32_t id, double bytes, tutti_ps now)
+{
+    const struct tutti_maxmin_flow *flow = &model->maxmin.flows[id];
+    double plain_rate = INFINITY;
+    double slowest = INFINITY;
+    double tokens = bytes;
+
+    for (uint32_t i = 0; i < flow->hop_count; i++) {
+        uint32_t link = model->maxmin.hops[flow->hop_first + i].link;
+        double rate = model->maxmin.links[link].capacity;
+        tutti_ps wait_ps;
+
+        if (link >= model->link_count)
+            continue;
+        if (model->burst_bytes[link] == 0) {
+            plain_rate = fmin(plain_rate, rate);
+            continue;
+        }
+        slowest = fmin(slowest, rate);
+        wait_ps = tutti_later_ps(0, model->full_ps[link] - now);
+        tokens = fmin(tokens, (double)model->burst_bytes[link] -
+                                  rate * ((double)wait_ps / (double)TUTTI_PS_PER_S));
+        model->full_ps[link] = tutti_add_ps(now + wait_ps, tutti_drain_ps(bytes, rate));
+    }
+    if (!(slowest < plain_rate)) /* also: no buckets */
+        return 0;
+    return fmax(fmin(tokens, bytes * (1 - slowest / plain_rate)), 0);
+}
+
 /* The oldest message of a connection, whose slice is over, begins to drain. One that comes after
  * another takes over its rate: nothing changes for the others, so nothing has to be solved. */
 static void drain(struct fair *model, uint32_t id, tutti_ps now)
@@ -170,6 +216,8 @@ static void drain(struct fair *model, uint32_t id, tutti_ps now)
     bool active = model->maxmin.flows[id].active;
 
     message->stage = DRAINS;
+    if (model->full_ps != NULL && message->bytes > 0)
+        message->bytes -= take_tokens(model, id, message->bytes, now);
     if (!(message->bytes > 0)) { /* nothing to drain */
         if (active)
             tutti_maxmin_leave(&model->maxmin, id);

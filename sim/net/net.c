@@ -47,6 +47,23 @@ tutti_ps tutti_drain_ps(double bytes, double rate)
     return (double)down_ps < ps && down_ps < INT64_MAX ? down_ps + 1 : down_ps;
 }
 
+struct tutti_net_bucket tutti_net_route_bucket(const struct tutti_net_links *all,
+                                               const uint32_t *links, uint32_t link_count)
+{
+    struct tutti_net_bucket least = {.burst_bytes = 0};
+
+    for (uint32_t i = 0; i < link_count && all->burst_bytes != NULL; i++) {
+        uint32_t burst = all->burst_bytes[links[i]];
+        uint64_t rate = all->bytes_per_s[links[i]];
+
+        if (burst > 0 && (least.burst_bytes == 0 || burst < least.burst_bytes))
+            least.burst_bytes = burst;
+        if (burst == 0 && (least.plain_bytes_per_s == 0 || rate < least.plain_bytes_per_s))
+            least.plain_bytes_per_s = rate;
+    }
+    return least;
+}
+
 int tutti_grow(void *memory_pointer, uint32_t *capacity, uint64_t needed, size_t size)
 {
     uint64_t count = *capacity > 0 ? *capacity : 16;

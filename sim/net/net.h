@@ -14,10 +14,25 @@ struct tutti_net;
 
 #define TUTTI_MESSAGE_NONE UINT32_MAX
 
-/* The links of the machine, as the models need them: a rate each. */
+/* The links of the machine, as the models need them: a rate each, and perhaps a token bucket.
+ *
+ * A bucket (struct tutti_link) is reckoned by when it will be full again, F: a message of `bytes`
+ * that finds it so at `now`, on a link of rate r and depth b, moves F to max(F, now) + bytes / r,
+ * and is through at max(now, F - b / r). So after an idle gap of the link
+ *     time = latency + max(0, bytes - min(b, r * gap)) / r,
+ * b being full at the start of a play, and what of a message the bucket holds takes no time. Where
+ * one message at a time uses a link that is exact for its bucket (a shaper of rate r and burst b
+ * before a line that is infinitely fast). On a route of several links the least bucket of those
+ * counts that have one, and the message takes no less than bytes / rate of those that have none.
+ * This is not modelled:
+ *   - the line's own rate, and packets: what a bucket holds is gone at once;
+ *   - alphabeta: buckets of other links than the first, whoever else empties them;
+ *   - fair: messages share no tokens: those that are there go to the one that begins first, and
+ *     those that come while it drains to the next one. */
 struct tutti_net_links {
     uint32_t link_count;
     const uint64_t *bytes_per_s; /* [link_count], borrowed, none is 0 */
+    const uint32_t *burst_bytes; /* [link_count], borrowed; NULL: no link has a bucket */
 };
 
 /* One message to start. Connections and messages are small numbers that the caller gives out; a
@@ -77,6 +92,15 @@ tutti_ps tutti_stretch_ps(tutti_ps ps, uint64_t stretch_q32);
  * forgiven, lest a whole result that came out a hair too large goes up. */
 double tutti_stretch_bytes(uint64_t bytes, uint64_t stretch_q32);
 tutti_ps tutti_drain_ps(double bytes, double rate);
+
+/* The least bucket of the links of a route that have one; 0: none has. And the least rate of those
+ * that have none; 0: all have. */
+struct tutti_net_bucket {
+    uint32_t burst_bytes;
+    uint64_t plain_bytes_per_s;
+};
+struct tutti_net_bucket tutti_net_route_bucket(const struct tutti_net_links *all,
+                                               const uint32_t *links, uint32_t link_count);
 
 /* Room for at least `needed` objects of `size` bytes in *memory, doubling: 0 or -TUTTI_ENOMEM. The
  * new part is not initialised. */

@@ -227,8 +227,11 @@ static int open_net(struct tutti_clocked *clocked, struct tutti_err *err)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < topo->link_count; i++)
         clocked->link_rates[i] = tutti_link_rate(topo, clocked->opts->protocol, i);
+    if (topo->has_bursts && tutti_link_bursts(topo, &clocked->link_bursts) < 0)
+        return tutti_nomem(err);
     return ops->open(&(struct tutti_net_links){.link_count = topo->link_count,
-                                               .bytes_per_s = clocked->link_rates},
+                                               .bytes_per_s = clocked->link_rates,
+                                               .burst_bytes = clocked->link_bursts},
                      &clocked->net, err);
 }
 
@@ -278,6 +281,7 @@ void tutti_clocked_free(struct tutti_clocked *clocked)
     if (clocked->net != NULL)
         clocked->net->ops->close(clocked->net);
     free(clocked->link_rates);
+    free(clocked->link_bursts);
     free(clocked->wires);
     free(clocked->messages);
     free(clocked->lanes);

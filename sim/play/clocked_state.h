@@ -81,7 +81,8 @@ struct tutti_clocked {
     const struct tutti_sim_opts *opts;
     const struct tutti_schedule *schedule;
     struct tutti_net *net;
-    uint64_t *link_rates; /* [link_count] */
+    uint64_t *link_rates;  /* [link_count] */
+    uint32_t *link_bursts; /* [link_count], or NULL: no link has a token bucket */
     struct tutti_wires table;
     struct wire *wires;
     uint32_t wire_count;

@@ -405,9 +405,12 @@ static int net_open(struct tutti_stage *stage, struct tutti_err *err)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < topo->link_count; i++)
         stage->link_rates[i] = tutti_link_rate(topo, stage->opts->protocol, i);
-    return ops->open(
-        &(struct tutti_net_links){.link_count = topo->link_count, .bytes_per_s = stage->link_rates},
-        &stage->net, err);
+    if (topo->has_bursts && tutti_link_bursts(topo, &stage->link_bursts) < 0)
+        return tutti_nomem(err);
+    return ops->open(&(struct tutti_net_links){.link_count = topo->link_count,
+                                               .bytes_per_s = stage->link_rates,
+                                               .burst_bytes = stage->link_bursts},
+                     &stage->net, err);
 }
 
 int tutti_stage_init(struct tutti_stage *stage, const struct tutti_sim_opts *opts,
@@ -446,6 +449,7 @@ void tutti_stage_done(struct tutti_stage *stage)
     if (stage->net != NULL)
         stage->net->ops->close(stage->net);
     free(stage->link_rates);
+    free(stage->link_bursts);
     free(stage->lanes);
     free(stage->ready);
     *stage = (struct tutti_stage){.now = 0};

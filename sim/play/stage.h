@@ -31,10 +31,11 @@ struct tutti_stage {
     const struct tutti_sim_opts *opts;
     const struct tutti_schedule *schedule;
     tutti_ps now;
-    tutti_ps launched_ps; /* where the clock started */
-    uint64_t seed;        /* of this iteration */
-    uint64_t jitter_q32;  /* opts->jitter in 1 / 2^32 */
-    uint64_t *link_rates; /* [link_count] */
+    tutti_ps launched_ps;  /* where the clock started */
+    uint64_t seed;         /* of this iteration */
+    uint64_t jitter_q32;   /* opts->jitter in 1 / 2^32 */
+    uint64_t *link_rates;  /* [link_count] */
+    uint32_t *link_bursts; /* [link_count], or NULL: no link has a token bucket */
     struct tutti_net *net;
     struct tutti_wires wires;
     struct tutti_carry carry;

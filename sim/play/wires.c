@@ -71,6 +71,18 @@ uint64_t tutti_link_rate(const struct tutti_topo *topo, const struct tutti_proto
     return tutti_protocol_link_rate(protocol, tutti_link_hop(&figures), figures.bytes_per_s);
 }
 
+int tutti_link_bursts(const struct tutti_topo *topo, uint32_t **ret)
+{
+    uint32_t *bursts = calloc((size_t)topo->link_count + 1, sizeof(*bursts));
+
+    if (bursts == NULL)
+        return -TUTTI_ENOMEM;
+    for (uint32_t i = 0; i < topo->link_count; i++)
+        bursts[i] = tutti_topo_link_figures(topo, i).burst_bytes;
+    *ret = bursts;
+    return 0;
+}
+
 /* Adds a link to a route whose slowest hop is *slowest. */
 static void add_link(struct tutti_route_weight *weight, enum tutti_hop *slowest,
                      const struct tutti_protocol *protocol, const struct tutti_link *link)

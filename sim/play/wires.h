@@ -81,6 +81,10 @@ enum tutti_hop tutti_route_hop(const struct tutti_topo *topo, const uint32_t *li
 uint64_t tutti_link_rate(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
                          uint32_t link);
 
+/* The depths of the token buckets of all links, in bytes; *ret is freed by the caller with free().
+ */
+int tutti_link_bursts(const struct tutti_topo *topo, uint32_t **ret);
+
 /* Latency of a message: that of the links of its route, and what the protocol (or NULL) adds. */
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,
                                 const struct tutti_protocol *protocol, const uint32_t *links,

@@ -24,7 +24,7 @@ static bool are_alike(const struct likeness *a, const struct likeness *b)
 {
     return a->link.kind == b->link.kind && a->link.bytes_per_s == b->link.bytes_per_s &&
            a->link.latency_ps == b->link.latency_ps && a->link.cable_count == b->link.cable_count &&
-           a->from == b->from && a->to == b->to;
+           a->link.burst_bytes == b->link.burst_bytes && a->from == b->from && a->to == b->to;
 }
 
 /* Counts `count` links like this one, the lowest of them. */

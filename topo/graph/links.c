@@ -45,6 +45,11 @@ static int merge(const struct tutti_topo_builder *builder, struct tutti_link *a,
         __builtin_add_overflow(a->cable_count, b->cable_count, &a->cable_count))
         return tutti_fail(err, TUTTI_EINVAL, "links from '%s' to '%s' are too many to add up",
                           builder->nodes[a->from].name, builder->nodes[a->to].name);
+    if ((uint64_t)a->burst_bytes + b->burst_bytes > TUTTI_BURST_BYTES_MAX)
+        return tutti_fail(
+            err, TUTTI_EINVAL, "links from '%s' to '%s' have bursts too large to add up (%u bytes)",
+            builder->nodes[a->from].name, builder->nodes[a->to].name, TUTTI_BURST_BYTES_MAX);
+    a->burst_bytes = (a->burst_bytes + b->burst_bytes) & TUTTI_BURST_BYTES_MAX;
     if (b->latency_ps > a->latency_ps)
         a->latency_ps = b->latency_ps;
     b->bytes_per_s = 0; /* gone */
@@ -100,6 +105,8 @@ static int lay_out(struct tutti_topo_builder *builder, struct tutti_topo *topo,
     for (uint32_t l = 0; l < builder->link_count; l++)
         if (builder->links[l].bytes_per_s > 0)
             links[count++] = builder->links[l];
+    for (uint32_t l = 0; l < count && !topo->has_bursts; l++)
+        topo->has_bursts = links[l].burst_bytes > 0;
     count_from(links, count, first, topo->node_count);
     for (uint32_t l = 0; l < count; l++)
         out[first[links[l].from]++] = l;

@@ -103,6 +103,9 @@ struct tutti_rule tutti_rule_of_cluster(const struct tutti_cluster_rule *cluster
 /* Is this a grid that the rule can say? */
 bool tutti_rule_has_grid(const struct tutti_shape *shape);
 
+/* Has one of its links a token bucket? */
+bool tutti_rule_has_bursts(const struct tutti_rule *rule);
+
 /* Gives the machine to be a rule for its nodes and links; nothing may be added to it. Copied, but
  * not what it points to: that lies in the builder's arena. */
 int tutti_topo_set_rule(struct tutti_topo_builder *builder, const struct tutti_rule *rule,

@@ -74,6 +74,7 @@ static int build_dims(struct tutti_spec *spec, struct tutti_topo_builder *builde
     struct tutti_shape shape = {.rank_count = 1};
     struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
                                .latency_ps = tutti_spec_time(spec, "lat"),
+                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
                                .cable_count = 1};
 
     shape.dim_count = tutti_spec_dims(spec, 1, TUTTI_DIMS_MAX, shape.dim);
@@ -104,6 +105,7 @@ int tutti_preset_ring(struct tutti_spec *spec, struct tutti_topo_builder *builde
     struct tutti_shape shape = {.dim_count = 1};
     struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
                                .latency_ps = tutti_spec_time(spec, "lat"),
+                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
                                .cable_count = 1};
 
     shape.dim[0] = tutti_spec_count(spec, "n", 1, TUTTI_PRESET_DEVICES_MAX);
@@ -120,6 +122,7 @@ int tutti_preset_full(struct tutti_spec *spec, struct tutti_topo_builder *builde
     uint32_t count = tutti_spec_count(spec, "n", 1, FULL_DEVICES_MAX);
     struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
                                .latency_ps = tutti_spec_time(spec, "lat"),
+                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
                                .cable_count = 1};
     int status = tutti_spec_status(spec, err);
 
@@ -163,7 +166,10 @@ int tutti_preset_switch(struct tutti_spec *spec, struct tutti_topo_builder *buil
     uint64_t rate = tutti_spec_rate(spec, "bw");
     tutti_ps latency = tutti_spec_time(spec, "lat");
     struct tutti_tree_rule tree = {
-        .device = {.bytes_per_s = rate, .latency_ps = latency / 2, .cable_count = 1},
+        .device = {.bytes_per_s = rate,
+                   .latency_ps = latency / 2,
+                   .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
+                   .cable_count = 1},
         .device_down_ps = latency - latency / 2,
         .reduces = tutti_spec_flag(spec, "reduces")};
 
@@ -185,11 +191,13 @@ int tutti_preset_fattree(struct tutti_spec *spec, struct tutti_topo_builder *bui
         .device = {.bytes_per_s = rate,
                    .latency_ps = latency,
                    .kind = TUTTI_LINK_NET,
+                   .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
                    .cable_count = 1},
         .device_down_ps = latency,
         .between = {.bytes_per_s = rate,
                     .latency_ps = tutti_spec_time(spec, "hop"),
                     .kind = TUTTI_LINK_NET,
+                    .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
                     .cable_count = 1},
     };
     uint64_t devices = 1;

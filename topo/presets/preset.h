@@ -31,6 +31,8 @@ enum {
 uint32_t tutti_spec_count(struct tutti_spec *spec, const char *key, uint32_t min, uint32_t max);
 uint64_t tutti_spec_rate(struct tutti_spec *spec, const char *key); /* bytes per second */
 tutti_ps tutti_spec_time(struct tutti_spec *spec, const char *key);
+/* burst=, at most TUTTI_BURST_BYTES_MAX. */
+uint32_t tutti_spec_burst(struct tutti_spec *spec);
 /* The index of the value in `names` (NULL ends it), the first of which is taken for "auto". */
 uint32_t tutti_spec_choice(struct tutti_spec *spec, const char *key, const char *const *names);
 /* net=, an enum tutti_net_kind. */

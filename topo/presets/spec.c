@@ -237,6 +237,20 @@ tutti_ps tutti_spec_time(struct tutti_spec *spec, const char *key)
     return value;
 }
 
+uint32_t tutti_spec_burst(struct tutti_spec *spec)
+{
+    char buf[VALUE_BYTES];
+    const char *text = value_of(spec, "burst", buf, sizeof(buf));
+    uint64_t value = 0;
+    struct tutti_err err;
+
+    keep(spec, "burst", tutti_read_size(text, &value, &err), &err);
+    if (value > TUTTI_BURST_BYTES_MAX)
+        tutti_spec_refuse(spec, "key 'burst': '%s' is too large (at most %u bytes)", text,
+                          TUTTI_BURST_BYTES_MAX);
+    return (uint32_t)value & TUTTI_BURST_BYTES_MAX;
+}
+
 uint32_t tutti_spec_choice(struct tutti_spec *spec, const char *key, const char *const *names)
 {
     char buf[VALUE_BYTES];

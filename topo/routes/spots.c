@@ -15,7 +15,8 @@ static bool are_alike(const struct tutti_topo *topo, uint32_t a_link, uint32_t b
     struct tutti_link a = tutti_topo_link(topo, a_link);
     struct tutti_link b = tutti_topo_link(topo, b_link);
 
-    return a.bytes_per_s == b.bytes_per_s && a.latency_ps == b.latency_ps && a.kind == b.kind;
+    return a.bytes_per_s == b.bytes_per_s && a.latency_ps == b.latency_ps && a.kind == b.kind &&
+           a.burst_bytes == b.burst_bytes;
 }
 
 /* The link of the same kind at the first places. */
