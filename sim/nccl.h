@@ -156,6 +156,8 @@ struct tutti_nccl_comm { /* frozen */
 int tutti_nccl_comm_new(const struct tutti_nccl_comm_params *params, struct tutti_nccl_comm **ret,
                         struct tutti_err *err);
 void tutti_nccl_comm_free(struct tutti_nccl_comm *comm);
+/* On AMD's GPUs it is RCCL that decides, by tables of its own, of one version. */
+bool tutti_nccl_is_rccl(const struct tutti_nccl_comm *comm);
 
 /* What the search of a graph tried, in order; returns how many. What is borrowed lives as long as
  * the communicator. Within one attempt no way from a port is farther than `*ret_port_type`, the

@@ -308,9 +308,9 @@ TEST(what_nccl_does_not_run_on_is_refused)
     expect_refusal(&host, 2, "2 hosts without network ports (1 host, or hosts with some)");
     expect_refusal(&host, 0, "no communicator of 0 hosts of 2 gpus");
     host.gpus[1].sm = 942;
-    expect_refusal(
-        &host, 1,
-        "gpu 1 has compute capability '942', which nccl does not run on (NVIDIA's, 35 or more)");
+    expect_refusal(&host, 1,
+                   "gpu 1 has compute capability '942', which nccl does not run on (NVIDIA's, 35 "
+                   "or more, or AMD's alone)");
     CHECK(host_named(&host, "A100x2"));
     host.hw.nvlink_count = 1;
     expect_refusal(&host, 1, "gpu 0 has NVLinks to gpu 1, which has none back");

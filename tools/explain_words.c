@@ -174,13 +174,15 @@ void tutti_explain_head(const struct tutti_explanation *e, FILE *out)
     const char *name = tutti_nccl_version_name(e->nccl.version);
     const char *note = tutti_nccl_version_note(e->nccl.version);
     const char *asked = e->nccl.asked;
+    bool rccl = tutti_nccl_is_rccl(e->comm); /* of one version, whatever was asked for */
 
-    fprintf(out, "# tutti %s explain: %s of %s, %s, as NCCL %s decides\n", TUTTI_BUILD_VERSION,
+    fprintf(out, "# tutti %s explain: %s of %s, %s, as %s %s decides\n", TUTTI_BUILD_VERSION,
             tutti_collective_name(e->collective), tutti_dtype_name(e->dtype), tutti_op_name(e->op),
-            name);
-    if (asked != NULL && strchr(asked, '.') != NULL && strncmp(name, asked, strlen(asked)) != 0)
+            rccl ? "RCCL" : "NCCL", rccl ? "of autumn 2025" : name);
+    if (!rccl && asked != NULL && strchr(asked, '.') != NULL &&
+        strncmp(name, asked, strlen(asked)) != 0)
         fprintf(out, "# version:  %s itself is not known; this is the nearest before it\n", asked);
-    if (note != NULL)
+    if (note != NULL && !rccl)
         fprintf(out, "# version:  %s\n", note);
     fprintf(out, "# machine:  %s: %" PRIu32 " ranks on %" PRIu32 " host%s, to NCCL %u node%s\n",
             e->topo->name, e->comm->rank_count, e->topo->host_count,

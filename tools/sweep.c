@@ -35,7 +35,7 @@ static int add_algorithm(struct tutti_sweep *sweep, const char *name, size_t byt
             return tutti_fail(err, TUTTI_EINVAL, "'%s' is named twice (once)", kept);
     }
     sweep->algorithm_count++;
-    if (strcmp(kept, "nccl") == 0 || strncmp(kept, "nccl:", 5) == 0)
+    if (strcmp(kept, "nccl") == 0 || strncmp(kept + 1, "ccl:", 4) == 0)
         return 0; /* what it names is found out with the machine */
     if (strcmp(kept, "all") == 0 || strcmp(kept, "auto") == 0)
         return tutti_fail(err, TUTTI_EINVAL, "'%s' stands among others (alone)", kept);

@@ -5,6 +5,7 @@
 
 #include "runtime/status.h"
 #include "sim/nccl/cut.h"
+#include "sim/nccl/rccl.h"
 #include "topo/hardware.h"
 
 enum { COLLNET_RANKS_MAX = 8, NVLS_RANKS_MAX = 32 };
@@ -68,6 +69,9 @@ static float corrected(const struct question *q, int algorithm, int protocol, fl
                      facts->compute_min >= 100 && facts->cpu_arch == TUTTI_ARCH_X86_64 &&
                      size < TUTTI_NCCL_CORRECTIONS_MAX;
 
+    if (q->comm->tables->rccl != NULL)
+        return (float)((double)algbw_GBps * tutti_rccl_correction(q->comm->tables->rccl, algorithm,
+                                                                  protocol, q->operation.bytes));
     if (q->operation.function != TUTTI_NCCL_ALLREDUCE || size < 0 || !(tree || nvls_tree))
         return algbw_GBps;
     return (float)((double)algbw_GBps * version->constants->tree_correction[protocol][size]);
@@ -78,7 +82,8 @@ static float plateau(const struct question *q, int algorithm, int protocol, floa
 {
     const struct tutti_nccl_comm *comm = q->comm;
 
-    if (algorithm != TUTTI_NCCL_RING || protocol != TUTTI_NCCL_SIMPLE || comm->node_count == 1 ||
+    if (comm->tables->rccl != NULL || algorithm != TUTTI_NCCL_RING ||
+        protocol != TUTTI_NCCL_SIMPLE || comm->node_count == 1 ||
         q->operation.function != TUTTI_NCCL_ALLREDUCE ||
         q->operation.bytes / ((uint64_t)comm->channel_count * comm->rank_count) < 64)
         return latency_us;
@@ -200,6 +205,10 @@ int tutti_nccl_choose(const struct tutti_nccl_comm *comm, enum tutti_collective 
         alone(&choice);
     else if (!weigh(&q, &choice))
         return nothing_left(&q, &choice, collective, err);
+    if (comm->tables->rccl != NULL && comm->rank_count > 1 && function == TUTTI_NCCL_ALLREDUCE) {
+        choice.protocol = tutti_rccl_protocol(comm, q.operation.bytes, choice.protocol);
+        choice.time_us = choice.times_us[choice.algorithm][choice.protocol];
+    }
     tutti_nccl_allow_channels(comm, &q.operation, &choice);
     tutti_nccl_share(comm, &q.operation, &choice);
     tutti_nccl_chunk(comm, &q.operation, &choice);

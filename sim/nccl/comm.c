@@ -7,13 +7,13 @@
 #include "runtime/status.h"
 #include "sim/nccl.h"
 #include "sim/nccl/env.h"
+#include "sim/nccl/rccl.h"
 #include "sim/nccl/search.h"
 #include "sim/nccl/tables.h"
 #include "sim/nccl/ways.h"
 
 enum {
     NODE_GPUS_MAX = 576, /* NCCL_TOPO_MAX_NODES */
-    SM_AMD = 900,        /* hardware.h: from here on the numbers of gfx */
     RING_CHANNELS_MAX = TUTTI_NCCL_CHANNELS_MAX / 2,
     NVLS_GPUS_MIN = 3, /* transport/nvls.cc ncclNvlsInit */
 };
@@ -286,11 +286,12 @@ static int check(const struct make *m, const struct tutti_nccl_comm_params *para
             m->err, TUTTI_EINVAL, "a node of %" PRIu64 " gpus is more than nccl takes (%d)",
             (uint64_t)rack_hosts(hw, params->host_count) * hw->gpu_count, NODE_GPUS_MAX);
     for (uint32_t g = 0; g < hw->gpu_count; g++)
-        if (hw->gpus[g].sm == 0 || hw->gpus[g].sm >= SM_AMD)
-            return tutti_fail(m->err, TUTTI_EINVAL,
-                              "gpu %" PRIu32 " has compute capability '%" PRIu32
-                              "', which nccl does not run on (NVIDIA's, 35 or more)",
-                              g, hw->gpus[g].sm);
+        if (hw->gpus[g].sm == 0 || (hw->gpus[g].sm >= TUTTI_RCCL_SM_MIN && !tutti_rccl_runs_on(hw)))
+            return tutti_fail(
+                m->err, TUTTI_EINVAL,
+                "gpu %" PRIu32 " has compute capability '%" PRIu32
+                "', which nccl does not run on (NVIDIA's, 35 or more, or AMD's alone)",
+                g, hw->gpus[g].sm);
     if (params->host_count > rack_hosts(hw, params->host_count) && hw->net_count == 0)
         return tutti_fail(m->err, TUTTI_EINVAL,
                           "%" PRIu32 " hosts without network ports (1 host, or hosts with some)",
@@ -316,8 +317,11 @@ static int make_all(struct make *m, const struct tutti_nccl_comm_params *params)
     m->rules = rules_of(env, comm->version);
     comm->rank_count = params->host_count * m->hw->gpu_count;
     hosts = rack_hosts(m->hw, params->host_count);
-    status = add_hosts(m, hosts, params->host_count / hosts);
-    if (status == 0)
+    if (tutti_rccl_runs_on(m->hw))
+        status = tutti_rccl_draw(m->hw, params->host_count, m->room->arena, comm, m->err);
+    else
+        status = add_hosts(m, hosts, params->host_count / hosts);
+    if (status == 0 && !tutti_rccl_runs_on(m->hw))
         status = add_hosts(m, params->host_count % hosts, 1); /* of the last rack */
     if (status < 0)
         return status;
@@ -358,6 +362,11 @@ void tutti_nccl_comm_free(struct tutti_nccl_comm *comm)
     tutti_nccl_tables_free(comm->tables);
     tutti_arena_free(room->arena);
     free(room);
+}
+
+bool tutti_nccl_is_rccl(const struct tutti_nccl_comm *comm)
+{
+    return comm->tables->rccl != NULL;
 }
 
 size_t tutti_nccl_tries(const struct tutti_nccl_comm *comm, enum tutti_nccl_graph_id graph,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
+#include "sim/nccl/rccl.h"
 #include "topo/hardware.h"
 
 uint32_t tutti_nccl_gpu_class(uint32_t compute, const struct tutti_nccl_changes *changes)
@@ -120,6 +121,8 @@ void tutti_nccl_facts_of(const struct tutti_hardware *hardware, struct tutti_ncc
         facts.nic_GBps = i == 0 || nic_GBps < facts.nic_GBps ? nic_GBps : facts.nic_GBps;
     }
     count_links(hardware, &facts);
+    if (tutti_rccl_runs_on(hardware))
+        facts.rccl = tutti_rccl_tuning_of(hardware);
     *ret = facts;
 }
 
@@ -135,11 +138,14 @@ int tutti_nccl_tune(struct tutti_nccl_comm *comm, const struct tutti_nccl_facts 
     if (tables == NULL)
         return tutti_nomem(err);
     tables->facts = *facts;
+    tables->rccl = facts->rccl;
     tables->env = env != NULL ? *env : *tutti_nccl_env_none();
     tutti_nccl_count_channels(comm, &tables->facts, &tables->env);
     tutti_nccl_fill_threads(comm, tables);
     tutti_nccl_fill_buffers(comm, tables);
-    if (comm->rank_count > 1)
+    if (comm->rank_count > 1 && tables->rccl != NULL)
+        tutti_rccl_fill_entries(comm, tables);
+    else if (comm->rank_count > 1)
         tutti_nccl_fill_entries(comm, tables);
     comm->tables = tables;
     return 0;

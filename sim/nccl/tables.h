@@ -11,6 +11,7 @@
 
 struct tutti_err;
 struct tutti_hardware;
+struct tutti_rccl_tuning;
 
 /* What the tuning reads of the machine besides the graphs. */
 struct tutti_nccl_facts {
@@ -24,6 +25,7 @@ struct tutti_nccl_facts {
     uint32_t link_count; /* least NVLinks' worth of rate between two GPUs of a host; 0: one pair
                             at least has none */
     double nic_GBps;     /* of the slowest port; 0: none */
+    const struct tutti_rccl_tuning *rccl; /* of AMD's GPUs; NULL: NVIDIA's */
 };
 
 /* From a host; links between GPUs are counted direct or through NVSwitch. */
@@ -37,6 +39,7 @@ struct tutti_nccl_entry {
 
 struct tutti_nccl_tables {
     struct tutti_nccl_facts facts;
+    const struct tutti_rccl_tuning *rccl; /* that of the facts */
     struct tutti_nccl_env env;
     struct tutti_nccl_entry entries[TUTTI_NCCL_FUNCTION_COUNT][TUTTI_NCCL_ALGORITHM_COUNT]
                                    [TUTTI_NCCL_PROTOCOL_COUNT];

@@ -20,7 +20,13 @@
 
 enum { STEPS = 8 /* of a connection's buffer */ };
 
-enum { P2P = TUTTI_NCCL_ALGORITHM_COUNT, FORM_COUNT };
+enum {
+    P2P = TUTTI_NCCL_ALGORITHM_COUNT,
+    FORM_COUNT,
+    PAIRS_RANKS = 8, /* MSCCL's all-pairs, RCCL's default on one node of so many, up to ... */
+    PAIRS_BYTES_MAX = 20971520,
+    PAIRS_LL_BYTES_MAX = 65536,
+};
 
 /* What an algorithm of NCCL is called here, how NCCL_ALGO forces it, and what lays it out. */
 static const struct form {
@@ -38,9 +44,19 @@ static const struct form {
     [P2P] = {{.name = "nccl:p2p"}, NULL, "p2p"},
 };
 
+/* The same on AMD's GPUs, where RCCL runs; what it alone runs comes last. */
+enum { RCCL_RING, RCCL_TREE, RCCL_P2P, RCCL_PAIRS, RCCL_COUNT };
+static const struct form rccl_forms[RCCL_COUNT] = {
+    [RCCL_RING] = {{.name = "rccl:ring"}, "ring", "ring"},
+    [RCCL_TREE] = {{.name = "rccl:tree"}, "tree", "tree"},
+    [RCCL_P2P] = {{.name = "rccl:p2p"}, NULL, "p2p"},
+    [RCCL_PAIRS] = {{.name = "rccl:all-pairs"}, NULL, "two-shot"},
+};
+
 bool tutti_is_nccl(const char *name)
 {
-    return strcmp(name, "nccl") == 0 || strncmp(name, "nccl:", 5) == 0;
+    return strcmp(name, "nccl") == 0 || strncmp(name, "nccl:", 5) == 0 ||
+           strncmp(name, "rccl:", 5) == 0;
 }
 
 const char *tutti_nccl_run_name(const char *name)
@@ -48,6 +64,10 @@ const char *tutti_nccl_run_name(const char *name)
     for (size_t i = 0; i < FORM_COUNT; i++) {
         if (strcmp(forms[i].algorithm.name, name) == 0)
             return forms[i].algorithm.name;
+    }
+    for (size_t i = 0; i < RCCL_COUNT; i++) {
+        if (strcmp(rccl_forms[i].algorithm.name, name) == 0)
+            return rccl_forms[i].algorithm.name;
     }
     return "";
 }
@@ -67,6 +87,13 @@ static int find_forced(const struct tutti_ask *ask, const struct form **ret, str
         if (strcmp(forms[i].algorithm.name, ask->algorithm) == 0 &&
             (i == P2P) == is_p2p(ask->params.collective)) {
             *ret = &forms[i];
+            return 0;
+        }
+    }
+    for (size_t i = 0; i < RCCL_COUNT; i++) {
+        if (strcmp(rccl_forms[i].algorithm.name, ask->algorithm) == 0 &&
+            (i == RCCL_P2P) == is_p2p(ask->params.collective)) {
+            *ret = &rccl_forms[i];
             return 0;
         }
     }
@@ -199,7 +226,7 @@ static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *co
                    const struct form *form, const struct tutti_nccl_choice *choice,
                    struct tutti_schedule **ret, struct tutti_err *err)
 {
-    bool p2p = form == &forms[P2P];
+    bool p2p = form == &forms[P2P] || form == &rccl_forms[RCCL_P2P];
     const struct tutti_nccl_graph *graph = tutti_nccl_graph_of(comm, choice->algorithm);
     struct tutti_chains chains = {.host_count = comm->node_count,
                                   .length = graph->gpu_count,
@@ -249,6 +276,29 @@ static const char *protocol_name(uint8_t protocol)
     return names[protocol];
 }
 
+/* RCCL's name for what was chosen; NULL: it is not RCCL. On one node of eight GPUs of the MI300's
+ * kind RCCL comes with MSCCL's schedules for all-reduce, where nothing else is asked for: everybody
+ * with everybody (tools/msccl-algorithms/allreduce-allpairs-8n-*.xml). */
+static const struct form *rccl_form(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
+                                    struct tutti_nccl_choice *choice, uint64_t bytes)
+{
+    const struct tutti_nccl_env *env = &comm->tables->env;
+
+    if (comm->tables->rccl == NULL)
+        return NULL;
+    if (is_p2p(ask->params.collective))
+        return &rccl_forms[RCCL_P2P];
+    if (comm->node_count == 1 && comm->rank_count == PAIRS_RANKS &&
+        comm->tables->facts.compute_min >= 940 && ask->params.collective == TUTTI_ALLREDUCE &&
+        bytes <= PAIRS_BYTES_MAX &&
+        memcmp(env->algorithms, tutti_nccl_env_none()->algorithms, sizeof(env->algorithms)) == 0 &&
+        memcmp(env->protocols, tutti_nccl_env_none()->protocols, sizeof(env->protocols)) == 0) {
+        choice->protocol = bytes <= PAIRS_LL_BYTES_MAX ? TUTTI_NCCL_LL : TUTTI_NCCL_SIMPLE;
+        return &rccl_forms[RCCL_PAIRS];
+    }
+    return &rccl_forms[choice->algorithm == TUTTI_NCCL_TREE ? RCCL_TREE : RCCL_RING];
+}
+
 static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
                   struct tutti_nccl_run *ret, struct tutti_err *err)
 {
@@ -262,13 +312,17 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
 
     if (status < 0)
         return status;
-    form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
+    form = rccl_form(ask, comm, &choice, bytes);
+    if (form == NULL)
+        form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
     *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
                                    .protocol = protocol_name(choice.protocol),
                                    .channel_count = choice.channel_count};
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
                                       &ret->nvls, err);
+    if (form == &rccl_forms[RCCL_PAIRS])
+        return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
     return lay_out(ask, comm, form, &choice, &ret->schedule, err);
 }
 
