@@ -90,6 +90,9 @@ int tutti_calib_unset(struct tutti_calib *calib, const char *name, struct tutti_
 /* Names of the classes and quantities: number `index`, or NULL past the last. */
 const char *tutti_calib_gpu_name(size_t index);
 const char *tutti_calib_link_name(size_t index);
+/* Of the classes that a GPU's is looked up under the last before "any": "b200" of "gb300". The name
+ * itself where it is none. */
+const char *tutti_calib_gpu_family(const char *name);
 const char *tutti_calib_quantity_name(size_t index);
 
 /* ---- for a machine --------------------------------------------------------------------------- */

@@ -21,12 +21,17 @@ struct tutti_fit_problem {
     const double *weight;      /* [point]: 1 counts as one independent measurement; 0: not at all */
     double scale; /* residuals beyond this count by their size, not their square (Huber 1964), so
                      that half-wrong logs do not drag the rest; 0: 0.02 */
-    uint32_t iteration_max; /* 0: 20 */
+    uint32_t iteration_max; /* times that derivatives are taken; 0: 20 */
     /* Writes the logarithms of all times for `parameters`. Where `changed` is not TUTTI_FIT_NONE
      * only that parameter differs from those of the last call with TUTTI_FIT_NONE, and `times`
      * holds that call's: points that it does not touch need not be written. 0 or a status. */
     int (*predict)(void *context, const double *parameters, uint32_t changed, double *times,
                    struct tutti_err *err);
+    /* For tutti_fit_without(): the same of points that are not omitted, near the solution: `times`
+     * holds those of the solution, and points that hardly take another need not be written. NULL:
+     * predict() serves. */
+    int (*predict_near)(void *context, const double *parameters, const bool *omitted, double *times,
+                        struct tutti_err *err);
     void *context;
 };
 
@@ -60,11 +65,12 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
                     struct tutti_err *err);
 void tutti_fit_free(struct tutti_fit *fit);
 
-/* The parameters that a fit without the points for which omit() is true would have, with the model
- * taken as linear about the solution: for cross-validation, without predicting anything anew. What
- * the points left do not say goes back to its prior. values: [parameter_count]. */
-int tutti_fit_without(const struct tutti_fit *fit,
-                      bool (*omit)(const void *context, uint32_t point), const void *context,
-                      double *values, struct tutti_err *err);
+/* The parameters of a fit without the points that are `omitted`: first where a model linear about
+ * the solution of `problem` has them, then a few damped steps on the derivatives there, with times
+ * predicted anew (by predict_near() if there is one) and no step that is not better. Values that
+ * the points left do not tell go back to their priors. values: [parameter_count]. Price: at most
+ * three predictions. */
+int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
+                      const bool *omitted, double *values, struct tutti_err *err);
 
 #endif

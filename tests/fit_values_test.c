@@ -98,7 +98,8 @@ TEST(a_value_is_the_product_of_its_levels_and_no_more_than_it_may_be)
         CHECK_TEXT(level_name(&world, step, 1), "any.ib.simple.step_us");
         CHECK_TEXT(level_name(&world, step, 2), "h100.ib.simple.step_us");
         CHECK(fabs(tutti_fit_value_at(step, parameters) - exp(step->base)) < 1e-9);
-        for (int level = 0; level < TUTTI_FIT_LEVELS; level++)
+        CHECK(step->levels[3] == TUTTI_FIT_NONE); /* it is its own family */
+        for (int level = 0; level < 3; level++)
             parameters[step->levels[level]] = log(level + 2); /* 2 * 3 * 4 */
         CHECK(fabs(tutti_fit_value_at(step, parameters) / exp(step->base) - 24) < 1e-9);
         CHECK(!step->switches && percent->switches);

@@ -12,6 +12,7 @@
 #include "tools/commands.h"
 #include "tools/files.h"
 #include "tools/fit_values.h"
+#include "tools/json.h"
 #include "tools/measured_files.h"
 #include "tools/options.h"
 #include "tools/shared_options.h"
@@ -28,6 +29,7 @@ struct job {
     double *weight;
     double *prior; /* [parameter] */
     double *sigma;
+    struct tutti_fit_problem problem;
     double *seen;
     double *by_site;
     double *by_platform;
@@ -81,24 +83,26 @@ static void close_job(struct job *job)
 
 static int fit(struct job *job, uint32_t iteration_max, struct tutti_err *err)
 {
-    struct tutti_fit_problem problem = {
+    struct tutti_fit_problem *problem = &job->problem;
+    int status = tutti_fit_values_predict(&job->values, job->prior, TUTTI_FIT_NONE, job->seen, err);
+
+    *problem = (struct tutti_fit_problem){
         .parameter_count = (uint32_t)job->values.parameter_count,
         .point_count = (uint32_t)job->cases.point_count,
         .prior = job->prior,
         .prior_sigma = job->sigma,
         .observed = job->observed,
         .weight = job->weight,
-        .scale = 0.04,
+        .scale = 0.03,
         .iteration_max = iteration_max,
         .predict = tutti_fit_values_predict,
+        .predict_near = tutti_fit_values_predict_near,
         .context = &job->values,
     };
-    int status = tutti_fit_values_predict(&job->values, job->prior, TUTTI_FIT_NONE, job->seen, err);
-
     for (size_t i = 0; i < job->cases.point_count; i++)
         job->weight[i] = job->cases.points[i].wrong ? 0 : 1;
     if (status == 0)
-        status = tutti_fit_solve(&problem, &job->fit, err);
+        status = tutti_fit_solve(problem, &job->fit, err);
     if (status == 0)
         memcpy(job->seen, job->fit->predicted, job->cases.point_count * sizeof(double));
     return status;
@@ -119,27 +123,9 @@ static const char *platform_of(const struct tutti_measured_table *table)
 }
 
 struct left_out {
-    const struct job *job;
     group_of group;
     const char *name;
 };
-
-static bool is_left_out(const void *context, uint32_t point)
-{
-    const struct left_out *out = context;
-    const struct tutti_fit_cases *cases = &out->job->cases;
-    size_t low = 0, high = cases->case_count; /* the case that has the point */
-
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-
-        if (cases->cases[middle].first_point <= point)
-            low = middle;
-        else
-            high = middle;
-    }
-    return strcmp(out->group(cases->cases[low].table), out->name) == 0;
-}
 
 static bool is_of_group(const void *context, const struct tutti_fit_case *one,
                         const struct tutti_fit_point *point)
@@ -150,31 +136,71 @@ static bool is_of_group(const void *context, const struct tutti_fit_case *one,
     return strcmp(out->group(one->table), out->name) == 0;
 }
 
-/* For each site (or platform) the times of its tables by a fit without them: no table judges what
- * it was fitted to. */
+/* The times of the tables of a group by a fit without them: no table judges what it was fitted to.
+ * `omitted`: [point], all false before and after. */
+static int leave_out(struct job *job, const struct left_out *out, bool *omitted, double *parameters,
+                     double *times, struct tutti_err *err)
+{
+    struct tutti_fit_some some = {.takes = is_of_group, .context = out};
+    int status;
+
+    for (size_t c = 0; c < job->cases.case_count; c++) {
+        const struct tutti_fit_case *one = &job->cases.cases[c];
+
+        if (is_of_group(out, one, NULL))
+            memset(omitted + one->first_point, true, one->point_count * sizeof(*omitted));
+    }
+    status = tutti_fit_without(&job->problem, job->fit, omitted, parameters, err);
+    if (status == 0)
+        status = tutti_fit_values_set(&job->values, parameters, err);
+    if (status == 0)
+        status = tutti_fit_cases_predict(&job->cases, job->values.calib, job->values.base, &some,
+                                         times, err);
+    memset(omitted, false, job->cases.point_count * sizeof(*omitted));
+    return status;
+}
+
+/* Whether two groups are of the same tables. */
+static bool are_alike(const struct job *job, const struct left_out *a, const struct left_out *b)
+{
+    for (size_t c = 0; c < job->cases.case_count; c++) {
+        if (is_of_group(a, &job->cases.cases[c], NULL) !=
+            is_of_group(b, &job->cases.cases[c], NULL))
+            return false;
+    }
+    return true;
+}
+
+/* Each site (or platform) left out in turn. Platforms of one site alone are known by then. */
 static int cross_validate(struct job *job, group_of group, double *times, struct tutti_err *err)
 {
     double *parameters = numbers(job->values.parameter_count);
-    int status = parameters == NULL ? tutti_nomem(err) : 0;
+    bool *omitted = calloc(job->cases.point_count + 1, sizeof(*omitted));
+    int status = parameters == NULL || omitted == NULL ? tutti_nomem(err) : 0;
 
     for (size_t c = 0; c < job->cases.case_count && status == 0; c++) {
-        struct left_out out = {
-            .job = job, .group = group, .name = group(job->cases.cases[c].table)};
-        struct tutti_fit_some some = {.takes = is_of_group, .context = &out};
+        struct left_out out = {.group = group, .name = group(job->cases.cases[c].table)};
+        struct left_out site = {.group = site_of, .name = site_of(job->cases.cases[c].table)};
         bool done = false;
 
         for (size_t before = 0; before < c; before++)
             done |= strcmp(group(job->cases.cases[before].table), out.name) == 0;
         if (done)
             continue;
-        status = tutti_fit_without(job->fit, is_left_out, &out, parameters, err);
-        if (status == 0)
-            status = tutti_fit_values_set(&job->values, parameters, err);
-        if (status == 0)
-            status = tutti_fit_cases_predict(&job->cases, job->values.calib, job->values.base,
-                                             &some, times, err);
+        if (group != site_of && are_alike(job, &out, &site)) {
+            for (size_t k = c; k < job->cases.case_count; k++) {
+                const struct tutti_fit_case *one = &job->cases.cases[k];
+
+                if (is_of_group(&out, one, NULL))
+                    memcpy(times + one->first_point, job->by_site + one->first_point,
+                           one->point_count * sizeof(*times));
+            }
+            continue;
+        }
+        status = leave_out(job, &out, omitted, parameters, times, err);
     }
     free(parameters);
+    free(omitted);
     return status;
 }
 
@@ -211,13 +237,23 @@ static size_t sum_up(const struct job *job, const double *times, int collective,
     return count;
 }
 
+static const struct {
+    const char *name;
+    uint64_t least, most;
+} bands[] = {
+    {"<1MiB", 0, 1 << 20}, {">=1MiB", 1 << 20, UINT64_MAX}, {">=16MiB", 1 << 24, UINT64_MAX}};
+
+enum { BANDS = sizeof(bands) / sizeof(bands[0]) };
+
+static const char *collective_of(int collective)
+{
+    return collective == TUTTI_COLLECTIVE_COUNT
+               ? "all"
+               : tutti_collective_name((enum tutti_collective)collective);
+}
+
 static int print_errors(const struct job *job, struct tutti_err *err)
 {
-    static const struct {
-        const char *name;
-        uint64_t least, most;
-    } bands[] = {
-        {"<1MiB", 0, 1 << 20}, {">=1MiB", 1 << 20, UINT64_MAX}, {">=16MiB", 1 << 24, UINT64_MAX}};
     double *room = numbers(job->cases.point_count);
 
     if (room == NULL)
@@ -227,7 +263,7 @@ static int print_errors(const struct job *job, struct tutti_err *err)
            "#  collective     size     sizes   as fitted       without its site  without its "
            "platform\n");
     for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
-        for (size_t b = 0; b < sizeof(bands) / sizeof(bands[0]); b++) {
+        for (size_t b = 0; b < BANDS; b++) {
             double seen[2], site[2], platform[2];
             size_t count =
                 sum_up(job, job->seen, collective, bands[b].least, bands[b].most, seen, room);
@@ -238,11 +274,8 @@ static int print_errors(const struct job *job, struct tutti_err *err)
             (void)sum_up(job, job->by_platform, collective, bands[b].least, bands[b].most, platform,
                          room);
             printf("   %-13s  %-7s  %5zu  %6.1f  %6.1f   %6.1f  %6.1f    %6.1f  %6.1f\n",
-                   collective == TUTTI_COLLECTIVE_COUNT
-                       ? "all"
-                       : tutti_collective_name((enum tutti_collective)collective),
-                   bands[b].name, count, seen[0], seen[1], site[0], site[1], platform[0],
-                   platform[1]);
+                   collective_of(collective), bands[b].name, count, seen[0], seen[1], site[0],
+                   site[1], platform[0], platform[1]);
         }
     }
     free(room);
@@ -272,6 +305,76 @@ static int print_csv(const struct job *job)
     return 0;
 }
 
+static void json_errors(const struct job *job, double *room, struct tutti_json *json)
+{
+    tutti_json_open(json, "errors", '[');
+    for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
+        for (size_t b = 0; b < BANDS; b++) {
+            double seen[2], site[2], platform[2];
+            uint64_t least = bands[b].least, most = bands[b].most;
+            size_t count = sum_up(job, job->seen, collective, least, most, seen, room);
+
+            if (count == 0)
+                continue;
+            (void)sum_up(job, job->by_site, collective, least, most, site, room);
+            (void)sum_up(job, job->by_platform, collective, least, most, platform, room);
+            tutti_json_open(json, NULL, '{');
+            tutti_json_text(json, "collective", collective_of(collective));
+            tutti_json_text(json, "band", bands[b].name);
+            tutti_json_count(json, "sizes", count);
+            tutti_json_number(json, "median_abs_percent", seen[0]);
+            tutti_json_number(json, "p90_abs_percent", seen[1]);
+            tutti_json_number(json, "without_site_median_abs_percent", site[0]);
+            tutti_json_number(json, "without_site_p90_abs_percent", site[1]);
+            tutti_json_number(json, "without_platform_median_abs_percent", platform[0]);
+            tutti_json_number(json, "without_platform_p90_abs_percent", platform[1]);
+            tutti_json_close(json);
+        }
+    }
+    tutti_json_close(json);
+}
+
+static void json_values(const struct tutti_calib *calib, struct tutti_json *json)
+{
+    char name[TUTTI_CALIB_NAME_BYTES];
+    const struct tutti_calib_value *value;
+
+    tutti_json_open(json, "values", '[');
+    for (size_t i = 0; (value = tutti_calib_at(calib, i, name)) != NULL; i++) {
+        tutti_json_open(json, NULL, '{');
+        tutti_json_text(json, "name", name);
+        tutti_json_number(json, "value", value->value);
+        tutti_json_number(json, "low", value->low);
+        tutti_json_number(json, "high", value->high);
+        tutti_json_text(json, "source", value->source);
+        tutti_json_close(json);
+    }
+    tutti_json_close(json);
+}
+
+static int print_json(const struct job *job, const struct tutti_calib *calib, size_t open,
+                      struct tutti_err *err)
+{
+    struct tutti_json json = {.out = stdout};
+    double *room = numbers(job->cases.point_count);
+
+    if (room == NULL)
+        return tutti_nomem(err);
+    tutti_json_open(&json, NULL, '{');
+    tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
+    tutti_json_count(&json, "tables", job->cases.case_count);
+    tutti_json_count(&json, "sizes", job->cases.point_count);
+    tutti_json_count(&json, "parameters", job->values.parameter_count);
+    tutti_json_count(&json, "iterations", job->fit->iteration_count);
+    tutti_json_bool(&json, "converged", job->fit->converged);
+    json_errors(job, room, &json);
+    tutti_json_count(&json, "values_open", open);
+    json_values(calib, &json);
+    tutti_json_close(&json);
+    free(room);
+    return 0;
+}
+
 static int write_calib(const struct tutti_args *args, struct job *job, struct tutti_err *err)
 {
     struct tutti_calib *calib = NULL;
@@ -287,7 +390,9 @@ static int write_calib(const struct tutti_args *args, struct job *job, struct tu
         status = tutti_calib_set_title(calib, tutti_args_text(args, "title"), err);
     if (status == 0)
         status = tutti_calib_print(calib, &text, err);
-    if (status == 0 && !tutti_args_is(args, "format", "csv"))
+    if (status == 0 && tutti_args_is(args, "format", "json"))
+        status = print_json(job, calib, open, err);
+    if (status == 0 && tutti_args_is(args, "format", "table"))
         printf("# values:   %zu, of which the data do not tell %zu (those stay near where they "
                "begin)\n",
                job->values.value_count, open);
@@ -304,6 +409,8 @@ static int print_all(const struct tutti_args *args, struct job *job, struct tutt
 
     if (tutti_args_is(args, "format", "csv"))
         return print_csv(job);
+    if (tutti_args_is(args, "format", "json")) /* with the values: see write_calib */
+        return 0;
     for (size_t i = 0; i < job->cases.point_count; i++)
         wrong += job->cases.points[i].wrong;
     printf("# tutti %s calibrate\n", TUTTI_BUILD_VERSION);
@@ -382,9 +489,9 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_JOBS,
     {.name = "format",
      .type = TUTTI_OPTION_CHOICE,
-     .value = "table|csv",
+     .value = "table|json|csv",
      .standard = "table",
-     .help = "errors summed up, or every size: measured, and by the three fits"},
+     .help = "errors summed up; those and the values; or every size: measured, and as fitted"},
 };
 
 const struct tutti_command tutti_command_calibrate = {

@@ -188,11 +188,8 @@ static int predict_point(const struct tutti_fit_case *one, const struct tutti_pr
     ask.params.count = tutti_collective_count_for(table->collective, point->bytes, table->dtype,
                                                   one->topo->rank_count);
     status = tutti_predict(&ask, &answer, err);
-    if (status == -TUTTI_EINVAL ||
-        status == -TUTTI_ELACK) { /* RCCL, whose choice is not modelled */
-        ask.algorithm = one->topo->host_count > 1 && table->collective == TUTTI_ALLREDUCE
-                            ? "hierarchical"
-                            : "ring";
+    if (status == -TUTTI_EINVAL || status == -TUTTI_ELACK) { /* what it would run is not modelled */
+        ask.algorithm = "nccl:ring";
         status = tutti_predict(&ask, &answer, err);
     }
     if (status == -TUTTI_ENOMEM)

@@ -9,14 +9,25 @@
 
 #include "runtime/status.h"
 
-/* How far the parameters of a level may stray, as the share of a quantity's own freedom: */
-static const double sigmas[TUTTI_FIT_LEVELS] = {1.0, 0.6, 0.4};
-/* latencies and rates of hardware differ by factors, what is lost on links by some percent. */
-static double freedom(const char *quantity)
+/* How far the parameters of a level may stray: latencies and rates of hardware differ by factors,
+ * what is lost on links by some percent, and most of both between GPUs on one kind of network, not
+ * between networks. The figures are those that predict sites and platforms left out best, by a
+ * search on the linear model of 2026-11-22; none of them matters much. */
+static double freedom(const char *quantity, int level)
 {
-    return strcmp(quantity, "link_percent") == 0 ? 0.15
-           : strcmp(quantity, "launch_us") == 0  ? 0.4
-                                                 : 0.8;
+    static const struct {
+        const char *quantity;
+        double sigmas[TUTTI_FIT_LEVELS];
+    } freedoms[] = {{"launch_us", {0.4, 0.15, 0.25, 0.1}},
+                    {"step_us", {1, 0.6, 0.7, 0.4}},
+                    {"slice_us", {1, 0.6, 0.3, 0.25}},
+                    {"link_percent", {0.06, 0.03, 0.15, 0.05}},
+                    {"", {0.8, 0.5, 0.3, 0.25}}};
+
+    for (size_t i = 0;; i++) {
+        if (freedoms[i].quantity[0] == '\0' || strcmp(freedoms[i].quantity, quantity) == 0)
+            return freedoms[i].sigmas[level];
+    }
 }
 
 static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simple"};
@@ -25,7 +36,8 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * tuning.cc (ring). 0: it is not fitted. Of all that may bind the rate of a way only one is, or
  * each would hide what the others lose: in LL what a lane moves, else the share of links, behind
  * PCIe (whose share is given, see tutti_fit_base()) again the lane, between hosts the share of the
- * network. */
+ * network; but a lane over TCP is one stream, which one thread of a CPU copies: some 15 Gb/s, and
+ * messages pass two kernels (both assumed). */
 struct start {
     const char *quantity;
     const char *group;
@@ -34,6 +46,7 @@ struct start {
 static const struct start starts[] = {
     {"launch_us", "nvls", {0, 0, 12}},   {"step_us", "nvls", {0, 0, 3}},
     {"slice_us", "nvls", {0, 0, 4}},     {"link_percent", "nvls", {0, 0, 75}},
+    {"step_us", "tcp", {30, 40, 100}},   {"lane_GBps", "tcp", {0, 1.9, 1.9}},
     {"launch_us", "", {6.6, 14, 8.4}},   {"step_us", "net", {2.7, 4, 14}},
     {"step_us", "pcie", {1, 2.5, 5.7}},  {"step_us", "", {0.6, 1.9, 3.4}},
     {"slice_us", "", {0, 0, 3}},         {"lane_GBps", "net", {0, 0, 0}},
@@ -71,6 +84,18 @@ static const char *group_of(const char *link)
     return "net";
 }
 
+/* What a value shares its first level with, and general values are for: its group, but the class of
+ * link alone where that begins elsewhere, as a lane of TCP tells nothing of other networks'. */
+static const char *sharers_of(const struct parts *parts)
+{
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
+            strcmp(starts[i].group, parts->link) == 0)
+            return parts->link;
+    }
+    return group_of(parts->link);
+}
+
 static uint8_t protocol_of(const char *name)
 {
     for (uint8_t i = 0; i < TUTTI_PROTOCOLS; i++) {
@@ -85,7 +110,8 @@ static double start_of(const struct parts *parts, const char *group)
 {
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
-            (starts[i].group[0] == '\0' || strcmp(starts[i].group, group) == 0))
+            (starts[i].group[0] == '\0' || strcmp(starts[i].group, group) == 0 ||
+             strcmp(starts[i].group, parts->link) == 0))
             return starts[i].values[protocol_of(parts->protocol)];
     }
     return 0;
@@ -138,8 +164,8 @@ static int find_parameter(struct tutti_fit_values *values, const char *name, dou
     }
     *ret = (uint32_t)values->parameter_count;
     values->parameters[values->parameter_count] = (struct tutti_fit_parameter){.sigma = sigma};
-    (void)snprintf(values->parameters[values->parameter_count++].name, TUTTI_CALIB_NAME_BYTES, "%s",
-                   name);
+    (void)snprintf(values->parameters[values->parameter_count++].name, TUTTI_CALIB_NAME_BYTES,
+                   "%.63s", name);
     return 0;
 }
 
@@ -152,11 +178,13 @@ static int add_levels(struct tutti_fit_values *values, struct tutti_fit_value *v
     (void)snprintf(names[0], sizeof(names[0]), "%s.%s.%s", group, parts->protocol, parts->quantity);
     (void)snprintf(names[1], sizeof(names[1]), "any.%s.%s.%s", parts->link, parts->protocol,
                    parts->quantity);
-    (void)snprintf(names[2], sizeof(names[2]), "%s", value->name);
+    (void)snprintf(names[2], sizeof(names[2]), "%.13s.%s.%s.%s", tutti_calib_gpu_family(parts->gpu),
+                   parts->link, parts->protocol, parts->quantity);
+    memcpy(names[3], value->name, sizeof(names[3]));
     for (int level = 0; level < TUTTI_FIT_LEVELS && status == 0; level++) {
         value->levels[level] = TUTTI_FIT_NONE;
-        if (level < 2 || strcmp(names[2], names[1]) != 0)
-            status = find_parameter(values, names[level], sigmas[level] * freedom(parts->quantity),
+        if (level < 2 || strcmp(names[level], names[level - 1]) != 0)
+            status = find_parameter(values, names[level], freedom(parts->quantity, level),
                                     &value->levels[level], err);
     }
     return status;
@@ -194,7 +222,8 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
     value.base = log(start);
     (void)snprintf(value.name, sizeof(value.name), "%s", use->name);
     values->values[values->value_count] = value;
-    if (add_levels(values, &values->values[values->value_count], &parts, group, err) < 0)
+    if (add_levels(values, &values->values[values->value_count], &parts, sharers_of(&parts), err) <
+        0)
         return -TUTTI_ENOMEM;
     values->value_count++;
     return 0;
@@ -338,6 +367,55 @@ int tutti_fit_values_predict(void *context, const double *parameters, uint32_t c
     return status;
 }
 
+/* By how much the logarithm of a value must change for its tables to be predicted again. */
+static const double hardly = 0.01;
+
+struct near {
+    const struct tutti_fit_values *values;
+    const bool *omitted;
+    const bool *changed; /* [value] */
+};
+
+static bool is_changed(const void *context, const struct tutti_fit_case *one,
+                       const struct tutti_fit_point *point)
+{
+    const struct near *near = context;
+    const struct tutti_fit_values *values = near->values;
+    const bool *uses = values->uses + (size_t)(one - values->cases->cases) * values->value_count;
+
+    if (near->omitted[point - values->cases->points])
+        return false;
+    for (size_t v = 0; v < values->value_count; v++) {
+        const struct tutti_fit_value *value = &values->values[v];
+
+        if (uses[v] && near->changed[v] && value->protocol == point->protocol &&
+            (value->switches == point->switches || (value->ways && point->switches)))
+            return true;
+    }
+    return false;
+}
+
+int tutti_fit_values_predict_near(void *context, const double *parameters, const bool *omitted,
+                                  double *times, struct tutti_err *err)
+{
+    struct tutti_fit_values *values = context;
+    bool *changed = calloc(values->value_count + 1, sizeof(*changed));
+    struct near near = {.values = values, .omitted = omitted, .changed = changed};
+    struct tutti_fit_some some = {.takes = is_changed, .context = &near};
+    int status = changed == NULL ? tutti_nomem(err) : 0;
+
+    for (size_t v = 0; v < values->value_count && status == 0; v++)
+        changed[v] = fabs(log(tutti_fit_value_at(&values->values[v], parameters) /
+                              tutti_fit_value_at(&values->values[v], values->last))) > hardly;
+    if (status == 0)
+        status = tutti_fit_values_set(values, parameters, err);
+    if (status == 0)
+        status =
+            tutti_fit_cases_predict(values->cases, values->calib, values->base, &some, times, err);
+    free(changed);
+    return status;
+}
+
 /* ---- what came out --------------------------------------------------------------------------- */
 
 /* The variance of the sum of some levels of a value. */
@@ -385,17 +463,20 @@ static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
                      struct tutti_err *err)
 {
     struct parts parts = split(value->name);
-    const char *group = group_of(parts.link);
+    const char *group = sharers_of(&parts);
     char name[TUTTI_CALIB_NAME_BYTES];
     double prior = 0;
     int status;
 
     for (int level = 0; level < TUTTI_FIT_LEVELS; level++)
-        prior += value->levels[level] != TUTTI_FIT_NONE
-                     ? pow(sigmas[level] * freedom(parts.quantity), 2)
-                     : 0;
+        prior +=
+            value->levels[level] != TUTTI_FIT_NONE ? pow(freedom(parts.quantity, level), 2) : 0;
     *open += variance(fit, value, TUTTI_FIT_LEVELS - 1) > 0.49 * prior;
     status = put(calib, value->name, fit, value, TUTTI_FIT_LEVELS - 1, source, err);
+    (void)snprintf(name, sizeof(name), "%.13s.%s.%s.%s", tutti_calib_gpu_family(parts.gpu),
+                   parts.link, parts.protocol, parts.quantity);
+    if (status == 0 && strcmp(name, value->name) != 0)
+        status = put(calib, name, fit, value, 2, source, err);
     (void)snprintf(name, sizeof(name), "any.%s.%s.%s", parts.link, parts.protocol, parts.quantity);
     if (status == 0)
         status = put(calib, name, fit, value, 1, source, err);

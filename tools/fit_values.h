@@ -12,8 +12,9 @@
 #include "tools/fit_cases.h"
 
 /* The logarithm of a value is that of its base plus one parameter a level: of the group of links
- * (all of a kind, any GPU), of the class of link (any GPU), of class of link and GPU. */
-enum { TUTTI_FIT_LEVELS = 3 };
+ * (all of a kind, any GPU), of the class of link (any GPU), of class of link and family of GPUs,
+ * and of the GPU, if it is not what its family is called after. */
+enum { TUTTI_FIT_LEVELS = 4 };
 
 struct tutti_fit_value {
     char name[TUTTI_CALIB_NAME_BYTES]; /* GPU.LINK.PROTOCOL.QUANTITY */
@@ -59,6 +60,9 @@ int tutti_fit_values_set(struct tutti_fit_values *values, const double *paramete
 /* As struct tutti_fit_problem asks for; the context is the values. */
 int tutti_fit_values_predict(void *context, const double *parameters, uint32_t changed,
                              double *times, struct tutti_err *err);
+
+int tutti_fit_values_predict_near(void *context, const double *parameters, const bool *omitted,
+                                  double *times, struct tutti_err *err);
 
 /* The calibration that a fit comes to, with intervals, and general values for classes that nothing
  * was measured of. *ret_open: values that the data do not tell. */

@@ -74,6 +74,20 @@ const struct tutti_calib_class *tutti_calib_link(size_t index)
     return index < COUNT(links) ? &links[index] : NULL;
 }
 
+const char *tutti_calib_gpu_family(const char *name)
+{
+    for (size_t i = 0; i < COUNT(gpus); i++) {
+        size_t family = i;
+
+        if (strcmp(gpus[i].name, name) != 0)
+            continue;
+        while (gpus[family].parent != 0)
+            family = gpus[family].parent;
+        return gpus[family].name;
+    }
+    return name;
+}
+
 const char *tutti_calib_gpu_name(size_t index)
 {
     return index < COUNT(gpus) ? gpus[index].name : NULL;

@@ -4,7 +4,7 @@
  * predicted over observed and rho Huber's function, by iteratively reweighted least squares with
  * Levenberg's and Marquardt's damping. Derivatives are forward differences of 2 %: a simulated time
  * is whole picoseconds and has kinks where another path becomes the longest, so smaller steps see
- * the rounding. */
+ * the rounding. They cost far more than times, so that after a step they serve for a few more. */
 #include "sim/fit.h"
 
 #include <assert.h>
@@ -16,17 +16,29 @@
 #include "sim/fit/normal.h"
 
 static const double difference_step = 0.02;
-static const double stride_max = 0.5;    /* of a parameter in one iteration: a factor of 1.65 */
-static const double stride_linear = 0.2; /* that derivatives are trusted for */
+static const double enough = 5e-4;    /* of the objective: what gains no more has converged */
+static const double stride_max = 0.5; /* of a parameter in one iteration: a factor of 1.65 */
+enum {
+    ATTEMPTS_MAX = 6,
+    CHORDS_MAX = 2, /* steps on the same derivatives, and without some of the points: */
+    LINEAR_TURNS = 5,
+    AGAIN_ATTEMPTS_MAX = 1,
+    AGAIN_STEPS_MAX = 2,
+};
 
 /* What a search holds beside its result. */
 struct search {
     const struct tutti_fit_problem *problem;
-    struct tutti_fit *fit;
-    double *matrix; /* [parameter][parameter] */
-    double *vector; /* [parameter] */
-    double *trial;  /* [parameter] */
-    double *times;  /* [point] */
+    const struct tutti_fit *about; /* whose derivatives, data and priors are used */
+    struct tutti_fit *fit;         /* the same while it is being made; else NULL */
+    const bool *omitted;           /* [point]; NULL: none */
+    double *at;                    /* [parameter]: the best so far */
+    double *now;                   /* [point]: its times */
+    double objective;              /* and its objective */
+    double *matrix;                /* [parameter][parameter] */
+    double *vector;                /* [parameter] */
+    double *trial;                 /* [parameter] */
+    double *times;                 /* [point] */
 };
 
 void tutti_fit_free(struct tutti_fit *fit)
@@ -106,12 +118,18 @@ static double reweight(double residual, double scale)
     return 1 / (scale * (size > scale ? size : scale));
 }
 
-static double objective(const struct tutti_fit *fit, const double *values, const double *times)
+static bool counts(const struct search *search, uint32_t point)
 {
+    return search->about->weight[point] > 0 && (search->omitted == NULL || !search->omitted[point]);
+}
+
+static double objective(const struct search *search, const double *values, const double *times)
+{
+    const struct tutti_fit *fit = search->about;
     double sum = 0;
 
     for (uint32_t i = 0; i < fit->point_count; i++) {
-        if (fit->weight[i] > 0) /* the others may be no numbers */
+        if (counts(search, i)) /* the others may be no numbers */
             sum += fit->weight[i] * loss(times[i] - fit->observed[i], fit->scale);
     }
     for (uint32_t p = 0; p < fit->parameter_count; p++)
@@ -140,31 +158,24 @@ static int differentiate(struct search *search, struct tutti_err *err)
     return 0;
 }
 
-/* The normal equations about the fit's values plus `shift` (NULL: none), for which the residuals
- * grow by jacobian times `shift`; those of points with omitted[i] are left out. */
-static void assemble(const struct tutti_fit *fit, const bool *omitted, const double *shift,
-                     double *matrix, double *vector)
+/* The normal equations about where the search is. */
+static void assemble(struct search *search)
 {
+    const struct tutti_fit *fit = search->about;
     uint32_t size = fit->parameter_count;
 
-    memset(matrix, 0, (size_t)size * size * sizeof(double));
-    memset(vector, 0, size * sizeof(double));
+    memset(search->matrix, 0, (size_t)size * size * sizeof(double));
+    memset(search->vector, 0, size * sizeof(double));
     for (uint32_t i = 0; i < fit->point_count; i++) {
-        const double *row = fit->jacobian + (size_t)i * size;
-        double residual = fit->predicted[i] - fit->observed[i];
+        double residual = search->now[i] - fit->observed[i];
 
-        if (!(fit->weight[i] > 0) || (omitted != NULL && omitted[i]))
-            continue;
-        for (uint32_t p = 0; shift != NULL && p < size; p++)
-            residual += row[p] * shift[p];
-        tutti_normal_add(matrix, vector, size, row, fit->weight[i] * reweight(residual, fit->scale),
-                         residual);
+        if (counts(search, i))
+            tutti_normal_add(search->matrix, search->vector, size, fit->jacobian + (size_t)i * size,
+                             fit->weight[i] * reweight(residual, fit->scale), residual);
     }
     for (uint32_t p = 0; p < size; p++) {
-        double away = fit->value[p] + (shift == NULL ? 0 : shift[p]) - fit->prior[p];
-
-        matrix[(size_t)p * size + p] += fit->precision[p];
-        vector[p] += fit->precision[p] * away;
+        search->matrix[(size_t)p * size + p] += fit->precision[p];
+        search->vector[p] += fit->precision[p] * (search->at[p] - fit->prior[p]);
     }
 }
 
@@ -175,43 +186,51 @@ static void damp(double *matrix, uint32_t size, double damping)
         matrix[(size_t)p * size + p] += damping * matrix[(size_t)p * size + p] + 1e-6;
 }
 
+/* Times for `values` into search->times. */
+static int predict(struct search *search, const double *values, struct tutti_err *err)
+{
+    const struct tutti_fit_problem *problem = search->problem;
+
+    if (search->fit != NULL || problem->predict_near == NULL)
+        return problem->predict(problem->context, values, TUTTI_FIT_NONE, search->times, err);
+    memcpy(search->times, search->about->predicted, search->about->point_count * sizeof(double));
+    return problem->predict_near(problem->context, values, search->omitted, search->times, err);
+}
+
 /* One step downhill; *ret_better: by how much of the objective, 0 where no damping helps. */
 static int descend(struct search *search, double *damping, double *ret_better,
                    struct tutti_err *err)
 {
-    struct tutti_fit *fit = search->fit;
-    uint32_t size = fit->parameter_count;
+    uint32_t size = search->about->parameter_count;
 
     *ret_better = 0;
-    for (int attempt = 0; attempt < 8; attempt++, *damping *= 8) {
+    for (int attempt = 0; attempt < (search->fit != NULL ? ATTEMPTS_MAX : AGAIN_ATTEMPTS_MAX);
+         attempt++, *damping *= 8) {
         double now;
         int status;
 
-        assemble(fit, NULL, NULL, search->matrix, search->vector);
+        assemble(search);
         damp(search->matrix, size, *damping);
         if (!tutti_normal_factor(search->matrix, size))
             continue;
         tutti_normal_solve(search->matrix, size, search->vector);
         for (uint32_t p = 0; p < size; p++)
             search->trial[p] =
-                fit->value[p] - fmin(stride_max, fmax(-stride_max, search->vector[p]));
-        status = search->problem->predict(search->problem->context, search->trial, TUTTI_FIT_NONE,
-                                          search->times, err);
+                search->at[p] - fmin(stride_max, fmax(-stride_max, search->vector[p]));
+        status = predict(search, search->trial, err);
         if (status < 0)
             return status;
-        now = objective(fit, search->trial, search->times);
-        if (now < fit->objective) {
-            *ret_better = (fit->objective - now) / fit->objective;
-            fit->objective = now;
-            memcpy(fit->value, search->trial, size * sizeof(double));
-            memcpy(fit->predicted, search->times, fit->point_count * sizeof(double));
+        now = objective(search, search->trial, search->times);
+        if (now < search->objective) {
+            *ret_better = (search->objective - now) / search->objective;
+            search->objective = now;
+            memcpy(search->at, search->trial, size * sizeof(double));
+            memcpy(search->now, search->times, search->about->point_count * sizeof(double));
             *damping = fmax(*damping / 8, 1e-6);
             return 0;
         }
     }
-    /* The last call of predict() was not for the values kept. */
-    return search->problem->predict(search->problem->context, fit->value, TUTTI_FIT_NONE,
-                                    fit->predicted, err);
+    return 0;
 }
 
 /* The variance of a residual as far as the estimate is concerned: Huber's asymptotic formula
@@ -271,6 +290,25 @@ static int judge(struct search *search, struct tutti_err *err)
     return 0;
 }
 
+/* Steps on the same derivatives; *ret_better: what the first gained. */
+static int descend_often(struct search *search, double *damping, double *ret_better,
+                         struct tutti_err *err)
+{
+    double better = 1;
+    int status = 0;
+
+    for (int chord = 0; chord < CHORDS_MAX && better > 1e-3 && status == 0; chord++) {
+        status = descend(search, damping, &better, err);
+        if (chord == 0)
+            *ret_better = better;
+    }
+    /* The last call of predict() may not have been for the values kept. */
+    if (status == 0)
+        status = search->problem->predict(search->problem->context, search->at, TUTTI_FIT_NONE,
+                                          search->now, err);
+    return status;
+}
+
 static int search_on(struct search *search, struct tutti_err *err)
 {
     const struct tutti_fit_problem *problem = search->problem;
@@ -287,16 +325,17 @@ static int search_on(struct search *search, struct tutti_err *err)
             return tutti_fail(err, TUTTI_EINVAL, "the time predicted for point '%u' is no number",
                               i);
     }
-    fit->objective = fit->objective_first = objective(fit, fit->value, fit->predicted);
-    while (better > 1e-4 && fit->iteration_count < most && fit->objective > 0) {
+    search->objective = fit->objective_first = objective(search, fit->value, fit->predicted);
+    while (better > enough && fit->iteration_count < most && search->objective > 0) {
         status = differentiate(search, err);
         if (status == 0)
-            status = descend(search, &damping, &better, err);
+            status = descend_often(search, &damping, &better, err);
         if (status < 0)
             return status;
         fit->iteration_count++;
     }
-    fit->converged = better <= 1e-4 || !(fit->objective > 0);
+    fit->objective = search->objective;
+    fit->converged = better <= enough || !(fit->objective > 0);
     status = differentiate(search, err);
     return status < 0 ? status : judge(search, err);
 }
@@ -336,7 +375,7 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
 
     if (status < 0)
         return status;
-    search.fit = new_fit(problem);
+    search.about = search.fit = new_fit(problem);
     search.matrix = numbers(parameters * parameters);
     search.vector = numbers(parameters);
     search.trial = numbers(parameters);
@@ -344,8 +383,11 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
     if (search.fit == NULL || search.matrix == NULL || search.vector == NULL ||
         search.trial == NULL || search.times == NULL)
         status = tutti_nomem(err);
-    else
+    if (status == 0) {
+        search.at = search.fit->value;
+        search.now = search.fit->predicted;
         status = search_on(&search, err);
+    }
     if (status == 0)
         *ret = search.fit;
     else
@@ -357,43 +399,96 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
     return status;
 }
 
-/* The linear model holds about the solution only: a shift goes to the prior, or a little beyond or
- * the other way. */
-static double bounded(double to_prior, double shift)
+/* Where a linear model would have the least, without predicting anything: search->trial, with times
+ * as it has them in search->now. Weights are those of where the turn before came to. */
+static bool leap(struct search *search)
 {
-    return fmin(fmax(to_prior, 0) + stride_linear, fmax(fmin(to_prior, 0) - stride_linear, shift));
+    const struct tutti_fit *fit = search->about;
+    uint32_t size = fit->parameter_count;
+
+    for (int turn = 0; turn < LINEAR_TURNS; turn++) {
+        assemble(search);
+        damp(search->matrix, size, 0);
+        if (!tutti_normal_factor(search->matrix, size))
+            return false;
+        tutti_normal_solve(search->matrix, size, search->vector);
+        for (uint32_t p = 0; p < size; p++) {
+            double shift = search->at[p] - search->vector[p] - fit->value[p];
+
+            search->at[p] = fit->value[p] + fmin(stride_max, fmax(-stride_max, shift));
+        }
+        for (uint32_t i = 0; i < fit->point_count; i++) {
+            const double *row = fit->jacobian + (size_t)i * size;
+
+            search->now[i] = fit->predicted[i];
+            for (uint32_t p = 0; p < size && counts(search, i); p++)
+                search->now[i] += row[p] * (search->at[p] - fit->value[p]);
+        }
+    }
+    return true;
 }
 
-int tutti_fit_without(const struct tutti_fit *fit,
-                      bool (*omit)(const void *context, uint32_t point), const void *context,
-                      double *values, struct tutti_err *err)
+/* Begins where the linear model says, if that is better in truth than the solution with all. */
+static int begin_without(struct search *search, struct tutti_err *err)
+{
+    const struct tutti_fit *fit = search->about;
+    size_t size = fit->parameter_count;
+    double there;
+    bool leapt;
+    int status;
+
+    memcpy(search->at, fit->value, size * sizeof(double));
+    memcpy(search->now, fit->predicted, fit->point_count * sizeof(double));
+    search->objective = objective(search, search->at, search->now);
+    leapt = leap(search);
+    memcpy(search->trial, search->at, size * sizeof(double));
+    memcpy(search->at, fit->value, size * sizeof(double));
+    memcpy(search->now, fit->predicted, fit->point_count * sizeof(double));
+    if (!leapt)
+        return 0;
+    status = predict(search, search->trial, err);
+    there = objective(search, search->trial, search->times);
+    if (status == 0 && there < search->objective) {
+        search->objective = there;
+        memcpy(search->at, search->trial, size * sizeof(double));
+        memcpy(search->now, search->times, fit->point_count * sizeof(double));
+    }
+    return status;
+}
+
+int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
+                      const bool *omitted, double *values, struct tutti_err *err)
 {
     size_t size = fit->parameter_count;
-    double *matrix = numbers(size * size), *vector = numbers(size), *shift = numbers(size);
-    bool *omitted = calloc(fit->point_count, sizeof(bool));
+    struct search search = {.problem = problem,
+                            .about = fit,
+                            .omitted = omitted,
+                            .at = numbers(size),
+                            .now = numbers(fit->point_count),
+                            .matrix = numbers(size * size),
+                            .vector = numbers(size),
+                            .trial = numbers(size),
+                            .times = numbers(fit->point_count)};
+    double damping = 1e-3, better = 1;
     int status = 0;
 
-    if (matrix == NULL || vector == NULL || shift == NULL || omitted == NULL) {
+    if (search.at == NULL || search.now == NULL || search.matrix == NULL || search.vector == NULL ||
+        search.trial == NULL || search.times == NULL) {
         status = tutti_nomem(err);
         goto out;
     }
-    for (uint32_t i = 0; i < fit->point_count; i++)
-        omitted[i] = omit(context, i);
-    for (int turn = 0; turn < 5; turn++) {
-        assemble(fit, omitted, shift, matrix, vector);
-        damp(matrix, fit->parameter_count, 0);
-        if (!tutti_normal_factor(matrix, fit->parameter_count))
-            break;
-        tutti_normal_solve(matrix, fit->parameter_count, vector);
-        for (size_t p = 0; p < size; p++)
-            shift[p] = bounded(fit->prior[p] - fit->value[p], shift[p] - vector[p]);
-    }
-    for (size_t p = 0; p < size; p++)
-        values[p] = fit->value[p] + shift[p];
+    status = begin_without(&search, err);
+    for (int i = 0; i < AGAIN_STEPS_MAX && better > 3e-3 && search.objective > 0 && status == 0;
+         i++)
+        status = descend(&search, &damping, &better, err);
+    if (status == 0)
+        memcpy(values, search.at, size * sizeof(double));
 out:
-    free(matrix);
-    free(vector);
-    free(shift);
-    free(omitted);
+    free(search.at);
+    free(search.now);
+    free(search.matrix);
+    free(search.vector);
+    free(search.trial);
+    free(search.times);
     return status;
 }
