@@ -8,6 +8,8 @@
 
 #include "build.h"
 #include "runtime/data.h"
+#include "runtime/launch.h"
+#include "runtime/status.h"
 #include "runtime/units.h"
 #include "sim/nccl.h"
 #include "tools/commands.h"
@@ -103,6 +105,36 @@ static int add_nccl(struct tutti_table *table)
     return add(table, "as NCCL", text, "versions whose choices are known: --as-nccl");
 }
 
+/* Who this process is, by whoever has started it. */
+static int add_launcher(struct tutti_table *table)
+{
+    struct tutti_launch launch;
+    struct tutti_err why = {.text = ""};
+    char text[TUTTI_ERR_TEXT_BYTES] = "";
+    size_t used;
+
+    if (tutti_launch_read(&tutti_env_process, NULL, &launch, &why) < 0)
+        return add(table, "launcher", "unclear", why.text);
+    if (strcmp(launch.name, "none") == 0)
+        return add(table, "launcher", "none", "nobody has started this process as one of several");
+    used = (size_t)snprintf(text, sizeof(text), "process %" PRIu32, launch.index);
+    if (!launch.member)
+        used = (size_t)snprintf(text, sizeof(text), "a '%s', which plays nothing", launch.role);
+    else if (launch.count > 0)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, " of %" PRIu32, launch.count);
+    else
+        used += (size_t)snprintf(text + used, sizeof(text) - used, " of how many: TUTTI_SIZE");
+    if (launch.local_count > 0)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, ", %" PRIu32 " on this host",
+                                 launch.local_count);
+    if (launch.root_host[0] != '\0' && launch.root_port != 0)
+        (void)snprintf(text + used, sizeof(text) - used, ", process 0 at %s port %u",
+                       launch.root_host, launch.root_port);
+    else if (!tutti_launch_can_share(&launch))
+        (void)snprintf(text + used, sizeof(text) - used, ", process 0 where TUTTI_ROOT says");
+    return add(table, "launcher", launch.by, text);
+}
+
 static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
@@ -113,7 +145,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = add(table, "backend sim", "yes", "virtual clock, everywhere") |
                  add(table, "backend threads", "yes", "a thread a rank, everywhere") |
-                 add_nccl(table);
+                 add_launcher(table) | add_nccl(table);
     if (status == 0)
         status = add_machine(table);
     if (status != 0) {

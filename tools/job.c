@@ -1,47 +1,17 @@
 /* Launchers, and what the processes of a job agree on; see job.h. */
 #include "tools/job.h"
 
-#include <stdlib.h>
-
-/* What launchers set in each process's environment; the innermost first. Slurm's are those of a
- * step alone: in a batch script SLURM_NTASKS is set as well, but it is not a process of many. */
-static const struct {
-    const char *by;
-    const char *index;
-    const char *count; /* NULL: the launcher tells only its library */
-} launchers[] = {
-    {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"a PMI launcher", "PMI_RANK", "PMI_SIZE"}, /* MPICH's and Intel's Hydra, srun --mpi=pmi2 */
-    {"Slurm's srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
-    {"a PMIx launcher", "PMIX_RANK", NULL},
-};
-
-static int read_count(const char *name, uint32_t *ret)
+/* Those whose processes some MPI may join; the innermost first. */
+struct tutti_launch tutti_job_launch(void)
 {
-    const char *text = name == NULL ? NULL : getenv(name);
-    char *end = NULL;
-    unsigned long value;
+    static const char *const launchers[] = {"openmpi", "hydra", "slurm", "pmix"};
+    struct tutti_launch launch = {.name = "none", .by = "no launcher", .count = 1};
 
-    if (text == NULL || *text < '0' || *text > '9')
-        return -1;
-    value = strtoul(text, &end, 10);
-    if (*end != '\0' || value > UINT32_MAX)
-        return -1;
-    *ret = (uint32_t)value;
-    return 0;
-}
-
-struct tutti_launch tutti_launch_read(void)
-{
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        struct tutti_launch launch = {.by = launchers[i].by};
-
-        if (read_count(launchers[i].index, &launch.index) != 0)
-            continue;
-        if (launchers[i].count == NULL || read_count(launchers[i].count, &launch.count) == 0)
-            return launch;
+        if (tutti_launch_by(&tutti_env_process, launchers[i], &launch))
+            break;
     }
-    return (struct tutti_launch){.count = 1};
+    return launch;
 }
 
 int tutti_job_agree(const struct tutti_job *job, int status, struct tutti_err *err)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/launch.h"
 #include "runtime/status.h"
 
 /* Process `index` of `count`. Process 0 speaks: it alone prints and writes files. */
@@ -13,14 +14,9 @@ struct tutti_job {
     uint32_t count;
 };
 
-/* What the environment says of the launcher of this process. */
-struct tutti_launch {
-    const char *by; /* "mpirun"; NULL: by none */
-    uint32_t index;
-    uint32_t count; /* 0: it does not say */
-};
-
-struct tutti_launch tutti_launch_read(void);
+/* What the environment says of a launcher that MPI can join: the innermost of these; of no other.
+ * None: one process. */
+struct tutti_launch tutti_job_launch(void);
 
 /* Takes part in the job that the launcher has begun; without a launcher, or alone, MPI is not
  * begun. -TUTTI_ELACK without MPI in this build, or under the launcher of another MPI; ret->index

@@ -29,7 +29,7 @@ static void await(MPI_Request *request)
 /* Errors of MPI end the whole job with its message: that is what MPI_COMM_WORLD does unasked. */
 int tutti_job_join(struct tutti_job *ret, struct tutti_err *err)
 {
-    struct tutti_launch launch = tutti_launch_read();
+    struct tutti_launch launch = tutti_job_launch();
     int provided = 0;
     int index = 0;
     int count = 1;

@@ -3,7 +3,7 @@
 
 int tutti_job_join(struct tutti_job *ret, struct tutti_err *err)
 {
-    struct tutti_launch launch = tutti_launch_read();
+    struct tutti_launch launch = tutti_job_launch();
 
     *ret = (struct tutti_job){.index = launch.index, .count = 1};
     if (launch.count == 1)
