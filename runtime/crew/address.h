@@ -1,0 +1,65 @@
+/* Addresses: read, resolved, printed, listened at. Private to runtime/crew. */
+#ifndef TUTTI_RUNTIME_CREW_ADDRESS_H
+#define TUTTI_RUNTIME_CREW_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct tutti_err;
+
+enum { TUTTI_HOST_BYTES = 256, TUTTI_ADDRESS_TEXT_BYTES = 80 };
+
+struct tutti_address {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } as;
+    socklen_t bytes;
+};
+
+/* "host:port" or "[IPv6]:port" into its parts; ret_host has TUTTI_HOST_BYTES. */
+int tutti_address_split(const char *text, char *ret_host, uint16_t *ret_port,
+                        struct tutti_err *err);
+
+/* The address of host whose number in the resolver's list is `skip`, from 0. -TUTTI_EIO when there
+ * is none, or none any more. */
+int tutti_address_resolve(const char *host, uint16_t port, uint32_t skip, struct tutti_address *ret,
+                          struct tutti_err *err);
+
+/* An interface's address, or a numeric one, of this host. family: AF_INET, AF_INET6, or AF_UNSPEC
+ * (then IPv4 before IPv6). */
+int tutti_address_of_interface(const char *bind, int family, struct tutti_address *ret,
+                               struct tutti_err *err);
+
+void tutti_address_any(int family, bool loopback, struct tutti_address *ret); /* port 0 */
+
+bool tutti_address_is_loopback(const struct tutti_address *address);
+bool tutti_host_is_loopback(const char *host); /* a numeric loopback address, or localhost */
+
+uint16_t tutti_address_port(const struct tutti_address *address);
+void tutti_address_set_port(struct tutti_address *address, uint16_t port);
+bool tutti_address_same(const struct tutti_address *a, const struct tutti_address *b);
+
+/* As 16 bytes, IPv4 as ::ffff:a.b.c.d; and back (scope: the interface of link-local ones). */
+void tutti_address_pack(const struct tutti_address *address, uint8_t ret[16]);
+void tutti_address_unpack(const uint8_t from[16], uint16_t port, uint32_t scope,
+                          struct tutti_address *ret);
+
+/* "10.0.0.1:4242", "[::1]:4242"; text has TUTTI_ADDRESS_TEXT_BYTES; returned for convenience. */
+const char *tutti_address_text(const struct tutti_address *address, char *text);
+
+void tutti_address_of_socket(int fd, struct tutti_address *ret); /* its own */
+void tutti_address_of_peer(int fd, struct tutti_address *ret);
+
+/* A listening socket, non-blocking and close-on-exec. IPv6's "any" takes IPv4 too. */
+int tutti_address_listen(const struct tutti_address *address, int *ret_fd, struct tutti_err *err);
+
+/* Small messages at once; a host that vanishes is noticed after about so long. patient: a peer that
+ * lives and does not read may take any time; else it has as long. */
+void tutti_socket_tune(int fd, uint32_t silence_ms, bool patient);
+
+#endif

@@ -1,0 +1,105 @@
+/* Where a process listens: by what it is told to bind to, and by where process 0 is. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/crew/keeper.h"
+#include "runtime/status.h"
+
+bool tutti_crew_tcp_is_local(const struct tutti_crew_tcp_opts *opts, const char *host)
+{
+    return tutti_host_is_loopback(host) || (opts->secret == NULL && !opts->open_to_all);
+}
+
+/* The address for process 0 to listen at. A host's own name may stand for loopback in its own list
+ * of hosts and for something else in all others: unless it is loopback by its very words, a name is
+ * listened for on all addresses. */
+static int choose(const struct tutti_crew_tcp_opts *opts, const char *host, uint16_t port,
+                  struct tutti_address *ret, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (opts->bind != NULL) {
+        status = tutti_address_of_interface(
+            opts->bind, strchr(host, ':') != NULL ? AF_INET6 : AF_UNSPEC, ret, err);
+    } else if (tutti_crew_tcp_is_local(opts, host)) {
+        status = tutti_address_resolve(host, port, 0, ret, err);
+    } else {
+        tutti_address_any(AF_INET6, false, ret);
+    }
+    if (status < 0)
+        return status;
+    tutti_address_set_port(ret, port);
+    if (opts->secret == NULL && !opts->open_to_all && !tutti_address_is_loopback(ret)) {
+        char text[TUTTI_ADDRESS_TEXT_BYTES];
+
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "without a secret loopback alone is listened at, and '%s' is '%s'",
+                          opts->bind != NULL ? opts->bind : host, tutti_address_text(ret, text));
+    }
+    return 0;
+}
+
+int tutti_crew_tcp_listen(const struct tutti_crew_tcp_opts *opts, int *ret_fd, char *ret_address,
+                          struct tutti_err *err)
+{
+    struct tutti_address address;
+    char host[TUTTI_HOST_BYTES];
+    uint16_t port;
+    int fd = -1;
+    int status = tutti_address_split(opts->root, host, &port, err);
+
+    if (status == 0)
+        status = choose(opts, host, port, &address, err);
+    if (status < 0)
+        return status;
+    status = tutti_address_listen(&address, &fd, err);
+    /* A machine without IPv6 has no "any" of both kinds. */
+    if (status < 0 && opts->bind == NULL && address.as.any.sa_family == AF_INET6 &&
+        !tutti_address_is_loopback(&address) && strchr(host, ':') == NULL) {
+        tutti_address_any(AF_INET, false, &address);
+        tutti_address_set_port(&address, port);
+        status = tutti_address_listen(&address, &fd, err);
+    }
+    if (status < 0)
+        return status;
+    tutti_address_of_socket(fd, &address);
+    snprintf(ret_address, TUTTI_CREW_TCP_ADDRESS_BYTES,
+             strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, tutti_address_port(&address));
+    *ret_fd = fd;
+    return 0;
+}
+
+int tutti_crew_tcp_listen_links(struct tutti_crew_tcp *crew, const struct tutti_crew_tcp_opts *opts,
+                                const struct tutti_address *root, struct tutti_seat *ret_seat,
+                                struct tutti_err *err)
+{
+    struct tutti_address address;
+    char host[TUTTI_HOST_BYTES];
+    uint16_t port;
+    struct tutti_seat seat = {.port = 0};
+    int status = tutti_address_split(opts->root, host, &port, err);
+
+    if (status < 0)
+        return status;
+    tutti_door_close(crew->links); /* of an earlier attempt */
+    if (opts->bind != NULL) {
+        status = tutti_address_of_interface(opts->bind, root->as.any.sa_family, &address, err);
+        if (status < 0)
+            return status;
+        tutti_address_pack(&address, seat.address);
+    } else if (crew->base.index == 0 && tutti_address_is_loopback(root)) {
+        address = *root; /* members come where they came before */
+    } else {
+        tutti_address_any(root->as.any.sa_family, tutti_crew_tcp_is_local(opts, host), &address);
+    }
+    tutti_address_set_port(&address, 0);
+    status = tutti_address_listen(&address, &crew->links->fd, err);
+    if (status < 0)
+        return status;
+    tutti_address_of_socket(crew->links->fd, &address);
+    seat.port = tutti_address_port(&address);
+    *ret_seat = seat;
+    return 0;
+}

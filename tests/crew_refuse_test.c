@@ -1,0 +1,360 @@
+/* Who is not let into a crew, what each side is told of it, and who is missing in the end. */
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "runtime/crew/address.h"
+#include "runtime/crew/talk.h"
+#include "tests/crew_world.h"
+
+static const tutti_ps SOON_PS = 10 * TUTTI_PS_PER_S;
+
+static struct crew_world world;
+
+/* ---- what process 0 logs ---- */
+
+static struct {
+    pthread_mutex_t lock; /* guards the text */
+    char text[1 << 16];
+    unsigned line_count;
+} logged = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void take_line(void *data, const char *line)
+{
+    size_t used;
+
+    (void)data;
+    pthread_mutex_lock(&logged.lock);
+    used = strlen(logged.text);
+    snprintf(logged.text + used, sizeof(logged.text) - used, "%s\n", line);
+    logged.line_count++;
+    pthread_mutex_unlock(&logged.lock);
+}
+
+static void expect_log(const char *words)
+{
+    pthread_mutex_lock(&logged.lock);
+    if (strstr(logged.text, words) == NULL)
+        TEST_FAIL("the log lacks '%s':\n%s", words, logged.text);
+    pthread_mutex_unlock(&logged.lock);
+}
+
+static int meet(struct crew_one *one, struct tutti_err *err)
+{
+    return tutti_crew_exchange(one->crew, NULL, 0, NULL, SOON_PS, err);
+}
+
+static bool prepare(uint32_t count, const char *secret)
+{
+    logged.text[0] = '\0';
+    logged.line_count = 0;
+    if (!crew_prepare(&world, count, "127.0.0.1:0", secret, meet))
+        return false;
+    world.ones[0].opts.log = take_line;
+    return true;
+}
+
+/* One process too many comes first, then the right ones: they join all the same. */
+static void with_one_more(const struct tutti_crew_tcp_opts *more, const char *words,
+                          const char *log_words)
+{
+    struct crew_world *w = &world;
+    struct tutti_crew *crew = NULL;
+    struct tutti_err err = {""};
+
+    crew_start(w, 0);
+    crew_start(w, 1);
+    CHECK_INT(tutti_crew_tcp_open(more, &crew, &err), -TUTTI_EINVAL);
+    CHECK(crew == NULL);
+    if (strstr(err.text, words) == NULL)
+        TEST_FAIL("'%s' lacks '%s'", err.text, words);
+    for (uint32_t i = 2; i < w->count; i++)
+        crew_start(w, i);
+    for (uint32_t i = 0; i < w->count; i++)
+        crew_join(w, i);
+    crew_expect_ok(w);
+    expect_log(log_words);
+}
+
+TEST(a_wrong_secret_is_refused)
+{
+    struct tutti_crew_tcp_opts more;
+
+    REQUIRE(prepare(3, "sesame"));
+    more = world.ones[2].opts;
+    more.secret = "Sesame";
+    with_one_more(&more, "has another secret than this process", "it has the wrong secret");
+}
+
+TEST(no_secret_is_refused)
+{
+    struct tutti_crew_tcp_opts more;
+
+    REQUIRE(prepare(3, "sesame"));
+    more = world.ones[2].opts;
+    more.secret = NULL;
+    with_one_more(&more, "wants a secret, and this process has none", "it has no secret");
+}
+
+TEST(a_secret_that_nobody_asked_for_is_refused)
+{
+    struct tutti_crew_tcp_opts more;
+
+    REQUIRE(prepare(3, NULL));
+    more = world.ones[2].opts;
+    more.secret = "sesame";
+    more.secret_bytes = 6;
+    with_one_more(&more, "has no secret, and this process has one",
+                  "it has a secret, and this process none");
+}
+
+TEST(another_count_is_shown_to_both)
+{
+    struct tutti_crew_tcp_opts more;
+
+    REQUIRE(prepare(3, "sesame"));
+    more = world.ones[2].opts;
+    more.count = 5;
+    with_one_more(&more, "counts 3 processes, this process 5",
+                  "it counts 5 processes, process 0 counts 3");
+}
+
+TEST(an_index_comes_once)
+{
+    struct tutti_crew_tcp_opts more;
+    struct tutti_crew *crew = NULL;
+    struct tutti_err err = {""};
+    int status = 0;
+
+    REQUIRE(prepare(3, "sesame"));
+    more = world.ones[1].opts;
+    crew_start(&world, 0);
+    crew_start(&world, 1);
+    /* Whichever of the two comes first has it. */
+    world.ones[2].delay_ms = 200;
+    crew_start(&world, 2);
+    status = tutti_crew_tcp_open(&more, &crew, &err);
+    if (status == 0) {
+        (void)tutti_crew_exchange(crew, NULL, 0, NULL, SOON_PS, &err);
+        tutti_crew_close(crew);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        crew_join(&world, i);
+    CHECK(status == 0 || world.ones[1].status == 0);
+    CHECK(status == -TUTTI_EINVAL || world.ones[1].status == -TUTTI_EINVAL);
+    if (status < 0 && strstr(err.text, "process 1 of 3 has already come to '127.0.0.1:") == NULL)
+        TEST_FAIL("'%s'", err.text);
+    CHECK_INT(world.ones[2].status, 0);
+    expect_log("refused process 1 of 3 at '127.0.0.1:");
+    expect_log("process 1 has already come, from '127.0.0.1:");
+}
+
+/* ---- by hand ---- */
+
+static bool call(struct tutti_call *call, const struct tutti_hello *hello, const char *secret)
+{
+    char host[TUTTI_HOST_BYTES];
+    struct tutti_address to;
+    struct tutti_err err = {""};
+    uint16_t port;
+
+    CHECK_OK(tutti_address_split(world.root, host, &port, &err), err);
+    CHECK_OK(tutti_address_resolve(host, port, 0, &to, &err), err);
+    return tutti_call_begin(call, &to, secret, secret == NULL ? 0 : strlen(secret), hello, &err);
+}
+
+static enum tutti_called finish(struct tutti_call *call, struct tutti_err *err)
+{
+    enum tutti_called how = TUTTI_CALL_GOING;
+
+    while (how == TUTTI_CALL_GOING) {
+        struct pollfd one = {.fd = call->fd, .events = tutti_call_events(call)};
+
+        if (poll(&one, 1, 10000) <= 0)
+            return TUTTI_CALL_FAILED;
+        how = tutti_call_move(call, "root", err);
+    }
+    return how;
+}
+
+TEST(another_version_is_refused)
+{
+    const struct tutti_hello hello = {.kind = TUTTI_GREET_JOIN, .index = 1, .count = 2, .port = 1};
+    struct tutti_call caller;
+    struct tutti_err err = {""};
+
+    REQUIRE(prepare(2, "sesame"));
+    crew_start(&world, 0);
+    REQUIRE(call(&caller, &hello, "sesame"));
+    caller.greet.hello[11] = 9;
+    CHECK_INT(finish(&caller, &err), TUTTI_CALL_REFUSED);
+    CHECK_TEXT(err.text, "'root' has version 1 of the protocol, this process 1");
+    tutti_call_end(&caller);
+    crew_start(&world, 1);
+    crew_join(&world, 0);
+    crew_join(&world, 1);
+    crew_expect_ok(&world);
+    expect_log("version 9 of the protocol, not 1");
+}
+
+TEST(no_seat_is_given_that_is_not_there)
+{
+    static const struct {
+        uint32_t index;
+        uint32_t port;
+        enum tutti_greet_kind kind;
+    } cases[] = {{0, 1, TUTTI_GREET_JOIN},          {2, 1, TUTTI_GREET_JOIN},
+                 {UINT32_MAX, 1, TUTTI_GREET_JOIN}, {1, 0, TUTTI_GREET_JOIN},
+                 {1, 65536, TUTTI_GREET_JOIN},      {1, 1, TUTTI_GREET_LINK}};
+
+    REQUIRE(prepare(2, "sesame"));
+    crew_start(&world, 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct tutti_hello hello = {
+            .kind = cases[i].kind, .index = cases[i].index, .count = 2, .port = cases[i].port};
+        struct tutti_call caller;
+        struct tutti_err err = {""};
+
+        REQUIRE(call(&caller, &hello, "sesame"));
+        CHECK_INT(finish(&caller, &err), TUTTI_CALL_REFUSED);
+        tutti_call_end(&caller);
+    }
+    crew_start(&world, 1);
+    crew_join(&world, 0);
+    crew_join(&world, 1);
+    crew_expect_ok(&world);
+}
+
+/* ---- who is missing ---- */
+
+TEST(who_has_not_come_is_named_to_all)
+{
+    REQUIRE(prepare(8, "sesame"));
+    world.ones[0].opts.deadline_ps = 500 * TUTTI_PS_PER_MS;
+    for (uint32_t i = 0; i < 8; i++)
+        if (i != 2 && i != 5)
+            crew_start(&world, i);
+    for (uint32_t i = 0; i < 8; i++) {
+        if (i == 2 || i == 5)
+            continue;
+        crew_join(&world, i);
+        crew_expect(&world, i, -TUTTI_ETIME, "processes 2 and 5 of 8 have not come within 500ms");
+    }
+}
+
+TEST(one_alone_is_named_in_the_singular_and_refusals_are_hinted_at)
+{
+    REQUIRE(prepare(2, "sesame"));
+    world.ones[0].opts.deadline_ps = 500 * TUTTI_PS_PER_MS;
+    world.ones[1].opts.secret = "Sesame";
+    crew_run(&world);
+    crew_expect(&world, 0, -TUTTI_ETIME,
+                "process 1 of 2 has not come within 500ms (1 refused, last 127.0.0.1:");
+    crew_expect(&world, 0, -TUTTI_ETIME, "it has the wrong secret)");
+    crew_expect(&world, 1, -TUTTI_EINVAL, "has another secret than this process");
+}
+
+TEST(a_process_0_that_is_not_there_is_named)
+{
+    REQUIRE(prepare(2, NULL));
+    close(world.listen_fd);
+    world.ones[1].opts.deadline_ps = 300 * TUTTI_PS_PER_MS;
+    crew_start(&world, 1);
+    crew_join(&world, 1);
+    crew_expect(&world, 1, -TUTTI_ETIME,
+                "process 0 of 2 has not been reached within 300ms: cannot connect to '127.0.0.1:");
+    crew_expect(&world, 1, -TUTTI_ETIME, "Connection refused");
+}
+
+/* A port at which somebody else listens, who never says a word. */
+TEST(a_silent_process_0_is_named)
+{
+    REQUIRE(prepare(2, NULL));
+    world.ones[1].opts.deadline_ps = 300 * TUTTI_PS_PER_MS;
+    crew_start(&world, 1);
+    crew_join(&world, 1);
+    close(world.listen_fd);
+    crew_expect(&world, 1, -TUTTI_ETIME,
+                "process 0 of 2 has not been reached within 300ms: no "
+                "answer from '127.0.0.1:");
+}
+
+static int come_late(struct crew_one *one, struct tutti_err *err)
+{
+    struct timespec late = {.tv_nsec = 600 * 1000000L};
+
+    if (one->crew->index == 1)
+        (void)nanosleep(&late, NULL);
+    return tutti_crew_exchange(one->crew, NULL, 0, NULL, 250 * TUTTI_PS_PER_MS, err);
+}
+
+TEST(who_comes_too_late_to_an_exchange_is_named)
+{
+    REQUIRE(prepare(3, NULL));
+    for (uint32_t i = 0; i < 3; i++)
+        world.ones[i].play = come_late;
+    crew_run(&world);
+    for (uint32_t i = 0; i < 3; i++)
+        crew_expect(&world, i, -TUTTI_ETIME, "process 1 of 3 has not come within 250ms");
+}
+
+/* ---- what is wrong from the start ---- */
+
+TEST(without_a_secret_loopback_alone_is_served)
+{
+    static const struct {
+        const char *root;
+        const char *bind;
+        const char *words;
+    } cases[] = {
+        {"0.0.0.0:0", NULL, "without a secret loopback alone is listened at"},
+        {"127.0.0.1:0", "0.0.0.0", "without a secret loopback alone is listened at"},
+        {"127.0.0.1", NULL, "no address '127.0.0.1'"},
+        {"::1:80", NULL, "an IPv6 one is [IPv6]:port"},
+        {"[::1]:65536", NULL, "no port '65536'"},
+        {":80", NULL, "no address ':80'"},
+        {"[]:80", NULL, "no host"},
+        {"127.0.0.1:0", "no-such-interface", "no interface 'no-such-interface'"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_crew_tcp_opts opts = {
+            .count = 2, .root = cases[i].root, .bind = cases[i].bind};
+        char address[TUTTI_CREW_TCP_ADDRESS_BYTES];
+        struct tutti_err err = {""};
+        int fd = -1;
+
+        CHECK_INT(tutti_crew_tcp_listen(&opts, &fd, address, &err), -TUTTI_EINVAL);
+        if (strstr(err.text, cases[i].words) == NULL)
+            TEST_FAIL("'%s': '%s' lacks '%s'", cases[i].root, err.text, cases[i].words);
+    }
+}
+
+TEST(wrong_options_are_named)
+{
+    struct tutti_crew_tcp_opts opts = {.index = 4, .count = 4, .root = "127.0.0.1:1"};
+    struct tutti_crew *crew = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_INT(tutti_crew_tcp_open(&opts, &crew, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "no process 4 of 4 (1 to 65536, counted from 0)");
+    opts.index = 1;
+    opts.root = "127.0.0.1:0";
+    CHECK_INT(tutti_crew_tcp_open(&opts, &crew, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "no port of process 0 in '127.0.0.1:0'");
+    opts.root = NULL;
+    CHECK_INT(tutti_crew_tcp_open(&opts, &crew, &err), -TUTTI_EINVAL);
+    opts = (struct tutti_crew_tcp_opts){
+        .count = 2, .root = "127.0.0.1:0", .has_listen_fd = true, .listen_fd = 1};
+    CHECK_INT(tutti_crew_tcp_open(&opts, &crew, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "descriptor 1 is no listening socket");
+}
+
+/* With a secret, an interface may be chosen by its name, and is told to the others. */
+TEST(an_interface_is_chosen_by_name)
+{
+    REQUIRE(crew_prepare(&world, 3, "127.0.0.1:0", "sesame", meet));
+    for (uint32_t i = 0; i < 3; i++)
+        world.ones[i].opts.bind = i == 1 ? "127.0.0.1" : "lo";
+    crew_run(&world);
+    crew_expect_ok(&world);
+}

@@ -1,0 +1,245 @@
+/* A crew over TCP: who comes, what they exchange, and the connections they make. */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "tests/crew_world.h"
+
+static const tutti_ps SOON_PS = 10 * TUTTI_PS_PER_S;
+
+static struct crew_world world;
+
+/* ---- joining and exchanging ---- */
+
+static int exchange_some(struct crew_one *one, struct tutti_err *err)
+{
+    uint32_t count = one->crew->count;
+    int status = 0;
+
+    for (uint32_t round = 0; round < 20 && status == 0; round++) {
+        uint64_t mine[2] = {one->crew->index, round};
+        uint64_t all[CREW_MAX][2] = {{0}};
+
+        status = tutti_crew_exchange(one->crew, mine, sizeof(mine), all, SOON_PS, err);
+        for (uint32_t i = 0; i < count && status == 0; i++)
+            if (all[i][0] != i || all[i][1] != round)
+                status = tutti_fail(err, TUTTI_ECHECK, "round %u: place %u is wrong", round, i);
+        if (status == 0)
+            status = tutti_crew_exchange(one->crew, NULL, 0, NULL, SOON_PS, err);
+    }
+    return status;
+}
+
+TEST(they_come_and_exchange)
+{
+    static const uint32_t counts[] = {1, 2, 3, 4, 7, 16};
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        REQUIRE(crew_prepare(&world, counts[i], "127.0.0.1:0", NULL, exchange_some));
+        crew_run(&world);
+        crew_expect_ok(&world);
+        if (counts[i] == 1)
+            close(world.listen_fd);
+    }
+}
+
+TEST(over_IPv6_with_a_secret_too)
+{
+    struct tutti_crew_tcp_opts opts = {.count = 2, .root = "[::1]:0"};
+    char address[TUTTI_CREW_TCP_ADDRESS_BYTES];
+    struct tutti_err err;
+    int fd;
+
+    if (tutti_crew_tcp_listen(&opts, &fd, address, &err) != 0)
+        SKIP("no IPv6 loopback here");
+    close(fd);
+    REQUIRE(crew_prepare(&world, 4, "[::1]:0", "sesame", exchange_some));
+    CHECK(strncmp(world.root, "[::1]:", 6) == 0);
+    crew_run(&world);
+    crew_expect_ok(&world);
+}
+
+TEST(in_any_order_and_late)
+{
+    static const unsigned delays_ms[3][4] = {{0, 30, 60, 90}, {300, 0, 0, 150}, {0, 200, 0, 0}};
+
+    for (size_t i = 0; i < 3; i++) {
+        REQUIRE(crew_prepare(&world, 4, "localhost:0", "sesame", exchange_some));
+        for (uint32_t j = 0; j < 4; j++)
+            world.ones[j].delay_ms = delays_ms[i][j];
+        crew_run(&world);
+        crew_expect_ok(&world);
+    }
+}
+
+/* The port is free until process 0 comes, late. */
+TEST(nobody_minds_that_process_0_is_late)
+{
+    REQUIRE(crew_prepare(&world, 3, "127.0.0.1:0", NULL, exchange_some));
+    close(world.listen_fd);
+    world.ones[0].opts.has_listen_fd = false;
+    world.ones[0].delay_ms = 400;
+    crew_run(&world);
+    crew_expect_ok(&world);
+}
+
+static int exchange_much(struct crew_one *one, struct tutti_err *err)
+{
+    enum { BYTES = 3 << 20 };
+    uint32_t count = one->crew->count;
+    uint8_t *mine = malloc(BYTES);
+    uint8_t *all = malloc((size_t)count * BYTES);
+    int status;
+
+    memset(mine, (int)one->crew->index + 1, BYTES);
+    status = tutti_crew_exchange(one->crew, mine, BYTES, all, SOON_PS, err);
+    for (uint32_t i = 0; i < count && status == 0; i++)
+        for (size_t j = 0; j < BYTES && status == 0; j++)
+            if (all[(size_t)i * BYTES + j] != i + 1)
+                status = tutti_fail(err, TUTTI_ECHECK, "byte %zu of %u is wrong", j, i);
+    free(mine);
+    free(all);
+    return status;
+}
+
+TEST(some_MiB_pass_as_well)
+{
+    REQUIRE(crew_prepare(&world, 3, "127.0.0.1:0", NULL, exchange_much));
+    crew_run(&world);
+    crew_expect_ok(&world);
+}
+
+static int agree_on_much(struct crew_one *one, struct tutti_err *err)
+{
+    int status = tutti_crew_same(one->crew, "schedule", "ring", SOON_PS, err);
+
+    if (status == 0)
+        status = tutti_crew_agree(one->crew, 0, SOON_PS, err);
+    if (status == 0 && one->crew->index >= 2)
+        status = tutti_fail(err, TUTTI_ELACK, "no such thing here");
+    return tutti_crew_agree(one->crew, status, SOON_PS, err);
+}
+
+TEST(they_agree_or_all_know_who_does_not)
+{
+    REQUIRE(crew_prepare(&world, 4, "127.0.0.1:0", NULL, agree_on_much));
+    crew_run(&world);
+    for (uint32_t i = 0; i < 4; i++)
+        crew_expect(&world, i, -TUTTI_ELACK, "process 2 of 4: no such thing here");
+}
+
+static int differ(struct crew_one *one, struct tutti_err *err)
+{
+    return tutti_crew_same(one->crew, "schedule", one->crew->index == 3 ? "tree" : "ring", SOON_PS,
+                           err);
+}
+
+TEST(a_difference_is_shown_with_both_values)
+{
+    REQUIRE(crew_prepare(&world, 4, "127.0.0.1:0", NULL, differ));
+    crew_run(&world);
+    crew_expect(&world, 0, -TUTTI_EINVAL, "process 3 of 4 has schedule 'tree', process 0 'ring'");
+    crew_expect(&world, 1, -TUTTI_EINVAL, "process 3 of 4 has schedule 'tree', process 1 'ring'");
+    crew_expect(&world, 3, -TUTTI_EINVAL, "process 0 of 4 has schedule 'ring', process 3 'tree'");
+}
+
+/* ---- links ---- */
+
+/* Two links with everybody, and three more between 0 and 1; each carries the two indices across. */
+static int link_up(struct crew_one *one, struct tutti_err *err)
+{
+    struct tutti_crew_tcp_link wanted[2 * CREW_MAX + 3] = {{.peer = 0}};
+    int fds[2 * CREW_MAX + 3];
+    uint32_t me = one->crew->index;
+    size_t count = 0;
+    int status;
+
+    for (uint32_t i = 0; i < one->crew->count; i++)
+        for (uint64_t key = 0; key < (i + me == 1 ? 5 : 2) && i != me; key++)
+            wanted[count++] = (struct tutti_crew_tcp_link){.peer = i, .key = key << 40};
+    status = tutti_crew_tcp_links(one->crew, wanted, count, fds, SOON_PS, err);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        uint64_t out[2] = {me, wanted[i].key};
+
+        if (send(fds[i], out, sizeof(out), 0) != sizeof(out))
+            status = tutti_fail(err, TUTTI_EIO, "cannot send");
+    }
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct pollfd readable = {.fd = fds[i], .events = POLLIN};
+        uint64_t in[2] = {99, 99};
+        int on = 0;
+        socklen_t bytes = sizeof(on);
+
+        (void)poll(&readable, 1, 10000);
+        if (recv(fds[i], in, sizeof(in), 0) != sizeof(in) || in[0] != wanted[i].peer ||
+            in[1] != wanted[i].key)
+            status = tutti_fail(err, TUTTI_ECHECK, "link %zu leads to %u, not %u", i,
+                                (unsigned)in[0], wanted[i].peer);
+        (void)getsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, &bytes);
+        if (on == 0 || (fcntl(fds[i], F_GETFL) & O_NONBLOCK) == 0)
+            status = tutti_fail(err, TUTTI_ECHECK, "link %zu delays or blocks", i);
+    }
+    /* Nobody closes before all have read. */
+    if (status == 0)
+        status = tutti_crew_exchange(one->crew, NULL, 0, NULL, SOON_PS, err);
+    for (size_t i = 0; i < count && status == 0; i++)
+        close(fds[i]);
+    return status;
+}
+
+static int link_up_twice(struct crew_one *one, struct tutti_err *err)
+{
+    int status = link_up(one, err);
+
+    return status < 0 ? status : link_up(one, err);
+}
+
+TEST(links_lead_where_they_should)
+{
+    static const uint32_t counts[] = {2, 3, 7};
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        REQUIRE(crew_prepare(&world, counts[i], "127.0.0.1:0", i == 1 ? "sesame" : NULL,
+                             link_up_twice));
+        crew_run(&world);
+        crew_expect_ok(&world);
+    }
+}
+
+static int want_alone(struct crew_one *one, struct tutti_err *err)
+{
+    struct tutti_crew_tcp_link wanted = {.peer = 1, .key = 7};
+    int fd;
+
+    return tutti_crew_tcp_links(one->crew, &wanted, one->crew->index == 2 ? 1 : 0, &fd, SOON_PS,
+                                err);
+}
+
+TEST(a_link_that_one_side_alone_wants_is_refused)
+{
+    REQUIRE(crew_prepare(&world, 3, "127.0.0.1:0", NULL, want_alone));
+    crew_run(&world);
+    for (uint32_t i = 0; i < 3; i++)
+        crew_expect(&world, i, -TUTTI_EINVAL,
+                    "process 2 wants a link with process 1 and key 7, which does not");
+}
+
+static int want_in_vain(struct crew_one *one, struct tutti_err *err)
+{
+    struct tutti_crew_tcp_link wanted = {.peer = 1, .key = 7};
+    int fd;
+
+    return tutti_crew_tcp_links(one->crew, &wanted, one->crew->index == 0 ? 1 : 0, &fd,
+                                300 * TUTTI_PS_PER_MS, err);
+}
+
+TEST(a_link_that_nobody_makes_is_named_at_the_deadline)
+{
+    REQUIRE(crew_prepare(&world, 3, "127.0.0.1:0", NULL, want_in_vain));
+    crew_run(&world);
+    for (uint32_t i = 0; i < 3; i++)
+        crew_expect(&world, i, -TUTTI_ETIME, "no link with process 1 of 3 (key 7) within 300ms");
+}
