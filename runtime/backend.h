@@ -18,7 +18,8 @@ struct tutti_played;
 struct tutti_play {
     const struct tutti_schedule *schedule;
     /* in[r], out[r]: rank r's buffers, schedule->in_bytes and out_bytes long; both NULL: the
-     * backend provides zeroed ones (sim: carries no data at all). Each iteration reads `in` afresh.
+     * backend provides zeroed ones (sim: carries no data at all). Only those of the ranks that this
+     * process has (tutti_backend_ranks) are looked at. Each iteration reads `in` afresh.
      * out[r] may be in[r]; otherwise no two buffers overlap: backends write results straight to
      * where they will be received. */
     const void *const *in;
@@ -38,13 +39,18 @@ struct tutti_played {
 };
 
 /* Errors of play: -TUTTI_ECHECK for a schedule that cannot finish, -TUTTI_ETIME when a deadline
- * passed: both name rank, lane, step and what is waited for; then no output is valid. */
+ * passed (with several processes for both): they name rank, lane, step and what is waited for; then
+ * no output is valid. With several processes all of them play, and all get the same status and the
+ * same times, which are those of all ranks. */
 struct tutti_backend_ops {
     size_t size; /* sizeof(struct tutti_backend_ops) */
     const char *name;
     void (*close)(struct tutti_backend *backend);
     int (*play)(struct tutti_backend *backend, const struct tutti_play *play,
                 struct tutti_played *ret, struct tutti_err *err);
+    /* Of a schedule of rank_count ranks, those that this process plays. NULL: all of them. */
+    void (*ranks)(const struct tutti_backend *backend, uint32_t rank_count, uint32_t *ret_first,
+                  uint32_t *ret_count);
 };
 
 struct tutti_backend {
@@ -55,5 +61,9 @@ struct tutti_backend {
 int tutti_backend_play(struct tutti_backend *backend, const struct tutti_play *play,
                        struct tutti_played *ret, struct tutti_err *err);
 void tutti_backend_close(struct tutti_backend *backend); /* NULL is a no-op */
+
+/* The ranks that this process plays: [*ret_first, *ret_first + *ret_count). */
+void tutti_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,
+                         uint32_t *ret_first, uint32_t *ret_count);
 
 #endif

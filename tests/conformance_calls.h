@@ -73,6 +73,7 @@ static void calls_play(struct tutti_backend *backend, struct tutti_schedule *sch
 
     tutti_record_init(&record);
     CHECK(performance_open(&p, schedule, test_seed));
+    tutti_backend_ranks(backend, schedule->rank_count, &p.first_rank, &p.own_count);
     play.in = (const void *const *)p.in;
     play.out = (void *const *)p.out;
     CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);

@@ -15,7 +15,7 @@ static void count_pushes(struct tutti_schedule *schedule, size_t *ret_pushes, si
 
     *ret_pushes = 0;
     *ret_targets = 0;
-    CHECK_OK(tutti_thread_wires_open(&wires, schedule, &err), err);
+    CHECK_OK(tutti_thread_wires_open(&wires, schedule, 0, schedule->rank_count, &err), err);
     CHECK_OK(tutti_thread_pushes_open(&pushes, schedule, &wires, &err), err);
     if (pushes.lane_first != NULL)
         *ret_pushes = pushes.lane_first[lane_total];

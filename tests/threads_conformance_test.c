@@ -183,7 +183,8 @@ TEST(floating_point_work_without_a_duration_is_refused)
     REQUIRE(backend != NULL);
     CHECK_OK(tutti_builder_add(builder, 0, 0, &compute, &err), err);
     CHECK_INT(conformance_run(builder, backend, NULL, &err), -TUTTI_EINVAL);
-    CHECK_TEXT(err.text, "rank 0, lane 0, step 0 computes 1000 flops, and the backend 'threads' "
-                         "does not know how long that takes (give the step a duration)");
+    CHECK_TEXT(err.text, "rank 0, lane 0, step 0 computes 1000 flops, and a backend that "
+                         "really plays does not know how long that takes (give the step a "
+                         "duration)");
     tutti_backend_close(backend);
 }

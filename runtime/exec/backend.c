@@ -6,8 +6,22 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 
-static int check_play(const struct tutti_play *play, struct tutti_err *err)
+void tutti_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,
+                         uint32_t *ret_first, uint32_t *ret_count)
 {
+    *ret_first = 0;
+    *ret_count = rank_count;
+    if (backend->ops->ranks != NULL)
+        backend->ops->ranks(backend, rank_count, ret_first, ret_count);
+    assert(*ret_first <= rank_count && *ret_count <= rank_count - *ret_first);
+}
+
+static int check_play(const struct tutti_backend *backend, const struct tutti_play *play,
+                      struct tutti_err *err)
+{
+    uint32_t first;
+    uint32_t count;
+
     if (play->schedule == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "there is no schedule to play");
     if (play->schedule->rank_count == 0)
@@ -20,7 +34,8 @@ static int check_play(const struct tutti_play *play, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL, "there is no iteration to play (at least 1)");
     if (play->deadline_ps < 0)
         return tutti_fail(err, TUTTI_EINVAL, "the deadline lies in the past (0 or more)");
-    for (uint32_t i = 0; play->in != NULL && i < play->schedule->rank_count; i++) {
+    tutti_backend_ranks(backend, play->schedule->rank_count, &first, &count);
+    for (uint32_t i = first; play->in != NULL && i < first + count; i++) {
         if ((play->in[i] == NULL && play->schedule->in_bytes > 0) ||
             (play->out[i] == NULL && play->schedule->out_bytes > 0))
             return tutti_fail(err, TUTTI_EINVAL, "rank %u has no buffer", i);
@@ -33,7 +48,7 @@ int tutti_backend_play(struct tutti_backend *backend, const struct tutti_play *p
 {
     struct tutti_schedule *flat = NULL;
     struct tutti_play flat_play = *play;
-    int status = check_play(play, err);
+    int status = check_play(backend, play, err);
 
     assert(backend->ops->size == sizeof(struct tutti_backend_ops));
     if (status < 0)

@@ -24,12 +24,20 @@ static struct timespec timespec_of(const struct tutti_hall *hall, tutti_ps ps)
                              .tv_nsec = (long)(ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
 }
 
-/* Sleeps until woken, until `limit_ps`, or until the run is broken off. */
-static void sleep_on(struct tutti_hall *hall, struct tutti_bell *bell, tutti_ps limit_ps)
+/* Sleeps until woken, until `limit_ps`, or until the run is broken off; in a carrier also less. */
+static void sleep_on(struct tutti_hall *hall, uint32_t rank, tutti_ps limit_ps)
 {
+    struct tutti_bell *bell = &hall->bells[rank - hall->first_rank];
     struct timespec limit = timespec_of(hall, limit_ps);
     int status = 0;
 
+    if (hall->carrier != NULL) {
+        tutti_ps timeout_ps = limit_ps - tutti_hall_now(hall);
+
+        if (timeout_ps > 0 && atomic_load(&hall->stopped) == 0)
+            hall->carrier->ops->rest(hall->carrier, rank, timeout_ps);
+        return;
+    }
     pthread_mutex_lock(&bell->lock);
     while (status == 0 && atomic_load(&bell->asleep) != 0 && atomic_load(&hall->stopped) == 0)
         status = pthread_cond_timedwait(&bell->woken, &bell->lock, &limit);
@@ -96,6 +104,21 @@ void tutti_hall_close(struct tutti_hall *hall)
         bells_close(hall, hall->rank_count);
 }
 
+void tutti_hall_connect(struct tutti_hall *hall, struct tutti_carrier *carrier, uint32_t first_rank,
+                        bool crowded)
+{
+    hall->carrier = carrier;
+    hall->first_rank = first_rank;
+    hall->crowded = crowded;
+    hall->spin_count = 0; /* each look asks the system: the clock alone says when to sleep */
+}
+
+/* Ranks that must be idle for nobody to be left who could bring work. */
+static uint32_t everybody(const struct tutti_hall *hall)
+{
+    return hall->rank_count + (hall->carrier != NULL);
+}
+
 tutti_ps tutti_hall_now(const struct tutti_hall *hall)
 {
     struct timespec now;
@@ -108,7 +131,7 @@ tutti_ps tutti_hall_now(const struct tutti_hall *hall)
 int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap,
                     tutti_ps until_ps)
 {
-    struct tutti_bell *bell = &hall->bells[rank];
+    struct tutti_bell *bell = &hall->bells[rank - hall->first_rank];
     tutti_ps limit_ps;
     tutti_ps now_ps;
     bool alone;
@@ -127,7 +150,10 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
     if (nap->since_ps == 0 || until_ps > 0)
         nap->since_ps = now_ps;
     if (now_ps < nap->yield_until_ps) {
-        sched_yield();
+        if (hall->carrier != NULL && !hall->crowded)
+            tutti_hall_breathe();
+        else
+            sched_yield();
         return 0;
     }
     if (!nap->raised) {
@@ -139,10 +165,10 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
     nap->look_count = 0;
     nap->yield_until_ps = 0;
     /* One who will have something to do later on is not idle. */
-    alone = until_ps == 0 && atomic_fetch_add(&hall->idle_count, 1) + 1 == hall->rank_count;
+    alone = until_ps == 0 && atomic_fetch_add(&hall->idle_count, 1) + 1 == everybody(hall);
     limit_ps = until_ps > 0 ? until_ps : tutti_hall_after(nap->since_ps, hall->deadline_ps);
     if (!alone)
-        sleep_on(hall, bell, limit_ps);
+        sleep_on(hall, rank, limit_ps);
     /* A waker has counted us down; who woke by himself does it himself. */
     woken = atomic_exchange(&bell->asleep, 0) == 0;
     if (until_ps == 0 && !woken)
@@ -157,14 +183,29 @@ int tutti_hall_rest(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *na
 void tutti_hall_rise(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap)
 {
     /* A waker who saw our bell up has counted us down already; we had not yet counted up. */
-    if (nap->raised && atomic_exchange(&hall->bells[rank].asleep, 0) == 0)
+    if (nap->raised && atomic_exchange(&hall->bells[rank - hall->first_rank].asleep, 0) == 0)
         atomic_fetch_add(&hall->idle_count, 1);
     *nap = (struct tutti_nap){0};
 }
 
+/* Ends the sleep of a rank, or its next one. */
+static void ring(struct tutti_hall *hall, uint32_t rank)
+{
+    struct tutti_bell *bell = &hall->bells[rank - hall->first_rank];
+
+    if (hall->carrier != NULL) {
+        hall->carrier->ops->wake(hall->carrier, rank);
+        return;
+    }
+    /* Who is about to sleep does so by now; and when it wakes, it finds the lock free. */
+    pthread_mutex_lock(&bell->lock);
+    pthread_mutex_unlock(&bell->lock);
+    pthread_cond_signal(&bell->woken);
+}
+
 void tutti_hall_wake_up(struct tutti_hall *hall, uint32_t rank)
 {
-    struct tutti_bell *bell = &hall->bells[rank];
+    struct tutti_bell *bell = &hall->bells[rank - hall->first_rank];
 
     /* Down before the bell: were it after, one who has seen the bell could sleep again and be
      * counted twice while we are held up in between, and all would seem idle. Too low does no harm
@@ -174,9 +215,7 @@ void tutti_hall_wake_up(struct tutti_hall *hall, uint32_t rank)
         atomic_fetch_add(&hall->idle_count, 1); /* somebody else has, or it woke by itself */
         return;
     }
-    pthread_mutex_lock(&bell->lock);
-    pthread_cond_signal(&bell->woken);
-    pthread_mutex_unlock(&bell->lock);
+    ring(hall, rank);
 }
 
 int tutti_hall_meet(struct tutti_hall *hall, uint32_t rank)
@@ -189,7 +228,7 @@ int tutti_hall_meet(struct tutti_hall *hall, uint32_t rank)
         atomic_store(&hall->arrived, 0);
         atomic_store(&hall->generation, generation + 1);
         for (uint32_t i = 0; i < hall->rank_count; i++)
-            tutti_hall_wake(hall, i);
+            tutti_hall_wake(hall, hall->first_rank + i);
         return 0;
     }
     while (status == 0 && atomic_load(&hall->generation) == generation)
@@ -201,7 +240,7 @@ int tutti_hall_meet(struct tutti_hall *hall, uint32_t rank)
 int tutti_hall_leave(struct tutti_hall *hall)
 {
     atomic_fetch_add(&hall->left_count, 1); /* before the other count: the last to leave sees all */
-    if (atomic_fetch_add(&hall->idle_count, 1) + 1 == hall->rank_count &&
+    if (atomic_fetch_add(&hall->idle_count, 1) + 1 == everybody(hall) &&
         atomic_load(&hall->left_count) < hall->rank_count)
         return -TUTTI_ECHECK;
     return 0;
@@ -215,9 +254,6 @@ void tutti_hall_stop(struct tutti_hall *hall, int status, const struct tutti_err
         hall->err = *err;
     }
     atomic_store(&hall->stopped, 1);
-    for (uint32_t i = 0; i < hall->rank_count; i++) {
-        pthread_mutex_lock(&hall->bells[i].lock);
-        pthread_cond_signal(&hall->bells[i].woken);
-        pthread_mutex_unlock(&hall->bells[i].lock);
-    }
+    for (uint32_t i = 0; i < hall->rank_count; i++)
+        ring(hall, hall->first_rank + i);
 }

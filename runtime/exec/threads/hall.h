@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/exec/threads/carrier.h"
 #include "runtime/status.h"
 #include "runtime/units.h"
 
@@ -23,15 +24,19 @@ struct tutti_bell {
 };
 
 struct tutti_hall {
-    uint32_t rank_count;
-    uint32_t spin_count;  /* looks before the first yield */
-    tutti_ps deadline_ps; /* of one wait */
+    uint32_t first_rank;           /* of this process, which alone have bells */
+    uint32_t rank_count;           /* of this process */
+    uint32_t spin_count;           /* looks before the first yield */
+    bool crowded;                  /* with a carrier: more ranks on this host than processors */
+    tutti_ps deadline_ps;          /* of one wait */
+    struct tutti_carrier *carrier; /* NULL: there are no other processes */
     int64_t epoch_s; /* where the hall's clock begins, on the monotonic clock: picoseconds since
                              the machine was started would be too many after 106 days */
     struct tutti_bell *bells;
     /* Ranks that have slept since their last fruitless look, or have ended; for a moment also less,
      * never more but for one whose deadline has passed. When it reaches rank_count, nobody is left
-     * who could bring anybody work: a deadlock, exactly. */
+     * who could bring anybody work: a deadlock, exactly. With other processes it never does: from
+     * here nobody can say that they are idle, so a deadline decides. */
     _Alignas(TUTTI_CACHE_LINE) atomic_uint idle_count;
     atomic_uint left_count;                        /* ranks that have ended */
     _Alignas(TUTTI_CACHE_LINE) atomic_int stopped; /* 1: every rank leaves as soon as it sees it */
@@ -60,6 +65,11 @@ int tutti_hall_open(struct tutti_hall *hall, uint32_t rank_count, uint32_t proce
                     tutti_ps deadline_ps, struct tutti_err *err);
 void tutti_hall_close(struct tutti_hall *hall);
 
+/* Other processes have ranks as well, reached through `carrier`, in which the ranks now sleep.
+ * Before the threads start. */
+void tutti_hall_connect(struct tutti_hall *hall, struct tutti_carrier *carrier, uint32_t first_rank,
+                        bool crowded);
+
 tutti_ps tutti_hall_now(const struct tutti_hall *hall); /* > 0, from about when it was opened */
 void tutti_hall_breathe(void); /* tells the processor that this is a spinning wait */
 
@@ -77,11 +87,17 @@ void tutti_hall_wake_up(struct tutti_hall *hall, uint32_t rank);
 /* Work for `rank` has been published with a seq_cst store: wakes it if it sleeps. */
 static inline void tutti_hall_wake(struct tutti_hall *hall, uint32_t rank)
 {
-    if (atomic_load(&hall->bells[rank].asleep) != 0)
+    if (atomic_load(&hall->bells[rank - hall->first_rank].asleep) != 0)
         tutti_hall_wake_up(hall, rank);
 }
 
-/* All ranks meet. Errors as rest. */
+/* Moves what comes from other processes and goes there, if there are any: as `move` of carriers. */
+static inline int tutti_hall_move(struct tutti_hall *hall, uint32_t rank, struct tutti_err *err)
+{
+    return hall->carrier == NULL ? 0 : hall->carrier->ops->move(hall->carrier, rank, err);
+}
+
+/* All ranks of this process meet. Errors as rest. */
 int tutti_hall_meet(struct tutti_hall *hall, uint32_t rank);
 
 /* This rank has played all it had to play. -TUTTI_ECHECK if that leaves others waiting for ever. */

@@ -62,7 +62,8 @@ static int walk(struct search *search, visitor_fn *visitor, struct tutti_err *er
 
     for (uint32_t i = 0; i < search->wires->wire_count; i++)
         search->message_counts[i] = 0;
-    for (visit.rank = 0; visit.rank < schedule->rank_count; visit.rank++) {
+    for (visit.rank = search->wires->first_rank; tutti_wires_own(search->wires, visit.rank);
+         visit.rank++) {
         for (visit.lane = 0; visit.lane < schedule->lane_count; visit.lane++) {
             visit.has_result = false;
             tutti_cursor_open(&cursor, schedule, visit.rank, visit.lane);
@@ -128,6 +129,7 @@ static int see_sends(struct search *search, struct visit *visit, struct tutti_er
     visit->has_result = visit->has_result && (step->flags & TUTTI_STEP_DEP) == 0;
     if (!visit->has_result || step->src_buf != visit->result.dst_buf ||
         step->src_offset != visit->result.dst_offset || step->bytes != visit->result.bytes ||
+        !tutti_wires_own(search->wires, step->peer) ||
         visit->result_sends == TUTTI_PUSH_TARGETS_MAX)
         return 0;
     visit->result_sends++;
@@ -276,7 +278,7 @@ static int by_send(const void *left, const void *right)
 
 static int keep(struct search *search, struct tutti_pushes *pushes, struct tutti_err *err)
 {
-    size_t lane_total = (size_t)search->schedule->rank_count * search->schedule->lane_count;
+    size_t lane_total = (size_t)search->wires->own_count * search->schedule->lane_count;
     size_t push_count = 0;
     size_t lane = 0;
 
@@ -288,7 +290,8 @@ static int keep(struct search *search, struct tutti_pushes *pushes, struct tutti
         return tutti_nomem(err);
     for (size_t i = 0; i < search->count && search->candidates[i].landed; i++) {
         const struct candidate *c = &search->candidates[i];
-        size_t at = (size_t)c->from * search->schedule->lane_count + c->lane;
+        size_t at =
+            (size_t)(c->from - search->wires->first_rank) * search->schedule->lane_count + c->lane;
         struct tutti_push *push = &pushes->pushes[push_count];
 
         if (i == 0 || at + 1 != lane || push[-1].step != c->reduce) {

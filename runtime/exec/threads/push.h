@@ -37,11 +37,12 @@ struct tutti_push {
 
 struct tutti_pushes {
     struct tutti_push *pushes; /* rank by rank, lane by lane, in program order */
-    size_t *lane_first; /* [rank * lane_count + lane], and one more; NULL: no pushes at all */
+    size_t *lane_first; /* [(rank - first_rank) * lane_count + lane], and one more; NULL: none */
     struct tutti_push_target *targets;
 };
 
-/* Walks all programs. Large ones are left alone: then nothing is pushed. */
+/* Walks the programs of this process, within which alone results are pushed. Large ones are left
+ * alone: then nothing is pushed. */
 int tutti_thread_pushes_open(struct tutti_pushes *pushes, const struct tutti_schedule *schedule,
                              const struct tutti_wires *wires, struct tutti_err *err);
 void tutti_thread_pushes_close(struct tutti_pushes *pushes);

@@ -19,7 +19,7 @@ struct tutti_fellow {
 
 struct tutti_thread_stage {
     struct tutti_hall *hall;
-    struct tutti_fellow *fellows; /* [rank] */
+    struct tutti_fellow *fellows; /* [rank - first_rank] */
     const struct tutti_pushes *pushes;
     const struct tutti_wires *wires;
     const struct tutti_schedule *schedule;
@@ -34,6 +34,10 @@ struct tutti_thread_stage {
     struct tutti_wire **watched; /* wires with SENDs under way */
     uint32_t watched_count;
     uint32_t chain_count; /* lanes in which REDUCEs have been put off */
+    /* With a carrier, a bit a step: SENDs whose end another step waits for, and RECVs that may be
+     * reported as soon as they are posted (remote.c). */
+    uint64_t *marks;
+    size_t *mark_first; /* [lane]: the bit of its first step */
 };
 
 /* `stage` comes with its first fields filled; takes memory. */
@@ -43,9 +47,9 @@ void tutti_thread_stage_close(struct tutti_thread_stage *stage);
 /* Before the program begins, in every iteration. */
 void tutti_thread_stage_begin(struct tutti_thread_stage *stage);
 
-/* After the program has ended: does what has been put off, and stores what a
- * fused RECV at the end of a lane has only looked at. */
-void tutti_thread_stage_settle(struct tutti_thread_stage *stage);
+/* After the program has ended: does what has been put off, stores what a fused RECV at the end of a
+ * lane has only looked at, and sees to it that nothing is owed to other processes. */
+int tutti_thread_stage_settle(struct tutti_thread_stage *stage, struct tutti_err *err);
 
 extern const struct tutti_stage_ops tutti_thread_stage_ops;
 

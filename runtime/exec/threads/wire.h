@@ -27,7 +27,12 @@ struct tutti_wire {
     uint32_t to;
     uint32_t lane;
     uint32_t slot_count;
-    struct tutti_slot *slots;
+    struct tutti_slot *slots; /* NULL where the sender is in another process */
+    struct tutti_way *way;    /* the other end is in another process; NULL: both are here */
+    uint64_t send_total;      /* SENDs and RECVs of one iteration */
+    uint64_t recv_total;
+    uint64_t bytes_max; /* of any of them */
+    bool strict;        /* somebody may see when a SEND of it ends */
 
     _Alignas(TUTTI_CACHE_LINE) uint64_t sent_count; /* the sender's */
     uint64_t ended_count;                           /* SENDs reported as finished */
@@ -40,19 +45,28 @@ struct tutti_wire {
     _Alignas(TUTTI_CACHE_LINE) atomic_uint_fast64_t released_count; /* written by the receiver */
 };
 
-/* All wires of a run, found by hashing; frozen before the threads start. */
+/* All wires of a run that begin or end here, found by hashing; frozen before the threads start. */
 struct tutti_wires {
+    uint32_t first_rank; /* of this process */
+    uint32_t own_count;
     struct tutti_wire *wires;
     uint32_t wire_count;
     uint32_t *table; /* wire number + 1, or 0; the size is a power of two */
     uint32_t table_mask;
-    struct tutti_slot *slots;
-    uint32_t *out_counts; /* [rank]: wires that begin there */
+    struct tutti_slot *slots; /* wire by wire */
+    uint64_t *waited_for; /* bit rank * lane_count + lane: steps depend on this lane of this rank */
+    uint32_t *out_counts; /* [rank - first_rank]: wires that begin there */
 };
 
-/* Walks all programs. -TUTTI_EINVAL for a COMPUTE of which nobody can say how long it takes. */
+static inline bool tutti_wires_own(const struct tutti_wires *wires, uint32_t rank)
+{
+    return rank - wires->first_rank < wires->own_count;
+}
+
+/* Walks all programs, also those of other processes' ranks; this one has [first_rank, first_rank +
+ * own_count). -TUTTI_EINVAL for a COMPUTE of which nobody can say how long it takes. */
 int tutti_thread_wires_open(struct tutti_wires *wires, const struct tutti_schedule *schedule,
-                            struct tutti_err *err);
+                            uint32_t first_rank, uint32_t own_count, struct tutti_err *err);
 void tutti_thread_wires_close(struct tutti_wires *wires);
 
 /* The wire, which the programs must have; NULL otherwise. */

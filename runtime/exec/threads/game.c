@@ -1,0 +1,387 @@
+/* A game from its beginning to its end: takes what it needs, starts a thread a rank, and sees to it
+ * that all processes begin and end alike. */
+#include "runtime/exec/threads/game.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/data.h"
+
+static const tutti_ps DEFAULT_DEADLINE_PS = 30 * TUTTI_PS_PER_S;
+
+/* ---- before ---- */
+
+static void *buffer(uint64_t bytes)
+{
+    enum { ALIGNMENT = 4096 }; /* a page: neighbours share no cache line, and pages may merge */
+    uint64_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
+    void *memory = bytes > SIZE_MAX - ALIGNMENT ? NULL : aligned_alloc(ALIGNMENT, rounded);
+
+    return memory;
+}
+
+static int provide_buffers(struct tutti_game *game, struct tutti_player *player,
+                           struct tutti_err *err)
+{
+    const struct tutti_schedule *schedule = game->schedule;
+    const struct tutti_play *play = game->play;
+    struct tutti_thread_stage *stage = &player->stage;
+
+    player->scratch = buffer(schedule->scratch_bytes);
+    if (player->scratch == NULL)
+        return tutti_nomem(err);
+    if (play->in == NULL) {
+        player->own_in = buffer(schedule->in_bytes);
+        player->own_out = buffer(schedule->out_bytes);
+        if (player->own_in == NULL || player->own_out == NULL)
+            return tutti_nomem(err);
+        memset(player->own_in, 0, schedule->in_bytes);
+        memset(player->own_out, 0, schedule->out_bytes);
+    }
+    /* `in` is only read: fault_of refuses a program that writes it. */
+    stage->bufs[TUTTI_BUF_IN] =
+        play->in == NULL ? player->own_in : (char *)(uintptr_t)play->in[player->rank];
+    stage->bufs[TUTTI_BUF_OUT] = play->in == NULL ? player->own_out : play->out[player->rank];
+    stage->bufs[TUTTI_BUF_SCRATCH] = player->scratch;
+    stage->bufs[TUTTI_BUF_NONE] = player->scratch; /* of steps of 0 bytes */
+    game->fellows[player->rank - game->first_rank].out = stage->bufs[TUTTI_BUF_OUT];
+    return 0;
+}
+
+/* From this size on a result is stored past the cache. Measured (tests/bench/notes.md): in results
+ * of 1 to 8 MiB it makes no difference, on a core with 2 MiB of its own; below it costs, above it
+ * gains up to 1.8 times, because no line is read that is then overwritten whole. */
+static uint64_t large_bytes(void)
+{
+    enum { OWN_CACHES = 4, OWN_CACHE_BYTES = 2 << 20 };
+    long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+    return OWN_CACHES * (bytes > 0 ? (uint64_t)bytes : OWN_CACHE_BYTES);
+}
+
+static int prepare_player(struct tutti_game *game, uint32_t rank, struct tutti_err *err)
+{
+    struct tutti_player *player = &game->players[rank - game->first_rank];
+    int status;
+
+    player->game = game;
+    player->rank = rank;
+    tutti_record_init(&player->record);
+    status = provide_buffers(game, player, err);
+    if (status == 0)
+        status = tutti_engine_new(game->schedule, rank, 1, &player->engine, err);
+    if (status < 0)
+        return status;
+    player->arrived_ps = calloc(game->taken_count, sizeof(player->arrived_ps[0]));
+    player->ended_ps = calloc(game->taken_count, sizeof(player->ended_ps[0]));
+    if (player->arrived_ps == NULL || player->ended_ps == NULL)
+        return tutti_nomem(err);
+    player->stage.hall = &game->hall;
+    player->stage.fellows = game->fellows;
+    player->stage.wires = &game->wires;
+    player->stage.pushes = &game->pushes;
+    player->stage.schedule = game->schedule;
+    player->stage.engine = player->engine;
+    player->stage.rank = rank;
+    player->stage.large_bytes = large_bytes();
+    return 0;
+}
+
+static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
+{
+    return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+/* Whether a rank's output shares bytes with an input: then what the programs say about who touches
+ * which bytes is not all there is to know. */
+static bool outputs_shared(const struct tutti_game *game)
+{
+    const struct tutti_schedule *schedule = game->schedule;
+
+    for (uint32_t i = 0; i < game->own_count; i++) {
+        char *const *bufs = game->players[i].stage.bufs;
+
+        if (overlap(bufs[TUTTI_BUF_IN], schedule->in_bytes, bufs[TUTTI_BUF_OUT],
+                    schedule->out_bytes))
+            return true;
+    }
+    return false;
+}
+
+/* Ranks of this host: how many there are, and how many of them come before ours. */
+static void count_seats(struct tutti_game *game, uint32_t *ret_count)
+{
+    const struct tutti_troupe *troupe = game->troupe;
+    const struct tutti_crew *crew = troupe->crew;
+    uint32_t rank_count = game->schedule->rank_count;
+
+    *ret_count = 0;
+    for (uint32_t i = 0; i < crew->count; i++) {
+        uint32_t count = tutti_crew_first_rank(rank_count, crew->count, i + 1) -
+                         tutti_crew_first_rank(rank_count, crew->count, i);
+
+        if (crew->count > 1 && troupe->hosts[i] != troupe->hosts[crew->index])
+            continue;
+        if (i < crew->index)
+            game->seat_first += count;
+        *ret_count += count;
+    }
+}
+
+/* What the ranks of this process have to know of those of others. */
+static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tutti_err *err)
+{
+    const struct tutti_troupe *troupe = game->troupe;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    bool crowded = game->own_count > (uint32_t)CPU_COUNT(&troupe->processors) ||
+                   (online > 0 && seat_count > (uint32_t)online);
+    int status = tutti_ways_open(&game->ways, &game->wires, game->schedule, troupe->crew, err);
+
+    if (status < 0)
+        return status;
+    game->opened_ps = calloc(game->taken_count, sizeof(game->opened_ps[0]));
+    if (game->opened_ps == NULL)
+        return tutti_nomem(err);
+    game->carried = (struct tutti_carried){
+        .rank_count = game->schedule->rank_count,
+        .first_rank = game->first_rank,
+        .own_count = game->own_count,
+        .way_count = game->ways.way_count,
+        .ways = game->ways.ways,
+        .crowded = crowded,
+        .deadline_ps = game->deadline_ps,
+    };
+    tutti_hall_connect(&game->hall, troupe->carrier, game->first_rank, crowded);
+    return 0;
+}
+
+static int prepare(struct tutti_game *game, struct tutti_err *err)
+{
+    const struct tutti_troupe *troupe = game->troupe;
+    uint32_t own_count = game->own_count;
+    uint32_t seat_count;
+    int status;
+
+    count_seats(game, &seat_count);
+    status = tutti_hall_open(&game->hall, own_count, (uint32_t)CPU_COUNT(&troupe->processors),
+                             game->deadline_ps, err);
+    if (status < 0)
+        return status;
+    game->players = calloc((size_t)own_count + 1, sizeof(game->players[0]));
+    game->fellows =
+        aligned_alloc(TUTTI_CACHE_LINE, ((size_t)own_count + 1) * sizeof(game->fellows[0]));
+    if (game->players == NULL || game->fellows == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < own_count; i++)
+        game->fellows[i] = (struct tutti_fellow){0};
+    for (uint32_t i = 0; i < own_count && status == 0; i++)
+        status = prepare_player(game, game->first_rank + i, err);
+    if (status == 0) /* after the engines: they have refused what this would trip over */
+        status =
+            tutti_thread_wires_open(&game->wires, game->schedule, game->first_rank, own_count, err);
+    if (status == 0 && troupe->crew->count > 1)
+        status = prepare_ways(game, seat_count, err);
+    if (status == 0 && !outputs_shared(game))
+        status = tutti_thread_pushes_open(&game->pushes, game->schedule, &game->wires, err);
+    for (uint32_t i = 0; i < own_count && status == 0; i++)
+        status = tutti_thread_stage_open(&game->players[i].stage, err);
+    return status;
+}
+
+static void clear(struct tutti_game *game)
+{
+    for (uint32_t i = 0; game->players != NULL && i < game->own_count; i++) {
+        struct tutti_player *player = &game->players[i];
+
+        tutti_engine_free(player->engine);
+        tutti_thread_stage_close(&player->stage);
+        tutti_record_done(&player->record);
+        free(player->arrived_ps);
+        free(player->ended_ps);
+        free(player->own_in);
+        free(player->own_out);
+        free(player->scratch);
+    }
+    free(game->players);
+    free(game->fellows);
+    free(game->opened_ps);
+    tutti_ways_close(&game->ways);
+    tutti_thread_pushes_close(&game->pushes);
+    tutti_thread_wires_close(&game->wires);
+    tutti_hall_close(&game->hall);
+}
+
+/* ---- the play ---- */
+
+/* Listens for processes that give up or are gone, while the ranks play. */
+struct guard {
+    struct tutti_game *game;
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool over;
+    bool heard; /* it was this that ended the game */
+};
+
+static void *run_guard(void *data)
+{
+    enum { LOOK_MS = 100 }; /* a wake that comes just before the wait must not be waited for long */
+    struct guard *guard = data;
+    struct tutti_hall *hall = &guard->game->hall;
+    struct tutti_err err;
+
+    while (!atomic_load(&guard->over)) {
+        int status =
+            tutti_crew_wait_stop(guard->game->troupe->crew, LOOK_MS * TUTTI_PS_PER_MS, &err);
+
+        if (status == 0)
+            continue;
+        guard->heard = atomic_load(&hall->blamed) == 0;
+        tutti_hall_stop(hall, status, &err);
+        break;
+    }
+    return NULL;
+}
+
+static void start_threads(struct tutti_game *game, struct guard *guard)
+{
+    struct tutti_err local;
+    int status;
+
+    if (game->own_count > 0 && game->troupe->crew->count > 1) {
+        status = pthread_create(&guard->thread, NULL, run_guard, guard);
+        guard->has_thread = status == 0;
+        if (status != 0) {
+            (void)tutti_fail(&local, TUTTI_EIO, "cannot start a thread: %s", strerror(status));
+            tutti_hall_stop(&game->hall, -TUTTI_EIO, &local);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < game->own_count; i++) {
+        struct tutti_player *player = &game->players[i];
+
+        status = pthread_create(&player->thread, NULL, tutti_player_run, player);
+        player->has_thread = status == 0;
+        if (status == 0)
+            continue;
+        (void)tutti_fail(&local, TUTTI_EIO, "cannot start the thread of rank %u: %s", player->rank,
+                         strerror(status));
+        tutti_hall_stop(&game->hall, -TUTTI_EIO, &local);
+        return;
+    }
+}
+
+static int run_threads(struct tutti_game *game, struct tutti_err *err)
+{
+    struct guard guard = {.game = game};
+    struct tutti_hall *hall = &game->hall;
+
+    start_threads(game, &guard);
+    for (uint32_t i = 0; i < game->own_count; i++) {
+        if (game->players[i].has_thread)
+            pthread_join(game->players[i].thread, NULL);
+    }
+    /* Before anything else: the others may be waiting for messages that will not come. */
+    if (hall->status < 0 && hall->carrier != NULL && hall->carrier->ops->stop != NULL)
+        hall->carrier->ops->stop(hall->carrier);
+    atomic_store(&guard.over, true);
+    if (guard.has_thread) {
+        tutti_crew_wake(game->troupe->crew);
+        pthread_join(guard.thread, NULL);
+    }
+    if (hall->status < 0 && err != NULL) {
+        *err = hall->err;
+        if (guard.heard && atomic_load(&game->is_broken) != 0) {
+            *err = game->broken;
+            (void)tutti_wrap(err, hall->status, "%s", hall->err.text);
+        }
+    }
+    return hall->status;
+}
+
+/* One line that is different where the schedules are. */
+static void describe(const struct tutti_game *game, char *buf, size_t buf_bytes)
+{
+    const struct tutti_schedule *schedule = game->schedule;
+    const struct tutti_contract *contract = &schedule->contract;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    struct tutti_cursor cursor;
+    const struct tutti_step *step;
+
+    for (uint32_t rank = 0; rank < schedule->rank_count; rank++) {
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+            tutti_cursor_open(&cursor, schedule, rank, lane);
+            while ((step = tutti_cursor_next(&cursor)) != NULL) {
+                uint64_t words[sizeof(*step) / sizeof(uint64_t)];
+
+                memcpy(words, step, sizeof(*step));
+                for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+                    hash = (hash ^ words[i] ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15);
+            }
+            hash = (hash ^ lane) * UINT64_C(0x100000001b3);
+        }
+    }
+    snprintf(buf, buf_bytes,
+             "%s %s %s %s count %" PRIu64 " root %u on %u ranks, %u lanes, %u slots, %u+%u "
+             "iterations%s%s, programs %016" PRIx64,
+             tutti_collective_name(contract->collective), schedule->name,
+             tutti_dtype_name(contract->dtype), tutti_op_name(contract->op), contract->count,
+             contract->root, schedule->rank_count, schedule->lane_count, schedule->slot_count,
+             game->play->warmup_count, game->play->iteration_count,
+             game->play->barrier ? " with barriers" : "",
+             game->play->record != NULL ? ", recorded" : "", hash);
+}
+
+/* All are ready, and for the same. */
+static int begin(struct tutti_game *game, int status, bool *ret_begun, struct tutti_err *err)
+{
+    const struct tutti_troupe *troupe = game->troupe;
+    tutti_ps wait_ps = tutti_hall_after(5 * TUTTI_PS_PER_S, game->deadline_ps);
+    char text[512];
+
+    *ret_begun = false;
+    if (troupe->crew->count == 1)
+        return status;
+    describe(game, text, sizeof(text));
+    status = tutti_crew_agree(troupe->crew, status, wait_ps, err);
+    if (status == 0)
+        status = tutti_crew_same(troupe->crew, "schedule", text, wait_ps, err);
+    if (status < 0)
+        return status;
+    status = troupe->carrier->ops->begin(troupe->carrier, troupe->crew, &game->carried, err);
+    *ret_begun = status == 0;
+    return tutti_crew_agree(troupe->crew, status, wait_ps, err);
+}
+
+int tutti_game_play(struct tutti_troupe *troupe, const struct tutti_play *play,
+                    struct tutti_played *ret, struct tutti_err *err)
+{
+    const struct tutti_crew *crew = troupe->crew;
+    uint32_t rank_count = play->schedule->rank_count;
+    uint32_t first_rank = tutti_crew_first_rank(rank_count, crew->count, crew->index);
+    struct tutti_game game = {
+        .troupe = troupe,
+        .play = play,
+        .schedule = play->schedule,
+        .first_rank = first_rank,
+        .own_count = tutti_crew_first_rank(rank_count, crew->count, crew->index + 1) - first_rank,
+        .deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : DEFAULT_DEADLINE_PS,
+        .taken_count = play->barrier ? play->iteration_count : 1,
+    };
+    struct tutti_played played = {0};
+    bool begun;
+    int status = prepare(&game, err);
+
+    status = begin(&game, status, &begun, err);
+    if (status == 0)
+        status = tutti_game_conclude(&game, run_threads(&game, err), &played, err);
+    if (begun)
+        troupe->carrier->ops->end(troupe->carrier, status);
+    clear(&game);
+    if (status == 0)
+        *ret = played;
+    return status;
+}

@@ -1,0 +1,95 @@
+/* A game: one play of a schedule by the ranks of this process, and, through a carrier, by those of
+ * the other processes of a crew. The backends threads, tcp and mpi are this game with no carrier
+ * and with two of them. Private to runtime/exec. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_GAME_H
+#define TUTTI_RUNTIME_EXEC_THREADS_GAME_H
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "runtime/backend.h"
+#include "runtime/crew.h"
+#include "runtime/exec/threads/stage.h"
+#include "runtime/exec/threads/ways.h"
+#include "runtime/record.h"
+
+struct tutti_troupe_opts {
+    const char *name;        /* of the backend; lives as long as it */
+    bool pin;                /* the ranks of this host on its processors, one after the other */
+    struct tutti_crew *crew; /* borrowed; NULL: this process alone */
+    struct tutti_carrier *carrier; /* taken over, also on failure; NULL if there is no crew */
+};
+
+/* Opens a backend that plays with the processes of a crew; collective. */
+int tutti_troupe_open(const struct tutti_troupe_opts *opts, struct tutti_backend **ret,
+                      struct tutti_err *err);
+
+/* The backend. */
+struct tutti_troupe {
+    struct tutti_backend base; /* first member: the backend casts back */
+    struct tutti_backend_ops ops;
+    bool pin;
+    cpu_set_t processors;    /* that this process may use */
+    struct tutti_crew *crew; /* `alone` if there is nobody else */
+    struct tutti_crew alone;
+    struct tutti_carrier *carrier;
+    uint64_t *hosts; /* [process]: where they are; NULL if alone */
+};
+
+/* One rank. Its thread alone touches it between start and join, `playing` aside. */
+struct tutti_player {
+    struct tutti_game *game;
+    uint32_t rank;
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool playing; /* inside engine_run */
+    struct tutti_engine *engine;
+    struct tutti_thread_stage stage;
+    struct tutti_record record;
+    tutti_ps *arrived_ps; /* [taken iterations]: came to the barrier, or began */
+    tutti_ps *ended_ps;
+    void *own_in; /* provided by us, else NULL */
+    void *own_out;
+    void *scratch;
+};
+
+struct tutti_game {
+    struct tutti_troupe *troupe;
+    const struct tutti_play *play;
+    const struct tutti_schedule *schedule;
+    uint32_t first_rank;
+    uint32_t own_count;
+    uint32_t seat_first; /* ranks of this host before ours */
+    tutti_ps deadline_ps;
+    struct tutti_hall hall;
+    struct tutti_wires wires;
+    struct tutti_ways ways;
+    struct tutti_carried carried;
+    struct tutti_pushes pushes;
+    struct tutti_fellow *fellows; /* [own] */
+    struct tutti_player *players; /* [own] */
+    uint32_t taken_count; /* iterations of which the times are kept: all, or one for all of them */
+    tutti_ps *opened_ps;  /* [taken]: with other processes, when the barrier opened; else NULL */
+    atomic_int is_broken; /* 1: `broken` has an owner, who was broken off and says where */
+    struct tutti_err broken;
+};
+
+/* ---- game.c ---- */
+
+/* With several processes all of them call it; status, message and times are then the same. */
+int tutti_game_play(struct tutti_troupe *troupe, const struct tutti_play *play,
+                    struct tutti_played *ret, struct tutti_err *err);
+
+/* ---- player.c ---- */
+
+/* The thread of a rank; `player` is a struct tutti_player. */
+void *tutti_player_run(void *player);
+
+/* ---- result.c ---- */
+
+/* What all processes say after a game: the same status and message in all of them, and then the
+ * same times and records. `status` and *err are those of this process. */
+int tutti_game_conclude(struct tutti_game *game, int status, struct tutti_played *ret,
+                        struct tutti_err *err);
+
+#endif

@@ -1,0 +1,134 @@
+/* What a lane is doing, and what the parts of a stage ask of each other: work.c reduces, remote.c
+ * sends and receives through a carrier, stage.c does the rest. Private to those three. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_PLACE_H
+#define TUTTI_RUNTIME_EXEC_THREADS_PLACE_H
+
+#include <string.h>
+
+#include "runtime/exec/kernels.h"
+#include "runtime/exec/threads/stage.h"
+
+enum { TUTTI_CHAIN_MAX = 8 };
+
+/* REDUCEs of one result that have been reported and not yet done, because the next of them may come
+ * at once: then all operands are read in one pass, and the result written once. Each has consumed a
+ * fused message, released when it is done. */
+struct tutti_chain {
+    struct tutti_step step; /* of the last */
+    uint64_t index;
+    const void *acc;
+    const void *srcs[TUTTI_CHAIN_MAX];
+    struct tutti_wire *wires[TUTTI_CHAIN_MAX];
+    uint32_t length; /* 0: nothing is put off */
+};
+
+/* A REDUCE of a message from another process, done piece by piece while the message comes. */
+struct tutti_flow {
+    const struct tutti_thread_stage *stage;
+    const struct tutti_step *step; /* the REDUCE */
+    void *dsts[1 + TUTTI_PUSH_TARGETS_MAX];
+    uint32_t dst_count;
+};
+
+struct tutti_place {
+    struct tutti_post post;       /* the posted step */
+    tutti_ps start_ps;            /* when it began, if timed */
+    tutti_ps until_ps;            /* once it has started, if it takes time of its own: its end */
+    bool started;                 /* its clock runs; SEND: has its slot, and is to be reported */
+    bool flowing;                 /* the posted step has a landing with the carrier */
+    bool awaited;                 /* a fused RECV was reported early; its REDUCE comes next */
+    struct tutti_wire *out;       /* the wire of the last SEND of this lane */
+    struct tutti_wire *in;        /* of the last RECV */
+    struct tutti_slot *fused;     /* a message that a fused RECV has only looked at */
+    struct tutti_step fused_step; /* that RECV, or the one awaited */
+    struct tutti_chain chain;
+    struct tutti_flow flow;
+    const struct tutti_push *push;     /* the next in this lane */
+    const struct tutti_push *push_end; /* past the last */
+    /* The SENDs of the last push that are still to come: bit i of `pushed` is set if the bytes of
+     * targets[i] lie where they will be received. */
+    const struct tutti_push_target *targets;
+    const struct tutti_push_target *targets_end;
+    uint32_t pushed;
+};
+
+static inline char *tutti_at(const struct tutti_thread_stage *stage, unsigned buf, uint64_t offset)
+{
+    return stage->bufs[buf] + offset;
+}
+
+static inline tutti_ps tutti_time_of(const struct tutti_thread_stage *stage)
+{
+    return stage->timed ? tutti_hall_now(stage->hall) : 0;
+}
+
+static inline struct tutti_fellow *tutti_fellow_of(const struct tutti_thread_stage *stage,
+                                                   uint32_t rank)
+{
+    return &stage->fellows[rank - stage->wires->first_rank];
+}
+
+/* Whether the step is the REDUCE that a fused RECV was for. */
+static inline bool tutti_reads_fused(const struct tutti_step *recv, const struct tutti_step *step)
+{
+    return step->kind == TUTTI_REDUCE && step->src_buf == recv->dst_buf &&
+           step->src_offset == recv->dst_offset && step->bytes == recv->bytes;
+}
+
+/* avg divides where the result is complete; 0: no division here. */
+static inline uint32_t tutti_divisor(const struct tutti_thread_stage *stage,
+                                     const struct tutti_step *step)
+{
+    return (step->flags & TUTTI_STEP_LAST) != 0 ? stage->schedule->rank_count : 0;
+}
+
+static inline void tutti_stage_copy(const struct tutti_thread_stage *stage, void *dst,
+                                    const void *src, uint64_t bytes)
+{
+    if (bytes == 0)
+        return;
+    if (bytes >= stage->large_bytes)
+        tutti_copy_stream(dst, src, bytes);
+    else
+        memmove(dst, src, bytes);
+}
+
+/* ---- work.c ---- */
+
+/* Does what has been put off: a chain of at least one. */
+void tutti_stage_settle_chain(struct tutti_thread_stage *stage, struct tutti_place *place);
+/* Whether the posted step may come before what has been put off in its lane is done. */
+bool tutti_stage_goes_with(const struct tutti_chain *chain, const struct tutti_place *place,
+                           const struct tutti_step *step);
+void tutti_stage_reduce(struct tutti_thread_stage *stage, struct tutti_place *place);
+/* Adds to dsts[0 .. *count) the receivers' landings of the result of REDUCE `index`, as far as
+ * their ranks have begun this iteration. */
+void tutti_stage_add_landings(struct tutti_thread_stage *stage, struct tutti_place *place,
+                              uint64_t index, void **dsts, uint32_t *count);
+
+/* ---- stage.c ---- */
+
+/* The sender may write the bytes of the oldest message again. */
+void tutti_stage_release(struct tutti_thread_stage *stage, struct tutti_wire *wire);
+/* A message of another length came for RECV `step`, the posted step or the one before it. */
+int tutti_stage_refuse(const struct tutti_thread_stage *stage, const struct tutti_post *post,
+                       const struct tutti_step *step, uint64_t came_bytes, uint64_t came_step,
+                       struct tutti_err *err);
+
+/* ---- remote.c ---- */
+
+/* Takes memory; stage_close gives it back. */
+int tutti_remote_open(struct tutti_thread_stage *stage, struct tutti_err *err);
+/* Until nothing is owed to other processes. */
+int tutti_remote_settle(struct tutti_thread_stage *stage, struct tutti_err *err);
+
+/* The lane's SEND has its slot: hands it to the carrier. */
+int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_place *place,
+                      struct tutti_err *err);
+/* Each look at a RECV from another process, or at a REDUCE awaited by one: 1, 0 or a status. */
+int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
+                      struct tutti_err *err);
+int tutti_remote_reduce(struct tutti_thread_stage *stage, struct tutti_place *place,
+                        struct tutti_err *err);
+
+#endif

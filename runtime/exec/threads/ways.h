@@ -1,0 +1,40 @@
+/* What leads out of this process: the ways of a game for its carrier, and the barrier over all
+ * processes. Private to runtime/exec/threads. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_WAYS_H
+#define TUTTI_RUNTIME_EXEC_THREADS_WAYS_H
+
+#include "runtime/exec/threads/carrier.h"
+#include "runtime/exec/threads/hall.h"
+#include "runtime/exec/threads/wire.h"
+
+enum { TUTTI_CROSSING_ROUNDS_MAX = 32 };
+
+/* The barrier of the processes that have ranks, by dissemination: in round k each sends an empty
+ * message to the one 2^k on, and waits for that of the one 2^k before. Its first rank does it. */
+struct tutti_crossing {
+    uint32_t round_count;
+    uint64_t met_count;
+    struct tutti_way *out[TUTTI_CROSSING_ROUNDS_MAX];
+    struct tutti_way *in[TUTTI_CROSSING_ROUNDS_MAX];
+};
+
+struct tutti_ways {
+    struct tutti_way *ways; /* in the order that struct tutti_carried asks for */
+    uint32_t way_count;
+    struct tutti_crossing crossing;
+};
+
+/* Gives each wire with an end elsewhere its way; the wires must stay where they are.
+ * -TUTTI_ECHECK, with rank, lane and step, where SENDs and RECVs are not equally many: with other
+ * processes in it, no deadlock is ever certain, so this one is found here. */
+int tutti_ways_open(struct tutti_ways *ways, struct tutti_wires *wires,
+                    const struct tutti_schedule *schedule, const struct tutti_crew *crew,
+                    struct tutti_err *err);
+void tutti_ways_close(struct tutti_ways *ways);
+
+/* All ranks of all processes meet. Errors as tutti_hall_rest, and those of the carrier: with these
+ * alone there is a message in *err, which is empty otherwise. */
+int tutti_crossing_meet(struct tutti_crossing *crossing, struct tutti_hall *hall, uint32_t rank,
+                        struct tutti_err *err);
+
+#endif
