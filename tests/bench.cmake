@@ -3,6 +3,9 @@
 add_executable(allreduce_bench bench/allreduce_bench.c)
 target_link_libraries(allreduce_bench PRIVATE tutti_static)
 add_test(NAME allreduce_bench COMMAND allreduce_bench tutti 8,65536,20971520 2)
+add_executable(tcp_bench bench/tcp_bench.c)
+target_link_libraries(tcp_bench PRIVATE tutti_static)
+add_test(NAME tcp_bench COMMAND tcp_bench tutti 8,65536,20971520 2)
 
 if(TUTTI_HAVE_MPI AND NOT TUTTI_SANITIZE)
     add_executable(allreduce_peer_mpi bench/allreduce_peer_mpi.c)

@@ -10,6 +10,7 @@
 #include "runtime/data.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
+#include "runtime/tcp.h"
 #include "runtime/units.h"
 #include "sim/nccl.h"
 #include "tools/commands.h"
@@ -47,6 +48,20 @@ static int add_build(struct tutti_table *table)
            add(table, "mpi", mpi ? "yes" : "no",
                mpi ? "under mpirun or srun predict and compare spread over the processes"
                    : "sweeps use one process; apt install libopenmpi-dev, build again");
+}
+
+/* The engine that moves its bytes, and whether there could be the other. */
+static int add_tcp(struct tutti_table *table)
+{
+    struct tutti_err why = {.text = ""};
+    bool has = tutti_tcp_uring_check(&why) == 0;
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "%s by default", tutti_tcp_engine_name());
+    return add(table, "backend tcp", "yes", "processes over sockets, on one host or many") |
+           add(table, "tcp engine", text, "poll and uring, where it is there") |
+           add(table, "io_uring", has ? "yes" : "no",
+               has ? "the engine 'uring' of the backend tcp can be chosen" : why.text);
 }
 
 /* The first line of a small file of the kernel, or "unknown". */
@@ -145,7 +160,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = add(table, "backend sim", "yes", "virtual clock, everywhere") |
                  add(table, "backend threads", "yes", "a thread a rank, everywhere") |
-                 add_launcher(table) | add_nccl(table);
+                 add_tcp(table) | add_launcher(table) | add_nccl(table);
     if (status == 0)
         status = add_machine(table);
     if (status != 0) {

@@ -1,0 +1,101 @@
+/* Lines: the connections between two ranks on one lane, and what is on its way over them. Private
+ * to runtime/exec/tcp.
+ *
+ * A line serves the ways between its ranks both ways over the same connections, since bytes that go
+ * one way then carry the system's own acknowledgements of the other. A way with strict messages has
+ * a line of its own, over which the receiver says back what it has: were such words behind data,
+ * they would wait for one who waits for them.
+ *
+ * A message is a head and its bytes. Of a large one each connection carries a part, the first one
+ * head and first part. The receiver reads nothing before it has a landing for it, so a message that
+ * nobody takes waits in the sockets, and holds up nobody else: other lanes have other lines. */
+#ifndef TUTTI_RUNTIME_EXEC_TCP_LINE_H
+#define TUTTI_RUNTIME_EXEC_TCP_LINE_H
+
+#include <sys/uio.h>
+
+#include "runtime/exec/threads/carrier.h"
+
+enum {
+    TUTTI_TCP_AT_ONCE = 256 << 10,    /* bytes handed to the system in one call */
+    TUTTI_TCP_PIECE = 128 << 10,      /* bytes received before they are reduced: they fit a cache */
+    TUTTI_TCP_STRIPE_MIN = 512 << 10, /* messages from here on are cut over all connections */
+};
+
+/* In the byte order of the machine, as the data themselves. */
+struct tutti_tcp_head {
+    uint32_t magic;
+    uint32_t strict; /* 1: the receiver says when it has it */
+    uint64_t bytes;
+    uint64_t step;
+};
+
+struct tutti_tcp_line;
+
+/* One socket. */
+struct tutti_tcp_conn {
+    struct tutti_tcp_line *line;
+    uint32_t index; /* in its line */
+    int fd;
+    bool wants_in;  /* there is something to be read, when it comes */
+    bool wants_out; /* there is something to be written */
+    bool listed;    /* in the desk's list of those that want something */
+    /* Of the message being received: this connection's part, from in_first on. */
+    uint64_t in_first;
+    uint64_t in_bytes;
+    uint64_t in_got;
+    uint32_t head_got;   /* of the head, or of a word */
+    uint32_t rest_bytes; /* received and not yet reduced: less than TUTTI_PIECE_BYTES */
+    char rest[TUTTI_PIECE_BYTES];
+    char *piece; /* TUTTI_TCP_PIECE bytes, where what is reduced is received */
+    /* The message being sent, from 0; how much of head and part, or of a word, has gone. */
+    uint64_t out_number;
+    uint64_t out_gone;
+    void *own; /* the engine's */
+};
+
+struct tutti_tcp_parcel {
+    struct tutti_parcel parcel;
+    struct tutti_tcp_head head;
+    uint32_t parts_left; /* connections that have still to carry their part */
+};
+
+struct tutti_tcp_line {
+    struct tutti_tcp_desk *desk; /* of the rank whose line it is */
+    struct tutti_way *out;       /* NULL: nothing is sent but words */
+    struct tutti_way *in;        /* NULL: nothing is received but words */
+    uint32_t peer;               /* rank */
+    uint32_t process;            /* of that rank */
+    uint32_t conn_count;
+    struct tutti_tcp_conn *conns;
+    /* Sending: a ring of out->slot_count parcels. */
+    struct tutti_tcp_parcel *parcels;
+    uint64_t sent_count;   /* handed to us */
+    uint64_t gone_count;   /* handed to the system */
+    uint64_t told_count;   /* received on the other side, as far as it has said so */
+    uint64_t strict_count; /* up to the last of which it is to say so */
+    uint64_t word_in;
+    /* Receiving. */
+    struct tutti_landing landing;
+    bool has_landing;
+    uint32_t parts_left;
+    struct tutti_tcp_head head;
+    uint64_t word_out;   /* the word under way: how many messages have been received */
+    uint64_t tell_count; /* the last one to be said, and that has been */
+    uint64_t said_count;
+};
+
+/* What the connection would read or write next: how many of iov[0 .. 2) are filled; 0: nothing. */
+uint32_t tutti_tcp_line_in(struct tutti_tcp_conn *conn, struct iovec *iov);
+uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov);
+
+/* It has been read or written. `result`: bytes, 0 for a closed connection, or -errno, but not
+ * -EAGAIN. 0, or -TUTTI_EIO with a message that names the peer. */
+int tutti_tcp_line_came(struct tutti_tcp_conn *conn, int64_t result, struct tutti_err *err);
+int tutti_tcp_line_went(struct tutti_tcp_conn *conn, int64_t result, struct tutti_err *err);
+
+/* These set wants_out and wants_in of connections, and those above unset them. */
+void tutti_tcp_line_send(struct tutti_tcp_line *line, const struct tutti_parcel *parcel);
+void tutti_tcp_line_recv(struct tutti_tcp_line *line, const struct tutti_landing *landing);
+
+#endif

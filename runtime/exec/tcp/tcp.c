@@ -1,0 +1,103 @@
+/* Opens the backend `tcp`: the game of threads with a carrier over sockets. */
+#include "runtime/exec/tcp/tcp.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/exec/threads/game.h"
+#include "runtime/status.h"
+
+static const char *const engine_names[] = {
+    [TUTTI_TCP_AUTO] = "auto", [TUTTI_TCP_POLL] = "poll", [TUTTI_TCP_URING] = "uring"};
+
+int tutti_tcp_engine_find(const char *name, enum tutti_tcp_engine *ret, struct tutti_err *err)
+{
+    for (unsigned i = 0; i < sizeof(engine_names) / sizeof(engine_names[0]); i++) {
+        if (strcmp(name, engine_names[i]) == 0) {
+            *ret = (enum tutti_tcp_engine)i;
+            return 0;
+        }
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "unknown engine '%s' (auto, poll or uring)", name);
+}
+
+/* Measured (tests/bench/notes.md): poll is never slower with the few connections of a rank. */
+const char *tutti_tcp_engine_name(void)
+{
+    return engine_names[TUTTI_TCP_POLL];
+}
+
+static int check_opts(const struct tutti_tcp_opts *opts, struct tutti_err *err)
+{
+    if (opts->connections > TUTTI_TCP_CONNECTIONS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "%u connections are too many (at most %u)",
+                          opts->connections, (unsigned)TUTTI_TCP_CONNECTIONS_MAX);
+    if (opts->buffer_bytes > INT32_MAX / 2)
+        return tutti_fail(err, TUTTI_EINVAL, "buffers of %u bytes are too large",
+                          opts->buffer_bytes);
+    if (opts->engine > TUTTI_TCP_URING)
+        return tutti_fail(err, TUTTI_EINVAL, "there is no engine number %u", opts->engine);
+    return opts->engine == TUTTI_TCP_URING ? tutti_tcp_uring_check(err) : 0;
+}
+
+static int make(const struct tutti_tcp_opts *opts, tutti_tcp_links_fn *links,
+                struct tutti_tcp **ret, struct tutti_err *err)
+{
+    struct tutti_tcp *tcp;
+    int status = check_opts(opts, err);
+
+    if (status < 0)
+        return status;
+    tcp = calloc(1, sizeof(*tcp));
+    if (tcp == NULL)
+        return tutti_nomem(err);
+    tcp->base.ops = &tutti_tcp_carrier_ops;
+    tcp->engine = opts->engine == TUTTI_TCP_URING ? &tutti_tcp_uring : &tutti_tcp_poll;
+    tcp->links = links;
+    tcp->opts = *opts;
+    tcp->opts.connections += opts->connections == 0;
+    if (opts->congestion != NULL)
+        snprintf(tcp->congestion, sizeof(tcp->congestion), "%s", opts->congestion);
+    tcp->opts.congestion = NULL;
+    tcp->pool_count = opts->crew->count;
+    tcp->pools = calloc(tcp->pool_count, sizeof(tcp->pools[0]));
+    if (tcp->pools == NULL) {
+        free(tcp);
+        return tutti_nomem(err);
+    }
+    *ret = tcp;
+    return 0;
+}
+
+int tutti_tcp_open_with(const struct tutti_tcp_opts *opts, tutti_tcp_links_fn *links,
+                        struct tutti_backend **ret, struct tutti_err *err)
+{
+    static const tutti_ps wait_ps = 30 * TUTTI_PS_PER_S;
+    struct tutti_troupe_opts troupe = {.name = "tcp", .pin = opts->pin, .crew = opts->crew};
+    struct tutti_tcp *tcp = NULL;
+    char text[128];
+    int status = make(opts, links, &tcp, err);
+
+    snprintf(text, sizeof(text), "%u connections of %u bytes with '%s'", opts->connections,
+             opts->buffer_bytes, opts->congestion == NULL ? "" : opts->congestion);
+    status = tutti_crew_agree(opts->crew, status, wait_ps, err);
+    if (status == 0)
+        status = tutti_crew_same(opts->crew, "tcp options", text, wait_ps, err);
+    if (status < 0) {
+        if (tcp != NULL)
+            tutti_tcp_carrier_ops.close(&tcp->base);
+        return status;
+    }
+    troupe.carrier = &tcp->base;
+    return tutti_troupe_open(&troupe, ret, err);
+}
+
+int tutti_tcp_open(const struct tutti_tcp_opts *opts, struct tutti_backend **ret,
+                   struct tutti_err *err)
+{
+    assert(opts->crew != NULL);
+    assert(strcmp(opts->crew->ops->name, "tcp") == 0);
+    return tutti_tcp_open_with(opts, tutti_crew_tcp_links, ret, err);
+}

@@ -1,0 +1,230 @@
+/* What only several processes on sockets can be asked: large messages over several connections,
+ * orders in which words and data could wait for each other, disagreement, and death. */
+#include <pthread.h>
+#include <time.h>
+
+#include "runtime/coll.h"
+#include "runtime/tcp.h"
+#include "tests/processes.h"
+
+static struct tutti_backend *open_tcp(enum tutti_tcp_engine engine, uint32_t connections)
+{
+    struct tutti_tcp_opts opts = {
+        .crew = processes_crew(), .engine = engine, .connections = connections};
+    struct tutti_backend *backend = NULL;
+    struct tutti_err err;
+
+    CHECK_OK(tutti_tcp_open(&opts, &backend, &err), err);
+    return backend;
+}
+
+static struct tutti_schedule *allreduce(const char *algorithm, uint64_t count)
+{
+    struct tutti_coll_params params = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_INT32, .op = TUTTI_SUM, .count = count};
+    struct tutti_shape shape = tutti_shape_flat(processes.count);
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_err err;
+
+    CHECK_OK(tutti_coll_generate(algorithm, &params, &shape, &schedule, &err), err);
+    return schedule;
+}
+
+/* Each rank brings i * (rank + 1); buffers begin one element off. */
+static void sum_up(enum tutti_tcp_engine engine, uint32_t connections, const char *algorithm,
+                   uint64_t count)
+{
+    struct tutti_backend *backend = open_tcp(engine, connections);
+    struct tutti_schedule *schedule = allreduce(algorithm, count);
+    int32_t *in = calloc(count + 1, sizeof(in[0]));
+    int32_t *out = calloc(count + 1, sizeof(out[0]));
+    const void *ins[PROCESSES_MAX] = {NULL};
+    void *outs[PROCESSES_MAX] = {NULL};
+    struct tutti_play play = {
+        .schedule = schedule, .in = ins, .out = outs, .warmup_count = 1, .iteration_count = 2};
+    int32_t factor = (int32_t)(processes.count * (processes.count + 1) / 2);
+    struct tutti_played played;
+    uint64_t wrong = 0;
+    struct tutti_err err;
+
+    REQUIRE(backend != NULL && schedule != NULL && in != NULL && out != NULL);
+    for (uint64_t i = 0; i < count; i++)
+        in[i + 1] = (int32_t)(i % 65536) * (int32_t)(processes.index + 1);
+    ins[processes.index] = in + 1;
+    outs[processes.index] = out + 1;
+    CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
+    for (uint64_t i = 0; i < count; i++)
+        wrong += out[i + 1] != (int32_t)(i % 65536) * factor;
+    CHECK_INT(wrong, 0);
+    CHECK_INT(out[0], 0);
+    free(in);
+    free(out);
+    tutti_schedule_free(schedule);
+    tutti_backend_close(backend);
+}
+
+static void sum_up_in_all_ways(enum tutti_tcp_engine engine)
+{
+    static const char *const names[] = {"one-shot", "two-shot", "ring", "recursive-doubling"};
+
+    for (uint32_t i = 0; i < 4; i++) {
+        sum_up(engine, i, names[i], 1000003); /* parts of uneven length */
+        sum_up(engine, 3, names[i], 1 << 20);
+    }
+}
+
+TEST(large_messages_are_cut_over_connections)
+{
+    sum_up_in_all_ways(TUTTI_TCP_POLL);
+}
+
+TEST(likewise_with_io_uring)
+{
+    struct tutti_err why;
+
+    if (tutti_tcp_uring_check(&why) < 0) {
+        fprintf(stderr, "%s\n", why.text);
+        SKIP("no io_uring here");
+    }
+    sum_up_in_all_ways(TUTTI_TCP_URING);
+}
+
+/* ---- stories of two ranks ---- */
+
+static struct tutti_builder *story(uint32_t slot_count, uint64_t bytes)
+{
+    struct tutti_schedule_desc desc = {
+        .name = "story",
+        .contract = {.collective = TUTTI_CUSTOM, .dtype = TUTTI_INT32},
+        .rank_count = 2,
+        .lane_count = 1,
+        .slot_count = slot_count,
+        .in_bytes = bytes,
+        .out_bytes = bytes,
+    };
+    struct tutti_builder *builder = NULL;
+    struct tutti_err err;
+
+    CHECK_OK(tutti_builder_new(&desc, &builder, &err), err);
+    return builder;
+}
+
+static void step(struct tutti_builder *builder, uint32_t rank, enum tutti_step_kind kind,
+                 uint64_t bytes)
+{
+    struct tutti_step step = {.kind = (uint8_t)kind,
+                              .src_buf = kind == TUTTI_SEND ? TUTTI_BUF_IN : TUTTI_BUF_NONE,
+                              .dst_buf = kind == TUTTI_RECV ? TUTTI_BUF_OUT : TUTTI_BUF_NONE,
+                              .peer = 1 - rank,
+                              .bytes = bytes};
+    struct tutti_err err;
+
+    CHECK_OK(tutti_builder_add(builder, rank, 0, &step, &err), err);
+}
+
+static int play_story(struct tutti_builder *builder, struct tutti_backend *backend,
+                      tutti_ps deadline_ps, struct tutti_err *err)
+{
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_play play = {.iteration_count = 2, .deadline_ps = deadline_ps};
+    struct tutti_played played;
+    int status = tutti_builder_finish(builder, &schedule, err);
+
+    play.schedule = schedule;
+    if (status == 0)
+        status = tutti_backend_play(backend, &play, &played, err);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+/* Rank 1 has a long message on its way that rank 0 takes only when it has been told that its own
+ * first one has arrived: that word must not wait behind the data. */
+TEST(words_do_not_wait_behind_data)
+{
+    enum { LONG_BYTES = 32 << 20 };
+    struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 1);
+    struct tutti_builder *builder = story(1, LONG_BYTES);
+    struct tutti_err err;
+
+    REQUIRE(backend != NULL && builder != NULL);
+    step(builder, 0, TUTTI_SEND, 4);
+    step(builder, 0, TUTTI_SEND, 4);
+    step(builder, 0, TUTTI_RECV, LONG_BYTES);
+    step(builder, 1, TUTTI_SEND, LONG_BYTES);
+    step(builder, 1, TUTTI_RECV, 4);
+    step(builder, 1, TUTTI_RECV, 4);
+    CHECK_OK(play_story(builder, backend, 20 * TUTTI_PS_PER_S, &err), err);
+    tutti_backend_close(backend);
+}
+
+TEST(a_deadlock_between_processes_ends_at_the_deadline_and_names_the_same_step_in_all)
+{
+    struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 1);
+    struct tutti_builder *builder = story(1, 64);
+    struct tutti_err err = {""};
+
+    REQUIRE(backend != NULL && builder != NULL);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        step(builder, rank, TUTTI_RECV, 4);
+        step(builder, rank, TUTTI_SEND, 4);
+    }
+    CHECK_INT(play_story(builder, backend, TUTTI_PS_PER_S / 5, &err), -TUTTI_ETIME);
+    CHECK_OK(tutti_crew_same(processes_crew(), "message", err.text, 20 * TUTTI_PS_PER_S, &err),
+             err);
+    if (strstr(err.text, "lane 0, step 0 (RECV") == NULL)
+        TEST_FAIL("names no step: %s", err.text);
+    tutti_backend_close(backend);
+}
+
+TEST(schedules_that_differ_are_refused_with_both_shown)
+{
+    struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 0);
+    struct tutti_schedule *schedule = allreduce("ring", 100 + processes.index);
+    struct tutti_play play = {.schedule = schedule, .iteration_count = 1};
+    struct tutti_played played;
+    struct tutti_err err = {""};
+
+    REQUIRE(backend != NULL && schedule != NULL);
+    CHECK_INT(tutti_backend_play(backend, &play, &played, &err), -TUTTI_EINVAL);
+    if (strstr(err.text, "count 100 ") == NULL || strstr(err.text, "count 101 ") == NULL)
+        TEST_FAIL("shows not both: %s", err.text);
+    tutti_schedule_free(schedule);
+    tutti_backend_close(backend);
+}
+
+/* ---- the last test: a process is killed ---- */
+
+static void *die_soon(void *data)
+{
+    struct timespec pause = {.tv_nsec = 200 * 1000 * 1000};
+
+    (void)data;
+    nanosleep(&pause, NULL);
+    fflush(NULL);
+    _exit(0); /* so that the test as a whole can pass; to the others it is the same */
+}
+
+TEST(who_plays_with_a_process_that_dies_is_told_rank_and_step)
+{
+    struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 1);
+    struct tutti_schedule *schedule = allreduce("ring", 1000);
+    struct tutti_play play = {.schedule = schedule, .iteration_count = UINT32_MAX};
+    struct tutti_played played;
+    struct tutti_err err = {""};
+    pthread_t killer;
+    time_t start = time(NULL);
+
+    REQUIRE(backend != NULL && schedule != NULL);
+    if (processes.index == 1 && pthread_create(&killer, NULL, die_soon, NULL) != 0)
+        exit(1);
+    CHECK_INT(tutti_backend_play(backend, &play, &played, &err), -TUTTI_EIO);
+    CHECK(time(NULL) - start < 10);
+    if (strstr(err.text, "rank 1 (process 1) is gone") == NULL &&
+        strstr(err.text, "process 1") == NULL)
+        TEST_FAIL("names not who is gone: %s", err.text);
+    if (strstr(err.text, "lane 0, step ") == NULL)
+        TEST_FAIL("names no step: %s", err.text);
+    printf("%s\n", err.text);
+    tutti_schedule_free(schedule);
+    tutti_backend_close(backend);
+}
