@@ -9,6 +9,7 @@
 #include "build.h"
 #include "runtime/data.h"
 #include "runtime/launch.h"
+#include "runtime/mpi.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 #include "runtime/units.h"
@@ -32,7 +33,8 @@ static int add(struct tutti_table *table, const char *item, const char *value, c
 static int add_build(struct tutti_table *table)
 {
     bool expat = TUTTI_BUILD_HAVE_EXPAT;
-    bool mpi = TUTTI_BUILD_HAVE_MPI;
+    char mpi_name[TUTTI_MPI_NAME_BYTES];
+    const char *mpi = tutti_mpi_name(mpi_name);
     bool plain = TUTTI_BUILD_SANITIZE[0] == '\0';
 
     return add(table, "version", TUTTI_BUILD_VERSION, "") |
@@ -45,9 +47,10 @@ static int add_build(struct tutti_table *table)
            add(table, "libexpat", expat ? "yes" : "no",
                expat ? "reads NCCL topology XML"
                      : "NCCL topology XML cannot be read; apt install libexpat1-dev, build again") |
-           add(table, "mpi", mpi ? "yes" : "no",
-               mpi ? "under mpirun or srun predict and compare spread over the processes"
-                   : "sweeps use one process; apt install libopenmpi-dev, build again");
+           add(table, "mpi", mpi != NULL ? mpi : "no",
+               mpi != NULL ? "under mpirun or srun predict and compare spread over the processes"
+                           : "sweeps use one process; apt install libopenmpi-dev openmpi-bin (or "
+                             "libmpich-dev mpich), build again");
 }
 
 /* The engine that moves its bytes, and whether there could be the other. */
@@ -62,6 +65,16 @@ static int add_tcp(struct tutti_table *table)
            add(table, "tcp engine", text, "poll and uring, where it is there") |
            add(table, "io_uring", has ? "yes" : "no",
                has ? "the engine 'uring' of the backend tcp can be chosen" : why.text);
+}
+
+/* Our schedules over MPI's messages, and MPI_Allreduce and its like as the peer. */
+static int add_mpi(struct tutti_table *table)
+{
+    char name[TUTTI_MPI_NAME_BYTES];
+    bool has = tutti_mpi_name(name) != NULL;
+
+    return add(table, "backend mpi", has ? "yes" : "no",
+               has ? "processes started by this MPI's own mpirun" : "see mpi");
 }
 
 /* The first line of a small file of the kernel, or "unknown". */
@@ -160,7 +173,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = add(table, "backend sim", "yes", "virtual clock, everywhere") |
                  add(table, "backend threads", "yes", "a thread a rank, everywhere") |
-                 add_tcp(table) | add_launcher(table) | add_nccl(table);
+                 add_tcp(table) | add_mpi(table) | add_launcher(table) | add_nccl(table);
     if (status == 0)
         status = add_machine(table);
     if (status != 0) {

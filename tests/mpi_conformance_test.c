@@ -1,0 +1,27 @@
+/* The backend `mpi` under the conformance suite, as the processes of one job (mpi.cmake). */
+#include "build.h"
+#include "runtime/crew.h"
+#include "tests/conformance_nccl.h"
+#include "tests/mpi_job.h"
+
+/* One crew serves all backends, as one job is all that there is. */
+static struct tutti_crew *crew;
+
+static int open_mpi(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
+{
+    struct tutti_mpi_opts opts = {.pin = rank_count == 3};
+    int status = crew == NULL ? tutti_mpi_crew_open(&crew, err) : 0;
+
+    opts.crew = crew;
+    return status < 0 ? status : tutti_mpi_open(&opts, ret, err);
+}
+
+__attribute__((constructor)) static void skip_without_mpi(void)
+{
+    if (TUTTI_BUILD_HAVE_MPI)
+        return;
+    puts("skipped: this build has no MPI");
+    exit(77);
+}
+
+static const struct conformance_subject subject = {.name = "mpi", .open = open_mpi};
