@@ -142,5 +142,7 @@ TEST(commands_that_play)
 {
     each("run -B threads -g 2 -a two-shot -b 1K -n 2 -w 1");
     each("run -B sim --topo ring:n=3,bw=50GB/s,lat=1us -a ring -b 1K");
+    each("run -B tcp --launcher none -a ring -b 1K -n 2 -w 1");
+    each("run -B tcp --hosts a,b:2 --rendezvous a:7000 --dry-run");
     each("doctor");
 }

@@ -134,6 +134,43 @@ TEST(many_ranks_of_a_narrow_type)
     tutti_schedule_free(schedule);
 }
 
+/* Two processes that have two ranks each, by one table of pointers and the same schedule: what is
+ * wrong in the ranks of the other is not seen, and what the others give is known without them. */
+TEST(ranks_of_other_processes_are_not_looked_at)
+{
+    static const enum tutti_collective collectives[] = {
+        TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_ALLTOALL, TUTTI_SENDRECV, TUTTI_BROADCAST};
+
+    for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {
+        struct tutti_schedule *schedule = make(collectives[i], TUTTI_INT32, TUTTI_SUM, 4, 70000);
+        struct tutti_buffers parts[2];
+        struct tutti_buffers all;
+        struct tutti_err err = {""};
+        uint64_t wrong = 0;
+
+        REQUIRE(schedule != NULL);
+        CHECK_OK(tutti_buffers_open_part(schedule, test_seed, 0, 2, &parts[0], &err), err);
+        CHECK_OK(tutti_buffers_open_part(schedule, test_seed, 2, 2, &parts[1], &err), err);
+        CHECK(parts[0].in[2] == NULL && parts[1].in[1] == NULL && parts[1].in[2] != NULL);
+        all = parts[0];
+        all.own_count = 4;
+        for (int r = 2; r < 4; r++) {
+            all.in[r] = parts[1].in[r];
+            all.out[r] = parts[1].out[r];
+        }
+        CHECK_INT(play(schedule, &all), 0);
+        ((char *)parts[1].out[3])[0] ^= 1;
+        CHECK_OK(tutti_buffers_wrong(&parts[0], &wrong, &err), err);
+        CHECK_INT(wrong, 0);
+        CHECK_OK(tutti_buffers_wrong(&parts[1], &wrong, &err), err);
+        CHECK_INT(wrong, 1);
+        all.in[2] = all.in[3] = all.out[2] = all.out[3] = NULL;
+        tutti_buffers_close(&parts[0]);
+        tutti_buffers_close(&parts[1]);
+        tutti_schedule_free(schedule);
+    }
+}
+
 TEST(more_than_this_machine_has_is_refused)
 {
     struct tutti_schedule *schedule =

@@ -285,59 +285,91 @@ static uint64_t count_changed(const struct tutti_buffers *b, uint32_t rank)
     return wrong;
 }
 
-/* Collectives that only move data are held against the inputs themselves. */
-static uint64_t count_wrong_moved(const struct tutti_buffers *b, uint32_t rank)
+/* One period of the input of a rank, which another process may have. */
+static void fill_period(const struct tutti_buffers *b, uint32_t rank, char *period)
+{
+    size_t element = tutti_dtype_bytes(b->contract.dtype);
+    uint64_t count = b->in_bytes / element;
+
+    for (uint64_t i = 0; i < count && i < PERIOD; i++)
+        store_value(b, period + i * element, rank, i);
+}
+
+/* Of a collective that only moves data: what this rank should have from the rank `from`, of whose
+ * input one period is given. */
+static uint64_t count_unlike_moved(const struct tutti_buffers *b, uint32_t rank, uint32_t from,
+                                   const char *period)
 {
     size_t element = tutti_dtype_bytes(b->contract.dtype);
     uint64_t count = b->contract.count;
     uint64_t block_bytes = count * element;
     const char *out = b->out[rank];
-    uint64_t wrong = 0;
 
     switch (b->contract.collective) {
     case TUTTI_BROADCAST:
-        return count_different(out, b->in[b->contract.root], count, element);
+        return from == b->contract.root ? count_unlike(out, count, period, 0, element) : 0;
     case TUTTI_SENDRECV:
-        return count_different(out, b->in[(rank + b->rank_count - 1) % b->rank_count], count,
-                               element);
+        return from == (rank + b->rank_count - 1) % b->rank_count
+                   ? count_unlike(out, count, period, 0, element)
+                   : 0;
     case TUTTI_ALLGATHER:
+        return count_unlike(out + from * block_bytes, count, period, 0, element);
     case TUTTI_ALLTOALL:
-        for (uint32_t r = 0; r < b->rank_count; r++) {
-            uint64_t block = b->contract.collective == TUTTI_ALLTOALL ? rank : 0;
-
-            wrong += count_different(out + r * block_bytes,
-                                     (const char *)b->in[r] + block * block_bytes, count, element);
-        }
-        return wrong;
+        return count_unlike(out + from * block_bytes, count, period, rank * count, element);
     default:
         return 0; /* a barrier has no data */
     }
 }
 
-int tutti_buffers_wrong(const struct tutti_buffers *buffers, uint64_t *ret, struct tutti_err *err)
+/* Those collectives are held against the inputs themselves. */
+static int count_wrong_moved(const struct tutti_buffers *b, uint64_t *wrong, struct tutti_err *err)
 {
-    const struct tutti_contract *contract = &buffers->contract;
+    char *period = malloc(PERIOD * tutti_dtype_bytes(b->contract.dtype));
+
+    if (period == NULL)
+        return tutti_nomem(err);
+    for (uint32_t from = 0; from < b->rank_count; from++) {
+        fill_period(b, from, period);
+        for (uint32_t r = b->first_rank; r < b->first_rank + b->own_count; r++)
+            *wrong += count_unlike_moved(b, r, from, period);
+    }
+    free(period);
+    return 0;
+}
+
+static int count_wrong_reduced(const struct tutti_buffers *b, uint64_t *wrong,
+                               struct tutti_err *err)
+{
+    const struct tutti_contract *contract = &b->contract;
     size_t element = tutti_dtype_bytes(contract->dtype);
     bool scattered = contract->collective == TUTTI_REDUCESCATTER;
     bool rooted = contract->collective == TUTTI_REDUCE_TO_ROOT;
-    bool reduces = contract->collective == TUTTI_ALLREDUCE || scattered || rooted;
-    uint64_t wrong = 0;
-    char *period = NULL;
+    char *period = reduce_period(b, b->in_bytes / element);
 
-    if (reduces) {
-        period = reduce_period(buffers, buffers->in_bytes / element);
-        if (period == NULL)
-            return tutti_nomem(err);
-    }
-    for (uint32_t r = 0; r < buffers->rank_count; r++) {
-        wrong += count_changed(buffers, r);
-        if (!reduces)
-            wrong += count_wrong_moved(buffers, r);
-        else if (!rooted || r == contract->root)
-            wrong += count_unlike(buffers->out[r], contract->count, period,
-                                  scattered ? r * contract->count : 0, element);
+    if (period == NULL)
+        return tutti_nomem(err);
+    for (uint32_t r = b->first_rank; r < b->first_rank + b->own_count; r++) {
+        if (!rooted || r == contract->root)
+            *wrong += count_unlike(b->out[r], contract->count, period,
+                                   scattered ? r * contract->count : 0, element);
     }
     free(period);
+    return 0;
+}
+
+int tutti_buffers_wrong(const struct tutti_buffers *buffers, uint64_t *ret, struct tutti_err *err)
+{
+    enum tutti_collective collective = buffers->contract.collective;
+    bool reduces = collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
+                   collective == TUTTI_REDUCE_TO_ROOT;
+    uint64_t wrong = 0;
+    int status = reduces ? count_wrong_reduced(buffers, &wrong, err)
+                         : count_wrong_moved(buffers, &wrong, err);
+
+    if (status < 0)
+        return status;
+    for (uint32_t r = buffers->first_rank; r < buffers->first_rank + buffers->own_count; r++)
+        wrong += count_changed(buffers, r);
     *ret = wrong;
     return 0;
 }
@@ -387,27 +419,37 @@ static void fill(const struct tutti_buffers *b, uint32_t rank)
 int tutti_buffers_open(const struct tutti_schedule *schedule, uint64_t seed,
                        struct tutti_buffers *ret, struct tutti_err *err)
 {
+    return tutti_buffers_open_part(schedule, seed, 0, schedule->rank_count, ret, err);
+}
+
+int tutti_buffers_open_part(const struct tutti_schedule *schedule, uint64_t seed,
+                            uint32_t first_rank, uint32_t count, struct tutti_buffers *ret,
+                            struct tutti_err *err)
+{
     struct tutti_buffers b = {
         .contract = schedule->contract,
         .rank_count = schedule->rank_count,
+        .first_rank = first_rank,
+        .own_count = count,
         .in_bytes = schedule->in_bytes,
         .out_bytes = schedule->out_bytes,
         .seed = seed,
     };
     tutti_u128 wanted =
-        (tutti_u128)(b.in_bytes + (tutti_u128)b.out_bytes + schedule->scratch_bytes) * b.rank_count;
+        (tutti_u128)(b.in_bytes + (tutti_u128)b.out_bytes + schedule->scratch_bytes) * count;
     uint64_t left = memory_left();
     bool complete;
 
+    assert(first_rank <= b.rank_count && count <= b.rank_count - first_rank);
     if (wanted > left)
         return tutti_fail(err, TUTTI_ELACK,
                           "%u ranks need %.1f GiB for their buffers, and this machine has %.1f GiB "
                           "left (fewer ranks, or smaller sizes)",
-                          b.rank_count, (double)wanted / 0x1p30, (double)left / 0x1p30);
+                          count, (double)wanted / 0x1p30, (double)left / 0x1p30);
     b.in = calloc(b.rank_count, sizeof(*b.in));
     b.out = calloc(b.rank_count, sizeof(*b.out));
     complete = b.in != NULL && b.out != NULL;
-    for (uint32_t r = 0; complete && r < b.rank_count; r++) {
+    for (uint32_t r = first_rank; complete && r < first_rank + count; r++) {
         b.in[r] = take(b.in_bytes);
         b.out[r] = take(b.out_bytes);
         complete = b.in[r] != NULL && b.out[r] != NULL;
@@ -425,7 +467,7 @@ int tutti_buffers_open(const struct tutti_schedule *schedule, uint64_t seed,
 
 void tutti_buffers_spoil(struct tutti_buffers *buffers)
 {
-    for (uint32_t r = 0; r < buffers->rank_count; r++)
+    for (uint32_t r = buffers->first_rank; r < buffers->first_rank + buffers->own_count; r++)
         memset(buffers->out[r], SPOILT, buffers->out_bytes);
 }
 

@@ -16,6 +16,8 @@ struct tutti_err;
 struct tutti_buffers {
     struct tutti_contract contract;
     uint32_t rank_count;
+    uint32_t first_rank; /* of those that this process has: the others' are NULL */
+    uint32_t own_count;
     uint64_t in_bytes; /* per rank */
     uint64_t out_bytes;
     uint64_t seed;
@@ -27,12 +29,17 @@ struct tutti_buffers {
  * left. */
 int tutti_buffers_open(const struct tutti_schedule *schedule, uint64_t seed,
                        struct tutti_buffers *ret, struct tutti_err *err);
+
+/* Of `count` ranks from first_rank alone. */
+int tutti_buffers_open_part(const struct tutti_schedule *schedule, uint64_t seed,
+                            uint32_t first_rank, uint32_t count, struct tutti_buffers *ret,
+                            struct tutti_err *err);
 void tutti_buffers_close(struct tutti_buffers *buffers);
 
 /* Fills the outputs with what no run writes, so that nothing left over passes for a result. */
 void tutti_buffers_spoil(struct tutti_buffers *buffers);
 
-/* Counts the elements of all outputs that are not what the contract asks for, and those of the
+/* Counts the elements of these outputs that are not what the contract asks for, and those of the
  * inputs that have changed. */
 int tutti_buffers_wrong(const struct tutti_buffers *buffers, uint64_t *ret, struct tutti_err *err);
 

@@ -188,7 +188,7 @@ static int run_in_job(const struct tutti_command *command, int argc, char **argv
     if (status == 0 || args.words != NULL)
         tutti_args_done(&args);
     code = flush(command->name, exit_code(status), status < 0);
-    if (status < 0 && job->index == 0)
+    if (status < 0 && job->index == 0 && err.text[0] != '\0') /* else it has been said */
         report(command->name, err.text);
     return code;
 }

@@ -33,7 +33,7 @@ struct tutti_option {
     const char *help;
 };
 
-enum { TUTTI_OPTIONS_MAX = 40 };
+enum { TUTTI_OPTIONS_MAX = 64 };
 
 struct tutti_args;
 struct tutti_job;

@@ -3,7 +3,9 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "runtime/crew.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
@@ -22,6 +24,45 @@ static int generate(const struct tutti_perform *ask, const char *algorithm,
     predicted = *ask->predicted;
     predicted.algorithm = algorithm;
     return tutti_predict_schedule(&predicted, ret, err);
+}
+
+/* No process plays alone: what has gone wrong in one is known to all before they begin. */
+static int agree(const struct tutti_perform *ask, int status, struct tutti_err *err)
+{
+    return ask->crew == NULL ? status : tutti_crew_agree(ask->crew, status, ask->deadline_ps, err);
+}
+
+/* The data of the ranks that this process has. */
+static int open_buffers(const struct tutti_perform *ask, const struct tutti_schedule *schedule,
+                        struct tutti_buffers *ret, struct tutti_err *err)
+{
+    uint32_t first;
+    uint32_t count;
+
+    tutti_backend_ranks(ask->backend, schedule->rank_count, &first, &count);
+    return agree(ask, tutti_buffers_open_part(schedule, ask->seed, first, count, ret, err), err);
+}
+
+/* The sum over all processes. */
+static int count_wrong(const struct tutti_perform *ask, const struct tutti_buffers *buffers,
+                       uint64_t *ret, struct tutti_err *err)
+{
+    uint64_t mine = 0;
+    uint64_t *all;
+    int status = agree(ask, tutti_buffers_wrong(buffers, &mine, err), err);
+
+    *ret = mine;
+    if (status < 0 || ask->crew == NULL)
+        return status;
+    all = calloc(ask->crew->count, sizeof(all[0]));
+    status = agree(ask, all == NULL ? tutti_nomem(err) : 0, err);
+    if (status == 0)
+        status = tutti_crew_exchange(ask->crew, &mine, sizeof(mine), all, ask->deadline_ps, err);
+    *ret = 0;
+    for (uint32_t i = 0; status == 0 && i < ask->crew->count; i++)
+        *ret += all[i];
+    free(all);
+    return status;
 }
 
 /* Plays a schedule; `buffers` NULL: without data. */
@@ -71,11 +112,11 @@ int tutti_perform(const struct tutti_perform *ask, const char *algorithm,
 
     assert(ask->carry || !ask->check);
     if (status == 0 && ask->carry)
-        status = tutti_buffers_open(schedule, ask->seed, &buffers, err);
+        status = open_buffers(ask, schedule, &buffers, err);
     if (status == 0)
         status = play(ask, schedule, ask->carry ? &buffers : NULL, &played, err);
     if (status == 0 && ask->check)
-        status = tutti_buffers_wrong(&buffers, &performed.wrong_count, err);
+        status = count_wrong(ask, &buffers, &performed.wrong_count, err);
     if (ask->carry)
         tutti_buffers_close(&buffers);
     tutti_schedule_free(schedule);
@@ -95,7 +136,7 @@ static int try_one(const struct tutti_perform *trial, const char *algorithm,
     int status = generate(trial, algorithm, &schedule, err);
 
     if (status == 0 && trial->carry && buffers->in == NULL)
-        status = tutti_buffers_open(schedule, trial->seed, buffers, err);
+        status = open_buffers(trial, schedule, buffers, err);
     if (status == 0)
         status = play(trial, schedule, trial->carry ? buffers : NULL, &played, err);
     tutti_schedule_free(schedule);

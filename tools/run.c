@@ -13,6 +13,7 @@
 #include "tools/machine.h"
 #include "tools/output.h"
 #include "tools/run.h"
+#include "tools/run_crew.h"
 #include "tools/shared_options.h"
 #include "tools/sweep.h"
 #include "tools/trace_file.h"
@@ -40,6 +41,7 @@ enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
 struct stage {
     struct tutti_topo *topo;
     struct tutti_host *host;
+    struct tutti_run_crew *with; /* NULL: no other processes */
 };
 
 /* The same in JSON and CSV; the table shows what differs from row to row. */
@@ -103,12 +105,23 @@ static const char *timing_text(const struct tutti_run *run)
     return run->perform.back_to_back ? "mean, back to back" : "median, ranks meet before each";
 }
 
+static void print_threads(const struct tutti_run *run)
+{
+    uint32_t processors = tutti_run_processors();
+
+    printf(" as thread%s on %" PRIu32 " processor%s%s\n", run->rank_count == 1 ? "" : "s",
+           processors, processors == 1 ? "" : "s",
+           run->rank_count > processors ? ", which they share"
+           : run->pin                   ? ", one each"
+                                        : "");
+}
+
 static void print_head(const struct tutti_run *run, const struct stage *stage)
 {
     const struct tutti_perform *perform = &run->perform;
     const char *checked = perform->check ? "data checked" : "data NOT checked";
     const char *plural = run->rank_count == 1 ? "" : "s";
-    uint32_t processors = tutti_run_processors();
+    char text[128];
 
     printf("# tutti run %s: %s, %" PRIu32 " rank%s", TUTTI_BUILD_VERSION,
            tutti_collective_name(perform->params.collective), run->rank_count, plural);
@@ -117,11 +130,12 @@ static void print_head(const struct tutti_run *run, const struct stage *stage)
                checked);
         return;
     }
-    printf(" as thread%s on %" PRIu32 " processor%s%s\n", plural, processors,
-           processors == 1 ? "" : "s",
-           run->rank_count > processors ? ", which they share"
-           : run->pin                   ? ", one each"
-                                        : "");
+    if (stage->with != NULL) {
+        tutti_run_crew_describe(stage->with, run, text, sizeof(text));
+        printf(" in %s\n", text);
+    } else {
+        print_threads(run);
+    }
     printf("# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place only, %s\n",
            perform->warmup_count, perform->iteration_count, timing_text(run), checked);
     if (stage->host != NULL)
@@ -138,6 +152,8 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
     if (stage->topo != NULL)
         tutti_json_text(json, "topology", stage->topo->name);
     tutti_json_count(json, "ranks", run->rank_count);
+    if (stage->with != NULL)
+        tutti_json_count(json, "processes", stage->with->crew->count);
     tutti_json_count(json, "processors", tutti_run_processors());
     tutti_json_text(json, "collective", tutti_collective_name(perform->params.collective));
     tutti_json_count(json, "warmup_iterations", perform->warmup_count);
@@ -191,12 +207,16 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
     bool sim = strcmp(run->backend, "sim") == 0;
     const char *const *others = sim ? of_threads : of_sim;
 
+    if (tutti_run_is_crew(run) && tutti_args_given(args, "predict"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--predict' says nothing to backend '%s' (-B threads)",
+                          run->backend);
     for (; *others != NULL; others++) {
         if (tutti_args_given(args, *others))
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing to backend '%s' (%s)",
                               *others, run->backend, sim ? "-B threads" : "-B sim");
     }
-    return 0;
+    return tutti_run_crew_check(args, run, err);
 }
 
 static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct tutti_topo **ret,
@@ -247,30 +267,55 @@ static int write_trace(const struct tutti_run *run, const struct tutti_run_rows 
     return tutti_trace_write(path, run->record, title, err);
 }
 
-/* Plays all rows and prints them, with the trace of the last one. */
-static int play(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+static int play_rows(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
+                     struct tutti_run_rows *rows, struct tutti_err *err)
+{
+    if (strcmp(run->backend, "sim") == 0)
+        return run_sim(args, run, &stage->topo, rows, err);
+    if (stage->with != NULL)
+        return tutti_run_crew_play(run, stage->with, "run", rows, err);
+    return tutti_run_threads(run, "run", stage->host, rows, err);
+}
+
+/* Plays all rows and prints them, with the trace of the last one; of several processes the first
+ * one prints. */
+static int play(const struct tutti_args *args, struct tutti_run *run, struct tutti_run_crew *with,
+                struct tutti_err *err)
 {
     const char *trace = tutti_args_text(args, "trace");
-    struct stage stage = {0};
+    bool speaks = with->crew == NULL || with->crew->index == 0;
     struct tutti_run_rows rows = {0};
     struct tutti_host host;
-    int status;
+    struct stage stage = {.host = tutti_args_flag(args, "predict") ? &host : NULL,
+                          .with = with->crew != NULL ? with : NULL};
+    int status = play_rows(args, run, &stage, &rows, err);
 
-    if (strcmp(run->backend, "sim") == 0) {
-        status = run_sim(args, run, &stage.topo, &rows, err);
-    } else {
-        stage.host = tutti_args_flag(args, "predict") ? &host : NULL;
-        status = tutti_run_threads(run, "run", stage.host, &rows, err);
-    }
-    if (status == 0)
+    if (status == 0 && speaks)
         status = print_rows(args, run, &stage, &rows, err);
-    if (status == 0 && trace != NULL)
+    if (status == 0 && speaks && trace != NULL)
         status = write_trace(run, &rows, trace, err);
-    if (status == 0 && rows.wrong_count > 0)
+    if (status == 0 && speaks && rows.wrong_count > 0)
         status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
     tutti_run_rows_done(&rows);
     tutti_topo_free(stage.topo);
     return status;
+}
+
+/* Several processes meet before, and part after. */
+static int play_together(const struct tutti_args *args, struct tutti_run *run,
+                         struct tutti_err *err)
+{
+    tutti_ps deadline_ps = run->perform.deadline_ps;
+    struct tutti_run_crew with = {.crew = NULL};
+    int status = 0;
+
+    if (tutti_run_is_crew(run)) {
+        status = tutti_run_crew_open(args, run, &with, err);
+        if (status < 0 || with.crew == NULL)
+            return status;
+    }
+    status = play(args, run, &with, err);
+    return tutti_run_crew_close(&with, status, deadline_ps, err);
 }
 
 static int run_command(const struct tutti_args *args, struct tutti_err *err)
@@ -288,15 +333,16 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     tutti_record_init(&record);
     run.perform.back_to_back = tutti_args_flag(args, "back-to-back");
     run.perform.check = tutti_args_number(args, "check") != 0;
-    run.perform.carry = run.perform.check || strcmp(run.backend, "threads") == 0;
+    run.perform.carry = run.perform.check || strcmp(run.backend, "sim") != 0;
     run.record = tutti_args_given(args, "trace") ? &record : NULL;
-    status = play(args, &run, err);
+    status = play_together(args, &run, err);
     tutti_record_done(&record);
     return status;
 }
 
 static const struct tutti_option options[] = {
     TUTTI_OPTIONS_RUN,
+    TUTTI_OPTIONS_RUN_CREW,
     {.letter = 'C',
      .name = "check",
      .type = TUTTI_OPTION_COUNT,
@@ -340,13 +386,26 @@ const struct tutti_command tutti_command_run = {
         "--predict it first measures single messages, copies and reductions (never a collective, "
         "and at sizes that are no power of two), simulates the same schedule on a machine of just "
         "these rates, and prints that time and its error beside the measured one. More ranks than "
-        "processors, and other work of the machine, make that error large.\n\nBackend "
-        "'sim' plays the same schedule on a virtual clock, on the machine of --topo, with the same "
-        "data.",
+        "processors, and other work of the machine, make that error large.\n\n"
+        "Backends 'tcp' and 'mpi' play with several processes, on one host or many, of which each "
+        "has one rank or more; process 0 prints, and the data of all are checked. With tcp, "
+        "'--launch N' starts N processes here and '--hosts' elsewhere; else whoever has started "
+        "this process says which of how many it is: Open MPI's or MPICH's mpirun, Slurm's srun, "
+        "torchrun, horovodrun, LSF, a TF_CONFIG, RANK and WORLD_SIZE, Kubernetes, or TUTTI_RANK, "
+        "TUTTI_SIZE and TUTTI_ROOT=HOST:PORT of process 0; 'tutti doctor' shows it. All processes "
+        "that prove to know TUTTI_SECRET are let in; without one only those of the same host are, "
+        "or anybody with --open. When a process is lost or stands still, all others end within "
+        "the deadline, with exit code 1, and name it. With mpi an mpirun starts them.\n\n"
+        "Backend 'sim' plays the same schedule on a virtual clock, on the machine of --topo, with "
+        "the same data.",
     .examples = "tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"
                 "tutti run -B threads -g 2 -a ring --predict\n"
                 "tutti run -B threads -g 2 -c allgather -a all -b 1M\n"
                 "tutti run -B threads -g 4 -a two-shot -b 1M --trace two-shot.json\n"
+                "tutti run -B tcp --launch 4 -a ring,halving-doubling -b 64K -e 16M -f 4\n"
+                "tutti run -B tcp --hosts node1:2,node2:2 -a ring -b 1M --dry-run\n"
+                "srun -n 8 tutti run -B tcp -a all -b 1M\n"
+                "mpirun -n 4 tutti run -B mpi -a ring -b 1M --library\n"
                 "tutti run -B sim --topo dgx-h100 -a ring,halving-doubling -b 1M -e 64M -f 8",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

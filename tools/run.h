@@ -14,7 +14,7 @@ enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
 
 /* What the command line asks for. */
 struct tutti_run {
-    const char *backend; /* "threads" or "sim" */
+    const char *backend; /* "threads", "sim", "tcp" or "mpi" */
     uint32_t rank_count;
     bool pin;
     struct tutti_sizes sizes;
@@ -27,59 +27,61 @@ struct tutti_run {
 };
 
 /* Rows of an option table. */
-#define TUTTI_OPTIONS_RUN                                                                         \
-    {.letter = 'B',                                                                               \
-     .name = "backend",                                                                           \
-     .type = TUTTI_OPTION_TEXT,                                                                   \
-     .value = "NAME",                                                                             \
-     .help = "threads: a thread a rank on this machine; sim: a virtual clock on a machine of "    \
-             "--topo"},                                                                           \
-        {.letter = 'g',                                                                           \
-         .name = "ranks",                                                                         \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .min = 1,                                                                                \
-         .max = TUTTI_RUN_RANKS_MAX,                                                              \
-         .help = "how many ranks; threads: 2 if not given; sim: as many as the machine has"},     \
-        {.letter = 'a',                                                                           \
-         .name = "algorithm",                                                                     \
-         .type = TUTTI_OPTION_TEXT,                                                               \
-         .value = "NAME[,NAME]",                                                                  \
-         .standard = "auto",                                                                      \
-         .help = "algorithms; auto: for each size the fastest in a short trial; all: one row "    \
-                 "each"},                                                                         \
-        TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "16M", "4"),                           \
-        {.letter = 'w',                                                                           \
-         .name = "warmup-iters",                                                                  \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .standard = "5",                                                                         \
-         .max = 1000000,                                                                          \
-         .help = "iterations before the timed ones"},                                             \
-        {.letter = 'n',                                                                           \
-         .name = "iters",                                                                         \
-         .type = TUTTI_OPTION_COUNT,                                                              \
-         .value = "N",                                                                            \
-         .standard = "20",                                                                        \
-         .min = 1,                                                                                \
-         .max = 1000000,                                                                          \
-         .help = "timed iterations"},                                                             \
-        TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT, TUTTI_OPTION_CHANNELS,            \
-        TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,                              \
-        {.name = "pin",                                                                           \
-         .type = TUTTI_OPTION_FLAG,                                                               \
-         .help = "threads: tie each rank to a processor; done by itself where there are enough"}, \
-        {.name = "no-pin",                                                                        \
-         .type = TUTTI_OPTION_FLAG,                                                               \
-         .help = "threads: let the system move the ranks from processor to processor"},           \
-        {.name = "deadline",                                                                      \
-         .type = TUTTI_OPTION_TIME,                                                               \
-         .value = "TIME",                                                                         \
-         .standard = "30s",                                                                       \
-         .help = "no wait of a rank for another lasts longer"},                                   \
-    {                                                                                             \
-        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,     \
-        .max = UINT64_MAX, .help = "of the data that the ranks start with, and of the jitter"     \
+#define TUTTI_OPTIONS_RUN                                                                          \
+    {.letter = 'B',                                                                                \
+     .name = "backend",                                                                            \
+     .type = TUTTI_OPTION_TEXT,                                                                    \
+     .value = "NAME",                                                                              \
+     .help = "threads: a thread a rank on this machine; tcp: processes and their sockets; mpi: "   \
+             "processes and their MPI; sim: a virtual clock on a machine of --topo"},              \
+        {.letter = 'g',                                                                            \
+         .name = "ranks",                                                                          \
+         .type = TUTTI_OPTION_COUNT,                                                               \
+         .value = "N",                                                                             \
+         .min = 1,                                                                                 \
+         .max = TUTTI_RUN_RANKS_MAX,                                                               \
+         .help = "how many ranks; threads: 2 if not given; tcp, mpi: one a process; sim: as many " \
+                 "as the machine has"},                                                            \
+        {.letter = 'a',                                                                            \
+         .name = "algorithm",                                                                      \
+         .type = TUTTI_OPTION_TEXT,                                                                \
+         .value = "NAME[,NAME]",                                                                   \
+         .standard = "auto",                                                                       \
+         .help = "algorithms; auto: for each size the fastest in a short trial; all: one row "     \
+                 "each"},                                                                          \
+        TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "16M", "4"),                            \
+        {.letter = 'w',                                                                            \
+         .name = "warmup-iters",                                                                   \
+         .type = TUTTI_OPTION_COUNT,                                                               \
+         .value = "N",                                                                             \
+         .standard = "5",                                                                          \
+         .max = 1000000,                                                                           \
+         .help = "iterations before the timed ones"},                                              \
+        {.letter = 'n',                                                                            \
+         .name = "iters",                                                                          \
+         .type = TUTTI_OPTION_COUNT,                                                               \
+         .value = "N",                                                                             \
+         .standard = "20",                                                                         \
+         .min = 1,                                                                                 \
+         .max = 1000000,                                                                           \
+         .help = "timed iterations"},                                                              \
+        TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT, TUTTI_OPTION_CHANNELS,             \
+        TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,                               \
+        {.name = "pin",                                                                            \
+         .type = TUTTI_OPTION_FLAG,                                                                \
+         .help =                                                                                   \
+             "real backends: tie each rank to a processor; done by itself where all have one"},    \
+        {.name = "no-pin",                                                                         \
+         .type = TUTTI_OPTION_FLAG,                                                                \
+         .help = "real backends: let the system move the ranks about"},                            \
+        {.name = "deadline",                                                                       \
+         .type = TUTTI_OPTION_TIME,                                                                \
+         .value = "TIME",                                                                          \
+         .standard = "30s",                                                                        \
+         .help = "no wait of a rank for another lasts longer"},                                    \
+    {                                                                                              \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,      \
+        .max = UINT64_MAX, .help = "of the data that the ranks start with, and of the jitter"      \
     }
 
 /* Reads them. -TUTTI_ELACK for a backend that this build has not. */
@@ -106,9 +108,19 @@ struct tutti_run_rows {
 int tutti_run_add(struct tutti_run_rows *rows, const struct tutti_run_row *row);
 void tutti_run_rows_done(struct tutti_run_rows *rows);
 
+/* Progress: one line that overwrites itself, and only for somebody who looks; `what` NULL: away
+ * with it. */
+void tutti_run_show(const char *command, const char *what, const char *detail);
+
+/* All algorithms at one size, that of perform->params.count, on the backend of `perform`. With
+ * `host` each row is predicted on what was measured of it. */
+struct tutti_host;
+int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
+                   const struct tutti_host *host, struct tutti_run_rows *rows,
+                   struct tutti_err *err);
+
 /* Plays all of it on threads. With `host` this machine is measured first, and each row predicted on
  * what was measured; NULL: neither. */
-struct tutti_host;
 int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_host *host,
                       struct tutti_run_rows *ret, struct tutti_err *err);
 

@@ -43,25 +43,21 @@ void tutti_run_rows_done(struct tutti_run_rows *rows)
     *rows = (struct tutti_run_rows){0};
 }
 
-/* One line that overwrites itself, and only for somebody who looks. */
-static void show_progress(const char *command, const char *what, const char *detail)
+void tutti_run_show(const char *command, const char *what, const char *detail)
 {
-    if (isatty(STDERR_FILENO))
+    if (!isatty(STDERR_FILENO))
+        return;
+    if (what != NULL)
         fprintf(stderr, "\rtutti %s: %s %s\033[K", command, what, detail);
-}
-
-static void clear_progress(void)
-{
-    if (isatty(STDERR_FILENO))
+    else
         fprintf(stderr, "\r\033[K");
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* All algorithms at one size. */
-static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
-                     const char *command, const struct tutti_host *host,
-                     struct tutti_run_rows *rows, struct tutti_err *err)
+int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
+                   const struct tutti_host *host, struct tutti_run_rows *rows,
+                   struct tutti_err *err)
 {
     uint64_t bytes = tutti_collective_bytes(perform->params.collective, perform->params.count,
                                             perform->params.dtype, run->rank_count);
@@ -73,7 +69,7 @@ static int play_size(const struct tutti_run *run, struct tutti_perform *perform,
         struct tutti_run_row row = {.count = perform->params.count};
         const char *algorithm = run->algorithms[i];
 
-        show_progress(command, algorithm, tutti_print_size(bytes, size));
+        tutti_run_show(command, algorithm, tutti_print_size(bytes, size));
         if (strcmp(algorithm, "auto") == 0)
             status = tutti_perform_find_best(perform, &algorithm, err);
         if (status == 0)
@@ -122,7 +118,7 @@ int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_h
     int status;
 
     if (host != NULL) {
-        show_progress(command, "measuring", "this machine");
+        tutti_run_show(command, "measuring", "this machine");
         status = measure_host(run, host, err);
         if (status < 0)
             return status;
@@ -134,9 +130,9 @@ int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_h
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
-        status = play_size(run, &perform, command, host, &rows, err);
+        status = tutti_run_size(run, &perform, command, host, &rows, err);
     }
-    clear_progress();
+    tutti_run_show(command, NULL, NULL);
     tutti_backend_close(perform.backend);
     if (status < 0)
         tutti_run_rows_done(&rows);
@@ -199,8 +195,8 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
             struct tutti_run_row row = {0};
 
             one.algorithm = run->algorithms[k];
-            show_progress(command, one.algorithm,
-                          tutti_print_size(tutti_sizes_at(&run->sizes, i), size));
+            tutti_run_show(command, one.algorithm,
+                           tutti_print_size(tutti_sizes_at(&run->sizes, i), size));
             status = play_predicted(run, &one, i + 1 == run->sizes.count, &row, err);
             if (status == -TUTTI_EINVAL && run->all)
                 status = 0; /* does not fit this machine: the next one */
@@ -208,7 +204,7 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
                 status = tutti_nomem(err);
         }
     }
-    clear_progress();
+    tutti_run_show(command, NULL, NULL);
     if (status == 0 && rows.row_count == 0)
         status = tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits '%s'",
                             tutti_collective_name(one.params.collective), ask->topo->name);

@@ -6,8 +6,8 @@
 #include "tools/run.h"
 #include "tools/shared_options.h"
 
-static const char backends_here[] = "threads|sim";
-static const char backends_elsewhere[] = "tcp|mpi|cuda|nccl"; /* later work of this project */
+static const char backends_here[] = "threads|tcp|mpi|sim";
+static const char backends_elsewhere[] = "cuda|nccl"; /* later work of this project */
 
 /* Is `text` one of "a|b|c"? */
 static bool is_among(const char *text, const char *words)
@@ -28,12 +28,14 @@ static int read_backend(const struct tutti_args *args, struct tutti_run *run, st
 {
     run->backend = tutti_args_text(args, "backend");
     if (run->backend == NULL)
-        return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (threads or sim)");
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (threads, tcp, mpi or sim)");
     if (is_among(run->backend, backends_elsewhere))
-        return tutti_fail(err, TUTTI_ELACK, "this build has no backend '%s' (threads or sim)",
+        return tutti_fail(err, TUTTI_ELACK,
+                          "this build has no backend '%s' (threads, tcp, mpi or sim)",
                           run->backend);
     if (!is_among(run->backend, backends_here))
-        return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (threads or sim)",
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-B': unknown backend '%s' (threads, tcp, mpi or sim)",
                           run->backend);
     return 0;
 }

@@ -1,0 +1,303 @@
+/* A run of four processes starts under every launcher there is: our own, mpirun of both kinds, and
+ * scripts that set what Slurm, torchrun, TFJob and JAXJob set. */
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/cli_text.h"
+#include "tests/test.h"
+
+#define TUTTI    TUTTI_BINARY_DIR "/tutti "
+#define RUN      "run -B tcp -a ring -b 4K -e 64K -f 16 -n 3 -w 1 --format csv "
+#define FIXTURES TUTTI_SOURCE_DIR "/tests/fixtures/launch/"
+#define SAFELY   "env ASAN_OPTIONS=detect_leaks=0 timeout -k 5 100 "
+
+struct seen {
+    int exit;
+    struct text out;
+    struct text err;
+};
+
+static void read_all(FILE *file, struct text *ret)
+{
+    char buf[4096];
+    size_t bytes;
+
+    text_add(ret, "", 0);
+    while (file != NULL && (bytes = fread(buf, 1, sizeof(buf), file)) > 0)
+        text_add(ret, buf, bytes);
+}
+
+static struct seen run(const char *command)
+{
+    struct seen seen = {.exit = -1};
+    char path[] = "/tmp/tutti-launchers-XXXXXX";
+    int kept = mkstemp(path);
+    struct text line = {.at = NULL};
+    FILE *out;
+    FILE *err;
+    int status;
+
+    text_add(&line, "exec 2>", 7);
+    text_line(&line, path, "", 0);
+    text_add(&line, command, strlen(command));
+    out = popen(text_of(&line), "r");
+    text_done(&line);
+    read_all(out, &seen.out);
+    status = out == NULL ? -1 : pclose(out);
+    seen.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    err = kept < 0 ? NULL : fdopen(kept, "r");
+    read_all(err, &seen.err);
+    if (err != NULL)
+        fclose(err);
+    unlink(path);
+    return seen;
+}
+
+static void seen_done(struct seen *seen)
+{
+    text_done(&seen->out);
+    text_done(&seen->err);
+}
+
+/* Without the columns of times: "65536,16384,float,sum,-1,ring,none,0". */
+static void steady(const char *csv, struct text *ret)
+{
+    text_add(ret, "", 0);
+    while (*csv != '\0') {
+        int column = 0;
+
+        for (; *csv != '\0' && *csv != '\n'; csv++) {
+            column += *csv == ',';
+            if (column < 6 || column == 11)
+                text_add(ret, csv, 1);
+        }
+        text_add(ret, "\n", 1);
+        csv += *csv == '\n';
+    }
+}
+
+/* One table, of process 0, right in all elements; nobody says anything on stderr but what the
+ * launcher itself says. */
+static void check_plays(const char *command)
+{
+    struct seen seen = run(command);
+    struct text rows = {.at = NULL};
+
+    steady(text_of(&seen.out), &rows);
+    if (seen.exit != 0 || strcmp(text_of(&rows), "bytes,count,type,redop,root,algorithm,wrong\n"
+                                                 "4096,1024,float,sum,-1,ring,0\n"
+                                                 "65536,16384,float,sum,-1,ring,0\n") != 0)
+        TEST_FAIL("%s: exit %d, printed\n%sand said\n%s", command, seen.exit, text_of(&seen.out),
+                  text_of(&seen.err));
+    text_done(&rows);
+    seen_done(&seen);
+}
+
+/* Exit code, no result, and one line of ours with `expected` in it. */
+static void check_refused(const char *command, int exit, const char *expected)
+{
+    struct seen seen = run(command);
+
+    if (seen.exit != exit || seen.out.bytes != 0 || strstr(text_of(&seen.err), expected) == NULL)
+        TEST_FAIL("%s: exit %d, printed\n%sand said\n%s, expected exit %d and ...%s...", command,
+                  seen.exit, text_of(&seen.out), text_of(&seen.err), exit, expected);
+    seen_done(&seen);
+}
+
+TEST(our_own_launcher)
+{
+    check_plays(SAFELY TUTTI RUN "--launch 4");
+    check_plays(SAFELY TUTTI RUN "--launch 1");
+    check_plays("TUTTI_SECRET=squirrel " SAFELY TUTTI RUN "--launch 2 -g 4");
+}
+
+/* The processes that `id` has started, by the system's own account; in the order of their start. */
+static int children_of(pid_t id, pid_t *ret, int max)
+{
+    char path[128];
+    FILE *file;
+    int count = 0;
+    int child;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)id, (int)id);
+    file = fopen(path, "r");
+    while (file != NULL && count < max && fscanf(file, "%d", &child) == 1)
+        ret[count++] = child;
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+static bool is_alive(pid_t id)
+{
+    char path[64];
+    char text[512] = "";
+    const char *state;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)id);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    state = strrchr(text, ')');
+    return state != NULL && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
+}
+
+/* A long run of three; `harm` is done to one of its processes, or to the command (-1), once all
+ * are there. Returns its status as wait has it; what it said in `said`. */
+static int harm_one(int number, int victim, char *said, size_t said_bytes)
+{
+    pid_t children[3];
+    int err = memfd_create("err", MFD_CLOEXEC);
+    int status = 0;
+    int count = 0;
+    ssize_t bytes;
+    pid_t id = fork();
+
+    if (id == 0) {
+        dup2(err, STDOUT_FILENO);
+        dup2(err, STDERR_FILENO);
+        (void)execl(TUTTI_BINARY_DIR "/tutti", "tutti", "run", "-B", "tcp", "--launch", "3", "-a",
+                    "ring", "-b", "64K", "-e", "64K", "-n", "1000000", "--deadline", "3s",
+                    (char *)NULL);
+        _exit(99);
+    }
+    for (int turn = 0; turn < 500 && count < 3; turn++) {
+        count = children_of(id, children, 3);
+        (void)poll(NULL, 0, 10);
+    }
+    (void)poll(NULL, 0, 500); /* to meet, and to play */
+    CHECK_INT(count, 3);
+    (void)kill(victim < 0 ? id : children[victim], number);
+    (void)waitpid(id, &status, 0);
+    bytes = pread(err, said, said_bytes - 1, 0);
+    said[bytes > 0 ? bytes : 0] = '\0';
+    close(err);
+    for (int i = 0; i < count; i++) {
+        for (int turn = 0; turn < 200 && is_alive(children[i]); turn++)
+            (void)poll(NULL, 0, 10);
+        if (is_alive(children[i]))
+            TEST_FAIL("process %d of the run is still there", i);
+    }
+    return status;
+}
+
+TEST(our_own_launcher_leaves_nothing_behind)
+{
+    char said[4096];
+    int status = harm_one(SIGKILL, 2, said, sizeof(said));
+
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    CHECK(strstr(said, "tutti run: process 2 of 3 was ended by signal 9 (Killed)\n") != NULL);
+    CHECK(strstr(said, "[1] tutti run: ") != NULL);
+    CHECK(strstr(said, "busbw") == NULL);
+    if (test_failures > 0)
+        fprintf(stderr, "%s", said);
+    status = harm_one(SIGSTOP, 0, said, sizeof(said));
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    CHECK(strstr(said, "[2] tutti run: ") != NULL && strstr(said, "busbw") == NULL);
+    status = harm_one(SIGINT, -1, said, sizeof(said));
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    status = harm_one(SIGKILL, -1, said, sizeof(said));
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(lines_of_ssh)
+{
+    check_plays("TUTTI_SSH=" FIXTURES "fake-ssh.sh " SAFELY TUTTI RUN "--hosts 127.0.0.1:2,b,c");
+}
+
+TEST(variables_of_our_own)
+{
+    check_plays("port=$((20000 + $$ % 12000)); for i in 1 2 3 0; do TUTTI_RANK=$i TUTTI_SIZE=4 "
+                "TUTTI_ROOT=127.0.0.1:$port " SAFELY TUTTI RUN "& done; wait");
+}
+
+/* On an address that others can reach: with the same secret, or open to anybody. */
+TEST(beyond_this_host)
+{
+#define BEYOND                                                                                \
+    "address=$(hostname -I | cut -d' ' -f1); port=$((20000 + $$ % 12000)); for i in 1 0; do " \
+    "TUTTI_RANK=$i TUTTI_SIZE=2 TUTTI_ROOT=$address:$port "
+    if (system("hostname -I | grep -q '^[0-9.]* '") != 0)
+        SKIP("no address here but the loopback's");
+    check_plays(BEYOND "TUTTI_SECRET=walnut " SAFELY TUTTI RUN "& done; wait");
+    check_plays(BEYOND SAFELY TUTTI RUN "--open & done; wait");
+    check_refused(BEYOND SAFELY TUTTI RUN "--deadline 1s & done; wait", 0,
+                  "(TUTTI_SECRET, the same for all, or '--open')");
+}
+
+TEST(slurm)
+{
+    check_plays(FIXTURES "slurm.sh 4 " SAFELY TUTTI RUN);
+}
+
+TEST(torchrun)
+{
+    check_plays(FIXTURES "torchrun.sh 4 " SAFELY TUTTI RUN);
+}
+
+/* The parameter servers and the evaluator of the same job end well, and say why. */
+TEST(tfjob)
+{
+    check_plays(FIXTURES "tfjob.sh 4 " SAFELY TUTTI RUN);
+    check_plays(FIXTURES "tfjob.sh 1 " SAFELY TUTTI RUN);
+}
+
+TEST(jaxjob)
+{
+    check_plays(FIXTURES "jaxjob.sh 4 " SAFELY TUTTI RUN);
+}
+
+static bool lacks(const char *program)
+{
+    char command[256];
+
+    snprintf(command, sizeof(command), "command -v %s >/dev/null", program);
+    return system(command) != 0;
+}
+
+#define OPENMPI                                                         \
+    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " SAFELY \
+    "mpirun.openmpi --oversubscribe -np 4 "
+
+TEST(mpirun_of_open_mpi)
+{
+    if (lacks("mpirun.openmpi"))
+        SKIP("no mpirun.openmpi here (Debian's openmpi-bin)");
+    check_plays(OPENMPI TUTTI RUN);
+    check_plays(OPENMPI "sh -c '" TUTTI RUN " >/dev/null; " TUTTI RUN "'"); /* twice in one job */
+    check_refused(OPENMPI TUTTI RUN "--launch 2", 2, "has started this process already");
+}
+
+TEST(mpirun_of_mpich)
+{
+    if (lacks("mpirun.mpich"))
+        SKIP("no mpirun.mpich here (Debian's mpich)");
+    check_plays(SAFELY "mpirun.mpich -np 4 " TUTTI RUN);
+    check_plays(SAFELY "mpirun.mpich -np 4 sh -c '" TUTTI RUN "'");
+}
+
+TEST(what_does_not_fit_together_is_refused)
+{
+    check_refused("TUTTI_RANK=0 TUTTI_SIZE=2 " SAFELY TUTTI RUN, 2,
+                  "TUTTI_RANK says that this is process 0 of 2, and not where process 0 is");
+    check_refused("JOB_COMPLETION_INDEX=1 " SAFELY TUTTI RUN, 2, "and not of how many: TUTTI_SIZE");
+    check_refused("OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+                  "OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=1 " SAFELY TUTTI RUN,
+                  2, "'--rendezvous HOST:PORT' or TUTTI_ROOT");
+    check_refused(SAFELY TUTTI RUN "--launch 4 -g 3", 2, "'3' ranks in 4 processes");
+    /* other options, a missing process, a wrong secret: the first says so */
+    check_refused("export TUTTI_SIZE=2 TUTTI_ROOT=127.0.0.1:$((20000 + $$ % 12000)); "
+                  "TUTTI_RANK=1 " SAFELY TUTTI RUN "--seed 7 & TUTTI_RANK=0 " SAFELY TUTTI RUN,
+                  2, "the options");
+    check_refused(
+        "TUTTI_RANK=0 TUTTI_SIZE=3 TUTTI_ROOT=127.0.0.1:$((20000 + $$ % 12000)) " SAFELY TUTTI RUN
+        "--deadline 1s",
+        1, "1 and 2");
+}

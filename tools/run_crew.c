@@ -1,0 +1,248 @@
+/* Opens, plays and closes a run of several processes; see run_crew.h. */
+#include "tools/run_crew.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/backend.h"
+#include "runtime/crew.h"
+#include "runtime/mpi.h"
+#include "runtime/tcp.h"
+
+bool tutti_run_is_crew(const struct tutti_run *run)
+{
+    return strcmp(run->backend, "tcp") == 0 || strcmp(run->backend, "mpi") == 0;
+}
+
+int tutti_run_crew_check(const struct tutti_args *args, const struct tutti_run *run,
+                         struct tutti_err *err)
+{
+    static const char *const of_tcp[] = {"launch",      "hosts",     "dry-run",  "rendezvous",
+                                         "interface",   "open",      "launcher", "engine",
+                                         "connections", "congestion"};
+
+    for (size_t i = 0; i < sizeof(of_tcp) / sizeof(of_tcp[0]); i++) {
+        if (strcmp(run->backend, "tcp") != 0 && tutti_args_given(args, of_tcp[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' says nothing to backend '%s' (-B tcp)", of_tcp[i],
+                              run->backend);
+    }
+    if (strcmp(run->backend, "mpi") != 0 && tutti_args_given(args, "library"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--library' says nothing to backend '%s' (-B mpi)", run->backend);
+    return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* One process that nobody started along with others is most likely a mistake. */
+static int check_alone(const struct tutti_args *args, const struct tutti_join *join,
+                       struct tutti_err *err)
+{
+    if (strcmp(join->launch.name, "none") != 0 || tutti_args_given(args, "launcher"))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "no launcher has started this process ('--launch N' starts N here, "
+                      "'--hosts' elsewhere; '--launcher none': this one alone)");
+}
+
+static int open_tcp(const struct tutti_args *args, const struct tutti_run *run,
+                    struct tutti_run_crew *with, struct tutti_err *err)
+{
+    struct tutti_join *join = &with->join;
+    bool started = false;
+    int status = tutti_join_read(args, run->perform.deadline_ps, join, err);
+
+    if (status == 0)
+        status = tutti_join_start(args, join, &started, err);
+    if (status < 0 || started)
+        return status;
+    status = check_alone(args, join, err);
+    if (status < 0)
+        return status;
+    if (!join->launch.member) {
+        fprintf(stderr, "tutti run: %s says that this is a '%s': it plays nothing\n",
+                join->launch.by, join->launch.role);
+        return 0;
+    }
+    return tutti_join_crew(join, &with->crew, err);
+}
+
+static int open_mpi(struct tutti_run_crew *with, struct tutti_err *err)
+{
+    struct tutti_launch *launch = &with->join.launch;
+    int status;
+
+    if (tutti_launch_read(&tutti_env_process, NULL, launch, NULL) == 0 &&
+        strcmp(launch->name, "none") == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "no launcher has started this process (mpirun -n N tutti run -B mpi)");
+    status = tutti_mpi_begin(err);
+    with->mpi = status == 0;
+    return status < 0 ? status : tutti_mpi_crew_open(&with->crew, err);
+}
+
+/* All were given the same command, or they would wait for what never comes. */
+static int compare_commands(const struct tutti_args *args, struct tutti_crew *crew,
+                            tutti_ps deadline_ps, struct tutti_err *err)
+{
+    static const char *const own[] = {"rendezvous", "launcher", "interface", "open",  "engine",
+                                      "trace",      "format",   "pin",       "no-pin"};
+    const struct tutti_command *command = args->command;
+    char text[2048] = "";
+
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct tutti_option *option = &command->options[i];
+        bool compared = args->values[i].given;
+        char word[256];
+
+        for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
+            compared = compared && strcmp(option->name, own[k]) != 0;
+        if (!compared)
+            continue;
+        (void)snprintf(word, sizeof(word), "%s%s%.200s", option->name,
+                       option->type == TUTTI_OPTION_FLAG ? "" : "=",
+                       option->type == TUTTI_OPTION_FLAG ? "" : args->values[i].text);
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+                       text[0] == '\0' ? "" : " ", word);
+    }
+    return tutti_crew_same(crew, "the options", text, deadline_ps, err);
+}
+
+/* One rank a process if nothing is asked for; on processors of their own where all of this host
+ * find one. */
+static int choose_ranks(const struct tutti_args *args, struct tutti_run *run,
+                        const struct tutti_run_crew *with, struct tutti_err *err)
+{
+    const struct tutti_crew *crew = with->crew;
+    uint32_t here = with->join.launch.local_count;
+
+    if (run->rank_count == 0)
+        run->rank_count = crew->count;
+    if (run->rank_count > TUTTI_RUN_RANKS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "'%" PRIu32 "' processes (at most %d)", crew->count,
+                          TUTTI_RUN_RANKS_MAX);
+    if (run->rank_count < crew->count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-g': '%" PRIu32 "' ranks in %" PRIu32
+                          " processes (at least one each)",
+                          run->rank_count, crew->count);
+    run->pin = tutti_args_flag(args, "pin") ||
+               (!tutti_args_flag(args, "no-pin") && here > 0 &&
+                (uint64_t)run->rank_count * here <= (uint64_t)tutti_run_processors() * crew->count);
+    return 0;
+}
+
+static int open_backend(const struct tutti_args *args, const struct tutti_run *run,
+                        struct tutti_run_crew *with, struct tutti_err *err)
+{
+    struct tutti_tcp_opts opts = {.crew = with->crew, .pin = run->pin};
+    int status;
+
+    if (with->mpi)
+        return tutti_mpi_open(&(struct tutti_mpi_opts){.crew = with->crew, .pin = run->pin},
+                              &with->backend, err);
+    opts.connections = (uint32_t)tutti_args_number(args, "connections");
+    if (tutti_args_given(args, "congestion"))
+        opts.congestion = tutti_args_text(args, "congestion");
+    status = tutti_tcp_engine_find(tutti_args_text(args, "engine"), &opts.engine, err);
+    return status < 0 ? status : tutti_tcp_open(&opts, &with->backend, err);
+}
+
+int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
+                        struct tutti_run_crew *ret, struct tutti_err *err)
+{
+    struct tutti_run_crew with = {.library = tutti_args_flag(args, "library")};
+    tutti_ps deadline_ps = run->perform.deadline_ps;
+    int status =
+        strcmp(run->backend, "mpi") == 0 ? open_mpi(&with, err) : open_tcp(args, run, &with, err);
+
+    if (status == 0 && with.crew != NULL)
+        status = compare_commands(args, with.crew, deadline_ps, err);
+    if (status == 0 && with.crew != NULL)
+        status = choose_ranks(args, run, &with, err);
+    if (status == 0 && with.crew != NULL)
+        status = open_backend(args, run, &with, err);
+    if (status < 0)
+        return tutti_run_crew_close(&with, status, deadline_ps, err);
+    *ret = with;
+    return 0;
+}
+
+int tutti_run_crew_close(struct tutti_run_crew *with, int status, tutti_ps deadline_ps,
+                         const struct tutti_err *err)
+{
+    bool alike = status == -TUTTI_EINVAL || status == -TUTTI_ELACK;
+
+    if (with->crew != NULL && with->crew->index > 0 && alike)
+        status = 0;
+    if (with->crew != NULL && status < 0)
+        tutti_crew_stop(with->crew, status, err);
+    tutti_backend_close(with->backend);
+    tutti_crew_close(with->crew);
+    if (with->mpi)
+        tutti_mpi_end(deadline_ps);
+    *with = (struct tutti_run_crew){.crew = NULL};
+    return status;
+}
+
+/* ---- playing --------------------------------------------------------------------------------- */
+
+/* MPI's own collective; the schedule that any algorithm writes names the contract. */
+static int play_library(struct tutti_perform perform, const struct tutti_run_crew *with,
+                        struct tutti_run_rows *rows, struct tutti_err *err)
+{
+    struct tutti_run_row row = {.count = perform.params.count};
+    const char *algorithm = rows->rows[rows->row_count - 1].performed.algorithm;
+    int status = tutti_mpi_library_open(with->crew, &perform.backend, err);
+
+    if (status < 0)
+        return status;
+    perform.record = NULL;
+    status = tutti_perform(&perform, algorithm, &row.performed, err);
+    tutti_backend_close(perform.backend);
+    row.performed.algorithm = "library";
+    if (status == 0 && tutti_run_add(rows, &row) < 0)
+        status = tutti_nomem(err);
+    return status;
+}
+
+int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, const char *command,
+                        struct tutti_run_rows *ret, struct tutti_err *err)
+{
+    struct tutti_shape shape = tutti_shape_flat(run->rank_count);
+    struct tutti_perform perform = run->perform;
+    struct tutti_run_rows rows = {0};
+    int status = 0;
+
+    perform.backend = with->backend;
+    perform.crew = with->crew;
+    perform.shape = &shape;
+    for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
+        perform.params.count = tutti_run_count(run, i);
+        perform.record = i + 1 == run->sizes.count ? run->record : NULL;
+        status = tutti_run_size(run, &perform, command, NULL, &rows, err);
+        if (status == 0 && with->library)
+            status = play_library(perform, with, &rows, err);
+    }
+    if (status < 0)
+        tutti_run_rows_done(&rows);
+    else
+        *ret = rows;
+    return status;
+}
+
+void tutti_run_crew_describe(const struct tutti_run_crew *with, const struct tutti_run *run,
+                             char *buf, size_t buf_bytes)
+{
+    const char *plural = with->crew->count == 1 ? "" : "es";
+    char name[TUTTI_MPI_NAME_BYTES];
+
+    if (with->mpi)
+        (void)snprintf(buf, buf_bytes, "%" PRIu32 " process%s by %s", with->crew->count, plural,
+                       tutti_mpi_name(name));
+    else
+        (void)snprintf(buf, buf_bytes, "%" PRIu32 " process%s by %s", with->crew->count, plural,
+                       run->backend);
+}
