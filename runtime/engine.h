@@ -62,6 +62,9 @@ int tutti_engine_run(struct tutti_engine *engine, const struct tutti_stage_ops *
 /* Steps finished in the last run. */
 uint64_t tutti_engine_step_count(const struct tutti_engine *engine);
 
+/* Lanes of the run going on that have not come to their end. */
+uint32_t tutti_engine_lanes_left(const struct tutti_engine *engine);
+
 /* "rank 3, lane 0, step 17 (RECV out+64 128 B from 2)": the first step of the lowest rank that has
  * started but not finished, or should start next; for messages about deadlines. */
 void tutti_engine_waiting_for(const struct tutti_engine *engine, char *buf, size_t buf_bytes);

@@ -10,6 +10,7 @@
 #include "runtime/backend.h"
 
 struct tutti_crew;
+struct tutti_shaper;
 
 /* What moves the bytes. */
 enum tutti_tcp_engine {
@@ -28,6 +29,10 @@ struct tutti_tcp_opts {
     /* Congestion control, "reno" or what else the system permits; NULL: the system's own choice. */
     const char *congestion;
     bool pin; /* the ranks of each host on its processors, round robin */
+    /* As in struct tutti_threads_opts, in every process; only where all are on one host. How time
+     * was kept tells tutti_threads_tempo, in the first process. */
+    struct tutti_shaper *shaper;
+    double slowdown;
 };
 
 enum { TUTTI_TCP_CONNECTIONS_MAX = 16 };

@@ -6,12 +6,33 @@
 
 #include "runtime/backend.h"
 
+struct tutti_shaper;
+
 struct tutti_threads_opts {
     bool pin; /* rank r on the r-th processor that this process may use, round robin */
+    /* NULL, or (borrowed) the machine whose times messages and steps take, `slowdown` times as long
+     * as there; 0: as fast as it goes. Data are moved and added all the same. Records then have
+     * the times of that machine, slowed down. */
+    struct tutti_shaper *shaper;
+    double slowdown;
+};
+
+/* How the time of the other machine was kept in the last play. An instant is late here when what
+ * comes before it was not done in time. */
+struct tutti_tempo {
+    tutti_ps clock_ps;      /* of the other machine when the last iteration ended */
+    uint64_t instant_count; /* instants there at which something happened, of all iterations */
+    uint64_t late_count;    /* of these */
+    tutti_ps late_ps_max;
+    tutti_ps work_ps; /* here: while some rank was at work, between instants, */
+    tutti_ps rest_ps; /* and while all waited for the next one to be due */
 };
 
 /* Opens the backend; opts may be NULL. Default deadline of a wait: 30 s. */
 int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backend **ret,
                        struct tutti_err *err);
+
+/* After a play that succeeded, on a backend with a shaper. */
+struct tutti_tempo tutti_threads_tempo(const struct tutti_backend *backend);
 
 #endif

@@ -14,6 +14,7 @@
 #include "tools/output.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
+#include "tools/run_emulate.h"
 #include "tools/shared_options.h"
 #include "tools/sweep.h"
 #include "tools/trace_file.h"
@@ -25,22 +26,24 @@ static const struct tutti_column columns[] = {
     {"redop", "redop", "", TUTTI_CELL_TEXT},
     {"root", "root", "", TUTTI_CELL_WHOLE},
     {"algorithm", "algorithm", "", TUTTI_CELL_TEXT},
-    {"protocol", NULL, "", TUTTI_CELL_TEXT}, /* shown with sim */
+    {"protocol", NULL, "", TUTTI_CELL_TEXT}, /* shown with sim and --emulate */
     {"time_us", "time", "us", TUTTI_CELL_NUMBER},
     {"best_us", "best", "us", TUTTI_CELL_NUMBER}, /* shown with threads */
     {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
     {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
     {"wrong", "#wrong", "", TUTTI_CELL_WHOLE},
-    {"predicted_us", NULL, "us", TUTTI_CELL_NUMBER}, /* shown with --predict */
+    {"predicted_us", NULL, "us", TUTTI_CELL_NUMBER}, /* shown with --predict and --emulate */
     {"error_percent", NULL, "%", TUTTI_CELL_NUMBER}, /* of time; likewise */
 };
 
 enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
 
-/* Where it is played: sim has a machine, threads have what was measured for --predict, or NULL. */
+/* Where it is played: sim has a machine; threads the one of --predict, or what is emulated, or
+ * neither. */
 struct stage {
     struct tutti_topo *topo;
     struct tutti_host *host;
+    struct tutti_emulation *emulation;
     struct tutti_run_crew *with; /* NULL: no other processes */
 };
 
@@ -48,11 +51,12 @@ struct stage {
 static struct tutti_table *new_table(const struct stage *stage, struct tutti_column *shown)
 {
     bool sim = stage->topo != NULL;
-    bool predicted = stage->host != NULL;
+    bool emulated = stage->emulation != NULL;
+    bool predicted = stage->host != NULL || emulated;
 
     memcpy(shown, columns, sizeof(columns));
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
-        if (sim && strcmp(columns[i].key, "protocol") == 0)
+        if ((sim || emulated) && strcmp(columns[i].key, "protocol") == 0)
             shown[i].title = "protocol";
         if (sim && strcmp(columns[i].key, "best_us") == 0)
             shown[i].title = NULL;
@@ -140,6 +144,8 @@ static void print_head(const struct tutti_run *run, const struct stage *stage)
            perform->warmup_count, perform->iteration_count, timing_text(run), checked);
     if (stage->host != NULL)
         tutti_host_print(stage->host, stdout);
+    if (stage->emulation != NULL)
+        tutti_emulation_print_head(stage->emulation, stdout);
 }
 
 static void json_head(const struct tutti_run *run, const struct stage *stage,
@@ -161,6 +167,8 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
     tutti_json_text(json, "timing", timing_text(run));
     if (stage->host != NULL)
         tutti_host_json(stage->host, json);
+    if (stage->emulation != NULL)
+        tutti_emulation_json(stage->emulation, json);
 }
 
 static int print_rows(const struct tutti_args *args, const struct tutti_run *run,
@@ -189,6 +197,8 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
     } else {
         print_head(run, stage);
         tutti_table_print(table, stdout);
+        if (stage->emulation != NULL)
+            tutti_emulation_print_tail(stage->emulation, stdout);
     }
     tutti_table_free(table);
     return 0;
@@ -202,16 +212,28 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
 {
     static const char *const of_sim[] = {"topo",   "nodes",       "model", "protocol",
                                          "jitter", "reduce-rate", NULL};
-    static const char *const of_threads[] = {"pin",     "no-pin",       "deadline",
-                                             "predict", "back-to-back", NULL};
+    static const char *const of_threads[] = {"pin",     "no-pin", "deadline",     "emulate",
+                                             "predict", "scale",  "back-to-back", NULL};
     bool sim = strcmp(run->backend, "sim") == 0;
+    bool emulated = tutti_args_given(args, "emulate");
     const char *const *others = sim ? of_threads : of_sim;
 
+    if (emulated && tutti_args_flag(args, "predict"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--emulate' and '--predict' contradict each other (an emulated "
+                          "machine is predicted without)");
+    if (!emulated && !sim && tutti_args_given(args, "scale"))
+        return tutti_fail(err, TUTTI_EINVAL, "option '--scale' says nothing without '--emulate'");
     if (tutti_run_is_crew(run) && tutti_args_given(args, "predict"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--predict' says nothing to backend '%s' (-B threads)",
                           run->backend);
+    if (strcmp(run->backend, "mpi") == 0 && emulated)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--emulate' says nothing to backend 'mpi' (-B threads, -B tcp)");
     for (; *others != NULL; others++) {
+        if (emulated && !sim && strcmp(*others, "topo") != 0 && strcmp(*others, "jitter") != 0)
+            continue;
         if (tutti_args_given(args, *others))
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing to backend '%s' (%s)",
                               *others, run->backend, sim ? "-B threads" : "-B sim");
@@ -270,8 +292,14 @@ static int write_trace(const struct tutti_run *run, const struct tutti_run_rows 
 static int play_rows(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
                      struct tutti_run_rows *rows, struct tutti_err *err)
 {
+    int status;
+
     if (strcmp(run->backend, "sim") == 0)
         return run_sim(args, run, &stage->topo, rows, err);
+    if (stage->emulation != NULL) {
+        status = tutti_emulation_open(args, run, stage->with, stage->emulation, err);
+        return status < 0 ? status : tutti_run_emulated(run, stage->emulation, "run", rows, err);
+    }
     if (stage->with != NULL)
         return tutti_run_crew_play(run, stage->with, "run", rows, err);
     return tutti_run_threads(run, "run", stage->host, rows, err);
@@ -286,7 +314,10 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
     bool speaks = with->crew == NULL || with->crew->index == 0;
     struct tutti_run_rows rows = {0};
     struct tutti_host host;
+    struct tutti_emulation emulation = {0};
+    bool emulated = tutti_args_given(args, "emulate");
     struct stage stage = {.host = tutti_args_flag(args, "predict") ? &host : NULL,
+                          .emulation = emulated ? &emulation : NULL,
                           .with = with->crew != NULL ? with : NULL};
     int status = play_rows(args, run, &stage, &rows, err);
 
@@ -298,6 +329,7 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
         status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
     tutti_run_rows_done(&rows);
     tutti_topo_free(stage.topo);
+    tutti_emulation_close(&emulation);
     return status;
 }
 
@@ -334,6 +366,7 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     run.perform.back_to_back = tutti_args_flag(args, "back-to-back");
     run.perform.check = tutti_args_number(args, "check") != 0;
     run.perform.carry = run.perform.check || strcmp(run.backend, "sim") != 0;
+    run.emulated = tutti_args_given(args, "emulate");
     run.record = tutti_args_given(args, "trace") ? &record : NULL;
     status = play_together(args, &run, err);
     tutti_record_done(&record);
@@ -360,6 +393,7 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "SPEC",
      .help = "sim: the machine, a preset or a file"},
+    TUTTI_OPTIONS_EMULATE,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_MODEL,
     TUTTI_OPTION_PROTOCOL,
@@ -387,6 +421,14 @@ const struct tutti_command tutti_command_run = {
         "and at sizes that are no power of two), simulates the same schedule on a machine of just "
         "these rates, and prints that time and its error beside the measured one. More ranks than "
         "processors, and other work of the machine, make that error large.\n\n"
+        "With --emulate the ranks are those of another machine, and messages take the time that "
+        "its links, shared as in the simulator, would give them, times --scale; data are moved and "
+        "added all the same. So a cluster can be tried out on a laptop, and the time be held "
+        "against what the simulator says of the same machine, slowed down alike. What a step costs "
+        "here is not added to what it costs there, unless it lasts longer: then instants come "
+        "late, and a line below the table says so. Backend 'tcp' does the same where all processes "
+        "are "
+        "on one host: they share the clock of that machine, and the data go over sockets.\n\n"
         "Backends 'tcp' and 'mpi' play with several processes, on one host or many, of which each "
         "has one rank or more; process 0 prints, and the data of all are checked. With tcp, "
         "'--launch N' starts N processes here and '--hosts' elsewhere; else whoever has started "
@@ -402,6 +444,8 @@ const struct tutti_command tutti_command_run = {
                 "tutti run -B threads -g 2 -a ring --predict\n"
                 "tutti run -B threads -g 2 -c allgather -a all -b 1M\n"
                 "tutti run -B threads -g 4 -a two-shot -b 1M --trace two-shot.json\n"
+                "tutti run -B threads --emulate dgx-h100:nodes=2 -a ring,hierarchical -b 1M\n"
+                "tutti run -B tcp --launch 2 --emulate dgx-h100:nodes=2 -a hierarchical -b 1M\n"
                 "tutti run -B tcp --launch 4 -a ring,halving-doubling -b 64K -e 16M -f 4\n"
                 "tutti run -B tcp --hosts node1:2,node2:2 -a ring -b 1M --dry-run\n"
                 "srun -n 8 tutti run -B tcp -a all -b 1M\n"

@@ -17,6 +17,7 @@ struct tutti_run {
     const char *backend; /* "threads", "sim", "tcp" or "mpi" */
     uint32_t rank_count;
     bool pin;
+    bool emulated; /* --emulate: each row has a backend of its own */
     struct tutti_sizes sizes;
     /* All but backend, shape and params.count, which differ by backend and by size. */
     struct tutti_perform perform;
@@ -93,8 +94,8 @@ uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index);
 struct tutti_run_row {
     uint64_t count;
     struct tutti_performed performed;
-    const char *protocol;  /* sim */
-    tutti_ps predicted_ps; /* threads: on the machine that was measured; 0: not asked for */
+    const char *protocol;  /* sim, and emulated */
+    tutti_ps predicted_ps; /* on the machine that was measured or emulated; 0: not asked for */
 };
 
 struct tutti_run_rows {

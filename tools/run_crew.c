@@ -137,17 +137,21 @@ static int choose_ranks(const struct tutti_args *args, struct tutti_run *run,
 static int open_backend(const struct tutti_args *args, const struct tutti_run *run,
                         struct tutti_run_crew *with, struct tutti_err *err)
 {
-    struct tutti_tcp_opts opts = {.crew = with->crew, .pin = run->pin};
+    struct tutti_tcp_opts *opts = &with->tcp;
     int status;
 
     if (with->mpi)
         return tutti_mpi_open(&(struct tutti_mpi_opts){.crew = with->crew, .pin = run->pin},
                               &with->backend, err);
-    opts.connections = (uint32_t)tutti_args_number(args, "connections");
+    opts->crew = with->crew;
+    opts->connections = (uint32_t)tutti_args_number(args, "connections");
+    opts->pin = run->pin;
     if (tutti_args_given(args, "congestion"))
-        opts.congestion = tutti_args_text(args, "congestion");
-    status = tutti_tcp_engine_find(tutti_args_text(args, "engine"), &opts.engine, err);
-    return status < 0 ? status : tutti_tcp_open(&opts, &with->backend, err);
+        opts->congestion = tutti_args_text(args, "congestion");
+    status = tutti_tcp_engine_find(tutti_args_text(args, "engine"), &opts->engine, err);
+    if (status < 0 || run->emulated) /* then each row has its own */
+        return status;
+    return tutti_tcp_open(opts, &with->backend, err);
 }
 
 int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
@@ -185,6 +189,16 @@ int tutti_run_crew_close(struct tutti_run_crew *with, int status, tutti_ps deadl
         tutti_mpi_end(deadline_ps);
     *with = (struct tutti_run_crew){.crew = NULL};
     return status;
+}
+
+int tutti_run_crew_emulate(const struct tutti_run_crew *with, struct tutti_shaper *shaper,
+                           double slowdown, struct tutti_backend **ret, struct tutti_err *err)
+{
+    struct tutti_tcp_opts opts = with->tcp;
+
+    opts.shaper = shaper;
+    opts.slowdown = slowdown;
+    return tutti_tcp_open(&opts, ret, err);
 }
 
 /* ---- playing --------------------------------------------------------------------------------- */

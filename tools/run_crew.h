@@ -3,6 +3,7 @@
 #ifndef TUTTI_TOOLS_RUN_CREW_H
 #define TUTTI_TOOLS_RUN_CREW_H
 
+#include "runtime/tcp.h"
 #include "tools/join.h"
 #include "tools/run.h"
 
@@ -39,7 +40,8 @@ struct tutti_run_crew {
     bool mpi; /* has been begun */
     bool library;
     struct tutti_crew *crew;       /* NULL: none */
-    struct tutti_backend *backend; /* that all play on */
+    struct tutti_tcp_opts tcp;     /* of tcp: how backends are opened */
+    struct tutti_backend *backend; /* that all play on; NULL with --emulate */
 };
 
 /* Is it one of these backends? */
@@ -58,6 +60,10 @@ int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
 /* Plays all of it; every process gets all rows. */
 int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, const char *command,
                         struct tutti_run_rows *ret, struct tutti_err *err);
+
+/* Opens a backend tcp whose messages take the time that `shaper` says; collective. */
+int tutti_run_crew_emulate(const struct tutti_run_crew *with, struct tutti_shaper *shaper,
+                           double slowdown, struct tutti_backend **ret, struct tutti_err *err);
 
 /* Tells the others of a failure of this one, and parts. Returns the status that this process ends
  * with: what all know alike the first one says, and its exit code is that of all, for a launcher

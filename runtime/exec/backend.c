@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "runtime/schedule.h"
+#include "runtime/shaper.h"
 #include "runtime/status.h"
 
 void tutti_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,
@@ -68,4 +69,10 @@ void tutti_backend_close(struct tutti_backend *backend)
 {
     if (backend != NULL)
         backend->ops->close(backend);
+}
+
+void tutti_shaper_close(struct tutti_shaper *shaper)
+{
+    if (shaper != NULL)
+        shaper->ops->close(shaper);
 }

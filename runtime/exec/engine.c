@@ -407,6 +407,11 @@ uint64_t tutti_engine_step_count(const struct tutti_engine *engine)
 
 /* Of the lowest rank with something left: a step that is under way tells more than one that waits
  * for another lane, and that more than a SEND nobody has taken. */
+uint32_t tutti_engine_lanes_left(const struct tutti_engine *engine)
+{
+    return engine->lanes_left;
+}
+
 void tutti_engine_waiting_for(const struct tutti_engine *engine, char *buf, size_t buf_bytes)
 {
     const struct lane *best = NULL;

@@ -75,7 +75,11 @@ int tutti_tcp_open_with(const struct tutti_tcp_opts *opts, tutti_tcp_links_fn *l
                         struct tutti_backend **ret, struct tutti_err *err)
 {
     static const tutti_ps wait_ps = 30 * TUTTI_PS_PER_S;
-    struct tutti_troupe_opts troupe = {.name = "tcp", .pin = opts->pin, .crew = opts->crew};
+    struct tutti_troupe_opts troupe = {.name = "tcp",
+                                       .pin = opts->pin,
+                                       .crew = opts->crew,
+                                       .shaper = opts->shaper,
+                                       .slowdown = opts->slowdown};
     struct tutti_tcp *tcp = NULL;
     char text[128];
     int status = make(opts, links, &tcp, err);

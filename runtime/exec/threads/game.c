@@ -83,6 +83,7 @@ static int prepare_player(struct tutti_game *game, uint32_t rank, struct tutti_e
     player->stage.hall = &game->hall;
     player->stage.fellows = game->fellows;
     player->stage.wires = &game->wires;
+    player->stage.conductor = game->troupe->shaper != NULL ? &game->conductor : NULL;
     player->stage.pushes = &game->pushes;
     player->stage.schedule = game->schedule;
     player->stage.engine = player->engine;
@@ -159,6 +160,26 @@ static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tut
     return 0;
 }
 
+/* Another machine is emulated by several processes, which must share memory for that. */
+static int prepare_podium(struct tutti_game *game, struct tutti_err *err)
+{
+    const struct tutti_troupe *troupe = game->troupe;
+
+    for (uint32_t i = 1; i < troupe->crew->count; i++) {
+        if (troupe->hosts[i] != troupe->hosts[0])
+            return tutti_fail(err, TUTTI_ELACK,
+                              "process %u is on another host than process 0: only processes of "
+                              "one host can emulate a machine",
+                              i);
+    }
+    if (troupe->crew->count > TUTTI_PODIUM_PROCESSES_MAX)
+        return tutti_fail(err, TUTTI_ELACK, "%u processes emulate a machine (at most %d)",
+                          troupe->crew->count, TUTTI_PODIUM_PROCESSES_MAX);
+    game->conductor.podium = &game->podium;
+    game->conductor.shaper = troupe->shaper;
+    return tutti_podium_prepare(&game->podium, &game->wires, game->schedule, err);
+}
+
 static int prepare(struct tutti_game *game, struct tutti_err *err)
 {
     const struct tutti_troupe *troupe = game->troupe;
@@ -185,6 +206,11 @@ static int prepare(struct tutti_game *game, struct tutti_err *err)
             tutti_thread_wires_open(&game->wires, game->schedule, game->first_rank, own_count, err);
     if (status == 0 && troupe->crew->count > 1)
         status = prepare_ways(game, seat_count, err);
+    if (status == 0 && troupe->shaper != NULL && troupe->crew->count > 1)
+        status = prepare_podium(game, err);
+    else if (status == 0 && troupe->shaper != NULL)
+        status = tutti_conductor_open(&game->conductor, &game->hall, &game->wires, troupe->shaper,
+                                      troupe->slowdown, err);
     if (status == 0 && !outputs_shared(game))
         status = tutti_thread_pushes_open(&game->pushes, game->schedule, &game->wires, err);
     for (uint32_t i = 0; i < own_count && status == 0; i++)
@@ -211,6 +237,8 @@ static void clear(struct tutti_game *game)
     free(game->opened_ps);
     tutti_ways_close(&game->ways);
     tutti_thread_pushes_close(&game->pushes);
+    tutti_conductor_close(&game->conductor);
+    tutti_podium_close(&game->podium);
     tutti_thread_wires_close(&game->wires);
     tutti_hall_close(&game->hall);
 }
@@ -349,6 +377,9 @@ static int begin(struct tutti_game *game, int status, bool *ret_begun, struct tu
     status = tutti_crew_agree(troupe->crew, status, wait_ps, err);
     if (status == 0)
         status = tutti_crew_same(troupe->crew, "schedule", text, wait_ps, err);
+    if (status == 0 && troupe->shaper != NULL)
+        status = tutti_podium_open(&game->podium, &game->hall, troupe->shaper, troupe->slowdown,
+                                   troupe->crew, wait_ps, err);
     if (status < 0)
         return status;
     status = troupe->carrier->ops->begin(troupe->carrier, troupe->crew, &game->carried, err);
@@ -380,6 +411,8 @@ int tutti_game_play(struct tutti_troupe *troupe, const struct tutti_play *play,
         status = tutti_game_conclude(&game, run_threads(&game, err), &played, err);
     if (begun)
         troupe->carrier->ops->end(troupe->carrier, status);
+    troupe->tempo =
+        game.conductor.podium != NULL ? tutti_podium_tempo(&game.podium) : game.conductor.tempo;
     clear(&game);
     if (status == 0)
         *ret = played;

@@ -9,6 +9,8 @@
 
 #include "runtime/backend.h"
 #include "runtime/crew.h"
+#include "runtime/exec/threads/conductor.h"
+#include "runtime/exec/threads/podium.h"
 #include "runtime/exec/threads/stage.h"
 #include "runtime/exec/threads/ways.h"
 #include "runtime/record.h"
@@ -18,6 +20,8 @@ struct tutti_troupe_opts {
     bool pin;                /* the ranks of this host on its processors, one after the other */
     struct tutti_crew *crew; /* borrowed; NULL: this process alone */
     struct tutti_carrier *carrier; /* taken over, also on failure; NULL if there is no crew */
+    struct tutti_shaper *shaper;   /* as in struct tutti_threads_opts; of the first process */
+    double slowdown;
 };
 
 /* Opens a backend that plays with the processes of a crew; collective. */
@@ -29,8 +33,11 @@ struct tutti_troupe {
     struct tutti_backend base; /* first member: the backend casts back */
     struct tutti_backend_ops ops;
     bool pin;
-    cpu_set_t processors;    /* that this process may use */
-    struct tutti_crew *crew; /* `alone` if there is nobody else */
+    struct tutti_shaper *shaper; /* borrowed; NULL: nothing is held back */
+    double slowdown;
+    struct tutti_tempo tempo; /* of the last play */
+    cpu_set_t processors;     /* that this process may use */
+    struct tutti_crew *crew;  /* `alone` if there is nobody else */
     struct tutti_crew alone;
     struct tutti_carrier *carrier;
     uint64_t *hosts; /* [process]: where they are; NULL if alone */
@@ -66,8 +73,10 @@ struct tutti_game {
     struct tutti_ways ways;
     struct tutti_carried carried;
     struct tutti_pushes pushes;
-    struct tutti_fellow *fellows; /* [own] */
-    struct tutti_player *players; /* [own] */
+    struct tutti_conductor conductor; /* with a shaper */
+    struct tutti_podium podium;       /* and other processes */
+    struct tutti_fellow *fellows;     /* [own] */
+    struct tutti_player *players;     /* [own] */
     uint32_t taken_count; /* iterations of which the times are kept: all, or one for all of them */
     tutti_ps *opened_ps;  /* [taken]: with other processes, when the barrier opened; else NULL */
     atomic_int is_broken; /* 1: `broken` has an owner, who was broken off and says where */

@@ -218,6 +218,23 @@ void tutti_hall_wake_up(struct tutti_hall *hall, uint32_t rank)
     ring(hall, rank);
 }
 
+void tutti_hall_lie_down(struct tutti_hall *hall, uint32_t rank)
+{
+    atomic_store(&hall->bells[rank - hall->first_rank].asleep, 1);
+}
+
+void tutti_hall_sleep(struct tutti_hall *hall, uint32_t rank, tutti_ps limit_ps)
+{
+    sleep_on(hall, rank, limit_ps);
+    atomic_store(&hall->bells[rank - hall->first_rank].asleep, 0);
+}
+
+void tutti_hall_ring(struct tutti_hall *hall, uint32_t rank)
+{
+    if (atomic_exchange(&hall->bells[rank - hall->first_rank].asleep, 0) != 0)
+        ring(hall, rank);
+}
+
 int tutti_hall_meet(struct tutti_hall *hall, uint32_t rank)
 {
     unsigned generation = atomic_load(&hall->generation);

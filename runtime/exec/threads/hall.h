@@ -91,6 +91,13 @@ static inline void tutti_hall_wake(struct tutti_hall *hall, uint32_t rank)
         tutti_hall_wake_up(hall, rank);
 }
 
+/* For who is told by others when to rise, and keeps count himself of who sleeps: lies down, so that
+ * a ring from now on ends the sleep; sleeps until then, until `limit_ps`, or until the run is
+ * broken off. */
+void tutti_hall_lie_down(struct tutti_hall *hall, uint32_t rank);
+void tutti_hall_sleep(struct tutti_hall *hall, uint32_t rank, tutti_ps limit_ps);
+void tutti_hall_ring(struct tutti_hall *hall, uint32_t rank);
+
 /* Moves what comes from other processes and goes there, if there are any: as `move` of carriers. */
 static inline int tutti_hall_move(struct tutti_hall *hall, uint32_t rank, struct tutti_err *err)
 {

@@ -59,7 +59,10 @@ static inline char *tutti_at(const struct tutti_thread_stage *stage, unsigned bu
 
 static inline tutti_ps tutti_time_of(const struct tutti_thread_stage *stage)
 {
-    return stage->timed ? tutti_hall_now(stage->hall) : 0;
+    if (!stage->timed)
+        return 0;
+    return stage->conductor != NULL ? tutti_conductor_time(stage->conductor)
+                                    : tutti_hall_now(stage->hall);
 }
 
 static inline struct tutti_fellow *tutti_fellow_of(const struct tutti_thread_stage *stage,
@@ -125,6 +128,8 @@ int tutti_remote_settle(struct tutti_thread_stage *stage, struct tutti_err *err)
 /* The lane's SEND has its slot: hands it to the carrier. */
 int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_place *place,
                       struct tutti_err *err);
+/* Emulated: whether a message has arrived on the other machine, and not here. */
+bool tutti_remote_lags(const struct tutti_thread_stage *stage);
 /* Each look at a RECV from another process, or at a REDUCE awaited by one: 1, 0 or a status. */
 int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
                       struct tutti_err *err);

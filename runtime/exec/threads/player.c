@@ -37,14 +37,17 @@ static int explain_deadlock(struct tutti_game *game, struct tutti_err *err)
     return tutti_fail(err, TUTTI_ECHECK, "deadlock: %s can never finish", text);
 }
 
-/* Before an iteration. */
-static int meet(struct tutti_player *player, struct tutti_err *err)
+/* Before iteration `number`. */
+static int meet(struct tutti_player *player, uint64_t number, struct tutti_err *err)
 {
+    struct tutti_conductor *conductor = player->stage.conductor;
     struct tutti_game *game = player->game;
     struct tutti_hall *hall = &game->hall;
     char time[TUTTI_UNIT_TEXT_BYTES];
     int status;
 
+    if (conductor != NULL && number > 0)
+        tutti_conductor_end(conductor, player->rank);
     err->text[0] = '\0';
     status = hall->carrier == NULL
                  ? tutti_hall_meet(hall, player->rank)
@@ -62,11 +65,18 @@ static int meet(struct tutti_player *player, struct tutti_err *err)
     return 0;
 }
 
-static int play_once(struct tutti_player *player, bool last, struct tutti_err *err)
+/* `generation` counts the times that the ranks have met. */
+static int play_once(struct tutti_player *player, bool last, uint64_t generation,
+                     struct tutti_err *err)
 {
     bool recorded = last && player->game->play->record != NULL;
-    int status;
+    struct tutti_conductor *conductor = player->stage.conductor;
+    int status = 0;
 
+    if (conductor != NULL)
+        status = tutti_conductor_begin(conductor, player->rank, generation);
+    if (status < 0)
+        return tutti_fail(err, TUTTI_EIO, "broken off: rank %u has not begun", player->rank);
     player->stage.timed = recorded;
     tutti_thread_stage_begin(&player->stage);
     atomic_store(&player->playing, true);
@@ -81,6 +91,7 @@ static int play_all(struct tutti_player *player, struct tutti_err *err)
     struct tutti_game *game = player->game;
     const struct tutti_play *play = game->play;
     uint64_t total = (uint64_t)play->warmup_count + play->iteration_count;
+    uint64_t generation = 0;
     int status = 0;
 
     for (uint64_t i = 0; i < total && status == 0; i++) {
@@ -90,16 +101,24 @@ static int play_all(struct tutti_player *player, struct tutti_err *err)
         if (timed && (play->barrier || i == play->warmup_count))
             player->arrived_ps[taken] = tutti_hall_now(&game->hall);
         if (play->barrier || i == 0 || i == play->warmup_count) {
-            status = meet(player, err);
+            status = meet(player, i, err);
+            generation++;
             /* The first rank is the one that knows when the others were there. */
             if (game->opened_ps != NULL && player->rank == game->first_rank)
                 game->opened_ps[taken] = tutti_hall_now(&game->hall);
         }
         if (status == 0)
-            status = play_once(player, i + 1 == total, err);
+            status = play_once(player, i + 1 == total, generation, err);
+        /* Emulated, there is one clock for all processes. */
+        if (status == 0 && game->opened_ps != NULL && player->stage.conductor != NULL &&
+            player->rank == game->first_rank)
+            game->opened_ps[play->barrier ? taken : 0] =
+                tutti_conductor_epoch(player->stage.conductor);
         if (timed && (play->barrier || i + 1 == total))
             player->ended_ps[taken] = tutti_hall_now(&game->hall);
     }
+    if (status == 0 && player->stage.conductor != NULL)
+        tutti_conductor_end(player->stage.conductor, player->rank);
     return status;
 }
 

@@ -114,8 +114,9 @@ int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_place *plac
         .src = step->bytes > 0 ? tutti_at(stage, step->src_buf, step->src_offset) : NULL,
         .bytes = step->bytes,
         .step = place->post.index,
-        .strict = wire->send_total - number > wire->slot_count ||
-                  marked(stage, place->post.lane, place->post.index),
+        /* Emulated, the receiver says so by other means. */
+        .strict = stage->conductor == NULL && (wire->send_total - number > wire->slot_count ||
+                                               marked(stage, place->post.lane, place->post.index)),
     };
     int status = stage->hall->carrier->ops->send(stage->hall->carrier, wire->way, &parcel, err);
     char text[TUTTI_STEP_TEXT_BYTES];
@@ -152,9 +153,13 @@ static int landed(struct tutti_thread_stage *stage, struct tutti_place *place,
 
     if (wire->way->done_count == wire->taken_count)
         return 0;
+    if (stage->conductor != NULL && !tutti_conductor_arrived(stage->conductor, wire, NULL))
+        return 0;
     assert(wire->way->done_count == wire->taken_count + 1);
     wire->taken_count++;
     place->flowing = false;
+    if (stage->conductor != NULL)
+        tutti_conductor_release(stage->conductor, wire);
     if (wire->way->came_bytes != step->bytes)
         return tutti_stage_refuse(stage, &place->post, step, wire->way->came_bytes,
                                   wire->way->came_step, err);
@@ -170,7 +175,8 @@ int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_place *plac
     int status = 0;
 
     /* The times of a record are those of the steps, so these then come one after the other. */
-    if (!stage->timed && !place->flowing && marked(stage, place->post.lane, place->post.index)) {
+    if (!stage->timed && stage->conductor == NULL && !place->flowing &&
+        marked(stage, place->post.lane, place->post.index)) {
         place->awaited = true;
         place->fused_step = *step;
         return 1;
@@ -178,6 +184,17 @@ int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_place *plac
     if (!place->flowing)
         status = land(stage, place, &landing, step, err);
     return status < 0 ? status : landed(stage, place, step, err);
+}
+
+bool tutti_remote_lags(const struct tutti_thread_stage *stage)
+{
+    for (uint32_t i = 0; i < stage->busy_count; i++) {
+        const struct tutti_place *place = &stage->places[stage->busy[i]];
+
+        if (place->flowing && tutti_conductor_arrived(stage->conductor, place->in, NULL))
+            return true;
+    }
+    return false;
 }
 
 /* ---- REDUCE of what is received ---- */

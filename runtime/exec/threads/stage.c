@@ -55,19 +55,28 @@ static int try_send(struct tutti_thread_stage *stage, struct tutti_place *place,
     slot->step = place->post.index;
     slot->start_ps = tutti_time_of(stage);
     watch(stage, wire);
-    if (wire->way != NULL)
+    if (wire->way != NULL) {
+        if (stage->conductor != NULL)
+            tutti_conductor_send(stage->conductor, wire, slot);
         return tutti_remote_send(stage, place, err);
+    }
     slot->data = is_pushed(place) ? NULL : tutti_at(stage, step->src_buf, step->src_offset);
     atomic_store(&slot->serial, wire->sent_count);
-    tutti_hall_wake(stage->hall, wire->to);
+    if (stage->conductor != NULL)
+        tutti_conductor_send(stage->conductor, wire, slot);
+    else
+        tutti_hall_wake(stage->hall, wire->to);
     return 1;
 }
 
 /* The message that the lane's RECV waits for, or NULL. */
-static struct tutti_slot *arrived(const struct tutti_wire *wire)
+static struct tutti_slot *arrived(const struct tutti_thread_stage *stage,
+                                  const struct tutti_wire *wire)
 {
     struct tutti_slot *slot = &wire->slots[wire->taken_slot];
 
+    if (stage->conductor != NULL)
+        return tutti_conductor_arrived(stage->conductor, wire, slot) ? slot : NULL;
     return atomic_load(&slot->serial) == wire->taken_count + 1 ? slot : NULL;
 }
 
@@ -77,7 +86,10 @@ void tutti_stage_release(struct tutti_thread_stage *stage, struct tutti_wire *wi
     wire->taken_slot = wire->taken_slot + 1 == wire->slot_count ? 0 : wire->taken_slot + 1;
     wire->taken_count++;
     atomic_store(&wire->released_count, wire->taken_count);
-    tutti_hall_wake(stage->hall, wire->from);
+    if (stage->conductor != NULL)
+        tutti_conductor_release(stage->conductor, wire);
+    else
+        tutti_hall_wake(stage->hall, wire->from);
 }
 
 /* A fused message that its REDUCE has not consumed is stored after all, as without FUSE. */
@@ -109,7 +121,7 @@ static int try_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
                     struct tutti_err *err)
 {
     const struct tutti_step *step = place->post.step;
-    struct tutti_slot *slot = arrived(place->in);
+    struct tutti_slot *slot = arrived(stage, place->in);
 
     if (slot == NULL)
         return 0;
@@ -129,15 +141,25 @@ static int try_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
 
 /* ---- steps ---- */
 
-/* Whether a COMPUTE is over. */
+/* Whether a step that takes time is over: COMPUTE, and all with a conductor, on its clock. */
 static bool is_due(const struct tutti_thread_stage *stage, struct tutti_place *place)
 {
-    tutti_ps now_ps = tutti_hall_now(stage->hall);
+    const struct tutti_conductor *conductor = stage->conductor;
+    const struct tutti_step *step = place->post.step;
+    tutti_ps now_ps;
 
+    if (conductor == NULL && step->kind != TUTTI_COMPUTE)
+        return true;
+    now_ps = conductor != NULL ? tutti_conductor_now(conductor) : tutti_hall_now(stage->hall);
     if (!place->started) {
+        tutti_ps takes_ps = conductor == NULL
+                                ? step->duration_ps
+                                : conductor->shaper->ops->step_ps(conductor->shaper, step);
+
         place->started = true;
-        place->until_ps = tutti_hall_after(now_ps, place->post.step->duration_ps);
-        place->start_ps = now_ps;
+        place->until_ps = tutti_hall_after(now_ps, takes_ps);
+        if (conductor == NULL)
+            place->start_ps = now_ps;
     }
     return place->until_ps <= now_ps;
 }
@@ -158,9 +180,13 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
     case TUTTI_REDUCE:
         if (place->awaited)
             return tutti_remote_reduce(stage, place, err);
+        if (!is_due(stage, place))
+            return 0;
         tutti_stage_reduce(stage, place);
         return 1;
     case TUTTI_COPY:
+        if (!is_due(stage, place))
+            return 0;
         tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset),
                          tutti_at(stage, step->src_buf, step->src_offset), step->bytes);
         if (tutti_divisor(stage, step) > 0)
@@ -272,6 +298,9 @@ static int look_at_wires(struct tutti_thread_stage *stage, struct tutti_done *do
         uint64_t released =
             wire->way != NULL ? wire->way->done_count : atomic_load(&wire->released_count);
 
+        if (wire->way != NULL && stage->conductor != NULL &&
+            released > tutti_conductor_released(stage->conductor, wire))
+            released = tutti_conductor_released(stage->conductor, wire);
         while (wire->ended_count < released && count < max) {
             const struct tutti_slot *slot = &wire->slots[wire->ended_slot];
 
@@ -329,6 +358,20 @@ static void waiting_for(const struct tutti_thread_stage *stage, char *buf, size_
     }
 }
 
+/* Whether something may be done once a SEND of this rank is complete: one that waits for a slot, a
+ * lane that has posted nothing, the end of the program; or its time is wanted. */
+static bool hangs_on_sends(const struct tutti_thread_stage *stage)
+{
+    if (stage->timed || stage->busy_count == 0 ||
+        stage->busy_count < tutti_engine_lanes_left(stage->engine))
+        return true;
+    for (uint32_t i = 0; i < stage->busy_count; i++) {
+        if (stage->places[stage->busy[i]].post.step->kind == TUTTI_SEND)
+            return true;
+    }
+    return false;
+}
+
 static int gave_up(const struct tutti_thread_stage *stage, int status, struct tutti_err *err)
 {
     char text[512];
@@ -379,7 +422,10 @@ static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_
             count = lost(stage, status, err);
             break;
         }
-        status = tutti_hall_rest(stage->hall, stage->rank, &nap, next_end(stage));
+        status = stage->conductor != NULL && !tutti_remote_lags(stage)
+                     ? tutti_conductor_wait(stage->conductor, stage->rank, next_end(stage),
+                                            hangs_on_sends(stage), &nap.since_ps)
+                     : tutti_hall_rest(stage->hall, stage->rank, &nap, next_end(stage));
         if (status < 0) {
             count = gave_up(stage, status, err);
             break;

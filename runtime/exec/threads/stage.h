@@ -4,6 +4,7 @@
 #define TUTTI_RUNTIME_EXEC_THREADS_STAGE_H
 
 #include "runtime/engine.h"
+#include "runtime/exec/threads/conductor.h"
 #include "runtime/exec/threads/hall.h"
 #include "runtime/exec/threads/push.h"
 #include "runtime/exec/threads/wire.h"
@@ -22,6 +23,7 @@ struct tutti_thread_stage {
     struct tutti_fellow *fellows; /* [rank - first_rank] */
     const struct tutti_pushes *pushes;
     const struct tutti_wires *wires;
+    struct tutti_conductor *conductor; /* NULL: nothing is held back */
     const struct tutti_schedule *schedule;
     const struct tutti_engine *engine; /* to say what is waited for */
     uint32_t rank;

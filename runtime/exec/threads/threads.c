@@ -93,6 +93,8 @@ int tutti_troupe_open(const struct tutti_troupe_opts *opts, struct tutti_backend
     };
     troupe->base.ops = &troupe->ops;
     troupe->pin = opts->pin;
+    troupe->shaper = opts->shaper;
+    troupe->slowdown = opts->slowdown;
     troupe->alone = (struct tutti_crew){.count = 1};
     troupe->crew = opts->crew != NULL ? opts->crew : &troupe->alone;
     troupe->carrier = opts->carrier;
@@ -112,7 +114,15 @@ int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backe
 {
     struct tutti_troupe_opts troupe = {.name = "threads"};
 
-    if (opts != NULL)
+    if (opts != NULL) {
         troupe.pin = opts->pin;
+        troupe.shaper = opts->shaper;
+        troupe.slowdown = opts->slowdown;
+    }
     return tutti_troupe_open(&troupe, ret, err);
+}
+
+struct tutti_tempo tutti_threads_tempo(const struct tutti_backend *backend)
+{
+    return ((const struct tutti_troupe *)backend)->tempo;
 }

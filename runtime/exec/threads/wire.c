@@ -148,8 +148,11 @@ static int give_slots(struct tutti_wires *wires, const struct tutti_schedule *sc
         if (!tutti_wires_own(wires, wires->wires[i].from))
             continue;
         wires->wires[i].slots = wires->slots + total;
+        for (uint32_t k = 0; k < wires->wires[i].slot_count; k++)
+            wires->wires[i].slots[k].wire = i;
         total += wires->wires[i].slot_count;
     }
+    wires->slot_count = (uint32_t)total;
     return 0;
 }
 

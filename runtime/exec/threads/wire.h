@@ -20,6 +20,10 @@ struct tutti_slot {
     uint64_t bytes;
     uint64_t step;     /* for the sender: index of the SEND */
     tutti_ps start_ps; /* for the sender: when it got the slot */
+    /* With a conductor (conductor.h): serial of the last message here that has arrived on the other
+     * machine. */
+    atomic_uint_fast64_t arrived;
+    uint32_t wire; /* whose slot it is */
 };
 
 struct tutti_wire {
@@ -28,6 +32,7 @@ struct tutti_wire {
     uint32_t lane;
     uint32_t slot_count;
     struct tutti_slot *slots; /* NULL where the sender is in another process */
+    uint32_t number;          /* with a podium (podium.h): among those of all processes */
     struct tutti_way *way;    /* the other end is in another process; NULL: both are here */
     uint64_t send_total;      /* SENDs and RECVs of one iteration */
     uint64_t recv_total;
@@ -53,7 +58,8 @@ struct tutti_wires {
     uint32_t wire_count;
     uint32_t *table; /* wire number + 1, or 0; the size is a power of two */
     uint32_t table_mask;
-    struct tutti_slot *slots; /* wire by wire */
+    struct tutti_slot *slots; /* [slot_count], wire by wire */
+    uint32_t slot_count;
     uint64_t *waited_for; /* bit rank * lane_count + lane: steps depend on this lane of this rank */
     uint32_t *out_counts; /* [rank - first_rank]: wires that begin there */
 };
