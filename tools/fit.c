@@ -8,13 +8,16 @@
 
 #include "build.h"
 #include "runtime/status.h"
+#include "sim/local.h"
 #include "tools/calib.h"
+#include "tools/calibrate_here.h"
 #include "tools/commands.h"
 #include "tools/files.h"
 #include "tools/fit_values.h"
 #include "tools/json.h"
 #include "tools/measured_files.h"
 #include "tools/options.h"
+#include "tools/run_crew.h"
 #include "tools/shared_options.h"
 
 enum { LISTED_MAX = 12 };
@@ -454,6 +457,8 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 {
     const char *path = tutti_args_operand(args, 0);
 
+    if (tutti_args_given(args, "backend"))
+        return tutti_calibrate_here(args, err);
     if (path == NULL)
         path = tutti_measured_folder();
     if (path == NULL)
@@ -464,6 +469,40 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 }
 
 static const struct tutti_option options[] = {
+    {.letter = 'B',
+     .name = "backend",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .help =
+         "threads or tcp: measure this machine instead, and fit what its caches, its memory and "
+         "its messages cost"},
+    {.letter = 'g',
+     .name = "ranks",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = TUTTI_LOCAL_RANKS_MAX,
+     .help = "-B: how many ranks hand messages on; if not given 2, or one a process"},
+    {.name = "pin",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "-B: tie each rank to a processor; done by itself where there are enough"},
+    {.name = "no-pin",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "-B: let the system move the ranks from processor to processor"},
+    {.name = "deadline",
+     .type = TUTTI_OPTION_TIME,
+     .value = "TIME",
+     .standard = "30s",
+     .help = "-B: no wait of a rank for another lasts longer"},
+    TUTTI_OPTIONS_RUN_CREW,
+    {.letter = 'e',
+     .name = "maxbytes",
+     .type = TUTTI_OPTION_SIZE,
+     .value = "SIZE",
+     .standard = "192M",
+     .min = 48 << 10,
+     .max = UINT64_C(1) << 34,
+     .help = "-B: the largest operand to measure with"},
     {.name = "filter",
      .type = TUTTI_OPTION_TEXT,
      .value = "KEY=PATTERN,...",
@@ -505,10 +544,20 @@ const struct tutti_command tutti_command_calibrate = {
             "on; a value is a product over classes from general to special, so that one of which "
             "little was measured stays near its like.\n\n"
             "Errors are printed as fitted, and, for judging, with each table predicted by a fit "
-            "without all tables of its site, and without all of its platform.",
+            "without all tables of its site, and without all of its platform.\n\n"
+            "With -B threads: times small schedules on this machine (copies, reductions, messages "
+            "one way and both ways; no collective, and at 3 times powers of two of bytes), and "
+            "fits to them what a pass over memory costs by where its bytes lie (a processor's own "
+            "cache, another one's, the one of all, memory), how large the caches are, and what it "
+            "costs to hand a message on. With -B tcp (--launch 2) all processes measure together, "
+            "and to that comes what the system takes to send and to receive. The file (-o) is for "
+            "'validate -B' and 'run --predict'.",
     .examples = "tutti calibrate -o mine.calib\n"
                 "tutti calibrate --filter quality=good,collective=allreduce,nodes=1\n"
-                "tutti predict dgx-h100 -a nccl --calib mine.calib",
+                "tutti predict dgx-h100 -a nccl --calib mine.calib\n"
+                "tutti calibrate -B threads -o here.local\n"
+                "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
+                "tutti calibrate -B tcp --launch 2 -o here-tcp.local",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = run,

@@ -8,8 +8,8 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
-#include "tools/calibrate.h"
 #include "tools/commands.h"
+#include "tools/local.h"
 #include "tools/machine.h"
 #include "tools/output.h"
 #include "tools/run.h"
@@ -42,7 +42,8 @@ enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
  * neither. */
 struct stage {
     struct tutti_topo *topo;
-    struct tutti_host *host;
+    const struct tutti_local *local;
+    const char *how; /* it came to be known */
     struct tutti_emulation *emulation;
     struct tutti_run_crew *with; /* NULL: no other processes */
 };
@@ -52,7 +53,7 @@ static struct tutti_table *new_table(const struct stage *stage, struct tutti_col
 {
     bool sim = stage->topo != NULL;
     bool emulated = stage->emulation != NULL;
-    bool predicted = stage->host != NULL || emulated;
+    bool predicted = stage->local != NULL || emulated;
 
     memcpy(shown, columns, sizeof(columns));
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
@@ -142,8 +143,8 @@ static void print_head(const struct tutti_run *run, const struct stage *stage)
     }
     printf("# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place only, %s\n",
            perform->warmup_count, perform->iteration_count, timing_text(run), checked);
-    if (stage->host != NULL)
-        tutti_host_print(stage->host, stdout);
+    if (stage->local != NULL)
+        tutti_local_sum_up(stage->local, stage->how, stdout);
     if (stage->emulation != NULL)
         tutti_emulation_print_head(stage->emulation, stdout);
 }
@@ -165,8 +166,8 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
     tutti_json_count(json, "warmup_iterations", perform->warmup_count);
     tutti_json_count(json, "iterations", perform->iteration_count);
     tutti_json_text(json, "timing", timing_text(run));
-    if (stage->host != NULL)
-        tutti_host_json(stage->host, json);
+    if (stage->local != NULL)
+        tutti_local_json(stage->local, json);
     if (stage->emulation != NULL)
         tutti_emulation_json(stage->emulation, json);
 }
@@ -212,8 +213,8 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
 {
     static const char *const of_sim[] = {"topo",   "nodes",       "model", "protocol",
                                          "jitter", "reduce-rate", NULL};
-    static const char *const of_threads[] = {"pin",     "no-pin", "deadline",     "emulate",
-                                             "predict", "scale",  "back-to-back", NULL};
+    static const char *const of_threads[] = {
+        "pin", "no-pin", "deadline", "emulate", "predict", "calib", "scale", "back-to-back", NULL};
     bool sim = strcmp(run->backend, "sim") == 0;
     bool emulated = tutti_args_given(args, "emulate");
     const char *const *others = sim ? of_threads : of_sim;
@@ -224,13 +225,10 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
                           "machine is predicted without)");
     if (!emulated && !sim && tutti_args_given(args, "scale"))
         return tutti_fail(err, TUTTI_EINVAL, "option '--scale' says nothing without '--emulate'");
-    if (tutti_run_is_crew(run) && tutti_args_given(args, "predict"))
+    if (strcmp(run->backend, "mpi") == 0 && (emulated || tutti_args_given(args, "predict")))
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--predict' says nothing to backend '%s' (-B threads)",
-                          run->backend);
-    if (strcmp(run->backend, "mpi") == 0 && emulated)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--emulate' says nothing to backend 'mpi' (-B threads, -B tcp)");
+                          "option '--%s' says nothing to backend 'mpi' (-B threads, -B tcp)",
+                          emulated ? "emulate" : "predict");
     for (; *others != NULL; others++) {
         if (emulated && !sim && strcmp(*others, "topo") != 0 && strcmp(*others, "jitter") != 0)
             continue;
@@ -289,8 +287,26 @@ static int write_trace(const struct tutti_run *run, const struct tutti_run_rows 
     return tutti_trace_write(path, run->record, title, err);
 }
 
+/* For --predict: of a file, or measured now. */
+static int find_local(const struct tutti_args *args, const struct tutti_run *run,
+                      struct stage *stage, struct tutti_local *local, struct tutti_err *err)
+{
+    const char *path = tutti_args_text(args, "calib");
+    int status;
+
+    if (!tutti_args_flag(args, "predict"))
+        return path == NULL
+                   ? 0
+                   : tutti_fail(err, TUTTI_EINVAL,
+                                "option '--calib': nothing is to be predicted (--predict)");
+    status = tutti_run_local(run, stage->with, path, "run", local, err);
+    stage->local = local;
+    stage->how = path != NULL ? path : "measured first";
+    return status;
+}
+
 static int play_rows(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
-                     struct tutti_run_rows *rows, struct tutti_err *err)
+                     struct tutti_local *local, struct tutti_run_rows *rows, struct tutti_err *err)
 {
     int status;
 
@@ -300,9 +316,10 @@ static int play_rows(const struct tutti_args *args, struct tutti_run *run, struc
         status = tutti_emulation_open(args, run, stage->with, stage->emulation, err);
         return status < 0 ? status : tutti_run_emulated(run, stage->emulation, "run", rows, err);
     }
-    if (stage->with != NULL)
-        return tutti_run_crew_play(run, stage->with, "run", rows, err);
-    return tutti_run_threads(run, "run", stage->host, rows, err);
+    status = find_local(args, run, stage, local, err);
+    if (status == 0 && stage->with != NULL)
+        return tutti_run_crew_play(run, stage->with, "run", stage->local, rows, err);
+    return status < 0 ? status : tutti_run_threads(run, "run", stage->local, rows, err);
 }
 
 /* Plays all rows and prints them, with the trace of the last one; of several processes the first
@@ -313,13 +330,12 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
     const char *trace = tutti_args_text(args, "trace");
     bool speaks = with->crew == NULL || with->crew->index == 0;
     struct tutti_run_rows rows = {0};
-    struct tutti_host host;
+    struct tutti_local local;
     struct tutti_emulation emulation = {0};
     bool emulated = tutti_args_given(args, "emulate");
-    struct stage stage = {.host = tutti_args_flag(args, "predict") ? &host : NULL,
-                          .emulation = emulated ? &emulation : NULL,
+    struct stage stage = {.emulation = emulated ? &emulation : NULL,
                           .with = with->crew != NULL ? with : NULL};
-    int status = play_rows(args, run, &stage, &rows, err);
+    int status = play_rows(args, run, &stage, &local, &rows, err);
 
     if (status == 0 && speaks)
         status = print_rows(args, run, &stage, &rows, err);
@@ -389,6 +405,10 @@ static const struct tutti_option options[] = {
     {.name = "predict",
      .type = TUTTI_OPTION_FLAG,
      .help = "threads: measure this machine first, and print what that lets one expect"},
+    {.name = "calib",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "--predict: as 'tutti calibrate -B' has found this machine, instead of measuring it"},
     {.name = "topo",
      .type = TUTTI_OPTION_TEXT,
      .value = "SPEC",
@@ -418,9 +438,10 @@ const struct tutti_command tutti_command_run = {
         "output apart.\n\n"
         "Backend 'threads' runs a thread a rank in this process and really moves the data. With "
         "--predict it first measures single messages, copies and reductions (never a collective, "
-        "and at sizes that are no power of two), simulates the same schedule on a machine of just "
-        "these rates, and prints that time and its error beside the measured one. More ranks than "
-        "processors, and other work of the machine, make that error large.\n\n"
+        "and at sizes that are no power of two) as 'tutti calibrate -B' does, or takes its file "
+        "(--calib), plays the same schedule on a machine of just these caches and rates, and "
+        "prints that time and its error beside the measured one. More ranks than processors, and "
+        "other work of the machine, make that error large.\n\n"
         "With --emulate the ranks are those of another machine, and messages take the time that "
         "its links, shared as in the simulator, would give them, times --scale; data are moved and "
         "added all the same. So a cluster can be tried out on a laptop, and the time be held "

@@ -114,16 +114,21 @@ void tutti_run_rows_done(struct tutti_run_rows *rows);
 void tutti_run_show(const char *command, const char *what, const char *detail);
 
 /* All algorithms at one size, that of perform->params.count, on the backend of `perform`. With
- * `host` each row is predicted on what was measured of it. */
-struct tutti_host;
+ * `local` each row is predicted as that machine would take it. */
+struct tutti_local;
 int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
-                   const struct tutti_host *host, struct tutti_run_rows *rows,
+                   const struct tutti_local *local, struct tutti_run_rows *rows,
                    struct tutti_err *err);
 
-/* Plays all of it on threads. With `host` this machine is measured first, and each row predicted on
- * what was measured; NULL: neither. */
-int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_host *host,
+/* Plays all of it on threads; `local` likewise. */
+int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
                       struct tutti_run_rows *ret, struct tutti_err *err);
+
+/* This machine: as the file of --calib says, or, without one, measured now. */
+struct tutti_run_crew; /* NULL: threads */
+int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
+                    const char *path, const char *command, struct tutti_local *ret,
+                    struct tutti_err *err);
 
 /* Plays all of it in the simulator, as `ask` says (topology, model, protocol, jitter). */
 struct tutti_ask;

@@ -223,7 +223,8 @@ static int play_library(struct tutti_perform perform, const struct tutti_run_cre
 }
 
 int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, const char *command,
-                        struct tutti_run_rows *ret, struct tutti_err *err)
+                        const struct tutti_local *local, struct tutti_run_rows *ret,
+                        struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_perform perform = run->perform;
@@ -236,7 +237,7 @@ int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, cons
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
-        status = tutti_run_size(run, &perform, command, NULL, &rows, err);
+        status = tutti_run_size(run, &perform, command, local, &rows, err);
         if (status == 0 && with->library)
             status = play_library(perform, with, &rows, err);
     }

@@ -58,8 +58,10 @@ int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
                         struct tutti_run_crew *ret, struct tutti_err *err);
 
 /* Plays all of it; every process gets all rows. */
+struct tutti_local; /* NULL, or rows are predicted as that machine would take them */
 int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, const char *command,
-                        struct tutti_run_rows *ret, struct tutti_err *err);
+                        const struct tutti_local *local, struct tutti_run_rows *ret,
+                        struct tutti_err *err);
 
 /* Opens a backend tcp whose messages take the time that `shaper` says; collective. */
 int tutti_run_crew_emulate(const struct tutti_run_crew *with, struct tutti_shaper *shaper,

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/crew.h"
 #include "runtime/status.h"
 #include "runtime/threads.h"
 #include "sim/predict.h"
-#include "tools/calibrate.h"
+#include "tools/local.h"
 #include "tools/run.h"
+#include "tools/run_crew.h"
 
 uint32_t tutti_run_processors(void)
 {
@@ -56,7 +58,7 @@ void tutti_run_show(const char *command, const char *what, const char *detail)
 /* ---- threads --------------------------------------------------------------------------------- */
 
 int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
-                   const struct tutti_host *host, struct tutti_run_rows *rows,
+                   const struct tutti_local *local, struct tutti_run_rows *rows,
                    struct tutti_err *err)
 {
     uint64_t bytes = tutti_collective_bytes(perform->params.collective, perform->params.count,
@@ -78,8 +80,9 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
             status = 0;
             continue;
         }
-        if (status == 0 && host != NULL)
-            status = tutti_host_predict(host, &perform->params, algorithm, &row.predicted_ps, err);
+        if (status == 0 && local != NULL)
+            status = tutti_local_predict(local, run->rank_count, &perform->params, algorithm,
+                                         &row.predicted_ps, err);
         if (status == 0 && tutti_run_add(rows, &row) < 0)
             status = tutti_nomem(err);
         if (status < 0)
@@ -91,24 +94,51 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
     return 0;
 }
 
-/* At the sizes of memory that the sweep will work on. */
-static int measure_host(const struct tutti_run *run, struct tutti_host *ret, struct tutti_err *err)
+/* Measured with buffers up to about the size of the largest asked for, and not so large that it
+ * takes long. */
+int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
+                    const char *path, const char *command, struct tutti_local *ret,
+                    struct tutti_err *err)
 {
-    struct tutti_host_ask ask = {
+    static const uint64_t least = 192 << 10, most = 48 << 20;
+    uint64_t bytes = tutti_sizes_at(&run->sizes, run->sizes.count - 1);
+    struct tutti_local_ask ask = {
         .rank_count = run->rank_count,
+        .processor_count = tutti_run_processors(),
         .pin = run->pin,
         .dtype = run->perform.params.dtype,
         .op = run->perform.params.op,
         .deadline_ps = run->perform.deadline_ps,
         .seed = run->perform.seed,
-        .bytes_min = tutti_sizes_at(&run->sizes, 0),
-        .bytes_max = tutti_sizes_at(&run->sizes, run->sizes.count - 1),
+        .brief = true,
+        .backend = with != NULL ? with->backend : NULL,
+        .process_count = with != NULL ? with->crew->count : 1,
+        .bytes_max = bytes < least  ? least
+                     : bytes > most ? most
+                                    : bytes,
     };
+    struct tutti_local_points points = {.count = 0};
+    struct tutti_local_fitted fitted;
+    int status;
 
-    return tutti_host_measure(&ask, ret, err);
+    if (path != NULL && (strcmp(path, "builtin") == 0 || strcmp(path, "none") == 0))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--calib': '%s' is for protocols (with -B a file that 'calibrate "
+                          "-B' has written)",
+                          path);
+    if (path != NULL) {
+        status = tutti_local_load(path, run->backend, ret, err);
+        ret->process_count = ask.process_count; /* of which each costs what it did there */
+        return status < 0 ? tutti_wrap(err, status, "option '--calib'") : 0;
+    }
+    tutti_run_show(command, "measuring", "this machine");
+    status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);
+    tutti_run_show(command, NULL, NULL);
+    tutti_local_points_close(&points);
+    return status;
 }
 
-int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_host *host,
+int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
                       struct tutti_run_rows *ret, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
@@ -117,12 +147,6 @@ int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_h
     struct tutti_run_rows rows = {0};
     int status;
 
-    if (host != NULL) {
-        tutti_run_show(command, "measuring", "this machine");
-        status = measure_host(run, host, err);
-        if (status < 0)
-            return status;
-    }
     status = tutti_threads_open(&opts, &perform.backend, err);
     if (status < 0)
         return status;
@@ -130,7 +154,7 @@ int tutti_run_threads(struct tutti_run *run, const char *command, struct tutti_h
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
-        status = tutti_run_size(run, &perform, command, host, &rows, err);
+        status = tutti_run_size(run, &perform, command, local, &rows, err);
     }
     tutti_run_show(command, NULL, NULL);
     tutti_backend_close(perform.backend);

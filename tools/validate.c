@@ -6,14 +6,16 @@
 #include <string.h>
 
 #include "build.h"
+#include "runtime/crew.h"
 #include "runtime/status.h"
 #include "tools/calib.h"
-#include "tools/calibrate.h"
 #include "tools/cases.h"
 #include "tools/commands.h"
+#include "tools/local.h"
 #include "tools/machine.h"
 #include "tools/measurements.h"
 #include "tools/run.h"
+#include "tools/run_crew.h"
 #include "tools/sweep.h"
 #include "tools/validate_all.h"
 
@@ -24,10 +26,13 @@ struct validation {
     struct tutti_topo *topo;                /* logs */
     struct tutti_ask ask;                   /* logs */
     struct tutti_run run;                   /* -B */
-    struct tutti_host host;                 /* -B */
+    struct tutti_run_crew with;             /* -B tcp: the other processes */
+    struct tutti_local local;               /* -B */
+    const char *how;                        /* -B: it came to be known */
     struct tutti_nccl_options nccl;         /* logs */
     bool here;                              /* -B threads */
     struct tutti_calib_choice calib;        /* of topo */
+    bool silent;                            /* another process prints */
 };
 
 /* ---- logs ------------------------------------------------------------------------------------ */
@@ -205,13 +210,15 @@ static int add_played(struct validation *v, const struct tutti_run_row *row, str
     };
 
     one.null_us = tutti_null_us(one.params.collective, v->run.rank_count, one.bytes,
-                                (double)v->host.latency_ps,
-                                (double)tutti_host_message_rate(&v->host, one.bytes));
+                                tutti_local_null_latency_ps(&v->local),
+                                tutti_local_null_bytes_per_s(&v->local));
     return tutti_cases_add(&v->cases, &one) < 0 ? tutti_nomem(err) : 0;
 }
 
 static int validate_here(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
 {
+    const char *calib = tutti_args_given(args, "calib") ? tutti_args_text(args, "calib") : NULL;
+    const struct tutti_run_crew *with;
     struct tutti_run_rows rows = {0};
     int status = tutti_run_read(args, &v->run, err);
 
@@ -219,21 +226,30 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
         status = tutti_nccl_options_read(args, false, &v->nccl, err);
     if (status < 0)
         return status;
-    if (tutti_args_given(args, "calib"))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--calib': with -B this machine's own figures are measured (SPEC "
-                          "--log FILE)");
     if (tutti_args_operand(args, 0) != NULL || tutti_args_given(args, "log"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no SPEC and no log (one or "
                           "the other)");
-    if (strcmp(v->run.backend, "threads") != 0)
-        return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (threads)",
+    if (strcmp(v->run.backend, "threads") != 0 && strcmp(v->run.backend, "tcp") != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-B': backend '%s' measures nothing (threads, tcp)",
                           v->run.backend);
+    status = tutti_run_crew_check(args, &v->run, err);
+    if (status == 0 && tutti_run_is_crew(&v->run))
+        status = tutti_run_crew_open(args, &v->run, &v->with, err);
+    v->silent = tutti_run_is_crew(&v->run) && (v->with.crew == NULL || v->with.crew->index > 0);
+    if (status < 0 || (tutti_run_is_crew(&v->run) && v->with.crew == NULL))
+        return status;
+    with = v->with.crew != NULL ? &v->with : NULL;
     v->here = true;
     v->run.perform.carry = true;
     v->run.perform.check = true;
-    status = tutti_run_threads(&v->run, "validate", &v->host, &rows, err);
+    status = tutti_run_local(&v->run, with, calib, "validate", &v->local, err);
+    v->how = calib != NULL ? calib : "measured first";
+    if (status == 0 && with != NULL)
+        status = tutti_run_crew_play(&v->run, &v->with, "validate", &v->local, &rows, err);
+    else if (status == 0)
+        status = tutti_run_threads(&v->run, "validate", &v->local, &rows, err);
     for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
         if (rows.rows[i].performed.time_ps > 0)
             status = add_played(v, &rows.rows[i], err);
@@ -270,11 +286,15 @@ static void print_head(const struct tutti_args *args, const struct validation *v
 {
     printf("# tutti %s validate", TUTTI_BUILD_VERSION);
     if (v->here) {
-        printf(": %s, %" PRIu32 " ranks as threads on %" PRIu32 " processors\n",
+        printf(": %s, %" PRIu32 " ranks by %s on %" PRIu32 " processors\n",
                tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
-               v->host.processor_count);
-        tutti_host_print(&v->host, stdout);
-        printf("# null model: one flat ring, latency and message rate as measured above\n");
+               v->run.backend, tutti_run_processors());
+        tutti_local_show(&v->local, v->how, stdout);
+        printf("# predicted: the same schedule played on a machine of these caches and rates; no "
+               "collective was measured for it\n");
+        printf("# null model: one flat ring of one latency and one rate (%s)\n",
+               v->local.process_count > 1 ? "to send and to receive, far"
+                                          : "hop_us; to read and write in the shared cache");
         return;
     }
     printf(": %s\n", tutti_args_is(args, "side", "in")     ? "in-place times"
@@ -306,7 +326,7 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
     if (v->here)
-        tutti_host_json(&v->host, &json);
+        tutti_local_json(&v->local, &json);
     else
         tutti_sweep_json_machine(v->topo, &json);
     tutti_calib_json_choice(&v->calib, &json);
@@ -325,14 +345,15 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
         return tutti_validate_all(args, err);
     status = tutti_args_given(args, "backend") ? validate_here(args, &v, err)
                                                : validate_logs(args, &v, err);
-    if (status == 0)
+    if (status == 0 && v.cases.case_count > 0)
         status = tutti_cases_errors(&v.cases, &errors, err);
-    if (status == 0)
+    if (status == 0 && !v.silent)
         status = print_all(args, &v, &errors, err);
-    if (status == 0 && tutti_args_given(args, "limit") &&
+    if (status == 0 && !v.silent && tutti_args_given(args, "limit") &&
         errors.median_abs_percent > tutti_args_real(args, "limit"))
         status = tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %s)",
                             errors.median_abs_percent, tutti_args_text(args, "limit"));
+    status = tutti_run_crew_close(&v.with, status, v.run.perform.deadline_ps, err);
     tutti_cases_done(&v.cases);
     tutti_nccl_options_done(&v.nccl);
     tutti_measurements_done(&v.measurements);
@@ -368,6 +389,7 @@ static const struct tutti_option options[] = {
      .max = 1000000,
      .help = "fail if the median error is larger"},
     TUTTI_OPTIONS_RUN,
+    TUTTI_OPTIONS_RUN_CREW,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_MODEL,
     TUTTI_OPTION_PROTOCOL,
@@ -393,7 +415,8 @@ const struct tutti_command tutti_command_validate = {
         "S/b, where a and b are latency and rate of the slowest hop r to r+1. Nothing is fitted to "
         "the log. -b and -e choose sizes; -c and -g say what a log does not tell.\n\n"
         "With -B threads: runs the collective here, and predicts it from what is measured of "
-        "single messages, as 'tutti run --predict' does; -n, -w and so on are those of run.\n\n"
+        "single messages, as 'tutti run --predict' does, or from a file of 'tutti calibrate -B' "
+        "(--calib); -n, -w and so on are those of run.\n\n"
         "With --all: predicts every size of some hundred public tables (traces/measured) as the "
         "version of NCCL that ran there, with the variables that were set (-a nccl if nothing "
         "else is asked for), and sums the errors up by collective, network and platform, beside "
@@ -406,6 +429,7 @@ const struct tutti_command tutti_command_validate = {
     .examples = "tutti validate dgx-h100 --log all_reduce_8.log\n"
                 "tutti validate topo.xml --nodes 2 --log node2.log -a ring -p simple -b 1M\n"
                 "tutti validate -B threads -g 2 -a ring\n"
+                "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
                 "tutti validate --all --filter 'platform=*-hgx8,collective=allreduce' --svg it.svg",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

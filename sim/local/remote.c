@@ -1,0 +1,124 @@
+/* Messages between processes: copied to the system piece by piece by who sends, and out of it by
+ * who receives; see stage.h. */
+#include <assert.h>
+
+#include "sim/local/stage.h"
+
+enum {
+    TAKE_BYTES = 128 << 10, /* received before it is reduced */
+    WINDOW_BYTES = 4 << 20, /* what the system holds for one connection, about */
+};
+
+struct local_wire *local_remote_of(const struct tutti_local_play *play, uint32_t rank,
+                                   const struct local_place *place)
+{
+    const struct tutti_step *step = place->post.step;
+    struct local_wire *wire = NULL;
+
+    if (step->kind == TUTTI_RECV && (step->flags & TUTTI_STEP_FUSE) == 0)
+        wire = local_wire_of(&play->messages, step->peer, rank, place->post.lane);
+    else if (step->kind == TUTTI_REDUCE && place->seen != NULL)
+        wire = local_wire_of(&play->messages, place->from, rank, place->post.lane);
+    return wire != NULL && wire->remote ? wire : NULL;
+}
+
+double local_remote_when(const struct local_wire *wire)
+{
+    return wire->piece_count > 0 ? wire->pieces[wire->piece_first].seen_ps : LOCAL_NEVER_PS;
+}
+
+/* What the system takes for a piece: less while all that is under way stays in a cache. */
+static void charge(const struct tutti_local_play *play, const struct local_wire *wire,
+                   struct local_pass *pass, uint64_t bytes, enum tutti_local_parameter near,
+                   enum tutti_local_parameter far)
+{
+    const struct tutti_local_value *v = play->local->values;
+    double kept =
+        local_kept(wire->posted_bytes - wire->taken_bytes, v[TUTTI_LOCAL_NEAR].value * 1024);
+
+    pass->alone_ps += (double)bytes * 1000 * (kept / v[near].value + (1 - kept) / v[far].value) +
+                      v[TUTTI_LOCAL_CALL].value * (double)TUTTI_PS_PER_US;
+}
+
+struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank,
+                                    struct local_place *place, struct local_wire *wire)
+{
+    const struct tutti_step *step = place->post.step;
+    struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_REDUCE_PAST);
+    uint64_t at = place->got_bytes;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < wire->piece_count && bytes < TAKE_BYTES; i++) {
+        const struct local_piece *piece = &wire->pieces[(wire->piece_first + i) % LOCAL_PIECES];
+
+        if (piece->seen_ps > play->now_ps || at + bytes + piece->bytes > step->bytes)
+            break;
+        bytes += piece->bytes;
+    }
+    place->piece_bytes = bytes;
+    charge(play, wire, &pass, bytes, TUTTI_LOCAL_TAKE_NEAR, TUTTI_LOCAL_TAKE_FAR);
+    if (step->kind == TUTTI_REDUCE)
+        local_touch(&play->memory, &pass, rank, step->acc_buf, step->acc_offset + at, bytes,
+                    LOCAL_READ);
+    local_touch(&play->memory, &pass, rank, step->dst_buf, step->dst_offset + at, bytes,
+                step->kind == TUTTI_REDUCE ? local_store_of(play, step->bytes) : LOCAL_WRITE);
+    return pass;
+}
+
+bool local_remote_took(struct local_place *place, struct local_wire *wire)
+{
+    uint64_t left = place->piece_bytes;
+
+    do {
+        const struct local_piece *piece = &wire->pieces[wire->piece_first];
+
+        assert(wire->piece_count > 0);
+        assert(piece->bytes <= left);
+        left -= piece->bytes;
+        wire->taken_bytes += piece->bytes;
+        wire->piece_first = (wire->piece_first + 1) % LOCAL_PIECES;
+        wire->piece_count--;
+    } while (left > 0);
+    place->got_bytes += place->piece_bytes;
+    return place->got_bytes == place->post.step->bytes;
+}
+
+bool local_remote_wants(const struct local_wire *wire)
+{
+    return wire->remote && wire->gone_count < wire->sent_count &&
+           wire->piece_count < LOCAL_PIECES &&
+           (wire->piece_count == 0 || wire->given_bytes - wire->taken_bytes < WINDOW_BYTES);
+}
+
+void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct local_wire *wire)
+{
+    const struct local_message *message = &wire->messages[wire->gone_count];
+    struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_COPY_PAST);
+    struct local_rank *r = &play->ranks[rank];
+
+    r->sending = wire;
+    r->piece_bytes = message->bytes - wire->gone_bytes;
+    if (r->piece_bytes > LOCAL_PIECE_BYTES)
+        r->piece_bytes = LOCAL_PIECE_BYTES;
+    charge(play, wire, &pass, r->piece_bytes, TUTTI_LOCAL_SEND_NEAR, TUTTI_LOCAL_SEND_FAR);
+    local_touch(&play->memory, &pass, rank, message->src_buf,
+                message->src_offset + wire->gone_bytes, r->piece_bytes, LOCAL_READ);
+    local_work_begin(play, rank, &pass);
+}
+
+void local_remote_gave(struct tutti_local_play *play, uint32_t rank)
+{
+    struct local_rank *r = &play->ranks[rank];
+    struct local_wire *wire = r->sending;
+
+    wire->pieces[(wire->piece_first + wire->piece_count++) % LOCAL_PIECES] =
+        (struct local_piece){.seen_ps = play->now_ps + play->hop_ps, .bytes = r->piece_bytes};
+    wire->given_bytes += r->piece_bytes;
+    wire->gone_bytes += r->piece_bytes;
+    if (wire->gone_bytes == wire->messages[wire->gone_count].bytes) {
+        wire->gone_count++;
+        wire->gone_bytes = 0;
+    }
+    r->sending = NULL;
+    r->ready_ps = play->now_ps;
+}

@@ -1,0 +1,430 @@
+/* A machine as its ranks feel it: times worked out by hand, parameters found again, its text. */
+#include "sim/local.h"
+
+#include <math.h>
+
+#include "runtime/coll.h"
+#include "runtime/random.h"
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+#include "tests/test.h"
+#include "tools/local.h"
+
+static void set(struct tutti_local *local, enum tutti_local_parameter parameter, double value)
+{
+    local->values[parameter] = (struct tutti_local_value){.value = value, .low = NAN, .high = NAN};
+}
+
+/* Nothing stays in a cache, nothing goes past one: to read takes 0.1 ns a byte, to write 0.2 ns, to
+ * begin 1 us, a hop 2 us, and all else next to nothing. */
+static struct tutti_local plain(void)
+{
+    struct tutti_local local = tutti_local_guess();
+
+    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
+        set(&local, (enum tutti_local_parameter)p, 1e9);
+    local.processor_count = 2;
+    local.past_cache_bytes = UINT64_C(1) << 50;
+    set(&local, TUTTI_LOCAL_LAUNCH, 1);
+    set(&local, TUTTI_LOCAL_LAUNCH_ALONE, 0.5);
+    set(&local, TUTTI_LOCAL_HOP, 2);
+    set(&local, TUTTI_LOCAL_STEP, 1e-9);
+    set(&local, TUTTI_LOCAL_READ_MEMORY, 10);
+    set(&local, TUTTI_LOCAL_WRITE_MEMORY, 5);
+    set(&local, TUTTI_LOCAL_OWN_CACHE, 1);
+    set(&local, TUTTI_LOCAL_SHARED_CACHE, 1);
+    return local;
+}
+
+/* In us. */
+static double predict(const struct tutti_local *local, uint32_t rank_count,
+                      enum tutti_collective collective, const char *algorithm, uint64_t count)
+{
+    struct tutti_coll_params params = {
+        .collective = collective, .dtype = TUTTI_UINT8, .op = TUTTI_SUM, .count = count};
+    struct tutti_shape shape = tutti_shape_flat(rank_count);
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_local_play *play = NULL;
+    struct tutti_err err = {.text = ""};
+    tutti_ps ps = 0;
+
+    CHECK_OK(tutti_coll_generate(algorithm, &params, &shape, &schedule, &err), err);
+    CHECK_OK(tutti_local_play_open(schedule, local->processor_count, &play, &err), err);
+    CHECK_OK(tutti_local_time(play, local, &ps, &err), err);
+    tutti_local_play_close(play);
+    tutti_schedule_free(schedule);
+    return (double)ps / (double)TUTTI_PS_PER_US;
+}
+
+#define CHECK_US(seen, expected)                                                       \
+    do {                                                                               \
+        double seen_ = (seen);                                                         \
+        if (seen_ < (expected)-0.01 || seen_ > (expected) + 0.01)                      \
+            TEST_FAIL("%s is %.3f us, expected %.3f", #seen, seen_, (double)expected); \
+    } while (0)
+
+TEST(a_rank_alone_reads_and_writes)
+{
+    struct tutti_local local = plain();
+
+    CHECK_US(predict(&local, 1, TUTTI_ALLREDUCE, "ring", 8000000), 0.5 + 800 + 1600);
+}
+
+/* Two halves are read, and the sum written here and there. The last hop tells the sender that its
+ * message is gone. */
+TEST(a_ring_of_two_writes_its_results_to_both_outputs)
+{
+    struct tutti_local local = plain();
+
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "ring", 8000000), 1 + 2 + 800 + 1600 + 2 + 2);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "two-shot", 8000000), 1 + 2 + 800 + 1600 + 2 + 2);
+}
+
+TEST(what_is_written_again_to_push_costs_that_too)
+{
+    struct tutti_local local = plain();
+
+    set(&local, TUTTI_LOCAL_PUSH, 4);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "ring", 8000000),
+             1 + 2 + 800 + 1600 + 1000 + 2 + 2);
+}
+
+/* Binomial: rank 0 reduces all, then rank 1 copies all. */
+TEST(ranks_that_wait_for_each_other_add_up)
+{
+    struct tutti_local local = plain();
+
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "binomial", 1000000),
+             1 + 2 + (200 + 200) + 2 + (100 + 200) + 2);
+}
+
+/* Both read both inputs; memory moves 1 + 1 + 2 bytes for each byte of the result of each rank. */
+TEST(what_all_share_is_shared)
+{
+    struct tutti_local local = plain();
+
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "recursive-doubling", 1000000), 1 + 2 + 400 + 2);
+    set(&local, TUTTI_LOCAL_ALL_MEMORY, 10);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "recursive-doubling", 1000000),
+             1 + 2 + 2 * 400 + 2);
+}
+
+TEST(results_past_the_cache_cost_by_themselves)
+{
+    struct tutti_local local = plain();
+
+    local.past_cache_bytes = 500000;
+    set(&local, TUTTI_LOCAL_COPY_PAST, 2);
+    set(&local, TUTTI_LOCAL_REDUCE_PAST, 4);
+    CHECK_US(predict(&local, 1, TUTTI_ALLREDUCE, "ring", 1000000), 0.5 + 100 + 500);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "ring", 1000000), 1 + 2 + 100 + 2 * 125 + 2 + 2);
+}
+
+/* 100 KB of a cache of 1 MiB, of which a rank reads and writes 200 KB again and again. */
+TEST(what_a_cache_keeps_is_read_there)
+{
+    struct tutti_local local = plain();
+
+    set(&local, TUTTI_LOCAL_OWN_CACHE, 1024);
+    set(&local, TUTTI_LOCAL_READ_OWN, 100);
+    set(&local, TUTTI_LOCAL_WRITE_OWN, 50);
+    CHECK_US(predict(&local, 1, TUTTI_ALLREDUCE, "ring", 100000), 0.5 + 1 + 2);
+    /* Rank 1's copy of what rank 0 has written, into bytes that nobody else looks at; and rank 0
+     * writes what rank 1 has read. */
+    set(&local, TUTTI_LOCAL_READ_OTHER, 20);
+    set(&local, TUTTI_LOCAL_WRITE_OTHER, 25);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "binomial", 100000),
+             1 + 2 + (2 + 4) + 2 + (5 + 2) + 2);
+}
+
+TEST(ranks_of_one_processor_take_turns)
+{
+    struct tutti_local local = plain();
+
+    local.processor_count = 1;
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "recursive-doubling", 1000000),
+             1 + 2 + 2 * 400 + 2);
+}
+
+TEST(the_same_machine_gives_the_same_time)
+{
+    struct tutti_local local = tutti_local_guess();
+    static const char *const names[] = {"ring", "binomial", "double-binary-tree", "one-shot"};
+
+    local.processor_count = 2;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        double once = predict(&local, 4, TUTTI_ALLREDUCE, names[i], 1 << 20);
+
+        CHECK(once > 0);
+        CHECK(fabs(once - predict(&local, 4, TUTTI_ALLREDUCE, names[i], 1 << 20)) < 1e-9);
+        CHECK(predict(&local, 4, TUTTI_ALLREDUCE, names[i], 1 << 22) > once);
+    }
+}
+
+/* Between processes a message is copied to the system and out of it, 64 KiB at a time, here at 0.5
+ * and 0.25 ns a byte; what is read and written is no matter. */
+static struct tutti_local divided(void)
+{
+    struct tutti_local local = plain();
+
+    local.process_count = 2;
+    set(&local, TUTTI_LOCAL_READ_MEMORY, 1e9);
+    set(&local, TUTTI_LOCAL_WRITE_MEMORY, 1e9);
+    set(&local, TUTTI_LOCAL_SEND_NEAR, 2);
+    set(&local, TUTTI_LOCAL_SEND_FAR, 1);
+    set(&local, TUTTI_LOCAL_TAKE_NEAR, 4);
+    set(&local, TUTTI_LOCAL_TAKE_FAR, 4);
+    set(&local, TUTTI_LOCAL_CALL, 1e-9);
+    return local;
+}
+
+/* 640000 bytes are 9 pieces of 65536 and one of 50176. Who receives is faster, so that at the end
+ * the last piece is left. */
+TEST(processes_send_and_receive_at_the_same_time)
+{
+    struct tutti_local local = divided();
+    double sent_us = 640000 * 0.5e-3;
+
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 640000),
+             1 + sent_us + 2 + 50176 * 0.25e-3);
+    set(&local, TUTTI_LOCAL_NEAR, 1); /* all of it is far */
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 640000),
+             1 + 2 * sent_us + 2 + 50176 * 0.25e-3);
+}
+
+/* Each has both to do, and does one thing at a time: sends one piece, then takes what has come. */
+TEST(who_sends_and_receives_does_one_after_the_other)
+{
+    struct tutti_local local = divided();
+    double us = predict(&local, 2, TUTTI_ALLREDUCE, "recursive-doubling", 640000);
+
+    if (us < 1 + 640000 * 0.75e-3 || us > 1 + 2 + 640000 * 0.75e-3 + 65536 * 0.5e-3)
+        TEST_FAIL("%g us", us);
+}
+
+/* Ranks 0 and 1 of four are of one process, and meet in memory. */
+TEST(ranks_of_one_process_need_no_system)
+{
+    struct tutti_local local = divided();
+    double apart_us, together_us;
+
+    local.processor_count = 4;
+    local.process_count = 4;
+    apart_us = predict(&local, 4, TUTTI_ALLREDUCE, "ring", 1 << 20);
+    local.process_count = 2;
+    together_us = predict(&local, 4, TUTTI_ALLREDUCE, "ring", 1 << 20);
+    local.process_count = 1;
+    CHECK(together_us < apart_us);
+    CHECK(predict(&local, 4, TUTTI_ALLREDUCE, "ring", 1 << 20) < together_us);
+}
+
+/* ---- found again ----------------------------------------------------------------------------- */
+
+static const double truths[TUTTI_LOCAL_COUNT] = {
+    [TUTTI_LOCAL_LAUNCH] = 0.45,     [TUTTI_LOCAL_LAUNCH_ALONE] = 0.08,
+    [TUTTI_LOCAL_HOP] = 0.17,        [TUTTI_LOCAL_STEP] = 0.025,
+    [TUTTI_LOCAL_READ_OWN] = 140,    [TUTTI_LOCAL_READ_OTHER] = 14,
+    [TUTTI_LOCAL_READ_TWIN] = 60,    [TUTTI_LOCAL_READ_SHARED] = 27,
+    [TUTTI_LOCAL_READ_MEMORY] = 14,  [TUTTI_LOCAL_WRITE_OWN] = 90,
+    [TUTTI_LOCAL_WRITE_OTHER] = 17,  [TUTTI_LOCAL_WRITE_SHARED] = 26,
+    [TUTTI_LOCAL_WRITE_MEMORY] = 12, [TUTTI_LOCAL_COPY_PAST] = 30,
+    [TUTTI_LOCAL_REDUCE_PAST] = 21,  [TUTTI_LOCAL_PUSH] = 80,
+    [TUTTI_LOCAL_OWN_CACHE] = 2300,  [TUTTI_LOCAL_SHARED_CACHE] = 60000,
+    [TUTTI_LOCAL_SEND_NEAR] = 10,    [TUTTI_LOCAL_SEND_FAR] = 3,
+    [TUTTI_LOCAL_TAKE_NEAR] = 8,     [TUTTI_LOCAL_TAKE_FAR] = 5,
+    [TUTTI_LOCAL_CALL] = 3,          [TUTTI_LOCAL_NEAR] = 900,
+    [TUTTI_LOCAL_ALL_SHARED] = 35,   [TUTTI_LOCAL_ALL_MEMORY] = 30,
+};
+
+/* The times of a known machine, each off by up to `noise`, as if they had been measured. */
+static void make_up(struct tutti_local_points *points, uint32_t process_count, double noise)
+{
+    struct tutti_local truth = tutti_local_guess();
+    struct tutti_random random;
+    struct tutti_err err = {.text = ""};
+
+    tutti_random_seed(&random, test_seed);
+    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
+        set(&truth, (enum tutti_local_parameter)p, truths[p]);
+    truth.processor_count = 2;
+    truth.process_count = process_count;
+    for (uint32_t i = 0; i < points->count; i++) {
+        struct tutti_local_point *point = &points->points[i];
+        struct tutti_local_play *play = NULL;
+        tutti_ps ps = 0;
+
+        CHECK_OK(tutti_local_play_open(point->schedule, 2, &play, &err), err);
+        CHECK_OK(tutti_local_time(play, &truth, &ps, &err), err);
+        tutti_local_play_close(play);
+        point->measured_us = (double)ps / (double)TUTTI_PS_PER_US *
+                             (1 + noise * (2 * tutti_random_unit(&random) - 1));
+    }
+}
+
+static struct tutti_local_ask ask_of(void)
+{
+    return (struct tutti_local_ask){.rank_count = 2,
+                                    .processor_count = 2,
+                                    .dtype = TUTTI_FLOAT32,
+                                    .op = TUTTI_SUM,
+                                    .bytes_max = UINT64_C(192) << 20};
+}
+
+static struct tutti_local found(uint32_t process_count, double noise,
+                                struct tutti_local_fitted *ret)
+{
+    struct tutti_local_ask ask = ask_of();
+    struct tutti_local_points points = {.count = 0};
+    struct tutti_local local = tutti_local_guess();
+    struct tutti_err err = {.text = ""};
+
+    local.processor_count = 2;
+    local.process_count = process_count;
+    CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
+    make_up(&points, process_count, noise);
+    CHECK_OK(tutti_local_fit(&points, &local, ret, &err), err);
+    tutti_local_points_close(&points);
+    return local;
+}
+
+TEST(a_machine_that_was_measured_exactly_is_found_again)
+{
+    struct tutti_local_fitted fitted = {.iteration_count = 0};
+    struct tutti_local local = found(1, 0, &fitted);
+
+    CHECK(fitted.median_abs_percent < 1);
+    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
+        const struct tutti_local_value *value = &local.values[p];
+
+        if (tutti_local_has(&local, (enum tutti_local_parameter)p) && !value->open &&
+            fabs(value->value / truths[p] - 1) > 0.15)
+            TEST_FAIL("%s is %g, expected %g", tutti_local_name((enum tutti_local_parameter)p),
+                      value->value, truths[p]);
+    }
+    CHECK(!local.values[TUTTI_LOCAL_HOP].open);
+    CHECK(!local.values[TUTTI_LOCAL_READ_MEMORY].open);
+    CHECK(!local.values[TUTTI_LOCAL_OWN_CACHE].open);
+    CHECK(!local.values[TUTTI_LOCAL_ALL_MEMORY].open);
+}
+
+/* The intervals take the model for linear about what was found, and begin with guesses that pull a
+ * little; so of 20 of them more than one may miss, but none by far. */
+TEST(truths_lie_within_their_intervals)
+{
+    struct tutti_local_fitted fitted = {.iteration_count = 0};
+    struct tutti_local local = found(1, 0.05, &fitted);
+    int outside = 0;
+
+    CHECK(fitted.median_abs_percent < 5);
+    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
+        const struct tutti_local_value *value = &local.values[p];
+        double off = fabs(log(truths[p] / value->value));
+        double half = log(value->high / value->value);
+
+        if (!tutti_local_has(&local, (enum tutti_local_parameter)p))
+            continue;
+        outside += off > half;
+        if (off > 5 * half)
+            TEST_FAIL("%s is %g (%g to %g), expected %g",
+                      tutti_local_name((enum tutti_local_parameter)p), value->value, value->low,
+                      value->high, truths[p]);
+    }
+    if (outside > 5)
+        TEST_FAIL("%d of %d truths lie outside of their intervals", outside, TUTTI_LOCAL_COUNT);
+}
+
+/* Between processes there is nothing to push, and nobody reads what another cache holds. */
+TEST(what_processes_take_is_found_again)
+{
+    static const enum tutti_local_parameter told[] = {TUTTI_LOCAL_SEND_FAR, TUTTI_LOCAL_TAKE_NEAR,
+                                                      TUTTI_LOCAL_CALL, TUTTI_LOCAL_NEAR,
+                                                      TUTTI_LOCAL_OWN_CACHE};
+    struct tutti_local_fitted fitted = {.iteration_count = 0};
+    struct tutti_local local = found(2, 0, &fitted);
+
+    CHECK(fitted.median_abs_percent < 2);
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        const struct tutti_local_value *value = &local.values[told[i]];
+
+        CHECK(!value->open);
+        if (fabs(value->value / truths[told[i]] - 1) > 0.15)
+            TEST_FAIL("%s is %g, expected %g", tutti_local_name(told[i]), value->value,
+                      truths[told[i]]);
+    }
+    CHECK(local.values[TUTTI_LOCAL_PUSH].open);
+    CHECK(local.values[TUTTI_LOCAL_READ_OTHER].open);
+}
+
+/* Without sizes beyond the caches nothing is said about memory, and that is told. */
+TEST(what_the_data_leave_open_is_told)
+{
+    struct tutti_local_ask ask = ask_of();
+    struct tutti_local_points points = {.count = 0};
+    struct tutti_local local = tutti_local_guess();
+    struct tutti_local_fitted fitted;
+    struct tutti_err err = {.text = ""};
+
+    local.processor_count = 2;
+    ask.bytes_max = 192 << 10;
+    CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
+    make_up(&points, 1, 0);
+    CHECK_OK(tutti_local_fit(&points, &local, &fitted, &err), err);
+    CHECK(local.values[TUTTI_LOCAL_WRITE_MEMORY].open);
+    CHECK(local.values[TUTTI_LOCAL_COPY_PAST].open);
+    CHECK(local.values[TUTTI_LOCAL_ALL_MEMORY].open);
+    CHECK(!local.values[TUTTI_LOCAL_READ_OTHER].open);
+    tutti_local_points_close(&points);
+}
+
+/* ---- its text -------------------------------------------------------------------------------- */
+
+static void refused(const char *text, const char *message)
+{
+    struct tutti_local local;
+    struct tutti_err err = {.text = ""};
+
+    CHECK_INT(tutti_local_parse("f", text, strlen(text), &local, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, message);
+}
+
+TEST(what_is_written_is_read)
+{
+    struct tutti_local local = tutti_local_guess();
+    struct tutti_local again;
+    struct tutti_err err = {.text = ""};
+    char *text = NULL;
+    char *other = NULL;
+
+    snprintf(local.machine, sizeof(local.machine), "a machine of mine");
+    local.values[TUTTI_LOCAL_HOP] = (struct tutti_local_value){.value = 0.2, .low = 0.1, .high = 1};
+    CHECK_OK(tutti_local_print(&local, &text, &err), err);
+    CHECK(strstr(text, "\nmachine a machine of mine\n") != NULL);
+    CHECK(strstr(text, "\nhop_us 0.2 0.1 1\n") != NULL);
+    CHECK_OK(tutti_local_parse("f", text, strlen(text), &again, &err), err);
+    CHECK_OK(tutti_local_print(&again, &other, &err), err);
+    CHECK_TEXT(other, text);
+    free(text);
+    free(other);
+}
+
+TEST(what_is_no_machine_is_refused_in_one_line)
+{
+    refused("", "f: empty (tutti local 1, as 'tutti calibrate -B' writes)");
+    refused("calibration x\n", "f: line 1: 'calibration' is not how the calibration of a machine "
+                               "begins (tutti local 1, as 'tutti calibrate -B' writes)");
+    refused("tutti local 1\nbackend threads\nranks 2\nprocessors 2\nprocesses 1\n",
+            "f: 'past_cache_bytes' is missing (all that 'tutti calibrate -B' writes)");
+    refused("tutti local 1\nhop_us\n",
+            "f: line 2: 'hop_us' stands with 0 numbers (VALUE [LOW HIGH] [open])");
+    refused("tutti local 1\nhop_us 1 2 3\n",
+            "f: line 2: 'hop_us': '1' is not within its interval 2 3");
+    refused("tutti local 1\nhop_us 1\nhop_us 1\n", "f: line 3: 'hop_us' is given twice (once)");
+    refused("tutti local 1\nhop_us nan\n",
+            "f: line 2: 'hop_us': 'nan' is no number (1e-09 to 100000; as 0.62)");
+    refused("tutti local 1\nread_own_GBps 1e-9\n",
+            "f: line 2: 'read_own_GBps': '1e-9' is no number (0.001 to 1e+09; as 0.62)");
+    refused("tutti local 1\nranks 0\n", "f: line 2: 'ranks': not a number '0' (1 to 1048576)");
+    refused("tutti local 1\nskip_us 1\n",
+            "f: line 2: unknown word 'skip_us' (backend, machine, date, processors, processes, "
+            "ranks, past_cache_bytes, or a parameter as 'hop_us')");
+}

@@ -1,0 +1,170 @@
+/* calibrate -B: measures this machine, fits, prints, writes; see calibrate_here.h. */
+#include "tools/calibrate_here.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "build.h"
+#include "runtime/crew.h"
+#include "runtime/status.h"
+#include "tools/files.h"
+#include "tools/local.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/run.h"
+#include "tools/run_crew.h"
+
+struct here {
+    struct tutti_local local;
+    struct tutti_local_points points;
+    struct tutti_local_fitted fitted;
+};
+
+static const struct tutti_column columns[] = {
+    {"what", "schedule", "", TUTTI_CELL_TEXT},
+    {"bytes", "size", "B", TUTTI_CELL_COUNT},
+    {"ranks", "ranks", "", TUTTI_CELL_COUNT},
+    {"measured_us", "measured", "us", TUTTI_CELL_NUMBER},
+    {"fitted_us", "fitted", "us", TUTTI_CELL_NUMBER},
+    {"error_percent", "error", "%", TUTTI_CELL_NUMBER},
+};
+
+static struct tutti_table *table_of(const struct here *here)
+{
+    struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+
+    for (uint32_t i = 0; table != NULL && i < here->points.count; i++) {
+        const struct tutti_local_point *p = &here->points.points[i];
+
+        if (tutti_table_add(table, p->what, p->bytes, (uint64_t)p->rank_count, p->measured_us,
+                            p->fitted_us, 100 * (p->fitted_us / p->measured_us - 1)) < 0) {
+            tutti_table_free(table);
+            return NULL;
+        }
+    }
+    return table;
+}
+
+static void print_json(const struct here *here, const struct tutti_table *table)
+{
+    struct tutti_json json = {.out = stdout};
+
+    tutti_json_open(&json, NULL, '{');
+    tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
+    tutti_local_json(&here->local, &json);
+    tutti_table_json(table, "points", &json);
+    tutti_json_count(&json, "iterations", here->fitted.iteration_count);
+    tutti_json_bool(&json, "converged", here->fitted.converged);
+    tutti_json_number(&json, "median_abs_percent", here->fitted.median_abs_percent);
+    tutti_json_number(&json, "p90_abs_percent", here->fitted.p90_abs_percent);
+    tutti_json_number(&json, "worst_abs_percent", here->fitted.worst_abs_percent);
+    tutti_json_close(&json);
+}
+
+static void print_text(const struct here *here, const struct tutti_table *table)
+{
+    printf("# tutti %s calibrate -B %s: %" PRIu32 " ranks, %" PRIu32
+           " small schedules timed, no collective\n",
+           TUTTI_BUILD_VERSION, here->local.backend, here->local.rank_count, here->points.count);
+    tutti_local_show(&here->local, "measured", stdout);
+    tutti_table_print(table, stdout);
+    printf("# fit: %" PRIu32 " iterations%s; residuals, either way: median %.1f %%, 9 of 10 within "
+           "%.1f %%, worst %.1f %%\n",
+           here->fitted.iteration_count, here->fitted.converged ? "" : ", not converged",
+           here->fitted.median_abs_percent, here->fitted.p90_abs_percent,
+           here->fitted.worst_abs_percent);
+}
+
+static int print(const struct tutti_args *args, const struct here *here, struct tutti_err *err)
+{
+    struct tutti_table *table = table_of(here);
+
+    if (table == NULL)
+        return tutti_nomem(err);
+    if (tutti_args_is(args, "format", "csv"))
+        tutti_table_csv(table, stdout);
+    else if (tutti_args_is(args, "format", "json"))
+        print_json(here, table);
+    else
+        print_text(here, table);
+    tutti_table_free(table);
+    return 0;
+}
+
+static int write_file(const struct tutti_args *args, const struct here *here, struct tutti_err *err)
+{
+    char *text = NULL;
+    int status;
+
+    if (!tutti_args_given(args, "output"))
+        return 0;
+    status = tutti_local_print(&here->local, &text, err);
+    if (status == 0)
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+    free(text);
+    return status;
+}
+
+/* Measures with all processes, or with threads; the first of them prints. */
+static int measure(const struct tutti_args *args, const struct tutti_run *run,
+                   const struct tutti_run_crew *with, struct tutti_err *err)
+{
+    struct tutti_local_ask ask = {
+        .backend = with->backend,
+        .process_count = with->crew != NULL ? with->crew->count : 1,
+        .rank_count = run->rank_count,
+        .processor_count = tutti_run_processors(),
+        .pin = run->pin,
+        .dtype = TUTTI_FLOAT32,
+        .op = TUTTI_SUM,
+        .deadline_ps = run->perform.deadline_ps,
+        .seed = 42,
+        .bytes_max = tutti_args_number(args, "maxbytes"),
+    };
+    bool speaks = with->crew == NULL || with->crew->index == 0;
+    struct here here = {.points = {.count = 0}};
+    int status = tutti_local_calibrate(&ask, &here.points, &here.local, &here.fitted, err);
+
+    if (status == 0 && speaks)
+        status = print(args, &here, err);
+    if (status == 0 && speaks)
+        status = write_file(args, &here, err);
+    tutti_local_points_close(&here.points);
+    return status;
+}
+
+int tutti_calibrate_here(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct tutti_run run = {
+        .backend = tutti_args_text(args, "backend"),
+        .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
+        .perform = {.deadline_ps = (tutti_ps)tutti_args_number(args, "deadline")}};
+    struct tutti_run_crew with = {.crew = NULL};
+    int status;
+
+    if (strcmp(run.backend, "threads") != 0 && strcmp(run.backend, "tcp") != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-B': backend '%s' measures nothing (threads, tcp)", run.backend);
+    if (tutti_args_operand(args, 0) != NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-B' measures this machine and takes no FOLDER (one or the "
+                          "other)");
+    status = tutti_run_crew_check(args, &run, err);
+    if (status < 0)
+        return status;
+    if (tutti_run_is_crew(&run)) {
+        status = tutti_run_crew_open(args, &run, &with, err);
+        if (status < 0 || with.crew == NULL)
+            return status;
+    } else {
+        if (run.rank_count == 0)
+            run.rank_count = 2;
+        run.pin = tutti_args_flag(args, "pin") ||
+                  (!tutti_args_flag(args, "no-pin") && run.rank_count <= tutti_run_processors());
+    }
+    status = measure(args, &run, &with, err);
+    return tutti_run_crew_close(&with, status, run.perform.deadline_ps, err);
+}
