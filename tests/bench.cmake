@@ -11,3 +11,7 @@ if(TUTTI_HAVE_MPI AND NOT TUTTI_SANITIZE)
     add_executable(allreduce_peer_mpi bench/allreduce_peer_mpi.c)
     target_link_libraries(allreduce_peer_mpi PRIVATE MPI::MPI_C Threads::Threads)
 endif()
+
+# What a network of tools/netlab does to the backend tcp: tests/bench/netlab.sh.
+add_executable(netlab_play bench/netlab_play.c)
+target_link_libraries(netlab_play PRIVATE tutti_static)

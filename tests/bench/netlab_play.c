@@ -1,0 +1,239 @@
+/* Plays all-reduces with the backend tcp on a network of tools/netlab, one process a host, and
+ * prints what each took: what tests/bench/netlab.sh holds predictions against.
+ *
+ *   netlab_play RANKS TIMES ALGORITHM,... BYTES,... [ALGORITHM,... BYTES,...]
+ *
+ * Algorithm "pairN" is no all-reduce: each rank and the one n/2 further on pass a message to each
+ * other N times there and back; its time is that of one message one way.
+ * RANKS are those of all processes together, blocks in order; more than processes are taken as a
+ * level of their own, the host. All processes run on one machine and have one clock: each time
+ * starts at a moment that all know, PAUSE_NS after the last, so that token buckets are full and the
+ * processes meet together. They do not leave the barrier at once, though: by up to the latency of a
+ * message, which is in what is printed. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/coll.h"
+#include "runtime/crew_tcp.h"
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+#include "runtime/tcp.h"
+
+enum { PAUSE_NS = 30000000, LIST_MAX = 32, PAIRS_MAX = 1000 };
+
+struct stage {
+    struct tutti_crew *crew;
+    struct tutti_backend *backend;
+    struct tutti_shape shape;
+    uint64_t times;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Process 0 names the moment; all sleep until then. */
+static int meet(struct stage *stage, struct tutti_err *err)
+{
+    int64_t mine = now_ns() + PAUSE_NS;
+    int64_t all[64] = {0};
+    struct timespec at;
+    int status =
+        stage->crew->count > 64
+            ? tutti_fail(err, TUTTI_EINVAL, "%u processes (at most 64)", stage->crew->count)
+            : tutti_crew_exchange(stage->crew, &mine, sizeof(mine), all, 30 * TUTTI_PS_PER_S, err);
+
+    at = (struct timespec){.tv_sec = all[0] / 1000000000, .tv_nsec = all[0] % 1000000000};
+    while (status == 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+        ;
+    return status;
+}
+
+static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t count, uint64_t bytes,
+                     uint64_t rounds, struct tutti_err *err)
+{
+    uint32_t peer = (rank + count / 2) % count;
+    struct tutti_step send = {
+        .kind = TUTTI_SEND, .peer = peer, .src_buf = TUTTI_BUF_IN, .bytes = bytes};
+    struct tutti_step receive = {
+        .kind = TUTTI_RECV, .peer = peer, .dst_buf = TUTTI_BUF_OUT, .bytes = bytes};
+    int status = 0;
+
+    for (uint64_t i = 0; i < rounds && status == 0; i++) {
+        status = tutti_builder_add(builder, rank, 0, rank < peer ? &send : &receive, err);
+        if (status == 0)
+            status = tutti_builder_add(builder, rank, 0, rank < peer ? &receive : &send, err);
+    }
+    return status;
+}
+
+static int make_pair(uint32_t count, uint64_t bytes, uint64_t rounds, struct tutti_schedule **ret,
+                     struct tutti_err *err)
+{
+    struct tutti_schedule_desc desc = {
+        .name = "pair",
+        .contract = {.collective = TUTTI_CUSTOM, .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM},
+        .rank_count = count,
+        .lane_count = 1,
+        .in_bytes = bytes,
+        .out_bytes = bytes,
+    };
+    struct tutti_builder *builder = NULL;
+    int status = count % 2 == 0
+                     ? tutti_builder_new(&desc, &builder, err)
+                     : tutti_fail(err, TUTTI_EINVAL, "pairs of %u ranks (an even number)", count);
+
+    for (uint32_t rank = 0; rank < count && status == 0; rank++)
+        status = pair_rank(builder, rank, count, bytes, rounds, err);
+    if (status == 0)
+        return tutti_builder_finish(builder, ret, err);
+    tutti_builder_free(builder);
+    return status;
+}
+
+static int play(struct stage *stage, const char *algorithm, uint64_t bytes, struct tutti_err *err)
+{
+    struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE,
+                                       .dtype = TUTTI_FLOAT32,
+                                       .op = TUTTI_SUM,
+                                       .count = bytes / 4,
+                                       .slot_count = TUTTI_SLOTS_DEFAULT};
+    struct tutti_schedule *schedule = NULL;
+    uint64_t rounds = 0;
+    double parts = 1;
+    int status;
+
+    if (strncmp(algorithm, "pair", 4) == 0) {
+        status = tutti_read_count(algorithm + 4, 1, PAIRS_MAX, &rounds, err);
+        parts = 2 * (double)rounds;
+        if (status == 0)
+            status = make_pair(stage->shape.rank_count, bytes, rounds, &schedule, err);
+    } else {
+        status = tutti_coll_generate(algorithm, &params, &stage->shape, &schedule, err);
+    }
+    for (uint64_t i = 0; i <= stage->times && status == 0; i++) {
+        struct tutti_play one = {.schedule = schedule, .iteration_count = 1, .barrier = true};
+        struct tutti_played played = {.total_ps = 0};
+
+        status = meet(stage, err);
+        if (status == 0)
+            status = tutti_backend_play(stage->backend, &one, &played, err);
+        if (status == 0 && i > 0 && stage->crew->index == 0) /* the first makes the connections */
+            printf("play %s %" PRIu64 " %.1f\n", algorithm, bytes,
+                   (double)played.total_ps / (double)TUTTI_PS_PER_US / parts);
+    }
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+/* Cuts a list at its commas, in place. */
+static size_t cut(char *list, char *items[LIST_MAX])
+{
+    size_t count = 0;
+
+    for (char *at = list; at != NULL && count < LIST_MAX; count++) {
+        char *comma = strchr(at, ',');
+
+        items[count] = at;
+        if (comma != NULL)
+            *comma++ = '\0';
+        at = comma;
+    }
+    return count;
+}
+
+static int number_of(const char *name, uint64_t max, uint64_t *ret, struct tutti_err *err)
+{
+    const char *text = getenv(name);
+
+    return tutti_read_count(text != NULL ? text : "", 0, max, ret, err);
+}
+
+static int open_stage(struct stage *stage, uint64_t ranks, struct tutti_err *err)
+{
+    const char *secret = getenv("TUTTI_SECRET");
+    struct tutti_crew_tcp_opts crew = {.root = getenv("TUTTI_ROOT"),
+                                       .bind = "eth0",
+                                       .secret = secret,
+                                       .secret_bytes = secret != NULL ? strlen(secret) : 0};
+    struct tutti_tcp_opts tcp = {.congestion = "reno"};
+    uint64_t index = 0;
+    uint64_t count = 0;
+    int status = number_of("TUTTI_SIZE", 64, &count, err);
+
+    if (status == 0)
+        status = number_of("TUTTI_RANK", 63, &index, err);
+    crew.index = (uint32_t)index;
+    crew.count = (uint32_t)count;
+    if (status == 0)
+        status = tutti_crew_tcp_open(&crew, &stage->crew, err);
+    tcp.crew = stage->crew;
+    if (status == 0)
+        status = tutti_tcp_open(&tcp, &stage->backend, err);
+    stage->shape = tutti_shape_flat((uint32_t)ranks);
+    if (status == 0 && ranks > count)
+        stage->shape = (struct tutti_shape){.rank_count = (uint32_t)ranks,
+                                            .level_count = 2,
+                                            .level = {(uint32_t)(ranks / count), (uint32_t)count}};
+    return status;
+}
+
+/* All of one group of words, algorithms and sizes. */
+static int play_group(char **words, struct stage *stage, struct tutti_err *err)
+{
+    char *algorithms[LIST_MAX];
+    char *sizes[LIST_MAX];
+    size_t algorithm_count = cut(words[0], algorithms);
+    size_t size_count = cut(words[1], sizes);
+    int status = 0;
+
+    for (size_t s = 0; s < size_count && status == 0; s++) {
+        for (size_t a = 0; a < algorithm_count && status == 0; a++) {
+            uint64_t bytes = 0;
+
+            status = tutti_read_size(sizes[s], &bytes, err);
+            if (status == 0)
+                status = play(stage, algorithms[a], bytes, err);
+        }
+        (void)fflush(stdout);
+    }
+    return status;
+}
+
+static int run(char **words, int count, struct stage *stage, struct tutti_err *err)
+{
+    uint64_t ranks = 0;
+    int status = tutti_read_count(words[0], 2, 64, &ranks, err);
+
+    if (status == 0)
+        status = tutti_read_count(words[1], 1, 1000, &stage->times, err);
+    if (status == 0)
+        status = open_stage(stage, ranks, err);
+    for (int i = 2; i + 1 < count && status == 0; i += 2)
+        status = play_group(words + i, stage, err);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct stage stage = {.crew = NULL};
+    struct tutti_err err = {.text = ""};
+    int status = argc >= 5 && argc % 2 == 1
+                     ? run(argv + 1, argc - 1, &stage, &err)
+                     : tutti_fail(&err, TUTTI_EINVAL,
+                                  "usage: netlab_play RANKS TIMES ALGORITHM,... BYTES,...");
+
+    tutti_backend_close(stage.backend);
+    tutti_crew_close(stage.crew);
+    if (status < 0)
+        fprintf(stderr, "netlab_play: %s\n", err.text);
+    return status == 0 ? 0 : status == -TUTTI_EINVAL ? 2 : status == -TUTTI_ELACK ? 77 : 1;
+}
