@@ -35,6 +35,11 @@ if(TUTTI_HAVE_MPI)
     set_tests_properties(mpi_stall_3 PROPERTIES TIMEOUT 60 PASS_REGULAR_EXPRESSION
         "deadline of 1s passed: rank [02],|skipped: no mpirun")
 
+    # A machine measured through its carrier, predicted and compared.
+    add_test(NAME mpi_calibrate COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpi_calibrate.sh
+             "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:tutti>)
+    set_tests_properties(mpi_calibrate PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+
     # Built, and played once with small sizes so that it keeps working; figures: bench/notes.md.
     add_executable(mpi_bench bench/mpi_bench.c)
     target_link_libraries(mpi_bench PRIVATE tutti_mpi)

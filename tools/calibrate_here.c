@@ -145,9 +145,10 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_err *err)
     struct tutti_run_crew with = {.crew = NULL};
     int status;
 
-    if (strcmp(run.backend, "threads") != 0 && strcmp(run.backend, "tcp") != 0)
+    if (strcmp(run.backend, "threads") != 0 && !tutti_run_is_crew(&run))
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B': backend '%s' measures nothing (threads, tcp)", run.backend);
+                          "option '-B': backend '%s' measures nothing (threads, tcp, mpi)",
+                          run.backend);
     if (tutti_args_operand(args, 0) != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no FOLDER (one or the "

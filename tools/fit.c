@@ -474,8 +474,8 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
      .help =
-         "threads or tcp: measure this machine instead, and fit what its caches, its memory and "
-         "its messages cost"},
+         "threads, tcp or mpi: measure this machine instead, and fit what its caches, its memory "
+         "and its messages cost"},
     {.letter = 'g',
      .name = "ranks",
      .type = TUTTI_OPTION_COUNT,
@@ -549,15 +549,17 @@ const struct tutti_command tutti_command_calibrate = {
             "one way and both ways; no collective, and at 3 times powers of two of bytes), and "
             "fits to them what a pass over memory costs by where its bytes lie (a processor's own "
             "cache, another one's, the one of all, memory), how large the caches are, and what it "
-            "costs to hand a message on. With -B tcp (--launch 2) all processes measure together, "
-            "and to that comes what the system takes to send and to receive. The file (-o) is for "
-            "'validate -B' and 'run --predict'.",
+            "costs to hand a message on. With -B tcp (--launch 2) or -B mpi (mpirun -n 2) all "
+            "processes measure together, and to that comes what the system or the MPI library "
+            "takes to send and to receive. The file (-o) is for 'validate -B' and 'run "
+            "--predict'.",
     .examples = "tutti calibrate -o mine.calib\n"
                 "tutti calibrate --filter quality=good,collective=allreduce,nodes=1\n"
                 "tutti predict dgx-h100 -a nccl --calib mine.calib\n"
                 "tutti calibrate -B threads -o here.local\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
-                "tutti calibrate -B tcp --launch 2 -o here-tcp.local",
+                "tutti calibrate -B tcp --launch 2 -o here-tcp.local\n"
+                "mpirun -n 2 tutti calibrate -B mpi -o here-mpi.local",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = run,

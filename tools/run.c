@@ -225,10 +225,9 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
                           "machine is predicted without)");
     if (!emulated && !sim && tutti_args_given(args, "scale"))
         return tutti_fail(err, TUTTI_EINVAL, "option '--scale' says nothing without '--emulate'");
-    if (strcmp(run->backend, "mpi") == 0 && (emulated || tutti_args_given(args, "predict")))
+    if (strcmp(run->backend, "mpi") == 0 && emulated)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--%s' says nothing to backend 'mpi' (-B threads, -B tcp)",
-                          emulated ? "emulate" : "predict");
+                          "option '--emulate' says nothing to backend 'mpi' (-B threads, -B tcp)");
     for (; *others != NULL; others++) {
         if (emulated && !sim && strcmp(*others, "topo") != 0 && strcmp(*others, "jitter") != 0)
             continue;

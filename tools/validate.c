@@ -230,9 +230,9 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no SPEC and no log (one or "
                           "the other)");
-    if (strcmp(v->run.backend, "threads") != 0 && strcmp(v->run.backend, "tcp") != 0)
+    if (strcmp(v->run.backend, "threads") != 0 && !tutti_run_is_crew(&v->run))
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B': backend '%s' measures nothing (threads, tcp)",
+                          "option '-B': backend '%s' measures nothing (threads, tcp, mpi)",
                           v->run.backend);
     status = tutti_run_crew_check(args, &v->run, err);
     if (status == 0 && tutti_run_is_crew(&v->run))
