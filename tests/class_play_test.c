@@ -110,7 +110,7 @@ TEST(rounds_that_are_said_to_repeat_do)
     uint32_t runs = 0;
 
     tutti_random_seed(&random, test_seed);
-    for (int i = 0; i < (test_full ? 20000 : 1500); i++) {
+    for (uint64_t i = 0; i < test_count(20000, 1500); i++) {
         struct tutti_topo *topo = draw_machine(&random);
         struct tutti_schedule *schedule = draw_schedule(&random, topo);
 
@@ -133,7 +133,7 @@ TEST(rounds_that_are_said_to_repeat_do)
         tutti_schedule_free(schedule);
         tutti_topo_free(topo);
     }
-    CHECK(runs > 300);
+    CHECK(runs > test_share(300));
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ struct tally {
 
 /* What a play tells of other protocols' least times: below their times, and of it all of the load.
  */
-static void check_least(int number, const struct tutti_sim_opts *opts,
+static void check_least(uint64_t number, const struct tutti_sim_opts *opts,
                         const struct tutti_protocol *protocols,
                         const struct tutti_schedule *schedule, struct tutti_quotient *quotient,
                         const struct tutti_class_played *classes)
@@ -176,13 +176,13 @@ static void check_least(int number, const struct tutti_sim_opts *opts,
         other.protocol = &protocols[i];
         took = play_all(&other, schedule).total_ps;
         if (least > took || least < protocols[i].launch_ps + classes->load_ps / 2)
-            TEST_FAIL("case %d: '%s' under %s takes %" PRId64 " ps; least %" PRId64
+            TEST_FAIL("case %" PRIu64 ": '%s' under %s takes %" PRId64 " ps; least %" PRId64
                       ", load %" PRId64,
                       number, schedule->name, protocols[i].name, took, least, classes->load_ps);
     }
 }
 
-static void try_case(struct tutti_random *random, int number, struct tally *tally)
+static void try_case(struct tutti_random *random, uint64_t number, struct tally *tally)
 {
     struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_topo *topo = draw_machine(random);
@@ -204,7 +204,7 @@ static void try_case(struct tutti_random *random, int number, struct tally *tall
         struct tutti_played played = play_all(&opts, schedule);
 
         if (played.total_ps != classes.end_ps || played.step_count != classes.step_count)
-            TEST_FAIL("case %d: '%s' on '%s' in %u classes: %" PRId64 " ps, %" PRIu64
+            TEST_FAIL("case %" PRIu64 ": '%s' on '%s' in %u classes: %" PRId64 " ps, %" PRIu64
                       " steps; all ranks: %" PRId64 " ps, %" PRIu64 " steps",
                       number, schedule->name, topo->name, quotient.lane_count, classes.end_ps,
                       classes.step_count, played.total_ps, played.step_count);
@@ -225,12 +225,12 @@ TEST(classes_take_as_long_as_all_ranks)
     struct tutti_random random;
 
     tutti_random_seed(&random, test_seed);
-    for (int i = 0; i < (test_full ? 60000 : 3000); i++)
+    for (uint64_t i = 0; i < test_count(60000, 3000); i++)
         try_case(&random, i, &tally);
     printf("%u folded, %u of them trees, %u rings\n", tally.folded, tally.trees, tally.rings);
-    CHECK(tally.folded > 300);
-    CHECK(tally.trees > 10);
-    CHECK(tally.rings > 30);
+    CHECK(tally.folded > test_share(300));
+    CHECK(tally.trees > test_share(10));
+    CHECK(tally.rings > test_share(30));
 }
 
 /* ---- scale ----------------------------------------------------------------------------------- */

@@ -47,6 +47,15 @@ __attribute__((unused)) static uint64_t test_count(uint64_t full, uint64_t some)
     return some / share > 0 ? some / share : 1;
 }
 
+/* How many of `cases` may be asked for, where random cases must hit what they are for: of fewer
+ * cases their share, halved for chance. */
+__attribute__((unused)) static uint64_t test_share(uint64_t cases)
+{
+    uint64_t asked = test_full ? cases : test_count(cases, cases);
+
+    return asked < cases ? asked / 2 : cases;
+}
+
 #define TEST_FAIL(...)                                  \
     do {                                                \
         test_failures++;                                \
