@@ -24,6 +24,17 @@ static uint64_t part_of(const struct tutti_tcp_conn *conn, uint64_t bytes, uint6
     return conn->index < count ? least(share, bytes - *ret_first) : 0;
 }
 
+/* How long the seal of a message is. */
+static uint64_t seal_bytes_of(uint64_t bytes)
+{
+    return bytes < TUTTI_TCP_SEALED_MIN ? 0 : sizeof(uint64_t);
+}
+
+static uint64_t seal_of(const struct tutti_tcp_head *head)
+{
+    return ~(head->number << 32 | head->magic);
+}
+
 static void want(struct tutti_tcp_conn *conn, bool in, bool out)
 {
     conn->wants_in = conn->wants_in || in;
@@ -46,21 +57,19 @@ void tutti_tcp_line_send(struct tutti_tcp_line *line, const struct tutti_parcel 
     struct tutti_tcp_parcel *own = &line->parcels[line->sent_count % line->out->slot_count];
 
     assert(line->sent_count - line->out->done_count < line->out->slot_count);
-    *own = (struct tutti_tcp_parcel){
-        .parcel = *parcel,
-        .head = {.magic = MAGIC,
-                 .strict = parcel->strict,
-                 .bytes = parcel->bytes,
-                 .step = parcel->step},
-    };
+    *own = (struct tutti_tcp_parcel){.parcel = *parcel};
     line->sent_count++;
     for (uint32_t i = 0; i < line->conn_count; i++) {
+        struct tutti_tcp_conn *conn = &line->conns[i];
         uint64_t first;
 
-        if (i > 0 && part_of(&line->conns[i], parcel->bytes, &first) == 0)
-            break;
+        if (i > 0 && part_of(conn, parcel->bytes, &first) == 0) {
+            /* Who has nothing to do follows: later the ring holds another message in its place. */
+            conn->out_number += conn->out_number + 1 == line->sent_count;
+            continue;
+        }
         own->parts_left++;
-        want(&line->conns[i], false, true);
+        want(conn, false, true);
     }
     if (parcel->strict) {
         assert(line->in == NULL);
@@ -111,13 +120,26 @@ static uint32_t word_out(struct tutti_tcp_conn *conn, struct iovec *iov)
     return 1;
 }
 
+/* What stands before and behind the connection's part. */
+static void address_part(struct tutti_tcp_conn *conn, const struct tutti_parcel *parcel)
+{
+    conn->out_head = (struct tutti_tcp_head){.magic = MAGIC,
+                                             .strict = parcel->strict,
+                                             .conn = (uint16_t)conn->index,
+                                             .number = conn->out_number,
+                                             .bytes = parcel->bytes,
+                                             .step = parcel->step};
+    conn->out_seal = seal_of(&conn->out_head);
+}
+
 uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov)
 {
-    struct tutti_tcp_parcel *own;
-    uint64_t head_bytes = conn->index == 0 ? sizeof(own->head) : 0;
+    const uint64_t head_bytes = sizeof(conn->out_head);
+    const struct tutti_tcp_parcel *own;
     uint64_t first;
     uint64_t bytes;
     uint64_t gone_bytes;
+    uint64_t next_bytes;
     uint32_t count = 0;
 
     if (!conn->wants_out)
@@ -129,15 +151,24 @@ uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov)
         conn->wants_out = false;
         return 0;
     }
+    if (conn->out_gone == 0)
+        address_part(conn, &own->parcel);
     if (conn->out_gone < head_bytes)
-        iov[count++] = (struct iovec){.iov_base = (char *)&own->head + conn->out_gone,
+        iov[count++] = (struct iovec){.iov_base = (char *)&conn->out_head + conn->out_gone,
                                       .iov_len = head_bytes - conn->out_gone};
     gone_bytes = conn->out_gone > head_bytes ? conn->out_gone - head_bytes : 0;
-    if (gone_bytes < bytes)
+    next_bytes = gone_bytes < bytes ? least(bytes - gone_bytes, TUTTI_TCP_AT_ONCE) : 0;
+    if (next_bytes > 0)
         iov[count++] = (struct iovec){
             .iov_base = (char *)(uintptr_t)own->parcel.src + first + gone_bytes,
-            .iov_len = least(bytes - gone_bytes, TUTTI_TCP_AT_ONCE),
+            .iov_len = next_bytes,
         };
+    if (gone_bytes + next_bytes >= bytes && seal_bytes_of(own->parcel.bytes) > 0) {
+        uint64_t gone_seal = gone_bytes > bytes ? gone_bytes - bytes : 0;
+
+        iov[count++] = (struct iovec){.iov_base = (char *)&conn->out_seal + gone_seal,
+                                      .iov_len = sizeof(conn->out_seal) - gone_seal};
+    }
     return count;
 }
 
@@ -161,12 +192,13 @@ int tutti_tcp_line_went(struct tutti_tcp_conn *conn, int64_t result, struct tutt
     }
     own = next_parcel(conn, &first, &bytes);
     assert(own != NULL);
-    if (conn->out_gone < bytes + (conn->index == 0 ? sizeof(own->head) : 0))
+    if (conn->out_gone < sizeof(conn->out_head) + bytes + seal_bytes_of(own->parcel.bytes))
         return 0;
     conn->out_gone = 0;
     conn->out_number++;
     own->parts_left--;
-    conn->wants_out = conn->out_number < line->sent_count;
+    /* While all that it passes over is in the ring. */
+    conn->wants_out = next_parcel(conn, &first, &bytes) != NULL;
     while (line->gone_count < line->sent_count &&
            line->parcels[line->gone_count % line->out->slot_count].parts_left == 0)
         line->gone_count++;
@@ -188,12 +220,26 @@ void tutti_tcp_line_recv(struct tutti_tcp_line *line, const struct tutti_landing
         conn->in_bytes = part_of(conn, landing->bytes, &conn->in_first);
         conn->in_got = 0;
         conn->head_got = 0;
+        conn->seal_got = 0;
         conn->rest_bytes = 0;
         if (i > 0 && conn->in_bytes == 0)
             continue;
         line->parts_left++;
         want(conn, true, false);
     }
+}
+
+/* Where the next bytes of the connection's part go. */
+static struct iovec part_in(struct tutti_tcp_conn *conn, uint64_t left)
+{
+    const struct tutti_landing *landing = &conn->line->landing;
+
+    if (landing->take == NULL)
+        return (struct iovec){.iov_base = (char *)landing->dst + conn->in_first + conn->in_got,
+                              .iov_len = least(left, TUTTI_TCP_AT_ONCE)};
+    memcpy(conn->piece, conn->rest, conn->rest_bytes);
+    return (struct iovec){.iov_base = conn->piece + conn->rest_bytes,
+                          .iov_len = least(left, TUTTI_TCP_PIECE - conn->rest_bytes)};
 }
 
 uint32_t tutti_tcp_line_in(struct tutti_tcp_conn *conn, struct iovec *iov)
@@ -209,20 +255,15 @@ uint32_t tutti_tcp_line_in(struct tutti_tcp_conn *conn, struct iovec *iov)
                                 .iov_len = sizeof(line->word_in) - conn->head_got};
         return 1;
     }
-    if (conn->index == 0 && conn->head_got < sizeof(line->head))
-        iov[count++] = (struct iovec){.iov_base = (char *)&line->head + conn->head_got,
-                                      .iov_len = sizeof(line->head) - conn->head_got};
-    if (left == 0)
-        return count;
-    if (line->landing.take == NULL) {
-        iov[count++] =
-            (struct iovec){.iov_base = (char *)line->landing.dst + conn->in_first + conn->in_got,
-                           .iov_len = least(left, TUTTI_TCP_AT_ONCE)};
-        return count;
-    }
-    memcpy(conn->piece, conn->rest, conn->rest_bytes);
-    iov[count++] = (struct iovec){.iov_base = conn->piece + conn->rest_bytes,
-                                  .iov_len = least(left, TUTTI_TCP_PIECE - conn->rest_bytes)};
+    if (conn->head_got < sizeof(conn->in_head))
+        iov[count++] = (struct iovec){.iov_base = (char *)&conn->in_head + conn->head_got,
+                                      .iov_len = sizeof(conn->in_head) - conn->head_got};
+    if (left > 0)
+        iov[count] = part_in(conn, left);
+    left -= left > 0 ? iov[count++].iov_len : 0;
+    if (left == 0 && seal_bytes_of(line->landing.bytes) > 0)
+        iov[count++] = (struct iovec){.iov_base = (char *)&conn->in_seal + conn->seal_got,
+                                      .iov_len = sizeof(conn->in_seal) - conn->seal_got};
     return count;
 }
 
@@ -252,52 +293,82 @@ static void finish(struct tutti_tcp_line *line)
     }
 }
 
-static void word_came(struct tutti_tcp_conn *conn, uint64_t bytes)
+static int stray(const struct tutti_tcp_conn *conn, const char *what, struct tutti_err *err)
+{
+    const struct tutti_tcp_line *line = conn->line;
+
+    return tutti_fail(err, TUTTI_EIO, "rank %u (process %u) has sent %s (connection %u of %u)",
+                      line->peer, line->process, what, conn->index + 1, line->conn_count);
+}
+
+static int word_came(struct tutti_tcp_conn *conn, uint64_t bytes, struct tutti_err *err)
 {
     struct tutti_tcp_line *line = conn->line;
 
     conn->head_got += (uint32_t)bytes;
     if (conn->head_got < sizeof(line->word_in))
-        return;
+        return 0;
     conn->head_got = 0;
+    if (line->word_in <= line->told_count || line->word_in > line->sent_count)
+        return stray(conn, "word of messages that it was not sent", err);
     line->told_count = line->word_in;
     conn->wants_in = line->told_count < line->strict_count;
     count_done(line);
+    return 0;
+}
+
+/* The head is there. 1: of the message that is waited for; 0: of one of another length. */
+static int look_at_head(struct tutti_tcp_conn *conn, struct tutti_err *err)
+{
+    struct tutti_tcp_line *line = conn->line;
+    const struct tutti_tcp_head *head = &conn->in_head;
+
+    if (head->magic != MAGIC)
+        return stray(conn, "what is no message", err);
+    if (head->number != line->in->done_count || head->conn != conn->index)
+        return stray(conn, "a message out of step", err);
+    line->head = *head;
+    if (head->bytes == line->landing.bytes)
+        return 1;
+    finish(line); /* the game is over, which others say */
+    return 0;
 }
 
 int tutti_tcp_line_came(struct tutti_tcp_conn *conn, int64_t result, struct tutti_err *err)
 {
     struct tutti_tcp_line *line = conn->line;
     uint64_t bytes = (uint64_t)result;
+    uint64_t part_bytes;
 
     if (result <= 0)
         return gone(conn, result, err);
-    if (line->in == NULL) {
-        word_came(conn, bytes);
+    if (line->in == NULL)
+        return word_came(conn, bytes, err);
+    conn->wants_in = line->has_landing;
+    if (!line->has_landing) /* it has ended with another length, and the game with it */
         return 0;
-    }
-    if (conn->index == 0 && conn->head_got < sizeof(line->head)) {
-        uint64_t head_bytes = least(bytes, sizeof(line->head) - conn->head_got);
+    if (conn->head_got < sizeof(conn->in_head)) {
+        uint64_t head_bytes = least(bytes, sizeof(conn->in_head) - conn->head_got);
+        int status;
 
         conn->head_got += (uint32_t)head_bytes;
         bytes -= head_bytes;
-        if (conn->head_got < sizeof(line->head))
+        if (conn->head_got < sizeof(conn->in_head))
             return 0;
-        if (line->head.magic != MAGIC)
-            return tutti_fail(err, TUTTI_EIO, "rank %u (process %u) has sent what is no message",
-                              line->peer, line->process);
-        if (line->head.bytes != line->landing.bytes) { /* the game is over, which others say */
-            conn->wants_in = false;
-            finish(line);
-            return 0;
-        }
+        status = look_at_head(conn, err);
+        conn->wants_in = status > 0;
+        if (status <= 0)
+            return status;
     }
-    conn->in_got += bytes;
-    assert(conn->in_got <= conn->in_bytes);
-    if (line->landing.take != NULL && bytes > 0)
-        take(conn, bytes);
-    if (conn->in_got < conn->in_bytes)
+    part_bytes = least(bytes, conn->in_bytes - conn->in_got);
+    conn->in_got += part_bytes;
+    conn->seal_got += (uint32_t)(bytes - part_bytes);
+    if (line->landing.take != NULL && part_bytes > 0)
+        take(conn, part_bytes);
+    if (conn->in_got < conn->in_bytes || conn->seal_got < seal_bytes_of(line->landing.bytes))
         return 0;
+    if (conn->seal_got > 0 && conn->in_seal != seal_of(&conn->in_head))
+        return stray(conn, "more than its message", err);
     conn->wants_in = false;
     if (--line->parts_left == 0)
         finish(line);

@@ -6,8 +6,9 @@
  * a line of its own, over which the receiver says back what it has: were such words behind data,
  * they would wait for one who waits for them.
  *
- * A message is a head and its bytes. Of a large one each connection carries a part, the first one
- * head and first part. The receiver reads nothing before it has a landing for it, so a message that
+ * A message is a head and its bytes. Of a large one each connection carries a part, each with a head
+ * of its own, so that a stream that is out of step is found on any of them; and what is written in
+ * several calls, between which somebody else might write, has a seal behind it. The receiver reads nothing before it has a landing for it, so a message that
  * nobody takes waits in the sockets, and holds up nobody else: other lanes have other lines. */
 #ifndef TUTTI_RUNTIME_EXEC_TCP_LINE_H
 #define TUTTI_RUNTIME_EXEC_TCP_LINE_H
@@ -22,11 +23,19 @@ enum {
     TUTTI_TCP_STRIPE_MIN = 512 << 10, /* messages from here on are cut over all connections */
 };
 
+enum {
+    TUTTI_TCP_IOVS = 3,              /* head, bytes and seal */
+    TUTTI_TCP_SEALED_MIN = 16 << 10, /* messages from here on have seals: the system may take them
+                                         in several bites */
+};
+
 /* In the byte order of the machine, as the data themselves. */
 struct tutti_tcp_head {
     uint32_t magic;
-    uint32_t strict; /* 1: the receiver says when it has it */
-    uint64_t bytes;
+    uint16_t strict; /* 1: the receiver says when it has it */
+    uint16_t conn;   /* of the line, that this goes over */
+    uint64_t number; /* of the message, since the game began */
+    uint64_t bytes;  /* of the message */
     uint64_t step;
 };
 
@@ -44,19 +53,23 @@ struct tutti_tcp_conn {
     uint64_t in_first;
     uint64_t in_bytes;
     uint64_t in_got;
-    uint32_t head_got;   /* of the head, or of a word */
+    struct tutti_tcp_head in_head;
+    uint64_t in_seal;
+    uint32_t head_got; /* of the head, or of a word */
+    uint32_t seal_got;
     uint32_t rest_bytes; /* received and not yet reduced: less than TUTTI_PIECE_BYTES */
     char rest[TUTTI_PIECE_BYTES];
     char *piece; /* TUTTI_TCP_PIECE bytes, where what is reduced is received */
     /* The message being sent, from 0; how much of head and part, or of a word, has gone. */
     uint64_t out_number;
     uint64_t out_gone;
+    struct tutti_tcp_head out_head;
+    uint64_t out_seal;
     void *own; /* the engine's */
 };
 
 struct tutti_tcp_parcel {
     struct tutti_parcel parcel;
-    struct tutti_tcp_head head;
     uint32_t parts_left; /* connections that have still to carry their part */
 };
 
@@ -85,7 +98,8 @@ struct tutti_tcp_line {
     uint64_t said_count;
 };
 
-/* What the connection would read or write next: how many of iov[0 .. 2) are filled; 0: nothing. */
+/* What the connection would read or write next: how many of iov[0 .. TUTTI_TCP_IOVS) are filled; 0:
+ * nothing. */
 uint32_t tutti_tcp_line_in(struct tutti_tcp_conn *conn, struct iovec *iov);
 uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov);
 

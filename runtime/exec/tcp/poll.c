@@ -39,7 +39,7 @@ static void poll_close(struct tutti_tcp_desk *desk)
 static int poll_push(struct tutti_tcp_desk *desk, struct tutti_tcp_conn *conn,
                      struct tutti_err *err)
 {
-    struct iovec iov[2];
+    struct iovec iov[TUTTI_TCP_IOVS];
     struct msghdr header = {.msg_iov = iov};
     ssize_t went;
     int status;
@@ -57,7 +57,7 @@ static int poll_push(struct tutti_tcp_desk *desk, struct tutti_tcp_conn *conn,
 
 static int pull(struct tutti_tcp_conn *conn, struct tutti_err *err)
 {
-    struct iovec iov[2];
+    struct iovec iov[TUTTI_TCP_IOVS];
     struct msghdr header = {.msg_iov = iov};
     ssize_t came;
     int status;

@@ -18,7 +18,7 @@ struct flight {
     bool out;
     bool busy;
     struct msghdr header;
-    struct iovec iov[2];
+    struct iovec iov[TUTTI_TCP_IOVS];
 };
 
 /* Both directions; what a connection has as its own. */
