@@ -326,6 +326,11 @@ TEST(what_cannot_be_built_is_refused)
     refuses("show switch:n=2 --delay soon",
             "netlab: option '--delay': not a time 'soon' (such as 1ms)\n");
     refuses("show switch:n=2 --mtu 100", "netlab: option '--mtu': '100' is not 1280 to 9000\n");
+    refuses("show switch:n=2 --loss much",
+            "netlab: option '--loss': 'much' is not 0 to 50 percent (such as 0.5)\n");
+    refuses("show fattree:arity=2,levels=2,over=2,bw=1Gb/s --loss 1",
+            "netlab: 'fattree:arity=2,levels=2,over=2,bw=1Gb/s' makes no loss on 3 switches "
+            "(one switch)\n");
     refuses("show switch:n=2 --much",
             "netlab: unknown option '--much' (see tools/netlab --help)\n");
     refuses("show switch:x=2", "tutti topo convert: unknown key 'x' of preset 'switch' (n=, bw=, "

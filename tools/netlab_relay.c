@@ -1,8 +1,9 @@
 /* netlab_relay: a switch of TAP devices that lets every frame arrive later, for tools/netlab on
  * kernels without netem. Each port is a TAP device in a network namespace; a frame from port a to
  * port b leaves latency(a) + latency(b) after it came, and no faster than the rate of port b lets
- * it: a token bucket, reckoned as in sim/net/net.h. Frames stay in order, none is lost: when the
- * memory is full, ports wait. Frames that the kernel has not cut up yet (GSO) pass as they are. */
+ * it: a token bucket, reckoned as in sim/net/net.h. Frames stay in order; none is lost but those that
+ * --loss draws: when the memory is full, ports wait. Frames that the kernel has not cut up yet (GSO)
+ * pass as they are, or are lost as they are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
@@ -22,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/units.h"
 
@@ -63,6 +65,8 @@ struct relay {
     struct frame heap[FRAMES]; /* the first to leave is on top */
     uint32_t frame_count;
     uint64_t arrived_count;
+    uint64_t loss_ppm; /* of the frames */
+    struct tutti_random dice;
 };
 
 static int64_t now_ns(void)
@@ -196,6 +200,8 @@ static void receive(struct relay *relay, uint32_t from)
 
         if (count < (ssize_t)(HEADER_BYTES + 2 * ADDRESS_BYTES))
             return;
+        if (tutti_random_below(&relay->dice, 1000000) < relay->loss_ppm)
+            continue;
         relay->slot_count--;
         switch_frame(relay, from, slot, (uint32_t)count);
     }
@@ -319,10 +325,34 @@ static int add_port(struct relay *relay, char **words, struct tutti_err *err)
     return 0;
 }
 
+/* "--loss PPM" before the ports; how many words that takes. */
+static int read_loss(int word_count, char **words, struct relay *relay, int *ret_used,
+                     struct tutti_err *err)
+{
+    char *end = NULL;
+
+    *ret_used = 0;
+    if (word_count == 0 || strcmp(words[0], "--loss") != 0)
+        return 0;
+    relay->loss_ppm = word_count > 1 ? strtoull(words[1], &end, 10) : 0;
+    if (end == NULL || end == words[1] || *end != '\0' || relay->loss_ppm > 1000000)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--loss': '%s' is not 0 to 1000000 of a million",
+                          word_count > 1 ? words[1] : "");
+    *ret_used = 2;
+    return 0;
+}
+
 static int open_relay(int word_count, char **words, struct relay *relay, struct tutti_err *err)
 {
-    int status = 0;
+    int used;
+    int status = read_loss(word_count, words, relay, &used, err);
 
+    if (status < 0)
+        return status;
+    tutti_random_seed(&relay->dice, 1);
+    word_count -= used;
+    words += used;
     if (word_count < 2 * WORDS || word_count % WORDS != 0 || word_count / WORDS > PORTS_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "%d words (FILE DEVICE LATENCY RATE BURST for each of 2 to %d ports)",
