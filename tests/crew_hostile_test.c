@@ -73,7 +73,7 @@ static bool find_port(void)
     uint16_t port;
 
     return tutti_address_split(world.root, host, &port, &err) == 0 &&
-           tutti_address_resolve(host, port, 0, &port_address, &err) == 0;
+           tutti_address_resolve(host, port, 0, TUTTI_PS_PER_S, &port_address, &err) == 0;
 }
 
 TEST(ten_thousand_streams_change_nothing)

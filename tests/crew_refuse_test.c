@@ -158,7 +158,7 @@ static bool call(struct tutti_call *call, const struct tutti_hello *hello, const
     uint16_t port;
 
     CHECK_OK(tutti_address_split(world.root, host, &port, &err), err);
-    CHECK_OK(tutti_address_resolve(host, port, 0, &to, &err), err);
+    CHECK_OK(tutti_address_resolve(host, port, 0, TUTTI_PS_PER_S, &to, &err), err);
     return tutti_call_begin(call, &to, secret, secret == NULL ? 0 : strlen(secret), hello, &err);
 }
 

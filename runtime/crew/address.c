@@ -1,4 +1,4 @@
-/* Addresses of hosts and interfaces, by way of libc's resolver. */
+/* Addresses of hosts and interfaces, but for looking names up (resolve.c). */
 #include "runtime/crew/address.h"
 
 #include <arpa/inet.h>
@@ -47,31 +47,6 @@ int tutti_address_split(const char *text, char *ret_host, uint16_t *ret_port, st
     memcpy(ret_host, host, host_bytes);
     ret_host[host_bytes] = '\0';
     *ret_port = (uint16_t)port;
-    return 0;
-}
-
-int tutti_address_resolve(const char *host, uint16_t port, uint32_t skip, struct tutti_address *ret,
-                          struct tutti_err *err)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
-    struct addrinfo *list = NULL;
-    const struct addrinfo *one;
-    int code = getaddrinfo(host, NULL, &hints, &list);
-
-    if (code != 0)
-        return tutti_fail(err, TUTTI_EIO, "host '%s' is not known: %s", host, gai_strerror(code));
-    for (one = list; one != NULL; one = one->ai_next)
-        if ((one->ai_family == AF_INET || one->ai_family == AF_INET6) && skip-- == 0)
-            break;
-    if (one != NULL) {
-        memset(ret, 0, sizeof(*ret));
-        memcpy(&ret->as, one->ai_addr, one->ai_addrlen);
-        ret->bytes = one->ai_addrlen;
-        tutti_address_set_port(ret, port);
-    }
-    freeaddrinfo(list);
-    if (one == NULL)
-        return tutti_fail(err, TUTTI_EIO, "host '%s' has no (further) address", host);
     return 0;
 }
 

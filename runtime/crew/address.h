@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "runtime/units.h"
+
 struct tutti_err;
 
 enum { TUTTI_HOST_BYTES = 256, TUTTI_ADDRESS_TEXT_BYTES = 80 };
@@ -26,9 +28,9 @@ int tutti_address_split(const char *text, char *ret_host, uint16_t *ret_port,
                         struct tutti_err *err);
 
 /* The address of host whose number in the resolver's list is `skip`, from 0. -TUTTI_EIO when there
- * is none, or none any more. */
-int tutti_address_resolve(const char *host, uint16_t port, uint32_t skip, struct tutti_address *ret,
-                          struct tutti_err *err);
+ * is none, none any more, or when it has not been found within wait_ps. */
+int tutti_address_resolve(const char *host, uint16_t port, uint32_t skip, tutti_ps wait_ps,
+                          struct tutti_address *ret, struct tutti_err *err);
 
 /* An interface's address, or a numeric one, of this host. family: AF_INET, AF_INET6, or AF_UNSPEC
  * (then IPv4 before IPv6). */

@@ -49,11 +49,13 @@ static enum tutti_called attempt(struct tutti_crew_tcp *crew,
 static int look_up(struct tutti_crew_tcp *crew, const struct tutti_crew_tcp_opts *opts,
                    const char *host, uint16_t port, uint32_t *turn, struct tutti_err *err)
 {
-    int status = tutti_address_resolve(host, port, *turn, &crew->root, err);
+    tutti_ps wait_ps = crew->open_due_ps - tutti_board_now(&crew->board);
+    int status = tutti_address_resolve(host, port, *turn, wait_ps, &crew->root, err);
 
     if (status < 0 && *turn > 0) {
         *turn = 0;
-        status = tutti_address_resolve(host, port, 0, &crew->root, err);
+        wait_ps = crew->open_due_ps - tutti_board_now(&crew->board);
+        status = tutti_address_resolve(host, port, 0, wait_ps, &crew->root, err);
     }
     ++*turn;
     if (status == 0 && crew->secret == NULL && !opts->open_to_all &&

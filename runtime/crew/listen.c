@@ -7,6 +7,8 @@
 #include "runtime/crew/keeper.h"
 #include "runtime/status.h"
 
+static const tutti_ps DEFAULT_WAIT_PS = 30 * TUTTI_PS_PER_S;
+
 bool tutti_crew_tcp_is_local(const struct tutti_crew_tcp_opts *opts, const char *host)
 {
     return tutti_host_is_loopback(host) || (opts->secret == NULL && !opts->open_to_all);
@@ -18,13 +20,14 @@ bool tutti_crew_tcp_is_local(const struct tutti_crew_tcp_opts *opts, const char 
 static int choose(const struct tutti_crew_tcp_opts *opts, const char *host, uint16_t port,
                   struct tutti_address *ret, struct tutti_err *err)
 {
+    tutti_ps wait_ps = opts->deadline_ps > 0 ? opts->deadline_ps : DEFAULT_WAIT_PS;
     int status = 0;
 
     if (opts->bind != NULL) {
         status = tutti_address_of_interface(
             opts->bind, strchr(host, ':') != NULL ? AF_INET6 : AF_UNSPEC, ret, err);
     } else if (tutti_crew_tcp_is_local(opts, host)) {
-        status = tutti_address_resolve(host, port, 0, ret, err);
+        status = tutti_address_resolve(host, port, 0, wait_ps, ret, err);
     } else {
         tutti_address_any(AF_INET6, false, ret);
     }
