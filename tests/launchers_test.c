@@ -275,6 +275,30 @@ TEST(mpirun_of_open_mpi)
     check_refused(OPENMPI TUTTI RUN "--launch 2", 2, "has started this process already");
 }
 
+/* As if its processes were on several hosts: what it says of hosts is taken away. */
+TEST(pmix_of_open_mpi)
+{
+    static const char far[] =
+        OPENMPI "env -u OMPI_COMM_WORLD_LOCAL_SIZE -u OMPI_COMM_WORLD_LOCAL_RANK ";
+    char command[2048];
+
+    if (lacks("mpirun.openmpi"))
+        SKIP("no mpirun.openmpi here (Debian's openmpi-bin)");
+    snprintf(command, sizeof(command), "%s", TUTTI "doctor --format csv | grep -q '^libpmix,no'");
+    if (system(command) == 0) {
+        snprintf(command, sizeof(command), "%s%s", far, TUTTI RUN);
+        check_refused(command, 2, "'--rendezvous HOST:PORT' or TUTTI_ROOT");
+        SKIP("this build has no PMIx (Debian's libpmix-dev)");
+    }
+    snprintf(command, sizeof(command), "%s%s", far, TUTTI RUN);
+    check_plays(command);
+    /* One that does not come: the others say so, and the job ends. */
+    snprintf(command, sizeof(command),
+             "%ssh -c 'test $OMPI_COMM_WORLD_RANK = 3 && exec sleep 60; exec %s'", far,
+             TUTTI RUN "--deadline 2s");
+    check_refused(command, 1, "not all processes of the job have come");
+}
+
 TEST(mpirun_of_mpich)
 {
     if (lacks("mpirun.mpich"))

@@ -17,6 +17,7 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/pmix.h"
 #include "tools/shared_options.h"
 
 static const struct tutti_column columns[] = {
@@ -35,6 +36,7 @@ static int add_build(struct tutti_table *table)
     bool expat = TUTTI_BUILD_HAVE_EXPAT;
     char mpi_name[TUTTI_MPI_NAME_BYTES];
     const char *mpi = tutti_mpi_name(mpi_name);
+    const char *pmix = tutti_pmix_version();
     bool plain = TUTTI_BUILD_SANITIZE[0] == '\0';
 
     return add(table, "version", TUTTI_BUILD_VERSION, "") |
@@ -47,6 +49,10 @@ static int add_build(struct tutti_table *table)
            add(table, "libexpat", expat ? "yes" : "no",
                expat ? "reads NCCL topology XML"
                      : "NCCL topology XML cannot be read; apt install libexpat1-dev, build again") |
+           add(table, "libpmix", pmix != NULL ? pmix : "no",
+               pmix != NULL ? "asks a launcher of several hosts where process 0 is"
+                            : "such launchers need TUTTI_ROOT; apt install libpmix-dev, build "
+                              "again") |
            add(table, "mpi", mpi != NULL ? mpi : "no",
                mpi != NULL ? "under mpirun or srun predict and compare spread over the processes"
                            : "sweeps use one process; apt install libopenmpi-dev openmpi-bin (or "
@@ -158,7 +164,7 @@ static int add_launcher(struct tutti_table *table)
     if (launch.root_host[0] != '\0' && launch.root_port != 0)
         (void)snprintf(text + used, sizeof(text) - used, ", process 0 at %s port %u",
                        launch.root_host, launch.root_port);
-    else if (!tutti_launch_can_share(&launch))
+    else if (!tutti_launch_can_share(&launch) && !tutti_pmix_is_there(&tutti_env_process))
         (void)snprintf(text + used, sizeof(text) - used, ", process 0 where TUTTI_ROOT says");
     return add(table, "launcher", launch.by, text);
 }

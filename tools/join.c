@@ -15,6 +15,7 @@
 
 #include "tools/children.h"
 #include "tools/hosts.h"
+#include "tools/pmix.h"
 
 /* Those that a failure has not ended may still have to say what they know of it. */
 static const tutti_ps GRACE_PS = 3 * TUTTI_PS_PER_S;
@@ -94,7 +95,7 @@ static int read_root(const struct tutti_args *args, struct tutti_join *join, str
         print_root(join, host, port);
     else if (launch->root_host[0] != '\0' && launch->root_port != 0)
         print_root(join, launch->root_host, launch->root_port);
-    else if (!tutti_launch_can_share(launch))
+    else if (!tutti_launch_can_share(launch) && !tutti_pmix_is_there(&tutti_env_process))
         return tutti_fail(err, TUTTI_EINVAL,
                           "%s says that this is process %u of %u, and not where process 0 is: "
                           "'--rendezvous HOST:PORT' or TUTTI_ROOT",
@@ -418,8 +419,10 @@ static int share_root(struct tutti_join *join, struct tutti_err *err)
             status = listen_here(join, root, err);
         (void)snprintf(word, sizeof(word), "%.200s/%s", join->root, own_secret ? join->secret : "");
     }
-    if (status == 0)
+    if (status == 0 && tutti_launch_can_share(launch))
         status = tutti_launch_share(&tutti_env_process, launch, word, join->deadline_ps, err);
+    else if (status == 0)
+        status = tutti_pmix_share(launch, word, join->deadline_ps, err);
     if (status < 0 || launch->index == 0)
         return status;
     bytes = strcspn(word, "/");
