@@ -13,7 +13,9 @@
  *   exit 0                      its exit code
  * In the commands $FIXTURES is tests/fixtures, $EXAMPLES tools/examples, $DATA the collected data
  * of others; paths below the top of the tree are printed as $SOURCE. A command that fails must say
- * why in exactly one line. TUTTI_UPDATE_GOLDEN=1 rewrites what has changed; TUTTI_CLI=WORD runs
+ * why in exactly one line. A case that plays for real (-B) and does not say what it should is run
+ * once more, aloud: its waits and their deadlines are those of a machine that others may stall.
+ * What a sanitizer says is never run again. TUTTI_UPDATE_GOLDEN=1 rewrites what has changed; TUTTI_CLI=WORD runs
  * only the cases whose "file: title" contains WORD. */
 #include <ctype.h>
 #include <dirent.h>
@@ -263,8 +265,6 @@ static int run_in(const struct cli_case *c, const char *top)
         if (seconds_now() > end) {
             kill(-child, SIGKILL);
             waitpid(child, &status, 0);
-            TEST_FAIL("%s:%d: '%s': not done after %.0f s: %s", c->file, c->line, c->title,
-                      deadline_s, text_of(&c->command));
             return -1;
         }
         nanosleep(&pause, NULL);
@@ -340,41 +340,83 @@ static void add_block(struct text *to, const char *prefix, const char *block)
     }
 }
 
-/* Runs the case and appends it, as it is now, to `now`. */
-static void run_case(struct cli_case *c, struct text *now, bool update)
+/* What a case has printed, normalised, and its exit code. */
+struct outcome {
+    struct text out;
+    struct text err;
+    int code;
+};
+
+static void play_case(const struct cli_case *c, struct outcome *ret)
 {
     char top[] = "/tmp/tutti-cli-XXXXXX";
     char work[64];
-    char exit_line[32];
-    struct text out = {0};
-    struct text err = {0};
-    bool same;
-    int code;
 
     REQUIRE(mkdtemp(top) != NULL);
     snprintf(work, sizeof(work), "%s/work", top);
     REQUIRE(mkdir(work, 0700) == 0);
     make_files(c, work);
-    code = run_in(c, top);
-    read_seen(c, top, "out", &out);
-    read_seen(c, top, "err", &err);
+    ret->code = run_in(c, top);
+    read_seen(c, top, "out", &ret->out);
+    read_seen(c, top, "err", &ret->err);
     remove_tree(top);
-    check_failure(c, code, &err);
-    same = code == c->exit && text_fits(text_of(&c->out), text_of(&out)) &&
-           text_fits(text_of(&c->err), text_of(&err));
-    if (!same && !update && code >= 0)
+}
+
+static void outcome_done(struct outcome *outcome)
+{
+    text_done(&outcome->out);
+    text_done(&outcome->err);
+}
+
+static bool is_as_said(const struct cli_case *c, const struct outcome *seen)
+{
+    return seen->code == c->exit && text_fits(text_of(&c->out), text_of(&seen->out)) &&
+           text_fits(text_of(&c->err), text_of(&seen->err));
+}
+
+static bool may_have_stalled(const struct cli_case *c, const struct outcome *seen)
+{
+    const char *command = text_of(&c->command);
+    const char *err = text_of(&seen->err);
+
+    return (strstr(command, "-B threads") != NULL || strstr(command, "-B tcp") != NULL ||
+            strstr(command, "-B mpi") != NULL) &&
+           seen->code < 128 && strstr(err, "Sanitizer") == NULL &&
+           strstr(err, "runtime error") == NULL;
+}
+
+/* Runs the case and appends it, as it is now, to `now`. */
+static void run_case(struct cli_case *c, struct text *now, bool update)
+{
+    char exit_line[32];
+    struct outcome seen = {.code = 0};
+    bool same;
+
+    play_case(c, &seen);
+    if (!update && !is_as_said(c, &seen) && may_have_stalled(c, &seen)) {
+        printf("%s:%d: '%s': exit %d, says\n%s%s(run once more)\n", c->file, c->line, c->title,
+               seen.code, text_of(&seen.out), text_of(&seen.err));
+        outcome_done(&seen);
+        seen = (struct outcome){.code = 0};
+        play_case(c, &seen);
+    }
+    if (seen.code < 0)
+        TEST_FAIL("%s:%d: '%s': not done in time: %s", c->file, c->line, c->title,
+                  text_of(&c->command));
+    check_failure(c, seen.code, &seen.err);
+    same = is_as_said(c, &seen);
+    if (!same && !update && seen.code >= 0)
         TEST_FAIL("%s:%d: '%s': $ %sexit %d, expected %d; prints\n%s---- expected\n%s---- says\n"
                   "%s---- expected\n%s",
-                  c->file, c->line, c->title, text_of(&c->command), code, c->exit, text_of(&out),
-                  text_of(&c->out), text_of(&err), text_of(&c->err));
+                  c->file, c->line, c->title, text_of(&c->command), seen.code, c->exit,
+                  text_of(&seen.out), text_of(&c->out), text_of(&seen.err), text_of(&c->err));
     sum.changed += !same;
     text_add(now, text_of(&c->head), c->head.bytes);
-    add_block(now, "  ", text_of(same ? &c->out : &out));
-    add_block(now, "! ", text_of(same ? &c->err : &err));
-    snprintf(exit_line, sizeof(exit_line), "exit %d\n", code);
+    add_block(now, "  ", text_of(same ? &c->out : &seen.out));
+    add_block(now, "! ", text_of(same ? &c->err : &seen.err));
+    snprintf(exit_line, sizeof(exit_line), "exit %d\n", seen.code);
     text_add(now, exit_line, strlen(exit_line));
-    text_done(&out);
-    text_done(&err);
+    outcome_done(&seen);
     sum.run++;
 }
 
