@@ -12,11 +12,11 @@
  *   ! TEXT                      what it says on stderr
  *   exit 0                      its exit code
  * In the commands $FIXTURES is tests/fixtures, $EXAMPLES tools/examples, $DATA the collected data
- * of others; paths below the top of the tree are printed as $SOURCE. A command that fails must say
- * why in exactly one line. A case that plays for real (-B) and does not say what it should is run
- * once more, aloud: its waits and their deadlines are those of a machine that others may stall.
- * What a sanitizer says is never run again. TUTTI_UPDATE_GOLDEN=1 rewrites what has changed; TUTTI_CLI=WORD runs
- * only the cases whose "file: title" contains WORD. */
+ * of others; paths below the top of the tree are printed as $SOURCE. A command that fails must
+ * say why in exactly one line. A case that plays for real (-B) and does not say what it should is
+ * run once more, aloud: its waits and their deadlines are those of a machine that others may
+ * stall. What a sanitizer says is never run again. TUTTI_UPDATE_GOLDEN=1 rewrites what has
+ * changed; TUTTI_CLI=WORD runs only the cases whose "file: title" contains WORD. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>

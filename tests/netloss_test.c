@@ -1,6 +1,6 @@
-/* Packets that are lost between the hosts of a run: some, which TCP repeats, and from one moment on
- * all. Then every rank ends within its deadline, in one line that says rank, step and what it waited
- * for. The hosts are network namespaces (tools/netlab). */
+/* Packets that are lost between the hosts of a run: some, which TCP repeats, and from one moment
+ * on all. Then every rank ends within its deadline, in one line that says rank, step and what it
+ * waited for. The hosts are network namespaces (tools/netlab). */
 #include <sys/wait.h>
 
 #include "tests/test.h"

@@ -1,9 +1,9 @@
 /* netlab_relay: a switch of TAP devices that lets every frame arrive later, for tools/netlab on
  * kernels without netem. Each port is a TAP device in a network namespace; a frame from port a to
  * port b leaves latency(a) + latency(b) after it came, and no faster than the rate of port b lets
- * it: a token bucket, reckoned as in sim/net/net.h. Frames stay in order; none is lost but those that
- * --loss draws: when the memory is full, ports wait. Frames that the kernel has not cut up yet (GSO)
- * pass as they are, or are lost as they are. */
+ * it: a token bucket, reckoned as in sim/net/net.h. Frames stay in order; none is lost but those
+ * that --loss draws: when the memory is full, ports wait. Frames that the kernel has not cut up
+ * yet (GSO) pass as they are, or are lost as they are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>

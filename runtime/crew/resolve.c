@@ -1,5 +1,5 @@
-/* Looks hosts up by libc's resolver, which knows no deadline: in a thread that is left to itself when
- * it takes too long, and cleans up after itself whenever that may be. */
+/* Looks hosts up by libc's resolver, which knows no deadline: in a thread that is left to itself
+ * when it takes too long, and cleans up after itself whenever that may be. */
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>

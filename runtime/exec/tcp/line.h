@@ -6,10 +6,11 @@
  * a line of its own, over which the receiver says back what it has: were such words behind data,
  * they would wait for one who waits for them.
  *
- * A message is a head and its bytes. Of a large one each connection carries a part, each with a head
- * of its own, so that a stream that is out of step is found on any of them; and what is written in
- * several calls, between which somebody else might write, has a seal behind it. The receiver reads nothing before it has a landing for it, so a message that
- * nobody takes waits in the sockets, and holds up nobody else: other lanes have other lines. */
+ * A message is a head and its bytes. Of a large one each connection carries a part, each with a
+ * head of its own, so that a stream that is out of step is found on any of them; and what is
+ * written in several calls, between which somebody else might write, has a seal behind it. The
+ * receiver reads nothing before it has a landing for it, so a message that nobody takes waits in
+ * the sockets, and holds up nobody else: other lanes have other lines. */
 #ifndef TUTTI_RUNTIME_EXEC_TCP_LINE_H
 #define TUTTI_RUNTIME_EXEC_TCP_LINE_H
 
