@@ -1,8 +1,10 @@
-/* The backend `threads`: one process, a thread a rank, data really moved and reduced. */
+/* The backend `threads`: one process, a thread a rank (fewer where it emulates), data really moved
+ * and reduced. */
 #ifndef TUTTI_RUNTIME_THREADS_H
 #define TUTTI_RUNTIME_THREADS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "runtime/backend.h"
 
@@ -15,6 +17,9 @@ struct tutti_threads_opts {
      * the times of that machine, slowed down. */
     struct tutti_shaper *shaper;
     double slowdown;
+    /* With a shaper: how many threads play the ranks, each a block of them; no more than ranks. 0:
+     * one, or where much is to be moved in one instant one for each processor that may be used. */
+    uint32_t thread_count;
 };
 
 /* How the time of the other machine was kept in the last play. An instant is late here when what

@@ -57,6 +57,8 @@ static int emulated_open(const char *spec, struct tutti_sim_opts opts, double sl
     if (status == 0)
         status = tutti_sim_shaper_open(&opts, &emulated->shaper, err);
     threads.shaper = emulated->shaper;
+    if (status == 0) /* as many as it chooses, one, or two, that also wait for each other */
+        threads.thread_count = emulated->topo->rank_count % 3;
     if (status == 0)
         status = tutti_threads_open(&threads, &emulated->threads, err);
     if (status < 0)

@@ -13,8 +13,8 @@ enum seat_state {
     WAITING,
 };
 
-/* A sleep ends 60 to 120 us late (50 us of timer slack, and the wake-up), so the keeper is awake
- * that long before what it waits for. */
+/* A sleep ends 60 to 120 us late (50 us of timer slack, and the wake-up), so who waits for an
+ * instant is awake that long before. */
 static const tutti_ps AWAKE_PS = 150 * TUTTI_PS_PER_US;
 
 /* What comes later than this after its time has been late. */
@@ -35,10 +35,11 @@ static void enter(struct tutti_conductor *conductor)
 
 int tutti_conductor_open(struct tutti_conductor *conductor, struct tutti_hall *hall,
                          struct tutti_wires *wires, struct tutti_shaper *shaper, double slowdown,
-                         struct tutti_err *err)
+                         bool spins, struct tutti_err *err)
 {
     struct tutti_seat *seats;
-    int status = shaper->ops->begin(shaper, hall->rank_count, wires->slot_count, err);
+    uint32_t *seat_of;
+    int status = shaper->ops->begin(shaper, wires->own_count, wires->slot_count, err);
 
     assert(shaper->ops->size == sizeof(struct tutti_shaper_ops));
     for (uint32_t i = 0; i < wires->wire_count && status == 0; i++) {
@@ -49,17 +50,23 @@ int tutti_conductor_open(struct tutti_conductor *conductor, struct tutti_hall *h
     if (status < 0)
         return status;
     seats = aligned_alloc(TUTTI_CACHE_LINE, hall->rank_count * sizeof(*seats));
-    if (seats == NULL)
+    seat_of = calloc(wires->own_count, sizeof(*seat_of));
+    if (seats == NULL || seat_of == NULL) {
+        free(seats);
+        free(seat_of);
         return tutti_nomem(err);
+    }
     for (uint32_t i = 0; i < hall->rank_count; i++)
         seats[i] = (struct tutti_seat){.state = OUT};
     *conductor = (struct tutti_conductor){
-        .hall = hall, .wires = wires, .shaper = shaper, .slowdown = slowdown};
+        .hall = hall, .wires = wires, .shaper = shaper, .slowdown = slowdown, .spins = spins};
     if (pthread_mutex_init(&conductor->lock, NULL) != 0) {
         free(seats);
+        free(seat_of);
         return tutti_fail(err, TUTTI_EIO, "cannot make a lock for the clock");
     }
     conductor->seats = seats;
+    conductor->seat_of = seat_of;
     return 0;
 }
 
@@ -69,7 +76,9 @@ void tutti_conductor_close(struct tutti_conductor *conductor)
         return;
     pthread_mutex_destroy(&conductor->lock);
     free(conductor->seats);
+    free(conductor->seat_of);
     conductor->seats = NULL;
+    conductor->seat_of = NULL;
 }
 
 /* ---- under the lock ------------------------------------------------------------------------- */
@@ -99,10 +108,10 @@ tutti_ps tutti_conductor_time(const struct tutti_conductor *conductor)
                                      : due_ps(conductor, conductor->now_ps);
 }
 
-/* Ranks that may rise, to be rung when the lock is given back: who rises will want it. */
+/* Seats of those who may rise, to be rung when the lock is given back: who rises will want it. */
 struct calls {
     uint32_t count;
-    uint32_t ranks[64];
+    uint32_t seats[64];
 };
 
 /* Gives the lock back. */
@@ -110,21 +119,21 @@ static void leave(struct tutti_conductor *conductor, struct calls *calls)
 {
     pthread_mutex_unlock(&conductor->lock);
     for (uint32_t i = 0; i < calls->count; i++)
-        tutti_hall_ring(conductor->hall, calls->ranks[i]);
+        tutti_hall_ring(conductor->hall, calls->seats[i]);
     calls->count = 0;
 }
 
-static void call(struct tutti_conductor *conductor, uint32_t rank, struct calls *calls)
+static void call(struct tutti_conductor *conductor, uint32_t number, struct calls *calls)
 {
-    if (calls->count < sizeof(calls->ranks) / sizeof(calls->ranks[0]))
-        calls->ranks[calls->count++] = rank;
+    if (calls->count < sizeof(calls->seats) / sizeof(calls->seats[0]))
+        calls->seats[calls->count++] = number;
     else
-        tutti_hall_ring(conductor->hall, rank);
+        tutti_hall_ring(conductor->hall, number);
 }
 
-static void ring(struct tutti_conductor *conductor, uint32_t rank, struct calls *calls)
+static void ring(struct tutti_conductor *conductor, uint32_t number, struct calls *calls)
 {
-    struct tutti_seat *seat = &conductor->seats[rank];
+    struct tutti_seat *seat = &conductor->seats[number];
 
     if (atomic_load(&seat->state) == PLAYING)
         seat->rung = true;
@@ -132,7 +141,7 @@ static void ring(struct tutti_conductor *conductor, uint32_t rank, struct calls 
         return;
     conductor->playing_count++;
     atomic_store(&seat->state, PLAYING);
-    call(conductor, rank, calls);
+    call(conductor, number, calls);
 }
 
 /* Somebody must keep the clock, now that none plays: whoever waits and sleeps. */
@@ -186,7 +195,7 @@ static void advance(struct tutti_conductor *conductor, tutti_ps now_ps, struct c
         struct tutti_slot *slot = &conductor->wires->slots[message];
 
         atomic_store(&slot->arrived, atomic_load(&slot->serial));
-        ring(conductor, conductor->wires->wires[slot->wire].to, calls);
+        ring(conductor, conductor->seat_of[conductor->wires->wires[slot->wire].to], calls);
     }
 }
 
@@ -208,7 +217,7 @@ static void count_lateness(struct tutti_conductor *conductor, tutti_ps begun_ps,
 
 /* Sleeps until shortly before `target_ps`, then looks at the clock until it is time; without the
  * lock. At the latest `limit_ps`, or when the run is broken off. Returns the time. */
-static tutti_ps hold_until(struct tutti_hall *hall, uint32_t rank, tutti_ps target_ps,
+static tutti_ps hold_until(struct tutti_hall *hall, uint32_t number, tutti_ps target_ps,
                            tutti_ps limit_ps)
 {
     tutti_ps end_ps = target_ps < limit_ps ? target_ps : limit_ps;
@@ -216,8 +225,8 @@ static tutti_ps hold_until(struct tutti_hall *hall, uint32_t rank, tutti_ps targ
 
     while (now_ps < end_ps && atomic_load(&hall->stopped) == 0) {
         if (end_ps - now_ps > AWAKE_PS) {
-            tutti_hall_lie_down(hall, rank);
-            tutti_hall_sleep(hall, rank, end_ps - AWAKE_PS);
+            tutti_hall_lie_down(hall, number);
+            tutti_hall_sleep(hall, number, end_ps - AWAKE_PS);
         } else {
             tutti_hall_breathe();
         }
@@ -227,7 +236,7 @@ static tutti_ps hold_until(struct tutti_hall *hall, uint32_t rank, tutti_ps targ
 }
 
 /* Waits for what happens next, and lets it happen; gives the lock up meanwhile. */
-static int keep(struct tutti_conductor *conductor, uint32_t rank, tutti_ps limit_ps,
+static int keep(struct tutti_conductor *conductor, uint32_t number, tutti_ps limit_ps,
                 struct calls *calls)
 {
     struct tutti_hall *hall = conductor->hall;
@@ -241,8 +250,9 @@ static int keep(struct tutti_conductor *conductor, uint32_t rank, tutti_ps limit
         return -TUTTI_ECHECK;
     target_ps = due_ps(conductor, at_ps);
     conductor->kept = true;
+    atomic_store(&conductor->due_ps, target_ps);
     pthread_mutex_unlock(&conductor->lock);
-    held_ps = hold_until(hall, rank, target_ps, limit_ps);
+    held_ps = hold_until(hall, number, target_ps, limit_ps);
     enter(conductor);
     conductor->kept = false;
     if (atomic_load(&hall->stopped) != 0)
@@ -258,17 +268,42 @@ static int keep(struct tutti_conductor *conductor, uint32_t rank, tutti_ps limit
 
 /* ---- what ranks call ------------------------------------------------------------------------ */
 
-int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t rank, tutti_ps until_ps,
+/* Waits to be rung, having lain down; without the lock. Spins for a while after it has played and
+ * before an instant is due: who is rung may then play at once. */
+static void doze(const struct tutti_conductor *conductor, uint32_t number, tutti_ps limit_ps)
+{
+    struct tutti_hall *hall = conductor->hall;
+    tutti_ps now_ps = tutti_hall_now(hall);
+    tutti_ps until_ps = conductor->spins ? now_ps + AWAKE_PS : now_ps;
+
+    while (tutti_hall_lies(hall, number) && atomic_load(&hall->stopped) == 0) {
+        tutti_ps due_ps = atomic_load(&conductor->due_ps);
+
+        if (conductor->spins && due_ps - AWAKE_PS <= now_ps && now_ps < due_ps + AWAKE_PS)
+            until_ps = due_ps + AWAKE_PS;
+        if (now_ps >= until_ps) {
+            if (conductor->spins && due_ps - AWAKE_PS > now_ps && due_ps - AWAKE_PS < limit_ps)
+                limit_ps = due_ps - AWAKE_PS;
+            break;
+        }
+        tutti_hall_breathe();
+        now_ps = tutti_hall_now(hall);
+    }
+    tutti_hall_sleep(hall, number, limit_ps);
+}
+
+int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t number, tutti_ps until_ps,
                          bool sends_matter, tutti_ps *since_ps)
 {
     struct tutti_hall *hall = conductor->hall;
-    struct tutti_seat *seat = &conductor->seats[rank];
+    struct tutti_seat *seat;
     tutti_ps limit_ps = INT64_MAX;
     struct calls calls;
     int status = 0;
 
     if (conductor->podium != NULL)
-        return tutti_podium_wait(conductor->podium, rank, until_ps, sends_matter, since_ps);
+        return tutti_podium_wait(conductor->podium, number, until_ps, sends_matter, since_ps);
+    seat = &conductor->seats[number];
     calls.count = 0;
     if (until_ps == 0) /* waits for others, not for a step of its own */
         limit_ps = tutti_hall_after(tutti_hall_now(hall), hall->deadline_ps);
@@ -284,12 +319,12 @@ int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t rank, tutti
     conductor->playing_count--;
     while (status == 0 && atomic_load(&seat->state) == WAITING) {
         if (conductor->playing_count == 0 && !conductor->kept) {
-            status = keep(conductor, rank, limit_ps, &calls);
+            status = keep(conductor, number, limit_ps, &calls);
             continue;
         }
-        tutti_hall_lie_down(hall, rank);
+        tutti_hall_lie_down(hall, number);
         leave(conductor, &calls);
-        tutti_hall_sleep(hall, rank, limit_ps);
+        doze(conductor, number, limit_ps);
         if (atomic_load(&seat->state) == PLAYING)
             return 0;
         enter(conductor);
@@ -306,7 +341,7 @@ int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t rank, tutti
     return status;
 }
 
-int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t rank, uint64_t generation)
+int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, uint64_t generation)
 {
     struct tutti_shaper *shaper = conductor->shaper;
     tutti_ps since_ps = 0;
@@ -314,7 +349,7 @@ int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t rank, uint
     int status = 0;
 
     if (conductor->podium != NULL)
-        return tutti_podium_begin(conductor->podium, rank, generation);
+        return tutti_podium_begin(conductor->podium, number, generation);
     enter(conductor);
     if (generation != conductor->generation) {
         conductor->generation = generation;
@@ -332,22 +367,22 @@ int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t rank, uint
     begin_ps = tutti_hall_after(conductor->now_ps, shaper->launch_ps);
     pthread_mutex_unlock(&conductor->lock);
     while (status == 0 && conductor->now_ps < begin_ps)
-        status = tutti_conductor_wait(conductor, rank, begin_ps, false, &since_ps);
+        status = tutti_conductor_wait(conductor, number, begin_ps, false, &since_ps);
     return status;
 }
 
-void tutti_conductor_end(struct tutti_conductor *conductor, uint32_t rank)
+void tutti_conductor_end(struct tutti_conductor *conductor, uint32_t number)
 {
     struct calls calls;
 
     if (conductor->podium != NULL) {
-        tutti_podium_end(conductor->podium, rank);
+        tutti_podium_end(conductor->podium, number);
         return;
     }
     calls.count = 0;
     enter(conductor);
-    assert(atomic_load(&conductor->seats[rank].state) == PLAYING);
-    atomic_store(&conductor->seats[rank].state, OUT);
+    assert(atomic_load(&conductor->seats[number].state) == PLAYING);
+    atomic_store(&conductor->seats[number].state, OUT);
     conductor->playing_count--;
     conductor->tempo.clock_ps = conductor->now_ps;
     call_keeper(conductor, &calls);
@@ -393,12 +428,14 @@ void tutti_conductor_release(struct tutti_conductor *conductor, struct tutti_wir
         tutti_podium_release(conductor->podium, wire);
         return;
     }
-    seat = &conductor->seats[wire->from];
+    if (conductor->seat_of[wire->from] == conductor->seat_of[wire->to])
+        return; /* the thread looks at all its ranks again before it waits */
+    seat = &conductor->seats[conductor->seat_of[wire->from]];
     /* The message was released before: a rank that rises after this look sees that itself. */
     if (atomic_load(&seat->state) == WAITING && !atomic_load(&seat->sends_matter))
         return;
     calls.count = 0;
     enter(conductor);
-    ring(conductor, wire->from, &calls);
+    ring(conductor, conductor->seat_of[wire->from], &calls);
     leave(conductor, &calls);
 }

@@ -1,6 +1,6 @@
 /* The conductor: plays on another machine's clock, and holds that clock to ours.
  *
- * A shaper says when messages arrive on the other machine. Its clock stands still while any rank
+ * A shaper says when messages arrive on the other machine. Its clock stands still while any thread
  * plays; when all of them wait, the last one becomes the keeper: it looks up what happens next
  * there, waits until that is due here (the other machine's time, slowdown times as long), sets the
  * clock, and lets those play on for whom something has happened. So all steps that follow from one
@@ -24,13 +24,13 @@
 struct tutti_podium;
 struct tutti_err;
 
-/* What a rank is doing, as the conductor sees it. */
+/* What a thread is doing, as the conductor sees it. */
 struct tutti_seat {
     _Alignas(TUTTI_CACHE_LINE) atomic_int state; /* written under the lock */
     bool rung; /* while playing: something has happened, look again before waiting */
-    atomic_bool
-        sends_matter;  /* while waiting: something hangs on its SENDs, which others complete */
-    tutti_ps until_ps; /* while waiting: a step of its own ends then; 0: none */
+    /* While waiting: something hangs on SENDs of its ranks, which others complete. */
+    atomic_bool sends_matter;
+    tutti_ps until_ps; /* while waiting: a step of its ranks ends then; 0: none */
 };
 
 struct tutti_conductor {
@@ -41,26 +41,33 @@ struct tutti_conductor {
     pthread_mutex_t lock; /* guards all that follows, the shaper included */
     struct tutti_shaper *shaper;
     double slowdown;
-    struct tutti_seat *seats; /* [rank] */
+    struct tutti_seat *seats; /* [seat]: one a thread */
+    uint32_t *seat_of;        /* [rank]: the thread that plays it; the game writes it */
+    bool spins;               /* no more threads than processors: who waits may spin */
     uint32_t playing_count;
     bool kept;           /* somebody waits for what happens next */
     uint64_t generation; /* counts resets */
     tutti_ps epoch_ps;   /* on the hall's clock: when the other machine's began */
     tutti_ps since_ps;   /* on the hall's clock: when the last instant came, or the epoch */
     tutti_ps now_ps;     /* on the other machine's clock; who plays may read it without the lock */
+    /* On the hall's clock: when the next instant is due, of which somebody waits for it; read
+     * without the lock by those who will be rung then. */
+    _Atomic tutti_ps due_ps;
     struct tutti_tempo tempo;
 };
 
-/* `hall`, `wires` and `shaper` are borrowed until close. */
+/* `hall`, `wires` and `shaper` are borrowed until close. There are as many seats, one a thread, as
+ * the hall has; the caller fills seat_of afterwards. With a podium, where each rank has a thread,
+ * the number of a seat is that rank. */
 int tutti_conductor_open(struct tutti_conductor *conductor, struct tutti_hall *hall,
                          struct tutti_wires *wires, struct tutti_shaper *shaper, double slowdown,
-                         struct tutti_err *err);
+                         bool spins, struct tutti_err *err);
 void tutti_conductor_close(struct tutti_conductor *conductor);
 
-/* A rank begins an iteration; the first one of a new generation, in which no rank may be inside,
+/* A thread begins an iteration; the first one of a new generation, in which none may be inside,
  * starts the clock afresh with all of them. Returns when the launch is over. Errors of this and of
  * wait: as tutti_hall_rest. */
-int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t rank, uint64_t generation);
+int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, uint64_t generation);
 
 /* On the other machine's clock. For ranks that play. */
 tutti_ps tutti_conductor_now(const struct tutti_conductor *conductor);
@@ -71,8 +78,8 @@ tutti_ps tutti_conductor_epoch(const struct tutti_conductor *conductor);
 /* On the hall's clock: when what happens there now is due here. For ranks that play. */
 tutti_ps tutti_conductor_time(const struct tutti_conductor *conductor);
 
-/* A rank goes to meet the others, or has ended. */
-void tutti_conductor_end(struct tutti_conductor *conductor, uint32_t rank);
+/* A thread goes to meet the others, or has ended. */
+void tutti_conductor_end(struct tutti_conductor *conductor, uint32_t number);
 
 /* The message in `slot` of a wire sets out now; its receiver is rung when it arrives. */
 void tutti_conductor_send(struct tutti_conductor *conductor, struct tutti_wire *wire,
@@ -90,11 +97,12 @@ void tutti_conductor_release(struct tutti_conductor *conductor, struct tutti_wir
 uint64_t tutti_conductor_released(const struct tutti_conductor *conductor,
                                   const struct tutti_wire *wire);
 
-/* After a fruitless look: returns when there may be something to see, at the latest at `until_ps`
- * of the other machine's clock; 0: nothing of the rank's own is under way. Where sends_matter is
- * false, it is not told that SENDs are complete: it sees that when something else happens.
+/* After a fruitless look at all its ranks: returns when there may be something to see, at the
+ * latest at `until_ps` of the other machine's clock; 0: nothing of its own is under way. Where
+ * sends_matter is false, it is not told that SENDs are complete: it sees that when something else
+ * happens.
  * *since_ps: when this wait began, of which this may be a part; 0: it begins. */
-int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t rank, tutti_ps until_ps,
+int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t number, tutti_ps until_ps,
                          bool sends_matter, tutti_ps *since_ps);
 
 #endif

@@ -1,4 +1,4 @@
-/* A game from its beginning to its end: takes what it needs, starts a thread a rank, and sees to it
+/* A game from its beginning to its end: takes what it needs, starts the threads, and sees to it
  * that all processes begin and end alike. */
 #include "runtime/exec/threads/game.h"
 
@@ -24,31 +24,30 @@ static void *buffer(uint64_t bytes)
     return memory;
 }
 
-static int provide_buffers(struct tutti_game *game, struct tutti_player *player,
-                           struct tutti_err *err)
+static int provide_buffers(struct tutti_game *game, uint32_t rank, struct tutti_err *err)
 {
     const struct tutti_schedule *schedule = game->schedule;
     const struct tutti_play *play = game->play;
-    struct tutti_thread_stage *stage = &player->stage;
+    struct tutti_part *part = &game->parts[rank - game->first_rank];
+    struct tutti_thread_stage *stage = &game->stages[rank - game->first_rank];
 
-    player->scratch = buffer(schedule->scratch_bytes);
-    if (player->scratch == NULL)
+    part->scratch = buffer(schedule->scratch_bytes);
+    if (part->scratch == NULL)
         return tutti_nomem(err);
     if (play->in == NULL) {
-        player->own_in = buffer(schedule->in_bytes);
-        player->own_out = buffer(schedule->out_bytes);
-        if (player->own_in == NULL || player->own_out == NULL)
+        part->own_in = buffer(schedule->in_bytes);
+        part->own_out = buffer(schedule->out_bytes);
+        if (part->own_in == NULL || part->own_out == NULL)
             return tutti_nomem(err);
-        memset(player->own_in, 0, schedule->in_bytes);
-        memset(player->own_out, 0, schedule->out_bytes);
+        memset(part->own_in, 0, schedule->in_bytes);
+        memset(part->own_out, 0, schedule->out_bytes);
     }
     /* `in` is only read: fault_of refuses a program that writes it. */
-    stage->bufs[TUTTI_BUF_IN] =
-        play->in == NULL ? player->own_in : (char *)(uintptr_t)play->in[player->rank];
-    stage->bufs[TUTTI_BUF_OUT] = play->in == NULL ? player->own_out : play->out[player->rank];
-    stage->bufs[TUTTI_BUF_SCRATCH] = player->scratch;
-    stage->bufs[TUTTI_BUF_NONE] = player->scratch; /* of steps of 0 bytes */
-    game->fellows[player->rank - game->first_rank].out = stage->bufs[TUTTI_BUF_OUT];
+    stage->bufs[TUTTI_BUF_IN] = play->in == NULL ? part->own_in : (char *)(uintptr_t)play->in[rank];
+    stage->bufs[TUTTI_BUF_OUT] = play->in == NULL ? part->own_out : play->out[rank];
+    stage->bufs[TUTTI_BUF_SCRATCH] = part->scratch;
+    stage->bufs[TUTTI_BUF_NONE] = part->scratch; /* of steps of 0 bytes */
+    game->fellows[rank - game->first_rank].out = stage->bufs[TUTTI_BUF_OUT];
     return 0;
 }
 
@@ -63,33 +62,49 @@ static uint64_t large_bytes(void)
     return OWN_CACHES * (bytes > 0 ? (uint64_t)bytes : OWN_CACHE_BYTES);
 }
 
-static int prepare_player(struct tutti_game *game, uint32_t rank, struct tutti_err *err)
+static int prepare_rank(struct tutti_game *game, const struct tutti_player *player, uint32_t rank,
+                        struct tutti_err *err)
 {
-    struct tutti_player *player = &game->players[rank - game->first_rank];
+    struct tutti_thread_stage *stage = &game->stages[rank - game->first_rank];
+
+    stage->hall = &game->hall;
+    stage->fellows = game->fellows;
+    stage->wires = &game->wires;
+    stage->conductor = game->troupe->shaper != NULL ? &game->conductor : NULL;
+    stage->pushes = &game->pushes;
+    stage->schedule = game->schedule;
+    stage->engine = player->engine;
+    stage->rank = rank;
+    stage->large_bytes = large_bytes();
+    return provide_buffers(game, rank, err);
+}
+
+static int prepare_player(struct tutti_game *game, uint32_t number, struct tutti_err *err)
+{
+    struct tutti_player *player = &game->players[number];
+    uint32_t first = tutti_crew_first_rank(game->own_count, game->player_count, number);
+    uint32_t end = tutti_crew_first_rank(game->own_count, game->player_count, number + 1);
     int status;
 
     player->game = game;
-    player->rank = rank;
+    player->seat = game->first_rank + number;
+    player->first_rank = game->first_rank + first;
+    player->rank_count = end - first;
+    player->stages = &game->stages[first];
+    player->ensemble = (struct tutti_ensemble){
+        .stages = player->stages, .count = player->rank_count, .seat = player->seat};
     tutti_record_init(&player->record);
-    status = provide_buffers(game, player, err);
-    if (status == 0)
-        status = tutti_engine_new(game->schedule, rank, 1, &player->engine, err);
+    status = tutti_engine_new(game->schedule, player->first_rank, player->rank_count,
+                              &player->engine, err);
     if (status < 0)
         return status;
     player->arrived_ps = calloc(game->taken_count, sizeof(player->arrived_ps[0]));
     player->ended_ps = calloc(game->taken_count, sizeof(player->ended_ps[0]));
     if (player->arrived_ps == NULL || player->ended_ps == NULL)
         return tutti_nomem(err);
-    player->stage.hall = &game->hall;
-    player->stage.fellows = game->fellows;
-    player->stage.wires = &game->wires;
-    player->stage.conductor = game->troupe->shaper != NULL ? &game->conductor : NULL;
-    player->stage.pushes = &game->pushes;
-    player->stage.schedule = game->schedule;
-    player->stage.engine = player->engine;
-    player->stage.rank = rank;
-    player->stage.large_bytes = large_bytes();
-    return 0;
+    for (uint32_t i = 0; i < player->rank_count && status == 0; i++)
+        status = prepare_rank(game, player, player->first_rank + i, err);
+    return status;
 }
 
 static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
@@ -104,7 +119,7 @@ static bool outputs_shared(const struct tutti_game *game)
     const struct tutti_schedule *schedule = game->schedule;
 
     for (uint32_t i = 0; i < game->own_count; i++) {
-        char *const *bufs = game->players[i].stage.bufs;
+        char *const *bufs = game->stages[i].bufs;
 
         if (overlap(bufs[TUTTI_BUF_IN], schedule->in_bytes, bufs[TUTTI_BUF_OUT],
                     schedule->out_bytes))
@@ -160,6 +175,28 @@ static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tut
     return 0;
 }
 
+/* Another machine is emulated by this process alone, so that a thread may play several ranks. */
+static bool is_ensemble(const struct tutti_troupe *troupe)
+{
+    return troupe->shaper != NULL && troupe->crew->count == 1;
+}
+
+static int open_conductor(struct tutti_game *game, struct tutti_err *err)
+{
+    const struct tutti_troupe *troupe = game->troupe;
+    bool spins = game->player_count <= (uint32_t)CPU_COUNT(&troupe->processors);
+    int status = tutti_conductor_open(&game->conductor, &game->hall, &game->wires, troupe->shaper,
+                                      troupe->slowdown, spins, err);
+
+    for (uint32_t i = 0; i < game->player_count && status == 0; i++) {
+        const struct tutti_player *player = &game->players[i];
+
+        for (uint32_t k = 0; k < player->rank_count; k++)
+            game->conductor.seat_of[player->first_rank + k] = player->seat;
+    }
+    return status;
+}
+
 /* Another machine is emulated by several processes, which must share memory for that. */
 static int prepare_podium(struct tutti_game *game, struct tutti_err *err)
 {
@@ -180,6 +217,37 @@ static int prepare_podium(struct tutti_game *game, struct tutti_err *err)
     return tutti_podium_prepare(&game->podium, &game->wires, game->schedule, err);
 }
 
+/* The threads, and what their ranks own. */
+static int prepare_players(struct tutti_game *game, struct tutti_err *err)
+{
+    uint32_t own_count = game->own_count;
+    const struct tutti_troupe *troupe = game->troupe;
+    uint32_t processor_count = (uint32_t)CPU_COUNT(&troupe->processors);
+    int status;
+
+    game->player_count = own_count;
+    if (is_ensemble(troupe))
+        game->player_count =
+            tutti_ensemble_threads(game->schedule, troupe->thread_count, processor_count);
+    status =
+        tutti_hall_open(&game->hall, game->player_count, processor_count, game->deadline_ps, err);
+    if (status < 0)
+        return status;
+    game->parts = calloc((size_t)own_count + 1, sizeof(game->parts[0]));
+    game->stages = calloc((size_t)own_count + 1, sizeof(game->stages[0]));
+    game->players = calloc((size_t)game->player_count + 1, sizeof(game->players[0]));
+    game->fellows =
+        aligned_alloc(TUTTI_CACHE_LINE, ((size_t)own_count + 1) * sizeof(game->fellows[0]));
+    if (game->parts == NULL || game->stages == NULL || game->players == NULL ||
+        game->fellows == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < own_count; i++)
+        game->fellows[i] = (struct tutti_fellow){0};
+    for (uint32_t i = 0; i < game->player_count && status == 0; i++)
+        status = prepare_player(game, i, err);
+    return status;
+}
+
 static int prepare(struct tutti_game *game, struct tutti_err *err)
 {
     const struct tutti_troupe *troupe = game->troupe;
@@ -188,19 +256,7 @@ static int prepare(struct tutti_game *game, struct tutti_err *err)
     int status;
 
     count_seats(game, &seat_count);
-    status = tutti_hall_open(&game->hall, own_count, (uint32_t)CPU_COUNT(&troupe->processors),
-                             game->deadline_ps, err);
-    if (status < 0)
-        return status;
-    game->players = calloc((size_t)own_count + 1, sizeof(game->players[0]));
-    game->fellows =
-        aligned_alloc(TUTTI_CACHE_LINE, ((size_t)own_count + 1) * sizeof(game->fellows[0]));
-    if (game->players == NULL || game->fellows == NULL)
-        return tutti_nomem(err);
-    for (uint32_t i = 0; i < own_count; i++)
-        game->fellows[i] = (struct tutti_fellow){0};
-    for (uint32_t i = 0; i < own_count && status == 0; i++)
-        status = prepare_player(game, game->first_rank + i, err);
+    status = prepare_players(game, err);
     if (status == 0) /* after the engines: they have refused what this would trip over */
         status =
             tutti_thread_wires_open(&game->wires, game->schedule, game->first_rank, own_count, err);
@@ -209,30 +265,34 @@ static int prepare(struct tutti_game *game, struct tutti_err *err)
     if (status == 0 && troupe->shaper != NULL && troupe->crew->count > 1)
         status = prepare_podium(game, err);
     else if (status == 0 && troupe->shaper != NULL)
-        status = tutti_conductor_open(&game->conductor, &game->hall, &game->wires, troupe->shaper,
-                                      troupe->slowdown, err);
+        status = open_conductor(game, err);
     if (status == 0 && !outputs_shared(game))
         status = tutti_thread_pushes_open(&game->pushes, game->schedule, &game->wires, err);
     for (uint32_t i = 0; i < own_count && status == 0; i++)
-        status = tutti_thread_stage_open(&game->players[i].stage, err);
+        status = tutti_thread_stage_open(&game->stages[i], err);
     return status;
 }
 
 static void clear(struct tutti_game *game)
 {
-    for (uint32_t i = 0; game->players != NULL && i < game->own_count; i++) {
+    for (uint32_t i = 0; game->players != NULL && i < game->player_count; i++) {
         struct tutti_player *player = &game->players[i];
 
         tutti_engine_free(player->engine);
-        tutti_thread_stage_close(&player->stage);
         tutti_record_done(&player->record);
         free(player->arrived_ps);
         free(player->ended_ps);
-        free(player->own_in);
-        free(player->own_out);
-        free(player->scratch);
+    }
+    for (uint32_t i = 0; game->stages != NULL && i < game->own_count; i++)
+        tutti_thread_stage_close(&game->stages[i]);
+    for (uint32_t i = 0; game->parts != NULL && i < game->own_count; i++) {
+        free(game->parts[i].own_in);
+        free(game->parts[i].own_out);
+        free(game->parts[i].scratch);
     }
     free(game->players);
+    free(game->stages);
+    free(game->parts);
     free(game->fellows);
     free(game->opened_ps);
     tutti_ways_close(&game->ways);
@@ -288,15 +348,15 @@ static void start_threads(struct tutti_game *game, struct guard *guard)
             return;
         }
     }
-    for (uint32_t i = 0; i < game->own_count; i++) {
+    for (uint32_t i = 0; i < game->player_count; i++) {
         struct tutti_player *player = &game->players[i];
 
         status = pthread_create(&player->thread, NULL, tutti_player_run, player);
         player->has_thread = status == 0;
         if (status == 0)
             continue;
-        (void)tutti_fail(&local, TUTTI_EIO, "cannot start the thread of rank %u: %s", player->rank,
-                         strerror(status));
+        (void)tutti_fail(&local, TUTTI_EIO, "cannot start the thread of rank %u: %s",
+                         player->first_rank, strerror(status));
         tutti_hall_stop(&game->hall, -TUTTI_EIO, &local);
         return;
     }
@@ -308,7 +368,7 @@ static int run_threads(struct tutti_game *game, struct tutti_err *err)
     struct tutti_hall *hall = &game->hall;
 
     start_threads(game, &guard);
-    for (uint32_t i = 0; i < game->own_count; i++) {
+    for (uint32_t i = 0; i < game->player_count; i++) {
         if (game->players[i].has_thread)
             pthread_join(game->players[i].thread, NULL);
     }

@@ -10,6 +10,7 @@
 #include "runtime/backend.h"
 #include "runtime/crew.h"
 #include "runtime/exec/threads/conductor.h"
+#include "runtime/exec/threads/ensemble.h"
 #include "runtime/exec/threads/podium.h"
 #include "runtime/exec/threads/stage.h"
 #include "runtime/exec/threads/ways.h"
@@ -22,6 +23,7 @@ struct tutti_troupe_opts {
     struct tutti_carrier *carrier; /* taken over, also on failure; NULL if there is no crew */
     struct tutti_shaper *shaper;   /* as in struct tutti_threads_opts; of the first process */
     double slowdown;
+    uint32_t thread_count;
 };
 
 /* Opens a backend that plays with the processes of a crew; collective. */
@@ -35,6 +37,7 @@ struct tutti_troupe {
     bool pin;
     struct tutti_shaper *shaper; /* borrowed; NULL: nothing is held back */
     double slowdown;
+    uint32_t thread_count;
     struct tutti_tempo tempo; /* of the last play */
     cpu_set_t processors;     /* that this process may use */
     struct tutti_crew *crew;  /* `alone` if there is nobody else */
@@ -43,21 +46,30 @@ struct tutti_troupe {
     uint64_t *hosts; /* [process]: where they are; NULL if alone */
 };
 
-/* One rank. Its thread alone touches it between start and join, `playing` aside. */
+/* The memory of one rank. */
+struct tutti_part {
+    void *own_in; /* provided by us, else NULL */
+    void *own_out;
+    void *scratch;
+};
+
+/* A thread, which plays one rank. Where this process alone emulates a machine, each of one or a few
+ * threads plays some ranks: what many have to do in one instant shall not cost as many wake-ups.
+ * The thread alone touches this between start and join, `playing` aside. */
 struct tutti_player {
     struct tutti_game *game;
-    uint32_t rank;
+    uint32_t seat;       /* in the hall and before the conductor; its rank, if it plays one */
+    uint32_t first_rank; /* of those it plays */
+    uint32_t rank_count;
     pthread_t thread;
     bool has_thread;
     atomic_bool playing; /* inside engine_run */
     struct tutti_engine *engine;
-    struct tutti_thread_stage stage;
+    struct tutti_thread_stage *stages; /* [rank_count] */
+    struct tutti_ensemble ensemble;    /* of these stages, where one thread may have several */
     struct tutti_record record;
     tutti_ps *arrived_ps; /* [taken iterations]: came to the barrier, or began */
     tutti_ps *ended_ps;
-    void *own_in; /* provided by us, else NULL */
-    void *own_out;
-    void *scratch;
 };
 
 struct tutti_game {
@@ -73,10 +85,13 @@ struct tutti_game {
     struct tutti_ways ways;
     struct tutti_carried carried;
     struct tutti_pushes pushes;
-    struct tutti_conductor conductor; /* with a shaper */
-    struct tutti_podium podium;       /* and other processes */
-    struct tutti_fellow *fellows;     /* [own] */
-    struct tutti_player *players;     /* [own] */
+    struct tutti_conductor conductor;  /* with a shaper */
+    struct tutti_podium podium;        /* and other processes */
+    struct tutti_fellow *fellows;      /* [own] */
+    struct tutti_part *parts;          /* [own] */
+    struct tutti_thread_stage *stages; /* [own] */
+    struct tutti_player *players;      /* [player_count] */
+    uint32_t player_count;
     uint32_t taken_count; /* iterations of which the times are kept: all, or one for all of them */
     tutti_ps *opened_ps;  /* [taken]: with other processes, when the barrier opened; else NULL */
     atomic_int is_broken; /* 1: `broken` has an owner, who was broken off and says where */
@@ -91,7 +106,7 @@ int tutti_game_play(struct tutti_troupe *troupe, const struct tutti_play *play,
 
 /* ---- player.c ---- */
 
-/* The thread of a rank; `player` is a struct tutti_player. */
+/* The thread of a player; `player` is a struct tutti_player. */
 void *tutti_player_run(void *player);
 
 /* ---- result.c ---- */

@@ -98,6 +98,12 @@ void tutti_hall_lie_down(struct tutti_hall *hall, uint32_t rank);
 void tutti_hall_sleep(struct tutti_hall *hall, uint32_t rank, tutti_ps limit_ps);
 void tutti_hall_ring(struct tutti_hall *hall, uint32_t rank);
 
+/* Having lain down: whether nobody has rung yet. */
+static inline bool tutti_hall_lies(const struct tutti_hall *hall, uint32_t rank)
+{
+    return atomic_load(&hall->bells[rank - hall->first_rank].asleep) != 0;
+}
+
 /* Moves what comes from other processes and goes there, if there are any: as `move` of carriers. */
 static inline int tutti_hall_move(struct tutti_hall *hall, uint32_t rank, struct tutti_err *err)
 {

@@ -1,13 +1,14 @@
-/* What happens in the thread of a rank: it meets the others, plays its program, takes the times. */
+/* What happens in a thread: it meets the others, plays the programs of its ranks, and takes the
+ * times. */
 #include <sched.h>
 
 #include "runtime/exec/threads/game.h"
 
-/* The ranks of a host take its processors in turn, also when they are of several processes. */
-static void pin_to(const struct tutti_game *game, uint32_t rank)
+/* The threads of a host take its processors in turn, also when they are of several processes. */
+static void pin_to(const struct tutti_game *game, uint32_t number)
 {
     const cpu_set_t *processors = &game->troupe->processors;
-    uint32_t seat = game->seat_first + rank - game->first_rank;
+    uint32_t seat = game->seat_first + number - game->first_rank;
     uint32_t skip = seat % (uint32_t)CPU_COUNT(processors);
     cpu_set_t one;
 
@@ -28,7 +29,7 @@ static int explain_deadlock(struct tutti_game *game, struct tutti_err *err)
 {
     char text[512] = "a rank";
 
-    for (uint32_t i = 0; i < game->own_count; i++) {
+    for (uint32_t i = 0; i < game->player_count; i++) {
         if (!atomic_load(&game->players[i].playing))
             continue;
         tutti_engine_waiting_for(game->players[i].engine, text, sizeof(text));
@@ -40,28 +41,29 @@ static int explain_deadlock(struct tutti_game *game, struct tutti_err *err)
 /* Before iteration `number`. */
 static int meet(struct tutti_player *player, uint64_t number, struct tutti_err *err)
 {
-    struct tutti_conductor *conductor = player->stage.conductor;
+    struct tutti_conductor *conductor = player->stages[0].conductor;
     struct tutti_game *game = player->game;
     struct tutti_hall *hall = &game->hall;
     char time[TUTTI_UNIT_TEXT_BYTES];
     int status;
 
     if (conductor != NULL && number > 0)
-        tutti_conductor_end(conductor, player->rank);
+        tutti_conductor_end(conductor, player->seat);
     err->text[0] = '\0';
     status = hall->carrier == NULL
-                 ? tutti_hall_meet(hall, player->rank)
-                 : tutti_crossing_meet(&game->ways.crossing, hall, player->rank, err);
+                 ? tutti_hall_meet(hall, player->seat)
+                 : tutti_crossing_meet(&game->ways.crossing, hall, player->seat, err);
     if (status == -TUTTI_ECHECK)
         return explain_deadlock(game, err);
     if (status == -TUTTI_ETIME)
         return tutti_fail(err, TUTTI_ETIME,
                           "deadline of %s passed: rank %u waits for the others before an iteration",
-                          tutti_print_time(hall->deadline_ps, time), player->rank);
+                          tutti_print_time(hall->deadline_ps, time), player->first_rank);
     if (status < 0 && err->text[0] != '\0')
-        return tutti_wrap(err, status, "rank %u, before an iteration", player->rank);
+        return tutti_wrap(err, status, "rank %u, before an iteration", player->first_rank);
     if (status < 0)
-        return tutti_fail(err, TUTTI_EIO, "broken off: rank %u before an iteration", player->rank);
+        return tutti_fail(err, TUTTI_EIO, "broken off: rank %u before an iteration",
+                          player->first_rank);
     return 0;
 }
 
@@ -70,20 +72,27 @@ static int play_once(struct tutti_player *player, bool last, uint64_t generation
                      struct tutti_err *err)
 {
     bool recorded = last && player->game->play->record != NULL;
-    struct tutti_conductor *conductor = player->stage.conductor;
+    struct tutti_conductor *conductor = player->stages[0].conductor;
+    bool several = conductor != NULL && player->game->troupe->crew->count == 1;
     int status = 0;
 
     if (conductor != NULL)
-        status = tutti_conductor_begin(conductor, player->rank, generation);
+        status = tutti_conductor_begin(conductor, player->seat, generation);
     if (status < 0)
-        return tutti_fail(err, TUTTI_EIO, "broken off: rank %u has not begun", player->rank);
-    player->stage.timed = recorded;
-    tutti_thread_stage_begin(&player->stage);
+        return tutti_fail(err, TUTTI_EIO, "broken off: rank %u has not begun", player->first_rank);
+    for (uint32_t i = 0; i < player->rank_count; i++) {
+        player->stages[i].timed = recorded;
+        tutti_thread_stage_begin(&player->stages[i]);
+    }
     atomic_store(&player->playing, true);
-    status = tutti_engine_run(player->engine, &tutti_thread_stage_ops, &player->stage,
-                              recorded ? &player->record : NULL, err);
+    status =
+        tutti_engine_run(player->engine, several ? &tutti_ensemble_ops : &tutti_thread_stage_ops,
+                         several ? (void *)&player->ensemble : &player->stages[0],
+                         recorded ? &player->record : NULL, err);
     atomic_store(&player->playing, false);
-    return status == 0 ? tutti_thread_stage_settle(&player->stage, err) : status;
+    for (uint32_t i = 0; i < player->rank_count && status == 0; i++)
+        status = tutti_thread_stage_settle(&player->stages[i], err);
+    return status;
 }
 
 static int play_all(struct tutti_player *player, struct tutti_err *err)
@@ -104,21 +113,21 @@ static int play_all(struct tutti_player *player, struct tutti_err *err)
             status = meet(player, i, err);
             generation++;
             /* The first rank is the one that knows when the others were there. */
-            if (game->opened_ps != NULL && player->rank == game->first_rank)
+            if (game->opened_ps != NULL && player->seat == game->first_rank)
                 game->opened_ps[taken] = tutti_hall_now(&game->hall);
         }
         if (status == 0)
             status = play_once(player, i + 1 == total, generation, err);
         /* Emulated, there is one clock for all processes. */
-        if (status == 0 && game->opened_ps != NULL && player->stage.conductor != NULL &&
-            player->rank == game->first_rank)
+        if (status == 0 && game->opened_ps != NULL && player->stages[0].conductor != NULL &&
+            player->seat == game->first_rank)
             game->opened_ps[play->barrier ? taken : 0] =
-                tutti_conductor_epoch(player->stage.conductor);
+                tutti_conductor_epoch(player->stages[0].conductor);
         if (timed && (play->barrier || i + 1 == total))
             player->ended_ps[taken] = tutti_hall_now(&game->hall);
     }
-    if (status == 0 && player->stage.conductor != NULL)
-        tutti_conductor_end(player->stage.conductor, player->rank);
+    if (status == 0 && player->stages[0].conductor != NULL)
+        tutti_conductor_end(player->stages[0].conductor, player->seat);
     return status;
 }
 
@@ -130,7 +139,7 @@ void *tutti_player_run(void *data)
     int status;
 
     if (game->troupe->pin)
-        pin_to(game, player->rank);
+        pin_to(game, player->seat);
     status = play_all(player, &err);
     if (status == 0 && tutti_hall_leave(&game->hall) < 0)
         status = explain_deadlock(game, &err);

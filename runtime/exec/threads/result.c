@@ -47,7 +47,7 @@ static void bounds_of(const struct tutti_game *game, uint32_t taken, tutti_ps *r
     tutti_ps start_ps = game->opened_ps != NULL ? game->opened_ps[taken] : 0;
     tutti_ps end_ps = start_ps;
 
-    for (uint32_t i = 0; i < game->own_count; i++) {
+    for (uint32_t i = 0; i < game->player_count; i++) {
         const struct tutti_player *player = &game->players[i];
 
         if (game->opened_ps == NULL && player->arrived_ps[taken] > start_ps)
@@ -63,7 +63,7 @@ static void look_back(struct result *result)
 {
     const struct tutti_game *game = result->game;
 
-    for (uint32_t i = 0; i < game->own_count; i++) {
+    for (uint32_t i = 0; i < game->player_count; i++) {
         result->mine.step_count += tutti_engine_step_count(game->players[i].engine);
         result->mine.event_count += game->players[i].record.event_count;
     }
@@ -98,7 +98,7 @@ static void copy_events(const struct result *result, struct tutti_record *record
             later_ns = result->mine.opened_ns - other->opened_ns;
     }
     start_ps -= (tutti_ps)later_ns * TUTTI_PS_PER_NS;
-    for (uint32_t i = 0; i < game->own_count; i++) {
+    for (uint32_t i = 0; i < game->player_count; i++) {
         const struct tutti_record *own = &game->players[i].record;
 
         for (size_t k = 0; k < own->event_count; k++) {

@@ -200,7 +200,7 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
     }
 }
 
-static void settle_all(struct tutti_thread_stage *stage)
+void tutti_thread_stage_settle_chains(struct tutti_thread_stage *stage)
 {
     for (uint32_t i = 0; stage->chain_count > 0 && i < stage->schedule->lane_count; i++) {
         if (stage->places[i].chain.length > 0)
@@ -210,15 +210,15 @@ static void settle_all(struct tutti_thread_stage *stage)
 
 /* ---- the stage ---- */
 
-static int post(void *data, const struct tutti_post *post, struct tutti_err *err)
+int tutti_thread_stage_post(struct tutti_thread_stage *stage, const struct tutti_post *post,
+                            struct tutti_err *err)
 {
-    struct tutti_thread_stage *stage = data;
     struct tutti_place *place = &stage->places[post->lane];
     uint32_t peer = post->step->peer;
     int status;
 
     if ((post->step->flags & TUTTI_STEP_DEP) != 0)
-        settle_all(stage);
+        tutti_thread_stage_settle_chains(stage);
     else if (place->chain.length > 0 &&
              ((post->step->kind == TUTTI_RECV && !tutti_wires_own(stage->wires, peer)) ||
               !tutti_stage_goes_with(&place->chain, place, post->step)))
@@ -323,8 +323,15 @@ static int look_at_wires(struct tutti_thread_stage *stage, struct tutti_done *do
     return (int)count;
 }
 
-/* When the first step ends that takes time of its own; 0: there is none. */
-static tutti_ps next_end(const struct tutti_thread_stage *stage)
+int tutti_thread_stage_look(struct tutti_thread_stage *stage, struct tutti_done *done, uint32_t max,
+                            struct tutti_err *err)
+{
+    int count = look_at_lanes(stage, done, max, err);
+
+    return count != 0 ? count : look_at_wires(stage, done, max);
+}
+
+tutti_ps tutti_thread_stage_next_end(const struct tutti_thread_stage *stage)
 {
     tutti_ps first_ps = 0;
 
@@ -358,12 +365,9 @@ static void waiting_for(const struct tutti_thread_stage *stage, char *buf, size_
     }
 }
 
-/* Whether something may be done once a SEND of this rank is complete: one that waits for a slot, a
- * lane that has posted nothing, the end of the program; or its time is wanted. */
-static bool hangs_on_sends(const struct tutti_thread_stage *stage)
+bool tutti_thread_stage_hangs_on_sends(const struct tutti_thread_stage *stage)
 {
-    if (stage->timed || stage->busy_count == 0 ||
-        stage->busy_count < tutti_engine_lanes_left(stage->engine))
+    if (stage->timed || stage->busy_count == 0)
         return true;
     for (uint32_t i = 0; i < stage->busy_count; i++) {
         if (stage->places[stage->busy[i]].post.step->kind == TUTTI_SEND)
@@ -372,7 +376,8 @@ static bool hangs_on_sends(const struct tutti_thread_stage *stage)
     return false;
 }
 
-static int gave_up(const struct tutti_thread_stage *stage, int status, struct tutti_err *err)
+int tutti_thread_stage_gave_up(const struct tutti_thread_stage *stage, int status,
+                               struct tutti_err *err)
 {
     char text[512];
     char time[TUTTI_UNIT_TEXT_BYTES];
@@ -395,6 +400,21 @@ static int lost(const struct tutti_thread_stage *stage, int status, struct tutti
     return tutti_wrap(err, status, "%s", text);
 }
 
+/* With a podium: the rank waits for the other machine's clock. */
+static int wait_for_clock(struct tutti_thread_stage *stage, struct tutti_nap *nap)
+{
+    bool sends_matter = tutti_thread_stage_hangs_on_sends(stage) ||
+                        stage->busy_count < tutti_engine_lanes_left(stage->engine);
+
+    return tutti_conductor_wait(stage->conductor, stage->rank, tutti_thread_stage_next_end(stage),
+                                sends_matter, &nap->since_ps);
+}
+
+static int post(void *data, const struct tutti_post *post, struct tutti_err *err)
+{
+    return tutti_thread_stage_post(data, post, err);
+}
+
 static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_err *err)
 {
     struct tutti_thread_stage *stage = data;
@@ -404,13 +424,11 @@ static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_
     for (;;) {
         int status;
 
-        count = look_at_lanes(stage, done, max, err);
-        if (count == 0)
-            count = look_at_wires(stage, done, max);
+        count = tutti_thread_stage_look(stage, done, max, err);
         if (count != 0)
             break;
         if (stage->chain_count > 0) { /* who waits may as well work */
-            settle_all(stage);
+            tutti_thread_stage_settle_chains(stage);
             continue;
         }
         status = tutti_hall_move(stage->hall, stage->rank, err);
@@ -423,11 +441,11 @@ static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_
             break;
         }
         status = stage->conductor != NULL && !tutti_remote_lags(stage)
-                     ? tutti_conductor_wait(stage->conductor, stage->rank, next_end(stage),
-                                            hangs_on_sends(stage), &nap.since_ps)
-                     : tutti_hall_rest(stage->hall, stage->rank, &nap, next_end(stage));
+                     ? wait_for_clock(stage, &nap)
+                     : tutti_hall_rest(stage->hall, stage->rank, &nap,
+                                       tutti_thread_stage_next_end(stage));
         if (status < 0) {
-            count = gave_up(stage, status, err);
+            count = tutti_thread_stage_gave_up(stage, status, err);
             break;
         }
     }

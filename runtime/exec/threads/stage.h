@@ -55,4 +55,21 @@ int tutti_thread_stage_settle(struct tutti_thread_stage *stage, struct tutti_err
 
 extern const struct tutti_stage_ops tutti_thread_stage_ops;
 
+/* What these are made of, for who has several stages (ensemble.h). Of one rank: */
+int tutti_thread_stage_post(struct tutti_thread_stage *stage, const struct tutti_post *post,
+                            struct tutti_err *err);
+/* One look at its steps and messages: up to `max` events, 0 or a negative status. */
+int tutti_thread_stage_look(struct tutti_thread_stage *stage, struct tutti_done *done, uint32_t max,
+                            struct tutti_err *err);
+/* Does what has been put off. */
+void tutti_thread_stage_settle_chains(struct tutti_thread_stage *stage);
+/* When the first step ends that takes time of its own; 0: there is none. */
+tutti_ps tutti_thread_stage_next_end(const struct tutti_thread_stage *stage);
+/* Whether something may be done once a SEND is complete: one that waits for a slot, or the end of
+ * the program; or its time is wanted. Lanes that have posted nothing are the engine's to count. */
+bool tutti_thread_stage_hangs_on_sends(const struct tutti_thread_stage *stage);
+/* A wait has failed: the status, and whose step it was. */
+int tutti_thread_stage_gave_up(const struct tutti_thread_stage *stage, int status,
+                               struct tutti_err *err);
+
 #endif

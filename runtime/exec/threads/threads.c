@@ -95,6 +95,7 @@ int tutti_troupe_open(const struct tutti_troupe_opts *opts, struct tutti_backend
     troupe->pin = opts->pin;
     troupe->shaper = opts->shaper;
     troupe->slowdown = opts->slowdown;
+    troupe->thread_count = opts->thread_count;
     troupe->alone = (struct tutti_crew){.count = 1};
     troupe->crew = opts->crew != NULL ? opts->crew : &troupe->alone;
     troupe->carrier = opts->carrier;
@@ -118,6 +119,7 @@ int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backe
         troupe.pin = opts->pin;
         troupe.shaper = opts->shaper;
         troupe.slowdown = opts->slowdown;
+        troupe.thread_count = opts->thread_count;
     }
     return tutti_troupe_open(&troupe, ret, err);
 }

@@ -1,0 +1,129 @@
+/* Plays several ranks in one thread; see ensemble.h. */
+#include "runtime/exec/threads/ensemble.h"
+
+#include <assert.h>
+
+#include "runtime/exec/threads/stage.h"
+#include "runtime/schedule.h"
+
+/* While the bytes of one instant are moved another thread could be woken (15 us, and once more to
+ * go on), so that they must be worth several wake-ups; and a thread that is alone never waits for
+ * one that has lost its processor to other work. How much there is in one instant is taken to be a
+ * message of average length from each rank. */
+static bool is_worth_sharing(const struct tutti_schedule *schedule)
+{
+    enum { SHARED_BYTES = 1 << 20 }; /* 100 us at 10 GB/s */
+    uint64_t message_count = 0;
+    double bytes = 0;
+
+    for (uint32_t rank = 0; rank < schedule->rank_count; rank++) {
+        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
+            struct tutti_cursor cursor;
+            const struct tutti_step *step;
+
+            tutti_cursor_open(&cursor, schedule, rank, lane);
+            while ((step = tutti_cursor_next(&cursor)) != NULL) {
+                if (step->kind != TUTTI_SEND)
+                    continue;
+                message_count++;
+                bytes += (double)step->bytes;
+            }
+        }
+    }
+    return message_count > 0 &&
+           bytes / (double)message_count * schedule->rank_count >= (double)SHARED_BYTES;
+}
+
+uint32_t tutti_ensemble_threads(const struct tutti_schedule *schedule, uint32_t asked,
+                                uint32_t processor_count)
+{
+    uint32_t count = asked;
+
+    if (count == 0)
+        count = processor_count > 1 && is_worth_sharing(schedule) ? processor_count : 1;
+    return count < schedule->rank_count ? count : schedule->rank_count;
+}
+
+static int post(void *data, const struct tutti_post *post, struct tutti_err *err)
+{
+    struct tutti_ensemble *ensemble = data;
+    uint32_t number = post->rank - ensemble->stages[0].rank;
+
+    assert(number < ensemble->count);
+    return tutti_thread_stage_post(&ensemble->stages[number], post, err);
+}
+
+/* One look at all ranks. */
+static int look(struct tutti_ensemble *ensemble, struct tutti_done *done, uint32_t max,
+                struct tutti_err *err)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < ensemble->count && count < max; i++) {
+        int status = tutti_thread_stage_look(&ensemble->stages[i], done + count, max - count, err);
+
+        if (status < 0)
+            return status;
+        count += (uint32_t)status;
+    }
+    return (int)count;
+}
+
+/* Whether anything had been put off. */
+static bool settle(struct tutti_ensemble *ensemble)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        if (ensemble->stages[i].chain_count == 0)
+            continue;
+        found = true;
+        tutti_thread_stage_settle_chains(&ensemble->stages[i]);
+    }
+    return found;
+}
+
+/* Until the clock brings something for one of the ranks. */
+static int wait_for_clock(struct tutti_ensemble *ensemble, tutti_ps *since_ps)
+{
+    struct tutti_thread_stage *first = &ensemble->stages[0];
+    uint32_t busy_count = 0;
+    tutti_ps until_ps = 0;
+    bool sends_matter = false;
+
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        const struct tutti_thread_stage *stage = &ensemble->stages[i];
+        tutti_ps end_ps = tutti_thread_stage_next_end(stage);
+
+        if (end_ps > 0 && (until_ps == 0 || end_ps < until_ps))
+            until_ps = end_ps;
+        busy_count += stage->busy_count;
+        if (stage->busy_count > 0 || stage->watched_count > 0) /* else it has ended */
+            sends_matter = sends_matter || tutti_thread_stage_hangs_on_sends(stage);
+    }
+    if (busy_count < tutti_engine_lanes_left(first->engine))
+        sends_matter = true;
+    return tutti_conductor_wait(first->conductor, ensemble->seat, until_ps, sends_matter, since_ps);
+}
+
+static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_err *err)
+{
+    struct tutti_ensemble *ensemble = data;
+    tutti_ps since_ps = 0;
+
+    for (;;) {
+        int count = look(ensemble, done, max, err);
+        int status;
+
+        if (count != 0)
+            return count;
+        if (settle(ensemble)) /* who waits may as well work */
+            continue;
+        status = wait_for_clock(ensemble, &since_ps);
+        if (status < 0)
+            return tutti_thread_stage_gave_up(&ensemble->stages[0], status, err);
+    }
+}
+
+const struct tutti_stage_ops tutti_ensemble_ops = {
+    .size = sizeof(struct tutti_stage_ops), .post = post, .poll = poll};

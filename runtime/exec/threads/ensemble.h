@@ -1,0 +1,28 @@
+/* An ensemble: the ranks that one thread plays, in turns, where a machine is emulated. Between two
+ * instants of its clock the thread does what all of them have to do, and waits once for all.
+ * Private to runtime/exec/threads. */
+#ifndef TUTTI_RUNTIME_EXEC_THREADS_ENSEMBLE_H
+#define TUTTI_RUNTIME_EXEC_THREADS_ENSEMBLE_H
+
+#include <stdint.h>
+
+#include "runtime/engine.h"
+
+struct tutti_schedule;
+struct tutti_thread_stage;
+
+struct tutti_ensemble {
+    struct tutti_thread_stage *stages; /* [count], of consecutive ranks; all of one engine */
+    uint32_t count;
+    uint32_t seat; /* before the conductor */
+};
+
+/* How many threads play a schedule: `asked`, or, if that is 0, one; or `processor_count`, where
+ * much is moved in one instant. At most as many as there are ranks. */
+uint32_t tutti_ensemble_threads(const struct tutti_schedule *schedule, uint32_t asked,
+                                uint32_t processor_count);
+
+/* For an engine of these ranks; its stage is a struct tutti_ensemble. */
+extern const struct tutti_stage_ops tutti_ensemble_ops;
+
+#endif
