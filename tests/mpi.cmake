@@ -35,6 +35,14 @@ if(TUTTI_HAVE_MPI)
     set_tests_properties(mpi_stall_3 PROPERTIES TIMEOUT 60 PASS_REGULAR_EXPRESSION
         "deadline of 1s passed: rank [02],|skipped: no mpirun")
 
+    # Allocations fail in one process of a job: linked as alloc_fail.cmake does it.
+    add_executable(mpi_alloc mpi_alloc.c)
+    target_link_libraries(mpi_alloc PRIVATE tutti_mpi)
+    foreach(function malloc calloc realloc aligned_alloc strdup open_memstream free)
+        target_link_options(mpi_alloc PRIVATE "LINKER:--wrap=${function}")
+    endforeach()
+    mpi_jobs(mpi_alloc 2)
+
     # A machine measured through its carrier, predicted and compared.
     add_test(NAME mpi_calibrate COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpi_calibrate.sh
              "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:tutti>)

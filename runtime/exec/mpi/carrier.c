@@ -12,6 +12,8 @@
 /* The game has spun and yielded before it rests. MPI wakes nobody, so sleeps are short. */
 enum { NAP_NS_MIN = 20000, NAP_NS_MAX = 500000, NS_PER_S = 1000000000 };
 
+static const tutti_ps OPEN_PS = 30 * TUTTI_PS_PER_S;
+
 static struct tutti_mpi_carrier *of(struct tutti_carrier *carrier)
 {
     return (struct tutti_mpi_carrier *)carrier;
@@ -217,13 +219,15 @@ static int begin(struct tutti_carrier *base, struct tutti_crew *crew,
 static void end(struct tutti_carrier *base, int status)
 {
     struct tutti_mpi_carrier *carrier = of(base);
+    bool under_way = false;
     struct tutti_err err;
 
     if (status < 0 && tutti_mpi_drain(carrier, &err) < 0)
         carrier->broken = true;
     for (uint32_t i = 0; i < carrier->carried->own_count; i++)
-        carrier->broken = carrier->broken || carrier->ranks[i].active_count > 0;
-    if (!carrier->broken) {
+        under_way = under_way || carrier->ranks[i].active_count > 0;
+    carrier->broken = carrier->broken || under_way;
+    if (!under_way) {
         clear(carrier);
         return;
     }
@@ -315,10 +319,13 @@ int tutti_mpi_carrier_open(struct tutti_crew *crew, struct tutti_carrier **ret,
     struct tutti_mpi_carrier *carrier = calloc(1, sizeof(*carrier));
     void *tag_max = NULL;
     int known = 0;
-    int status;
+    /* Who makes a communicator waits for all, and knows no deadline. */
+    int status = tutti_crew_agree(crew, carrier == NULL ? tutti_nomem(err) : 0, OPEN_PS, err);
 
-    if (carrier == NULL)
-        return tutti_nomem(err);
+    if (status < 0) {
+        free(carrier);
+        return status;
+    }
     assert(strcmp(crew->ops->name, "mpi") == 0);
     carrier->base.ops = &ops;
     carrier->crew = (struct tutti_mpi_crew *)crew;

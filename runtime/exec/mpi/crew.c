@@ -12,6 +12,8 @@
 
 enum { TAG = 1, NAMES_BYTES = 256 };
 
+static const tutti_ps TELL_PS = TUTTI_PS_PER_S / 5; /* to take a notice, after the end */
+
 static struct tutti_mpi_crew *of(struct tutti_crew *crew)
 {
     return (struct tutti_mpi_crew *)crew;
@@ -213,8 +215,10 @@ static int exchange(struct tutti_crew *base, const void *mine, size_t bytes, voi
         return tutti_fail(err, TUTTI_EIO, "process %u of %u has given MPI up", base->index,
                           base->count);
     done = make_room(crew, bytes, err);
-    if (done < 0)
+    if (done < 0) { /* the others are to hear of it in theirs */
+        tutti_crew_stop(base, done, err);
         return done;
+    }
     if (bytes > 0) {
         memcpy(crew->mine, mine, bytes);
         memcpy(crew->all + base->index * bytes, mine, bytes);
@@ -246,21 +250,32 @@ static int exchange(struct tutti_crew *base, const void *mine, size_t bytes, voi
 
 /* ---- open and close ---- */
 
+/* Whether process i has taken the notice, or was sent none; those who still listen do it soon. */
+static bool has_told(struct tutti_mpi_crew *crew, uint32_t i)
+{
+    struct tutti_mpi_patience patience = tutti_mpi_patience(TELL_PS);
+    int code = MPI_SUCCESS;
+    int told_it = 0;
+
+    if (crew->telling[i] == MPI_REQUEST_NULL)
+        return true;
+    do {
+        pthread_mutex_lock(&crew->lock);
+        code = MPI_Test(&crew->telling[i], &told_it, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&crew->lock);
+    } while (code == MPI_SUCCESS && !told_it && tutti_mpi_rest(&patience));
+    if (code != MPI_SUCCESS || !told_it)
+        (void)MPI_Request_free(&crew->telling[i]);
+    return code == MPI_SUCCESS && told_it;
+}
+
 static void crew_close(struct tutti_crew *base)
 {
     struct tutti_mpi_crew *crew = of(base);
     bool quiet = !crew->failed && !crew->heard && !crew->dead;
 
-    for (uint32_t i = 0; crew->telling != NULL && !crew->dead && i < base->count; i++) {
-        int told_it = 1;
-
-        if (crew->telling[i] == MPI_REQUEST_NULL)
-            continue;
-        if (MPI_Test(&crew->telling[i], &told_it, MPI_STATUS_IGNORE) != MPI_SUCCESS || !told_it) {
-            (void)MPI_Request_free(&crew->telling[i]);
-            quiet = false;
-        }
-    }
+    for (uint32_t i = 0; !crew->dead && i < base->count; i++)
+        quiet = has_told(crew, i) && quiet;
     free(crew->requests);
     free(crew->telling);
     free(crew->mine);
@@ -318,6 +333,43 @@ static int check_launcher(uint32_t count, struct tutti_err *err)
                       launch.by, launch.count, tutti_mpi_name(name));
 }
 
+static struct tutti_mpi_crew *new_crew(uint32_t index, uint32_t count)
+{
+    struct tutti_mpi_crew *crew = calloc(1, sizeof(*crew));
+    MPI_Request *requests = calloc(2 * (size_t)count, sizeof(requests[0]));
+    MPI_Request *telling = calloc((size_t)count, sizeof(telling[0]));
+
+    if (crew == NULL || requests == NULL || telling == NULL) {
+        free(crew);
+        free(requests);
+        free(telling);
+        return NULL;
+    }
+    crew->base = (struct tutti_crew){.ops = &ops, .index = index, .count = count};
+    crew->talk = MPI_COMM_NULL;
+    crew->notices = MPI_COMM_NULL;
+    crew->requests = requests;
+    crew->telling = telling;
+    for (uint32_t i = 0; i < count; i++)
+        crew->telling[i] = MPI_REQUEST_NULL;
+    pthread_mutex_init(&crew->lock, NULL);
+    return crew;
+}
+
+/* Who makes a communicator waits for all, and knows no deadline: nobody begins alone. */
+static int all_have(bool memory, struct tutti_err *err)
+{
+    int mine = memory;
+    int all = 0;
+    int status = tutti_mpi_status(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
+                                  "meet at the start", err);
+
+    if (status < 0 || all)
+        return status;
+    return memory ? tutti_fail(err, TUTTI_ENOMEM, "another process of the job is out of memory")
+                  : tutti_nomem(err);
+}
+
 int tutti_mpi_crew_open(struct tutti_crew **ret, struct tutti_err *err)
 {
     struct tutti_mpi_crew *crew;
@@ -334,22 +386,15 @@ int tutti_mpi_crew_open(struct tutti_crew **ret, struct tutti_err *err)
     status = check_launcher((uint32_t)count, err);
     if (status < 0)
         return status;
-    crew = calloc(1, sizeof(*crew));
-    if (crew == NULL)
-        return tutti_nomem(err);
-    crew->base =
-        (struct tutti_crew){.ops = &ops, .index = (uint32_t)index, .count = (uint32_t)count};
+    crew = new_crew((uint32_t)index, (uint32_t)count);
+    status = all_have(crew != NULL, err);
+    if (status < 0) {
+        if (crew != NULL)
+            crew_close(&crew->base);
+        return status;
+    }
     crew->serialized = provided < MPI_THREAD_MULTIPLE;
-    crew->talk = MPI_COMM_NULL;
-    crew->notices = MPI_COMM_NULL;
-    pthread_mutex_init(&crew->lock, NULL);
-    crew->requests = calloc(2 * (size_t)count, sizeof(crew->requests[0]));
-    crew->telling = calloc((size_t)count, sizeof(crew->telling[0]));
-    for (int i = 0; crew->telling != NULL && i < count; i++)
-        crew->telling[i] = MPI_REQUEST_NULL;
     status = make_communicators(crew, err);
-    if (status == 0 && (crew->requests == NULL || crew->telling == NULL))
-        status = tutti_nomem(err);
     if (status < 0) {
         crew->failed = true;
         crew_close(&crew->base);

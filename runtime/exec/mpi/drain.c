@@ -108,7 +108,8 @@ int tutti_mpi_drain(struct tutti_mpi_carrier *carrier, struct tutti_err *err)
     int status;
     int left;
 
-    if (carrier->crew->failed) /* there will be no counts to go by */
+    /* There will be no counts to go by: exchanges with who has stopped do not meet. */
+    if (carrier->crew->failed || carrier->crew->stopped || carrier->crew->heard)
         return tutti_fail(err, TUTTI_EIO, "messages are still under way");
     tutti_mpi_enter(carrier->crew);
     take_back(carrier);

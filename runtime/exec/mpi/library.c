@@ -323,10 +323,14 @@ int tutti_mpi_library_open(struct tutti_crew *crew, struct tutti_backend **ret,
                            struct tutti_err *err)
 {
     struct library *library = calloc(1, sizeof(*library));
-    int status;
+    /* Who makes a communicator waits for all, and knows no deadline. */
+    int status =
+        tutti_crew_agree(crew, library == NULL ? tutti_nomem(err) : 0, DEFAULT_DEADLINE_PS, err);
 
-    if (library == NULL)
-        return tutti_nomem(err);
+    if (status < 0) {
+        free(library);
+        return status;
+    }
     assert(strcmp(crew->ops->name, "mpi") == 0);
     library->base.ops = &ops;
     library->crew = (struct tutti_mpi_crew *)crew;
