@@ -4,6 +4,7 @@
 #include "runtime/status.h"
 #include "tests/test.h"
 #include "tools/fit_values.h"
+#include "tools/measured_files.h"
 
 /* Tables whose times do not matter: of two GPUs, of a DGX and of a pair of them over InfiniBand, so
  * that NVLink, NVSwitch, NVLS and a network are in it. */
@@ -47,11 +48,13 @@ static void write_tables(void)
 static bool open_world(struct world *world, uint32_t thread_count)
 {
     struct tutti_measured_filter filter = {.term_count = 0};
+    struct tutti_measured set = {.table_count = 0};
     struct tutti_err err = {""};
 
     *world = (struct world){.base = NULL};
     write_tables();
-    CHECK_OK(tutti_fit_cases_open(path, &filter, thread_count, &world->cases, &err), err);
+    CHECK_OK(tutti_measured_load(path, &set, &err), err);
+    CHECK_OK(tutti_fit_cases_open(&set, &filter, thread_count, &world->cases, &err), err);
     CHECK_OK(tutti_calib_new(&world->base, &err), err);
     if (test_failures == 0)
         CHECK_OK(tutti_fit_values_open(&world->cases, world->base, &world->values, &err), err);

@@ -13,9 +13,10 @@
 #include "tools/calibrate_here.h"
 #include "tools/commands.h"
 #include "tools/files.h"
+#include "tools/fit_logs.h"
 #include "tools/fit_values.h"
 #include "tools/json.h"
-#include "tools/measured_files.h"
+#include "tools/nccl_options.h"
 #include "tools/options.h"
 #include "tools/run_crew.h"
 #include "tools/shared_options.h"
@@ -43,11 +44,11 @@ static double *numbers(size_t count)
     return calloc(count + 1, sizeof(double));
 }
 
-static int open_job(const char *path, const struct tutti_measured_filter *filter,
+static int open_job(struct tutti_measured *set, const struct tutti_measured_filter *filter,
                     uint32_t thread_count, const struct tutti_calib *base, struct job *job,
                     struct tutti_err *err)
 {
-    int status = tutti_fit_cases_open(path, filter, thread_count, &job->cases, err);
+    int status = tutti_fit_cases_open(set, filter, thread_count, &job->cases, err);
 
     if (status == 0)
         status = tutti_fit_values_open(&job->cases, base, &job->values, err);
@@ -386,8 +387,15 @@ static int write_calib(const struct tutti_args *args, struct job *job, struct tu
     size_t open = 0;
     int status;
 
-    (void)snprintf(source, sizeof(source), "tutti calibrate --filter '%s': %zu tables, %zu sizes",
-                   tutti_args_text(args, "filter"), job->cases.case_count, job->cases.point_count);
+    if (tutti_args_given(args, "log"))
+        (void)snprintf(source, sizeof(source),
+                       "tutti calibrate %.60s --log %.120s: %zu tables, %zu sizes",
+                       tutti_args_operand(args, 0), tutti_args_text(args, "log"),
+                       job->cases.case_count, job->cases.point_count);
+    else
+        (void)snprintf(
+            source, sizeof(source), "tutti calibrate --filter '%s': %zu tables, %zu sizes",
+            tutti_args_text(args, "filter"), job->cases.case_count, job->cases.point_count);
     status = tutti_fit_values_result(&job->values, job->fit, source, &calib, &open, err);
     if (status == 0)
         status = tutti_calib_set_title(calib, tutti_args_text(args, "title"), err);
@@ -425,19 +433,25 @@ static int print_all(const struct tutti_args *args, struct job *job, struct tutt
     return print_errors(job, err);
 }
 
-static int calibrate(const struct tutti_args *args, const char *path, struct tutti_err *err)
+static int calibrate(const struct tutti_args *args, struct tutti_err *err)
 {
-    struct tutti_measured_filter filter;
+    struct tutti_measured_filter filter = {.term_count = 0};
+    struct tutti_measured set = {.table_count = 0};
     struct tutti_calib *base = NULL;
     struct job job = {.fit = NULL};
-    int status = tutti_measured_filter_parse(tutti_args_text(args, "filter"), &filter, err);
+    int status = 0;
 
+    /* What stands on the command line is chosen already. */
+    if (!tutti_args_given(args, "log") || tutti_args_given(args, "filter"))
+        status = tutti_measured_filter_parse(tutti_args_text(args, "filter"), &filter, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--filter'");
-    status = tutti_fit_base(&base, err);
+    status = tutti_fit_tables_read(args, &set, err);
+    if (status == 0)
+        status = tutti_fit_base(&base, err);
     if (status == 0)
         status =
-            open_job(path, &filter, (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
+            open_job(&set, &filter, (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
     if (status == 0)
         status = fit(&job, (uint32_t)tutti_args_number(args, "iterations"), err);
     if (status == 0)
@@ -449,23 +463,19 @@ static int calibrate(const struct tutti_args *args, const char *path, struct tut
     if (status == 0)
         status = write_calib(args, &job, err);
     close_job(&job);
+    tutti_measured_free(&set);
     tutti_calib_free(base);
     return status;
 }
 
 static int run(const struct tutti_args *args, struct tutti_err *err)
 {
-    const char *path = tutti_args_operand(args, 0);
+    int status = tutti_fit_options_check(args, err);
 
-    if (tutti_args_given(args, "backend"))
-        return tutti_calibrate_here(args, err);
-    if (path == NULL)
-        path = tutti_measured_folder();
-    if (path == NULL)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "the tables of measurements are not installed (calibrate FOLDER, or "
-                          "TUTTI_MEASURED_DIR)");
-    return calibrate(args, path, err);
+    if (status < 0)
+        return status;
+    return tutti_args_given(args, "backend") ? tutti_calibrate_here(args, err)
+                                             : calibrate(args, err);
 }
 
 static const struct tutti_option options[] = {
@@ -476,6 +486,18 @@ static const struct tutti_option options[] = {
      .help =
          "threads, tcp or mpi: measure this machine instead, and fit what its caches, its memory "
          "and its messages cost"},
+    {.name = "log",
+     .type = TUTTI_OPTION_LIST,
+     .value = "FILE...",
+     .help = "output of nccl-tests, or CSV with the columns size_bytes and time_us, measured on "
+             "SPEC: fit to that instead; - is stdin"},
+    {.letter = 'c',
+     .name = "collective",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .help = "--log: which was run, if the log does not say"},
+    TUTTI_OPTION_AS_NCCL,
+    TUTTI_OPTION_NCCL_ENV,
     {.letter = 'g',
      .name = "ranks",
      .type = TUTTI_OPTION_COUNT,
@@ -536,26 +558,31 @@ static const struct tutti_option options[] = {
 const struct tutti_command tutti_command_calibrate = {
     .name = "calibrate",
     .summary = "fit what protocols cost to tables of measurements, and judge the fit",
-    .operands = "[FOLDER|FILE]",
+    .operands = "[FOLDER|FILE|SPEC]",
     .operand_max = 1,
-    .text = "Fits latencies, rates and efficiencies of NCCL's protocols on classes of GPUs and "
-            "links to measured tables (traces/measured, or others of that form), predicting each "
-            "as 'predict -a nccl' would. The fit is robust, in logarithms, from NCCL's own figures "
-            "on; a value is a product over classes from general to special, so that one of which "
-            "little was measured stays near its like.\n\n"
-            "Errors are printed as fitted, and, for judging, with each table predicted by a fit "
-            "without all tables of its site, and without all of its platform.\n\n"
-            "With -B threads: times small schedules on this machine (copies, reductions, messages "
-            "one way and both ways; no collective, and at 3 times powers of two of bytes), and "
-            "fits to them what a pass over memory costs by where its bytes lie (a processor's own "
-            "cache, another one's, the one of all, memory), how large the caches are, and what it "
-            "costs to hand a message on. With -B tcp (--launch 2) or -B mpi (mpirun -n 2) all "
-            "processes measure together, and to that comes what the system or the MPI library "
-            "takes to send and to receive. The file (-o) is for 'validate -B' and 'run "
-            "--predict'.",
+    .text =
+        "Fits latencies, rates and efficiencies of NCCL's protocols on classes of GPUs and "
+        "links to measured tables (traces/measured, or others of that form), predicting each "
+        "as 'predict -a nccl' would. The fit is robust, in logarithms, from NCCL's own figures "
+        "on; a value is a product over classes from general to special, so that one of which "
+        "little was measured stays near its like.\n\n"
+        "Errors are printed as fitted, and, for judging, with each table predicted by a fit "
+        "without all tables of its site, and without all of its platform.\n\n"
+        "With SPEC and --log: fits to what logs of nccl-tests tell of one machine; what they do "
+        "not tell stays as it is shipped or near it. Give -o, and predict and validate with "
+        "that file (--calib).\n\n"
+        "With -B threads: times small schedules on this machine (copies, reductions, messages "
+        "one way and both ways; no collective, and at 3 times powers of two of bytes), and "
+        "fits to them what a pass over memory costs by where its bytes lie (a processor's own "
+        "cache, another one's, the one of all, memory), how large the caches are, and what it "
+        "costs to hand a message on. With -B tcp (--launch 2) or -B mpi (mpirun -n 2) all "
+        "processes measure together, and to that comes what the system or the MPI library "
+        "takes to send and to receive. The file (-o) is for 'validate -B' and 'run "
+        "--predict'.",
     .examples = "tutti calibrate -o mine.calib\n"
                 "tutti calibrate --filter quality=good,collective=allreduce,nodes=1\n"
                 "tutti predict dgx-h100 -a nccl --calib mine.calib\n"
+                "tutti calibrate dgx-h100:nodes=2 --log all_reduce_16.log -o mine.calib\n"
                 "tutti calibrate -B threads -o here.local\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
                 "tutti calibrate -B tcp --launch 2 -o here-tcp.local\n"

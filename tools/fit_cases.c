@@ -9,7 +9,6 @@
 
 #include "runtime/status.h"
 #include "tools/fidelity_nccl.h"
-#include "tools/measured_files.h"
 
 enum { THREADS_MAX = 64, SECONDS_MAX = 2 /* of a size, or it is not fitted to */ };
 
@@ -129,23 +128,24 @@ static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_f
     return 0;
 }
 
-int tutti_fit_cases_open(const char *path, const struct tutti_measured_filter *filter,
+int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured_filter *filter,
                          uint32_t thread_count, struct tutti_fit_cases *ret, struct tutti_err *err)
 {
-    struct tutti_fit_cases cases = {.thread_count = thread_count};
+    struct tutti_fit_cases cases = {.set = *set, .thread_count = thread_count};
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int status = tutti_measured_load(path, &cases.set, err);
+    int status;
 
     if (cases.thread_count == 0)
         cases.thread_count = online > 0 ? (uint32_t)online : 1;
     if (cases.thread_count > THREADS_MAX)
         cases.thread_count = THREADS_MAX;
-    if (status == 0)
-        status = open_all(&cases, filter, err);
+    status = open_all(&cases, filter, err);
     if (status < 0) {
+        cases.set = (struct tutti_measured){0}; /* still the caller's */
         tutti_fit_cases_close(&cases);
         return status;
     }
+    *set = (struct tutti_measured){0};
     *ret = cases;
     return 0;
 }

@@ -44,9 +44,10 @@ struct tutti_fit_cases {
     uint32_t thread_count;
 };
 
-/* Reads the tables at `path` that the filter chooses and NCCL or RCCL ran; of each power of two of
- * bytes in a table one size, the nearest to it, so that each counts once. */
-int tutti_fit_cases_open(const char *path, const struct tutti_measured_filter *filter,
+/* Those tables of the set that the filter chooses and NCCL or RCCL ran; of each power of two of
+ * bytes in a table one size, the nearest to it, so that each counts once. The set becomes that of
+ * the cases on success, and is empty then. */
+int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured_filter *filter,
                          uint32_t thread_count, struct tutti_fit_cases *ret, struct tutti_err *err);
 void tutti_fit_cases_close(struct tutti_fit_cases *cases);
 

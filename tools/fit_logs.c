@@ -1,0 +1,230 @@
+/* Tables to fit to: those of traces/measured, or logs, which are written as text of its form and
+ * read as such; see fit_logs.h. */
+#include "tools/fit_logs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/cases.h"
+#include "tools/measured_files.h"
+#include "tools/measurements.h"
+#include "tools/nccl_options.h"
+#include "topo/topo.h"
+
+struct logs {
+    const struct tutti_args *args;
+    const char *spec;
+    struct tutti_topo *topo;
+    struct tutti_nccl_options nccl;
+    struct tutti_measurements measurements;
+    struct tutti_cases cases;
+};
+
+/* Other machines have no links and GPUs that what protocols cost could be told of. */
+static int find_machine(struct logs *logs, struct tutti_err *err)
+{
+    int status = tutti_topo_from_spec(logs->spec, &logs->topo, err);
+
+    if (status < 0)
+        return status;
+    if (logs->topo->hardware == NULL)
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "'%s' does not say what its GPUs and links are, which NCCL's costs depend "
+            "on (a machine such as dgx-h100:nodes=2)",
+            logs->spec);
+    return 0;
+}
+
+static int read_all(struct logs *logs, struct tutti_err *err)
+{
+    struct tutti_measurements_ask ask = {
+        .topo = logs->topo,
+        .spec = logs->spec,
+        .has_collective = tutti_args_given(logs->args, "collective"),
+        .bytes_max = UINT64_MAX,
+    };
+    int status = 0;
+
+    if (ask.has_collective)
+        status =
+            tutti_collective_find(tutti_args_text(logs->args, "collective"), &ask.collective, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-c'");
+    for (uint32_t i = 0; status == 0 && tutti_args_word(logs->args, "log", i) != NULL; i++)
+        status = tutti_measurements_read(&ask, tutti_args_word(logs->args, "log", i),
+                                         &logs->measurements, &logs->cases, err);
+    if (status == 0 && logs->cases.case_count == 0)
+        status = tutti_fail(err, TUTTI_EINVAL,
+                            "nothing can be fitted to in '%s' (rows with a size and a time)",
+                            tutti_args_word(logs->args, "log", 0));
+    return status;
+}
+
+/* "22809" or "2.19.3" of "NCCL version 2.19.3+cuda12.2"; "" where there is none. */
+static void find_version(const char *library, char *ret, size_t bytes)
+{
+    size_t start = strcspn(library, "0123456789");
+
+    (void)snprintf(ret, bytes, "%.*s", (int)strspn(library + start, "0123456789."),
+                   library + start);
+}
+
+static bool is_rccl(const struct tutti_measurements_table *table)
+{
+    return strstr(table->library, "RCCL") != NULL || strstr(table->device, "AMD") != NULL ||
+           strstr(table->device, "Instinct") != NULL;
+}
+
+/* "NCCL_ALGO=Ring,Tree,NCCL_PROTO=LL" with a blank before each variable. */
+static void write_env(const char *text, FILE *out)
+{
+    if (text == NULL || text[0] == '\0')
+        return;
+    fputs("env ", out);
+    for (; *text != '\0'; text++)
+        fputc(strncmp(text, ",NCCL_", 6) == 0 ? ' ' : *text, out);
+    fputc('\n', out);
+}
+
+static void write_facts(const struct logs *logs, uint32_t number,
+                        const struct tutti_measurements_table *table,
+                        const struct tutti_case *first, FILE *out)
+{
+    const struct tutti_topo *topo = logs->topo;
+    uint32_t hosts = topo->host_count > 0 ? topo->host_count : 1;
+    char version[32];
+
+    find_version(table->library, version, sizeof(version));
+    if (logs->nccl.asked != NULL)
+        (void)snprintf(version, sizeof(version), "%s", logs->nccl.asked);
+    fprintf(out,
+            "table log-%" PRIu32 "\nsite logs\nplatform logs\nmachine %s\nranks %" PRIu32
+            "\nnodes %" PRIu32 "\ngpus %" PRIu32 "\nlibrary %s\n",
+            number + 1, logs->spec, topo->rank_count, hosts, topo->rank_count / hosts,
+            is_rccl(table) ? "rccl" : "nccl");
+    if (version[0] != '\0')
+        fprintf(out, "version %s\n", version);
+    write_env(logs->nccl.text, out);
+    fprintf(out, "collective %s\ndtype %s\nop %s\nquality good\nsource %s\nrows\n",
+            tutti_collective_name(table->collective), tutti_dtype_name(first->params.dtype),
+            tutti_op_name(first->params.op), table->log);
+}
+
+static int compare_cases(const void *left, const void *right)
+{
+    const struct tutti_case *a = left;
+    const struct tutti_case *b = right;
+
+    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+/* Sizes rise, and each stands once: of several the shortest time. */
+static void write_rows(struct tutti_case *cases, size_t count, FILE *out)
+{
+    qsort(cases, count, sizeof(cases[0]), compare_cases);
+    for (size_t i = 0; i < count;) {
+        double us = cases[i].measured_us;
+        size_t end = i + 1;
+
+        for (; end < count && cases[end].bytes == cases[i].bytes; end++)
+            us = cases[end].measured_us < us ? cases[end].measured_us : us;
+        fprintf(out, "%" PRIu64 " %.17g\n", cases[i].bytes, us);
+        i = end;
+    }
+    fputs("end\n", out);
+}
+
+static int write_text(struct logs *logs, char **ret, size_t *ret_bytes, struct tutti_err *err)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, ret_bytes);
+    size_t at = 0;
+    bool failed;
+
+    if (out == NULL)
+        return tutti_nomem(err);
+    fputs("tutti measured 1\n", out);
+    for (uint32_t i = 0; i < logs->measurements.table_count; i++) {
+        const struct tutti_measurements_table *table = &logs->measurements.tables[i];
+
+        if (table->taken_count == 0)
+            continue;
+        write_facts(logs, i, table, &logs->cases.cases[at], out);
+        write_rows(logs->cases.cases + at, table->taken_count, out);
+        at += table->taken_count;
+    }
+    failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        free(text);
+        return tutti_nomem(err);
+    }
+    *ret = text;
+    return 0;
+}
+
+static int read_logs(const struct tutti_args *args, struct tutti_measured *ret,
+                     struct tutti_err *err)
+{
+    struct logs logs = {.args = args, .spec = tutti_args_operand(args, 0)};
+    char *text = NULL;
+    size_t bytes = 0;
+    int status;
+
+    if (logs.spec == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--log': on which machine it was measured is not said "
+                          "(calibrate SPEC --log FILE)");
+    status = tutti_nccl_options_read(args, true, &logs.nccl, err);
+    if (status == 0)
+        status = find_machine(&logs, err);
+    if (status == 0)
+        status = read_all(&logs, err);
+    if (status == 0)
+        status = write_text(&logs, &text, &bytes, err);
+    if (status == 0)
+        status = tutti_measured_parse("the logs", text, bytes, ret, err);
+    free(text);
+    tutti_nccl_options_done(&logs.nccl);
+    tutti_cases_done(&logs.cases);
+    tutti_measurements_done(&logs.measurements);
+    tutti_topo_free(logs.topo);
+    return status;
+}
+
+int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *ret,
+                          struct tutti_err *err)
+{
+    const char *path = tutti_args_operand(args, 0);
+
+    if (tutti_args_given(args, "log"))
+        return read_logs(args, ret, err);
+    if (path == NULL)
+        path = tutti_measured_folder();
+    if (path == NULL)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "the tables of measurements are not installed (calibrate FOLDER, or "
+                          "TUTTI_MEASURED_DIR)");
+    return tutti_measured_load(path, ret, err);
+}
+
+/* What says something of the logs alone, or of this machine. */
+int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err)
+{
+    static const char *const of_logs[] = {"collective", "as-nccl", "env"};
+    bool here = tutti_args_given(args, "backend");
+
+    if (here && tutti_args_given(args, "log"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-B' measures this machine and takes no log (one or the other)");
+    for (size_t i = 0; i < sizeof(of_logs) / sizeof(of_logs[0]); i++) {
+        if (tutti_args_given(args, of_logs[i]) && !tutti_args_given(args, "log"))
+            return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing without '--log'",
+                              of_logs[i]);
+    }
+    return 0;
+}
