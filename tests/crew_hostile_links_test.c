@@ -161,7 +161,7 @@ TEST(ten_thousand_streams_make_no_link)
     printf("%" PRIu64 " streams in %.1f s, %u rounds of links meanwhile; process 0 has %ld KiB, "
            "and had %ld KiB; %u lines logged\n",
            total, seconds() - start, round_count, after >> 10, before >> 10, shared->logged_count);
-    CHECK(after - before <= GROWTH_BYTES_MAX);
+    CHECK(after - before <= growth_bytes_max);
     CHECK(descriptor_count(pid) < 200);
     CHECK_INT(waitpid(pid, NULL, WNOHANG), 0);
     /* The slow ones are still there while the last links are made. */
