@@ -372,8 +372,10 @@ static int run_threads(struct tutti_game *game, struct tutti_err *err)
         if (game->players[i].has_thread)
             pthread_join(game->players[i].thread, NULL);
     }
-    /* Before anything else: the others may be waiting for messages that will not come. */
-    if (hall->status < 0 && hall->carrier != NULL && hall->carrier->ops->stop != NULL)
+    /* Before anything else: the others may be waiting for messages that will not come. A guard
+     * may be in the middle of saying why: `stopped` it sets last. */
+    if (atomic_load(&hall->stopped) != 0 && hall->carrier != NULL &&
+        hall->carrier->ops->stop != NULL)
         hall->carrier->ops->stop(hall->carrier);
     atomic_store(&guard.over, true);
     if (guard.has_thread) {
