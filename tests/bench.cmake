@@ -15,3 +15,11 @@ endif()
 # What a network of tools/netlab does to the backend tcp: tests/bench/netlab.sh.
 add_executable(netlab_play bench/netlab_play.c)
 target_link_libraries(netlab_play PRIVATE tutti_static)
+
+# What io_uring has to offer, beside what the backend tcp uses of it: figures in bench/notes.md.
+if(TUTTI_HAVE_URING)
+    add_executable(uring_bench bench/uring_bench.c)
+    target_include_directories(uring_bench PRIVATE ${TUTTI_URING_INCLUDE})
+    target_link_libraries(uring_bench PRIVATE ${TUTTI_URING_LIBRARY} Threads::Threads)
+    add_test(NAME uring_bench COMMAND uring_bench 8,65536,1048576 1)
+endif()
