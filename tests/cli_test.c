@@ -34,7 +34,7 @@
 #include "tests/test.h"
 
 enum {
-    DEADLINE_S = 30,     /* of one command; sanitizers get six times as much */
+    DEADLINE_S = 60,     /* of one command; sanitizers get six times as much */
     BAD_INPUT_MIN = 100, /* commands that fail for what they were given, over all files */
     WORKERS_MAX = 4,
     FILES_MAX = 64,      /* of cases */
