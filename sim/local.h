@@ -8,12 +8,13 @@
  * them, in a cache that all share, or in memory. Caches keep what was touched last, so the model
  * walks the schedule and remembers when which processor touched which bytes. Passes that run at the
  * same time share what lies beyond their own caches. Ranks of other processes are reached through
- * the system, piece by piece: who sends copies to it, who receives from it.
+ * the system, piece by piece: who sends copies to it, who receives from it; or, where a library of
+ * one host does it so, who receives copies straight from the memory of who sends.
  *
  * The text, one value a line; # begins a comment:
  *   tutti local 1
  *   backend WORD, machine TEXT..., date TEXT..., processors N,
- *   processes N, ranks N
+ *   processes N, ranks N, copies 1|2 (of a message between processes; 2 if not said)
  *   NAME VALUE [LOW HIGH] [open]   a parameter, its 95 % interval; open: the data leave it open
  */
 #ifndef TUTTI_SIM_LOCAL_H
@@ -75,8 +76,9 @@ struct tutti_local {
     char machine[TUTTI_LOCAL_TEXT_BYTES];
     char date[TUTTI_LOCAL_TEXT_BYTES];
     uint32_t processor_count;
-    uint32_t process_count;    /* that the ranks are divided among, as runtime/crew.h does */
-    uint32_t rank_count;       /* that it was measured with */
+    uint32_t process_count; /* that the ranks are divided among, as runtime/crew.h does */
+    uint32_t rank_count;    /* that it was measured with */
+    bool direct;            /* messages between processes are copied once, by who receives them */
     uint64_t past_cache_bytes; /* passes from this size on store past the cache */
     struct tutti_local_value values[TUTTI_LOCAL_COUNT];
 };

@@ -202,6 +202,21 @@ TEST(who_sends_and_receives_does_one_after_the_other)
         TEST_FAIL("%g us", us);
 }
 
+/* Where a library reads the sender's memory, nobody sends: both ways at once take no longer than
+ * one. */
+TEST(who_receives_may_copy_straight_from_the_sender)
+{
+    struct tutti_local local = divided();
+
+    local.direct = true;
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 640000), 1 + 2 + 640000 * 0.25e-3);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "recursive-doubling", 640000),
+             1 + 2 + 640000 * 0.25e-3);
+    set(&local, TUTTI_LOCAL_READ_MEMORY, 10); /* what is read there is no longer free */
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 640000),
+             1 + 2 + 640000 * (0.25e-3 + 0.1e-3));
+}
+
 /* Ranks 0 and 1 of four are of one process, and meet in memory. */
 TEST(ranks_of_one_process_need_no_system)
 {
@@ -397,9 +412,11 @@ TEST(what_is_written_is_read)
 
     snprintf(local.machine, sizeof(local.machine), "a machine of mine");
     local.values[TUTTI_LOCAL_HOP] = (struct tutti_local_value){.value = 0.2, .low = 0.1, .high = 1};
+    local.direct = true;
     CHECK_OK(tutti_local_print(&local, &text, &err), err);
     CHECK(strstr(text, "\nmachine a machine of mine\n") != NULL);
     CHECK(strstr(text, "\nhop_us 0.2 0.1 1\n") != NULL);
+    CHECK(strstr(text, "\ncopies 1\n") != NULL);
     CHECK_OK(tutti_local_parse("f", text, strlen(text), &again, &err), err);
     CHECK_OK(tutti_local_print(&again, &other, &err), err);
     CHECK_TEXT(other, text);
@@ -426,5 +443,5 @@ TEST(what_is_no_machine_is_refused_in_one_line)
     refused("tutti local 1\nranks 0\n", "f: line 2: 'ranks': not a number '0' (1 to 1048576)");
     refused("tutti local 1\nskip_us 1\n",
             "f: line 2: unknown word 'skip_us' (backend, machine, date, processors, processes, "
-            "ranks, past_cache_bytes, or a parameter as 'hop_us')");
+            "ranks, copies, past_cache_bytes, or a parameter as 'hop_us')");
 }

@@ -193,7 +193,7 @@ static int read_value(const char *name, char *at, struct tutti_local_value *ret,
 /* What has been read so far: numbers that have not are 0. */
 struct reading {
     struct tutti_local local;
-    uint64_t processors, processes, ranks;
+    uint64_t processors, processes, ranks, copies;
     bool begun; /* the first line was right */
 };
 
@@ -231,6 +231,8 @@ static int read_line(struct reading *reading, char *line, struct tutti_err *err)
         return read_whole(key, at, 1 << 20, &reading->processes, err);
     if (strcmp(key, "ranks") == 0)
         return read_whole(key, at, 1 << 20, &reading->ranks, err);
+    if (strcmp(key, "copies") == 0)
+        return read_whole(key, at, 2, &reading->copies, err);
     if (strcmp(key, "past_cache_bytes") == 0)
         return read_whole(key, at, UINT64_C(1) << 50, &local->past_cache_bytes, err);
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
@@ -239,7 +241,7 @@ static int read_line(struct reading *reading, char *line, struct tutti_err *err)
     }
     return tutti_fail(err, TUTTI_EINVAL,
                       "unknown word '%s' (backend, machine, date, processors, processes, "
-                      "ranks, past_cache_bytes, or a parameter as '%s')",
+                      "ranks, copies, past_cache_bytes, or a parameter as '%s')",
                       key, entries[TUTTI_LOCAL_HOP].name);
 }
 
@@ -298,6 +300,7 @@ int tutti_local_parse(const char *name, const char *text, size_t bytes, struct t
     reading.local.processor_count = (uint32_t)reading.processors;
     reading.local.process_count = (uint32_t)reading.processes;
     reading.local.rank_count = (uint32_t)reading.ranks;
+    reading.local.direct = reading.copies == 1;
     *ret = reading.local;
     return 0;
 }
@@ -323,6 +326,8 @@ int tutti_local_print(const struct tutti_local *local, char **ret, struct tutti_
             "\npast_cache_bytes %" PRIu64 "\n",
             local->processor_count, local->process_count, local->rank_count,
             local->past_cache_bytes);
+    if (local->direct)
+        fputs("copies 1\n", out);
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
         const struct tutti_local_value *value = &local->values[p];
 

@@ -197,7 +197,7 @@ void local_messages_rewind(struct local_messages *messages)
         messages->results[i].next = 0;
 }
 
-int local_messages_divide(struct local_messages *messages, uint32_t process_count)
+int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct)
 {
     uint32_t n = messages->rank_count;
 
@@ -210,6 +210,7 @@ int local_messages_divide(struct local_messages *messages, uint32_t process_coun
 
         wire->remote = process_count > 1 && tutti_crew_of_rank(n, process_count, from) !=
                                                 tutti_crew_of_rank(n, process_count, to);
+        wire->direct = wire->remote && direct;
         if (!wire->remote || wire->message_count == 0 || wire->pieces != NULL)
             continue;
         wire->pieces = calloc(LOCAL_PIECES, sizeof(*wire->pieces));

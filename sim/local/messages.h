@@ -39,7 +39,8 @@ struct local_wire {
     uint64_t ended_count; /* whose SENDs have been reported as finished */
     /* Between processes; bytes of all messages of this play. */
     bool remote;
-    uint64_t gone_count;   /* messages handed to the system */
+    bool direct;           /* the receiver reads the sender's memory: nothing is handed over */
+    uint64_t gone_count;   /* messages handed to the system, or read by the receiver */
     uint64_t gone_bytes;   /* and of the one that is being handed over */
     uint64_t posted_bytes; /* of SENDs that have begun */
     uint64_t given_bytes;  /* handed to the system */
@@ -72,8 +73,9 @@ struct local_messages {
 int local_messages_open(const struct tutti_schedule *schedule, struct local_messages *ret,
                         struct tutti_err *err);
 void local_messages_close(struct local_messages *messages);
-/* For plays with the ranks divided among so many processes. -TUTTI_ENOMEM. */
-int local_messages_divide(struct local_messages *messages, uint32_t process_count);
+/* For plays with the ranks divided among so many processes, which read each other's memory, or do
+ * not. -TUTTI_ENOMEM. */
+int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct);
 void local_messages_rewind(struct local_messages *messages);
 
 struct local_wire *local_wire_of(const struct local_messages *messages, uint32_t from, uint32_t to,

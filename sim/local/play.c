@@ -400,7 +400,7 @@ int tutti_local_time(struct tutti_local_play *play, const struct tutti_local *lo
     play->local = local;
     play->hop_ps = local->values[TUTTI_LOCAL_HOP].value * (double)TUTTI_PS_PER_US;
     play->step_ps = local->values[TUTTI_LOCAL_STEP].value * (double)TUTTI_PS_PER_US;
-    if (local_messages_divide(&play->messages, local->process_count) < 0)
+    if (local_messages_divide(&play->messages, local->process_count, local->direct) < 0)
         return tutti_nomem(err);
     local_memory_forget(&play->memory);
     for (int i = 0; status == 0 && i <= WARMUPS; i++)

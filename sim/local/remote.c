@@ -5,8 +5,9 @@
 #include "sim/local/stage.h"
 
 enum {
-    TAKE_BYTES = 128 << 10, /* received before it is reduced */
-    WINDOW_BYTES = 4 << 20, /* what the system holds for one connection, about */
+    TAKE_BYTES = 128 << 10,   /* received before it is reduced */
+    DIRECT_BYTES = 256 << 10, /* likewise, where it is read from the sender's memory */
+    WINDOW_BYTES = 4 << 20,   /* what the system holds for one connection, about */
 };
 
 struct local_wire *local_remote_of(const struct tutti_local_play *play, uint32_t rank,
@@ -24,6 +25,9 @@ struct local_wire *local_remote_of(const struct tutti_local_play *play, uint32_t
 
 double local_remote_when(const struct local_wire *wire)
 {
+    if (wire->direct)
+        return wire->taken_count < wire->sent_count ? wire->messages[wire->taken_count].seen_ps
+                                                    : LOCAL_NEVER_PS;
     return wire->piece_count > 0 ? wire->pieces[wire->piece_first].seen_ps : LOCAL_NEVER_PS;
 }
 
@@ -48,7 +52,9 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
     uint64_t at = place->got_bytes;
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < wire->piece_count && bytes < TAKE_BYTES; i++) {
+    if (wire->direct)
+        bytes = step->bytes - at < DIRECT_BYTES ? step->bytes - at : DIRECT_BYTES;
+    for (uint32_t i = 0; !wire->direct && i < wire->piece_count && bytes < TAKE_BYTES; i++) {
         const struct local_piece *piece = &wire->pieces[(wire->piece_first + i) % LOCAL_PIECES];
 
         if (piece->seen_ps > play->now_ps || at + bytes + piece->bytes > step->bytes)
@@ -57,6 +63,13 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
     }
     place->piece_bytes = bytes;
     charge(play, wire, &pass, bytes, TUTTI_LOCAL_TAKE_NEAR, TUTTI_LOCAL_TAKE_FAR);
+    if (wire->direct) {
+        const struct local_message *message = &wire->messages[wire->taken_count];
+        uint32_t from = step->kind == TUTTI_REDUCE ? place->from : step->peer;
+
+        local_touch(&play->memory, &pass, from, message->src_buf, message->src_offset + at, bytes,
+                    LOCAL_READ);
+    }
     if (step->kind == TUTTI_REDUCE)
         local_touch(&play->memory, &pass, rank, step->acc_buf, step->acc_offset + at, bytes,
                     LOCAL_READ);
@@ -68,8 +81,14 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
 bool local_remote_took(struct local_place *place, struct local_wire *wire)
 {
     uint64_t left = place->piece_bytes;
+    bool complete = place->got_bytes + left == place->post.step->bytes;
 
-    do {
+    if (wire->direct) {
+        wire->taken_bytes += left;
+        wire->gone_count += complete;
+        left = 0;
+    }
+    while (left > 0) {
         const struct local_piece *piece = &wire->pieces[wire->piece_first];
 
         assert(wire->piece_count > 0);
@@ -78,14 +97,14 @@ bool local_remote_took(struct local_place *place, struct local_wire *wire)
         wire->taken_bytes += piece->bytes;
         wire->piece_first = (wire->piece_first + 1) % LOCAL_PIECES;
         wire->piece_count--;
-    } while (left > 0);
+    }
     place->got_bytes += place->piece_bytes;
-    return place->got_bytes == place->post.step->bytes;
+    return complete;
 }
 
 bool local_remote_wants(const struct local_wire *wire)
 {
-    return wire->remote && wire->gone_count < wire->sent_count &&
+    return wire->remote && !wire->direct && wire->gone_count < wire->sent_count &&
            wire->piece_count < LOCAL_PIECES &&
            (wire->piece_count == 0 || wire->given_bytes - wire->taken_bytes < WINDOW_BYTES);
 }
