@@ -24,9 +24,14 @@ struct tutti_play {
      * where they will be received. */
     const void *const *in;
     void *const *out;
-    uint32_t warmup_count;       /* played before, not timed */
-    uint32_t iteration_count;    /* timed; >= 1 */
-    bool barrier;                /* ranks meet before each iteration, outside the timing */
+    uint32_t warmup_count;    /* played before, not timed */
+    uint32_t iteration_count; /* timed; >= 1 */
+    bool barrier;             /* ranks meet before each iteration, outside the timing */
+    /* With a barrier of several processes, all on one host: each iteration begins at one moment by
+     * its clock, which all know, so long after the last process has come; they have learnt of it by
+     * then. 0: each begins as soon as it knows that all have come, up to the latency of some
+     * messages apart. -TUTTI_EINVAL if there are several hosts, which have no common clock. */
+    tutti_ps lead_ps;
     tutti_ps deadline_ps;        /* no wait lasts longer than this; 0: the backend's default */
     struct tutti_record *record; /* NULL, or receives the events of the last iteration */
 };

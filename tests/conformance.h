@@ -579,6 +579,10 @@ TEST(wrong_arguments_are_refused)
     CHECK_INT(tutti_backend_play(backend, &play, &played, &err), -TUTTI_EINVAL);
     CHECK(strstr(err.text, "both or neither") != NULL);
     play.in = NULL;
+    play.lead_ps = 1;
+    CHECK_INT(tutti_backend_play(backend, &play, &played, &err), -TUTTI_EINVAL);
+    CHECK(strstr(err.text, "a lead needs a barrier") != NULL);
+    play.lead_ps = 0;
     play.iteration_count = 0;
     CHECK_INT(tutti_backend_play(backend, &play, &played, &err), -TUTTI_EINVAL);
     play.iteration_count = 1;

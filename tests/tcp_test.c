@@ -157,6 +157,47 @@ TEST(words_do_not_wait_behind_data)
     tutti_backend_close(backend);
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Process 1 comes late. Nobody begins before the lead after that, by the clock that both have. */
+TEST(with_a_lead_processes_begin_so_long_after_the_last_has_come)
+{
+    enum { LATE_MS = 20, LEAD_MS = 60 };
+    struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 1);
+    struct tutti_schedule *schedule = allreduce("ring", 5);
+    struct tutti_play play = {.schedule = schedule,
+                              .iteration_count = 2,
+                              .barrier = true,
+                              .lead_ps = LEAD_MS * TUTTI_PS_PER_MS};
+    struct timespec late = {.tv_nsec = LATE_MS * 1000000};
+    int64_t came_ns[PROCESSES_MAX];
+    struct tutti_played played = {0};
+    struct tutti_err err;
+    int64_t mine_ns;
+    int64_t ended_ns;
+
+    REQUIRE(backend != NULL && schedule != NULL);
+    if (processes.index == 1)
+        (void)nanosleep(&late, NULL);
+    mine_ns = now_ns();
+    CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
+    ended_ns = now_ns();
+    CHECK_OK(tutti_crew_exchange(processes_crew(), &mine_ns, sizeof(mine_ns), came_ns,
+                                 30 * TUTTI_PS_PER_S, &err),
+             err);
+    for (uint32_t i = 0; i < processes.count; i++)
+        CHECK(processes.count == 1 || ended_ns - came_ns[i] >= 2 * LEAD_MS * INT64_C(1000000));
+    CHECK(played.total_ps > 0);
+    tutti_schedule_free(schedule);
+    tutti_backend_close(backend);
+}
+
 TEST(a_deadlock_between_processes_ends_at_the_deadline_and_names_the_same_step_in_all)
 {
     struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 1);

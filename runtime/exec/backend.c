@@ -35,6 +35,8 @@ static int check_play(const struct tutti_backend *backend, const struct tutti_pl
         return tutti_fail(err, TUTTI_EINVAL, "there is no iteration to play (at least 1)");
     if (play->deadline_ps < 0)
         return tutti_fail(err, TUTTI_EINVAL, "the deadline lies in the past (0 or more)");
+    if (play->lead_ps < 0 || (play->lead_ps > 0 && !play->barrier))
+        return tutti_fail(err, TUTTI_EINVAL, "a lead needs a barrier, and is not negative");
     tutti_backend_ranks(backend, play->schedule->rank_count, &first, &count);
     for (uint32_t i = first; play->in != NULL && i < first + count; i++) {
         if ((play->in[i] == NULL && play->schedule->in_bytes > 0) ||

@@ -155,8 +155,16 @@ static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tut
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     bool crowded = game->own_count > (uint32_t)CPU_COUNT(&troupe->processors) ||
                    (online > 0 && seat_count > (uint32_t)online);
-    int status = tutti_ways_open(&game->ways, &game->wires, game->schedule, troupe->crew, err);
+    int status = tutti_ways_open(&game->ways, &game->wires, game->schedule, troupe->crew,
+                                 game->play->lead_ps, err);
 
+    for (uint32_t i = 1; i < troupe->crew->count && status == 0; i++) {
+        if (game->play->lead_ps > 0 && troupe->hosts[i] != troupe->hosts[0])
+            status = tutti_fail(err, TUTTI_EINVAL,
+                                "process %u is on another host than process 0: only processes of "
+                                "one host can begin at one moment",
+                                i);
+    }
     if (status < 0)
         return status;
     game->opened_ps = calloc(game->taken_count, sizeof(game->opened_ps[0]));
@@ -421,7 +429,9 @@ static void describe(const struct tutti_game *game, char *buf, size_t buf_bytes)
              tutti_dtype_name(contract->dtype), tutti_op_name(contract->op), contract->count,
              contract->root, schedule->rank_count, schedule->lane_count, schedule->slot_count,
              game->play->warmup_count, game->play->iteration_count,
-             game->play->barrier ? " with barriers" : "",
+             !game->play->barrier      ? ""
+             : game->play->lead_ps > 0 ? " with barriers and a lead"
+                                       : " with barriers",
              game->play->record != NULL ? ", recorded" : "", hash);
 }
 

@@ -2,7 +2,10 @@
 #include "runtime/exec/threads/ways.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #include "runtime/crew.h"
 
@@ -96,6 +99,7 @@ static void add_crossing(struct tutti_ways *ways, uint32_t rank_count, uint32_t 
             .lane = lane_count + ways->crossing.round_count,
             .slot_count = 1,
             .message_count = 1,
+            .bytes_max = sizeof(ways->crossing.said_ns[0]),
             .sends = true,
         };
 
@@ -127,11 +131,11 @@ static void point(struct tutti_ways *ways, struct tutti_wires *wires, uint32_t l
 
 int tutti_ways_open(struct tutti_ways *ways, struct tutti_wires *wires,
                     const struct tutti_schedule *schedule, const struct tutti_crew *crew,
-                    struct tutti_err *err)
+                    tutti_ps lead_ps, struct tutti_err *err)
 {
     int status = check_totals(schedule, wires, err);
 
-    *ways = (struct tutti_ways){0};
+    *ways = (struct tutti_ways){.crossing = {.lead_ps = lead_ps}};
     if (status < 0)
         return status;
     ways->ways = calloc((size_t)wires->wire_count + 2 * (size_t)TUTTI_CROSSING_ROUNDS_MAX,
@@ -182,24 +186,58 @@ static int wait_on(struct tutti_hall *hall, uint32_t rank, struct tutti_nap *nap
     return status < 0 ? status : 0;
 }
 
+/* On the monotonic clock. */
+static int64_t now_ns(const struct tutti_hall *hall)
+{
+    return hall->epoch_s * 1000000000 + tutti_hall_now(hall) / TUTTI_PS_PER_NS;
+}
+
 static int cross(struct tutti_crossing *crossing, struct tutti_hall *hall, uint32_t rank,
                  struct tutti_nap *nap, struct tutti_err *err)
 {
     const struct tutti_carrier_ops *ops = hall->carrier->ops;
+    int64_t last_ns = now_ns(hall);
     struct tutti_landing landing = {0};
     struct tutti_parcel parcel = {0};
     int status = 0;
 
     crossing->met_count++;
     for (uint32_t k = 0; k < crossing->round_count && status == 0; k++) {
+        if (crossing->lead_ps > 0) {
+            crossing->said_ns[k] = last_ns;
+            parcel.src = &crossing->said_ns[k];
+            landing.dst = &crossing->heard_ns[k];
+            parcel.bytes = landing.bytes = sizeof(last_ns);
+        }
         status = ops->send(hall->carrier, crossing->out[k], &parcel, err);
         if (status == 0)
             status = ops->recv(hall->carrier, crossing->in[k], &landing, err);
         while (status == 0 && (crossing->in[k]->done_count < crossing->met_count ||
                                crossing->out[k]->done_count < crossing->met_count))
             status = wait_on(hall, rank, nap, err);
+        /* Nobody has come later than now, whatever is heard. */
+        if (status == 0 && crossing->lead_ps > 0 && crossing->heard_ns[k] > last_ns &&
+            crossing->heard_ns[k] <= now_ns(hall))
+            last_ns = crossing->heard_ns[k];
     }
+    crossing->begins_ps = tutti_hall_after((last_ns - hall->epoch_s * 1000000000) * TUTTI_PS_PER_NS,
+                                           crossing->lead_ps);
     return status;
+}
+
+/* Until the moment that all know. To spin until then would keep processes of this host from being
+ * on time that share its processors. */
+static void wait_for_lead(const struct tutti_crossing *crossing, const struct tutti_hall *hall)
+{
+    tutti_ps ps = crossing->begins_ps;
+    struct timespec at = {.tv_sec = hall->epoch_s + ps / TUTTI_PS_PER_S,
+                          .tv_nsec = (long)(ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
+
+    if (crossing->lead_ps == 0)
+        return;
+    (void)prctl(PR_SET_TIMERSLACK, 1); /* else the kernel may wake us 50 us later */
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+        ;
 }
 
 int tutti_crossing_meet(struct tutti_crossing *crossing, struct tutti_hall *hall, uint32_t rank,
@@ -220,11 +258,14 @@ int tutti_crossing_meet(struct tutti_crossing *crossing, struct tutti_hall *hall
     if (status == 0 && leads)
         status = cross(crossing, hall, rank, &nap, err);
     tutti_hall_rise(hall, rank, &nap);
-    if (status < 0 || !leads)
+    if (status < 0)
         return status;
-    atomic_store(&hall->arrived, 0);
-    atomic_store(&hall->generation, generation + 1);
-    for (uint32_t i = 1; i < hall->rank_count; i++)
-        tutti_hall_wake(hall, hall->first_rank + i);
+    if (leads) {
+        atomic_store(&hall->arrived, 0);
+        atomic_store(&hall->generation, generation + 1);
+        for (uint32_t i = 1; i < hall->rank_count; i++)
+            tutti_hall_wake(hall, hall->first_rank + i);
+    }
+    wait_for_lead(crossing, hall);
     return 0;
 }

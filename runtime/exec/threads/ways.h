@@ -10,10 +10,16 @@
 enum { TUTTI_CROSSING_ROUNDS_MAX = 32 };
 
 /* The barrier of the processes that have ranks, by dissemination: in round k each sends an empty
- * message to the one 2^k on, and waits for that of the one 2^k before. Its first rank does it. */
+ * message to the one 2^k on, and waits for that of the one 2^k before. Its first rank does it.
+ * With a lead the messages say when the last of those heard of has come, so that in the end all
+ * know when the last has, and begin so long after it: by the host's clock, which they share. */
 struct tutti_crossing {
     uint32_t round_count;
     uint64_t met_count;
+    tutti_ps lead_ps;   /* 0: none */
+    tutti_ps begins_ps; /* on the hall's clock; written by the first rank before the others go on */
+    int64_t said_ns[TUTTI_CROSSING_ROUNDS_MAX]; /* on the monotonic clock */
+    int64_t heard_ns[TUTTI_CROSSING_ROUNDS_MAX];
     struct tutti_way *out[TUTTI_CROSSING_ROUNDS_MAX];
     struct tutti_way *in[TUTTI_CROSSING_ROUNDS_MAX];
 };
@@ -29,7 +35,7 @@ struct tutti_ways {
  * processes in it, no deadlock is ever certain, so this one is found here. */
 int tutti_ways_open(struct tutti_ways *ways, struct tutti_wires *wires,
                     const struct tutti_schedule *schedule, const struct tutti_crew *crew,
-                    struct tutti_err *err);
+                    tutti_ps lead_ps, struct tutti_err *err);
 void tutti_ways_close(struct tutti_ways *ways);
 
 /* All ranks of all processes meet. Errors as tutti_hall_rest, and those of the carrier: with these
