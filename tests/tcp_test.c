@@ -137,6 +137,96 @@ static int play_story(struct tutti_builder *builder, struct tutti_backend *backe
     return status;
 }
 
+/* ---- what is reported before it is done ---- */
+
+enum { PART_COUNT = 1000001, PART_BYTES = 4 * PART_COUNT }; /* more than sockets take at once */
+
+static void add(struct tutti_builder *builder, uint32_t rank, uint32_t lane, struct tutti_step step)
+{
+    struct tutti_err err;
+
+    step.peer = step.kind == TUTTI_SEND || step.kind == TUTTI_RECV ? 1 - rank : 0;
+    step.bytes = PART_BYTES;
+    CHECK_OK(tutti_builder_add(builder, rank, lane, &step, &err), err);
+}
+
+/* Plays with inputs of i + 7 * rank. */
+static void play_parts(struct tutti_builder *builder, enum tutti_tcp_engine engine,
+                       uint32_t connections, int32_t (*expected)(uint32_t rank, uint64_t i))
+{
+    struct tutti_backend *backend = open_tcp(engine, connections);
+    struct tutti_schedule *schedule = NULL;
+    int32_t *in = calloc(2 * PART_COUNT, sizeof(in[0]));
+    int32_t *out = calloc(2 * PART_COUNT, sizeof(out[0]));
+    const void *ins[PROCESSES_MAX] = {NULL};
+    void *outs[PROCESSES_MAX] = {NULL};
+    struct tutti_play play = {.in = ins, .out = outs, .iteration_count = 3};
+    struct tutti_played played;
+    uint64_t wrong = 0;
+    struct tutti_err err;
+
+    REQUIRE(backend != NULL && in != NULL && out != NULL);
+    for (int32_t i = 0; i < 2 * PART_COUNT; i++)
+        in[i] = i + 7 * (int32_t)processes.index;
+    ins[processes.index] = in;
+    outs[processes.index] = out;
+    CHECK_OK(tutti_builder_finish(builder, &schedule, &err), err);
+    play.schedule = schedule;
+    CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
+    for (uint64_t i = 0; i < 2 * PART_COUNT; i++)
+        wrong += out[i] != expected(processes.index, i);
+    CHECK_INT(wrong, 0);
+    free(in);
+    free(out);
+    tutti_schedule_free(schedule);
+    tutti_backend_close(backend);
+}
+
+static struct tutti_builder *parts(uint32_t lane_count)
+{
+    struct tutti_schedule_desc desc = {
+        .name = "parts",
+        .contract = {.collective = TUTTI_CUSTOM, .dtype = TUTTI_INT32, .op = TUTTI_SUM},
+        .rank_count = 2,
+        .lane_count = lane_count,
+        .slot_count = 2,
+        .in_bytes = 2 * PART_BYTES,
+        .out_bytes = 2 * PART_BYTES,
+        .scratch_bytes = PART_BYTES,
+    };
+    struct tutti_builder *builder = NULL;
+    struct tutti_err err;
+
+    CHECK_OK(tutti_builder_new(&desc, &builder, &err), err);
+    return builder;
+}
+
+static int32_t twice_the_first_of_the_other(uint32_t rank, uint64_t i)
+{
+    return (int32_t)(i % PART_COUNT) + (rank == 0 ? 7 : 0);
+}
+
+/* Another lane waits for a RECV by name: it copies what has come, not what was there before. */
+TEST(a_step_that_waits_for_a_message_finds_it_there)
+{
+    struct tutti_builder *builder = parts(2);
+
+    REQUIRE(builder != NULL);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        add(builder, rank, 0, (struct tutti_step){.kind = TUTTI_SEND, .src_buf = TUTTI_BUF_IN});
+        add(builder, rank, 0, (struct tutti_step){.kind = TUTTI_RECV, .dst_buf = TUTTI_BUF_OUT});
+        add(builder, rank, 1,
+            (struct tutti_step){.kind = TUTTI_COPY,
+                                .flags = TUTTI_STEP_DEP,
+                                .dep_lane = 0,
+                                .dep_step = 1,
+                                .src_buf = TUTTI_BUF_OUT,
+                                .dst_buf = TUTTI_BUF_OUT,
+                                .dst_offset = PART_BYTES});
+    }
+    play_parts(builder, TUTTI_TCP_AUTO, 1, twice_the_first_of_the_other);
+}
+
 /* Rank 1 has a long message on its way that rank 0 takes only when it has been told that its own
  * first one has arrived: that word must not wait behind the data. */
 TEST(words_do_not_wait_behind_data)

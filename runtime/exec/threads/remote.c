@@ -28,8 +28,8 @@ static void mark(struct tutti_thread_stage *stage, uint32_t lane, uint64_t step,
 }
 
 /* Fused RECVs before their REDUCE: reported early, so that the REDUCE can be done while the message
- * comes. */
-static void mark_early(struct tutti_thread_stage *stage, uint32_t lane)
+ * comes. Sets the bits of SENDs in `sends`. */
+static void mark_early(struct tutti_thread_stage *stage, uint32_t lane, uint64_t *sends)
 {
     struct tutti_cursor cursor;
     struct tutti_step before = {0};
@@ -41,13 +41,16 @@ static void mark_early(struct tutti_thread_stage *stage, uint32_t lane)
         if (before.kind == TUTTI_RECV && (before.flags & TUTTI_STEP_FUSE) != 0 &&
             !tutti_wires_own(stage->wires, before.peer) && tutti_reads_fused(&before, step))
             mark(stage, lane, index - 1, true);
+        if (step->kind == TUTTI_SEND)
+            sends[(stage->mark_first[lane] + index) / 64] |=
+                UINT64_C(1) << (stage->mark_first[lane] + index) % 64;
         before = *step;
         index++;
     }
 }
 
-/* Steps that others depend on by name: a SEND is then strict, and a RECV not reported early. */
-static void mark_waited_for(struct tutti_thread_stage *stage, uint32_t lane, uint64_t *early)
+/* Steps that others depend on by name: a SEND is then strict, and no other is reported early. */
+static void mark_waited_for(struct tutti_thread_stage *stage, uint32_t lane, const uint64_t *sends)
 {
     struct tutti_cursor cursor;
     const struct tutti_step *step;
@@ -61,17 +64,14 @@ static void mark_waited_for(struct tutti_thread_stage *stage, uint32_t lane, uin
         bit = stage->mark_first[step->dep_lane] + step->dep_step;
         if (bit >= stage->mark_first[step->dep_lane + 1])
             continue; /* there is no such step: the engine finds the deadlock */
-        if ((early[bit / 64] >> bit % 64 & 1) != 0)
-            mark(stage, step->dep_lane, step->dep_step, false);
-        else
-            mark(stage, step->dep_lane, step->dep_step, true);
+        mark(stage, step->dep_lane, step->dep_step, (sends[bit / 64] >> bit % 64 & 1) != 0);
     }
 }
 
 int tutti_remote_open(struct tutti_thread_stage *stage, struct tutti_err *err)
 {
     uint32_t lane_count = stage->schedule->lane_count;
-    uint64_t *early;
+    uint64_t *sends;
     size_t bits = 0;
     size_t words;
 
@@ -84,18 +84,16 @@ int tutti_remote_open(struct tutti_thread_stage *stage, struct tutti_err *err)
     }
     words = bits / 64 + 1;
     stage->marks = calloc(words, sizeof(stage->marks[0]));
-    early = calloc(words, sizeof(early[0]));
-    if (stage->marks == NULL || early == NULL) {
-        free(early);
+    sends = calloc(words, sizeof(sends[0]));
+    if (stage->marks == NULL || sends == NULL) {
+        free(sends);
         return tutti_nomem(err);
     }
     for (uint32_t i = 0; i < lane_count; i++)
-        mark_early(stage, i);
-    for (size_t i = 0; i < words; i++)
-        early[i] = stage->marks[i];
+        mark_early(stage, i, sends);
     for (uint32_t i = 0; i < lane_count; i++)
-        mark_waited_for(stage, i, early);
-    free(early);
+        mark_waited_for(stage, i, sends);
+    free(sends);
     return 0;
 }
 
