@@ -5,7 +5,7 @@
 #include "sim/local/stage.h"
 
 enum {
-    TAKE_BYTES = 128 << 10,   /* received before it is reduced */
+    TAKE_BYTES = 512 << 10,   /* received before it is reduced */
     DIRECT_BYTES = 256 << 10, /* likewise, where it is read from the sender's memory */
     WINDOW_BYTES = 4 << 20,   /* what the system holds for one connection, about */
 };

@@ -10,8 +10,11 @@
 #   tutti  tutti_backend_play on tcp, a rank a process, the fastest algorithm of a short trial
 #   ompi   MPI_Allreduce of Open MPI, forced to TCP over the loopback interface
 #   mpich  MPI_Allreduce of MPICH likewise; only with as many processors as ranks: it spins
-#   raw    2 processes that send and receive as many bytes over one socket, and do nothing else
+#   raw    2 processes that send and receive as many bytes over one socket, as many in a call as
+#          tutti, and do nothing else
 # times: the faster of the two peers over tutti, of bests and of medians. % raw: raw's time over tutti's.
+# Below: what a cache line takes from one processor to the other. A virtual machine's may be moved
+# apart and together again, which changes everything here up to fourfold: then run it again.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -25,7 +28,7 @@ while [ $# -gt 0 ]; do
     --build) build=$2 && shift ;;
     --keep) keep=$2 && shift ;;
     --sizes) sizes=$2 && shift ;;
-    --help | -h) sed -n '2,15s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    --help | -h) sed -n '2,18s/^# \{0,1\}//p' "$0" && exit 0 ;;
     *) echo "tcp.sh: unknown option '$1' (--quick, --ranks, --reps, --build, --keep, --sizes)" >&2 && exit 2 ;;
     esac
     shift
@@ -111,6 +114,12 @@ function pair(key) {
     }
     key = point " " $1
     time[key, ++seen[key]] = $4
+    for (i = 5; i <= 6; i++) {
+        if ($i > 0 && (hop_low == 0 || $i < hop_low)) hop_low = $i
+        if ($i > hop_high) hop_high = $i
+        hop_count += $i > 0
+        far_count += $i > 130
+    }
     if ($1 == "tutti")
         how[point] = ++chosen[point, $7] > chosen[point, how[point]] + 0 ? $7 : how[point]
 }
@@ -150,6 +159,7 @@ END {
         if (share_median != "-" && word[2] >= 1048576 && share_median + 0 < 80)
             short = short sprintf("  %s bytes: %s %% of raw sockets, below 80\n", word[2], share_median)
     }
+    printf "hop: %d to %d ns; above 130 ns in %d of %d looks\n", hop_low, hop_high, far_count, hop_count
     print short == "" ? "by medians: as fast everywhere, 1.3 times from 1 MiB up, 80 % of raw sockets from 1 MiB up" : \
         "by medians, short of the bar (1 time; 1.3 times and 80 % of raw sockets from 1 MiB):\n" short
 }' "$peers/results"

@@ -7,6 +7,7 @@
 
 #include "runtime/coll.h"
 #include "runtime/crew_tcp.h"
+#include "runtime/exec/tcp/line.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 #include "tests/bench/bench.h"
@@ -33,10 +34,11 @@ static void give_up(const char *what, const struct tutti_err *err)
 
 /* ---- raw sockets ---- */
 
-/* Sends and receives `bytes`, a piece at a time, without ever waiting for one of the two. */
+/* Sends and receives `bytes`, a piece at a time, as large as those of the backend, without ever
+ * waiting for one of the two. */
 static void exchange(int fd, const char *out, char *in, uint64_t bytes)
 {
-    const uint64_t at_once = 256 << 10;
+    const uint64_t at_once = TUTTI_TCP_AT_ONCE;
     uint64_t went = 0;
     uint64_t came = 0;
 
@@ -78,6 +80,7 @@ static void run_raw(struct bench *bench, const uint64_t *sizes, size_t size_coun
         uint32_t iterations = bench_iterations(sizes[i]);
         double both_us[2];
         double best_us = 1e300;
+        double before_ns = me == 0 ? bench_hop_ns() : 0;
         double us;
 
         for (uint32_t k = 0; k < bench_warmups(sizes[i]); k++)
@@ -94,8 +97,8 @@ static void run_raw(struct bench *bench, const uint64_t *sizes, size_t size_coun
         if (tutti_crew_exchange(bench->crew, &us, sizeof(us), both_us, wait_ps, &err) < 0)
             give_up("raw", &err);
         if (me == 0)
-            bench_say("raw", 2, sizes[i], both_us[0] > both_us[1] ? both_us[0] : both_us[1], 0, 0,
-                      "sockets");
+            bench_say("raw", 2, sizes[i], both_us[0] > both_us[1] ? both_us[0] : both_us[1],
+                      before_ns, bench_hop_ns(), "sockets");
     }
     close(fd);
 }
