@@ -5,7 +5,8 @@
  *   GPU       the class of the devices, or "any"                 tutti_calib_gpu_name()
  *   LINK      the class of the slowest hop, or "any"; "nvls": NVSwitch adding up, for which
  *             step_us is from a stage of its pipeline to the next, slice_us what a loop takes
- *             besides its bytes, and launch_us counts instead of that of links; with "simple"
+ *             besides its bytes, and launch_us counts instead of that of links; with "simple";
+ *             "root": PCIe between a CPU and what is not a NIC, for link_percent alone
  *   PROTOCOL  "ll", "ll128" or "simple"
  *   QUANTITY  what is added or allowed, in the unit it ends with:
  *     launch_us     once a run, by the slowest kind of link that the machine has

@@ -239,7 +239,7 @@ static tutti_ps least_hop_ps(const struct tutti_protocol *protocol)
 {
     tutti_ps least = INT64_MAX;
 
-    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+    for (int hop = 0; hop < TUTTI_HOP_ROUTE_COUNT; hop++) {
         tutti_ps hop_ps = tutti_add_ps(protocol->message_ps[hop], protocol->slice_ps[hop]);
 
         least = hop_ps < least ? hop_ps : least;

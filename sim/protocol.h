@@ -18,6 +18,9 @@ enum tutti_hop {
     TUTTI_HOP_PCI,  /* below one PCIe root */
     TUTTI_HOP_HOST, /* through a CPU, or from one to another */
     TUTTI_HOP_NET,
+    TUTTI_HOP_ROUTE_COUNT,                  /* what follows is of links alone, */
+    TUTTI_HOP_ROOT = TUTTI_HOP_ROUTE_COUNT, /* PCIe from a GPU or a switch into a CPU; on a route
+                                               it is TUTTI_HOP_HOST */
     TUTTI_HOP_COUNT
 };
 

@@ -92,8 +92,8 @@ TEST(what_is_wrong_is_said_with_its_line)
                               "slice_us lane_GBps link_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
-                                  "ici generic pcie host net nvls "
-                                  "ib roce efa slingshot tcp dcn)"},
+                                  "ici generic pcie host root net nvls "
+                                  "ib roce efa slingshot tcp tcpx dcn)"},
         {"step_us 1", "test: line 1: 'step_us' names no parameter (GPU.LINK.PROTOCOL.QUANTITY, as "
                       "h100.nvswitch.ll.step_us)"},
         {"source fit", "test: line 1: a source without a text (source WORD TEXT)"},
@@ -316,6 +316,14 @@ TEST(a_machine_is_known_by_its_parts)
     CHECK(!is.routes[TUTTI_HOP_HOST]);
     CHECK_INT(is.slowest, TUTTI_HOP_NET);
     CHECK_INT(is.rank_count, 16);
+    tutti_topo_free(topo);
+    topo = machine("host:gpu=a100-pcie,gpus=4,nodes=2,net=tcpx");
+    is = tutti_calib_machine_of(topo);
+    CHECK_TEXT(is.links[TUTTI_HOP_PCI], "pcie");
+    CHECK_TEXT(is.links[TUTTI_HOP_ROOT], "root"); /* cards at the CPU */
+    CHECK_TEXT(is.links[TUTTI_HOP_HOST], "host");
+    CHECK_TEXT(is.links[TUTTI_HOP_NET], "tcpx");
+    CHECK(!is.routes[TUTTI_HOP_ROOT]);
     tutti_topo_free(topo);
     topo = machine("dgx-1v");
     is = tutti_calib_machine_of(topo);

@@ -324,6 +324,10 @@ TEST(the_kind_of_network_and_gdr_are_kept)
     topo = preset("rail:net=tcp");
     CHECK_INT(topo->net_kind, TUTTI_NET_TCP);
     tutti_topo_free(topo);
+    topo = preset("dgx-h100:net=tcpx,nodes=2");
+    CHECK_INT(topo->net_kind, TUTTI_NET_TCPX);
+    CHECK(topo->hardware->gpus[0].gdr); /* sockets too, but payload goes past the host */
+    tutti_topo_free(topo);
     topo = preset("dgx-h100:net=tcp");
     CHECK(!topo->hardware->gpus[0].gdr); /* sockets go through the host */
     CHECK_OK(tutti_topo_replicate(topo, 3, 1000, &again, &err), err);
@@ -333,7 +337,7 @@ TEST(the_kind_of_network_and_gdr_are_kept)
     tutti_topo_free(topo);
     CHECK_INT(tutti_topo_from_spec("dgx-h100:net=myrinet", &topo, &err), -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "preset 'dgx-h100': key 'net': unknown 'myrinet' (ib, roce, efa, "
-                         "slingshot, tcp)");
+                         "slingshot, tcp, tcpx)");
     CHECK_INT(tutti_topo_from_spec("dgx-h100:gpus=9", &topo, &err), -TUTTI_EINVAL);
     CHECK_INT(tutti_topo_from_spec("dgx-h100:gpus=auto", &topo, &err), -TUTTI_EINVAL);
     CHECK_INT(tutti_topo_from_spec("dgx-h100:nodes=auto", &topo, &err), -TUTTI_EINVAL);

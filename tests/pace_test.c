@@ -129,3 +129,46 @@ TEST(a_route_is_of_its_slowest_kind)
     CHECK_INT(hop_between(topo, 0, 4), TUTTI_HOP_XGMI);
     tutti_topo_free(topo);
 }
+
+static enum tutti_hop hop_of(const struct tutti_topo *topo, const char *from, const char *to)
+{
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        struct tutti_link link = tutti_topo_link(topo, i);
+        char first[TUTTI_NODE_NAME_BYTES];
+        char last[TUTTI_NODE_NAME_BYTES];
+
+        if (strcmp(tutti_topo_node_name(topo, link.from, first), from) == 0 &&
+            strcmp(tutti_topo_node_name(topo, link.to, last), to) == 0)
+            return tutti_link_hop(topo, i);
+    }
+    return TUTTI_HOP_COUNT;
+}
+
+/* What two cards move through the CPU that they hang off is less than PCIe carries below a switch;
+ * the NIC's own link to that CPU is not what binds. */
+TEST(a_link_into_a_cpu_is_of_its_own_kind)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+    struct tutti_protocol half = {.name = "simple", .wire_num = 1, .wire_den = 1};
+    uint32_t links[16];
+    uint32_t count;
+
+    CHECK_OK(
+        tutti_topo_from_spec("host:gpu=a100-pcie,gpus=2,sockets=1,nics=1,nodes=2", &topo, &err),
+        err);
+    CHECK_INT(hop_of(topo, "gpu0.0", "cpu0.0"), TUTTI_HOP_ROOT);
+    CHECK_INT(hop_of(topo, "cpu0.0", "gpu0.1"), TUTTI_HOP_ROOT);
+    CHECK_INT(hop_of(topo, "nic0.0", "cpu0.0"), TUTTI_HOP_PCI);
+    CHECK_INT(hop_between(topo, 0, 1), TUTTI_HOP_HOST); /* which is what messages are of */
+    CHECK_INT(hop_between(topo, 0, 2), TUTTI_HOP_NET);
+    half.link_ppm[TUTTI_HOP_ROOT] = TUTTI_PPM / 2;
+    count = tutti_topo_route(topo, 0, 1, links, 16);
+    CHECK_INT(tutti_route_weigh(topo, &half, links, count).bytes_per_s, 31508 * UINT64_C(500000));
+    tutti_topo_free(topo);
+    CHECK_OK(tutti_topo_from_spec("host:gpu=a100-pcie,gpus=2,switches=1", &topo, &err), err);
+    CHECK_INT(hop_of(topo, "gpu0", "pcie0"), TUTTI_HOP_PCI);
+    CHECK_INT(hop_of(topo, "pcie0", "cpu0"), TUTTI_HOP_ROOT);
+    CHECK_INT(hop_between(topo, 0, 1), TUTTI_HOP_PCI);
+    tutti_topo_free(topo);
+}

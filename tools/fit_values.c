@@ -9,23 +9,32 @@
 
 #include "runtime/status.h"
 
+/* Whether a word of a table is that, or is for any. */
+static bool fits(const char *word, const char *of)
+{
+    return word[0] == '\0' || strcmp(word, of) == 0;
+}
+
 /* How far the parameters of a level may stray: latencies and rates of hardware differ by factors,
  * what is lost on links by some percent, and most of both between GPUs on one kind of network, not
  * between networks. The figures are those that predict sites and platforms left out best, by a
  * search on the linear model of 2026-11-22; none of them matters much. */
-static double freedom(const char *quantity, int level)
+static double freedom(const char *quantity, const char *group, const char *protocol, int level)
 {
     static const struct {
-        const char *quantity;
+        const char *quantity, *group, *protocol; /* "": any */
         double sigmas[TUTTI_FIT_LEVELS];
-    } freedoms[] = {{"launch_us", {0.4, 0.15, 0.25, 0.1}},
-                    {"step_us", {1, 0.6, 0.7, 0.4}},
-                    {"slice_us", {1, 0.6, 0.3, 0.25}},
-                    {"link_percent", {0.06, 0.03, 0.15, 0.05}},
-                    {"", {0.8, 0.5, 0.3, 0.25}}};
+    } freedoms[] = {{"launch_us", "", "", {0.4, 0.15, 0.25, 0.1}},
+                    {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
+                    {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
+                    {"link_percent", "net", "simple", {0.01, 0.01, 0.02, 0.01}},
+                    {"link_percent", "root", "simple", {0.3, 0.1, 0.1, 0.1}},
+                    {"link_percent", "", "", {0.06, 0.03, 0.15, 0.05}},
+                    {"", "", "", {0.8, 0.5, 0.3, 0.25}}};
 
     for (size_t i = 0;; i++) {
-        if (freedoms[i].quantity[0] == '\0' || strcmp(freedoms[i].quantity, quantity) == 0)
+        if (fits(freedoms[i].quantity, quantity) && fits(freedoms[i].group, group) &&
+            fits(freedoms[i].protocol, protocol))
             return freedoms[i].sigmas[level];
     }
 }
@@ -35,9 +44,9 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
 /* Where a quantity begins, by group of links and protocol; launch_us and step_us as in NCCL 2.28
  * tuning.cc (ring). 0: it is not fitted. Of all that may bind the rate of a way only one is, or
  * each would hide what the others lose: in LL what a lane moves, else the share of links, behind
- * PCIe (whose share is given, see tutti_fit_base()) again the lane, between hosts the share of the
- * network; but a lane over TCP is one stream, which one thread of a CPU copies: some 15 Gb/s, and
- * messages pass two kernels (both assumed). */
+ * PCIe (whose share is given, see tutti_fit_base()) again the lane, through a CPU the share of its
+ * root complex, between hosts the share of the network; but a lane over TCP is one stream, which
+ * one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed). */
 struct start {
     const char *quantity;
     const char *group;
@@ -50,8 +59,9 @@ static const struct start starts[] = {
     {"launch_us", "", {6.6, 14, 8.4}},   {"step_us", "net", {2.7, 4, 14}},
     {"step_us", "pcie", {1, 2.5, 5.7}},  {"step_us", "", {0.6, 1.9, 3.4}},
     {"slice_us", "", {0, 0, 3}},         {"lane_GBps", "net", {0, 0, 0}},
-    {"lane_GBps", "pcie", {2, 6, 10}},   {"lane_GBps", "", {6, 0, 0}},
-    {"link_percent", "pcie", {0, 0, 0}}, {"link_percent", "net", {92, 92, 92}},
+    {"lane_GBps", "host", {2, 6, 0}},    {"lane_GBps", "pcie", {2, 6, 10}},
+    {"lane_GBps", "", {6, 0, 0}},        {"link_percent", "root", {0, 0, 60}},
+    {"link_percent", "pcie", {0, 0, 0}}, {"link_percent", "net", {92, 92, 97}},
     {"link_percent", "", {0, 82, 82}},
 };
 
@@ -73,8 +83,8 @@ static const char *group_of(const char *link)
 {
     static const char *const within[] = {"nvlink", "nvswitch", "xgmi", "c2c", "ici", "generic"};
 
-    if (strcmp(link, "nvls") == 0)
-        return "nvls";
+    if (strcmp(link, "nvls") == 0 || strcmp(link, "root") == 0)
+        return link;
     if (strcmp(link, "pcie") == 0 || strcmp(link, "host") == 0)
         return "pcie";
     for (size_t i = 0; i < sizeof(within) / sizeof(within[0]); i++) {
@@ -117,6 +127,18 @@ static double start_of(const struct parts *parts, const char *group)
     return 0;
 }
 
+static int give(struct tutti_calib *calib, const char *link, uint8_t protocol, double percent,
+                const char *source, struct tutti_err *err)
+{
+    struct tutti_calib_value value = {.value = percent, .low = NAN, .high = NAN};
+    char name[TUTTI_CALIB_NAME_BYTES];
+
+    (void)snprintf(value.source, sizeof(value.source), "%s", source);
+    (void)snprintf(name, sizeof(name), "any.%s.%s.link_percent", link, protocol_names[protocol]);
+    return tutti_calib_set(calib, name, &value, err);
+}
+
+/* PCIe into a CPU is fitted in Simple alone, where lanes do not bind before it. */
 int tutti_fit_base(struct tutti_calib **ret, struct tutti_err *err)
 {
     struct tutti_calib *calib = NULL;
@@ -127,12 +149,17 @@ int tutti_fit_base(struct tutti_calib **ret, struct tutti_err *err)
                                         "packets of 256 B lose some 15 % of the line rate to "
                                         "headers and credits; assumed",
                                         err);
-    for (size_t i = 0; i < TUTTI_PROTOCOLS && status == 0; i++) {
-        struct tutti_calib_value value = {.value = 85, .low = NAN, .high = NAN, .source = "pcie"};
-        char name[TUTTI_CALIB_NAME_BYTES];
-
-        (void)snprintf(name, sizeof(name), "any.pcie.%s.link_percent", protocol_names[i]);
-        status = tutti_calib_set(calib, name, &value, err);
+    if (status == 0)
+        status = tutti_calib_set_source(calib, "cpus",
+                                        "rates between CPUs are no line rates but NCCL's, of what "
+                                        "GPUs get there",
+                                        err);
+    for (uint8_t i = 0; i < TUTTI_PROTOCOLS && status == 0; i++) {
+        status = give(calib, "pcie", i, 85, "pcie", err);
+        if (status == 0)
+            status = give(calib, "host", i, 100, "cpus", err);
+        if (status == 0 && i + 1 < TUTTI_PROTOCOLS)
+            status = give(calib, "root", i, 85, "pcie", err);
     }
     if (status < 0) {
         tutti_calib_free(calib);
@@ -184,7 +211,8 @@ static int add_levels(struct tutti_fit_values *values, struct tutti_fit_value *v
     for (int level = 0; level < TUTTI_FIT_LEVELS && status == 0; level++) {
         value->levels[level] = TUTTI_FIT_NONE;
         if (level < 2 || strcmp(names[level], names[level - 1]) != 0)
-            status = find_parameter(values, names[level], freedom(parts->quantity, level),
+            status = find_parameter(values, names[level],
+                                    freedom(parts->quantity, group, parts->protocol, level),
                                     &value->levels[level], err);
     }
     return status;
@@ -469,8 +497,9 @@ static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
     int status;
 
     for (int level = 0; level < TUTTI_FIT_LEVELS; level++)
-        prior +=
-            value->levels[level] != TUTTI_FIT_NONE ? pow(freedom(parts.quantity, level), 2) : 0;
+        prior += value->levels[level] != TUTTI_FIT_NONE
+                     ? pow(freedom(parts.quantity, group, parts.protocol, level), 2)
+                     : 0;
     *open += variance(fit, value, TUTTI_FIT_LEVELS - 1) > 0.49 * prior;
     status = put(calib, value->name, fit, value, TUTTI_FIT_LEVELS - 1, source, err);
     (void)snprintf(name, sizeof(name), "%.13s.%s.%s.%s", tutti_calib_gpu_family(parts.gpu),

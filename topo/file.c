@@ -441,7 +441,8 @@ static int read_routes(struct reader *reader, struct tutti_err *err)
 static int read_net(struct reader *reader, struct tutti_err *err)
 {
     char word[TUTTI_WORD_BYTES];
-    int status = tutti_words_need(&reader->words, "ib, roce, efa, slingshot or tcp", word, err);
+    int status =
+        tutti_words_need(&reader->words, "ib, roce, efa, slingshot, tcp or tcpx", word, err);
 
     for (int k = TUTTI_NET_UNKNOWN + 1; k < TUTTI_NET_KIND_COUNT && status == 0; k++) {
         if (strcmp(word, tutti_net_kind_name((enum tutti_net_kind)k)) == 0) {
@@ -451,7 +452,7 @@ static int read_net(struct reader *reader, struct tutti_err *err)
     }
     return status < 0 ? status
                       : tutti_fail(err, TUTTI_EINVAL,
-                                   "unknown net '%s' (ib, roce, efa, slingshot, tcp)", word);
+                                   "unknown net '%s' (ib, roce, efa, slingshot, tcp, tcpx)", word);
 }
 
 /* The rest of the line as a name or a source. */

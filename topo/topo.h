@@ -42,7 +42,8 @@ enum tutti_net_kind {
     TUTTI_NET_ROCE,
     TUTTI_NET_EFA, /* AWS */
     TUTTI_NET_SLINGSHOT,
-    TUTTI_NET_TCP, /* sockets over any Ethernet */
+    TUTTI_NET_TCP,  /* sockets over any Ethernet */
+    TUTTI_NET_TCPX, /* sockets whose payload the NIC puts into GPU memory: Google, A3 High */
     TUTTI_NET_KIND_COUNT
 };
 
@@ -312,7 +313,7 @@ int tutti_topo_bisection(const struct tutti_topo *topo, uint64_t *ret_bytes_per_
 
 const char *tutti_node_kind_name(enum tutti_node_kind kind); /* device switch nic cpu */
 const char *tutti_link_kind_name(enum tutti_link_kind kind); /* generic nvlink xgmi pcie ... */
-const char *tutti_net_kind_name(enum tutti_net_kind kind);   /* unknown ib roce efa slingshot tcp */
+const char *tutti_net_kind_name(enum tutti_net_kind kind);   /* unknown ib roce ... */
 
 /* A picture of the machine as SVG, for people: grids as panels, wired devices on a circle, hosts as
  * boxes over their network; links by kind and width, with a legend. What is too much for a picture

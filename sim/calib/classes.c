@@ -48,6 +48,7 @@ static const struct tutti_calib_class links[] = {
     [TUTTI_CALIB_LINK_GENERIC] = {.name = "generic", .parent = TUTTI_CALIB_LINK_NVLINK},
     [TUTTI_CALIB_LINK_PCIE] = {.name = "pcie"},
     [TUTTI_CALIB_LINK_HOST] = {.name = "host", .parent = TUTTI_CALIB_LINK_PCIE},
+    [TUTTI_CALIB_LINK_ROOT] = {.name = "root"},
     [TUTTI_CALIB_LINK_NET] = {.name = "net"},
     [TUTTI_CALIB_LINK_NVLS] = {.name = "nvls"},
     {.name = "ib", .parent = TUTTI_CALIB_LINK_NET},
@@ -55,6 +56,7 @@ static const struct tutti_calib_class links[] = {
     {.name = "efa", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "slingshot", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "tcp", .parent = TUTTI_CALIB_LINK_NET},
+    {.name = "tcpx", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "dcn", .parent = TUTTI_CALIB_LINK_NET},
 };
 

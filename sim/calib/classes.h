@@ -27,6 +27,7 @@ enum tutti_calib_link {
     TUTTI_CALIB_LINK_GENERIC,
     TUTTI_CALIB_LINK_PCIE,
     TUTTI_CALIB_LINK_HOST,
+    TUTTI_CALIB_LINK_ROOT, /* PCIe into a CPU: of links alone */
     TUTTI_CALIB_LINK_NET,
     TUTTI_CALIB_LINK_NVLS, /* no link: NVSwitch adding up */
 };

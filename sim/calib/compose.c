@@ -105,12 +105,14 @@ struct tutti_calib_machine tutti_calib_machine_of(const struct tutti_topo *topo)
 
     for (uint32_t i = 0; i < count; i++) {
         struct tutti_link link = tutti_topo_link(topo, classes[i].first);
-        enum tutti_hop hop = tutti_link_hop(&link);
+        enum tutti_hop hop = tutti_link_hop(topo, classes[i].first);
 
         machine.nvls |= hop == TUTTI_HOP_NVLINK && (tutti_topo_node(topo, link.from).reduces ||
                                                     tutti_topo_node(topo, link.to).reduces);
         if (machine.links[hop] == NULL)
-            machine.links[hop] = tutti_calib_link(link_class(topo, &link))->name;
+            machine.links[hop] = tutti_calib_link(hop == TUTTI_HOP_ROOT ? TUTTI_CALIB_LINK_ROOT
+                                                                        : link_class(topo, &link))
+                                     ->name;
     }
     note_routes(topo, &machine);
     if (machine.routes[TUTTI_HOP_HOST] && machine.links[TUTTI_HOP_HOST] == NULL)
@@ -202,7 +204,8 @@ static bool ask_any(const struct tutti_calib_machine *machine, size_t i, struct 
     static const uint8_t plain[TUTTI_HOP_COUNT] = {
         [TUTTI_HOP_NVLINK] = TUTTI_CALIB_LINK_NVLINK, [TUTTI_HOP_XGMI] = TUTTI_CALIB_LINK_XGMI,
         [TUTTI_HOP_C2C] = TUTTI_CALIB_LINK_C2C,       [TUTTI_HOP_PCI] = TUTTI_CALIB_LINK_PCIE,
-        [TUTTI_HOP_HOST] = TUTTI_CALIB_LINK_HOST,     [TUTTI_HOP_NET] = TUTTI_CALIB_LINK_NET,
+        [TUTTI_HOP_ROOT] = TUTTI_CALIB_LINK_ROOT,     [TUTTI_HOP_HOST] = TUTTI_CALIB_LINK_HOST,
+        [TUTTI_HOP_NET] = TUTTI_CALIB_LINK_NET,
     };
     size_t hop = i / TUTTI_CALIB_QUANTITY_COUNT % TUTTI_HOP_COUNT;
     size_t quantity = i % TUTTI_CALIB_QUANTITY_COUNT;

@@ -206,7 +206,8 @@ static void begin(struct tutti_colours *colours, struct sort *lanes, struct sort
     for (uint32_t i = 0; i < links->count; i++) {
         struct tutti_link link = tutti_topo_link_figures(colours->topo, colours->links[i]);
 
-        links->hash[i] = mix(mix(0, link.bytes_per_s), tutti_link_hop(&link));
+        links->hash[i] =
+            mix(mix(0, link.bytes_per_s), tutti_link_hop(colours->topo, colours->links[i]));
     }
     lanes->colours = number_hashes(lanes, table, size);
     links->colours = number_hashes(links, table, size);

@@ -55,7 +55,7 @@ static tutti_ps path_ps(const struct tutti_quotient *quotient,
 /* Without the launch. */
 static tutti_ps took_ps(const struct tutti_fold_took *took, const struct tutti_protocol *protocol)
 {
-    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+    for (int hop = 0; hop < TUTTI_HOP_ROUTE_COUNT; hop++) {
         if (protocol->message_ps[hop] - took->protocol->message_ps[hop] < took->drain_ps_max)
             return 0;
     }

@@ -142,9 +142,7 @@ static uint64_t rate_of(const struct maker *maker, uint32_t link)
 
 static enum tutti_hop hop_of(const struct maker *maker, uint32_t link)
 {
-    struct tutti_link figures = tutti_topo_link(maker->topo, maker->colours.links[link]);
-
-    return tutti_link_hop(&figures);
+    return tutti_link_hop(maker->topo, maker->colours.links[link]);
 }
 
 static bool check_links(const struct maker *maker)

@@ -11,9 +11,9 @@
 #include "sim/protocol.h"
 #include "topo/topo.h"
 
-enum tutti_hop tutti_link_hop(const struct tutti_link *link)
+static enum tutti_hop hop_of_kind(enum tutti_link_kind kind)
 {
-    switch ((enum tutti_link_kind)link->kind) {
+    switch (kind) {
     case TUTTI_LINK_NET:
     case TUTTI_LINK_DCN:
         return TUTTI_HOP_NET;
@@ -28,6 +28,34 @@ enum tutti_hop tutti_link_hop(const struct tutti_link *link)
     default:
         return TUTTI_HOP_NVLINK;
     }
+}
+
+/* What a device or a switch has of a CPU goes through its root complex; a NIC's own link is as wide
+ * as it needs. */
+static bool enters_cpu(const struct tutti_topo *topo, uint32_t link)
+{
+    struct tutti_link ends = tutti_topo_link(topo, link);
+    uint8_t from = tutti_topo_node(topo, ends.from).kind;
+    uint8_t to = tutti_topo_node(topo, ends.to).kind;
+
+    return (from == TUTTI_NODE_CPU && to != TUTTI_NODE_NIC) ||
+           (to == TUTTI_NODE_CPU && from != TUTTI_NODE_NIC);
+}
+
+enum tutti_hop tutti_link_hop(const struct tutti_topo *topo, uint32_t link)
+{
+    struct tutti_link figures = tutti_topo_link_figures(topo, link);
+    enum tutti_hop hop = hop_of_kind((enum tutti_link_kind)figures.kind);
+
+    return hop == TUTTI_HOP_PCI && enters_cpu(topo, link) ? TUTTI_HOP_ROOT : hop;
+}
+
+/* The slower of a kind of route and a link on it. */
+static enum tutti_hop slower(enum tutti_hop route, enum tutti_hop link)
+{
+    enum tutti_hop hop = link == TUTTI_HOP_ROOT ? TUTTI_HOP_HOST : link;
+
+    return hop > route ? hop : route;
 }
 
 /* Whether a route of PCIe links goes through a CPU. */
@@ -54,12 +82,8 @@ enum tutti_hop tutti_route_hop(const struct tutti_topo *topo, const uint32_t *li
 {
     enum tutti_hop slowest = TUTTI_HOP_NVLINK; /* the enum is in order of slowness */
 
-    for (uint32_t i = 0; i < link_count; i++) {
-        struct tutti_link link = tutti_topo_link_figures(topo, links[i]);
-        enum tutti_hop hop = tutti_link_hop(&link);
-
-        slowest = hop > slowest ? hop : slowest;
-    }
+    for (uint32_t i = 0; i < link_count; i++)
+        slowest = slower(slowest, tutti_link_hop(topo, links[i]));
     return settle_hop(topo, links, link_count, slowest);
 }
 
@@ -68,7 +92,7 @@ uint64_t tutti_link_rate(const struct tutti_topo *topo, const struct tutti_proto
 {
     struct tutti_link figures = tutti_topo_link_figures(topo, link);
 
-    return tutti_protocol_link_rate(protocol, tutti_link_hop(&figures), figures.bytes_per_s);
+    return tutti_protocol_link_rate(protocol, tutti_link_hop(topo, link), figures.bytes_per_s);
 }
 
 int tutti_link_bursts(const struct tutti_topo *topo, uint32_t **ret)
@@ -85,15 +109,15 @@ int tutti_link_bursts(const struct tutti_topo *topo, uint32_t **ret)
 
 /* Adds a link to a route whose slowest hop is *slowest. */
 static void add_link(struct tutti_route_weight *weight, enum tutti_hop *slowest,
-                     const struct tutti_protocol *protocol, const struct tutti_link *link)
+                     const struct tutti_protocol *protocol, const struct tutti_link *link,
+                     enum tutti_hop hop)
 {
-    enum tutti_hop hop = tutti_link_hop(link);
     uint64_t rate = tutti_protocol_link_rate(protocol, hop, link->bytes_per_s);
 
     weight->latency_ps = tutti_add_ps(weight->latency_ps, link->latency_ps);
     if (rate < weight->bytes_per_s)
         weight->bytes_per_s = rate;
-    *slowest = hop > *slowest ? hop : *slowest;
+    *slowest = slower(*slowest, hop);
 }
 
 /* What a protocol adds to a route of some kind. */
@@ -117,7 +141,7 @@ struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
     for (uint32_t i = 0; i < link_count; i++) {
         struct tutti_link link = tutti_topo_link_figures(topo, links[i]);
 
-        add_link(&weight, &slowest, protocol, &link);
+        add_link(&weight, &slowest, protocol, &link, tutti_link_hop(topo, links[i]));
     }
     add_protocol(&weight, settle_hop(topo, links, link_count, slowest), protocol);
     return weight;
@@ -129,7 +153,7 @@ struct tutti_route_weight tutti_link_weigh(const struct tutti_protocol *protocol
     struct tutti_route_weight weight = {.bytes_per_s = UINT64_MAX};
     enum tutti_hop slowest = TUTTI_HOP_NVLINK;
 
-    add_link(&weight, &slowest, protocol, link);
+    add_link(&weight, &slowest, protocol, link, hop_of_kind((enum tutti_link_kind)link->kind));
     add_protocol(&weight, slowest, protocol);
     return weight;
 }

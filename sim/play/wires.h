@@ -73,7 +73,7 @@ int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
                      uint32_t *ret, struct tutti_err *err);
 
 /* The kind of a link, and the slowest kind on a route, which decides what a protocol adds. */
-enum tutti_hop tutti_link_hop(const struct tutti_link *link);
+enum tutti_hop tutti_link_hop(const struct tutti_topo *topo, uint32_t link);
 enum tutti_hop tutti_route_hop(const struct tutti_topo *topo, const uint32_t *links,
                                uint32_t link_count);
 

@@ -94,7 +94,7 @@ static struct way way_between(const struct tutti_topo *topo, const struct tutti_
         ports = (uint64_t)hardware->net_count * (per_host / hardware->gpu_count);
     for (uint32_t i = 0; i < count && i < ROUTE_MAX; i++) {
         struct tutti_link link = tutti_topo_link(topo, links[i]);
-        enum tutti_hop hop = tutti_link_hop(&link);
+        enum tutti_hop hop = tutti_link_hop(topo, links[i]);
         uint64_t rate = tutti_protocol_link_rate(protocol, hop, link.bytes_per_s);
 
         if (link.kind == TUTTI_LINK_NET && ports < plan->head_count)

@@ -10,7 +10,7 @@
  *   cpu=WORD sockets=N cpubw=RATE   intel, amd, grace; NUMA nodes; between them
  *   gen=N switches=N     of PCIe; switches spread over the sockets, GPUs over those; 0: none
  *   nics=N nic=RATE nicat=switch|cpu   ports of a host, and where they sit
- *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp; GPUDirect RDMA; auto: but for tcp
+ *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx; GPUDirect RDMA; auto: but for tcp
  *   niclat= hop= group= spines= over=  the network, as of all clusters
  *
  * GPUs, switches and NICs are spread evenly and in order. */
@@ -321,10 +321,10 @@ static void add_gpu_links(struct tutti_gpu_host *host, const struct any *any,
                                    .kind = TUTTI_LINK_C2C,
                                    .cable_count = plan->gpu->c2c_count};
 
+    if (plan->gpu->c2c_count > 0) /* first: of links alike routes take that */
+        tutti_gpu_host_cable(host, &c2c, tray->gpu + g, tray->cpu + cpu);
     tutti_gpu_host_cable(host, &pcie, tray->gpu + g,
                          (plan->switch_count > 0 ? tray->plx : tray->cpu) + place);
-    if (plan->gpu->c2c_count > 0)
-        tutti_gpu_host_cable(host, &c2c, tray->gpu + g, tray->cpu + cpu);
     for (uint32_t peer = g + 1; peer < plan->gpu_count; peer++) {
         link.cable_count = tutti_gpu_plan_links(plan, g, peer);
         if (plan->gpu->form == TUTTI_FORM_PACKAGE && (g ^ 1) == peer)
