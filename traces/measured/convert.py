@@ -82,8 +82,7 @@ def machine_spec(platform, table, keys):
         return '-'
     network = table['nodes'] > 1
     special = 'host' in keys or 'gdr' in keys or network and (
-        table['nics'] != share(platform, table['gpus']) or table['nic'] != platform['nic']
-        or table['net'] == 'tcpx')
+        table['nics'] != share(platform, table['gpus']) or table['nic'] != platform['nic'])
     items = []
     if not usual.startswith('host:') and not special:
         name = usual
@@ -94,7 +93,7 @@ def machine_spec(platform, table, keys):
     else:
         name, _, given = (general or usual).partition(':')
         if table['gpus'] == 1:  # one is not wired to any
-            given = given.split(',')[0]
+            given = ','.join(w for w in given.split(',') if not w.startswith('intra='))
         rack = platform['name'].endswith('nvl72') and table['ranks'] > platform['gpus']
         items += [given, 'gpus=%d' % (platform['gpus'] if rack else table['gpus'])]
         if rack:  # hosts whose NVLinks meet
@@ -108,7 +107,7 @@ def machine_spec(platform, table, keys):
             part = 'board=%d' % platform['gpus'] in items
             items.append('nics=%d' % (platform['nics'] if part else table['nics']))
             items.append('nic=%s' % table['nic'])
-            items.append('net=%s' % ('tcp,gdr=yes' if table['net'] == 'tcpx' else table['net']))
+            items.append('net=%s' % table['net'])
             if 'gdr' in keys:
                 items.append('gdr=%s' % keys['gdr'])
     if network:
