@@ -130,7 +130,8 @@ TEST(a_route_is_of_its_slowest_kind)
     tutti_topo_free(topo);
 }
 
-static enum tutti_hop hop_of(const struct tutti_topo *topo, const char *from, const char *to)
+/* The number of a link by the names of its ends. */
+static uint32_t link_of(const struct tutti_topo *topo, const char *from, const char *to)
 {
     for (uint32_t i = 0; i < topo->link_count; i++) {
         struct tutti_link link = tutti_topo_link(topo, i);
@@ -139,9 +140,15 @@ static enum tutti_hop hop_of(const struct tutti_topo *topo, const char *from, co
 
         if (strcmp(tutti_topo_node_name(topo, link.from, first), from) == 0 &&
             strcmp(tutti_topo_node_name(topo, link.to, last), to) == 0)
-            return tutti_link_hop(topo, i);
+            return i;
     }
-    return TUTTI_HOP_COUNT;
+    TEST_FAIL("no link from '%s' to '%s'", from, to);
+    return 0;
+}
+
+static enum tutti_hop hop_of(const struct tutti_topo *topo, const char *from, const char *to)
+{
+    return tutti_link_hop(topo, link_of(topo, from, to));
 }
 
 /* What two cards move through the CPU that they hang off is less than PCIe carries below a switch;
@@ -171,4 +178,27 @@ TEST(a_link_into_a_cpu_is_of_its_own_kind)
     CHECK_INT(hop_of(topo, "pcie0", "cpu0"), TUTTI_HOP_ROOT);
     CHECK_INT(hop_between(topo, 0, 1), TUTTI_HOP_PCI);
     tutti_topo_free(topo);
+}
+
+/* Four cards behind one switch: what each sends lies in the CPU's memory first, so that all four
+ * share the switch's one link up. */
+TEST(without_peer_to_peer_a_switch_brings_all_to_the_cpu)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+    uint32_t links[16];
+
+    CHECK_OK(
+        tutti_topo_from_spec("host:gpu=rtx3090,gpus=8,sockets=2,switches=2,p2p=no", &topo, &err),
+        err);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        REQUIRE(tutti_topo_route(topo, rank, rank + 1, links, 16) == 4);
+        CHECK_INT(links[1], link_of(topo, "pcie0", "cpu0"));
+        CHECK_INT(hop_between(topo, rank, rank + 1), TUTTI_HOP_HOST);
+    }
+    REQUIRE(tutti_topo_route(topo, 3, 4, links, 16) == 5); /* from CPU to CPU besides */
+    CHECK_INT(links[1], link_of(topo, "pcie0", "cpu0"));
+    tutti_topo_free(topo);
+    CHECK_INT(tutti_topo_from_spec("host:gpu=rtx3090,p2p=maybe", &topo, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "preset 'host': key 'p2p': unknown 'maybe' (yes, no)");
 }

@@ -235,6 +235,19 @@ void tutti_gpu_host_cable(struct tutti_gpu_host *host, const struct tutti_link *
         host->status = tutti_topo_add_cable(host->builder, &link, host->err);
 }
 
+void tutti_gpu_host_link(struct tutti_gpu_host *host, const struct tutti_link *like, uint32_t from,
+                         uint32_t to)
+{
+    struct tutti_link link = *like;
+
+    link.from = from;
+    link.to = to;
+    if (link.cable_count == 0)
+        link.cable_count = 1;
+    if (host->status == 0)
+        host->status = tutti_topo_add_link(host->builder, &link, host->err);
+}
+
 void tutti_gpu_host_rings(struct tutti_gpu_host *host, uint32_t rank_count, const uint32_t *orders,
                           uint32_t order_count)
 {

@@ -37,6 +37,9 @@ uint32_t tutti_gpu_host_node(struct tutti_gpu_host *host, const struct tutti_nod
 /* Joins two nodes both ways, as `like` says. */
 void tutti_gpu_host_cable(struct tutti_gpu_host *host, const struct tutti_link *like, uint32_t a,
                           uint32_t b);
+/* Joins them one way. */
+void tutti_gpu_host_link(struct tutti_gpu_host *host, const struct tutti_link *like, uint32_t from,
+                         uint32_t to);
 /* Declares the rings of the host; `orders` is borrowed for the call. */
 void tutti_gpu_host_rings(struct tutti_gpu_host *host, uint32_t rank_count, const uint32_t *orders,
                           uint32_t order_count);

@@ -9,6 +9,8 @@
  *   trays=T nodes=K      K nodes; a node is T hosts whose NVLinks meet in a rack's NVSwitches
  *   cpu=WORD sockets=N cpubw=RATE   intel, amd, grace; NUMA nodes; between them
  *   gen=N switches=N     of PCIe; switches spread over the sockets, GPUs over those; 0: none
+ *   p2p=yes|no           whether cards reach each other's memory; if not, what one sends lies in a
+ *                        CPU's memory first, whatever switch joins them
  *   nics=N nic=RATE nicat=switch|cpu   ports of a host, and where they sit
  *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx; GPUDirect RDMA; auto: but for tcp
  *   niclat= hop= group= spines= over=  the network, as of all clusters
@@ -62,6 +64,7 @@ struct any {
     struct tutti_cluster cluster;
     uint64_t link_bytes_per_s; /* of one NVLink or xGMI */
     uint64_t cpu_bytes_per_s;
+    bool p2p;
     tutti_ps latency_ps; /* GPU to GPU */
 };
 
@@ -231,6 +234,7 @@ static uint64_t usual_cpu_rate(const struct tutti_hw_cpu *cpu)
 
 static void read_any(struct tutti_spec *spec, struct any *any)
 {
+    static const char *const answers[] = {"yes", "no", NULL};
     struct tutti_gpu_plan *plan = &any->plan;
 
     read_board(spec, plan);
@@ -259,6 +263,7 @@ static void read_any(struct tutti_spec *spec, struct any *any)
     if (any->cpu_bytes_per_s == 0)
         any->cpu_bytes_per_s = usual_cpu_rate(&plan->cpu);
     any->latency_ps = tutti_spec_time(spec, "lat");
+    any->p2p = tutti_spec_choice(spec, "p2p", answers) == 0;
 }
 
 /* ---- nodes and links ------------------------------------------------------------------------- */
@@ -279,7 +284,21 @@ struct tray {
     uint32_t gpu;
     uint32_t cpu;
     uint32_t plx;
+    uint32_t down; /* the same switches, for what goes down */
 };
+
+/* Joins a part to its switch. Without peer-to-peer a switch is two nodes: one takes all up to its
+ * CPU, one brings all down from there, and nothing turns round within. */
+static void join_switch(struct tutti_gpu_host *host, const struct tutti_link *like,
+                        const struct tray *tray, uint32_t part, uint32_t s)
+{
+    if (tray->down == tray->plx) {
+        tutti_gpu_host_cable(host, like, part, tray->plx + s);
+        return;
+    }
+    tutti_gpu_host_link(host, like, part, tray->plx + s);
+    tutti_gpu_host_link(host, like, tray->down + s, part);
+}
 
 static void add_tree(struct tutti_gpu_host *host, const struct any *any, uint32_t t,
                      struct tray *tray)
@@ -302,7 +321,18 @@ static void add_tree(struct tutti_gpu_host *host, const struct any *any, uint32_
         uint32_t index = tutti_gpu_host_node(host, &plx, "pcie", t * plan->switch_count + s);
 
         tray->plx = s == 0 ? index : tray->plx;
-        tutti_gpu_host_cable(host, &pcie, index, tray->cpu + tutti_gpu_plan_switch_cpu(plan, s));
+        if (any->p2p)
+            tutti_gpu_host_cable(host, &pcie, index,
+                                 tray->cpu + tutti_gpu_plan_switch_cpu(plan, s));
+        else
+            tutti_gpu_host_link(host, &pcie, index, tray->cpu + tutti_gpu_plan_switch_cpu(plan, s));
+    }
+    tray->down = tray->plx;
+    for (uint32_t s = 0; !any->p2p && s < plan->switch_count; s++) {
+        uint32_t index = tutti_gpu_host_node(host, &plx, "down", t * plan->switch_count + s);
+
+        tray->down = s == 0 ? index : tray->down;
+        tutti_gpu_host_link(host, &pcie, tray->cpu + tutti_gpu_plan_switch_cpu(plan, s), index);
     }
 }
 
@@ -323,8 +353,10 @@ static void add_gpu_links(struct tutti_gpu_host *host, const struct any *any,
 
     if (plan->gpu->c2c_count > 0) /* first: of links alike routes take that */
         tutti_gpu_host_cable(host, &c2c, tray->gpu + g, tray->cpu + cpu);
-    tutti_gpu_host_cable(host, &pcie, tray->gpu + g,
-                         (plan->switch_count > 0 ? tray->plx : tray->cpu) + place);
+    if (plan->switch_count > 0)
+        join_switch(host, &pcie, tray, tray->gpu + g, place);
+    else
+        tutti_gpu_host_cable(host, &pcie, tray->gpu + g, tray->cpu + place);
     for (uint32_t peer = g + 1; peer < plan->gpu_count; peer++) {
         link.cable_count = tutti_gpu_plan_links(plan, g, peer);
         if (plan->gpu->form == TUTTI_FORM_PACKAGE && (g ^ 1) == peer)
@@ -342,10 +374,15 @@ static void add_nics(struct tutti_gpu_host *host, const struct any *any, uint32_
     const struct tutti_node nic = {.kind = TUTTI_NODE_NIC};
     const struct tutti_link pcie = pcie_link(plan->nic_generation);
 
-    for (uint32_t i = 0; i < plan->nic_count; i++)
-        tutti_gpu_host_cable(
-            host, &pcie, tutti_gpu_host_node(host, &nic, "nic", t * plan->nic_count + i),
-            (plan->nics_at_cpu ? tray->cpu : tray->plx) + tutti_gpu_plan_nic_place(plan, i));
+    for (uint32_t i = 0; i < plan->nic_count; i++) {
+        uint32_t index = tutti_gpu_host_node(host, &nic, "nic", t * plan->nic_count + i);
+        uint32_t place = tutti_gpu_plan_nic_place(plan, i);
+
+        if (plan->nics_at_cpu)
+            tutti_gpu_host_cable(host, &pcie, index, tray->cpu + place);
+        else
+            join_switch(host, &pcie, tray, index, place);
+    }
 }
 
 /* All trays' GPUs come first, so that ranks and nodes have one order. */
