@@ -288,7 +288,11 @@ int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_cali
     if (status == 0) {
         values.uses = calloc(cases->case_count * values.value_count + 1, sizeof(*values.uses));
         values.last = calloc(values.parameter_count + 1, sizeof(*values.last));
-        status = values.uses == NULL || values.last == NULL ? tutti_nomem(err) : 0;
+        values.shifted = calloc(cases->point_count * values.value_count + 1, sizeof(double));
+        values.is_shifted = calloc(cases->case_count * values.value_count + 1, sizeof(bool));
+        if (values.uses == NULL || values.last == NULL || values.shifted == NULL ||
+            values.is_shifted == NULL)
+            status = tutti_nomem(err);
     }
     if (status < 0) {
         tutti_fit_values_close(&values);
@@ -306,6 +310,8 @@ void tutti_fit_values_close(struct tutti_fit_values *values)
     free(values->parameters);
     free(values->uses);
     free(values->last);
+    free(values->shifted);
+    free(values->is_shifted);
     *values = (struct tutti_fit_values){.calib = NULL};
 }
 
@@ -353,9 +359,26 @@ int tutti_fit_values_set(struct tutti_fit_values *values, const double *paramete
     return set_some(values, parameters, TUTTI_FIT_NONE, err);
 }
 
+/* The one value of those that a machine has by which a parameter moves its times: the levels of a
+ * value all move them alike, so that one prediction serves for all. value_count: none, or several. */
+static size_t only_value(const struct tutti_fit_values *values, size_t c, uint32_t parameter)
+{
+    size_t only = values->value_count;
+
+    for (size_t v = 0; v < values->value_count; v++) {
+        if (!values->uses[c * values->value_count + v] || !has_level(&values->values[v], parameter))
+            continue;
+        if (only < values->value_count)
+            return values->value_count;
+        only = v;
+    }
+    return only;
+}
+
 struct touched {
     const struct tutti_fit_values *values;
     uint32_t parameter;
+    const bool *known; /* [case]: by a level of the same value */
 };
 
 /* Whether a size may take another time by a parameter. */
@@ -364,9 +387,10 @@ static bool is_touched(const void *context, const struct tutti_fit_case *one,
 {
     const struct touched *touched = context;
     const struct tutti_fit_values *values = touched->values;
-    const bool *uses = values->uses + (size_t)(one - values->cases->cases) * values->value_count;
+    size_t c = (size_t)(one - values->cases->cases);
+    const bool *uses = values->uses + c * values->value_count;
 
-    for (size_t v = 0; v < values->value_count; v++) {
+    for (size_t v = 0; v < values->value_count && !touched->known[c]; v++) {
         const struct tutti_fit_value *value = &values->values[v];
 
         if (uses[v] && has_level(value, touched->parameter) && value->protocol == point->protocol &&
@@ -376,22 +400,69 @@ static bool is_touched(const void *context, const struct tutti_fit_case *one,
     return false;
 }
 
+/* Takes the times of cases that a level of the same value was moved for, or keeps those that were
+ * predicted now. */
+static void share(struct tutti_fit_values *values, uint32_t parameter, bool take, bool *known,
+                  double *times)
+{
+    for (size_t c = 0; c < values->cases->case_count; c++) {
+        const struct tutti_fit_case *one = &values->cases->cases[c];
+        size_t v = only_value(values, c, parameter);
+        double *shifted = values->shifted + v * values->cases->point_count + one->first_point;
+
+        if (v == values->value_count)
+            continue;
+        if (take)
+            known[c] = values->is_shifted[c * values->value_count + v];
+        if (take && known[c])
+            memcpy(times + one->first_point, shifted, one->point_count * sizeof(*times));
+        if (!take && !known[c])
+            memcpy(shifted, times + one->first_point, one->point_count * sizeof(*times));
+        values->is_shifted[c * values->value_count + v] |= !take;
+    }
+}
+
+static int predict_changed(struct tutti_fit_values *values, const double *parameters,
+                           uint32_t changed, double *times, struct tutti_err *err)
+{
+    bool *known = calloc(values->cases->case_count + 1, sizeof(*known));
+    struct touched touched = {.values = values, .parameter = changed, .known = known};
+    struct tutti_fit_some some = {.takes = is_touched, .context = &touched};
+    double shift = parameters[changed] - values->last[changed];
+    int status = known == NULL ? tutti_nomem(err) : 0;
+
+    if (fabs(shift - values->shift) > 1e-9 * fabs(shift)) /* but for rounding, always the same */
+        memset(values->is_shifted, 0, values->cases->case_count * values->value_count);
+    values->shift = shift;
+    if (status == 0) {
+        share(values, changed, true, known, times);
+        status = set_some(values, parameters, changed, err);
+    }
+    if (status == 0)
+        status =
+            tutti_fit_cases_predict(values->cases, values->calib, values->base, &some, times, err);
+    if (status == 0) {
+        share(values, changed, false, known, times);
+        status = set_some(values, values->last, changed, err);
+    }
+    free(known);
+    return status;
+}
+
 int tutti_fit_values_predict(void *context, const double *parameters, uint32_t changed,
                              double *times, struct tutti_err *err)
 {
     struct tutti_fit_values *values = context;
-    struct touched touched = {.values = values, .parameter = changed};
-    struct tutti_fit_some some = {.takes = is_touched, .context = &touched};
     int status;
 
-    if (changed == TUTTI_FIT_NONE)
-        memcpy(values->last, parameters, values->parameter_count * sizeof(*values->last));
+    if (changed != TUTTI_FIT_NONE)
+        return predict_changed(values, parameters, changed, times, err);
+    memcpy(values->last, parameters, values->parameter_count * sizeof(*values->last));
+    memset(values->is_shifted, 0, values->cases->case_count * values->value_count);
     status = set_some(values, parameters, changed, err);
     if (status == 0)
-        status = tutti_fit_cases_predict(values->cases, values->calib, values->base,
-                                         changed == TUTTI_FIT_NONE ? NULL : &some, times, err);
-    if (status == 0 && changed != TUTTI_FIT_NONE)
-        status = set_some(values, values->last, changed, err);
+        status =
+            tutti_fit_cases_predict(values->cases, values->calib, values->base, NULL, times, err);
     return status;
 }
 

@@ -39,8 +39,11 @@ struct tutti_fit_values {
     struct tutti_fit_value *values;
     size_t parameter_count, parameter_capacity;
     struct tutti_fit_parameter *parameters;
-    bool *uses;   /* [case][value], once all are known */
-    double *last; /* [parameter]: of the last call for all points */
+    bool *uses;       /* [case][value], once all are known */
+    double *last;     /* [parameter]: of the last call for all points, and since then */
+    double *shifted;  /* [value][point]: the times with that value alone `shift` away */
+    bool *is_shifted; /* [value][case]: whether they are known */
+    double shift;
 };
 
 /* What is given and not fitted. */
