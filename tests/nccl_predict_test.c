@@ -178,6 +178,35 @@ static void refused(struct tutti_ask *ask, int status, const char *text)
     CHECK_TEXT(err.text, text);
 }
 
+/* The protocol of an all-reduce of 1 KiB with some variables. */
+static void expect_protocol(const char *spec, const char *variables, const char *protocol)
+{
+    struct tutti_topo *topo = machine(spec);
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_ask ask = ask_for(topo, "nccl", TUTTI_ALLREDUCE, 1024);
+    struct tutti_answer answer = {.protocol = ""};
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_nccl_env_new(&env, &err), err);
+    if (variables != NULL)
+        CHECK_OK(tutti_nccl_env_add(env, variables, &err), err);
+    ask.env = env;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_TEXT(answer.protocol, protocol);
+    tutti_nccl_env_free(env);
+    tutti_topo_free(topo);
+}
+
+/* As AWS's plugin has it, which on P4d sets NCCL_PROTO where it is not set. */
+TEST(efas_first_generation_runs_simple_alone)
+{
+    expect_protocol("dgx-a100:nodes=2", NULL, "ll");
+    expect_protocol("dgx-a100:nodes=2,net=efa", NULL, "simple");
+    expect_protocol("host:gpu=a100,nics=4,nic=100Gb/s,net=efa,nodes=2", NULL, "simple");
+    expect_protocol("dgx-a100:nodes=2,net=efa", "NCCL_PROTO=LL,Simple", "ll");
+    expect_protocol("dgx-h100:nodes=2,net=efa", NULL, "ll");
+}
+
 TEST(what_nccl_cannot_run_is_refused)
 {
     struct tutti_topo *topo = machine("dgx-h100");

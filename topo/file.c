@@ -27,6 +27,7 @@
  *   hardware nvlink from=gpu0 to=gpu1|cpu0|nvswitch count=18
  *   hardware c2c from=gpu0 each=44712MB/s count=10
  *   hardware net under=pci2|cpu0 dev=0 rate=400Gb/s port=1 guid=0xa0 [latency=1us] [gdr] [coll]
+ *                    [unordered]
  *   hardware rack hosts=18           NVLink joins so many hosts
  *
  * KIND is generic nvlink xgmi pcie c2c cpu net ici dcn. Ranks are given to all devices or to none.

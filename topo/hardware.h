@@ -72,7 +72,9 @@ struct tutti_hw_net { /* a network port */
     uint64_t guid; /* ports of equal guid and port share their rate */
     uint32_t latency_ns;
     bool gdr;
-    bool coll; /* in-network reduction (CollNet) */
+    bool coll;      /* in-network reduction (CollNet) */
+    bool unordered; /* bytes may arrive out of order: its plugin has NCCL run Simple alone, where
+                       NCCL_PROTO does not say otherwise (EFA's first generation) */
 };
 
 /* Arrays in document order, and whole: Broadcom's PEX switches stand there with both levels that

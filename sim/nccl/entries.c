@@ -150,6 +150,9 @@ static const char *missing(const struct model *m, int function, int algorithm, i
         why = "NCCL_ALGO leaves it out";
     if (why == NULL && m->env->protocols[function][protocol] == TUTTI_NCCL_OFF)
         why = "NCCL_PROTO leaves it out";
+    if (why == NULL && protocol != TUTTI_NCCL_SIMPLE && m->facts->unordered &&
+        m->env->protocols[function][TUTTI_NCCL_LL128] == TUTTI_NCCL_AUTO) /* NCCL_PROTO is unset */
+        why = "the plugin of its network has NCCL run Simple alone (bytes may come out of order)";
     if (why == NULL && is_nvls(algorithm))
         why = nvls_missing(m, algorithm);
     if (why == NULL && algorithm == TUTTI_NCCL_PAT)

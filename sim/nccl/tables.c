@@ -118,6 +118,7 @@ void tutti_nccl_facts_of(const struct tutti_hardware *hardware, struct tutti_ncc
     for (uint32_t i = 0; i < hardware->net_count; i++) {
         double nic_GBps = hardware->nets[i].mbit_per_s / 8000.0;
 
+        facts.unordered = facts.unordered || hardware->nets[i].unordered;
         facts.nic_GBps = i == 0 || nic_GBps < facts.nic_GBps ? nic_GBps : facts.nic_GBps;
     }
     count_links(hardware, &facts);

@@ -83,7 +83,8 @@ static const struct part parts[TUTTI_HW_PART_COUNT] = {
                        {"guid", AT(net, guid), HEX, true},
                        {"latency", AT(net, latency_ns), NS, false},
                        {"gdr", AT(net, gdr), FLAG, false},
-                       {"coll", AT(net, coll), FLAG, false}}},
+                       {"coll", AT(net, coll), FLAG, false},
+                       {"unordered", AT(net, unordered), FLAG, false}}},
 };
 
 /* The one being read. */

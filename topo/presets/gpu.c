@@ -123,6 +123,7 @@ static struct tutti_gpu_plan plan_of(const struct switched *machine, uint32_t gp
     struct tutti_gpu_plan plan = {.gpu = gpu,
                                   .wiring = TUTTI_WIRING_NVSWITCH,
                                   .gdr = gdr,
+                                  .net_kind = cluster->net_kind,
                                   .nics_at_cpu = rack,
                                   .board_count = board,
                                   .nic_count = board,

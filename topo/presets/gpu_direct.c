@@ -127,6 +127,7 @@ int tutti_preset_dgx1(struct tutti_spec *spec, struct tutti_topo_builder *builde
     plan.wiring = TUTTI_WIRING_TABLE;
     plan.links = links[0];
     plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
+    plan.net_kind = cluster.net_kind;
     host = tutti_gpu_host_begin(spec, err);
     for (uint32_t i = 0; i < gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);
@@ -175,6 +176,7 @@ int tutti_preset_dgx2(struct tutti_spec *spec, struct tutti_topo_builder *builde
 
     plan.wiring = TUTTI_WIRING_NVSWITCH;
     plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
+    plan.net_kind = cluster.net_kind;
     plan.cpu.model = 85;
     host = tutti_gpu_host_begin(spec, err);
     for (uint32_t i = 0; i < gpus; i++)
@@ -209,6 +211,7 @@ int tutti_preset_mi300x(struct tutti_spec *spec, struct tutti_topo_builder *buil
 
     plan.wiring = TUTTI_WIRING_MESH;
     plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
+    plan.net_kind = cluster.net_kind;
     host = tutti_gpu_host_begin(spec, err);
     for (uint32_t i = 0; i < gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);

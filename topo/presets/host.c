@@ -256,6 +256,7 @@ static void read_any(struct tutti_spec *spec, struct any *any)
     plan->nic_bytes_per_s = any->cluster.nic_bytes_per_s;
     plan->nic_generation = tutti_gpu_nic_generation(plan->nic_bytes_per_s, plan->pcie_generation);
     plan->gdr = tutti_gpu_read_gdr(spec, &any->cluster);
+    plan->net_kind = any->cluster.net_kind;
     any->link_bytes_per_s = tutti_spec_rate(spec, "bw");
     if (any->link_bytes_per_s == 0)
         any->link_bytes_per_s = plan->gpu->nvlink_mbyte_per_s * MEGA;
