@@ -55,7 +55,11 @@ int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti
 
 double tutti_one_process_us(const struct tutti_measured_table *measured)
 {
-    return strcmp(measured->launch, "one") == 0 ? 4.3 * measured->gpu_count : 0;
+    bool one = strcmp(measured->launch, "one") == 0;
+    bool usual = measured->launch[0] == '\0' && measured->host_count == 1 &&
+                 strcmp(measured->timing, "host") == 0;
+
+    return one || usual ? 4.3 * measured->gpu_count : 0;
 }
 
 static void choose_all(const struct tutti_nccl_comm *comm, struct tutti_fidelity_table *table)
