@@ -50,6 +50,7 @@ static const struct field fields[] = {
     {"ran", TEXT, false, AT(ran)},
     {"launch", TEXT, false, AT(launch)},
     {"timing", TEXT, false, AT(timing)},
+    {"iterations", COUNT, false, AT(iteration_count)},
     {"quality", QUALITY, true, AT(quality)},
     {"caveat", TEXT, false, AT(caveat)},
     {"note", TEXT, false, AT(note)},

@@ -38,7 +38,8 @@ struct tutti_measured_table {
     const char *nic;      /* rate of a NIC as a text, "200Gb/s" */
     const char *net;      /* ib, roce, efa, slingshot, tcp, tcpx */
     const char *basis;    /* how the NICs are known: stated (by the source), standard (documented
-                             for the platform), inferred (from the rate that was measured) */
+                             for the platform), inferred (from the rate that was measured),
+                             assumed (the platform's, though that rate speaks against them) */
     const char *library;  /* nccl, rccl, mscclpp, ncclx, mpi, ... */
     const char *version;
     const char *env;      /* "NCCL_ALGO=Ring NCCL_PROTO=Simple" */
@@ -46,9 +47,11 @@ struct tutti_measured_table {
     const char *ran;      /* what the library said it ran: "ring/ll@0-1M,nvls/simple@2M-" */
     const char *launch;   /* one (process drives all GPUs of a host), each (one a GPU) */
     const char *timing;   /* host (the usual loop), graph (CUDA graph), kernel (profiler), torch */
-    const char *quality;  /* good, degraded: reported because something was wrong, or implausible */
-    const char *caveat;   /* of the collection */
-    const char *note;     /* of the mapping to a machine */
+    uint32_t iteration_count; /* key "iterations": timed in a row, of which times are the mean; 0:
+                                 nccl-tests' standard, 20 */
+    const char *quality; /* good, degraded: reported because something was wrong, or implausible */
+    const char *caveat;  /* of the collection */
+    const char *note;    /* of the mapping to a machine */
     const char *source;
     bool degraded; /* what `quality` says */
     enum tutti_collective collective;

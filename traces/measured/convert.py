@@ -166,6 +166,12 @@ def find_launch(log):
     return '-' if not shared else 'one' if min(shared) == 1 else 'each'
 
 
+def find_iterations(log):
+    """How many iterations in a row nccl-tests timed, if not 20 as usual."""
+    found = re.search(r'warmup iters: \d+ iters: (\d+)', log)
+    return '-' if not found or found.group(1) == '20' else found.group(1)
+
+
 def clean(text):
     text = re.sub(r'\s+', ' ', text or '').strip()
     return text.replace('\u00b1', '+-').encode('ascii', 'replace').decode() or '-'
@@ -254,6 +260,7 @@ def read_table(folder, facts, mapping):
         'launch': keys.get('launch', find_launch(log)),
         'timing': keys.get('timing', 'graph' if 'graph' in (facts.get('env') or '').lower().replace(
             'graph_file', '') and 'cuda graph' in (facts.get('env') or '').lower() else 'host'),
+        'iterations': find_iterations(log),
         'quality': facts['quality'], 'caveat': clean(facts.get('caveat')),
         'source': clean(facts['source']),
     }
@@ -412,7 +419,7 @@ def read_points(data, mapping):
 
 FIELDS = ('site', 'platform', 'class', 'machine', 'ranks', 'nodes', 'gpus', 'nics', 'nic', 'net',
           'basis', 'library', 'version', 'env', 'settings', 'collective', 'dtype', 'op', 'ran',
-          'launch', 'timing', 'quality', 'caveat', 'note', 'source')
+          'launch', 'timing', 'iterations', 'quality', 'caveat', 'note', 'source')
 UNSAID = {'-'}
 
 
