@@ -43,6 +43,9 @@ struct tutti_nccl_params {
     uint64_t chunk_hi_bytes;       /* and of the last; 0: chunk_bytes, as rings always have */
     uint8_t pattern;               /* enum tutti_tree_pattern; trees only */
     uint64_t step_bytes;           /* of a connection's buffer; 0: 512 KiB; "pat" only */
+    uint32_t repeat_count;         /* broadcast and reduce on "ring" only: so many in a row on the
+                                      same buffers, as in the loop of a benchmark: for who keeps
+                                      time, not data; 0: one */
 
     /* "p2p" only, which has no shares but as many channels as there are to send and receive on, a
      * power of two, and cuts messages into parts, one a channel. */

@@ -15,6 +15,9 @@
  *     slice_us      time for which a message has its connection besides its bytes (slice_ps)
  *     lane_GBps     data bytes that one lane moves over one connection; 0: as the links allow
  *     link_percent  of the rate of links of this class, what wire bytes can use
+ *     p2p_GBps      lane_GBps of sends and receives (all-to-all, send/receive as NCCL runs them):
+ *                   what one channel copies of a message
+ *     p2p_percent   of link_percent, what the messages of sends and receives can use
  * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,
  * any), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100 percent.
  *

@@ -28,6 +28,7 @@ struct outcome {
     struct tutti_played played;
     uint32_t channel_count; /* of NCCL's choice; else 0 */
     uint32_t class_count;   /* ranks simulated, each for all that do the same; 0: not folded */
+    struct tutti_protocol messages; /* that of the entry may be this one, of the best outcome */
 };
 
 static const char *or_default(const char *text, const char *standard)
@@ -452,6 +453,29 @@ static int find_protocol(const struct tutti_ask *ask, const char *name,
     return tutti_protocol_find(name, ret, NULL);
 }
 
+/* Along a chain each iteration after the first adds a launch, which every rank pays for, and what
+ * the slowest rank needs for its part: by so much two played in a row take longer than one. */
+static int repeat(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
+{
+    const struct tutti_protocol *protocol = best->entry.protocol;
+    struct outcome twice = *best;
+    struct tutti_nccl_run run;
+    tutti_u128 more_ps = (tutti_u128)(uint64_t)(protocol != NULL ? protocol->launch_ps : 0);
+    int status;
+
+    if (ask->iteration_count <= 1 || best->played.total_ps == 0)
+        return 0;
+    status = tutti_nccl_run_twice(ask, &run, err);
+    if (status < 0)
+        return status;
+    status = try_protocols(ask, run.schedule, protocol, false, &twice, err);
+    tutti_schedule_free(run.schedule);
+    more_ps += (uint64_t)(twice.played.total_ps - best->played.total_ps);
+    more_ps = more_ps * (ask->iteration_count - 1) + (uint64_t)best->played.total_ps;
+    best->played.total_ps = (tutti_ps)(more_ps / ask->iteration_count);
+    return status;
+}
+
 /* What NCCL would run, under the protocol that it would; without one if none is asked for. */
 static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outcome *best,
                     struct tutti_err *err)
@@ -465,6 +489,10 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     if (any_protocol)
         status = find_protocol(ask, run.protocol, &protocol);
     assert(status == 0);
+    if (protocol != NULL && run.messages) {
+        best->messages = tutti_protocol_of_messages(protocol);
+        protocol = &best->messages;
+    }
     best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};
     best->channel_count = run.channel_count;
     if (run.schedule == NULL) {
@@ -473,7 +501,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     }
     status = try_protocols(ask, run.schedule, protocol, false, best, err);
     tutti_schedule_free(run.schedule);
-    return status;
+    return status == 0 && run.chain ? repeat(ask, best, err) : status;
 }
 
 static int find_best(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
@@ -569,29 +597,4 @@ int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **
         return generate_nccl(ask, ret, err);
     status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
     return status < 0 ? status : generate(ask, algorithm, ret, err);
-}
-
-const char *tutti_predict_name(const char *name)
-{
-    size_t count = 0;
-    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
-    const struct tutti_protocol *protocols;
-
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(algorithms[i].name, name) == 0)
-            return algorithms[i].name;
-    }
-    protocols = tutti_protocols(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(protocols[i].name, name) == 0)
-            return protocols[i].name;
-    }
-    return tutti_nccl_run_name(name);
-}
-
-const char *tutti_bound_kind(const struct tutti_bound *bound)
-{
-    if (bound->time_ps == 0)
-        return "none";
-    return bound->exact ? "exact" : "valid";
 }

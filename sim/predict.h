@@ -41,6 +41,11 @@ struct tutti_ask {
     struct tutti_record *record;              /* NULL, or the events of the winner */
     const struct tutti_bound_law *bound_law;  /* NULL: worked out, or that of topo, collective and
                                                 root, for who asks often */
+    uint32_t iteration_count; /* 0, 1: one alone; else the time of each of so many in a row, as
+                                 nccl-tests measures (20): a rank begins the next when it has done
+                                 its part. Heeded where that makes a difference and NCCL runs:
+                                 broadcast and reduce, along chains of which no rank waits for the
+                                 last */
     uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
     bool force;           /* play whatever it takes, in time and in memory */
     struct tutti_predict_memory *memory; /* NULL, or what predictions on this machine may tell each

@@ -99,6 +99,25 @@ uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tu
     return share > 0 ? (uint64_t)share : 1;
 }
 
+struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol)
+{
+    struct tutti_protocol own = *protocol;
+
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        uint64_t ppm = own.link_ppm[hop] > 0 ? own.link_ppm[hop] : TUTTI_PPM;
+
+        if (own.p2p_lane_bytes_per_s[hop] > 0) {
+            own.lane_bytes_per_s[hop] = own.p2p_lane_bytes_per_s[hop];
+            own.slice_ps[hop] = 0;
+        }
+        if (own.p2p_link_ppm[hop] > 0) {
+            ppm = ppm * own.p2p_link_ppm[hop] / TUTTI_PPM;
+            own.link_ppm[hop] = (uint32_t)(ppm > 0 ? ppm : 1);
+        }
+    }
+    return own;
+}
+
 struct tutti_pace tutti_protocol_pace(const struct tutti_protocol *protocol, enum tutti_hop hop)
 {
     struct tutti_pace pace = {.bytes_per_s = 0};

@@ -42,11 +42,14 @@ struct tutti_protocol {
     uint64_t lane_bytes_per_s[TUTTI_HOP_COUNT]; /* 0: as the links allow */
     uint32_t link_ppm[TUTTI_HOP_COUNT]; /* of the rate of links of a kind, what wire bytes can use,
                                            all flows together; 0: all of it, as TUTTI_PPM */
-    struct {                            /* where NVSwitch adds up (NVLS), in Simple alone */
-        tutti_ps launch_ps;             /* once a run instead of launch_ps; 0: that */
-        tutti_ps stage_ps;              /* from a stage to the next */
-        tutti_ps loop_ps;               /* that a loop takes besides its bytes */
-        uint32_t link_ppm;              /* as above; 0: all of it */
+    uint64_t p2p_lane_bytes_per_s[TUTTI_HOP_COUNT]; /* of sends and receives, */
+    uint32_t p2p_link_ppm[TUTTI_HOP_COUNT];         /* and of link_ppm, what they can use: see
+                                               tutti_protocol_of_messages(); 0: no other */
+    struct {                /* where NVSwitch adds up (NVLS), in Simple alone */
+        tutti_ps launch_ps; /* once a run instead of launch_ps; 0: that */
+        tutti_ps stage_ps;  /* from a stage to the next */
+        tutti_ps loop_ps;   /* that a loop takes besides its bytes */
+        uint32_t link_ppm;  /* as above; 0: all of it */
     } nvls;
 };
 
@@ -62,6 +65,11 @@ bool tutti_protocol_same(const struct tutti_protocol *a, const struct tutti_prot
 /* The rate of a link of some kind under a protocol (or NULL): at least 1. */
 uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tutti_hop hop,
                                   uint64_t bytes_per_s);
+
+/* What a protocol costs NCCL's sends and receives: a block of threads copies each part of a message
+ * by itself, in smaller chunks than those of rings. Its own lanes and shares of links in place of
+ * those of the rest. */
+struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol);
 
 /* What keeps the messages of one connection apart; bytes are those on the wire. */
 struct tutti_pace {

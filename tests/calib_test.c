@@ -89,7 +89,7 @@ TEST(what_is_wrong_is_said_with_its_line)
         {"any.any.ll.step_us 1\nany.any.ll.step_us 1",
          "test: line 2: 'any.any.ll.step_us' is given twice (once)"},
         {"any.any.ll.step 1", "test: line 1: unknown quantity 'step' (launch_us rank_us step_us "
-                              "slice_us lane_GBps link_percent)"},
+                              "slice_us lane_GBps link_percent p2p_GBps p2p_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
                                   "ici generic pcie host root net nvls "
@@ -210,11 +210,14 @@ TEST(the_nearest_class_with_a_value_counts)
                                       "b200.nvlink.ll.step_us 3\n"
                                       "gb200.ib.ll.slice_us 0.5\n"
                                       "gb200.ib.ll.lane_GBps 12.5\n"
+                                      "any.net.ll.p2p_GBps 25\n"
+                                      "b200.pcie.ll.p2p_percent 50\n"
                                       "gb200.pcie.ll.link_percent 80\n"
                                       "any.any.simple.step_us 4\n");
     struct tutti_calibrated made = tutti_calib_compose(calib, NULL, &two_hosts);
     const struct tutti_protocol *ll = &made.protocols[0];
     const struct tutti_protocol *simple = &made.protocols[2];
+    struct tutti_protocol messages = tutti_protocol_of_messages(ll);
 
     CHECK_TEXT(ll->name, "ll");
     CHECK_INT(ll->wire_num, 2);
@@ -225,13 +228,18 @@ TEST(the_nearest_class_with_a_value_counts)
     CHECK_INT(ll->lane_bytes_per_s[TUTTI_HOP_NET], 12500000000);
     CHECK_INT(ll->link_ppm[TUTTI_HOP_PCI], 800000);
     CHECK_INT(ll->link_ppm[TUTTI_HOP_NET], 0);
+    CHECK_INT(messages.lane_bytes_per_s[TUTTI_HOP_NET], 25000000000); /* in place of the other */
+    CHECK_INT(messages.slice_ps[TUTTI_HOP_NET], 0);                   /* which is within it */
+    CHECK_INT(messages.link_ppm[TUTTI_HOP_PCI], 400000);              /* half of 80 percent */
+    CHECK_INT(messages.launch_ps, ll->launch_ps);
+    CHECK_INT(messages.message_ps[TUTTI_HOP_NVLINK], 3000000);
     CHECK_INT(simple->launch_ps, 0);
     CHECK_INT(simple->message_ps[TUTTI_HOP_NVLINK], 4000000);
     CHECK_INT(simple->message_ps[TUTTI_HOP_NET], 4000000);
-    CHECK_INT(made.value_count, 8);
-    CHECK_INT(made.general_count, 5);
+    CHECK_INT(made.value_count, 10);
+    CHECK_INT(made.general_count, 7);
     CHECK_TEXT(made.text,
-               "gb200 nvswitch pcie ib: 8 values of no source, 5 of 8 for more general classes");
+               "gb200 nvswitch pcie ib: 10 values of no source, 7 of 10 for more general classes");
     tutti_calib_free(calib);
 }
 
@@ -274,8 +282,9 @@ TEST(all_that_a_machine_asks_for_can_be_gone_through)
         if (count == 0)
             CHECK_TEXT(use.name, "gb200.nvswitch.ll.step_us");
     }
-    /* launch and rank; step, slice and lane of 2 kinds of routes; shares of 3 kinds of links */
-    CHECK_INT(count, 3 * (2 + 2 * 3 + 3));
+    /* launch and rank; step, slice and both lanes of 2 kinds of routes; both shares of 3 kinds of
+     * links */
+    CHECK_INT(count, 3 * (2 + 2 * 4 + 2 * 3));
     tutti_calib_free(calib);
 }
 

@@ -153,6 +153,24 @@ TEST(one_process_launches_on_one_gpu_after_another)
     CHECK(!(tutti_one_process_us(&table) > 0));
 }
 
+TEST(a_loop_is_timed_as_its_log_says)
+{
+    struct tutti_measured_table table = {
+        .timing = "host", .launch = "one", .gpu_count = 8, .rank_count = 8};
+
+    CHECK_INT(tutti_timed_iterations(&table), 20);
+    table.iteration_count = 5;
+    CHECK_INT(tutti_timed_iterations(&table), 5);
+    table.timing = "kernel";
+    CHECK_INT(tutti_timed_iterations(&table), 1);
+    table.collective = TUTTI_ALLREDUCE;
+    check_near(tutti_one_process_us(&table), 8 * 4.3, 1e-9, "a launch a GPU");
+    table.collective = TUTTI_ALLTOALL;
+    check_near(tutti_one_process_us(&table), 8 * 4.3 + 64 * 0.5, 1e-9, "and a pair of messages");
+    table.launch = "each";
+    check_near(tutti_one_process_us(&table), 0, 1e-9, "all at once");
+}
+
 TEST(what_was_run_is_read)
 {
     static const char ran[] = "ring/ll@0-1M,nvls/simple@2M-";

@@ -7,7 +7,7 @@
 #include "tools/measured_files.h"
 
 /* Tables whose times do not matter: of two GPUs, of a DGX and of a pair of them over InfiniBand, so
- * that NVLink, NVSwitch, NVLS and a network are in it. */
+ * that NVLink, NVSwitch, NVLS and a network are in it; and one of messages. */
 static const char path[] = TUTTI_BINARY_DIR "/fit_values.measured";
 static const char *const machines[][4] = {
     /* machine, ranks, nodes, collective */
@@ -15,6 +15,7 @@ static const char *const machines[][4] = {
     {"host:gpu=a100,gpus=2", "2", "1", "allgather"},
     {"dgx-1v", "8", "1", "allreduce"},
     {"dgx-h100:nodes=2", "16", "2", "allreduce"},
+    {"dgx-h100", "8", "1", "alltoall"},
 };
 enum { MACHINES = sizeof(machines) / sizeof(machines[0]), SIZES = 6, PARAMETERS_MAX = 256 };
 
@@ -54,7 +55,7 @@ static bool open_world(struct world *world, uint32_t thread_count)
     *world = (struct world){.base = NULL};
     write_tables();
     CHECK_OK(tutti_measured_load(path, &set, &err), err);
-    CHECK_OK(tutti_fit_cases_open(&set, &filter, thread_count, &world->cases, &err), err);
+    CHECK_OK(tutti_fit_cases_open(&set, &filter, NULL, thread_count, &world->cases, &err), err);
     CHECK_OK(tutti_calib_new(&world->base, &err), err);
     if (test_failures == 0)
         CHECK_OK(tutti_fit_values_open(&world->cases, world->base, &world->values, &err), err);

@@ -93,6 +93,40 @@ TEST(what_is_simulated_is_what_model_a_picks)
     }
 }
 
+/* Iterations in a row overlap along a chain: each takes longer than the data take to leave the
+ * root and shorter than one alone, the more of them the shorter; one in a row is one alone. */
+TEST(broadcasts_and_reductions_in_a_row_overlap)
+{
+    struct tutti_topo *topo = machine("dgx-a100");
+    uint64_t bytes = 16 << 20;
+    tutti_ps leaves_ps = (tutti_ps)(bytes * 1000000 / 300000); /* at 300 GB/s */
+    struct tutti_err err = {""};
+
+    for (int c = 0; c <= TUTTI_REDUCE_TO_ROOT; c++) {
+        enum tutti_collective collective = (enum tutti_collective)c;
+        bool chain = collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+        struct tutti_ask ask = ask_for(topo, "nccl:ring", collective, bytes);
+        struct tutti_answer alone, one, two, twenty;
+
+        CHECK_OK(tutti_predict(&ask, &alone, &err), err);
+        ask.iteration_count = 1;
+        CHECK_OK(tutti_predict(&ask, &one, &err), err);
+        ask.iteration_count = 2;
+        CHECK_OK(tutti_predict(&ask, &two, &err), err);
+        ask.iteration_count = 20;
+        CHECK_OK(tutti_predict(&ask, &twenty, &err), err);
+        CHECK_INT(one.time_ps, alone.time_ps);
+        CHECK((two.time_ps < alone.time_ps) == chain);
+        CHECK((twenty.time_ps < two.time_ps) == chain);
+        CHECK(twenty.time_ps > leaves_ps);
+        if (chain) /* eight ranks pass a chunk a channel on: alone it is seven hops, in a row one */
+            CHECK(3 * twenty.time_ps < alone.time_ps);
+        else
+            CHECK_INT(twenty.time_ps, alone.time_ps);
+    }
+    tutti_topo_free(topo);
+}
+
 TEST(what_is_simulated_fulfils_its_contract)
 {
     static const char *const names[] = {"nccl:ring", "nccl:tree", "nccl:p2p"};

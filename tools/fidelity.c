@@ -151,6 +151,7 @@ static void predict_points(const struct tutti_fidelity_ask *ask, const struct tu
     one.env = ask->ask.env != NULL ? ask->ask.env : env;
     one.as_nccl = ask->ask.as_nccl != NULL ? ask->ask.as_nccl : version;
     one.protocols = choice.made.protocols;
+    one.iteration_count = tutti_timed_iterations(measured);
     one.protocol = tutti_sweep_protocol(topo, ask->protocol);
     one.params.collective = measured->collective;
     one.params.dtype = measured->dtype;

@@ -58,8 +58,23 @@ double tutti_one_process_us(const struct tutti_measured_table *measured)
     bool one = strcmp(measured->launch, "one") == 0;
     bool usual = measured->launch[0] == '\0' && measured->host_count == 1 &&
                  strcmp(measured->timing, "host") == 0;
+    double gpus = measured->gpu_count;
+    double us = 4.3 * gpus;
 
-    return one || usual ? 4.3 * measured->gpu_count : 0;
+    if (!one && !usual)
+        return 0;
+    if (measured->collective == TUTTI_ALLTOALL)
+        us += 0.5 * gpus * measured->rank_count;
+    return us;
+}
+
+uint32_t tutti_timed_iterations(const struct tutti_measured_table *measured)
+{
+    enum { STANDARD = 20 };
+
+    if (strcmp(measured->timing, "host") != 0)
+        return 1;
+    return measured->iteration_count > 0 ? measured->iteration_count : STANDARD;
 }
 
 static void choose_all(const struct tutti_nccl_comm *comm, struct tutti_fidelity_table *table)

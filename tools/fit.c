@@ -45,10 +45,10 @@ static double *numbers(size_t count)
 }
 
 static int open_job(struct tutti_measured *set, const struct tutti_measured_filter *filter,
-                    uint32_t thread_count, const struct tutti_calib *base, struct job *job,
-                    struct tutti_err *err)
+                    const struct tutti_measured_filter *judged, uint32_t thread_count,
+                    const struct tutti_calib *base, struct job *job, struct tutti_err *err)
 {
-    int status = tutti_fit_cases_open(set, filter, thread_count, &job->cases, err);
+    int status = tutti_fit_cases_open(set, filter, judged, thread_count, &job->cases, err);
 
     if (status == 0)
         status = tutti_fit_values_open(&job->cases, base, &job->values, err);
@@ -103,8 +103,12 @@ static int fit(struct job *job, uint32_t iteration_max, struct tutti_err *err)
         .predict_near = tutti_fit_values_predict_near,
         .context = &job->values,
     };
-    for (size_t i = 0; i < job->cases.point_count; i++)
-        job->weight[i] = job->cases.points[i].wrong ? 0 : 1;
+    for (size_t c = 0; c < job->cases.case_count; c++) {
+        const struct tutti_fit_case *one = &job->cases.cases[c];
+
+        for (size_t i = one->first_point; i < one->first_point + one->point_count; i++)
+            job->weight[i] = one->judged || job->cases.points[i].wrong ? 0 : 1;
+    }
     if (status == 0)
         status = tutti_fit_solve(problem, &job->fit, err);
     if (status == 0)
@@ -433,9 +437,28 @@ static int print_all(const struct tutti_args *args, struct job *job, struct tutt
     return print_errors(job, err);
 }
 
+/* What is not fitted. */
+static int open_base(const struct tutti_args *args, struct tutti_calib **ret, struct tutti_err *err)
+{
+    const char *path = tutti_args_text(args, "given");
+    char *text = NULL;
+    size_t bytes = 0;
+    int status;
+
+    if (!tutti_args_given(args, "given"))
+        return tutti_fit_base(ret, err);
+    status = tutti_file_read(path, &text, &bytes, err);
+    if (status == 0)
+        status = tutti_calib_parse(path, text, bytes, ret, err);
+    free(text);
+    return status < 0 ? tutti_wrap(err, status, "option '--given'") : 0;
+}
+
 static int calibrate(const struct tutti_args *args, struct tutti_err *err)
 {
     struct tutti_measured_filter filter = {.term_count = 0};
+    struct tutti_measured_filter judged;
+    bool judges = tutti_args_given(args, "judge");
     struct tutti_measured set = {.table_count = 0};
     struct tutti_calib *base = NULL;
     struct job job = {.fit = NULL};
@@ -446,12 +469,16 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
         status = tutti_measured_filter_parse(tutti_args_text(args, "filter"), &filter, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--filter'");
+    if (judges)
+        status = tutti_measured_filter_parse(tutti_args_text(args, "judge"), &judged, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--judge'");
     status = tutti_fit_tables_read(args, &set, err);
     if (status == 0)
-        status = tutti_fit_base(&base, err);
+        status = open_base(args, &base, err);
     if (status == 0)
-        status =
-            open_job(&set, &filter, (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
+        status = open_job(&set, &filter, judges ? &judged : NULL,
+                          (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
     if (status == 0)
         status = fit(&job, (uint32_t)tutti_args_number(args, "iterations"), err);
     if (status == 0)
@@ -530,6 +557,14 @@ static const struct tutti_option options[] = {
      .value = "KEY=PATTERN,...",
      .standard = "quality=good,nodes=..4,timing!=torch|kernel|graph",
      .help = "which tables to fit to"},
+    {.name = "judge",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "KEY=PATTERN,...",
+     .help = "which others to predict besides, to judge the fit"},
+    {.name = "given",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "a calibration whose values stay, so that only what it lacks is fitted"},
     {.letter = 'o',
      .name = "output",
      .type = TUTTI_OPTION_TEXT,

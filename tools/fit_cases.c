@@ -12,6 +12,9 @@
 
 enum { THREADS_MAX = 64, SECONDS_MAX = 2 /* of a size, or it is not fitted to */ };
 
+/* Messages larger than this only repeat what those of this size tell, and take long to play. */
+static const uint64_t message_bytes_max = UINT64_C(4) << 30;
+
 /* ---- coming and going ------------------------------------------------------------------------ */
 
 static void close_case(struct tutti_fit_case *one)
@@ -57,7 +60,7 @@ static void take_points(const struct tutti_measured_table *table, struct tutti_f
         struct tutti_fit_point *last = &cases->points[cases->point_count];
         int octave;
 
-        if (row->bytes == 0 || !(us > 0))
+        if (row->bytes == 0 || !(us > 0) || (one->messages && row->bytes > message_bytes_max))
             continue;
         octave = (int)floor(log2((double)row->bytes) + 0.5);
         if (octave == before && distance(row->bytes) >= distance(last[-1].bytes))
@@ -72,9 +75,9 @@ static void take_points(const struct tutti_measured_table *table, struct tutti_f
 
 /* 1: it became a case; 0: it cannot be one. */
 static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_table *table,
-                     struct tutti_err *err)
+                     bool judged, struct tutti_err *err)
 {
-    struct tutti_fit_case one = {.table = table};
+    struct tutti_fit_case one = {.table = table, .judged = judged};
     int status = tutti_topo_from_spec(table->machine, &one.topo, NULL);
 
     if (status < 0)
@@ -93,14 +96,16 @@ static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_
         return status;
     }
     one.machine = tutti_calib_machine_of(one.topo);
+    one.messages = table->collective == TUTTI_ALLTOALL || table->collective == TUTTI_SENDRECV;
     take_points(table, cases, &one);
     cases->cases[cases->case_count++] = one;
     return 1;
 }
 
 static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_filter *filter,
-                    struct tutti_err *err)
+                    const struct tutti_measured_filter *judged, struct tutti_err *err)
 {
+    size_t fitted_count = 0;
     size_t row_count = 0;
 
     for (size_t i = 0; i < cases->set.table_count; i++)
@@ -111,16 +116,18 @@ static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_f
         return tutti_nomem(err);
     for (size_t i = 0; i < cases->set.table_count; i++) {
         const struct tutti_measured_table *table = &cases->set.tables[i];
+        bool fitted = tutti_measured_matches(filter, table);
         int status;
 
-        if (!tutti_measured_matches(filter, table))
+        if (!fitted && (judged == NULL || !tutti_measured_matches(judged, table)))
             continue;
-        status = is_ncclish(table) ? open_case(cases, table, err) : 0;
+        status = is_ncclish(table) ? open_case(cases, table, !fitted, err) : 0;
         if (status < 0)
             return status;
         cases->left_out_count += status == 0;
+        fitted_count += status == 1 && fitted;
     }
-    if (cases->case_count == 0)
+    if (fitted_count == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "none of %zu tables is chosen, of NCCL or RCCL, and of a machine that "
                           "is known",
@@ -129,7 +136,8 @@ static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_f
 }
 
 int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured_filter *filter,
-                         uint32_t thread_count, struct tutti_fit_cases *ret, struct tutti_err *err)
+                         const struct tutti_measured_filter *judged, uint32_t thread_count,
+                         struct tutti_fit_cases *ret, struct tutti_err *err)
 {
     struct tutti_fit_cases cases = {.set = *set, .thread_count = thread_count};
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -139,7 +147,7 @@ int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured
         cases.thread_count = online > 0 ? (uint32_t)online : 1;
     if (cases.thread_count > THREADS_MAX)
         cases.thread_count = THREADS_MAX;
-    status = open_all(&cases, filter, err);
+    status = open_all(&cases, filter, judged, err);
     if (status < 0) {
         cases.set = (struct tutti_measured){0}; /* still the caller's */
         tutti_fit_cases_close(&cases);
@@ -179,6 +187,7 @@ static int predict_point(const struct tutti_fit_case *one, const struct tutti_pr
         .as_nccl = one->version,
         .env = one->env,
         .bound_law = &one->law,
+        .iteration_count = tutti_timed_iterations(table),
         .seconds_max = SECONDS_MAX,
         .memory = one->memory,
     };

@@ -26,6 +26,8 @@ struct tutti_fit_case {
     const struct tutti_measured_table *table;
     struct tutti_topo *topo;
     struct tutti_calib_machine machine;
+    bool messages; /* all-to-all and send/receive: no ring, but messages */
+    bool judged;   /* predicted, but not fitted to */
     struct tutti_bound_law law;
     const struct tutti_nccl_version *version;
     struct tutti_nccl_env *env;
@@ -44,11 +46,12 @@ struct tutti_fit_cases {
     uint32_t thread_count;
 };
 
-/* Those tables of the set that the filter chooses and NCCL or RCCL ran; of each power of two of
- * bytes in a table one size, the nearest to it, so that each counts once. The set becomes that of
- * the cases on success, and is empty then. */
+/* Those tables of the set that the filter chooses and NCCL or RCCL ran, and those that `judged` (or
+ * NULL) chooses besides; of each power of two of bytes in a table one size, the nearest to it, so
+ * that each counts once. The set becomes that of the cases on success, and is empty then. */
 int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured_filter *filter,
-                         uint32_t thread_count, struct tutti_fit_cases *ret, struct tutti_err *err);
+                         const struct tutti_measured_filter *judged, uint32_t thread_count,
+                         struct tutti_fit_cases *ret, struct tutti_err *err);
 void tutti_fit_cases_close(struct tutti_fit_cases *cases);
 
 /* Which points to predict; NULL: all. */

@@ -30,6 +30,7 @@ static double freedom(const char *quantity, const char *group, const char *proto
                     {"link_percent", "net", "simple", {0.01, 0.01, 0.02, 0.01}},
                     {"link_percent", "root", "simple", {0.3, 0.1, 0.1, 0.1}},
                     {"link_percent", "", "", {0.06, 0.03, 0.15, 0.05}},
+                    {"p2p_percent", "", "", {0.1, 0.4, 0.15, 0.05}},
                     {"", "", "", {0.8, 0.5, 0.3, 0.25}}};
 
     for (size_t i = 0;; i++) {
@@ -46,7 +47,9 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * each would hide what the others lose: in LL what a lane moves, else the share of links, behind
  * PCIe (whose share is given, see tutti_fit_base()) again the lane, through a CPU the share of its
  * root complex, between hosts the share of the network; but a lane over TCP is one stream, which
- * one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed). */
+ * one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed). What is of
+ * sends and receives alone begins where a block of threads copies some 20 GB/s (perChMaxRingLL128 of
+ * tuning.cc up to A100), and little is lost. */
 struct start {
     const char *quantity;
     const char *group;
@@ -62,7 +65,10 @@ static const struct start starts[] = {
     {"lane_GBps", "host", {2, 6, 0}},    {"lane_GBps", "pcie", {2, 6, 10}},
     {"lane_GBps", "", {6, 0, 0}},        {"link_percent", "root", {0, 0, 60}},
     {"link_percent", "pcie", {0, 0, 0}}, {"link_percent", "net", {92, 92, 97}},
-    {"link_percent", "", {0, 82, 82}},
+    {"link_percent", "", {0, 82, 82}},   {"p2p_GBps", "nvls", {0, 0, 0}},
+    {"p2p_GBps", "tcp", {0, 0, 1.9}},    {"p2p_GBps", "pcie", {0, 0, 10}},
+    {"p2p_GBps", "", {0, 0, 20}},        {"p2p_percent", "nvls", {0, 0, 0}},
+    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "", {0, 0, 95}},
 };
 
 struct parts {
@@ -228,9 +234,10 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
                                     .switches = strcmp(group, "nvls") == 0,
                                     .ways = strcmp(group, "net") == 0 ||
                                             strcmp(parts.quantity, "link_percent") == 0,
-                                    .most = strcmp(parts.quantity, "link_percent") == 0 ? 100
-                                            : strcmp(parts.quantity, "lane_GBps") == 0  ? 1e4
-                                                                                        : 1e5};
+                                    .messages = strncmp(parts.quantity, "p2p_", 4) == 0,
+                                    .most = strstr(parts.quantity, "_percent") != NULL ? 100
+                                            : strstr(parts.quantity, "_GBps") != NULL  ? 1e4
+                                                                                       : 1e5};
 
     if (!(start > 0))
         return 0;
@@ -282,8 +289,10 @@ int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_cali
         struct tutti_calib_use use;
 
         for (size_t u = 0; status == 0 && tutti_calib_use(base, &cases->cases[c].machine, u, &use);
-             u++)
-            status = add_value(&values, &use, err);
+             u++) {
+            if (cases->cases[c].messages || strstr(use.name, ".p2p_") == NULL)
+                status = add_value(&values, &use, err);
+        }
     }
     if (status == 0) {
         values.uses = calloc(cases->case_count * values.value_count + 1, sizeof(*values.uses));
@@ -390,10 +399,11 @@ static bool is_touched(const void *context, const struct tutti_fit_case *one,
     size_t c = (size_t)(one - values->cases->cases);
     const bool *uses = values->uses + c * values->value_count;
 
-    for (size_t v = 0; v < values->value_count && !touched->known[c]; v++) {
+    for (size_t v = 0; v < values->value_count && !touched->known[c] && !one->judged; v++) {
         const struct tutti_fit_value *value = &values->values[v];
 
-        if (uses[v] && has_level(value, touched->parameter) && value->protocol == point->protocol &&
+        if (uses[v] && has_level(value, touched->parameter) &&
+            (one->messages || !value->messages) && value->protocol == point->protocol &&
             (value->switches == point->switches || (value->ways && point->switches)))
             return true;
     }
@@ -487,7 +497,8 @@ static bool is_changed(const void *context, const struct tutti_fit_case *one,
     for (size_t v = 0; v < values->value_count; v++) {
         const struct tutti_fit_value *value = &values->values[v];
 
-        if (uses[v] && near->changed[v] && value->protocol == point->protocol &&
+        if (uses[v] && near->changed[v] && (one->messages || !value->messages) &&
+            value->protocol == point->protocol &&
             (value->switches == point->switches || (value->ways && point->switches)))
             return true;
     }
@@ -591,14 +602,15 @@ int tutti_fit_values_result(struct tutti_fit_values *values, const struct tutti_
                             const char *source, struct tutti_calib **ret, size_t *ret_open,
                             struct tutti_err *err)
 {
+    const char *word = tutti_calib_source(values->base, "fit") == NULL ? "fit" : "fit2";
     struct tutti_calib *calib = NULL;
     size_t open = 0;
     int status = tutti_calib_copy(values->base, &calib, err);
 
     if (status == 0)
-        status = tutti_calib_set_source(calib, "fit", source, err);
+        status = tutti_calib_set_source(calib, word, source, err);
     for (size_t v = 0; v < values->value_count && status == 0; v++)
-        status = put_value(calib, fit, &values->values[v], "fit", &open, err);
+        status = put_value(calib, fit, &values->values[v], word, &open, err);
     if (status < 0) {
         tutti_calib_free(calib);
         return status;

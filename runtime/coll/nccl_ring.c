@@ -29,6 +29,7 @@ struct ring {
     struct nccl_cut cut;
     uint64_t piece_elements; /* of a whole piece; of blocks: of each block */
     uint64_t stage_count;    /* rounds of a piece, by slice */
+    uint64_t repeat_count;   /* of all pieces */
     uint64_t slice_elements; /* room for a slice that lands */
     uint64_t chunk_elements; /* room for a sum */
     uint64_t keep_count;     /* sums in scratch */
@@ -224,13 +225,19 @@ static uint64_t piece_rounds(const struct ring *ring)
     return ring->stage_count * ring->coll.slice_count;
 }
 
+/* Rounds of one time. */
+static uint64_t once_rounds(const struct ring *ring, uint32_t lane)
+{
+    return div_up(nccl_share(&ring->cut, lane).count, ring->piece_elements) * piece_rounds(ring);
+}
+
 static uint64_t ring_round_count(const struct tutti_schedule *schedule, uint32_t rank,
                                  uint32_t lane)
 {
     const struct ring *ring = (const struct ring *)schedule;
 
     (void)rank;
-    return div_up(nccl_share(&ring->cut, lane).count, ring->piece_elements) * piece_rounds(ring);
+    return ring->repeat_count * once_rounds(ring, lane);
 }
 
 static void ring_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
@@ -238,9 +245,10 @@ static void ring_emit(const struct tutti_schedule *schedule, uint32_t rank, uint
 {
     const struct ring *ring = (const struct ring *)schedule;
     struct seat seat = seat_of(ring, rank, lane);
-    uint64_t rest = round % piece_rounds(ring);
+    uint64_t once = ring->repeat_count > 1 ? round % once_rounds(ring, lane) : round;
+    uint64_t rest = once % piece_rounds(ring);
     struct task task = {.share = nccl_share(&ring->cut, lane),
-                        .piece = round / piece_rounds(ring),
+                        .piece = once / piece_rounds(ring),
                         .stage = rest / ring->coll.slice_count,
                         .slice = (uint32_t)(rest % ring->coll.slice_count)};
 
@@ -299,11 +307,15 @@ static uint64_t ring_steady(const struct tutti_schedule *schedule, uint32_t rank
     struct range share = nccl_share(&ring->cut, lane);
     uint64_t rounds = piece_rounds(ring);
     uint64_t whole = share.count / ring->piece_elements;
-    uint64_t piece = round / rounds;
-    uint64_t stage = round % rounds / ring->coll.slice_count;
+    uint64_t piece;
+    uint64_t stage;
     uint64_t end = n;
 
     (void)rank;
+    if (ring->repeat_count > 1)
+        round %= once_rounds(ring, lane);
+    piece = round / rounds;
+    stage = round % rounds / ring->coll.slice_count;
     if (piece + 2 < whole && (n <= LONG_RING || ring->stage_count == 1)) {
         *ret_period = rounds;
         return whole * rounds - round;
@@ -429,6 +441,9 @@ int tutti_nccl_ring(const struct tutti_nccl_params *params, const struct tutti_c
     if (status < 0)
         return status;
     ring = (struct ring *)coll;
+    ring->repeat_count = params->repeat_count > 0 ? params->repeat_count : 1;
+    assert(ring->repeat_count == 1 || collective == TUTTI_BROADCAST ||
+           collective == TUTTI_REDUCE_TO_ROOT);
     status = tutti_nccl_cut_init(&ring->cut, params, err);
     ring->cut.chunk = ring->cut.mid_chunk;
     if (status == 0)

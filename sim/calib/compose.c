@@ -175,6 +175,7 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
     case TUTTI_CALIB_RANK:
         return hop == machine->slowest;
     case TUTTI_CALIB_PERCENT:
+    case TUTTI_CALIB_P2P_PERCENT:
         return machine->links[hop] != NULL;
     default:
         return machine->routes[hop];
@@ -194,7 +195,8 @@ static bool ask_nvls(const struct tutti_calib_machine *machine, size_t quantity,
                                         .link = TUTTI_CALIB_LINK_NVLS,
                                         .protocol = TUTTI_PROTOCOLS - 1,
                                         .quantity = (uint8_t)quantity};
-    return machine->nvls && quantity != TUTTI_CALIB_RANK && quantity != TUTTI_CALIB_LANE;
+    return machine->nvls && quantity <= TUTTI_CALIB_PERCENT && quantity != TUTTI_CALIB_RANK &&
+           quantity != TUTTI_CALIB_LANE;
 }
 
 /* Number `i` of ALL; whether the machine asks for it. Of kinds of links that it has not, the class
@@ -268,6 +270,14 @@ static void apply_nvls(struct tutti_protocol *protocol, enum tutti_calib_quantit
         protocol->nvls.link_ppm = (uint32_t)llround(value / 100 * TUTTI_PPM);
 }
 
+/* A share in percent of 0 < percent <= 100: never 0, which is all. */
+static uint32_t ppm_of(double percent)
+{
+    uint32_t ppm = (uint32_t)llround(percent / 100 * TUTTI_PPM);
+
+    return ppm > 0 ? ppm : 1;
+}
+
 static void apply(struct tutti_protocol *protocol, const struct asked *asked, uint32_t rank_count,
                   double value)
 {
@@ -287,9 +297,14 @@ static void apply(struct tutti_protocol *protocol, const struct asked *asked, ui
     case TUTTI_CALIB_LANE:
         protocol->lane_bytes_per_s[asked->hop] = (uint64_t)llround(value * 1e9);
         break;
+    case TUTTI_CALIB_P2P_LANE:
+        protocol->p2p_lane_bytes_per_s[asked->hop] = (uint64_t)llround(value * 1e9);
+        break;
+    case TUTTI_CALIB_P2P_PERCENT:
+        protocol->p2p_link_ppm[asked->hop] = ppm_of(value);
+        break;
     default:
-        protocol->link_ppm[asked->hop] = (uint32_t)llround(value / 100 * TUTTI_PPM);
-        protocol->link_ppm[asked->hop] += protocol->link_ppm[asked->hop] == 0; /* 0 is all */
+        protocol->link_ppm[asked->hop] = ppm_of(value);
         break;
     }
 }

@@ -218,8 +218,8 @@ static int check_value(const struct tutti_calib *calib, const char *name,
                        struct tutti_calib_key key, const struct tutti_calib_value *value,
                        struct tutti_err *err)
 {
-    bool rate = key.quantity == TUTTI_CALIB_LANE;
-    bool percent = key.quantity == TUTTI_CALIB_PERCENT;
+    bool rate = key.quantity == TUTTI_CALIB_LANE || key.quantity == TUTTI_CALIB_P2P_LANE;
+    bool percent = key.quantity == TUTTI_CALIB_PERCENT || key.quantity == TUTTI_CALIB_P2P_PERCENT;
     double most = percent ? 100 : rate ? RATE_GBPS_MAX : TIME_US_MAX;
 
     if (!(value->value >= 0 && value->value <= most) || (percent && !(value->value > 0)))

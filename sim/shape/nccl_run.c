@@ -224,7 +224,7 @@ static int spread_ends(const struct tutti_nccl_graph *graph, uint32_t **ret, str
 
 static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
                    const struct form *form, const struct tutti_nccl_choice *choice,
-                   struct tutti_schedule **ret, struct tutti_err *err)
+                   uint32_t repeat_count, struct tutti_schedule **ret, struct tutti_err *err)
 {
     bool p2p = form == &forms[P2P] || form == &rccl_forms[RCCL_P2P];
     const struct tutti_nccl_graph *graph = tutti_nccl_graph_of(comm, choice->algorithm);
@@ -242,6 +242,7 @@ static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *co
                                        .chunk_lo_bytes = choice->chunk_lo_bytes,
                                        .chunk_hi_bytes = choice->chunk_hi_bytes,
                                        .pattern = graph->pattern,
+                                       .repeat_count = repeat_count,
                                        .step_bytes =
                                            comm->tables->buffer_bytes[TUTTI_NCCL_SIMPLE] / STEPS};
     uint32_t *members = NULL;
@@ -300,7 +301,7 @@ static const struct form *rccl_form(const struct tutti_ask *ask, const struct tu
 }
 
 static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
-                  struct tutti_nccl_run *ret, struct tutti_err *err)
+                  uint32_t repeat_count, struct tutti_nccl_run *ret, struct tutti_err *err)
 {
     const struct tutti_coll_params *params = &ask->params;
     struct tutti_nccl_choice choice;
@@ -317,17 +318,20 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
         form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
     *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
                                    .protocol = protocol_name(choice.protocol),
+                                   .chain = params->collective == TUTTI_BROADCAST ||
+                                            params->collective == TUTTI_REDUCE_TO_ROOT,
+                                   .messages = is_p2p(params->collective),
                                    .channel_count = choice.channel_count};
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
                                       &ret->nvls, err);
     if (form == &rccl_forms[RCCL_PAIRS])
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
-    return lay_out(ask, comm, form, &choice, &ret->schedule, err);
+    return lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);
 }
 
-int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
-                       struct tutti_err *err)
+static int run_new(const struct tutti_ask *ask, uint32_t repeat_count, struct tutti_nccl_run *ret,
+                   struct tutti_err *err)
 {
     const struct form *form = NULL;
     struct tutti_nccl_comm *comm = NULL;
@@ -343,9 +347,21 @@ int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
         status = open_comm(ask, &env, &comm, err);
     if (status < 0)
         return status;
-    status = choose(ask, comm, &run, err);
+    status = choose(ask, comm, repeat_count, &run, err);
     close_comm(ask, comm);
     if (status == 0)
         *ret = run;
     return status;
+}
+
+int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
+                       struct tutti_err *err)
+{
+    return run_new(ask, 1, ret, err);
+}
+
+int tutti_nccl_run_twice(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
+                         struct tutti_err *err)
+{
+    return run_new(ask, 2, ret, err);
 }

@@ -15,7 +15,10 @@ struct tutti_schedule;
 struct tutti_nccl_run {
     const struct tutti_algorithm *algorithm; /* "nccl:ring" and the like; has no generator */
     const char *protocol;                    /* "ll", "ll128", "simple" */
-    uint32_t channel_count;                  /* that carry data */
+    bool chain;             /* a broadcast or reduce, of which no rank waits for the last */
+    bool messages;          /* sends and receives, for which protocols cost something else: see
+                      tutti_protocol_of_messages() */
+    uint32_t channel_count; /* that carry data */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
     struct tutti_nvls nvls;          /* a pipeline; its costs are still to be filled in */
 };
@@ -31,5 +34,9 @@ const char *tutti_nccl_run_name(const char *name);
  * -TUTTI_ELACK for what it would run but is not modelled yet. */
 int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
                        struct tutti_err *err);
+
+/* The same of a broadcast or reduce, with a schedule of two in a row, to keep time only. */
+int tutti_nccl_run_twice(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
+                         struct tutti_err *err);
 
 #endif

@@ -1,10 +1,15 @@
 #!/bin/sh
 # Fits traces/measured/fitted.calib anew from the tables beside it, and prints how well it holds:
-# minutes on two cores, most of them for a hundred refits without a site or a platform. TUTTI names
-# the command (standard: build/tutti).
+# minutes on two cores, most of them for a hundred refits without a site or a platform. All-reduce
+# tells what links and launches cost; that given, all-to-all and send/receive tell what is of
+# messages alone. The other collectives only judge. TUTTI names the command (standard: build/tutti).
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
-exec "${TUTTI:-$here/../../build/tutti}" calibrate "$here" \
-    --filter 'quality=good,collective=allreduce,nodes=..4,timing!=torch|kernel|graph' \
-    --iterations 10 --title 'Tutti 2026-11-22, all-reduce of up to 4 hosts' \
-    -o "$here/fitted.calib"
+tutti=${TUTTI:-$here/../../build/tutti}
+runs='quality=good,nodes=..4,timing!=torch|kernel|graph,basis!=assumed'
+"$tutti" calibrate "$here" --filter "$runs,collective=allreduce" \
+    --judge "$runs,collective=broadcast|reduce|allgather|reducescatter" \
+    --iterations 10 -o "$here/fitted.calib"
+"$tutti" calibrate "$here" --given "$here/fitted.calib" \
+    --filter "$runs,collective=alltoall|sendrecv" \
+    --iterations 10 --title 'Tutti 2026-11-22, NCCL on up to 4 hosts' -o "$here/fitted.calib"
