@@ -4,11 +4,11 @@
 # Usage: tests/bench/netlab.sh [BUILD-DIR [RATES [DELAYS [SIZES [TIMES]]]]]
 #   such as: tests/bench/netlab.sh build "100Mb/s 200Mb/s 1Gb/s" "0us 100us 1ms" 64K,256K,1M,4M,16M 7
 # Rates and buckets are computed (tools/netlab spec). Measured once for each network, by messages there
-# and back between two hosts, all hosts at once, of sizes that are not judged: the latency of a message
-# (1 KiB, ten times in a row), and the rate of a host's own line, which is what a message takes that the
-# bucket holds (8 KiB against 1 KiB). Links inside a host are taken to be 10 GB/s and 5 us. Prints a
-# row a case, with the median and the best of TIMES and the error of the prediction against both, then
-# medians and what was ranked wrong. As root it asks for processors before others (chrt -r 1): the
+# and back between two hosts, all hosts at once: the latency of a message (1 KiB, ten times in a row), and
+# the rate of a host's own line, which is what a message takes that the bucket holds (half a bucket against
+# 1 KiB). Measured once for each rate, by messages that the two ranks of each host pass to each other at
+# once: latency and rate inside a host (1 KiB and 3 MiB). Prints a row a case, with the median and the
+# best of TIMES and the error of the prediction against both, then medians and what was ranked wrong. As root it asks for processors before others (chrt -r 1): the
 # hosts share them. Exit 77 where namespaces are not permitted.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -21,15 +21,15 @@ first=""
 [ "$(id -u)" != 0 ] || first="chrt -r 1"
 
 # HOSTS hosts with 4 ranks, whose network is that of the SPEC: rank - host - line - network.
-machine_of() { # HOSTS BW LATENCY-US BURST LINE-MB-PER-S
-    awk -v hosts="$1" -v bw="$2" -v us="$3" -v burst="$4" -v line="$5" 'BEGIN {
+machine_of() { # HOSTS BW LATENCY-US BURST LINE-MB-PER-S INSIDE-US INSIDE-MB-PER-S
+    awk -v hosts="$1" -v bw="$2" -v us="$3" -v burst="$4" -v line="$5" -v inside="$6" -v rate="$7" 'BEGIN {
         each = 4 / hosts
-        inside = hosts == 4 ? 0 : 2.5
+        inside = inside / 2
         outside = us > 2 * inside ? us / 2 - inside : 0
         print "topology " hosts " hosts of tools/netlab\nsource tests/bench/netlab.sh\nnode net switch"
         for (i = 0; i < hosts; i++) printf "node s%d switch host=%d\nnode n%d switch host=%d\n", i, i, i, i
         for (i = 0; i < 4; i++) printf "node dev%d device rank=%d host=%d\n", i, i, int(i / each)
-        for (i = 0; i < 4; i++) printf "cable dev%d s%d generic 10GB/s %.3fus\n", i, int(i / each), inside
+        for (i = 0; i < 4; i++) printf "cable dev%d s%d generic %.3fMB/s %.3fus\n", i, int(i / each), rate, inside
         for (i = 0; i < hosts; i++) {
             printf "cable s%d n%d generic %.3fMB/s 0us\n", i, i, line
             printf "cable n%d net net %s %.3fus burst=%d\n", i, bw, outside, burst
@@ -45,23 +45,32 @@ times_of() {
 }
 median_of() { times_of "$@" | cut -d' ' -f1; }
 
-declare -A lines
+declare -A lines insides
+
+# Latency and rate of what a message of 1 KiB and another take: "US MB-PER-S", at least 1 us apart.
+cost_of() { # ALGORITHM BYTES
+    awk -v small="$(median_of "$1" 1024)" -v large="$(median_of "$1" "$2")" -v bytes="$2" \
+        'BEGIN { d = large - small; print small, (bytes - 1024) / (d > 1 ? d : 1) }'
+}
 
 # One network: plays, reads the latency off, predicts, and adds rows.
 network() { # HOSTS RATE DELAY ALGORITHMS
-    local spec="switch:n=$1,bw=$2" computed alpha bw burst status
+    local spec="switch:n=$1,bw=$2" computed alpha bw burst line half status swaps
+    computed=$(tools/netlab spec "$spec" --delay "$3" --built "$build") || exit $?
+    bw=$(sed 's/.*bw=\([^,]*\),.*/\1/' <<<"$computed") burst=${computed##*burst=}
+    half=$((burst / 2048))
+    [ "$1" = 4 ] && swaps=() || swaps=(swap1 1K,3M)
     $first tools/netlab "$spec" --delay "$3" --built "$build" --quiet --deadline 900 -- \
-        "$build/tests/netlab_play" 4 "$times" pair10,pair1 1K pair1 8K "$4" "$sizes" >"$played"
+        "$build/tests/netlab_play" 4 "$times" pair10,pair1 1K pair1 "${half}K" "${swaps[@]}" "$4" "$sizes" >"$played"
     status=$?
     [ "$status" = 0 ] || { echo "tests/bench/netlab.sh: $spec with $3: status $status" >&2; exit "$status"; }
     alpha=$(median_of pair10 1024)
     # The line is that of the first delay: with more of it the difference drowns in what latencies vary.
-    [ -n "${lines[$1/$2]:-}" ] || lines[$1/$2]=$(awk -v small="$(median_of pair1 1024)" -v large="$(median_of pair1 8192)" \
-        'BEGIN { d = large - small; print (d > 1 ? (8192 - 1024) / d : 10000) }')
+    [ -n "${lines[$1/$2]:-}" ] || lines[$1/$2]=$(cost_of pair1 $((half * 1024)) | cut -d' ' -f2)
+    [ -n "${insides[$1/$2]:-}" ] || insides[$1/$2]=$([ "$1" = 4 ] && echo "0 10000" || cost_of swap1 3145728)
     line=${lines[$1/$2]}
-    computed=$(tools/netlab spec "$spec" --delay "$3" --built "$build")
-    bw=$(sed 's/.*bw=\([^,]*\),.*/\1/' <<<"$computed") burst=${computed##*burst=}
-    machine_of "$1" "$bw" "$alpha" "$burst" "$line" >"$machine"
+    # shellcheck disable=SC2086 # latency and rate are two words
+    machine_of "$1" "$bw" "$alpha" "$burst" "$line" ${insides[$1/$2]} >"$machine"
     for size in ${sizes//,/ }; do
         "$build/tutti" predict "$machine" -a "$4" -b "$size" --model fair --format csv | awk -F, '
             NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } { print $at["bytes"], $at["algorithm"], $at["time_us"] }'

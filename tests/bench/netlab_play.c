@@ -3,19 +3,18 @@
  *
  *   netlab_play RANKS TIMES ALGORITHM,... BYTES,... [ALGORITHM,... BYTES,...]
  *
- * Algorithm "pairN" is no all-reduce: each rank and the one n/2 further on pass a message to each
- * other N times there and back; its time is that of one message one way.
+ * Algorithms "pairN" and "swapN" are no all-reduces. pairN: each rank and the one n/2 further on
+ * pass a message to each other N times there and back; its time is that of one message one way.
+ * swapN: each rank and its neighbour, 0 and 1, 2 and 3, ..., do so N times at once.
  * RANKS are those of all processes together, blocks in order; more than processes are taken as a
  * level of their own, the host. All processes run on one machine and have one clock: each time
- * starts at a moment that all know, PAUSE_NS after the last, so that token buckets are full and the
- * processes meet together. They do not leave the barrier at once, though: by up to the latency of a
- * message, which is in what is printed. */
-#include <errno.h>
+ * starts at a moment that all know, PAUSE_PS after they have met, so that token buckets are full
+ * and nobody begins later than another because word of the barrier has come to him later. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/coll.h"
 #include "runtime/crew_tcp.h"
@@ -23,7 +22,9 @@
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 
-enum { PAUSE_NS = 30000000, LIST_MAX = 32, PAIRS_MAX = 1000 };
+enum { LIST_MAX = 32, PAIRS_MAX = 1000 };
+
+static const tutti_ps PAUSE_PS = 30 * TUTTI_PS_PER_MS;
 
 struct stage {
     struct tutti_crew *crew;
@@ -32,35 +33,10 @@ struct stage {
     uint64_t times;
 };
 
-static int64_t now_ns(void)
+static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t count, bool swaps,
+                     uint64_t bytes, uint64_t rounds, struct tutti_err *err)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Process 0 names the moment; all sleep until then. */
-static int meet(struct stage *stage, struct tutti_err *err)
-{
-    int64_t mine = now_ns() + PAUSE_NS;
-    int64_t all[64] = {0};
-    struct timespec at;
-    int status =
-        stage->crew->count > 64
-            ? tutti_fail(err, TUTTI_EINVAL, "%u processes (at most 64)", stage->crew->count)
-            : tutti_crew_exchange(stage->crew, &mine, sizeof(mine), all, 30 * TUTTI_PS_PER_S, err);
-
-    at = (struct timespec){.tv_sec = all[0] / 1000000000, .tv_nsec = all[0] % 1000000000};
-    while (status == 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
-        ;
-    return status;
-}
-
-static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t count, uint64_t bytes,
-                     uint64_t rounds, struct tutti_err *err)
-{
-    uint32_t peer = (rank + count / 2) % count;
+    uint32_t peer = swaps ? rank ^ 1 : (rank + count / 2) % count;
     struct tutti_step send = {
         .kind = TUTTI_SEND, .peer = peer, .src_buf = TUTTI_BUF_IN, .bytes = bytes};
     struct tutti_step receive = {
@@ -68,15 +44,16 @@ static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t coun
     int status = 0;
 
     for (uint64_t i = 0; i < rounds && status == 0; i++) {
-        status = tutti_builder_add(builder, rank, 0, rank < peer ? &send : &receive, err);
+        status = tutti_builder_add(builder, rank, 0, swaps || rank < peer ? &send : &receive, err);
         if (status == 0)
-            status = tutti_builder_add(builder, rank, 0, rank < peer ? &receive : &send, err);
+            status =
+                tutti_builder_add(builder, rank, 0, swaps || rank < peer ? &receive : &send, err);
     }
     return status;
 }
 
-static int make_pair(uint32_t count, uint64_t bytes, uint64_t rounds, struct tutti_schedule **ret,
-                     struct tutti_err *err)
+static int make_pair(uint32_t count, bool swaps, uint64_t bytes, uint64_t rounds,
+                     struct tutti_schedule **ret, struct tutti_err *err)
 {
     struct tutti_schedule_desc desc = {
         .name = "pair",
@@ -92,7 +69,7 @@ static int make_pair(uint32_t count, uint64_t bytes, uint64_t rounds, struct tut
                      : tutti_fail(err, TUTTI_EINVAL, "pairs of %u ranks (an even number)", count);
 
     for (uint32_t rank = 0; rank < count && status == 0; rank++)
-        status = pair_rank(builder, rank, count, bytes, rounds, err);
+        status = pair_rank(builder, rank, count, swaps, bytes, rounds, err);
     if (status == 0)
         return tutti_builder_finish(builder, ret, err);
     tutti_builder_free(builder);
@@ -107,25 +84,25 @@ static int play(struct stage *stage, const char *algorithm, uint64_t bytes, stru
                                        .count = bytes / 4,
                                        .slot_count = TUTTI_SLOTS_DEFAULT};
     struct tutti_schedule *schedule = NULL;
+    bool swaps = strncmp(algorithm, "swap", 4) == 0;
     uint64_t rounds = 0;
     double parts = 1;
     int status;
 
-    if (strncmp(algorithm, "pair", 4) == 0) {
+    if (swaps || strncmp(algorithm, "pair", 4) == 0) {
         status = tutti_read_count(algorithm + 4, 1, PAIRS_MAX, &rounds, err);
-        parts = 2 * (double)rounds;
+        parts = (swaps ? 1 : 2) * (double)rounds;
         if (status == 0)
-            status = make_pair(stage->shape.rank_count, bytes, rounds, &schedule, err);
+            status = make_pair(stage->shape.rank_count, swaps, bytes, rounds, &schedule, err);
     } else {
         status = tutti_coll_generate(algorithm, &params, &stage->shape, &schedule, err);
     }
     for (uint64_t i = 0; i <= stage->times && status == 0; i++) {
-        struct tutti_play one = {.schedule = schedule, .iteration_count = 1, .barrier = true};
+        struct tutti_play one = {
+            .schedule = schedule, .iteration_count = 1, .barrier = true, .lead_ps = PAUSE_PS};
         struct tutti_played played = {.total_ps = 0};
 
-        status = meet(stage, err);
-        if (status == 0)
-            status = tutti_backend_play(stage->backend, &one, &played, err);
+        status = tutti_backend_play(stage->backend, &one, &played, err);
         if (status == 0 && i > 0 && stage->crew->index == 0) /* the first makes the connections */
             printf("play %s %" PRIu64 " %.1f\n", algorithm, bytes,
                    (double)played.total_ps / (double)TUTTI_PS_PER_US / parts);
