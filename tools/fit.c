@@ -13,9 +13,9 @@
 #include "tools/calibrate_here.h"
 #include "tools/commands.h"
 #include "tools/files.h"
+#include "tools/fit_job.h"
 #include "tools/fit_logs.h"
-#include "tools/fit_values.h"
-#include "tools/json.h"
+#include "tools/fit_priors.h"
 #include "tools/nccl_options.h"
 #include "tools/options.h"
 #include "tools/run_crew.h"
@@ -23,30 +23,10 @@
 
 enum { LISTED_MAX = 12 };
 
-/* A fit, and the times by it: of all points with what they tell, and of each without its site and
- * without its platform. */
-struct job {
-    struct tutti_fit_cases cases;
-    struct tutti_fit_values values;
-    struct tutti_fit *fit;
-    double *observed; /* [point] logarithms */
-    double *weight;
-    double *prior; /* [parameter] */
-    double *sigma;
-    struct tutti_fit_problem problem;
-    double *seen;
-    double *by_site;
-    double *by_platform;
-};
-
-static double *numbers(size_t count)
-{
-    return calloc(count + 1, sizeof(double));
-}
-
 static int open_job(struct tutti_measured *set, const struct tutti_measured_filter *filter,
                     const struct tutti_measured_filter *judged, uint32_t thread_count,
-                    const struct tutti_calib *base, struct job *job, struct tutti_err *err)
+                    const struct tutti_calib *base, struct tutti_fit_job *job,
+                    struct tutti_err *err)
 {
     int status = tutti_fit_cases_open(set, filter, judged, thread_count, &job->cases, err);
 
@@ -54,13 +34,13 @@ static int open_job(struct tutti_measured *set, const struct tutti_measured_filt
         status = tutti_fit_values_open(&job->cases, base, &job->values, err);
     if (status < 0)
         return status;
-    job->observed = numbers(job->cases.point_count);
-    job->weight = numbers(job->cases.point_count);
-    job->seen = numbers(job->cases.point_count);
-    job->by_site = numbers(job->cases.point_count);
-    job->by_platform = numbers(job->cases.point_count);
-    job->prior = numbers(job->values.parameter_count);
-    job->sigma = numbers(job->values.parameter_count);
+    job->observed = tutti_fit_numbers(job->cases.point_count);
+    job->weight = tutti_fit_numbers(job->cases.point_count);
+    job->seen = tutti_fit_numbers(job->cases.point_count);
+    job->by_site = tutti_fit_numbers(job->cases.point_count);
+    job->by_platform = tutti_fit_numbers(job->cases.point_count);
+    job->prior = tutti_fit_numbers(job->values.parameter_count);
+    job->sigma = tutti_fit_numbers(job->values.parameter_count);
     if (job->observed == NULL || job->weight == NULL || job->seen == NULL || job->by_site == NULL ||
         job->by_platform == NULL || job->prior == NULL || job->sigma == NULL)
         return tutti_nomem(err);
@@ -71,7 +51,7 @@ static int open_job(struct tutti_measured *set, const struct tutti_measured_filt
     return 0;
 }
 
-static void close_job(struct job *job)
+static void close_job(struct tutti_fit_job *job)
 {
     tutti_fit_free(job->fit);
     tutti_fit_values_close(&job->values);
@@ -85,7 +65,7 @@ static void close_job(struct job *job)
     free(job->sigma);
 }
 
-static int fit(struct job *job, uint32_t iteration_max, struct tutti_err *err)
+static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_err *err)
 {
     struct tutti_fit_problem *problem = &job->problem;
     int status = tutti_fit_values_predict(&job->values, job->prior, TUTTI_FIT_NONE, job->seen, err);
@@ -146,8 +126,8 @@ static bool is_of_group(const void *context, const struct tutti_fit_case *one,
 
 /* The times of the tables of a group by a fit without them: no table judges what it was fitted to.
  * `omitted`: [point], all false before and after. */
-static int leave_out(struct job *job, const struct left_out *out, bool *omitted, double *parameters,
-                     double *times, struct tutti_err *err)
+static int leave_out(struct tutti_fit_job *job, const struct left_out *out, bool *omitted,
+                     double *parameters, double *times, struct tutti_err *err)
 {
     struct tutti_fit_some some = {.takes = is_of_group, .context = out};
     int status;
@@ -169,7 +149,8 @@ static int leave_out(struct job *job, const struct left_out *out, bool *omitted,
 }
 
 /* Whether two groups are of the same tables. */
-static bool are_alike(const struct job *job, const struct left_out *a, const struct left_out *b)
+static bool are_alike(const struct tutti_fit_job *job, const struct left_out *a,
+                      const struct left_out *b)
 {
     for (size_t c = 0; c < job->cases.case_count; c++) {
         if (is_of_group(a, &job->cases.cases[c], NULL) !=
@@ -180,9 +161,10 @@ static bool are_alike(const struct job *job, const struct left_out *a, const str
 }
 
 /* Each site (or platform) left out in turn. Platforms of one site alone are known by then. */
-static int cross_validate(struct job *job, group_of group, double *times, struct tutti_err *err)
+static int cross_validate(struct tutti_fit_job *job, group_of group, double *times,
+                          struct tutti_err *err)
 {
-    double *parameters = numbers(job->values.parameter_count);
+    double *parameters = tutti_fit_numbers(job->values.parameter_count);
     bool *omitted = calloc(job->cases.point_count + 1, sizeof(*omitted));
     int status = parameters == NULL || omitted == NULL ? tutti_nomem(err) : 0;
 
@@ -214,176 +196,8 @@ static int cross_validate(struct job *job, group_of group, double *times, struct
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Median and 9 of 10 of the errors in percent of a collective (TUTTI_COLLECTIVE_COUNT: all) in a
- * band; how many there are. */
-static size_t sum_up(const struct job *job, const double *times, int collective, uint64_t least,
-                     uint64_t most, double ret[2], double *room)
-{
-    size_t count = 0;
-
-    for (size_t c = 0; c < job->cases.case_count; c++) {
-        const struct tutti_fit_case *one = &job->cases.cases[c];
-
-        for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
-            uint64_t bytes = job->cases.points[i].bytes;
-
-            if (!job->cases.points[i].wrong && bytes >= least && bytes < most &&
-                (collective == TUTTI_COLLECTIVE_COUNT || (int)one->table->collective == collective))
-                room[count++] = 100 * fabs(exp(times[i] - job->observed[i]) - 1);
-        }
-    }
-    qsort(room, count, sizeof(*room), by_size);
-    ret[0] = count > 0 ? room[(count - 1) / 2] : NAN;
-    ret[1] = count > 0 ? room[(count - 1) * 9 / 10] : NAN;
-    return count;
-}
-
-static const struct {
-    const char *name;
-    uint64_t least, most;
-} bands[] = {
-    {"<1MiB", 0, 1 << 20}, {">=1MiB", 1 << 20, UINT64_MAX}, {">=16MiB", 1 << 24, UINT64_MAX}};
-
-enum { BANDS = sizeof(bands) / sizeof(bands[0]) };
-
-static const char *collective_of(int collective)
-{
-    return collective == TUTTI_COLLECTIVE_COUNT
-               ? "all"
-               : tutti_collective_name((enum tutti_collective)collective);
-}
-
-static int print_errors(const struct job *job, struct tutti_err *err)
-{
-    double *room = numbers(job->cases.point_count);
-
-    if (room == NULL)
-        return tutti_nomem(err);
-    printf("# errors in percent, median and 9 of 10; a power of two of bytes in a table counts "
-           "once\n"
-           "#  collective     size     sizes   as fitted       without its site  without its "
-           "platform\n");
-    for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
-        for (size_t b = 0; b < BANDS; b++) {
-            double seen[2], site[2], platform[2];
-            size_t count =
-                sum_up(job, job->seen, collective, bands[b].least, bands[b].most, seen, room);
-
-            if (count == 0)
-                continue;
-            (void)sum_up(job, job->by_site, collective, bands[b].least, bands[b].most, site, room);
-            (void)sum_up(job, job->by_platform, collective, bands[b].least, bands[b].most, platform,
-                         room);
-            printf("   %-13s  %-7s  %5zu  %6.1f  %6.1f   %6.1f  %6.1f    %6.1f  %6.1f\n",
-                   collective_of(collective), bands[b].name, count, seen[0], seen[1], site[0],
-                   site[1], platform[0], platform[1]);
-        }
-    }
-    free(room);
-    return 0;
-}
-
-static int print_csv(const struct job *job)
-{
-    printf("table,site,platform,collective,ranks,nodes,bytes,measured_us,fitted_us,"
-           "without_site_us,without_platform_us,protocol,switches\n");
-    for (size_t c = 0; c < job->cases.case_count; c++) {
-        const struct tutti_fit_case *one = &job->cases.cases[c];
-        const struct tutti_measured_table *table = one->table;
-
-        for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
-            const struct tutti_fit_point *point = &job->cases.points[i];
-
-            if (point->wrong)
-                continue;
-            printf("%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%u,%d\n",
-                   table->id, table->site, table->platform,
-                   tutti_collective_name(table->collective), table->rank_count, table->host_count,
-                   point->bytes, point->measured_us, exp(job->seen[i]), exp(job->by_site[i]),
-                   exp(job->by_platform[i]), point->protocol, point->switches);
-        }
-    }
-    return 0;
-}
-
-static void json_errors(const struct job *job, double *room, struct tutti_json *json)
-{
-    tutti_json_open(json, "errors", '[');
-    for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
-        for (size_t b = 0; b < BANDS; b++) {
-            double seen[2], site[2], platform[2];
-            uint64_t least = bands[b].least, most = bands[b].most;
-            size_t count = sum_up(job, job->seen, collective, least, most, seen, room);
-
-            if (count == 0)
-                continue;
-            (void)sum_up(job, job->by_site, collective, least, most, site, room);
-            (void)sum_up(job, job->by_platform, collective, least, most, platform, room);
-            tutti_json_open(json, NULL, '{');
-            tutti_json_text(json, "collective", collective_of(collective));
-            tutti_json_text(json, "band", bands[b].name);
-            tutti_json_count(json, "sizes", count);
-            tutti_json_number(json, "median_abs_percent", seen[0]);
-            tutti_json_number(json, "p90_abs_percent", seen[1]);
-            tutti_json_number(json, "without_site_median_abs_percent", site[0]);
-            tutti_json_number(json, "without_site_p90_abs_percent", site[1]);
-            tutti_json_number(json, "without_platform_median_abs_percent", platform[0]);
-            tutti_json_number(json, "without_platform_p90_abs_percent", platform[1]);
-            tutti_json_close(json);
-        }
-    }
-    tutti_json_close(json);
-}
-
-static void json_values(const struct tutti_calib *calib, struct tutti_json *json)
-{
-    char name[TUTTI_CALIB_NAME_BYTES];
-    const struct tutti_calib_value *value;
-
-    tutti_json_open(json, "values", '[');
-    for (size_t i = 0; (value = tutti_calib_at(calib, i, name)) != NULL; i++) {
-        tutti_json_open(json, NULL, '{');
-        tutti_json_text(json, "name", name);
-        tutti_json_number(json, "value", value->value);
-        tutti_json_number(json, "low", value->low);
-        tutti_json_number(json, "high", value->high);
-        tutti_json_text(json, "source", value->source);
-        tutti_json_close(json);
-    }
-    tutti_json_close(json);
-}
-
-static int print_json(const struct job *job, const struct tutti_calib *calib, size_t open,
-                      struct tutti_err *err)
-{
-    struct tutti_json json = {.out = stdout};
-    double *room = numbers(job->cases.point_count);
-
-    if (room == NULL)
-        return tutti_nomem(err);
-    tutti_json_open(&json, NULL, '{');
-    tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
-    tutti_json_count(&json, "tables", job->cases.case_count);
-    tutti_json_count(&json, "sizes", job->cases.point_count);
-    tutti_json_count(&json, "parameters", job->values.parameter_count);
-    tutti_json_count(&json, "iterations", job->fit->iteration_count);
-    tutti_json_bool(&json, "converged", job->fit->converged);
-    json_errors(job, room, &json);
-    tutti_json_count(&json, "values_open", open);
-    json_values(calib, &json);
-    tutti_json_close(&json);
-    free(room);
-    return 0;
-}
-
-static int write_calib(const struct tutti_args *args, struct job *job, struct tutti_err *err)
+static int write_calib(const struct tutti_args *args, struct tutti_fit_job *job,
+                       struct tutti_err *err)
 {
     struct tutti_calib *calib = NULL;
     char source[256];
@@ -406,7 +220,7 @@ static int write_calib(const struct tutti_args *args, struct job *job, struct tu
     if (status == 0)
         status = tutti_calib_print(calib, &text, err);
     if (status == 0 && tutti_args_is(args, "format", "json"))
-        status = print_json(job, calib, open, err);
+        status = tutti_fit_print_json(job, calib, open, err);
     if (status == 0 && tutti_args_is(args, "format", "table"))
         printf("# values:   %zu, of which the data do not tell %zu (those stay near where they "
                "begin)\n",
@@ -418,12 +232,13 @@ static int write_calib(const struct tutti_args *args, struct job *job, struct tu
     return status;
 }
 
-static int print_all(const struct tutti_args *args, struct job *job, struct tutti_err *err)
+static int print_all(const struct tutti_args *args, struct tutti_fit_job *job,
+                     struct tutti_err *err)
 {
     size_t wrong = 0;
 
     if (tutti_args_is(args, "format", "csv"))
-        return print_csv(job);
+        return tutti_fit_print_csv(job);
     if (tutti_args_is(args, "format", "json")) /* with the values: see write_calib */
         return 0;
     for (size_t i = 0; i < job->cases.point_count; i++)
@@ -434,7 +249,7 @@ static int print_all(const struct tutti_args *args, struct job *job, struct tutt
            job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
     printf("# fit:      %zu parameters, %" PRIu32 " iterations%s\n", job->values.parameter_count,
            job->fit->iteration_count, job->fit->converged ? "" : ", not converged");
-    return print_errors(job, err);
+    return tutti_fit_print_errors(job, err);
 }
 
 /* What is not fitted. */
@@ -461,7 +276,7 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     bool judges = tutti_args_given(args, "judge");
     struct tutti_measured set = {.table_count = 0};
     struct tutti_calib *base = NULL;
-    struct job job = {.fit = NULL};
+    struct tutti_fit_job job = {.fit = NULL};
     int status = 0;
 
     /* What stands on the command line is chosen already. */

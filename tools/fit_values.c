@@ -8,172 +8,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-
-/* Whether a word of a table is that, or is for any. */
-static bool fits(const char *word, const char *of)
-{
-    return word[0] == '\0' || strcmp(word, of) == 0;
-}
-
-/* How far the parameters of a level may stray: latencies and rates of hardware differ by factors,
- * what is lost on links by some percent, and most of both between GPUs on one kind of network, not
- * between networks. The figures are those that predict sites and platforms left out best, by a
- * search on the linear model of 2026-11-22; none of them matters much. */
-static double freedom(const char *quantity, const char *group, const char *protocol, int level)
-{
-    static const struct {
-        const char *quantity, *group, *protocol; /* "": any */
-        double sigmas[TUTTI_FIT_LEVELS];
-    } freedoms[] = {{"launch_us", "", "", {0.4, 0.15, 0.25, 0.1}},
-                    {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
-                    {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
-                    {"link_percent", "net", "simple", {0.01, 0.01, 0.02, 0.01}},
-                    {"link_percent", "root", "simple", {0.3, 0.1, 0.1, 0.1}},
-                    {"link_percent", "", "", {0.06, 0.03, 0.15, 0.05}},
-                    {"p2p_percent", "", "", {0.1, 0.4, 0.15, 0.05}},
-                    {"", "", "", {0.8, 0.5, 0.3, 0.25}}};
-
-    for (size_t i = 0;; i++) {
-        if (fits(freedoms[i].quantity, quantity) && fits(freedoms[i].group, group) &&
-            fits(freedoms[i].protocol, protocol))
-            return freedoms[i].sigmas[level];
-    }
-}
-
-static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simple"};
-
-/* Where a quantity begins, by group of links and protocol; launch_us and step_us as in NCCL 2.28
- * tuning.cc (ring). 0: it is not fitted. Of all that may bind the rate of a way only one is, or
- * each would hide what the others lose: in LL what a lane moves, else the share of links, behind
- * PCIe (whose share is given, see tutti_fit_base()) again the lane, through a CPU the share of its
- * root complex, between hosts the share of the network; but a lane over TCP is one stream, which
- * one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed). What is of
- * sends and receives alone begins where a block of threads copies some 20 GB/s (perChMaxRingLL128 of
- * tuning.cc up to A100), and little is lost. */
-struct start {
-    const char *quantity;
-    const char *group;
-    double values[TUTTI_PROTOCOLS];
-};
-static const struct start starts[] = {
-    {"launch_us", "nvls", {0, 0, 12}},   {"step_us", "nvls", {0, 0, 3}},
-    {"slice_us", "nvls", {0, 0, 4}},     {"link_percent", "nvls", {0, 0, 75}},
-    {"step_us", "tcp", {30, 40, 100}},   {"lane_GBps", "tcp", {0, 1.9, 1.9}},
-    {"launch_us", "", {6.6, 14, 8.4}},   {"step_us", "net", {2.7, 4, 14}},
-    {"step_us", "pcie", {1, 2.5, 5.7}},  {"step_us", "", {0.6, 1.9, 3.4}},
-    {"slice_us", "", {0, 0, 3}},         {"lane_GBps", "net", {0, 0, 0}},
-    {"lane_GBps", "host", {2, 6, 0}},    {"lane_GBps", "pcie", {2, 6, 10}},
-    {"lane_GBps", "", {6, 0, 0}},        {"link_percent", "root", {0, 0, 60}},
-    {"link_percent", "pcie", {0, 0, 0}}, {"link_percent", "net", {92, 92, 97}},
-    {"link_percent", "", {0, 82, 82}},   {"p2p_GBps", "nvls", {0, 0, 0}},
-    {"p2p_GBps", "tcp", {0, 0, 1.9}},    {"p2p_GBps", "pcie", {0, 0, 10}},
-    {"p2p_GBps", "", {0, 0, 20}},        {"p2p_percent", "nvls", {0, 0, 0}},
-    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "", {0, 0, 95}},
-};
-
-struct parts {
-    char gpu[14], link[14], protocol[14], quantity[14];
-};
-
-static struct parts split(const char *name)
-{
-    struct parts parts = {{0}, {0}, {0}, {0}};
-    int count = sscanf(name, "%13[^.].%13[^.].%13[^.].%13s", parts.gpu, parts.link, parts.protocol,
-                       parts.quantity);
-
-    assert(count == 4);
-    return parts;
-}
-
-static const char *group_of(const char *link)
-{
-    static const char *const within[] = {"nvlink", "nvswitch", "xgmi", "c2c", "ici", "generic"};
-
-    if (strcmp(link, "nvls") == 0 || strcmp(link, "root") == 0)
-        return link;
-    if (strcmp(link, "pcie") == 0 || strcmp(link, "host") == 0)
-        return "pcie";
-    for (size_t i = 0; i < sizeof(within) / sizeof(within[0]); i++) {
-        if (strcmp(link, within[i]) == 0)
-            return "nvlink";
-    }
-    return "net";
-}
-
-/* What a value shares its first level with, and general values are for: its group, but the class of
- * link alone where that begins elsewhere, as a lane of TCP tells nothing of other networks'. */
-static const char *sharers_of(const struct parts *parts)
-{
-    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
-            strcmp(starts[i].group, parts->link) == 0)
-            return parts->link;
-    }
-    return group_of(parts->link);
-}
-
-static uint8_t protocol_of(const char *name)
-{
-    for (uint8_t i = 0; i < TUTTI_PROTOCOLS; i++) {
-        if (strcmp(name, protocol_names[i]) == 0)
-            return i;
-    }
-    assert(false);
-    return 0;
-}
-
-static double start_of(const struct parts *parts, const char *group)
-{
-    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-        if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
-            (starts[i].group[0] == '\0' || strcmp(starts[i].group, group) == 0 ||
-             strcmp(starts[i].group, parts->link) == 0))
-            return starts[i].values[protocol_of(parts->protocol)];
-    }
-    return 0;
-}
-
-static int give(struct tutti_calib *calib, const char *link, uint8_t protocol, double percent,
-                const char *source, struct tutti_err *err)
-{
-    struct tutti_calib_value value = {.value = percent, .low = NAN, .high = NAN};
-    char name[TUTTI_CALIB_NAME_BYTES];
-
-    (void)snprintf(value.source, sizeof(value.source), "%s", source);
-    (void)snprintf(name, sizeof(name), "any.%s.%s.link_percent", link, protocol_names[protocol]);
-    return tutti_calib_set(calib, name, &value, err);
-}
-
-/* PCIe into a CPU is fitted in Simple alone, where lanes do not bind before it. */
-int tutti_fit_base(struct tutti_calib **ret, struct tutti_err *err)
-{
-    struct tutti_calib *calib = NULL;
-    int status = tutti_calib_new(&calib, err);
-
-    if (status == 0)
-        status = tutti_calib_set_source(calib, "pcie",
-                                        "packets of 256 B lose some 15 % of the line rate to "
-                                        "headers and credits; assumed",
-                                        err);
-    if (status == 0)
-        status = tutti_calib_set_source(calib, "cpus",
-                                        "rates between CPUs are no line rates but NCCL's, of what "
-                                        "GPUs get there",
-                                        err);
-    for (uint8_t i = 0; i < TUTTI_PROTOCOLS && status == 0; i++) {
-        status = give(calib, "pcie", i, 85, "pcie", err);
-        if (status == 0)
-            status = give(calib, "host", i, 100, "cpus", err);
-        if (status == 0 && i + 1 < TUTTI_PROTOCOLS)
-            status = give(calib, "root", i, 85, "pcie", err);
-    }
-    if (status < 0) {
-        tutti_calib_free(calib);
-        return status;
-    }
-    *ret = calib;
-    return 0;
-}
+#include "tools/fit_priors.h"
 
 /* ---- building -------------------------------------------------------------------------------- */
 
@@ -203,7 +38,7 @@ static int find_parameter(struct tutti_fit_values *values, const char *name, dou
 }
 
 static int add_levels(struct tutti_fit_values *values, struct tutti_fit_value *value,
-                      const struct parts *parts, const char *group, struct tutti_err *err)
+                      const struct tutti_fit_parts *parts, const char *group, struct tutti_err *err)
 {
     char names[TUTTI_FIT_LEVELS][TUTTI_CALIB_NAME_BYTES];
     int status = 0;
@@ -217,9 +52,10 @@ static int add_levels(struct tutti_fit_values *values, struct tutti_fit_value *v
     for (int level = 0; level < TUTTI_FIT_LEVELS && status == 0; level++) {
         value->levels[level] = TUTTI_FIT_NONE;
         if (level < 2 || strcmp(names[level], names[level - 1]) != 0)
-            status = find_parameter(values, names[level],
-                                    freedom(parts->quantity, group, parts->protocol, level),
-                                    &value->levels[level], err);
+            status =
+                find_parameter(values, names[level],
+                               tutti_fit_freedom(parts->quantity, group, parts->protocol, level),
+                               &value->levels[level], err);
     }
     return status;
 }
@@ -227,10 +63,11 @@ static int add_levels(struct tutti_fit_values *values, struct tutti_fit_value *v
 static int add_value(struct tutti_fit_values *values, const struct tutti_calib_use *use,
                      struct tutti_err *err)
 {
-    struct parts parts = split(use->name);
-    const char *group = group_of(parts.link);
-    double start = use->value != NULL ? 0 : start_of(&parts, group); /* what is given stays */
-    struct tutti_fit_value value = {.protocol = protocol_of(parts.protocol),
+    struct tutti_fit_parts parts = tutti_fit_split(use->name);
+    const char *group = tutti_fit_group(parts.link);
+    double start =
+        use->value != NULL ? 0 : tutti_fit_start(&parts, group); /* what is given stays */
+    struct tutti_fit_value value = {.protocol = tutti_fit_protocol(parts.protocol),
                                     .switches = strcmp(group, "nvls") == 0,
                                     .ways = strcmp(group, "net") == 0 ||
                                             strcmp(parts.quantity, "link_percent") == 0,
@@ -257,8 +94,8 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
     value.base = log(start);
     (void)snprintf(value.name, sizeof(value.name), "%s", use->name);
     values->values[values->value_count] = value;
-    if (add_levels(values, &values->values[values->value_count], &parts, sharers_of(&parts), err) <
-        0)
+    if (add_levels(values, &values->values[values->value_count], &parts, tutti_fit_sharers(&parts),
+                   err) < 0)
         return -TUTTI_ENOMEM;
     values->value_count++;
     return 0;
@@ -369,7 +206,8 @@ int tutti_fit_values_set(struct tutti_fit_values *values, const double *paramete
 }
 
 /* The one value of those that a machine has by which a parameter moves its times: the levels of a
- * value all move them alike, so that one prediction serves for all. value_count: none, or several. */
+ * value all move them alike, so that one prediction serves for all. value_count: none, or
+ * several. */
 static size_t only_value(const struct tutti_fit_values *values, size_t c, uint32_t parameter)
 {
     size_t only = values->value_count;
@@ -572,15 +410,15 @@ static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
                      const struct tutti_fit_value *value, const char *source, size_t *open,
                      struct tutti_err *err)
 {
-    struct parts parts = split(value->name);
-    const char *group = sharers_of(&parts);
+    struct tutti_fit_parts parts = tutti_fit_split(value->name);
+    const char *group = tutti_fit_sharers(&parts);
     char name[TUTTI_CALIB_NAME_BYTES];
     double prior = 0;
     int status;
 
     for (int level = 0; level < TUTTI_FIT_LEVELS; level++)
         prior += value->levels[level] != TUTTI_FIT_NONE
-                     ? pow(freedom(parts.quantity, group, parts.protocol, level), 2)
+                     ? pow(tutti_fit_freedom(parts.quantity, group, parts.protocol, level), 2)
                      : 0;
     *open += variance(fit, value, TUTTI_FIT_LEVELS - 1) > 0.49 * prior;
     status = put(calib, value->name, fit, value, TUTTI_FIT_LEVELS - 1, source, err);

@@ -47,9 +47,6 @@ struct tutti_fit_values {
     double shift;
 };
 
-/* What is given and not fitted. */
-int tutti_fit_base(struct tutti_calib **ret, struct tutti_err *err);
-
 int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_calib *base,
                           struct tutti_fit_values *ret, struct tutti_err *err);
 void tutti_fit_values_close(struct tutti_fit_values *values);

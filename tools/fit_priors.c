@@ -1,0 +1,170 @@
+/* Where values begin, and how far they may stray from their like; see fit_priors.h. */
+#include "tools/fit_priors.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/fit_values.h"
+
+/* Whether a word of a table is that, or is for any. */
+static bool fits(const char *word, const char *of)
+{
+    return word[0] == '\0' || strcmp(word, of) == 0;
+}
+
+/* How far the parameters of a level may stray: latencies and rates of hardware differ by factors,
+ * what is lost on links by some percent, and most of both between GPUs on one kind of network, not
+ * between networks. The figures are those that predict sites and platforms left out best, by a
+ * search on the linear model of 2026-11-22; none of them matters much. */
+double tutti_fit_freedom(const char *quantity, const char *group, const char *protocol, int level)
+{
+    static const struct {
+        const char *quantity, *group, *protocol; /* "": any */
+        double sigmas[TUTTI_FIT_LEVELS];
+    } freedoms[] = {{"launch_us", "", "", {0.4, 0.15, 0.25, 0.1}},
+                    {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
+                    {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
+                    {"link_percent", "net", "simple", {0.01, 0.01, 0.02, 0.01}},
+                    {"link_percent", "root", "simple", {0.3, 0.1, 0.1, 0.1}},
+                    {"link_percent", "", "", {0.06, 0.03, 0.15, 0.05}},
+                    {"p2p_percent", "", "", {0.1, 0.4, 0.15, 0.05}},
+                    {"", "", "", {0.8, 0.5, 0.3, 0.25}}};
+
+    for (size_t i = 0;; i++) {
+        if (fits(freedoms[i].quantity, quantity) && fits(freedoms[i].group, group) &&
+            fits(freedoms[i].protocol, protocol))
+            return freedoms[i].sigmas[level];
+    }
+}
+
+static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simple"};
+
+/* Where a quantity begins, by group of links and protocol; launch_us and step_us as in NCCL 2.28
+ * tuning.cc (ring). 0: it is not fitted. Of all that may bind the rate of a way only one is, or
+ * each would hide what the others lose: in LL what a lane moves, else the share of links, behind
+ * PCIe (whose share is given, see tutti_fit_base()) again the lane, through a CPU the share of
+ * its root complex, between hosts the share of the network; but a lane over TCP is one stream,
+ * which one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed).
+ * What is of sends and receives alone begins where a block of threads copies some 20 GB/s
+ * (perChMaxRingLL128 of tuning.cc up to A100), and little is lost. */
+struct start {
+    const char *quantity;
+    const char *group;
+    double values[TUTTI_PROTOCOLS];
+};
+static const struct start starts[] = {
+    {"launch_us", "nvls", {0, 0, 12}},   {"step_us", "nvls", {0, 0, 3}},
+    {"slice_us", "nvls", {0, 0, 4}},     {"link_percent", "nvls", {0, 0, 75}},
+    {"step_us", "tcp", {30, 40, 100}},   {"lane_GBps", "tcp", {0, 1.9, 1.9}},
+    {"launch_us", "", {6.6, 14, 8.4}},   {"step_us", "net", {2.7, 4, 14}},
+    {"step_us", "pcie", {1, 2.5, 5.7}},  {"step_us", "", {0.6, 1.9, 3.4}},
+    {"slice_us", "", {0, 0, 3}},         {"lane_GBps", "net", {0, 0, 0}},
+    {"lane_GBps", "host", {2, 6, 0}},    {"lane_GBps", "pcie", {2, 6, 10}},
+    {"lane_GBps", "", {6, 0, 0}},        {"link_percent", "root", {0, 0, 60}},
+    {"link_percent", "pcie", {0, 0, 0}}, {"link_percent", "net", {92, 92, 97}},
+    {"link_percent", "", {0, 82, 82}},   {"p2p_GBps", "nvls", {0, 0, 0}},
+    {"p2p_GBps", "tcp", {0, 0, 1.9}},    {"p2p_GBps", "pcie", {0, 0, 10}},
+    {"p2p_GBps", "", {0, 0, 20}},        {"p2p_percent", "nvls", {0, 0, 0}},
+    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "", {0, 0, 95}},
+};
+
+struct tutti_fit_parts tutti_fit_split(const char *name)
+{
+    struct tutti_fit_parts parts = {{0}, {0}, {0}, {0}};
+    int count = sscanf(name, "%13[^.].%13[^.].%13[^.].%13s", parts.gpu, parts.link, parts.protocol,
+                       parts.quantity);
+
+    assert(count == 4);
+    return parts;
+}
+
+const char *tutti_fit_group(const char *link)
+{
+    static const char *const within[] = {"nvlink", "nvswitch", "xgmi", "c2c", "ici", "generic"};
+
+    if (strcmp(link, "nvls") == 0 || strcmp(link, "root") == 0)
+        return link;
+    if (strcmp(link, "pcie") == 0 || strcmp(link, "host") == 0)
+        return "pcie";
+    for (size_t i = 0; i < sizeof(within) / sizeof(within[0]); i++) {
+        if (strcmp(link, within[i]) == 0)
+            return "nvlink";
+    }
+    return "net";
+}
+
+const char *tutti_fit_sharers(const struct tutti_fit_parts *parts)
+{
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
+            strcmp(starts[i].group, parts->link) == 0)
+            return parts->link;
+    }
+    return tutti_fit_group(parts->link);
+}
+
+uint8_t tutti_fit_protocol(const char *name)
+{
+    for (uint8_t i = 0; i < TUTTI_PROTOCOLS; i++) {
+        if (strcmp(name, protocol_names[i]) == 0)
+            return i;
+    }
+    assert(false);
+    return 0;
+}
+
+double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group)
+{
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
+            (starts[i].group[0] == '\0' || strcmp(starts[i].group, group) == 0 ||
+             strcmp(starts[i].group, parts->link) == 0))
+            return starts[i].values[tutti_fit_protocol(parts->protocol)];
+    }
+    return 0;
+}
+
+static int give(struct tutti_calib *calib, const char *link, uint8_t protocol, double percent,
+                const char *source, struct tutti_err *err)
+{
+    struct tutti_calib_value value = {.value = percent, .low = NAN, .high = NAN};
+    char name[TUTTI_CALIB_NAME_BYTES];
+
+    (void)snprintf(value.source, sizeof(value.source), "%s", source);
+    (void)snprintf(name, sizeof(name), "any.%s.%s.link_percent", link, protocol_names[protocol]);
+    return tutti_calib_set(calib, name, &value, err);
+}
+
+/* PCIe into a CPU is fitted in Simple alone, where lanes do not bind before it. */
+int tutti_fit_base(struct tutti_calib **ret, struct tutti_err *err)
+{
+    struct tutti_calib *calib = NULL;
+    int status = tutti_calib_new(&calib, err);
+
+    if (status == 0)
+        status = tutti_calib_set_source(calib, "pcie",
+                                        "packets of 256 B lose some 15 % of the line rate to "
+                                        "headers and credits; assumed",
+                                        err);
+    if (status == 0)
+        status = tutti_calib_set_source(calib, "cpus",
+                                        "rates between CPUs are no line rates but NCCL's, of what "
+                                        "GPUs get there",
+                                        err);
+    for (uint8_t i = 0; i < TUTTI_PROTOCOLS && status == 0; i++) {
+        status = give(calib, "pcie", i, 85, "pcie", err);
+        if (status == 0)
+            status = give(calib, "host", i, 100, "cpus", err);
+        if (status == 0 && i + 1 < TUTTI_PROTOCOLS)
+            status = give(calib, "root", i, 85, "pcie", err);
+    }
+    if (status < 0) {
+        tutti_calib_free(calib);
+        return status;
+    }
+    *ret = calib;
+    return 0;
+}
