@@ -412,10 +412,12 @@ static bool leap(struct search *search)
         if (!tutti_normal_factor(search->matrix, size))
             return false;
         tutti_normal_solve(search->matrix, size, search->vector);
+        /* At most a stride beyond the solution, and beyond the prior, to which all may go back. */
         for (uint32_t p = 0; p < size; p++) {
-            double shift = search->at[p] - search->vector[p] - fit->value[p];
+            double least = fmin(fit->value[p], search->problem->prior[p]) - stride_max;
+            double most = fmax(fit->value[p], search->problem->prior[p]) + stride_max;
 
-            search->at[p] = fit->value[p] + fmin(stride_max, fmax(-stride_max, shift));
+            search->at[p] = fmin(most, fmax(least, search->at[p] - search->vector[p]));
         }
         for (uint32_t i = 0; i < fit->point_count; i++) {
             const double *row = fit->jacobian + (size_t)i * size;
@@ -428,32 +430,24 @@ static bool leap(struct search *search)
     return true;
 }
 
-/* Begins where the linear model says, if that is better in truth than the solution with all. */
+/* Begins where the linear model says, or else at the priors: where the solution with all is, what
+ * is omitted has been seen, and a search that finds nothing better would end there. */
 static int begin_without(struct search *search, struct tutti_err *err)
 {
     const struct tutti_fit *fit = search->about;
     size_t size = fit->parameter_count;
-    double there;
-    bool leapt;
     int status;
 
     memcpy(search->at, fit->value, size * sizeof(double));
     memcpy(search->now, fit->predicted, fit->point_count * sizeof(double));
+    if (!leap(search))
+        memcpy(search->at, search->problem->prior, size * sizeof(double));
+    status = predict(search, search->at, err);
+    if (status < 0)
+        return status;
+    memcpy(search->now, search->times, fit->point_count * sizeof(double));
     search->objective = objective(search, search->at, search->now);
-    leapt = leap(search);
-    memcpy(search->trial, search->at, size * sizeof(double));
-    memcpy(search->at, fit->value, size * sizeof(double));
-    memcpy(search->now, fit->predicted, fit->point_count * sizeof(double));
-    if (!leapt)
-        return 0;
-    status = predict(search, search->trial, err);
-    there = objective(search, search->trial, search->times);
-    if (status == 0 && there < search->objective) {
-        search->objective = there;
-        memcpy(search->at, search->trial, size * sizeof(double));
-        memcpy(search->now, search->times, fit->point_count * sizeof(double));
-    }
-    return status;
+    return 0;
 }
 
 int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
