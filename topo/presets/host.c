@@ -1,7 +1,8 @@
 /* The preset of any host: GPUs of the catalogue, wired and placed as the SPEC says.
  *
  *   gpu=MODEL            of models.inc: a100, h100-pcie, gb200, rtx4090, mi300x, ...
- *   gpus=N board=M       the first N of M GPUs that the host has; M is N unless it is said
+ *   gpus=N board=M       the first N of M GPUs that the host has; M is N unless it is said, but
+ *                        8 of AMD's modules
  *   intra=WORD           nvswitch, nvlink-mesh (the links shared out among all others),
  *                        nvlink-pairs (bridges between 0 and 1, 2 and 3, ...), nvlink-cube (eight
  *                        P100 or V100), xgmi, pcie (only that); auto: as the GPU is mostly sold
@@ -129,6 +130,13 @@ static uint64_t usual_nic_rate(uint32_t pcie_generation)
            MEGA;
 }
 
+/* AMD's modules are sold on boards of eight, where each has links to the seven others. */
+static bool comes_by_eight(const struct tutti_gpu_model *gpu)
+{
+    return gpu->form == TUTTI_FORM_PACKAGE ||
+           (gpu->form == TUTTI_FORM_MESH && gpu->sm >= 900 && gpu->nvlink_count == CUBE_GPUS - 1);
+}
+
 static void read_board(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
 {
     const char *name = tutti_spec_text(spec, "gpu");
@@ -141,9 +149,8 @@ static void read_board(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
     plan->gpu_count = tutti_spec_count(spec, "gpus", 1, GPUS_MAX);
     plan->board_count = tutti_spec_count(spec, "board", 1, GPUS_MAX);
     if (plan->board_count == 0)
-        plan->board_count = plan->gpu->form == TUTTI_FORM_PACKAGE && plan->gpu_count <= CUBE_GPUS
-                                ? CUBE_GPUS
-                                : plan->gpu_count;
+        plan->board_count =
+            plan->gpu_count < CUBE_GPUS && comes_by_eight(plan->gpu) ? CUBE_GPUS : plan->gpu_count;
     if (plan->gpu_count > plan->board_count)
         tutti_spec_refuse(spec, "'gpus=%" PRIu32 "' of a board of %" PRIu32 " (at most as many)",
                           plan->gpu_count, plan->board_count);
