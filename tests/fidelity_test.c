@@ -135,24 +135,6 @@ TEST(the_nearest_platform_is_another_one_of_like_shape_and_rate)
     CHECK(isnan(rows[0][0].us[TUTTI_FORECAST_NEAREST]));
 }
 
-/* nccl-tests -g 8 cannot take less, and that is how a host alone is measured if nothing is said. */
-TEST(one_process_launches_on_one_gpu_after_another)
-{
-    struct tutti_measured_table table = {
-        .launch = "one", .timing = "host", .host_count = 2, .gpu_count = 8};
-
-    check_near(tutti_one_process_us(&table), 34.4, 1e-9, "us");
-    table.launch = "";
-    CHECK(!(tutti_one_process_us(&table) > 0));
-    table.host_count = 1;
-    check_near(tutti_one_process_us(&table), 34.4, 1e-9, "us");
-    table.timing = "graph";
-    CHECK(!(tutti_one_process_us(&table) > 0));
-    table.timing = "host";
-    table.launch = "each";
-    CHECK(!(tutti_one_process_us(&table) > 0));
-}
-
 TEST(a_loop_is_timed_as_its_log_says)
 {
     struct tutti_measured_table table = {

@@ -16,8 +16,7 @@ int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti
 /* The least time of an iteration where one process launches on all GPUs of a host, one after the
  * other (nccl-tests -g): 4.3 us a GPU, the median over sites of what tables of traces/measured with
  * launch 'one' and 4 GPUs or more take at their smallest sizes (2.9 to 5.3 us); of an all-to-all,
- * which is a send and a receive for each pair of them, 0.5 us a pair more (0.3 to 0.8 us). So do
- * tables of one host that do not say, by the usual loop: its README runs it with -g there. Else
+ * which is a send and a receive for each pair of them, 0.5 us a pair more (0.3 to 0.8 us). Else
  * 0. */
 double tutti_one_process_us(const struct tutti_measured_table *measured);
 
