@@ -196,24 +196,37 @@ static int cross_validate(struct tutti_fit_job *job, group_of group, double *tim
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
+/* What was fitted to: not what only judges, and no size without a time. */
+static void count_fitted(const struct tutti_fit_job *job, size_t *ret_tables, size_t *ret_sizes)
+{
+    *ret_tables = *ret_sizes = 0;
+    for (size_t c = 0; c < job->cases.case_count; c++) {
+        const struct tutti_fit_case *one = &job->cases.cases[c];
+
+        *ret_tables += !one->judged;
+        for (size_t i = 0; i < one->point_count && !one->judged; i++)
+            *ret_sizes += !job->cases.points[one->first_point + i].wrong;
+    }
+}
+
 static int write_calib(const struct tutti_args *args, struct tutti_fit_job *job,
                        struct tutti_err *err)
 {
     struct tutti_calib *calib = NULL;
     char source[256];
     char *text = NULL;
-    size_t open = 0;
+    size_t open = 0, tables, sizes;
     int status;
 
+    count_fitted(job, &tables, &sizes);
     if (tutti_args_given(args, "log"))
         (void)snprintf(source, sizeof(source),
                        "tutti calibrate %.60s --log %.120s: %zu tables, %zu sizes",
-                       tutti_args_operand(args, 0), tutti_args_text(args, "log"),
-                       job->cases.case_count, job->cases.point_count);
+                       tutti_args_operand(args, 0), tutti_args_text(args, "log"), tables, sizes);
     else
-        (void)snprintf(
-            source, sizeof(source), "tutti calibrate --filter '%s': %zu tables, %zu sizes",
-            tutti_args_text(args, "filter"), job->cases.case_count, job->cases.point_count);
+        (void)snprintf(source, sizeof(source),
+                       "tutti calibrate --filter '%s': %zu tables, %zu sizes",
+                       tutti_args_text(args, "filter"), tables, sizes);
     status = tutti_fit_values_result(&job->values, job->fit, source, &calib, &open, err);
     if (status == 0)
         status = tutti_calib_set_title(calib, tutti_args_text(args, "title"), err);

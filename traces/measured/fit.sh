@@ -9,7 +9,7 @@ tutti=${TUTTI:-$here/../../build/tutti}
 runs='quality=good,nodes=..4,timing!=torch|kernel|graph,basis!=assumed'
 "$tutti" calibrate "$here" --filter "$runs,collective=allreduce" \
     --judge "$runs,collective=broadcast|reduce|allgather|reducescatter" \
-    --iterations 10 -o "$here/fitted.calib"
+    --iterations 6 -o "$here/fitted.calib"
 "$tutti" calibrate "$here" --given "$here/fitted.calib" \
     --filter "$runs,collective=alltoall|sendrecv" \
-    --iterations 10 --title 'Tutti 2026-11-22, NCCL on up to 4 hosts' -o "$here/fitted.calib"
+    --iterations 6 --title 'Tutti 2026-11-22, NCCL on up to 4 hosts' -o "$here/fitted.calib"
