@@ -105,7 +105,7 @@ static void check_ended(int index, int count)
     if (seconds > CUT_S + DEADLINE_S + SLACK_S)
         TEST_FAIL("host %d took %d s", index, seconds);
     for (int i = 0; i < count; i++) { /* who is not heard of any more */
-        char process[32];
+        char process[48];
 
         snprintf(process, sizeof(process), "process %d of %d (", i, count);
         names = names || (i != index && strncmp(said + 11, process, strlen(process)) == 0);
