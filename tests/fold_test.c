@@ -72,7 +72,7 @@ TEST(generators_keep_the_promise_of_equal_programs)
     uint32_t promised = 0;
 
     tutti_random_seed(&random, test_seed);
-    for (int i = 0; i < (test_full ? 20000 : 1500); i++) {
+    for (uint64_t i = 0; i < test_count(20000, 1500); i++) {
         struct tutti_topo *topo = draw_machine(&random);
         struct tutti_schedule *schedule = draw_schedule(&random, topo, i % 2 == 0);
 
@@ -84,14 +84,15 @@ TEST(generators_keep_the_promise_of_equal_programs)
             promised++;
             for (uint32_t rank = 0; rank < schedule->rank_count; rank++) {
                 if (!are_alike(schedule, rank, lane))
-                    TEST_FAIL("case %d: '%s' on '%s': lane %u of rank %u is not that of rank 0", i,
-                              schedule->name, topo->name, lane, rank);
+                    TEST_FAIL("case %" PRIu64
+                              ": '%s' on '%s': lane %u of rank %u is not that of rank 0",
+                              i, schedule->name, topo->name, lane, rank);
             }
         }
         tutti_schedule_free(schedule);
         tutti_topo_free(topo);
     }
-    CHECK(promised > 100);
+    CHECK(promised > test_share(100));
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -105,7 +106,7 @@ TEST(folded_times_are_those_of_all_ranks)
     uint32_t fair = 0;
 
     tutti_random_seed(&random, test_seed);
-    for (int i = 0; i < (test_full ? 100000 : 6000); i++) {
+    for (uint64_t i = 0; i < test_count(100000, 6000); i++) {
         struct tutti_topo *topo = draw_machine(&random);
         struct tutti_sim_opts opts = {.topo = topo};
         struct tutti_schedule *schedule = NULL;
@@ -127,7 +128,7 @@ TEST(folded_times_are_those_of_all_ranks)
             struct tutti_played played = play_all(&opts, schedule);
 
             if (played.total_ps != folded.end_ps || played.step_count != folded.step_count)
-                TEST_FAIL("case %d: '%s' on '%s' in %u classes: %" PRId64 " ps, %" PRIu64
+                TEST_FAIL("case %" PRIu64 ": '%s' on '%s' in %u classes: %" PRId64 " ps, %" PRIu64
                           " steps; all ranks: %" PRId64 " ps, %" PRIu64 " steps",
                           i, schedule->name, topo->name, folded.class_count, folded.end_ps,
                           folded.step_count, played.total_ps, played.step_count);
@@ -142,9 +143,9 @@ TEST(folded_times_are_those_of_all_ranks)
     }
     printf("%u folded, %u of them into several ranks, %u under fair\n", folded_count, several,
            fair);
-    CHECK(fair > 40);
-    CHECK(folded_count > 300);
-    CHECK(several > 150);
+    CHECK(fair > test_share(40));
+    CHECK(folded_count > test_share(300));
+    CHECK(several > test_share(150));
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
