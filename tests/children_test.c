@@ -50,7 +50,7 @@ static int command(part play)
     struct tutti_err err = {""};
     bool child = false;
 
-    if (tutti_children_new("tutti test", CHILDREN, &children, &err) < 0)
+    if (tutti_children_new("test", CHILDREN, &children, &err) < 0)
         return 99;
     for (int i = 0; i < CHILDREN; i++) {
         if (tutti_children_start(children, &child, &err) < 0)

@@ -42,7 +42,7 @@ static int start(struct tutti_err *err)
 {
     struct tutti_children *children = NULL;
     bool child = false;
-    int status = tutti_children_new("tutti test", 1, &children, err);
+    int status = tutti_children_new("test", 1, &children, err);
 
     if (status < 0)
         return status;

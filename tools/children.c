@@ -25,7 +25,7 @@ struct child {
 };
 
 struct tutti_children {
-    const char *name;
+    const char *command;
     uint32_t count;
     uint32_t started;
     uint32_t alive;
@@ -62,7 +62,7 @@ static void done(struct tutti_children *c)
     free(c);
 }
 
-int tutti_children_new(const char *name, uint32_t count, struct tutti_children **ret,
+int tutti_children_new(const char *command, uint32_t count, struct tutti_children **ret,
                        struct tutti_err *err)
 {
     struct tutti_children *c = calloc(1, sizeof(*c));
@@ -70,7 +70,7 @@ int tutti_children_new(const char *name, uint32_t count, struct tutti_children *
 
     if (c == NULL)
         return tutti_nomem(err);
-    *c = (struct tutti_children){.name = name, .signals = -1};
+    *c = (struct tutti_children){.command = command, .signals = -1};
     c->children = calloc(count, sizeof(c->children[0]));
     c->polled = calloc((size_t)count + 1, sizeof(c->polled[0]));
     if (c->children == NULL || c->polled == NULL) {
@@ -217,8 +217,8 @@ static void note_end(struct tutti_children *c, uint32_t index, int status, int64
     if (code == 0)
         return;
     if (signalled && c->kill_ms == 0 && c->ended_by == 0)
-        fprintf(stderr, "%s: process %u of %u was ended by signal %d (%s)\n", c->name, index,
-                c->count, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fprintf(stderr, "tutti %s: process %u of %u was ended by signal %d (%s)\n", c->command,
+                index, c->count, WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (c->code == 0)
         c->code = code;
     begin_end(c, now_ms() + grace_ms);

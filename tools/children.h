@@ -12,8 +12,9 @@
 struct tutti_children;
 
 /* Makes ready for `count` children. From here to the end of wait the signals that end a command
- * (INT, TERM, HUP) end the children first. `name` is what messages begin with: "tutti run". */
-int tutti_children_new(const char *name, uint32_t count, struct tutti_children **ret,
+ * (INT, TERM, HUP) end the children first. Messages begin with "tutti COMMAND: ";
+ * `command` is borrowed until then. */
+int tutti_children_new(const char *command, uint32_t count, struct tutti_children **ret,
                        struct tutti_err *err);
 
 /* Starts the next child, a copy of this process: *ret_child is true there, and all of `children`

@@ -106,7 +106,8 @@ static int read_root(const struct tutti_args *args, struct tutti_join *join, str
 int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct tutti_join *ret,
                     struct tutti_err *err)
 {
-    struct tutti_join join = {.interface = tutti_args_text(args, "interface"),
+    struct tutti_join join = {.command = args->command->name,
+                              .interface = tutti_args_text(args, "interface"),
                               .open_to_all = tutti_args_flag(args, "open"),
                               .listen_fd = -1,
                               .deadline_ps = deadline_ps};
@@ -194,7 +195,7 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
     int code;
 
     join->launch = (struct tutti_launch){.name = "tutti",
-                                         .by = "tutti run --launch",
+                                         .by = "option '--launch'",
                                          .member = true,
                                          .count = count,
                                          .local_count = count,
@@ -202,7 +203,7 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
     if (status == 0)
         status = listen_here(join, "127.0.0.1:0", err);
     if (status == 0)
-        status = tutti_children_new("tutti run", count, &children, err);
+        status = tutti_children_new(join->command, count, &children, err);
     for (; status == 0 && index < count && !child; index++)
         status = tutti_children_start(children, &child, err);
     if (child) {
@@ -281,8 +282,8 @@ static int choose_root(const struct tutti_args *args, const struct tutti_hosts *
     return 0;
 }
 
-static int run_line(struct tutti_children *children, const char *line, const char *secret,
-                    struct tutti_err *err)
+static int run_line(const char *command, struct tutti_children *children, const char *line,
+                    const char *secret, struct tutti_err *err)
 {
     bool child = false;
     int status = tutti_children_start(children, &child, err);
@@ -291,13 +292,14 @@ static int run_line(struct tutti_children *children, const char *line, const cha
         return status;
     (void)setenv("TUTTI_SECRET", secret, 1);
     (void)execl("/bin/sh", "sh", "-c", line, (char *)NULL);
-    fprintf(stderr, "tutti run: cannot run '/bin/sh': %s\n", strerror(errno));
+    fprintf(stderr, "tutti %s: cannot run '/bin/sh': %s\n", command, strerror(errno));
     _exit(1);
 }
 
 /* Prints all lines; runs them unless it is dry. */
-static int run_lines(const struct tutti_hosts *hosts, const struct tutti_hosts_line *line, bool dry,
-                     const char *secret, struct tutti_err *err)
+static int run_lines(const char *command, const struct tutti_hosts *hosts,
+                     const struct tutti_hosts_line *line, bool dry, const char *secret,
+                     struct tutti_err *err)
 {
     struct tutti_children *children = NULL;
     char text[LINE_BYTES];
@@ -305,13 +307,13 @@ static int run_lines(const struct tutti_hosts *hosts, const struct tutti_hosts_l
     int code;
 
     if (!dry)
-        status = tutti_children_new("tutti run", hosts->process_count, &children, err);
+        status = tutti_children_new(command, hosts->process_count, &children, err);
     for (uint32_t i = 0; status == 0 && i < hosts->process_count; i++) {
         status = tutti_hosts_print(hosts, line, i, text, sizeof(text), err);
         if (status == 0)
             fprintf(dry ? stdout : stderr, "%s\n", text);
         if (status == 0 && !dry)
-            status = run_line(children, text, secret, err);
+            status = run_line(command, children, text, secret, err);
     }
     if (children == NULL)
         return status;
@@ -355,7 +357,8 @@ static int launch_there(const struct tutti_args *args, struct tutti_join *join,
     if (status == 0 && !tutti_args_flag(args, "dry-run"))
         status = make_secret(join, err);
     if (status == 0)
-        status = run_lines(hosts, &line, tutti_args_flag(args, "dry-run"), join->secret, err);
+        status = run_lines(join->command, hosts, &line, tutti_args_flag(args, "dry-run"),
+                           join->secret, err);
     free(hosts);
     return status;
 }
@@ -438,8 +441,9 @@ static int share_root(struct tutti_join *join, struct tutti_err *err)
 
 static void say(void *data, const char *line)
 {
-    (void)data;
-    fprintf(stderr, "tutti run: %s\n", line);
+    const char *command = data;
+
+    fprintf(stderr, "tutti %s: %s\n", command, line);
 }
 
 int tutti_join_crew(struct tutti_join *join, struct tutti_crew **ret, struct tutti_err *err)
@@ -454,6 +458,7 @@ int tutti_join_crew(struct tutti_join *join, struct tutti_crew **ret, struct tut
     if (status == 0) {
         opts = crew_opts(join);
         opts.log = say;
+        opts.log_data = (void *)(uintptr_t)join->command;
         status = tutti_crew_tcp_open(&opts, ret, err);
     }
     if (status == -TUTTI_EINVAL && opts.secret == NULL && strstr(err->text, "secret") != NULL)

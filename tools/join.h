@@ -47,6 +47,7 @@ enum { TUTTI_JOIN_SECRET_BYTES = 256, TUTTI_JOIN_LAUNCH_MAX = 256 };
 
 /* Who this process is, and how it finds the others. */
 struct tutti_join {
+    const char *command; /* "run": whose messages these are, borrowed from its table */
     struct tutti_launch launch;
     const char *interface; /* NULL: any */
     bool open_to_all;

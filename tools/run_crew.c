@@ -62,14 +62,15 @@ static int open_tcp(const struct tutti_args *args, const struct tutti_run *run,
     if (status < 0)
         return status;
     if (!join->launch.member) {
-        fprintf(stderr, "tutti run: %s says that this is a '%s': it plays nothing\n",
+        fprintf(stderr, "tutti %s: %s says that this is a '%s': it plays nothing\n", join->command,
                 join->launch.by, join->launch.role);
         return 0;
     }
     return tutti_join_crew(join, &with->crew, err);
 }
 
-static int open_mpi(struct tutti_run_crew *with, struct tutti_err *err)
+static int open_mpi(const struct tutti_args *args, struct tutti_run_crew *with,
+                    struct tutti_err *err)
 {
     struct tutti_launch *launch = &with->join.launch;
     int status;
@@ -77,7 +78,8 @@ static int open_mpi(struct tutti_run_crew *with, struct tutti_err *err)
     if (tutti_launch_read(&tutti_env_process, NULL, launch, NULL) == 0 &&
         strcmp(launch->name, "none") == 0)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "no launcher has started this process (mpirun -n N tutti run -B mpi)");
+                          "no launcher has started this process (mpirun -n N tutti %s -B mpi)",
+                          args->command->name);
     status = tutti_mpi_begin(err);
     with->mpi = status == 0;
     return status < 0 ? status : tutti_mpi_crew_open(&with->crew, err);
@@ -159,8 +161,8 @@ int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
 {
     struct tutti_run_crew with = {.library = tutti_args_flag(args, "library")};
     tutti_ps deadline_ps = run->perform.deadline_ps;
-    int status =
-        strcmp(run->backend, "mpi") == 0 ? open_mpi(&with, err) : open_tcp(args, run, &with, err);
+    int status = strcmp(run->backend, "mpi") == 0 ? open_mpi(args, &with, err)
+                                                  : open_tcp(args, run, &with, err);
 
     if (status == 0 && with.crew != NULL)
         status = compare_commands(args, with.crew, deadline_ps, err);
