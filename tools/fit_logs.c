@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/status.h"
 #include "tools/cases.h"
@@ -196,6 +197,26 @@ static int read_logs(const struct tutti_args *args, struct tutti_measured *ret,
     return status;
 }
 
+/* Who names a machine here, or mistypes a file, has to hear of the other way, too. */
+static int load(const char *path, struct tutti_measured *ret, struct tutti_err *err)
+{
+    struct tutti_topo *machine = NULL;
+    int status = tutti_measured_load(path, ret, err);
+
+    if (status != -TUTTI_EIO || access(path, F_OK) == 0)
+        return status;
+    if (tutti_topo_from_spec(path, &machine, NULL) < 0)
+        return tutti_fail(err, TUTTI_EIO,
+                          "there is no folder and no file '%s' (tables of measurements, as in "
+                          "traces/measured, or SPEC --log FILE)",
+                          path);
+    tutti_topo_free(machine);
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--log' is missing: nothing is measured of '%s' (--log FILE; or a "
+                      "folder or file of tables in place of the machine)",
+                      path);
+}
+
 int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *ret,
                           struct tutti_err *err)
 {
@@ -209,7 +230,7 @@ int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *
         return tutti_fail(err, TUTTI_ELACK,
                           "the tables of measurements are not installed (calibrate FOLDER, or "
                           "TUTTI_MEASURED_DIR)");
-    return tutti_measured_load(path, ret, err);
+    return load(path, ret, err);
 }
 
 /* What says something of the logs alone, or of this machine. */
