@@ -137,6 +137,59 @@ TEST(a_current_log_says_who_ran_what_where)
     tutti_nccl_log_free(&log);
 }
 
+/* The header's "warmup iters: 5 iters: 20 agg iters: 1", as different versions wrote it. */
+TEST(a_log_says_how_many_it_timed_in_a_row)
+{
+    static const struct {
+        const char *header;
+        uint32_t iteration_count;
+    } heads[] = {
+        {"# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 100 "
+         "validation: 0\n",
+         100},
+        {"0: # nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 50 iters: 1 "
+         "agg iters: 7 validation: 1 graph: 0\n",
+         1},
+        {"# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 8(bytes) iters: 3\n", 3},
+        {"# nThread 1 nGpus 1 minBytes 8 maxBytes 8 (nccl-tests-launcher)\n", 0},
+        {"# nThread 1 nGpus 1 minBytes 8 maxBytes 8 warmup iters: 5 agg iters: 1\n", 0},
+        {"# nThread 1 nGpus 1 minBytes 8 maxBytes 8 iters: 99999999999 validation: 0\n", 0},
+        {"NCCL INFO of something else: 5 iters: 20\n", 0},
+        {"", 0},
+    };
+    static const char row[] = "  1048576  262144  float  sum  -1  40.2  26.08  45.65  0\n";
+
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct tutti_nccl_log log;
+        struct tutti_err err;
+        char text[512];
+
+        snprintf(text, sizeof(text), "%s%s", heads[i].header, row);
+        REQUIRE(tutti_nccl_tests_parse("a log", text, strlen(text), &log, &err) == 0);
+        CHECK_INT(log.tables[0].iteration_count, heads[i].iteration_count);
+        tutti_nccl_log_free(&log);
+    }
+}
+
+/* Two runs of different -n in one file: each table has its own. */
+TEST(a_run_without_a_header_does_not_inherit_how_many_were_timed)
+{
+    static const char text[] =
+        "# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 7 "
+        "validation: 0\n"
+        "  1048576  262144  float  sum  -1  40.2  26.08  45.65  0\n"
+        "# nThread 1 nGpus 8 minBytes 8 maxBytes 8 (another launcher)\n"
+        "  1048576  262144  float  sum  -1  40.2  26.08  45.65  0\n";
+    struct tutti_nccl_log log;
+    struct tutti_err err;
+
+    REQUIRE(tutti_nccl_tests_parse("a log", text, strlen(text), &log, &err) == 0);
+    REQUIRE(log.table_count == 2);
+    CHECK_INT(log.tables[0].iteration_count, 7);
+    CHECK_INT(log.tables[1].iteration_count, 0);
+    tutti_nccl_log_free(&log);
+}
+
 TEST(a_text_without_a_table_is_refused_and_nothing_is_touched)
 {
     static const char *const texts[] = {"",

@@ -16,7 +16,9 @@ struct tutti_topo;
 struct tutti_case {
     const char *log; /* where it was measured: borrowed; NULL: here */
     struct tutti_coll_params params;
-    uint64_t bytes; /* nccl-tests' size column */
+    uint32_t
+        iteration_count; /* timed in a row, of which measured_us is the mean; 0, 1: one alone */
+    uint64_t bytes;      /* nccl-tests' size column */
     double measured_us;
     double predicted_us;
     double null_us;

@@ -9,6 +9,7 @@
 #include "runtime/status.h"
 #include "runtime/units.h"
 #include "sim/nccl.h"
+#include "traces/nccl_tests.h"
 
 enum { WORD_BYTES = 128 };
 
@@ -67,11 +68,9 @@ double tutti_one_process_us(const struct tutti_measured_table *measured)
 
 uint32_t tutti_timed_iterations(const struct tutti_measured_table *measured)
 {
-    enum { STANDARD = 20 };
-
     if (strcmp(measured->timing, "host") != 0)
         return 1;
-    return measured->iteration_count > 0 ? measured->iteration_count : STANDARD;
+    return measured->iteration_count > 0 ? measured->iteration_count : TUTTI_NCCL_TESTS_ITERATIONS;
 }
 
 static void choose_all(const struct tutti_nccl_comm *comm, struct tutti_fidelity_table *table)

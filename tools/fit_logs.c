@@ -111,9 +111,11 @@ static void write_facts(const struct logs *logs, uint32_t number,
     if (version[0] != '\0')
         fprintf(out, "version %s\n", version);
     write_env(logs->nccl.text, out);
-    fprintf(out, "collective %s\ndtype %s\nop %s\nquality good\nsource %s\nrows\n",
+    fprintf(out,
+            "collective %s\ndtype %s\nop %s\niterations %" PRIu32
+            "\nquality good\nsource %s\nrows\n",
             tutti_collective_name(table->collective), tutti_dtype_name(first->params.dtype),
-            tutti_op_name(first->params.op), table->log);
+            tutti_op_name(first->params.op), table->iteration_count, table->log);
 }
 
 static int compare_cases(const void *left, const void *right)

@@ -97,6 +97,7 @@ static int take_row(const struct tutti_measurements_ask *ask, const char *log,
     struct tutti_case one = {
         .log = log,
         .params = {.collective = collective, .dtype = TUTTI_UINT8, .op = TUTTI_SUM},
+        .iteration_count = note->iteration_count,
         .bytes = row->bytes,
         .measured_us = side_time(row, ask->side),
     };
@@ -118,10 +119,15 @@ static int take_row(const struct tutti_measurements_ask *ask, const char *log,
 }
 
 static int take_table(const struct tutti_measurements_ask *ask, const char *log,
-                      const struct tutti_nccl_table *table, struct tutti_measurements *measurements,
-                      struct tutti_cases *cases, struct tutti_err *err)
+                      const struct tutti_nccl_table *table, uint32_t iteration_standard,
+                      struct tutti_measurements *measurements, struct tutti_cases *cases,
+                      struct tutti_err *err)
 {
-    struct tutti_measurements_table note = {.log = log, .rank_count = table->rank_count};
+    struct tutti_measurements_table note = {
+        .log = log,
+        .rank_count = table->rank_count,
+        .iteration_count = table->iteration_count > 0 ? table->iteration_count : iteration_standard,
+    };
     struct tutti_measurements_table *more;
     int status = find_collective(ask, table, &note.collective, err);
 
@@ -151,17 +157,20 @@ int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char
     struct tutti_nccl_log log = {0};
     char *text = NULL;
     size_t bytes = 0;
+    bool csv;
     int status = tutti_file_read(path, &text, &bytes, err);
 
     if (status < 0)
         return status;
-    status = is_csv(text) ? tutti_csv_measurements_parse(name, text, bytes, &log, err)
-                          : tutti_nccl_tests_parse(name, text, bytes, &log, err);
+    csv = is_csv(text);
+    status = csv ? tutti_csv_measurements_parse(name, text, bytes, &log, err)
+                 : tutti_nccl_tests_parse(name, text, bytes, &log, err);
     free(text);
     if (status < 0)
         return status;
     for (size_t i = 0; status == 0 && i < log.table_count; i++) {
-        status = take_table(ask, path, &log.tables[i], measurements, cases, err);
+        status = take_table(ask, path, &log.tables[i], csv ? 1 : TUTTI_NCCL_TESTS_ITERATIONS,
+                            measurements, cases, err);
         if (status < 0)
             status = tutti_wrap(err, status, "%s", name);
     }

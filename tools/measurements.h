@@ -32,6 +32,7 @@ struct tutti_measurements_table {
     uint32_t rank_count; /* 0: the log does not tell */
     char library[64];
     char device[96];
+    uint32_t iteration_count; /* timed in a row, as a log says or nccl-tests does; of CSV 1 */
     uint32_t taken_count;
     uint32_t left_out_count; /* no time, no bytes, or out of the range asked for */
 };

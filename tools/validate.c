@@ -75,13 +75,20 @@ static int read_logs(const struct tutti_args *args, struct validation *v, struct
     return status;
 }
 
-static bool same_but_count(const struct tutti_coll_params *a, const struct tutti_coll_params *b)
+static bool same_but_count(const struct tutti_case *one, const struct tutti_case *other)
 {
+    const struct tutti_coll_params *a = &one->params, *b = &other->params;
+
     return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
-           a->root == b->root;
+           a->root == b->root && one->iteration_count == other->iteration_count;
 }
 
-/* Predicts `count` cases that differ in size alone. */
+static bool is_nccl(const char *algorithm)
+{
+    return strcmp(algorithm, "nccl") == 0 || strncmp(algorithm, "nccl:", 5) == 0;
+}
+
+/* Predicts `count` cases that differ in size alone, each as it was timed. */
 static int predict_group(const struct validation *v, struct tutti_case *cases, size_t count,
                          struct tutti_err *err)
 {
@@ -92,8 +99,7 @@ static int predict_group(const struct validation *v, struct tutti_case *cases, s
 
     if (points == NULL)
         return tutti_nomem(err);
-    if (strcmp(ask.algorithm, "auto") != 0 && strcmp(ask.algorithm, "nccl") != 0 &&
-        strncmp(ask.algorithm, "nccl:", 5) != 0)
+    if (strcmp(ask.algorithm, "auto") != 0 && !is_nccl(ask.algorithm))
         status = tutti_algorithm_find(ask.algorithm, cases[0].params.collective, &algorithm, err);
     if (status < 0) {
         free(points);
@@ -103,6 +109,7 @@ static int predict_group(const struct validation *v, struct tutti_case *cases, s
     ask.params.dtype = cases[0].params.dtype;
     ask.params.op = cases[0].params.op;
     ask.params.root = cases[0].params.root;
+    ask.iteration_count = cases[0].iteration_count;
     for (size_t i = 0; i < count; i++) {
         points[i].algorithm = v->ask.algorithm;
         points[i].count = cases[i].params.count;
@@ -131,7 +138,7 @@ static int predict_logs(struct validation *v, struct tutti_err *err)
     for (size_t i = 0; status == 0 && i < v->cases.case_count;) {
         size_t end = i + 1;
 
-        while (end < v->cases.case_count && same_but_count(&cases[i].params, &cases[end].params))
+        while (end < v->cases.case_count && same_but_count(&cases[i], &cases[end]))
             end++;
         status = predict_group(v, cases + i, end - i, err);
         i = end;
@@ -264,8 +271,11 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void print_log(const struct tutti_measurements_table *table)
+static void print_log(const struct tutti_measurements_table *table, bool by_nccl)
 {
+    bool in_a_row =
+        table->collective == TUTTI_BROADCAST || table->collective == TUTTI_REDUCE_TO_ROOT;
+
     printf("# log:      %s: %s", table->log, tutti_collective_name(table->collective));
     if (table->rank_count > 0)
         printf(", %" PRIu32 " ranks", table->rank_count);
@@ -276,6 +286,8 @@ static void print_log(const struct tutti_measurements_table *table)
     if (table->device[0] != '\0')
         printf(", %s", table->device);
     printf("; %" PRIu32 " size%s", table->taken_count, table->taken_count == 1 ? "" : "s");
+    if (by_nccl && in_a_row && table->iteration_count > 1)
+        printf(", each the mean of %" PRIu32 " in a row", table->iteration_count);
     if (table->left_out_count > 0)
         printf(", %" PRIu32 " left out (no bytes, no time, or out of -b and -e)",
                table->left_out_count);
@@ -304,7 +316,7 @@ static void print_head(const struct tutti_args *args, const struct validation *v
     tutti_sweep_print_machine(v->topo, stdout);
     tutti_calib_print_choice(&v->calib, stdout);
     for (uint32_t i = 0; i < v->measurements.table_count; i++)
-        print_log(&v->measurements.tables[i]);
+        print_log(&v->measurements.tables[i], is_nccl(v->ask.algorithm));
     printf("# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
            v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
     printf("# null model: one flat ring 0, 1, ... at the nominal rate and latency of its slowest "
@@ -413,7 +425,9 @@ const struct tutti_command tutti_command_validate = {
         "one flat ring at nominal link rates: allreduce 2(n-1) a + 2(n-1)/n S/b, reducescatter, "
         "allgather and alltoall half of that, broadcast and reduce (n-1) a + S/b, sendrecv a + "
         "S/b, where a and b are latency and rate of the slowest hop r to r+1. Nothing is fitted to "
-        "the log. -b and -e choose sizes; -c and -g say what a log does not tell.\n\n"
+        "the log. A log of nccl-tests gives the mean of so many in a row (20 if it does not say): "
+        "so does -a nccl where they overlap, in broadcast and reduce; a time of CSV is one alone. "
+        "-b and -e choose sizes; -c and -g say what a log does not tell.\n\n"
         "With -B threads: runs the collective here, and predicts it from what is measured of "
         "single messages, as 'tutti run --predict' does, or from a file of 'tutti calibrate -B' "
         "(--calib); -n, -w and so on are those of run.\n\n"

@@ -29,6 +29,9 @@ struct tutti_nccl_row {
     uint32_t line; /* in the file, from 1 */
 };
 
+/* It times so many of a size in a row, and prints the mean, unless its option -n says otherwise. */
+enum { TUTTI_NCCL_TESTS_ITERATIONS = 20 };
+
 /* What one log says. A log may hold several tables; each becomes one of these. Unknown facts: "" or
  * 0. */
 struct tutti_nccl_table {
@@ -40,7 +43,8 @@ struct tutti_nccl_table {
     uint32_t rank_count; /* devices listed or "nranks" of NCCL INFO lines, if the ratio of busbw to
                             algbw allows it; else what that ratio proves; 0 unknown */
     uint32_t host_count; /* distinct host names among the devices, if all are listed; 0 unknown */
-    char device[96];     /* first device's name, "NVIDIA H100 80GB HBM3" */
+    uint32_t iteration_count;  /* timed in a row, by the nThread line; 0 unknown */
+    char device[96];           /* first device's name, "NVIDIA H100 80GB HBM3" */
     double average_busbw_GBps; /* as printed; NAN if absent */
     size_t row_count;
     struct tutti_nccl_row *rows;

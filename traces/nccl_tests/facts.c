@@ -9,7 +9,7 @@
 
 #include "traces/nccl_tests/row.h"
 
-enum { RANK_LIMIT = 1 << 24 };
+enum { RANK_LIMIT = 1 << 24, ITERATION_LIMIT = 1 << 24 };
 
 static const struct {
     const char *name;
@@ -121,6 +121,19 @@ static void read_library_code(const char *text, struct tutti_log_facts *facts)
                  (unsigned)(code / 100 % 100), (unsigned)(code % 100));
 }
 
+/* "warmup iters: 5 iters: 20 agg iters: 1": the number before which no other word stands. */
+static uint32_t read_iterations(const char *text)
+{
+    static const char mark[] = " iters: ";
+    const char *at = strstr(text, mark);
+    uint64_t count;
+
+    while (at != NULL && at > text && is_name_char(at[-1]))
+        at = strstr(at + 1, mark);
+    count = at == NULL ? 0 : number_after(at, mark, 0);
+    return count < ITERATION_LIMIT ? (uint32_t)count : 0;
+}
+
 /* FNV-1a, 64 bits; never 0. */
 static uint64_t hash_word(const char *text)
 {
@@ -174,6 +187,8 @@ void tutti_log_fact_read(const char *text, struct tutti_log_facts *facts, uint64
     }
     if ((at = library_version(text)) != NULL)
         copy_word(facts->library, sizeof(facts->library), at);
+    if (strstr(text, "nThread ") != NULL)
+        facts->iteration_count = read_iterations(text);
     ranks = number_after(text, " nranks ", 0);
     if (ranks < RANK_LIMIT && ranks > facts->info_rank_count)
         facts->info_rank_count = (uint32_t)ranks;

@@ -18,6 +18,7 @@ struct tutti_log_facts {
     int test;                 /* as above; OTHER: one that Tutti has no collective for */
     uint32_t device_rank_max; /* highest rank listed + 1 */
     uint32_t info_rank_count; /* "nranks N" of NCCL INFO lines, the largest */
+    uint32_t iteration_count; /* timed in a row; 0: not said */
     double average_busbw_GBps;
     size_t host_first; /* of this run's hosts in the reader's list */
     size_t host_count; /* with repetitions */
