@@ -83,12 +83,13 @@ bool local_remote_took(struct local_place *place, struct local_wire *wire)
     uint64_t left = place->piece_bytes;
     bool complete = place->got_bytes + left == place->post.step->bytes;
 
+    place->got_bytes += left;
     if (wire->direct) {
         wire->taken_bytes += left;
         wire->gone_count += complete;
-        left = 0;
+        return complete;
     }
-    while (left > 0) {
+    do { /* an empty message is a piece, too */
         const struct local_piece *piece = &wire->pieces[wire->piece_first];
 
         assert(wire->piece_count > 0);
@@ -97,8 +98,7 @@ bool local_remote_took(struct local_place *place, struct local_wire *wire)
         wire->taken_bytes += piece->bytes;
         wire->piece_first = (wire->piece_first + 1) % LOCAL_PIECES;
         wire->piece_count--;
-    }
-    place->got_bytes += place->piece_bytes;
+    } while (left > 0);
     return complete;
 }
 
