@@ -12,7 +12,7 @@
 
 enum { TAG = 1, NAMES_BYTES = 256 };
 
-static const tutti_ps TELL_PS = TUTTI_PS_PER_S / 5; /* to take a notice, after the end */
+static const tutti_ps TELL_PS = TUTTI_PS_PER_S / 5; /* for all to take a notice, at the end */
 
 static struct tutti_mpi_crew *of(struct tutti_crew *crew)
 {
@@ -251,9 +251,8 @@ static int exchange(struct tutti_crew *base, const void *mine, size_t bytes, voi
 /* ---- open and close ---- */
 
 /* Whether process i has taken the notice, or was sent none; those who still listen do it soon. */
-static bool has_told(struct tutti_mpi_crew *crew, uint32_t i)
+static bool has_told(struct tutti_mpi_crew *crew, uint32_t i, struct tutti_mpi_patience *patience)
 {
-    struct tutti_mpi_patience patience = tutti_mpi_patience(TELL_PS);
     int code = MPI_SUCCESS;
     int told_it = 0;
 
@@ -263,7 +262,7 @@ static bool has_told(struct tutti_mpi_crew *crew, uint32_t i)
         pthread_mutex_lock(&crew->lock);
         code = MPI_Test(&crew->telling[i], &told_it, MPI_STATUS_IGNORE);
         pthread_mutex_unlock(&crew->lock);
-    } while (code == MPI_SUCCESS && !told_it && tutti_mpi_rest(&patience));
+    } while (code == MPI_SUCCESS && !told_it && tutti_mpi_rest(patience));
     if (code != MPI_SUCCESS || !told_it)
         (void)MPI_Request_free(&crew->telling[i]);
     return code == MPI_SUCCESS && told_it;
@@ -272,10 +271,12 @@ static bool has_told(struct tutti_mpi_crew *crew, uint32_t i)
 static void crew_close(struct tutti_crew *base)
 {
     struct tutti_mpi_crew *crew = of(base);
+    /* One for all: of many who are gone each would cost that long. */
+    struct tutti_mpi_patience patience = tutti_mpi_patience(TELL_PS);
     bool quiet = !crew->failed && !crew->heard && !crew->dead;
 
     for (uint32_t i = 0; !crew->dead && i < base->count; i++)
-        quiet = has_told(crew, i) && quiet;
+        quiet = has_told(crew, i, &patience) && quiet;
     free(crew->requests);
     free(crew->telling);
     free(crew->mine);
