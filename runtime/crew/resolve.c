@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,16 +64,21 @@ static void *answer(void *data)
     return NULL;
 }
 
-/* The thread runs on its own, without the signals of who started it. */
+/* The thread runs on its own; signals are for the threads of the program. */
 static int start(struct question *question, struct tutti_err *err)
 {
     pthread_attr_t attr;
     pthread_t thread;
+    sigset_t all;
+    sigset_t old;
     int code;
 
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     code = pthread_create(&thread, &attr, answer, question);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)pthread_attr_destroy(&attr);
     return code == 0 ? 0
                      : tutti_fail(err, TUTTI_EIO, "cannot start a thread to look '%s' up: %s",
