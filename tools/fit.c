@@ -307,6 +307,10 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = open_job(&set, &filter, judges ? &judged : NULL,
                           (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
+    if (status == 0 && job.values.parameter_count == 0 && tutti_args_given(args, "given"))
+        status = tutti_fail(err, TUTTI_EINVAL,
+                            "option '--given': it has all values that these tables depend on, and "
+                            "nothing is left to fit (fewer values, or other tables)");
     if (status == 0)
         status = fit(&job, (uint32_t)tutti_args_number(args, "iterations"), err);
     if (status == 0)

@@ -106,6 +106,7 @@ static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_f
                     const struct tutti_measured_filter *judged, struct tutti_err *err)
 {
     size_t fitted_count = 0;
+    size_t judged_count = 0;
     size_t row_count = 0;
 
     for (size_t i = 0; i < cases->set.table_count; i++)
@@ -126,11 +127,17 @@ static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_f
             return status;
         cases->left_out_count += status == 0;
         fitted_count += status == 1 && fitted;
+        judged_count += status == 1 && !fitted;
     }
     if (fitted_count == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "none of %zu tables is chosen, of NCCL or RCCL, and of a machine that "
                           "is known",
+                          cases->set.table_count);
+    if (judged != NULL && judged_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--judge': none of %zu tables is chosen besides those fitted to, "
+                          "of NCCL or RCCL, and of a machine that is known",
                           cases->set.table_count);
     return 0;
 }

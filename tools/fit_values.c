@@ -256,10 +256,11 @@ static void share(struct tutti_fit_values *values, uint32_t parameter, bool take
     for (size_t c = 0; c < values->cases->case_count; c++) {
         const struct tutti_fit_case *one = &values->cases->cases[c];
         size_t v = only_value(values, c, parameter);
-        double *shifted = values->shifted + v * values->cases->point_count + one->first_point;
+        double *shifted;
 
         if (v == values->value_count)
             continue;
+        shifted = values->shifted + v * values->cases->point_count + one->first_point;
         if (take)
             known[c] = values->is_shifted[c * values->value_count + v];
         if (take && known[c])
@@ -440,11 +441,14 @@ int tutti_fit_values_result(struct tutti_fit_values *values, const struct tutti_
                             const char *source, struct tutti_calib **ret, size_t *ret_open,
                             struct tutti_err *err)
 {
-    const char *word = tutti_calib_source(values->base, "fit") == NULL ? "fit" : "fit2";
     struct tutti_calib *calib = NULL;
+    char word[TUTTI_CALIB_SOURCE_BYTES] = "fit";
     size_t open = 0;
     int status = tutti_calib_copy(values->base, &calib, err);
 
+    /* What is given may itself come from a fit with what was given: each keeps its source. */
+    for (unsigned i = 2; tutti_calib_source(values->base, word) != NULL; i++)
+        (void)snprintf(word, sizeof(word), "fit%u", i);
     if (status == 0)
         status = tutti_calib_set_source(calib, word, source, err);
     for (size_t v = 0; v < values->value_count && status == 0; v++)
