@@ -239,6 +239,12 @@ int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *
 int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err)
 {
     static const char *const of_logs[] = {"collective", "as-nccl", "env"};
+    static const char *const of_tables[] = {"filter", "judge",      "given",
+                                            "title",  "iterations", "jobs"};
+    static const char *const of_here[] = {"ranks",      "pin",         "no-pin",     "deadline",
+                                          "maxbytes",   "launch",      "hosts",      "dry-run",
+                                          "rendezvous", "interface",   "open",       "launcher",
+                                          "engine",     "connections", "congestion", "library"};
     bool here = tutti_args_given(args, "backend");
 
     if (here && tutti_args_given(args, "log"))
@@ -248,6 +254,19 @@ int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err
         if (tutti_args_given(args, of_logs[i]) && !tutti_args_given(args, "log"))
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing without '--log'",
                               of_logs[i]);
+    }
+    for (size_t i = 0; here && i < sizeof(of_tables) / sizeof(of_tables[0]); i++) {
+        if (tutti_args_given(args, of_tables[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' is of fits to tables and logs, and says nothing with "
+                              "'-B'",
+                              of_tables[i]);
+    }
+    for (size_t i = 0; !here && i < sizeof(of_here) / sizeof(of_here[0]); i++) {
+        if (tutti_args_given(args, of_here[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' says nothing without '-B' (threads, tcp, mpi)",
+                              of_here[i]);
     }
     return 0;
 }
