@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/proc.h"
 #include "tests/test.h"
 
 enum { CHILDREN = 3 };
@@ -75,24 +76,6 @@ static void read_all(int fd, char *text, size_t bytes)
     }
     text[used] = '\0';
     close(fd);
-}
-
-/* Still there, and not only waited for by nobody. */
-static bool is_alive(pid_t id)
-{
-    char path[64];
-    char text[512] = "";
-    const char *state;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)id);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    state = strrchr(text, ')');
-    return state != NULL && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
 }
 
 /* Runs the command in a process of its own, and sends it `number` (0: nothing) once all play. */

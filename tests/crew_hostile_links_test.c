@@ -13,23 +13,13 @@ enum { LINKS = 2 }; /* of a process: one to each other */
 
 static struct crew_world world;
 
-/* What processes share; process 0 is another one than this. */
+/* What processes share besides. */
 static struct shared {
-    int status;
-    uint32_t logged_count;
-    char text[TUTTI_ERR_TEXT_BYTES];
     struct tutti_address port;
     atomic_bool there;
     atomic_bool enough;
     atomic_uint round_count;
 } * shared;
-
-static void take_line(void *data, const char *line)
-{
-    (void)data;
-    (void)line;
-    shared->logged_count++;
-}
 
 /* ---- the crew ---- */
 
@@ -93,23 +83,6 @@ static int link_again_and_again(struct crew_one *one, struct tutti_err *err)
     return status;
 }
 
-static pid_t start_process_0(void)
-{
-    pid_t pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid != 0) {
-        close(world.listen_fd);
-        return pid;
-    }
-    world.ones[0].opts.log = take_line;
-    (void)crew_live(&world.ones[0]);
-    shared->status = world.ones[0].status;
-    snprintf(shared->text, sizeof(shared->text), "%s", world.ones[0].err.text);
-    _exit(0);
-}
-
 static bool await_crew(void)
 {
     for (int i = 0; i < 2000 && !atomic_load(&shared->there); i++)
@@ -145,9 +118,9 @@ TEST(ten_thousand_streams_make_no_link)
     usual_kind = TUTTI_GREET_LINK;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(shared != MAP_FAILED);
-    shared->status = 1;
+    REQUIRE(share_told());
     REQUIRE(crew_prepare(&world, COUNT, "127.0.0.1:0", secret, link_again_and_again));
-    pid = start_process_0();
+    pid = start_process_0(&world);
     REQUIRE(pid > 0);
     crew_start(&world, 1);
     crew_start(&world, 2);
@@ -160,7 +133,7 @@ TEST(ten_thousand_streams_make_no_link)
     round_count = atomic_load(&shared->round_count);
     printf("%" PRIu64 " streams in %.1f s, %u rounds of links meanwhile; process 0 has %ld KiB, "
            "and had %ld KiB; %u lines logged\n",
-           total, seconds() - start, round_count, after >> 10, before >> 10, shared->logged_count);
+           total, seconds() - start, round_count, after >> 10, before >> 10, told->logged_count);
     CHECK(after - before <= growth_bytes_max);
     CHECK(descriptor_count(pid) < 200);
     CHECK_INT(waitpid(pid, NULL, WNOHANG), 0);
@@ -172,9 +145,9 @@ TEST(ten_thousand_streams_make_no_link)
     for (uint32_t i = 1; i < COUNT; i++)
         if (world.ones[i].status != 0)
             TEST_FAIL("process %u: status %d: %s", i, world.ones[i].status, world.ones[i].err.text);
-    if (shared->status != 0)
-        TEST_FAIL("process 0: status %d: %s", shared->status, shared->text);
+    if (told->status != 0)
+        TEST_FAIL("process 0: status %d: %s", told->status, told->text);
     CHECK(atomic_load(&shared->round_count) > 0);
-    CHECK(shared->logged_count > 0 && shared->logged_count < 1000);
+    CHECK(told->logged_count > 0 && told->logged_count < 1000);
     see_off_the_slow();
 }

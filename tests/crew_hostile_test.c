@@ -2,30 +2,12 @@
  * hangs nor grows, lets no stranger in, and the right processes join as if nothing had been. */
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "runtime/crew/talk.h"
 #include "tests/crew_strangers.h"
 
 static struct crew_world world;
-
-/* What process 0, another process, tells. */
-static struct told {
-    int status;
-    uint32_t logged_count;
-    char text[TUTTI_ERR_TEXT_BYTES];
-    char last_line[300];
-} * told;
-
-/* ---- process 0 ---- */
-
-static void take_line(void *data, const char *line)
-{
-    (void)data;
-    told->logged_count++;
-    snprintf(told->last_line, sizeof(told->last_line), "%s", line);
-}
 
 static int meet(struct crew_one *one, struct tutti_err *err)
 {
@@ -37,33 +19,6 @@ static int meet(struct crew_one *one, struct tutti_err *err)
         if (all[i] != i)
             status = tutti_fail(err, TUTTI_ECHECK, "a stranger sits at %u", i);
     return status;
-}
-
-static pid_t start_process_0(void)
-{
-    pid_t pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid != 0) {
-        close(world.listen_fd);
-        return pid;
-    }
-    world.ones[0].opts.log = take_line;
-    (void)crew_live(&world.ones[0]);
-    told->status = world.ones[0].status;
-    snprintf(told->text, sizeof(told->text), "%s", world.ones[0].err.text);
-    _exit(0);
-}
-
-static bool share_told(void)
-{
-    if (told == NULL)
-        told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (told == MAP_FAILED)
-        return false;
-    *told = (struct told){.status = 1};
-    return true;
 }
 
 static bool find_port(void)
@@ -89,7 +44,7 @@ TEST(ten_thousand_streams_change_nothing)
     REQUIRE(share_told());
     REQUIRE(crew_prepare(&world, COUNT, "127.0.0.1:0", secret, meet) && find_port());
     world.ones[0].opts.deadline_ps = 500 * TUTTI_PS_PER_S;
-    pid = start_process_0();
+    pid = start_process_0(&world);
     REQUIRE(pid > 0);
     descriptors = descriptor_count(pid);
     start = seconds();
@@ -130,7 +85,7 @@ TEST(each_of_them_is_refused)
     REQUIRE(share_told());
     REQUIRE(crew_prepare(&world, COUNT, "127.0.0.1:0", secret, meet) && find_port());
     world.ones[0].opts.deadline_ps = 4 * TUTTI_PS_PER_S;
-    pid = start_process_0();
+    pid = start_process_0(&world);
     for (; total < 2000 && seconds() < start + 2.5; total += 50) /* while it is there */
         attack(50);
     CHECK_INT(waitpid(pid, NULL, 0), pid);

@@ -6,61 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/cli_text.h"
+#include "tests/commands.h"
+#include "tests/proc.h"
 #include "tests/test.h"
 
 #define TUTTI    TUTTI_BINARY_DIR "/tutti "
 #define RUN      "run -B tcp -a ring -b 4K -e 64K -f 16 -n 3 -w 1 --format csv "
 #define FIXTURES TUTTI_SOURCE_DIR "/tests/fixtures/launch/"
 #define SAFELY   "env ASAN_OPTIONS=detect_leaks=0 timeout -k 5 100 "
-
-struct seen {
-    int exit;
-    struct text out;
-    struct text err;
-};
-
-static void read_all(FILE *file, struct text *ret)
-{
-    char buf[4096];
-    size_t bytes;
-
-    text_add(ret, "", 0);
-    while (file != NULL && (bytes = fread(buf, 1, sizeof(buf), file)) > 0)
-        text_add(ret, buf, bytes);
-}
-
-static struct seen run(const char *command)
-{
-    struct seen seen = {.exit = -1};
-    char path[] = "/tmp/tutti-launchers-XXXXXX";
-    int kept = mkstemp(path);
-    struct text line = {.at = NULL};
-    FILE *out;
-    FILE *err;
-    int status;
-
-    text_add(&line, "exec 2>", 7);
-    text_line(&line, path, "", 0);
-    text_add(&line, command, strlen(command));
-    out = popen(text_of(&line), "r");
-    text_done(&line);
-    read_all(out, &seen.out);
-    status = out == NULL ? -1 : pclose(out);
-    seen.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    err = kept < 0 ? NULL : fdopen(kept, "r");
-    read_all(err, &seen.err);
-    if (err != NULL)
-        fclose(err);
-    unlink(path);
-    return seen;
-}
-
-static void seen_done(struct seen *seen)
-{
-    text_done(&seen->out);
-    text_done(&seen->err);
-}
 
 /* Without the columns of times: "65536,16384,float,sum,-1,ring,none,0". */
 static void steady(const char *csv, struct text *ret)
@@ -129,23 +82,6 @@ static int children_of(pid_t id, pid_t *ret, int max)
     if (file != NULL)
         fclose(file);
     return count;
-}
-
-static bool is_alive(pid_t id)
-{
-    char path[64];
-    char text[512] = "";
-    const char *state;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)id);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    state = strrchr(text, ')');
-    return state != NULL && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
 }
 
 /* A long run of three; `harm` is done to one of its processes, or to the command (-1), once all

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "build.h"
-#include "tests/cli_text.h"
+#include "tests/commands.h"
 #include "tests/test.h"
 
 #define TUTTI TUTTI_BINARY_DIR "/tutti "
@@ -28,57 +28,6 @@ static const char *const sweeps[] = {
 };
 
 enum { SWEEP_COUNT = sizeof(sweeps) / sizeof(sweeps[0]) };
-
-struct seen {
-    int exit;
-    struct text out;
-    struct text err;
-};
-
-static void read_all(FILE *file, struct text *ret)
-{
-    char buf[4096];
-    size_t bytes;
-
-    text_add(ret, "", 0);
-    while ((bytes = fread(buf, 1, sizeof(buf), file)) > 0)
-        text_add(ret, buf, bytes);
-}
-
-static struct seen run(const char *command)
-{
-    struct seen seen = {.exit = -1};
-    char path[] = "/tmp/tutti-sweep-XXXXXX";
-    int kept = mkstemp(path);
-    struct text line = {.at = NULL};
-    FILE *err;
-    FILE *out;
-    int status;
-
-    text_add(&line, "exec 2>", 7);
-    text_line(&line, path, "", 0);
-    text_add(&line, command, strlen(command));
-    out = popen(text_of(&line), "r");
-    text_done(&line);
-    if (kept < 0 || out == NULL) {
-        TEST_FAIL("cannot run %s", command);
-        exit(1);
-    }
-    read_all(out, &seen.out);
-    status = pclose(out);
-    seen.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    err = fdopen(kept, "r");
-    read_all(err, &seen.err);
-    fclose(err);
-    unlink(path);
-    return seen;
-}
-
-static void seen_done(struct seen *seen)
-{
-    text_done(&seen->out);
-    text_done(&seen->err);
-}
 
 /* Runs the sweep plainly, and with words before and after: the same is printed. */
 static void check_same(const char *before, const char *sweep, const char *after)
