@@ -44,84 +44,31 @@ TEST(emulating_on_threads_fails_cleanly)
 
 /* ---- processes ---- */
 
-/* The backend of one process, with the machine that it emulates. */
-struct owner {
-    struct tutti_backend backend;
-    struct tutti_backend *tcp;
-    struct tutti_shaper *shaper;
-    struct tutti_topo *topo;
-};
-
-static void owner_close(struct tutti_backend *backend)
+static int open_tcp(struct tutti_shaper *shaper, uint32_t rank_count, void *data,
+                    struct tutti_backend **ret, struct tutti_err *err)
 {
-    struct owner *owner = (struct owner *)backend;
+    struct tutti_tcp_opts tcp = {.crew = data, .engine = TUTTI_TCP_POLL, .shaper = shaper};
 
-    tutti_backend_close(owner->tcp);
-    tutti_shaper_close(owner->shaper);
-    tutti_topo_free(owner->topo);
-    free(owner);
+    (void)rank_count;
+    return tutti_tcp_open_with(&tcp, links, ret, err);
 }
 
-static int owner_play(struct tutti_backend *backend, const struct tutti_play *play,
-                      struct tutti_played *ret, struct tutti_err *err)
+static int open_emulating(struct tutti_crew *crew, void *data, struct tutti_backend **ret,
+                          struct tutti_err *err)
 {
-    return tutti_backend_play(((struct owner *)backend)->tcp, play, ret, err);
-}
+    int status = emulated_open_over("switch:n=3,bw=50GB/s,lat=1us",
+                                    *(const struct tutti_sim_opts *)data, open_tcp, crew, ret, err);
 
-static const struct tutti_backend_ops owner_ops = {
-    .size = sizeof(struct tutti_backend_ops),
-    .name = "tcp, emulating",
-    .close = owner_close,
-    .play = owner_play,
-};
-
-static int open_owner(struct tutti_crew *crew, void *data, struct tutti_backend **ret,
-                      struct tutti_err *err)
-{
-    struct owner *owner = calloc(1, sizeof(*owner));
-    struct tutti_tcp_opts tcp = {.crew = crew, .engine = TUTTI_TCP_POLL};
-    struct tutti_sim_opts sim = *(const struct tutti_sim_opts *)data;
-    int status;
-
-    if (owner == NULL) {
-        status = tutti_nomem(err);
-        tutti_crew_stop(crew, status, err); /* the other would wait for this one */
-        return status;
-    }
-    owner->backend.ops = &owner_ops;
-    status = tutti_topo_from_spec("switch:n=3,bw=50GB/s,lat=1us", &owner->topo, err);
-    sim.topo = owner->topo;
-    if (status == 0)
-        status = tutti_sim_shaper_open(&sim, &owner->shaper, err);
-    tcp.shaper = owner->shaper;
-    if (status < 0)
+    if (status < 0) /* the other would wait for this one */
         tutti_crew_stop(crew, status, err);
-    if (status == 0)
-        status = tutti_tcp_open_with(&tcp, links, &owner->tcp, err);
-    if (status < 0)
-        owner_close(&owner->backend);
-    else
-        *ret = &owner->backend;
     return status;
 }
 
 static int play_by_two(const struct tutti_schedule *schedule, struct tutti_err *err)
 {
     struct tutti_sim_opts sim = {.model = TUTTI_MODEL_FAIR};
-    struct tutti_backend *backend = NULL;
-    struct tutti_record record;
-    struct tutti_played played;
-    struct tutti_play play = {
-        .schedule = schedule, .iteration_count = 2, .barrier = true, .record = &record};
-    int status = troupe_open(2, open_owner, &sim, &backend, err);
 
-    tutti_record_init(&record);
-    if (status == 0)
-        status = tutti_backend_play(backend, &play, &played, err);
-    tutti_backend_close(backend);
-    tutti_record_done(&record);
-    drop_pairs();
-    return status;
+    return play_over_pairs(schedule, open_emulating, &sim, err);
 }
 
 TEST(sharing_a_clock_fails_cleanly)

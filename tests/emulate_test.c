@@ -65,7 +65,7 @@ static void play_both(const struct world *world, const char *algorithm, uint64_t
     CHECK_OK(tutti_backend_play(emulated, &play, ret_played, &err), err);
     CHECK(ret_played->step_count == simulated.step_count);
     *ret_simulated_ps = simulated.median_ps;
-    *ret_tempo = tutti_threads_tempo(((struct emulated *)emulated)->threads);
+    *ret_tempo = tutti_threads_tempo(((struct emulated *)emulated)->inner);
     tutti_backend_close(sim);
     tutti_backend_close(emulated);
     tutti_schedule_free(schedule);

@@ -1,4 +1,4 @@
-/* A backend `threads` that emulates a machine, which it owns along with the shaper. */
+/* A backend that emulates a machine, which it owns along with the shaper. */
 #ifndef TUTTI_TESTS_EMULATED_H
 #define TUTTI_TESTS_EMULATED_H
 
@@ -13,7 +13,7 @@
 
 struct emulated {
     struct tutti_backend backend;
-    struct tutti_backend *threads;
+    struct tutti_backend *inner; /* plays */
     struct tutti_shaper *shaper;
     struct tutti_topo *topo;
 };
@@ -22,7 +22,7 @@ static void emulated_close(struct tutti_backend *backend)
 {
     struct emulated *emulated = (struct emulated *)backend;
 
-    tutti_backend_close(emulated->threads);
+    tutti_backend_close(emulated->inner);
     tutti_shaper_close(emulated->shaper);
     tutti_topo_free(emulated->topo);
     free(emulated);
@@ -31,22 +31,34 @@ static void emulated_close(struct tutti_backend *backend)
 static int emulated_play(struct tutti_backend *backend, const struct tutti_play *play,
                          struct tutti_played *ret, struct tutti_err *err)
 {
-    return tutti_backend_play(((struct emulated *)backend)->threads, play, ret, err);
+    return tutti_backend_play(((struct emulated *)backend)->inner, play, ret, err);
+}
+
+static void emulated_ranks(const struct tutti_backend *backend, uint32_t rank_count,
+                           uint32_t *ret_first, uint32_t *ret_count)
+{
+    tutti_backend_ranks(((const struct emulated *)backend)->inner, rank_count, ret_first,
+                        ret_count);
 }
 
 static const struct tutti_backend_ops emulated_ops = {
     .size = sizeof(struct tutti_backend_ops),
-    .name = "threads, emulating",
+    .name = "emulating",
     .close = emulated_close,
     .play = emulated_play,
+    .ranks = emulated_ranks,
 };
 
-/* `opts` without a topology: that is made of the SPEC. */
-static int emulated_open(const char *spec, struct tutti_sim_opts opts, double slowdown,
-                         struct tutti_backend **ret, struct tutti_err *err)
+/* Opens the backend that plays; `shaper` is borrowed until it is closed. */
+typedef int emulated_inner(struct tutti_shaper *shaper, uint32_t rank_count, void *data,
+                           struct tutti_backend **ret, struct tutti_err *err);
+
+/* `opts` without a topology: that is made of the SPEC. `data` is for open_inner. */
+static int emulated_open_over(const char *spec, struct tutti_sim_opts opts,
+                              emulated_inner *open_inner, void *data, struct tutti_backend **ret,
+                              struct tutti_err *err)
 {
     struct emulated *emulated = calloc(1, sizeof(*emulated));
-    struct tutti_threads_opts threads = {.slowdown = slowdown};
     int status;
 
     if (emulated == NULL)
@@ -56,16 +68,34 @@ static int emulated_open(const char *spec, struct tutti_sim_opts opts, double sl
     opts.topo = emulated->topo;
     if (status == 0)
         status = tutti_sim_shaper_open(&opts, &emulated->shaper, err);
-    threads.shaper = emulated->shaper;
-    if (status == 0) /* as many as it chooses, one, or two, that also wait for each other */
-        threads.thread_count = emulated->topo->rank_count % 3;
     if (status == 0)
-        status = tutti_threads_open(&threads, &emulated->threads, err);
+        status =
+            open_inner(emulated->shaper, emulated->topo->rank_count, data, &emulated->inner, err);
     if (status < 0)
         emulated_close(&emulated->backend);
     else
         *ret = &emulated->backend;
     return status;
+}
+
+static inline int emulated_threads(struct tutti_shaper *shaper, uint32_t rank_count, void *data,
+                                   struct tutti_backend **ret, struct tutti_err *err)
+{
+    struct tutti_threads_opts threads = {
+        .shaper = shaper,
+        .slowdown = *(const double *)data,
+        .thread_count = rank_count % 3 /* as many as it chooses, one, or two, that also wait for
+                                          each other */
+    };
+
+    return tutti_threads_open(&threads, ret, err);
+}
+
+/* By threads. */
+static inline int emulated_open(const char *spec, struct tutti_sim_opts opts, double slowdown,
+                                struct tutti_backend **ret, struct tutti_err *err)
+{
+    return emulated_open_over(spec, opts, emulated_threads, &slowdown, ret, err);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/exec/tcp/tcp.h"
+#include "tests/troupe.h"
 
 enum { PAIRS_MAX = 256 };
 
@@ -59,6 +60,26 @@ static void drop_pairs(void)
 {
     while (exchange_of_pairs.count > 0)
         close(exchange_of_pairs.waiting[--exchange_of_pairs.count].fd);
+}
+
+/* Two processes, with backends from `open`, play a schedule twice, and record it. */
+static inline int play_over_pairs(const struct tutti_schedule *schedule, troupe_open_one *open,
+                                  void *data, struct tutti_err *err)
+{
+    struct tutti_backend *backend = NULL;
+    struct tutti_record record;
+    struct tutti_played played;
+    struct tutti_play play = {
+        .schedule = schedule, .iteration_count = 2, .barrier = true, .record = &record};
+    int status = troupe_open(2, open, data, &backend, err);
+
+    tutti_record_init(&record);
+    if (status == 0)
+        status = tutti_backend_play(backend, &play, &played, err);
+    tutti_backend_close(backend);
+    tutti_record_done(&record);
+    drop_pairs();
+    return status;
 }
 
 #endif

@@ -19,20 +19,8 @@ static struct tutti_schedule *schedule;
 static int play_between_two(enum tutti_tcp_engine engine, struct tutti_err *err)
 {
     struct tutti_tcp_opts opts = {.engine = engine, .connections = 2};
-    struct tutti_backend *backend = NULL;
-    struct tutti_record record;
-    struct tutti_played played;
-    struct tutti_play play = {
-        .schedule = schedule, .iteration_count = 2, .barrier = true, .record = &record};
-    int status = troupe_open(2, open_tcp, &opts, &backend, err);
 
-    tutti_record_init(&record);
-    if (status == 0)
-        status = tutti_backend_play(backend, &play, &played, err);
-    tutti_backend_close(backend);
-    tutti_record_done(&record);
-    drop_pairs();
-    return status;
+    return play_over_pairs(schedule, open_tcp, &opts, err);
 }
 
 static void open_schedule(void)

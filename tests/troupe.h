@@ -257,12 +257,13 @@ static const struct tutti_backend_ops troupe_ops = {
     .play = troupe_play,
 };
 
-/* `count` processes, each with the backend that `open` makes of its crew. */
-__attribute__((unused)) static int
-troupe_open(uint32_t count,
-            int (*open)(struct tutti_crew *crew, void *data, struct tutti_backend **ret,
-                        struct tutti_err *err),
-            void *data, struct tutti_backend **ret, struct tutti_err *err)
+/* Makes the backend of one process, of which `crew` is its crew. */
+typedef int troupe_open_one(struct tutti_crew *crew, void *data, struct tutti_backend **ret,
+                            struct tutti_err *err);
+
+/* `count` processes, each with the backend that `open` makes. */
+__attribute__((unused)) static int troupe_open(uint32_t count, troupe_open_one *open, void *data,
+                                               struct tutti_backend **ret, struct tutti_err *err)
 {
     static struct troupe_part parts[TROUPE_MAX];
     struct troupe *troupe = calloc(1, sizeof(*troupe));
