@@ -6,31 +6,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/netlab.h"
 #include "tests/test.h"
 
-#define NETLAB "NETLAB_BUILT='" TUTTI_BINARY_DIR "' '" TUTTI_SOURCE_DIR "/tools/netlab' "
-#define PROBE  "'" TUTTI_BINARY_DIR "/netlab_probe' "
+#define PROBE "'" TUTTI_BINARY_DIR "/netlab_probe' "
 
-enum { TEXT_BYTES = 1 << 16, WAIT_MS = 20000 };
-
-/* What a shell command prints, errors too; the status it exits with. */
-static int run(const char *command, char text[TEXT_BYTES])
-{
-    char whole[2048];
-    FILE *pipe;
-    size_t used = 0;
-    int status;
-
-    snprintf(whole, sizeof(whole), "{ %s; } 2>&1", command);
-    pipe = popen(whole, "r");
-    if (pipe == NULL)
-        abort();
-    for (size_t got = 1; got > 0; used += got)
-        got = fread(text + used, 1, TEXT_BYTES - 1 - used, pipe);
-    text[used] = '\0';
-    status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+enum { WAIT_MS = 20000 };
 
 static void sleep_ms(long ms)
 {

@@ -1,15 +1,12 @@
 /* Packets that are lost between the hosts of a run: some, which TCP repeats, and from one moment
  * on all. Then every rank ends within its deadline, in one line that says rank, step and what it
  * waited for. The hosts are network namespaces (tools/netlab). */
-#include <sys/wait.h>
-
+#include "tests/netlab.h"
 #include "tests/test.h"
 
-#define NETLAB "NETLAB_BUILT='" TUTTI_BINARY_DIR "' '" TUTTI_SOURCE_DIR "/tools/netlab' "
-#define RUN    "'\"'\"'" TUTTI_BINARY_DIR "/tutti'\"'\"' run -B tcp --format csv "
+#define RUN "'\"'\"'" TUTTI_BINARY_DIR "/tutti'\"'\"' run -B tcp --format csv "
 
 enum {
-    TEXT_BYTES = 1 << 16,
     CUT_S = 2,
     DEADLINE_S = 4,
     SLACK_S = 16, /* to start, and for a machine that has other work */
@@ -17,32 +14,13 @@ enum {
 
 static char text[TEXT_BYTES];
 
-/* What a shell command prints, errors too; the status it exits with. */
-static int run(const char *command)
-{
-    char whole[2048];
-    FILE *pipe;
-    size_t used = 0;
-    int status;
-
-    snprintf(whole, sizeof(whole), "{ %s; } 2>&1", command);
-    pipe = popen(whole, "r");
-    if (pipe == NULL)
-        abort();
-    for (size_t got = 1; got > 0; used += got)
-        got = fread(text + used, 1, TEXT_BYTES - 1 - used, pipe);
-    text[used] = '\0';
-    status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* Why there are no such hosts here, or NULL. */
 static const char *lacks(const char *options)
 {
     char command[512];
 
     snprintf(command, sizeof(command), NETLAB "switch:n=2,bw=1Gb/s %s --quiet -- true", options);
-    if (run(command) != 77)
+    if (run(command, text) != 77)
         return NULL;
     text[strcspn(text, "\n")] = '\0';
     return text;
@@ -71,7 +49,8 @@ TEST(packets_that_are_lost_are_repeated)
     if (lacks("--loss 1") != NULL)
         SKIP(text);
     CHECK_INT(run(NETLAB "switch:n=3,bw=1Gb/s --loss 1 --quiet --deadline 120 -- sh -c '" RUN
-                         "-a ring,binomial -b 4K -e 1M -f 16 -n 5 --deadline 30s'"),
+                         "-a ring,binomial -b 4K -e 1M -f 16 -n 5 --deadline 30s'",
+                  text),
               0);
     while ((row = strchr(row, '\n')) != NULL && row[1] != '\0') { /* "...,wrong,," */
         int column = 0;
@@ -129,7 +108,7 @@ static void cut(int count, const char *options, const char *size)
                     "start=$(date +%%s); " RUN "-a ring -b %s -e %s -n 1000000 --deadline %ds; "
                     "echo ended $? after $(($(date +%%s) - start)) s'",
              count, options, CUT_S, size, size, DEADLINE_S);
-    CHECK_INT(run(command), 0);
+    CHECK_INT(run(command, text), 0);
     for (int i = 0; i < count; i++)
         check_ended(i, count);
     if (strstr(text, "has not ended in time") != NULL)
