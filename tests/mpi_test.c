@@ -14,6 +14,15 @@
 
 static const tutti_ps deadline_ps = 60 * TUTTI_PS_PER_S;
 
+/* All processes of the job; where there is no MPI the test is skipped. */
+#define OPEN_CREW(crew, err)                                 \
+    do {                                                     \
+        if (!TUTTI_BUILD_HAVE_MPI)                           \
+            SKIP("this build has no MPI");                   \
+        CHECK_OK(tutti_mpi_crew_open(&(crew), &(err)), err); \
+        REQUIRE((crew) != NULL);                             \
+    } while (0)
+
 TEST(a_build_without_mpi_says_what_to_install)
 {
     char name[TUTTI_MPI_NAME_BYTES];
@@ -71,10 +80,7 @@ TEST(an_exchange_gives_all_parts_to_all)
     struct tutti_crew *crew = NULL;
     struct tutti_err err = {{0}};
 
-    if (!TUTTI_BUILD_HAVE_MPI)
-        SKIP("this build has no MPI");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
-    REQUIRE(crew != NULL);
+    OPEN_CREW(crew, err);
     printf("process %u of %u\n", crew->index, crew->count);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         unsigned char *mine = malloc(sizes[i] + 1);
@@ -98,10 +104,7 @@ TEST(all_get_the_status_of_the_first_that_fails)
     char expected[64] = "no such thing";
     int status = 0;
 
-    if (!TUTTI_BUILD_HAVE_MPI)
-        SKIP("this build has no MPI");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
-    REQUIRE(crew != NULL);
+    OPEN_CREW(crew, err);
     CHECK_OK(tutti_crew_agree(crew, 0, deadline_ps, &err), err);
     if (crew->index == crew->count - 1)
         status = tutti_fail(&err, TUTTI_ECHECK, "no such thing");
@@ -125,10 +128,7 @@ TEST(who_stops_is_heard_by_those_who_wait_and_by_those_who_exchange)
     struct tutti_crew *crew = NULL;
     struct tutti_err err = {{0}};
 
-    if (!TUTTI_BUILD_HAVE_MPI)
-        SKIP("this build has no MPI");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
-    REQUIRE(crew != NULL);
+    OPEN_CREW(crew, err);
     if (crew->count > 1 && crew->index == 0) {
         (void)tutti_fail(&err, TUTTI_ENOMEM, "out of patience");
         tutti_crew_stop(crew, -TUTTI_ENOMEM, &err);
@@ -152,10 +152,7 @@ TEST(a_wait_for_a_stop_ends_when_woken_and_when_its_time_is_over)
     struct tutti_crew *crew = NULL;
     struct tutti_err err = {{0}};
 
-    if (!TUTTI_BUILD_HAVE_MPI)
-        SKIP("this build has no MPI");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
-    REQUIRE(crew != NULL);
+    OPEN_CREW(crew, err);
     CHECK_OK(tutti_crew_wait_stop(crew, 5 * TUTTI_PS_PER_MS, &err), err);
     tutti_crew_wake(crew);
     CHECK_OK(tutti_crew_wait_stop(crew, deadline_ps, &err), err);
@@ -171,11 +168,9 @@ TEST(a_deadline_names_the_processes_that_have_not_come)
     char all[64 * 8] = "";
     uint32_t late;
 
-    if (!TUTTI_BUILD_HAVE_MPI)
-        SKIP("this build has no MPI");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
+    OPEN_CREW(crew, err);
     CHECK_OK(tutti_mpi_crew_open(&after, &err), err);
-    REQUIRE(crew != NULL && after != NULL);
+    REQUIRE(after != NULL);
     late = crew->count - 1;
     if (crew->count > 1 && crew->index != late) {
         char expected[64];
@@ -320,10 +315,8 @@ TEST(the_library_keeps_every_contract)
     struct tutti_backend *backend = NULL;
     struct tutti_err err = {{0}};
 
-    if (!TUTTI_BUILD_HAVE_MPI)
-        SKIP("this build has no MPI");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
-    REQUIRE(crew != NULL && crew->count <= PROCESSES_MAX);
+    OPEN_CREW(crew, err);
+    REQUIRE(crew->count <= PROCESSES_MAX);
     CHECK_OK(tutti_mpi_library_open(crew, &backend, &err), err);
     REQUIRE(backend != NULL);
     for (uint32_t i = 0; i < (uint32_t)TUTTI_BARRIER * TUTTI_DTYPE_COUNT * TUTTI_OP_COUNT; i++) {
@@ -370,10 +363,7 @@ TEST(the_library_says_what_it_cannot)
     struct tutti_backend *backend = NULL;
     struct tutti_err err = {{0}};
 
-    if (!TUTTI_BUILD_HAVE_MPI)
-        SKIP("this build has no MPI");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
-    REQUIRE(crew != NULL);
+    OPEN_CREW(crew, err);
     CHECK_OK(tutti_mpi_library_open(crew, &backend, &err), err);
     REQUIRE(backend != NULL);
     refused(backend, &half, crew->count, -TUTTI_ELACK, "has no type for 'half' to reduce");
