@@ -14,7 +14,7 @@ static uint32_t case_count(void)
 
     if (text != NULL)
         return (uint32_t)strtoul(text, NULL, 10);
-    return test_full ? 20000 : 2000;
+    return (uint32_t)test_count(20000, 2000);
 }
 
 static uint32_t between(struct tutti_random *random, uint32_t low, uint32_t high)

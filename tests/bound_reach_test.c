@@ -30,8 +30,11 @@ static struct tutti_answer best_of(const char *spec, enum tutti_collective colle
 
 static void reaches(const char *spec, enum tutti_collective collective, double percent)
 {
-    struct tutti_answer answer = best_of(spec, collective);
+    struct tutti_answer answer;
 
+    if (!test_takes())
+        return;
+    answer = best_of(spec, collective);
     if (!answer.bound.exact || answer.percent_of_bound < percent || answer.percent_of_bound > 100)
         TEST_FAIL("%s, %s: %s at %.4f %% of the bound (%s, %s)", spec,
                   tutti_collective_name(collective),

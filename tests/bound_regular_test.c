@@ -30,6 +30,8 @@ static void check_same(const char *spec, const struct tutti_topo *topo,
         struct tutti_bound_law same;
         struct tutti_err err = {""};
 
+        if (!test_takes())
+            continue;
         CHECK_OK(tutti_topo_bound_law(topo, collective, root, &law, &err), err);
         CHECK_OK(tutti_topo_bound_law(copy, collective, root, &same, &err), err);
         if (law.latency_ps != same.latency_ps || law.exact != same.exact ||

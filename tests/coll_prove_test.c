@@ -46,7 +46,7 @@ static void prove_collective(enum tutti_collective collective)
     size_t count;
     const struct tutti_algorithm *table = tutti_algorithms(&count);
 
-    proved_count = 0;
+    asked_count = proved_count = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t n = 1; n <= RANKS_MAX; n++)
             if ((table[i].collectives & (1u << collective)) != 0)

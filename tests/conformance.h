@@ -388,8 +388,8 @@ TEST(every_algorithm_gives_the_bytes_of_its_contract_and_the_record_of_its_progr
         uint32_t plays = 0;
 
         for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
-            plays +=
-                conformance_play_algorithm(&algorithms[a], &random, ranks[i], test_full ? 40 : 2);
+            plays += conformance_play_algorithm(&algorithms[a], &random, ranks[i],
+                                                (uint32_t)test_count(40, 2));
         if (plays == 0)
             TEST_FAIL("algorithm '%s' was never played", algorithms[a].name);
     }

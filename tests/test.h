@@ -35,16 +35,35 @@ __attribute__((unused)) static bool test_full;
     }                                                                      \
     static void test_##name(void)
 
-/* How many random cases to run: `full` with --full, else `some`, or one in TUTTI_TEST_FEWER of them
- * (an environment variable), where each takes long: under sanitizers. */
-__attribute__((unused)) static uint64_t test_count(uint64_t full, uint64_t some)
+/* One in how many cases is run: 1 with --full, else TUTTI_TEST_FEWER (an environment variable),
+ * where each takes long: under sanitizers. */
+__attribute__((unused)) static uint64_t test_fewer(void)
 {
-    const char *fewer = getenv("TUTTI_TEST_FEWER");
+    const char *fewer = test_full ? NULL : getenv("TUTTI_TEST_FEWER");
     uint64_t share = fewer == NULL ? 1 : strtoull(fewer, NULL, 10);
 
-    if (test_full || share <= 1)
-        return test_full ? full : some;
-    return some / share > 0 ? some / share : 1;
+    return share > 1 ? share : 1;
+}
+
+/* How many random cases to run: `full` with --full, else `some`, or fewer. */
+__attribute__((unused)) static uint64_t test_count(uint64_t full, uint64_t some)
+{
+    uint64_t count = (test_full ? full : some) / test_fewer();
+
+    return count > 0 ? count : 1;
+}
+
+/* Of a test that goes through all of its cases: whether the next is one of the fewer, drawn by the
+ * seed; the first always is. */
+__attribute__((unused)) static bool test_takes(void)
+{
+    static uint64_t asked_count;
+    uint64_t share = test_fewer();
+    uint64_t bits = (test_seed + asked_count) * UINT64_C(0x9e3779b97f4a7c15);
+
+    bits = (bits ^ bits >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    bits ^= bits >> 32;
+    return share == 1 || asked_count++ == 0 || bits % share == 0;
 }
 
 /* How many of `cases` may be asked for, where random cases must hit what they are for: of fewer
