@@ -247,6 +247,21 @@ TEST(the_tables_of_the_tree_are_read)
     tutti_measured_free(&set);
 }
 
+/* A table is set aside for what is known to have been wrong, never for being predicted badly. */
+TEST(what_is_set_aside_says_why)
+{
+    struct tutti_measured set = {0};
+
+    read_folder(&set);
+    for (size_t i = 0; i < set.table_count; i++) {
+        const struct tutti_measured_table *table = &set.tables[i];
+
+        if (table->degraded && table->caveat[0] == '\0' && table->note[0] == '\0')
+            TEST_FAIL("%s: degraded, and no reason", table->id);
+    }
+    tutti_measured_free(&set);
+}
+
 /* Every machine that is said can be made, and has the ranks that were measured. */
 TEST(the_machines_of_the_tables_can_be_made)
 {
