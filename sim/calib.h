@@ -56,8 +56,10 @@ void tutti_calib_free(struct tutti_calib *calib);
 int tutti_calib_copy(const struct tutti_calib *calib, struct tutti_calib **ret,
                      struct tutti_err *err);
 
-/* The one that was compiled in: traces/measured/calibration.txt. */
+/* Those that were compiled in: what was fitted to public measurements
+ * (traces/measured/fitted.calib), and NCCL's own figures, by which it chooses (nccl.calib). */
 int tutti_calib_builtin(struct tutti_calib **ret, struct tutti_err *err);
+int tutti_calib_nccl(struct tutti_calib **ret, struct tutti_err *err);
 
 /* Reads the text; `name` is used in messages, which name the line. -TUTTI_EINVAL. */
 int tutti_calib_parse(const char *name, const char *text, size_t bytes, struct tutti_calib **ret,
@@ -137,11 +139,17 @@ struct tutti_calibrated {
     char text[256];
     uint32_t value_count;   /* parameters found that the machine asks for ... */
     uint32_t general_count; /* ... of these under more general classes */
-    uint32_t base_count;    /* ... and in `base` */
+    uint32_t lower_count;   /* ... and in layers under the first */
 };
-/* What `calib` has no value for, under whatever class, is looked for in `base` (or NULL). */
-struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *calib,
-                                            const struct tutti_calib *base,
+/* What layers[0] has no value for, under whatever class, is looked for in layers[1], and so on;
+ * layers are TUTTI_CALIB_LAYERS_MAX at most, none of them NULL. */
+enum { TUTTI_CALIB_LAYERS_MAX = 3 };
+struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const layers[], size_t count,
                                             const struct tutti_calib_machine *machine);
+
+/* By those that were compiled in, the fitted one over NCCL's: what the command goes by unless told
+ * otherwise. -TUTTI_ENOMEM. */
+int tutti_calibrated_for(const struct tutti_topo *topo, struct tutti_calibrated *ret,
+                         struct tutti_err *err);
 
 #endif

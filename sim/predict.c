@@ -439,8 +439,8 @@ static int refuse_unknown(const struct tutti_ask *ask, struct tutti_err *err)
     return 0;
 }
 
-static int find_protocol(const struct tutti_ask *ask, const char *name,
-                         const struct tutti_protocol **ret)
+int tutti_ask_protocol(const struct tutti_ask *ask, const char *name,
+                       const struct tutti_protocol **ret, struct tutti_err *err)
 {
     const struct tutti_protocol *protocols = protocols_of(ask);
 
@@ -450,7 +450,7 @@ static int find_protocol(const struct tutti_ask *ask, const char *name,
             return 0;
         }
     }
-    return tutti_protocol_find(name, ret, NULL);
+    return tutti_protocol_find(name, ret, err);
 }
 
 /* Along a chain each iteration after the first adds a launch, which every rank pays for, and what
@@ -487,7 +487,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     if (status < 0)
         return status;
     if (any_protocol)
-        status = find_protocol(ask, run.protocol, &protocol);
+        status = tutti_ask_protocol(ask, run.protocol, &protocol, err);
     assert(status == 0);
     if (protocol != NULL && run.messages) {
         best->messages = tutti_protocol_of_messages(protocol);
@@ -514,7 +514,7 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best, struct t
 
     if (status < 0)
         return status;
-    if (!all_protocols && find_protocol(ask, protocol, &only) < 0)
+    if (!all_protocols && tutti_ask_protocol(ask, protocol, &only, NULL) < 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "unknown protocol '%s' (none, ll, ll128, simple or auto)", protocol);
     if (tutti_is_nccl(ask->algorithm))

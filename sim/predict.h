@@ -95,6 +95,10 @@ int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **
 /* An answer's name of an algorithm or a protocol that lasts, for one that does not; "": none. */
 const char *tutti_predict_name(const char *name);
 
+/* A protocol by name as `ask` costs it; "none": NULL. -TUTTI_EINVAL for what is no name. */
+int tutti_ask_protocol(const struct tutti_ask *ask, const char *name,
+                       const struct tutti_protocol **ret, struct tutti_err *err);
+
 /* "exact", "valid" (true, but perhaps out of reach), or "none". */
 const char *tutti_bound_kind(const struct tutti_bound *bound);
 

@@ -1,6 +1,7 @@
 /* Every allocation of calibrations made to fail once. */
 #include "sim/calib.h"
 #include "tests/alloc_fail.h"
+#include "topo/topo.h"
 
 static const char SOME[] = "calibration some\n"
                            "source fit f\n"
@@ -36,19 +37,20 @@ static int use(struct tutti_err *err)
     return status;
 }
 
-static int builtin(struct tutti_err *err)
+static int builtin(const struct tutti_topo *topo, struct tutti_err *err)
 {
-    struct tutti_calib *calib = NULL;
-    int status = tutti_calib_builtin(&calib, err);
+    struct tutti_calibrated made;
 
-    tutti_calib_free(calib);
-    return status;
+    return tutti_calibrated_for(topo, &made, err);
 }
 
 TEST(calibrations_fail_cleanly)
 {
-    struct tutti_err err;
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
 
+    CHECK_OK(tutti_topo_from_spec("dgx-h100", &topo, &err), err);
     ALLOC_FAIL_EACH(use(&err), err);
-    ALLOC_FAIL_EACH(builtin(&err), err);
+    ALLOC_FAIL_EACH(builtin(topo, &err), err);
+    tutti_topo_free(topo);
 }

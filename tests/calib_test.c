@@ -214,7 +214,8 @@ TEST(the_nearest_class_with_a_value_counts)
                                       "b200.pcie.ll.p2p_percent 50\n"
                                       "gb200.pcie.ll.link_percent 80\n"
                                       "any.any.simple.step_us 4\n");
-    struct tutti_calibrated made = tutti_calib_compose(calib, NULL, &two_hosts);
+    const struct tutti_calib *layers[] = {calib};
+    struct tutti_calibrated made = tutti_calib_compose(layers, 1, &two_hosts);
     const struct tutti_protocol *ll = &made.protocols[0];
     const struct tutti_protocol *simple = &made.protocols[2];
     struct tutti_protocol messages = tutti_protocol_of_messages(ll);
@@ -243,23 +244,29 @@ TEST(the_nearest_class_with_a_value_counts)
     tutti_calib_free(calib);
 }
 
-TEST(a_base_has_what_is_missing)
+TEST(a_lower_layer_has_what_is_missing)
 {
     struct tutti_calib *calib = parse("source fit f\nany.nvlink.ll.step_us 1 fit\n");
     struct tutti_calib *base = parse("calibration b\n"
                                      "gb200.nvswitch.ll.step_us 5\n"
                                      "any.any.ll.launch_us 6\n");
-    struct tutti_calibrated made = tutti_calib_compose(calib, base, &two_hosts);
+    struct tutti_calib *last = parse("calibration c\n"
+                                     "gb200.ib.ll.launch_us 7\n"
+                                     "any.ib.ll.step_us 8\n");
+    const struct tutti_calib *layers[] = {calib, base, last};
+    struct tutti_calibrated made = tutti_calib_compose(layers, 3, &two_hosts);
 
-    CHECK_INT(made.protocols[0].message_ps[TUTTI_HOP_NVLINK], 1000000); /* calib before base */
-    CHECK_INT(made.protocols[0].launch_ps, 6000000);
-    CHECK_INT(made.value_count, 2);
-    CHECK_INT(made.base_count, 1);
+    CHECK_INT(made.protocols[0].message_ps[TUTTI_HOP_NVLINK], 1000000); /* the first of them */
+    CHECK_INT(made.protocols[0].launch_ps, 6000000);                    /* however general it is */
+    CHECK_INT(made.protocols[0].message_ps[TUTTI_HOP_NET], 8000000);
+    CHECK_INT(made.value_count, 3);
+    CHECK_INT(made.lower_count, 2);
     CHECK_TEXT(made.text,
-               "gb200 nvswitch pcie ib: 1 value of fit, 1 of 'b', 2 of 2 for more general "
-               "classes");
+               "gb200 nvswitch pcie ib: 1 value of fit, 1 of 'b', 1 of 'c', 3 of 3 for more "
+               "general classes");
     tutti_calib_free(calib);
     tutti_calib_free(base);
+    tutti_calib_free(last);
 }
 
 TEST(all_that_a_machine_asks_for_can_be_gone_through)
@@ -288,8 +295,8 @@ TEST(all_that_a_machine_asks_for_can_be_gone_through)
     tutti_calib_free(calib);
 }
 
-/* Without a fit all is as NCCL has it, on whatever machine. */
-TEST(the_builtin_has_the_figures_of_nccl)
+/* They stand in a table of C and in a file: what the one says the other says, on any machine. */
+TEST(the_figures_of_nccl_are_those_of_the_protocols)
 {
     static const char *const specs[] = {
         "dgx-1v",       "dgx-a100:nodes=2", "dgx-h100:nodes=4",        "mi300x",
@@ -299,18 +306,46 @@ TEST(the_builtin_has_the_figures_of_nccl)
     size_t count;
     const struct tutti_protocol *known = tutti_protocols(&count);
 
-    CHECK_OK(tutti_calib_builtin(&calib, &err), err);
+    CHECK_OK(tutti_calib_nccl(&calib, &err), err);
     REQUIRE(calib != NULL);
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
         struct tutti_topo *topo = machine(specs[i]);
         struct tutti_calib_machine is = tutti_calib_machine_of(topo);
-        struct tutti_calibrated made = tutti_calib_compose(calib, NULL, &is);
+        const struct tutti_calib *layers[] = {calib};
+        struct tutti_calibrated made = tutti_calib_compose(layers, 1, &is);
 
         for (size_t p = 0; p < count; p++)
             CHECK(tutti_protocol_same(&made.protocols[p], &known[p]));
         tutti_topo_free(topo);
     }
     tutti_calib_free(calib);
+}
+
+/* By them, which NCCL runs at a quarter less than the wires' rate and begins sooner than it
+ * thinks: see the tables of traces/measured. */
+TEST(what_is_compiled_in_was_fitted_to_measurements)
+{
+    struct tutti_topo *topo = machine("dgx-h100");
+    struct tutti_calibrated made;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_calibrated_for(topo, &made, &err), err);
+    CHECK(strstr(made.text, "h100 nvswitch") != NULL);
+    CHECK_INT(made.lower_count, 0);
+    CHECK(made.protocols[2].link_ppm[TUTTI_HOP_NVLINK] > TUTTI_PPM / 2);
+    CHECK(made.protocols[2].link_ppm[TUTTI_HOP_NVLINK] < TUTTI_PPM);
+    tutti_topo_free(topo);
+}
+
+TEST(what_nothing_was_fitted_for_is_as_nccl_has_it)
+{
+    struct tutti_topo *topo = machine("tpu-v4:2x2x2");
+    struct tutti_calibrated made;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_calibrated_for(topo, &made, &err), err);
+    CHECK_INT(made.general_count, made.value_count);
+    tutti_topo_free(topo);
 }
 
 TEST(a_machine_is_known_by_its_parts)

@@ -39,8 +39,9 @@ TEST(the_same_bytes_by_any_number_of_threads)
     remove("validate_all_3.txt");
 }
 
-/* Median error of good all-reduces on one node and on a few, in percent, as it was on 2026-11-21
- * without calibration, rounded up. */
+/* Median error of good all-reduces on one node and on a few, in percent: by NCCL's own figures as it
+ * was on 2026-11-21, and by what was fitted to most of these tables, on 2026-11-22; rounded up, the
+ * second by half. */
 TEST(errors_do_not_grow)
 {
     static const struct {
@@ -48,10 +49,15 @@ TEST(errors_do_not_grow)
         const char *options;
         int limit;
     } cases[] = {
-        {"platform=h200-hgx8,nodes=1", "-a ring -b 1M --limit", 15},
-        {"platform=v100-cubemesh8,nodes=1", "-a ring -b 16M --limit", 20},
-        {"platform=a100-hgx8|h100-hgx8,nodes=1,gpus=8", "-a ring -b 16M --limit", 30},
-        {"platform=a100-hgx8|h100-hgx8,nodes=2..4,gpus=8", "-a ring -b 16M --limit", 35},
+        {"platform=h200-hgx8,nodes=1", "--calib none -a ring -b 1M --limit", 15},
+        {"platform=v100-cubemesh8,nodes=1", "--calib none -a ring -b 16M --limit", 20},
+        {"platform=a100-hgx8|h100-hgx8,nodes=1,gpus=8", "--calib none -a ring -b 16M --limit", 30},
+        {"platform=a100-hgx8|h100-hgx8,nodes=2..4,gpus=8", "--calib none -a ring -b 16M --limit",
+         35},
+        {"platform=h200-hgx8,nodes=1", "-b 8 --limit", 7},
+        {"platform=v100-cubemesh8,nodes=1", "-b 1M --limit", 5},
+        {"platform=a100-hgx8|h100-hgx8,nodes=1,gpus=8", "-b 1M --limit", 7},
+        {"platform=a100-hgx8|h100-hgx8,nodes=2..4,gpus=8", "-b 1M --limit", 10},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -7,6 +7,8 @@
 #include "runtime/status.h"
 #include "tools/files.h"
 
+#define NCCLS_OWN "NCCL's own figures, for any hardware"
+
 static int read_file(const char *path, struct tutti_calib **ret, struct tutti_err *err)
 {
     char *text = NULL;
@@ -17,18 +19,6 @@ static int read_file(const char *path, struct tutti_calib **ret, struct tutti_er
         status = tutti_calib_parse(path, text, bytes, ret, err);
     free(text);
     return status;
-}
-
-/* NCCL's own figures, whatever the machine. */
-static struct tutti_calibrated plain(void)
-{
-    struct tutti_calibrated made = {.text = "NCCL's own figures, for any hardware"};
-    size_t count;
-    const struct tutti_protocol *protocols = tutti_protocols(&count);
-
-    for (size_t i = 0; i < count; i++)
-        made.protocols[i] = protocols[i];
-    return made;
 }
 
 static bool differs(const struct tutti_calibrated *made)
@@ -46,13 +36,20 @@ int tutti_calib_option_read(const struct tutti_args *args, struct tutti_calib_op
                             struct tutti_err *err)
 {
     struct tutti_calib_option option = {.given = tutti_args_given(args, "calib")};
-    bool builtin = tutti_args_is(args, "calib", "builtin");
+    const char *from = tutti_args_text(args, "calib"); /* NULL: no standard, as with `run` */
+    bool fitted = from == NULL || strcmp(from, "none") != 0;
+    bool file = fitted && from != NULL && strcmp(from, "builtin") != 0;
     int status = 0;
 
-    if (!tutti_args_is(args, "calib", "none"))
-        status = tutti_calib_builtin(builtin ? &option.calib : &option.base, err);
-    if (status == 0 && option.base != NULL)
-        status = read_file(tutti_args_text(args, "calib"), &option.calib, err);
+    if (file)
+        status = read_file(from, &option.layers[option.layer_count], err);
+    option.layer_count += file && status == 0;
+    if (status == 0 && fitted)
+        status = tutti_calib_builtin(&option.layers[option.layer_count], err);
+    option.layer_count += fitted && status == 0;
+    if (status == 0)
+        status = tutti_calib_nccl(&option.layers[option.layer_count], err);
+    option.layer_count += status == 0;
     if (status < 0) {
         tutti_calib_option_done(&option);
         return tutti_wrap(err, status, "option '--calib'");
@@ -63,8 +60,8 @@ int tutti_calib_option_read(const struct tutti_args *args, struct tutti_calib_op
 
 void tutti_calib_option_done(struct tutti_calib_option *option)
 {
-    tutti_calib_free(option->calib);
-    tutti_calib_free(option->base);
+    for (size_t i = 0; i < option->layer_count; i++)
+        tutti_calib_free(option->layers[i]);
     *option = (struct tutti_calib_option){.given = false};
 }
 
@@ -72,33 +69,33 @@ struct tutti_calib_choice tutti_calib_option_for(const struct tutti_calib_option
                                                  const struct tutti_topo *topo)
 {
     struct tutti_calib_choice choice = {.is_told = option->given};
-    struct tutti_calib_machine machine;
+    struct tutti_calib_machine machine = tutti_calib_machine_of(topo);
 
-    if (option->calib == NULL) {
-        choice.made = plain();
-        return choice;
-    }
-    machine = tutti_calib_machine_of(topo);
-    choice.made = tutti_calib_compose(option->calib, option->base, &machine);
+    choice.made = tutti_calib_compose((const struct tutti_calib *const *)option->layers,
+                                      option->layer_count, &machine);
+    if (option->layer_count == 1)
+        (void)snprintf(choice.made.text, sizeof(choice.made.text), "%s", NCCLS_OWN);
     choice.is_told = choice.is_told || differs(&choice.made);
     return choice;
 }
 
+const char *tutti_calib_option_title(const struct tutti_calib_option *option)
+{
+    const char *title = tutti_calib_title(option->layers[0]);
+
+    return option->layer_count == 1 ? NCCLS_OWN
+           : *title == '\0'         ? "a calibration without a title"
+                                    : title;
+}
+
 void tutti_calib_option_print(const struct tutti_calib_option *option, FILE *out)
 {
-    const char *title = option->calib != NULL ? tutti_calib_title(option->calib) : "";
-
-    if (!option->given)
-        return;
-    fprintf(out, "# costs:     %s%s%s\n", title,
-            option->calib == NULL ? "NCCL's own figures, for any hardware"
-            : *title == '\0'      ? "a calibration without a title"
-                                  : "",
-            option->base != NULL ? ", over what this build has" : "");
+    fprintf(out, "# costs:     %s%s\n", tutti_calib_option_title(option),
+            option->layer_count == TUTTI_CALIB_LAYERS_MAX ? ", over what this build has" : "");
 }
 
 int tutti_calib_choose(const struct tutti_args *args, const struct tutti_topo *topo,
-                       struct tutti_calib_choice *ret, struct tutti_err *err)
+                       const char *protocol, struct tutti_calib_choice *ret, struct tutti_err *err)
 {
     struct tutti_calib_option option;
     int status = tutti_calib_option_read(args, &option, err);
@@ -106,6 +103,8 @@ int tutti_calib_choose(const struct tutti_args *args, const struct tutti_topo *t
     if (status < 0)
         return status;
     *ret = tutti_calib_option_for(&option, topo);
+    if (!option.given && strcmp(protocol, "none") == 0)
+        ret->is_told = false;
     tutti_calib_option_done(&option);
     return 0;
 }

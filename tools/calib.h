@@ -9,12 +9,12 @@
 #include "tools/json.h"
 #include "tools/options.h"
 
-#define TUTTI_OPTION_CALIB                                                                 \
-    {                                                                                      \
-        .name = "calib", .type = TUTTI_OPTION_TEXT, .value = "FILE|builtin|none",          \
-        .standard = "builtin",                                                             \
-        .help = "what protocols cost on real hardware: a file, over what this build has; " \
-                "that alone; or nothing but NCCL's own figures"                            \
+#define TUTTI_OPTION_CALIB                                                            \
+    {                                                                                 \
+        .name = "calib", .type = TUTTI_OPTION_TEXT, .value = "FILE|builtin|none",     \
+        .standard = "builtin",                                                        \
+        .help = "what protocols cost: a file, over what this build has; that alone, " \
+                "fitted to public measurements; or nothing but NCCL's own figures"    \
     }
 
 struct tutti_topo;
@@ -22,8 +22,8 @@ struct tutti_topo;
 /* The option as it was read. */
 struct tutti_calib_option {
     bool given;
-    struct tutti_calib *calib; /* NULL: NCCL's own figures */
-    struct tutti_calib *base;  /* NULL, or what the build has, where `calib` is a file */
+    struct tutti_calib *layers[TUTTI_CALIB_LAYERS_MAX]; /* of tutti_calib_compose() ... */
+    size_t layer_count; /* ... the last is NCCL's own figures, for any hardware */
 };
 int tutti_calib_option_read(const struct tutti_args *args, struct tutti_calib_option *ret,
                             struct tutti_err *err);
@@ -37,12 +37,13 @@ struct tutti_calib_choice {
 struct tutti_calib_choice tutti_calib_option_for(const struct tutti_calib_option *option,
                                                  const struct tutti_topo *topo);
 
-/* A line of '#' about all machines, where the option was given. */
+/* About all machines: what the first of them is called, and a line of '#'. */
+const char *tutti_calib_option_title(const struct tutti_calib_option *option);
 void tutti_calib_option_print(const struct tutti_calib_option *option, FILE *out);
 
-/* All of it, for one machine. */
+/* All of it, for one machine; under protocol "none" nothing costs, and nothing is to tell. */
 int tutti_calib_choose(const struct tutti_args *args, const struct tutti_topo *topo,
-                       struct tutti_calib_choice *ret, struct tutti_err *err);
+                       const char *protocol, struct tutti_calib_choice *ret, struct tutti_err *err);
 
 /* A line of '#', and the member "costs" of an open JSON object; nothing where it is not told. */
 void tutti_calib_print_choice(const struct tutti_calib_choice *choice, FILE *out);

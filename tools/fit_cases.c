@@ -223,6 +223,14 @@ static int predict_point(const struct tutti_fit_case *one, const struct tutti_pr
     return 0;
 }
 
+static struct tutti_calibrated compose(const struct work *work,
+                                       const struct tutti_calib_machine *machine)
+{
+    const struct tutti_calib *layers[] = {work->calib, work->base};
+
+    return tutti_calib_compose(layers, work->base != NULL ? 2 : 1, machine);
+}
+
 static int predict_case(const struct work *work, struct tutti_fit_case *one, struct tutti_err *err)
 {
     struct tutti_calibrated made = {.value_count = 0};
@@ -237,7 +245,7 @@ static int predict_case(const struct work *work, struct tutti_fit_case *one, str
             (work->some != NULL && !work->some->takes(work->some->context, one, point)))
             continue;
         if (!is_made)
-            made = tutti_calib_compose(work->calib, work->base, &one->machine);
+            made = compose(work, &one->machine);
         is_made = true;
         status = predict_point(one, made.protocols, &seen, &work->times[i], err);
         if (status < 0)

@@ -8,6 +8,7 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
+#include "tools/calib.h"
 #include "tools/commands.h"
 #include "tools/local.h"
 #include "tools/machine.h"
@@ -41,7 +42,8 @@ enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
 /* Where it is played: sim has a machine; threads the one of --predict, or what is emulated, or
  * neither. */
 struct stage {
-    struct tutti_topo *topo;
+    struct tutti_topo *topo;         /* sim ... */
+    struct tutti_calib_choice calib; /* ... by these costs */
     const struct tutti_local *local;
     const char *how; /* it came to be known */
     struct tutti_emulation *emulation;
@@ -133,6 +135,7 @@ static void print_head(const struct tutti_run *run, const struct stage *stage)
     if (stage->topo != NULL) {
         printf(" simulated on '%s'\n# virtual clock, out of place, %s\n", stage->topo->name,
                checked);
+        tutti_calib_print_choice(&stage->calib, stdout);
         return;
     }
     if (stage->with != NULL) {
@@ -156,8 +159,10 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
 
     tutti_json_text(json, "tutti", TUTTI_BUILD_VERSION);
     tutti_json_text(json, "backend", run->backend);
-    if (stage->topo != NULL)
+    if (stage->topo != NULL) {
         tutti_json_text(json, "topology", stage->topo->name);
+        tutti_calib_json_choice(&stage->calib, json);
+    }
     tutti_json_count(json, "ranks", run->rank_count);
     if (stage->with != NULL)
         tutti_json_count(json, "processes", stage->with->crew->count);
@@ -213,8 +218,8 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
 {
     static const char *const of_sim[] = {"topo",   "nodes",       "model", "protocol",
                                          "jitter", "reduce-rate", NULL};
-    static const char *const of_threads[] = {
-        "pin", "no-pin", "deadline", "emulate", "predict", "calib", "scale", "back-to-back", NULL};
+    static const char *const of_threads[] = {"pin",     "no-pin", "deadline",     "emulate",
+                                             "predict", "scale",  "back-to-back", NULL};
     bool sim = strcmp(run->backend, "sim") == 0;
     bool emulated = tutti_args_given(args, "emulate");
     const char *const *others = sim ? of_threads : of_sim;
@@ -238,7 +243,7 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
     return tutti_run_crew_check(args, run, err);
 }
 
-static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct tutti_topo **ret,
+static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
                    struct tutti_run_rows *rows, struct tutti_err *err)
 {
     const char *spec = tutti_args_text(args, "topo");
@@ -266,10 +271,13 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
             tutti_fail(err, TUTTI_EINVAL,
                        "option '-g': %" PRIu32 " ranks, but '%s' has %" PRIu32 " (that, or no -g)",
                        run->rank_count, topo->name, topo->rank_count);
+    if (status == 0)
+        status = tutti_calib_choose(args, topo, ask.protocol, &stage->calib, err);
+    ask.protocols = stage->calib.made.protocols;
     run->rank_count = topo->rank_count;
     if (status == 0)
         status = tutti_run_sim(run, &ask, "run", rows, err);
-    *ret = topo;
+    stage->topo = topo;
     return status;
 }
 
@@ -310,7 +318,7 @@ static int play_rows(const struct tutti_args *args, struct tutti_run *run, struc
     int status;
 
     if (strcmp(run->backend, "sim") == 0)
-        return run_sim(args, run, &stage->topo, rows, err);
+        return run_sim(args, run, stage, rows, err);
     if (stage->emulation != NULL) {
         status = tutti_emulation_open(args, run, stage->with, stage->emulation, err);
         return status < 0 ? status : tutti_run_emulated(run, stage->emulation, "run", rows, err);
@@ -407,7 +415,8 @@ static const struct tutti_option options[] = {
     {.name = "calib",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
-     .help = "--predict: as 'tutti calibrate -B' has found this machine, instead of measuring it"},
+     .help = "--predict: as 'tutti calibrate -B' has found this machine, instead of measuring it; "
+             "sim, --emulate: what protocols cost, as of predict (FILE|builtin|none)"},
     {.name = "topo",
      .type = TUTTI_OPTION_TEXT,
      .value = "SPEC",

@@ -95,6 +95,10 @@ int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
     ret->ask.topo = ret->topo;
     ret->ask.protocol = tutti_sweep_protocol(ret->topo, tutti_args_text(args, "protocol"));
     ret->ask.params = run->perform.params;
+    status = tutti_calib_choose(args, ret->topo, ret->ask.protocol, &ret->calib, err);
+    if (status < 0)
+        return status;
+    ret->ask.protocols = ret->calib.made.protocols;
     return settle_ranks(args, run, with, ret->topo, err);
 }
 
@@ -148,7 +152,7 @@ static int play_answer(const struct tutti_run *run, struct tutti_emulation *emul
     struct tutti_perform perform = *how;
     struct tutti_shaper *shaper = NULL;
     struct tutti_tempo tempo;
-    int status = tutti_protocol_find(answer->protocol, &sim.protocol, err);
+    int status = tutti_ask_protocol(ask, answer->protocol, &sim.protocol, err);
 
     perform.shape = &ask->topo->shape;
     perform.params = ask->params;
@@ -303,6 +307,7 @@ void tutti_emulation_print_head(const struct tutti_emulation *emulation, FILE *o
         fprintf(out, "at %s\n", tutti_print_rate(ask->reduce_bytes_per_s, rate));
     fprintf(out, "# predicted: the same schedule simulated on that machine, times %" PRIu64 "\n",
             emulation->scale);
+    tutti_calib_print_choice(&emulation->calib, out);
 }
 
 void tutti_emulation_print_tail(const struct tutti_emulation *emulation, FILE *out)
@@ -331,6 +336,7 @@ void tutti_emulation_json(const struct tutti_emulation *emulation, struct tutti_
     tutti_json_text(json, "topology", emulation->ask.topo->name);
     tutti_json_count(json, "scale", emulation->scale);
     tutti_json_text(json, "model", tutti_model_name(emulation->ask.model));
+    tutti_calib_json_choice(&emulation->calib, json);
     tutti_json_count(json, "reduce_bytes_per_s", emulation->ask.reduce_bytes_per_s);
     tutti_json_count(json, "instants", tempo->instant_count);
     tutti_json_count(json, "late_instants", tempo->late_count);

@@ -9,6 +9,7 @@
 
 #include "runtime/threads.h"
 #include "sim/predict.h"
+#include "tools/calib.h"
 #include "tools/options.h"
 #include "tools/run.h"
 
@@ -18,7 +19,8 @@ struct tutti_run_crew;
 struct tutti_emulation {
     const struct tutti_run_crew *with; /* NULL: threads of this process alone */
     struct tutti_topo *topo;
-    struct tutti_ask ask;     /* what is simulated for it, and gives the times */
+    struct tutti_calib_choice calib; /* which `ask` points into: not to be copied */
+    struct tutti_ask ask;            /* what is simulated for it, and gives the times */
     uint64_t scale;           /* times are so many times as long; once run, if `automatic`, too */
     bool automatic;           /* --scale auto: the least power of ten that this machine keeps up */
     struct tutti_tempo tempo; /* of all rows */

@@ -177,7 +177,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bo
     int status = tutti_predict(ask, &answer, err);
 
     if (status == 0)
-        status = tutti_protocol_find(answer.protocol, &protocol, err);
+        status = tutti_ask_protocol(ask, answer.protocol, &protocol, err);
     if (status == 0) {
         struct tutti_sim_opts opts = {
             .topo = ask->topo,

@@ -177,7 +177,7 @@ int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, str
             status = tutti_wrap(err, status, "option '--perturb'");
     }
     if (status == 0)
-        status = tutti_calib_choose(args, sweep.topo, &sweep.calib, err);
+        status = tutti_calib_choose(args, sweep.topo, sweep.ask.protocol, &sweep.calib, err);
     *ret = sweep;
     ret->ask.protocols = ret->calib.made.protocols;
     if (status == 0) /* the points name algorithms by their place in *ret */

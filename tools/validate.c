@@ -190,7 +190,7 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     v->ask.as_nccl = v->nccl.version;
     v->ask.env = v->nccl.env;
     v->ask.protocol = tutti_sweep_protocol(v->topo, tutti_args_text(args, "protocol"));
-    status = tutti_calib_choose(args, v->topo, &v->calib, err);
+    status = tutti_calib_choose(args, v->topo, v->ask.protocol, &v->calib, err);
     if (status < 0)
         return status;
     v->ask.protocols = v->calib.made.protocols;

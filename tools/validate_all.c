@@ -88,8 +88,7 @@ static int print_all(const struct tutti_args *args, const struct tutti_fidelity 
     tutti_json_text(&json, "algorithm", ask->ask.algorithm);
     tutti_json_text(&json, "protocol", ask->protocol);
     tutti_json_text(&json, "model", tutti_model_name(ask->ask.model));
-    if (ask->calib.given && ask->calib.calib != NULL)
-        tutti_json_text(&json, "costs", tutti_calib_title(ask->calib.calib));
+    tutti_json_text(&json, "costs", tutti_calib_option_title(&ask->calib));
     status = tutti_fidelity_json(fidelity, &json, err);
     tutti_json_close(&json);
     return status;

@@ -1,10 +1,16 @@
-/* The text of the calibration that is compiled in; CMake writes it from a file. */
+/* The texts of the calibrations that are compiled in; CMake writes them from files. */
 #ifndef TUTTI_SIM_CALIB_BUILTIN_H
 #define TUTTI_SIM_CALIB_BUILTIN_H
 
 #include <stddef.h>
 
-extern const unsigned char tutti_calib_builtin_text[];
-extern const size_t tutti_calib_builtin_bytes;
+struct tutti_calib_text {
+    const char *name; /* the file, as messages call it */
+    const char *text; /* without a zero at its end */
+    size_t bytes;
+};
+
+extern const struct tutti_calib_text tutti_calib_text_fitted;
+extern const struct tutti_calib_text tutti_calib_text_nccl;
 
 #endif

@@ -333,9 +333,11 @@ static uint32_t count_source(const struct tutti_calib *calib,
     return count;
 }
 
-static void describe(const struct tutti_calib *calib, const struct tutti_calib *base,
-                     const struct tutti_calib_machine *machine, struct tutti_calibrated *made)
+static void describe(const struct tutti_calib *const layers[], const uint32_t found[],
+                     size_t layer_count, const struct tutti_calib_machine *machine,
+                     struct tutti_calibrated *made)
 {
+    const struct tutti_calib *calib = layers[0];
     const char *before = ": ";
 
     if (calib->title != NULL)
@@ -355,9 +357,11 @@ static void describe(const struct tutti_calib *calib, const struct tutti_calib *
             before = ", ";
         }
     }
-    if (made->base_count > 0) {
-        say(made->text, sizeof(made->text), "%s%u of '%s'", before, made->base_count,
-            tutti_calib_title(base));
+    for (size_t i = 1; i < layer_count; i++) {
+        if (found[i] == 0)
+            continue;
+        say(made->text, sizeof(made->text), "%s%u of '%s'", before, found[i],
+            tutti_calib_title(layers[i]));
         before = ", ";
     }
     if (made->general_count > 0)
@@ -378,28 +382,45 @@ static struct tutti_calibrated without_costs(void)
     return made;
 }
 
-struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *calib,
-                                            const struct tutti_calib *base,
+/* The value of the first layer that has one, which *ret_layer then is; or NULL. */
+static const struct tutti_calib_value *look_through(const struct tutti_calib *const layers[],
+                                                    size_t count, struct tutti_calib_key *key,
+                                                    size_t *ret_layer)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct tutti_calib_value *value = look_up(layers[i], key);
+
+        if (value != NULL) {
+            *ret_layer = i;
+            return value;
+        }
+    }
+    return NULL;
+}
+
+struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const layers[], size_t count,
                                             const struct tutti_calib_machine *machine)
 {
     struct tutti_calibrated made = without_costs();
+    uint32_t found_in[TUTTI_CALIB_LAYERS_MAX] = {0};
 
+    assert(count > 0 && count <= TUTTI_CALIB_LAYERS_MAX);
     for (size_t i = 0; i < ALL; i++) {
         struct asked asked;
         uint32_t counts = ask_any(machine, i, &asked);
         struct tutti_calib_key found = asked.key;
-        const struct tutti_calib_value *value = look_up(calib, &found);
+        const struct tutti_calib_value *value;
+        size_t layer = 0;
 
         if (asked.key.quantity <= TUTTI_CALIB_RANK && asked.hop != machine->slowest &&
             asked.hop != TUTTI_HOP_COUNT)
             continue;
-        if (value == NULL && base != NULL) {
-            value = look_up(base, &found);
-            made.base_count += value != NULL ? counts : 0;
-        }
+        value = look_through(layers, count, &found, &layer);
         if (value == NULL)
             continue;
+        found_in[layer] += counts;
         made.value_count += counts;
+        made.lower_count += layer > 0 ? counts : 0;
         if (tutti_calib_key_order(found) != tutti_calib_key_order(asked.key))
             made.general_count += counts;
         if (asked.hop == TUTTI_HOP_COUNT)
@@ -408,6 +429,6 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *calib,
         else
             apply(&made.protocols[asked.key.protocol], &asked, machine->rank_count, value->value);
     }
-    describe(calib, base, machine, &made);
+    describe(layers, found_in, count, machine, &made);
     return made;
 }

@@ -14,7 +14,7 @@ static void judge_protocols(const struct tutti_calib *calib)
         .routes = {[TUTTI_HOP_NVLINK] = true, [TUTTI_HOP_NET] = true},
         .slowest = TUTTI_HOP_NET,
         .rank_count = 8};
-    struct tutti_calibrated made = tutti_calib_compose(calib, NULL, &machine);
+    struct tutti_calibrated made = tutti_calib_compose(&calib, 1, &machine);
 
     for (int i = 0; i < TUTTI_PROTOCOLS; i++) {
         JUDGE(made.protocols[i].launch_ps >= 0);
