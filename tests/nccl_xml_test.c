@@ -42,8 +42,8 @@ static int64_t rate_of(const struct tutti_topo *topo, const char *from, const ch
     return 0;
 }
 
-/* An H100 has 18 NVLinks of 20.6 GB/s: "maxBw 370.8"; with a NIC behind Gen5 x16, 48. */
-TEST(the_example_of_eight_h100_has_the_rates_that_nccl_prints)
+/* An H100 has 18 NVLinks of 25 GB/s; PCIe is Gen5, 16 lanes. NCCL reckons with 20.6 and 48. */
+TEST(the_example_of_eight_h100_has_the_rates_of_data_sheets)
 {
     struct tutti_err err = {""};
     struct tutti_topo *topo;
@@ -56,12 +56,12 @@ TEST(the_example_of_eight_h100_has_the_rates_that_nccl_prints)
     CHECK_INT(topo->rank_count, 8);
     CHECK_INT(topo->host_count, 1);
     for (uint32_t r = 1; r < 8; r++)
-        CHECK_INT(path_rate(topo, 0, r), 370800);
+        CHECK_INT(path_rate(topo, 0, r), 450000);
     CHECK(tutti_topo_node(topo, node_named(topo, "nvswitch")).reduces);
-    CHECK_INT(rate_of(topo, "gpu0", "pci0"), 48000);
-    CHECK_INT(rate_of(topo, "pci0", "card0"), 48000);
+    CHECK_INT(rate_of(topo, "gpu0", "pci0"), 63015);
+    CHECK_INT(rate_of(topo, "pci0", "card0"), 63015);
     CHECK_INT(rate_of(topo, "card0", "nic0"), 50000);
-    CHECK_INT(rate_of(topo, "pci0", "cpu0"), 48000);
+    CHECK_INT(rate_of(topo, "pci0", "cpu0"), 63015);
     CHECK_INT(rate_of(topo, "cpu0", "cpu1"), 22000);
     CHECK(tutti_topo_link(topo, tutti_topo_out_link(topo, node_named(topo, "nvswitch"), 0))
               .cable_count == 18);
@@ -81,8 +81,8 @@ TEST(ranks_with_gaps_are_closed_and_gpus_without_one_left_out)
                    "</cpu></system>");
     REQUIRE(topo != NULL);
     CHECK_INT(topo->rank_count, 2);
-    CHECK_INT(rate_of(topo, "gpu1", "cpu0"), 24000);
-    CHECK_INT(rate_of(topo, "gpu0", "cpu0"), 48000);
+    CHECK_INT(rate_of(topo, "gpu1", "cpu0"), 31508);
+    CHECK_INT(rate_of(topo, "gpu0", "cpu0"), 63015);
     tutti_topo_free(topo);
 }
 
@@ -101,8 +101,8 @@ TEST(nvlinks_between_gpus_have_the_rate_each_side_states)
                    "<nvlink target='0000:17:00.0' count='12' tclass='0x030200'/></gpu></pci>"
                    "</cpu></system>");
     REQUIRE(topo != NULL);
-    CHECK_INT(path_rate(topo, 0, 1), 20000);
-    CHECK_INT(path_rate(topo, 1, 0), 240000);
+    CHECK_INT(path_rate(topo, 0, 1), 25000);
+    CHECK_INT(path_rate(topo, 1, 0), 300000);
     CHECK(strstr(topo->source, "left out: 2 links to no other GPU of the file") != NULL);
     tutti_topo_free(topo);
 }
@@ -127,10 +127,10 @@ TEST(both_levels_of_a_pex_switch_are_one_switch)
              upper, upper);
     topo = machine(text);
     REQUIRE(topo != NULL);
-    CHECK_INT(rate_of(topo, "gpu0", "pci0"), 48000);
+    CHECK_INT(rate_of(topo, "gpu0", "pci0"), 63015);
     CHECK_INT(rate_of(topo, "gpu1", "pci0"), 0);
-    CHECK_INT(rate_of(topo, "gpu1", "pci1"), 48000);
-    CHECK_INT(rate_of(topo, "pci1", "pci0"), 24000);
+    CHECK_INT(rate_of(topo, "gpu1", "pci1"), 63015);
+    CHECK_INT(rate_of(topo, "pci1", "pci0"), 31508);
     tutti_topo_free(topo);
 }
 
@@ -152,7 +152,7 @@ TEST(cards_and_ports_are_counted_once)
                    "<net name='e' speed='1000' port='0' guid='0xe'/></nic>"
                    "</cpu></system>");
     REQUIRE(topo != NULL);
-    CHECK_INT(rate_of(topo, "card0", "cpu0"), 24000);
+    CHECK_INT(rate_of(topo, "card0", "cpu0"), 31508);
     CHECK_INT(rate_of(topo, "card0", "nic0"), 12500);
     CHECK_INT(rate_of(topo, "card0", "nic1"), 12500);
     CHECK_INT(rate_of(topo, "cpu0", "nic2"), 1250);
@@ -178,23 +178,23 @@ TEST(hosts_of_a_rack_are_joined_by_nvswitch)
                    "</gpu></pci></cpu></system>");
     REQUIRE(topo != NULL);
     CHECK_INT(topo->host_count, 2);
-    CHECK_INT(path_rate(topo, 0, 1), 721800);
+    CHECK_INT(path_rate(topo, 0, 1), 900000);
     CHECK_INT(rate_of(topo, "cpu0", "cpu1"), 0);
     CHECK_INT(tutti_topo_node(topo, node_named(topo, "nvswitch")).host, UINT32_MAX);
     CHECK_INT(
         tutti_topo_link(topo, tutti_topo_out_link(topo, node_named(topo, "cpu0"), 0)).bytes_per_s,
-        12000000000);
+        15754000000);
     tutti_topo_free(topo);
 }
 
 /* RCCL: version 2, gcn by number or by name; sm is the number of compute units and not used. */
-TEST(xgmi_of_each_generation_has_rccls_rate)
+TEST(xgmi_of_each_generation_has_its_rate)
 {
     static const struct {
         const char *gcn;
         int64_t mega;
-    } cases[] = {{"906", 24000},    {"908", 24000},    {"910", 36000},    {"940", 48000},
-                 {"gfx90a", 36000}, {"gfx942", 48000}, {"gfx950", 48000}, {"gfx908", 24000}};
+    } cases[] = {{"906", 46000},    {"908", 46000},    {"910", 50000},    {"940", 64000},
+                 {"gfx90a", 50000}, {"gfx942", 64000}, {"gfx950", 76800}, {"gfx908", 46000}};
 
     if (!tutti_nccl_xml_available())
         SKIP("this build is without libexpat");

@@ -24,6 +24,13 @@ uint32_t tutti_hw_pcie_generation(uint32_t lane_mbit_per_s)
     return 0;
 }
 
+uint64_t tutti_hw_pcie_bytes_per_s(uint32_t generation)
+{
+    static const uint64_t mega[GENERATIONS] = {4000, 8000, 15754, 31508, 63015, 121000};
+
+    return generation < 1 || generation > GENERATIONS ? 0 : mega[generation - 1] * 1000000;
+}
+
 /* What is found out while checking, by index. */
 struct check {
     const struct tutti_hardware *hw;

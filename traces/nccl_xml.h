@@ -9,8 +9,8 @@
 
 struct tutti_err;
 
-/* Makes a topology from the XML text, with NCCL's rates of links (NCCL 2.28 topo.h and topo.cc;
- * xGMI: RCCL's topo.h):
+/* Makes a topology from the XML text, with rates of links as data sheets have them, as in the
+ * presets; between CPUs NCCL's (2.28 topo.h):
  *   - a gpu with a rank becomes device "gpuR", R its rank with gaps closed. NCCL ignores a gpu
  *     without one; where no gpu has a rank, all are taken in document order;
  *   - a NUMA node becomes "cpuN"; those of equal host_hash are one host, and all pairs in a host

@@ -98,8 +98,9 @@ static int read_text(struct reader *reader, const char *text, size_t bytes)
                       reader->xml.name, line_of(reader), XML_ErrorString(error));
 }
 
-#define SOURCE \
-    "NCCL topology XML; rates a link: NCCL 2.28 topo.h, xGMI: RCCL topo.h; latencies assumed"
+#define SOURCE                                                                                \
+    "NCCL topology XML; rates a link: data sheets, between CPUs NCCL 2.28 topo.h; latencies " \
+    "assumed"
 
 /* Builds the machine; what had to be left out is said where its numbers come from. */
 static int build(const struct tutti_xml *xml, struct tutti_topo_builder *builder,

@@ -20,16 +20,8 @@ struct server {
     struct tutti_link cpu;
 };
 
-/* Line rates of 16 lanes one way: 8, 16, 32 GT/s times 128/130, and Gen6's 64 GT/s in flits of 242
- * payload bytes in 256. Between sockets no vendor states a payload rate: these are the rates that
- * NCCL's topology search assumes (topo.h) for Intel hosts of the age of the PCIe generation. */
-static uint64_t pcie_rate(uint32_t gen)
-{
-    static const uint64_t mega[] = {15754, 31508, 63015, 121000};
-
-    return gen >= 3 && gen <= 6 ? mega[gen - 3] * (GIGA / 1000) : 0;
-}
-
+/* Between sockets no vendor states a payload rate: these are the rates that NCCL's topology
+ * search assumes (topo.h) for Intel hosts of the age of the PCIe generation. */
 static uint64_t socket_rate(uint32_t gen)
 {
     static const uint64_t giga[] = {10, 10, 22, 40};
@@ -113,7 +105,7 @@ static void read_server(struct tutti_spec *spec, struct server *server)
                                       .latency_ps = tutti_spec_time(spec, "cpulat"),
                                       .kind = TUTTI_LINK_CPU};
     if (server->pcie.bytes_per_s == 0)
-        server->pcie.bytes_per_s = pcie_rate(gen);
+        server->pcie.bytes_per_s = tutti_hw_pcie_bytes_per_s(gen);
     if (server->cpu.bytes_per_s == 0)
         server->cpu.bytes_per_s = socket_rate(gen);
     check_even(spec, server);

@@ -276,15 +276,12 @@ static void read_any(struct tutti_spec *spec, struct any *any)
 
 /* ---- nodes and links ------------------------------------------------------------------------- */
 
-/* Line rates of 16 lanes one way: 2.5 and 5 GT/s times 8/10, 8, 16, 32 GT/s times 128/130, and
- * Gen6's 64 GT/s in flits of 242 payload bytes in 256. */
 static struct tutti_link pcie_link(uint32_t generation)
 {
-    static const uint64_t mega[] = {4000, 8000, 15754, 31508, 63015, 121000};
-
     assert(generation >= 1 && generation <= 6);
-    return (struct tutti_link){
-        .bytes_per_s = mega[generation - 1] * MEGA, .latency_ps = pcie_ps, .kind = TUTTI_LINK_PCIE};
+    return (struct tutti_link){.bytes_per_s = tutti_hw_pcie_bytes_per_s(generation),
+                               .latency_ps = pcie_ps,
+                               .kind = TUTTI_LINK_PCIE};
 }
 
 /* Where the parts of a tray begin, by node index. */

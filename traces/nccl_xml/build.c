@@ -86,7 +86,7 @@ static int join_to_parent(struct tutti_xml_build *build, uint32_t element)
     int64_t width;
     int status =
         tutti_xml_number(build->xml, pci, "link_width", 0, 0, LANES_MAX, &width, build->err);
-    uint64_t rate = tutti_nccl_pcie_rate(tutti_xml_value(pci, "link_speed"), (uint64_t)width);
+    uint64_t rate = tutti_xml_pcie_rate(tutti_xml_value(pci, "link_speed"), (uint64_t)width);
 
     if (status < 0)
         return status;

@@ -128,7 +128,8 @@ static int add_pci(struct tutti_xml_build *build, uint32_t element)
     pci->parent = is(build, self->parent, "pci") ? hw->index[self->parent] : TUTTI_HW_NONE;
     pci->cpu = hw->index[build->places[element].cpu];
     pci->bus_id = tutti_xml_bus(self, "busid");
-    pci->lane_mbit_per_s = tutti_nccl_lane_mbit_per_s(tutti_xml_value(self, "link_speed"));
+    pci->lane_mbit_per_s =
+        tutti_hw_lane_mbit_per_s(tutti_xml_pcie_generation(tutti_xml_value(self, "link_speed")));
     pci->device_ids = tutti_xml_device_ids(self);
     if (pci->lane_count == 0)
         pci->lane_count = LANES_ABSENT;

@@ -82,7 +82,7 @@ static int rate_of(const struct tutti_xml_build *build, const struct tutti_xml_g
                           "%s: line %u: nvlink of a gpu without sm (its compute capability, as "
                           "'90')",
                           build->xml->name, element->line);
-    *ret = xgmi ? tutti_nccl_xgmi_rate(gpu->gcn) : tutti_nccl_nvlink_rate(gpu->sm);
+    *ret = xgmi ? tutti_xml_xgmi_rate(gpu->gcn) : tutti_xml_nvlink_rate(gpu->sm);
     return 0;
 }
 

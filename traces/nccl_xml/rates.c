@@ -1,4 +1,5 @@
-/* The tables: NCCL 2.28.9 src/graph/topo.h and topo.cc; xGMI from RCCL's topo.h. */
+/* The tables: NVLink and xGMI after data sheets, as in topo/presets/models.inc; between CPUs NCCL
+ * 2.28.9 src/graph/topo.h and topo.cc. */
 #include "traces/nccl_xml/rates.h"
 
 #include <stddef.h>
@@ -8,7 +9,7 @@
 
 #define MB_PER_S UINT64_C(1000000)
 
-uint32_t tutti_nccl_lane_mbit_per_s(const char *link_speed)
+uint32_t tutti_xml_pcie_generation(const char *link_speed)
 {
     /* Matched by prefix: "32 GT/s PCIe/s" of some clouds is Gen5. */
     static const struct {
@@ -23,38 +24,40 @@ uint32_t tutti_nccl_lane_mbit_per_s(const char *link_speed)
     for (size_t i = 0; link_speed != NULL && i < sizeof(gens) / sizeof(gens[0]); i++)
         if (strncmp(link_speed, gens[i].prefix, strlen(gens[i].prefix)) == 0)
             generation = gens[i].generation;
-    return tutti_hw_lane_mbit_per_s(generation);
+    return generation;
 }
 
-/* NCCL: width * speed / 80 GB/s, the speed in 100 Mb/s a lane. */
-uint64_t tutti_nccl_pcie_rate(const char *link_speed, uint64_t width)
+uint64_t tutti_xml_pcie_rate(const char *link_speed, uint64_t width)
 {
-    return (width == 0 ? 16 : width) * tutti_nccl_lane_mbit_per_s(link_speed) * 10 / 80 * MB_PER_S;
+    return tutti_hw_pcie_bytes_per_s(tutti_xml_pcie_generation(link_speed)) / 16 *
+           (width == 0 ? 16 : width);
 }
 
-uint64_t tutti_nccl_nvlink_rate(int64_t sm)
+/* NVLink 1, 3 on cards with GDDR, 5; else 2 to 4, which are alike. */
+uint64_t tutti_xml_nvlink_rate(int64_t sm)
 {
     if (sm >= 100)
-        return 40100 * MB_PER_S;
-    if (sm >= 90)
-        return 20600 * MB_PER_S;
+        return 50000 * MB_PER_S;
     if (sm == 86)
-        return 12000 * MB_PER_S;
+        return 14062 * MB_PER_S;
     if (sm >= 60 && sm < 70)
-        return 18000 * MB_PER_S;
-    return 20000 * MB_PER_S;
+        return 20000 * MB_PER_S;
+    return 25000 * MB_PER_S;
 }
 
-uint64_t tutti_nccl_xgmi_rate(const char *gcn)
+/* MI350 and MI300; MI200; MI100 and MI50, whose data sheets add both ways up to 92 GB/s. */
+uint64_t tutti_xml_xgmi_rate(const char *gcn)
 {
     if (strncmp(gcn, "gfx", 3) == 0)
         gcn += 3;
-    if (strncmp(gcn, "94", 2) == 0 || strncmp(gcn, "95", 2) == 0)
-        return 48000 * MB_PER_S;
+    if (strncmp(gcn, "95", 2) == 0)
+        return 76800 * MB_PER_S;
+    if (strncmp(gcn, "94", 2) == 0)
+        return 64000 * MB_PER_S;
     /* Before gcn was a name it was a number, and gfx90a was 910. */
     if (strcmp(gcn, "90a") == 0 || strcmp(gcn, "910") == 0)
-        return 36000 * MB_PER_S;
-    return 24000 * MB_PER_S;
+        return 50000 * MB_PER_S;
+    return 46000 * MB_PER_S;
 }
 
 uint64_t tutti_nccl_cpu_rate(const char *arch, const char *vendor, int64_t family, int64_t model)

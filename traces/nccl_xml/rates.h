@@ -1,4 +1,6 @@
-/* What NCCL and RCCL reckon with for each kind of link; none of these numbers is in the file. */
+/* What each kind of link carries one way; none of these numbers is in the file. NVLink, xGMI and PCIe
+ * have the rates of their data sheets, as in the presets (topo/presets/models.inc): what of them
+ * NCCL and RCCL reckon with is in topo/hardware.h, and what they get is for a calibration to say. */
 #ifndef TUTTI_TRACES_NCCL_XML_RATES_H
 #define TUTTI_TRACES_NCCL_XML_RATES_H
 
@@ -6,19 +8,20 @@
 
 #include "runtime/units.h"
 
-/* A lane of PCIe at the speed that the kernel writes, "16.0 GT/s PCIe"; NULL or unknown is Gen3. */
-uint32_t tutti_nccl_lane_mbit_per_s(const char *link_speed);
+/* The generation of PCIe by the speed that the kernel writes, "16.0 GT/s PCIe"; NULL or unknown
+ * is 3, as for NCCL. */
+uint32_t tutti_xml_pcie_generation(const char *link_speed);
 
 /* PCIe: `width` lanes (0: 16) of that speed. */
-uint64_t tutti_nccl_pcie_rate(const char *link_speed, uint64_t width);
+uint64_t tutti_xml_pcie_rate(const char *link_speed, uint64_t width);
 
 /* One NVLink of a GPU of compute capability major * 10 + minor. */
-uint64_t tutti_nccl_nvlink_rate(int64_t sm);
+uint64_t tutti_xml_nvlink_rate(int64_t sm);
 
 /* One xGMI link of "gfx90a", "gfx942", or in old files "908", "910", "940". */
-uint64_t tutti_nccl_xgmi_rate(const char *gcn);
+uint64_t tutti_xml_xgmi_rate(const char *gcn);
 
-/* Between two NUMA nodes of a host. `arch`, `vendor`: as in the file, NULL if absent. */
+/* Between two NUMA nodes of a host, of which no vendor states a payload rate: NCCL's. `arch`, `vendor`: as in the file, NULL if absent. */
 uint64_t tutti_nccl_cpu_rate(const char *arch, const char *vendor, int64_t family, int64_t model);
 
 /* Broadcom's PEX switches show one device as two levels: is `child`, directly below `parent`, the
