@@ -146,11 +146,11 @@ TEST(a_loop_is_timed_as_its_log_says)
     table.timing = "kernel";
     CHECK_INT(tutti_timed_iterations(&table), 1);
     table.collective = TUTTI_ALLREDUCE;
-    check_near(tutti_one_process_us(&table), 8 * 4.3, 1e-9, "a launch a GPU");
+    check_near(tutti_least_us(&table), 8 * 4.3, 1e-9, "a launch a GPU");
     table.collective = TUTTI_ALLTOALL;
-    check_near(tutti_one_process_us(&table), 8 * 4.3 + 64 * 0.5, 1e-9, "and a pair of messages");
+    check_near(tutti_least_us(&table), 8 * 4.3 + 64 * 0.5, 1e-9, "and a pair of messages");
     table.launch = "each";
-    check_near(tutti_one_process_us(&table), 0, 1e-9, "all at once");
+    check_near(tutti_least_us(&table), 0, 1e-9, "all at once");
 }
 
 TEST(what_was_run_is_read)

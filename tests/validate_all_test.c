@@ -39,9 +39,9 @@ TEST(the_same_bytes_by_any_number_of_threads)
     remove("validate_all_3.txt");
 }
 
-/* Median error of good all-reduces on one node and on a few, in percent: by NCCL's own figures as it
- * was on 2026-11-21, and by what was fitted to most of these tables, on 2026-11-22; rounded up, the
- * second by half. */
+/* Median error of good all-reduces on one node and on a few, in percent: by NCCL's own figures as
+ * it was on 2026-11-21, and by what was fitted to most of these tables, on 2026-11-22; rounded up,
+ * the second by half. */
 TEST(errors_do_not_grow)
 {
     static const struct {

@@ -20,6 +20,7 @@ struct tutti_case {
         iteration_count; /* timed in a row, of which measured_us is the mean; 0, 1: one alone */
     uint64_t bytes;      /* nccl-tests' size column */
     double measured_us;
+    double least_us; /* that launching takes, whatever is predicted; 0: nothing is known of it */
     double predicted_us;
     double null_us;
     const char *algorithm; /* predicted, or played here */

@@ -182,7 +182,7 @@ static int take_points(struct tutti_fidelity_table *table, const struct tutti_po
         }
         row->us[TUTTI_FORECAST_OURS] =
             fmax((double)points[i].answer.time_ps / (double)TUTTI_PS_PER_US,
-                 tutti_one_process_us(table->measured));
+                 tutti_least_us(table->measured));
         row->algorithm = points[i].answer.algorithm;
         row->protocol = points[i].answer.protocol;
     }

@@ -16,9 +16,11 @@ int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti
 /* The least time of an iteration where one process launches on all GPUs of a host, one after the
  * other (nccl-tests -g): 4.3 us a GPU, the median over sites of what tables of traces/measured with
  * launch 'one' and 4 GPUs or more take at their smallest sizes (2.9 to 5.3 us); of an all-to-all,
- * which is a send and a receive for each pair of them, 0.5 us a pair more (0.3 to 0.8 us). Else
- * 0. */
-double tutti_one_process_us(const struct tutti_measured_table *measured);
+ * which is a send and a receive for each pair of them, 0.5 us a pair more (0.3 to 0.8 us). */
+double tutti_one_process_us(enum tutti_collective collective, uint32_t gpu_count,
+                            uint32_t rank_count);
+/* The same of a table; 0 where it has not launch 'one'. */
+double tutti_least_us(const struct tutti_measured_table *measured);
 
 /* How many iterations in a row its times are the mean of, which is 20, nccl-tests' standard, where
  * the table does not say; 1 where something else than such a loop was timed. */

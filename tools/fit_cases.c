@@ -219,7 +219,7 @@ static int predict_point(const struct tutti_fit_case *one, const struct tutti_pr
                       : strcmp(answer.protocol, "ll128") == 0 ? 1
                                                               : 2;
     point->switches = strncmp(answer.algorithm, "nccl:nvls", 9) == 0;
-    *ret = log(fmax((double)answer.time_ps / (double)TUTTI_PS_PER_US, tutti_one_process_us(table)));
+    *ret = log(fmax((double)answer.time_ps / (double)TUTTI_PS_PER_US, tutti_least_us(table)));
     return 0;
 }
 

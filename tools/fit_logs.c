@@ -66,21 +66,6 @@ static int read_all(struct logs *logs, struct tutti_err *err)
     return status;
 }
 
-/* "22809" or "2.19.3" of "NCCL version 2.19.3+cuda12.2"; "" where there is none. */
-static void find_version(const char *library, char *ret, size_t bytes)
-{
-    size_t start = strcspn(library, "0123456789");
-
-    (void)snprintf(ret, bytes, "%.*s", (int)strspn(library + start, "0123456789."),
-                   library + start);
-}
-
-static bool is_rccl(const struct tutti_measurements_table *table)
-{
-    return strstr(table->library, "RCCL") != NULL || strstr(table->device, "AMD") != NULL ||
-           strstr(table->device, "Instinct") != NULL;
-}
-
 /* "NCCL_ALGO=Ring,Tree,NCCL_PROTO=LL" with a blank before each variable. */
 static void write_env(const char *text, FILE *out)
 {
@@ -98,18 +83,17 @@ static void write_facts(const struct logs *logs, uint32_t number,
 {
     const struct tutti_topo *topo = logs->topo;
     uint32_t hosts = topo->host_count > 0 ? topo->host_count : 1;
-    char version[32];
+    const char *version = logs->nccl.asked != NULL ? logs->nccl.asked : table->version;
 
-    find_version(table->library, version, sizeof(version));
-    if (logs->nccl.asked != NULL)
-        (void)snprintf(version, sizeof(version), "%s", logs->nccl.asked);
     fprintf(out,
             "table log-%" PRIu32 "\nsite logs\nplatform logs\nmachine %s\nranks %" PRIu32
             "\nnodes %" PRIu32 "\ngpus %" PRIu32 "\nlibrary %s\n",
             number + 1, logs->spec, topo->rank_count, hosts, topo->rank_count / hosts,
-            is_rccl(table) ? "rccl" : "nccl");
+            table->is_rccl ? "rccl" : "nccl");
     if (version[0] != '\0')
         fprintf(out, "version %s\n", version);
+    if (table->process_ranks > 0)
+        fprintf(out, "launch %s\n", table->process_ranks > 1 ? "one" : "each");
     write_env(logs->nccl.text, out);
     fprintf(out,
             "collective %s\ndtype %s\nop %s\niterations %" PRIu32

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "tools/fidelity_nccl.h"
 #include "tools/files.h"
 #include "topo/topo.h"
 #include "traces/csv.h"
@@ -100,6 +101,7 @@ static int take_row(const struct tutti_measurements_ask *ask, const char *log,
         .iteration_count = note->iteration_count,
         .bytes = row->bytes,
         .measured_us = side_time(row, ask->side),
+        .least_us = tutti_measurements_least_us(note, ask->topo->rank_count),
     };
     struct tutti_coll_params *params = &one.params;
 
@@ -118,15 +120,36 @@ static int take_row(const struct tutti_measurements_ask *ask, const char *log,
     return tutti_cases_add(cases, &one);
 }
 
+/* "22809" or "2.19.3" of "NCCL version 2.19.3+cuda12.2". */
+static void find_version(const char *library, struct tutti_measurements_table *note)
+{
+    const char *start = library + strcspn(library, "0123456789");
+
+    (void)snprintf(note->library, sizeof(note->library), "%s", library);
+    (void)snprintf(note->version, sizeof(note->version), "%.*s", (int)strspn(start, "0123456789."),
+                   start);
+}
+
+static bool is_rccl(const struct tutti_nccl_table *table)
+{
+    return strstr(table->library, "RCCL") != NULL || strstr(table->device, "AMD") != NULL ||
+           strstr(table->device, "Instinct") != NULL;
+}
+
 static int take_table(const struct tutti_measurements_ask *ask, const char *log,
-                      const struct tutti_nccl_table *table, uint32_t iteration_standard,
+                      const struct tutti_nccl_table *table, bool csv,
                       struct tutti_measurements *measurements, struct tutti_cases *cases,
                       struct tutti_err *err)
 {
     struct tutti_measurements_table note = {
         .log = log,
         .rank_count = table->rank_count,
-        .iteration_count = table->iteration_count > 0 ? table->iteration_count : iteration_standard,
+        .iteration_count = table->iteration_count > 0 ? table->iteration_count
+                           : csv                      ? 1
+                                                      : TUTTI_NCCL_TESTS_ITERATIONS,
+        .is_nccl_tests = !csv,
+        .is_rccl = is_rccl(table),
+        .process_ranks = table->process_count > 0 ? table->rank_count / table->process_count : 0,
     };
     struct tutti_measurements_table *more;
     int status = find_collective(ask, table, &note.collective, err);
@@ -135,7 +158,7 @@ static int take_table(const struct tutti_measurements_ask *ask, const char *log,
         status = check_ranks(ask, table, err);
     if (status < 0)
         return status;
-    (void)snprintf(note.library, sizeof(note.library), "%s", table->library);
+    find_version(table->library, &note);
     (void)snprintf(note.device, sizeof(note.device), "%s", table->device);
     for (size_t i = 0; i < table->row_count; i++) {
         if (take_row(ask, log, note.collective, &table->rows[i], &note, cases) < 0)
@@ -169,13 +192,20 @@ int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char
     if (status < 0)
         return status;
     for (size_t i = 0; status == 0 && i < log.table_count; i++) {
-        status = take_table(ask, path, &log.tables[i], csv ? 1 : TUTTI_NCCL_TESTS_ITERATIONS,
-                            measurements, cases, err);
+        status = take_table(ask, path, &log.tables[i], csv, measurements, cases, err);
         if (status < 0)
             status = tutti_wrap(err, status, "%s", name);
     }
     tutti_nccl_log_free(&log);
     return status;
+}
+
+double tutti_measurements_least_us(const struct tutti_measurements_table *table,
+                                   uint32_t rank_count)
+{
+    return table->process_ranks > 1
+               ? tutti_one_process_us(table->collective, table->process_ranks, rank_count)
+               : 0;
 }
 
 void tutti_measurements_done(struct tutti_measurements *measurements)

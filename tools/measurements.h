@@ -31,7 +31,11 @@ struct tutti_measurements_table {
     enum tutti_collective collective;
     uint32_t rank_count; /* 0: the log does not tell */
     char library[64];
+    char version[32]; /* of the library: "2.19.3" or "22809", "" where the log does not say */
     char device[96];
+    bool is_nccl_tests; /* which runs NCCL, or RCCL: no CSV */
+    bool is_rccl;
+    uint32_t process_ranks;   /* GPUs that one process launches on; 0: the log does not tell */
     uint32_t iteration_count; /* timed in a row, as a log says or nccl-tests does; of CSV 1 */
     uint32_t taken_count;
     uint32_t left_out_count; /* no time, no bytes, or out of the range asked for */
@@ -47,6 +51,9 @@ struct tutti_measurements {
 int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char *path,
                             struct tutti_measurements *measurements, struct tutti_cases *cases,
                             struct tutti_err *err);
+/* What its rows took at least: see tutti_one_process_us(). */
+double tutti_measurements_least_us(const struct tutti_measurements_table *table,
+                                   uint32_t rank_count);
 void tutti_measurements_done(struct tutti_measurements *measurements);
 
 #endif

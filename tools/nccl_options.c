@@ -75,7 +75,7 @@ static int read_env(const struct tutti_args *args, struct tutti_nccl_options *op
 }
 
 /* To give what nothing heeds would look like an answer. */
-static int refuse_unused(const struct tutti_args *args, struct tutti_err *err)
+int tutti_nccl_options_refuse(const struct tutti_args *args, struct tutti_err *err)
 {
     if (!tutti_args_given(args, "as-nccl") && !tutti_args_given(args, "env"))
         return 0;
@@ -88,7 +88,7 @@ int tutti_nccl_options_read(const struct tutti_args *args, bool used,
                             struct tutti_nccl_options *ret, struct tutti_err *err)
 {
     struct tutti_nccl_options options = {.env = NULL};
-    int status = used ? read_version(args, &options, err) : refuse_unused(args, err);
+    int status = used ? read_version(args, &options, err) : tutti_nccl_options_refuse(args, err);
 
     if (status == 0)
         status = read_env(args, &options, err);

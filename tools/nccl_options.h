@@ -32,6 +32,8 @@ struct tutti_nccl_options {
  * is NULL. */
 int tutti_nccl_options_read(const struct tutti_args *args, bool used,
                             struct tutti_nccl_options *ret, struct tutti_err *err);
+/* What that error is: -TUTTI_EINVAL if either is given, though NCCL decides nothing. */
+int tutti_nccl_options_refuse(const struct tutti_args *args, struct tutti_err *err);
 void tutti_nccl_options_done(struct tutti_nccl_options *options);
 
 #endif

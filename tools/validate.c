@@ -120,7 +120,8 @@ static int predict_group(const struct validation *v, struct tutti_case *cases, s
         if (status < 0)
             (void)tutti_fail(err, (enum tutti_status) - status, "size %" PRIu64 ": %s",
                              cases[i].bytes, points[i].err.text);
-        cases[i].predicted_us = (double)points[i].answer.time_ps / (double)TUTTI_PS_PER_US;
+        cases[i].predicted_us =
+            fmax((double)points[i].answer.time_ps / (double)TUTTI_PS_PER_US, cases[i].least_us);
         cases[i].algorithm = points[i].answer.algorithm;
         cases[i].protocol = points[i].answer.protocol;
     }
@@ -162,6 +163,38 @@ static int read_algorithm(const struct tutti_args *args, const char **ret, struc
     return 0;
 }
 
+/* Without a word NCCL has chosen what its tests measured, on a machine of which it can be told. */
+static int settle_algorithm(const struct tutti_args *args, struct validation *v,
+                            struct tutti_err *err)
+{
+    bool by_nccl = v->topo->hardware != NULL;
+
+    if (tutti_args_given(args, "algorithm"))
+        return 0;
+    for (uint32_t i = 0; i < v->measurements.table_count; i++)
+        by_nccl = by_nccl && v->measurements.tables[i].is_nccl_tests;
+    if (by_nccl)
+        v->ask.algorithm = "nccl";
+    return by_nccl ? 0 : tutti_nccl_options_refuse(args, err);
+}
+
+/* The version that ran, if all logs say the same one, unless another one is asked for. */
+static void follow_version(struct validation *v)
+{
+    const struct tutti_measurements_table *tables = v->measurements.tables;
+    uint32_t count = v->measurements.table_count;
+
+    if (v->nccl.asked != NULL || !is_nccl(v->ask.algorithm))
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tables[i].is_rccl || strcmp(tables[i].version, tables[0].version) != 0)
+            return;
+    }
+    if (tables[0].version[0] != '\0' &&
+        tutti_nccl_version_find(tables[0].version, &v->nccl.version, NULL) == 0)
+        v->nccl.asked = tables[0].version;
+}
+
 static int validate_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
 {
     const char *spec = tutti_args_operand(args, 0);
@@ -177,15 +210,20 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
                           spec);
     status = read_algorithm(args, &v->ask.algorithm, err);
     if (status == 0)
-        status =
-            tutti_nccl_options_read(args, strcmp(v->ask.algorithm, "nccl") == 0, &v->nccl, err);
+        status = tutti_nccl_options_read(
+            args, !tutti_args_given(args, "algorithm") || is_nccl(v->ask.algorithm), &v->nccl, err);
     if (status == 0)
         status = tutti_model_find(tutti_args_text(args, "model"), &v->ask.model, err);
     if (status == 0)
         status =
             tutti_machine_load(spec, (uint32_t)tutti_args_number(args, "nodes"), &v->topo, err);
+    if (status == 0)
+        status = read_logs(args, v, err);
+    if (status == 0)
+        status = settle_algorithm(args, v, err);
     if (status < 0)
         return status;
+    follow_version(v);
     v->ask.topo = v->topo;
     v->ask.as_nccl = v->nccl.version;
     v->ask.env = v->nccl.env;
@@ -199,8 +237,7 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     v->ask.params.chunk_bytes = tutti_args_number(args, "chunk");
     v->ask.params.slice_count = (uint32_t)tutti_args_number(args, "slices");
     v->ask.params.slot_count = (uint32_t)tutti_args_number(args, "slots");
-    status = read_logs(args, v, err);
-    return status == 0 ? predict_logs(v, err) : status;
+    return predict_logs(v, err);
 }
 
 /* ---- here and now ---------------------------------------------------------------------------- */
@@ -319,6 +356,8 @@ static void print_head(const struct tutti_args *args, const struct validation *v
         print_log(&v->measurements.tables[i], is_nccl(v->ask.algorithm));
     printf("# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
            v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
+    if (v->nccl.asked != NULL)
+        printf("#            as NCCL %s\n", tutti_nccl_version_name(v->nccl.version));
     printf("# null model: one flat ring 0, 1, ... at the nominal rate and latency of its slowest "
            "hop\n");
 }
@@ -424,10 +463,13 @@ const struct tutti_command tutti_command_validate = {
         "on SPEC, and prints measured, predicted and error, beside a null model that knows only "
         "one flat ring at nominal link rates: allreduce 2(n-1) a + 2(n-1)/n S/b, reducescatter, "
         "allgather and alltoall half of that, broadcast and reduce (n-1) a + S/b, sendrecv a + "
-        "S/b, where a and b are latency and rate of the slowest hop r to r+1. Nothing is fitted to "
-        "the log. A log of nccl-tests gives the mean of so many in a row (20 if it does not say): "
-        "so does -a nccl where they overlap, in broadcast and reduce; a time of CSV is one alone. "
-        "-b and -e choose sizes; -c and -g say what a log does not tell.\n\n"
+        "S/b, where a and b are latency and rate of the slowest hop r to r+1. Nothing is fitted "
+        "to the log. What nccl-tests has measured on GPUs NCCL has chosen, so that -a nccl is the "
+        "standard there, in the version that the log names; and where one process drove several "
+        "GPUs, no time is less than it takes to launch on them. A log of nccl-tests gives the "
+        "mean of so many in a row (20 if it does not say): so does -a nccl where they overlap, in "
+        "broadcast and reduce; a time of CSV is one alone. -b and -e choose sizes; -c and -g say "
+        "what a log does not tell.\n\n"
         "With -B threads: runs the collective here, and predicts it from what is measured of "
         "single messages, as 'tutti run --predict' does, or from a file of 'tutti calibrate -B' "
         "(--calib); -n, -w and so on are those of run.\n\n"

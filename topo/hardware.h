@@ -115,8 +115,8 @@ int tutti_hardware_keep(struct tutti_arena *arena, const struct tutti_hardware *
 /* Mb/s of a lane of PCIe 1 to 6 as NCCL counts, and back; 0: there is no such generation. */
 uint32_t tutti_hw_lane_mbit_per_s(uint32_t generation);
 uint32_t tutti_hw_pcie_generation(uint32_t lane_mbit_per_s);
-/* What 16 lanes of PCIe 1 to 6 carry one way, in bytes a second: 2.5 and 5 GT/s times 8/10, 8, 16
- * and 32 GT/s times 128/130, and Gen6's 64 GT/s in flits of 242 payload bytes in 256. 0 as above. */
+/* What 16 lanes of PCIe 1 to 6 carry one way, in bytes a second: 2.5 and 5 GT/s times 8/10; 8, 16
+ * and 32 GT/s times 128/130; Gen6's 64 GT/s in flits of 242 payload bytes in 256. 0 as above. */
 uint64_t tutti_hw_pcie_bytes_per_s(uint32_t generation);
 
 #endif

@@ -21,7 +21,7 @@ struct draft {
     size_t row_count;
 };
 
-/* Growing lists; rows and hosts of all tables lie one behind the other. */
+/* Growing lists; rows and devices of all tables lie one behind the other. */
 struct reader {
     struct tutti_nccl_row *rows;
     size_t row_count;
@@ -29,9 +29,9 @@ struct reader {
     struct draft *drafts; /* the last one is being read */
     size_t draft_count;
     size_t draft_capacity;
-    uint64_t *hosts; /* hashes of host names */
-    size_t host_count;
-    size_t host_capacity;
+    struct tutti_log_place *places; /* of the devices listed */
+    size_t place_count;
+    size_t place_capacity;
     struct tutti_log_heading heading;
     int next_test; /* named behind the rows of the current table: the next table's */
     uint32_t line_number;
@@ -79,7 +79,7 @@ static int open_table(struct reader *reader, bool same_run)
             draft.facts = last->facts;
             draft.facts.average_busbw_GBps = NAN;
         } else {
-            draft.facts.host_first = reader->host_count;
+            draft.facts.place_first = reader->place_count;
             memcpy(draft.facts.library, last->facts.library, sizeof(draft.facts.library));
             memcpy(draft.facts.version, last->facts.version, sizeof(draft.facts.version));
         }
@@ -107,22 +107,22 @@ static int add_row(struct reader *reader, const struct tutti_nccl_row *row)
     return 0;
 }
 
-static int add_host(struct reader *reader, uint64_t host)
+static int add_place(struct reader *reader, struct tutti_log_place place)
 {
-    void *list = reader->hosts;
+    void *list = reader->places;
 
-    if (grow(&list, reader->host_count, &reader->host_capacity, sizeof(host)) < 0)
+    if (grow(&list, reader->place_count, &reader->place_capacity, sizeof(place)) < 0)
         return -TUTTI_ENOMEM;
-    reader->hosts = list;
-    reader->hosts[reader->host_count++] = host;
-    current(reader)->facts.host_count++;
+    reader->places = list;
+    reader->places[reader->place_count++] = place;
+    current(reader)->facts.place_count++;
     return 0;
 }
 
 static int take_fact(struct reader *reader)
 {
     const char *text = reader->line.text;
-    uint64_t host = 0;
+    struct tutti_log_place place;
     int test;
     enum tutti_log_fact kind = tutti_log_fact_kind(text, &test);
 
@@ -138,8 +138,8 @@ static int take_fact(struct reader *reader)
         return 0;
     if (kind == LOG_FACT_RUN && open_table(reader, false) < 0)
         return -TUTTI_ENOMEM;
-    tutti_log_fact_read(text, &current(reader)->facts, &host);
-    return host == 0 ? 0 : add_host(reader, host);
+    tutti_log_fact_read(text, &current(reader)->facts, &place);
+    return place.host == 0 ? 0 : add_place(reader, place);
 }
 
 static bool all_figures(const struct tutti_log_line *line)
@@ -233,24 +233,33 @@ static int take_text(struct reader *reader, const char *text, size_t bytes)
     return status;
 }
 
-static int compare_u64(const void *left, const void *right)
+static int compare_hosts(const void *left, const void *right)
 {
-    uint64_t a = *(const uint64_t *)left;
-    uint64_t b = *(const uint64_t *)right;
+    const struct tutti_log_place *a = left;
+    const struct tutti_log_place *b = right;
 
-    return (a > b) - (a < b);
+    return a->host < b->host ? -1 : a->host > b->host;
 }
 
-/* Sorts the hosts of one run and counts the different ones. */
-static uint32_t count_hosts(uint64_t *hosts, size_t count)
+static int compare_processes(const void *left, const void *right)
+{
+    const struct tutti_log_place *a = left;
+    const struct tutti_log_place *b = right;
+
+    return a->process < b->process ? -1 : a->process > b->process;
+}
+
+/* Sorts the places of one run and counts the different ones. */
+static uint32_t count_different(struct tutti_log_place *places, size_t count,
+                                int (*compare)(const void *, const void *))
 {
     uint32_t different = 0;
 
     if (count == 0)
         return 0;
-    qsort(hosts, count, sizeof(*hosts), compare_u64);
+    qsort(places, count, sizeof(*places), compare);
     for (size_t i = 0; i < count; i++)
-        different += i == 0 || hosts[i] != hosts[i - 1];
+        different += i == 0 || compare(&places[i], &places[i - 1]) != 0;
     return different;
 }
 
@@ -294,8 +303,12 @@ static int finish_table(struct reader *reader, const struct draft *draft, struct
     table->collective = test >= 0 ? (enum tutti_collective)test : TUTTI_CUSTOM;
     table->rank_count = count_ranks(table, facts);
     /* A list that leaves out devices may leave out hosts. */
-    if (table->rank_count > 0 && facts->host_count >= table->rank_count)
-        table->host_count = count_hosts(reader->hosts + facts->host_first, facts->host_count);
+    if (table->rank_count > 0 && facts->place_count >= table->rank_count) {
+        struct tutti_log_place *places = reader->places + facts->place_first;
+
+        table->host_count = count_different(places, facts->place_count, compare_hosts);
+        table->process_count = count_different(places, facts->place_count, compare_processes);
+    }
     return 0;
 }
 
@@ -344,7 +357,7 @@ int tutti_nccl_tests_parse(const char *name, const char *text, size_t bytes,
     if (reader != NULL) {
         free(reader->rows);
         free(reader->drafts);
-        free(reader->hosts);
+        free(reader->places);
     }
     free(reader);
     return status;

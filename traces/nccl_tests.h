@@ -43,6 +43,7 @@ struct tutti_nccl_table {
     uint32_t rank_count; /* devices listed or "nranks" of NCCL INFO lines, if the ratio of busbw to
                             algbw allows it; else what that ratio proves; 0 unknown */
     uint32_t host_count; /* distinct host names among the devices, if all are listed; 0 unknown */
+    uint32_t process_count;    /* distinct processes likewise */
     uint32_t iteration_count;  /* timed in a row, by the nThread line; 0 unknown */
     char device[96];           /* first device's name, "NVIDIA H100 80GB HBM3" */
     double average_busbw_GBps; /* as printed; NAN if absent */

@@ -134,19 +134,19 @@ static uint32_t read_iterations(const char *text)
     return count < ITERATION_LIMIT ? (uint32_t)count : 0;
 }
 
-/* FNV-1a, 64 bits; never 0. */
-static uint64_t hash_word(const char *text)
+/* FNV-1a, 64 bits, of what `hash` is of and a word; never 0. */
+static uint64_t hash_word(uint64_t hash, const char *text)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-
     for (; *text != '\0' && *text != ' '; text++)
         hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
     return hash == 0 ? 1 : hash;
 }
 
-static uint64_t read_device(const char *text, struct tutti_log_facts *facts)
+static struct tutti_log_place read_device(const char *text, struct tutti_log_facts *facts)
 {
-    const char *host = strstr(strstr(text, " Pid "), " on ") + 4;
+    const char *process = strstr(text, " Pid ") + 5;
+    const char *host = strstr(process - 1, " on ") + 4;
+    struct tutti_log_place place;
     const char *name = strchr(strstr(host - 1, " device "), ']');
     uint64_t rank = number_after(text, "Rank ", RANK_LIMIT);
     size_t bytes;
@@ -159,17 +159,20 @@ static uint64_t read_device(const char *text, struct tutti_log_facts *facts)
         for (bytes = strlen(facts->device); bytes > 0 && facts->device[bytes - 1] == ' '; bytes--)
             facts->device[bytes - 1] = '\0';
     }
-    return hash_word(host + strspn(host, " "));
+    place.host = hash_word(UINT64_C(14695981039346656037), host + strspn(host, " "));
+    place.process = hash_word(place.host, process + strspn(process, " "));
+    return place;
 }
 
-void tutti_log_fact_read(const char *text, struct tutti_log_facts *facts, uint64_t *ret_host)
+void tutti_log_fact_read(const char *text, struct tutti_log_facts *facts,
+                         struct tutti_log_place *ret_place)
 {
     const char *at;
     uint64_t ranks;
     int test;
     enum tutti_log_fact kind = tutti_log_fact_kind(text, &test);
 
-    *ret_host = 0;
+    *ret_place = (struct tutti_log_place){0};
     if (kind == LOG_FACT_NONE)
         return;
     if (kind == LOG_FACT_AVERAGE) {
@@ -180,7 +183,7 @@ void tutti_log_fact_read(const char *text, struct tutti_log_facts *facts, uint64
     if (test != LOG_TEST_UNKNOWN)
         facts->test = test;
     if (is_device_line(text))
-        *ret_host = read_device(text, facts);
+        *ret_place = read_device(text, facts);
     if ((at = strstr(text, "ccl-tests version ")) != NULL) {
         copy_word(facts->version, sizeof(facts->version), at + strlen("ccl-tests version "));
         read_library_code(text, facts);

@@ -20,8 +20,8 @@ struct tutti_log_facts {
     uint32_t info_rank_count; /* "nranks N" of NCCL INFO lines, the largest */
     uint32_t iteration_count; /* timed in a row; 0: not said */
     double average_busbw_GBps;
-    size_t host_first; /* of this run's hosts in the reader's list */
-    size_t host_count; /* with repetitions */
+    size_t place_first; /* of this run's devices in the reader's list */
+    size_t place_count;
 };
 
 enum tutti_log_fact {
@@ -37,9 +37,15 @@ enum tutti_log_fact {
 /* What kind of fact the cleaned line states, if any. */
 enum tutti_log_fact tutti_log_fact_kind(const char *text, int *ret_test);
 
-/* Writes the fact of the line into `facts`. *ret_host is a hash of the host if the line lists a
- * device, else 0. */
-void tutti_log_fact_read(const char *text, struct tutti_log_facts *facts, uint64_t *ret_host);
+/* Where a device is driven from, as hashes; 0: not said. */
+struct tutti_log_place {
+    uint64_t host;
+    uint64_t process; /* of its host and number */
+};
+
+/* Writes the fact of the line into `facts`, and where the device is that it lists, if it does. */
+void tutti_log_fact_read(const char *text, struct tutti_log_facts *facts,
+                         struct tutti_log_place *ret_place);
 
 /* The collective from a row alone, where type of row and figures leave no choice; else
  * LOG_TEST_UNKNOWN. */

@@ -1,6 +1,7 @@
-/* What each kind of link carries one way; none of these numbers is in the file. NVLink, xGMI and PCIe
- * have the rates of their data sheets, as in the presets (topo/presets/models.inc): what of them
- * NCCL and RCCL reckon with is in topo/hardware.h, and what they get is for a calibration to say. */
+/* What each kind of link carries one way; none of these numbers is in the file. NVLink, xGMI and
+ * PCIe have the rates of their data sheets, as in the presets (topo/presets/models.inc): what of
+ * them NCCL and RCCL reckon with is in topo/hardware.h, what they get is for a calibration to say.
+ */
 #ifndef TUTTI_TRACES_NCCL_XML_RATES_H
 #define TUTTI_TRACES_NCCL_XML_RATES_H
 
@@ -21,7 +22,8 @@ uint64_t tutti_xml_nvlink_rate(int64_t sm);
 /* One xGMI link of "gfx90a", "gfx942", or in old files "908", "910", "940". */
 uint64_t tutti_xml_xgmi_rate(const char *gcn);
 
-/* Between two NUMA nodes of a host, of which no vendor states a payload rate: NCCL's. `arch`, `vendor`: as in the file, NULL if absent. */
+/* Between two NUMA nodes of a host, of which no vendor states a payload rate: NCCL's. `arch`,
+ * `vendor`: as in the file, NULL if absent. */
 uint64_t tutti_nccl_cpu_rate(const char *arch, const char *vendor, int64_t family, int64_t model);
 
 /* Broadcom's PEX switches show one device as two levels: is `child`, directly below `parent`, the
