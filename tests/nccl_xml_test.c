@@ -187,6 +187,40 @@ TEST(hosts_of_a_rack_are_joined_by_nvswitch)
     tutti_topo_free(topo);
 }
 
+TEST(names_of_ports_tell_the_kind_of_network)
+{
+    static const struct {
+        const char *names[2];
+        enum tutti_net_kind kind;
+    } cases[] = {
+        {{"mlx5_0", "mlx5_1"}, TUTTI_NET_UNKNOWN}, /* InfiniBand or RoCE */
+        {{"mlx5_ib0", "mlx5_ib1"}, TUTTI_NET_IB},  {{"rdmap16s27", "rdmap32s27"}, TUTTI_NET_EFA},
+        {{"cxi0", "cxi1"}, TUTTI_NET_SLINGSHOT},   {{"eth0", "enp3s0f0"}, TUTTI_NET_TCP},
+        {{"eth0", "mlx5_ib0"}, TUTTI_NET_IB}, /* the interface is for other things */
+        {{"mlx5_0", "eth0"}, TUTTI_NET_UNKNOWN},
+    };
+
+    if (!tutti_nccl_xml_available())
+        SKIP("this build is without libexpat");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[1024];
+        struct tutti_topo *topo;
+
+        snprintf(text, sizeof(text),
+                 "<system version='1'><cpu numaid='0' arch='x86_64' vendor='AuthenticAMD'>"
+                 "<pci busid='0000:23:00.0'><gpu dev='0' sm='80' rank='0'/></pci>"
+                 "<pci busid='0000:26:00.0'><nic>"
+                 "<net name='%s' dev='0' speed='100000' port='1' guid='0x1'/>"
+                 "<net name='%s' dev='1' speed='100000' port='1' guid='0x2'/></nic></pci>"
+                 "</cpu></system>",
+                 cases[i].names[0], cases[i].names[1]);
+        topo = machine(text);
+        REQUIRE(topo != NULL);
+        CHECK_INT(topo->net_kind, cases[i].kind);
+        tutti_topo_free(topo);
+    }
+}
+
 /* RCCL: version 2, gcn by number or by name; sm is the number of compute units and not used. */
 TEST(xgmi_of_each_generation_has_its_rate)
 {

@@ -20,6 +20,9 @@ struct tutti_err;
  *   - a PCI function with a nic becomes the switch "cardN" (functions of one card share it), and
  *     each net in it the NIC "nicN", on a cable of the port's speed; a net outside PCI hangs on
  *     the CPU.
+ * What kind of network the ports are on is told by their names where they tell it (rdmap...,
+ * cxi..., mlx5_ib..., eth...), else it is not known: mlx5_0 may be InfiniBand or RoCE. A line
+ * "net roce" in the text that 'tutti topo convert' makes of the file says so.
  * Beside that it carries the hardware of the first host whole (topo/hardware.h), which is where
  * gdr, coll, guid and the like go; none where the file's hosts differ. Not read, because nothing
  * here uses them: maxconn, affinity, pcilink.

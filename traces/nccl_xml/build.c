@@ -233,6 +233,27 @@ static int add_element(struct tutti_xml_build *build, uint32_t element)
     return strcmp(self->name, "net") == 0 ? add_port(build, element) : 0;
 }
 
+/* What NCCL would send by: a port that is no interface of the kernel, if there is one. */
+static void set_net_kind(struct tutti_xml_build *build)
+{
+    enum tutti_net_kind kind = TUTTI_NET_TCP;
+    bool any = false;
+
+    for (uint32_t e = 1; e < build->xml->count; e++) {
+        const struct tutti_xml_element *net = &build->xml->elements[e];
+        enum tutti_net_kind one;
+
+        if (!build->places[e].wanted || strcmp(net->name, "net") != 0)
+            continue;
+        one = tutti_xml_net_kind(tutti_xml_value(net, "name"));
+        if (!any || kind == TUTTI_NET_TCP)
+            kind = one;
+        any = true;
+    }
+    if (any)
+        tutti_topo_set_net_kind(build->topo, kind);
+}
+
 static int build_tree(struct tutti_xml_build *build)
 {
     int status = tutti_xml_look(build);
@@ -242,6 +263,7 @@ static int build_tree(struct tutti_xml_build *build)
     for (uint32_t e = 1; e < build->xml->count && status == 0; e++)
         if (build->places[e].wanted)
             status = add_element(build, e);
+    set_net_kind(build);
     return status;
 }
 

@@ -82,6 +82,25 @@ uint64_t tutti_nccl_cpu_rate(const char *arch, const char *vendor, int64_t famil
     return TUTTI_NCCL_UNLIMITED;
 }
 
+enum tutti_net_kind tutti_xml_net_kind(const char *name)
+{
+    static const struct {
+        const char *prefix;
+        enum tutti_net_kind kind;
+    } names[] = {
+        {"rdmap", TUTTI_NET_EFA},  {"efa", TUTTI_NET_EFA},    {"cxi", TUTTI_NET_SLINGSHOT},
+        {"mlx5_ib", TUTTI_NET_IB}, {"mlx4_ib", TUTTI_NET_IB}, {"eth", TUTTI_NET_TCP},
+        {"en", TUTTI_NET_TCP},     {"bond", TUTTI_NET_TCP},   {"br-", TUTTI_NET_TCP},
+        {"veth", TUTTI_NET_TCP},   {"cali", TUTTI_NET_TCP},   {"tunl", TUTTI_NET_TCP},
+        {"docker", TUTTI_NET_TCP}, {"tap", TUTTI_NET_TCP},    {"lo", TUTTI_NET_TCP},
+    };
+
+    for (size_t i = 0; name != NULL && i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(name, names[i].prefix, strlen(names[i].prefix)) == 0)
+            return names[i].kind;
+    return TUTTI_NET_UNKNOWN;
+}
+
 /* 4 or 5: the PCIe generation of a PEX switch at this level (0 upper, 1 lower); 0: none. */
 static int pex_generation(uint64_t id, uint64_t level)
 {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "runtime/units.h"
+#include "topo/topo.h"
 
 /* The generation of PCIe by the speed that the kernel writes, "16.0 GT/s PCIe"; NULL or unknown
  * is 3, as for NCCL. */
@@ -25,6 +26,11 @@ uint64_t tutti_xml_xgmi_rate(const char *gcn);
 /* Between two NUMA nodes of a host, of which no vendor states a payload rate: NCCL's. `arch`,
  * `vendor`: as in the file, NULL if absent. */
 uint64_t tutti_nccl_cpu_rate(const char *arch, const char *vendor, int64_t family, int64_t model);
+
+/* The kind of network by the name of a port: of an EFA device (rdmap100s27, efa_0), of one of
+ * Slingshot (cxi0), of Azure's InfiniBand (mlx5_ib0), of an interface of the kernel (eth0,
+ * enp1s0f0, br-..., cali...). UNKNOWN for other verbs devices: mlx5_0 may be either. */
+enum tutti_net_kind tutti_xml_net_kind(const char *name);
 
 /* Broadcom's PEX switches show one device as two levels: is `child`, directly below `parent`, the
  * lower level of it? Ids are vendor, device, subsystem vendor and device, 16 bits each. */
