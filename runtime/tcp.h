@@ -29,8 +29,9 @@ struct tutti_tcp_opts {
     /* Congestion control, "reno" or what else the system permits; NULL: the system's own choice. */
     const char *congestion;
     bool pin; /* the ranks of each host on its processors, round robin */
-    /* As in struct tutti_threads_opts, in every process; only where all are on one host. How time
-     * was kept tells tutti_threads_tempo, in the first process. */
+    /* As in struct tutti_threads_opts, in every process; only where all are on one host. Then one
+     * thread plays all ranks of a process. How time was kept tells tutti_threads_tempo, in the
+     * first process. */
     struct tutti_shaper *shaper;
     double slowdown;
 };

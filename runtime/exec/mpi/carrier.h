@@ -124,7 +124,9 @@ struct tutti_mpi_carrier {
 static inline struct tutti_mpi_rank *tutti_mpi_rank_of(const struct tutti_mpi_carrier *carrier,
                                                        uint32_t rank)
 {
-    return &carrier->ranks[rank - carrier->carried->first_rank];
+    const struct tutti_carried *carried = carrier->carried;
+
+    return &carrier->ranks[carried->together ? 0 : rank - carried->first_rank];
 }
 
 /* messages.c: as the operations of carriers. */

@@ -15,12 +15,17 @@ static struct tutti_tcp *tcp_of(const struct tutti_carrier *carrier)
     return (struct tutti_tcp *)(uintptr_t)carrier; /* `base` is its first member */
 }
 
+static struct tutti_tcp_desk *desk_at(const struct tutti_tcp *tcp, uint32_t rank)
+{
+    const struct tutti_carried *carried = tcp->carried;
+
+    assert(rank - carried->first_rank < carried->own_count);
+    return &tcp->desks[carried->together ? 0 : rank - carried->first_rank];
+}
+
 static struct tutti_tcp_desk *desk_of(const struct tutti_carrier *carrier, uint32_t rank)
 {
-    struct tutti_tcp *tcp = tcp_of(carrier);
-
-    assert(rank - tcp->carried->first_rank < tcp->carried->own_count);
-    return &tcp->desks[rank - tcp->carried->first_rank];
+    return desk_at(tcp_of(carrier), rank);
 }
 
 /* ---- the beginning ---- */
@@ -45,7 +50,7 @@ static void add_lines(struct tutti_tcp *tcp)
             line = carried->ways[i - 1].own;
         } else {
             *line = (struct tutti_tcp_line){
-                .desk = &tcp->desks[way->rank - carried->first_rank],
+                .desk = desk_at(tcp, way->rank),
                 .peer = way->peer,
                 .process = tutti_crew_of_rank(carried->rank_count, tcp->pool_count, way->peer),
                 .conn_count = 1,
@@ -83,15 +88,17 @@ static void point_line(struct tutti_tcp *tcp, struct tutti_tcp_line *line, size_
 /* Arrays for lines, connections and parcels; adds up how many connections each process needs. */
 static int lay_out(struct tutti_tcp *tcp, uint32_t *need, struct tutti_err *err)
 {
-    uint32_t own_count = tcp->carried->own_count;
     size_t parcel_count = 0;
     size_t conn_count = 0;
 
-    tcp->desks = calloc((size_t)own_count + 1, sizeof(tcp->desks[0]));
+    tcp->desk_count = tcp->carried->own_count;
+    if (tcp->carried->together && tcp->desk_count > 1)
+        tcp->desk_count = 1;
+    tcp->desks = calloc((size_t)tcp->desk_count + 1, sizeof(tcp->desks[0]));
     tcp->lines = calloc((size_t)tcp->carried->way_count + 1, sizeof(tcp->lines[0]));
     if (tcp->desks == NULL || tcp->lines == NULL)
         return tutti_nomem(err);
-    for (uint32_t i = 0; i < own_count; i++)
+    for (uint32_t i = 0; i < tcp->desk_count; i++)
         tcp->desks[i] =
             (struct tutti_tcp_desk){.rank = tcp->carried->first_rank + i, .event_fd = -1};
     add_lines(tcp);
@@ -102,14 +109,14 @@ static int lay_out(struct tutti_tcp *tcp, uint32_t *need, struct tutti_err *err)
     }
     tcp->conns = calloc(conn_count + 1, sizeof(tcp->conns[0]));
     tcp->parcels = calloc(parcel_count + 1, sizeof(tcp->parcels[0]));
-    tcp->pieces = aligned_alloc(4096, ((tcp->engine->keeps_pieces ? conn_count : own_count) + 1) *
-                                          TUTTI_TCP_PIECE);
+    tcp->pieces = aligned_alloc(
+        4096, ((tcp->engine->keeps_pieces ? conn_count : tcp->desk_count) + 1) * TUTTI_TCP_PIECE);
     if (tcp->conns == NULL || tcp->parcels == NULL || tcp->pieces == NULL)
         return tutti_nomem(err);
     parcel_count = 0;
     for (uint32_t i = 0; i < tcp->line_count; i++)
         point_line(tcp, &tcp->lines[i], &parcel_count);
-    for (uint32_t i = 0; i < own_count; i++) {
+    for (uint32_t i = 0; i < tcp->desk_count; i++) {
         tcp->desks[i].event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (tcp->desks[i].event_fd < 0)
             return tutti_fail(err, TUTTI_EIO, "cannot make an eventfd: %s", strerror(errno));
@@ -133,7 +140,7 @@ static void connect_lines(struct tutti_tcp *tcp, uint32_t *used)
 
 static void clear(struct tutti_tcp *tcp)
 {
-    for (uint32_t i = 0; tcp->desks != NULL && i < tcp->carried->own_count; i++) {
+    for (uint32_t i = 0; tcp->desks != NULL && i < tcp->desk_count; i++) {
         struct tutti_tcp_desk *desk = &tcp->desks[i];
 
         if (desk->state != NULL)

@@ -1,8 +1,8 @@
 /* The carrier over sockets and its engines, which move the bytes. Private to runtime/exec/tcp.
  *
- * The rank of each desk has a thread that does all its work; an engine serves one desk. Lines say
- * what there is to read and to write (line.h), engines do it: `poll` with calls that do not wait,
- * `uring` by handing it to io_uring and asking what is done. */
+ * A desk has a thread that does all its work, that of its rank or of all; an engine serves one.
+ * Lines say what there is to read and to write (line.h), engines do it: `poll` with calls that do
+ * not wait, `uring` by handing it to io_uring and asking what is done. */
 #ifndef TUTTI_RUNTIME_EXEC_TCP_TCP_H
 #define TUTTI_RUNTIME_EXEC_TCP_TCP_H
 
@@ -68,7 +68,8 @@ struct tutti_tcp {
     uint32_t generation; /* counts the games that were broken off: connections are then made anew */
     /* Of a game. */
     const struct tutti_carried *carried;
-    struct tutti_tcp_desk *desks; /* [own rank] */
+    struct tutti_tcp_desk *desks; /* [own rank], or one for all */
+    uint32_t desk_count;
     struct tutti_tcp_line *lines;
     uint32_t line_count;
     struct tutti_tcp_conn *conns;

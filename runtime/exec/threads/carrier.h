@@ -4,8 +4,9 @@
  * A way is what a carrier sees of a connection (from, to, lane) of which one end is here. Its
  * messages keep their order; ways do not wait for each other: a message that nobody receives yet
  * must not hold up those of another way. The thread of a rank drives the ways of that rank, and
- * nobody else does: send, recv, move and rest come from that thread alone. wake and stop may come
- * from any. begin and end are called by all processes of the crew alike. */
+ * nobody else does: send, recv, move and rest come from that thread alone, wake and stop may come
+ * from any. If one thread plays all ranks of the process, move, rest, wake and owes are for all of
+ * them, whichever is named. begin and end are called by all processes of the crew alike. */
 #ifndef TUTTI_RUNTIME_EXEC_THREADS_CARRIER_H
 #define TUTTI_RUNTIME_EXEC_THREADS_CARRIER_H
 
@@ -74,7 +75,8 @@ struct tutti_carried {
     /* By (lower rank, higher rank, lane, direction): two processes have their ways in the same
      * order. They and their counts are known to be the same on both sides. */
     struct tutti_way *ways;
-    bool crowded; /* more ranks on this host than processors: who waits should not spin */
+    bool crowded;  /* more threads on this host than processors: who waits should not spin */
+    bool together; /* one thread plays all ranks of the process */
     tutti_ps deadline_ps;
 };
 

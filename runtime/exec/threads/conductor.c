@@ -293,7 +293,7 @@ static void doze(const struct tutti_conductor *conductor, uint32_t number, tutti
 }
 
 int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t number, tutti_ps until_ps,
-                         bool sends_matter, tutti_ps *since_ps)
+                         bool sends_matter, tutti_ps *since_ps, struct tutti_err *err)
 {
     struct tutti_hall *hall = conductor->hall;
     struct tutti_seat *seat;
@@ -302,7 +302,8 @@ int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t number, tut
     int status = 0;
 
     if (conductor->podium != NULL)
-        return tutti_podium_wait(conductor->podium, number, until_ps, sends_matter, since_ps);
+        return tutti_podium_wait(conductor->podium, until_ps, sends_matter, since_ps, err);
+    err->text[0] = '\0';
     seat = &conductor->seats[number];
     calls.count = 0;
     if (until_ps == 0) /* waits for others, not for a step of its own */
@@ -341,7 +342,8 @@ int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t number, tut
     return status;
 }
 
-int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, uint64_t generation)
+int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, uint64_t generation,
+                          struct tutti_err *err)
 {
     struct tutti_shaper *shaper = conductor->shaper;
     tutti_ps since_ps = 0;
@@ -349,7 +351,8 @@ int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, ui
     int status = 0;
 
     if (conductor->podium != NULL)
-        return tutti_podium_begin(conductor->podium, number, generation);
+        return tutti_podium_begin(conductor->podium, generation, err);
+    err->text[0] = '\0';
     enter(conductor);
     if (generation != conductor->generation) {
         conductor->generation = generation;
@@ -367,7 +370,7 @@ int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, ui
     begin_ps = tutti_hall_after(conductor->now_ps, shaper->launch_ps);
     pthread_mutex_unlock(&conductor->lock);
     while (status == 0 && conductor->now_ps < begin_ps)
-        status = tutti_conductor_wait(conductor, number, begin_ps, false, &since_ps);
+        status = tutti_conductor_wait(conductor, number, begin_ps, false, &since_ps, err);
     return status;
 }
 
@@ -376,7 +379,7 @@ void tutti_conductor_end(struct tutti_conductor *conductor, uint32_t number)
     struct calls calls;
 
     if (conductor->podium != NULL) {
-        tutti_podium_end(conductor->podium, number);
+        tutti_podium_end(conductor->podium);
         return;
     }
     calls.count = 0;

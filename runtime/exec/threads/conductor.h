@@ -57,8 +57,8 @@ struct tutti_conductor {
 };
 
 /* `hall`, `wires` and `shaper` are borrowed until close. There are as many seats, one a thread, as
- * the hall has; the caller fills seat_of afterwards. With a podium, where each rank has a thread,
- * the number of a seat is that rank. */
+ * the hall has; the caller fills seat_of afterwards. With a podium there are none here, and their
+ * numbers do not matter: a process is one. */
 int tutti_conductor_open(struct tutti_conductor *conductor, struct tutti_hall *hall,
                          struct tutti_wires *wires, struct tutti_shaper *shaper, double slowdown,
                          bool spins, struct tutti_err *err);
@@ -66,8 +66,10 @@ void tutti_conductor_close(struct tutti_conductor *conductor);
 
 /* A thread begins an iteration; the first one of a new generation, in which none may be inside,
  * starts the clock afresh with all of them. Returns when the launch is over. Errors of this and of
- * wait: as tutti_hall_rest. */
-int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, uint64_t generation);
+ * wait: as tutti_hall_rest, and those of the carrier: with these alone there is a message in *err,
+ * which is empty otherwise. */
+int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, uint64_t generation,
+                          struct tutti_err *err);
 
 /* On the other machine's clock. For ranks that play. */
 tutti_ps tutti_conductor_now(const struct tutti_conductor *conductor);
@@ -103,6 +105,6 @@ uint64_t tutti_conductor_released(const struct tutti_conductor *conductor,
  * happens.
  * *since_ps: when this wait began, of which this may be a part; 0: it begins. */
 int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t number, tutti_ps until_ps,
-                         bool sends_matter, tutti_ps *since_ps);
+                         bool sends_matter, tutti_ps *since_ps, struct tutti_err *err);
 
 #endif

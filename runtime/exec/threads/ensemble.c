@@ -84,7 +84,8 @@ static bool settle(struct tutti_ensemble *ensemble)
 }
 
 /* Until the clock brings something for one of the ranks. */
-static int wait_for_clock(struct tutti_ensemble *ensemble, tutti_ps *since_ps)
+static int wait_for_clock(struct tutti_ensemble *ensemble, tutti_ps *since_ps,
+                          struct tutti_err *err)
 {
     struct tutti_thread_stage *first = &ensemble->stages[0];
     uint32_t busy_count = 0;
@@ -103,26 +104,62 @@ static int wait_for_clock(struct tutti_ensemble *ensemble, tutti_ps *since_ps)
     }
     if (busy_count < tutti_engine_lanes_left(first->engine))
         sends_matter = true;
-    return tutti_conductor_wait(first->conductor, ensemble->seat, until_ps, sends_matter, since_ps);
+    return tutti_conductor_wait(first->conductor, ensemble->seat, until_ps, sends_matter, since_ps,
+                                err);
+}
+
+/* Whether a message has arrived on the other machine for one of the ranks, and not here. */
+static bool lags(const struct tutti_ensemble *ensemble)
+{
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        if (tutti_thread_stage_lags(&ensemble->stages[i]))
+            return true;
+    }
+    return false;
+}
+
+/* After a look that has found nothing: 0: look again, or a negative status. */
+static int wait(struct tutti_ensemble *ensemble, struct tutti_nap *nap, tutti_ps *since_ps,
+                struct tutti_err *err)
+{
+    struct tutti_thread_stage *first = &ensemble->stages[0];
+    int status;
+
+    if (settle(ensemble)) /* who waits may as well work */
+        return 0;
+    status = tutti_hall_move(first->hall, ensemble->seat, err);
+    if (status < 0)
+        return tutti_thread_stage_lost(first, status, err);
+    if (status > 0) {
+        tutti_hall_rise(first->hall, ensemble->seat, nap);
+        return 0;
+    }
+    if (first->hall->carrier != NULL && lags(ensemble)) {
+        err->text[0] = '\0';
+        status = tutti_hall_rest(first->hall, ensemble->seat, nap, 0);
+    } else {
+        tutti_hall_rise(first->hall, ensemble->seat, nap);
+        status = wait_for_clock(ensemble, since_ps, err);
+    }
+    if (status < 0 && err->text[0] != '\0')
+        return tutti_thread_stage_lost(first, status, err);
+    return status < 0 ? tutti_thread_stage_gave_up(first, status, err) : 0;
 }
 
 static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_err *err)
 {
     struct tutti_ensemble *ensemble = data;
+    struct tutti_nap nap = {0};
     tutti_ps since_ps = 0;
+    int count = 0;
 
-    for (;;) {
-        int count = look(ensemble, done, max, err);
-        int status;
-
-        if (count != 0)
-            return count;
-        if (settle(ensemble)) /* who waits may as well work */
-            continue;
-        status = wait_for_clock(ensemble, &since_ps);
-        if (status < 0)
-            return tutti_thread_stage_gave_up(&ensemble->stages[0], status, err);
+    while (count == 0) {
+        count = look(ensemble, done, max, err);
+        if (count == 0)
+            count = wait(ensemble, &nap, &since_ps, err);
     }
+    tutti_hall_rise(ensemble->stages[0].hall, ensemble->seat, &nap);
+    return count;
 }
 
 const struct tutti_stage_ops tutti_ensemble_ops = {

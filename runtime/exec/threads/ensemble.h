@@ -1,5 +1,6 @@
 /* An ensemble: the ranks that one thread plays, in turns, where a machine is emulated. Between two
- * instants of its clock the thread does what all of them have to do, and waits once for all.
+ * instants of its clock the thread does what all of them have to do, and waits once for all; with
+ * other processes it moves meanwhile what goes there and comes from there.
  * Private to runtime/exec/threads. */
 #ifndef TUTTI_RUNTIME_EXEC_THREADS_ENSEMBLE_H
 #define TUTTI_RUNTIME_EXEC_THREADS_ENSEMBLE_H

@@ -128,7 +128,13 @@ static bool outputs_shared(const struct tutti_game *game)
     return false;
 }
 
-/* Ranks of this host: how many there are, and how many of them come before ours. */
+/* Another machine is emulated, so that a thread may play several ranks. */
+static bool is_ensemble(const struct tutti_troupe *troupe)
+{
+    return troupe->shaper != NULL;
+}
+
+/* Threads of this host: how many there are, and how many of them come before ours. */
 static void count_seats(struct tutti_game *game, uint32_t *ret_count)
 {
     const struct tutti_troupe *troupe = game->troupe;
@@ -140,6 +146,8 @@ static void count_seats(struct tutti_game *game, uint32_t *ret_count)
         uint32_t count = tutti_crew_first_rank(rank_count, crew->count, i + 1) -
                          tutti_crew_first_rank(rank_count, crew->count, i);
 
+        if (is_ensemble(troupe))
+            count = count > 0;
         if (crew->count > 1 && troupe->hosts[i] != troupe->hosts[crew->index])
             continue;
         if (i < crew->index)
@@ -153,7 +161,7 @@ static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tut
 {
     const struct tutti_troupe *troupe = game->troupe;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    bool crowded = game->own_count > (uint32_t)CPU_COUNT(&troupe->processors) ||
+    bool crowded = game->player_count > (uint32_t)CPU_COUNT(&troupe->processors) ||
                    (online > 0 && seat_count > (uint32_t)online);
     int status = tutti_ways_open(&game->ways, &game->wires, game->schedule, troupe->crew,
                                  game->play->lead_ps, err);
@@ -177,16 +185,11 @@ static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tut
         .way_count = game->ways.way_count,
         .ways = game->ways.ways,
         .crowded = crowded,
+        .together = is_ensemble(troupe),
         .deadline_ps = game->deadline_ps,
     };
     tutti_hall_connect(&game->hall, troupe->carrier, game->first_rank, crowded);
     return 0;
-}
-
-/* Another machine is emulated by this process alone, so that a thread may play several ranks. */
-static bool is_ensemble(const struct tutti_troupe *troupe)
-{
-    return troupe->shaper != NULL && troupe->crew->count == 1;
 }
 
 static int open_conductor(struct tutti_game *game, struct tutti_err *err)
@@ -234,7 +237,9 @@ static int prepare_players(struct tutti_game *game, struct tutti_err *err)
     int status;
 
     game->player_count = own_count;
-    if (is_ensemble(troupe))
+    if (is_ensemble(troupe) && troupe->crew->count > 1)
+        game->player_count = own_count > 0;
+    else if (is_ensemble(troupe))
         game->player_count =
             tutti_ensemble_threads(game->schedule, troupe->thread_count, processor_count);
     status =
@@ -306,7 +311,6 @@ static void clear(struct tutti_game *game)
     tutti_ways_close(&game->ways);
     tutti_thread_pushes_close(&game->pushes);
     tutti_conductor_close(&game->conductor);
-    tutti_podium_close(&game->podium);
     tutti_thread_wires_close(&game->wires);
     tutti_hall_close(&game->hall);
 }
@@ -481,10 +485,10 @@ int tutti_game_play(struct tutti_troupe *troupe, const struct tutti_play *play,
     status = begin(&game, status, &begun, err);
     if (status == 0)
         status = tutti_game_conclude(&game, run_threads(&game, err), &played, err);
+    tutti_podium_close(&game.podium); /* while there is somebody to be woken */
     if (begun)
         troupe->carrier->ops->end(troupe->carrier, status);
-    troupe->tempo =
-        game.conductor.podium != NULL ? tutti_podium_tempo(&game.podium) : game.conductor.tempo;
+    troupe->tempo = game.conductor.podium != NULL ? game.podium.tempo : game.conductor.tempo;
     clear(&game);
     if (status == 0)
         *ret = played;

@@ -53,8 +53,9 @@ struct tutti_part {
     void *scratch;
 };
 
-/* A thread, which plays one rank. Where this process alone emulates a machine, each of one or a few
- * threads plays some ranks: what many have to do in one instant shall not cost as many wake-ups.
+/* A thread, which plays one rank. Where a machine is emulated, a thread plays all ranks of this
+ * process, or, if it is alone, each of a few threads some: what many have to do in one instant
+ * shall not cost as many wake-ups.
  * The thread alone touches this between start and join, `playing` aside. */
 struct tutti_player {
     struct tutti_game *game;

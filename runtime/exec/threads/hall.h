@@ -27,7 +27,7 @@ struct tutti_hall {
     uint32_t first_rank;           /* of this process, which alone have bells */
     uint32_t rank_count;           /* of this process */
     uint32_t spin_count;           /* looks before the first yield */
-    bool crowded;                  /* with a carrier: more ranks on this host than processors */
+    bool crowded;                  /* with a carrier: more threads on this host than processors */
     tutti_ps deadline_ps;          /* of one wait */
     struct tutti_carrier *carrier; /* NULL: there are no other processes */
     int64_t epoch_s; /* where the hall's clock begins, on the monotonic clock: picoseconds since

@@ -128,8 +128,6 @@ int tutti_remote_settle(struct tutti_thread_stage *stage, struct tutti_err *err)
 /* The lane's SEND has its slot: hands it to the carrier. */
 int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_place *place,
                       struct tutti_err *err);
-/* Emulated: whether a message has arrived on the other machine, and not here. */
-bool tutti_remote_lags(const struct tutti_thread_stage *stage);
 /* Each look at a RECV from another process, or at a REDUCE awaited by one: 1, 0 or a status. */
 int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
                       struct tutti_err *err);

@@ -73,11 +73,13 @@ static int play_once(struct tutti_player *player, bool last, uint64_t generation
 {
     bool recorded = last && player->game->play->record != NULL;
     struct tutti_conductor *conductor = player->stages[0].conductor;
-    bool several = conductor != NULL && player->game->troupe->crew->count == 1;
     int status = 0;
 
+    err->text[0] = '\0';
     if (conductor != NULL)
-        status = tutti_conductor_begin(conductor, player->seat, generation);
+        status = tutti_conductor_begin(conductor, player->seat, generation, err);
+    if (status < 0 && err->text[0] != '\0')
+        return tutti_wrap(err, status, "rank %u has not begun", player->first_rank);
     if (status < 0)
         return tutti_fail(err, TUTTI_EIO, "broken off: rank %u has not begun", player->first_rank);
     for (uint32_t i = 0; i < player->rank_count; i++) {
@@ -85,10 +87,10 @@ static int play_once(struct tutti_player *player, bool last, uint64_t generation
         tutti_thread_stage_begin(&player->stages[i]);
     }
     atomic_store(&player->playing, true);
-    status =
-        tutti_engine_run(player->engine, several ? &tutti_ensemble_ops : &tutti_thread_stage_ops,
-                         several ? (void *)&player->ensemble : &player->stages[0],
-                         recorded ? &player->record : NULL, err);
+    status = tutti_engine_run(player->engine,
+                              conductor != NULL ? &tutti_ensemble_ops : &tutti_thread_stage_ops,
+                              conductor != NULL ? (void *)&player->ensemble : &player->stages[0],
+                              recorded ? &player->record : NULL, err);
     atomic_store(&player->playing, false);
     for (uint32_t i = 0; i < player->rank_count && status == 0; i++)
         status = tutti_thread_stage_settle(&player->stages[i], err);
@@ -147,5 +149,7 @@ void *tutti_player_run(void *data)
         game->broken = err;
     if (status < 0)
         tutti_hall_stop(&game->hall, status, &err);
+    if (status < 0 && game->conductor.podium != NULL)
+        tutti_podium_break(&game->podium);
     return NULL;
 }

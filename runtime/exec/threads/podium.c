@@ -2,14 +2,9 @@
 #include "runtime/exec/threads/podium_memory.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "runtime/crew.h"
-#include "runtime/schedule.h"
 #include "runtime/status.h"
 
 enum { OUT, PLAYING, WAITING }; /* as in conductor.c */
@@ -17,97 +12,217 @@ enum { OUT, PLAYING, WAITING }; /* as in conductor.c */
 /* As in conductor.c. */
 static const tutti_ps AWAKE_PS = 150 * TUTTI_PS_PER_US;
 static const tutti_ps LATE_PS = 20 * TUTTI_PS_PER_US;
-/* A thread that waits looks up this often, lest somebody has died who should have rung. */
+/* Who waits for others that play spins so long: to be woken takes two threads, and 30 to 100 us. */
+static const tutti_ps SPIN_PS = 500 * TUTTI_PS_PER_US;
+/* Who sleeps looks up this often, lest somebody has died who should have rung. */
 static const tutti_ps LOOK_PS = 50 * TUTTI_PS_PER_MS;
+/* From when the keeper comes from the barrier until the clock starts: all have come by then. */
+static const tutti_ps LEAD_PS = 200 * TUTTI_PS_PER_US;
+/* Naps of who cannot be woken. */
+static const tutti_ps NAP_PS = 20 * TUTTI_PS_PER_US;
+
+static bool is_keeper(const struct tutti_podium *podium)
+{
+    return podium->process == 0;
+}
+
+static uint32_t process_of(const struct tutti_podium *podium, uint32_t rank)
+{
+    return tutti_crew_of_rank(podium->rank_count, podium->process_count, rank);
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+/* On the hall's clock, what is `ps` in the shared memory. */
+static tutti_ps here_ps(const struct tutti_podium *podium, tutti_ps ps)
+{
+    int64_t later_s = podium->memory->base_s - podium->hall->epoch_s;
+
+    return ps == INT64_MAX ? ps : later_s * TUTTI_PS_PER_S + ps;
+}
+
+/* When what happens on the other machine's clock at `ps` is due; in the shared memory's time. */
+static tutti_ps due_ps(const struct tutti_podium *podium, tutti_ps ps)
+{
+    double later_ps = (double)ps * podium->slowdown;
+
+    return later_ps < 0x1p62
+               ? tutti_hall_after(atomic_load(&podium->memory->epoch_ps), (tutti_ps)later_ps)
+               : INT64_MAX;
+}
+
+/* ---- who plays ------------------------------------------------------------------------------- */
+
+/* What it waits for has been published: wakes a process if it sleeps. */
+static void rouse(const struct tutti_podium *podium, uint32_t process)
+{
+    struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[process];
+
+    int where = atomic_load(&seat->asleep);
+
+    if (where != TUTTI_PODIUM_NOWHERE)
+        sem_post(where == TUTTI_PODIUM_ON_BELL ? &seat->bell : &seat->carrier_bell);
+}
+
+static void rouse_all(const struct tutti_podium *podium)
+{
+    for (uint32_t i = 0; i < podium->process_count; i++)
+        rouse(podium, i);
+}
+
+/* Lets a process play on that waits; one that plays will look again before it waits. For who plays
+ * himself, and for the keeper while nobody does: the clock does not go on meanwhile. */
+static void ring(const struct tutti_podium *podium, uint32_t process)
+{
+    struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[process];
+    int waiting = WAITING;
+
+    atomic_store(&seat->rung, true);
+    if (atomic_load(&seat->state) != WAITING)
+        return;
+    atomic_fetch_add(&podium->memory->playing_count, 1);
+    if (atomic_compare_exchange_strong(&seat->state, &waiting, PLAYING))
+        rouse(podium, process);
+    else /* it has seen that by itself */
+        atomic_fetch_sub(&podium->memory->playing_count, 1);
+}
+
+/* This process plays no more. */
+static void lay_down(const struct tutti_podium *podium)
+{
+    if (atomic_fetch_sub(&podium->memory->playing_count, 1) == 1)
+        rouse(podium, 0);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* A status if there is nothing more to wait for. */
+static int broken_off(const struct tutti_podium *podium)
+{
+    if (atomic_load(&podium->memory->stuck) != 0)
+        return -TUTTI_ECHECK;
+    return atomic_load(&podium->memory->broken) != 0 || atomic_load(&podium->hall->stopped) != 0
+               ? -TUTTI_EIO
+               : 0;
+}
+
+/* Whether this process has still to wait; `keeping`: for an instant, not for others. */
+static bool must_wait(const struct tutti_podium *podium, bool keeping)
+{
+    const struct tutti_podium_memory *memory = podium->memory;
+
+    if (broken_off(podium) != 0 || atomic_load(&tutti_podium_own_seat(podium)->state) == PLAYING)
+        return false;
+    return !is_keeper(podium) || (atomic_load(&memory->playing_count) == 0) == keeping;
+}
 
 static struct timespec after(struct timespec time, tutti_ps ps)
 {
-    time.tv_nsec += (long)(ps / TUTTI_PS_PER_NS);
-    time.tv_sec += time.tv_nsec / 1000000000;
-    time.tv_nsec %= 1000000000;
-    return time;
+    int64_t ns = time.tv_nsec + ps / TUTTI_PS_PER_NS;
+
+    return (struct timespec){.tv_sec = time.tv_sec + ns / 1000000000, .tv_nsec = ns % 1000000000};
 }
 
-/* ---- the lock -------------------------------------------------------------------------------- */
-
-/* Takes the lock, or is broken off while somebody who has been stopped holds it. Who dies with the
- * lock in hand leaves the game broken off; the crew says who it was. */
-static bool enter(struct tutti_podium *podium)
+static void nap(tutti_ps ps)
 {
-    struct tutti_podium_memory *memory = podium->memory;
-    int status;
+    struct timespec time = after((struct timespec){0}, ps);
 
-    do {
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+/* Says that it sleeps, looks once more, and only then sleeps. */
+static void sleep_until(struct tutti_podium *podium, tutti_ps until_ps, bool keeping)
+{
+    struct tutti_podium_seat *seat = tutti_podium_own_seat(podium);
+    struct tutti_hall *hall = podium->hall;
+    const struct tutti_carrier_ops *ops = hall->carrier->ops;
+    bool on_bell = podium->small && !podium->spins &&
+                   (ops->owes == NULL || !ops->owes(hall->carrier, hall->first_rank));
+    tutti_ps left_ps;
+
+    atomic_store(&seat->asleep, on_bell ? TUTTI_PODIUM_ON_BELL : TUTTI_PODIUM_ON_CARRIER);
+    left_ps = until_ps - tutti_hall_now(hall);
+    if (must_wait(podium, keeping) && left_ps > 0) {
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
-        until = after(until, LOOK_PS);
-        status = pthread_mutex_timedlock(&memory->lock, &until);
-    } while (status == ETIMEDOUT && atomic_load(&podium->hall->stopped) == 0);
-    if (status == EOWNERDEAD) {
-        atomic_store(&memory->stopped, 1);
-        pthread_mutex_consistent(&memory->lock);
+        until = after(until, left_ps);
+        if (on_bell)
+            (void)sem_timedwait(&seat->bell, &until);
+        else
+            ops->rest(hall->carrier, hall->first_rank, left_ps);
     }
-    return status == 0 || status == EOWNERDEAD;
+    atomic_store(&seat->asleep, TUTTI_PODIUM_NOWHERE);
 }
 
-static void leave(struct tutti_podium *podium)
+/* One turn of a wait: moves bytes, or spins, or sleeps for a while. Errors as of wait. */
+static int linger(struct tutti_podium *podium, tutti_ps *spin_until_ps, tutti_ps limit_ps,
+                  bool keeping, struct tutti_err *err)
 {
-    pthread_mutex_unlock(&podium->memory->lock);
+    struct tutti_hall *hall = podium->hall;
+    tutti_ps due_at_ps = here_ps(podium, atomic_load(&podium->memory->due_ps));
+    tutti_ps wake_ps;
+    tutti_ps now_ps;
+    bool near;
+    int status = broken_off(podium);
+
+    if (status < 0)
+        return status;
+    status = tutti_hall_move(hall, hall->first_rank, err);
+    now_ps = tutti_hall_now(hall);
+    if (status != 0)
+        return status < 0 ? status : 0;
+    if (now_ps >= limit_ps)
+        return -TUTTI_ETIME;
+    if (*spin_until_ps == 0 && podium->spins)
+        *spin_until_ps = now_ps + SPIN_PS;
+    /* Who does not spin is woken when it is time, but for the keeper. */
+    near = (podium->spins || keeping) && due_at_ps - AWAKE_PS <= now_ps;
+    if (near && now_ps - AWAKE_PS < due_at_ps)
+        *spin_until_ps = due_at_ps + AWAKE_PS;
+    if (now_ps < *spin_until_ps) {
+        tutti_hall_breathe();
+        return 0;
+    }
+    wake_ps = limit_ps - now_ps < LOOK_PS ? limit_ps : now_ps + LOOK_PS;
+    if ((podium->spins || keeping) && due_at_ps - AWAKE_PS > now_ps &&
+        due_at_ps - AWAKE_PS < wake_ps)
+        wake_ps = due_at_ps - AWAKE_PS;
+    sleep_until(podium, wake_ps, keeping);
+    return 0;
 }
 
-/* ---- under the lock -------------------------------------------------------------------------- */
-
-/* Lets a rank play on that waits, and tells its process to rouse it. */
-static void ring(struct tutti_podium *podium, uint32_t rank)
-{
-    struct tutti_podium_memory *memory = podium->memory;
-    struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[rank];
-
-    if (atomic_load(&seat->state) == PLAYING)
-        seat->rung = true;
-    if (atomic_load(&seat->state) != WAITING)
-        return;
-    atomic_store(&seat->state, PLAYING);
-    memory->playing_count++;
-    memory->waiting_count--;
-    seat->called = true;
-    pthread_cond_signal(&memory->bells[seat->process]);
-}
-
-/* The clock may go on: that is for the first process to see to. */
-static void call_keeper(struct tutti_podium *podium)
-{
-    if (podium->memory->playing_count == 0)
-        pthread_cond_signal(&podium->memory->bells[0]);
-}
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 /* Hands what has been sent to the shaper. */
 static void take_sent(struct tutti_podium *podium)
 {
-    struct tutti_podium_memory *memory = podium->memory;
     struct tutti_shaper *shaper = podium->shaper;
+    tutti_ps now_ps = tutti_podium_now(podium);
 
-    for (uint32_t i = 0; i < memory->sent_count; i++) {
-        const struct tutti_podium_sent *sent = &tutti_podium_sent(podium)[i];
-        const struct tutti_wire *wire = &podium->all.wires[sent->wire];
-        uint64_t number = podium->sent_counts[sent->wire]++ % wire->slot_count;
+    for (uint32_t i = 0; i < podium->process_count; i++) {
+        struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[i];
 
-        shaper->ops->start(shaper, sent->wire,
-                           (uint32_t)(wire->slots - podium->all.slots) + (uint32_t)number,
-                           sent->bytes, atomic_load(&memory->now_ps));
+        for (uint32_t k = 0; k < seat->sent_count; k++) {
+            const struct tutti_podium_sent *sent = &tutti_podium_sent(podium)[seat->sent_first + k];
+            const struct tutti_wire *wire = &podium->all.wires[sent->wire];
+            uint64_t number = podium->sent_counts[sent->wire]++ % wire->slot_count;
+
+            shaper->ops->start(shaper, sent->wire,
+                               (uint32_t)(wire->slots - podium->all.slots) + (uint32_t)number,
+                               sent->bytes, now_ps);
+        }
+        seat->sent_count = 0;
     }
-    memory->sent_count = 0;
 }
 
 /* When something happens next; false: never. */
-static bool next_ps(struct tutti_podium *podium, tutti_ps *ret_ps)
+static bool next_ps(const struct tutti_podium *podium, tutti_ps *ret_ps)
 {
     tutti_ps first_ps = INT64_MAX;
-    bool found =
-        podium->shaper->ops->next(podium->shaper, atomic_load(&podium->memory->now_ps), &first_ps);
+    bool found = podium->shaper->ops->next(podium->shaper, tutti_podium_now(podium), &first_ps);
 
-    for (uint32_t i = 0; i < podium->rank_count; i++) {
+    for (uint32_t i = 0; i < podium->process_count; i++) {
         const struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[i];
 
         if (atomic_load(&seat->state) != WAITING || seat->until_ps == 0)
@@ -125,58 +240,22 @@ static void advance(struct tutti_podium *podium, tutti_ps now_ps)
     struct tutti_shaper *shaper = podium->shaper;
     uint32_t message;
 
-    assert(now_ps >= atomic_load(&podium->memory->now_ps));
+    assert(now_ps >= tutti_podium_now(podium));
     atomic_store(&podium->memory->now_ps, now_ps);
-    for (uint32_t i = 0; i < podium->rank_count; i++) {
-        const struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[i];
-
-        if (atomic_load(&seat->state) == WAITING && seat->until_ps > 0 && seat->until_ps <= now_ps)
-            ring(podium, i);
-    }
     while ((message = shaper->ops->arrived(shaper, now_ps)) != TUTTI_SHAPER_NONE) {
         uint32_t number = podium->all.slots[message].wire;
+        uint32_t to = process_of(podium, podium->all.wires[number].to);
 
         atomic_fetch_add(&tutti_podium_arrivals(podium)[number], 1);
-        ring(podium, podium->all.wires[number].to);
+        atomic_store(&tutti_podium_seats(podium)[to].rung, true);
     }
-}
+    /* The others first: the keeper plays only when it has let go of the clock. */
+    for (uint32_t i = podium->process_count; i-- > 0;) {
+        const struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[i];
 
-/* ---- the thread ------------------------------------------------------------------------------ */
-
-/* On the hall's clock: when what happens on the other machine's at `ps` is due. */
-static tutti_ps due_ps(const struct tutti_podium *podium, tutti_ps ps)
-{
-    const struct tutti_podium_memory *memory = podium->memory;
-    double later_ps = (double)ps * podium->slowdown;
-    tutti_ps epoch_ps =
-        (memory->epoch_s - podium->hall->epoch_s) * TUTTI_PS_PER_S + memory->epoch_ps;
-
-    return later_ps < 0x1p62 ? tutti_hall_after(epoch_ps, (tutti_ps)later_ps) : INT64_MAX;
-}
-
-static bool is_over(const struct tutti_podium *podium)
-{
-    return atomic_load(&podium->over) || atomic_load(&podium->hall->stopped) != 0 ||
-           atomic_load(&podium->memory->stopped) != 0;
-}
-
-static void hold_until(struct tutti_podium *podium, tutti_ps target_ps)
-{
-    tutti_ps now_ps = tutti_hall_now(podium->hall);
-
-    while (now_ps < target_ps && !is_over(podium)) {
-        tutti_ps left_ps = target_ps - now_ps - AWAKE_PS;
-        struct timespec nap = {0};
-
-        if (left_ps > LOOK_PS)
-            left_ps = LOOK_PS;
-        if (left_ps > 0) {
-            nap.tv_nsec = (long)(left_ps / TUTTI_PS_PER_NS);
-            (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-        } else {
-            tutti_hall_breathe();
-        }
-        now_ps = tutti_hall_now(podium->hall);
+        if (atomic_load(&seat->state) == WAITING &&
+            (atomic_load(&seat->rung) || (seat->until_ps > 0 && seat->until_ps <= now_ps)))
+            ring(podium, i);
     }
 }
 
@@ -196,81 +275,65 @@ static void count_lateness(struct tutti_podium *podium, tutti_ps begun_ps, tutti
     podium->since_ps = now_ps;
 }
 
-/* The clock goes on, if nobody has begun to play meanwhile; gives the lock up, and returns whether
- * it has got it back. */
-static bool keep(struct tutti_podium *podium)
+/* Nobody plays: waits for what happens next, and lets it happen. */
+static int keep(struct tutti_podium *podium, tutti_ps limit_ps, struct tutti_err *err)
 {
     struct tutti_podium_memory *memory = podium->memory;
     tutti_ps begun_ps = tutti_hall_now(podium->hall);
+    tutti_ps spin_until_ps = begun_ps; /* but for what is near */
     tutti_ps target_ps;
     tutti_ps at_ps;
+    int status = 0;
 
-    if (memory->generation != podium->generation) {
-        podium->generation = memory->generation;
-        podium->shaper->ops->reset(podium->shaper);
-        podium->since_ps = due_ps(podium, 0);
-    }
     take_sent(podium);
     if (!next_ps(podium, &at_ps)) {
         atomic_store(&memory->stuck, 1);
-        for (uint32_t i = 0; i < podium->rank_count; i++)
-            ring(podium, i);
-        return true;
+        rouse_all(podium);
+        return -TUTTI_ECHECK;
     }
-    target_ps = due_ps(podium, at_ps);
-    leave(podium);
-    hold_until(podium, target_ps);
-    if (!enter(podium))
-        return false;
-    if (is_over(podium) || memory->playing_count > 0 || memory->sent_count > 0)
-        return true;
-    count_lateness(podium, begun_ps, target_ps);
-    advance(podium, at_ps);
-    return true;
+    atomic_store(&memory->due_ps, due_ps(podium, at_ps));
+    target_ps = here_ps(podium, due_ps(podium, at_ps));
+    /* Somebody else's deadline may pass. */
+    while (status == 0 && atomic_load(&memory->playing_count) == 0) {
+        if (tutti_hall_now(podium->hall) >= target_ps) {
+            count_lateness(podium, begun_ps, target_ps);
+            advance(podium, at_ps);
+            return 0;
+        }
+        status = linger(podium, &spin_until_ps, limit_ps, true, err);
+    }
+    return status;
 }
 
-static void rouse(struct tutti_podium *podium)
+/* A new generation begins, which finds all processes out. */
+static void reset(struct tutti_podium *podium, uint64_t generation)
 {
-    for (uint32_t i = 0; i < podium->hall->rank_count; i++) {
-        struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[podium->hall->first_rank + i];
-
-        if (!seat->called)
-            continue;
-        seat->called = false;
-        tutti_hall_ring(podium->hall, podium->hall->first_rank + i);
-    }
-}
-
-static void *run(void *data)
-{
-    struct tutti_podium *podium = data;
     struct tutti_podium_memory *memory = podium->memory;
+    tutti_ps now_ps = tutti_hall_now(podium->hall);
+    unsigned count = 0;
 
-    if (!enter(podium))
-        return NULL;
-    while (!is_over(podium)) {
-        struct timespec until;
+    podium->shaper->ops->reset(podium->shaper);
+    now_ps += LEAD_PS;
+    podium->since_ps = now_ps;
+    for (uint32_t i = 0; i < podium->process_count; i++) {
+        struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[i];
 
-        rouse(podium);
-        if (podium->process == 0 && memory->playing_count == 0 && memory->waiting_count > 0 &&
-            atomic_load(&memory->stuck) == 0) {
-            if (!keep(podium))
-                return NULL;
+        if (seat->rank_count == 0)
             continue;
-        }
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until = after(until, LOOK_PS);
-        if (pthread_cond_timedwait(&memory->bells[podium->process], &memory->lock, &until) ==
-            EOWNERDEAD) {
-            atomic_store(&memory->stopped, 1);
-            pthread_mutex_consistent(&memory->lock);
-        }
+        assert(atomic_load(&seat->state) == OUT);
+        atomic_store(&seat->rung, false);
+        atomic_store(&seat->state, PLAYING);
+        seat->sent_count = 0;
+        count++;
     }
-    leave(podium);
-    return NULL;
+    atomic_store(&memory->now_ps, 0);
+    atomic_store(&memory->due_ps, 0);
+    atomic_store(&memory->epoch_ps, now_ps - here_ps(podium, 0));
+    atomic_store(&memory->playing_count, count);
+    atomic_store(&memory->generation, generation);
 }
 
-/* ---- what ranks call ------------------------------------------------------------------------- */
+/* ---- what players call ----------------------------------------------------------------------- */
 
 tutti_ps tutti_podium_now(const struct tutti_podium *podium)
 {
@@ -279,112 +342,136 @@ tutti_ps tutti_podium_now(const struct tutti_podium *podium)
 
 tutti_ps tutti_podium_epoch(const struct tutti_podium *podium)
 {
-    return due_ps(podium, 0);
+    return here_ps(podium, due_ps(podium, 0));
 }
 
 tutti_ps tutti_podium_time(const struct tutti_podium *podium)
 {
-    return due_ps(podium, tutti_podium_now(podium));
+    return here_ps(podium, due_ps(podium, tutti_podium_now(podium)));
 }
 
-int tutti_podium_wait(struct tutti_podium *podium, uint32_t rank, tutti_ps until_ps,
-                      bool sends_matter, tutti_ps *since_ps)
+int tutti_podium_wait(struct tutti_podium *podium, tutti_ps until_ps, bool sends_matter,
+                      tutti_ps *since_ps, struct tutti_err *err)
 {
     struct tutti_podium_memory *memory = podium->memory;
-    struct tutti_hall *hall = podium->hall;
-    struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[rank];
+    struct tutti_podium_seat *seat = tutti_podium_own_seat(podium);
     tutti_ps limit_ps = INT64_MAX;
-    bool waited;
+    tutti_ps spin_until_ps = 0;
+    int waiting = WAITING;
+    int status = 0;
 
-    if (*since_ps == 0 || until_ps > 0)
-        *since_ps = tutti_hall_now(hall);
-    if (until_ps == 0)
-        limit_ps = tutti_hall_after(*since_ps, hall->deadline_ps);
-    if (!enter(podium))
-        return -TUTTI_EIO;
-    if (seat->rung || (until_ps > 0 && until_ps <= atomic_load(&memory->now_ps))) {
-        seat->rung = false;
-        leave(podium);
+    err->text[0] = '\0';
+    if (until_ps > 0 && until_ps <= tutti_podium_now(podium))
         return 0;
-    }
+    if (*since_ps == 0 || until_ps > 0)
+        *since_ps = tutti_hall_now(podium->hall);
+    if (until_ps == 0)
+        limit_ps = tutti_hall_after(*since_ps, podium->hall->deadline_ps);
     seat->until_ps = until_ps;
     atomic_store(&seat->sends_matter, sends_matter);
     atomic_store(&seat->state, WAITING);
-    memory->playing_count--;
-    memory->waiting_count++;
-    tutti_hall_lie_down(hall, rank);
-    call_keeper(podium);
-    leave(podium);
-    tutti_hall_sleep(hall, rank, limit_ps);
-    if (!enter(podium))
-        return -TUTTI_EIO;
-    waited = atomic_load(&seat->state) == WAITING;
-    if (waited) { /* there may be bytes to move */
-        atomic_store(&seat->state, PLAYING);
-        memory->playing_count++;
-        memory->waiting_count--;
+    if (atomic_load(&seat->rung) &&
+        atomic_compare_exchange_strong(&seat->state, &waiting, PLAYING)) {
+        atomic_store(&seat->rung, false);
+        return 0;
     }
-    seat->called = false;
-    leave(podium);
-    if (atomic_load(&hall->stopped) != 0 || atomic_load(&memory->stopped) != 0)
-        return -TUTTI_EIO;
-    if (atomic_load(&memory->stuck) != 0)
-        return -TUTTI_ECHECK;
-    return waited && tutti_hall_now(hall) >= limit_ps ? -TUTTI_ETIME : 0;
-}
-
-int tutti_podium_begin(struct tutti_podium *podium, uint32_t rank, uint64_t generation)
-{
-    struct tutti_podium_memory *memory = podium->memory;
-    struct timespec now;
-    tutti_ps begin_ps;
-    tutti_ps since_ps = 0;
-    int status = 0;
-
-    if (!enter(podium))
-        return -TUTTI_EIO;
-    if (generation != memory->generation) {
-        memory->generation = generation;
-        for (uint32_t i = 0; i < podium->rank_count; i++) {
-            tutti_podium_seats(podium)[i].rung = false;
-            atomic_store(&tutti_podium_seats(podium)[i].state, PLAYING);
-        }
-        memory->playing_count = podium->rank_count;
-        memory->waiting_count = 0;
-        memory->sent_count = 0;
-        atomic_store(&memory->now_ps, 0);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        memory->epoch_s = now.tv_sec;
-        memory->epoch_ps = now.tv_nsec * TUTTI_PS_PER_NS;
-    }
-    begin_ps = tutti_hall_after(tutti_podium_now(podium), podium->shaper->launch_ps);
-    leave(podium);
-    while (status == 0 && tutti_podium_now(podium) < begin_ps)
-        status = tutti_podium_wait(podium, rank, begin_ps, false, &since_ps);
+    lay_down(podium);
+    while (status == 0 && atomic_load(&seat->state) == WAITING)
+        status = is_keeper(podium) && atomic_load(&memory->playing_count) == 0
+                     ? keep(podium, limit_ps, err)
+                     : linger(podium, &spin_until_ps, limit_ps, false, err);
+    waiting = WAITING;
+    atomic_fetch_add(&memory->playing_count, 1);
+    if (!atomic_compare_exchange_strong(&seat->state, &waiting, PLAYING))
+        atomic_fetch_sub(&memory->playing_count, 1); /* who rang has counted us */
+    atomic_store(&seat->rung, false);                /* all is looked at next */
     return status;
 }
 
-void tutti_podium_end(struct tutti_podium *podium, uint32_t rank)
+int tutti_podium_begin(struct tutti_podium *podium, uint64_t generation, struct tutti_err *err)
 {
     struct tutti_podium_memory *memory = podium->memory;
+    struct tutti_hall *hall = podium->hall;
+    tutti_ps limit_ps = tutti_hall_after(tutti_hall_now(hall), hall->deadline_ps);
+    tutti_ps begin_ps;
+    tutti_ps left_ps;
+    tutti_ps since_ps = 0;
+    int status = 0;
 
-    if (!enter(podium))
+    err->text[0] = '\0';
+    if (is_keeper(podium) && atomic_load(&memory->generation) != generation)
+        reset(podium, generation);
+    while (atomic_load(&memory->generation) != generation) { /* the keeper comes from the barrier */
+        if (broken_off(podium) < 0)
+            return -TUTTI_EIO;
+        if (tutti_hall_now(hall) >= limit_ps)
+            return -TUTTI_ETIME;
+        if (podium->spins)
+            tutti_hall_breathe();
+        else
+            nap(NAP_PS);
+    }
+    while ((left_ps = tutti_podium_epoch(podium) - tutti_hall_now(hall)) > 0) {
+        if (podium->spins)
+            tutti_hall_breathe();
+        else
+            nap(left_ps);
+    }
+    begin_ps = tutti_hall_after(tutti_podium_now(podium), podium->shaper->launch_ps);
+    while (status == 0 && tutti_podium_now(podium) < begin_ps)
+        status = tutti_podium_wait(podium, begin_ps, false, &since_ps, err);
+    return status;
+}
+
+static bool all_are_out(const struct tutti_podium *podium)
+{
+    for (uint32_t i = 0; i < podium->process_count; i++) {
+        if (atomic_load(&tutti_podium_seats(podium)[i].state) != OUT)
+            return false;
+    }
+    return true;
+}
+
+void tutti_podium_end(struct tutti_podium *podium)
+{
+    struct tutti_podium_memory *memory = podium->memory;
+    struct tutti_hall *hall = podium->hall;
+    struct tutti_err err; /* those who wait find out for themselves */
+    int status = 0;
+
+    atomic_store(&tutti_podium_own_seat(podium)->state, OUT);
+    lay_down(podium);
+    if (!is_keeper(podium))
         return;
-    atomic_store(&tutti_podium_seats(podium)[rank].state, OUT);
-    memory->playing_count--;
-    memory->clock_ps = tutti_podium_now(podium);
-    call_keeper(podium);
-    leave(podium);
+    while (status == 0) {
+        tutti_ps limit_ps = tutti_hall_after(tutti_hall_now(hall), hall->deadline_ps);
+        tutti_ps spin_until_ps = 0;
+
+        while (status == 0 && atomic_load(&memory->playing_count) > 0)
+            status = linger(podium, &spin_until_ps, limit_ps, false, &err);
+        if (status < 0 || all_are_out(podium)) /* nobody plays, so that is how it stays */
+            break;
+        status = keep(podium, limit_ps, &err);
+    }
+    podium->tempo.clock_ps = tutti_podium_now(podium);
+}
+
+void tutti_podium_break(struct tutti_podium *podium)
+{
+    if (podium->memory == NULL)
+        return;
+    atomic_store(&podium->memory->broken, 1);
+    rouse_all(podium);
 }
 
 void tutti_podium_send(struct tutti_podium *podium, const struct tutti_wire *wire, uint64_t bytes)
 {
-    if (!enter(podium))
-        return;
-    assert(podium->memory->sent_count < podium->all.slot_count);
-    tutti_podium_sent(podium)[podium->memory->sent_count++] =
+    struct tutti_podium_seat *seat = tutti_podium_own_seat(podium);
+    uint32_t at = seat->sent_first + seat->sent_count++;
+
+    assert(at < podium->all.slot_count);
+    tutti_podium_sent(podium)[at] =
         (struct tutti_podium_sent){.bytes = bytes, .wire = wire->number};
-    leave(podium);
 }
 
 bool tutti_podium_arrived(const struct tutti_podium *podium, const struct tutti_wire *wire)
@@ -394,97 +481,18 @@ bool tutti_podium_arrived(const struct tutti_podium *podium, const struct tutti_
 
 void tutti_podium_release(struct tutti_podium *podium, const struct tutti_wire *wire)
 {
-    const struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[wire->from];
+    uint32_t process = process_of(podium, wire->from);
+    const struct tutti_podium_seat *seat = &tutti_podium_seats(podium)[process];
 
     atomic_store(&tutti_podium_releases(podium)[wire->number], wire->taken_count);
+    if (process == podium->process) /* looks at all its ranks again before it waits */
+        return;
     if (atomic_load(&seat->state) == WAITING && !atomic_load(&seat->sends_matter))
         return;
-    if (!enter(podium))
-        return;
-    ring(podium, wire->from);
-    leave(podium);
+    ring(podium, process);
 }
 
 uint64_t tutti_podium_released(const struct tutti_podium *podium, const struct tutti_wire *wire)
 {
     return atomic_load(&tutti_podium_releases(podium)[wire->number]);
-}
-
-/* ---- coming and going ------------------------------------------------------------------------ */
-
-int tutti_podium_prepare(struct tutti_podium *podium, struct tutti_wires *own,
-                         const struct tutti_schedule *schedule, struct tutti_err *err)
-{
-    int status = tutti_thread_wires_open(&podium->all, schedule, 0, schedule->rank_count, err);
-
-    if (status < 0)
-        return status;
-    podium->rank_count = schedule->rank_count;
-    for (uint32_t i = 0; i < own->wire_count; i++) {
-        struct tutti_wire *wire = &own->wires[i];
-        const struct tutti_wire *found =
-            tutti_thread_wires_find(&podium->all, wire->from, wire->to, wire->lane);
-
-        assert(found != NULL);
-        wire->number = (uint32_t)(found - podium->all.wires);
-    }
-    return 0;
-}
-
-int tutti_podium_open(struct tutti_podium *podium, struct tutti_hall *hall,
-                      struct tutti_shaper *shaper, double slowdown, struct tutti_crew *crew,
-                      tutti_ps deadline_ps, struct tutti_err *err)
-{
-    int status = 0;
-
-    podium->hall = hall;
-    podium->shaper = shaper;
-    podium->slowdown = slowdown;
-    podium->process = crew->index;
-    podium->memory_bytes = sizeof(struct tutti_podium_memory) +
-                           podium->rank_count * sizeof(struct tutti_podium_seat) +
-                           2 * (size_t)podium->all.wire_count * sizeof(atomic_uint_fast64_t) +
-                           ((size_t)podium->all.slot_count + 1) * sizeof(struct tutti_podium_sent);
-    status = tutti_podium_share(podium, crew, deadline_ps, err);
-    if (status == 0) {
-        int failed = pthread_create(&podium->thread, NULL, run, podium);
-
-        podium->has_thread = failed == 0;
-        if (failed != 0)
-            status = tutti_fail(err, TUTTI_EIO, "cannot start a thread: %s", strerror(failed));
-    }
-    return tutti_crew_agree(crew, status, deadline_ps, err);
-}
-
-struct tutti_tempo tutti_podium_tempo(struct tutti_podium *podium)
-{
-    struct tutti_tempo tempo = {0};
-
-    if (podium->memory == NULL || !enter(podium))
-        return tempo;
-    tempo = podium->tempo;
-    tempo.clock_ps = podium->memory->clock_ps;
-    leave(podium);
-    return tempo;
-}
-
-void tutti_podium_close(struct tutti_podium *podium)
-{
-    bool held;
-
-    if (podium->has_thread) {
-        atomic_store(&podium->over, true);
-        held = enter(podium);
-        pthread_cond_broadcast(&podium->memory->bells[podium->process]);
-        if (held)
-            leave(podium);
-        pthread_join(podium->thread, NULL);
-        podium->has_thread = false;
-    }
-    if (podium->memory != NULL)
-        munmap(podium->memory, podium->memory_bytes);
-    podium->memory = NULL;
-    free(podium->sent_counts);
-    podium->sent_counts = NULL;
-    tutti_thread_wires_close(&podium->all);
 }

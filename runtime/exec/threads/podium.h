@@ -1,10 +1,13 @@
-/* The podium: the conductor (conductor.h) of several processes of one host. What the ranks do, what
- * they have sent, and the clock are in memory that the processes share; a thread of the first
- * process, which has the shaper, keeps the clock, and one in each process rouses its ranks.
- * Messages go over the carrier all the same, as fast as that is, and are taken when they are due.
+/* The podium: the conductor (conductor.h) of several processes of one host. What they do, what they
+ * have sent, and the clock are in memory that they share, without locks. A thread plays all ranks
+ * of its process (ensemble.h); that of the first process, the keeper, has the shaper and keeps the
+ * clock, also when its own ranks have ended. Messages go over the carrier all the same, as fast as
+ * that is, and are taken when they are due.
  *
- * A rank that waits for what the clock brings still moves bytes, its own and those of others. One
- * whose message is due, but not all there, counts as playing: the clock stands still until it is.
+ * A process that waits for what the clock brings still moves bytes, its own and those of others.
+ * One that has a message due which is not all there counts as playing: the clock stands still until
+ * it is. Who waits spins while something is near, and else sleeps on the carrier; since other
+ * processes cannot ring there, a thread of its own does that for them.
  * Private to runtime/exec/threads. */
 #ifndef TUTTI_RUNTIME_EXEC_THREADS_PODIUM_H
 #define TUTTI_RUNTIME_EXEC_THREADS_PODIUM_H
@@ -32,15 +35,17 @@ struct tutti_podium {
     struct tutti_shaper *shaper;
     double slowdown;
     uint32_t process; /* this one */
+    uint32_t process_count;
+    bool spins; /* no more processes than processors */
+    bool small; /* what is under way does not wait for who receives it */
     uint32_t rank_count;
     struct tutti_wires all; /* of all processes, in the same order everywhere */
-    pthread_t thread;
+    pthread_t thread;       /* wakes the player when others have rung */
     bool has_thread;
     atomic_bool over;
-    /* The first process's thread alone: */
+    /* The keeper's alone: */
     uint64_t *sent_counts; /* [wire of all] */
-    uint64_t generation;
-    tutti_ps since_ps;
+    tutti_ps since_ps;     /* when the last instant came */
     struct tutti_tempo tempo;
 };
 
@@ -53,24 +58,23 @@ int tutti_podium_open(struct tutti_podium *podium, struct tutti_hall *hall,
                       tutti_ps deadline_ps, struct tutti_err *err);
 void tutti_podium_close(struct tutti_podium *podium);
 
-/* Of the last game; in the first process. */
-struct tutti_tempo tutti_podium_tempo(struct tutti_podium *podium);
-
 tutti_ps tutti_podium_now(const struct tutti_podium *podium);  /* on the other machine's clock */
 tutti_ps tutti_podium_time(const struct tutti_podium *podium); /* when that is due, by the hall */
 
 tutti_ps tutti_podium_epoch(const struct tutti_podium *podium);
 
-/* As those of the conductor. */
-int tutti_podium_begin(struct tutti_podium *podium, uint32_t rank, uint64_t generation);
-void tutti_podium_end(struct tutti_podium *podium, uint32_t rank);
+/* As those of the conductor, for all ranks of this process. With errors of the carrier, and no
+ * others, there is a message in *err. */
+int tutti_podium_begin(struct tutti_podium *podium, uint64_t generation, struct tutti_err *err);
+void tutti_podium_end(struct tutti_podium *podium);
+/* This process has failed: nobody waits any more. */
+void tutti_podium_break(struct tutti_podium *podium);
 void tutti_podium_send(struct tutti_podium *podium, const struct tutti_wire *wire, uint64_t bytes);
 bool tutti_podium_arrived(const struct tutti_podium *podium, const struct tutti_wire *wire);
 /* The receiver of a wire has taken `wire->taken_count` messages. */
 void tutti_podium_release(struct tutti_podium *podium, const struct tutti_wire *wire);
 uint64_t tutti_podium_released(const struct tutti_podium *podium, const struct tutti_wire *wire);
-/* *since_ps: when the wait began, or 0. Returns early when there may be bytes to move. */
-int tutti_podium_wait(struct tutti_podium *podium, uint32_t rank, tutti_ps until_ps,
-                      bool sends_matter, tutti_ps *since_ps);
+int tutti_podium_wait(struct tutti_podium *podium, tutti_ps until_ps, bool sends_matter,
+                      tutti_ps *since_ps, struct tutti_err *err);
 
 #endif

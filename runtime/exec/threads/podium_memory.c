@@ -18,32 +18,42 @@
 
 enum { NAME_BYTES = 64 };
 
-static int init_memory(struct tutti_podium *podium, const struct tutti_crew *crew)
+/* Where the list of what has been sent begins for each process. */
+static void divide_sent(struct tutti_podium *podium)
 {
-    struct tutti_podium_memory *memory = podium->memory;
-    pthread_mutexattr_t lock;
-    pthread_condattr_t bell;
-    int status = pthread_mutexattr_init(&lock);
+    struct tutti_podium_seat *seats = tutti_podium_seats(podium);
+    uint32_t first = 0;
 
-    if (status != 0)
-        return status;
-    (void)pthread_mutexattr_setpshared(&lock, PTHREAD_PROCESS_SHARED);
-    (void)pthread_mutexattr_setrobust(&lock, PTHREAD_MUTEX_ROBUST);
-    status = pthread_mutex_init(&memory->lock, &lock);
-    pthread_mutexattr_destroy(&lock);
-    if (status == 0)
-        status = pthread_condattr_init(&bell);
-    if (status != 0)
-        return status;
-    (void)pthread_condattr_setpshared(&bell, PTHREAD_PROCESS_SHARED);
-    (void)pthread_condattr_setclock(&bell, CLOCK_MONOTONIC);
-    for (uint32_t i = 0; status == 0 && i < crew->count; i++)
-        status = pthread_cond_init(&memory->bells[i], &bell);
-    pthread_condattr_destroy(&bell);
-    for (uint32_t i = 0; i < podium->rank_count; i++)
-        tutti_podium_seats(podium)[i].process =
-            tutti_crew_of_rank(podium->rank_count, crew->count, i);
-    return status;
+    for (uint32_t i = 0; i < podium->all.wire_count; i++) {
+        const struct tutti_wire *wire = &podium->all.wires[i];
+
+        seats[tutti_crew_of_rank(podium->rank_count, podium->process_count, wire->from)]
+            .sent_first += wire->slot_count;
+    }
+    for (uint32_t i = 0; i < podium->process_count; i++) {
+        uint32_t count = seats[i].sent_first;
+
+        seats[i].sent_first = first;
+        first += count;
+    }
+}
+
+static int init_memory(struct tutti_podium *podium)
+{
+    struct tutti_podium_seat *seats = tutti_podium_seats(podium);
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    podium->memory->base_s = now.tv_sec;
+    for (uint32_t i = 0; i < podium->process_count; i++) {
+        if (sem_init(&seats[i].bell, 1, 0) != 0 || sem_init(&seats[i].carrier_bell, 1, 0) != 0)
+            return errno;
+        seats[i].rank_count =
+            tutti_crew_first_rank(podium->rank_count, podium->process_count, i + 1) -
+            tutti_crew_first_rank(podium->rank_count, podium->process_count, i);
+    }
+    divide_sent(podium);
+    return 0;
 }
 
 /* Maps the memory of that name; the first process makes it. */
@@ -67,7 +77,7 @@ static int map_memory(struct tutti_podium *podium, const struct tutti_crew *crew
     if (fd >= 0)
         close(fd);
     if (status == 0 && makes)
-        status = init_memory(podium, crew);
+        status = init_memory(podium);
     if (status == 0)
         return 0;
     return tutti_fail(err, TUTTI_EIO, "process %" PRIu32 " cannot share memory '%s': %s",

@@ -184,7 +184,7 @@ int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_place *plac
     return status < 0 ? status : landed(stage, place, step, err);
 }
 
-bool tutti_remote_lags(const struct tutti_thread_stage *stage)
+bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage)
 {
     for (uint32_t i = 0; i < stage->busy_count; i++) {
         const struct tutti_place *place = &stage->places[stage->busy[i]];

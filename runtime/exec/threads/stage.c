@@ -391,23 +391,13 @@ int tutti_thread_stage_gave_up(const struct tutti_thread_stage *stage, int statu
     return tutti_fail(err, TUTTI_EIO, "broken off: %s", text);
 }
 
-/* The carrier has said what is wrong. */
-static int lost(const struct tutti_thread_stage *stage, int status, struct tutti_err *err)
+int tutti_thread_stage_lost(const struct tutti_thread_stage *stage, int status,
+                            struct tutti_err *err)
 {
     char text[512];
 
     waiting_for(stage, text, sizeof(text));
     return tutti_wrap(err, status, "%s", text);
-}
-
-/* With a podium: the rank waits for the other machine's clock. */
-static int wait_for_clock(struct tutti_thread_stage *stage, struct tutti_nap *nap)
-{
-    bool sends_matter = tutti_thread_stage_hangs_on_sends(stage) ||
-                        stage->busy_count < tutti_engine_lanes_left(stage->engine);
-
-    return tutti_conductor_wait(stage->conductor, stage->rank, tutti_thread_stage_next_end(stage),
-                                sends_matter, &nap->since_ps);
 }
 
 static int post(void *data, const struct tutti_post *post, struct tutti_err *err)
@@ -437,13 +427,11 @@ static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_
             continue;
         }
         if (status < 0) {
-            count = lost(stage, status, err);
+            count = tutti_thread_stage_lost(stage, status, err);
             break;
         }
-        status = stage->conductor != NULL && !tutti_remote_lags(stage)
-                     ? wait_for_clock(stage, &nap)
-                     : tutti_hall_rest(stage->hall, stage->rank, &nap,
-                                       tutti_thread_stage_next_end(stage));
+        status =
+            tutti_hall_rest(stage->hall, stage->rank, &nap, tutti_thread_stage_next_end(stage));
         if (status < 0) {
             count = tutti_thread_stage_gave_up(stage, status, err);
             break;

@@ -63,6 +63,8 @@ int tutti_thread_stage_look(struct tutti_thread_stage *stage, struct tutti_done 
                             struct tutti_err *err);
 /* Does what has been put off. */
 void tutti_thread_stage_settle_chains(struct tutti_thread_stage *stage);
+/* With a carrier: whether a message has arrived on the other machine, and not here. */
+bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage);
 /* When the first step ends that takes time of its own; 0: there is none. */
 tutti_ps tutti_thread_stage_next_end(const struct tutti_thread_stage *stage);
 /* Whether something may be done once a SEND is complete: one that waits for a slot, or the end of
@@ -71,5 +73,8 @@ bool tutti_thread_stage_hangs_on_sends(const struct tutti_thread_stage *stage);
 /* A wait has failed: the status, and whose step it was. */
 int tutti_thread_stage_gave_up(const struct tutti_thread_stage *stage, int status,
                                struct tutti_err *err);
+/* The carrier has said in *err what is wrong. */
+int tutti_thread_stage_lost(const struct tutti_thread_stage *stage, int status,
+                            struct tutti_err *err);
 
 #endif
