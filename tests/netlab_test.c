@@ -314,8 +314,8 @@ TEST(what_cannot_be_built_is_refused)
             "(one switch)\n");
     refuses("show switch:n=2 --much",
             "netlab: unknown option '--much' (see tools/netlab --help)\n");
-    refuses("show switch:x=2", "tutti topo convert: unknown key 'x' of preset 'switch' (n=, bw=, "
-                               "lat=, burst=, reduces)\n");
+    refuses("show switch:x=2", "netlab: unknown key 'x' of preset 'switch' (n=, bw=, lat=, burst=, "
+                               "reduces)\n");
     refuses("switch:n=2,bw=1Gb/s", "netlab: no COMMAND (after --)\n");
     refuses("exec lab-0 h0 -- true", "netlab: no network 'lab-0' (tools/netlab status)\n");
     refuses("down lab-0", "netlab: no network 'lab-0' (tools/netlab status)\n");
