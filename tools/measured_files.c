@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "build.h"
 #include "runtime/status.h"
@@ -92,8 +93,15 @@ static int load_folder(const char *path, struct tutti_measured *set, struct tutt
 int tutti_measured_load(const char *path, struct tutti_measured *ret, struct tutti_err *err)
 {
     struct tutti_measured set = {0};
-    int status = is_folder(path) ? load_folder(path, &set, err) : load_file(path, &set, err);
+    int status;
 
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        status = tutti_fail(err, TUTTI_EIO,
+                            "there is no folder and no file '%s' (tables of measurements, as in "
+                            "traces/measured)",
+                            path);
+    else
+        status = is_folder(path) ? load_folder(path, &set, err) : load_file(path, &set, err);
     if (status < 0) {
         tutti_measured_free(&set);
         return status;
