@@ -1,14 +1,14 @@
 /* NCCL's graphs of real machines, from their topology XML: as the golden file says, and the same
  * for hand-written XML as for the hosts of the vectors. */
-#include <dirent.h>
 
 #include "sim/nccl.h"
+#include "tests/folder.h"
 #include "tests/nccl_hosts.h"
 #include "tests/nccl_xml.h"
 #include "tests/test.h"
 #include "topo/hardware.h"
 
-enum { FILES_MAX = 512, TEXT_BYTES = 256 };
+enum { TEXT_BYTES = 256 };
 
 static const char *const graph_names[] = {"ring", "tree", "chain", "nvls", "direct"};
 
@@ -60,36 +60,16 @@ static void print_comm(FILE *out, const struct tutti_hardware *hw, uint32_t host
     tutti_nccl_comm_free(comm);
 }
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-static size_t list_xml(const char *dir, char **files)
-{
-    DIR *handle = opendir(dir);
-    size_t count = 0;
-
-    for (struct dirent *entry; handle != NULL && (entry = readdir(handle)) != NULL;) {
-        size_t length = strlen(entry->d_name);
-
-        if (length > 4 && strcmp(entry->d_name + length - 4, ".xml") == 0 && count < FILES_MAX)
-            files[count++] = strdup(entry->d_name);
-    }
-    if (handle != NULL)
-        closedir(handle);
-    qsort(files, count, sizeof(*files), by_name);
-    return count;
-}
-
 TEST(graphs_of_real_machines_are_as_the_golden_file_says)
 {
-    static char *files[FILES_MAX];
-    size_t count = list_xml(TUTTI_DATA_DIR "/topo-xml", files);
+    size_t count;
+    char **files = list_files(TUTTI_DATA_DIR "/topo-xml", ".xml", &count);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out;
 
+    if (!tutti_nccl_xml_available() || count == 0)
+        free_files(files, count);
     if (!tutti_nccl_xml_available())
         SKIP("this build is without libexpat");
     if (count == 0)
@@ -109,8 +89,8 @@ TEST(graphs_of_real_machines_are_as_the_golden_file_says)
             print_comm(out, topo->hardware, 2);
         }
         tutti_topo_free(topo);
-        free(files[i]);
     }
+    free_files(files, count);
     fclose(out);
     test_golden("nccl_graphs.txt", text);
     free(text);

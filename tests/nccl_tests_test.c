@@ -1,16 +1,14 @@
 /* The reader of nccl-tests logs: every dialect we know of in small files of our own, and the real
  * logs that were collected, held against the figures others took from them. */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <regex.h>
 
 #include "runtime/status.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 #include "traces/csv.h"
 #include "traces/nccl_tests.h"
-
-enum { FILES_MAX = 2048 };
 
 static int load(const char *dir, const char *file, struct tutti_nccl_log *log,
                 struct tutti_err *err)
@@ -27,39 +25,6 @@ static int load(const char *dir, const char *file, struct tutti_nccl_log *log,
     status = tutti_nccl_tests_parse(file, text, bytes, log, err);
     free(text);
     return status;
-}
-
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-/* Names of the files in `dir` that end in `suffix`, sorted; each and the list are from malloc. */
-static char **list_files(const char *dir, const char *suffix, size_t *ret_count)
-{
-    DIR *handle = opendir(dir);
-    char **files = calloc(FILES_MAX, sizeof(*files));
-    size_t count = 0;
-
-    for (struct dirent *entry; handle != NULL && (entry = readdir(handle)) != NULL;) {
-        size_t bytes = strlen(entry->d_name);
-        size_t suffix_bytes = strlen(suffix);
-        if (bytes > suffix_bytes && count < FILES_MAX &&
-            strcmp(entry->d_name + bytes - suffix_bytes, suffix) == 0)
-            files[count++] = strdup(entry->d_name);
-    }
-    if (handle != NULL)
-        closedir(handle);
-    qsort(files, count, sizeof(*files), by_name);
-    *ret_count = count;
-    return files;
-}
-
-static void free_files(char **files, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(files[i]);
-    free(files);
 }
 
 static void print_side(FILE *out, const struct tutti_nccl_side *side)

@@ -1,17 +1,15 @@
 /* NCCL topology XML of real machines: each file is read or refused as the golden summary says, and
  * NCCL's own figures of the hand-written machines come out. */
-#include <dirent.h>
 #include <math.h>
 
 #include "runtime/status.h"
 #include "sim/nccl.h"
+#include "tests/folder.h"
 #include "tests/nccl_xml.h"
 #include "tests/test.h"
 #include "topo/hardware.h"
 #include "topo/topo.h"
 #include "traces/nccl_xml.h"
-
-enum { FILES_MAX = 512 };
 
 /* ---- summaries ---- */
 
@@ -72,28 +70,6 @@ static void print_summary(FILE *out, const char *name, const struct tutti_topo *
     fputc('\n', out);
 }
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-static size_t list_xml(const char *dir, char **files)
-{
-    DIR *handle = opendir(dir);
-    size_t count = 0;
-
-    for (struct dirent *entry; handle != NULL && (entry = readdir(handle)) != NULL;) {
-        size_t length = strlen(entry->d_name);
-
-        if (length > 4 && strcmp(entry->d_name + length - 4, ".xml") == 0 && count < FILES_MAX)
-            files[count++] = strdup(entry->d_name);
-    }
-    if (handle != NULL)
-        closedir(handle);
-    qsort(files, count, sizeof(*files), by_name);
-    return count;
-}
-
 static void check_round_trip(const struct tutti_topo *topo)
 {
     struct tutti_topo *back = NULL;
@@ -113,8 +89,8 @@ static void check_round_trip(const struct tutti_topo *topo)
 /* Every file of a folder: what it is, or why it was refused. */
 static size_t print_folder(FILE *out, const char *dir, const char *prefix)
 {
-    static char *files[FILES_MAX];
-    size_t count = list_xml(dir, files);
+    size_t count;
+    char **files = list_files(dir, ".xml", &count);
 
     for (size_t i = 0; i < count; i++) {
         struct tutti_err err = {""};
@@ -132,8 +108,8 @@ static size_t print_folder(FILE *out, const char *dir, const char *prefix)
             fprintf(out, "refused: %s\n", err.text);
         }
         tutti_topo_free(topo);
-        free(files[i]);
     }
+    free_files(files, count);
     return count;
 }
 
