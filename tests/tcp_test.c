@@ -146,7 +146,7 @@ static void add(struct tutti_builder *builder, uint32_t rank, uint32_t lane, str
     struct tutti_err err;
 
     step.peer = step.kind == TUTTI_SEND || step.kind == TUTTI_RECV ? 1 - rank : 0;
-    step.bytes = PART_BYTES;
+    step.bytes = step.bytes > 0 ? step.bytes : PART_BYTES;
     CHECK_OK(tutti_builder_add(builder, rank, lane, &step, &err), err);
 }
 
@@ -225,6 +225,44 @@ TEST(a_step_that_waits_for_a_message_finds_it_there)
                                 .dst_offset = PART_BYTES});
     }
     play_parts(builder, TUTTI_TCP_AUTO, 1, twice_the_first_of_the_other);
+}
+
+enum { LENT_COUNT = 200001, LENT_BYTES = 4 * LENT_COUNT }; /* sockets take all of it at once */
+
+static int32_t once_twice_and_three_times(uint32_t rank, uint64_t i)
+{
+    return i >= LENT_COUNT ? 0 : (rank == 0 ? 3 : 1 + 2 + 3) * (int32_t)i;
+}
+
+/* What rank 0 sends is more in each iteration; rank 1 is slow to take it, and adds it all up. On
+ * one host no copy is made before that. */
+static void lend_to_the_slow(uint32_t connections)
+{
+    struct tutti_step reduce = {.kind = TUTTI_REDUCE,
+                                .acc_buf = TUTTI_BUF_OUT,
+                                .src_buf = TUTTI_BUF_IN,
+                                .dst_buf = TUTTI_BUF_OUT,
+                                .bytes = LENT_BYTES};
+    struct tutti_step send = {.kind = TUTTI_SEND, .src_buf = TUTTI_BUF_OUT, .bytes = LENT_BYTES};
+    struct tutti_step wait = {.kind = TUTTI_COMPUTE, .duration_ps = 20 * TUTTI_PS_PER_MS};
+    struct tutti_step recv = {
+        .kind = TUTTI_RECV, .dst_buf = TUTTI_BUF_SCRATCH, .bytes = LENT_BYTES};
+    struct tutti_builder *builder = parts(1);
+
+    REQUIRE(builder != NULL);
+    add(builder, 0, 0, reduce);
+    add(builder, 0, 0, send);
+    add(builder, 1, 0, wait);
+    add(builder, 1, 0, recv);
+    reduce.src_buf = TUTTI_BUF_SCRATCH;
+    add(builder, 1, 0, reduce);
+    play_parts(builder, TUTTI_TCP_AUTO, connections, once_twice_and_three_times);
+}
+
+TEST(what_is_lent_is_not_written_before_it_has_been_read)
+{
+    lend_to_the_slow(1);
+    lend_to_the_slow(3);
 }
 
 /* Rank 1 has a long message on its way that rank 0 takes only when it has been told that its own

@@ -30,12 +30,18 @@ static struct tutti_tcp_desk *desk_of(const struct tutti_carrier *carrier, uint3
 
 /* ---- the beginning ---- */
 
+/* Whether the way has messages of which the receiver says that it has them. */
+static bool stands_alone(const struct tutti_way *way)
+{
+    return way->strict || (way->near && way->bytes_max >= TUTTI_TCP_LEND_MIN);
+}
+
 /* Whether the way and the one before it in the list run between the same ranks on one lane, each
  * way, and none needs a line for itself. */
 static bool shares(const struct tutti_way *way, const struct tutti_way *before)
 {
     return way->rank == before->rank && way->peer == before->peer && way->lane == before->lane &&
-           !way->strict && !before->strict;
+           !stands_alone(way) && !stands_alone(before);
 }
 
 static void add_lines(struct tutti_tcp *tcp)
@@ -59,6 +65,9 @@ static void add_lines(struct tutti_tcp *tcp)
         }
         *(way->sends ? &line->out : &line->in) = way;
         way->own = line;
+        line->lend_min = carried->crowded ? TUTTI_TCP_LEND_CROWDED_MIN : TUTTI_TCP_LEND_MIN;
+        line->lends =
+            tcp->engine->lends && way->sends && way->near && way->bytes_max >= line->lend_min;
         if (way->bytes_max >= TUTTI_TCP_STRIPE_MIN)
             line->conn_count = tcp->opts.connections;
     }
@@ -178,6 +187,8 @@ static int tcp_begin(struct tutti_carrier *carrier, struct tutti_crew *crew,
     status = tutti_tcp_pools_fill(tcp, crew, need, status, &filled, err);
     if (filled)
         connect_lines(tcp, need + crew->count);
+    if (filled)
+        tutti_tcp_pipes_fill(tcp);
     if (status < 0)
         clear(tcp);
     free(need);
@@ -267,8 +278,10 @@ static void tcp_end(struct tutti_carrier *carrier, int status)
     struct tutti_tcp *tcp = tcp_of(carrier);
 
     clear(tcp);
-    if (status < 0)
+    if (status < 0) {
         tutti_tcp_pools_drop(tcp);
+        tutti_tcp_pipes_drop(tcp);
+    }
 }
 
 static void tcp_close(struct tutti_carrier *carrier)
@@ -277,6 +290,7 @@ static void tcp_close(struct tutti_carrier *carrier)
 
     assert(tcp->carried == NULL);
     tutti_tcp_pools_drop(tcp);
+    tutti_tcp_pipes_drop(tcp);
     free(tcp->pools);
     free(tcp);
 }

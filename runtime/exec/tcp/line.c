@@ -35,6 +35,12 @@ static uint64_t seal_of(const struct tutti_tcp_head *head)
     return ~(head->number << 32 | head->magic);
 }
 
+/* To be lent, not copied. */
+static bool is_lent(const struct tutti_tcp_line *line, uint64_t bytes)
+{
+    return line->lends && bytes >= line->lend_min;
+}
+
 static void want(struct tutti_tcp_conn *conn, bool in, bool out)
 {
     conn->wants_in = conn->wants_in || in;
@@ -58,6 +64,7 @@ void tutti_tcp_line_send(struct tutti_tcp_line *line, const struct tutti_parcel 
 
     assert(line->sent_count - line->out->done_count < line->out->slot_count);
     *own = (struct tutti_tcp_parcel){.parcel = *parcel};
+    own->parcel.strict = parcel->strict || is_lent(line, parcel->bytes);
     line->sent_count++;
     for (uint32_t i = 0; i < line->conn_count; i++) {
         struct tutti_tcp_conn *conn = &line->conns[i];
@@ -71,7 +78,7 @@ void tutti_tcp_line_send(struct tutti_tcp_line *line, const struct tutti_parcel 
         own->parts_left++;
         want(conn, false, true);
     }
-    if (parcel->strict) {
+    if (own->parcel.strict) {
         assert(line->in == NULL);
         line->strict_count = line->sent_count;
         want(&line->conns[0], true, false);
@@ -142,6 +149,7 @@ uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov)
     uint64_t next_bytes;
     uint32_t count = 0;
 
+    conn->lent_at = TUTTI_TCP_IOVS;
     if (!conn->wants_out)
         return 0;
     if (conn->line->out == NULL)
@@ -158,6 +166,8 @@ uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov)
                                       .iov_len = head_bytes - conn->out_gone};
     gone_bytes = conn->out_gone > head_bytes ? conn->out_gone - head_bytes : 0;
     next_bytes = gone_bytes < bytes ? least(bytes - gone_bytes, TUTTI_TCP_AT_ONCE) : 0;
+    if (next_bytes > 0 && is_lent(conn->line, own->parcel.bytes))
+        conn->lent_at = count;
     if (next_bytes > 0)
         iov[count++] = (struct iovec){
             .iov_base = (char *)(uintptr_t)own->parcel.src + first + gone_bytes,

@@ -10,7 +10,12 @@
  * head of its own, so that a stream that is out of step is found on any of them; and what is
  * written in several calls, between which somebody else might write, has a seal behind it. The
  * receiver reads nothing before it has a landing for it, so a message that nobody takes waits in
- * the sockets, and holds up nobody else: other lanes have other lines. */
+ * the sockets, and holds up nobody else: other lanes have other lines.
+ *
+ * Between processes of one host a large message is lent: the system is given the pages that it lies
+ * in, not a copy, and the receiver's copy is the only one (lend.c). The source then is being read
+ * until the receiver says that it has all of it: such a message is as a strict one, and its way has
+ * a line of its own. */
 #ifndef TUTTI_RUNTIME_EXEC_TCP_LINE_H
 #define TUTTI_RUNTIME_EXEC_TCP_LINE_H
 
@@ -24,6 +29,10 @@ enum {
     TUTTI_TCP_AT_ONCE = 1 << 20,      /* bytes handed to the system in one call */
     TUTTI_TCP_PIECE = 512 << 10,      /* bytes received before they are reduced: they fit a cache */
     TUTTI_TCP_STRIPE_MIN = 512 << 10, /* messages from here on are cut over all connections */
+    /* Messages from here on are lent, where that can be. Where ranks share processors it means
+     * more turns of the scheduler, and pays later. */
+    TUTTI_TCP_LEND_MIN = 128 << 10,
+    TUTTI_TCP_LEND_CROWDED_MIN = 512 << 10,
 };
 
 enum {
@@ -43,6 +52,12 @@ struct tutti_tcp_head {
 };
 
 struct tutti_tcp_line;
+
+/* Where pages are on their way from a message to a socket. */
+struct tutti_tcp_pipe {
+    int fds[2];     /* to read from and to write to */
+    uint64_t bytes; /* in it: the next of the message being sent */
+};
 
 /* One socket. */
 struct tutti_tcp_conn {
@@ -68,7 +83,9 @@ struct tutti_tcp_conn {
     uint64_t out_gone;
     struct tutti_tcp_head out_head;
     uint64_t out_seal;
-    void *own; /* the engine's */
+    uint32_t lent_at;            /* iov of those given out last; TUTTI_TCP_IOVS: none */
+    struct tutti_tcp_pipe *pipe; /* NULL: its line lends nothing */
+    void *own;                   /* the engine's */
 };
 
 struct tutti_tcp_parcel {
@@ -84,6 +101,8 @@ struct tutti_tcp_line {
     uint32_t process;            /* of that rank */
     uint32_t conn_count;
     struct tutti_tcp_conn *conns;
+    bool lends;        /* all its connections have pipes */
+    uint64_t lend_min; /* bytes of a message, from which on it is lent then */
     /* Sending: a ring of out->slot_count parcels. */
     struct tutti_tcp_parcel *parcels;
     uint64_t sent_count;   /* handed to us */

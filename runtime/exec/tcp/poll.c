@@ -1,6 +1,8 @@
 /* The engine `poll`: sockets are read and written without waiting, and poll(2) sleeps on them. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@ struct tutti_tcp_engine_state {
 static int poll_open(struct tutti_tcp_desk *desk, uint32_t conn_count, struct tutti_err *err)
 {
     struct tutti_tcp_engine_state *state = calloc(1, sizeof(*state));
+    sigset_t pipe;
 
     if (state == NULL)
         return tutti_nomem(err);
@@ -23,6 +26,9 @@ static int poll_open(struct tutti_tcp_desk *desk, uint32_t conn_count, struct tu
         free(state);
         return tutti_nomem(err);
     }
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, NULL); /* of a peer that is gone we hear otherwise */
     desk->state = state;
     return 0;
 }
@@ -33,6 +39,26 @@ static void poll_close(struct tutti_tcp_desk *desk)
         free(desk->state->fds);
     free(desk->state);
     desk->state = NULL;
+}
+
+/* As sendmsg, one after the other: what is lent goes another way. */
+static ssize_t send_each(struct tutti_tcp_conn *conn, const struct iovec *iov, size_t count)
+{
+    ssize_t went = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int more = i + 1 < count ? MSG_MORE : 0;
+        ssize_t now = i == conn->lent_at ? tutti_tcp_lend(conn, &iov[i])
+                                         : send(conn->fd, iov[i].iov_base, iov[i].iov_len,
+                                                MSG_DONTWAIT | MSG_NOSIGNAL | more);
+
+        if (now < 0)
+            return went > 0 ? went : now;
+        went += now;
+        if ((size_t)now < iov[i].iov_len)
+            break;
+    }
+    return went;
 }
 
 /* 1: something went, 0: nothing can go now, or a negative status. */
@@ -48,7 +74,9 @@ static int poll_push(struct tutti_tcp_desk *desk, struct tutti_tcp_conn *conn,
     header.msg_iovlen = tutti_tcp_line_out(conn, iov);
     if (header.msg_iovlen == 0)
         return 0;
-    went = sendmsg(conn->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    went = conn->lent_at < header.msg_iovlen
+               ? send_each(conn, iov, header.msg_iovlen)
+               : sendmsg(conn->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (went < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return 0;
     status = tutti_tcp_line_went(conn, went < 0 ? -errno : went, err);
@@ -120,6 +148,7 @@ static void poll_rest(struct tutti_tcp_desk *desk, tutti_ps timeout_ps)
 
 const struct tutti_tcp_engine_ops tutti_tcp_poll = {
     .name = "poll",
+    .lends = true,
     .open = poll_open,
     .close = poll_close,
     .push = poll_push,

@@ -34,6 +34,7 @@ static inline void tutti_tcp_desk_list(struct tutti_tcp_desk *desk, struct tutti
 struct tutti_tcp_engine_ops {
     const char *name;
     bool keeps_pieces; /* each connection needs a piece of its own */
+    bool lends;        /* hands what is to be lent to tutti_tcp_lend */
     /* At the first move, in the rank's thread; `conn_count` connections can be listed. */
     int (*open)(struct tutti_tcp_desk *desk, uint32_t conn_count, struct tutti_err *err);
     void (*close)(struct tutti_tcp_desk *desk); /* after the thread has ended */
@@ -65,6 +66,8 @@ struct tutti_tcp {
     char congestion[32];
     struct tutti_tcp_pool *pools; /* [process] */
     uint32_t pool_count;
+    struct tutti_tcp_pipe *pipes; /* for this game and the next */
+    uint32_t pipe_count;
     uint32_t generation; /* counts the games that were broken off: connections are then made anew */
     /* Of a game. */
     const struct tutti_carried *carried;
@@ -86,6 +89,17 @@ struct tutti_tcp {
 int tutti_tcp_pools_fill(struct tutti_tcp *tcp, struct tutti_crew *crew, const uint32_t *need,
                          int status, bool *ret_filled, struct tutti_err *err);
 void tutti_tcp_pools_drop(struct tutti_tcp *tcp); /* closes all connections */
+
+/* ---- lend.c ---- */
+
+/* Gives the connections of all lines that are to lend their pipes, which they share with nobody.
+ * Where there are not enough, lines lend nothing. */
+void tutti_tcp_pipes_fill(struct tutti_tcp *tcp);
+void tutti_tcp_pipes_drop(struct tutti_tcp *tcp); /* also if they are not empty */
+
+/* Lends the socket as much of `bytes`, the next of the message being sent, as it takes. As send(2)
+ * without waiting, but that it may raise SIGPIPE. */
+ssize_t tutti_tcp_lend(struct tutti_tcp_conn *conn, const struct iovec *bytes);
 
 /* ---- carrier.c ---- */
 

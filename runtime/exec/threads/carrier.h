@@ -31,6 +31,8 @@ struct tutti_way {
     uint64_t bytes_max;     /* the longest of them */
     bool sends;             /* rank to peer; else peer to rank */
     bool strict;            /* some of its parcels may be strict; both sides know */
+    bool near;              /* the peer reaches us without leaving this host's network, and nobody
+                               minds if any parcel is taken for strict; both sides know */
 
     /* What the carrier has to say, written in calls of the rank's thread. */
     uint64_t done_count; /* messages completed since begin, in order */

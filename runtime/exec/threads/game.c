@@ -148,11 +148,27 @@ static void count_seats(struct tutti_game *game, uint32_t *ret_count)
 
         if (is_ensemble(troupe))
             count = count > 0;
-        if (crew->count > 1 && troupe->hosts[i] != troupe->hosts[crew->index])
+        if (crew->count > 1 && troupe->homes[i].host != troupe->homes[crew->index].host)
             continue;
         if (i < crew->index)
             game->seat_first += count;
         *ret_count += count;
+    }
+}
+
+/* Emulated, messages are done by another clock than the carrier's. */
+static void mark_near(struct tutti_game *game)
+{
+    const struct tutti_troupe *troupe = game->troupe;
+    const struct tutti_home *mine = &troupe->homes[troupe->crew->index];
+
+    for (uint32_t i = 0; i < game->ways.way_count; i++) {
+        struct tutti_way *way = &game->ways.ways[i];
+        const struct tutti_home *home = &troupe->homes[tutti_crew_of_rank(
+            game->schedule->rank_count, troupe->crew->count, way->peer)];
+
+        way->near = troupe->shaper == NULL && mine->network != 0 && home->host == mine->host &&
+                    home->network == mine->network;
     }
 }
 
@@ -167,7 +183,7 @@ static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tut
                                  game->play->lead_ps, err);
 
     for (uint32_t i = 1; i < troupe->crew->count && status == 0; i++) {
-        if (game->play->lead_ps > 0 && troupe->hosts[i] != troupe->hosts[0])
+        if (game->play->lead_ps > 0 && troupe->homes[i].host != troupe->homes[0].host)
             status = tutti_fail(err, TUTTI_EINVAL,
                                 "process %u is on another host than process 0: only processes of "
                                 "one host can begin at one moment",
@@ -175,6 +191,7 @@ static int prepare_ways(struct tutti_game *game, uint32_t seat_count, struct tut
     }
     if (status < 0)
         return status;
+    mark_near(game);
     game->opened_ps = calloc(game->taken_count, sizeof(game->opened_ps[0]));
     if (game->opened_ps == NULL)
         return tutti_nomem(err);
@@ -214,7 +231,7 @@ static int prepare_podium(struct tutti_game *game, struct tutti_err *err)
     const struct tutti_troupe *troupe = game->troupe;
 
     for (uint32_t i = 1; i < troupe->crew->count; i++) {
-        if (troupe->hosts[i] != troupe->hosts[0])
+        if (troupe->homes[i].host != troupe->homes[0].host)
             return tutti_fail(err, TUTTI_ELACK,
                               "process %u is on another host than process 0: only processes of "
                               "one host can emulate a machine",

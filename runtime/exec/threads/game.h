@@ -30,6 +30,13 @@ struct tutti_troupe_opts {
 int tutti_troupe_open(const struct tutti_troupe_opts *opts, struct tutti_backend **ret,
                       struct tutti_err *err);
 
+/* Where a process is. */
+struct tutti_home {
+    uint64_t host;    /* the same for all that share its processors */
+    uint64_t network; /* the same for all that reach each other without leaving the host; 0: who
+                         knows */
+};
+
 /* The backend. */
 struct tutti_troupe {
     struct tutti_backend base; /* first member: the backend casts back */
@@ -43,7 +50,7 @@ struct tutti_troupe {
     struct tutti_crew *crew;  /* `alone` if there is nobody else */
     struct tutti_crew alone;
     struct tutti_carrier *carrier;
-    uint64_t *hosts; /* [process]: where they are; NULL if alone */
+    struct tutti_home *homes; /* [process]; NULL if alone */
 };
 
 /* The memory of one rank. */

@@ -93,7 +93,8 @@ static void copy_events(const struct result *result, struct tutti_record *record
     for (uint32_t i = 0; i < troupe->crew->count; i++) {
         const struct verdict *other = &result->all[i];
 
-        if (i != troupe->crew->index && troupe->hosts[i] == troupe->hosts[troupe->crew->index] &&
+        if (i != troupe->crew->index &&
+            troupe->homes[i].host == troupe->homes[troupe->crew->index].host &&
             other->opened_ns != 0 && other->opened_ns + later_ns < result->mine.opened_ns)
             later_ns = result->mine.opened_ns - other->opened_ns;
     }

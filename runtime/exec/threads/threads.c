@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/exec/threads/game.h"
@@ -29,11 +30,10 @@ static void troupe_close(struct tutti_backend *backend)
 
     if (troupe->carrier != NULL)
         troupe->carrier->ops->close(troupe->carrier);
-    free(troupe->hosts);
+    free(troupe->homes);
     free(troupe);
 }
 
-/* A number for the machine this process runs on: the same for all that share its processors. */
 static uint64_t host_number(void)
 {
     char text[256] = "";
@@ -50,10 +50,21 @@ static uint64_t host_number(void)
     return hash;
 }
 
+/* Processes of one host may still be apart, as containers are. */
+static struct tutti_home find_home(void)
+{
+    struct tutti_home home = {.host = host_number()};
+    struct stat space;
+
+    if (stat("/proc/self/ns/net", &space) == 0)
+        home.network = space.st_ino;
+    return home;
+}
+
 static int fill(struct tutti_troupe *troupe, struct tutti_err *err)
 {
     static const tutti_ps wait_ps = 30 * TUTTI_PS_PER_S;
-    uint64_t mine = host_number();
+    struct tutti_home mine = find_home();
     int status = 0;
 
     if (sched_getaffinity(0, sizeof(troupe->processors), &troupe->processors) != 0 ||
@@ -61,13 +72,13 @@ static int fill(struct tutti_troupe *troupe, struct tutti_err *err)
         status = tutti_fail(err, TUTTI_EIO, "cannot find out which processors may be used");
     if (troupe->crew->count == 1)
         return status;
-    troupe->hosts = calloc(troupe->crew->count, sizeof(troupe->hosts[0]));
-    if (status == 0 && troupe->hosts == NULL)
+    troupe->homes = calloc(troupe->crew->count, sizeof(troupe->homes[0]));
+    if (status == 0 && troupe->homes == NULL)
         status = tutti_nomem(err);
     status = tutti_crew_agree(troupe->crew, status, wait_ps, err);
     if (status == 0)
         status =
-            tutti_crew_exchange(troupe->crew, &mine, sizeof(mine), troupe->hosts, wait_ps, err);
+            tutti_crew_exchange(troupe->crew, &mine, sizeof(mine), troupe->homes, wait_ps, err);
     return status;
 }
 
