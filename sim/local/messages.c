@@ -197,7 +197,8 @@ void local_messages_rewind(struct local_messages *messages)
         messages->results[i].next = 0;
 }
 
-int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct)
+int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct,
+                          uint64_t lend_min)
 {
     uint32_t n = messages->rank_count;
 
@@ -211,6 +212,7 @@ int local_messages_divide(struct local_messages *messages, uint32_t process_coun
         wire->remote = process_count > 1 && tutti_crew_of_rank(n, process_count, from) !=
                                                 tutti_crew_of_rank(n, process_count, to);
         wire->direct = wire->remote && direct;
+        wire->lend_min = lend_min;
         if (!wire->remote || wire->message_count == 0 || wire->pieces != NULL)
             continue;
         wire->pieces = calloc(LOCAL_PIECES, sizeof(*wire->pieces));

@@ -40,6 +40,7 @@ struct local_wire {
     /* Between processes; bytes of all messages of this play. */
     bool remote;
     bool direct;           /* the receiver reads the sender's memory: nothing is handed over */
+    uint64_t lend_min;     /* messages of so many bytes are handed over, and read likewise */
     uint64_t gone_count;   /* messages handed to the system, or read by the receiver */
     uint64_t gone_bytes;   /* and of the one that is being handed over */
     uint64_t posted_bytes; /* of SENDs that have begun */
@@ -73,9 +74,10 @@ struct local_messages {
 int local_messages_open(const struct tutti_schedule *schedule, struct local_messages *ret,
                         struct tutti_err *err);
 void local_messages_close(struct local_messages *messages);
-/* For plays with the ranks divided among so many processes, which read each other's memory, or do
- * not. -TUTTI_ENOMEM. */
-int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct);
+/* For plays with the ranks divided among so many processes, which read each other's memory, or lend
+ * each other messages of so many bytes, or do neither. -TUTTI_ENOMEM. */
+int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct,
+                          uint64_t lend_min);
 void local_messages_rewind(struct local_messages *messages);
 
 struct local_wire *local_wire_of(const struct local_messages *messages, uint32_t from, uint32_t to,

@@ -43,7 +43,7 @@ static double when_released(const struct tutti_local_play *play, uint32_t wire)
     const struct local_wire *w = &play->messages.wires[wire];
 
     if (w->remote)
-        return w->ended_count < w->gone_count || local_remote_wants(w) ? 0 : LOCAL_NEVER_PS;
+        return local_remote_wants(w) ? 0 : local_remote_ends(play, w);
     if (w->ended_count == w->taken_count)
         return LOCAL_NEVER_PS;
     return w->released_ps[w->ended_count % play->schedule->slot_count];
@@ -206,7 +206,7 @@ static bool act(struct tutti_local_play *play, uint32_t rank, struct tutti_done 
         if (when_released(play, r->peers[i]) > play->now_ps)
             continue;
         wire = &play->messages.wires[r->peers[i]];
-        if (wire->remote && wire->ended_count == wire->gone_count) {
+        if (wire->remote && local_remote_ends(play, wire) > play->now_ps) {
             local_remote_give(play, rank, wire);
             return false;
         }
@@ -400,7 +400,8 @@ int tutti_local_time(struct tutti_local_play *play, const struct tutti_local *lo
     play->local = local;
     play->hop_ps = local->values[TUTTI_LOCAL_HOP].value * (double)TUTTI_PS_PER_US;
     play->step_ps = local->values[TUTTI_LOCAL_STEP].value * (double)TUTTI_PS_PER_US;
-    if (local_messages_divide(&play->messages, local->process_count, local->direct) < 0)
+    if (local_messages_divide(&play->messages, local->process_count, local->direct,
+                              local_remote_lend_min(play)) < 0)
         return tutti_nomem(err);
     local_memory_forget(&play->memory);
     for (int i = 0; status == 0 && i <= WARMUPS; i++)

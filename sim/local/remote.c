@@ -1,6 +1,7 @@
 /* Messages between processes: copied to the system piece by piece by who sends, and out of it by
  * who receives; see stage.h. */
 #include <assert.h>
+#include <string.h>
 
 #include "sim/local/stage.h"
 
@@ -8,7 +9,22 @@ enum {
     TAKE_BYTES = 512 << 10,   /* received before it is reduced */
     DIRECT_BYTES = 256 << 10, /* likewise, where it is read from the sender's memory */
     WINDOW_BYTES = 4 << 20,   /* what the system holds for one connection, about */
+    /* Messages of which the system holds no copy, but the pages they lie in. */
+    LEND_BYTES = 128 << 10,
+    LEND_CROWDED_BYTES = 512 << 10, /* with more ranks than processors */
 };
+
+static bool is_lent(const struct local_wire *wire, uint64_t bytes)
+{
+    return !wire->direct && bytes >= wire->lend_min;
+}
+
+uint64_t local_remote_lend_min(const struct tutti_local_play *play)
+{
+    if (strcmp(play->local->backend, "tcp") != 0)
+        return UINT64_MAX;
+    return play->schedule->rank_count > play->processor_count ? LEND_CROWDED_BYTES : LEND_BYTES;
+}
 
 struct local_wire *local_remote_of(const struct tutti_local_play *play, uint32_t rank,
                                    const struct local_place *place)
@@ -31,14 +47,27 @@ double local_remote_when(const struct local_wire *wire)
     return wire->piece_count > 0 ? wire->pieces[wire->piece_first].seen_ps : LOCAL_NEVER_PS;
 }
 
-/* What the system takes for a piece: less while all that is under way stays in a cache. */
+double local_remote_ends(const struct tutti_local_play *play, const struct local_wire *wire)
+{
+    if (wire->ended_count == wire->gone_count)
+        return LOCAL_NEVER_PS;
+    if (!is_lent(wire, wire->messages[wire->ended_count].bytes))
+        return 0;
+    return wire->ended_count < wire->taken_count
+               ? wire->released_ps[wire->ended_count % play->schedule->slot_count]
+               : LOCAL_NEVER_PS;
+}
+
+/* What the system takes for a piece: less while all that is under way stays in a cache. What is
+ * lent lies elsewhere, and has the other rate for its own. */
 static void charge(const struct tutti_local_play *play, const struct local_wire *wire,
-                   struct local_pass *pass, uint64_t bytes, enum tutti_local_parameter near,
-                   enum tutti_local_parameter far)
+                   struct local_pass *pass, uint64_t bytes, bool lent,
+                   enum tutti_local_parameter near, enum tutti_local_parameter far)
 {
     const struct tutti_local_value *v = play->local->values;
     double kept =
-        local_kept(wire->posted_bytes - wire->taken_bytes, v[TUTTI_LOCAL_NEAR].value * 1024);
+        lent ? 0
+             : local_kept(wire->posted_bytes - wire->taken_bytes, v[TUTTI_LOCAL_NEAR].value * 1024);
 
     pass->alone_ps += (double)bytes * 1000 * (kept / v[near].value + (1 - kept) / v[far].value) +
                       v[TUTTI_LOCAL_CALL].value * (double)TUTTI_PS_PER_US;
@@ -49,6 +78,7 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
 {
     const struct tutti_step *step = place->post.step;
     struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_REDUCE_PAST);
+    bool lent = is_lent(wire, step->bytes);
     uint64_t at = place->got_bytes;
     uint64_t bytes = 0;
 
@@ -62,8 +92,8 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
         bytes += piece->bytes;
     }
     place->piece_bytes = bytes;
-    charge(play, wire, &pass, bytes, TUTTI_LOCAL_TAKE_NEAR, TUTTI_LOCAL_TAKE_FAR);
-    if (wire->direct) {
+    charge(play, wire, &pass, bytes, lent, TUTTI_LOCAL_TAKE_NEAR, TUTTI_LOCAL_TAKE_FAR);
+    if (wire->direct || lent) {
         const struct local_message *message = &wire->messages[wire->taken_count];
         uint32_t from = step->kind == TUTTI_REDUCE ? place->from : step->peer;
 
@@ -119,9 +149,11 @@ void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct loca
     r->piece_bytes = message->bytes - wire->gone_bytes;
     if (r->piece_bytes > LOCAL_PIECE_BYTES)
         r->piece_bytes = LOCAL_PIECE_BYTES;
-    charge(play, wire, &pass, r->piece_bytes, TUTTI_LOCAL_SEND_NEAR, TUTTI_LOCAL_SEND_FAR);
-    local_touch(&play->memory, &pass, rank, message->src_buf,
-                message->src_offset + wire->gone_bytes, r->piece_bytes, LOCAL_READ);
+    charge(play, wire, &pass, r->piece_bytes, is_lent(wire, message->bytes), TUTTI_LOCAL_SEND_NEAR,
+           TUTTI_LOCAL_SEND_FAR);
+    if (!is_lent(wire, message->bytes))
+        local_touch(&play->memory, &pass, rank, message->src_buf,
+                    message->src_offset + wire->gone_bytes, r->piece_bytes, LOCAL_READ);
     local_work_begin(play, rank, &pass);
 }
 

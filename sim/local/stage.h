@@ -72,6 +72,12 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
                                     struct local_place *place, struct local_wire *wire);
 bool local_remote_took(struct local_place *place, struct local_wire *wire);
 
+/* When the oldest SEND that has not ended does. */
+double local_remote_ends(const struct tutti_local_play *play, const struct local_wire *wire);
+
+/* From what size on messages are lent. */
+uint64_t local_remote_lend_min(const struct tutti_local_play *play);
+
 /* Whether there is a piece to be handed over; that begun; and ended. */
 bool local_remote_wants(const struct local_wire *wire);
 void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct local_wire *wire);
