@@ -40,7 +40,8 @@ TEST(what_nccl_runs_gives_the_bytes_of_its_contract)
         uint32_t plays = 0;
 
         for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
-            plays += nccl_play(algorithms[a], hosts[i][0], hosts[i][1], test_full ? 40 : 3);
+            plays +=
+                nccl_play(algorithms[a], hosts[i][0], hosts[i][1], (uint32_t)test_count(40, 3));
         CHECK(plays > 0);
     }
 }
