@@ -3,12 +3,14 @@
 # 2 ranks, whose uplink both ranks share.
 # Usage: tests/bench/netlab.sh [BUILD-DIR [RATES [DELAYS [SIZES [TIMES]]]]]
 #   such as: tests/bench/netlab.sh build "100Mb/s 200Mb/s 1Gb/s" "0us 100us 1ms" 64K,256K,1M,4M,16M 7
-# Rates and buckets are computed (tools/netlab spec). Measured once for each network, by messages there
-# and back between two hosts, all hosts at once: the latency of a message (1 KiB, ten times in a row), and
-# the rate of a host's own line, which is what a message takes that the bucket holds (half a bucket against
-# 1 KiB). Measured once for each rate, by messages that the two ranks of each host pass to each other at
-# once: latency and rate inside a host (1 KiB and 3 MiB). Prints a row a case, with the median and the
-# best of TIMES and the error of the prediction against both, then medians and what was ranked wrong. As root it asks for processors before others (chrt -r 1): the
+# Rates and buckets are computed (tools/netlab spec). Measured by messages that ranks pass to each other at
+# once, as in all-reduces, once for each network: the latency of a message between hosts (what each of nine
+# more of 1 KiB takes), and what is lost once, when all wake up and begin (what one takes beyond that; it is
+# added to each prediction). Once for each rate: the rate of a host's own line (four messages of each
+# rank that empty its bucket, against four of 1 KiB), and latency and rate inside a host (1 KiB and 3 MiB,
+# ten in a row).
+# Prints a row a case, with the median and the best of TIMES and the error of the prediction against both,
+# then medians and what was ranked wrong. As root it asks for processors before others (chrt -r 1): the
 # hosts share them. Exit 77 where namespaces are not permitted.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -44,38 +46,54 @@ times_of() {
         awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)], v[1] }'
 }
 median_of() { times_of "$@" | cut -d' ' -f1; }
+best_of() { times_of "$@" | cut -d' ' -f2; }
+
+# What one more message of 1 KiB takes, and what is lost once: "US US".
+warm_of() { # PATTERN
+    awk -v ten="$(median_of "${1}10" 1024)" -v one="$(median_of "${1}1" 1024)" 'BEGIN {
+        more = 10 * ten > one ? (10 * ten - one) / 9 : 0
+        print more, (one > more ? one - more : 0)
+    }'
+}
 
 declare -A lines insides
 
-# Latency and rate of what a message of 1 KiB and another take: "US MB-PER-S", at least 1 us apart.
-cost_of() { # ALGORITHM BYTES
-    awk -v small="$(median_of "$1" 1024)" -v large="$(median_of "$1" "$2")" -v bytes="$2" \
-        'BEGIN { d = large - small; print small, (bytes - 1024) / (d > 1 ? d : 1) }'
+# At which rate more bytes come than 1 KiB, in MB/s; by the best times, at least 1 us apart: what is lost
+# once varies more than that.
+rate_of() { # ALGORITHM BYTES
+    awk -v small="$(best_of "$1" 1024)" -v large="$(best_of "$1" "$2")" -v bytes="$2" \
+        'BEGIN { d = large - small; print (bytes - 1024) / (d > 1 ? d : 1) }'
 }
+
+inside_of() { echo "$(warm_of swap | cut -d' ' -f1) $(rate_of swap10 3145728)"; }
 
 # One network: plays, reads the latency off, predicts, and adds rows.
 network() { # HOSTS RATE DELAY ALGORITHMS
-    local spec="switch:n=$1,bw=$2" computed alpha bw burst line half status swaps
+    local spec="switch:n=$1,bw=$2" computed alpha start bw burst each line quarter status swaps
     computed=$(tools/netlab spec "$spec" --delay "$3" --built "$build") || exit $?
     bw=$(sed 's/.*bw=\([^,]*\),.*/\1/' <<<"$computed") burst=${computed##*burst=}
-    half=$((burst / 2048))
-    [ "$1" = 4 ] && swaps=() || swaps=(swap1 1K,3M)
+    each=$((4 / $1))
+    quarter=$((burst * 7 / 8 / each / 4096)) # of what a rank has of the bucket, less headers, in KiB
+    quarter=$((quarter > 2 ? quarter : 2))
+    [ "$1" = 4 ] && swaps=() || swaps=("swap10,swap1" 1K swap10 3M)
     $first tools/netlab "$spec" --delay "$3" --built "$build" --quiet --deadline 900 -- \
-        "$build/tests/netlab_play" 4 "$times" pair10,pair1 1K pair1 "${half}K" "${swaps[@]}" "$4" "$sizes" >"$played"
+        "$build/tests/netlab_play" 4 "$times" cross10,cross4,cross1 1K cross4 "${quarter}K" "${swaps[@]}" "$4" "$sizes" >"$played"
     status=$?
     [ "$status" = 0 ] || { echo "tests/bench/netlab.sh: $spec with $3: status $status" >&2; exit "$status"; }
-    alpha=$(median_of pair10 1024)
+    read -r alpha start <<<"$(warm_of cross)"
     # The line is that of the first delay: with more of it the difference drowns in what latencies vary.
-    [ -n "${lines[$1/$2]:-}" ] || lines[$1/$2]=$(cost_of pair1 $((half * 1024)) | cut -d' ' -f2)
-    [ -n "${insides[$1/$2]:-}" ] || insides[$1/$2]=$([ "$1" = 4 ] && echo "0 10000" || cost_of swap1 3145728)
+    [ -n "${lines[$1/$2]:-}" ] ||
+        lines[$1/$2]=$(rate_of cross4 $((quarter * 1024)) | awk -v each="$each" '{ print each * $1 }')
+    [ -n "${insides[$1/$2]:-}" ] ||
+        insides[$1/$2]=$([ "$1" = 4 ] && echo "0 10000" || inside_of)
     line=${lines[$1/$2]}
     # shellcheck disable=SC2086 # latency and rate are two words
     machine_of "$1" "$bw" "$alpha" "$burst" "$line" ${insides[$1/$2]} >"$machine"
     for size in ${sizes//,/ }; do
-        "$build/tutti" predict "$machine" -a "$4" -b "$size" --model fair --format csv | awk -F, '
-            NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } { print $at["bytes"], $at["algorithm"], $at["time_us"] }'
+        "$build/tutti" predict "$machine" -a "$4" -b "$size" --model fair --format csv | awk -F, -v start="$start" '
+            NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } { print $at["bytes"], $at["algorithm"], $at["time_us"] + start }'
     done | while read -r bytes algorithm predicted; do
-        echo "$1 $2 $3 $alpha/$line $bytes $algorithm $predicted $(times_of "$algorithm" "$bytes")"
+        echo "$1 $2 $3 $alpha/$start/$line $bytes $algorithm $predicted $(times_of "$algorithm" "$bytes")"
     done >>"$rows"
     tail -n 1 "$rows" >&2
 }
@@ -94,9 +112,9 @@ awk '
         return list[int((count + 1) / 2)]
     }
     function abs(x) { return x < 0 ? -x : x }
-    NR == 1 { print "| hosts | rate | delay | latency us, line MB/s | size | algorithm | median us | best us | predicted us | error | of best |\n|---|---|---|---|---|---|---|---|---|---|---|" }
+    NR == 1 { print "| hosts | rate | delay | latency, once us, line MB/s | size | algorithm | median us | best us | predicted us | error | of best |\n|---|---|---|---|---|---|---|---|---|---|---|" }
     {
-        split($4, seen_here, "/"); alpha = sprintf("%.1f, %.0f", seen_here[1], seen_here[2])
+        split($4, seen_here, "/"); alpha = sprintf("%.1f, %.0f, %.0f", seen_here[1], seen_here[2], seen_here[3])
         error = 100 * ($7 - $8) / $8; of_best = 100 * ($7 - $9) / $9
         printf "| %d | %s | %s | %s | %s | %s | %.1f | %.1f | %.1f | %+.1f %% | %+.1f %% |\n", $1, $2, $3, alpha, size($5), $6, $8, $9, $7, error, of_best
         all[NR] = abs(error); best[NR] = abs(of_best); n[$6]++; by[$6, n[$6]] = abs(error); by_best[$6, n[$6]] = abs(of_best)

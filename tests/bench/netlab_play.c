@@ -3,9 +3,10 @@
  *
  *   netlab_play RANKS TIMES ALGORITHM,... BYTES,... [ALGORITHM,... BYTES,...]
  *
- * Algorithms "pairN" and "swapN" are no all-reduces. pairN: each rank and the one n/2 further on
- * pass a message to each other N times there and back; its time is that of one message one way.
- * swapN: each rank and its neighbour, 0 and 1, 2 and 3, ..., do so N times at once.
+ * Algorithms "pairN", "crossN" and "swapN" are no all-reduces. pairN: each rank and the one n/2
+ * further on pass a message to each other N times there and back; its time is that of one message
+ * one way. crossN: they do so N times at once, as ranks do in all-reduces. swapN: so do each rank
+ * and its neighbour, 0 and 1, 2 and 3, ....
  * RANKS are those of all processes together, blocks in order; more than processes are taken as a
  * level of their own, the host. All processes run on one machine and have one clock: each time
  * starts at a moment that all know, PAUSE_PS after they have met, so that token buckets are full
@@ -33,10 +34,30 @@ struct stage {
     uint64_t times;
 };
 
-static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t count, bool swaps,
-                     uint64_t bytes, uint64_t rounds, struct tutti_err *err)
+struct pattern {
+    const char *name;
+    bool near; /* with the neighbour */
+    bool at_once;
+};
+
+static const struct pattern *pattern_of(const char *algorithm)
 {
-    uint32_t peer = swaps ? rank ^ 1 : (rank + count / 2) % count;
+    static const struct pattern patterns[] = {
+        {"pair", false, false}, {"cross", false, true}, {"swap", true, true}};
+
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        if (strncmp(algorithm, patterns[i].name, strlen(patterns[i].name)) == 0)
+            return &patterns[i];
+    }
+    return NULL;
+}
+
+static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t count,
+                     const struct pattern *pattern, uint64_t bytes, uint64_t rounds,
+                     struct tutti_err *err)
+{
+    uint32_t peer = pattern->near ? rank ^ 1 : (rank + count / 2) % count;
+    bool first = pattern->at_once || rank < peer;
     struct tutti_step send = {
         .kind = TUTTI_SEND, .peer = peer, .src_buf = TUTTI_BUF_IN, .bytes = bytes};
     struct tutti_step receive = {
@@ -44,15 +65,14 @@ static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t coun
     int status = 0;
 
     for (uint64_t i = 0; i < rounds && status == 0; i++) {
-        status = tutti_builder_add(builder, rank, 0, swaps || rank < peer ? &send : &receive, err);
+        status = tutti_builder_add(builder, rank, 0, first ? &send : &receive, err);
         if (status == 0)
-            status =
-                tutti_builder_add(builder, rank, 0, swaps || rank < peer ? &receive : &send, err);
+            status = tutti_builder_add(builder, rank, 0, first ? &receive : &send, err);
     }
     return status;
 }
 
-static int make_pair(uint32_t count, bool swaps, uint64_t bytes, uint64_t rounds,
+static int make_pair(uint32_t count, const struct pattern *pattern, uint64_t bytes, uint64_t rounds,
                      struct tutti_schedule **ret, struct tutti_err *err)
 {
     struct tutti_schedule_desc desc = {
@@ -69,7 +89,7 @@ static int make_pair(uint32_t count, bool swaps, uint64_t bytes, uint64_t rounds
                      : tutti_fail(err, TUTTI_EINVAL, "pairs of %u ranks (an even number)", count);
 
     for (uint32_t rank = 0; rank < count && status == 0; rank++)
-        status = pair_rank(builder, rank, count, swaps, bytes, rounds, err);
+        status = pair_rank(builder, rank, count, pattern, bytes, rounds, err);
     if (status == 0)
         return tutti_builder_finish(builder, ret, err);
     tutti_builder_free(builder);
@@ -84,16 +104,16 @@ static int play(struct stage *stage, const char *algorithm, uint64_t bytes, stru
                                        .count = bytes / 4,
                                        .slot_count = TUTTI_SLOTS_DEFAULT};
     struct tutti_schedule *schedule = NULL;
-    bool swaps = strncmp(algorithm, "swap", 4) == 0;
+    const struct pattern *pattern = pattern_of(algorithm);
     uint64_t rounds = 0;
     double parts = 1;
     int status;
 
-    if (swaps || strncmp(algorithm, "pair", 4) == 0) {
-        status = tutti_read_count(algorithm + 4, 1, PAIRS_MAX, &rounds, err);
-        parts = (swaps ? 1 : 2) * (double)rounds;
+    if (pattern != NULL) {
+        status = tutti_read_count(algorithm + strlen(pattern->name), 1, PAIRS_MAX, &rounds, err);
+        parts = (pattern->at_once ? 1 : 2) * (double)rounds;
         if (status == 0)
-            status = make_pair(stage->shape.rank_count, swaps, bytes, rounds, &schedule, err);
+            status = make_pair(stage->shape.rank_count, pattern, bytes, rounds, &schedule, err);
     } else {
         status = tutti_coll_generate(algorithm, &params, &stage->shape, &schedule, err);
     }
