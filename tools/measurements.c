@@ -136,8 +136,14 @@ static bool is_rccl(const struct tutti_nccl_table *table)
            strstr(table->device, "Instinct") != NULL;
 }
 
+/* A CSV is of nccl-tests if it has their busbw, which nobody else reckons with. */
+static bool has_busbw(const struct tutti_nccl_table *table)
+{
+    return table->row_count > 0 && !isnan(table->rows[0].out_of_place.busbw_GBps);
+}
+
 static int take_table(const struct tutti_measurements_ask *ask, const char *log,
-                      const struct tutti_nccl_table *table, bool csv,
+                      const struct tutti_nccl_table *table, bool is_nccl_tests,
                       struct tutti_measurements *measurements, struct tutti_cases *cases,
                       struct tutti_err *err)
 {
@@ -145,9 +151,9 @@ static int take_table(const struct tutti_measurements_ask *ask, const char *log,
         .log = log,
         .rank_count = table->rank_count,
         .iteration_count = table->iteration_count > 0 ? table->iteration_count
-                           : csv                      ? 1
-                                                      : TUTTI_NCCL_TESTS_ITERATIONS,
-        .is_nccl_tests = !csv,
+                           : is_nccl_tests            ? TUTTI_NCCL_TESTS_ITERATIONS
+                                                      : 1,
+        .is_nccl_tests = is_nccl_tests,
         .is_rccl = is_rccl(table),
         .process_ranks = table->process_count > 0 ? table->rank_count / table->process_count : 0,
     };
@@ -192,7 +198,8 @@ int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char
     if (status < 0)
         return status;
     for (size_t i = 0; status == 0 && i < log.table_count; i++) {
-        status = take_table(ask, path, &log.tables[i], csv, measurements, cases, err);
+        status = take_table(ask, path, &log.tables[i], !csv || has_busbw(&log.tables[i]),
+                            measurements, cases, err);
         if (status < 0)
             status = tutti_wrap(err, status, "%s", name);
     }
