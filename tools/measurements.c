@@ -89,15 +89,17 @@ static int check_ranks(const struct tutti_measurements_ask *ask,
                       rank_count, ask->spec, ask->topo->rank_count, hint);
 }
 
-/* One row as a case. Types that Tutti does not compute with (fp8) are moved as bytes: only sizes
- * matter to a prediction. */
+/* One row as a case. Without a type, as in CSV, it is the standard of nccl-tests; types that Tutti
+ * does not compute with (fp8) are moved as bytes. */
 static int take_row(const struct tutti_measurements_ask *ask, const char *log,
                     enum tutti_collective collective, const struct tutti_nccl_row *row,
                     struct tutti_measurements_table *note, struct tutti_cases *cases)
 {
     struct tutti_case one = {
         .log = log,
-        .params = {.collective = collective, .dtype = TUTTI_UINT8, .op = TUTTI_SUM},
+        .params = {.collective = collective,
+                   .dtype = row->type[0] == '\0' ? TUTTI_FLOAT32 : TUTTI_UINT8,
+                   .op = TUTTI_SUM},
         .iteration_count = note->iteration_count,
         .bytes = row->bytes,
         .measured_us = side_time(row, ask->side),
