@@ -31,22 +31,36 @@ void tutti_normal_add(double *matrix, double *vector, uint32_t size, const doubl
     }
 }
 
+/* Four sums at a time, always the same ones: one alone would wait for each addition. */
+static double dot(const double *a, const double *b, uint32_t count)
+{
+    double sums[4] = {0};
+    uint32_t i = 0;
+
+    for (; i + 4 <= count; i += 4) {
+        sums[0] += a[i] * b[i];
+        sums[1] += a[i + 1] * b[i + 1];
+        sums[2] += a[i + 2] * b[i + 2];
+        sums[3] += a[i + 3] * b[i + 3];
+    }
+    for (; i < count; i++)
+        sums[0] += a[i] * b[i];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 bool tutti_normal_factor(double *matrix, uint32_t size)
 {
     for (uint32_t j = 0; j < size; j++) {
-        double pivot = *at(matrix, size, j, j);
+        const double *row = at(matrix, size, j, 0);
+        double pivot = *at(matrix, size, j, j) - dot(row, row, j);
 
-        for (uint32_t k = 0; k < j; k++)
-            pivot -= *at(matrix, size, j, k) * *at(matrix, size, j, k);
         if (!(pivot > 0))
             return false;
         pivot = sqrt(pivot);
         *at(matrix, size, j, j) = pivot;
         for (uint32_t i = j + 1; i < size; i++) {
-            double sum = *at(matrix, size, i, j);
+            double sum = *at(matrix, size, i, j) - dot(at(matrix, size, i, 0), row, j);
 
-            for (uint32_t k = 0; k < j; k++)
-                sum -= *at(matrix, size, i, k) * *at(matrix, size, j, k);
             *at(matrix, size, i, j) = sum / pivot;
         }
     }
