@@ -382,6 +382,16 @@ static double variance(const struct tutti_fit *fit, const struct tutti_fit_value
     return fmax(0, sum);
 }
 
+/* To five digits: more says nothing, where the best known value is uncertain by percents, and
+ * people read the file. What is ordered stays so. */
+static double rounded(double value)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%.5g", value);
+    return strtod(text, NULL);
+}
+
 /* The value of the first levels up to `last`, under `name`. */
 static int put(struct tutti_calib *calib, const char *name, const struct tutti_fit *fit,
                const struct tutti_fit_value *value, int last, const char *source,
@@ -393,9 +403,9 @@ static int put(struct tutti_calib *calib, const char *name, const struct tutti_f
 
     for (int level = last + 1; level < TUTTI_FIT_LEVELS; level++)
         part.levels[level] = TUTTI_FIT_NONE;
-    to.value = tutti_fit_value_at(&part, fit->value);
-    to.low = to.value * exp(-spread);
-    to.high = fmin(value->most, to.value * exp(spread));
+    to.value = rounded(tutti_fit_value_at(&part, fit->value));
+    to.low = rounded(to.value * exp(-spread));
+    to.high = rounded(fmin(value->most, to.value * exp(spread)));
     (void)snprintf(to.source, sizeof(to.source), "%s", source);
     return tutti_calib_set(calib, name, &to, err);
 }
