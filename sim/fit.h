@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct tutti_err;
+struct tutti_fit;
 
 #define TUTTI_FIT_NONE UINT32_MAX
 
@@ -32,6 +33,12 @@ struct tutti_fit_problem {
      * predict() serves. */
     int (*predict_near)(void *context, const double *parameters, const bool *omitted, double *times,
                         struct tutti_err *err);
+    /* Times, and unless it is NULL derivatives [point][parameter], as those of `fit` tell them,
+     * with nothing predicted: for who knows how times hang on parameters. What has the least by it
+     * is tried before smaller steps, and tutti_fit_without() begins there. Points without a weight
+     * need not be written. NULL: none but a model linear in logarithms, in tutti_fit_without(). */
+    void (*approximate)(void *context, const struct tutti_fit *fit, const double *parameters,
+                        double *times, double *jacobian);
     void *context;
 };
 
@@ -65,11 +72,11 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
                     struct tutti_err *err);
 void tutti_fit_free(struct tutti_fit *fit);
 
-/* The parameters of a fit without the points that are `omitted`: first where a model linear about
- * the solution of `problem` has them, then a few damped steps on the derivatives there, with times
- * predicted anew (by predict_near() if there is one) and no step that is not better. Values that
- * the points left do not tell go back to their priors. values: [parameter_count]. Price: at most
- * three predictions. */
+/* The parameters of a fit without the points that are `omitted`: first where approximate(), or a
+ * model linear about the solution of `problem`, has them, then a few damped steps on the
+ * derivatives there, with times predicted anew (by predict_near() if there is one) and no step that
+ * is not better. Values that the points left do not tell go back to their priors. values:
+ * [parameter_count]. Price: at most three predictions. */
 int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
                       const bool *omitted, double *values, struct tutti_err *err);
 

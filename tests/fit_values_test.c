@@ -234,6 +234,66 @@ TEST(results_do_not_depend_on_threads)
     close_world(&world);
 }
 
+/* The times by paths, and by lines in logarithms, against those predicted: mean errors. */
+static void compare_models(struct world *world, const struct tutti_fit *fit,
+                           const double *parameters, double *ret_paths, double *ret_lines)
+{
+    static double slopes[MACHINES * SIZES * PARAMETERS_MAX];
+    double paths[MACHINES * SIZES], truth[MACHINES * SIZES];
+    struct tutti_err err = {""};
+
+    *ret_paths = *ret_lines = 0;
+    tutti_fit_values_approximate(&world->values, fit, parameters, paths, slopes);
+    CHECK_OK(tutti_fit_values_predict(&world->values, parameters, TUTTI_FIT_NONE, truth, &err),
+             err);
+    for (size_t i = 0; i < fit->point_count; i++) {
+        const double *row = fit->jacobian + i * fit->parameter_count;
+        double line = fit->predicted[i];
+
+        for (size_t p = 0; p < fit->parameter_count; p++)
+            line += row[p] * (parameters[p] - fit->value[p]);
+        *ret_paths += fabs(paths[i] - truth[i]) / fit->point_count;
+        *ret_lines += fabs(line - truth[i]) / fit->point_count;
+    }
+}
+
+TEST(times_far_from_a_fit_are_told_by_paths_rather_than_by_lines)
+{
+    struct world world;
+    double truth[PARAMETERS_MAX], observed[MACHINES * SIZES], parameters[PARAMETERS_MAX];
+    static double slopes[MACHINES * SIZES * PARAMETERS_MAX];
+
+    if (open_world(&world, 1)) {
+        struct tutti_fit *fit;
+        double paths, lines;
+
+        measure(&world, truth, observed);
+        fit = solve(&world, observed);
+        REQUIRE(fit != NULL);
+        /* At the solution it is the solution, */
+        tutti_fit_values_approximate(&world.values, fit, fit->value, observed, slopes);
+        for (size_t i = 0; i < fit->point_count; i++)
+            CHECK(fabs(observed[i] - fit->predicted[i]) < 1e-12);
+        for (size_t k = 0; k < (size_t)fit->point_count * fit->parameter_count; k++)
+            CHECK(fabs(slopes[k] - fit->jacobian[k]) < 1e-9 || fabs(fit->jacobian[k]) < 0.02);
+        /* and away from it, with all latencies four times or a fourth, nearer than lines are. */
+        for (double far = -1.4; far < 2; far += 2.8) {
+            for (size_t p = 0; p < fit->parameter_count; p++) {
+                const char *name = world.values.parameters[p].name;
+
+                parameters[p] = fit->value[p] +
+                                (strncmp(name, "any.", 4) == 0 && strstr(name, "_us") ? far : 0);
+            }
+            compare_models(&world, fit, parameters, &paths, &lines);
+            printf("%+.1f: off by %.1f %% by paths, %.1f %% by lines\n", far, 100 * paths,
+                   100 * lines);
+            CHECK(paths < lines);
+        }
+        tutti_fit_free(fit);
+    }
+    close_world(&world);
+}
+
 static double value_of(const struct tutti_calib *calib, const char *name)
 {
     const struct tutti_calib_value *value = NULL;

@@ -81,6 +81,7 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         .iteration_max = iteration_max,
         .predict = tutti_fit_values_predict,
         .predict_near = tutti_fit_values_predict_near,
+        .approximate = tutti_fit_values_approximate,
         .context = &job->values,
     };
     for (size_t c = 0; c < job->cases.case_count; c++) {

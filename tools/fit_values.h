@@ -65,6 +65,11 @@ int tutti_fit_values_predict(void *context, const double *parameters, uint32_t c
 int tutti_fit_values_predict_near(void *context, const double *parameters, const bool *omitted,
                                   double *times, struct tutti_err *err);
 
+/* As approximate() of struct tutti_fit_problem: the same messages as at the solution bind each
+ * time. See fit_paths.c. */
+void tutti_fit_values_approximate(void *context, const struct tutti_fit *fit,
+                                  const double *parameters, double *times, double *jacobian);
+
 /* The calibration that a fit comes to, with intervals, and general values for classes that nothing
  * was measured of. *ret_open: values that the data do not tell. */
 int tutti_fit_values_result(struct tutti_fit_values *values, const struct tutti_fit *fit,

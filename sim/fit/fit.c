@@ -14,6 +14,7 @@
 
 #include "runtime/status.h"
 #include "sim/fit/normal.h"
+#include "sim/fit/result.h"
 
 static const double difference_step = 0.02;
 static const double enough = 5e-4;    /* of the objective: what gains no more has converged */
@@ -22,6 +23,8 @@ enum {
     ATTEMPTS_MAX = 6,
     CHORDS_MAX = 2, /* steps on the same derivatives, and without some of the points: */
     LINEAR_TURNS = 5,
+    APPROXIMATE_TURNS = 16,
+    SHORTER_MAX = 3,
     AGAIN_ATTEMPTS_MAX = 1,
     AGAIN_STEPS_MAX = 2,
 };
@@ -32,6 +35,8 @@ struct search {
     const struct tutti_fit *about; /* whose derivatives, data and priors are used */
     struct tutti_fit *fit;         /* the same while it is being made; else NULL */
     const bool *omitted;           /* [point]; NULL: none */
+    double *slopes;                /* [point][parameter]: the derivatives in use ... */
+    double *own;                   /* ... or room for such; NULL: problem->approximate() is none */
     double *at;                    /* [parameter]: the best so far */
     double *now;                   /* [point]: its times */
     double objective;              /* and its objective */
@@ -40,68 +45,6 @@ struct search {
     double *trial;                 /* [parameter] */
     double *times;                 /* [point] */
 };
-
-void tutti_fit_free(struct tutti_fit *fit)
-{
-    if (fit == NULL)
-        return;
-    free(fit->value);
-    free(fit->sigma);
-    free(fit->identified);
-    free(fit->predicted);
-    free(fit->covariance);
-    free(fit->jacobian);
-    free(fit->robust);
-    free(fit->prior);
-    free(fit->precision);
-    free(fit->observed);
-    free(fit->weight);
-    free(fit);
-}
-
-static double *numbers(size_t count)
-{
-    return calloc(count == 0 ? 1 : count, sizeof(double));
-}
-
-static struct tutti_fit *new_fit(const struct tutti_fit_problem *problem)
-{
-    size_t parameters = problem->parameter_count, points = problem->point_count;
-    struct tutti_fit *fit = calloc(1, sizeof(*fit));
-
-    if (fit == NULL)
-        return NULL;
-    fit->parameter_count = problem->parameter_count;
-    fit->point_count = problem->point_count;
-    fit->scale = problem->scale > 0 ? problem->scale : 0.02;
-    fit->value = numbers(parameters);
-    fit->sigma = numbers(parameters);
-    fit->identified = calloc(parameters, sizeof(bool));
-    fit->predicted = numbers(points);
-    fit->covariance = numbers(parameters * parameters);
-    fit->jacobian = numbers(points * parameters);
-    fit->robust = numbers(points);
-    fit->prior = numbers(parameters);
-    fit->precision = numbers(parameters);
-    fit->observed = numbers(points);
-    fit->weight = numbers(points);
-    if (fit->value == NULL || fit->sigma == NULL || fit->identified == NULL ||
-        fit->predicted == NULL || fit->covariance == NULL || fit->jacobian == NULL ||
-        fit->robust == NULL || fit->prior == NULL || fit->precision == NULL ||
-        fit->observed == NULL || fit->weight == NULL) {
-        tutti_fit_free(fit);
-        return NULL;
-    }
-    for (size_t i = 0; i < parameters; i++) {
-        double sigma = problem->prior_sigma[i];
-
-        fit->value[i] = fit->prior[i] = problem->prior[i];
-        fit->precision[i] = sigma > 0 ? 1 / (sigma * sigma) : 0;
-    }
-    memcpy(fit->observed, problem->observed, points * sizeof(double));
-    memcpy(fit->weight, problem->weight, points * sizeof(double));
-    return fit;
-}
 
 /* Huber's loss, in units where it is r^2 / (2 scale^2) near 0. */
 static double loss(double residual, double scale)
@@ -170,7 +113,8 @@ static void assemble(struct search *search)
         double residual = search->now[i] - fit->observed[i];
 
         if (counts(search, i))
-            tutti_normal_add(search->matrix, search->vector, size, fit->jacobian + (size_t)i * size,
+            tutti_normal_add(search->matrix, search->vector, size,
+                             search->slopes + (size_t)i * size,
                              fit->weight[i] * reweight(residual, fit->scale), residual);
     }
     for (uint32_t p = 0; p < size; p++) {
@@ -309,6 +253,153 @@ static int descend_often(struct search *search, double *damping, double *ret_bet
     return status;
 }
 
+/* Where a model linear about the solution has the least, in leaps: at most a stride beyond the
+ * solution and beyond the prior, to which all may go back. Weights are those of where the turn
+ * before came to. Into search->at, with times as the model has them in search->now. */
+static bool leap_linear(struct search *search)
+{
+    const struct tutti_fit *fit = search->about;
+    uint32_t size = fit->parameter_count;
+
+    for (int turn = 0; turn < LINEAR_TURNS; turn++) {
+        assemble(search);
+        damp(search->matrix, size, 0);
+        if (!tutti_normal_factor(search->matrix, size))
+            return false;
+        tutti_normal_solve(search->matrix, size, search->vector);
+        for (uint32_t p = 0; p < size; p++) {
+            double least = fmin(fit->value[p], search->problem->prior[p]) - stride_max;
+            double most = fmax(fit->value[p], search->problem->prior[p]) + stride_max;
+
+            search->at[p] = fmin(most, fmax(least, search->at[p] - search->vector[p]));
+        }
+        for (uint32_t i = 0; i < fit->point_count; i++) {
+            const double *row = fit->jacobian + (size_t)i * size;
+
+            search->now[i] = fit->predicted[i];
+            for (uint32_t p = 0; p < size && counts(search, i); p++)
+                search->now[i] += row[p] * (search->at[p] - fit->value[p]);
+        }
+    }
+    return true;
+}
+
+/* Sends what no point tells back to its prior at once, however little the objective gains by it. */
+static void forget(struct search *search)
+{
+    const struct tutti_fit *fit = search->about;
+    uint32_t size = fit->parameter_count;
+
+    memset(search->trial, 0, size * sizeof(double));
+    for (uint32_t i = 0; i < fit->point_count; i++) {
+        for (uint32_t p = 0; p < size && counts(search, i); p++)
+            search->trial[p] += fabs(search->slopes[(size_t)i * size + p]);
+    }
+    for (uint32_t p = 0; p < size; p++)
+        search->at[p] = search->trial[p] > 0 ? search->at[p] : fit->prior[p];
+    search->problem->approximate(search->problem->context, fit, search->at, search->now,
+                                 search->slopes);
+}
+
+/* The same of the caller's model, which is not linear: damped strides, each of which is better. */
+static bool leap_approximate(struct search *search)
+{
+    const struct tutti_fit *fit = search->about;
+    const struct tutti_fit_problem *problem = search->problem;
+    uint32_t size = fit->parameter_count;
+    double damping = 0.03, better = 1, least;
+
+    forget(search);
+    least = objective(search, search->at, search->now);
+    for (int turn = 0; turn < APPROXIMATE_TURNS && better > 1e-4 && least > 0; turn++) {
+        double now;
+
+        assemble(search);
+        damp(search->matrix, size, damping);
+        if (!tutti_normal_factor(search->matrix, size))
+            return false;
+        tutti_normal_solve(search->matrix, size, search->vector);
+        for (uint32_t p = 0; p < size; p++)
+            search->trial[p] =
+                search->at[p] - fmin(stride_max, fmax(-stride_max, search->vector[p]));
+        problem->approximate(problem->context, fit, search->trial, search->times, NULL);
+        now = objective(search, search->trial, search->times);
+        if (!(now < least)) {
+            damping *= 6;
+            continue;
+        }
+        better = (least - now) / least;
+        least = now;
+        damping = fmax(damping / 4, 1e-4);
+        memcpy(search->at, search->trial, size * sizeof(double));
+        problem->approximate(problem->context, fit, search->at, search->now, search->slopes);
+    }
+    return true;
+}
+
+static bool leap(struct search *search)
+{
+    return search->problem->approximate == NULL ? leap_linear(search) : leap_approximate(search);
+}
+
+/* A step to where the model has the least, or where that is not better part of the way there. */
+static int try_shorter(struct search *search, struct search *model, double *ret_better,
+                       struct tutti_err *err)
+{
+    const struct tutti_fit *fit = search->about;
+    size_t size = fit->parameter_count;
+
+    for (int shorter = 0; shorter < SHORTER_MAX; shorter++) {
+        double now;
+        int status = predict(search, model->at, err);
+
+        if (status < 0)
+            return status;
+        now = objective(search, model->at, search->times);
+        if (now < search->objective) {
+            *ret_better = (search->objective - now) / search->objective;
+            search->problem->approximate(search->problem->context, fit, model->at, model->now,
+                                         search->own);
+            search->objective = now;
+            search->slopes = search->own;
+            memcpy(search->at, model->at, size * sizeof(double));
+            memcpy(search->now, search->times, fit->point_count * sizeof(double));
+            return 0;
+        }
+        for (size_t p = 0; p < size; p++)
+            model->at[p] = (model->at[p] + 2 * search->at[p]) / 3;
+    }
+    return 0;
+}
+
+/* Where the model has the least, if it is better there with times predicted; *ret_better: by how
+ * much of the objective. The steps that follow take the model's derivatives there. */
+static int try_leap(struct search *search, double *ret_better, struct tutti_err *err)
+{
+    const struct tutti_fit *fit = search->about;
+    size_t size = fit->parameter_count, points = fit->point_count;
+    struct search model = *search;
+    int status = 0;
+
+    *ret_better = 0;
+    model.at = tutti_fit_zeros(size);
+    model.now = tutti_fit_zeros(points);
+    model.slopes = search->own;
+    if (model.at == NULL || model.now == NULL) {
+        status = tutti_nomem(err);
+        goto out;
+    }
+    memcpy(model.at, search->at, size * sizeof(double));
+    memcpy(model.now, search->now, points * sizeof(double));
+    memcpy(model.slopes, fit->jacobian, points * size * sizeof(double));
+    if (leap(&model))
+        status = try_shorter(search, &model, ret_better, err);
+out:
+    free(model.at);
+    free(model.now);
+    return status;
+}
+
 static int search_on(struct search *search, struct tutti_err *err)
 {
     const struct tutti_fit_problem *problem = search->problem;
@@ -327,11 +418,17 @@ static int search_on(struct search *search, struct tutti_err *err)
     }
     search->objective = fit->objective_first = objective(search, fit->value, fit->predicted);
     while (better > enough && fit->iteration_count < most && search->objective > 0) {
+        double leapt = 0;
+
         status = differentiate(search, err);
+        search->slopes = fit->jacobian;
+        if (status == 0 && problem->approximate != NULL)
+            status = try_leap(search, &leapt, err);
         if (status == 0)
             status = descend_often(search, &damping, &better, err);
         if (status < 0)
             return status;
+        better = fmax(better, leapt);
         fit->iteration_count++;
     }
     fit->objective = search->objective;
@@ -375,15 +472,19 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
 
     if (status < 0)
         return status;
-    search.about = search.fit = new_fit(problem);
-    search.matrix = numbers(parameters * parameters);
-    search.vector = numbers(parameters);
-    search.trial = numbers(parameters);
-    search.times = numbers(problem->point_count);
-    if (search.fit == NULL || search.matrix == NULL || search.vector == NULL ||
-        search.trial == NULL || search.times == NULL)
+    search.about = search.fit = tutti_fit_new(problem);
+    search.matrix = tutti_fit_zeros(parameters * parameters);
+    search.vector = tutti_fit_zeros(parameters);
+    search.trial = tutti_fit_zeros(parameters);
+    search.times = tutti_fit_zeros(problem->point_count);
+    if (problem->approximate != NULL)
+        search.own = tutti_fit_zeros(parameters * problem->point_count);
+    if ((problem->approximate != NULL && search.own == NULL) || search.fit == NULL ||
+        search.matrix == NULL || search.vector == NULL || search.trial == NULL ||
+        search.times == NULL)
         status = tutti_nomem(err);
     if (status == 0) {
+        search.slopes = search.fit->jacobian;
         search.at = search.fit->value;
         search.now = search.fit->predicted;
         status = search_on(&search, err);
@@ -392,6 +493,7 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
         *ret = search.fit;
     else
         tutti_fit_free(search.fit);
+    free(search.own);
     free(search.matrix);
     free(search.vector);
     free(search.trial);
@@ -399,38 +501,7 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
     return status;
 }
 
-/* Where a linear model would have the least, without predicting anything: search->trial, with times
- * as it has them in search->now. Weights are those of where the turn before came to. */
-static bool leap(struct search *search)
-{
-    const struct tutti_fit *fit = search->about;
-    uint32_t size = fit->parameter_count;
-
-    for (int turn = 0; turn < LINEAR_TURNS; turn++) {
-        assemble(search);
-        damp(search->matrix, size, 0);
-        if (!tutti_normal_factor(search->matrix, size))
-            return false;
-        tutti_normal_solve(search->matrix, size, search->vector);
-        /* At most a stride beyond the solution, and beyond the prior, to which all may go back. */
-        for (uint32_t p = 0; p < size; p++) {
-            double least = fmin(fit->value[p], search->problem->prior[p]) - stride_max;
-            double most = fmax(fit->value[p], search->problem->prior[p]) + stride_max;
-
-            search->at[p] = fmin(most, fmax(least, search->at[p] - search->vector[p]));
-        }
-        for (uint32_t i = 0; i < fit->point_count; i++) {
-            const double *row = fit->jacobian + (size_t)i * size;
-
-            search->now[i] = fit->predicted[i];
-            for (uint32_t p = 0; p < size && counts(search, i); p++)
-                search->now[i] += row[p] * (search->at[p] - fit->value[p]);
-        }
-    }
-    return true;
-}
-
-/* Begins where the linear model says, or else at the priors: where the solution with all is, what
+/* Begins where the model says, or else at the priors: where the solution with all is, what
  * is omitted has been seen, and a search that finds nothing better would end there. */
 static int begin_without(struct search *search, struct tutti_err *err)
 {
@@ -457,12 +528,13 @@ int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutt
     struct search search = {.problem = problem,
                             .about = fit,
                             .omitted = omitted,
-                            .at = numbers(size),
-                            .now = numbers(fit->point_count),
-                            .matrix = numbers(size * size),
-                            .vector = numbers(size),
-                            .trial = numbers(size),
-                            .times = numbers(fit->point_count)};
+                            .slopes = fit->jacobian,
+                            .at = tutti_fit_zeros(size),
+                            .now = tutti_fit_zeros(fit->point_count),
+                            .matrix = tutti_fit_zeros(size * size),
+                            .vector = tutti_fit_zeros(size),
+                            .trial = tutti_fit_zeros(size),
+                            .times = tutti_fit_zeros(fit->point_count)};
     double damping = 1e-3, better = 1;
     int status = 0;
 
@@ -471,6 +543,14 @@ int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutt
         status = tutti_nomem(err);
         goto out;
     }
+    if (problem->approximate != NULL) {
+        search.slopes = search.own = tutti_fit_zeros(fit->point_count * size);
+        if (search.own == NULL) {
+            status = tutti_nomem(err);
+            goto out;
+        }
+        memcpy(search.own, fit->jacobian, fit->point_count * size * sizeof(double));
+    }
     status = begin_without(&search, err);
     for (int i = 0; i < AGAIN_STEPS_MAX && better > 3e-3 && search.objective > 0 && status == 0;
          i++)
@@ -478,6 +558,7 @@ int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutt
     if (status == 0)
         memcpy(values, search.at, size * sizeof(double));
 out:
+    free(search.own);
     free(search.at);
     free(search.now);
     free(search.matrix);

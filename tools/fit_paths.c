@@ -1,0 +1,116 @@
+/* Times near a fit without playing anything: as if the same messages made up each time.
+ *
+ * A time is the longest of many paths, and a path a sum: of launches and steps, in proportion to
+ * their values, and of bytes, in proportion to the inverse of rates. The derivatives say which
+ * share of a time hangs on which value. Along the path that is the longest now the time for other
+ * values is therefore known, and never below 0 however far they go, where a model linear in
+ * logarithms knows no bounds; paths that only become the longest then are not seen. */
+#include <math.h>
+#include <string.h>
+
+#include "tools/fit_values.h"
+
+static const double least_total =
+    0.02;                            /* of the time at the solution: beyond it nothing is known */
+static const double ratio_most = 50; /* nor where a value is this far from there */
+
+struct change {
+    uint32_t parameter; /* whose derivative is that by this value alone */
+    double sign;        /* 1: the time goes with the value, -1: with its inverse */
+    double ratio;       /* of its part of the time, now to then */
+    bool holds;         /* and goes on changing with the value */
+};
+
+static struct change change_of(const struct tutti_fit_value *value, const double *then,
+                               const double *now)
+{
+    struct change change = {.sign = strstr(value->name, "_us") != NULL ? 1 : -1};
+    double at = tutti_fit_value_at(value, now);
+    double ratio = pow(at / tutti_fit_value_at(value, then), change.sign);
+
+    change.ratio = fmin(ratio_most, fmax(1 / ratio_most, ratio));
+    change.holds = at < value->most;
+    for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
+        if (value->levels[level] != TUTTI_FIT_NONE)
+            change.parameter = value->levels[level]; /* the last is of no other value of a case */
+    }
+    return change;
+}
+
+/* The part of a point's time that hangs on a value. */
+static double share_of(const struct tutti_fit *fit, size_t point, const struct change *change)
+{
+    return fmax(0, change->sign * fit->jacobian[point * fit->parameter_count + change->parameter]);
+}
+
+static bool counts(const struct tutti_fit_values *values, size_t c, size_t v)
+{
+    return values->uses[c * values->value_count + v];
+}
+
+/* Adds up times[]: what they are of the solution's. */
+static void add_up(const struct tutti_fit_values *values, const struct tutti_fit *fit, size_t c,
+                   const double *parameters, double *totals)
+{
+    const struct tutti_fit_case *one = &values->cases->cases[c];
+
+    for (size_t i = 0; i < one->point_count; i++)
+        totals[i] = 1;
+    for (size_t v = 0; v < values->value_count; v++) {
+        struct change change;
+
+        if (!counts(values, c, v))
+            continue;
+        change = change_of(&values->values[v], fit->value, parameters);
+        for (size_t i = 0; i < one->point_count; i++)
+            totals[i] += share_of(fit, one->first_point + i, &change) * (change.ratio - 1);
+    }
+    for (size_t i = 0; i < one->point_count; i++)
+        totals[i] = fmax(least_total, totals[i]);
+}
+
+static void differentiate(const struct tutti_fit_values *values, const struct tutti_fit *fit,
+                          size_t c, const double *parameters, const double *totals,
+                          double *jacobian)
+{
+    const struct tutti_fit_case *one = &values->cases->cases[c];
+    size_t size = fit->parameter_count;
+
+    memset(jacobian + one->first_point * size, 0, one->point_count * size * sizeof(*jacobian));
+    for (size_t v = 0; v < values->value_count; v++) {
+        const struct tutti_fit_value *value = &values->values[v];
+        struct change change;
+
+        if (!counts(values, c, v))
+            continue;
+        change = change_of(value, fit->value, parameters);
+        for (size_t i = 0; i < one->point_count && change.holds; i++) {
+            size_t point = one->first_point + i;
+            double slope = change.sign * change.ratio * share_of(fit, point, &change) / totals[i];
+
+            for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
+                if (value->levels[level] != TUTTI_FIT_NONE)
+                    jacobian[point * size + value->levels[level]] += slope;
+            }
+        }
+    }
+}
+
+void tutti_fit_values_approximate(void *context, const struct tutti_fit *fit,
+                                  const double *parameters, double *times, double *jacobian)
+{
+    const struct tutti_fit_values *values = context;
+
+    for (size_t c = 0; c < values->cases->case_count; c++) {
+        const struct tutti_fit_case *one = &values->cases->cases[c];
+        double *totals = times + one->first_point;
+
+        if (one->judged)
+            continue;
+        add_up(values, fit, c, parameters, totals);
+        if (jacobian != NULL)
+            differentiate(values, fit, c, parameters, totals, jacobian);
+        for (size_t i = 0; i < one->point_count; i++)
+            totals[i] = fit->predicted[one->first_point + i] + log(totals[i]);
+    }
+}
