@@ -67,6 +67,9 @@ static void add(const char *id, const char *platform, uint64_t first, uint64_t s
     measured[i] = (struct tutti_measured_table){.id = id,
                                                 .platform = platform,
                                                 .library = "nccl",
+                                                .machine = "dgx-h100",
+                                                .site = id,
+                                                .timing = "host",
                                                 .rank_count = 8,
                                                 .host_count = 1,
                                                 .gpu_count = 8};
@@ -133,6 +136,32 @@ TEST(the_nearest_platform_is_another_one_of_like_shape_and_rate)
     measured[2].collective = TUTTI_ALLGATHER;
     REQUIRE(tutti_nearest_forecast(&world, &tables[0], &err) == 0);
     CHECK(isnan(rows[0][0].us[TUTTI_FORECAST_NEAREST]));
+}
+
+/* How far the same machines lie apart is what any model of machines must miss by. */
+TEST(twins_are_the_same_machine_at_other_sites)
+{
+    struct tutti_err err;
+
+    world.table_count = 0;
+    add("ours", "a", 1024, 1024, 4, 10, 0);
+    add("theirs", "a", 1024, 3072, 2, 14, 0);
+    add("another", "a", 1024, 1024, 2, 20, 0); /* ends at 2 KiB */
+    add("also ours", "a", 1024, 1024, 4, 90, 0);
+    measured[3].site = measured[0].site;
+    REQUIRE(tutti_twins_forecast(&world, &tables[0], &err) == 0);
+    check_near(rows[0][0].us[TUTTI_FORECAST_TWINS], 17, 1e-6, "us at 1 KiB: of two sites");
+    check_near(rows[0][3].us[TUTTI_FORECAST_TWINS], 14, 1e-6, "us at 4 KiB: of one");
+    measured[2].timing = "graph"; /* timed otherwise: no twin */
+    REQUIRE(tutti_twins_forecast(&world, &tables[0], &err) == 0);
+    check_near(rows[0][0].us[TUTTI_FORECAST_TWINS], 14, 1e-6, "us at 1 KiB");
+    measured[1].machine = "dgx-h100:nodes=2";
+    REQUIRE(tutti_twins_forecast(&world, &tables[0], &err) == 0);
+    CHECK(isnan(rows[0][0].us[TUTTI_FORECAST_TWINS]));
+    measured[1].machine = "-"; /* nobody knows which */
+    measured[0].machine = "-";
+    REQUIRE(tutti_twins_forecast(&world, &tables[0], &err) == 0);
+    CHECK(isnan(rows[0][0].us[TUTTI_FORECAST_TWINS]));
 }
 
 TEST(a_loop_is_timed_as_its_log_says)

@@ -303,6 +303,8 @@ int tutti_fidelity_run(struct tutti_fidelity *fidelity, const struct tutti_fidel
     for (size_t i = 0; status == 0 && i < fidelity->table_count; i++) {
         if (fidelity->tables[i].chosen)
             status = tutti_nearest_forecast(fidelity, &fidelity->tables[i], err);
+        if (status == 0 && fidelity->tables[i].chosen)
+            status = tutti_twins_forecast(fidelity, &fidelity->tables[i], err);
     }
     return status;
 }

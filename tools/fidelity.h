@@ -22,6 +22,7 @@ enum tutti_forecaster {
     TUTTI_FORECAST_NOMINAL, /* one flat ring at nominal latency and rate (cases.h) */
     TUTTI_FORECAST_ASTRA,   /* ASTRA-sim's analytical formula */
     TUTTI_FORECAST_NEAREST, /* what was measured on the nearest other platform */
+    TUTTI_FORECAST_TWINS,   /* on the same machine elsewhere: about as well as any model can */
     TUTTI_FORECASTERS
 };
 

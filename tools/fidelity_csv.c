@@ -14,8 +14,9 @@ static const struct tutti_column row_columns[] = {
     {"predicted_us", "", "", TUTTI_CELL_NUMBER}, {"error_percent", "", "", TUTTI_CELL_NUMBER},
     {"model_a_us", "", "", TUTTI_CELL_NUMBER},   {"nominal_us", "", "", TUTTI_CELL_NUMBER},
     {"astra_us", "", "", TUTTI_CELL_NUMBER},     {"nearest_us", "", "", TUTTI_CELL_NUMBER},
-    {"algorithm", "", "", TUTTI_CELL_TEXT},      {"protocol", "", "", TUTTI_CELL_TEXT},
-    {"pick_algorithm", "", "", TUTTI_CELL_TEXT}, {"pick_protocol", "", "", TUTTI_CELL_TEXT},
+    {"twins_us", "", "", TUTTI_CELL_NUMBER},     {"algorithm", "", "", TUTTI_CELL_TEXT},
+    {"protocol", "", "", TUTTI_CELL_TEXT},       {"pick_algorithm", "", "", TUTTI_CELL_TEXT},
+    {"pick_protocol", "", "", TUTTI_CELL_TEXT},
 };
 
 static int add_rows(const struct tutti_fidelity_table *table, struct tutti_table *out)
@@ -34,7 +35,7 @@ static int add_rows(const struct tutti_fidelity_table *table, struct tutti_table
             row->measured_us, ours, 100 * (ours - row->measured_us) / row->measured_us,
             row->us[TUTTI_FORECAST_MODEL_A], row->us[TUTTI_FORECAST_NOMINAL],
             row->us[TUTTI_FORECAST_ASTRA], row->us[TUTTI_FORECAST_NEAREST],
-            row->algorithm != NULL ? row->algorithm : "",
+            row->us[TUTTI_FORECAST_TWINS], row->algorithm != NULL ? row->algorithm : "",
             row->protocol != NULL ? row->protocol : "",
             row->pick_algorithm != NULL ? row->pick_algorithm : "",
             row->pick_protocol != NULL ? row->pick_protocol : "");

@@ -157,3 +157,56 @@ int tutti_nearest_forecast(const struct tutti_fidelity *fidelity,
     free(far);
     return 0;
 }
+
+/* ---- the same machine elsewhere -------------------------------------------------------------- */
+
+static bool is_twin(const struct tutti_fidelity_table *other,
+                    const struct tutti_measured_table *mine)
+{
+    const struct tutti_measured_table *theirs = other->measured;
+
+    return tutti_fidelity_counts(other) && theirs->collective == mine->collective &&
+           strcmp(theirs->machine, mine->machine) == 0 &&
+           strcmp(theirs->library, mine->library) == 0 &&
+           strcmp(theirs->timing, mine->timing) == 0 && strcmp(theirs->site, mine->site) != 0;
+}
+
+static int compare_us(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* Sorts them. */
+static double median_of(double *us, size_t count)
+{
+    if (count == 0)
+        return NAN;
+    qsort(us, count, sizeof(*us), compare_us);
+    return (us[(count - 1) / 2] + us[count / 2]) / 2;
+}
+
+int tutti_twins_forecast(const struct tutti_fidelity *fidelity, struct tutti_fidelity_table *table,
+                         struct tutti_err *err)
+{
+    const struct tutti_measured_table *mine = table->measured;
+    bool said = strcmp(mine->machine, "-") != 0;
+    double *us = calloc(fidelity->table_count + 1, sizeof(*us));
+
+    if (us == NULL)
+        return tutti_nomem(err);
+    for (size_t r = 0; r < table->row_count; r++) {
+        struct tutti_fidelity_row *row = &table->rows[r];
+        size_t count = 0;
+
+        for (size_t i = 0; said && i < fidelity->table_count; i++) {
+            if (is_twin(&fidelity->tables[i], mine) && reaches(&fidelity->tables[i], row->bytes))
+                us[count++] = interpolate(&fidelity->tables[i], row->bytes);
+        }
+        row->us[TUTTI_FORECAST_TWINS] = median_of(us, count);
+    }
+    free(us);
+    return 0;
+}

@@ -27,4 +27,11 @@ double tutti_astra_us(enum tutti_collective collective, const uint32_t counts[2]
 int tutti_nearest_forecast(const struct tutti_fidelity *fidelity,
                            struct tutti_fidelity_table *table, struct tutti_err *err);
 
+/* The same time as at other sites with the very same machine: the median of their good tables of
+ * the same collective, library and timing whose sizes reach around the one asked for, interpolated
+ * as above. What it misses by is how far such machines lie apart: no model of machines can be much
+ * better. NAN: nobody else has that machine. */
+int tutti_twins_forecast(const struct tutti_fidelity *fidelity, struct tutti_fidelity_table *table,
+                         struct tutti_err *err);
+
 #endif

@@ -7,8 +7,8 @@
 #include "runtime/status.h"
 #include "tools/fidelity.h"
 
-static const char *const names[TUTTI_FORECASTERS] = {"ours", "model-a", "nominal", "astra",
-                                                     "nearest"};
+static const char *const names[TUTTI_FORECASTERS] = {"ours",  "model-a", "nominal",
+                                                     "astra", "nearest", "twins"};
 
 const char *tutti_forecaster_name(enum tutti_forecaster forecaster)
 {
