@@ -116,8 +116,46 @@ TEST(what_nccl_would_not_take_is_refused_with_what_it_would)
     expect_refusal("NCCL_NETDEVS_POLICY=MAX:0",
                    "NCCL_NETDEVS_POLICY is no policy: 'MAX:0' (AUTO, ALL or MAX:1 and up)");
     expect_refusal("NCCL_DEBUG=INFO", "no variable of NCCL that is modelled: 'NCCL_DEBUG' "
-                                      "(NCCL_ALGO, NCCL_PROTO, NCCL_MAX_NCHANNELS and 32 others)");
+                                      "(NCCL_ALGO, NCCL_PROTO, NCCL_MAX_NCHANNELS and 33 others)");
     expect_refusal("", "'' sets nothing (NCCL_ALGO=Ring and the like)");
+}
+
+/* Azure's graph file for two bridged pairs of A100: rings both ways. */
+TEST(rings_of_a_graph_file_are_given_by_their_gpus)
+{
+    static const char *const wrong[] = {
+        "/opt/microsoft/ncv4/graph.xml",
+        "12",
+        "12:",
+        "0:0-1",
+        "-3:0-1",
+        "12:0",
+        "12:0-1-2-",
+        "12:0-1-3",     /* GPU 2 is left out */
+        "12:0-1-1",     /* twice */
+        "12:0-1-2/0-1", /* not all of them */
+        "12:0-1/0-1 ",
+        "12:0-99",
+        "12:1-0/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1/0-1",
+    };
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_err err = {""};
+
+    REQUIRE(tutti_nccl_env_new(&env, &err) == 0);
+    CHECK_OK(tutti_nccl_env_add(env, "NCCL_GRAPH_FILE=12:0-1-2-3/0-3-2-1", &err), err);
+    CHECK_INT(env->rings.count, 2);
+    CHECK_INT(env->rings.gpu_count, 4);
+    CHECK_INT(env->rings.kbyte_per_s, 12000000);
+    CHECK_INT(env->rings.gpus[0][1], 1);
+    CHECK_INT(env->rings.gpus[1][1], 3);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        CHECK_INT(tutti_nccl_env_set(env, "NCCL_GRAPH_FILE", wrong[i], &err), -TUTTI_EINVAL);
+        CHECK_INT(env->rings.count, 2); /* what there was stays */
+    }
+    tutti_nccl_env_free(env);
+    expect_refusal("NCCL_GRAPH_FILE=g.xml",
+                   "NCCL_GRAPH_FILE holds no rings: 'g.xml' (no file is read: the GB/s of a "
+                   "channel and its GPUs, '12:0-1-2-3/0-3-2-1'; at most 16 of 16)");
 }
 
 TEST(every_variable_is_listed_once_and_in_order)
@@ -128,9 +166,14 @@ TEST(every_variable_is_listed_once_and_in_order)
 
 TEST(every_value_counts_in_the_hash)
 {
-    static const char *const values[] = {
-        "NCCL_ALGO=Ring",   "NCCL_PROTO=LL128",          "NCCL_THREAD_THRESHOLDS=1 1 1 1 1 1",
-        "NCCL_NTHREADS=64", "NCCL_NETDEVS_POLICY=MAX:2", "NCCL_NETDEVS_POLICY=MAX:3"};
+    static const char *const values[] = {"NCCL_ALGO=Ring",
+                                         "NCCL_PROTO=LL128",
+                                         "NCCL_THREAD_THRESHOLDS=1 1 1 1 1 1",
+                                         "NCCL_NTHREADS=64",
+                                         "NCCL_NETDEVS_POLICY=MAX:2",
+                                         "NCCL_NETDEVS_POLICY=MAX:3",
+                                         "NCCL_GRAPH_FILE=12:0-1-2",
+                                         "NCCL_GRAPH_FILE=12:0-2-1"};
     uint64_t last = tutti_nccl_env_hash(NULL);
     struct tutti_nccl_env *env = NULL;
     struct tutti_err err = {""};

@@ -255,6 +255,39 @@ TEST(variables_change_what_may_be_reached)
                   "nvls 8x40/60 NVL/PIX");
 }
 
+/* A graph file goes before the search, which finds rings of one direction; as many trees. */
+TEST(rings_that_are_given_are_taken)
+{
+    const struct tutti_nccl_graph *ring;
+    struct tutti_nccl_comm_params params = {.host_count = 2};
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_nccl_comm *comm;
+    struct tutti_err err = {""};
+    struct host host;
+
+    expect_graphs("L40x4", 1, "NCCL_GRAPH_FILE=12:0-1-2-3/0-3-2-1", 1,
+                  "ring 2x12/12 PHB/PIX; tree[BALANCED_TREE] 2x12/12 PHB/PIX same");
+    comm = make("L40x4", 1, "NCCL_GRAPH_FILE=12:0-1-2-3/0-3-2-1");
+    REQUIRE(comm != NULL);
+    ring = &comm->graphs[TUTTI_GRAPH_RING];
+    CHECK_INT(comm->channel_count, 4); /* doubled, as all are */
+    CHECK_INT(ring->gpus[1], 1);
+    CHECK_INT(ring->gpus[4 + 1], 3);
+    tutti_nccl_comm_free(comm);
+    REQUIRE(host_named(&host, "L40x4"));
+    params.hardware = host_hardware(&host);
+    REQUIRE(tutti_nccl_env_new(&env, &err) == 0);
+    CHECK_OK(tutti_nccl_env_add(env, "NCCL_GRAPH_FILE=12:0-1-2-3", &err), err);
+    params.env = env;
+    CHECK_INT(tutti_nccl_comm_new(&params, &comm, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "NCCL_GRAPH_FILE: rings of 4 GPUs for a node of 4 of several (all GPUs of "
+                         "one node)");
+    params.host_count = 1;
+    CHECK_OK(tutti_nccl_env_add(env, "NCCL_GRAPH_FILE=12:0-1", &err), err);
+    CHECK_INT(tutti_nccl_comm_new(&params, &comm, &err), -TUTTI_EINVAL);
+    tutti_nccl_env_free(env);
+}
+
 TEST(a_rack_is_one_node)
 {
     struct tutti_nccl_comm_params params = {.host_count = 18};

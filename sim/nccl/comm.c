@@ -30,10 +30,11 @@ struct make {
     struct room *room;
     const struct tutti_hardware *hw;
     struct tutti_nccl_rules rules;
-    uint32_t hosts;   /* in the graph of a node: of a rack all, else 1 */
-    uint32_t times;   /* there are so many alike */
-    uint32_t gpus;    /* of those hosts */
-    uint32_t *domain; /* [GPU]: the first GPU of its node */
+    const struct tutti_nccl_rings *rings; /* NULL: to be searched for */
+    uint32_t hosts;                       /* in the graph of a node: of a rack all, else 1 */
+    uint32_t times;                       /* there are so many alike */
+    uint32_t gpus;                        /* of those hosts */
+    uint32_t *domain;                     /* [GPU]: the first GPU of its node */
     struct tutti_arena *scratch;
     struct tutti_err *err;
 };
@@ -121,7 +122,11 @@ static int search_one(const struct make *m, struct tutti_nccl_system *system,
     int status;
 
     logs[id].arena = logs == m->room->logs ? m->room->arena : m->scratch;
-    status = tutti_nccl_search(system, &m->rules, request, m->scratch, &draft, &logs[id], m->err);
+    if (id == TUTTI_GRAPH_RING && m->rings != NULL)
+        status = tutti_nccl_draw_rings(system, m->rings, m->scratch, &draft, m->err);
+    else
+        status =
+            tutti_nccl_search(system, &m->rules, request, m->scratch, &draft, &logs[id], m->err);
     if (status == 0)
         status = keep_graph(m, system, &draft, logs[id].collapsed, &graphs[id]);
     return status;
@@ -315,6 +320,7 @@ static int make_all(struct make *m, const struct tutti_nccl_comm_params *params)
     if (status < 0)
         return status;
     m->rules = rules_of(env, comm->version);
+    m->rings = env->rings.count > 0 ? &env->rings : NULL;
     comm->rank_count = params->host_count * m->hw->gpu_count;
     hosts = rack_hosts(m->hw, params->host_count);
     if (tutti_rccl_runs_on(m->hw))

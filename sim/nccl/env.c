@@ -192,6 +192,13 @@ static int read_protocols(const struct variable *variable, struct tutti_nccl_env
     return tutti_nccl_read_protocols(value, env->protocols, err);
 }
 
+static int read_rings(const struct variable *variable, struct tutti_nccl_env *env,
+                      const char *value, struct tutti_err *err)
+{
+    (void)variable;
+    return tutti_nccl_read_rings(value, &env->rings, err);
+}
+
 #define AT(field) offsetof(struct tutti_nccl_env, field)
 
 static const struct variable variables[] = {
@@ -199,6 +206,7 @@ static const struct variable variables[] = {
     {"NCCL_BUFFSIZE", read_number, AT(buffsize), 4096, INT32_MAX},
     {"NCCL_COLLNET_ENABLE", read_number, AT(collnet_enable), 0, 1},
     {"NCCL_CROSS_NIC", read_number, AT(cross_nic), 0, 2},
+    {"NCCL_GRAPH_FILE", read_rings, 0, 0, 0},
     {"NCCL_LL128_BUFFSIZE", read_number, AT(ll128_buffsize), 1024 * 15, INT32_MAX},
     {"NCCL_LL128_C2C", read_number, AT(ll128_c2c), 0, 1},
     {"NCCL_LL128_NTHREADS", read_number, AT(ll128_nthreads), 1, 1024},
@@ -264,7 +272,7 @@ void tutti_nccl_env_free(struct tutti_nccl_env *env)
 
 uint64_t tutti_nccl_env_hash(const struct tutti_nccl_env *env)
 {
-    /* From here to the end there are numbers of 64 bits alone. */
+    /* From here to the end there are words of 64 bits without gaps. */
     size_t first = offsetof(struct tutti_nccl_env, thread_thresholds);
     uint64_t hash = 0;
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "sim/nccl.h"
+#include "sim/nccl/rings.h"
 
 enum tutti_nccl_function { /* the functions that are tuned; NCCL's numbers */
                            TUTTI_NCCL_BROADCAST,
@@ -51,7 +52,8 @@ struct tutti_nccl_env {
     int64_t net_gdr_read, pxn_c2c;
     int64_t cross_nic; /* 0, 1, 2 */
     int64_t netdevs_policy;
-    int64_t netdevs_max; /* of TUTTI_NETDEVS_MAX */
+    int64_t netdevs_max;           /* of TUTTI_NETDEVS_MAX */
+    struct tutti_nccl_rings rings; /* NCCL_GRAPH_FILE */
 };
 
 /* What NCCL does by itself: nothing set. */
