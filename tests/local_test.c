@@ -63,11 +63,11 @@ static double predict(const struct tutti_local *local, uint32_t rank_count,
     return time_of(local, schedule);
 }
 
-#define CHECK_US(seen, expected)                                                       \
-    do {                                                                               \
-        double seen_ = (seen);                                                         \
-        if (seen_ < (expected)-0.01 || seen_ > (expected) + 0.01)                      \
-            TEST_FAIL("%s is %.3f us, expected %.3f", #seen, seen_, (double)expected); \
+#define CHECK_US(seen, expected)                                                         \
+    do {                                                                                 \
+        double seen_ = (seen);                                                           \
+        if (seen_ < (expected)-0.01 || seen_ > (expected) + 0.01)                        \
+            TEST_FAIL("%s is %.3f us, expected %.3f", #seen, seen_, (double)(expected)); \
     } while (0)
 
 TEST(a_rank_alone_reads_and_writes)
