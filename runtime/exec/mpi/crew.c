@@ -202,6 +202,24 @@ static void give_up(struct tutti_mpi_crew *crew)
     crew->bytes_max = 0;
 }
 
+/* An exchange that was given up may leave a message behind, which would be taken for one of the
+ * next: there is none. Under the lock. */
+static int refuse(const struct tutti_mpi_crew *crew, struct tutti_err *err)
+{
+    if (crew->dead)
+        return tutti_fail(err, TUTTI_EIO, "process %u of %u has given MPI up", crew->base.index,
+                          crew->base.count);
+    if (crew->heard)
+        return told(crew, err);
+    if (crew->stopped && crew->notice.status < 0)
+        return tutti_fail(err, (enum tutti_status) - crew->notice.status, "%.*s",
+                          (int)sizeof(crew->notice.text) - 1, crew->notice.text);
+    if (crew->stopped || crew->failed)
+        return tutti_fail(err, TUTTI_EIO, "process %u of %u has given up an exchange before",
+                          crew->base.index, crew->base.count);
+    return 0;
+}
+
 static int exchange(struct tutti_crew *base, const void *mine, size_t bytes, void *ret_all,
                     tutti_ps deadline_ps, struct tutti_err *err)
 {
@@ -211,9 +229,11 @@ static int exchange(struct tutti_crew *base, const void *mine, size_t bytes, voi
     char time[TUTTI_UNIT_TEXT_BYTES];
     int done;
 
-    if (crew->dead)
-        return tutti_fail(err, TUTTI_EIO, "process %u of %u has given MPI up", base->index,
-                          base->count);
+    pthread_mutex_lock(&crew->lock);
+    done = refuse(crew, err);
+    pthread_mutex_unlock(&crew->lock);
+    if (done < 0)
+        return done;
     done = make_room(crew, bytes, err);
     if (done < 0) { /* the others are to hear of it in theirs */
         tutti_crew_stop(base, done, err);
