@@ -116,9 +116,11 @@ int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_place *plac
         .strict = stage->conductor == NULL && (wire->send_total - number > wire->slot_count ||
                                                marked(stage, place->post.lane, place->post.index)),
     };
-    int status = stage->hall->carrier->ops->send(stage->hall->carrier, wire->way, &parcel, err);
     char text[TUTTI_STEP_TEXT_BYTES];
+    int status;
 
+    tutti_hall_goes_out(stage->hall);
+    status = stage->hall->carrier->ops->send(stage->hall->carrier, wire->way, &parcel, err);
     if (status < 0)
         return tutti_wrap(err, status, "rank %u, lane %u, step %llu (%s)", stage->rank, wire->lane,
                           (unsigned long long)place->post.index, tutti_step_text(step, text));
@@ -153,6 +155,7 @@ static int landed(struct tutti_thread_stage *stage, struct tutti_place *place,
         return 0;
     if (stage->conductor != NULL && !tutti_conductor_arrived(stage->conductor, wire, NULL))
         return 0;
+    tutti_hall_comes_in(stage->hall);
     assert(wire->way->done_count == wire->taken_count + 1);
     wire->taken_count++;
     place->flowing = false;

@@ -326,8 +326,10 @@ static int look_at_wires(struct tutti_thread_stage *stage, struct tutti_done *do
 int tutti_thread_stage_look(struct tutti_thread_stage *stage, struct tutti_done *done, uint32_t max,
                             struct tutti_err *err)
 {
-    int count = look_at_lanes(stage, done, max, err);
+    int count;
 
+    tutti_hall_comes_in(stage->hall);
+    count = look_at_lanes(stage, done, max, err);
     return count != 0 ? count : look_at_wires(stage, done, max);
 }
 
