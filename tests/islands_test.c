@@ -141,7 +141,7 @@ TEST(islands_take_as_long_as_classes_and_all_ranks)
     struct tutti_random random;
 
     tutti_random_seed(&random, test_seed);
-    for (int i = 0; i < (test_full ? 60000 : 1500); i++)
+    for (int i = 0; i < (int)test_count(60000, 1500); i++)
         try_case(&random, i, &tally);
     printf("%u played, %u of them of uneven chunks; %u refused\n", tally.played, tally.uneven,
            tally.refused);

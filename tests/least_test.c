@@ -114,7 +114,7 @@ TEST(least_times_are_true)
     uint32_t told = 0;
 
     tutti_random_seed(&random, test_seed);
-    for (int i = 0; i < (test_full ? 20000 : 300); i++)
+    for (int i = 0; i < (int)test_count(20000, 300); i++)
         told += try_case(&random, i);
     printf("%u least times told by other plays\n", told);
     CHECK(told > 60);

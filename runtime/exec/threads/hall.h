@@ -49,7 +49,7 @@ struct tutti_hall {
 
 /* A rank may overwrite what another of its process has read, once what came of that has gone to
  * another process and come back. That orders the two, but not for ThreadSanitizer, which sees one
- * process: it is told where ranks hand messages over to the carrier and where they look for them. */
+ * process: it is told where ranks hand messages to the carrier and where they look for them. */
 #if defined(__SANITIZE_THREAD__)
 void __tsan_release(void *);
 void __tsan_acquire(void *);
