@@ -321,8 +321,7 @@ TEST(the_figures_of_nccl_are_those_of_the_protocols)
     tutti_calib_free(calib);
 }
 
-/* By them, which NCCL runs at a quarter less than the wires' rate and begins sooner than it
- * thinks: see the tables of traces/measured. */
+/* In which NCCL gets less than the wires' rate: see the tables of traces/measured. */
 TEST(what_is_compiled_in_was_fitted_to_measurements)
 {
     struct tutti_topo *topo = machine("dgx-h100");
@@ -337,7 +336,7 @@ TEST(what_is_compiled_in_was_fitted_to_measurements)
     tutti_topo_free(topo);
 }
 
-TEST(what_nothing_was_fitted_for_is_as_nccl_has_it)
+TEST(a_machine_that_nothing_was_fitted_to_goes_by_general_classes)
 {
     struct tutti_topo *topo = machine("tpu-v4:2x2x2");
     struct tutti_calibrated made;
