@@ -32,6 +32,7 @@ struct tutti_tcp_engine_state {
     struct pair *pairs; /* [conn_count], given to connections as they come */
     uint32_t pair_count;
     struct flight bell;
+    bool rung; /* the bell has: the next rest is none */
 };
 
 /* The best kind of ring that this system has: completions are then worked off when we ask, by us
@@ -185,12 +186,11 @@ static int uring_push(struct tutti_tcp_desk *desk, struct tutti_tcp_conn *conn,
 static int complete(struct tutti_tcp_desk *desk, struct flight *flight, int result,
                     struct tutti_err *err)
 {
-    uint64_t rings;
     int status;
 
     flight->busy = false;
     if (flight->conn == NULL) {
-        (void)!read(desk->event_fd, &rings, sizeof(rings));
+        desk->state->rung = true;
         return 0;
     }
     if (result == -EAGAIN || result == -EINTR)
@@ -243,7 +243,14 @@ static void uring_rest(struct tutti_tcp_desk *desk, tutti_ps timeout_ps)
     struct __kernel_timespec timeout = {.tv_sec = timeout_ps / TUTTI_PS_PER_S,
                                         .tv_nsec = timeout_ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS};
     struct io_uring_cqe *cqe;
+    uint64_t rings;
 
+    /* Whoever rang before the last move did so perhaps after the rank had looked around. */
+    if (state->rung) {
+        state->rung = false;
+        (void)!read(desk->event_fd, &rings, sizeof(rings));
+        return;
+    }
     if (!state->bell.busy) {
         struct io_uring_sqe *sqe = entry(state);
 
