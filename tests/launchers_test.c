@@ -243,6 +243,24 @@ TEST(mpirun_of_mpich)
     check_plays(SAFELY "mpirun.mpich -np 4 sh -c '" TUTTI RUN "'");
 }
 
+/* Where a Slurm is at work (a slurmctld and a slurmd of one's own will do), by what it gives its
+ * processes to find each other: nothing, PMI-2, PMIx. */
+TEST(srun_of_a_slurm_that_runs)
+{
+    static const char *const kinds[] = {"none", "pmi2", "pmix"};
+    char command[1024];
+
+    if (lacks("srun") || system("timeout 10 srun -O -n 4 true >/dev/null 2>&1") != 0)
+        SKIP("no Slurm at work here that would start 4 processes (srun -O -n 4 true)");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        snprintf(command, sizeof(command), "srun --mpi=list 2>&1 | grep -qw %s", kinds[i]);
+        if (system(command) != 0)
+            continue;
+        snprintf(command, sizeof(command), SAFELY "srun -O -n 4 --mpi=%s %s", kinds[i], TUTTI RUN);
+        check_plays(command);
+    }
+}
+
 TEST(what_does_not_fit_together_is_refused)
 {
     check_refused("TUTTI_RANK=0 TUTTI_SIZE=2 " SAFELY TUTTI RUN, 2,
