@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "runtime/random.h"
+#include "runtime/status.h"
+#include "runtime/tcp.h"
 #include "tests/test.h"
 
 #define TUTTI TUTTI_BINARY_DIR "/tutti"
@@ -79,10 +81,11 @@ static struct story story_of(uint64_t seed)
 {
     static const char *const algorithms[] = {"ring", "recursive-doubling", "binomial", "two-shot",
                                              "reduce-broadcast"};
-    static const char *const engines[] = {"auto", "poll"};
+    static const char *const engines[] = {"poll", "uring"};
     static const char *const sizes[] = {"256", "16K", "256K", "3M"};
     static const char *const some[] = {"3000", "2000", "400", "40"}; /* a second or so */
     struct tutti_random random;
+    struct tutti_err err;
     uint64_t size;
     struct story story = {.seed = seed};
 
@@ -90,6 +93,8 @@ static struct story story_of(uint64_t seed)
     story.process_count = 2 + (int)tutti_random_below(&random, PROCESSES_MAX - 1);
     story.algorithm = algorithms[tutti_random_below(&random, 5)];
     story.engine = engines[tutti_random_below(&random, 2)];
+    if (tutti_tcp_uring_check(&err) < 0)
+        story.engine = "poll";
     size = tutti_random_below(&random, 4);
     story.size = sizes[size];
     story.connections = 1 + (int)tutti_random_below(&random, 3);
