@@ -11,6 +11,7 @@
 #include "tests/machines.h"
 #include "tests/paced.h"
 #include "tests/test.h"
+#include "topo/graph/routes.h"
 #include "topo/perturb.h"
 
 enum {
@@ -140,6 +141,16 @@ static void add_word(struct scene *scene)
     }
 }
 
+/* Where flows can be put on spines by hash. */
+static void add_ecmp(struct scene *scene)
+{
+    size_t used = strlen(scene->words);
+
+    if (tutti_topo_routes_choose(scene->topo) && below(scene, 2) == 0)
+        snprintf(scene->words + used, sizeof(scene->words) - used, "%secmp=hash",
+                 used > 0 ? "," : "");
+}
+
 static void disturb(struct scene *scene)
 {
     static struct tutti_perturb perturb; /* large */
@@ -149,6 +160,7 @@ static void disturb(struct scene *scene)
 
     for (uint32_t i = 0; i < count; i++)
         add_word(scene);
+    add_ecmp(scene);
     perturb.item_count = 0;
     if (scene->words[0] == '\0')
         return;

@@ -105,8 +105,11 @@ TEST(words_that_are_wrong_are_refused)
     refused("start=10", "'start=10': not a time '10' (a unit is needed: 500ns, 1.5us, 2ms, 1s)");
     refused("start=1us,start=2us", "'start=2us' comes after another 'start=' (one)");
     refused("fast-link=1:2",
-            "unknown perturbation 'fast-link=1:2' (slow-link=, slow-node=, latency=, rates= or "
-            "start=)");
+            "unknown perturbation 'fast-link=1:2' (slow-link=, slow-node=, latency=, rates=, "
+            "start= or ecmp=)");
+    refused("ecmp=2", "'ecmp=2': not a way to spread flows '2' (ecmp=hash, a spine drawn for each "
+                      "flow)");
+    refused("ecmp=hash,ecmp=hash", "'ecmp=hash' comes after another 'ecmp=' (one)");
     refused("", "an empty word in '' (WHAT=VALUE,...)");
     refused("start=1us,", "an empty word in 'start=1us,' (WHAT=VALUE,...)");
 }

@@ -23,7 +23,7 @@ int tutti_perturb_read(const struct tutti_args *args, bool starts, struct tutti_
         return 0;
     return tutti_fail(err, TUTTI_EINVAL,
                       "option '--perturb': '%s' is about ranks that run (predict or compare), here "
-                      "is a machine alone (slow-link=, slow-node=, latency= or rates=)",
+                      "is a machine alone (slow-link=, slow-node=, latency=, rates= or ecmp=)",
                       start->text);
 }
 
@@ -57,7 +57,10 @@ static void print_item(const struct tutti_perturb_item *item, FILE *out)
 {
     bool drawn = item->whom == TUTTI_PERTURB_COUNT || item->whom == TUTTI_PERTURB_PERCENT;
 
-    fprintf(out, "%s (", item->text);
+    fputs(item->text, out);
+    if (item->kind == TUTTI_PERTURB_ECMP)
+        return; /* it was done, and there is no count of it */
+    fputs(" (", out);
     if (drawn && item->kind == TUTTI_PERTURB_SLOW_NODE)
         fprintf(out, "%" PRIu64 " node%s, ", item->host_count, item->host_count == 1 ? "" : "s");
     if (item->kind == TUTTI_PERTURB_START)

@@ -12,7 +12,7 @@
     {                                                                                        \
         .name = "perturb", .type = TUTTI_OPTION_TEXT, .value = "WHAT=VALUE[,WHAT=VALUE]",    \
         .help = "make links slow, latencies unequal or ranks late: slow-link=, slow-node=, " \
-                "latency=, rates=, start=; see above"                                        \
+                "latency=, rates=, ecmp=, start=; see above"                                 \
     }
 
 /* For commands that draw nothing else. */
@@ -34,14 +34,19 @@
     "the hosts, drawn at random, or of devices where the machine has no hosts."                    \
     "\n\nlatency=LOW..HIGH: the latency of each cable is multiplied by a factor drawn uniformly "  \
     "from LOW to HIGH. rates=F/F/F: the rate of each cable is multiplied by one of the factors, "  \
-    "drawn at random."
+    "drawn at random."                                                                             \
+    "\n\necmp=hash: where there are several spines, each flow, from NIC to NIC, takes one that "   \
+    "is "                                                                                          \
+    "drawn for it, as by the hashes of switches (ECMP), so that some are crowded and others "      \
+    "idle. "                                                                                       \
+    "Without it flows are spread evenly, as adaptive routing comes close to."
 #define TUTTI_PERTURB_START_TEXT                                                                \
     "\n\nstart=TIME: each rank begins at a time drawn uniformly from 0 to TIME. The time that " \
     "is printed is from 0 to the end of the last rank."
-#define TUTTI_PERTURB_RULES_TEXT                                                            \
-    "\n\nWhat is drawn hangs on --seed and on the two nodes of the cable, the host or the " \
-    "rank, and on nothing else that is perturbed. Only rates and latencies change, never "  \
-    "routes; bounds are those of the perturbed machine."
+#define TUTTI_PERTURB_RULES_TEXT                                                                   \
+    "\n\nWhat is drawn hangs on --seed and on the two nodes of the cable, the host or the "        \
+    "rank, and on nothing else that is perturbed. Routes change by ecmp= alone; bounds are those " \
+    "of the perturbed machine."
 #define TUTTI_PERTURB_NULL_TEXT                                                                    \
     " 'unperturbed' is what it takes if nothing changes, on the machine as it should be, and 'x' " \
     "how many times that the perturbed one takes."

@@ -17,6 +17,10 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     char *text = NULL;
     int status = tutti_perturb_read(args, false, &perturb, err);
 
+    if (status == 0 && tutti_perturb_find(&perturb, TUTTI_PERTURB_ECMP) != NULL)
+        status = tutti_fail(err, TUTTI_EINVAL,
+                            "option '--perturb': a file says no route that is drawn: no 'ecmp=' "
+                            "here (slow-link=, slow-node=, latency= or rates=)");
     if (status == 0)
         status = tutti_machine_load(tutti_args_operand(args, 0),
                                     (uint32_t)tutti_args_number(args, "nodes"), &topo, err);

@@ -18,12 +18,13 @@ enum tutti_perturb_kind {
     TUTTI_PERTURB_SLOW_LINK, /* rates of some cables, divided by a factor */
     TUTTI_PERTURB_LATENCY,   /* every cable's latency, times a factor drawn for it */
     TUTTI_PERTURB_START,     /* ranks begin at times drawn for them */
+    TUTTI_PERTURB_ECMP,      /* the spine of each flow is drawn: topo/graph/routes.h */
     TUTTI_PERTURB_KIND_COUNT
 };
 
 /* Whom a slow node or a slow link names. */
 enum tutti_perturb_whom {
-    TUTTI_PERTURB_ALL,     /* rates, latency, start */
+    TUTTI_PERTURB_ALL,     /* rates, latency, start, ecmp */
     TUTTI_PERTURB_COUNT,   /* `number` of them, drawn */
     TUTTI_PERTURB_PERCENT, /* `number` millionths of a percent of them, drawn */
     TUTTI_PERTURB_NAMED,   /* `name`: a node, "hostN", or "NODE-NODE" */
@@ -67,17 +68,22 @@ struct tutti_perturb {
  *   latency=LOW..HIGH     each cable's latency times a factor drawn uniformly; LOW alone: that one
  *   rates=F/F/F           each cable's rate times one of the factors, drawn at random
  *   start=TIME            each rank begins at a time drawn uniformly from 0 to TIME
- * latency, rates and start may stand there once. -TUTTI_EINVAL shows what would be accepted. */
+ *   ecmp=hash             each flow between two NICs takes a spine drawn for it, as switches with
+ *                         ECMP have it, so that some get several and others none; without it flows
+ *                         are spread evenly, as adaptive routing comes close to
+ * latency, rates, start and ecmp may stand there once. -TUTTI_EINVAL shows what would be accepted.
+ */
 int tutti_perturb_add(struct tutti_perturb *perturb, const char *words, struct tutti_err *err);
 
-/* Are the names there, and as many hosts or devices as are wanted? For machines that are to be
- * asked something before they are perturbed. */
+/* Are the names there, as many hosts or devices as are wanted, and spines to draw from? For
+ * machines that are to be asked something before they are perturbed. */
 int tutti_perturb_check(const struct tutti_topo *topo, const struct tutti_perturb *perturb,
                         struct tutti_err *err);
 
 /* Changes the links of a machine that nobody else reads yet, and says in its `source` that it did.
- * Only rates and latencies change: routes, ring orders and shape stay those of the machine as it
- * should be (whoever writes it to a file and reads that may get others, where they are searched).
+ * Only rates and latencies change, and, by ecmp alone, routes: else these, ring orders and shape
+ * stay those of the machine as it should be (whoever writes it to a file and reads that may get
+ * others, where they are searched; a file says nothing of routes that were drawn).
  * Bounds are asked of the changed links, so they are those of the perturbed machine.
  *
  * A draw is a hash of seed, kind and turn of the item, and of the cable's nodes (the host's number,
@@ -86,8 +92,8 @@ int tutti_perturb_check(const struct tutti_topo *topo, const struct tutti_pertur
  * more. Rates come first, then slow nodes, then slow links; each slows a link once, also between
  * two slow hosts. A rate stays at least 1 B/s. O(links) an item, and memory for those drawn.
  *
- * -TUTTI_EINVAL: a name that is not there, or more wanted than there are; the machine may have been
- * changed in part by then. What each item came to is written to it. */
+ * -TUTTI_EINVAL: a name that is not there, more wanted than there are, or no choice of routes; the
+ * machine may have been changed in part by then. What each item came to is written to it. */
 int tutti_topo_perturb(struct tutti_topo *topo, struct tutti_perturb *perturb, uint64_t seed,
                        struct tutti_err *err);
 

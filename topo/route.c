@@ -2,6 +2,7 @@
 #include <assert.h>
 
 #include "runtime/arena.h"
+#include "runtime/random.h"
 #include "runtime/status.h"
 #include "topo/graph/builder.h"
 #include "topo/routes/router.h"
@@ -27,6 +28,38 @@ int tutti_freeze_routes(struct tutti_topo *topo, const struct tutti_routes *rout
     if (status == 0)
         topo->router = router;
     return status;
+}
+
+bool tutti_topo_routes_choose(const struct tutti_topo *topo)
+{
+    const struct tutti_routes *plan = &topo->router->plan;
+
+    return (plan->kind == TUTTI_ROUTES_CLUSTER && plan->args[TUTTI_CLUSTER_SPINES] > 1) ||
+           (plan->kind == TUTTI_ROUTES_TREE && topo->router->tree.levels > 1);
+}
+
+int tutti_topo_routes_draw(struct tutti_topo *topo, uint64_t key, struct tutti_err *err)
+{
+    struct tutti_router *drawn = tutti_arena_take(topo->arena, 1, sizeof(*drawn));
+
+    if (drawn == NULL)
+        return tutti_nomem(err);
+    *drawn = *topo->router;
+    drawn->drawn = true;
+    drawn->key = key;
+    topo->router = drawn;
+    return 0;
+}
+
+bool tutti_topo_routes_drawn(const struct tutti_topo *topo)
+{
+    return topo->router->drawn;
+}
+
+uint32_t tutti_router_draw(const struct tutti_router *router, uint32_t from, uint32_t to,
+                           uint32_t level, uint32_t count)
+{
+    return (uint32_t)((tutti_u128)tutti_random_hash(router->key, from, to, level) * count >> 64);
 }
 
 struct tutti_routes tutti_topo_routes(const struct tutti_topo *topo)

@@ -6,6 +6,7 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "topo/graph/builder.h"
+#include "topo/graph/routes.h"
 #include "topo/graph/rule.h"
 
 enum { SPINES_MAX = 256 }; /* more take as long as the machine they stand for */
@@ -16,6 +17,8 @@ bool tutti_sample_fits(const struct tutti_topo *topo, bool rates_matter)
     const struct tutti_cluster_rule *cluster;
 
     if (graph->rule == NULL || graph->rule->ops != &tutti_rule_cluster)
+        return false;
+    if (rates_matter && tutti_topo_routes_drawn(topo))
         return false;
     if (graph->changes != NULL && (rates_matter || graph->changes->latencies))
         return false;

@@ -2,6 +2,7 @@
 #ifndef TUTTI_TOPO_GRAPH_ROUTES_H
 #define TUTTI_TOPO_GRAPH_ROUTES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "topo/topo.h"
@@ -30,6 +31,18 @@ struct tutti_routes {
 
 /* Asks for closed-form routes. Freeze checks that the graph fits and refuses it otherwise. */
 void tutti_topo_set_routes(struct tutti_topo_builder *builder, const struct tutti_routes *routes);
+
+/* Whether routes leave a choice between spines: clusters with two and more, fat trees. */
+bool tutti_topo_routes_choose(const struct tutti_topo *topo);
+
+/* From now on the spine of a flow is drawn, by a hash of `key` and of the NICs (in fat trees the
+ * devices) that it comes from and goes to, as switches with equal-cost multipath (ECMP, RFC 2992)
+ * do: so some spines serve several flows, and others none. Without it flows are spread evenly, by
+ * where they go. All that goes between two NICs is one flow, whatever its lane. -TUTTI_ENOMEM. */
+int tutti_topo_routes_draw(struct tutti_topo *topo, uint64_t key, struct tutti_err *err);
+
+/* Whether that was done. */
+bool tutti_topo_routes_drawn(const struct tutti_topo *topo);
 
 /* The plan a frozen machine was built with (SEARCH if none). */
 struct tutti_routes tutti_topo_routes(const struct tutti_topo *topo);

@@ -7,6 +7,7 @@
 #include "runtime/arena.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
+#include "topo/graph/routes.h"
 #include "topo/perturb.h"
 #include "topo/perturb/draw.h"
 #include "topo/perturb/names.h"
@@ -298,6 +299,15 @@ static int slow_nodes(struct pass *pass, struct tutti_err *err)
     return status;
 }
 
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+static int draw_routes(struct pass *pass, struct tutti_err *err)
+{
+    int status = tutti_perturb_check_item(pass->topo, pass->item, err);
+
+    return status < 0 ? status : tutti_topo_routes_draw(pass->topo, pass->key, err);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static int perturb_item(struct tutti_topo *topo, struct tutti_perturb_item *item, uint64_t seed,
@@ -318,6 +328,8 @@ static int perturb_item(struct tutti_topo *topo, struct tutti_perturb_item *item
                                                  : slow_drawn_links(&pass, err);
     case TUTTI_PERTURB_LATENCY:
         return perturb_all(&pass, other_latency, err);
+    case TUTTI_PERTURB_ECMP:
+        return draw_routes(&pass, err);
     case TUTTI_PERTURB_START:
     case TUTTI_PERTURB_KIND_COUNT:
         break;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "topo/graph/routes.h"
 
 static bool find_node(const struct tutti_topo *topo, const char *name, size_t bytes, uint32_t *ret)
 {
@@ -90,8 +91,8 @@ int tutti_perturb_node(const struct tutti_topo *topo, const struct tutti_perturb
     return 0;
 }
 
-static int check_item(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
-                      struct tutti_err *err)
+int tutti_perturb_check_item(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
+                             struct tutti_err *err)
 {
     bool nodes = item->kind == TUTTI_PERTURB_SLOW_NODE;
     bool hosts = nodes && topo->host_count > 0;
@@ -99,6 +100,12 @@ static int check_item(const struct tutti_topo *topo, const struct tutti_perturb_
     uint32_t a = 0;
     uint32_t b = 0;
 
+    if (item->kind == TUTTI_PERTURB_ECMP && !tutti_topo_routes_choose(topo))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%s': in '%s' there is one way from NIC to NIC (a choice of spines have "
+                          "clusters of several rails or groups, such as dgx-h100:nodes=64, and fat "
+                          "trees)",
+                          item->text, topo->name);
     if (item->whom == TUTTI_PERTURB_NAMED)
         return nodes ? tutti_perturb_node(topo, item, &a, &b, err)
                      : tutti_perturb_cable(topo, item, &a, &b, err);
@@ -115,7 +122,7 @@ int tutti_perturb_check(const struct tutti_topo *topo, const struct tutti_pertur
                         struct tutti_err *err)
 {
     for (uint32_t i = 0; i < perturb->item_count; i++) {
-        int status = check_item(topo, &perturb->items[i], err);
+        int status = tutti_perturb_check_item(topo, &perturb->items[i], err);
 
         if (status < 0)
             return status;

@@ -14,4 +14,8 @@ int tutti_perturb_cable(const struct tutti_topo *topo, const struct tutti_pertur
 int tutti_perturb_node(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
                        uint32_t *ret_node, uint32_t *ret_host, struct tutti_err *err);
 
+/* As tutti_perturb_check, of one item. */
+int tutti_perturb_check_item(const struct tutti_topo *topo, const struct tutti_perturb_item *item,
+                             struct tutti_err *err);
+
 #endif

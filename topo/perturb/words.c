@@ -19,6 +19,7 @@ static const struct {
                                  "slow-link=N:F, N%:F or NODE-NODE:F; F times slower, from 1"},
     [TUTTI_PERTURB_LATENCY] = {"latency", "latency=LOW..HIGH, factors such as 1..1.2"},
     [TUTTI_PERTURB_START] = {"start", "start=TIME, such as 10us"},
+    [TUTTI_PERTURB_ECMP] = {"ecmp", "ecmp=hash, a spine drawn for each flow"},
 };
 
 const char *tutti_perturb_kind_name(enum tutti_perturb_kind kind)
@@ -180,6 +181,15 @@ static int read_start(struct tutti_perturb_item *item, struct part part, struct 
     return status < 0 ? tutti_wrap(err, status, "'%s'", item->text) : 0;
 }
 
+static int read_ecmp(struct tutti_perturb_item *item, struct part part, struct tutti_err *err)
+{
+    static const char hash[] = "hash";
+
+    if (part.bytes != strlen(hash) || memcmp(part.text, hash, part.bytes) != 0)
+        return refuse(item, "not a way to spread flows", part, err);
+    return 0;
+}
+
 static int read_kind(const char *word, struct part *part, enum tutti_perturb_kind *ret,
                      struct tutti_err *err)
 {
@@ -196,8 +206,8 @@ static int read_kind(const char *word, struct part *part, enum tutti_perturb_kin
         return 0;
     }
     return tutti_fail(err, TUTTI_EINVAL,
-                      "unknown perturbation '%s' (slow-link=, slow-node=, latency=, rates= or "
-                      "start=)",
+                      "unknown perturbation '%s' (slow-link=, slow-node=, latency=, rates=, "
+                      "start= or ecmp=)",
                       word);
 }
 
@@ -223,6 +233,8 @@ static int read_item(const struct tutti_perturb *perturb, struct part part,
         return read_rates(item, part, err);
     case TUTTI_PERTURB_LATENCY:
         return read_latency(item, part, err);
+    case TUTTI_PERTURB_ECMP:
+        return read_ecmp(item, part, err);
     default:
         return read_start(item, part, err);
     }

@@ -12,8 +12,6 @@
 /* Numbering, in this order. Nodes: the hosts one after the other, each like host 0; leaf switches,
  * group by group, a rail each; spines. Links: those inside the hosts, likewise; per host and rail
  * the cable NIC to leaf; per leaf and spine the cable leaf to spine (2 links a cable, up first). */
-enum { HOSTS, NICS, GROUP_HOSTS, SPINES }; /* the plan's args */
-
 static void add_inside(const struct tutti_router *router, uint32_t host, uint32_t p,
                        struct tutti_path *path)
 {
@@ -31,8 +29,8 @@ static void cluster_route(const struct tutti_topo *topo, uint32_t from, uint32_t
     uint32_t b = to / devices;
     uint32_t from_rail = router->device_nic[from % devices];
     uint32_t to_rail = router->device_nic[to % devices];
-    uint32_t from_leaf = a / plan[GROUP_HOSTS] * plan[NICS] + from_rail;
-    uint32_t to_leaf = b / plan[GROUP_HOSTS] * plan[NICS] + to_rail;
+    uint32_t from_leaf = a / plan[TUTTI_CLUSTER_GROUP_HOSTS] * plan[TUTTI_CLUSTER_NICS] + from_rail;
+    uint32_t to_leaf = b / plan[TUTTI_CLUSTER_GROUP_HOSTS] * plan[TUTTI_CLUSTER_NICS] + to_rail;
     uint32_t square = devices * devices;
 
     if (a == b) {
@@ -40,17 +38,22 @@ static void cluster_route(const struct tutti_topo *topo, uint32_t from, uint32_t
         return;
     }
     add_inside(router, a, square + from % devices, path);
-    tutti_path_add(path, router->net_first + 2 * (a * plan[NICS] + from_rail));
+    tutti_path_add(path, router->net_first + 2 * (a * plan[TUTTI_CLUSTER_NICS] + from_rail));
     if (from_leaf != to_leaf) {
         /* Hosts of a group are spread over the spines by their position: two flows to different
          * hosts of a group never share a link between leaf and spine if there are enough spines. */
-        uint32_t spine = b % plan[GROUP_HOSTS] % plan[SPINES];
-        uint32_t uplinks = router->net_first + 2 * plan[HOSTS] * plan[NICS];
+        uint32_t spine = b % plan[TUTTI_CLUSTER_GROUP_HOSTS] % plan[TUTTI_CLUSTER_SPINES];
+        uint32_t uplinks =
+            router->net_first + 2 * plan[TUTTI_CLUSTER_HOSTS] * plan[TUTTI_CLUSTER_NICS];
 
-        tutti_path_add(path, uplinks + 2 * (from_leaf * plan[SPINES] + spine));
-        tutti_path_add(path, uplinks + 2 * (to_leaf * plan[SPINES] + spine) + 1);
+        if (router->drawn)
+            spine = tutti_router_draw(router, a * plan[TUTTI_CLUSTER_NICS] + from_rail,
+                                      b * plan[TUTTI_CLUSTER_NICS] + to_rail, 0,
+                                      plan[TUTTI_CLUSTER_SPINES]);
+        tutti_path_add(path, uplinks + 2 * (from_leaf * plan[TUTTI_CLUSTER_SPINES] + spine));
+        tutti_path_add(path, uplinks + 2 * (to_leaf * plan[TUTTI_CLUSTER_SPINES] + spine) + 1);
     }
-    tutti_path_add(path, router->net_first + 2 * (b * plan[NICS] + to_rail) + 1);
+    tutti_path_add(path, router->net_first + 2 * (b * plan[TUTTI_CLUSTER_NICS] + to_rail) + 1);
     add_inside(router, b, square + devices + to % devices, path);
 }
 
@@ -79,21 +82,22 @@ static int check_network(const struct tutti_topo *topo, const struct tutti_route
                          struct tutti_err *err)
 {
     const uint32_t *plan = router->plan.args;
-    uint64_t leaf_first = (uint64_t)plan[HOSTS] * router->host_nodes;
-    uint64_t leaf_count = (uint64_t)router->group_count * plan[NICS];
+    uint64_t leaf_first = (uint64_t)plan[TUTTI_CLUSTER_HOSTS] * router->host_nodes;
+    uint64_t leaf_count = (uint64_t)router->group_count * plan[TUTTI_CLUSTER_NICS];
     uint64_t link = router->net_first;
 
-    for (uint64_t h = 0; h < plan[HOSTS]; h++) {
-        for (uint32_t i = 0; i < plan[NICS]; i++, link += 2) {
+    for (uint64_t h = 0; h < plan[TUTTI_CLUSTER_HOSTS]; h++) {
+        for (uint32_t i = 0; i < plan[TUTTI_CLUSTER_NICS]; i++, link += 2) {
             uint64_t nic = h * router->host_nodes + nic_node(topo, router, i);
-            uint64_t leaf = leaf_first + h / plan[GROUP_HOSTS] * plan[NICS] + i;
+            uint64_t leaf =
+                leaf_first + h / plan[TUTTI_CLUSTER_GROUP_HOSTS] * plan[TUTTI_CLUSTER_NICS] + i;
 
             if (nic_node(topo, router, i) >= router->host_nodes || !is_cable(topo, link, nic, leaf))
                 return no_cluster("a host's cable to its leaf is not there", link, err);
         }
     }
     for (uint64_t leaf = 0; leaf < leaf_count; leaf++)
-        for (uint32_t s = 0; s < plan[SPINES]; s++, link += 2)
+        for (uint32_t s = 0; s < plan[TUTTI_CLUSTER_SPINES]; s++, link += 2)
             if (!is_cable(topo, link, leaf_first + leaf, leaf_first + leaf_count + s))
                 return no_cluster("a cable from leaf to spine is not there", link, err);
     assert(link == topo->link_count);
@@ -127,20 +131,23 @@ static int measure(const struct tutti_topo *topo, struct tutti_router *router,
                    struct tutti_err *err)
 {
     const uint32_t *plan = router->plan.args;
-    uint64_t hosts = plan[HOSTS];
+    uint64_t hosts = plan[TUTTI_CLUSTER_HOSTS];
     uint64_t switches;
     uint64_t cables;
 
-    for (int i = HOSTS; i <= SPINES; i++)
-        if (plan[i] > topo->link_count || (plan[i] == 0 && i != SPINES))
+    for (int i = TUTTI_CLUSTER_HOSTS; i <= TUTTI_CLUSTER_SPINES; i++)
+        if (plan[i] > topo->link_count || (plan[i] == 0 && i != TUTTI_CLUSTER_SPINES))
             return no_cluster("a count of the plan is out of range", plan[i], err);
-    router->group_count = (plan[HOSTS] - 1) / plan[GROUP_HOSTS] + 1;
-    if ((uint64_t)router->group_count * plan[NICS] > topo->node_count ||
-        hosts * plan[NICS] > topo->link_count)
+    router->group_count = (plan[TUTTI_CLUSTER_HOSTS] - 1) / plan[TUTTI_CLUSTER_GROUP_HOSTS] + 1;
+    if ((uint64_t)router->group_count * plan[TUTTI_CLUSTER_NICS] > topo->node_count ||
+        hosts * plan[TUTTI_CLUSTER_NICS] > topo->link_count)
         return no_cluster("too many leaves", router->group_count, err);
-    switches = (uint64_t)router->group_count * plan[NICS] + plan[SPINES];
-    cables = hosts * plan[NICS] + (uint64_t)router->group_count * plan[NICS] * plan[SPINES];
-    if (plan[SPINES] == 0 && (uint64_t)router->group_count * plan[NICS] > 1)
+    switches =
+        (uint64_t)router->group_count * plan[TUTTI_CLUSTER_NICS] + plan[TUTTI_CLUSTER_SPINES];
+    cables = hosts * plan[TUTTI_CLUSTER_NICS] +
+             (uint64_t)router->group_count * plan[TUTTI_CLUSTER_NICS] * plan[TUTTI_CLUSTER_SPINES];
+    if (plan[TUTTI_CLUSTER_SPINES] == 0 &&
+        (uint64_t)router->group_count * plan[TUTTI_CLUSTER_NICS] > 1)
         return no_cluster("several leaves and no spine", switches, err);
     if (topo->node_count <= switches || (topo->node_count - switches) % hosts != 0 ||
         topo->link_count < 2 * cables || (topo->link_count - 2 * cables) % hosts != 0 ||
@@ -250,7 +257,7 @@ static int choose_nic(struct inside *in, uint32_t d, uint32_t *taken, struct tut
     uint32_t best_hops = UINT32_MAX;
     uint64_t best_width = 0;
 
-    for (uint32_t i = 0; i < in->router->plan.args[NICS]; i++) {
+    for (uint32_t i = 0; i < in->router->plan.args[TUTTI_CLUSTER_NICS]; i++) {
         uint32_t nic = nic_node(in->topo, in->router, i);
         uint64_t width = UINT64_MAX;
         uint32_t hops = 0;
@@ -282,7 +289,7 @@ static int fill_in(struct inside *in, struct tutti_err *err)
     struct tutti_router *router = in->router;
     size_t devices = router->host_devices;
     size_t ways = devices * devices + 2 * devices;
-    uint32_t *taken = calloc(router->plan.args[NICS], sizeof(*taken));
+    uint32_t *taken = calloc(router->plan.args[TUTTI_CLUSTER_NICS], sizeof(*taken));
     int status = taken == NULL ? tutti_nomem(err) : 0;
 
     router->device_nic = tutti_arena_take(topo->arena, devices, sizeof(uint32_t));

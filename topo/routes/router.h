@@ -2,6 +2,7 @@
 #ifndef TUTTI_TOPO_ROUTES_ROUTER_H
 #define TUTTI_TOPO_ROUTES_ROUTER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "topo/graph/routes.h"
@@ -24,9 +25,18 @@ static inline void tutti_path_add(struct tutti_path *path, uint32_t link)
     path->count++;
 }
 
+enum tutti_cluster_arg { /* of the plan of clusters */
+                         TUTTI_CLUSTER_HOSTS,
+                         TUTTI_CLUSTER_NICS,
+                         TUTTI_CLUSTER_GROUP_HOSTS,
+                         TUTTI_CLUSTER_SPINES,
+};
+
 /* Tables live in the arena of the machine. */
 struct tutti_router {
     struct tutti_routes plan;
+    bool drawn;   /* flows are spread over spines by a hash, not evenly */
+    uint64_t key; /* of that hash */
     void (*route)(const struct tutti_topo *topo, uint32_t from, uint32_t to,
                   struct tutti_path *path);
     /* SEARCH. first[to * rank_count + from]: the first link; its top bit: go on by `relayed`, else
@@ -46,6 +56,10 @@ struct tutti_router {
     uint32_t net_first;     /* the first link of the network */
     struct tutti_tree tree; /* TREE */
 };
+
+/* Which of `count` ways up from a switch of `level` a flow takes if that is drawn. */
+uint32_t tutti_router_draw(const struct tutti_router *router, uint32_t from, uint32_t to,
+                           uint32_t level, uint32_t count);
 
 /* Each checks that the graph fits the plan and fills the router in. */
 int tutti_router_search(const struct tutti_topo *topo, struct tutti_router *router,

@@ -6,8 +6,6 @@
 
 #include "topo/routes/router.h"
 
-enum { HOSTS, NICS, GROUP_HOSTS, SPINES }; /* the plan's args, as in cluster.c */
-
 #define NONE UINT32_MAX
 
 static bool are_alike(const struct tutti_topo *topo, uint32_t a_link, uint32_t b_link)
@@ -23,15 +21,15 @@ static bool are_alike(const struct tutti_topo *topo, uint32_t a_link, uint32_t b
 static uint32_t first_like(const struct tutti_router *router, uint32_t link)
 {
     const uint32_t *plan = router->plan.args;
-    uint32_t cables = router->net_first + 2 * plan[HOSTS] * plan[NICS];
+    uint32_t cables = router->net_first + 2 * plan[TUTTI_CLUSTER_HOSTS] * plan[TUTTI_CLUSTER_NICS];
 
     if (link < router->net_first)
         return link % router->host_links;
     if (link < cables)
-        return router->net_first + (link - router->net_first) % (2 * plan[NICS]);
+        return router->net_first + (link - router->net_first) % (2 * plan[TUTTI_CLUSTER_NICS]);
     return cables +
-           (link - cables) % (2 * plan[NICS] * plan[SPINES]) / (2 * plan[SPINES]) *
-               (2 * plan[SPINES]) +
+           (link - cables) % (2 * plan[TUTTI_CLUSTER_NICS] * plan[TUTTI_CLUSTER_SPINES]) /
+               (2 * plan[TUTTI_CLUSTER_SPINES]) * (2 * plan[TUTTI_CLUSTER_SPINES]) +
            (link - cables) % 2;
 }
 
@@ -40,15 +38,17 @@ bool tutti_topo_axes(const struct tutti_topo *topo, uint32_t lengths[TUTTI_AXES]
     const struct tutti_router *router = topo->router;
     const uint32_t *plan = router->plan.args;
 
-    if (router->plan.kind != TUTTI_ROUTES_CLUSTER || plan[HOSTS] % plan[GROUP_HOSTS] != 0 ||
-        (plan[SPINES] != 0 && plan[SPINES] < plan[GROUP_HOSTS]))
+    if (router->drawn || router->plan.kind != TUTTI_ROUTES_CLUSTER ||
+        plan[TUTTI_CLUSTER_HOSTS] % plan[TUTTI_CLUSTER_GROUP_HOSTS] != 0 ||
+        (plan[TUTTI_CLUSTER_SPINES] != 0 &&
+         plan[TUTTI_CLUSTER_SPINES] < plan[TUTTI_CLUSTER_GROUP_HOSTS]))
         return false;
     for (uint32_t link = 0; link < topo->link_count; link++) {
         if (!are_alike(topo, link, first_like(router, link)))
             return false;
     }
-    lengths[0] = plan[GROUP_HOSTS];
-    lengths[1] = plan[HOSTS] / plan[GROUP_HOSTS];
+    lengths[0] = plan[TUTTI_CLUSTER_GROUP_HOSTS];
+    lengths[1] = plan[TUTTI_CLUSTER_HOSTS] / plan[TUTTI_CLUSTER_GROUP_HOSTS];
     return true;
 }
 
@@ -56,7 +56,7 @@ struct tutti_spot tutti_topo_rank_spot(const struct tutti_topo *topo, uint32_t r
 {
     const struct tutti_router *router = topo->router;
     uint32_t host = rank / router->host_devices;
-    uint32_t group_hosts = router->plan.args[GROUP_HOSTS];
+    uint32_t group_hosts = router->plan.args[TUTTI_CLUSTER_GROUP_HOSTS];
 
     return (struct tutti_spot){.along = {host % group_hosts, host / group_hosts},
                                .kind = rank % router->host_devices};
@@ -66,26 +66,27 @@ struct tutti_spot tutti_topo_link_spot(const struct tutti_topo *topo, uint32_t l
 {
     const struct tutti_router *router = topo->router;
     const uint32_t *plan = router->plan.args;
-    uint32_t cables = router->net_first + 2 * plan[HOSTS] * plan[NICS];
+    uint32_t cables = router->net_first + 2 * plan[TUTTI_CLUSTER_HOSTS] * plan[TUTTI_CLUSTER_NICS];
     struct tutti_spot place;
 
     if (link < cables) {
         bool inside = link < router->net_first;
-        uint32_t each = inside ? router->host_links : 2 * plan[NICS];
+        uint32_t each = inside ? router->host_links : 2 * plan[TUTTI_CLUSTER_NICS];
         uint32_t index = inside ? link : link - router->net_first;
 
-        place.along[0] = index / each % plan[GROUP_HOSTS];
-        place.along[1] = index / each / plan[GROUP_HOSTS];
+        place.along[0] = index / each % plan[TUTTI_CLUSTER_GROUP_HOSTS];
+        place.along[1] = index / each / plan[TUTTI_CLUSTER_GROUP_HOSTS];
         place.kind = index % each + (inside ? 0 : router->host_links);
         return place;
     }
-    assert(plan[SPINES] > 0);
-    place.along[0] = (link - cables) / 2 % plan[SPINES];
-    place.along[1] = (link - cables) / (2 * plan[SPINES]) / plan[NICS];
-    place.kind = router->host_links + 2 * plan[NICS] +
-                 (link - cables) / (2 * plan[SPINES]) % plan[NICS] * 2 + link % 2;
-    if (place.along[0] >= plan[GROUP_HOSTS]) { /* a spine that no route takes */
-        place.kind += 2 * plan[NICS];
+    assert(plan[TUTTI_CLUSTER_SPINES] > 0);
+    place.along[0] = (link - cables) / 2 % plan[TUTTI_CLUSTER_SPINES];
+    place.along[1] = (link - cables) / (2 * plan[TUTTI_CLUSTER_SPINES]) / plan[TUTTI_CLUSTER_NICS];
+    place.kind = router->host_links + 2 * plan[TUTTI_CLUSTER_NICS] +
+                 (link - cables) / (2 * plan[TUTTI_CLUSTER_SPINES]) % plan[TUTTI_CLUSTER_NICS] * 2 +
+                 link % 2;
+    if (place.along[0] >= plan[TUTTI_CLUSTER_GROUP_HOSTS]) { /* a spine that no route takes */
+        place.kind += 2 * plan[TUTTI_CLUSTER_NICS];
         place.along[0] = NONE;
     }
     return place;

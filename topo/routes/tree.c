@@ -52,6 +52,8 @@ static void tree_route(const struct tutti_topo *topo, uint32_t from, uint32_t to
         uint32_t parents = tutti_tree_parents(tree, i);
         uint32_t p = i == 0 ? 0 : (uint32_t)(to / tree->below[i - 1] % parents);
 
+        if (topo->router->drawn)
+            p = tutti_router_draw(topo->router, from, to, i, parents);
         tutti_path_add(path, (uint32_t)(2 * (tree->cable_first[i] + index * parents + p)));
         index = tutti_tree_parent(tree, i, index, p);
         down_cable[i] = tree->cable_first[i] + down[i] * parents + p;
