@@ -39,6 +39,9 @@ enum tutti_local_parameter {
     TUTTI_LOCAL_READ_OTHER,   /* written by another processor and still in its cache */
     TUTTI_LOCAL_READ_TWIN,    /* only read by another processor, but in its cache */
     TUTTI_LOCAL_READ_SHARED,  /* in the cache that all share */
+    /* Written by another processor, whose own cache has cast it out: from the shared cache, or,
+     * where each of the two has one of those, from the other's. */
+    TUTTI_LOCAL_READ_CAST,
     TUTTI_LOCAL_READ_MEMORY,
     TUTTI_LOCAL_WRITE_OWN,
     TUTTI_LOCAL_WRITE_OTHER, /* another processor's cache has them too */

@@ -144,6 +144,39 @@ TEST(what_a_cache_keeps_is_read_there)
              1 + 2 + (2 + 4) + 2 + (5 + 2) + 2);
 }
 
+/* Caches of a few bytes each, and one that keeps all: rank 0 adds two inputs, and rank 1 copies
+ * what is then no longer in rank 0's own cache, however dear that is. */
+TEST(what_another_processor_has_cast_out_has_a_rate_of_its_own)
+{
+    struct tutti_local local = plain();
+
+    set(&local, TUTTI_LOCAL_SHARED_CACHE, 1e9);
+    set(&local, TUTTI_LOCAL_READ_SHARED, 10);
+    set(&local, TUTTI_LOCAL_WRITE_SHARED, 5);
+    set(&local, TUTTI_LOCAL_READ_OTHER, 0.001);
+    set(&local, TUTTI_LOCAL_READ_CAST, 0.5);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "binomial", 1000000),
+             1 + 2 + (200 + 200) + 2 + (2000 + 200) + 2);
+}
+
+/* Rank 0 has touched 3 bytes for each byte of its sum, so that a cache of 1.5 times the sum still
+ * has the second half of it when rank 1 comes to read: not all, and not nothing. */
+TEST(what_was_written_last_is_what_a_cache_still_has)
+{
+    struct tutti_local local = plain();
+    double none_us;
+    double half_us;
+
+    set(&local, TUTTI_LOCAL_SHARED_CACHE, 1e9);
+    set(&local, TUTTI_LOCAL_READ_SHARED, 1e9);
+    set(&local, TUTTI_LOCAL_READ_OTHER, 1);
+    none_us = predict(&local, 2, TUTTI_ALLREDUCE, "binomial", 1000000);
+    set(&local, TUTTI_LOCAL_OWN_CACHE, 1500);
+    half_us = predict(&local, 2, TUTTI_ALLREDUCE, "binomial", 1000000) - none_us;
+    if (half_us < 450 || half_us > 550)
+        TEST_FAIL("what is still in the other's cache took %g us, expected about 500", half_us);
+}
+
 TEST(ranks_of_one_processor_take_turns)
 {
     struct tutti_local local = plain();
@@ -268,19 +301,33 @@ TEST(ranks_of_one_process_need_no_system)
 /* ---- found again ----------------------------------------------------------------------------- */
 
 static const double truths[TUTTI_LOCAL_COUNT] = {
-    [TUTTI_LOCAL_LAUNCH] = 0.45,     [TUTTI_LOCAL_LAUNCH_ALONE] = 0.08,
-    [TUTTI_LOCAL_HOP] = 0.17,        [TUTTI_LOCAL_STEP] = 0.025,
-    [TUTTI_LOCAL_READ_OWN] = 140,    [TUTTI_LOCAL_READ_OTHER] = 14,
-    [TUTTI_LOCAL_READ_TWIN] = 60,    [TUTTI_LOCAL_READ_SHARED] = 27,
-    [TUTTI_LOCAL_READ_MEMORY] = 14,  [TUTTI_LOCAL_WRITE_OWN] = 90,
-    [TUTTI_LOCAL_WRITE_OTHER] = 17,  [TUTTI_LOCAL_WRITE_SHARED] = 26,
-    [TUTTI_LOCAL_WRITE_MEMORY] = 12, [TUTTI_LOCAL_COPY_PAST] = 30,
-    [TUTTI_LOCAL_REDUCE_PAST] = 21,  [TUTTI_LOCAL_PUSH] = 80,
-    [TUTTI_LOCAL_OWN_CACHE] = 2300,  [TUTTI_LOCAL_SHARED_CACHE] = 60000,
-    [TUTTI_LOCAL_SEND_NEAR] = 10,    [TUTTI_LOCAL_SEND_FAR] = 3,
-    [TUTTI_LOCAL_TAKE_NEAR] = 8,     [TUTTI_LOCAL_TAKE_FAR] = 5,
-    [TUTTI_LOCAL_CALL] = 3,          [TUTTI_LOCAL_NEAR] = 900,
-    [TUTTI_LOCAL_ALL_SHARED] = 35,   [TUTTI_LOCAL_ALL_MEMORY] = 30,
+    [TUTTI_LOCAL_LAUNCH] = 0.45,
+    [TUTTI_LOCAL_LAUNCH_ALONE] = 0.08,
+    [TUTTI_LOCAL_HOP] = 0.17,
+    [TUTTI_LOCAL_STEP] = 0.025,
+    [TUTTI_LOCAL_READ_OWN] = 140,
+    [TUTTI_LOCAL_READ_OTHER] = 14,
+    [TUTTI_LOCAL_READ_TWIN] = 60,
+    [TUTTI_LOCAL_READ_SHARED] = 27,
+    [TUTTI_LOCAL_READ_CAST] = 22,
+    [TUTTI_LOCAL_READ_MEMORY] = 14,
+    [TUTTI_LOCAL_WRITE_OWN] = 90,
+    [TUTTI_LOCAL_WRITE_OTHER] = 17,
+    [TUTTI_LOCAL_WRITE_SHARED] = 26,
+    [TUTTI_LOCAL_WRITE_MEMORY] = 12,
+    [TUTTI_LOCAL_COPY_PAST] = 30,
+    [TUTTI_LOCAL_REDUCE_PAST] = 21,
+    [TUTTI_LOCAL_PUSH] = 80,
+    [TUTTI_LOCAL_OWN_CACHE] = 2300,
+    [TUTTI_LOCAL_SHARED_CACHE] = 60000,
+    [TUTTI_LOCAL_SEND_NEAR] = 10,
+    [TUTTI_LOCAL_SEND_FAR] = 3,
+    [TUTTI_LOCAL_TAKE_NEAR] = 8,
+    [TUTTI_LOCAL_TAKE_FAR] = 5,
+    [TUTTI_LOCAL_CALL] = 3,
+    [TUTTI_LOCAL_NEAR] = 900,
+    [TUTTI_LOCAL_ALL_SHARED] = 35,
+    [TUTTI_LOCAL_ALL_MEMORY] = 30,
 };
 
 /* The times of a known machine, each off by up to `noise`, as if they had been measured. */
@@ -454,6 +501,26 @@ TEST(what_is_written_is_read)
     CHECK_TEXT(other, text);
     free(text);
     free(other);
+}
+
+/* Calibrations from before there was a rate for what has been cast out. */
+TEST(an_older_calibration_reads_what_was_cast_out_as_all_that_is_shared)
+{
+    struct tutti_local local = tutti_local_guess();
+    struct tutti_local again;
+    struct tutti_err err = {.text = ""};
+    char *text = NULL;
+    char *line;
+
+    local.values[TUTTI_LOCAL_READ_SHARED].value = 31;
+    CHECK_OK(tutti_local_print(&local, &text, &err), err);
+    line = strstr(text, "read_cast_GBps");
+    CHECK(line != NULL);
+    memmove(line, strchr(line, '\n') + 1, strlen(strchr(line, '\n')));
+    CHECK_OK(tutti_local_parse("f", text, strlen(text), &again, &err), err);
+    CHECK(fabs(again.values[TUTTI_LOCAL_READ_CAST].value - 31) < 1e-9);
+    CHECK(again.values[TUTTI_LOCAL_READ_CAST].open);
+    free(text);
 }
 
 TEST(what_is_no_machine_is_refused_in_one_line)

@@ -28,6 +28,7 @@ static const struct entry entries[TUTTI_LOCAL_COUNT] = {
     [TUTTI_LOCAL_READ_OTHER] = {"read_other_GBps", "what another processor has written", 10, false},
     [TUTTI_LOCAL_READ_TWIN] = {"read_twin_GBps", "what another processor has read", 120, false},
     [TUTTI_LOCAL_READ_SHARED] = {"read_shared_GBps", "from the shared cache", 25, false},
+    [TUTTI_LOCAL_READ_CAST] = {"read_cast_GBps", "what another one has cast out", 25, false},
     [TUTTI_LOCAL_READ_MEMORY] = {"read_memory_GBps", "from memory", 15, false},
     [TUTTI_LOCAL_WRITE_OWN] = {"write_own_GBps", "to write in its own cache", 80, false},
     [TUTTI_LOCAL_WRITE_OTHER] = {"write_other_GBps", "what another processor has too", 10, false},
@@ -269,6 +270,7 @@ static int check_all(const struct reading *reading, struct tutti_err *err)
     return 0;
 }
 
+/* Until 2026-11 there was one rate for the shared cache, whoever had written there. */
 int tutti_local_parse(const char *name, const char *text, size_t bytes, struct tutti_local *ret,
                       struct tutti_err *err)
 {
@@ -294,6 +296,10 @@ int tutti_local_parse(const char *name, const char *text, size_t bytes, struct t
     }
     if (status < 0)
         return tutti_wrap(err, status, "%s: line %u", name, number);
+    if (!(reading.local.values[TUTTI_LOCAL_READ_CAST].value > 0)) {
+        reading.local.values[TUTTI_LOCAL_READ_CAST] = reading.local.values[TUTTI_LOCAL_READ_SHARED];
+        reading.local.values[TUTTI_LOCAL_READ_CAST].open = true;
+    }
     status = check_all(&reading, err);
     if (status < 0)
         return tutti_wrap(err, status, "%s", name);

@@ -109,11 +109,11 @@ static int make_segments(struct local_memory *memory, struct borders *all, uint6
     }
     memory->first[buffer_count] = total;
     memory->segments = calloc(total + 1, sizeof(*memory->segments));
-    memory->touched_at = calloc((total + 1) * memory->processor_count, sizeof(uint64_t));
+    memory->touched = calloc((total + 1) * memory->processor_count, sizeof(*memory->touched));
     memory->own_count = calloc(memory->processor_count, sizeof(uint64_t));
     memory->saved_ps = calloc(memory->rank_count, sizeof(double));
     memory->current = calloc(memory->rank_count, sizeof(uint64_t));
-    if (memory->segments == NULL || memory->touched_at == NULL || memory->own_count == NULL ||
+    if (memory->segments == NULL || memory->touched == NULL || memory->own_count == NULL ||
         memory->saved_ps == NULL || memory->current == NULL)
         return -TUTTI_ENOMEM;
     for (uint64_t b = 0; b < buffer_count; b++) {
@@ -154,7 +154,7 @@ int local_memory_open(const struct tutti_schedule *schedule, uint32_t processor_
 void local_memory_close(struct local_memory *memory)
 {
     free(memory->segments);
-    free(memory->touched_at);
+    free(memory->touched);
     free(memory->first);
     free(memory->saved_ps);
     free(memory->current);
@@ -186,17 +186,31 @@ double local_kept(uint64_t distance, double cache_bytes)
     return 1 / (1 + ratio * ratio);
 }
 
+/* The same of a range that was touched in order, by a processor that may have gone on since: its
+ * first byte is the furthest back. */
+static double kept_of_range(uint64_t count, const struct local_touched *at, double cache_bytes)
+{
+    enum { PARTS = 8 };
+    double first = (double)(count - at->first_at);
+    double end = count > at->end_at ? (double)(count - at->end_at) : 0;
+    double sum = 0;
+
+    for (int i = 0; i < PARTS; i++)
+        sum += local_kept((uint64_t)(end + (first - end) * (i + 0.5) / PARTS), cache_bytes);
+    return sum / PARTS;
+}
+
 /* Shares of the bytes of a segment, by where they are for this processor; the sum is 1. */
 struct places {
-    double own, other, twin, shared, memory;
+    double own, other, twin, shared, cast, memory;
 };
 
 static struct places places_of(const struct local_memory *memory, const struct local_pass *pass,
                                const struct local_segment *segment, bool write)
 {
     const struct tutti_local_value *values = pass->local->values;
-    const uint64_t *at =
-        memory->touched_at + (uint64_t)(segment - memory->segments) * memory->processor_count;
+    const struct local_touched *at =
+        memory->touched + (uint64_t)(segment - memory->segments) * memory->processor_count;
     double own_bytes = values[TUTTI_LOCAL_OWN_CACHE].value * 1024;
     double shared_bytes = values[TUTTI_LOCAL_SHARED_CACHE].value * 1024;
     struct places places = {.memory = 1};
@@ -206,13 +220,15 @@ static struct places places_of(const struct local_memory *memory, const struct l
     places = (struct places){.own = 0};
     if ((segment->holders >> pass->processor & 1) != 0)
         places.own =
-            local_kept(memory->own_count[pass->processor] - at[pass->processor], own_bytes);
+            local_kept(memory->own_count[pass->processor] - at[pass->processor].pass_at, own_bytes);
     for (uint32_t c = 0; c < memory->processor_count; c++) {
         double has;
 
         if (c == pass->processor || (segment->holders >> c & 1) == 0)
             continue;
-        has = local_kept(memory->own_count[c] - at[c], own_bytes);
+        /* What two only read they read at the same time, in the same order: as far back as ever. */
+        has = write || segment->dirty ? kept_of_range(memory->own_count[c], &at[c], own_bytes)
+                                      : local_kept(memory->own_count[c] - at[c].pass_at, own_bytes);
         if (has > places.other)
             places.other = has;
     }
@@ -226,6 +242,10 @@ static struct places places_of(const struct local_memory *memory, const struct l
     if (!write && !segment->dirty) {
         places.twin = places.other;
         places.other = 0;
+    }
+    if (!write && segment->dirty && (segment->holders >> pass->processor & 1) == 0) {
+        places.cast = places.shared;
+        places.shared = 0;
     }
     if (!write && segment->reader > 0 && segment->reader - 1 != pass->rank &&
         memory->current[segment->reader - 1] == segment->serial) {
@@ -249,6 +269,7 @@ static double read_ps(const struct local_pass *pass, const struct places *places
            places->other * rate_ps(pass, TUTTI_LOCAL_READ_OTHER) +
            places->twin * (twin_ps < shared_ps ? twin_ps : shared_ps) +
            places->shared * rate_ps(pass, TUTTI_LOCAL_READ_SHARED) +
+           places->cast * rate_ps(pass, TUTTI_LOCAL_READ_CAST) +
            places->memory * rate_ps(pass, TUTTI_LOCAL_READ_MEMORY);
 }
 
@@ -271,7 +292,8 @@ static void charge(struct local_pass *pass, const struct places *places, uint64_
         return;
     }
     pass->alone_ps += count * (how == LOCAL_READ ? read_ps(pass, places) : write_ps(pass, places));
-    pass->shared_ps += count * places->shared * rate_ps(pass, TUTTI_LOCAL_ALL_SHARED);
+    pass->shared_ps +=
+        count * (places->shared + places->cast) * rate_ps(pass, TUTTI_LOCAL_ALL_SHARED);
     /* What is written is read before, and written back some time. */
     pass->shared_ps += count * places->memory * (how == LOCAL_WRITE ? 2 : 1) *
                        rate_ps(pass, TUTTI_LOCAL_ALL_MEMORY);
@@ -294,15 +316,18 @@ static void note_reader(const struct local_memory *memory, const struct local_pa
     segment->fetched_ps = ps_now;
 }
 
-static void mark(struct local_memory *memory, const struct local_pass *pass,
+static void mark(struct local_memory *memory, struct local_pass *pass,
                  struct local_segment *segment, enum local_touch how)
 {
     uint64_t bit = UINT64_C(1) << pass->processor;
     bool known = (segment->holders & bit) != 0;
 
     segment->all_at = memory->all_count;
-    memory->touched_at[(uint64_t)(segment - memory->segments) * memory->processor_count +
-                       pass->processor] = memory->own_count[pass->processor];
+    if (segment->pass_serial != memory->serial) {
+        segment->pass_serial = memory->serial;
+        segment->pass_next = pass->touched;
+        pass->touched = (uint64_t)(segment - memory->segments) + 1;
+    }
     segment->cached = how != LOCAL_WRITE_PAST;
     if (how == LOCAL_READ) {
         segment->dirty = segment->dirty && known && segment->holders == bit;
@@ -348,12 +373,28 @@ void local_touch(struct local_memory *memory, struct local_pass *pass, uint32_t 
         else
             segment->reader = 0;
         mark(memory, pass, segment, how);
+        segment->pass_offset = begin - offset;
     }
     pass->moved_bytes += bytes;
+    if (bytes > pass->length_bytes)
+        pass->length_bytes = bytes;
 }
 
 void local_touch_end(struct local_memory *memory, const struct local_pass *pass)
 {
+    uint64_t at = memory->own_count[pass->processor];
+    double operands = (double)pass->moved_bytes / (double)(pass->length_bytes + 1);
+
+    for (uint64_t i = pass->touched; i > 0; i = memory->segments[i - 1].pass_next) {
+        const struct local_segment *segment = &memory->segments[i - 1];
+        uint64_t end_offset = segment->pass_offset + segment->bytes;
+
+        memory->touched[(i - 1) * memory->processor_count + pass->processor] =
+            (struct local_touched){.pass_at = at,
+                                   .first_at =
+                                       at + (uint64_t)((double)segment->pass_offset * operands),
+                                   .end_at = at + (uint64_t)((double)end_offset * operands)};
+    }
     memory->own_count[pass->processor] += pass->moved_bytes;
     memory->all_count += pass->moved_bytes;
 }

@@ -14,20 +14,31 @@ struct tutti_err;
 struct local_segment {
     uint64_t offset;
     uint64_t bytes;
-    uint64_t holders;  /* bit c: processor c has touched them since another one wrote them */
-    uint64_t all_at;   /* bytes that all processors together had touched when these were, last */
-    uint32_t reader;   /* rank + 1 that read them last, from beyond its own cache; 0: none did */
-    uint64_t serial;   /* of that pass */
-    double fetched_ps; /* what that took a byte */
-    bool cached;       /* false: in memory alone */
-    bool dirty;        /* its one holder has written them */
+    uint64_t holders;     /* bit c: processor c has touched them since another one wrote them */
+    uint64_t all_at;      /* bytes that all processors together had touched when these were, last */
+    uint32_t reader;      /* rank + 1 that read them last, from beyond its own cache; 0: none did */
+    uint64_t serial;      /* of that pass */
+    double fetched_ps;    /* what that took a byte */
+    uint64_t pass_serial; /* of the pass that touched it last, */
+    uint64_t pass_offset; /* where in that it came, */
+    uint64_t pass_next;   /* and what else that touched: segment + 1; 0: nothing before it */
+    bool cached;          /* false: in memory alone */
+    bool dirty;           /* its one holder has written them */
+};
+
+/* How many bytes a processor had touched when a pass came to a segment: at the beginning of the
+ * pass, and when it was at the first and past the last byte of the segment. */
+struct local_touched {
+    uint64_t pass_at;
+    uint64_t first_at;
+    uint64_t end_at;
 };
 
 struct local_memory {
     uint32_t processor_count;
     uint32_t rank_count;
     struct local_segment *segments; /* of all buffers, one after another */
-    uint64_t *touched_at;           /* [segment * processors + processor]: as all_at, its own */
+    struct local_touched *touched;  /* [segment * processors + processor] */
     uint64_t *first;                /* [buffer], and one more: its segments */
     double *saved_ps;               /* [rank]: of the pass being put together */
     uint64_t *current;              /* [rank]: serial of the pass it is at; 0: none */
@@ -46,6 +57,8 @@ struct local_pass {
     uint32_t rank;
     uint32_t processor;
     uint64_t moved_bytes;
+    uint64_t length_bytes; /* of its longest operand */
+    uint64_t touched;      /* the segment + 1 that was touched last; 0: none yet */
     double alone_ps;
     double shared_ps;
     /* [rank]: what it has saved by reading what that rank has just fetched */
