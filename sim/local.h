@@ -15,6 +15,8 @@
  *   tutti local 1
  *   backend WORD, machine TEXT..., date TEXT..., processors N,
  *   processes N, ranks N, copies 1|2 (of a message between processes; 2 if not said)
+ *   apart_ns VALUE   how far apart the processors lay when it was measured, if that was looked at:
+ *                    from one's storing a word until the other sees it
  *   NAME VALUE [LOW HIGH] [open]   a parameter, its 95 % interval; open: the data leave it open
  */
 #ifndef TUTTI_SIM_LOCAL_H
@@ -54,6 +56,8 @@ enum tutti_local_parameter {
     TUTTI_LOCAL_SHARED_CACHE, /* and the one of all */
     TUTTI_LOCAL_ALL_SHARED,   /* rates of all processors together, out of the shared cache */
     TUTTI_LOCAL_ALL_MEMORY,   /* and to and from memory */
+    TUTTI_LOCAL_TOGETHER,     /* speed of a processor while others work: 1, or less where two of
+                                 them are threads of one core */
     /* Between processes alone: what a message costs beside what it reads and writes in the buffers
      * of the ranks. */
     TUTTI_LOCAL_SEND_NEAR, /* while little is under way */
@@ -83,6 +87,7 @@ struct tutti_local {
     uint32_t rank_count;    /* that it was measured with */
     bool direct;            /* messages between processes are copied once, by who receives them */
     uint64_t past_cache_bytes; /* passes from this size on store past the cache */
+    double apart_ns;           /* of its processors when it was measured; 0: not known */
     struct tutti_local_value values[TUTTI_LOCAL_COUNT];
 };
 

@@ -1,14 +1,12 @@
-/* A machine as its ranks feel it: times worked out by hand, parameters found again, its text. */
+/* A machine as its ranks feel it: times worked out by hand, and its text. */
 #include "sim/local.h"
 
 #include <math.h>
 
 #include "runtime/coll.h"
-#include "runtime/random.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "tests/test.h"
-#include "tools/local.h"
 
 static void set(struct tutti_local *local, enum tutti_local_parameter parameter, double value)
 {
@@ -33,6 +31,7 @@ static struct tutti_local plain(void)
     set(&local, TUTTI_LOCAL_WRITE_MEMORY, 5);
     set(&local, TUTTI_LOCAL_OWN_CACHE, 1);
     set(&local, TUTTI_LOCAL_SHARED_CACHE, 1);
+    set(&local, TUTTI_LOCAL_TOGETHER, 1);
     return local;
 }
 
@@ -177,6 +176,19 @@ TEST(what_was_written_last_is_what_a_cache_still_has)
         TEST_FAIL("what is still in the other's cache took %g us, expected about 500", half_us);
 }
 
+/* Two threads of one core: both work for as long as before, at half the speed; who works while the
+ * other waits does not notice. */
+TEST(who_works_while_others_do_may_be_slower)
+{
+    struct tutti_local local = plain();
+
+    set(&local, TUTTI_LOCAL_TOGETHER, 0.5);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "recursive-doubling", 1000000),
+             1 + 2 + 2 * 400 + 2);
+    CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "binomial", 1000000),
+             1 + 2 + (200 + 200) + 2 + (100 + 200) + 2);
+}
+
 TEST(ranks_of_one_processor_take_turns)
 {
     struct tutti_local local = plain();
@@ -298,178 +310,6 @@ TEST(ranks_of_one_process_need_no_system)
     CHECK(predict(&local, 4, TUTTI_ALLREDUCE, "ring", 1 << 20) < together_us);
 }
 
-/* ---- found again ----------------------------------------------------------------------------- */
-
-static const double truths[TUTTI_LOCAL_COUNT] = {
-    [TUTTI_LOCAL_LAUNCH] = 0.45,
-    [TUTTI_LOCAL_LAUNCH_ALONE] = 0.08,
-    [TUTTI_LOCAL_HOP] = 0.17,
-    [TUTTI_LOCAL_STEP] = 0.025,
-    [TUTTI_LOCAL_READ_OWN] = 140,
-    [TUTTI_LOCAL_READ_OTHER] = 14,
-    [TUTTI_LOCAL_READ_TWIN] = 60,
-    [TUTTI_LOCAL_READ_SHARED] = 27,
-    [TUTTI_LOCAL_READ_CAST] = 22,
-    [TUTTI_LOCAL_READ_MEMORY] = 14,
-    [TUTTI_LOCAL_WRITE_OWN] = 90,
-    [TUTTI_LOCAL_WRITE_OTHER] = 17,
-    [TUTTI_LOCAL_WRITE_SHARED] = 26,
-    [TUTTI_LOCAL_WRITE_MEMORY] = 12,
-    [TUTTI_LOCAL_COPY_PAST] = 30,
-    [TUTTI_LOCAL_REDUCE_PAST] = 21,
-    [TUTTI_LOCAL_PUSH] = 80,
-    [TUTTI_LOCAL_OWN_CACHE] = 2300,
-    [TUTTI_LOCAL_SHARED_CACHE] = 60000,
-    [TUTTI_LOCAL_SEND_NEAR] = 10,
-    [TUTTI_LOCAL_SEND_FAR] = 3,
-    [TUTTI_LOCAL_TAKE_NEAR] = 8,
-    [TUTTI_LOCAL_TAKE_FAR] = 5,
-    [TUTTI_LOCAL_CALL] = 3,
-    [TUTTI_LOCAL_NEAR] = 900,
-    [TUTTI_LOCAL_ALL_SHARED] = 35,
-    [TUTTI_LOCAL_ALL_MEMORY] = 30,
-};
-
-/* The times of a known machine, each off by up to `noise`, as if they had been measured. */
-static void make_up(struct tutti_local_points *points, uint32_t process_count, double noise)
-{
-    struct tutti_local truth = tutti_local_guess();
-    struct tutti_random random;
-    struct tutti_err err = {.text = ""};
-
-    tutti_random_seed(&random, test_seed);
-    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
-        set(&truth, (enum tutti_local_parameter)p, truths[p]);
-    truth.processor_count = 2;
-    truth.process_count = process_count;
-    for (uint32_t i = 0; i < points->count; i++) {
-        struct tutti_local_point *point = &points->points[i];
-        struct tutti_local_play *play = NULL;
-        tutti_ps ps = 0;
-
-        CHECK_OK(tutti_local_play_open(point->schedule, 2, &play, &err), err);
-        CHECK_OK(tutti_local_time(play, &truth, &ps, &err), err);
-        tutti_local_play_close(play);
-        point->measured_us = (double)ps / (double)TUTTI_PS_PER_US *
-                             (1 + noise * (2 * tutti_random_unit(&random) - 1));
-    }
-}
-
-static struct tutti_local_ask ask_of(void)
-{
-    return (struct tutti_local_ask){.rank_count = 2,
-                                    .processor_count = 2,
-                                    .dtype = TUTTI_FLOAT32,
-                                    .op = TUTTI_SUM,
-                                    .bytes_max = UINT64_C(192) << 20};
-}
-
-static struct tutti_local found(uint32_t process_count, double noise,
-                                struct tutti_local_fitted *ret)
-{
-    struct tutti_local_ask ask = ask_of();
-    struct tutti_local_points points = {.count = 0};
-    struct tutti_local local = tutti_local_guess();
-    struct tutti_err err = {.text = ""};
-
-    local.processor_count = 2;
-    local.process_count = process_count;
-    CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
-    make_up(&points, process_count, noise);
-    CHECK_OK(tutti_local_fit(&points, &local, ret, &err), err);
-    tutti_local_points_close(&points);
-    return local;
-}
-
-TEST(a_machine_that_was_measured_exactly_is_found_again)
-{
-    struct tutti_local_fitted fitted = {.iteration_count = 0};
-    struct tutti_local local = found(1, 0, &fitted);
-
-    CHECK(fitted.median_abs_percent < 1);
-    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
-        const struct tutti_local_value *value = &local.values[p];
-
-        if (tutti_local_has(&local, (enum tutti_local_parameter)p) && !value->open &&
-            fabs(value->value / truths[p] - 1) > 0.15)
-            TEST_FAIL("%s is %g, expected %g", tutti_local_name((enum tutti_local_parameter)p),
-                      value->value, truths[p]);
-    }
-    CHECK(!local.values[TUTTI_LOCAL_HOP].open);
-    CHECK(!local.values[TUTTI_LOCAL_READ_MEMORY].open);
-    CHECK(!local.values[TUTTI_LOCAL_OWN_CACHE].open);
-    CHECK(!local.values[TUTTI_LOCAL_ALL_MEMORY].open);
-}
-
-/* The intervals take the model for linear about what was found, and begin with guesses that pull a
- * little; so of 20 of them more than one may miss, but none by far. */
-TEST(truths_lie_within_their_intervals)
-{
-    struct tutti_local_fitted fitted = {.iteration_count = 0};
-    struct tutti_local local = found(1, 0.05, &fitted);
-    int outside = 0;
-
-    CHECK(fitted.median_abs_percent < 5);
-    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
-        const struct tutti_local_value *value = &local.values[p];
-        double off = fabs(log(truths[p] / value->value));
-        double half = log(value->high / value->value);
-
-        if (!tutti_local_has(&local, (enum tutti_local_parameter)p))
-            continue;
-        outside += off > half;
-        if (off > 5 * half)
-            TEST_FAIL("%s is %g (%g to %g), expected %g",
-                      tutti_local_name((enum tutti_local_parameter)p), value->value, value->low,
-                      value->high, truths[p]);
-    }
-    if (outside > 5)
-        TEST_FAIL("%d of %d truths lie outside of their intervals", outside, TUTTI_LOCAL_COUNT);
-}
-
-/* Between processes there is nothing to push, and nobody reads what another cache holds. */
-TEST(what_processes_take_is_found_again)
-{
-    static const enum tutti_local_parameter told[] = {TUTTI_LOCAL_SEND_FAR, TUTTI_LOCAL_TAKE_NEAR,
-                                                      TUTTI_LOCAL_CALL, TUTTI_LOCAL_NEAR,
-                                                      TUTTI_LOCAL_OWN_CACHE};
-    struct tutti_local_fitted fitted = {.iteration_count = 0};
-    struct tutti_local local = found(2, 0, &fitted);
-
-    CHECK(fitted.median_abs_percent < 2);
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-        const struct tutti_local_value *value = &local.values[told[i]];
-
-        CHECK(!value->open);
-        if (fabs(value->value / truths[told[i]] - 1) > 0.15)
-            TEST_FAIL("%s is %g, expected %g", tutti_local_name(told[i]), value->value,
-                      truths[told[i]]);
-    }
-    CHECK(local.values[TUTTI_LOCAL_PUSH].open);
-    CHECK(local.values[TUTTI_LOCAL_READ_OTHER].open);
-}
-
-/* Without sizes beyond the caches nothing is said about memory, and that is told. */
-TEST(what_the_data_leave_open_is_told)
-{
-    struct tutti_local_ask ask = ask_of();
-    struct tutti_local_points points = {.count = 0};
-    struct tutti_local local = tutti_local_guess();
-    struct tutti_local_fitted fitted;
-    struct tutti_err err = {.text = ""};
-
-    local.processor_count = 2;
-    ask.bytes_max = 192 << 10;
-    CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
-    make_up(&points, 1, 0);
-    CHECK_OK(tutti_local_fit(&points, &local, &fitted, &err), err);
-    CHECK(local.values[TUTTI_LOCAL_WRITE_MEMORY].open);
-    CHECK(local.values[TUTTI_LOCAL_COPY_PAST].open);
-    CHECK(local.values[TUTTI_LOCAL_ALL_MEMORY].open);
-    CHECK(!local.values[TUTTI_LOCAL_READ_OTHER].open);
-    tutti_local_points_close(&points);
-}
-
 /* ---- its text -------------------------------------------------------------------------------- */
 
 static void refused(const char *text, const char *message)
@@ -492,10 +332,12 @@ TEST(what_is_written_is_read)
     snprintf(local.machine, sizeof(local.machine), "a machine of mine");
     local.values[TUTTI_LOCAL_HOP] = (struct tutti_local_value){.value = 0.2, .low = 0.1, .high = 1};
     local.direct = true;
+    local.apart_ns = 215.5;
     CHECK_OK(tutti_local_print(&local, &text, &err), err);
     CHECK(strstr(text, "\nmachine a machine of mine\n") != NULL);
     CHECK(strstr(text, "\nhop_us 0.2 0.1 1\n") != NULL);
     CHECK(strstr(text, "\ncopies 1\n") != NULL);
+    CHECK(strstr(text, "\napart_ns 215.5\n") != NULL);
     CHECK_OK(tutti_local_parse("f", text, strlen(text), &again, &err), err);
     CHECK_OK(tutti_local_print(&again, &other, &err), err);
     CHECK_TEXT(other, text);
@@ -506,20 +348,24 @@ TEST(what_is_written_is_read)
 /* Calibrations from before there was a rate for what has been cast out. */
 TEST(an_older_calibration_reads_what_was_cast_out_as_all_that_is_shared)
 {
+    static const char *const names[] = {"read_cast_GBps", "together_ratio"};
     struct tutti_local local = tutti_local_guess();
     struct tutti_local again;
     struct tutti_err err = {.text = ""};
     char *text = NULL;
-    char *line;
 
     local.values[TUTTI_LOCAL_READ_SHARED].value = 31;
     CHECK_OK(tutti_local_print(&local, &text, &err), err);
-    line = strstr(text, "read_cast_GBps");
-    CHECK(line != NULL);
-    memmove(line, strchr(line, '\n') + 1, strlen(strchr(line, '\n')));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *line = strstr(text, names[i]);
+
+        CHECK(line != NULL);
+        memmove(line, strchr(line, '\n') + 1, strlen(strchr(line, '\n')));
+    }
     CHECK_OK(tutti_local_parse("f", text, strlen(text), &again, &err), err);
     CHECK(fabs(again.values[TUTTI_LOCAL_READ_CAST].value - 31) < 1e-9);
     CHECK(again.values[TUTTI_LOCAL_READ_CAST].open);
+    CHECK(fabs(again.values[TUTTI_LOCAL_TOGETHER].value - 1) < 1e-9);
     free(text);
 }
 
@@ -542,5 +388,5 @@ TEST(what_is_no_machine_is_refused_in_one_line)
     refused("tutti local 1\nranks 0\n", "f: line 2: 'ranks': not a number '0' (1 to 1048576)");
     refused("tutti local 1\nskip_us 1\n",
             "f: line 2: unknown word 'skip_us' (backend, machine, date, processors, processes, "
-            "ranks, copies, past_cache_bytes, or a parameter as 'hop_us')");
+            "ranks, copies, apart_ns, past_cache_bytes, or a parameter as 'hop_us')");
 }

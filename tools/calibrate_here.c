@@ -30,6 +30,7 @@ static const struct tutti_column columns[] = {
     {"measured_us", "measured", "us", TUTTI_CELL_NUMBER},
     {"fitted_us", "fitted", "us", TUTTI_CELL_NUMBER},
     {"error_percent", "error", "%", TUTTI_CELL_NUMBER},
+    {"apart_ns", "apart", "ns", TUTTI_CELL_NUMBER},
 };
 
 static struct tutti_table *table_of(const struct here *here)
@@ -40,7 +41,8 @@ static struct tutti_table *table_of(const struct here *here)
         const struct tutti_local_point *p = &here->points.points[i];
 
         if (tutti_table_add(table, p->what, p->bytes, (uint64_t)p->rank_count, p->measured_us,
-                            p->fitted_us, 100 * (p->fitted_us / p->measured_us - 1)) < 0) {
+                            p->fitted_us, 100 * (p->fitted_us / p->measured_us - 1),
+                            p->apart_ns) < 0) {
             tutti_table_free(table);
             return NULL;
         }
@@ -56,6 +58,8 @@ static void print_json(const struct here *here, const struct tutti_table *table)
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
     tutti_local_json(&here->local, &json);
     tutti_table_json(table, "points", &json);
+    tutti_json_count(&json, "timed_again", here->points.again_count);
+    tutti_json_count(&json, "left_out", here->points.left_out_count);
     tutti_json_count(&json, "iterations", here->fitted.iteration_count);
     tutti_json_bool(&json, "converged", here->fitted.converged);
     tutti_json_number(&json, "median_abs_percent", here->fitted.median_abs_percent);
@@ -71,6 +75,10 @@ static void print_text(const struct here *here, const struct tutti_table *table)
            TUTTI_BUILD_VERSION, here->local.backend, here->local.rank_count, here->points.count);
     tutti_local_show(&here->local, "measured", stdout);
     tutti_table_print(table, stdout);
+    if (here->points.again_count > 0)
+        printf("# the processors moved: %" PRIu32 " timings were done again, %" PRIu32
+               " schedules left out\n",
+               here->points.again_count, here->points.left_out_count);
     printf("# fit: %" PRIu32 " iterations%s; residuals, either way: median %.1f %%, 9 of 10 within "
            "%.1f %%, worst %.1f %%\n",
            here->fitted.iteration_count, here->fitted.converged ? "" : ", not converged",
@@ -115,6 +123,7 @@ static int measure(const struct tutti_args *args, const struct tutti_run *run,
     struct tutti_local_ask ask = {
         .backend = with->backend,
         .process_count = with->crew != NULL ? with->crew->count : 1,
+        .crew = with->crew,
         .rank_count = run->rank_count,
         .processor_count = tutti_run_processors(),
         .pin = run->pin,

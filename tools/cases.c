@@ -51,6 +51,11 @@ static double median(const double *sorted, size_t count)
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
 }
 
+static bool is_here(const struct tutti_cases *cases)
+{
+    return cases->case_count > 0 && cases->cases[0].calibrated_us > 0;
+}
+
 int tutti_cases_errors(const struct tutti_cases *cases, struct tutti_errors *ret,
                        struct tutti_err *err)
 {
@@ -64,6 +69,14 @@ int tutti_cases_errors(const struct tutti_cases *cases, struct tutti_errors *ret
         errors[i] = fabs(error_percent(cases->cases[i].null_us, cases->cases[i].measured_us));
     qsort(errors, count, sizeof(*errors), compare);
     ret->null_median_abs_percent = median(errors, count);
+    ret->calibrated_median_abs_percent = 0;
+    if (is_here(cases)) {
+        for (size_t i = 0; i < count; i++)
+            errors[i] =
+                fabs(error_percent(cases->cases[i].calibrated_us, cases->cases[i].measured_us));
+        qsort(errors, count, sizeof(*errors), compare);
+        ret->calibrated_median_abs_percent = median(errors, count);
+    }
     for (size_t i = 0; i < count; i++)
         errors[i] = fabs(error_percent(cases->cases[i].predicted_us, cases->cases[i].measured_us));
     qsort(errors, count, sizeof(*errors), compare);
@@ -145,9 +158,12 @@ static const struct tutti_column columns[] = {
     {"algorithm", "algorithm", "", TUTTI_CELL_TEXT},
     {"protocol", "protocol", "", TUTTI_CELL_TEXT},
     {"log", NULL, "", TUTTI_CELL_TEXT}, /* shown where there are several */
+    /* Of this machine alone: */
+    {"calibrated_us", "calibrated", "us", TUTTI_CELL_NUMBER},
+    {"apart_ns", "apart", "ns", TUTTI_CELL_NUMBER},
 };
 
-enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
+enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]), LOG_COLUMN = COLUMN_COUNT - 3 };
 
 /* The file without its folders: what tells rows of several logs apart in a table. */
 static const char *file_name(const char *path)
@@ -168,18 +184,19 @@ static int make_table(const struct tutti_cases *cases, struct tutti_column *show
     memcpy(shown, columns, sizeof(columns));
     for (size_t i = 1; i < cases->case_count; i++) {
         if (cases->cases[i].log != cases->cases[0].log)
-            shown[COLUMN_COUNT - 1].title = "log";
+            shown[LOG_COLUMN].title = "log";
     }
-    table = tutti_table_new(shown, COLUMN_COUNT);
+    table = tutti_table_new(shown, is_here(cases) ? COLUMN_COUNT : LOG_COLUMN + 1);
     status = table == NULL ? -TUTTI_ENOMEM : 0;
     for (size_t i = 0; status == 0 && i < cases->case_count; i++) {
         const struct tutti_case *one = &cases->cases[i];
 
-        status = tutti_table_add(table, one->bytes, one->measured_us, one->predicted_us,
-                                 one->null_us, error_percent(one->predicted_us, one->measured_us),
-                                 error_percent(one->null_us, one->measured_us),
-                                 tutti_collective_name(one->params.collective), one->algorithm,
-                                 one->protocol, file_name(one->log));
+        status =
+            tutti_table_add(table, one->bytes, one->measured_us, one->predicted_us, one->null_us,
+                            error_percent(one->predicted_us, one->measured_us),
+                            error_percent(one->null_us, one->measured_us),
+                            tutti_collective_name(one->params.collective), one->algorithm,
+                            one->protocol, file_name(one->log), one->calibrated_us, one->apart_ns);
     }
     if (status < 0) {
         tutti_table_free(table);
@@ -225,6 +242,9 @@ int tutti_cases_json(const struct tutti_cases *cases, const struct tutti_errors 
     tutti_json_number(json, "p90_abs_percent", errors->p90_abs_percent);
     tutti_json_number(json, "worst_abs_percent", errors->worst_abs_percent);
     tutti_json_number(json, "null_median_abs_percent", errors->null_median_abs_percent);
+    if (is_here(cases))
+        tutti_json_number(json, "calibrated_median_abs_percent",
+                          errors->calibrated_median_abs_percent);
     return 0;
 }
 

@@ -23,6 +23,8 @@ struct tutti_case {
     double least_us; /* that launching takes, whatever is predicted; 0: nothing is known of it */
     double predicted_us;
     double null_us;
+    double calibrated_us;  /* predicted as this machine was when it was calibrated; 0: a log's */
+    double apart_ns;       /* how far apart its processors lay */
     const char *algorithm; /* predicted, or played here */
     const char *protocol;
 };
@@ -43,6 +45,7 @@ struct tutti_errors {
     double p90_abs_percent;
     double worst_abs_percent;
     double null_median_abs_percent;
+    double calibrated_median_abs_percent; /* of this machine; else 0 */
 };
 
 int tutti_cases_errors(const struct tutti_cases *cases, struct tutti_errors *ret,

@@ -95,6 +95,7 @@ int tutti_local_calibrate(const struct tutti_local_ask *ask, struct tutti_local_
 
     describe(ask, &local);
     status = tutti_local_measure(ask, &points, err);
+    local.apart_ns = points.apart_ns;
     if (status == 0)
         status = fit_either(ask, &points, &local, ret_fitted, err);
     if (status < 0) {
@@ -182,6 +183,11 @@ void tutti_local_show(const struct tutti_local *local, const char *how, FILE *ou
             local->machine[0] != '\0' ? local->machine : "without a name", local->processor_count,
             local->processor_count == 1 ? "" : "s", how, local->date[0] != '\0' ? ", " : "",
             local->date);
+    if (local->apart_ns > 0)
+        fprintf(out,
+                "#   processors %.0f ns apart meanwhile: from one's storing a word until the "
+                "other sees it\n",
+                local->apart_ns);
     if (local->direct)
         fputs("#   messages between processes are copied once, by who receives them\n", out);
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
@@ -233,6 +239,7 @@ void tutti_local_json(const struct tutti_local *local, struct tutti_json *json)
     tutti_json_count(json, "processes", local->process_count);
     tutti_json_count(json, "ranks", local->rank_count);
     tutti_json_count(json, "past_cache_bytes", local->past_cache_bytes);
+    tutti_json_number(json, "apart_ns", local->apart_ns); /* 0: not known */
     tutti_json_open(json, "parameters", '[');
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
         const struct tutti_local_value *value = &local->values[p];

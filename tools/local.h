@@ -12,12 +12,14 @@
 #include "sim/local.h"
 
 struct tutti_backend;
+struct tutti_crew;
 struct tutti_err;
 struct tutti_json;
 
 struct tutti_local_ask {
     struct tutti_backend *backend; /* NULL: threads; else all its processes measure together */
     uint32_t process_count;        /* of it; 0: 1 */
+    struct tutti_crew *crew;       /* those; NULL: this one alone */
     uint32_t rank_count;
     uint32_t processor_count;
     bool pin;
@@ -37,17 +39,34 @@ struct tutti_local_point {
     struct tutti_schedule *schedule;
     double measured_us; /* median of medians */
     double fitted_us;
+    double apart_ns; /* how far apart the processors lay meanwhile; 0: not known */
+    bool moved; /* they moved meanwhile, or lay otherwise than most of the time: not fitted to */
 };
 
 struct tutti_local_points {
     struct tutti_local_point *points;
     uint32_t count;
+    double apart_ns;      /* most of the time */
+    uint32_t again_count; /* of timings that were done again, because the processors had moved, */
+    uint32_t left_out_count; /* and of points that had to be left out for it */
 };
 
-/* Runs all of them, at sizes that are 3 times a power of two: none that a sweep of
- * powers of two prints, and none of the schedules that are collectives. */
+/* How far apart the processors are that ranks 0 and 1 are tied to: from one's storing a word until
+ * the other sees it, in nanoseconds; 0: there is one processor only. A virtual machine's may be
+ * moved to other cores at any time, and then all that passes from one to the other costs otherwise.
+ * All processes look together, and learn what the first one has seen. About 20 us. */
+int tutti_local_look(const struct tutti_local_ask *ask, double *ret_ns, struct tutti_err *err);
+/* Whether two looks saw processors that lay otherwise; false where one of them saw nothing. */
+bool tutti_local_moved(double one_ns, double other_ns);
+
+/* Runs all of them, at sizes that are 3 times a power of two: none that a sweep of powers of two
+ * prints, and none of the schedules that are collectives. Once more those during which the
+ * processors moved, or lay otherwise than most of the time. */
 int tutti_local_measure(const struct tutti_local_ask *ask, struct tutti_local_points *ret,
                         struct tutti_err *err);
+/* Times them anew, whatever they are. */
+int tutti_local_time_points(const struct tutti_local_ask *ask, struct tutti_local_points *points,
+                            struct tutti_err *err);
 void tutti_local_points_close(struct tutti_local_points *points);
 
 /* The schedules alone, not yet timed: for fits to made-up machines. */
@@ -64,6 +83,29 @@ struct tutti_local_fitted {
 };
 int tutti_local_fit(struct tutti_local_points *points, struct tutti_local *local,
                     struct tutti_local_fitted *ret, struct tutti_err *err);
+
+/* Fits what passes between processors alone to measured_us, and leaves all else as `local` has it:
+ * for a machine that has moved since it was calibrated. `sigma`: by which factor they may well have
+ * changed, as its logarithm. */
+int tutti_local_fit_between(struct tutti_local_points *points, double sigma,
+                            struct tutti_local *local, struct tutti_local_fitted *ret,
+                            struct tutti_err *err);
+
+/* The machine as it is beside a timing, not as it was when it was calibrated: a look tells whether
+ * it has moved, and a few of the schedules that it was calibrated by, timed again in a tenth of a
+ * second, tell what passing from one processor to the other costs now. */
+struct tutti_local_beside {
+    struct tutti_local_ask ask;
+    struct tutti_local calibrated;
+    struct tutti_local now; /* apart_ns 0: not probed yet */
+    struct tutti_local_points probes;
+    uint32_t probe_count; /* how often they were timed */
+};
+int tutti_local_beside_open(const struct tutti_local_ask *ask, const struct tutti_local *calibrated,
+                            struct tutti_local_beside *ret, struct tutti_err *err);
+void tutti_local_beside_close(struct tutti_local_beside *beside);
+/* Times the probes and fits `now` to them. */
+int tutti_local_beside_probe(struct tutti_local_beside *beside, struct tutti_err *err);
 
 /* Both; says which machine it is, and when. Points are the caller's to close. */
 int tutti_local_calibrate(const struct tutti_local_ask *ask, struct tutti_local_points *ret_points,

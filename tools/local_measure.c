@@ -18,6 +18,7 @@ enum {
     CHUNK_BYTES = 768 << 10, /* through the cache, whatever the machine */
     RATIO_BYTES = 3 << 20,   /* up to this size each is measured at twice the one before, */
     RATIO_ABOVE = 4,         /* then four times */
+    ROUNDS_AGAIN = 3,        /* of what was timed while the processors moved */
     PLAYS = 3,               /* each with new threads; the median of their medians counts */
     ITERATIONS_FIRST = 7,
     POINTS_MAX = 192,
@@ -347,58 +348,158 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Its plays, and how far apart the processors lay before and after each. */
+struct timing {
+    double took_us[PLAYS];
+    double apart_ns[2 * PLAYS];
+    int count;
+};
+
+static int play_once(const struct tutti_local_ask *ask, struct tutti_backend *backend,
+                     const struct tutti_local_point *point, const struct tutti_buffers *buffers,
+                     struct timing *timing, tutti_ps *spent_ps, struct tutti_err *err)
+{
+    struct tutti_play play = {
+        .schedule = point->schedule,
+        .in = (const void *const *)buffers->in,
+        .out = buffers->out,
+        .warmup_count = 2,
+        .iteration_count = iterations_of(ask, point->bytes, timing->count),
+        .barrier = true,
+        .deadline_ps = ask->deadline_ps,
+    };
+    struct tutti_played played = {0};
+    double *apart_ns = timing->apart_ns + 2 * timing->count;
+    int status = tutti_local_look(ask, &apart_ns[0], err);
+
+    if (status == 0)
+        status = tutti_backend_play(backend, &play, &played, err);
+    if (status == 0)
+        status = tutti_local_look(ask, &apart_ns[1], err);
+    timing->took_us[timing->count++] = (double)played.median_ps / (double)TUTTI_PS_PER_US;
+    *spent_ps += played.total_ps;
+    return status;
+}
+
+static void take_timing(struct timing *timing, struct tutti_local_point *point)
+{
+    double *apart_ns = timing->apart_ns;
+    int looks = 2 * timing->count;
+
+    qsort(timing->took_us, (size_t)timing->count, sizeof(timing->took_us[0]), compare);
+    qsort(apart_ns, (size_t)looks, sizeof(apart_ns[0]), compare);
+    point->measured_us = timing->took_us[timing->count / 2];
+    point->apart_ns = apart_ns[looks / 2];
+    point->moved = tutti_local_moved(apart_ns[0], apart_ns[looks - 1]);
+}
+
 static int time_point(const struct tutti_local_ask *ask, struct tutti_backend *backend,
                       struct tutti_local_point *point, struct tutti_err *err)
 {
     struct tutti_buffers buffers = {0};
     const int64_t spent_max_ns = ask->brief ? 20000000 : 100000000;
-    double took_us[PLAYS] = {0};
+    struct timing timing = {.count = 0};
     int64_t began_ns = now_ns();
-    int64_t spent_ns = 0;
-    int count = 0;
+    tutti_ps spent_ps = 0;
     int status = tutti_buffers_open(point->schedule, ask->seed, &buffers, err);
 
     /* A busy machine makes short things last: then one play must do. Several processes must all
      * decide alike, by times that all of them know. */
-    for (; count < PLAYS && status == 0; count++) {
-        struct tutti_play play = {
-            .schedule = point->schedule,
-            .in = (const void *const *)buffers.in,
-            .out = buffers.out,
-            .warmup_count = 2,
-            .iteration_count = iterations_of(ask, point->bytes, count),
-            .barrier = true,
-            .deadline_ps = ask->deadline_ps,
-        };
-        struct tutti_played played = {0};
+    while (timing.count < PLAYS && status == 0) {
+        int64_t spent_ns = ask->backend == NULL ? now_ns() - began_ns : spent_ps / TUTTI_PS_PER_NS;
 
-        if (ask->backend == NULL)
-            spent_ns = now_ns() - began_ns;
-        if (count > 0 && point->bytes <= RATIO_BYTES && spent_ns > spent_max_ns)
+        if (timing.count > 0 && point->bytes <= RATIO_BYTES && spent_ns > spent_max_ns)
             break;
-        status = tutti_backend_play(backend, &play, &played, err);
-        spent_ns += played.total_ps / TUTTI_PS_PER_NS;
-        took_us[count] = (double)played.median_ps / (double)TUTTI_PS_PER_US;
+        status = play_once(ask, backend, point, &buffers, &timing, &spent_ps, err);
     }
     tutti_buffers_close(&buffers);
-    qsort(took_us, (size_t)count, sizeof(took_us[0]), compare);
-    point->measured_us = took_us[count / 2];
+    if (status == 0)
+        take_timing(&timing, point);
+    return status;
+}
+
+/* How far apart the processors lay in the median of the timings during which they stayed. */
+static int usual_apart(const struct tutti_local_points *points, double *ret_ns,
+                       struct tutti_err *err)
+{
+    double *all_ns = calloc(points->count + 1, sizeof(*all_ns));
+    size_t count = 0;
+
+    if (all_ns == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < points->count; i++) {
+        if (!points->points[i].moved)
+            all_ns[count++] = points->points[i].apart_ns;
+    }
+    qsort(all_ns, count, sizeof(*all_ns), compare);
+    *ret_ns = count > 0 ? all_ns[count / 2] : 0;
+    free(all_ns);
+    return 0;
+}
+
+/* Once more what was timed while the processors moved, or lay otherwise than most of the time: what
+ * costs five times as much then is no noise, but another machine. What does not come out by some
+ * rounds is left out. */
+static int time_again(const struct tutti_local_ask *ask, struct tutti_backend *backend,
+                      struct tutti_local_points *points, struct tutti_err *err)
+{
+    double usual_ns = 0;
+    int status = usual_apart(points, &usual_ns, err);
+
+    for (int round = 0; round < ROUNDS_AGAIN && status == 0; round++) {
+        for (uint32_t i = 0; i < points->count && status == 0; i++) {
+            struct tutti_local_point *point = &points->points[i];
+
+            if (!point->moved && !tutti_local_moved(point->apart_ns, usual_ns))
+                continue;
+            points->again_count++;
+            status = time_point(ask, backend, point, err);
+        }
+    }
+    points->apart_ns = usual_ns;
+    points->left_out_count = 0;
+    for (uint32_t i = 0; i < points->count; i++) {
+        struct tutti_local_point *point = &points->points[i];
+
+        point->moved = point->moved || tutti_local_moved(point->apart_ns, usual_ns);
+        points->left_out_count += point->moved;
+    }
+    if (points->left_out_count <= points->count / 2)
+        return status;
+    for (uint32_t i = 0; i < points->count; i++) /* what never stands still is like that */
+        points->points[i].moved = false;
+    points->left_out_count = 0;
+    return status;
+}
+
+int tutti_local_time_points(const struct tutti_local_ask *ask, struct tutti_local_points *points,
+                            struct tutti_err *err)
+{
+    struct tutti_threads_opts opts = {.pin = ask->pin};
+    struct tutti_backend *own = NULL;
+    struct tutti_backend *backend = ask->backend;
+    int status = 0;
+
+    if (ask->backend == NULL) {
+        status = tutti_threads_open(&opts, &own, err);
+        backend = own;
+    }
+    for (uint32_t i = 0; status == 0 && i < points->count; i++)
+        status = time_point(ask, backend, &points->points[i], err);
+    if (status == 0)
+        status = time_again(ask, backend, points, err);
+    tutti_backend_close(own);
     return status;
 }
 
 int tutti_local_measure(const struct tutti_local_ask *ask, struct tutti_local_points *ret,
                         struct tutti_err *err)
 {
-    struct tutti_threads_opts opts = {.pin = ask->pin};
     struct tutti_local_points points = {.count = 0};
-    struct tutti_backend *own = NULL;
     int status = tutti_local_points_make(ask, &points, err);
 
-    if (status == 0 && ask->backend == NULL)
-        status = tutti_threads_open(&opts, &own, err);
-    for (uint32_t i = 0; status == 0 && i < points.count; i++)
-        status = time_point(ask, own != NULL ? own : ask->backend, &points.points[i], err);
-    tutti_backend_close(own);
+    if (status == 0)
+        status = tutti_local_time_points(ask, &points, err);
     if (status < 0) {
         tutti_local_points_close(&points);
         return tutti_wrap(err, status, "measuring this machine");

@@ -13,6 +13,7 @@
 enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
 
 /* What the command line asks for. */
+struct tutti_local_beside;
 struct tutti_run {
     const char *backend; /* "threads", "sim", "tcp" or "mpi" */
     uint32_t rank_count;
@@ -25,6 +26,8 @@ struct tutti_run {
     const char *algorithms[TUTTI_RUN_ALGORITHMS_MAX + 1];
     bool all;
     struct tutti_record *record; /* NULL, or the events of the last row, its last iteration */
+    /* NULL, or: the machine is looked at beside each row, and predicted as it then is. */
+    struct tutti_local_beside *beside;
 };
 
 /* Rows of an option table. */
@@ -94,8 +97,11 @@ uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index);
 struct tutti_run_row {
     uint64_t count;
     struct tutti_performed performed;
-    const char *protocol;  /* sim, and emulated */
-    tutti_ps predicted_ps; /* on the machine that was measured or emulated; 0: not asked for */
+    const char *protocol;   /* sim, and emulated */
+    tutti_ps predicted_ps;  /* on the machine that was measured or emulated; 0: not asked for */
+    tutti_ps calibrated_ps; /* with `beside`: predicted as the machine was when it was calibrated */
+    double apart_ns;        /* with `beside`: of the processors, before and after; see local.h */
+    bool moved;             /* between the two, however often it was tried */
 };
 
 struct tutti_run_rows {
@@ -124,8 +130,13 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
 int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
                       struct tutti_run_rows *ret, struct tutti_err *err);
 
-/* This machine: as the file of --calib says, or, without one, measured now. */
+/* What measures this machine, or what is beside a row, of a run on threads or of a crew. */
+struct tutti_local_ask;
 struct tutti_run_crew; /* NULL: threads */
+struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
+                                           const struct tutti_run_crew *with);
+
+/* This machine: as the file of --calib says, or, without one, measured now. */
 int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
                     const char *path, const char *command, struct tutti_local *ret,
                     struct tutti_err *err);

@@ -57,6 +57,41 @@ void tutti_run_show(const char *command, const char *what, const char *detail)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+/* Plays and predicts a row as the machine is then: where it does not lie as it did when it was
+ * probed, it is probed anew, and where it moved meanwhile the row is played again. */
+static int perform_beside(const struct tutti_run *run, const struct tutti_perform *perform,
+                          const char *algorithm, struct tutti_run_row *row, struct tutti_err *err)
+{
+    enum { TRIES = 4 };
+    struct tutti_local_beside *beside = run->beside;
+    int status = 0;
+
+    row->moved = true;
+    for (int i = 0; i < TRIES && row->moved && status == 0; i++) {
+        double before_ns = 0;
+        double after_ns = 0;
+
+        status = tutti_local_look(&beside->ask, &before_ns, err);
+        if (status == 0 &&
+            (beside->probe_count == 0 || tutti_local_moved(before_ns, beside->now.apart_ns)))
+            status = tutti_local_beside_probe(beside, err);
+        if (status == 0)
+            status = tutti_perform(perform, algorithm, &row->performed, err);
+        if (status == 0)
+            status = tutti_local_look(&beside->ask, &after_ns, err);
+        row->apart_ns = (before_ns + after_ns) / 2;
+        row->moved = tutti_local_moved(before_ns, after_ns) ||
+                     tutti_local_moved(after_ns, beside->now.apart_ns);
+    }
+    if (status == 0)
+        status = tutti_local_predict(&beside->calibrated, run->rank_count, &perform->params,
+                                     algorithm, &row->calibrated_ps, err);
+    if (status == 0)
+        status = tutti_local_predict(&beside->now, run->rank_count, &perform->params, algorithm,
+                                     &row->predicted_ps, err);
+    return status;
+}
+
 int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
                    const struct tutti_local *local, struct tutti_run_rows *rows,
                    struct tutti_err *err)
@@ -74,13 +109,15 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
         tutti_run_show(command, algorithm, tutti_print_size(bytes, size));
         if (strcmp(algorithm, "auto") == 0)
             status = tutti_perform_find_best(perform, &algorithm, err);
-        if (status == 0)
+        if (status == 0 && run->beside != NULL)
+            status = perform_beside(run, perform, algorithm, &row, err);
+        else if (status == 0)
             status = tutti_perform(perform, algorithm, &row.performed, err);
         if (status == -TUTTI_EINVAL && run->all) { /* does not fit this many ranks */
             status = 0;
             continue;
         }
-        if (status == 0 && local != NULL)
+        if (status == 0 && local != NULL && run->beside == NULL)
             status = tutti_local_predict(local, run->rank_count, &perform->params, algorithm,
                                          &row.predicted_ps, err);
         if (status == 0 && tutti_run_add(rows, &row) < 0)
@@ -96,13 +133,13 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
 
 /* Measured with buffers up to about the size of the largest asked for, and not so large that it
  * takes long. */
-int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
-                    const char *path, const char *command, struct tutti_local *ret,
-                    struct tutti_err *err)
+struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
+                                           const struct tutti_run_crew *with)
 {
     static const uint64_t least = 192 << 10, most = 48 << 20;
     uint64_t bytes = tutti_sizes_at(&run->sizes, run->sizes.count - 1);
-    struct tutti_local_ask ask = {
+
+    return (struct tutti_local_ask){
         .rank_count = run->rank_count,
         .processor_count = tutti_run_processors(),
         .pin = run->pin,
@@ -113,10 +150,18 @@ int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *wi
         .brief = true,
         .backend = with != NULL ? with->backend : NULL,
         .process_count = with != NULL ? with->crew->count : 1,
+        .crew = with != NULL ? with->crew : NULL,
         .bytes_max = bytes < least  ? least
                      : bytes > most ? most
                                     : bytes,
     };
+}
+
+int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
+                    const char *path, const char *command, struct tutti_local *ret,
+                    struct tutti_err *err)
+{
+    struct tutti_local_ask ask = tutti_run_local_ask(run, with);
     struct tutti_local_points points = {.count = 0};
     struct tutti_local_fitted fitted;
     int status;

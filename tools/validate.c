@@ -29,6 +29,8 @@ struct validation {
     struct tutti_run_crew with;             /* -B tcp: the other processes */
     struct tutti_local local;               /* -B */
     const char *how;                        /* -B: it came to be known */
+    struct tutti_local_beside beside;       /* -B: as it is now */
+    uint32_t moved_count;                   /* -B: rows during which it moved */
     struct tutti_nccl_options nccl;         /* logs */
     bool here;                              /* -B threads */
     struct tutti_calib_choice calib;        /* of topo */
@@ -249,6 +251,8 @@ static int add_played(struct validation *v, const struct tutti_run_row *row, str
         .bytes = row->performed.bytes,
         .measured_us = (double)row->performed.time_ps / (double)TUTTI_PS_PER_US,
         .predicted_us = (double)row->predicted_ps / (double)TUTTI_PS_PER_US,
+        .calibrated_us = (double)row->calibrated_ps / (double)TUTTI_PS_PER_US,
+        .apart_ns = row->apart_ns,
         .algorithm = row->performed.algorithm,
         .protocol = "none",
     };
@@ -290,11 +294,18 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
     v->run.perform.check = true;
     status = tutti_run_local(&v->run, with, calib, "validate", &v->local, err);
     v->how = calib != NULL ? calib : "measured first";
+    if (status == 0) {
+        struct tutti_local_ask ask = tutti_run_local_ask(&v->run, with);
+
+        status = tutti_local_beside_open(&ask, &v->local, &v->beside, err);
+        v->run.beside = &v->beside;
+    }
     if (status == 0 && with != NULL)
         status = tutti_run_crew_play(&v->run, &v->with, "validate", &v->local, &rows, err);
     else if (status == 0)
         status = tutti_run_threads(&v->run, "validate", &v->local, &rows, err);
     for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
+        v->moved_count += rows.rows[i].moved;
         if (rows.rows[i].performed.time_ps > 0)
             status = add_played(v, &rows.rows[i], err);
     }
@@ -339,8 +350,10 @@ static void print_head(const struct tutti_args *args, const struct validation *v
                tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
                v->run.backend, tutti_run_processors());
         tutti_local_show(&v->local, v->how, stdout);
-        printf("# predicted: the same schedule played on a machine of these caches and rates; no "
-               "collective was measured for it\n");
+        printf(
+            "# predicted: the same schedule played on a machine of these caches and rates, and as "
+            "its processors lie\n#   beside it, by some messages; no collective was measured for "
+            "it\n");
         printf("# null model: one flat ring of one latency and one rate (%s)\n",
                v->local.process_count > 1 ? "to send and to receive, far"
                                           : "hop_us; to read and write in the shared cache");
@@ -362,17 +375,42 @@ static void print_head(const struct tutti_args *args, const struct validation *v
            "hop\n");
 }
 
+/* How the machine lay, and what a prediction from its calibration alone would have been worth. */
+static void print_beside(const struct validation *v, const struct tutti_errors *errors)
+{
+    double least_ns = INFINITY;
+    double most_ns = 0;
+
+    for (size_t i = 0; i < v->cases.case_count; i++) {
+        least_ns = fmin(least_ns, v->cases.cases[i].apart_ns);
+        most_ns = fmax(most_ns, v->cases.cases[i].apart_ns);
+    }
+    printf("# processors: %.0f to %.0f ns apart, probed %" PRIu32 " time%s; ", least_ns, most_ns,
+           v->beside.probe_count, v->beside.probe_count == 1 ? "" : "s");
+    if (v->moved_count > 0)
+        printf("they moved during %" PRIu32 " of %zu timings; ", v->moved_count,
+               v->cases.case_count);
+    if (v->local.apart_ns > 0)
+        printf("when calibrated %.0f ns, and predicted as then", v->local.apart_ns);
+    else
+        printf("predicted as calibrated");
+    printf(": median error %.1f %%\n", errors->calibrated_median_abs_percent);
+}
+
 static int print_all(const struct tutti_args *args, const struct validation *v,
                      const struct tutti_errors *errors, struct tutti_err *err)
 {
     struct tutti_json json = {.out = stdout};
-    int status;
+    int status = 0;
 
     if (tutti_args_is(args, "format", "csv"))
         return tutti_cases_csv(&v->cases, err);
     if (!tutti_args_is(args, "format", "json")) {
         print_head(args, v);
-        return tutti_cases_print(&v->cases, errors, err);
+        status = tutti_cases_print(&v->cases, errors, err);
+        if (v->here && status == 0)
+            print_beside(v, errors);
+        return status;
     }
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -405,6 +443,7 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
         status = tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %s)",
                             errors.median_abs_percent, tutti_args_text(args, "limit"));
     status = tutti_run_crew_close(&v.with, status, v.run.perform.deadline_ps, err);
+    tutti_local_beside_close(&v.beside);
     tutti_cases_done(&v.cases);
     tutti_nccl_options_done(&v.nccl);
     tutti_measurements_done(&v.measurements);
@@ -473,7 +512,12 @@ const struct tutti_command tutti_command_validate = {
         "what a log does not tell.\n\n"
         "With -B threads: runs the collective here, and predicts it from what is measured of "
         "single messages, as 'tutti run --predict' does, or from a file of 'tutti calibrate -B' "
-        "(--calib); -n, -w and so on are those of run.\n\n"
+        "(--calib); -n, -w and so on are those of run. The processors of a virtual machine may be "
+        "moved to other cores meanwhile: so beside each timing it is looked how far apart they lie "
+        "(the column apart, ns for a word from one to the other); where that is not as before, "
+        "some messages are timed anew, to tell what passing from one to the other costs now, and "
+        "what they moved during is timed again. The column calibrated is what would have been "
+        "predicted without.\n\n"
         "With --all: predicts every size of some hundred public tables (traces/measured) as the "
         "version of NCCL that ran there, with the variables that were set (-a nccl if nothing "
         "else is asked for), and sums the errors up by collective, network and platform, beside "

@@ -41,6 +41,7 @@ static const struct entry entries[TUTTI_LOCAL_COUNT] = {
     [TUTTI_LOCAL_SHARED_CACHE] = {"shared_cache_KiB", "that all keep together", 32768, false},
     [TUTTI_LOCAL_ALL_SHARED] = {"all_shared_GBps", "of all together, shared cache", 60, false},
     [TUTTI_LOCAL_ALL_MEMORY] = {"all_memory_GBps", "of all together, memory", 40, false},
+    [TUTTI_LOCAL_TOGETHER] = {"together_ratio", "of its speed, while others work", 1, false},
     [TUTTI_LOCAL_SEND_NEAR] = {"send_near_GBps", "to send a little to another process", 15, true},
     [TUTTI_LOCAL_SEND_FAR] = {"send_far_GBps", "and more than a cache holds", 5, true},
     [TUTTI_LOCAL_TAKE_NEAR] = {"take_near_GBps", "to receive a little from it", 15, true},
@@ -195,7 +196,8 @@ static int read_value(const char *name, char *at, struct tutti_local_value *ret,
 struct reading {
     struct tutti_local local;
     uint64_t processors, processes, ranks, copies;
-    bool begun; /* the first line was right */
+    struct tutti_local_value apart; /* of which only the value counts */
+    bool begun;                     /* the first line was right */
 };
 
 static int read_line(struct reading *reading, char *line, struct tutti_err *err)
@@ -234,6 +236,8 @@ static int read_line(struct reading *reading, char *line, struct tutti_err *err)
         return read_whole(key, at, 1 << 20, &reading->ranks, err);
     if (strcmp(key, "copies") == 0)
         return read_whole(key, at, 2, &reading->copies, err);
+    if (strcmp(key, "apart_ns") == 0)
+        return read_value(key, at, &reading->apart, err);
     if (strcmp(key, "past_cache_bytes") == 0)
         return read_whole(key, at, UINT64_C(1) << 50, &local->past_cache_bytes, err);
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
@@ -242,7 +246,7 @@ static int read_line(struct reading *reading, char *line, struct tutti_err *err)
     }
     return tutti_fail(err, TUTTI_EINVAL,
                       "unknown word '%s' (backend, machine, date, processors, processes, "
-                      "ranks, copies, past_cache_bytes, or a parameter as '%s')",
+                      "ranks, copies, apart_ns, past_cache_bytes, or a parameter as '%s')",
                       key, entries[TUTTI_LOCAL_HOP].name);
 }
 
@@ -270,7 +274,21 @@ static int check_all(const struct reading *reading, struct tutti_err *err)
     return 0;
 }
 
-/* Until 2026-11 there was one rate for the shared cache, whoever had written there. */
+/* What calibrations before 2026-11-22 do not say: there was one rate for the shared cache, whoever
+ * had written there, and each processor was a core. */
+static void complete(struct tutti_local *local)
+{
+    struct tutti_local_value *cast = &local->values[TUTTI_LOCAL_READ_CAST];
+    struct tutti_local_value *together = &local->values[TUTTI_LOCAL_TOGETHER];
+
+    if (!(cast->value > 0)) {
+        *cast = local->values[TUTTI_LOCAL_READ_SHARED];
+        cast->open = true;
+    }
+    if (!(together->value > 0))
+        *together = (struct tutti_local_value){.value = 1, .low = NAN, .high = NAN, .open = true};
+}
+
 int tutti_local_parse(const char *name, const char *text, size_t bytes, struct tutti_local *ret,
                       struct tutti_err *err)
 {
@@ -296,10 +314,7 @@ int tutti_local_parse(const char *name, const char *text, size_t bytes, struct t
     }
     if (status < 0)
         return tutti_wrap(err, status, "%s: line %u", name, number);
-    if (!(reading.local.values[TUTTI_LOCAL_READ_CAST].value > 0)) {
-        reading.local.values[TUTTI_LOCAL_READ_CAST] = reading.local.values[TUTTI_LOCAL_READ_SHARED];
-        reading.local.values[TUTTI_LOCAL_READ_CAST].open = true;
-    }
+    complete(&reading.local);
     status = check_all(&reading, err);
     if (status < 0)
         return tutti_wrap(err, status, "%s", name);
@@ -307,6 +322,7 @@ int tutti_local_parse(const char *name, const char *text, size_t bytes, struct t
     reading.local.process_count = (uint32_t)reading.processes;
     reading.local.rank_count = (uint32_t)reading.ranks;
     reading.local.direct = reading.copies == 1;
+    reading.local.apart_ns = reading.apart.value;
     *ret = reading.local;
     return 0;
 }
@@ -334,6 +350,8 @@ int tutti_local_print(const struct tutti_local *local, char **ret, struct tutti_
             local->past_cache_bytes);
     if (local->direct)
         fputs("copies 1\n", out);
+    if (local->apart_ns > 0)
+        fprintf(out, "apart_ns %.4g\n", local->apart_ns);
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
         const struct tutti_local_value *value = &local->values[p];
 

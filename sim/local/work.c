@@ -188,6 +188,18 @@ static double wish_of(struct tutti_local_play *play, uint32_t rank)
     return r->working ? r->use * r->speed : 0;
 }
 
+/* Threads of one core slow each other down, whatever they work at. */
+static void slow_together(struct tutti_local_play *play)
+{
+    uint32_t rank_count = play->schedule->rank_count;
+    uint64_t busy = 0; /* bit c: processor c works */
+
+    for (uint32_t i = 0; i < rank_count; i++)
+        busy |= (uint64_t)play->ranks[i].working << i % play->processor_count;
+    for (uint32_t i = 0; i < rank_count && (busy & (busy - 1)) != 0; i++)
+        play->ranks[i].speed *= play->local->values[TUTTI_LOCAL_TOGETHER].value;
+}
+
 void local_work_share(struct tutti_local_play *play)
 {
     double wishes[TUTTI_LOCAL_RANKS_MAX];
@@ -218,4 +230,5 @@ void local_work_share(struct tutti_local_play *play)
         if (wishes[i] > 0)
             play->ranks[i].speed *= left / open / wishes[i];
     }
+    slow_together(play);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Predicted against measured on this machine: measures it by small schedules, then predicts
 # all-reduce by algorithms that it has not measured, at sizes that it has not measured, beside what
-# they take. local.sh TUTTI [threads|tcp|mpi] [RUNS]: so many calibrations, each with a validation.
+# they take, and how far apart the processors lay. local.sh TUTTI [threads|tcp|mpi] [RUNS]: so many calibrations, each with a validation.
 # mpi: under $MPIRUN, or mpirun, told to start more processes than it likes to.
 set -eu
 tutti=${1:?usage: local.sh TUTTI [threads|tcp|mpi] [RUNS]}
@@ -20,8 +20,9 @@ while [ "$i" -lt "$runs" ]; do
     i=$((i + 1))
     echo "== run $i, load $(cut -d ' ' -f 1-3 /proc/loadavg)"
     # shellcheck disable=SC2086 # some words, or none
-    $under "$tutti" calibrate -B "$backend" $together -o "$dir/here.local" | tail -n 1
+    $under "$tutti" calibrate -B "$backend" $together -o "$dir/here.local" |
+        grep '^# the processors moved\|^# fit'
     # shellcheck disable=SC2086
     $under "$tutti" validate -B "$backend" $together --calib "$dir/here.local" -a "$algorithms" \
-        -b 64K -e 256M -f 2 -n 9 | tail -n 1
+        -b 64K -e 256M -f 2 -n 9 | tail -n 2
 done
