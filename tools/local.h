@@ -97,15 +97,17 @@ int tutti_local_fit_between(struct tutti_local_points *points, double sigma,
 struct tutti_local_beside {
     struct tutti_local_ask ask;
     struct tutti_local calibrated;
-    struct tutti_local now; /* apart_ns 0: not probed yet */
+    struct tutti_local now;
     struct tutti_local_points probes;
     uint32_t probe_count; /* how often they were timed */
 };
 int tutti_local_beside_open(const struct tutti_local_ask *ask, const struct tutti_local *calibrated,
                             struct tutti_local_beside *ret, struct tutti_err *err);
 void tutti_local_beside_close(struct tutti_local_beside *beside);
-/* Times the probes and fits `now` to them. */
-int tutti_local_beside_probe(struct tutti_local_beside *beside, struct tutti_err *err);
+/* `now` for processors that a look has just seen so far apart: what was calibrated or fitted last,
+ * if they lay alike then; else times the probes and fits it to them. */
+int tutti_local_beside_follow(struct tutti_local_beside *beside, double apart_ns,
+                              struct tutti_err *err);
 
 /* Both; says which machine it is, and when. Points are the caller's to close. */
 int tutti_local_calibrate(const struct tutti_local_ask *ask, struct tutti_local_points *ret_points,

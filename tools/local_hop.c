@@ -129,9 +129,11 @@ int tutti_local_look(const struct tutti_local_ask *ask, double *ret_ns, struct t
 
 bool tutti_local_moved(double one_ns, double other_ns)
 {
-    /* Looks at processors that stay where they are differ by up to 1.3; next to each other and
-     * across a package differ by 3 and more. */
-    static const double steady = 1.5;
+    /* Looks at processors that stay where they are differ by up to 1.3; threads of one core, cores
+     * of one group and cores of two are 1.4 times and more further apart, each than the one before. */
+    static const double steady = 1.35;
 
-    return one_ns > 0 && other_ns > 0 && (one_ns > steady * other_ns || other_ns > steady * one_ns);
+    if (!(one_ns > 0 && other_ns > 0))
+        return false;
+    return one_ns > steady * other_ns || other_ns > steady * one_ns;
 }

@@ -30,15 +30,16 @@ enum what {
     REDUCE, /* a rank adds one half of its input to the other */
     COPIES, /* all ranks at once */
     REDUCES,
-    MESSAGE,      /* rank 0 copies and sends what it has written, rank 1 keeps it */
-    INPUT,        /* rank 0 sends its input, which lies there unchanged */
-    REDUCE_INPUT, /* the same, reduced by rank 1 while it receives */
-    REDUCE_FRESH, /* what rank 0 has just written, likewise */
-    PUSH,         /* rank 0 adds the halves of its input, the result goes to both outputs */
-    RETURN,       /* rank 0 copies and sends, rank 1 keeps and sends back, rank 0 keeps */
-    BOTH,         /* MESSAGE, both ways at once */
-    TWINS,        /* INPUT, which rank 0 copies at the same time */
-    COPY_CHUNKS,  /* COPY, in pieces that do not go past the cache */
+    MESSAGE,        /* rank 0 copies and sends what it has written, rank 1 keeps it */
+    INPUT,          /* rank 0 sends its input, which lies there unchanged */
+    REDUCE_INPUT,   /* the same, reduced by rank 1 while it receives */
+    REDUCE_FRESH,   /* what rank 0 has just written, likewise */
+    PUSH,           /* rank 0 adds the halves of its input, the result goes to both outputs */
+    RETURN,         /* rank 0 copies and sends, rank 1 keeps and sends back, rank 0 keeps */
+    BOTH,           /* MESSAGE, both ways at once */
+    TWINS,          /* INPUT, which rank 0 copies at the same time */
+    MESSAGE_CHUNKS, /* MESSAGE, in pieces that do not go past the cache, one after another */
+    COPY_CHUNKS,    /* COPY, in pieces that do not go past the cache */
     REDUCE_CHUNKS,
     WHAT_COUNT
 };
@@ -59,6 +60,7 @@ static const struct {
     [RETURN] = {"return", 2},
     [BOTH] = {"both", 2},
     [TWINS] = {"twins", 2},
+    [MESSAGE_CHUNKS] = {"message-chunks", 2},
     [COPY_CHUNKS] = {"copy-chunks", 1},
     [REDUCE_CHUNKS] = {"reduce-chunks", 1},
 };
@@ -109,8 +111,11 @@ static void add_reduce(struct making *m, uint32_t rank, enum tutti_buf src)
 static void add_send(struct making *m, uint32_t rank, uint32_t to, enum tutti_buf from)
 {
     add(m, rank,
-        (struct tutti_step){
-            .kind = TUTTI_SEND, .src_buf = (uint8_t)from, .peer = to, .bytes = m->bytes});
+        (struct tutti_step){.kind = TUTTI_SEND,
+                            .src_buf = (uint8_t)from,
+                            .peer = to,
+                            .src_offset = m->offset,
+                            .bytes = m->bytes});
 }
 
 static void add_take(struct making *m, uint32_t rank, uint32_t from, enum tutti_buf to, bool fused)
@@ -120,6 +125,7 @@ static void add_take(struct making *m, uint32_t rank, uint32_t from, enum tutti_
                             .flags = fused ? TUTTI_STEP_FUSE : 0,
                             .dst_buf = (uint8_t)to,
                             .peer = from,
+                            .dst_offset = m->offset,
                             .bytes = m->bytes});
 }
 
@@ -176,16 +182,25 @@ static void add_twins(struct making *m)
     add_take(m, 1, 0, TUTTI_BUF_OUT, false);
 }
 
+static bool is_in_chunks(enum what what)
+{
+    return what == MESSAGE_CHUNKS || what == COPY_CHUNKS || what == REDUCE_CHUNKS;
+}
+
 static void add_chunks(struct making *m, enum what what)
 {
     uint64_t end = m->bytes;
 
     m->bytes = CHUNK_BYTES;
     for (; m->offset < end; m->offset += CHUNK_BYTES) {
-        if (what == COPY_CHUNKS)
-            add_copy(m, 0);
-        else
+        if (what == REDUCE_CHUNKS)
             add_reduce(m, 0, TUTTI_BUF_IN);
+        else
+            add_copy(m, 0);
+        if (what != MESSAGE_CHUNKS)
+            continue;
+        add_send(m, 0, 1, TUTTI_BUF_OUT);
+        add_take(m, 1, 0, TUTTI_BUF_OUT, false);
     }
 }
 
@@ -224,7 +239,7 @@ static int make_what(const struct tutti_local_ask *ask, enum what what, struct t
         return status;
     if (what == TWINS)
         add_twins(&m);
-    else if (what == COPY_CHUNKS || what == REDUCE_CHUNKS)
+    else if (is_in_chunks(what))
         add_chunks(&m, what);
     else if (what == COPY || what == REDUCE || what == COPIES || what == REDUCES || what == BOTH)
         add_all(&m, what, p->rank_count);
@@ -300,7 +315,7 @@ int tutti_local_points_make(const struct tutti_local_ask *ask, struct tutti_loca
             if (p.rank_count > ask->rank_count)
                 p.rank_count = ask->rank_count;
             if (whats[w].ranks > p.rank_count || points.count == POINTS_MAX ||
-                ((w == COPY_CHUNKS || w == REDUCE_CHUNKS) && bytes <= RATIO_BYTES))
+                (is_in_chunks((enum what)w) && bytes <= RATIO_BYTES))
                 continue;
             status = make_what(ask, (enum what)w, &p, err);
             if (status == 0)

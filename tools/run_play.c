@@ -57,8 +57,8 @@ void tutti_run_show(const char *command, const char *what, const char *detail)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Plays and predicts a row as the machine is then: where it does not lie as it did when it was
- * probed, it is probed anew, and where it moved meanwhile the row is played again. */
+/* Plays and predicts a row as the machine is then; where it moved meanwhile the row is played
+ * again. */
 static int perform_beside(const struct tutti_run *run, const struct tutti_perform *perform,
                           const char *algorithm, struct tutti_run_row *row, struct tutti_err *err)
 {
@@ -72,9 +72,8 @@ static int perform_beside(const struct tutti_run *run, const struct tutti_perfor
         double after_ns = 0;
 
         status = tutti_local_look(&beside->ask, &before_ns, err);
-        if (status == 0 &&
-            (beside->probe_count == 0 || tutti_local_moved(before_ns, beside->now.apart_ns)))
-            status = tutti_local_beside_probe(beside, err);
+        if (status == 0)
+            status = tutti_local_beside_follow(beside, before_ns, err);
         if (status == 0)
             status = tutti_perform(perform, algorithm, &row->performed, err);
         if (status == 0)
