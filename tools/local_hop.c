@@ -129,8 +129,8 @@ int tutti_local_look(const struct tutti_local_ask *ask, double *ret_ns, struct t
 
 bool tutti_local_moved(double one_ns, double other_ns)
 {
-    /* Looks at processors that stay where they are differ by up to 1.3; threads of one core, cores
-     * of one group and cores of two are 1.4 times and more further apart, each than the one before. */
+    /* Looks at processors that stay where they are differ by up to 1.3; cores of one group are 1.4
+     * times as far apart as threads of one core, and those of two groups farther still. */
     static const double steady = 1.35;
 
     if (!(one_ns > 0 && other_ns > 0))
