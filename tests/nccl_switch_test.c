@@ -130,6 +130,42 @@ TEST(faster_ports_and_links_are_not_slower_and_protocols_cost)
     tutti_topo_free(topo);
 }
 
+/* Threads of a channel copy what the switches add up: one channel alone is as slow as they are, and
+ * with as many as NCCL takes the links are slower. */
+TEST(few_channels_are_as_slow_as_their_threads)
+{
+    struct tutti_topo *topo = machine("hgx-b200");
+    struct tutti_nccl_comm *comm = comm_of(topo);
+    uint64_t bytes = 256 << 20, lane_bytes_per_s = 40000000000;
+    size_t count;
+    struct tutti_protocol free = tutti_protocols(&count)[TUTTI_NCCL_SIMPLE];
+    struct tutti_protocol bound = free;
+    struct tutti_err err = {""};
+
+    bound.p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK] = lane_bytes_per_s;
+    for (uint32_t channels = 1; channels <= 32; channels *= 32) {
+        struct tutti_nccl_choice choice = {.algorithm = TUTTI_NCCL_NVLS,
+                                           .protocol = TUTTI_NCCL_SIMPLE,
+                                           .channel_count = channels,
+                                           .chunk_bytes = 65536};
+        struct tutti_nvls plan = {.bytes = 0};
+        tutti_ps of_threads = (tutti_ps)(bytes * 1000 / channels / (lane_bytes_per_s / 1000000000));
+
+        CHECK_OK(tutti_nccl_switch_plan(topo, comm, &choice, TUTTI_ALLREDUCE, bytes, &plan, &err),
+                 err);
+        if (channels == 1) {
+            CHECK(tutti_nccl_switch_time(topo, &plan, &free) < of_threads / 10);
+            CHECK(tutti_nccl_switch_time(topo, &plan, &bound) > of_threads);
+            CHECK(tutti_nccl_switch_time(topo, &plan, &bound) < of_threads + of_threads / 100);
+        } else {
+            CHECK_INT(tutti_nccl_switch_time(topo, &plan, &bound),
+                      tutti_nccl_switch_time(topo, &plan, &free));
+        }
+    }
+    tutti_nccl_comm_free(comm);
+    tutti_topo_free(topo);
+}
+
 /* A DGX one of whose cables runs at half its rate. */
 TEST(all_wait_for_the_gpu_with_the_slowest_link)
 {

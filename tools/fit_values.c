@@ -228,6 +228,18 @@ struct touched {
     const bool *known; /* [case]: by a level of the same value */
 };
 
+/* Whether the time of a size may hang on a value: where switches add up, threads copy as they do
+ * for messages. */
+static bool bears_on(const struct tutti_fit_value *value, const struct tutti_fit_case *one,
+                     const struct tutti_fit_point *point)
+{
+    if (value->protocol != point->protocol)
+        return false;
+    if (point->switches)
+        return value->switches || value->ways || value->messages;
+    return !value->switches && (one->messages || !value->messages);
+}
+
 /* Whether a size may take another time by a parameter. */
 static bool is_touched(const void *context, const struct tutti_fit_case *one,
                        const struct tutti_fit_point *point)
@@ -240,9 +252,7 @@ static bool is_touched(const void *context, const struct tutti_fit_case *one,
     for (size_t v = 0; v < values->value_count && !touched->known[c] && !one->judged; v++) {
         const struct tutti_fit_value *value = &values->values[v];
 
-        if (uses[v] && has_level(value, touched->parameter) &&
-            (one->messages || !value->messages) && value->protocol == point->protocol &&
-            (value->switches == point->switches || (value->ways && point->switches)))
+        if (uses[v] && has_level(value, touched->parameter) && bears_on(value, one, point))
             return true;
     }
     return false;
@@ -334,11 +344,7 @@ static bool is_changed(const void *context, const struct tutti_fit_case *one,
     if (near->omitted[point - values->cases->points])
         return false;
     for (size_t v = 0; v < values->value_count; v++) {
-        const struct tutti_fit_value *value = &values->values[v];
-
-        if (uses[v] && near->changed[v] && (one->messages || !value->messages) &&
-            value->protocol == point->protocol &&
-            (value->switches == point->switches || (value->ways && point->switches)))
+        if (uses[v] && near->changed[v] && bears_on(&values->values[v], one, point))
             return true;
     }
     return false;

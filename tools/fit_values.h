@@ -24,7 +24,7 @@ struct tutti_fit_value {
     uint8_t protocol;
     bool switches; /* of NVSwitch adding up */
     bool ways;     /* of ways between hosts, as its trees take too */
-    bool messages; /* of sends and receives alone */
+    bool messages; /* of sends and receives, and of threads where switches add up */
 };
 
 struct tutti_fit_parameter {

@@ -30,11 +30,24 @@ static tutti_ps port_ps(const struct tutti_nvls *nvls, uint64_t bytes)
            tutti_wire_ps(bytes * times / nvls->head_count, nvls->port_bytes_per_s);
 }
 
+static tutti_ps lane_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+{
+    if (nvls->lane_bytes_per_s == 0)
+        return 0;
+    return tutti_wire_ps(bytes / nvls->channel_count, nvls->lane_bytes_per_s);
+}
+
+static tutti_ps longer(tutti_ps a, tutti_ps b)
+{
+    return a > b ? a : b;
+}
+
 static tutti_ps pace_ps(const struct tutti_nvls *nvls, uint64_t bytes)
 {
-    tutti_ps within = switch_ps(nvls, bytes), between = port_ps(nvls, bytes);
+    tutti_ps pace = switch_ps(nvls, bytes);
 
-    return within > between ? within : between;
+    pace = longer(pace, port_ps(nvls, bytes));
+    return longer(pace, lane_ps(nvls, bytes));
 }
 
 tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
@@ -44,6 +57,7 @@ tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
     tutti_ps total = nvls->launch_ps;
 
     assert(loop_bytes > 0 && loop_bytes < UINT64_MAX / 2);
+    assert(nvls->channel_count > 0);
     assert(nvls->gpu_bytes_per_s > 0 && (nvls->host_count == 1 || nvls->port_bytes_per_s > 0));
     loop_count = nvls->bytes / loop_bytes;
     rest = nvls->bytes % loop_bytes;

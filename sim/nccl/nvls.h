@@ -16,6 +16,7 @@ struct tutti_nvls {
     uint64_t chunk_bytes;      /* of a channel and a head in one loop */
     uint64_t gpu_bytes_per_s;  /* between a GPU and the NVSwitches */
     uint64_t port_bytes_per_s; /* between a head and the heads of other hosts; one host: any */
+    uint64_t lane_bytes_per_s; /* that a channel scatters, and gathers as fast; 0: any */
     tutti_ps launch_ps;        /* once */
     tutti_ps stage_ps;         /* from a stage to the next, in latency */
     tutti_ps loop_ps;          /* that each loop occupies the channels beside its bytes */
@@ -30,6 +31,8 @@ struct tutti_nvls {
  * sets the pace, and the rest is filling.
  *   - NVSwitch: a GPU sends and receives bytes * (1 + 1/heads): all of its slots, and as a head the
  *     sum of its own;
+ *   - the threads of a channel copy its share of the bytes into the slots, and others of them out
+ *     of the slots, no faster than a block of threads copies messages;
  *   - a port carries bytes / heads each way with 2 hosts, and twice that with more: of the two
  *     trees a host is an inner node of one (3 sends: up and to two below), a leaf of the other (1).
  */

@@ -137,6 +137,7 @@ tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutt
     nvls.launch_ps = protocol->nvls.launch_ps > 0 ? protocol->nvls.launch_ps : protocol->launch_ps;
     nvls.stage_ps += protocol->nvls.stage_ps;
     nvls.loop_ps = protocol->nvls.loop_ps;
+    nvls.lane_bytes_per_s = protocol->p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK];
     if (protocol->nvls.link_ppm > 0)
         nvls.gpu_bytes_per_s =
             (uint64_t)((tutti_u128)nvls.gpu_bytes_per_s * protocol->nvls.link_ppm / TUTTI_PPM);
