@@ -145,6 +145,7 @@ struct tutti_nccl_comm { /* frozen */
     uint32_t node_count;         /* NCCL's: a rack with NVLink between its hosts is one */
     uint32_t channel_count;      /* after doubling */
     uint32_t nvls_channel_count; /* 0: no NVLS */
+    bool by_host_memory;         /* some GPUs of a node reach each other through it (SHM) alone */
     double max_bw_GBps;          /* of one rank to another or to a port, and */
     double total_bw_GBps;        /* of all its links: the search's bounds */
     struct tutti_nccl_graph graphs[TUTTI_GRAPH_COUNT];

@@ -26,9 +26,9 @@ struct entry {
 struct outcome {
     struct entry entry;
     struct tutti_played played;
-    uint32_t channel_count; /* of NCCL's choice; else 0 */
-    uint32_t class_count;   /* ranks simulated, each for all that do the same; 0: not folded */
-    struct tutti_protocol messages; /* that of the entry may be this one, of the best outcome */
+    uint32_t channel_count;    /* of NCCL's choice; else 0 */
+    uint32_t class_count;      /* ranks simulated, each for all that do the same; 0: not folded */
+    struct tutti_protocol own; /* that of the entry may be this one, of the best outcome */
 };
 
 static const char *or_default(const char *text, const char *standard)
@@ -489,9 +489,9 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     if (any_protocol)
         status = tutti_ask_protocol(ask, run.protocol, &protocol, err);
     assert(status == 0);
-    if (protocol != NULL && run.messages) {
-        best->messages = tutti_protocol_of_messages(protocol);
-        protocol = &best->messages;
+    if (protocol != NULL && (run.messages || run.one_way)) {
+        best->own = (run.messages ? tutti_protocol_of_messages : tutti_protocol_one_way)(protocol);
+        protocol = &best->own;
     }
     best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};
     best->channel_count = run.channel_count;

@@ -118,6 +118,20 @@ struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *pr
     return own;
 }
 
+static uint32_t share_of(uint32_t ppm)
+{
+    return ppm > 0 ? ppm : TUTTI_PPM;
+}
+
+struct tutti_protocol tutti_protocol_one_way(const struct tutti_protocol *protocol)
+{
+    struct tutti_protocol own = *protocol;
+
+    if (share_of(own.link_ppm[TUTTI_HOP_PCI]) > share_of(own.link_ppm[TUTTI_HOP_ROOT]))
+        own.link_ppm[TUTTI_HOP_ROOT] = own.link_ppm[TUTTI_HOP_PCI];
+    return own;
+}
+
 struct tutti_pace tutti_protocol_pace(const struct tutti_protocol *protocol, enum tutti_hop hop)
 {
     struct tutti_pace pace = {.bytes_per_s = 0};

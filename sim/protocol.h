@@ -71,6 +71,13 @@ uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tu
  * those of the rest. */
 struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol);
 
+/* What it costs where links carry data one way alone. PCIe lets no read pass a write before it (PCI
+ * Express Base Specification, ordering rules: non-posted requests wait for posted ones): on a link
+ * into a CPU, where what a GPU writes meets reads of host memory, or of a NIC, less is left each
+ * way, and that is link_ppm of TUTTI_HOP_ROOT, as of traffic both ways. One way alone it loses no
+ * more than PCIe elsewhere: what packets cost. */
+struct tutti_protocol tutti_protocol_one_way(const struct tutti_protocol *protocol);
+
 /* What keeps the messages of one connection apart; bytes are those on the wire. */
 struct tutti_pace {
     uint64_t bytes_per_s; /* 0: as the links allow */

@@ -6,6 +6,8 @@
 #include "sim/predict.h"
 #include "tests/test.h"
 
+#define CHECK_RATIO(seen, expected) CHECK((seen) > 0.97 * (expected) && (seen) < 1.03 * (expected))
+
 static const char *const machines[] = {"dgx-a100", "dgx-a100:nodes=2", "dgx-1v", "dgx-h100:nodes=3",
                                        "host:gpu=gb200,gpus=4,trays=2"};
 
@@ -125,6 +127,49 @@ TEST(broadcasts_and_reductions_in_a_row_overlap)
             CHECK_INT(twenty.time_ps, alone.time_ps);
     }
     tutti_topo_free(topo);
+}
+
+/* The time of a large operation where links into a CPU give half of their rate both ways, and PCIe
+ * 80 percent: in us. */
+static double behind_cpus_us(const char *spec, enum tutti_collective collective)
+{
+    size_t count;
+    const struct tutti_protocol *known = tutti_protocols(&count);
+    struct tutti_protocol costs[TUTTI_PROTOCOLS];
+    struct tutti_topo *topo = machine(spec);
+    struct tutti_ask ask = ask_for(topo, "nccl:ring", collective, UINT64_C(315000000));
+    struct tutti_answer answer = {.time_ps = 0};
+    struct tutti_err err = {""};
+
+    for (size_t i = 0; i < TUTTI_PROTOCOLS; i++) {
+        costs[i] = (struct tutti_protocol){
+            .name = known[i].name, .wire_num = known[i].wire_num, .wire_den = known[i].wire_den};
+        costs[i].link_ppm[TUTTI_HOP_PCI] = 800000;
+        costs[i].link_ppm[TUTTI_HOP_ROOT] = 500000;
+    }
+    ask.protocols = costs;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    tutti_topo_free(topo);
+    return (double)answer.time_ps / 1e6;
+}
+
+/* Two GPUs on Intel's CPUs do not write to each other, but through host memory: there reads meet
+ * writes, though not in a broadcast or a reduction of two, which goes one way. On AMD's they do
+ * (and then ways do not matter), and a third rank sends on what it receives. */
+TEST(links_into_a_cpu_are_faster_one_way)
+{
+    static const char shared[] = "host:gpu=a100-pcie-40g,gpus=2,sockets=1,cpu=intel";
+    static const char direct[] = "host:gpu=a100-pcie-40g,gpus=2,sockets=1,cpu=amd";
+    static const char three[] = "host:gpu=a100-pcie-40g,gpus=3,sockets=1,cpu=intel";
+    static const char hosts[] = "host:gpu=a100-pcie-40g,gpus=1,sockets=1,nics=1,nic=50GB/s,nodes=2";
+
+    /* 10 ms at all of the 31.5 GB/s */
+    CHECK_RATIO(behind_cpus_us(shared, TUTTI_BROADCAST), 10000 / .8);
+    CHECK_RATIO(behind_cpus_us(shared, TUTTI_REDUCE_TO_ROOT), 10000 / .8);
+    CHECK_RATIO(behind_cpus_us(hosts, TUTTI_BROADCAST), 10000 / .8);
+    CHECK_RATIO(behind_cpus_us(direct, TUTTI_BROADCAST), 10000 / .5);
+    CHECK_RATIO(behind_cpus_us(three, TUTTI_BROADCAST), 10000 / .5);
+    CHECK_RATIO(behind_cpus_us(shared, TUTTI_ALLREDUCE), 10000 / .5);
 }
 
 TEST(what_is_simulated_fulfils_its_contract)

@@ -233,6 +233,7 @@ static int add_node(struct make *m, uint32_t first, bool *kept)
     status = system_of(m, kept, count < comm->rank_count, &system);
     if (status < 0)
         return status;
+    comm->by_host_memory |= tutti_nccl_uses_host_memory(system, &m->rules);
     tutti_nccl_rates(system);
     status =
         search_all(m, system, is_first ? comm->graphs : graphs, is_first ? m->room->logs : logs);

@@ -203,9 +203,9 @@ static int divert_by_cpu(struct finder *f, enum tutti_nccl_kind from_kind, uint3
                   tutti_nccl_way(s, TUTTI_NCCL_CPU, cpu, to_kind, to));
 }
 
-static bool may_reach(const struct finder *f, uint32_t from, uint32_t to)
+static bool may_reach(const struct tutti_nccl_system *s, const struct tutti_nccl_rules *rules,
+                      uint32_t from, uint32_t to)
 {
-    const struct tutti_nccl_system *s = f->system;
     const struct tutti_hw_cpu *cpu = &s->hardware->cpus[0];
     int level = TUTTI_PATH_PXB;
 
@@ -213,8 +213,8 @@ static bool may_reach(const struct finder *f, uint32_t from, uint32_t to)
     if (cpu->arch == TUTTI_ARCH_X86_64 && cpu->vendor == TUTTI_VENDOR_AMD &&
         s->counts[TUTTI_NCCL_GPU] <= 2)
         level = TUTTI_PATH_SYS;
-    if (f->rules->p2p_level >= 0)
-        level = f->rules->p2p_level;
+    if (rules->p2p_level >= 0)
+        level = rules->p2p_level;
     return tutti_nccl_way(s, TUTTI_NCCL_GPU, from, TUTTI_NCCL_GPU, to)->type <= level;
 }
 
@@ -246,7 +246,7 @@ static bool talks_by_net(const struct finder *f, uint32_t from, uint32_t to)
     /* By way of another GPU (NVB) the network is not asked for. */
     bool relayed = way->hop_count == 2 && s->nodes[way->hops[0]->to].kind == TUTTI_NCCL_GPU;
 
-    if (may_reach(f, from, to) && (relayed || !net_is_faster))
+    if (may_reach(s, f->rules, from, to) && (relayed || !net_is_faster))
         return false;
     return net_is_faster || !f->rules->shm || a->host != b->host;
 }
@@ -259,7 +259,7 @@ static int reroute_gpus(struct finder *f)
         uint32_t cpu = local_cpu(s, to);
 
         for (uint32_t from = 0; from < s->counts[TUTTI_NCCL_GPU]; from++)
-            if (!may_reach(f, from, to) && cpu != UINT32_MAX &&
+            if (!may_reach(s, f->rules, from, to) && cpu != UINT32_MAX &&
                 divert_by_cpu(f, TUTTI_NCCL_GPU, from, TUTTI_NCCL_GPU, to, cpu) < 0)
                 return -TUTTI_ENOMEM;
         for (uint32_t from = 0; from < s->counts[TUTTI_NCCL_GPU]; from++)
@@ -460,4 +460,18 @@ int tutti_nccl_ways(struct tutti_nccl_system *system, const struct tutti_nccl_ru
         price_ways(system);
     }
     return status < 0 ? tutti_nomem(err) : 0;
+}
+
+bool tutti_nccl_uses_host_memory(const struct tutti_nccl_system *system,
+                                 const struct tutti_nccl_rules *rules)
+{
+    uint32_t count = system->counts[TUTTI_NCCL_GPU];
+
+    for (uint32_t from = 0; from < count; from++) {
+        for (uint32_t to = 0; to < count; to++) {
+            if (from != to && !may_reach(system, rules, from, to))
+                return true;
+        }
+    }
+    return false;
 }

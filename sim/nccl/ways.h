@@ -14,6 +14,10 @@
 int tutti_nccl_ways(struct tutti_nccl_system *system, const struct tutti_nccl_rules *rules,
                     struct tutti_arena *arena, struct tutti_err *err);
 
+/* Whether some GPUs may not reach each other's memory: what they send then lies in the host's. */
+bool tutti_nccl_uses_host_memory(const struct tutti_nccl_system *system,
+                                 const struct tutti_nccl_rules *rules);
+
 /* More GB/s is better: as a number of TUTTI_WAY_RATE_BITS bits, of which less is better. */
 uint32_t tutti_nccl_rate_rank(int64_t whole_GBps);
 

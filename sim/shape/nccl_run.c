@@ -77,6 +77,18 @@ static bool is_p2p(enum tutti_collective collective)
     return collective == TUTTI_ALLTOALL || collective == TUTTI_SENDRECV;
 }
 
+static bool is_chain(enum tutti_collective collective)
+{
+    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+}
+
+/* A chain of two, where data lie in host memory or pass a NIC on their way. */
+static bool is_one_way(const struct tutti_nccl_comm *comm, enum tutti_collective collective)
+{
+    return is_chain(collective) && comm->rank_count == 2 &&
+           (comm->node_count > 1 || comm->by_host_memory);
+}
+
 /* The form that a name forces; NULL: none. */
 static int find_forced(const struct tutti_ask *ask, const struct form **ret, struct tutti_err *err)
 {
@@ -318,8 +330,8 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
         form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
     *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
                                    .protocol = protocol_name(choice.protocol),
-                                   .chain = params->collective == TUTTI_BROADCAST ||
-                                            params->collective == TUTTI_REDUCE_TO_ROOT,
+                                   .chain = is_chain(params->collective),
+                                   .one_way = is_one_way(comm, params->collective),
                                    .messages = is_p2p(params->collective),
                                    .channel_count = choice.channel_count};
     if (form->generator == NULL)

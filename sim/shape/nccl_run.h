@@ -16,6 +16,8 @@ struct tutti_nccl_run {
     const struct tutti_algorithm *algorithm; /* "nccl:ring" and the like; has no generator */
     const char *protocol;                    /* "ll", "ll128", "simple" */
     bool chain;             /* a broadcast or reduce, of which no rank waits for the last */
+    bool one_way;           /* each link carries data one way alone, and not from GPU to GPU: see
+                               tutti_protocol_one_way() */
     bool messages;          /* sends and receives, for which protocols cost something else: see
                       tutti_protocol_of_messages() */
     uint32_t channel_count; /* that carry data */
