@@ -3,6 +3,7 @@
 
 #include "runtime/status.h"
 #include "tests/test.h"
+#include "tools/fit_priors.h"
 #include "tools/fit_values.h"
 #include "tools/measured_files.h"
 
@@ -157,6 +158,26 @@ static struct tutti_fit *solve(struct world *world, const double *observed)
         weight[i] = 1;
     CHECK_OK(tutti_fit_solve(&problem, &fit, &err), err);
     return fit;
+}
+
+static double start_of(const char *name)
+{
+    struct tutti_fit_parts parts = tutti_fit_split(name);
+
+    return tutti_fit_start(&parts, tutti_fit_group(parts.link));
+}
+
+/* Of a lane and a share that may both bind the rate of a way, each would hide what the other loses,
+ * and the fit would move neither. */
+TEST(messages_through_a_cpu_are_bound_by_their_lanes_alone)
+{
+    CHECK(start_of("a100.host.simple.p2p_GBps") > 0);
+    CHECK(start_of("a100.pcie.simple.p2p_GBps") > 0);
+    CHECK(!(start_of("a100.root.simple.p2p_percent") > 0));
+    CHECK(!(start_of("a100.pcie.simple.p2p_percent") > 0));
+    CHECK(!(start_of("a100.host.simple.p2p_percent") > 0));
+    CHECK(start_of("a100.root.simple.link_percent") > 0); /* of all traffic */
+    CHECK(start_of("a100.nvswitch.simple.p2p_percent") > 0);
 }
 
 TEST(times_of_a_known_calibration_are_found_again)

@@ -49,7 +49,8 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * its root complex, between hosts the share of the network; but a lane over TCP is one stream,
  * which one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed).
  * What is of sends and receives alone begins where a block of threads copies some 20 GB/s
- * (perChMaxRingLL128 of tuning.cc up to A100), and little is lost. */
+ * (perChMaxRingLL128 of tuning.cc up to A100), and little is lost; on PCIe and in root complexes no
+ * more than to rings: there the lanes bind. */
 struct start {
     const char *quantity;
     const char *group;
@@ -68,7 +69,8 @@ static const struct start starts[] = {
     {"link_percent", "", {0, 82, 82}},   {"p2p_GBps", "nvls", {0, 0, 0}},
     {"p2p_GBps", "tcp", {0, 0, 1.9}},    {"p2p_GBps", "pcie", {0, 0, 10}},
     {"p2p_GBps", "", {0, 0, 20}},        {"p2p_percent", "nvls", {0, 0, 0}},
-    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "", {0, 0, 95}},
+    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "root", {0, 0, 0}},
+    {"p2p_percent", "", {0, 0, 95}},
 };
 
 struct tutti_fit_parts tutti_fit_split(const char *name)
