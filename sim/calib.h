@@ -6,7 +6,8 @@
  *   LINK      the class of the slowest hop, or "any"; "nvls": NVSwitch adding up, for which
  *             step_us is from a stage of its pipeline to the next, slice_us what a loop takes
  *             besides its bytes, and launch_us counts instead of that of links; with "simple";
- *             "root": PCIe between a CPU and what is not a NIC, for link_percent alone
+ *             "root": PCIe between a CPU and what is not a NIC, for link_percent alone, of data
+ *             both ways (one way alone is as "pcie": see tutti_protocol_one_way())
  *   PROTOCOL  "ll", "ll128" or "simple"
  *   QUANTITY  what is added or allowed, in the unit it ends with:
  *     launch_us     once a run, by the slowest kind of link that the machine has
@@ -16,7 +17,7 @@
  *     lane_GBps     data bytes that one lane moves over one connection; 0: as the links allow
  *     link_percent  of the rate of links of this class, what wire bytes can use
  *     p2p_GBps      lane_GBps of sends and receives (all-to-all, send/receive as NCCL runs them):
- *                   what one channel copies of a message
+ *                   what one channel copies of a message, and of what NVLS adds up
  *     p2p_percent   of link_percent, what the messages of sends and receives can use
  * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,
  * any), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100 percent.
