@@ -228,9 +228,10 @@ TEST(all_wait_for_the_slowest_port)
         times[slow] = tutti_nccl_switch_time(topo, &plan, NULL);
         tutti_topo_free(topo);
     }
-    /* Half of the bytes over each port: 42.95 ms at the slow one, and filling. */
+    /* Half of the bytes over each port: 42.95 ms at the slow one, and filling, which takes the
+     * switches 7 us twice and latencies a few. */
     CHECK_INT(times[0] / TUTTI_PS_PER_MS, 10);
-    CHECK_INT(times[1] / TUTTI_PS_PER_MS, 43);
+    CHECK_INT(times[1] / (10 * TUTTI_PS_PER_US), 4296);
 }
 
 /* 16 ports of 50 GB/s, 4 of each tray: NCCL takes the rack for one node, and all of them carry. */

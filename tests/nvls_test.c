@@ -64,3 +64,32 @@ TEST(each_doubling_of_the_hosts_adds_a_level_up_and_down)
     /* 2 * (14 us + 2 us + 131072 B at 48 GB/s = 2.731 us) */
     CHECK_INT((tutti_nvls_time(&few) - before) / 1000, 37461);
 }
+
+TEST(one_loop_of_two_hosts_goes_over_a_port_once)
+{
+    struct tutti_nvls pair = one_host;
+    tutti_ps one_loop;
+
+    pair.bytes = 8u << 20;
+    pair.host_count = 2;
+    pair.port_bytes_per_s = UINT64_C(48000000000);
+    pair.net_ps = 14000000;
+    one_loop = tutti_nvls_time(&pair);
+    /* Launch, 2 * (2 us + 27.962 us) before and behind; half of 1 MiB up one tree and down again,
+     * the other half by the other tree meanwhile: 21.845 us, and 2 * (14 us + 2 us). */
+    CHECK_INT(one_loop / 1000, 123769);
+    pair.bytes *= 2; /* the second loop only follows, at the pace of the switches */
+    CHECK_INT((tutti_nvls_time(&pair) - one_loop) / 1000, 27962);
+}
+
+TEST(hosts_in_the_middle_of_a_tree_have_two_below_them)
+{
+    struct tutti_nvls four = one_host;
+
+    four.bytes = 8u << 20;
+    four.host_count = 4;
+    four.port_bytes_per_s = UINT64_C(48000000000);
+    /* 10 + 2 * 29.962 us; two levels up and down of 2 us and 21.845 us each, of which the root's
+     * are half. */
+    CHECK_INT(tutti_nvls_time(&four) / 1000, 143460);
+}

@@ -50,6 +50,18 @@ static tutti_ps pace_ps(const struct tutti_nvls *nvls, uint64_t bytes)
     return longer(pace, lane_ps(nvls, bytes));
 }
 
+/* The way of the first loop over the hosts, up the trees and down. Of each head one half of a loop
+ * goes by either tree: a level takes the wire of a whole loop, for a host has two below it, but the
+ * root has one. What is on its way there is no stage of the switches besides. */
+static tutti_ps climb_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+{
+    tutti_ps wire = tutti_wire_ps(bytes / nvls->head_count, nvls->port_bytes_per_s);
+    tutti_ps level_count = (tutti_ps)levels(nvls->host_count);
+
+    return 2 * level_count * (nvls->net_ps + nvls->stage_ps) + (2 * level_count - 1) * wire +
+           nvls->net_loop_ps;
+}
+
 tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
 {
     uint64_t loop_bytes = nvls->chunk_bytes * nvls->head_count * nvls->channel_count;
@@ -62,16 +74,12 @@ tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
     loop_count = nvls->bytes / loop_bytes;
     rest = nvls->bytes % loop_bytes;
     filling = loop_count > 0 ? loop_bytes : rest;
-    total += (tutti_ps)loop_count * pace_ps(nvls, loop_bytes);
-    if (rest > 0)
-        total += pace_ps(nvls, rest);
-    /* Scatter before the first loop and gather after the last; then each level, up and down. */
+    /* The first loop goes through all stages; the others follow it at the pace of the slowest. */
     total += 2 * (nvls->stage_ps + switch_ps(nvls, filling));
-    if (nvls->host_count > 1) {
-        tutti_ps level = nvls->net_ps + nvls->stage_ps +
-                         tutti_wire_ps(filling / nvls->head_count, nvls->port_bytes_per_s);
-
-        total += 2 * (tutti_ps)levels(nvls->host_count) * level;
-    }
+    total += nvls->host_count > 1 ? climb_ps(nvls, filling) : switch_ps(nvls, filling);
+    if (loop_count > 1)
+        total += (tutti_ps)(loop_count - 1) * pace_ps(nvls, loop_bytes);
+    if (loop_count > 0 && rest > 0)
+        total += pace_ps(nvls, rest);
     return total;
 }

@@ -27,8 +27,8 @@ struct tutti_nvls {
 /* The time of the operation. Stages of NCCL 2.28 all_reduce.h (RunWorkColl<AllReduce, NVLS> and
  * NVLS_TREE): scatter into the slots of the heads; the switch adds and multicasts (with other
  * hosts: up and down a double binary tree of each head, whose levels are stages); gather. A loop
- * takes head_count chunks of a channel; all stages work on successive loops, so the slowest
- * sets the pace, and the rest is filling.
+ * takes head_count chunks of a channel; all stages work on successive loops: the first loop takes
+ * the time of all of them, each other one that of the slowest.
  *   - NVSwitch: a GPU sends and receives bytes * (1 + 1/heads): all of its slots, and as a head the
  *     sum of its own;
  *   - the threads of a channel copy its share of the bytes into the slots, and others of them out
