@@ -117,6 +117,9 @@ const struct tutti_nccl_version *tutti_nccl_version_default(void); /* 2.28.9 */
  * it; -TUTTI_EINVAL with those there are. */
 int tutti_nccl_version_find(const char *name, const struct tutti_nccl_version **ret,
                             struct tutti_err *err);
+/* The same for a version that has run: older ones than those known are like the oldest, newer ones
+ * like the newest; NULL for what is no version. */
+const struct tutti_nccl_version *tutti_nccl_version_near(const char *name);
 
 /* NCCL_* variables that decide, in NCCL's own grammar; new() is what NCCL does by itself. */
 struct tutti_nccl_env;

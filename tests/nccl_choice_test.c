@@ -375,6 +375,17 @@ TEST(versions_unknown_are_refused_with_those_there_are)
     CHECK(version == NULL);
 }
 
+/* What has run can be no version that is known: its neighbour is nearer to it than the standard. */
+TEST(versions_that_have_run_are_like_the_nearest_known)
+{
+    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.16.5")), "2.20.3");
+    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.18")), "2.20.3");
+    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.23.4")), "2.22.3");
+    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.31")), "2.30.7");
+    CHECK(tutti_nccl_version_near("") == NULL);
+    CHECK(tutti_nccl_version_near("2.28x") == NULL);
+}
+
 static int story(struct tutti_err *err)
 {
     struct tutti_nccl_comm comm = {.tables = NULL};

@@ -50,7 +50,7 @@ int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti
     *ret_env = env;
     *ret_version = NULL;
     if (strcmp(measured->library, "nccl") == 0 && measured->version[0] != '\0')
-        (void)tutti_nccl_version_find(measured->version, ret_version, NULL);
+        *ret_version = tutti_nccl_version_near(measured->version);
     return 0;
 }
 

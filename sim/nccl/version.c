@@ -317,3 +317,16 @@ int tutti_nccl_version_find(const char *name, const struct tutti_nccl_version **
     *ret = found;
     return 0;
 }
+
+const struct tutti_nccl_version *tutti_nccl_version_near(const char *name)
+{
+    const struct tutti_nccl_version *found = NULL;
+    uint32_t number = 0;
+    bool series = false;
+
+    if (tutti_nccl_version_find(name, &found, NULL) == 0)
+        return found;
+    if (read_number(name, &number, &series) < 0)
+        return NULL;
+    return &versions[number < versions[0].number ? 0 : VERSION_COUNT - 1];
+}
