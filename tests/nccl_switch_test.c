@@ -234,6 +234,26 @@ TEST(all_wait_for_the_slowest_port)
     CHECK_INT(times[1] / (10 * TUTTI_PS_PER_US), 4296);
 }
 
+/* Links alone would do: 8 heads of 57.7 GB/s on two hosts and 45.5 on more, by NCCL's table, are
+ * 461.6 and 364 GB/s of bus bandwidth; 466 to 481 and 365 were measured (traces/measured). */
+TEST(trees_of_switches_go_no_faster_than_their_kernel)
+{
+    static const struct {
+        const char *machine;
+        int64_t busbw;
+    } cases[] = {{"dgx-h100:nodes=2", 461}, {"dgx-h100:nodes=4", 363}};
+    const uint64_t bytes = UINT64_C(16) << 30;
+
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        struct tutti_topo *topo = machine(cases[c].machine);
+        double ranks = topo->rank_count;
+        double us = (double)time_of(topo, "nccl:nvlstree", "none", bytes) / TUTTI_PS_PER_US;
+
+        CHECK_INT((int64_t)(2 * (ranks - 1) / ranks * (double)bytes / us / 1e3), cases[c].busbw);
+        tutti_topo_free(topo);
+    }
+}
+
 /* 16 ports of 50 GB/s, 4 of each tray: NCCL takes the rack for one node, and all of them carry. */
 TEST(trays_of_a_rack_bring_their_ports)
 {

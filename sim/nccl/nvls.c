@@ -3,6 +3,10 @@
 
 #include <assert.h>
 
+#include "sim/nccl.h"
+#include "sim/nccl/tables.h"
+#include "sim/nccl/version.h"
+
 static uint32_t levels(uint32_t host_count)
 {
     uint32_t count = 0;
@@ -44,9 +48,10 @@ static tutti_ps longer(tutti_ps a, tutti_ps b)
 
 static tutti_ps pace_ps(const struct tutti_nvls *nvls, uint64_t bytes)
 {
-    tutti_ps pace = switch_ps(nvls, bytes);
+    tutti_ps pace = longer(switch_ps(nvls, bytes), port_ps(nvls, bytes));
 
-    pace = longer(pace, port_ps(nvls, bytes));
+    if (nvls->tree_bytes_per_s > 0)
+        pace = longer(pace, tutti_wire_ps(bytes, nvls->tree_bytes_per_s));
     return longer(pace, lane_ps(nvls, bytes));
 }
 
@@ -82,4 +87,20 @@ tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
     if (loop_count > 0 && rest > 0)
         total += pace_ps(nvls, rest);
     return total;
+}
+
+uint64_t tutti_nvls_tree_rate(const struct tutti_nccl_comm *comm, uint32_t head_count)
+{
+    const struct tutti_nccl_version *versions[] = {comm->version, tutti_nccl_version_default()};
+    uint32_t scale = comm->node_count <= 2 ? comm->node_count - 1 : TUTTI_NCCL_MANY_NODES;
+    double ranks = comm->rank_count;
+
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        uint32_t gpu = tutti_nccl_gpu_class(comm->tables->facts.compute_min, &versions[i]->changes);
+        double bus = versions[i]->constants->nvls_tree_GBps[gpu][scale] * head_count;
+
+        if (bus > 0 && comm->rank_count > 1)
+            return (uint64_t)(bus * 1e9 * ranks / (2 * (ranks - 1)));
+    }
+    return 0;
 }

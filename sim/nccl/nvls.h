@@ -7,6 +7,8 @@
 
 #include "runtime/units.h"
 
+struct tutti_nccl_comm;
+
 /* Rates are of bytes of data, one way, after what is lost on the links. */
 struct tutti_nvls {
     uint64_t bytes;         /* of a rank */
@@ -17,6 +19,7 @@ struct tutti_nvls {
     uint64_t gpu_bytes_per_s;  /* between a GPU and the NVSwitches */
     uint64_t port_bytes_per_s; /* between a head and the heads of other hosts; one host: any */
     uint64_t lane_bytes_per_s; /* that a channel scatters, and gathers as fast; 0: any */
+    uint64_t tree_bytes_per_s; /* of all heads together, what the kernel passes on; 0: any */
     tutti_ps launch_ps;        /* once */
     tutti_ps stage_ps;         /* from a stage to the next, in latency */
     tutti_ps loop_ps;          /* that each loop occupies the channels beside its bytes */
@@ -37,5 +40,10 @@ struct tutti_nvls {
  *     trees a host is an inner node of one (3 sends: up and to two below), a leaf of the other (1).
  */
 tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls);
+
+/* Of a rank, what the channels of NVLSTree pass on together by NCCL's own table of what they reach,
+ * whatever links could carry (perChMaxNVLSTreeBws of tuning.cc, 2.28.9 where the version has none:
+ * 57.7 GB/s a head of bus bandwidth for two hosts of H100, 45.5 for more). 0: it has no figure. */
+uint64_t tutti_nvls_tree_rate(const struct tutti_nccl_comm *comm, uint32_t head_count);
 
 #endif

@@ -73,6 +73,8 @@ int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_ncc
         return tutti_fail(err, TUTTI_EINVAL, "'%s' has no switch that reduces", topo->name);
     if (plan.head_count > graph->gpu_count)
         plan.head_count = graph->gpu_count;
+    if (tree)
+        plan.tree_bytes_per_s = tutti_nvls_tree_rate(comm, plan.head_count);
     *ret = plan;
     return 0;
 }
