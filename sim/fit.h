@@ -18,8 +18,11 @@ struct tutti_fit_problem {
     uint32_t point_count;
     const double *prior;       /* [parameter]: where the search begins, and what pulls it back */
     const double *prior_sigma; /* [parameter]: how far it may stray; 0: as far as data say */
-    const double *observed;    /* [point] */
-    const double *weight;      /* [point]: 1 counts as one independent measurement; 0: not at all */
+    double
+        prior_freedom; /* degrees, of Student's distribution about the priors: the fewer, the less
+                             pulls what has strayed far at what is a sum with it; 0: normal */
+    const double *observed; /* [point] */
+    const double *weight;   /* [point]: 1 counts as one independent measurement; 0: not at all */
     double scale; /* residuals beyond this count by their size, not their square (Huber 1964), so
                      that half-wrong logs do not drag the rest; 0: 0.02 */
     uint32_t iteration_max; /* times that derivatives are taken; 0: 20 */
@@ -60,6 +63,7 @@ struct tutti_fit {
     double *robust;     /* [point]: weight after the robust loss */
     double *prior;      /* copies of the problem's */
     double *precision;  /* 1 / prior_sigma^2, or 0 */
+    double prior_freedom;
     double *observed;
     double *weight;
     double scale;

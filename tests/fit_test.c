@@ -80,6 +80,56 @@ TEST(finds_the_truth_where_nothing_is_noisy)
     tutti_fit_free(fit);
 }
 
+enum { CLASSES = 6 };
+
+/* The time of a class is what is general and what is its own. */
+static int predict_classes(void *context, const double *parameters, uint32_t changed, double *times,
+                           struct tutti_err *err)
+{
+    (void)context;
+    (void)changed;
+    (void)err;
+    for (int i = 0; i < CLASSES; i++)
+        times[i] = parameters[0] + parameters[1 + i];
+    return 0;
+}
+
+/* What is general of classes that all take e^2 us, but for one that takes twenty times as long. */
+static double general_of_classes(double freedom)
+{
+    static const double priors[1 + CLASSES] = {2};
+    static const double sigmas[1 + CLASSES] = {1, .5, .5, .5, .5, .5, .5};
+    static const double observed[CLASSES] = {2, 2, 2, 2, 2, 5};
+    static const double weight[CLASSES] = {20, 20, 20, 20, 20, 20};
+    struct tutti_fit_problem problem = {.parameter_count = 1 + CLASSES,
+                                        .point_count = CLASSES,
+                                        .prior = priors,
+                                        .prior_sigma = sigmas,
+                                        .prior_freedom = freedom,
+                                        .observed = observed,
+                                        .weight = weight,
+                                        .predict = predict_classes};
+    struct tutti_fit *fit = NULL;
+    struct tutti_err err = {{0}};
+    double general = 0;
+
+    CHECK_OK(tutti_fit_solve(&problem, &fit, &err), err);
+    if (fit != NULL) {
+        general = fit->value[0];
+        CHECK(fabs(fit->predicted[CLASSES - 1] - 5) < 0.1);
+    }
+    tutti_fit_free(fit);
+    return general;
+}
+
+TEST(a_class_unlike_all_others_is_its_own)
+{
+    /* Normal priors share 3 as 1 to 0.25 with five others: (3 / .25) / (1 + 6 / .25) = 0.48. */
+    CHECK(fabs(general_of_classes(0) - 2.48) < 0.02);
+    CHECK(general_of_classes(3) < 2.15);
+    CHECK(general_of_classes(3) > 2);
+}
+
 TEST(says_which_parameter_the_data_leave_open)
 {
     struct world world = {.calls = 0};

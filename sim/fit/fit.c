@@ -1,10 +1,11 @@
 /* Robust damped Gauss-Newton; see sim/fit.h.
  *
- * Minimises sum_i w_i rho(r_i) + sum_p ((x_p - prior_p) / sigma_p)^2 / 2, r_i the logarithm of
- * predicted over observed and rho Huber's function, by iteratively reweighted least squares with
- * Levenberg's and Marquardt's damping. Derivatives are forward differences of 2 %: a simulated time
- * is whole picoseconds and has kinks where another path becomes the longest, so smaller steps see
- * the rounding. They cost far more than times, so that after a step they serve for a few more. */
+ * Minimises sum_i w_i rho(r_i) + sum_p ((x_p - prior_p) / sigma_p)^2 / 2, or what that is of
+ * Student's distribution; r_i is the logarithm of predicted over observed and rho Huber's function.
+ * By iteratively reweighted least squares with Levenberg's and Marquardt's damping. Derivatives are
+ * forward differences of 2 %: a simulated time is whole picoseconds and has kinks where another
+ * path becomes the longest, so smaller steps see the rounding. They cost far more than times, so
+ * that after a step they serve for a few more. */
 #include "sim/fit.h"
 
 #include <assert.h>
@@ -61,6 +62,25 @@ static double reweight(double residual, double scale)
     return 1 / (scale * (size > scale ? size : scale));
 }
 
+/* Of one parameter, in the same units, where it is `x` off its prior: normal, or Student's. */
+static double prior_loss(const struct tutti_fit *fit, uint32_t p, double x)
+{
+    double square = fit->precision[p] * x * x;
+    double freedom = fit->prior_freedom;
+
+    return freedom > 0 ? (freedom + 1) / 2 * log1p(square / freedom) : square / 2;
+}
+
+/* The precision of the normal prior that pulls as hard there. */
+static double prior_pull(const struct tutti_fit *fit, uint32_t p, double x)
+{
+    double freedom = fit->prior_freedom;
+
+    if (!(freedom > 0))
+        return fit->precision[p];
+    return fit->precision[p] * (freedom + 1) / (freedom + fit->precision[p] * x * x);
+}
+
 static bool counts(const struct search *search, uint32_t point)
 {
     return search->about->weight[point] > 0 && (search->omitted == NULL || !search->omitted[point]);
@@ -76,7 +96,7 @@ static double objective(const struct search *search, const double *values, const
             sum += fit->weight[i] * loss(times[i] - fit->observed[i], fit->scale);
     }
     for (uint32_t p = 0; p < fit->parameter_count; p++)
-        sum += fit->precision[p] * (values[p] - fit->prior[p]) * (values[p] - fit->prior[p]) / 2;
+        sum += prior_loss(fit, p, values[p] - fit->prior[p]);
     return sum;
 }
 
@@ -118,8 +138,11 @@ static void assemble(struct search *search)
                              fit->weight[i] * reweight(residual, fit->scale), residual);
     }
     for (uint32_t p = 0; p < size; p++) {
-        search->matrix[(size_t)p * size + p] += fit->precision[p];
-        search->vector[p] += fit->precision[p] * (search->at[p] - fit->prior[p]);
+        double away = search->at[p] - fit->prior[p];
+        double pull = prior_pull(fit, p, away);
+
+        search->matrix[(size_t)p * size + p] += pull;
+        search->vector[p] += pull * away;
     }
 }
 
@@ -216,7 +239,8 @@ static int judge(struct search *search, struct tutti_err *err)
                          fit->weight[i] / spread, 0);
     }
     for (uint32_t p = 0; p < size; p++)
-        search->matrix[(size_t)p * size + p] += fit->precision[p] + 1e-9;
+        search->matrix[(size_t)p * size + p] +=
+            prior_pull(fit, p, fit->value[p] - fit->prior[p]) + 1e-9;
     if (!tutti_normal_factor(search->matrix, size))
         return tutti_fail(err, TUTTI_EINVAL,
                           "no standard errors of '%u' parameters: some are told only together, or "

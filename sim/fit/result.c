@@ -39,6 +39,7 @@ struct tutti_fit *tutti_fit_new(const struct tutti_fit_problem *problem)
     fit->parameter_count = problem->parameter_count;
     fit->point_count = problem->point_count;
     fit->scale = problem->scale > 0 ? problem->scale : 0.02;
+    fit->prior_freedom = problem->prior_freedom;
     fit->value = tutti_fit_zeros(parameters);
     fit->sigma = tutti_fit_zeros(parameters);
     fit->identified = calloc(parameters, sizeof(bool));
