@@ -7,7 +7,8 @@
  *             step_us is from a stage of its pipeline to the next, slice_us what a loop takes
  *             besides its bytes, and launch_us counts instead of that of links; with "simple";
  *             "root": PCIe between a CPU and what is not a NIC, for link_percent alone, of data
- *             both ways (one way alone is as "pcie": see tutti_protocol_one_way())
+ *             both ways (one way alone is as "pcie": see tutti_protocol_one_way());
+ *             "cpunet": ib, roce or efa where a GPU reaches the NIC through a CPU
  *   PROTOCOL  "ll", "ll128" or "simple"
  *   QUANTITY  what is added or allowed, in the unit it ends with:
  *     launch_us     once a run, by the slowest kind of link that the machine has

@@ -92,7 +92,7 @@ TEST(what_is_wrong_is_said_with_its_line)
                               "slice_us lane_GBps link_percent p2p_GBps p2p_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
-                                  "ici generic pcie host root net nvls "
+                                  "ici generic pcie host root net nvls cpunet "
                                   "ib roce efa slingshot tcp tcpx dcn)"},
         {"step_us 1", "test: line 1: 'step_us' names no parameter (GPU.LINK.PROTOCOL.QUANTITY, as "
                       "h100.nvswitch.ll.step_us)"},
@@ -380,4 +380,31 @@ TEST(a_machine_is_known_by_its_parts)
     is = tutti_calib_machine_of(topo);
     CHECK_TEXT(is.links[TUTTI_HOP_NVLINK], "ici");
     tutti_topo_free(topo);
+}
+
+/* NCCL keeps GPUDirect RDMA to NICs that no CPU is before, so that elsewhere the same wires are
+ * another network. Sockets have no other way, and Grace is none before its GPU. */
+TEST(a_nic_behind_a_cpu_is_a_network_of_its_own)
+{
+    static const struct {
+        const char *spec, *net;
+    } cases[] = {
+        {"dgx-a100:nodes=2", "ib"},
+        {"dgx-h100:net=efa,nodes=2", "efa"},
+        {"host:gpu=l40s,gpus=1,nics=1,net=roce,nodes=2", "cpunet"},
+        {"host:gpu=h100,switches=1,gpus=1,nics=1,net=ib,nodes=2", "ib"},
+        {"host:gpu=h100,switches=1,gpus=1,nics=1,net=ib,gdr=no,nodes=2", "cpunet"},
+        {"host:gpu=a10g,gpus=1,nics=1,net=tcp,nodes=2", "tcp"},
+        {"host:gpu=gh200,gpus=4,nics=4,net=slingshot,nodes=2", "slingshot"},
+        {"host:gpu=gb200,gpus=4,nics=4,net=ib,nodes=2", "ib"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_topo *topo = machine(cases[i].spec);
+        struct tutti_calib_machine is = tutti_calib_machine_of(topo);
+
+        REQUIRE(is.links[TUTTI_HOP_NET] != NULL);
+        CHECK_TEXT(is.links[TUTTI_HOP_NET], cases[i].net);
+        tutti_topo_free(topo);
+    }
 }

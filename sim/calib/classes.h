@@ -29,7 +29,8 @@ enum tutti_calib_link {
     TUTTI_CALIB_LINK_HOST,
     TUTTI_CALIB_LINK_ROOT, /* PCIe into a CPU: of links alone */
     TUTTI_CALIB_LINK_NET,
-    TUTTI_CALIB_LINK_NVLS, /* no link: NVSwitch adding up */
+    TUTTI_CALIB_LINK_NVLS,   /* no link: NVSwitch adding up */
+    TUTTI_CALIB_LINK_CPUNET, /* a network of which GPUs reach the NIC through a CPU */
 };
 
 enum tutti_calib_quantity {

@@ -93,6 +93,32 @@ static void note_routes(const struct tutti_topo *topo, struct tutti_calib_machin
         note_route(topo, 0, topo->rank_count - 1, machine);
 }
 
+/* Whether what goes to other hosts passes a CPU: then NCCL does not use GPUDirect RDMA (2.28
+ * paths.cc, NCCL_NET_GDR_LEVEL), so that its buffers are in host memory. Boards of NVLink have NICs
+ * at their own switches; where a machine has not been told so, that is no evidence. Networks that
+ * have no other way are classes of their own. */
+static bool nets_by_cpu(const struct tutti_topo *topo)
+{
+    uint32_t links[ROUTE_MAX];
+    uint32_t count = tutti_topo_route(topo, 0, topo->rank_count - 1, links, ROUTE_MAX);
+
+    if (topo->net_kind != TUTTI_NET_IB && topo->net_kind != TUTTI_NET_ROCE &&
+        topo->net_kind != TUTTI_NET_EFA)
+        return false;
+    if (topo->hardware != NULL && topo->hardware->gpu_count > 0 && !topo->hardware->gpus[0].gdr)
+        return true;
+    if (topo->hardware != NULL &&
+        (topo->hardware->c2c_count > 0 || topo->hardware->nvlink_count > 0))
+        return false;
+    for (uint32_t i = 0; i + 1 < count && i + 1 < ROUTE_MAX; i++) {
+        uint32_t node = tutti_topo_link(topo, links[i]).to;
+
+        if (tutti_topo_node(topo, node).kind == TUTTI_NODE_CPU)
+            return true;
+    }
+    return false;
+}
+
 /* Of several classes of one kind of hop the first counts: machines have one. Routes through a CPU
  * may be of PCIe links alone. */
 struct tutti_calib_machine tutti_calib_machine_of(const struct tutti_topo *topo)
@@ -117,6 +143,8 @@ struct tutti_calib_machine tutti_calib_machine_of(const struct tutti_topo *topo)
     note_routes(topo, &machine);
     if (machine.routes[TUTTI_HOP_HOST] && machine.links[TUTTI_HOP_HOST] == NULL)
         machine.links[TUTTI_HOP_HOST] = tutti_calib_link(TUTTI_CALIB_LINK_HOST)->name;
+    if (machine.routes[TUTTI_HOP_NET] && nets_by_cpu(topo))
+        machine.links[TUTTI_HOP_NET] = tutti_calib_link(TUTTI_CALIB_LINK_CPUNET)->name;
     return machine;
 }
 
