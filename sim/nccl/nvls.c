@@ -80,7 +80,7 @@ tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
     rest = nvls->bytes % loop_bytes;
     filling = loop_count > 0 ? loop_bytes : rest;
     /* The first loop goes through all stages; the others follow it at the pace of the slowest. */
-    total += 2 * (nvls->stage_ps + switch_ps(nvls, filling));
+    total += 2 * (nvls->stage_ps + longer(switch_ps(nvls, filling), lane_ps(nvls, filling)));
     total += nvls->host_count > 1 ? climb_ps(nvls, filling) : switch_ps(nvls, filling);
     if (loop_count > 1)
         total += (tutti_ps)(loop_count - 1) * pace_ps(nvls, loop_bytes);
