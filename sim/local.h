@@ -48,6 +48,7 @@ enum tutti_local_parameter {
     TUTTI_LOCAL_WRITE_OWN,
     TUTTI_LOCAL_WRITE_OTHER, /* another processor's cache has them too */
     TUTTI_LOCAL_WRITE_SHARED,
+    TUTTI_LOCAL_WRITE_CAST, /* it has had them too, but its own cache has cast them out */
     TUTTI_LOCAL_WRITE_MEMORY,
     TUTTI_LOCAL_COPY_PAST,    /* stores past the cache, of copies */
     TUTTI_LOCAL_REDUCE_PAST,  /* and of reductions, which go block by block */

@@ -154,8 +154,9 @@ TEST(what_another_processor_has_cast_out_has_a_rate_of_its_own)
     set(&local, TUTTI_LOCAL_WRITE_SHARED, 5);
     set(&local, TUTTI_LOCAL_READ_OTHER, 0.001);
     set(&local, TUTTI_LOCAL_READ_CAST, 0.5);
+    set(&local, TUTTI_LOCAL_WRITE_CAST, 4); /* rank 0 what rank 1 has copied the time before */
     CHECK_US(predict(&local, 2, TUTTI_ALLREDUCE, "binomial", 1000000),
-             1 + 2 + (200 + 200) + 2 + (2000 + 200) + 2);
+             1 + 2 + (200 + 250) + 2 + (2000 + 200) + 2);
 }
 
 /* Rank 0 has touched 3 bytes for each byte of its sum, so that a cache of 1.5 times the sum still
@@ -348,7 +349,7 @@ TEST(what_is_written_is_read)
 /* Calibrations from before there was a rate for what has been cast out. */
 TEST(an_older_calibration_reads_what_was_cast_out_as_all_that_is_shared)
 {
-    static const char *const names[] = {"read_cast_GBps", "together_ratio"};
+    static const char *const names[] = {"read_cast_GBps", "write_cast_GBps", "together_ratio"};
     struct tutti_local local = tutti_local_guess();
     struct tutti_local again;
     struct tutti_err err = {.text = ""};

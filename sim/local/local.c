@@ -33,6 +33,7 @@ static const struct entry entries[TUTTI_LOCAL_COUNT] = {
     [TUTTI_LOCAL_WRITE_OWN] = {"write_own_GBps", "to write in its own cache", 80, false},
     [TUTTI_LOCAL_WRITE_OTHER] = {"write_other_GBps", "what another processor has too", 10, false},
     [TUTTI_LOCAL_WRITE_SHARED] = {"write_shared_GBps", "in the shared cache", 20, false},
+    [TUTTI_LOCAL_WRITE_CAST] = {"write_cast_GBps", "what another one has had too", 20, false},
     [TUTTI_LOCAL_WRITE_MEMORY] = {"write_memory_GBps", "in memory, through the cache", 10, false},
     [TUTTI_LOCAL_COPY_PAST] = {"copy_past_GBps", "copies past the cache", 15, false},
     [TUTTI_LOCAL_REDUCE_PAST] = {"reduce_past_GBps", "reductions past the cache", 12, false},
@@ -279,11 +280,16 @@ static int check_all(const struct reading *reading, struct tutti_err *err)
 static void complete(struct tutti_local *local)
 {
     struct tutti_local_value *cast = &local->values[TUTTI_LOCAL_READ_CAST];
+    struct tutti_local_value *write = &local->values[TUTTI_LOCAL_WRITE_CAST];
     struct tutti_local_value *together = &local->values[TUTTI_LOCAL_TOGETHER];
 
     if (!(cast->value > 0)) {
         *cast = local->values[TUTTI_LOCAL_READ_SHARED];
         cast->open = true;
+    }
+    if (!(write->value > 0)) {
+        *write = local->values[TUTTI_LOCAL_WRITE_SHARED];
+        write->open = true;
     }
     if (!(together->value > 0))
         *together = (struct tutti_local_value){.value = 1, .low = NAN, .high = NAN, .open = true};

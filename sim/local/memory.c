@@ -243,6 +243,10 @@ static struct places places_of(const struct local_memory *memory, const struct l
         places.twin = places.other;
         places.other = 0;
     }
+    if (write && (segment->holders & ~(UINT64_C(1) << pass->processor)) != 0) {
+        places.cast = places.shared;
+        places.shared = 0;
+    }
     if (!write && segment->dirty && (segment->holders >> pass->processor & 1) == 0) {
         places.cast = places.shared;
         places.shared = 0;
@@ -278,6 +282,7 @@ static double write_ps(const struct local_pass *pass, const struct places *place
     return places->own * rate_ps(pass, TUTTI_LOCAL_WRITE_OWN) +
            places->other * rate_ps(pass, TUTTI_LOCAL_WRITE_OTHER) +
            places->shared * rate_ps(pass, TUTTI_LOCAL_WRITE_SHARED) +
+           places->cast * rate_ps(pass, TUTTI_LOCAL_WRITE_CAST) +
            places->memory * rate_ps(pass, TUTTI_LOCAL_WRITE_MEMORY);
 }
 
