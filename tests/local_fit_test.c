@@ -1,6 +1,7 @@
 /* The parameters of a machine found again from what small schedules took on it; and once more when
  * it has moved. */
 #include <math.h>
+#include <stdio.h>
 
 #include "runtime/random.h"
 #include "runtime/schedule.h"
@@ -44,22 +45,23 @@ static const double truths[TUTTI_LOCAL_COUNT] = {
     [TUTTI_LOCAL_TAKE_FAR] = 5,
     [TUTTI_LOCAL_CALL] = 3,
     [TUTTI_LOCAL_NEAR] = 900,
+    [TUTTI_LOCAL_LEND] = 18,
+    [TUTTI_LOCAL_TAKE_LENT] = 9,
+    [TUTTI_LOCAL_TAKE_MEMORY] = 4,
     [TUTTI_LOCAL_ALL_SHARED] = 35,
     [TUTTI_LOCAL_ALL_MEMORY] = 30,
 };
 
 /* The times of a known machine, each off by up to `noise`, as if they had been measured. */
-static void make_up(struct tutti_local_points *points, uint32_t process_count, double noise)
+static void make_up(struct tutti_local_points *points, const struct tutti_local *like, double noise)
 {
-    struct tutti_local truth = tutti_local_guess();
+    struct tutti_local truth = *like;
     struct tutti_random random;
     struct tutti_err err = {.text = ""};
 
     tutti_random_seed(&random, test_seed);
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
         set(&truth, (enum tutti_local_parameter)p, truths[p]);
-    truth.processor_count = 2;
-    truth.process_count = process_count;
     for (uint32_t i = 0; i < points->count; i++) {
         struct tutti_local_point *point = &points->points[i];
         struct tutti_local_play *play = NULL;
@@ -82,7 +84,7 @@ static struct tutti_local_ask ask_of(void)
                                     .bytes_max = UINT64_C(192) << 20};
 }
 
-static struct tutti_local found(uint32_t process_count, double noise,
+static struct tutti_local found(const char *backend, uint32_t process_count, double noise,
                                 struct tutti_local_fitted *ret)
 {
     struct tutti_local_ask ask = ask_of();
@@ -92,8 +94,9 @@ static struct tutti_local found(uint32_t process_count, double noise,
 
     local.processor_count = 2;
     local.process_count = process_count;
+    snprintf(local.backend, sizeof(local.backend), "%s", backend);
     CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
-    make_up(&points, process_count, noise);
+    make_up(&points, &local, noise);
     CHECK_OK(tutti_local_fit(&points, &local, ret, &err), err);
     tutti_local_points_close(&points);
     return local;
@@ -102,7 +105,7 @@ static struct tutti_local found(uint32_t process_count, double noise,
 TEST(a_machine_that_was_measured_exactly_is_found_again)
 {
     struct tutti_local_fitted fitted = {.iteration_count = 0};
-    struct tutti_local local = found(1, 0, &fitted);
+    struct tutti_local local = found("threads", 1, 0, &fitted);
 
     CHECK(fitted.median_abs_percent < 1);
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++) {
@@ -124,7 +127,7 @@ TEST(a_machine_that_was_measured_exactly_is_found_again)
 TEST(truths_lie_within_their_intervals)
 {
     struct tutti_local_fitted fitted = {.iteration_count = 0};
-    struct tutti_local local = found(1, 0.05, &fitted);
+    struct tutti_local local = found("threads", 1, 0.05, &fitted);
     int outside = 0;
 
     CHECK(fitted.median_abs_percent < 5);
@@ -152,7 +155,7 @@ TEST(what_processes_take_is_found_again)
                                                       TUTTI_LOCAL_CALL, TUTTI_LOCAL_NEAR,
                                                       TUTTI_LOCAL_OWN_CACHE};
     struct tutti_local_fitted fitted = {.iteration_count = 0};
-    struct tutti_local local = found(2, 0, &fitted);
+    struct tutti_local local = found("mpi", 2, 0, &fitted);
 
     CHECK(fitted.median_abs_percent < 2);
     for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
@@ -167,6 +170,27 @@ TEST(what_processes_take_is_found_again)
     CHECK(local.values[TUTTI_LOCAL_READ_OTHER].open);
 }
 
+/* What is lent is found by messages both ways at once: one way, who lends is always faster. */
+TEST(what_lending_takes_is_found_again)
+{
+    static const enum tutti_local_parameter told[] = {
+        TUTTI_LOCAL_LEND, TUTTI_LOCAL_TAKE_LENT,   TUTTI_LOCAL_TAKE_MEMORY,
+        TUTTI_LOCAL_CALL, TUTTI_LOCAL_READ_MEMORY, TUTTI_LOCAL_WRITE_MEMORY};
+    struct tutti_local_fitted fitted = {.iteration_count = 0};
+    struct tutti_local local = found("tcp", 2, 0, &fitted);
+
+    CHECK(fitted.median_abs_percent < 2);
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        const struct tutti_local_value *value = &local.values[told[i]];
+
+        CHECK(!value->open);
+        if (fabs(value->value / truths[told[i]] - 1) > 0.15)
+            TEST_FAIL("%s is %g, expected %g", tutti_local_name(told[i]), value->value,
+                      truths[told[i]]);
+    }
+    CHECK(local.values[TUTTI_LOCAL_SEND_FAR].open); /* all that is large is lent */
+}
+
 /* Without sizes beyond the caches nothing is said about memory, and that is told. */
 TEST(what_the_data_leave_open_is_told)
 {
@@ -179,7 +203,7 @@ TEST(what_the_data_leave_open_is_told)
     local.processor_count = 2;
     ask.bytes_max = 192 << 10;
     CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
-    make_up(&points, 1, 0);
+    make_up(&points, &local, 0);
     CHECK_OK(tutti_local_fit(&points, &local, &fitted, &err), err);
     CHECK(local.values[TUTTI_LOCAL_WRITE_MEMORY].open);
     CHECK(local.values[TUTTI_LOCAL_COPY_PAST].open);
@@ -211,7 +235,7 @@ TEST(what_lies_otherwise_since_is_found_by_a_few_messages)
     calibrated.values[TUTTI_LOCAL_READ_CAST].value *= 3;
     ask.bytes_max = 1536 << 10;
     CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
-    make_up(&points, 1, 0.02);
+    make_up(&points, &calibrated, 0.02);
     CHECK_OK(tutti_local_fit_between(&points, log(3), &calibrated, &fitted, &err), err);
     CHECK(fabs(calibrated.values[TUTTI_LOCAL_HOP].value / now.values[TUTTI_LOCAL_HOP].value - 1) <
           0.1);
@@ -238,7 +262,7 @@ TEST(what_was_timed_on_the_move_is_not_fitted_to)
         set(&local, (enum tutti_local_parameter)p, truths[p]);
     local.processor_count = 2;
     CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
-    make_up(&points, 1, 0);
+    make_up(&points, &local, 0);
     for (uint32_t i = 0; i < points.count; i += 5) {
         points.points[i].measured_us *= 10;
         points.points[i].moved = true;

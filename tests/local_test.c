@@ -255,6 +255,36 @@ TEST(who_sends_and_receives_does_one_after_the_other)
         TEST_FAIL("%g us", us);
 }
 
+/* Pages are handed over up to a MiB in one call, before anything is received; who receives them
+ * reads them where they lie, as fast as the system reads memory. */
+TEST(what_is_lent_is_copied_once_by_who_receives_it)
+{
+    static const char text[] = "schedule two\ncontract custom uint8 sum count 0\n"
+                               "ranks 2\nlanes 1\nslots 8\nin 640000 B\nout 640000 B\n"
+                               "rank 0 lane 0\n"
+                               "  SEND in+0 640000 B to 1\n"
+                               "  RECV out+0 640000 B from 1\n"
+                               "rank 1 lane 0\n"
+                               "  SEND in+0 640000 B to 0\n"
+                               "  RECV out+0 640000 B from 0\n";
+    struct tutti_local local = divided();
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_err err = {.text = ""};
+    double taken_us = 640000 * (0.25e-3 + 0.2e-3);
+
+    snprintf(local.backend, sizeof(local.backend), "tcp");
+    set(&local, TUTTI_LOCAL_LEND, 10);
+    set(&local, TUTTI_LOCAL_TAKE_LENT, 4);
+    set(&local, TUTTI_LOCAL_TAKE_MEMORY, 5);
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 640000),
+             1 + 65536 * 0.1e-3 + 2 + taken_us + 2);
+    CHECK_OK(tutti_schedule_parse("text", text, strlen(text), &schedule, &err), err);
+    CHECK_US(time_of(&local, schedule), 1 + 640000 * 0.1e-3 + taken_us + 2);
+    /* Less is copied to the system. */
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 65536),
+             1 + 65536 * 0.5e-3 + 2 + 65536 * 0.25e-3);
+}
+
 /* Where a library reads the sender's memory, nobody sends: both ways at once take no longer than
  * one. */
 TEST(who_receives_may_copy_straight_from_the_sender)
@@ -367,6 +397,34 @@ TEST(an_older_calibration_reads_what_was_cast_out_as_all_that_is_shared)
     CHECK(fabs(again.values[TUTTI_LOCAL_READ_CAST].value - 31) < 1e-9);
     CHECK(again.values[TUTTI_LOCAL_READ_CAST].open);
     CHECK(fabs(again.values[TUTTI_LOCAL_TOGETHER].value - 1) < 1e-9);
+    free(text);
+}
+
+/* And from before what is lent had rates: as what is far, with a call for each 64 KiB. */
+TEST(an_older_calibration_lends_as_it_sends_what_is_far)
+{
+    static const char *const names[] = {"lend_GBps", "take_lent_GBps", "take_memory_GBps"};
+    struct tutti_local local = tutti_local_guess();
+    struct tutti_local again;
+    struct tutti_err err = {.text = ""};
+    char *text = NULL;
+
+    snprintf(local.backend, sizeof(local.backend), "tcp");
+    local.process_count = 2;
+    local.values[TUTTI_LOCAL_SEND_FAR].value = 4;
+    local.values[TUTTI_LOCAL_CALL].value = 65.536 / 4;
+    CHECK_OK(tutti_local_print(&local, &text, &err), err);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *line = strstr(text, names[i]);
+
+        CHECK(line != NULL);
+        memmove(line, strchr(line, '\n') + 1, strlen(strchr(line, '\n')));
+    }
+    CHECK_OK(tutti_local_parse("f", text, strlen(text), &again, &err), err);
+    CHECK(fabs(again.values[TUTTI_LOCAL_LEND].value - 2) < 1e-9);
+    CHECK(again.values[TUTTI_LOCAL_LEND].open);
+    CHECK(fabs(again.values[TUTTI_LOCAL_TAKE_MEMORY].value -
+               local.values[TUTTI_LOCAL_READ_MEMORY].value) < 1e-9);
     free(text);
 }
 

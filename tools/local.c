@@ -163,11 +163,15 @@ double tutti_local_null_latency_ps(const struct tutti_local *local)
     return us * (double)TUTTI_PS_PER_US;
 }
 
-/* A message is read and written, or sent and received, or received alone. */
+/* A message is read and written, or sent and received, or received alone, or lent. */
 double tutti_local_null_bytes_per_s(const struct tutti_local *local)
 {
     if (local->direct)
         return 1e9 * local->values[TUTTI_LOCAL_TAKE_FAR].value;
+    if (tutti_local_has(local, TUTTI_LOCAL_LEND))
+        return 1e9 / (1 / local->values[TUTTI_LOCAL_LEND].value +
+                      1 / local->values[TUTTI_LOCAL_TAKE_LENT].value +
+                      1 / local->values[TUTTI_LOCAL_TAKE_MEMORY].value);
     if (local->process_count > 1)
         return 1e9 / (1 / local->values[TUTTI_LOCAL_SEND_FAR].value +
                       1 / local->values[TUTTI_LOCAL_TAKE_FAR].value);
@@ -216,7 +220,13 @@ void tutti_local_sum_up(const struct tutti_local *local, const char *how, FILE *
         "shared one, %.1f from memory\n",
         v[TUTTI_LOCAL_READ_OWN].value, v[TUTTI_LOCAL_READ_OTHER].value,
         v[TUTTI_LOCAL_READ_SHARED].value, v[TUTTI_LOCAL_READ_MEMORY].value);
-    if (local->process_count > 1)
+    if (tutti_local_has(local, TUTTI_LOCAL_LEND))
+        fprintf(out,
+                "#   to hand over %.1f to other processes, to receive %.1f, from memory %.1f, and "
+                "%.1f us a call\n",
+                v[TUTTI_LOCAL_LEND].value, v[TUTTI_LOCAL_TAKE_LENT].value,
+                v[TUTTI_LOCAL_TAKE_MEMORY].value, v[TUTTI_LOCAL_CALL].value);
+    else if (local->process_count > 1)
         fprintf(out,
                 "#   to send %.1f, to receive %.1f from other processes, and %.1f us a piece\n",
                 v[TUTTI_LOCAL_SEND_FAR].value, v[TUTTI_LOCAL_TAKE_FAR].value,

@@ -37,6 +37,7 @@ enum what {
     PUSH,           /* rank 0 adds the halves of its input, the result goes to both outputs */
     RETURN,         /* rank 0 copies and sends, rank 1 keeps and sends back, rank 0 keeps */
     BOTH,           /* MESSAGE, both ways at once */
+    SWAP,           /* INPUT, likewise: what one sends while it could receive costs time */
     TWINS,          /* INPUT, which rank 0 copies at the same time */
     MESSAGE_CHUNKS, /* MESSAGE, in pieces that do not go past the cache, one after another */
     COPY_CHUNKS,    /* COPY, in pieces that do not go past the cache */
@@ -59,6 +60,7 @@ static const struct {
     [PUSH] = {"push", 2},
     [RETURN] = {"return", 2},
     [BOTH] = {"both", 2},
+    [SWAP] = {"swap", 2},
     [TWINS] = {"twins", 2},
     [MESSAGE_CHUNKS] = {"message-chunks", 2},
     [COPY_CHUNKS] = {"copy-chunks", 1},
@@ -165,11 +167,11 @@ static void add_all(struct making *m, enum what what, uint32_t rank_count)
     for (uint32_t r = 0; r < rank_count; r++) {
         if (what == REDUCE || what == REDUCES)
             add_reduce(m, r, TUTTI_BUF_IN);
-        else
+        else if (what != SWAP)
             add_copy(m, r);
-        if (what != BOTH)
+        if (what != BOTH && what != SWAP)
             continue;
-        add_send(m, r, 1 - r, TUTTI_BUF_OUT);
+        add_send(m, r, 1 - r, what == BOTH ? TUTTI_BUF_OUT : TUTTI_BUF_IN);
         add_take(m, r, 1 - r, TUTTI_BUF_SCRATCH, false);
     }
 }
@@ -241,7 +243,8 @@ static int make_what(const struct tutti_local_ask *ask, enum what what, struct t
         add_twins(&m);
     else if (is_in_chunks(what))
         add_chunks(&m, what);
-    else if (what == COPY || what == REDUCE || what == COPIES || what == REDUCES || what == BOTH)
+    else if (what == COPY || what == REDUCE || what == COPIES || what == REDUCES || what == BOTH ||
+             what == SWAP)
         add_all(&m, what, p->rank_count);
     else
         add_one_way(&m, what);

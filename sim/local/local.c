@@ -12,43 +12,53 @@
 
 enum { LINE_BYTES = 512 };
 
+enum whose {
+    ANY,
+    BETWEEN, /* of several processes, */
+    LENT,    /* of a backend that lends pages */
+};
+
 struct entry {
     const char *name;
     const char *says;
     double guess;
-    bool between; /* processes */
+    enum whose whose;
 };
 
 static const struct entry entries[TUTTI_LOCAL_COUNT] = {
-    [TUTTI_LOCAL_LAUNCH] = {"launch_us", "to begin and end", 0.2, false},
-    [TUTTI_LOCAL_LAUNCH_ALONE] = {"launch_alone_us", "the same of one rank", 0.1, false},
-    [TUTTI_LOCAL_HOP] = {"hop_us", "until another rank sees what one does", 0.1, false},
-    [TUTTI_LOCAL_STEP] = {"step_us", "of the rank's own time for a step", 0.05, false},
-    [TUTTI_LOCAL_READ_OWN] = {"read_own_GBps", "to read from its own cache", 100, false},
-    [TUTTI_LOCAL_READ_OTHER] = {"read_other_GBps", "what another processor has written", 10, false},
-    [TUTTI_LOCAL_READ_TWIN] = {"read_twin_GBps", "what another processor has read", 120, false},
-    [TUTTI_LOCAL_READ_SHARED] = {"read_shared_GBps", "from the shared cache", 25, false},
-    [TUTTI_LOCAL_READ_CAST] = {"read_cast_GBps", "what another one has cast out", 25, false},
-    [TUTTI_LOCAL_READ_MEMORY] = {"read_memory_GBps", "from memory", 15, false},
-    [TUTTI_LOCAL_WRITE_OWN] = {"write_own_GBps", "to write in its own cache", 80, false},
-    [TUTTI_LOCAL_WRITE_OTHER] = {"write_other_GBps", "what another processor has too", 10, false},
-    [TUTTI_LOCAL_WRITE_SHARED] = {"write_shared_GBps", "in the shared cache", 20, false},
-    [TUTTI_LOCAL_WRITE_CAST] = {"write_cast_GBps", "what another one has had too", 20, false},
-    [TUTTI_LOCAL_WRITE_MEMORY] = {"write_memory_GBps", "in memory, through the cache", 10, false},
-    [TUTTI_LOCAL_COPY_PAST] = {"copy_past_GBps", "copies past the cache", 15, false},
-    [TUTTI_LOCAL_REDUCE_PAST] = {"reduce_past_GBps", "reductions past the cache", 12, false},
-    [TUTTI_LOCAL_PUSH] = {"push_GBps", "a second place for a result, besides writing", 100, false},
-    [TUTTI_LOCAL_OWN_CACHE] = {"own_cache_KiB", "that a processor keeps for itself", 1024, false},
-    [TUTTI_LOCAL_SHARED_CACHE] = {"shared_cache_KiB", "that all keep together", 32768, false},
-    [TUTTI_LOCAL_ALL_SHARED] = {"all_shared_GBps", "of all together, shared cache", 60, false},
-    [TUTTI_LOCAL_ALL_MEMORY] = {"all_memory_GBps", "of all together, memory", 40, false},
-    [TUTTI_LOCAL_TOGETHER] = {"together_ratio", "of its speed, while others work", 1, false},
-    [TUTTI_LOCAL_SEND_NEAR] = {"send_near_GBps", "to send a little to another process", 15, true},
-    [TUTTI_LOCAL_SEND_FAR] = {"send_far_GBps", "and more than a cache holds", 5, true},
-    [TUTTI_LOCAL_TAKE_NEAR] = {"take_near_GBps", "to receive a little from it", 15, true},
-    [TUTTI_LOCAL_TAKE_FAR] = {"take_far_GBps", "and more than a cache holds", 5, true},
-    [TUTTI_LOCAL_CALL] = {"call_us", "for each piece sent or received", 2, true},
-    [TUTTI_LOCAL_NEAR] = {"near_KiB", "that may be under way and still be near", 2048, true},
+    [TUTTI_LOCAL_LAUNCH] = {"launch_us", "to begin and end", 0.2, ANY},
+    [TUTTI_LOCAL_LAUNCH_ALONE] = {"launch_alone_us", "the same of one rank", 0.1, ANY},
+    [TUTTI_LOCAL_HOP] = {"hop_us", "until another rank sees what one does", 0.1, ANY},
+    [TUTTI_LOCAL_STEP] = {"step_us", "of the rank's own time for a step", 0.05, ANY},
+    [TUTTI_LOCAL_READ_OWN] = {"read_own_GBps", "to read from its own cache", 100, ANY},
+    [TUTTI_LOCAL_READ_OTHER] = {"read_other_GBps", "what another processor has written", 10, ANY},
+    [TUTTI_LOCAL_READ_TWIN] = {"read_twin_GBps", "what another processor has read", 120, ANY},
+    [TUTTI_LOCAL_READ_SHARED] = {"read_shared_GBps", "from the shared cache", 25, ANY},
+    [TUTTI_LOCAL_READ_CAST] = {"read_cast_GBps", "what another one has cast out", 25, ANY},
+    [TUTTI_LOCAL_READ_MEMORY] = {"read_memory_GBps", "from memory", 15, ANY},
+    [TUTTI_LOCAL_WRITE_OWN] = {"write_own_GBps", "to write in its own cache", 80, ANY},
+    [TUTTI_LOCAL_WRITE_OTHER] = {"write_other_GBps", "what another processor has too", 10, ANY},
+    [TUTTI_LOCAL_WRITE_SHARED] = {"write_shared_GBps", "in the shared cache", 20, ANY},
+    [TUTTI_LOCAL_WRITE_CAST] = {"write_cast_GBps", "what another one has had too", 20, ANY},
+    [TUTTI_LOCAL_WRITE_MEMORY] = {"write_memory_GBps", "in memory, through the cache", 10, ANY},
+    [TUTTI_LOCAL_COPY_PAST] = {"copy_past_GBps", "copies past the cache", 15, ANY},
+    [TUTTI_LOCAL_REDUCE_PAST] = {"reduce_past_GBps", "reductions past the cache", 12, ANY},
+    [TUTTI_LOCAL_PUSH] = {"push_GBps", "a second place for a result, besides writing", 100, ANY},
+    [TUTTI_LOCAL_OWN_CACHE] = {"own_cache_KiB", "that a processor keeps for itself", 1024, ANY},
+    [TUTTI_LOCAL_SHARED_CACHE] = {"shared_cache_KiB", "that all keep together", 32768, ANY},
+    [TUTTI_LOCAL_ALL_SHARED] = {"all_shared_GBps", "of all together, shared cache", 60, ANY},
+    [TUTTI_LOCAL_ALL_MEMORY] = {"all_memory_GBps", "of all together, memory", 40, ANY},
+    [TUTTI_LOCAL_TOGETHER] = {"together_ratio", "of its speed, while others work", 1, ANY},
+    [TUTTI_LOCAL_SEND_NEAR] = {"send_near_GBps", "to send a little to another process", 15,
+                               BETWEEN},
+    [TUTTI_LOCAL_SEND_FAR] = {"send_far_GBps", "and more than a cache holds", 5, BETWEEN},
+    [TUTTI_LOCAL_TAKE_NEAR] = {"take_near_GBps", "to receive a little from it", 15, BETWEEN},
+    [TUTTI_LOCAL_TAKE_FAR] = {"take_far_GBps", "and more than a cache holds", 5, BETWEEN},
+    [TUTTI_LOCAL_CALL] = {"call_us", "for each piece sent or received", 2, BETWEEN},
+    [TUTTI_LOCAL_NEAR] = {"near_KiB", "that may be under way and still be near", 2048, BETWEEN},
+    [TUTTI_LOCAL_LEND] = {"lend_GBps", "to hand over pages, which are not copied", 50, LENT},
+    [TUTTI_LOCAL_TAKE_LENT] = {"take_lent_GBps", "to receive those, beside reading", 15, LENT},
+    [TUTTI_LOCAL_TAKE_MEMORY] = {"take_memory_GBps", "to read them from memory", 5, LENT},
 };
 
 const char *tutti_local_name(enum tutti_local_parameter parameter)
@@ -60,7 +70,9 @@ const char *tutti_local_name(enum tutti_local_parameter parameter)
 bool tutti_local_has(const struct tutti_local *local, enum tutti_local_parameter parameter)
 {
     assert((unsigned)parameter < TUTTI_LOCAL_COUNT);
-    return !entries[parameter].between || local->process_count > 1;
+    if (entries[parameter].whose == LENT && strcmp(local->backend, "tcp") != 0)
+        return false;
+    return entries[parameter].whose == ANY || local->process_count > 1;
 }
 
 const char *tutti_local_says(enum tutti_local_parameter parameter)
@@ -295,6 +307,24 @@ static void complete(struct tutti_local *local)
         *together = (struct tutti_local_value){.value = 1, .low = NAN, .high = NAN, .open = true};
 }
 
+static void complete_one(struct tutti_local_value *value, double rate)
+{
+    if (!(value->value > 0))
+        *value = (struct tutti_local_value){.value = rate, .low = NAN, .high = NAN, .open = true};
+}
+
+/* Nor what is lent: that cost as what is far, and a call for each piece. */
+static void complete_lent(struct tutti_local *local)
+{
+    static const double piece_KB = 65.536;
+    struct tutti_local_value *v = local->values;
+    double call_us_KB = v[TUTTI_LOCAL_CALL].value / piece_KB;
+
+    complete_one(&v[TUTTI_LOCAL_LEND], 1 / (1 / v[TUTTI_LOCAL_SEND_FAR].value + call_us_KB));
+    complete_one(&v[TUTTI_LOCAL_TAKE_LENT], 1 / (1 / v[TUTTI_LOCAL_TAKE_FAR].value + call_us_KB));
+    complete_one(&v[TUTTI_LOCAL_TAKE_MEMORY], v[TUTTI_LOCAL_READ_MEMORY].value);
+}
+
 int tutti_local_parse(const char *name, const char *text, size_t bytes, struct tutti_local *ret,
                       struct tutti_err *err)
 {
@@ -321,6 +351,8 @@ int tutti_local_parse(const char *name, const char *text, size_t bytes, struct t
     if (status < 0)
         return tutti_wrap(err, status, "%s: line %u", name, number);
     complete(&reading.local);
+    if (reading.processes > 1)
+        complete_lent(&reading.local);
     status = check_all(&reading, err);
     if (status < 0)
         return tutti_wrap(err, status, "%s", name);

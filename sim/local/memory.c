@@ -274,7 +274,7 @@ static double read_ps(const struct local_pass *pass, const struct places *places
            places->twin * (twin_ps < shared_ps ? twin_ps : shared_ps) +
            places->shared * rate_ps(pass, TUTTI_LOCAL_READ_SHARED) +
            places->cast * rate_ps(pass, TUTTI_LOCAL_READ_CAST) +
-           places->memory * rate_ps(pass, TUTTI_LOCAL_READ_MEMORY);
+           places->memory * rate_ps(pass, pass->far);
 }
 
 static double write_ps(const struct local_pass *pass, const struct places *places)

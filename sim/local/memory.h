@@ -53,7 +53,8 @@ enum local_touch { LOCAL_READ, LOCAL_WRITE, LOCAL_WRITE_PAST };
  * what all share. */
 struct local_pass {
     const struct tutti_local *local;
-    enum tutti_local_parameter past; /* what stores past the cache cost by */
+    enum tutti_local_parameter past; /* what stores past the cache cost by, */
+    enum tutti_local_parameter far;  /* and reading what lies in memory alone */
     uint32_t rank;
     uint32_t processor;
     uint64_t moved_bytes;

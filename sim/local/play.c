@@ -188,6 +188,12 @@ static bool act(struct tutti_local_play *play, uint32_t rank, struct tutti_done 
     struct local_rank *r = &play->ranks[rank];
     struct local_wire *wire;
 
+    for (uint32_t i = 0; i < r->peer_count; i++) {
+        if (!local_remote_goes_on(&play->messages.wires[r->peers[i]]))
+            continue;
+        local_remote_give(play, rank, &play->messages.wires[r->peers[i]]);
+        return false;
+    }
     for (uint32_t i = 0; i < r->busy_count; i++) {
         uint8_t kind = local_place_of(play, rank, r->busy[i])->post.step->kind;
 

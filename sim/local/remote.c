@@ -12,6 +12,7 @@ enum {
     /* Messages of which the system holds no copy, but the pages they lie in. */
     LEND_BYTES = 128 << 10,
     LEND_CROWDED_BYTES = 512 << 10, /* with more ranks than processors */
+    LEND_AT_ONCE_BYTES = 1 << 20,   /* handed over in one call */
 };
 
 static bool is_lent(const struct local_wire *wire, uint64_t bytes)
@@ -58,19 +59,40 @@ double local_remote_ends(const struct tutti_local_play *play, const struct local
                : LOCAL_NEVER_PS;
 }
 
-/* What the system takes for a piece: less while all that is under way stays in a cache. What is
- * lent lies elsewhere, and has the other rate for its own. */
-static void charge(const struct tutti_local_play *play, const struct local_wire *wire,
-                   struct local_pass *pass, uint64_t bytes, bool lent,
-                   enum tutti_local_parameter near, enum tutti_local_parameter far)
+static double per_byte_ps(const struct tutti_local_play *play, enum tutti_local_parameter rate)
 {
-    const struct tutti_local_value *v = play->local->values;
-    double kept =
-        lent ? 0
-             : local_kept(wire->posted_bytes - wire->taken_bytes, v[TUTTI_LOCAL_NEAR].value * 1024);
+    return 1000 / play->local->values[rate].value;
+}
 
-    pass->alone_ps += (double)bytes * 1000 * (kept / v[near].value + (1 - kept) / v[far].value) +
-                      v[TUTTI_LOCAL_CALL].value * (double)TUTTI_PS_PER_US;
+static double call_ps(const struct tutti_local_play *play)
+{
+    return play->local->values[TUTTI_LOCAL_CALL].value * (double)TUTTI_PS_PER_US;
+}
+
+/* What the system takes for a piece that it copies: less while all that is under way stays in a
+ * cache. */
+static double copying_ps(const struct tutti_local_play *play, const struct local_wire *wire,
+                         uint64_t bytes, enum tutti_local_parameter near,
+                         enum tutti_local_parameter far)
+{
+    double kept = local_kept(wire->posted_bytes - wire->taken_bytes,
+                             play->local->values[TUTTI_LOCAL_NEAR].value * 1024);
+
+    return (double)bytes * (kept * per_byte_ps(play, near) + (1 - kept) * per_byte_ps(play, far)) +
+           call_ps(play);
+}
+
+/* Pages are handed over many at a time, and received as they come. */
+static bool begins_call(const struct local_wire *wire)
+{
+    return wire->gone_bytes % LEND_AT_ONCE_BYTES == 0;
+}
+
+bool local_remote_goes_on(const struct local_wire *wire)
+{
+    return wire->remote && wire->gone_count < wire->sent_count &&
+           is_lent(wire, wire->messages[wire->gone_count].bytes) && !begins_call(wire) &&
+           local_remote_wants(wire);
 }
 
 struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank,
@@ -92,13 +114,18 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
         bytes += piece->bytes;
     }
     place->piece_bytes = bytes;
-    charge(play, wire, &pass, bytes, lent, TUTTI_LOCAL_TAKE_NEAR, TUTTI_LOCAL_TAKE_FAR);
+    if (lent)
+        pass.alone_ps += (double)bytes * per_byte_ps(play, TUTTI_LOCAL_TAKE_LENT) + call_ps(play);
+    else
+        pass.alone_ps += copying_ps(play, wire, bytes, TUTTI_LOCAL_TAKE_NEAR, TUTTI_LOCAL_TAKE_FAR);
     if (wire->direct || lent) {
         const struct local_message *message = &wire->messages[wire->taken_count];
         uint32_t from = step->kind == TUTTI_REDUCE ? place->from : step->peer;
 
+        pass.far = lent ? TUTTI_LOCAL_TAKE_MEMORY : TUTTI_LOCAL_READ_MEMORY;
         local_touch(&play->memory, &pass, from, message->src_buf, message->src_offset + at, bytes,
                     LOCAL_READ);
+        pass.far = TUTTI_LOCAL_READ_MEMORY;
     }
     if (step->kind == TUTTI_REDUCE)
         local_touch(&play->memory, &pass, rank, step->acc_buf, step->acc_offset + at, bytes,
@@ -149,11 +176,15 @@ void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct loca
     r->piece_bytes = message->bytes - wire->gone_bytes;
     if (r->piece_bytes > LOCAL_PIECE_BYTES)
         r->piece_bytes = LOCAL_PIECE_BYTES;
-    charge(play, wire, &pass, r->piece_bytes, is_lent(wire, message->bytes), TUTTI_LOCAL_SEND_NEAR,
-           TUTTI_LOCAL_SEND_FAR);
-    if (!is_lent(wire, message->bytes))
+    if (is_lent(wire, message->bytes)) {
+        pass.alone_ps += (double)r->piece_bytes * per_byte_ps(play, TUTTI_LOCAL_LEND) +
+                         (begins_call(wire) ? call_ps(play) : 0);
+    } else {
+        pass.alone_ps +=
+            copying_ps(play, wire, r->piece_bytes, TUTTI_LOCAL_SEND_NEAR, TUTTI_LOCAL_SEND_FAR);
         local_touch(&play->memory, &pass, rank, message->src_buf,
                     message->src_offset + wire->gone_bytes, r->piece_bytes, LOCAL_READ);
+    }
     local_work_begin(play, rank, &pass);
 }
 

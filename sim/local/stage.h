@@ -80,6 +80,8 @@ uint64_t local_remote_lend_min(const struct tutti_local_play *play);
 
 /* Whether there is a piece to be handed over; that begun; and ended. */
 bool local_remote_wants(const struct local_wire *wire);
+/* Whether the next belongs to a call that has begun, and so comes before all else. */
+bool local_remote_goes_on(const struct local_wire *wire);
 void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct local_wire *wire);
 void local_remote_gave(struct tutti_local_play *play, uint32_t rank);
 

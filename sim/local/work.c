@@ -13,6 +13,7 @@ struct local_pass local_begin_pass(struct tutti_local_play *play, uint32_t rank,
     play->memory.serial++;
     return (struct local_pass){.local = play->local,
                                .past = past,
+                               .far = TUTTI_LOCAL_READ_MEMORY,
                                .rank = rank,
                                .processor = rank % play->processor_count,
                                .saved_ps = play->memory.saved_ps};
