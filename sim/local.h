@@ -67,8 +67,8 @@ enum tutti_local_parameter {
     TUTTI_LOCAL_TAKE_FAR,
     TUTTI_LOCAL_CALL, /* for each piece, here and there */
     TUTTI_LOCAL_NEAR, /* how much is little: about what a cache holds */
-    /* Of messages that the system hands over as the pages that they lie in, beside TUTTI_LOCAL_CALL:
-     * who receives them copies them from there. */
+    /* Of messages that the system hands over as the pages that they lie in, so that who receives
+     * them copies them from there; beside TUTTI_LOCAL_CALL. */
     TUTTI_LOCAL_LEND,
     TUTTI_LOCAL_TAKE_LENT,
     TUTTI_LOCAL_TAKE_MEMORY, /* the system's copy, in place of READ_MEMORY */
