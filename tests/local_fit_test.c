@@ -215,20 +215,27 @@ TEST(what_the_data_leave_open_is_told)
 
 /* ---- a machine that moves -------------------------------------------------------------------- */
 
+static struct tutti_local true_machine(void)
+{
+    struct tutti_local local = tutti_local_guess();
+
+    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
+        set(&local, (enum tutti_local_parameter)p, truths[p]);
+    local.processor_count = 2;
+    return local;
+}
+
 /* What is between processors costs three times as much as when it was calibrated, and all else what
  * it did; timed are messages of two sizes. */
 TEST(what_lies_otherwise_since_is_found_by_a_few_messages)
 {
     struct tutti_local_ask ask = ask_of();
     struct tutti_local_points points = {.count = 0};
-    struct tutti_local calibrated = tutti_local_guess();
+    struct tutti_local calibrated = true_machine();
     struct tutti_local_fitted fitted;
     struct tutti_local now;
     struct tutti_err err = {.text = ""};
 
-    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
-        set(&calibrated, (enum tutti_local_parameter)p, truths[p]);
-    calibrated.processor_count = 2;
     now = calibrated;
     calibrated.values[TUTTI_LOCAL_HOP].value /= 3;
     calibrated.values[TUTTI_LOCAL_READ_OTHER].value *= 3;
@@ -254,13 +261,10 @@ TEST(what_was_timed_on_the_move_is_not_fitted_to)
 {
     struct tutti_local_ask ask = ask_of();
     struct tutti_local_points points = {.count = 0};
-    struct tutti_local local = tutti_local_guess();
+    struct tutti_local local = true_machine();
     struct tutti_local_fitted fitted;
     struct tutti_err err = {.text = ""};
 
-    for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
-        set(&local, (enum tutti_local_parameter)p, truths[p]);
-    local.processor_count = 2;
     CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
     make_up(&points, &local, 0);
     for (uint32_t i = 0; i < points.count; i += 5) {
