@@ -148,6 +148,20 @@ TEST(truths_lie_within_their_intervals)
         TEST_FAIL("%d of %d truths lie outside of their intervals", outside, TUTTI_LOCAL_COUNT);
 }
 
+/* That these are told by the data, and right within 15 %. */
+static void check_told(const struct tutti_local *local, const enum tutti_local_parameter *told,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct tutti_local_value *value = &local->values[told[i]];
+
+        CHECK(!value->open);
+        if (fabs(value->value / truths[told[i]] - 1) > 0.15)
+            TEST_FAIL("%s is %g, expected %g", tutti_local_name(told[i]), value->value,
+                      truths[told[i]]);
+    }
+}
+
 /* Between processes there is nothing to push, and nobody reads what another cache holds. */
 TEST(what_processes_take_is_found_again)
 {
@@ -158,14 +172,7 @@ TEST(what_processes_take_is_found_again)
     struct tutti_local local = found("mpi", 2, 0, &fitted);
 
     CHECK(fitted.median_abs_percent < 2);
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-        const struct tutti_local_value *value = &local.values[told[i]];
-
-        CHECK(!value->open);
-        if (fabs(value->value / truths[told[i]] - 1) > 0.15)
-            TEST_FAIL("%s is %g, expected %g", tutti_local_name(told[i]), value->value,
-                      truths[told[i]]);
-    }
+    check_told(&local, told, sizeof(told) / sizeof(told[0]));
     CHECK(local.values[TUTTI_LOCAL_PUSH].open);
     CHECK(local.values[TUTTI_LOCAL_READ_OTHER].open);
 }
@@ -180,14 +187,7 @@ TEST(what_lending_takes_is_found_again)
     struct tutti_local local = found("tcp", 2, 0, &fitted);
 
     CHECK(fitted.median_abs_percent < 2);
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-        const struct tutti_local_value *value = &local.values[told[i]];
-
-        CHECK(!value->open);
-        if (fabs(value->value / truths[told[i]] - 1) > 0.15)
-            TEST_FAIL("%s is %g, expected %g", tutti_local_name(told[i]), value->value,
-                      truths[told[i]]);
-    }
+    check_told(&local, told, sizeof(told) / sizeof(told[0]));
     CHECK(local.values[TUTTI_LOCAL_SEND_FAR].open); /* all that is large is lent */
 }
 

@@ -12,8 +12,9 @@
 
 enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
 
-/* What the command line asks for. */
 struct tutti_local_beside;
+
+/* What the command line asks for. */
 struct tutti_run {
     const char *backend; /* "threads", "sim", "tcp" or "mpi" */
     uint32_t rank_count;

@@ -243,11 +243,8 @@ static struct places places_of(const struct local_memory *memory, const struct l
         places.twin = places.other;
         places.other = 0;
     }
-    if (write && (segment->holders & ~(UINT64_C(1) << pass->processor)) != 0) {
-        places.cast = places.shared;
-        places.shared = 0;
-    }
-    if (!write && segment->dirty && (segment->holders >> pass->processor & 1) == 0) {
+    if (write ? (segment->holders & ~(UINT64_C(1) << pass->processor)) != 0
+              : segment->dirty && (segment->holders >> pass->processor & 1) == 0) {
         places.cast = places.shared;
         places.shared = 0;
     }
