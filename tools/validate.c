@@ -180,10 +180,12 @@ static int settle_algorithm(const struct tutti_args *args, struct validation *v,
     return by_nccl ? 0 : tutti_nccl_options_refuse(args, err);
 }
 
-/* The version that ran, if all logs say the same one, unless another one is asked for. */
+/* The version that ran, or of those known the one nearest to it, if all logs say the same one,
+ * unless another one is asked for. */
 static void follow_version(struct validation *v)
 {
     const struct tutti_measurements_table *tables = v->measurements.tables;
+    const struct tutti_nccl_version *ran;
     uint32_t count = v->measurements.table_count;
 
     if (v->nccl.asked != NULL || !is_nccl(v->ask.algorithm))
@@ -192,9 +194,11 @@ static void follow_version(struct validation *v)
         if (tables[i].is_rccl || strcmp(tables[i].version, tables[0].version) != 0)
             return;
     }
-    if (tables[0].version[0] != '\0' &&
-        tutti_nccl_version_find(tables[0].version, &v->nccl.version, NULL) == 0)
-        v->nccl.asked = tables[0].version;
+    ran = tutti_nccl_version_near(tables[0].version);
+    if (ran == NULL)
+        return;
+    v->nccl.version = ran;
+    v->nccl.asked = tables[0].version;
 }
 
 static int validate_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
