@@ -5,6 +5,7 @@
 
 #include "runtime/status.h"
 #include "topo/graph/routes.h"
+#include "topo/hardware.h"
 #include "topo/presets/cluster.h"
 #include "topo/presets/preset.h"
 #include "topo/topo.h"
@@ -48,6 +49,19 @@ static int set_title(struct tutti_topo_builder *builder, const struct tutti_topo
     return status == -TUTTI_ENOMEM ? tutti_nomem(err) : status;
 }
 
+/* Where all ports of a host can have their data added up in the network, its switches are taken to
+ * do so. */
+static bool ports_reduce(const struct tutti_hardware *hardware)
+{
+    if (hardware == NULL || hardware->net_count == 0)
+        return false;
+    for (uint32_t i = 0; i < hardware->net_count; i++) {
+        if (!hardware->nets[i].coll)
+            return false;
+    }
+    return true;
+}
+
 int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tutti_ps latency_ps,
                          struct tutti_topo **ret, struct tutti_err *err)
 {
@@ -58,6 +72,7 @@ int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tut
         .hop_latency_ps = latency_ps < TUTTI_SPINE_PS ? latency_ps : TUTTI_SPINE_PS,
         .kind = TUTTI_LINK_NET,
         .net_kind = host->net_kind,
+        .reduces = ports_reduce(host->hardware),
     };
     struct tutti_topo_builder *builder = NULL;
     int status = refuse(host, host_count, latency_ps, err);

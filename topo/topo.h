@@ -155,8 +155,9 @@ int tutti_topo_print(const struct tutti_topo *topo, char **ret, struct tutti_err
  * one switch a rail (NIC i of every host on switch i) at its own rate: that of its links of kind
  * NET if it has some, else of its widest link. Rails are joined by one spine as fast as all of
  * them. `latency_ps` is from NIC to switch; from there to the spine it is TUTTI_SPINE_PS, but never
- * more than from the NIC. Hardware and net_kind are kept. One copy is the machine itself. For
- * machines from files; presets have nodes=. */
+ * more than from the NIC. Hardware and net_kind are kept; the switches reduce where all ports of
+ * the hardware say that their network does (coll). One copy is the machine itself. For machines
+ * from files; presets have nodes=. */
 #define TUTTI_SPINE_PS INT64_C(150000) /* as hop= of the presets: 0.1 to 0.2 us a switch */
 int tutti_topo_replicate(const struct tutti_topo *host, uint32_t host_count, tutti_ps latency_ps,
                          struct tutti_topo **ret, struct tutti_err *err);

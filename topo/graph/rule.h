@@ -73,6 +73,7 @@ struct tutti_cluster_rule {
     uint32_t group_hosts;
     uint32_t group_count;
     uint32_t spine_count;
+    bool reduces;                     /* leaves and spines do */
     const uint32_t *nics;             /* [nic_count]: nodes of host 0 */
     const uint32_t *node_nic;         /* [host nodes]: its number in nics, or UINT32_MAX */
     const struct tutti_link *cables;  /* [nic_count]: NIC to leaf; the ends are not used */

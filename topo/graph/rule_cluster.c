@@ -32,8 +32,10 @@ static struct tutti_node cluster_node(const struct tutti_rule *rule, uint32_t v)
 {
     const struct tutti_cluster_rule *cluster = &rule->cluster;
     uint32_t host = v / cluster->host.node_count;
-    struct tutti_node node = {
-        .rank = TUTTI_RANK_NONE, .host = UINT32_MAX, .kind = TUTTI_NODE_SWITCH};
+    struct tutti_node node = {.rank = TUTTI_RANK_NONE,
+                              .host = UINT32_MAX,
+                              .kind = TUTTI_NODE_SWITCH,
+                              .reduces = cluster->reduces};
 
     if (host >= cluster->host_count)
         return node;

@@ -230,6 +230,7 @@ static int set_hosts_and_network(struct tutti_topo_builder *builder, const struc
                                  const struct tutti_cluster *cluster, struct tutti_err *err)
 {
     struct tutti_cluster_rule rule = {.host_count = cluster->host_count,
+                                      .reduces = cluster->reduces,
                                       .dotted = is_ambiguous(host)};
     struct tutti_routes routes = {.kind = TUTTI_ROUTES_CLUSTER};
     uint32_t *nics = tutti_arena_take(builder->arena, host->node_count, sizeof(*nics));

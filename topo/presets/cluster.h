@@ -26,6 +26,7 @@ struct tutti_cluster {
     tutti_ps hop_latency_ps;  /* leaf to spine: what crossing one more switch costs */
     uint8_t kind;             /* enum tutti_link_kind of NIC and uplinks: NET or DCN */
     uint8_t net_kind;         /* enum tutti_net_kind */
+    bool reduces;             /* leaves and spines can reduce (SHARP) */
 };
 
 /* Adds `cluster->host_count` copies of the frozen one-host machine `host` (node.host is set to the

@@ -57,6 +57,7 @@ static const struct switched *machine_of(const char *preset)
 struct tutti_cluster tutti_gpu_read_cluster(struct tutti_spec *spec, uint32_t host_devices,
                                             const char *nic)
 {
+    static const char *const no_or_yes[] = {"no", "yes", NULL};
     struct tutti_cluster cluster = {
         .host_count = tutti_spec_count(spec, "nodes", 1, TUTTI_PRESET_DEVICES_MAX),
         .group_hosts = tutti_spec_count(spec, "group", 1, TUTTI_PRESET_DEVICES_MAX),
@@ -67,6 +68,7 @@ struct tutti_cluster tutti_gpu_read_cluster(struct tutti_spec *spec, uint32_t ho
         .hop_latency_ps = tutti_spec_time(spec, "hop"),
         .kind = TUTTI_LINK_NET,
         .net_kind = tutti_spec_net(spec),
+        .reduces = tutti_spec_choice(spec, "sharp", no_or_yes) == 1,
     };
 
     tutti_spec_limit(spec, cluster.host_count, host_devices);
@@ -124,6 +126,7 @@ static struct tutti_gpu_plan plan_of(const struct switched *machine, uint32_t gp
                                   .wiring = TUTTI_WIRING_NVSWITCH,
                                   .gdr = gdr,
                                   .net_kind = cluster->net_kind,
+                                  .net_reduces = cluster->reduces,
                                   .nics_at_cpu = rack,
                                   .board_count = board,
                                   .nic_count = board,

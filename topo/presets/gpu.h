@@ -9,8 +9,8 @@
 #include "topo/presets/plan.h"
 #include "topo/presets/preset.h"
 
-/* Reads nodes=, niclat=, hop=, group=, spines=, over= and net=, and the rate of a NIC by the key
- * `nic`; refuses too many devices. */
+/* Reads nodes=, niclat=, hop=, group=, spines=, over=, net= and sharp=, and the rate of a NIC by
+ * the key `nic`; refuses too many devices. */
 struct tutti_cluster tutti_gpu_read_cluster(struct tutti_spec *spec, uint32_t host_devices,
                                             const char *nic);
 /* Reads gdr=: whether NICs reach the memory of GPUs; auto: unless the network is of sockets. */

@@ -128,6 +128,7 @@ int tutti_preset_dgx1(struct tutti_spec *spec, struct tutti_topo_builder *builde
     plan.links = links[0];
     plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
     plan.net_kind = cluster.net_kind;
+    plan.net_reduces = cluster.reduces;
     host = tutti_gpu_host_begin(spec, err);
     for (uint32_t i = 0; i < gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);
@@ -177,6 +178,7 @@ int tutti_preset_dgx2(struct tutti_spec *spec, struct tutti_topo_builder *builde
     plan.wiring = TUTTI_WIRING_NVSWITCH;
     plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
     plan.net_kind = cluster.net_kind;
+    plan.net_reduces = cluster.reduces;
     plan.cpu.model = 85;
     host = tutti_gpu_host_begin(spec, err);
     for (uint32_t i = 0; i < gpus; i++)
@@ -212,6 +214,7 @@ int tutti_preset_mi300x(struct tutti_spec *spec, struct tutti_topo_builder *buil
     plan.wiring = TUTTI_WIRING_MESH;
     plan.gdr = tutti_gpu_read_gdr(spec, &cluster);
     plan.net_kind = cluster.net_kind;
+    plan.net_reduces = cluster.reduces;
     host = tutti_gpu_host_begin(spec, err);
     for (uint32_t i = 0; i < gpus; i++)
         (void)tutti_gpu_host_node(&host, &gpu, "gpu", i);

@@ -158,6 +158,7 @@ int tutti_preset_pcie(struct tutti_spec *spec, struct tutti_topo_builder *builde
     plan = plan_of(&server, &cluster);
     plan.gdr = gdr;
     plan.net_kind = cluster.net_kind;
+    plan.net_reduces = cluster.reduces;
     if (server.model != NULL)
         tutti_gpu_model_figures(server.model, &gpu);
     for (uint32_t i = 0; i < server.gpus; i++)

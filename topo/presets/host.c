@@ -14,6 +14,7 @@
  *                        CPU's memory first, whatever switch joins them
  *   nics=N nic=RATE nicat=switch|cpu   ports of a host, and where they sit
  *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx; GPUDirect RDMA; auto: but for tcp
+ *   sharp=yes            switches of the network reduce
  *   niclat= hop= group= spines= over=  the network, as of all clusters
  *
  * GPUs, switches and NICs are spread evenly and in order. */
@@ -264,6 +265,7 @@ static void read_any(struct tutti_spec *spec, struct any *any)
     plan->nic_generation = tutti_gpu_nic_generation(plan->nic_bytes_per_s, plan->pcie_generation);
     plan->gdr = tutti_gpu_read_gdr(spec, &any->cluster);
     plan->net_kind = any->cluster.net_kind;
+    plan->net_reduces = any->cluster.reduces;
     any->link_bytes_per_s = tutti_spec_rate(spec, "bw");
     if (any->link_bytes_per_s == 0)
         any->link_bytes_per_s = plan->gpu->nvlink_mbyte_per_s * MEGA;

@@ -126,8 +126,12 @@ static void add_net(struct making *making, uint32_t parent, uint32_t cpu, uint32
 {
     const struct tutti_gpu_plan *plan = making->plan;
     uint64_t mbit_per_s = plan->nic_bytes_per_s / (1000000 / 8);
-    struct tutti_hw_net net = {
-        .cpu = cpu, .dev = i, .port = 1, .guid = GUID_FIRST + i, .gdr = plan->gdr};
+    struct tutti_hw_net net = {.cpu = cpu,
+                               .dev = i,
+                               .port = 1,
+                               .guid = GUID_FIRST + i,
+                               .gdr = plan->gdr,
+                               .coll = plan->net_reduces};
 
     if (plan->net_kind == TUTTI_NET_EFA) {
         net.latency_ns = plan->gpu->sm >= 80 ? EFA_NS : EFA_BEFORE_AMPERE_NS;

@@ -24,6 +24,7 @@ struct tutti_gpu_plan {
     uint8_t wiring;           /* enum tutti_gpu_wiring */
     bool gdr;                 /* GPUs and NICs can do GPUDirect RDMA */
     uint8_t net_kind;         /* enum tutti_net_kind: what NCCL is told of its NICs */
+    bool net_reduces;         /* they reach switches that add up (CollNet) */
     bool nics_at_cpu;         /* NICs lie under the NUMA nodes, beside the switches */
     uint8_t pcie_generation;  /* of switches and GPUs */
     uint8_t nic_generation;   /* of NICs, x16 */
