@@ -496,7 +496,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};
     best->channel_count = run.channel_count;
     if (run.schedule == NULL) {
-        best->played.total_ps = tutti_nccl_switch_time(ask->topo, &run.nvls, protocol);
+        best->played.total_ps = tutti_nccl_switch_time(ask->topo, &run.switched, protocol);
         return 0;
     }
     status = try_protocols(ask, run.schedule, protocol, false, best, err);

@@ -197,9 +197,9 @@ TEST(data_that_a_switch_does_not_reduce_take_a_ring)
 TEST(nothing_left_to_run_is_refused)
 {
     expect_refusal("NCCL_ALGO=NVLSTree", TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM,
-                   "NCCL finds nothing to run for 'allreduce' of float, sum: Ring with LL: "
-                   "NCCL_ALGO leaves it out; with LL128: NCCL_ALGO leaves it out; with Simple: "
-                   "NCCL_ALGO leaves it out (NCCL_ALGO and NCCL_PROTO must leave one)");
+                   "NCCL finds nothing to run for 'allreduce' of float, sum: NVLSTree with LL: "
+                   "runs with Simple alone; with LL128: runs with Simple alone; with Simple: "
+                   "needs several nodes (NCCL_ALGO and NCCL_PROTO must leave one)");
     expect_refusal(NULL, TUTTI_BARRIER, TUTTI_FLOAT32, TUTTI_SUM,
                    "NCCL has no 'barrier' (allreduce, reducescatter, allgather, broadcast, reduce, "
                    "alltoall, sendrecv)");

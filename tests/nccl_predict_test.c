@@ -290,11 +290,19 @@ TEST(what_nccl_cannot_run_is_refused)
 {
     struct tutti_topo *topo = machine("dgx-h100");
     struct tutti_topo *plain = machine("switch:n=8");
-    struct tutti_ask ask = ask_for(topo, "nccl:nvls", TUTTI_ALLGATHER, 1 << 20);
+    struct tutti_topo *sharp = machine("dgx-h100:nodes=2,sharp=yes");
+    struct tutti_ask ask = ask_for(sharp, "nccl:nvls", TUTTI_ALLGATHER, 1 << 20);
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_err err = {""};
 
+    CHECK_OK(tutti_nccl_env_new(&env, &err), err);
+    CHECK_OK(tutti_nccl_env_set(env, "NCCL_COLLNET_ENABLE", "1", &err), err);
+    ask.env = env;
     refused(&ask, TUTTI_ELACK,
-            "NCCL would run NVLS/Simple, which is not modelled yet (nccl:ring, or NCCL_ALGO "
-            "without it)");
+            "NCCL would run NVLS/Simple, which is modelled for all-reduce alone (nccl:ring, or "
+            "NCCL_ALGO without it)");
+    ask.topo = topo;
+    ask.env = NULL;
     ask.params.collective = TUTTI_ALLREDUCE;
     ask.algorithm = "nccl:star";
     refused(&ask, TUTTI_EINVAL,
@@ -318,6 +326,8 @@ TEST(what_nccl_cannot_run_is_refused)
     refused(&ask, TUTTI_EINVAL,
             "'switch:n=8' does not say what NCCL would see of its hosts (presets of GPUs and "
             "NCCL's topology files do)");
+    tutti_nccl_env_free(env);
+    tutti_topo_free(sharp);
     tutti_topo_free(plain);
     tutti_topo_free(topo);
 }

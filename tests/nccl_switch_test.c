@@ -1,4 +1,4 @@
-/* NVLS on machines: what is refused, and what its time heeds. */
+/* NVLS and CollNet on machines: what is refused, and what their time heeds. */
 #include "sim/shape/nccl_switch.h"
 
 #include "runtime/status.h"
@@ -45,9 +45,42 @@ static tutti_ps time_of(const struct tutti_topo *topo, const char *algorithm, co
     return answer.time_ps;
 }
 
+/* CollNetDirect and the like, whatever NCCL would choose; *ret is freed. */
+static struct tutti_nccl_env *collnet_env(void)
+{
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_nccl_env_new(&env, &err), err);
+    CHECK_OK(tutti_nccl_env_set(env, "NCCL_COLLNET_ENABLE", "1", &err), err);
+    return env;
+}
+
+static tutti_ps time_with_collnet(const char *spec, const char *algorithm, uint64_t bytes)
+{
+    struct tutti_topo *topo = machine(spec);
+    struct tutti_nccl_env *env = collnet_env();
+    struct tutti_ask ask = {
+        .topo = topo,
+        .algorithm = algorithm,
+        .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
+        .protocol = "simple",
+        .env = env,
+        .model = TUTTI_MODEL_FAIR};
+    struct tutti_answer answer = {.time_ps = 0};
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_TEXT(answer.algorithm, algorithm);
+    CHECK(answer.time_ps >= answer.bound.time_ps);
+    tutti_nccl_env_free(env);
+    tutti_topo_free(topo);
+    return answer.time_ps;
+}
+
 TEST(only_all_reduce_in_reach_of_the_switches_has_a_plan)
 {
-    static const struct tutti_nvls untouched = {.bytes = 12345};
+    static const struct tutti_switched untouched = {.bytes = 12345};
     struct tutti_nccl_choice nvls = {.algorithm = TUTTI_NCCL_NVLS,
                                      .protocol = TUTTI_NCCL_SIMPLE,
                                      .channel_count = 16,
@@ -57,17 +90,20 @@ TEST(only_all_reduce_in_reach_of_the_switches_has_a_plan)
     struct tutti_topo *plain = machine("host:gpu=a100,gpus=2");
     struct tutti_nccl_comm *comm = comm_of(one);
     struct tutti_nccl_comm *comm_of_two = comm_of(two);
-    struct tutti_nvls plan = untouched;
+    struct tutti_switched plan = untouched;
     struct tutti_err err = {""};
 
-    CHECK_INT(tutti_nccl_switch_plan(one, comm, &nvls, TUTTI_ALLGATHER, 1 << 20, &plan, &err),
-              -TUTTI_ELACK);
-    CHECK_TEXT(err.text, "NCCL would run NVLS/Simple, which is not modelled yet (nccl:ring, or "
-                         "NCCL_ALGO without it)");
+    CHECK_INT(
+        tutti_nccl_switch_plan(two, comm_of_two, &nvls, TUTTI_ALLGATHER, 1 << 20, &plan, &err),
+        -TUTTI_ELACK);
+    CHECK_TEXT(err.text, "NCCL would run NVLS/Simple, which is modelled for all-reduce alone "
+                         "(nccl:ring, or NCCL_ALGO without it)");
     /* NVLS of several nodes wants switches of the network that add up too. */
     CHECK_INT(
         tutti_nccl_switch_plan(two, comm_of_two, &nvls, TUTTI_ALLREDUCE, 1 << 20, &plan, &err),
-        -TUTTI_ELACK);
+        -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "'dgx-h100:nodes=2' has no switch between hosts that reduces (presets: "
+                         "sharp=yes)");
     CHECK_INT(tutti_nccl_switch_plan(plain, comm, &nvls, TUTTI_ALLREDUCE, 1 << 20, &plan, &err),
               -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "'host:gpu=a100,gpus=2' has no switch that reduces");
@@ -148,7 +184,7 @@ TEST(few_channels_are_as_slow_as_their_threads)
                                            .protocol = TUTTI_NCCL_SIMPLE,
                                            .channel_count = channels,
                                            .chunk_bytes = 65536};
-        struct tutti_nvls plan = {.bytes = 0};
+        struct tutti_switched plan = {.bytes = 0};
         tutti_ps of_threads = (tutti_ps)(bytes * 1000 / channels / (lane_bytes_per_s / 1000000000));
 
         CHECK_OK(tutti_nccl_switch_plan(topo, comm, &choice, TUTTI_ALLREDUCE, bytes, &plan, &err),
@@ -177,7 +213,7 @@ TEST(all_wait_for_the_gpu_with_the_slowest_link)
     struct tutti_topo *dgx = machine("dgx-h100");
     struct tutti_nccl_comm *comm = comm_of(dgx);
     struct tutti_topo *topo = NULL;
-    struct tutti_nvls plan = {.bytes = 0};
+    struct tutti_switched plan = {.bytes = 0};
     struct tutti_err err = {""};
 
     for (int gpu = 0; gpu < 8; gpu++) {
@@ -209,12 +245,12 @@ TEST(all_wait_for_the_slowest_port)
                                 "cable b0 t nvlink 450GB/s 250ns\ncable b1 t nvlink 450GB/s 250ns\n"
                                 "cable a0 leaf net 50GB/s 1us\ncable a1 leaf net 50GB/s 1us\n"
                                 "cable b0 leaf net 50GB/s 1us\ncable b1 leaf net ";
-    struct tutti_nvls plan = {.bytes = UINT64_C(1) << 30,
-                              .head_count = 2,
-                              .channel_count = 16,
-                              .host_count = 2,
-                              .chunk_bytes = 65536,
-                              .gpu_bytes_per_s = UINT64_C(450000000000)};
+    struct tutti_switched plan = {.bytes = UINT64_C(1) << 30,
+                                  .head_count = 2,
+                                  .channel_count = 16,
+                                  .host_count = 2,
+                                  .chunk_bytes = 65536,
+                                  .gpu_bytes_per_s = UINT64_C(450000000000)};
     tutti_ps times[2] = {0, 0};
 
     for (int slow = 0; slow < 2; slow++) {
@@ -278,11 +314,11 @@ TEST(latency_is_that_of_links_to_switches)
                                "cable b cpu pcie 30GB/s 900ns\n"
                                "cable a nvswitch nvlink 450GB/s 250ns\n"
                                "cable b nvswitch nvlink 450GB/s 250ns\n";
-    struct tutti_nvls plan = {.head_count = 2,
-                              .channel_count = 1,
-                              .host_count = 1,
-                              .chunk_bytes = 65536,
-                              .gpu_bytes_per_s = UINT64_C(450000000000)};
+    struct tutti_switched plan = {.head_count = 2,
+                                  .channel_count = 1,
+                                  .host_count = 1,
+                                  .chunk_bytes = 65536,
+                                  .gpu_bytes_per_s = UINT64_C(450000000000)};
     struct tutti_protocol protocol = {.name = "simple", .launch_ps = 7, .nvls = {.link_ppm = 1}};
     struct tutti_topo *topo = NULL;
     struct tutti_err err = {""};
@@ -295,5 +331,96 @@ TEST(latency_is_that_of_links_to_switches)
     CHECK_INT(tutti_nccl_switch_time(topo, &plan, &protocol), 4 * 250000 + 7 + 3 * 26666667);
     plan.gpu_bytes_per_s = 1000; /* of which a millionth is none, and yet bytes get through */
     CHECK(tutti_nccl_switch_time(topo, &plan, &protocol) > TUTTI_PS_PER_S);
+    tutti_topo_free(topo);
+}
+
+/* Of 1 MiB from each of 8 GPUs: what is only multicast, or only added up, moves 1 MiB by a GPU's
+ * links, which carry 450 GB/s; all-reduce moves 9/8 of it, in one stage more. */
+TEST(gathering_and_scattering_are_parts_of_all_reduce)
+{
+    static const enum tutti_collective collectives[] = {TUTTI_ALLGATHER, TUTTI_REDUCESCATTER,
+                                                        TUTTI_ALLREDUCE};
+    static const int64_t ns[] = {2 * 2330 + 2 * 250, 2 * 2330 + 2 * 250, 3 * 2621 + 4 * 250 + 1};
+    struct tutti_nccl_choice nvls = {.algorithm = TUTTI_NCCL_NVLS,
+                                     .protocol = TUTTI_NCCL_SIMPLE,
+                                     .channel_count = 16,
+                                     .chunk_bytes = 65536};
+    struct tutti_topo *topo = machine("dgx-h100");
+    struct tutti_nccl_comm *comm = comm_of(topo);
+    struct tutti_switched plan;
+    struct tutti_err err = {""};
+
+    for (size_t c = 0; c < sizeof(collectives) / sizeof(collectives[0]); c++) {
+        CHECK_OK(tutti_nccl_switch_plan(topo, comm, &nvls, collectives[c], 1 << 20, &plan, &err),
+                 err);
+        CHECK_INT(tutti_nccl_switch_time(topo, &plan, NULL) / TUTTI_PS_PER_NS, ns[c]);
+    }
+    tutti_nccl_comm_free(comm);
+    tutti_topo_free(topo);
+}
+
+/* As the network adds up, a host more costs nothing but the way to the spine, where rings and trees
+ * between hosts take longer. */
+TEST(hosts_are_free_where_the_network_adds_up)
+{
+    static const char *const algorithms[] = {"nccl:nvls", "nccl:collnetdirect",
+                                             "nccl:collnetchain"};
+    const uint64_t bytes = 256u << 20;
+
+    for (size_t a = 0; a < sizeof(algorithms) / sizeof(algorithms[0]); a++) {
+        tutti_ps few = time_with_collnet("dgx-h100:nodes=4,sharp=yes", algorithms[a], bytes);
+        tutti_ps many = time_with_collnet("dgx-h100:nodes=32,sharp=yes", algorithms[a], bytes);
+        tutti_ps groups = time_with_collnet("dgx-h100:nodes=64,sharp=yes", algorithms[a], bytes);
+
+        CHECK_INT(few, many);
+        CHECK_INT(groups - many, 2 * 150 * TUTTI_PS_PER_NS);
+    }
+}
+
+/* 8 ports of 50 GB/s take 400 GB/s into the network. In the host CollNetDirect sends 14/8 of the
+ * bytes over 450 GB/s, 257 GB/s; CollNetChain, a GPU to the next, twice: 225. */
+TEST(collnet_is_bound_by_the_links_of_a_gpu)
+{
+    static const struct {
+        const char *algorithm;
+        int64_t algbw;
+    } cases[] = {{"nccl:collnetdirect", 257}, {"nccl:collnetchain", 225}, {"nccl:nvls", 400}};
+
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        const uint64_t bytes = UINT64_C(64) << 30;
+        struct tutti_topo *topo = machine("dgx-h100:nodes=2,sharp=yes");
+        struct tutti_nccl_env *env = collnet_env();
+        struct tutti_ask ask = {
+            .topo = topo,
+            .algorithm = cases[c].algorithm,
+            .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
+            .protocol = "none",
+            .env = env};
+        struct tutti_answer answer = {.time_ps = 0};
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+        CHECK_INT((int64_t)((double)bytes / ((double)answer.time_ps / 1e3) + 0.5), cases[c].algbw);
+        tutti_nccl_env_free(env);
+        tutti_topo_free(topo);
+    }
+}
+
+TEST(without_switches_that_add_collnet_is_named_as_what_is_missing)
+{
+    struct tutti_topo *topo = machine("dgx-h100:nodes=2");
+    struct tutti_nccl_env *env = collnet_env();
+    struct tutti_ask ask = {.topo = topo,
+                            .algorithm = "nccl:collnetdirect",
+                            .params = {.collective = TUTTI_ALLREDUCE, .count = 1},
+                            .env = env};
+    struct tutti_answer answer;
+    struct tutti_err err = {""};
+
+    CHECK_INT(tutti_predict(&ask, &answer, &err), -TUTTI_EINVAL);
+    CHECK(strstr(err.text, "CollNetDirect with LL: runs with Simple alone; with LL128: runs with "
+                           "Simple alone; with Simple: CollNet finds no port whose network reduces "
+                           "(coll=1 of a port; presets: sharp=yes)") != NULL);
+    tutti_nccl_env_free(env);
     tutti_topo_free(topo);
 }

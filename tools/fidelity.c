@@ -120,7 +120,7 @@ static int find_host_rate(const struct tutti_topo *topo, uint32_t gpu_count, dou
     return route == NULL || seen == NULL ? tutti_nomem(err) : 0;
 }
 
-/* What NCCL would run is not always modelled (CollNet, a rack's NVLS): then its ring stands in, or
+/* What NCCL would run is not always modelled (all-gather by CollNet): then its ring stands in, or
  * else the fastest that Tutti knows. */
 static void stand_in(const struct tutti_fidelity_ask *ask, struct tutti_ask *one,
                      struct tutti_fidelity_table *table, struct tutti_point *points)

@@ -106,16 +106,31 @@ static float time_us(const struct question *q, int algorithm, int protocol,
 
 /* ---- the choice ---------------------------------------------------------------------------- */
 
+/* Ring, or what NCCL_ALGO asks for instead. */
+static int first_asked(const struct question *q)
+{
+    const uint8_t *states = q->comm->tables->env.algorithms[q->operation.function];
+
+    for (int a = 0; states[TUTTI_NCCL_RING] == TUTTI_NCCL_OFF && a < TUTTI_NCCL_ALGORITHM_COUNT;
+         a++) {
+        if (states[a] != TUTTI_NCCL_OFF)
+            return a;
+    }
+    return TUTTI_NCCL_RING;
+}
+
 static int nothing_left(const struct question *q, const struct tutti_nccl_choice *choice,
                         enum tutti_collective collective, struct tutti_err *err)
 {
+    int a = first_asked(q);
+
     return tutti_fail(err, TUTTI_EINVAL,
-                      "NCCL finds nothing to run for '%s' of %s, %s: Ring with LL: %s; with LL128: "
+                      "NCCL finds nothing to run for '%s' of %s, %s: %s with LL: %s; with LL128: "
                       "%s; with Simple: %s (NCCL_ALGO and NCCL_PROTO must leave one)",
                       tutti_collective_name(collective), tutti_dtype_name(q->dtype),
-                      tutti_op_name(q->op), choice->missing[TUTTI_NCCL_RING][TUTTI_NCCL_LL],
-                      choice->missing[TUTTI_NCCL_RING][TUTTI_NCCL_LL128],
-                      choice->missing[TUTTI_NCCL_RING][TUTTI_NCCL_SIMPLE]);
+                      tutti_op_name(q->op), tutti_nccl_algorithm_name((enum tutti_nccl_algorithm)a),
+                      choice->missing[a][TUTTI_NCCL_LL], choice->missing[a][TUTTI_NCCL_LL128],
+                      choice->missing[a][TUTTI_NCCL_SIMPLE]);
 }
 
 /* Fills times and what is missing; the first of equal times wins. False: nothing may run. */

@@ -1,5 +1,5 @@
-/* NVLS as a pipeline; see nvls.h. */
-#include "sim/nccl/nvls.h"
+/* Pipelines of loops through switches that add; see switched.h. */
+#include "sim/nccl/switched.h"
 
 #include <assert.h>
 
@@ -18,27 +18,9 @@ static uint32_t levels(uint32_t host_count)
     return count;
 }
 
-/* A loop over `bytes` in the switches, and on the way to other hosts. */
-static tutti_ps switch_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+static bool is_tree(const struct tutti_switched *s)
 {
-    return nvls->loop_ps + tutti_wire_ps(bytes + bytes / nvls->head_count, nvls->gpu_bytes_per_s);
-}
-
-static tutti_ps port_ps(const struct tutti_nvls *nvls, uint64_t bytes)
-{
-    uint32_t times = nvls->host_count > 2 ? 2 : 1;
-
-    if (nvls->host_count == 1)
-        return 0;
-    return nvls->net_loop_ps +
-           tutti_wire_ps(bytes * times / nvls->head_count, nvls->port_bytes_per_s);
-}
-
-static tutti_ps lane_ps(const struct tutti_nvls *nvls, uint64_t bytes)
-{
-    if (nvls->lane_bytes_per_s == 0)
-        return 0;
-    return tutti_wire_ps(bytes / nvls->channel_count, nvls->lane_bytes_per_s);
+    return s->form == TUTTI_SWITCHED_NVLS_TREE;
 }
 
 static tutti_ps longer(tutti_ps a, tutti_ps b)
@@ -46,46 +28,104 @@ static tutti_ps longer(tutti_ps a, tutti_ps b)
     return a > b ? a : b;
 }
 
-static tutti_ps pace_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+/* What a GPU sends into its links, and receives, of a loop of so many bytes. */
+static uint64_t link_bytes(const struct tutti_switched *s, uint64_t bytes)
 {
-    tutti_ps pace = longer(switch_ps(nvls, bytes), port_ps(nvls, bytes));
-
-    if (nvls->tree_bytes_per_s > 0)
-        pace = longer(pace, tutti_wire_ps(bytes, nvls->tree_bytes_per_s));
-    return longer(pace, lane_ps(nvls, bytes));
+    switch (s->form) {
+    case TUTTI_SWITCHED_COLLNET_DIRECT:
+        return bytes / s->head_count * (s->head_count - 1 + s->gpu_count - 1);
+    case TUTTI_SWITCHED_COLLNET_CHAIN:
+        return s->gpu_count > 1 ? 2 * bytes : 0;
+    default:
+        return s->part == TUTTI_SWITCHED_ALL ? bytes + bytes / s->head_count : bytes;
+    }
 }
 
-/* The way of the first loop over the hosts, up the trees and down. Of each head one half of a loop
- * goes by either tree: a level takes the wire of a whole loop, for a host has two below it, but the
- * root has one. What is on its way there is no stage of the switches besides. */
-static tutti_ps climb_ps(const struct tutti_nvls *nvls, uint64_t bytes)
+/* A loop over `bytes` on a GPU's links, and on the way to other hosts. */
+static tutti_ps link_ps(const struct tutti_switched *s, uint64_t bytes)
 {
-    tutti_ps wire = tutti_wire_ps(bytes / nvls->head_count, nvls->port_bytes_per_s);
-    tutti_ps level_count = (tutti_ps)levels(nvls->host_count);
-
-    return 2 * level_count * (nvls->net_ps + nvls->stage_ps) + (2 * level_count - 1) * wire +
-           nvls->net_loop_ps;
+    return s->loop_ps + tutti_wire_ps(link_bytes(s, bytes), s->gpu_bytes_per_s);
 }
 
-tutti_ps tutti_nvls_time(const struct tutti_nvls *nvls)
+static tutti_ps port_ps(const struct tutti_switched *s, uint64_t bytes)
 {
-    uint64_t loop_bytes = nvls->chunk_bytes * nvls->head_count * nvls->channel_count;
+    uint32_t times = is_tree(s) && s->host_count > 2 ? 2 : 1;
+
+    if (s->host_count == 1)
+        return 0;
+    return s->net_loop_ps + tutti_wire_ps(bytes * times / s->head_count, s->port_bytes_per_s);
+}
+
+static tutti_ps lane_ps(const struct tutti_switched *s, uint64_t bytes)
+{
+    if (s->lane_bytes_per_s == 0)
+        return 0;
+    return tutti_wire_ps(bytes / s->channel_count, s->lane_bytes_per_s);
+}
+
+static tutti_ps pace_ps(const struct tutti_switched *s, uint64_t bytes)
+{
+    tutti_ps pace = longer(link_ps(s, bytes), port_ps(s, bytes));
+
+    if (s->tree_bytes_per_s > 0)
+        pace = longer(pace, tutti_wire_ps(bytes, s->tree_bytes_per_s));
+    return longer(pace, lane_ps(s, bytes));
+}
+
+/* The way of the first loop over the hosts, up the trees and down, or into the network and back.
+ * Of each head one half of a loop goes by either tree: a level takes the wire of a whole loop, for
+ * a host has two below it, but the root has one. What is on its way there is no stage of the
+ * NVSwitches besides. Switches of the network pass on what they have added up so far. */
+static tutti_ps climb_ps(const struct tutti_switched *s, uint64_t bytes)
+{
+    tutti_ps wire = tutti_wire_ps(bytes / s->head_count, s->port_bytes_per_s);
+    tutti_ps level_count = (tutti_ps)levels(s->host_count);
+
+    if (!is_tree(s))
+        return s->net_ps + 2 * s->stage_ps + wire + s->net_loop_ps;
+    return 2 * level_count * (s->net_ps + s->stage_ps) + (2 * level_count - 1) * wire +
+           s->net_loop_ps;
+}
+
+/* Of the first loop what its host takes before and after the sums of all. */
+static tutti_ps host_ps(const struct tutti_switched *s, uint64_t bytes)
+{
+    tutti_ps stage = longer(link_ps(s, bytes), lane_ps(s, bytes));
+
+    switch (s->form) {
+    case TUTTI_SWITCHED_COLLNET_DIRECT:
+        stage = longer(link_ps(s, bytes / 2), lane_ps(s, bytes)); /* on either way */
+        break;
+    case TUTTI_SWITCHED_COLLNET_CHAIN:
+        stage = longer(link_ps(s, bytes / 2), lane_ps(s, bytes));
+        return 2 * (tutti_ps)(s->gpu_count - 1) * (s->stage_ps + stage);
+    default:
+        break;
+    }
+    return (s->part == TUTTI_SWITCHED_ALL ? 2 : 1) * (s->stage_ps + stage);
+}
+
+tutti_ps tutti_switched_time(const struct tutti_switched *s)
+{
+    uint64_t loop_bytes = s->chunk_bytes * s->channel_count;
     uint64_t loop_count, rest, filling;
-    tutti_ps total = nvls->launch_ps;
+    tutti_ps total = s->launch_ps;
 
-    assert(loop_bytes > 0 && loop_bytes < UINT64_MAX / 2);
-    assert(nvls->channel_count > 0);
-    assert(nvls->gpu_bytes_per_s > 0 && (nvls->host_count == 1 || nvls->port_bytes_per_s > 0));
-    loop_count = nvls->bytes / loop_bytes;
-    rest = nvls->bytes % loop_bytes;
+    if (s->form != TUTTI_SWITCHED_COLLNET_CHAIN)
+        loop_bytes *= s->head_count;
+    assert(loop_bytes > 0 && loop_bytes < UINT64_MAX / 64);
+    assert(s->part == TUTTI_SWITCHED_ALL || s->host_count == 1);
+    assert(s->gpu_bytes_per_s > 0 && (s->host_count == 1 || s->port_bytes_per_s > 0));
+    loop_count = s->bytes / loop_bytes;
+    rest = s->bytes % loop_bytes;
     filling = loop_count > 0 ? loop_bytes : rest;
     /* The first loop goes through all stages; the others follow it at the pace of the slowest. */
-    total += 2 * (nvls->stage_ps + longer(switch_ps(nvls, filling), lane_ps(nvls, filling)));
-    total += nvls->host_count > 1 ? climb_ps(nvls, filling) : switch_ps(nvls, filling);
+    total += host_ps(s, filling);
+    total += s->host_count > 1 ? climb_ps(s, filling) : link_ps(s, filling);
     if (loop_count > 1)
-        total += (tutti_ps)(loop_count - 1) * pace_ps(nvls, loop_bytes);
+        total += (tutti_ps)(loop_count - 1) * pace_ps(s, loop_bytes);
     if (loop_count > 0 && rest > 0)
-        total += pace_ps(nvls, rest);
+        total += pace_ps(s, rest);
     return total;
 }
 

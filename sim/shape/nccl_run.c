@@ -32,7 +32,7 @@ enum {
 static const struct form {
     struct tutti_algorithm algorithm;
     const char *forced;
-    const char *generator; /* NULL: no messages, or not modelled */
+    const char *generator; /* NULL: switches add up */
 } forms[FORM_COUNT] = {
     [TUTTI_NCCL_TREE] = {{.name = "nccl:tree"}, "tree", "tree"},
     [TUTTI_NCCL_RING] = {{.name = "nccl:ring"}, "ring", "ring"},
@@ -336,7 +336,7 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
                                    .channel_count = choice.channel_count};
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
-                                      &ret->nvls, err);
+                                      &ret->switched, err);
     if (form == &rccl_forms[RCCL_PAIRS])
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
     return lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);

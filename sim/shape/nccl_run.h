@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/nccl/nvls.h"
+#include "sim/nccl/switched.h"
 
 struct tutti_algorithm;
 struct tutti_ask;
@@ -22,7 +22,7 @@ struct tutti_nccl_run {
                       tutti_protocol_of_messages() */
     uint32_t channel_count; /* that carry data */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
-    struct tutti_nvls nvls;          /* a pipeline; its costs are still to be filled in */
+    struct tutti_switched switched;  /* a pipeline; its costs are still to be filled in */
 };
 
 /* Is a name "nccl", whatever NCCL picks, or "nccl:" and one of its algorithms? */
