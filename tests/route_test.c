@@ -78,6 +78,20 @@ TEST(a_rail_cluster_stays_on_its_rail)
                "gpu1.1");
 }
 
+/* As NCCL has them: devices that are as near to one as to another go round by their number on the
+ * host, though one of the NICs may be nearer to another device. */
+TEST(of_nics_alike_a_device_takes_that_of_its_number)
+{
+    const char *four = "host:gpu=a100,gpus=4,sockets=4,nics=2,net=slingshot,nodes=2";
+
+    expect_way(four, 0, 4, "gpu0.0 cpu0.0 nic0.0 leaf0.0 nic1.0 cpu1.0 gpu1.0");
+    expect_way(four, 2, 6, "gpu0.2 cpu0.2 nic0.1 leaf1.0 nic1.1 cpu1.2 gpu1.2");
+    expect_way(four, 1, 5, "gpu0.1 cpu0.1 cpu0.2 nic0.1 leaf1.0 nic1.1 cpu1.2 cpu1.1 gpu1.1");
+    expect_way(four, 3, 7, "gpu0.3 cpu0.3 cpu0.2 nic0.1 leaf1.0 nic1.1 cpu1.2 cpu1.3 gpu1.3");
+    expect_way("host:gpu=a100,gpus=4,sockets=1,nics=4,nicat=cpu,nodes=2", 1, 6,
+               "gpu0.1 cpu0.0 nic0.2 leaf2.0 spine1 leaf1.0 nic1.1 cpu1.0 gpu1.2");
+}
+
 /* The same graph without its rule, so that routes are searched. */
 static struct tutti_topo *searched(const struct tutti_topo *topo)
 {

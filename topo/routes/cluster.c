@@ -248,14 +248,27 @@ static int add_ways(struct inside *in, struct tutti_err *err)
     return status;
 }
 
-/* Fewest hops, then widest, then least taken, then lowest. */
-static int choose_nic(struct inside *in, uint32_t d, uint32_t *taken, struct tutti_err *err)
+/* The bits of a number below a power of two in reverse. */
+static uint32_t mirrored(uint32_t value, uint32_t power)
+{
+    uint32_t reversed = 0;
+
+    for (uint32_t bit = 1, to = power / 2; bit < power; bit *= 2, to /= 2)
+        reversed |= (value & bit) != 0 ? to : 0;
+    return reversed;
+}
+
+/* Fewest hops, then widest. Of NICs alike the one that NCCL takes (2.28 topo.cc,
+ * ncclTopoGetLocalNet()): devices go round, by their number on the host, its bits reversed where
+ * NICs are a power of two. So it may not share them out evenly, where other devices are nearer to
+ * one of them. */
+static int choose_nic(struct inside *in, uint32_t d, uint32_t *near, struct tutti_err *err)
 {
     uint32_t from = device_node(in, d);
     char buf[TUTTI_NODE_NAME_BYTES];
-    uint32_t best = 0;
     uint32_t best_hops = UINT32_MAX;
     uint64_t best_width = 0;
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < in->router->plan.args[TUTTI_CLUSTER_NICS]; i++) {
         uint32_t nic = nic_node(in->topo, in->router, i);
@@ -266,18 +279,18 @@ static int choose_nic(struct inside *in, uint32_t d, uint32_t *taken, struct tut
             continue;
         if (from != nic)
             hops = way_length(in, from, nic, &width);
-        if (hops < best_hops || (hops == best_hops && width > best_width) ||
-            (hops == best_hops && width == best_width && taken[i] < taken[best])) {
-            best = i;
-            best_hops = hops;
-            best_width = width;
-        }
+        if (hops > best_hops || (hops == best_hops && width < best_width))
+            continue;
+        if (hops < best_hops || width > best_width)
+            count = 0;
+        best_hops = hops;
+        best_width = width;
+        near[count++] = i;
     }
-    if (best_hops == UINT32_MAX)
+    if (count == 0)
         return tutti_fail(err, TUTTI_EINVAL, "device '%s' reaches no NIC of its host",
                           tutti_topo_node_name(in->topo, from, buf));
-    taken[best]++;
-    in->router->device_nic[d] = best;
+    in->router->device_nic[d] = near[(count & (count - 1)) == 0 ? mirrored(d, count) : d % count];
     return 0;
 }
 
@@ -289,16 +302,16 @@ static int fill_in(struct inside *in, struct tutti_err *err)
     struct tutti_router *router = in->router;
     size_t devices = router->host_devices;
     size_t ways = devices * devices + 2 * devices;
-    uint32_t *taken = calloc(router->plan.args[TUTTI_CLUSTER_NICS], sizeof(*taken));
-    int status = taken == NULL ? tutti_nomem(err) : 0;
+    uint32_t *near = calloc(router->plan.args[TUTTI_CLUSTER_NICS], sizeof(*near));
+    int status = near == NULL ? tutti_nomem(err) : 0;
 
     router->device_nic = tutti_arena_take(topo->arena, devices, sizeof(uint32_t));
     router->path_first = tutti_arena_take(topo->arena, ways + 1, sizeof(uint32_t));
     if (router->device_nic == NULL || router->path_first == NULL)
         status = tutti_nomem(err);
     for (uint32_t d = 0; d < devices && status == 0; d++)
-        status = choose_nic(in, d, taken, err);
-    free(taken);
+        status = choose_nic(in, d, near, err);
+    free(near);
     if (status == 0)
         status = add_ways(in, err);
     if (status < 0)
