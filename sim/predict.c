@@ -26,6 +26,7 @@ struct entry {
 struct outcome {
     struct entry entry;
     struct tutti_played played;
+    tutti_ps copy_ps;          /* more, for what is copied besides: see struct tutti_nccl_run */
     uint32_t channel_count;    /* of NCCL's choice; else 0 */
     uint32_t class_count;      /* ranks simulated, each for all that do the same; 0: not folded */
     struct tutti_protocol own; /* that of the entry may be this one, of the best outcome */
@@ -501,6 +502,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     }
     status = try_protocols(ask, run.schedule, protocol, false, best, err);
     tutti_schedule_free(run.schedule);
+    best->copy_ps = protocol != NULL ? run.copy_ps : 0;
     return status == 0 && run.chain ? repeat(ask, best, err) : status;
 }
 
@@ -531,9 +533,11 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
                        struct tutti_answer *answer, struct tutti_err *err)
 {
     const struct tutti_coll_params *params = &ask->params;
+    uint32_t n = ask->topo->rank_count;
     struct tutti_bound_law law;
     int status = 0;
-    double seconds = (double)best->played.total_ps / (double)TUTTI_PS_PER_S;
+    tutti_ps time_ps = tutti_add_ps(best->played.total_ps, best->copy_ps);
+    double seconds = (double)time_ps / (double)TUTTI_PS_PER_S;
 
     if (ask->bound_law == NULL)
         status = tutti_topo_bound_law(ask->topo, params->collective, params->root, &law, err);
@@ -543,18 +547,16 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
     answer->algorithm = best->entry.algorithm->name;
     answer->protocol = protocol_name(best->entry.protocol);
     answer->channel_count = best->channel_count;
-    answer->time_ps = best->played.total_ps;
+    answer->time_ps = time_ps;
     answer->event_count = best->played.step_count;
     answer->folded = best->class_count > 0;
     answer->class_count = best->class_count;
-    answer->bytes = tutti_collective_bytes(params->collective, params->count, params->dtype,
-                                           ask->topo->rank_count);
+    answer->bytes = tutti_collective_bytes(params->collective, params->count, params->dtype, n);
     if (status < 0 || answer->time_ps == 0)
         return status; /* or nothing to move: no rate, and no share of a bound */
     answer->beats_bound = answer->time_ps < answer->bound.time_ps;
     answer->algbw_GBps = (double)answer->bytes / seconds / 1e9;
-    answer->busbw_GBps =
-        answer->algbw_GBps * tutti_collective_bus_factor(params->collective, ask->topo->rank_count);
+    answer->busbw_GBps = answer->algbw_GBps * tutti_collective_bus_factor(params->collective, n);
     answer->percent_of_bound = 100.0 * (double)answer->bound.time_ps / (double)answer->time_ps;
     return 0;
 }
@@ -578,13 +580,11 @@ int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct 
 
     if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
         status = record_winner(ask, &best, err);
-    if (status < 0)
-        return status;
-    status = fill_answer(ask, &best, &answer, err);
-    if (status < 0)
-        return status;
-    *ret = answer;
-    return 0;
+    if (status == 0)
+        status = fill_answer(ask, &best, &answer, err);
+    if (status == 0)
+        *ret = answer;
+    return status;
 }
 
 int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **ret,

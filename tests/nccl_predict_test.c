@@ -172,6 +172,32 @@ TEST(links_into_a_cpu_are_faster_one_way)
     CHECK_RATIO(behind_cpus_us(shared, TUTTI_ALLREDUCE), 10000 / .5);
 }
 
+/* The copy reads and writes a block at 2.039 TB/s, besides what goes over NVLink, which without
+ * protocols is all there is. */
+TEST(an_all_to_all_waits_for_what_a_rank_keeps)
+{
+    struct tutti_topo *topo = machine("dgx-a100");
+    struct tutti_ask ask = ask_for(topo, "nccl", TUTTI_ALLTOALL, UINT64_C(8) << 30);
+    const struct tutti_protocol free_of_cost[TUTTI_PROTOCOLS] = {
+        {.name = "ll", .wire_num = 1, .wire_den = 1},
+        {.name = "ll128", .wire_num = 1, .wire_den = 1},
+        {.name = "simple", .wire_num = 1, .wire_den = 1}};
+    struct tutti_answer without = {.time_ps = 0}, with = {.time_ps = 0}, sent = {.time_ps = 0};
+    struct tutti_err err = {""};
+
+    ask.protocols = free_of_cost;
+    CHECK_OK(tutti_predict(&ask, &with, &err), err);
+    ask.protocol = "none";
+    CHECK_OK(tutti_predict(&ask, &without, &err), err);
+    CHECK_RATIO((double)(with.time_ps - without.time_ps) / 1e6, 2 * 1073741824.0 / 2039000);
+    ask.params.collective = TUTTI_SENDRECV;
+    CHECK_OK(tutti_predict(&ask, &without, &err), err);
+    ask.protocol = "auto";
+    CHECK_OK(tutti_predict(&ask, &sent, &err), err);
+    CHECK_INT(sent.time_ps, without.time_ps);
+    tutti_topo_free(topo);
+}
+
 TEST(what_is_simulated_fulfils_its_contract)
 {
     static const char *const names[] = {"nccl:ring", "nccl:tree", "nccl:p2p"};

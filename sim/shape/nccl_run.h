@@ -20,6 +20,7 @@ struct tutti_nccl_run {
                                tutti_protocol_one_way() */
     bool messages;          /* sends and receives, for which protocols cost something else: see
                       tutti_protocol_of_messages() */
+    tutti_ps copy_ps;       /* what copying its own block adds to a rank's all-to-all */
     uint32_t channel_count; /* that carry data */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
     struct tutti_switched switched;  /* a pipeline; its costs are still to be filled in */
