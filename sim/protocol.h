@@ -42,9 +42,9 @@ struct tutti_protocol {
     uint64_t lane_bytes_per_s[TUTTI_HOP_COUNT]; /* 0: as the links allow */
     uint32_t link_ppm[TUTTI_HOP_COUNT]; /* of the rate of links of a kind, what wire bytes can use,
                                            all flows together; 0: all of it, as TUTTI_PPM */
-    uint64_t p2p_lane_bytes_per_s[TUTTI_HOP_COUNT]; /* of sends and receives, */
-    uint32_t p2p_link_ppm[TUTTI_HOP_COUNT];         /* and of link_ppm, what they can use: see
-                                               tutti_protocol_of_messages(); 0: no other */
+    /* Of sends and receives in place of these; 0: no other. See tutti_protocol_of_messages(). */
+    uint64_t p2p_lane_bytes_per_s[TUTTI_HOP_COUNT];
+    uint32_t p2p_link_ppm[TUTTI_HOP_COUNT];
     struct {                /* where NVSwitch adds up (NVLS), in Simple alone */
         tutti_ps launch_ps; /* once a run instead of launch_ps; 0: that */
         tutti_ps stage_ps;  /* from a stage to the next */
@@ -68,7 +68,8 @@ uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tu
 
 /* What a protocol costs NCCL's sends and receives: a block of threads copies each part of a message
  * by itself, in smaller chunks than those of rings. Its own lanes and shares of links in place of
- * those of the rest. */
+ * those of the rest. Links into a CPU are told apart: the share there is of what other PCIe
+ * carries, for messages lose less than rings, which wait for what comes in before it goes on. */
 struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol);
 
 /* What it costs where links carry data one way alone. PCIe lets no read pass a write before it (PCI

@@ -244,6 +244,23 @@ TEST(the_nearest_class_with_a_value_counts)
     tutti_calib_free(calib);
 }
 
+TEST(messages_cost_what_is_said_of_them_else_what_all_do)
+{
+    struct tutti_protocol all = {
+        .launch_ps = 9000000,
+        .link_ppm = {
+            [TUTTI_HOP_PCI] = 800000, [TUTTI_HOP_ROOT] = 600000, [TUTTI_HOP_NVLINK] = 700000}};
+    struct tutti_protocol messages = tutti_protocol_of_messages(&all);
+
+    CHECK_INT(messages.link_ppm[TUTTI_HOP_ROOT], 600000);
+    all.p2p_link_ppm[TUTTI_HOP_ROOT] = 900000;
+    all.p2p_link_ppm[TUTTI_HOP_NVLINK] = 900000;
+    messages = tutti_protocol_of_messages(&all);
+    CHECK_INT(messages.link_ppm[TUTTI_HOP_ROOT], 720000); /* of what PCIe carries elsewhere */
+    CHECK_INT(messages.link_ppm[TUTTI_HOP_NVLINK], 630000);
+    CHECK_INT(messages.link_ppm[TUTTI_HOP_PCI], 800000);
+}
+
 TEST(a_lower_layer_has_what_is_missing)
 {
     struct tutti_calib *calib = parse("source fit f\nany.nvlink.ll.step_us 1 fit\n");

@@ -49,9 +49,9 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * its root complex, between hosts the share of the network; but a lane over TCP is one stream,
  * which one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed).
  * What is of sends and receives alone begins where a block of threads copies some 20 GB/s
- * (perChMaxRingLL128 of tuning.cc up to A100), and little is lost; on PCIe and in root complexes no
- * more than to rings: there the lanes bind. What a slice takes is of a network's proxies, the same
- * where a CPU lies before the NIC. */
+ * (perChMaxRingLL128 of tuning.cc up to A100), and little is lost: on PCIe no more than to rings,
+ * for there the lanes bind, but a quarter of that in root complexes, where several of them meet.
+ * What a slice takes is of a network's proxies, the same where a CPU lies before the NIC. */
 struct start {
     const char *quantity;
     const char *group;
@@ -71,7 +71,7 @@ static const struct start starts[] = {
     {"link_percent", "", {0, 82, 82}},   {"p2p_GBps", "nvls", {0, 0, 0}},
     {"p2p_GBps", "tcp", {0, 0, 1.9}},    {"p2p_GBps", "pcie", {0, 0, 10}},
     {"p2p_GBps", "", {0, 0, 20}},        {"p2p_percent", "nvls", {0, 0, 0}},
-    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "root", {0, 0, 0}},
+    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "root", {0, 0, 75}},
     {"p2p_percent", "", {0, 0, 95}},
 };
 
