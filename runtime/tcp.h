@@ -26,7 +26,8 @@ struct tutti_tcp_opts {
     uint32_t connections;  /* of each pair of ranks and lane, for large messages; 0: 1 */
     uint32_t buffer_bytes; /* of the system for each connection and direction; 0: the system's own
                               choice */
-    /* Congestion control, "reno" or what else the system permits; NULL: the system's own choice. */
+    /* Congestion control, "reno" or what else the system permits; NULL: the system's own choice,
+     * but "reno" where bytes do not leave the host. */
     const char *congestion;
     bool pin; /* the ranks of each host on its processors, round robin */
     /* As in struct tutti_threads_opts, in every process; only where all are on one host. Then one

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "runtime/crew/address.h"
 #include "tests/crew_world.h"
 
 static const tutti_ps SOON_PS = 10 * TUTTI_PS_PER_S;
@@ -148,6 +149,18 @@ TEST(a_difference_is_shown_with_both_values)
 
 /* ---- links ---- */
 
+enum { CONGESTION_BYTES = 16 };
+
+static const char *congestion_of(int fd, char text[CONGESTION_BYTES])
+{
+    socklen_t bytes = CONGESTION_BYTES;
+
+    memset(text, 0, CONGESTION_BYTES);
+    (void)getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, text, &bytes);
+    text[CONGESTION_BYTES - 1] = '\0';
+    return text;
+}
+
 /* Two links with everybody, and three more between 0 and 1; each carries the two indices across. */
 static int link_up(struct crew_one *one, struct tutti_err *err)
 {
@@ -170,6 +183,7 @@ static int link_up(struct crew_one *one, struct tutti_err *err)
     for (size_t i = 0; i < count && status == 0; i++) {
         struct pollfd readable = {.fd = fds[i], .events = POLLIN};
         uint64_t in[2] = {99, 99};
+        char congestion[CONGESTION_BYTES];
         int on = 0;
         socklen_t bytes = sizeof(on);
 
@@ -181,6 +195,8 @@ static int link_up(struct crew_one *one, struct tutti_err *err)
         (void)getsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, &bytes);
         if (on == 0 || (fcntl(fds[i], F_GETFL) & O_NONBLOCK) == 0)
             status = tutti_fail(err, TUTTI_ECHECK, "link %zu delays or blocks", i);
+        if (strcmp(congestion_of(fds[i], congestion), "reno") != 0)
+            status = tutti_fail(err, TUTTI_ECHECK, "link %zu is paced by %s", i, congestion);
     }
     /* Nobody closes before all have read. */
     if (status == 0)
@@ -207,6 +223,38 @@ TEST(links_lead_where_they_should)
         crew_run(&world);
         crew_expect_ok(&world);
     }
+}
+
+/* Between two addresses, as if between two hosts: congestion is the system's affair there. */
+TEST(who_leads_elsewhere_is_paced_as_the_system_will)
+{
+    struct sockaddr_in near = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+    struct tutti_address far = {
+        .as.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)},
+        .bytes = sizeof(far.as.v4)};
+    int call = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char usual[CONGESTION_BYTES];
+    char text[CONGESTION_BYTES];
+    struct tutti_err err;
+    int door = -1;
+    int guest;
+
+    (void)congestion_of(call, usual);
+    CHECK_OK(tutti_address_listen(&far, &door, &err), err);
+    tutti_address_of_socket(door, &far);
+    tutti_socket_unpaced(call);
+    CHECK_TEXT(congestion_of(call, text), "reno");
+    CHECK_INT(bind(call, (struct sockaddr *)&near, sizeof(near)), 0);
+    CHECK_INT(connect(call, &far.as.any, far.bytes), 0);
+    guest = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+    CHECK_TEXT(congestion_of(guest, text), "reno");
+    tutti_socket_tune(call, 1000, true);
+    tutti_socket_tune(guest, 1000, true);
+    CHECK_TEXT(congestion_of(call, text), usual);
+    CHECK_TEXT(congestion_of(guest, text), usual);
+    close(guest);
+    close(call);
+    close(door);
 }
 
 static int want_alone(struct crew_one *one, struct tutti_err *err)

@@ -11,27 +11,28 @@ struct tutti_backend;
 struct tutti_crew;
 
 /* Rows of an option table. */
-#define TUTTI_OPTIONS_RUN_CREW                                                               \
-    TUTTI_OPTIONS_JOIN,                                                                      \
-        {.name = "engine",                                                                   \
-         .type = TUTTI_OPTION_CHOICE,                                                        \
-         .value = "auto|poll|uring",                                                         \
-         .standard = "auto",                                                                 \
-         .help = "tcp: how its sockets are driven; auto: what this machine does best"},      \
-        {.name = "connections",                                                              \
-         .type = TUTTI_OPTION_COUNT,                                                         \
-         .value = "N",                                                                       \
-         .standard = "1",                                                                    \
-         .min = 1,                                                                           \
-         .max = 16,                                                                          \
-         .help = "tcp: of each pair of ranks, for large messages"},                          \
-        {.name = "congestion",                                                               \
-         .type = TUTTI_OPTION_TEXT,                                                          \
-         .value = "NAME",                                                                    \
-         .help = "tcp: congestion control, as reno; if not given, the system's own choice"}, \
-    {                                                                                        \
-        .name = "library", .type = TUTTI_OPTION_FLAG,                                        \
-        .help = "mpi: after the other rows of a size, one of the library's own collective"   \
+#define TUTTI_OPTIONS_RUN_CREW                                                                   \
+    TUTTI_OPTIONS_JOIN,                                                                          \
+        {.name = "engine",                                                                       \
+         .type = TUTTI_OPTION_CHOICE,                                                            \
+         .value = "auto|poll|uring",                                                             \
+         .standard = "auto",                                                                     \
+         .help = "tcp: how its sockets are driven; auto: what this machine does best"},          \
+        {.name = "connections",                                                                  \
+         .type = TUTTI_OPTION_COUNT,                                                             \
+         .value = "N",                                                                           \
+         .standard = "1",                                                                        \
+         .min = 1,                                                                               \
+         .max = 16,                                                                              \
+         .help = "tcp: of each pair of ranks, for large messages"},                              \
+        {.name = "congestion",                                                                   \
+         .type = TUTTI_OPTION_TEXT,                                                              \
+         .value = "NAME",                                                                        \
+         .help = "tcp: congestion control, as reno; if not given, the system's own choice, but " \
+                 "reno where bytes do not leave the host"},                                      \
+    {                                                                                            \
+        .name = "library", .type = TUTTI_OPTION_FLAG,                                            \
+        .help = "mpi: after the other rows of a size, one of the library's own collective"       \
     }
 
 /* The processes of a run; zeroed: none, as of threads and sim. */

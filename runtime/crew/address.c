@@ -244,6 +244,42 @@ void tutti_address_of_peer(int fd, struct tutti_address *ret)
     (void)getpeername(fd, &ret->as.any, &ret->bytes);
 }
 
+static bool stays_here(int fd)
+{
+    struct tutti_address own;
+    struct tutti_address peer;
+    uint8_t own_host[16];
+    uint8_t peer_host[16];
+
+    tutti_address_of_socket(fd, &own);
+    tutti_address_of_peer(fd, &peer);
+    tutti_address_pack(&own, own_host);
+    tutti_address_pack(&peer, peer_host);
+    return memcmp(own_host, peer_host, sizeof(own_host)) == 0;
+}
+
+/* Every system has it, and permits it to everybody. */
+static const char unpaced[] = "reno";
+
+void tutti_socket_unpaced(int fd)
+{
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof(unpaced) - 1);
+}
+
+/* Between hosts congestion is the system's affair. */
+static void give_back_pace(int fd)
+{
+    enum { NAME_BYTES = 16 };
+    char name[NAME_BYTES] = "";
+    socklen_t bytes = sizeof(name);
+    int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fresh >= 0 && getsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strnlen(name, bytes));
+    if (fresh >= 0)
+        close(fresh);
+}
+
 int tutti_address_listen(const struct tutti_address *address, int *ret_fd, struct tutti_err *err)
 {
     enum { BACKLOG = 1024 };
@@ -257,6 +293,7 @@ int tutti_address_listen(const struct tutti_address *address, int *ret_fd, struc
                           address->as.any.sa_family == AF_INET ? "IPv4" : "IPv6", strerror(errno));
     /* The port of a run that has just ended may be taken again. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    tutti_socket_unpaced(fd);
     if (address->as.any.sa_family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     if (bind(fd, &address->as.any, address->bytes) != 0 || listen(fd, BACKLOG) != 0) {
@@ -283,4 +320,6 @@ void tutti_socket_tune(int fd, uint32_t silence_ms, bool patient)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
     if (!patient)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
+    if (!stays_here(fd))
+        give_back_pace(fd);
 }

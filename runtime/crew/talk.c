@@ -61,6 +61,8 @@ bool tutti_call_begin(struct tutti_call *call, const struct tutti_address *to, c
     }
     tutti_greet_guest(&call->greet, secret, secret_bytes, nonce, hello);
     call->fd = socket(to->as.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (call->fd >= 0)
+        tutti_socket_unpaced(call->fd);
     if (call->fd < 0 || (connect(call->fd, &to->as.any, to->bytes) != 0 && errno != EINPROGRESS &&
                          errno != EINTR)) {
         (void)tutti_fail(err, TUTTI_EIO, "cannot connect to '%s': %s", tutti_address_text(to, text),
