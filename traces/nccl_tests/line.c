@@ -43,6 +43,19 @@ static size_t launcher_bytes(const char *text, size_t bytes)
     return 0;
 }
 
+/* Length of srun's label "[3]" at text[0] where it stands right behind something: srun -l puts one
+ * before each piece that a process writes, and nccl-tests writes a row in three; else 0. */
+static size_t label_bytes(const char *text, size_t bytes, char before)
+{
+    size_t i = 1;
+
+    if (text[0] != '[' || !(is_digit(before) || before == 'A')) /* a number, or N/A */
+        return 0;
+    while (i < bytes && is_digit(text[i]))
+        i++;
+    return i > 1 && i < bytes && text[i] == ']' ? i + 1 : 0;
+}
+
 void tutti_log_line_clean(const char *text, size_t bytes, struct tutti_log_line *ret)
 {
     size_t used = 0;
@@ -54,7 +67,8 @@ void tutti_log_line_clean(const char *text, size_t bytes, struct tutti_log_line 
             i += skip - 1;
             continue;
         }
-        if ((skip = launcher_bytes(text + i, bytes - i)) > 0) {
+        if ((skip = launcher_bytes(text + i, bytes - i)) > 0 ||
+            (skip = label_bytes(text + i, bytes - i, i > 0 ? text[i - 1] : ' ')) > 0) {
             i += skip - 1;
             c = ' ';
         }
