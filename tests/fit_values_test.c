@@ -12,8 +12,8 @@
 static const char path[] = TUTTI_BINARY_DIR "/fit_values.measured";
 static const char *const machines[][4] = {
     /* machine, ranks, nodes, collective */
-    {"host:gpu=a100,gpus=2", "2", "1", "allreduce"},
-    {"host:gpu=a100,gpus=2", "2", "1", "allgather"},
+    {"host:gpu=a100,gpus=2,board=2", "2", "1", "allreduce"},
+    {"host:gpu=a100,gpus=2,board=2", "2", "1", "allgather"},
     {"dgx-1v", "8", "1", "allreduce"},
     {"dgx-h100:nodes=2", "16", "2", "allreduce"},
     {"dgx-h100", "8", "1", "alltoall"},

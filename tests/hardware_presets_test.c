@@ -182,6 +182,45 @@ TEST(a_host_may_use_the_first_gpus_of_its_board)
     check_agrees("host:gpu=h100,gpus=1,board=8,nodes=2,nics=1");
 }
 
+/* NVIDIA sells no boards of two: it is a part of eight, with the ports of that part. */
+TEST(two_gpus_of_nvidia_are_a_part_of_eight)
+{
+    static const struct {
+        const char *spec;
+        uint32_t switches; /* of NVLink and PCIe on a host: at least so many */
+        uint32_t nics;
+    } hosts[] = {
+        {"host:gpu=h100,gpus=2,nodes=2", 1 + 8, 2},
+        {"host:gpu=h100,gpus=2,nics=2,nodes=2", 1 + 8, 2},
+        {"host:gpu=a100,gpus=2,nics=1,nodes=4", 1 + 4, 1},
+        {"host:gpu=a100,gpus=2,nics=8,nodes=2", 1 + 4, 8}, /* those of the whole host */
+        {"host:gpu=h200,gpus=6,nics=3,nodes=2", 1 + 8, 3},
+        {"host:gpu=h100,gpus=4,nodes=2", 0, 4},
+        {"host:gpu=h100,gpus=1,nodes=2", 0, 1},
+        {"host:gpu=h100,gpus=2,board=2,nodes=2", 0, 2},
+        {"host:gpu=h100,gpus=2,sockets=1,nodes=2", 0, 2},
+        {"host:gpu=l40s,gpus=2,nodes=2", 0, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        struct tutti_topo *topo = preset(hosts[i].spec);
+        uint32_t kinds[2] = {0, 0};
+
+        REQUIRE(topo != NULL);
+        printf("%s\n", hosts[i].spec);
+        for (uint32_t v = 0; v < topo->node_count; v++) {
+            struct tutti_node node = tutti_topo_node(topo, v);
+
+            kinds[0] += node.kind == TUTTI_NODE_SWITCH;
+            kinds[1] += node.kind == TUTTI_NODE_NIC;
+        }
+        CHECK_INT(kinds[1], hosts[i].nics * topo->host_count);
+        CHECK(kinds[0] >= hosts[i].switches * topo->host_count);
+        tutti_topo_free(topo);
+        check_agrees(hosts[i].spec);
+    }
+}
+
 /* The quad of GH200 as nvidia-smi topo shows it: NV6 between any two, each with a CPU and a NIC.
  * The tray of GB300 as NCCL dumped it: five C2C links a GPU, two GPUs a CPU, each on a switch. */
 TEST(hosts_of_grace_are_as_they_were_seen)

@@ -2,7 +2,8 @@
  *
  *   gpu=MODEL            of models.inc: a100, h100-pcie, gb200, rtx4090, mi300x, ...
  *   gpus=N board=M       the first N of M GPUs that the host has; M is N unless it is said, but
- *                        8 of AMD's modules
+ *                        8 of AMD's modules, and where some of an NVIDIA board are used that is
+ *                        not made of so few
  *   intra=WORD           nvswitch, nvlink-mesh (the links shared out among all others),
  *                        nvlink-pairs (bridges between 0 and 1, 2 and 3, ...), nvlink-cube (eight
  *                        P100 or V100), xgmi, pcie (only that); auto: as the GPU is mostly sold
@@ -12,7 +13,8 @@
  *   gen=N switches=N     of PCIe; switches spread over the sockets, GPUs over those; 0: none
  *   p2p=yes|no           whether cards reach each other's memory; if not, what one sends lies in a
  *                        CPU's memory first, whatever switch joins them
- *   nics=N nic=RATE nicat=switch|cpu   ports of a host, and where they sit
+ *   nics=N nic=RATE nicat=switch|cpu   ports of a host (of no more of them than GPUs, those of
+ *                        the GPUs that are used), and where they sit
  *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx; GPUDirect RDMA; auto: but for tcp
  *   sharp=yes            switches of the network reduce
  *   niclat= hop= group= spines= over=  the network, as of all clusters
@@ -138,6 +140,19 @@ static bool comes_by_eight(const struct tutti_gpu_model *gpu)
            (gpu->form == TUTTI_FORM_MESH && gpu->sm >= 900 && gpu->nvlink_count == CUBE_GPUS - 1);
 }
 
+/* NVIDIA's boards are of four or eight, and one GPU of a board is let to a virtual machine: two or
+ * three, five to seven are the first of eight, unless the SPEC says more of how they lie. */
+static bool is_part_of_eight(const struct tutti_spec *spec, const struct tutti_gpu_plan *plan)
+{
+    static const char *const said[] = {"intra", "switches", "sockets", "nicat"};
+
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        if (tutti_spec_given(spec, said[i]))
+            return false;
+    }
+    return plan->gpu->form == TUTTI_FORM_BOARD && plan->gpu_count > 1 && plan->gpu_count != 4;
+}
+
 static void read_board(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
 {
     const char *name = tutti_spec_text(spec, "gpu");
@@ -150,8 +165,10 @@ static void read_board(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
     plan->gpu_count = tutti_spec_count(spec, "gpus", 1, GPUS_MAX);
     plan->board_count = tutti_spec_count(spec, "board", 1, GPUS_MAX);
     if (plan->board_count == 0)
-        plan->board_count =
-            plan->gpu_count < CUBE_GPUS && comes_by_eight(plan->gpu) ? CUBE_GPUS : plan->gpu_count;
+        plan->board_count = plan->gpu_count < CUBE_GPUS &&
+                                    (comes_by_eight(plan->gpu) || is_part_of_eight(spec, plan))
+                                ? CUBE_GPUS
+                                : plan->gpu_count;
     if (plan->gpu_count > plan->board_count)
         tutti_spec_refuse(spec, "'gpus=%" PRIu32 "' of a board of %" PRIu32 " (at most as many)",
                           plan->gpu_count, plan->board_count);
@@ -208,6 +225,16 @@ static void read_wiring(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
         refuse_wiring(spec, plan, words[intra], "one has no other");
 }
 
+/* Of GPUs that are a part of a board: the ports said are theirs, if they are no more than that. */
+static void share_nics(const struct tutti_spec *spec, struct tutti_gpu_plan *plan)
+{
+    assert(plan->gpu_count <= plan->board_count);
+    if (!tutti_spec_given(spec, "nics"))
+        plan->nic_used = plan->nic_count * plan->gpu_count / plan->board_count;
+    else if (plan->nic_count <= plan->gpu_count)
+        plan->nic_count = plan->nic_count * plan->board_count / plan->gpu_count;
+}
+
 static void read_places(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
 {
     static const char *const cpus[] = {"auto", "intel", "amd", "grace", NULL};
@@ -227,6 +254,8 @@ static void read_places(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
     if (!tutti_spec_given(spec, "nics"))
         plan->nic_count = usual_nics(plan);
     plan->nic_used = plan->nic_count;
+    if (!tutti_spec_given(spec, "board") && is_part_of_eight(spec, plan))
+        share_nics(spec, plan);
     plan->nics_at_cpu = tutti_spec_choice(spec, "nicat", places) == 2 || plan->switch_count == 0;
 }
 
@@ -381,8 +410,8 @@ static void add_nics(struct tutti_gpu_host *host, const struct any *any, uint32_
     const struct tutti_node nic = {.kind = TUTTI_NODE_NIC};
     const struct tutti_link pcie = pcie_link(plan->nic_generation);
 
-    for (uint32_t i = 0; i < plan->nic_count; i++) {
-        uint32_t index = tutti_gpu_host_node(host, &nic, "nic", t * plan->nic_count + i);
+    for (uint32_t i = 0; i < plan->nic_used; i++) {
+        uint32_t index = tutti_gpu_host_node(host, &nic, "nic", t * plan->nic_used + i);
         uint32_t place = tutti_gpu_plan_nic_place(plan, i);
 
         if (plan->nics_at_cpu)
