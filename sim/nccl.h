@@ -132,6 +132,9 @@ int tutti_nccl_env_set(struct tutti_nccl_env *env, const char *name, const char 
 /* Sets a list, "NCCL_ALGO=Ring,Tree,NCCL_PROTO=^LL": a comma before "NCCL_" divides. */
 int tutti_nccl_env_add(struct tutti_nccl_env *env, const char *list, struct tutti_err *err);
 const char *tutti_nccl_env_name_at(size_t index); /* those modelled, by name; NULL past the last */
+/* Of those that NCCL documents: it names devices, plugins, logs and the like, or what is not
+ * modelled, so that setting it says nothing here. */
+bool tutti_nccl_env_is_other(const char *name);
 /* Of all values; that of NULL is that of nothing set. */
 uint64_t tutti_nccl_env_hash(const struct tutti_nccl_env *env);
 

@@ -120,6 +120,18 @@ TEST(what_nccl_would_not_take_is_refused_with_what_it_would)
     expect_refusal("", "'' sets nothing (NCCL_ALGO=Ring and the like)");
 }
 
+TEST(what_nccl_documents_and_what_decides_nothing_is_known_as_such)
+{
+    CHECK(tutti_nccl_env_is_other("NCCL_IB_QPS_PER_CONNECTION"));
+    CHECK(tutti_nccl_env_is_other("NCCL_SOCKET_IFNAME"));
+    CHECK(tutti_nccl_env_is_other("NCCL_NET"));
+    CHECK(!tutti_nccl_env_is_other("NCCL_NET_GDR_LEVEL")); /* this one decides */
+    CHECK(!tutti_nccl_env_is_other("NCCL_ALGO"));
+    CHECK(!tutti_nccl_env_is_other("NCCL_ALGORITHM"));
+    CHECK(!tutti_nccl_env_is_other("NCCL_TREE_THRESHOLD")); /* of NCCL 2.4: it decided */
+    CHECK(!tutti_nccl_env_is_other("OMP_NUM_THREADS"));
+}
+
 /* Azure's graph file for two bridged pairs of A100: rings both ways. */
 TEST(rings_of_a_graph_file_are_given_by_their_gpus)
 {

@@ -1,6 +1,7 @@
 /* The options --as-nccl and --env; see nccl_options.h. */
 #include "tools/nccl_options.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,45 @@ static int read_version(const struct tutti_args *args, struct tutti_nccl_options
     return status < 0 ? tutti_wrap(err, status, "option '--as-nccl'") : 0;
 }
 
-static int add_words(struct tutti_nccl_options *options, const char *words, FILE *out,
-                     struct tutti_err *err)
+/* One NAME=VALUE. Jobs set many that decide nothing here: these are passed over, and named. */
+static int add_item(struct tutti_nccl_options *options, char *item, FILE *out, FILE *over,
+                    struct tutti_err *err)
 {
-    fprintf(out, "%s%s", ftell(out) > 0 ? "," : "", words);
-    return tutti_nccl_env_add(options->env, words, err);
+    size_t name_bytes = strcspn(item, "=");
+
+    if (item[name_bytes] == '=') {
+        bool other;
+
+        item[name_bytes] = '\0';
+        other = tutti_nccl_env_is_other(item);
+        if (other)
+            fprintf(over, "%s%s", ftell(over) > 0 ? ", " : "", item);
+        item[name_bytes] = '=';
+        if (other)
+            return 0;
+    }
+    fprintf(out, "%s%s", ftell(out) > 0 ? "," : "", item);
+    return tutti_nccl_env_add(options->env, item, err);
+}
+
+static int add_words(struct tutti_nccl_options *options, const char *words, FILE *out,
+                     FILE *over, struct tutti_err *err)
+{
+    char *text = strdup(words);
+    int status = 0;
+
+    if (text == NULL)
+        return tutti_nomem(err);
+    for (char *item = text; status == 0 && item != NULL;) {
+        char *next = strstr(item, ",NCCL_");
+
+        if (next != NULL)
+            *next++ = '\0';
+        status = add_item(options, item, out, over, err);
+        item = next;
+    }
+    free(text);
+    return status;
 }
 
 /* Those of this process's own environment that are modelled. */
@@ -42,21 +77,23 @@ static int add_inherited(struct tutti_nccl_options *options, FILE *out, struct t
 }
 
 static int read_words(const struct tutti_args *args, struct tutti_nccl_options *options, FILE *out,
-                      struct tutti_err *err)
+                      FILE *over, struct tutti_err *err)
 {
     const char *word;
     int status = 0;
 
     for (uint32_t i = 0; status == 0 && (word = tutti_args_word(args, "env", i)) != NULL; i++)
         status = strcmp(word, "inherit") == 0 ? add_inherited(options, out, err)
-                                              : add_words(options, word, out, err);
+                                              : add_words(options, word, out, over, err);
     return status < 0 ? tutti_wrap(err, status, "option '--env'") : 0;
 }
 
 static int read_env(const struct tutti_args *args, struct tutti_nccl_options *options,
                     struct tutti_err *err)
 {
-    size_t bytes = 0;
+    char *passed = NULL;
+    size_t bytes[2] = {0, 0};
+    FILE *over;
     FILE *out;
     int status;
 
@@ -65,12 +102,17 @@ static int read_env(const struct tutti_args *args, struct tutti_nccl_options *op
     status = tutti_nccl_env_new(&options->env, err);
     if (status < 0)
         return status;
-    out = open_memstream(&options->text, &bytes);
-    if (out == NULL)
-        return tutti_nomem(err);
-    status = read_words(args, options, out, err);
-    if (fclose(out) != 0 && status == 0)
+    out = open_memstream(&options->text, &bytes[0]);
+    over = open_memstream(&passed, &bytes[1]);
+    if (out != NULL && over != NULL)
+        status = read_words(args, options, out, over, err);
+    if (((out == NULL || fclose(out) != 0) | (over == NULL || fclose(over) != 0)) && status == 0)
         status = tutti_nomem(err);
+    if (status == 0 && passed[0] != '\0')
+        fprintf(stderr,
+                "tutti: option '--env': passed over, as nothing modelled depends on it: %s\n",
+                passed);
+    free(passed);
     return status;
 }
 

@@ -247,6 +247,67 @@ const char *tutti_nccl_env_name_at(size_t index)
     return index < VARIABLE_COUNT ? variables[index].name : NULL;
 }
 
+/* Begin the names of those of NCCL's documentation that say where, by what and how loudly it runs;
+ * what of them costs time (queue pairs, threads of sockets) is not modelled. */
+static const char *const others[] = {
+    "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
+    "NCCL_BUFFREG_",
+    "NCCL_CHECK",
+    "NCCL_COLLNET_NODE_THRESHOLD",
+    "NCCL_COMM_",
+    "NCCL_CONF_FILE",
+    "NCCL_CTA_POLICY",
+    "NCCL_CUMEM_",
+    "NCCL_DEBUG",
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_GDRCOPY_",
+    "NCCL_GDR_FLUSH_DISABLE",
+    "NCCL_GIN_",
+    "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_GRAPH_MIXING_SUPPORT",
+    "NCCL_GRAPH_REGISTER",
+    "NCCL_HOSTID",
+    "NCCL_IBEXT_",
+    "NCCL_IB_",
+    "NCCL_IGNORE_",
+    "NCCL_LAUNCH_",
+    "NCCL_LEGACY_CUDA_REGISTER",
+    "NCCL_LOCAL_REGISTER",
+    "NCCL_MNNVL_",
+    "NCCL_NET", /* itself, NCCL_NET_PLUGIN, NCCL_NET_SHARED_BUFFERS; those modelled come first */
+    "NCCL_NSOCKS_PERTHREAD",
+    "NCCL_OOB_",
+    "NCCL_P2P_DIRECT_DISABLE",
+    "NCCL_P2P_USE_CUDA_MEMCPY",
+    "NCCL_PLUGIN_",
+    "NCCL_PROFILE",
+    "NCCL_RAS_",
+    "NCCL_RUNTIME_CONNECT",
+    "NCCL_SET_",
+    "NCCL_SHARP_",
+    "NCCL_SHM_USE_CUDA_MEMCPY",
+    "NCCL_SOCKET_",
+    "NCCL_STACK_SIZE",
+    "NCCL_TOPO_",
+    "NCCL_TUNER_",
+    "NCCL_UID_",
+    "NCCL_WIN_",
+    "NCCL_WORK_",
+};
+
+bool tutti_nccl_env_is_other(const char *name)
+{
+    for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+        if (strcmp(name, variables[i].name) == 0)
+            return false;
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strncmp(name, others[i], strlen(others[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- the object ---------------------------------------------------------------------------- */
 
 const struct tutti_nccl_env *tutti_nccl_env_none(void)
