@@ -39,8 +39,8 @@ static int add_item(struct tutti_nccl_options *options, char *item, FILE *out, F
     return tutti_nccl_env_add(options->env, item, err);
 }
 
-static int add_words(struct tutti_nccl_options *options, const char *words, FILE *out,
-                     FILE *over, struct tutti_err *err)
+static int add_words(struct tutti_nccl_options *options, const char *words, FILE *out, FILE *over,
+                     struct tutti_err *err)
 {
     char *text = strdup(words);
     int status = 0;
