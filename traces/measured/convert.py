@@ -3,6 +3,8 @@
 
     traces/measured/convert.py DATA          write the tables beside this script
     traces/measured/convert.py DATA --check  say whether they are what would be written (exit 1: no)
+    traces/measured/convert.py DATA --found  write found.measured alone, by found.txt: single logs
+                                             of issues and guides, collected later than the others
 
 DATA is the folder of collected data: nccl-tests/ and mpi/ with a CSV and a JSON a table (the JSON:
 source, platform, gpu, gpus_per_node, nodes, ranks, network, collective, dtype, quality, and where
@@ -40,8 +42,8 @@ def fail(message):
 # ---- map.txt -------------------------------------------------------------------------------------
 
 class Map:
-    def __init__(self, path):
-        self.platforms = {}
+    def __init__(self, path, platforms=None):
+        self.platforms = platforms or {}
         self.lines = []
         with open(path, encoding='utf-8') as file:
             for number, line in enumerate(file, 1):
@@ -454,13 +456,16 @@ def read_all(data, mapping):
 
 def main(arguments):
     check = '--check' in arguments
-    data = [word for word in arguments if word != '--check']
+    found = '--found' in arguments
+    data = [word for word in arguments if word not in ('--check', '--found')]
     if len(data) != 1:
-        fail('usage: convert.py DATA [--check]')
+        fail('usage: convert.py DATA [--check] [--found]')
     mapping = Map(os.path.join(HERE, 'map.txt'))
+    if found:
+        mapping = Map(os.path.join(HERE, 'found.txt'), mapping.platforms)
     files = {}
     for table in read_all(data[0], mapping):
-        files.setdefault(table['platform'], []).append(table)
+        files.setdefault('found' if found else table['platform'], []).append(table)
     for line in mapping.lines:
         if line[6] == 0:
             fail("%s: nothing fits '%s'" % (line[5], line[0]))
