@@ -50,7 +50,8 @@ int tutti_crew_tcp_open(const struct tutti_crew_tcp_opts *opts, struct tutti_cre
                         struct tutti_err *err);
 
 /* Listens as process 0 would, by root, bind, secret and open_to_all of opts; port 0 takes a free
- * one. ret_address (TUTTI_CREW_TCP_ADDRESS_BYTES) is what to give as root to all processes. */
+ * one. ret_address (TUTTI_CREW_TCP_ADDRESS_BYTES) is what to give as root to all processes: with
+ * bind the address that it stands for, else the host of root. */
 int tutti_crew_tcp_listen(const struct tutti_crew_tcp_opts *opts, int *ret_fd, char *ret_address,
                           struct tutti_err *err);
 

@@ -63,6 +63,26 @@ TEST(over_IPv6_with_a_secret_too)
     crew_expect_ok(&world);
 }
 
+TEST(who_binds_to_an_address_is_reached_there)
+{
+    static const char *const cases[][3] = {{"127.0.0.1:0", "127.0.0.2", "127.0.0.2:"},
+                                           {"127.0.0.1:0", "lo", "127.0.0.1:"},
+                                           {"127.0.0.1:0", "::1", "[::1]:"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_crew_tcp_opts opts = {.count = 2, .root = cases[i][0], .bind = cases[i][1]};
+        char address[TUTTI_CREW_TCP_ADDRESS_BYTES] = "";
+        struct tutti_err err;
+        int fd = -1;
+
+        if (tutti_crew_tcp_listen(&opts, &fd, address, &err) == -TUTTI_EIO && i == 2)
+            SKIP("no IPv6 loopback here");
+        close(fd);
+        if (strncmp(address, cases[i][2], strlen(cases[i][2])) != 0)
+            TEST_FAIL("bound to '%s' it is told to be at '%s'", cases[i][1], address);
+    }
+}
+
 TEST(in_any_order_and_late)
 {
     static const unsigned delays_ms[3][4] = {{0, 30, 60, 90}, {300, 0, 0, 150}, {0, 200, 0, 0}};

@@ -27,14 +27,15 @@ TEST(lists)
     check_list("a", "a*1");
     check_list("a,b:2,me@c.d:10", "a*1 b*2 me@c.d*10");
     check_list("[fd00::1]:2,10.0.0.1", "[fd00::1]*2 10.0.0.1*1");
-    check_list("", "option '--hosts': no host '' (NAME or NAME:COUNT)");
-    check_list("a,,b", "option '--hosts': no host '' (NAME or NAME:COUNT)");
+    check_list("", "option '--hosts': no host '' (NAME, NAME:COUNT or [IPv6]:COUNT)");
+    check_list("a,,b", "option '--hosts': no host '' (NAME, NAME:COUNT or [IPv6]:COUNT)");
     check_list("a:0", "option '--hosts': '0' processes on 'a' (1 to 1024)");
     check_list("a:x", "option '--hosts': 'x' processes on 'a' (1 to 1024)");
     check_list("a:", "option '--hosts': '' processes on 'a' (1 to 1024)");
-    check_list("a;reboot", "option '--hosts': no host 'a;reboot' (NAME or NAME:COUNT)");
+    check_list("a;reboot",
+               "option '--hosts': no host 'a;reboot' (NAME, NAME:COUNT or [IPv6]:COUNT)");
     check_list("-oProxyCommand=x",
-               "option '--hosts': no host '-oProxyCommand=x' (NAME or NAME:COUNT)");
+               "option '--hosts': no host '-oProxyCommand=x' (NAME, NAME:COUNT or [IPv6]:COUNT)");
     check_list("a:1000,b:1000", "option '--hosts': '2000' processes (at most 1024)");
 }
 
@@ -52,6 +53,9 @@ TEST(a_line_of_shell)
                      "TUTTI_SECRET; TUTTI_RANK=2 TUTTI_SIZE=3 TUTTI_LOCAL_RANK=1 "
                      "TUTTI_LOCAL_SIZE=2 TUTTI_ROOT=a:7000 exec /opt/tutti run -B tcp'");
     CHECK_INT(tutti_hosts_print(&hosts, &line, 2, text, 100, &err), -TUTTI_EINVAL);
+    CHECK_OK(tutti_hosts_read("me@[fd00::1]:2", &hosts, &err), err); /* ssh wants no brackets */
+    CHECK_OK(tutti_hosts_print(&hosts, &line, 0, text, sizeof(text), &err), err);
+    CHECK(strstr(text, " | ssh me@fd00::1 'IFS=") != NULL);
 }
 
 /* What a shell makes of the words is what they were. */

@@ -30,7 +30,7 @@ static int read_one(const char *text, size_t bytes, struct tutti_host_entry *ret
 
     if (!is_name(text, name_bytes))
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--hosts': no host '%.*s' (NAME or NAME:COUNT)",
+                          "option '--hosts': no host '%.*s' (NAME, NAME:COUNT or [IPv6]:COUNT)",
                           (int)(bytes < 200 ? bytes : 200), text);
     if (colon != NULL) {
         char digits[16];
@@ -108,9 +108,22 @@ bool tutti_shell_add(char *line, size_t line_bytes, const char *word)
     return *word == '\0' && used + 1 < line_bytes;
 }
 
+/* As ssh takes it: an address of IPv6 without its brackets. */
+static void print_target(const char *name, char ret[TUTTI_LAUNCH_HOST_BYTES])
+{
+    size_t used = 0;
+
+    for (; *name != '\0'; name++) {
+        if (*name != '[' && *name != ']')
+            ret[used++] = *name;
+    }
+    ret[used] = '\0';
+}
+
 int tutti_hosts_print(const struct tutti_hosts *hosts, const struct tutti_hosts_line *line,
                       uint32_t index, char *ret, size_t ret_bytes, struct tutti_err *err)
 {
+    char target[TUTTI_LAUNCH_HOST_BYTES];
     char inner[8192];
     uint32_t host = 0;
     uint32_t before = 0;
@@ -119,6 +132,7 @@ int tutti_hosts_print(const struct tutti_hosts *hosts, const struct tutti_hosts_
 
     while (index >= before + hosts->hosts[host].count)
         before += hosts->hosts[host++].count;
+    print_target(hosts->hosts[host].name, target);
     length = snprintf(inner, sizeof(inner),
                       "IFS= read -r TUTTI_SECRET; export TUTTI_SECRET; TUTTI_RANK=%u TUTTI_SIZE=%u "
                       "TUTTI_LOCAL_RANK=%u TUTTI_LOCAL_SIZE=%u TUTTI_ROOT=%s exec %s %s",
@@ -127,8 +141,7 @@ int tutti_hosts_print(const struct tutti_hosts *hosts, const struct tutti_hosts_
     complete = length > 0 && (size_t)length < sizeof(inner);
     length = snprintf(ret, ret_bytes, "printf '%%s\\n' \"$TUTTI_SECRET\" | %s", line->ssh);
     complete = complete && length > 0 && (size_t)length < ret_bytes &&
-               tutti_shell_add(ret, ret_bytes, hosts->hosts[host].name) &&
-               tutti_shell_add(ret, ret_bytes, inner);
+               tutti_shell_add(ret, ret_bytes, target) && tutti_shell_add(ret, ret_bytes, inner);
     if (!complete)
         return tutti_fail(err, TUTTI_EINVAL,
                           "the line that starts process %u is longer than %zu characters", index,

@@ -6,6 +6,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -376,24 +377,37 @@ int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, boo
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/* An address of this host that others can reach: the first that is up and not its loopback. */
+/* 2: an address that others can reach; 1: likewise, if there is none of the former; 0: none. */
+static int worth(const struct ifaddrs *one)
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)one->ifa_addr;
+
+    if (v6 == NULL || (one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0)
+        return 0;
+    if (one->ifa_addr->sa_family == AF_INET)
+        return 2;
+    return one->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+}
+
+/* An address of this host that others can reach: the first that is up and not its loopback, of
+ * IPv4 if there is one. */
 static int find_address(char ret[TUTTI_LAUNCH_HOST_BYTES], struct tutti_err *err)
 {
     struct ifaddrs *all = NULL;
-    bool found = false;
+    int best = 0;
 
     if (getifaddrs(&all) != 0)
         return tutti_fail(err, TUTTI_EIO, "cannot list the addresses of this host: %s",
                           strerror(errno));
-    for (struct ifaddrs *a = all; a != NULL && !found; a = a->ifa_next) {
-        if (a->ifa_addr == NULL || a->ifa_addr->sa_family != AF_INET ||
-            (a->ifa_flags & IFF_UP) == 0 || (a->ifa_flags & IFF_LOOPBACK) != 0)
-            continue;
-        found = getnameinfo(a->ifa_addr, sizeof(struct sockaddr_in), ret, TUTTI_LAUNCH_HOST_BYTES,
-                            NULL, 0, NI_NUMERICHOST) == 0;
+    for (struct ifaddrs *a = all; a != NULL; a = a->ifa_next) {
+        socklen_t bytes = worth(a) == 2 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+
+        if (worth(a) > best && getnameinfo(a->ifa_addr, bytes, ret, TUTTI_LAUNCH_HOST_BYTES, NULL,
+                                           0, NI_NUMERICHOST) == 0)
+            best = worth(a);
     }
     freeifaddrs(all);
-    if (!found)
+    if (best == 0)
         return tutti_fail(err, TUTTI_ELACK,
                           "this host has no address but its loopback "
                           "('--rendezvous HOST:PORT' names one)");
@@ -408,7 +422,7 @@ static int share_root(struct tutti_join *join, struct tutti_err *err)
     bool here = launch->local_count == launch->count || launch->host_count == 1;
     char word[TUTTI_LAUNCH_SHARE_BYTES] = "";
     char host[TUTTI_LAUNCH_HOST_BYTES] = "127.0.0.1";
-    char root[TUTTI_LAUNCH_HOST_BYTES + 8];
+    char root[TUTTI_LAUNCH_HOST_BYTES + 8]; /* and brackets */
     bool own_secret = join->secret[0] == '\0';
     size_t bytes;
     int status = 0;
@@ -417,7 +431,7 @@ static int share_root(struct tutti_join *join, struct tutti_err *err)
         status = make_secret(join, err);
         if (status == 0 && !here)
             status = find_address(host, err);
-        (void)snprintf(root, sizeof(root), "%s:0", host);
+        (void)snprintf(root, sizeof(root), strchr(host, ':') != NULL ? "[%s]:0" : "%s:0", host);
         if (status == 0)
             status = listen_here(join, root, err);
         (void)snprintf(word, sizeof(word), "%.200s/%s", join->root, own_secret ? join->secret : "");

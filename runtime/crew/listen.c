@@ -44,6 +44,19 @@ static int choose(const struct tutti_crew_tcp_opts *opts, const char *host, uint
     return 0;
 }
 
+/* Of an interface or address that was asked for the others have to know: root may lie elsewhere. */
+static bool is_reached_at(const struct tutti_crew_tcp_opts *opts,
+                          const struct tutti_address *listened)
+{
+    struct tutti_address any;
+
+    if (opts->bind == NULL)
+        return false;
+    tutti_address_any(listened->as.any.sa_family, false, &any);
+    tutti_address_set_port(&any, tutti_address_port(listened));
+    return !tutti_address_same(&any, listened);
+}
+
 int tutti_crew_tcp_listen(const struct tutti_crew_tcp_opts *opts, int *ret_fd, char *ret_address,
                           struct tutti_err *err)
 {
@@ -68,8 +81,12 @@ int tutti_crew_tcp_listen(const struct tutti_crew_tcp_opts *opts, int *ret_fd, c
     if (status < 0)
         return status;
     tutti_address_of_socket(fd, &address);
-    snprintf(ret_address, TUTTI_CREW_TCP_ADDRESS_BYTES,
-             strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, tutti_address_port(&address));
+    if (is_reached_at(opts, &address))
+        (void)tutti_address_text(&address, ret_address);
+    else
+        snprintf(ret_address, TUTTI_CREW_TCP_ADDRESS_BYTES,
+                 strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
+                 tutti_address_port(&address));
     *ret_fd = fd;
     return 0;
 }
