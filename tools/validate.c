@@ -18,6 +18,7 @@
 #include "tools/run_crew.h"
 #include "tools/sweep.h"
 #include "tools/validate_all.h"
+#include "tools/validate_options.h"
 
 /* All that is printed, of logs or of this machine. */
 struct validation {
@@ -91,8 +92,8 @@ static bool is_nccl(const char *algorithm)
 }
 
 /* Predicts `count` cases that differ in size alone, each as it was timed. */
-static int predict_group(const struct validation *v, struct tutti_case *cases, size_t count,
-                         struct tutti_err *err)
+static int predict_group(const struct validation *v, uint32_t thread_count,
+                         struct tutti_case *cases, size_t count, struct tutti_err *err)
 {
     struct tutti_point *points = calloc(count, sizeof(*points));
     const struct tutti_algorithm *algorithm = NULL;
@@ -116,7 +117,7 @@ static int predict_group(const struct validation *v, struct tutti_case *cases, s
         points[i].algorithm = v->ask.algorithm;
         points[i].count = cases[i].params.count;
     }
-    tutti_points_predict(&ask, "validate", 0, points, count);
+    tutti_points_predict(&ask, "validate", thread_count, points, count);
     for (size_t i = 0; status == 0 && i < count; i++) {
         status = points[i].status;
         if (status < 0)
@@ -131,7 +132,7 @@ static int predict_group(const struct validation *v, struct tutti_case *cases, s
     return status;
 }
 
-static int predict_logs(struct validation *v, struct tutti_err *err)
+static int predict_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
 {
     struct tutti_case *cases = v->cases.cases;
     double latency_ps = 0;
@@ -143,7 +144,8 @@ static int predict_logs(struct validation *v, struct tutti_err *err)
 
         while (end < v->cases.case_count && same_but_count(&cases[i], &cases[end]))
             end++;
-        status = predict_group(v, cases + i, end - i, err);
+        status =
+            predict_group(v, (uint32_t)tutti_args_number(args, "jobs"), cases + i, end - i, err);
         i = end;
     }
     for (size_t i = 0; status == 0 && i < v->cases.case_count; i++)
@@ -243,7 +245,7 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     v->ask.params.chunk_bytes = tutti_args_number(args, "chunk");
     v->ask.params.slice_count = (uint32_t)tutti_args_number(args, "slices");
     v->ask.params.slot_count = (uint32_t)tutti_args_number(args, "slots");
-    return predict_logs(v, err);
+    return predict_logs(args, v, err);
 }
 
 /* ---- here and now ---------------------------------------------------------------------------- */
@@ -432,8 +434,10 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
 {
     struct validation v = {.ask = {.algorithm = "auto"}};
     struct tutti_errors errors = {0};
-    int status;
+    int status = tutti_validate_options_check(args, err);
 
+    if (status < 0)
+        return status;
     if (tutti_args_flag(args, "all"))
         return tutti_validate_all(args, err);
     status = tutti_args_given(args, "backend") ? validate_here(args, &v, err)
