@@ -107,6 +107,8 @@ uint64_t tutti_collective_bytes(enum tutti_collective collective, uint64_t count
 uint64_t tutti_collective_count_for(enum tutti_collective collective, uint64_t bytes,
                                     enum tutti_dtype dtype, uint32_t rank_count);
 double tutti_collective_bus_factor(enum tutti_collective collective, uint32_t rank_count);
+bool tutti_collective_reduces(enum tutti_collective collective);   /* then it has an operator */
+bool tutti_collective_is_rooted(enum tutti_collective collective); /* broadcast and reduce */
 
 struct tutti_contract {
     enum tutti_collective collective;

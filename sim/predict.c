@@ -65,7 +65,7 @@ static uint32_t ring_channels(const struct tutti_coll_params *params,
 {
     uint64_t block = params->count * tutti_dtype_bytes(params->dtype);
 
-    if (params->collective == TUTTI_BROADCAST || params->collective == TUTTI_REDUCE_TO_ROOT)
+    if (tutti_collective_is_rooted(params->collective))
         return shape->order_count; /* these go along the ring in chunks of their own */
     if (params->collective == TUTTI_ALLREDUCE)
         block /= shape->rank_count;

@@ -76,17 +76,6 @@ static double microseconds(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_US;
 }
 
-static bool reduces(enum tutti_collective collective)
-{
-    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
-           collective == TUTTI_REDUCE_TO_ROOT;
-}
-
-static bool is_rooted(enum tutti_collective collective)
-{
-    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
-}
-
 static int add_row(struct tutti_table *table, const struct tutti_run *run,
                    const struct tutti_run_row *row)
 {
@@ -95,14 +84,14 @@ static int add_row(struct tutti_table *table, const struct tutti_run *run,
     double time_us = microseconds(performed->time_ps);
     double predicted_us = row->predicted_ps > 0 ? microseconds(row->predicted_ps) : NAN;
 
-    return tutti_table_add(table, performed->bytes, row->count, tutti_dtype_name(params->dtype),
-                           reduces(params->collective) ? tutti_op_name(params->op) : "none",
-                           is_rooted(params->collective) ? (double)params->root : -1.0,
-                           performed->algorithm, row->protocol != NULL ? row->protocol : "none",
-                           time_us, microseconds(performed->best_ps), performed->algbw_GBps,
-                           performed->busbw_GBps,
-                           run->perform.check ? (double)performed->wrong_count : NAN, predicted_us,
-                           time_us > 0 ? 100.0 * (predicted_us - time_us) / time_us : NAN);
+    return tutti_table_add(
+        table, performed->bytes, row->count, tutti_dtype_name(params->dtype),
+        tutti_collective_reduces(params->collective) ? tutti_op_name(params->op) : "none",
+        tutti_collective_is_rooted(params->collective) ? (double)params->root : -1.0,
+        performed->algorithm, row->protocol != NULL ? row->protocol : "none", time_us,
+        microseconds(performed->best_ps), performed->algbw_GBps, performed->busbw_GBps,
+        run->perform.check ? (double)performed->wrong_count : NAN, predicted_us,
+        time_us > 0 ? 100.0 * (predicted_us - time_us) / time_us : NAN);
 }
 
 /* ---- what is said above the rows ------------------------------------------------------------- */

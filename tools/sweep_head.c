@@ -101,17 +101,6 @@ void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out)
     fprintf(out, "# figures:  %s\n", topo->source);
 }
 
-static bool reduces(enum tutti_collective collective)
-{
-    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
-           collective == TUTTI_REDUCE_TO_ROOT;
-}
-
-static bool rooted(enum tutti_collective collective)
-{
-    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
-}
-
 static void print_asked(const struct tutti_sweep *sweep, FILE *out)
 {
     const struct tutti_ask *ask = &sweep->ask;
@@ -140,9 +129,9 @@ void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command
             tutti_collective_name(params->collective));
     if (params->collective != TUTTI_BARRIER)
         fprintf(out, " of %s", tutti_dtype_name(params->dtype));
-    if (reduces(params->collective))
+    if (tutti_collective_reduces(params->collective))
         fprintf(out, ", %s", tutti_op_name(params->op));
-    if (rooted(params->collective))
+    if (tutti_collective_is_rooted(params->collective))
         fprintf(out, ", root %u", params->root);
     fputc('\n', out);
     tutti_sweep_print_machine(sweep->topo, out);
@@ -262,8 +251,9 @@ void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *j
     tutti_json_text(json, "collective", tutti_collective_name(ask->params.collective));
     tutti_json_text(json, "datatype", tutti_dtype_name(ask->params.dtype));
     tutti_json_text(json, "op",
-                    reduces(ask->params.collective) ? tutti_op_name(ask->params.op) : "none");
-    if (rooted(ask->params.collective))
+                    tutti_collective_reduces(ask->params.collective) ? tutti_op_name(ask->params.op)
+                                                                     : "none");
+    if (tutti_collective_is_rooted(ask->params.collective))
         tutti_json_count(json, "root", ask->params.root);
     tutti_json_text(json, "model", tutti_model_name(ask->model));
     tutti_json_text(json, "protocol", ask->protocol);

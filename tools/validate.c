@@ -327,8 +327,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
 
 static void print_log(const struct tutti_measurements_table *table, bool by_nccl)
 {
-    bool in_a_row =
-        table->collective == TUTTI_BROADCAST || table->collective == TUTTI_REDUCE_TO_ROOT;
+    bool in_a_row = tutti_collective_is_rooted(table->collective);
 
     printf("# log:      %s: %s", table->log, tutti_collective_name(table->collective));
     if (table->rank_count > 0)

@@ -194,7 +194,7 @@ static void weigh(const struct tutti_partition *partition, const struct tutti_fa
 static int refuse(const struct tutti_topo *topo, enum tutti_collective collective, uint32_t root,
                   struct tutti_err *err)
 {
-    bool rooted = collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+    bool rooted = tutti_collective_is_rooted(collective);
 
     if ((unsigned)collective >= TUTTI_CUSTOM)
         return tutti_fail(err, TUTTI_EINVAL,

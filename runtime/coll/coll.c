@@ -14,17 +14,6 @@ enum {
 
 static const uint64_t bytes_max = UINT64_C(1) << 60; /* of a buffer; products stay below 2^63 */
 
-static bool reduces(enum tutti_collective collective)
-{
-    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
-           collective == TUTTI_REDUCE_TO_ROOT;
-}
-
-static bool rooted(enum tutti_collective collective)
-{
-    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
-}
-
 static uint32_t at_least_one(uint32_t count)
 {
     return count == 0 ? 1 : count;
@@ -66,7 +55,7 @@ static int check_params(const struct tutti_coll_params *params, const struct tut
     if ((unsigned)params->op >= TUTTI_OP_COUNT)
         return tutti_fail(err, TUTTI_EINVAL, "no operator has the number '%d' (0 to %d)",
                           (int)params->op, TUTTI_OP_COUNT - 1);
-    if (rooted(params->collective) && params->root >= shape->rank_count)
+    if (tutti_collective_is_rooted(params->collective) && params->root >= shape->rank_count)
         return tutti_fail(err, TUTTI_EINVAL, "root '%u' is not a rank (0 to %u)", params->root,
                           shape->rank_count - 1);
     if (slots_of(params) > SLOTS_MAX)
@@ -135,12 +124,12 @@ static int fill(const struct coll_layout *layout, const struct tutti_coll_params
 
     schedule->ops = layout->ops;
     schedule->name = layout->name;
-    schedule->contract =
-        (struct tutti_contract){.collective = params->collective,
-                                .dtype = params->dtype,
-                                .op = params->op,
-                                .root = rooted(params->collective) ? params->root : 0,
-                                .count = params->count};
+    schedule->contract = (struct tutti_contract){
+        .collective = params->collective,
+        .dtype = params->dtype,
+        .op = params->op,
+        .root = tutti_collective_is_rooted(params->collective) ? params->root : 0,
+        .count = params->count};
     schedule->rank_count = shape->rank_count;
     schedule->slot_count = slots_of(params);
     tutti_contract_bytes(&schedule->contract, shape->rank_count, &schedule->in_bytes,
@@ -221,7 +210,7 @@ static void alone_emit(const struct tutti_schedule *schedule, uint32_t rank, uin
     (void)rank;
     copy = emit_copy(out, at(coll, TUTTI_BUF_OUT, piece.first), at(coll, TUTTI_BUF_IN, piece.first),
                      piece.count * coll->element_bytes);
-    if (reduces(schedule->contract.collective))
+    if (tutti_collective_reduces(schedule->contract.collective))
         emit_last(copy);
 }
 

@@ -101,3 +101,14 @@ void tutti_contract_bytes(const struct tutti_contract *contract, uint32_t rank_c
     *ret_in_bytes = extent_bytes(c->in, contract->count, element_bytes, rank_count);
     *ret_out_bytes = extent_bytes(c->out, contract->count, element_bytes, rank_count);
 }
+
+bool tutti_collective_reduces(enum tutti_collective collective)
+{
+    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
+           collective == TUTTI_REDUCE_TO_ROOT;
+}
+
+bool tutti_collective_is_rooted(enum tutti_collective collective)
+{
+    return collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+}

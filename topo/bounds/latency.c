@@ -282,7 +282,7 @@ static struct tutti_latency grid_latency(const struct tutti_rule *rule,
 static int sampled(const struct tutti_topo *topo, enum tutti_collective collective, uint32_t root,
                    struct tutti_latency *ret, struct tutti_err *err)
 {
-    bool rooted = collective == TUTTI_BROADCAST || collective == TUTTI_REDUCE_TO_ROOT;
+    bool rooted = tutti_collective_is_rooted(collective);
     struct tutti_sample sample;
     int status = tutti_sample_open(&sample, topo, err);
 

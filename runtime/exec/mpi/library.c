@@ -31,12 +31,6 @@ struct call {
     uint64_t out_bytes;
 };
 
-static bool reduces(enum tutti_collective collective)
-{
-    return collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCESCATTER ||
-           collective == TUTTI_REDUCE_TO_ROOT;
-}
-
 /* Where nothing is reduced, two bytes are two bytes. */
 static MPI_Datatype type_of(enum tutti_dtype dtype)
 {
@@ -131,7 +125,8 @@ static int call_reducing(const struct call *call)
 
 static int call_once(const struct call *call, struct tutti_err *err)
 {
-    int code = reduces(call->contract->collective) ? call_reducing(call) : call_moving(call);
+    int code = tutti_collective_reduces(call->contract->collective) ? call_reducing(call)
+                                                                    : call_moving(call);
 
     return tutti_mpi_status(code, "do it by MPI's own collective", err);
 }
@@ -210,7 +205,7 @@ static int check(const struct library *library, const struct tutti_schedule *sch
     if (contract->collective == TUTTI_CUSTOM)
         return tutti_fail(err, TUTTI_EINVAL, "the schedule '%s' has no contract for MPI to keep",
                           schedule->name);
-    if (reduces(contract->collective) &&
+    if (tutti_collective_reduces(contract->collective) &&
         (contract->dtype == TUTTI_FLOAT16 || contract->dtype == TUTTI_BFLOAT16))
         return tutti_fail(err, TUTTI_ELACK,
                           "%s has no type for '%s' to reduce (float, double, or "
@@ -240,7 +235,8 @@ static int prepare(const struct library *library, const struct tutti_play *play,
         if (own == NULL)
             return tutti_nomem(err);
     } else if (play->in[index] == play->out[index] && schedule->out_bytes > 0 &&
-               !reduces(contract->collective) && contract->collective != TUTTI_BROADCAST) {
+               !tutti_collective_reduces(contract->collective) &&
+               contract->collective != TUTTI_BROADCAST) {
         return tutti_fail(err, TUTTI_EINVAL, "MPI's own %s is played out of place only",
                           tutti_collective_name(contract->collective));
     }
