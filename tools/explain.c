@@ -92,6 +92,10 @@ static int make_comm(const struct tutti_args *args, struct tutti_explanation *e,
                           "'%s' does not tell what NCCL decides from (its GPUs, PCI switches and "
                           "ports: NCCL topology XML does)",
                           e->topo->name);
+    status = tutti_shared_check_root(e->collective, (uint32_t)tutti_args_number(args, "root"),
+                                     e->topo->rank_count, err);
+    if (status < 0)
+        return status;
     params.hardware = e->topo->hardware;
     params.host_count = tutti_topo_hardware_hosts(e->topo);
     return tutti_nccl_comm_new(&params, &e->comm, err);

@@ -13,6 +13,7 @@
 #include "tools/local.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
+#include "tools/shared_options.h"
 
 uint32_t tutti_run_processors(void)
 {
@@ -99,9 +100,10 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
                                             perform->params.dtype, run->rank_count);
     char size[TUTTI_UNIT_TEXT_BYTES];
     size_t before = rows->row_count;
-    int status = 0;
+    int status = tutti_shared_check_root(perform->params.collective, perform->params.root,
+                                         run->rank_count, err);
 
-    for (size_t i = 0; run->algorithms[i] != NULL; i++) {
+    for (size_t i = 0; status == 0 && run->algorithms[i] != NULL; i++) {
         struct tutti_run_row row = {.count = perform->params.count};
         const char *algorithm = run->algorithms[i];
 
@@ -124,10 +126,10 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
         if (status < 0)
             return status;
     }
-    if (rows->row_count == before)
+    if (status == 0 && rows->row_count == before)
         return tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits %" PRIu32 " ranks",
                           tutti_collective_name(perform->params.collective), run->rank_count);
-    return 0;
+    return status;
 }
 
 /* Measured with buffers up to about the size of the largest asked for, and not so large that it

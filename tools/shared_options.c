@@ -1,6 +1,8 @@
 /* Reads the options that several commands have; see shared_options.h. */
 #include "tools/shared_options.h"
 
+#include <inttypes.h>
+
 #include "runtime/coll.h"
 
 int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params *params,
@@ -19,6 +21,30 @@ int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params 
     status = tutti_op_find(tutti_args_text(args, "op"), &params->op, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '-o'");
+    if (tutti_args_given(args, "op") && !tutti_collective_reduces(params->collective))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-o': '%s' does not reduce (allreduce, reducescatter and reduce "
+                          "do)",
+                          tutti_collective_name(params->collective));
     params->root = (uint32_t)tutti_args_number(args, "root");
+    return tutti_shared_refuse_root(args, params->collective, err);
+}
+
+int tutti_shared_refuse_root(const struct tutti_args *args, enum tutti_collective collective,
+                             struct tutti_err *err)
+{
+    if (tutti_args_given(args, "root") && !tutti_collective_is_rooted(collective))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-r': '%s' has no root (broadcast and reduce have)",
+                          tutti_collective_name(collective));
     return 0;
+}
+
+int tutti_shared_check_root(enum tutti_collective collective, uint32_t root, uint32_t rank_count,
+                            struct tutti_err *err)
+{
+    if (!tutti_collective_is_rooted(collective) || root < rank_count)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "root '%" PRIu32 "' is not a rank (0 to %" PRIu32 ")",
+                      root, rank_count - 1);
 }

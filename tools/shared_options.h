@@ -2,6 +2,7 @@
 #ifndef TUTTI_TOOLS_SHARED_OPTIONS_H
 #define TUTTI_TOOLS_SHARED_OPTIONS_H
 
+#include "runtime/schedule.h"
 #include "tools/options.h"
 
 #define TUTTI_OPTION_FORMAT                                                                 \
@@ -148,5 +149,13 @@ struct tutti_coll_params;
  * are. -TUTTI_EINVAL names the option. */
 int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params *params,
                         struct tutti_err *err);
+
+/* -TUTTI_EINVAL: -r is given, and the collective has none. */
+int tutti_shared_refuse_root(const struct tutti_args *args, enum tutti_collective collective,
+                             struct tutti_err *err);
+
+/* -TUTTI_EINVAL: the collective has a root, and it is not one of the ranks. */
+int tutti_shared_check_root(enum tutti_collective collective, uint32_t root, uint32_t rank_count,
+                            struct tutti_err *err);
 
 #endif

@@ -55,6 +55,8 @@ static int read_question(const struct tutti_args *args, struct question *questio
         return tutti_wrap(err, status, "option '-d'");
     status = tutti_sizes_read(args, &question->sizes, err);
     contract->root = (uint32_t)tutti_args_number(args, "root");
+    if (status == 0)
+        status = tutti_shared_refuse_root(args, contract->collective, err);
     question->seed = tutti_args_number(args, "seed");
     if (status == 0)
         status = tutti_perturb_read(args, false, &question->perturb, err);
