@@ -50,7 +50,9 @@
         .standard = algorithm,                                                                 \
         .help = "ring, ring-bidirectional, recursive-doubling, halving-doubling, halving, "    \
                 "binomial, double-binary-tree, one-shot, two-shot, direct, hierarchical, "     \
-                "reduce-broadcast, torus; auto: the fastest; all: every one that fits"         \
+                "reduce-broadcast, torus; nccl: whatever NCCL would run, on a machine of "     \
+                "GPUs, or of it nccl:ring, nccl:tree and so on; auto: the fastest of the "     \
+                "others; all: every one of them that fits"                                     \
     }
 
 #define TUTTI_OPTION_PROTOCOL                                                                    \

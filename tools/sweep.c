@@ -35,7 +35,7 @@ static int add_algorithm(struct tutti_sweep *sweep, const char *name, size_t byt
             return tutti_fail(err, TUTTI_EINVAL, "'%s' is named twice (once)", kept);
     }
     sweep->algorithm_count++;
-    if (strcmp(kept, "nccl") == 0 || strncmp(kept + 1, "ccl:", 4) == 0)
+    if (tutti_algorithm_is_nccl(kept))
         return 0; /* what it names is found out with the machine */
     if (strcmp(kept, "all") == 0 || strcmp(kept, "auto") == 0)
         return tutti_fail(err, TUTTI_EINVAL, "'%s' stands among others (alone)", kept);
@@ -103,7 +103,7 @@ const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *aske
 static bool runs_nccl(const struct tutti_sweep *sweep)
 {
     for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
-        if (strcmp(sweep->algorithms[i], "nccl") == 0)
+        if (tutti_algorithm_is_nccl(sweep->algorithms[i]))
             return true;
     }
     return false;

@@ -86,11 +86,6 @@ static bool same_but_count(const struct tutti_case *one, const struct tutti_case
            a->root == b->root && one->iteration_count == other->iteration_count;
 }
 
-static bool is_nccl(const char *algorithm)
-{
-    return strcmp(algorithm, "nccl") == 0 || strncmp(algorithm, "nccl:", 5) == 0;
-}
-
 /* Predicts `count` cases that differ in size alone, each as it was timed. */
 static int predict_group(const struct validation *v, uint32_t thread_count,
                          struct tutti_case *cases, size_t count, struct tutti_err *err)
@@ -102,7 +97,7 @@ static int predict_group(const struct validation *v, uint32_t thread_count,
 
     if (points == NULL)
         return tutti_nomem(err);
-    if (strcmp(ask.algorithm, "auto") != 0 && !is_nccl(ask.algorithm))
+    if (strcmp(ask.algorithm, "auto") != 0 && !tutti_algorithm_is_nccl(ask.algorithm))
         status = tutti_algorithm_find(ask.algorithm, cases[0].params.collective, &algorithm, err);
     if (status < 0) {
         free(points);
@@ -190,7 +185,7 @@ static void follow_version(struct validation *v)
     const struct tutti_nccl_version *ran;
     uint32_t count = v->measurements.table_count;
 
-    if (v->nccl.asked != NULL || !is_nccl(v->ask.algorithm))
+    if (v->nccl.asked != NULL || !tutti_algorithm_is_nccl(v->ask.algorithm))
         return;
     for (uint32_t i = 0; i < count; i++) {
         if (tables[i].is_rccl || strcmp(tables[i].version, tables[0].version) != 0)
@@ -219,7 +214,8 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     status = read_algorithm(args, &v->ask.algorithm, err);
     if (status == 0)
         status = tutti_nccl_options_read(
-            args, !tutti_args_given(args, "algorithm") || is_nccl(v->ask.algorithm), &v->nccl, err);
+            args, !tutti_args_given(args, "algorithm") || tutti_algorithm_is_nccl(v->ask.algorithm),
+            &v->nccl, err);
     if (status == 0)
         status = tutti_model_find(tutti_args_text(args, "model"), &v->ask.model, err);
     if (status == 0)
@@ -371,7 +367,7 @@ static void print_head(const struct tutti_args *args, const struct validation *v
     tutti_sweep_print_machine(v->topo, stdout);
     tutti_calib_print_choice(&v->calib, stdout);
     for (uint32_t i = 0; i < v->measurements.table_count; i++)
-        print_log(&v->measurements.tables[i], is_nccl(v->ask.algorithm));
+        print_log(&v->measurements.tables[i], tutti_algorithm_is_nccl(v->ask.algorithm));
     printf("# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
            v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
     if (v->nccl.asked != NULL)

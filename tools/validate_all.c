@@ -143,7 +143,8 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
     int status = read_ask(args, &ask, err);
 
     if (status == 0)
-        status = tutti_nccl_options_read(args, strcmp(ask.ask.algorithm, "nccl") == 0, &nccl, err);
+        status =
+            tutti_nccl_options_read(args, tutti_algorithm_is_nccl(ask.ask.algorithm), &nccl, err);
     ask.ask.as_nccl = nccl.asked != NULL ? nccl.version : NULL; /* else the table says */
     ask.ask.env = nccl.env;
     if (status == 0)
