@@ -159,3 +159,24 @@ int tutti_file_write(const char *path, const char *text, size_t bytes, struct tu
         return cannot(err, "write", path, strerror(ENAMETOOLONG));
     return write_beside(path, beside, there ? info.st_mode : 0, text, bytes, err);
 }
+
+int tutti_file_check_target(const char *path, struct tutti_err *err)
+{
+    char folder[PATH_MAX];
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    int bytes = slash == NULL || slash == path ? 1 : (int)(slash - path);
+
+    if (strcmp(path, "-") == 0)
+        return 0;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            return cannot(err, "write", path, "it is a directory");
+        if (access(path, W_OK) != 0)
+            return cannot(err, "write", path, strerror(errno));
+        if (!S_ISREG(info.st_mode))
+            return 0;
+    }
+    (void)snprintf(folder, sizeof(folder), "%.*s", bytes, slash == NULL ? "." : path);
+    return access(folder, W_OK | X_OK) == 0 ? 0 : cannot(err, "write", path, strerror(errno));
+}

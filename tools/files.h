@@ -17,4 +17,8 @@ int tutti_file_read(const char *path, char **ret_text, size_t *ret_bytes, struct
  * complete, so that an old one is lost in no case; devices and pipes are written as they are. */
 int tutti_file_write(const char *path, const char *text, size_t bytes, struct tutti_err *err);
 
+/* Fails as tutti_file_write would, as far as can be told before there is anything to write: for who
+ * works long for what is to be written. */
+int tutti_file_check_target(const char *path, struct tutti_err *err);
+
 #endif

@@ -97,6 +97,24 @@ static int read_real(const struct tutti_option *option, const char *text, double
     return 0;
 }
 
+static int read_size(const struct tutti_option *option, const char *text, uint64_t *ret,
+                     struct tutti_err *err)
+{
+    char least[TUTTI_UNIT_TEXT_BYTES];
+    char most[TUTTI_UNIT_TEXT_BYTES];
+    uint64_t value = 0;
+    int status = tutti_read_size(text, &value, err);
+
+    if (status < 0)
+        return status;
+    if (option->max != 0 && (value < option->min || value > option->max))
+        return tutti_fail(err, TUTTI_EINVAL, "size '%s' is out of range (%s to %s)", text,
+                          tutti_print_size(option->min, least),
+                          tutti_print_size(option->max, most));
+    *ret = value;
+    return 0;
+}
+
 static int read_value(const struct tutti_option *option, const char *text,
                       struct tutti_value *value, struct tutti_err *err)
 {
@@ -105,7 +123,7 @@ static int read_value(const struct tutti_option *option, const char *text,
 
     switch (option->type) {
     case TUTTI_OPTION_SIZE:
-        status = tutti_read_size(text, &value->number, err);
+        status = read_size(option, text, &value->number, err);
         break;
     case TUTTI_OPTION_RATE:
         status = tutti_read_rate(text, &value->number, err);

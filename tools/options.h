@@ -28,7 +28,7 @@ struct tutti_option {
     enum tutti_option_type type;
     const char *value;    /* what the help calls the value; CHOICE: the words, "auto|on|off" */
     const char *standard; /* the value if none is given, as one would type it; NULL: no value */
-    uint64_t min;         /* COUNT, REAL */
+    uint64_t min;         /* COUNT, REAL; SIZE, where max is not 0 */
     uint64_t max;
     const char *help;
 };

@@ -142,6 +142,11 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
     struct tutti_nccl_options nccl = {.env = NULL};
     int status = read_ask(args, &ask, err);
 
+    if (status == 0 && tutti_args_given(args, "svg")) {
+        status = tutti_file_check_target(tutti_args_text(args, "svg"), err);
+        if (status < 0)
+            (void)tutti_wrap(err, status, "option '--svg'");
+    }
     if (status == 0)
         status =
             tutti_nccl_options_read(args, tutti_algorithm_is_nccl(ask.ask.algorithm), &nccl, err);
