@@ -56,7 +56,8 @@ static bool open_world(struct world *world, uint32_t thread_count)
     *world = (struct world){.base = NULL};
     write_tables();
     CHECK_OK(tutti_measured_load(path, &set, &err), err);
-    CHECK_OK(tutti_fit_cases_open(&set, &filter, NULL, thread_count, &world->cases, &err), err);
+    CHECK_OK(tutti_fit_cases_open(&set, NULL, &filter, NULL, thread_count, &world->cases, &err),
+             err);
     CHECK_OK(tutti_calib_new(&world->base, &err), err);
     if (test_failures == 0)
         CHECK_OK(tutti_fit_values_open(&world->cases, world->base, &world->values, &err), err);

@@ -26,12 +26,13 @@
  * Taylor 1989, "Robust statistical modeling using the t distribution"). */
 enum { PRIOR_FREEDOM = 3 };
 
-static int open_job(struct tutti_measured *set, const struct tutti_measured_filter *filter,
+static int open_job(struct tutti_measured *set, struct tutti_topo *machine,
+                    const struct tutti_measured_filter *filter,
                     const struct tutti_measured_filter *judged, uint32_t thread_count,
                     const struct tutti_calib *base, struct tutti_fit_job *job,
                     struct tutti_err *err)
 {
-    int status = tutti_fit_cases_open(set, filter, judged, thread_count, &job->cases, err);
+    int status = tutti_fit_cases_open(set, machine, filter, judged, thread_count, &job->cases, err);
 
     if (status == 0)
         status = tutti_fit_values_open(&job->cases, base, &job->values, err);
@@ -232,6 +233,10 @@ static int write_calib(const struct tutti_args *args, struct tutti_fit_job *job,
         (void)snprintf(source, sizeof(source),
                        "tutti calibrate --filter '%s': %zu tables, %zu sizes",
                        tutti_args_text(args, "filter"), tables, sizes);
+    for (char *p = source; *p != '\0'; p++) { /* names of files may have anything */
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '#')
+            *p = '?';
+    }
     status = tutti_fit_values_result(&job->values, job->fit, source, &calib, &open, err);
     if (status == 0)
         status = tutti_calib_set_title(calib, tutti_args_text(args, "title"), err);
@@ -287,15 +292,33 @@ static int open_base(const struct tutti_args *args, struct tutti_calib **ret, st
     return status < 0 ? tutti_wrap(err, status, "option '--given'") : 0;
 }
 
+/* What a calibration cannot be called is found out before the fit. */
+static int check_title(const struct tutti_args *args, struct tutti_err *err)
+{
+    struct tutti_calib *calib = NULL;
+    int status = tutti_calib_new(&calib, err);
+
+    if (status == 0)
+        status = tutti_calib_set_title(calib, tutti_args_text(args, "title"), err);
+    if (status == -TUTTI_EINVAL)
+        status = tutti_wrap(err, status, "option '--title'");
+    tutti_calib_free(calib);
+    return status;
+}
+
 static int calibrate(const struct tutti_args *args, struct tutti_err *err)
 {
     struct tutti_measured_filter filter = {.term_count = 0};
     struct tutti_measured_filter judged;
     bool judges = tutti_args_given(args, "judge");
     struct tutti_measured set = {.table_count = 0};
+    struct tutti_topo *machine = NULL;
     struct tutti_calib *base = NULL;
     struct tutti_fit_job job = {.fit = NULL};
-    int status = 0;
+    int status = check_title(args, err);
+
+    if (status < 0)
+        return status;
 
     /* What stands on the command line is chosen already. */
     if (!tutti_args_given(args, "log") || tutti_args_given(args, "filter"))
@@ -306,11 +329,11 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
         status = tutti_measured_filter_parse(tutti_args_text(args, "judge"), &judged, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--judge'");
-    status = tutti_fit_tables_read(args, &set, err);
+    status = tutti_fit_tables_read(args, &set, &machine, err);
     if (status == 0)
         status = open_base(args, &base, err);
     if (status == 0)
-        status = open_job(&set, &filter, judges ? &judged : NULL,
+        status = open_job(&set, machine, &filter, judges ? &judged : NULL,
                           (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
     if (status == 0 && job.values.parameter_count == 0 && tutti_args_given(args, "given"))
         status = tutti_fail(err, TUTTI_EINVAL,
@@ -328,6 +351,7 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
         status = write_calib(args, &job, err);
     close_job(&job);
     tutti_measured_free(&set);
+    tutti_topo_free(machine);
     tutti_calib_free(base);
     return status;
 }
@@ -363,6 +387,7 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
      .help = "--log: which was run, if the log does not say"},
+    TUTTI_OPTION_NODES,
     TUTTI_OPTION_AS_NCCL,
     TUTTI_OPTION_NCCL_ENV,
     {.letter = 'g',

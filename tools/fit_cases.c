@@ -21,7 +21,8 @@ static void close_case(struct tutti_fit_case *one)
 {
     tutti_predict_memory_free(one->memory);
     tutti_nccl_env_free(one->env);
-    tutti_topo_free(one->topo);
+    if (!one->lent)
+        tutti_topo_free(one->topo);
 }
 
 void tutti_fit_cases_close(struct tutti_fit_cases *cases)
@@ -75,10 +76,11 @@ static void take_points(const struct tutti_measured_table *table, struct tutti_f
 
 /* 1: it became a case; 0: it cannot be one. */
 static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_table *table,
-                     bool judged, struct tutti_err *err)
+                     struct tutti_topo *machine, bool judged, struct tutti_err *err)
 {
-    struct tutti_fit_case one = {.table = table, .judged = judged};
-    int status = tutti_topo_from_spec(table->machine, &one.topo, NULL);
+    struct tutti_fit_case one = {
+        .table = table, .topo = machine, .lent = machine != NULL, .judged = judged};
+    int status = one.lent ? 0 : tutti_topo_from_spec(table->machine, &one.topo, NULL);
 
     if (status < 0)
         return status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
@@ -102,7 +104,8 @@ static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_
     return 1;
 }
 
-static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_filter *filter,
+static int open_all(struct tutti_fit_cases *cases, struct tutti_topo *machine,
+                    const struct tutti_measured_filter *filter,
                     const struct tutti_measured_filter *judged, struct tutti_err *err)
 {
     size_t fitted_count = 0;
@@ -122,7 +125,7 @@ static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_f
 
         if (!fitted && (judged == NULL || !tutti_measured_matches(judged, table)))
             continue;
-        status = is_ncclish(table) ? open_case(cases, table, !fitted, err) : 0;
+        status = is_ncclish(table) ? open_case(cases, table, machine, !fitted, err) : 0;
         if (status < 0)
             return status;
         cases->left_out_count += status == 0;
@@ -142,7 +145,8 @@ static int open_all(struct tutti_fit_cases *cases, const struct tutti_measured_f
     return 0;
 }
 
-int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured_filter *filter,
+int tutti_fit_cases_open(struct tutti_measured *set, struct tutti_topo *machine,
+                         const struct tutti_measured_filter *filter,
                          const struct tutti_measured_filter *judged, uint32_t thread_count,
                          struct tutti_fit_cases *ret, struct tutti_err *err)
 {
@@ -154,7 +158,7 @@ int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured
         cases.thread_count = online > 0 ? (uint32_t)online : 1;
     if (cases.thread_count > THREADS_MAX)
         cases.thread_count = THREADS_MAX;
-    status = open_all(&cases, filter, judged, err);
+    status = open_all(&cases, machine, filter, judged, err);
     if (status < 0) {
         cases.set = (struct tutti_measured){0}; /* still the caller's */
         tutti_fit_cases_close(&cases);

@@ -25,6 +25,7 @@ struct tutti_fit_point {
 struct tutti_fit_case {
     const struct tutti_measured_table *table;
     struct tutti_topo *topo;
+    bool lent; /* the topology is not its own */
     struct tutti_calib_machine machine;
     bool messages; /* all-to-all and send/receive: no ring, but messages */
     bool judged;   /* predicted, but not fitted to */
@@ -48,8 +49,10 @@ struct tutti_fit_cases {
 
 /* Those tables of the set that the filter chooses and NCCL or RCCL ran, and those that `judged` (or
  * NULL) chooses besides; of each power of two of bytes in a table one size, the nearest to it, so
- * that each counts once. The set becomes that of the cases on success, and is empty then. */
-int tutti_fit_cases_open(struct tutti_measured *set, const struct tutti_measured_filter *filter,
+ * that each counts once. The set becomes that of the cases on success, and is empty then. `machine`
+ * is that of all tables, borrowed until close, or NULL: each names its own. */
+int tutti_fit_cases_open(struct tutti_measured *set, struct tutti_topo *machine,
+                         const struct tutti_measured_filter *filter,
                          const struct tutti_measured_filter *judged, uint32_t thread_count,
                          struct tutti_fit_cases *ret, struct tutti_err *err);
 void tutti_fit_cases_close(struct tutti_fit_cases *cases);

@@ -11,6 +11,7 @@
 
 #include "runtime/status.h"
 #include "tools/cases.h"
+#include "tools/machine.h"
 #include "tools/measured_files.h"
 #include "tools/measurements.h"
 #include "tools/nccl_options.h"
@@ -28,7 +29,8 @@ struct logs {
 /* Other machines have no links and GPUs that what protocols cost could be told of. */
 static int find_machine(struct logs *logs, struct tutti_err *err)
 {
-    int status = tutti_topo_from_spec(logs->spec, &logs->topo, err);
+    int status = tutti_machine_load(logs->spec, (uint32_t)tutti_args_number(logs->args, "nodes"),
+                                    &logs->topo, err);
 
     if (status < 0)
         return status;
@@ -77,6 +79,7 @@ static void write_env(const char *text, FILE *out)
     fputc('\n', out);
 }
 
+/* The machine goes beside the text, and names of files are no words of it. */
 static void write_facts(const struct logs *logs, uint32_t number,
                         const struct tutti_measurements_table *table,
                         const struct tutti_case *first, FILE *out)
@@ -86,9 +89,9 @@ static void write_facts(const struct logs *logs, uint32_t number,
     const char *version = logs->nccl.asked != NULL ? logs->nccl.asked : table->version;
 
     fprintf(out,
-            "table log-%" PRIu32 "\nsite logs\nplatform logs\nmachine %s\nranks %" PRIu32
+            "table log-%" PRIu32 "\nsite logs\nplatform logs\nmachine log\nranks %" PRIu32
             "\nnodes %" PRIu32 "\ngpus %" PRIu32 "\nlibrary %s\n",
-            number + 1, logs->spec, topo->rank_count, hosts, topo->rank_count / hosts,
+            number + 1, topo->rank_count, hosts, topo->rank_count / hosts,
             table->is_rccl ? "rccl" : "nccl");
     if (version[0] != '\0')
         fprintf(out, "version %s\n", version);
@@ -97,9 +100,9 @@ static void write_facts(const struct logs *logs, uint32_t number,
     write_env(logs->nccl.text, out);
     fprintf(out,
             "collective %s\ndtype %s\nop %s\niterations %" PRIu32
-            "\nquality good\nsource %s\nrows\n",
+            "\nquality good\nsource log\nrows\n",
             tutti_collective_name(table->collective), tutti_dtype_name(first->params.dtype),
-            tutti_op_name(first->params.op), table->iteration_count, table->log);
+            tutti_op_name(first->params.op), table->iteration_count);
 }
 
 static int compare_cases(const void *left, const void *right)
@@ -155,7 +158,7 @@ static int write_text(struct logs *logs, char **ret, size_t *ret_bytes, struct t
 }
 
 static int read_logs(const struct tutti_args *args, struct tutti_measured *ret,
-                     struct tutti_err *err)
+                     struct tutti_topo **ret_machine, struct tutti_err *err)
 {
     struct logs logs = {.args = args, .spec = tutti_args_operand(args, 0)};
     char *text = NULL;
@@ -175,6 +178,10 @@ static int read_logs(const struct tutti_args *args, struct tutti_measured *ret,
         status = write_text(&logs, &text, &bytes, err);
     if (status == 0)
         status = tutti_measured_parse("the logs", text, bytes, ret, err);
+    if (status == 0) {
+        *ret_machine = logs.topo;
+        logs.topo = NULL;
+    }
     free(text);
     tutti_nccl_options_done(&logs.nccl);
     tutti_cases_done(&logs.cases);
@@ -204,12 +211,12 @@ static int load(const char *path, struct tutti_measured *ret, struct tutti_err *
 }
 
 int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *ret,
-                          struct tutti_err *err)
+                          struct tutti_topo **ret_machine, struct tutti_err *err)
 {
     const char *path = tutti_args_operand(args, 0);
 
     if (tutti_args_given(args, "log"))
-        return read_logs(args, ret, err);
+        return read_logs(args, ret, ret_machine, err);
     if (path == NULL)
         path = tutti_measured_folder();
     if (path == NULL)
@@ -222,7 +229,7 @@ int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *
 /* What says something of the logs alone, or of this machine. */
 int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err)
 {
-    static const char *const of_logs[] = {"collective", "as-nccl", "env"};
+    static const char *const of_logs[] = {"collective", "nodes", "as-nccl", "env"};
     static const char *const of_tables[] = {"filter", "judge",      "given",
                                             "title",  "iterations", "jobs"};
     static const char *const of_here[] = {"ranks",      "pin",         "no-pin",     "deadline",
