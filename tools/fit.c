@@ -245,9 +245,7 @@ static int write_calib(const struct tutti_args *args, struct tutti_fit_job *job,
     if (status == 0 && tutti_args_is(args, "format", "json"))
         status = tutti_fit_print_json(job, calib, open, err);
     if (status == 0 && tutti_args_is(args, "format", "table"))
-        printf("# values:   %zu, of which the data do not tell %zu (those stay near where they "
-               "begin)\n",
-               job->values.value_count, open);
+        status = tutti_fit_print_values(job, calib, open, err);
     if (status == 0 && tutti_args_given(args, "output"))
         status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
     free(text);

@@ -35,4 +35,9 @@ int tutti_fit_print_csv(const struct tutti_fit_job *job);
 int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_calib *calib,
                          size_t open, struct tutti_err *err);
 
+/* The values of `calib` that this fit has found, with their intervals, and which of them the data
+ * leave open; of so many that nobody would read them only how many. */
+int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
+                           size_t open, struct tutti_err *err);
+
 #endif

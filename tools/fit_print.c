@@ -8,6 +8,7 @@
 #include "runtime/status.h"
 #include "tools/fit_job.h"
 #include "tools/json.h"
+#include "tools/output.h"
 
 double *tutti_fit_numbers(size_t count)
 {
@@ -50,6 +51,8 @@ static const struct {
     uint64_t least, most;
 } bands[] = {
     {"<1MiB", 0, 1 << 20}, {">=1MiB", 1 << 20, UINT64_MAX}, {">=16MiB", 1 << 24, UINT64_MAX}};
+
+enum { VALUES_SHOWN_MAX = 64 };
 
 enum { BANDS = sizeof(bands) / sizeof(bands[0]) };
 
@@ -160,6 +163,17 @@ static void json_values(const struct tutti_calib *calib, struct tutti_json *json
     tutti_json_close(json);
 }
 
+/* Values that the data do not tell. */
+static void json_open(const struct tutti_fit_job *job, struct tutti_json *json)
+{
+    tutti_json_open(json, "values_not_told", '[');
+    for (size_t v = 0; v < job->values.value_count; v++) {
+        if (job->values.values[v].open)
+            tutti_json_text(json, NULL, job->values.values[v].name);
+    }
+    tutti_json_close(json);
+}
+
 int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_calib *calib,
                          size_t open, struct tutti_err *err)
 {
@@ -177,8 +191,45 @@ int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_cal
     tutti_json_bool(&json, "converged", job->fit->converged);
     json_errors(job, room, &json);
     tutti_json_count(&json, "values_open", open);
+    json_open(job, &json);
     json_values(calib, &json);
     tutti_json_close(&json);
     free(room);
     return 0;
+}
+
+int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
+                           size_t open, struct tutti_err *err)
+{
+    static const struct tutti_column columns[] = {
+        {"name", "value", "", TUTTI_CELL_TEXT},
+        {"value", "fitted", "", TUTTI_CELL_NUMBER},
+        {"low", "from", "95 %", TUTTI_CELL_NUMBER},
+        {"high", "to", "95 %", TUTTI_CELL_NUMBER},
+        {"told", "told by the data", "", TUTTI_CELL_TEXT},
+    };
+    struct tutti_table *table;
+    int status = 0;
+
+    printf("# values:   %zu, of which the data do not tell %zu (those stay near where they begin)"
+           "%s\n",
+           job->values.value_count, open,
+           job->values.value_count > VALUES_SHOWN_MAX ? "; -o and JSON have them" : "");
+    if (job->values.value_count > VALUES_SHOWN_MAX)
+        return 0;
+    table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    status = table == NULL ? -TUTTI_ENOMEM : 0;
+    for (size_t v = 0; v < job->values.value_count && status == 0; v++) {
+        const struct tutti_fit_value *one = &job->values.values[v];
+        const struct tutti_calib_value *found = NULL;
+
+        status = tutti_calib_get(calib, one->name, &found, err);
+        if (status == 0 && found != NULL)
+            status = tutti_table_add(table, one->name, found->value, found->low, found->high,
+                                     one->open ? "no" : "yes");
+    }
+    if (status == 0)
+        tutti_table_print(table, stdout);
+    tutti_table_free(table);
+    return status < 0 ? tutti_nomem(err) : 0;
 }

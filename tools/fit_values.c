@@ -424,8 +424,7 @@ static bool has_value(const struct tutti_calib *calib, const char *name)
 }
 
 static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
-                     const struct tutti_fit_value *value, const char *source, size_t *open,
-                     struct tutti_err *err)
+                     struct tutti_fit_value *value, const char *source, struct tutti_err *err)
 {
     struct tutti_fit_parts parts = tutti_fit_split(value->name);
     const char *group = tutti_fit_sharers(&parts);
@@ -437,7 +436,7 @@ static int put_value(struct tutti_calib *calib, const struct tutti_fit *fit,
         prior += value->levels[level] != TUTTI_FIT_NONE
                      ? pow(tutti_fit_freedom(parts.quantity, group, parts.protocol, level), 2)
                      : 0;
-    *open += variance(fit, value, TUTTI_FIT_LEVELS - 1) > 0.49 * prior;
+    value->open = variance(fit, value, TUTTI_FIT_LEVELS - 1) > 0.49 * prior;
     status = put(calib, value->name, fit, value, TUTTI_FIT_LEVELS - 1, source, err);
     (void)snprintf(name, sizeof(name), "%.13s.%s.%s.%s", tutti_calib_gpu_family(parts.gpu),
                    parts.link, parts.protocol, parts.quantity);
@@ -468,11 +467,13 @@ int tutti_fit_values_result(struct tutti_fit_values *values, const struct tutti_
     if (status == 0)
         status = tutti_calib_set_source(calib, word, source, err);
     for (size_t v = 0; v < values->value_count && status == 0; v++)
-        status = put_value(calib, fit, &values->values[v], word, &open, err);
+        status = put_value(calib, fit, &values->values[v], word, err);
     if (status < 0) {
         tutti_calib_free(calib);
         return status;
     }
+    for (size_t v = 0; v < values->value_count; v++)
+        open += values->values[v].open;
     *ret_open = open;
     *ret = calib;
     return 0;

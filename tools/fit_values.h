@@ -25,6 +25,7 @@ struct tutti_fit_value {
     bool switches; /* of NVSwitch adding up */
     bool ways;     /* of ways between hosts, as its trees take too */
     bool messages; /* of sends and receives, and of threads where switches add up */
+    bool open;     /* the data do not tell it: set by tutti_fit_values_result() */
 };
 
 struct tutti_fit_parameter {
