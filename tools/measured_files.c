@@ -37,14 +37,13 @@ const char *tutti_measured_folder(void)
 
 static int load_file(const char *path, struct tutti_measured *set, struct tutti_err *err)
 {
-    const char *slash = strrchr(path, '/');
     char *text = NULL;
     size_t bytes = 0;
     int status = tutti_file_read(path, &text, &bytes, err);
 
     if (status < 0)
         return status;
-    status = tutti_measured_parse(slash != NULL ? slash + 1 : path, text, bytes, set, err);
+    status = tutti_measured_parse(path, text, bytes, set, err);
     free(text);
     return status;
 }
