@@ -11,6 +11,7 @@
 #include "tools/calib.h"
 #include "tools/cases.h"
 #include "tools/commands.h"
+#include "tools/files.h"
 #include "tools/local.h"
 #include "tools/machine.h"
 #include "tools/measurements.h"
@@ -19,6 +20,7 @@
 #include "tools/sweep.h"
 #include "tools/validate_all.h"
 #include "tools/validate_options.h"
+#include "tools/validate_plot.h"
 
 /* All that is printed, of logs or of this machine. */
 struct validation {
@@ -411,7 +413,7 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
         status = tutti_cases_print(&v->cases, errors, err);
         if (v->here && status == 0)
             print_beside(v, errors);
-        return status;
+        return status < 0 ? status : tutti_validate_plot_cases(args, &v->cases, err);
     }
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -431,6 +433,11 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     struct tutti_errors errors = {0};
     int status = tutti_validate_options_check(args, err);
 
+    if (status == 0 && tutti_args_given(args, "svg")) {
+        status = tutti_file_check_target(tutti_args_text(args, "svg"), err);
+        if (status < 0)
+            (void)tutti_wrap(err, status, "option '--svg'");
+    }
     if (status < 0)
         return status;
     if (tutti_args_flag(args, "all"))
@@ -441,6 +448,8 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
         status = tutti_cases_errors(&v.cases, &errors, err);
     if (status == 0 && !v.silent)
         status = print_all(args, &v, &errors, err);
+    if (status == 0 && !v.silent)
+        status = tutti_validate_svg_cases(args, &v.cases, err);
     if (status == 0 && !v.silent && tutti_args_given(args, "limit") &&
         errors.median_abs_percent > tutti_args_real(args, "limit"))
         status = tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %s)",
@@ -466,7 +475,13 @@ static const struct tutti_option options[] = {
     {.name = "svg",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
-     .help = "--all: draw measured against predicted"},
+     .help = "draw measured and predicted as well: times by size, with --all one against the "
+             "other"},
+    {.name = "plot",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "auto|utf8|ascii|none",
+     .standard = "auto",
+     .help = "the errors by size below the table; auto: on a terminal, as the locale says"},
     {.name = "log",
      .type = TUTTI_OPTION_LIST,
      .value = "FILE...",
@@ -532,7 +547,7 @@ const struct tutti_command tutti_command_validate = {
         "up apart. Sizes that would take longer than 3 s to play are left out, and said.\n\n"
         "Errors are in percent of what was measured; the summary takes them without their sign.",
     .examples = "tutti validate dgx-h100 --log all_reduce_8.log\n"
-                "tutti validate topo.xml --nodes 2 --log node2.log -a ring -p simple -b 1M\n"
+                "tutti validate topo.xml --nodes 2 --log node2.log -b 1M --plot utf8 --svg it.svg\n"
                 "tutti validate -B threads -g 2 -a ring\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
                 "tutti validate --all --filter 'platform=*-hgx8,collective=allreduce' --svg it.svg",

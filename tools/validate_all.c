@@ -11,6 +11,7 @@
 #include "tools/files.h"
 #include "tools/measured_files.h"
 #include "tools/nccl_options.h"
+#include "tools/validate_plot.h"
 
 enum { SECONDS_MAX = 3 }; /* of a size: what takes longer to play is not predicted, and said */
 
@@ -81,7 +82,8 @@ static int print_all(const struct tutti_args *args, const struct tutti_fidelity 
         return tutti_fidelity_csv(fidelity, stdout, err);
     if (!tutti_args_is(args, "format", "json")) {
         printf("# tutti %s validate: all tables\n", TUTTI_BUILD_VERSION);
-        return tutti_fidelity_print(fidelity, ask, stdout, err);
+        status = tutti_fidelity_print(fidelity, ask, stdout, err);
+        return status < 0 ? status : tutti_validate_plot_tables(args, fidelity, err);
     }
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -142,11 +144,6 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
     struct tutti_nccl_options nccl = {.env = NULL};
     int status = read_ask(args, &ask, err);
 
-    if (status == 0 && tutti_args_given(args, "svg")) {
-        status = tutti_file_check_target(tutti_args_text(args, "svg"), err);
-        if (status < 0)
-            (void)tutti_wrap(err, status, "option '--svg'");
-    }
     if (status == 0)
         status =
             tutti_nccl_options_read(args, tutti_algorithm_is_nccl(ask.ask.algorithm), &nccl, err);

@@ -13,7 +13,6 @@ static const struct {
     int of;
 } options[] = {
     {"filter", TABLES},
-    {"svg", TABLES},
     {"side", LOGS | TABLES},
     {"nodes", LOGS},
     {"collective", LOGS | HERE},
