@@ -10,6 +10,8 @@
 #include "tools/output.h"
 #include "topo/topo.h"
 
+static const uint64_t small_bytes_max = (1 << 20) - 1;
+
 int tutti_cases_add(struct tutti_cases *cases, const struct tutti_case *one)
 {
     if (cases->case_count == cases->case_capacity) {
@@ -56,6 +58,32 @@ static bool is_here(const struct tutti_cases *cases)
     return cases->case_count > 0 && cases->cases[0].calibrated_us > 0;
 }
 
+/* Which time of a case is held against what was measured. */
+enum column { PREDICTED, NULL_MODEL, CALIBRATED };
+
+static double time_of(const struct tutti_case *one, enum column column)
+{
+    return column == PREDICTED    ? one->predicted_us
+           : column == NULL_MODEL ? one->null_us
+                                  : one->calibrated_us;
+}
+
+/* The errors of the cases of `least` to `most` bytes, either way, sorted; how many. */
+static size_t sort_errors(const struct tutti_cases *cases, enum column column, uint64_t least,
+                          uint64_t most, double *errors)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < cases->case_count; i++) {
+        const struct tutti_case *one = &cases->cases[i];
+
+        if (one->bytes >= least && one->bytes <= most)
+            errors[count++] = fabs(error_percent(time_of(one, column), one->measured_us));
+    }
+    qsort(errors, count, sizeof(*errors), compare);
+    return count;
+}
+
 int tutti_cases_errors(const struct tutti_cases *cases, struct tutti_errors *ret,
                        struct tutti_err *err)
 {
@@ -65,21 +93,19 @@ int tutti_cases_errors(const struct tutti_cases *cases, struct tutti_errors *ret
     assert(count > 0);
     if (errors == NULL)
         return tutti_nomem(err);
-    for (size_t i = 0; i < count; i++)
-        errors[i] = fabs(error_percent(cases->cases[i].null_us, cases->cases[i].measured_us));
-    qsort(errors, count, sizeof(*errors), compare);
+    *ret = (struct tutti_errors){.small_count = 0};
+    (void)sort_errors(cases, NULL_MODEL, 0, UINT64_MAX, errors);
     ret->null_median_abs_percent = median(errors, count);
-    ret->calibrated_median_abs_percent = 0;
     if (is_here(cases)) {
-        for (size_t i = 0; i < count; i++)
-            errors[i] =
-                fabs(error_percent(cases->cases[i].calibrated_us, cases->cases[i].measured_us));
-        qsort(errors, count, sizeof(*errors), compare);
+        (void)sort_errors(cases, CALIBRATED, 0, UINT64_MAX, errors);
         ret->calibrated_median_abs_percent = median(errors, count);
     }
-    for (size_t i = 0; i < count; i++)
-        errors[i] = fabs(error_percent(cases->cases[i].predicted_us, cases->cases[i].measured_us));
-    qsort(errors, count, sizeof(*errors), compare);
+    ret->small_count = sort_errors(cases, PREDICTED, 0, small_bytes_max, errors);
+    if (ret->small_count > 0)
+        ret->small_median_abs_percent = median(errors, ret->small_count);
+    if (sort_errors(cases, PREDICTED, small_bytes_max + 1, UINT64_MAX, errors) > 0)
+        ret->large_median_abs_percent = median(errors, count - ret->small_count);
+    (void)sort_errors(cases, PREDICTED, 0, UINT64_MAX, errors);
     ret->median_abs_percent = median(errors, count);
     ret->p90_abs_percent = errors[(count * 9 + 9) / 10 - 1];
     ret->worst_abs_percent = errors[count - 1];
@@ -224,6 +250,11 @@ int tutti_cases_print(const struct tutti_cases *cases, const struct tutti_errors
            tutti_number_text(errors->p90_abs_percent, text[1]),
            tutti_number_text(errors->worst_abs_percent, text[2]),
            tutti_number_text(errors->null_median_abs_percent, text[3]));
+    if (errors->small_count > 0 && errors->small_count < cases->case_count)
+        printf("#   median below 1 MiB %s %% of %zu, from there on %s %% of %zu\n",
+               tutti_number_text(errors->small_median_abs_percent, text[0]), errors->small_count,
+               tutti_number_text(errors->large_median_abs_percent, text[1]),
+               cases->case_count - errors->small_count);
     return 0;
 }
 
@@ -242,6 +273,10 @@ int tutti_cases_json(const struct tutti_cases *cases, const struct tutti_errors 
     tutti_json_number(json, "p90_abs_percent", errors->p90_abs_percent);
     tutti_json_number(json, "worst_abs_percent", errors->worst_abs_percent);
     tutti_json_number(json, "null_median_abs_percent", errors->null_median_abs_percent);
+    if (errors->small_count > 0)
+        tutti_json_number(json, "below_1MiB_median_abs_percent", errors->small_median_abs_percent);
+    if (errors->small_count < cases->case_count)
+        tutti_json_number(json, "from_1MiB_median_abs_percent", errors->large_median_abs_percent);
     if (is_here(cases))
         tutti_json_number(json, "calibrated_median_abs_percent",
                           errors->calibrated_median_abs_percent);

@@ -46,6 +46,9 @@ struct tutti_errors {
     double worst_abs_percent;
     double null_median_abs_percent;
     double calibrated_median_abs_percent; /* of this machine; else 0 */
+    size_t small_count;                   /* below 1 MiB */
+    double small_median_abs_percent;      /* of these; 0: there are none */
+    double large_median_abs_percent;      /* of the others; likewise */
 };
 
 int tutti_cases_errors(const struct tutti_cases *cases, struct tutti_errors *ret,
