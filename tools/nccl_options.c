@@ -116,13 +116,13 @@ static int read_env(const struct tutti_args *args, struct tutti_nccl_options *op
     return status;
 }
 
-/* To give what nothing heeds would look like an answer. */
 bool tutti_algorithm_is_nccl(const char *name)
 {
     return strcmp(name, "nccl") == 0 || strncmp(name, "nccl:", 5) == 0 ||
            strncmp(name, "rccl:", 5) == 0;
 }
 
+/* To give what nothing heeds would look like an answer. */
 int tutti_nccl_options_refuse(const struct tutti_args *args, struct tutti_err *err)
 {
     if (!tutti_args_given(args, "as-nccl") && !tutti_args_given(args, "env"))
