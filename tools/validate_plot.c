@@ -80,7 +80,7 @@ int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti
 
 /* ---- as SVG ---------------------------------------------------------------------------------- */
 
-enum { GROUPS_MAX = 8, NAME_BYTES = 96 };
+enum { GROUPS_MAX = 24, NAME_BYTES = 96 };
 
 /* Cases of one line: `first` is one of them. */
 struct groups {
