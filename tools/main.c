@@ -213,6 +213,15 @@ static int run(const struct tutti_command *command, int argc, char **argv)
     return exit_code(status);
 }
 
+static int refuse_word(const char *command, const char *word)
+{
+    struct tutti_err err = {.text = ""};
+    int status = tutti_fail(&err, TUTTI_EINVAL, "unexpected word '%s' (nothing more)", word);
+
+    report(command, err.text);
+    return exit_code(status);
+}
+
 /* help --man-pages DIR: all of them as files. */
 static int write_pages(int argc, char **argv)
 {
@@ -252,6 +261,8 @@ static int help(int argc, char **argv)
         return flush("help", 0, false);
     if (command == NULL)
         return refuse_command(argc, argv);
+    if (words < argc)
+        return refuse_word("help", argv[words]);
     if (man)
         tutti_man_print(command, stdout);
     else
@@ -272,6 +283,8 @@ int main(int argc, char **argv)
     }
     argc--;
     argv++;
+    if (strcmp(argv[0], "--version") == 0 && argc > 1)
+        return refuse_word("--version", argv[1]);
     if (strcmp(argv[0], "--version") == 0) {
         printf("tutti %s\n", TUTTI_BUILD_VERSION);
         return flush("", 0, false);
