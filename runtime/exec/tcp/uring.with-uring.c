@@ -108,14 +108,14 @@ static void uring_close(struct tutti_tcp_desk *desk)
     desk->state = NULL;
 }
 
+/* NULL: the queue is full, and the system takes nothing from it before completions are worked off;
+ * whoever stays listed has it tried again by the next move. */
 static struct io_uring_sqe *entry(struct tutti_tcp_engine_state *state)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&state->ring);
 
-    while (sqe == NULL) { /* full: hand over what there is */
-        (void)io_uring_submit(&state->ring);
+    if (sqe == NULL && io_uring_submit(&state->ring) > 0)
         sqe = io_uring_get_sqe(&state->ring);
-    }
     return sqe;
 }
 
@@ -144,11 +144,11 @@ static void queue(struct tutti_tcp_engine_state *state, struct flight *flight)
         return;
     count =
         flight->out ? tutti_tcp_line_out(conn, flight->iov) : tutti_tcp_line_in(conn, flight->iov);
-    if (count == 0)
+    sqe = count > 0 ? entry(state) : NULL;
+    if (sqe == NULL)
         return;
     flight->header = (struct msghdr){.msg_iov = flight->iov, .msg_iovlen = count};
     flight->busy = true;
-    sqe = entry(state);
     if (flight->out && count == 1)
         io_uring_prep_send(sqe, conn->fd, flight->iov[0].iov_base, flight->iov[0].iov_len,
                            MSG_NOSIGNAL);
@@ -254,9 +254,11 @@ static void uring_rest(struct tutti_tcp_desk *desk, tutti_ps timeout_ps)
     if (!state->bell.busy) {
         struct io_uring_sqe *sqe = entry(state);
 
-        io_uring_prep_poll_add(sqe, desk->event_fd, POLLIN);
-        io_uring_sqe_set_data(sqe, &state->bell);
-        state->bell.busy = true;
+        if (sqe != NULL) {
+            io_uring_prep_poll_add(sqe, desk->event_fd, POLLIN);
+            io_uring_sqe_set_data(sqe, &state->bell);
+            state->bell.busy = true;
+        }
     }
     /* What is there is taken by the next move. */
     (void)io_uring_submit_and_wait_timeout(&state->ring, &cqe, 1, &timeout, NULL);
