@@ -216,11 +216,6 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
         status = tutti_fail(err, TUTTI_ETIME, "%s; not folded: %s", text.text, why.text);
     else if (status < 0 && text.text[0] != '\0')
         status = tutti_fail(err, (enum tutti_status) - status, "%s", text.text);
-    if (status == 0 && outcome->played.total_ps == INT64_MAX) /* saturated: this is no figure */
-        status = tutti_fail(err, TUTTI_ELACK,
-                            "algorithm '%s' takes more than 106 days, beyond what the virtual "
-                            "clock counts (less data, larger rates)",
-                            entry->algorithm->name);
     return status;
 }
 
@@ -539,6 +534,11 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
     tutti_ps time_ps = tutti_add_ps(best->played.total_ps, best->copy_ps);
     double seconds = (double)time_ps / (double)TUTTI_PS_PER_S;
 
+    if (best->played.total_ps == INT64_MAX) /* saturated: this is no figure */
+        return tutti_fail(err, TUTTI_ELACK,
+                          "algorithm '%s' takes more than 106 days, beyond what the virtual clock "
+                          "counts (less data, larger rates)",
+                          best->entry.algorithm->name);
     if (ask->bound_law == NULL)
         status = tutti_topo_bound_law(ask->topo, params->collective, params->root, &law, err);
     if (status == 0)

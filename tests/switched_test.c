@@ -51,6 +51,21 @@ TEST(large_sizes_run_at_the_pace_of_the_slower_way)
     CHECK_INT((UINT64_C(8) << 30) * 100 / (doubled / 1000), 30000);
 }
 
+TEST(what_takes_longer_than_the_clock_counts_saturates)
+{
+    struct tutti_switched large = one_host;
+    struct tutti_switched slow = one_host;
+
+    large.bytes = UINT64_C(1) << 62; /* 2^39 loops of 28 us: 178 days */
+    CHECK(tutti_switched_time(&large) == INT64_MAX);
+    slow.gpu_bytes_per_s = slow.port_bytes_per_s = 1; /* a loop alone */
+    CHECK(tutti_switched_time(&slow) == INT64_MAX);
+    slow.host_count = 64;
+    CHECK(tutti_switched_time(&slow) == INT64_MAX);
+    slow.form = TUTTI_SWITCHED_NVLS_TREE;
+    CHECK(tutti_switched_time(&slow) == INT64_MAX);
+}
+
 TEST(each_doubling_of_the_hosts_adds_a_level_up_and_down)
 {
     struct tutti_switched few = one_host;

@@ -6,6 +6,7 @@
 #include "sim/nccl.h"
 #include "sim/nccl/tables.h"
 #include "sim/nccl/version.h"
+#include "sim/net/net.h"
 
 static uint32_t levels(uint32_t host_count)
 {
@@ -23,9 +24,12 @@ static bool is_tree(const struct tutti_switched *s)
     return s->form == TUTTI_SWITCHED_NVLS_TREE;
 }
 
-static tutti_ps longer(tutti_ps a, tutti_ps b)
+/* Saturates at INT64_MAX, as all sums of times here do. */
+static tutti_ps times_ps(uint64_t count, tutti_ps each)
 {
-    return a > b ? a : b;
+    tutti_u128 all = (tutti_u128)count * (uint64_t)each;
+
+    return all > (tutti_u128)INT64_MAX ? INT64_MAX : (tutti_ps)all;
 }
 
 /* What a GPU sends into its links, and receives, of a loop of so many bytes. */
@@ -44,7 +48,7 @@ static uint64_t link_bytes(const struct tutti_switched *s, uint64_t bytes)
 /* A loop over `bytes` on a GPU's links, and on the way to other hosts. */
 static tutti_ps link_ps(const struct tutti_switched *s, uint64_t bytes)
 {
-    return s->loop_ps + tutti_wire_ps(link_bytes(s, bytes), s->gpu_bytes_per_s);
+    return tutti_add_ps(s->loop_ps, tutti_wire_ps(link_bytes(s, bytes), s->gpu_bytes_per_s));
 }
 
 static tutti_ps port_ps(const struct tutti_switched *s, uint64_t bytes)
@@ -53,7 +57,8 @@ static tutti_ps port_ps(const struct tutti_switched *s, uint64_t bytes)
 
     if (s->host_count == 1)
         return 0;
-    return s->net_loop_ps + tutti_wire_ps(bytes * times / s->head_count, s->port_bytes_per_s);
+    return tutti_add_ps(s->net_loop_ps,
+                        tutti_wire_ps(bytes * times / s->head_count, s->port_bytes_per_s));
 }
 
 static tutti_ps lane_ps(const struct tutti_switched *s, uint64_t bytes)
@@ -65,11 +70,11 @@ static tutti_ps lane_ps(const struct tutti_switched *s, uint64_t bytes)
 
 static tutti_ps pace_ps(const struct tutti_switched *s, uint64_t bytes)
 {
-    tutti_ps pace = longer(link_ps(s, bytes), port_ps(s, bytes));
+    tutti_ps pace = tutti_later_ps(link_ps(s, bytes), port_ps(s, bytes));
 
     if (s->tree_bytes_per_s > 0)
-        pace = longer(pace, tutti_wire_ps(bytes, s->tree_bytes_per_s));
-    return longer(pace, lane_ps(s, bytes));
+        pace = tutti_later_ps(pace, tutti_wire_ps(bytes, s->tree_bytes_per_s));
+    return tutti_later_ps(pace, lane_ps(s, bytes));
 }
 
 /* The way of the first loop over the hosts, up the trees and down, or into the network and back.
@@ -79,37 +84,35 @@ static tutti_ps pace_ps(const struct tutti_switched *s, uint64_t bytes)
 static tutti_ps climb_ps(const struct tutti_switched *s, uint64_t bytes)
 {
     tutti_ps wire = tutti_wire_ps(bytes / s->head_count, s->port_bytes_per_s);
-    tutti_ps level_count = (tutti_ps)levels(s->host_count);
+    uint64_t level_count = levels(s->host_count);
+    tutti_ps latency = times_ps(2 * level_count, tutti_add_ps(s->net_ps, s->stage_ps));
 
-    if (!is_tree(s))
-        return s->net_ps + 2 * s->stage_ps + wire + s->net_loop_ps;
-    return 2 * level_count * (s->net_ps + s->stage_ps) + (2 * level_count - 1) * wire +
-           s->net_loop_ps;
+    if (is_tree(s))
+        wire = times_ps(2 * level_count - 1, wire);
+    else
+        latency = tutti_add_ps(s->net_ps, times_ps(2, s->stage_ps));
+    return tutti_add_ps(tutti_add_ps(latency, wire), s->net_loop_ps);
 }
 
 /* Of the first loop what its host takes before and after the sums of all. */
 static tutti_ps host_ps(const struct tutti_switched *s, uint64_t bytes)
 {
-    tutti_ps stage = longer(link_ps(s, bytes), lane_ps(s, bytes));
+    uint64_t stage_count = s->part == TUTTI_SWITCHED_ALL ? 2 : 1;
+    tutti_ps link = link_ps(s, bytes);
 
-    switch (s->form) {
-    case TUTTI_SWITCHED_COLLNET_DIRECT:
-        stage = longer(link_ps(s, bytes / 2), lane_ps(s, bytes)); /* on either way */
-        break;
-    case TUTTI_SWITCHED_COLLNET_CHAIN:
-        stage = longer(link_ps(s, bytes / 2), lane_ps(s, bytes));
-        return 2 * (tutti_ps)(s->gpu_count - 1) * (s->stage_ps + stage);
-    default:
-        break;
-    }
-    return (s->part == TUTTI_SWITCHED_ALL ? 2 : 1) * (s->stage_ps + stage);
+    if (s->form == TUTTI_SWITCHED_COLLNET_DIRECT || s->form == TUTTI_SWITCHED_COLLNET_CHAIN)
+        link = link_ps(s, bytes / 2); /* of which half is of either way */
+    if (s->form == TUTTI_SWITCHED_COLLNET_CHAIN)
+        stage_count = 2 * (uint64_t)(s->gpu_count - 1);
+    return times_ps(stage_count,
+                    tutti_add_ps(s->stage_ps, tutti_later_ps(link, lane_ps(s, bytes))));
 }
 
 tutti_ps tutti_switched_time(const struct tutti_switched *s)
 {
     uint64_t loop_bytes = s->chunk_bytes * s->channel_count;
     uint64_t loop_count, rest, filling;
-    tutti_ps total = s->launch_ps;
+    tutti_ps total;
 
     if (s->form != TUTTI_SWITCHED_COLLNET_CHAIN)
         loop_bytes *= s->head_count;
@@ -120,12 +123,12 @@ tutti_ps tutti_switched_time(const struct tutti_switched *s)
     rest = s->bytes % loop_bytes;
     filling = loop_count > 0 ? loop_bytes : rest;
     /* The first loop goes through all stages; the others follow it at the pace of the slowest. */
-    total += host_ps(s, filling);
-    total += s->host_count > 1 ? climb_ps(s, filling) : link_ps(s, filling);
+    total = tutti_add_ps(s->launch_ps, host_ps(s, filling));
+    total = tutti_add_ps(total, s->host_count > 1 ? climb_ps(s, filling) : link_ps(s, filling));
     if (loop_count > 1)
-        total += (tutti_ps)(loop_count - 1) * pace_ps(s, loop_bytes);
+        total = tutti_add_ps(total, times_ps(loop_count - 1, pace_ps(s, loop_bytes)));
     if (loop_count > 0 && rest > 0)
-        total += pace_ps(s, rest);
+        total = tutti_add_ps(total, pace_ps(s, rest));
     return total;
 }
 

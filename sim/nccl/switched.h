@@ -65,7 +65,8 @@ struct tutti_switched {
  *   - CollNetDirect: every GPU sends each head its chunk, and heads send the sums to all: of a
  *     loop's bytes a GPU that is a head sends (heads - 1) / heads, and again (GPUs - 1) / heads.
  *   - CollNetChain: from the last GPU to the first, adding, and back: twice a GPU's link, each GPU
- *     a stage on either way. */
+ *     a stage on either way.
+ * INT64_MAX: it takes longer than that. */
 tutti_ps tutti_switched_time(const struct tutti_switched *switched);
 
 /* Of a rank, what the channels of NVLSTree pass on together by NCCL's own table of what they reach,
