@@ -182,6 +182,26 @@ TEST(a_host_may_use_the_first_gpus_of_its_board)
     check_agrees("host:gpu=h100,gpus=1,board=8,nodes=2,nics=1");
 }
 
+TEST(gpus_are_known_by_what_drivers_call_them)
+{
+    static const struct {
+        const char *device;
+        uint32_t sm;
+    } names[] = {
+        {"NVIDIA H100 80GB HBM3", 90}, {"NVIDIA H20-3e", 90},
+        {"NVIDIA A100-SXM4-80GB", 80}, {"NVIDIA GB200", 100},
+        {"NVIDIA GB300", 103},         {"NVIDIA GeForce RTX 2080 Ti", 75},
+        {"NVIDIA RTX A6000", 86},      {"NVIDIA L40S", 89},
+        {"Tesla V100-SXM2-32GB", 70},  {"AMD Instinct MI300X VF", 942},
+        {"AMD Instinct MI355X", 950},  {"NVIDIA GH200 480GB", 90},
+        {"AMD Radeon Graphics", 0},    {"", 0},
+        {"NVIDIA H1000", 0},           {"NVIDIA RTX PRO 6000 Blackwell", 120},
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        CHECK_INT(tutti_hw_device_sm(names[i].device), names[i].sm);
+}
+
 /* NVIDIA sells no boards of two: it is a part of eight, with the ports of that part. */
 TEST(two_gpus_of_nvidia_are_a_part_of_eight)
 {

@@ -21,6 +21,7 @@
 #include "tools/validate_all.h"
 #include "tools/validate_options.h"
 #include "tools/validate_plot.h"
+#include "topo/hardware.h"
 
 /* All that is printed, of logs or of this machine. */
 struct validation {
@@ -345,6 +346,19 @@ static void print_log(const struct tutti_measurements_table *table, bool by_nccl
     fputc('\n', stdout);
 }
 
+/* A preset of another generation is a slip that the errors alone do not tell. */
+static void print_mismatch(const struct tutti_measurements_table *table,
+                           const struct tutti_topo *topo)
+{
+    uint32_t measured = tutti_hw_device_sm(table->device);
+    uint32_t machine = topo->hardware != NULL ? topo->hardware->gpus[0].sm : 0;
+
+    if (measured != 0 && machine != 0 && measured != machine)
+        printf("#           that is another GPU than the machine's (sm %" PRIu32 ", not %" PRIu32
+               "): 'tutti topo list' has others\n",
+               measured, machine);
+}
+
 static void print_head(const struct tutti_args *args, const struct validation *v)
 {
     printf("# tutti %s validate", TUTTI_BUILD_VERSION);
@@ -368,8 +382,10 @@ static void print_head(const struct tutti_args *args, const struct validation *v
                                                            : "out-of-place times");
     tutti_sweep_print_machine(v->topo, stdout);
     tutti_calib_print_choice(&v->calib, stdout);
-    for (uint32_t i = 0; i < v->measurements.table_count; i++)
+    for (uint32_t i = 0; i < v->measurements.table_count; i++) {
         print_log(&v->measurements.tables[i], tutti_algorithm_is_nccl(v->ask.algorithm));
+        print_mismatch(&v->measurements.tables[i], v->topo);
+    }
     printf("# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
            v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
     if (v->nccl.asked != NULL)

@@ -112,6 +112,10 @@ int tutti_hardware_keep(struct tutti_arena *arena, const struct tutti_hardware *
                         uint32_t gpu_count, const struct tutti_hardware **ret,
                         struct tutti_err *err);
 
+/* What the catalogue of host:gpu= knows of a GPU by the name that drivers print: 90 of "NVIDIA H100
+ * 80GB HBM3", as in struct tutti_hw_gpu; 0: it names none. Forms of one GPU are not told apart. */
+uint32_t tutti_hw_device_sm(const char *device);
+
 /* Mb/s of a lane of PCIe 1 to 6 as NCCL counts, and back; 0: there is no such generation. */
 uint32_t tutti_hw_lane_mbit_per_s(uint32_t generation);
 uint32_t tutti_hw_pcie_generation(uint32_t lane_mbit_per_s);
