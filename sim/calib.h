@@ -19,8 +19,8 @@
  *     link_percent  of the rate of links of this class, what wire bytes can use
  *     p2p_GBps      lane_GBps of sends and receives (all-to-all, send/receive as NCCL runs them):
  *                   what one channel copies of a message, and of what NVLS adds up
- *     p2p_percent   of link_percent, what the messages of sends and receives can use; with "root" of
- *                   that of "pcie"
+ *     p2p_percent   of link_percent, what the messages of sends and receives can use; with "root"
+ *                   of that of "pcie"
  * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,
  * any), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100 percent.
  *
