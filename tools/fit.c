@@ -359,7 +359,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     int status = tutti_fit_options_check(args, err);
 
     /* What takes minutes is not to be lost in the end. */
-    if (status == 0 && tutti_args_given(args, "output"))
+    if (status == 0 && tutti_args_given(args, "output") && tutti_run_writes_here(args))
         status = tutti_file_check_target(tutti_args_text(args, "output"), err);
     if (status < 0)
         return status;

@@ -15,6 +15,12 @@ bool tutti_run_is_crew(const struct tutti_run *run)
     return strcmp(run->backend, "tcp") == 0 || strcmp(run->backend, "mpi") == 0;
 }
 
+bool tutti_run_writes_here(const struct tutti_args *args)
+{
+    return !tutti_args_given(args, "backend") || tutti_args_is(args, "backend", "threads") ||
+           tutti_args_given(args, "launch");
+}
+
 int tutti_run_crew_check(const struct tutti_args *args, const struct tutti_run *run,
                          struct tutti_err *err)
 {
@@ -89,8 +95,9 @@ static int open_mpi(const struct tutti_args *args, struct tutti_run_crew *with,
 static int compare_commands(const struct tutti_args *args, struct tutti_crew *crew,
                             tutti_ps deadline_ps, struct tutti_err *err)
 {
-    static const char *const own[] = {"rendezvous", "launcher", "interface", "open",  "engine",
-                                      "trace",      "format",   "pin",       "no-pin"};
+    static const char *const own[] = {"rendezvous", "launcher", "interface", "open",
+                                      "engine",     "trace",    "format",    "pin",
+                                      "no-pin",     "output",   "svg",       "plot"};
     const struct tutti_command *command = args->command;
     char text[2048] = "";
 

@@ -64,6 +64,10 @@ int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, cons
                         const struct tutti_local *local, struct tutti_run_rows *ret,
                         struct tutti_err *err);
 
+/* Whether this process, or one that it starts on this host, is the one that writes files: told by
+ * the options of a run, before anybody has met. Of several processes only the first writes. */
+bool tutti_run_writes_here(const struct tutti_args *args);
+
 /* Opens a backend tcp whose messages take the time that `shaper` says; collective. */
 int tutti_run_crew_emulate(const struct tutti_run_crew *with, struct tutti_shaper *shaper,
                            double slowdown, struct tutti_backend **ret, struct tutti_err *err);

@@ -449,7 +449,7 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     struct tutti_errors errors = {0};
     int status = tutti_validate_options_check(args, err);
 
-    if (status == 0 && tutti_args_given(args, "svg")) {
+    if (status == 0 && tutti_args_given(args, "svg") && tutti_run_writes_here(args)) {
         status = tutti_file_check_target(tutti_args_text(args, "svg"), err);
         if (status < 0)
             (void)tutti_wrap(err, status, "option '--svg'");
