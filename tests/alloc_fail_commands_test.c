@@ -118,8 +118,10 @@ TEST(commands_that_predict)
     each("compare ring:n=3 -a ring -b 1K --jobs 1 --perturb rates=1/0.5");
     each("validate switch:n=8,bw=50GB/s,lat=1us -e 8 --log " TUTTI_SOURCE_DIR
          "/tests/fixtures/nccl-tests/v2.19.log");
+    each("validate switch:n=8,bw=50GB/s,lat=1us -e 8 -j 1 --plot utf8 --svg " TUTTI_BINARY_DIR
+         "/alloc_fail.svg --log " TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests/v2.19.log");
     each("validate --all " TUTTI_SOURCE_DIR "/tests/fixtures/measured/two.measured -a ring -p none "
-         "--jobs 1 --svg " TUTTI_BINARY_DIR "/alloc_fail.svg");
+         "--jobs 1 --plot ascii --svg " TUTTI_BINARY_DIR "/alloc_fail.svg");
     each("validate --all " TUTTI_SOURCE_DIR "/tests/fixtures/measured/two.measured -a ring -p none "
          "--jobs 1 --filter site=here --format json");
     each("validate --all " TUTTI_SOURCE_DIR "/tests/fixtures/measured/two.measured -a ring -p none "
