@@ -281,8 +281,24 @@ TEST(what_is_lent_is_copied_once_by_who_receives_it)
     CHECK_OK(tutti_schedule_parse("text", text, strlen(text), &schedule, &err), err);
     CHECK_US(time_of(&local, schedule), 1 + 640000 * 0.1e-3 + taken_us + 2);
     /* Less is copied to the system. */
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 60000),
+             1 + 60000 * 0.5e-3 + 2 + 60000 * 0.25e-3);
+}
+
+/* A packet of loopback has 64 KiB with all heads, so that a message of 64 KiB is two of them, and
+ * each costs a call here and there; what a library hands over as it likes is one. */
+TEST(a_message_of_64_KiB_is_no_packet)
+{
+    struct tutti_local local = divided();
+
+    set(&local, TUTTI_LOCAL_CALL, 5);
     CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 65536),
-             1 + 65536 * 0.5e-3 + 2 + 65536 * 0.25e-3);
+             1 + 5 + 65536 * 0.5e-3 + 2 + 5 + 65536 * 0.25e-3);
+    snprintf(local.backend, sizeof(local.backend), "tcp");
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 65408),
+             1 + 5 + 65408 * 0.5e-3 + 2 + 5 + 65408 * 0.25e-3);
+    CHECK_US(predict(&local, 2, TUTTI_BROADCAST, "binomial", 65536),
+             1 + 5 + 65408 * 0.5e-3 + 2 + 2 * 5 + 65536 * 0.25e-3);
 }
 
 /* Where a library reads the sender's memory, nobody sends: both ways at once take no longer than

@@ -13,6 +13,9 @@ enum {
     LEND_BYTES = 128 << 10,
     LEND_CROWDED_BYTES = 512 << 10, /* with more ranks than processors */
     LEND_AT_ONCE_BYTES = 1 << 20,   /* handed over in one call */
+    /* Of tcp's copies: what fits a packet of loopback, which is 64 KiB with the system's heads and
+     * ours. So a message of 64 KiB is two. */
+    PACKET_BYTES = (64 << 10) - 128,
 };
 
 static bool is_lent(const struct local_wire *wire, uint64_t bytes)
@@ -171,11 +174,14 @@ void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct loca
     const struct local_message *message = &wire->messages[wire->gone_count];
     struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_COPY_PAST);
     struct local_rank *r = &play->ranks[rank];
+    uint64_t most = wire->lend_min == UINT64_MAX || is_lent(wire, message->bytes)
+                        ? LOCAL_PIECE_BYTES
+                        : PACKET_BYTES;
 
     r->sending = wire;
     r->piece_bytes = message->bytes - wire->gone_bytes;
-    if (r->piece_bytes > LOCAL_PIECE_BYTES)
-        r->piece_bytes = LOCAL_PIECE_BYTES;
+    if (r->piece_bytes > most)
+        r->piece_bytes = most;
     if (is_lent(wire, message->bytes)) {
         pass.alone_ps += (double)r->piece_bytes * per_byte_ps(play, TUTTI_LOCAL_LEND) +
                          (begins_call(wire) ? call_ps(play) : 0);
