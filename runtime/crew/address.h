@@ -57,17 +57,17 @@ const char *tutti_address_text(const struct tutti_address *address, char *text);
 void tutti_address_of_socket(int fd, struct tutti_address *ret); /* its own */
 void tutti_address_of_peer(int fd, struct tutti_address *ret);
 
-/* Before it is connected, or listens. Where bytes do not leave the host no network is congested, and
- * who paces them by timers, as BBR, waits for nothing: messages take up to twice as long, and each
- * time otherwise. A socket that has begun to pace never stops, so all begin without; of those that
- * lead elsewhere tutti_socket_tune takes it back. */
+/* Before it is connected, or listens. Where bytes do not leave the host no network is congested,
+ * and who paces them by timers, as BBR, waits for nothing: messages take up to twice as long, and
+ * each time otherwise. A socket that has begun to pace never stops, so all begin without; of those
+ * that lead elsewhere tutti_socket_tune takes it back. */
 void tutti_socket_unpaced(int fd);
 
 /* A listening socket, non-blocking, close-on-exec and unpaced. IPv6's "any" takes IPv4 too. */
 int tutti_address_listen(const struct tutti_address *address, int *ret_fd, struct tutti_err *err);
 
-/* Connected sockets. Small messages at once; a host that vanishes is noticed after about so long. patient: a peer that
- * lives and does not read may take any time; else it has as long. */
+/* Connected sockets. Small messages at once; a host that vanishes is noticed after about so long.
+ * patient: a peer that lives and does not read may take any time; else it has as long. */
 void tutti_socket_tune(int fd, uint32_t silence_ms, bool patient);
 
 #endif
