@@ -534,7 +534,7 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
     tutti_ps time_ps = tutti_add_ps(best->played.total_ps, best->copy_ps);
     double seconds = (double)time_ps / (double)TUTTI_PS_PER_S;
 
-    if (best->played.total_ps == INT64_MAX) /* saturated: this is no figure */
+    if (time_ps == INT64_MAX) /* saturated: this is no figure */
         return tutti_fail(err, TUTTI_ELACK,
                           "algorithm '%s' takes more than 106 days, beyond what the virtual clock "
                           "counts (less data, larger rates)",

@@ -33,11 +33,12 @@ struct tutti_cluster {
  * copy's index; flops, memory rates, kinds, reducing switches and hardware are kept), then the
  * network, then asks for cluster routes: inside a host as the host routes, between hosts device,
  * its nearest NIC, leaf (spine by destination, leaf), nearest NIC of the same rail where there is
- * one, device. The nearest NIC is that of fewest hops, then of the widest path, then one not yet
- * taken by a lower rank, then the lowest. Names: "gpu3" of host 2 becomes "gpu2.3", "nvswitch"
- * becomes "nvswitch2" (with one host they stay); leaves are "leafRAIL.GROUP", spines "spineNUMBER".
- * A host without NICs joins by its CPUs, or by its first device. Shapes: levels devices a host x
- * hosts; ring orders of the host, one host after the other. `builder` must be empty. */
+ * one, device. The nearest NIC is that of fewest hops, then of the widest path; among NICs alike
+ * devices go round as NCCL has them (2.28 topo.cc, ncclTopoGetLocalNet()). Names: "gpu3" of host 2
+ * becomes "gpu2.3", "nvswitch" becomes "nvswitch2" (with one host they stay); leaves are
+ * "leafRAIL.GROUP", spines "spineNUMBER". A host without NICs joins by its CPUs, or by its first
+ * device. Shapes: levels devices a host x hosts; ring orders of the host, one host after the other.
+ * `builder` must be empty. */
 int tutti_cluster_build(struct tutti_topo_builder *builder, const struct tutti_topo *host,
                         const struct tutti_cluster *cluster, struct tutti_err *err);
 
