@@ -88,6 +88,14 @@ static int read_words(const struct tutti_args *args, struct tutti_nccl_options *
     return status < 0 ? tutti_wrap(err, status, "option '--env'") : 0;
 }
 
+/* Closes a text in memory; no memory is what could fail. */
+static int end_text(FILE *text, int status, struct tutti_err *err)
+{
+    bool whole = text != NULL && fclose(text) == 0;
+
+    return status < 0 || whole ? status : tutti_nomem(err);
+}
+
 static int read_env(const struct tutti_args *args, struct tutti_nccl_options *options,
                     struct tutti_err *err)
 {
@@ -106,8 +114,8 @@ static int read_env(const struct tutti_args *args, struct tutti_nccl_options *op
     over = open_memstream(&passed, &bytes[1]);
     if (out != NULL && over != NULL)
         status = read_words(args, options, out, over, err);
-    if (((out == NULL || fclose(out) != 0) | (over == NULL || fclose(over) != 0)) && status == 0)
-        status = tutti_nomem(err);
+    status = end_text(out, status, err);
+    status = end_text(over, status, err);
     if (status == 0 && passed[0] != '\0')
         fprintf(stderr,
                 "tutti: option '--env': passed over, as nothing modelled depends on it: %s\n",
