@@ -424,3 +424,34 @@ TEST(without_switches_that_add_collnet_is_named_as_what_is_missing)
     tutti_nccl_env_free(env);
     tutti_topo_free(topo);
 }
+
+/* Two nodes, unless said otherwise: then as many, and not fewer. */
+TEST(few_nodes_have_no_collnet)
+{
+    static const struct {
+        const char *spec, *threshold, *algorithm;
+    } cases[] = {{"dgx-h100:nodes=2,sharp=yes", NULL, "nccl:nvls"},
+                 {"dgx-h100:nodes=2,sharp=yes", "3", "nccl:ring"},
+                 {"dgx-h100:nodes=3,sharp=yes", "3", "nccl:nvls"}};
+
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        struct tutti_topo *topo = machine(cases[c].spec);
+        struct tutti_nccl_env *env = collnet_env();
+        struct tutti_ask ask = {.topo = topo,
+                                .algorithm = "nccl",
+                                .params = {.collective = TUTTI_ALLREDUCE, .count = 64 << 20},
+                                .env = env};
+        struct tutti_answer answer = {.algorithm = ""};
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_nccl_env_set(env, "NCCL_ALGO", "NVLS,Ring", &err), err);
+        if (cases[c].threshold != NULL)
+            CHECK_OK(
+                tutti_nccl_env_set(env, "NCCL_COLLNET_NODE_THRESHOLD", cases[c].threshold, &err),
+                err);
+        CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+        CHECK_TEXT(answer.algorithm, cases[c].algorithm);
+        tutti_nccl_env_free(env);
+        tutti_topo_free(topo);
+    }
+}

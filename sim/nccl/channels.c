@@ -74,8 +74,8 @@ void tutti_nccl_count_channels(struct tutti_nccl_comm *comm, const struct tutti_
     ring->channel_count = count;
     tree->channel_count = count;
     count = least(2 * count, TUTTI_NCCL_CHANNELS_MAX); /* twice each: the trees are double */
-    if (env->collnet_enable == 1 && chain->bw_intra_GBps > chain->bw_inter_GBps &&
-        comm->rank_count > comm->node_count)
+    if (tutti_nccl_env_collnet(env, comm->node_count) &&
+        chain->bw_intra_GBps > chain->bw_inter_GBps && comm->rank_count > comm->node_count)
         count = least(count + count / 2, TUTTI_NCCL_CHANNELS_MAX);
     if (facts->compute_min >= 90 && comm->node_count > 1 && ring->bw_intra_GBps > 45 && count < 16)
         count *= 2; /* four a search channel where there are few ranks a node */

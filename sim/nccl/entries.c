@@ -88,6 +88,8 @@ static const char *collnet_missing(const struct model *m, int function, int algo
 
     if (m->env->collnet_enable != 1)
         return "CollNet is off (NCCL_COLLNET_ENABLE)";
+    if (!tutti_nccl_env_collnet(m->env, m->node_count))
+        return "CollNet is off for so few nodes (NCCL_COLLNET_NODE_THRESHOLD)";
     if (m->node_count > 1 && m->comm->graphs[TUTTI_GRAPH_COLLNET_CHAIN].channel_count == 0)
         return "CollNet finds no port whose network reduces (coll=1 of a port; presets: sharp=yes)";
     if (algorithm == TUTTI_NCCL_COLLNET_DIRECT && !m->facts->nvswitch)

@@ -45,6 +45,7 @@ static const struct tutti_nccl_env none = {
     NONE(p2p_nvl_chunksize),
     NONE(nvls_enable),
     NONE(collnet_enable),
+    NONE(collnet_node_threshold),
     NONE(pat_enable),
     NONE(net_overhead_ns),
     NONE(ll128_c2c),
@@ -205,6 +206,7 @@ static const struct variable variables[] = {
     {"NCCL_ALGO", read_algorithms, 0, 0, 0},
     {"NCCL_BUFFSIZE", read_number, AT(buffsize), 4096, INT32_MAX},
     {"NCCL_COLLNET_ENABLE", read_number, AT(collnet_enable), 0, 1},
+    {"NCCL_COLLNET_NODE_THRESHOLD", read_number, AT(collnet_node_threshold), 0, INT32_MAX},
     {"NCCL_CROSS_NIC", read_number, AT(cross_nic), 0, 2},
     {"NCCL_GRAPH_FILE", read_rings, 0, 0, 0},
     {"NCCL_LL128_BUFFSIZE", read_number, AT(ll128_buffsize), 1024 * 15, INT32_MAX},
@@ -242,6 +244,15 @@ static const struct variable variables[] = {
 
 enum { VARIABLE_COUNT = sizeof(variables) / sizeof(variables[0]) };
 
+bool tutti_nccl_env_collnet(const struct tutti_nccl_env *env, uint32_t node_count)
+{
+    int64_t threshold = env->collnet_node_threshold;
+
+    if (threshold == TUTTI_NCCL_UNSET)
+        threshold = 2;
+    return env->collnet_enable == 1 && node_count >= threshold;
+}
+
 const char *tutti_nccl_env_name_at(size_t index)
 {
     return index < VARIABLE_COUNT ? variables[index].name : NULL;
@@ -253,7 +264,6 @@ static const char *const others[] = {
     "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
     "NCCL_BUFFREG_",
     "NCCL_CHECK",
-    "NCCL_COLLNET_NODE_THRESHOLD",
     "NCCL_COMM_",
     "NCCL_CONF_FILE",
     "NCCL_CTA_POLICY",

@@ -41,7 +41,7 @@ struct tutti_nccl_env {
 
     /* what may run, and its price */
     int64_t nvls_enable; /* 0, 1, 2: where there is support */
-    int64_t collnet_enable;
+    int64_t collnet_enable, collnet_node_threshold; /* see tutti_nccl_env_collnet() */
     int64_t pat_enable; /* 0, 1, 2: by the rule of one rank a node */
     int64_t net_overhead_ns;
     int64_t ll128_c2c;
@@ -55,6 +55,9 @@ struct tutti_nccl_env {
     int64_t netdevs_max;           /* of TUTTI_NETDEVS_MAX */
     struct tutti_nccl_rings rings; /* NCCL_GRAPH_FILE */
 };
+
+/* Is CollNet on? Not by itself, and not for fewer nodes than the threshold, 2 (2.28 init.cc). */
+bool tutti_nccl_env_collnet(const struct tutti_nccl_env *env, uint32_t node_count);
 
 /* What NCCL does by itself: nothing set. */
 const struct tutti_nccl_env *tutti_nccl_env_none(void);
