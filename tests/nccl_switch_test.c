@@ -45,7 +45,7 @@ static tutti_ps time_of(const struct tutti_topo *topo, const char *algorithm, co
     return answer.time_ps;
 }
 
-/* CollNetDirect and the like, whatever NCCL would choose; *ret is freed. */
+/* A network that adds up is used; the caller frees. */
 static struct tutti_nccl_env *collnet_env(void)
 {
     struct tutti_nccl_env *env = NULL;

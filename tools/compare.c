@@ -1,7 +1,5 @@
 /* tutti compare: the algorithms of a collective ranked by size, where they cross, and the bound. */
 #include <inttypes.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "tools/files.h"
 #include "tools/output.h"
 #include "tools/ranking.h"
+#include "tools/shared_options.h"
 #include "tools/sweep.h"
 
 /* For people: a line a size. */
@@ -317,14 +316,6 @@ static int open_drawing(struct drawing *drawing, const struct tutti_ranking *ran
     return 0;
 }
 
-static bool wants_utf8(const struct tutti_args *args)
-{
-    if (!tutti_args_is(args, "plot", "auto"))
-        return tutti_args_is(args, "plot", "utf8");
-    (void)setlocale(LC_CTYPE, "");
-    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-}
-
 static int print_plot(const struct tutti_args *args, const struct tutti_ranking *ranking,
                       struct tutti_err *err)
 {
@@ -333,7 +324,7 @@ static int print_plot(const struct tutti_args *args, const struct tutti_ranking 
     int status = open_drawing(&drawing, ranking, err);
 
     if (status == 0)
-        status = tutti_chart_text(&drawing.chart, wants_utf8(args), &text, err);
+        status = tutti_chart_text(&drawing.chart, tutti_shared_plot_utf8(args), &text, err);
     if (status == 0)
         fputs(text, stdout);
     free(text);

@@ -2,17 +2,13 @@
 #include "tools/error_plot.h"
 
 #include <assert.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/status.h"
 #include "runtime/units.h"
-#include "tools/options.h"
 
 enum {
     COLUMNS = 61, /* from half to double; the middle one is no error */
@@ -26,16 +22,6 @@ struct glyphs {
 
 static const struct glyphs ascii = {"-", "o", "|", "<", ">"};
 static const struct glyphs utf8_ = {"─", "●", "│", "◂", "▸"};
-
-bool tutti_plot_wanted(const struct tutti_args *args, bool *ret_utf8)
-{
-    *ret_utf8 = tutti_args_is(args, "plot", "utf8");
-    if (!tutti_args_is(args, "plot", "auto"))
-        return !tutti_args_is(args, "plot", "none");
-    (void)setlocale(LC_CTYPE, "");
-    *ret_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    return isatty(STDOUT_FILENO) != 0;
-}
 
 static int power_of(uint64_t bytes)
 {

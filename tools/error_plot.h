@@ -14,11 +14,6 @@ struct tutti_error_point {
     double ratio;   /* predicted over measured */
 };
 
-/* Whether --plot of the command ("auto|utf8|ascii|none") asks for it, and of which characters:
- * auto draws on a terminal alone, as the locale says. */
-struct tutti_args;
-bool tutti_plot_wanted(const struct tutti_args *args, bool *ret_utf8);
-
 /* Sorts the points. At most 80 wide; without `utf8` of ASCII alone. *ret is freed with free(). */
 int tutti_error_plot(struct tutti_error_point *points, size_t count, bool utf8, char **ret,
                      struct tutti_err *err);

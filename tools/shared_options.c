@@ -2,6 +2,9 @@
 #include "tools/shared_options.h"
 
 #include <inttypes.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <string.h>
 
 #include "runtime/coll.h"
 
@@ -47,4 +50,12 @@ int tutti_shared_check_root(enum tutti_collective collective, uint32_t root, uin
         return 0;
     return tutti_fail(err, TUTTI_EINVAL, "root '%" PRIu32 "' is not a rank (0 to %" PRIu32 ")",
                       root, rank_count - 1);
+}
+
+bool tutti_shared_plot_utf8(const struct tutti_args *args)
+{
+    if (!tutti_args_is(args, "plot", "auto"))
+        return tutti_args_is(args, "plot", "utf8");
+    (void)setlocale(LC_CTYPE, "");
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }

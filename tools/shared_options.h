@@ -160,4 +160,7 @@ int tutti_shared_refuse_root(const struct tutti_args *args, enum tutti_collectiv
 int tutti_shared_check_root(enum tutti_collective collective, uint32_t root, uint32_t rank_count,
                             struct tutti_err *err);
 
+/* Whether --plot (auto|utf8|ascii|none) draws with more than ASCII; auto: as the locale says. */
+bool tutti_shared_plot_utf8(const struct tutti_args *args);
+
 #endif

@@ -5,20 +5,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/status.h"
 #include "tools/chart.h"
 #include "tools/error_plot.h"
 #include "tools/files.h"
+#include "tools/shared_options.h"
 
 /* ---- on the terminal ------------------------------------------------------------------------- */
 
+/* auto draws on a terminal alone. */
+static bool is_wanted(const struct tutti_args *args)
+{
+    if (tutti_args_is(args, "plot", "auto"))
+        return isatty(STDOUT_FILENO) != 0;
+    return !tutti_args_is(args, "plot", "none");
+}
+
 /* Sorts the points. */
-static int print_points(struct tutti_error_point *points, size_t count, bool utf8,
-                        struct tutti_err *err)
+static int print_points(const struct tutti_args *args, struct tutti_error_point *points,
+                        size_t count, struct tutti_err *err)
 {
     char *text = NULL;
-    int status = tutti_error_plot(points, count, utf8, &text, err);
+    int status = tutti_error_plot(points, count, tutti_shared_plot_utf8(args), &text, err);
 
     if (status == 0)
         fputs(text, stdout);
@@ -30,10 +40,9 @@ int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_
                               struct tutti_err *err)
 {
     struct tutti_error_point *points;
-    bool utf8;
     int status;
 
-    if (!tutti_plot_wanted(args, &utf8))
+    if (!is_wanted(args))
         return 0;
     points = calloc(cases->case_count + 1, sizeof(*points));
     if (points == NULL)
@@ -41,7 +50,7 @@ int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_
     for (size_t i = 0; i < cases->case_count; i++)
         points[i] = (struct tutti_error_point){
             cases->cases[i].bytes, cases->cases[i].predicted_us / cases->cases[i].measured_us};
-    status = print_points(points, cases->case_count, utf8, err);
+    status = print_points(args, points, cases->case_count, err);
     free(points);
     return status;
 }
@@ -51,10 +60,9 @@ int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti
 {
     struct tutti_error_point *points;
     size_t count = 0;
-    bool utf8;
     int status;
 
-    if (!tutti_plot_wanted(args, &utf8))
+    if (!is_wanted(args))
         return 0;
     for (size_t t = 0; t < fidelity->table_count; t++)
         count += fidelity->tables[t].row_count;
@@ -73,7 +81,7 @@ int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti
                                                                          row->measured_us};
         }
     }
-    status = print_points(points, count, utf8, err);
+    status = print_points(args, points, count, err);
     free(points);
     return status;
 }
