@@ -28,21 +28,29 @@ static struct tutti_nccl_comm *comm_of(const struct tutti_topo *topo)
     return comm;
 }
 
-static tutti_ps time_of(const struct tutti_topo *topo, const char *algorithm, const char *protocol,
-                        uint64_t bytes)
+static tutti_ps time_set(const struct tutti_topo *topo, const struct tutti_nccl_env *env,
+                         const char *algorithm, const char *protocol, uint64_t bytes)
 {
     struct tutti_ask ask = {
         .topo = topo,
         .algorithm = algorithm,
         .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
         .protocol = protocol,
+        .env = env,
         .model = TUTTI_MODEL_FAIR};
     struct tutti_answer answer = {.time_ps = 0};
     struct tutti_err err = {""};
 
     CHECK_OK(tutti_predict(&ask, &answer, &err), err);
     CHECK_TEXT(answer.algorithm, algorithm);
+    CHECK(answer.time_ps >= answer.bound.time_ps);
     return answer.time_ps;
+}
+
+static tutti_ps time_of(const struct tutti_topo *topo, const char *algorithm, const char *protocol,
+                        uint64_t bytes)
+{
+    return time_set(topo, NULL, algorithm, protocol, bytes);
 }
 
 /* A network that adds up is used; the caller frees. */
@@ -56,26 +64,16 @@ static struct tutti_nccl_env *collnet_env(void)
     return env;
 }
 
-static tutti_ps time_with_collnet(const char *spec, const char *algorithm, uint64_t bytes)
+static tutti_ps time_with_collnet(const char *spec, const char *algorithm, const char *protocol,
+                                  uint64_t bytes)
 {
     struct tutti_topo *topo = machine(spec);
     struct tutti_nccl_env *env = collnet_env();
-    struct tutti_ask ask = {
-        .topo = topo,
-        .algorithm = algorithm,
-        .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
-        .protocol = "simple",
-        .env = env,
-        .model = TUTTI_MODEL_FAIR};
-    struct tutti_answer answer = {.time_ps = 0};
-    struct tutti_err err = {""};
+    tutti_ps time = time_set(topo, env, algorithm, protocol, bytes);
 
-    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
-    CHECK_TEXT(answer.algorithm, algorithm);
-    CHECK(answer.time_ps >= answer.bound.time_ps);
     tutti_nccl_env_free(env);
     tutti_topo_free(topo);
-    return answer.time_ps;
+    return time;
 }
 
 TEST(only_all_reduce_in_reach_of_the_switches_has_a_plan)
@@ -368,9 +366,12 @@ TEST(hosts_are_free_where_the_network_adds_up)
     const uint64_t bytes = 256u << 20;
 
     for (size_t a = 0; a < sizeof(algorithms) / sizeof(algorithms[0]); a++) {
-        tutti_ps few = time_with_collnet("dgx-h100:nodes=4,sharp=yes", algorithms[a], bytes);
-        tutti_ps many = time_with_collnet("dgx-h100:nodes=32,sharp=yes", algorithms[a], bytes);
-        tutti_ps groups = time_with_collnet("dgx-h100:nodes=64,sharp=yes", algorithms[a], bytes);
+        tutti_ps few =
+            time_with_collnet("dgx-h100:nodes=4,sharp=yes", algorithms[a], "simple", bytes);
+        tutti_ps many =
+            time_with_collnet("dgx-h100:nodes=32,sharp=yes", algorithms[a], "simple", bytes);
+        tutti_ps groups =
+            time_with_collnet("dgx-h100:nodes=64,sharp=yes", algorithms[a], "simple", bytes);
 
         CHECK_INT(few, many);
         CHECK_INT(groups - many, 2 * 150 * TUTTI_PS_PER_NS);
@@ -388,21 +389,10 @@ TEST(collnet_is_bound_by_the_links_of_a_gpu)
 
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
         const uint64_t bytes = UINT64_C(64) << 30;
-        struct tutti_topo *topo = machine("dgx-h100:nodes=2,sharp=yes");
-        struct tutti_nccl_env *env = collnet_env();
-        struct tutti_ask ask = {
-            .topo = topo,
-            .algorithm = cases[c].algorithm,
-            .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
-            .protocol = "none",
-            .env = env};
-        struct tutti_answer answer = {.time_ps = 0};
-        struct tutti_err err = {""};
+        tutti_ps time =
+            time_with_collnet("dgx-h100:nodes=2,sharp=yes", cases[c].algorithm, "none", bytes);
 
-        CHECK_OK(tutti_predict(&ask, &answer, &err), err);
-        CHECK_INT((int64_t)((double)bytes / ((double)answer.time_ps / 1e3) + 0.5), cases[c].algbw);
-        tutti_nccl_env_free(env);
-        tutti_topo_free(topo);
+        CHECK_INT((int64_t)((double)bytes / ((double)time / 1e3) + 0.5), cases[c].algbw);
     }
 }
 
