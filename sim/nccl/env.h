@@ -40,9 +40,9 @@ struct tutti_nccl_env {
     int64_t p2p_ll_threshold, p2p_net_chunksize, p2p_pci_chunksize, p2p_nvl_chunksize;
 
     /* what may run, and its price */
-    int64_t nvls_enable; /* 0, 1, 2: where there is support */
+    int64_t nvls_enable;                            /* 0, 1, 2: where there is support */
     int64_t collnet_enable, collnet_node_threshold; /* see tutti_nccl_env_collnet() */
-    int64_t pat_enable; /* 0, 1, 2: by the rule of one rank a node */
+    int64_t pat_enable;                             /* 0, 1, 2: by the rule of one rank a node */
     int64_t net_overhead_ns;
     int64_t ll128_c2c;
 
