@@ -202,6 +202,49 @@ TEST(gpus_are_known_by_what_drivers_call_them)
         CHECK_INT(tutti_hw_device_sm(names[i].device), names[i].sm);
 }
 
+TEST(what_drivers_call_a_gpu_gives_the_usual_host_of_it)
+{
+    static const struct {
+        const char *device;
+        uint32_t gpus;
+        uint32_t hosts;
+        const char *net;
+        const char *spec;
+    } cases[] = {
+        {"NVIDIA H100 80GB HBM3", 8, 1, "ib", "host:gpu=h100,gpus=8"},
+        {"NVIDIA H100 80GB HBM3", 8, 2, "", "host:gpu=h100,gpus=8,nodes=2"},
+        {"NVIDIA H100 NVL", 2, 1, "", "host:gpu=h100-nvl,gpus=2"},
+        {"NVIDIA H100 PCIe", 4, 1, "", "host:gpu=h100-pcie,gpus=4"},
+        {"NVIDIA A100-SXM4-40GB", 8, 4, "efa", "host:gpu=a100-40g,gpus=8,nodes=4,net=efa"},
+        {"NVIDIA A100-SXM4-80GB", 4, 1, "", "host:gpu=a100,gpus=4"},
+        {"NVIDIA A100-PCIE-40GB", 2, 1, "", "host:gpu=a100-pcie-40g,gpus=2"},
+        {"NVIDIA A100 80GB PCIe", 2, 1, "", "host:gpu=a100-pcie,gpus=2"},
+        {"Tesla V100-PCIE-16GB", 4, 2, "tcp", "host:gpu=v100-pcie,gpus=4,nodes=2,net=tcp"},
+        {"NVIDIA GB200", 4, 8, "ib", "host:gpu=gb200,gpus=4,trays=8"},
+        {"AMD Instinct MI300X OAM", 8, 1, "", "host:gpu=mi300x,gpus=8"},
+    };
+    char spec[128];
+    struct tutti_err err = {0};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_topo *topo = NULL;
+
+        CHECK_INT(tutti_hw_device_spec(cases[i].device, cases[i].gpus, cases[i].hosts, cases[i].net,
+                                       spec, sizeof(spec), &err),
+                  0);
+        CHECK_TEXT(spec, cases[i].spec);
+        CHECK_INT(tutti_topo_from_spec(spec, &topo, &err), 0);
+        CHECK_INT(topo->rank_count, cases[i].gpus * cases[i].hosts);
+        tutti_topo_free(topo);
+    }
+    CHECK_INT(tutti_hw_device_spec("AMD Radeon Graphics", 8, 1, "", spec, sizeof(spec), &err),
+              -TUTTI_EINVAL);
+    CHECK_TEXT(err.text,
+               "'AMD Radeon Graphics' is no GPU that 'tutti topo list host' knows (a SPEC)");
+    CHECK_INT(tutti_hw_device_spec("NVIDIA GB300", 4, 32, "", spec, sizeof(spec), &err),
+              -TUTTI_EINVAL);
+}
+
 /* NVIDIA sells no boards of two: it is a part of eight, with the ports of that part. */
 TEST(two_gpus_of_nvidia_are_a_part_of_eight)
 {

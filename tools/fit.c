@@ -215,9 +215,11 @@ static void count_fitted(const struct tutti_fit_job *job, size_t *ret_tables, si
     }
 }
 
-static int write_calib(const struct tutti_args *args, struct tutti_fit_job *job,
-                       struct tutti_err *err)
+/* `machine`: of the logs; NULL without. */
+static int write_calib(const struct tutti_args *args, const struct tutti_topo *machine,
+                       struct tutti_fit_job *job, struct tutti_err *err)
 {
+    const char *spec = tutti_args_operand(args, 0);
     struct tutti_calib *calib = NULL;
     char source[256];
     char *text = NULL;
@@ -225,10 +227,10 @@ static int write_calib(const struct tutti_args *args, struct tutti_fit_job *job,
     int status;
 
     count_fitted(job, &tables, &sizes);
-    if (tutti_args_given(args, "log"))
-        (void)snprintf(source, sizeof(source),
-                       "tutti calibrate %.60s --log %.120s: %zu tables, %zu sizes",
-                       tutti_args_operand(args, 0), tutti_args_text(args, "log"), tables, sizes);
+    if (machine != NULL)
+        (void)snprintf(
+            source, sizeof(source), "tutti calibrate %.60s --log %.120s: %zu tables, %zu sizes",
+            spec != NULL ? spec : machine->name, tutti_args_text(args, "log"), tables, sizes);
     else
         (void)snprintf(source, sizeof(source),
                        "tutti calibrate --filter '%s': %zu tables, %zu sizes",
@@ -346,7 +348,7 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = print_all(args, &job, err);
     if (status == 0)
-        status = write_calib(args, &job, err);
+        status = write_calib(args, machine, &job, err);
     close_job(&job);
     tutti_measured_free(&set);
     tutti_topo_free(machine);
@@ -466,8 +468,9 @@ const struct tutti_command tutti_command_calibrate = {
         "little was measured stays near its like.\n\n"
         "Errors are printed as fitted, and, for judging, with each table predicted by a fit "
         "without all tables of its site, and without all of its platform.\n\n"
-        "With SPEC and --log: fits to what logs of nccl-tests tell of one machine; what they do "
-        "not tell stays as it is shipped or near it. Give -o, and predict and validate with "
+        "With SPEC and --log: fits to what logs of nccl-tests tell of one machine (without SPEC: "
+        "hosts of the GPUs that they list, as such hosts usually are); what they do not tell "
+        "stays as it is shipped or near it. Give -o, and predict and validate with "
         "that file (--calib).\n\n"
         "With -B threads: times small schedules on this machine (copies, reductions, messages "
         "one way and both ways; no collective, and at 3 times powers of two of bytes), and "

@@ -11,7 +11,7 @@
 
 #include "runtime/status.h"
 #include "tools/cases.h"
-#include "tools/machine.h"
+#include "tools/logs.h"
 #include "tools/measured_files.h"
 #include "tools/measurements.h"
 #include "tools/nccl_options.h"
@@ -19,7 +19,8 @@
 
 struct logs {
     const struct tutti_args *args;
-    const char *spec;
+    const char *spec; /* of the machine, as typed or as the files tell */
+    struct tutti_logs files;
     struct tutti_topo *topo;
     struct tutti_nccl_options nccl;
     struct tutti_measurements measurements;
@@ -29,11 +30,13 @@ struct logs {
 /* Other machines have no links and GPUs that what protocols cost could be told of. */
 static int find_machine(struct logs *logs, struct tutti_err *err)
 {
-    int status = tutti_machine_load(logs->spec, (uint32_t)tutti_args_number(logs->args, "nodes"),
-                                    &logs->topo, err);
+    const char *spec = tutti_args_operand(logs->args, 0);
+    int status = tutti_logs_load_machine(
+        &logs->files, spec, (uint32_t)tutti_args_number(logs->args, "nodes"), &logs->topo, err);
 
     if (status < 0)
         return status;
+    logs->spec = spec != NULL ? spec : logs->files.machine;
     if (logs->topo->hardware == NULL)
         return tutti_fail(
             err, TUTTI_EINVAL,
@@ -58,9 +61,7 @@ static int read_all(struct logs *logs, struct tutti_err *err)
             tutti_collective_find(tutti_args_text(logs->args, "collective"), &ask.collective, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '-c'");
-    for (uint32_t i = 0; status == 0 && tutti_args_word(logs->args, "log", i) != NULL; i++)
-        status = tutti_measurements_read(&ask, tutti_args_word(logs->args, "log", i),
-                                         &logs->measurements, &logs->cases, err);
+    status = tutti_measurements_take(&ask, &logs->files, &logs->measurements, &logs->cases, err);
     if (status == 0 && logs->cases.case_count == 0)
         status = tutti_fail(err, TUTTI_EINVAL,
                             "nothing can be fitted to in '%s' (rows with a size and a time)",
@@ -160,16 +161,13 @@ static int write_text(struct logs *logs, char **ret, size_t *ret_bytes, struct t
 static int read_logs(const struct tutti_args *args, struct tutti_measured *ret,
                      struct tutti_topo **ret_machine, struct tutti_err *err)
 {
-    struct logs logs = {.args = args, .spec = tutti_args_operand(args, 0)};
+    struct logs logs = {.args = args};
     char *text = NULL;
     size_t bytes = 0;
-    int status;
+    int status = tutti_nccl_options_read(args, true, &logs.nccl, err);
 
-    if (logs.spec == NULL)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--log': on which machine it was measured is not said "
-                          "(calibrate SPEC --log FILE)");
-    status = tutti_nccl_options_read(args, true, &logs.nccl, err);
+    if (status == 0)
+        status = tutti_logs_read(args, &logs.files, err);
     if (status == 0)
         status = find_machine(&logs, err);
     if (status == 0)
@@ -186,6 +184,7 @@ static int read_logs(const struct tutti_args *args, struct tutti_measured *ret,
     tutti_nccl_options_done(&logs.nccl);
     tutti_cases_done(&logs.cases);
     tutti_measurements_done(&logs.measurements);
+    tutti_logs_done(&logs.files);
     tutti_topo_free(logs.topo);
     return status;
 }

@@ -1,4 +1,5 @@
-/* Reads logs and holds what they say of themselves against the machine; see measurements.h. */
+/* Takes rows of logs and holds what they say of themselves against the machine; see
+ * measurements.h. */
 #include "tools/measurements.h"
 
 #include <inttypes.h>
@@ -8,24 +9,8 @@
 
 #include "runtime/status.h"
 #include "tools/fidelity_nccl.h"
-#include "tools/files.h"
+#include "tools/logs.h"
 #include "topo/topo.h"
-#include "traces/csv.h"
-#include "traces/nccl_tests.h"
-
-/* Our CSV names its columns in the first line that is no comment. */
-static bool is_csv(const char *text)
-{
-    while (*text == '#' || *text == '\n' || *text == '\r') {
-        text += strcspn(text, "\n");
-        text += *text == '\n';
-    }
-    for (const char *p = text; *p != '\0' && *p != '\n'; p++) {
-        if (strncmp(p, "size_bytes", 10) == 0)
-            return true;
-    }
-    return false;
-}
 
 static double side_time(const struct tutti_nccl_row *row, enum tutti_side side)
 {
@@ -180,33 +165,23 @@ static int take_table(const struct tutti_measurements_ask *ask, const char *log,
     return 0;
 }
 
-int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char *path,
+int tutti_measurements_take(const struct tutti_measurements_ask *ask, const struct tutti_logs *logs,
                             struct tutti_measurements *measurements, struct tutti_cases *cases,
                             struct tutti_err *err)
 {
-    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
-    struct tutti_nccl_log log = {0};
-    char *text = NULL;
-    size_t bytes = 0;
-    bool csv;
-    int status = tutti_file_read(path, &text, &bytes, err);
+    for (uint32_t i = 0; i < logs->log_count; i++) {
+        const struct tutti_log_file *log = &logs->logs[i];
 
-    if (status < 0)
-        return status;
-    csv = is_csv(text);
-    status = csv ? tutti_csv_measurements_parse(name, text, bytes, &log, err)
-                 : tutti_nccl_tests_parse(name, text, bytes, &log, err);
-    free(text);
-    if (status < 0)
-        return status;
-    for (size_t i = 0; status == 0 && i < log.table_count; i++) {
-        status = take_table(ask, path, &log.tables[i], !csv || has_busbw(&log.tables[i]),
-                            measurements, cases, err);
-        if (status < 0)
-            status = tutti_wrap(err, status, "%s", name);
+        for (size_t j = 0; j < log->tables.table_count; j++) {
+            const struct tutti_nccl_table *table = &log->tables.tables[j];
+            int status = take_table(ask, log->path, table, !log->is_csv || has_busbw(table),
+                                    measurements, cases, err);
+
+            if (status < 0)
+                return tutti_wrap(err, status, "%s", log->name);
+        }
     }
-    tutti_nccl_log_free(&log);
-    return status;
+    return 0;
 }
 
 double tutti_measurements_least_us(const struct tutti_measurements_table *table,

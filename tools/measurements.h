@@ -8,6 +8,7 @@
 #include "tools/cases.h"
 
 struct tutti_err;
+struct tutti_logs;
 struct tutti_topo;
 
 enum tutti_side { TUTTI_SIDE_OUT, TUTTI_SIDE_IN, TUTTI_SIDE_BEST };
@@ -46,9 +47,10 @@ struct tutti_measurements {
     uint32_t table_count;
 };
 
-/* Reads a log ("-": stdin) and adds its rows to the cases, not yet predicted. -TUTTI_EINVAL for
- * what contradicts the machine or the command line, or leaves something open that neither says. */
-int tutti_measurements_read(const struct tutti_measurements_ask *ask, const char *path,
+/* Adds the rows of the logs to the cases, not yet predicted; paths stay the logs'. -TUTTI_EINVAL
+ * for what contradicts the machine or the command line, or leaves something open that neither says.
+ */
+int tutti_measurements_take(const struct tutti_measurements_ask *ask, const struct tutti_logs *logs,
                             struct tutti_measurements *measurements, struct tutti_cases *cases,
                             struct tutti_err *err);
 /* What its rows took at least: see tutti_one_process_us(). */

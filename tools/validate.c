@@ -13,7 +13,7 @@
 #include "tools/commands.h"
 #include "tools/files.h"
 #include "tools/local.h"
-#include "tools/machine.h"
+#include "tools/logs.h"
 #include "tools/measurements.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
@@ -26,6 +26,7 @@
 /* All that is printed, of logs or of this machine. */
 struct validation {
     struct tutti_cases cases;
+    struct tutti_logs logs;                 /* logs */
     struct tutti_measurements measurements; /* logs */
     struct tutti_topo *topo;                /* logs */
     struct tutti_ask ask;                   /* logs */
@@ -50,11 +51,11 @@ static enum tutti_side read_side(const struct tutti_args *args)
                                                  : TUTTI_SIDE_OUT;
 }
 
-static int read_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
+static int take_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
 {
     struct tutti_measurements_ask ask = {
         .topo = v->topo,
-        .spec = tutti_args_operand(args, 0),
+        .spec = v->logs.tell_machine ? v->logs.machine : tutti_args_operand(args, 0),
         .side = read_side(args),
         .has_collective = tutti_args_given(args, "collective"),
         .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
@@ -71,9 +72,7 @@ static int read_logs(const struct tutti_args *args, struct validation *v, struct
     if (ask.bytes_min > ask.bytes_max)
         return tutti_fail(err, TUTTI_EINVAL, "option '-b': '%s' is above '-e' '%s' (at most that)",
                           tutti_args_text(args, "minbytes"), tutti_args_text(args, "maxbytes"));
-    for (uint32_t i = 0; status == 0 && tutti_args_word(args, "log", i) != NULL; i++)
-        status = tutti_measurements_read(&ask, tutti_args_word(args, "log", i), &v->measurements,
-                                         &v->cases, err);
+    status = tutti_measurements_take(&ask, &v->logs, &v->measurements, &v->cases, err);
     if (status == 0 && v->cases.case_count == 0)
         status = tutti_fail(
             err, TUTTI_EINVAL, "nothing is left to compare in '%s' (rows with a size and a time%s)",
@@ -206,10 +205,10 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     const char *spec = tutti_args_operand(args, 0);
     int status;
 
-    if (spec == NULL)
+    if (!tutti_args_given(args, "log") && spec == NULL)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "no machine to predict for (SPEC --log FILE, or -B threads for this "
-                          "one)");
+                          "nothing to compare (SPEC --log FILE, --log FILE that lists its GPUs, "
+                          "--all, or -B threads for this machine)");
     if (!tutti_args_given(args, "log"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--log' is missing: nothing is measured of '%s' (--log FILE)",
@@ -222,10 +221,12 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     if (status == 0)
         status = tutti_model_find(tutti_args_text(args, "model"), &v->ask.model, err);
     if (status == 0)
-        status =
-            tutti_machine_load(spec, (uint32_t)tutti_args_number(args, "nodes"), &v->topo, err);
+        status = tutti_logs_read(args, &v->logs, err);
     if (status == 0)
-        status = read_logs(args, v, err);
+        status = tutti_logs_load_machine(&v->logs, spec, (uint32_t)tutti_args_number(args, "nodes"),
+                                         &v->topo, err);
+    if (status == 0)
+        status = take_logs(args, v, err);
     if (status == 0)
         status = settle_algorithm(args, v, err);
     if (status < 0)
@@ -381,6 +382,10 @@ static void print_head(const struct tutti_args *args, const struct validation *v
                                                              "place"
                                                            : "out-of-place times");
     tutti_sweep_print_machine(v->topo, stdout);
+    if (v->logs.tell_machine)
+        printf(
+            "#            so by the GPUs that the log lists, and else as such hosts usually are; "
+            "a SPEC says better\n");
     tutti_calib_print_choice(&v->calib, stdout);
     for (uint32_t i = 0; i < v->measurements.table_count; i++) {
         print_log(&v->measurements.tables[i], tutti_algorithm_is_nccl(v->ask.algorithm));
@@ -475,6 +480,7 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     tutti_cases_done(&v.cases);
     tutti_nccl_options_done(&v.nccl);
     tutti_measurements_done(&v.measurements);
+    tutti_logs_done(&v.logs);
     tutti_topo_free(v.topo);
     return status;
 }
@@ -533,7 +539,8 @@ const struct tutti_command tutti_command_validate = {
     .operand_max = 1,
     .text =
         "With SPEC and --log: takes collective, sizes and ranks from the logs, predicts each row "
-        "on SPEC, and prints measured, predicted and error, beside a null model that knows only "
+        "on SPEC (without one: on hosts of the GPUs that the logs list, as such hosts usually "
+        "are), and prints measured, predicted and error, beside a null model that knows only "
         "one flat ring at nominal link rates: allreduce 2(n-1) a + 2(n-1)/n S/b, reducescatter, "
         "allgather and alltoall half of that, broadcast and reduce (n-1) a + S/b, sendrecv a + "
         "S/b, where a and b are latency and rate of the slowest hop r to r+1. Nothing is fitted "
@@ -563,6 +570,7 @@ const struct tutti_command tutti_command_validate = {
         "up apart. Sizes that would take longer than 3 s to play are left out, and said.\n\n"
         "Errors are in percent of what was measured; the summary takes them without their sign.",
     .examples = "tutti validate dgx-h100 --log all_reduce_8.log\n"
+                "tutti validate --log all_reduce_8.log\n"
                 "tutti validate topo.xml --nodes 2 --log node2.log -b 1M --plot utf8 --svg it.svg\n"
                 "tutti validate -B threads -g 2 -a ring\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"

@@ -5,6 +5,7 @@
 #define TUTTI_TOPO_HARDWARE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tutti_arena;
@@ -113,8 +114,15 @@ int tutti_hardware_keep(struct tutti_arena *arena, const struct tutti_hardware *
                         struct tutti_err *err);
 
 /* What the catalogue of host:gpu= knows of a GPU by the name that drivers print: 90 of "NVIDIA H100
- * 80GB HBM3", as in struct tutti_hw_gpu; 0: it names none. Forms of one GPU are not told apart. */
+ * 80GB HBM3", as in struct tutti_hw_gpu; 0: it names none. */
 uint32_t tutti_hw_device_sm(const char *device);
+
+/* Writes the SPEC of hosts that have so many each of the GPU which drivers call so, as such hosts
+ * usually are: "host:gpu=a100-pcie-40g,gpus=8,nodes=2,net=roce" for "NVIDIA A100-PCIE-40GB". GPUs
+ * that are sold in racks are taken as trays of one. `net`: a word of net=, "" for the usual one.
+ * -TUTTI_EINVAL: no GPU of the catalogue, or more trays than a rack has. */
+int tutti_hw_device_spec(const char *device, uint32_t gpu_count, uint32_t host_count,
+                         const char *net, char *spec, size_t spec_bytes, struct tutti_err *err);
 
 /* Mb/s of a lane of PCIe 1 to 6 as NCCL counts, and back; 0: there is no such generation. */
 uint32_t tutti_hw_lane_mbit_per_s(uint32_t generation);

@@ -295,6 +295,7 @@ static int finish_table(struct reader *reader, const struct draft *draft, struct
     memcpy(table->version, facts->version, sizeof(table->version));
     memcpy(table->library, facts->library, sizeof(table->library));
     memcpy(table->device, facts->device, sizeof(table->device));
+    table->network = facts->network;
     table->iteration_count = facts->iteration_count;
     table->average_busbw_GBps = facts->average_busbw_GBps;
     if (test == LOG_TEST_UNKNOWN)

@@ -46,6 +46,9 @@ struct tutti_nccl_table {
     uint32_t process_count;    /* distinct processes likewise */
     uint32_t iteration_count;  /* timed in a row, by the nThread line; 0 unknown */
     char device[96];           /* first device's name, "NVIDIA H100 80GB HBM3" */
+    const char *network;       /* what joins the hosts, by NCCL INFO lines, as a word of net= of a
+                                  SPEC: ib, roce, efa, slingshot, tcp, tcpx; NULL
+                                  unknown */
     double average_busbw_GBps; /* as printed; NAN if absent */
     size_t row_count;
     struct tutti_nccl_row *rows;

@@ -76,6 +76,31 @@ static const char *library_version(const char *text)
     return found;
 }
 
+/* What joins the hosts, by what NCCL and its plugins print with NCCL_DEBUG=INFO; NULL: the line
+ * does not say. "Using network AWS Libfabric" does not: that plugin drives EFA and Slingshot alike.
+ */
+static const char *named_network(const char *text)
+{
+    static const struct {
+        const char *mark, *network;
+    } marks[] = {
+        {"rovider is efa", "efa"},
+        {"rovider is cxi", "slingshot"},
+        {"Using network Socket", "tcp"},
+        {"NET plugin Socket to comm", "tcp"},
+        {"Using network GPUDirectTCPX", "tcpx"},
+    };
+    const char *ports = strstr(text, "NET/IB : Using [0]");
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        if (strstr(text, marks[i].mark) != NULL)
+            return marks[i].network;
+    }
+    if (ports == NULL)
+        return NULL;
+    return strstr(ports, "/RoCE") != NULL ? "roce" : strstr(ports, "/IB") != NULL ? "ib" : NULL;
+}
+
 enum tutti_log_fact tutti_log_fact_kind(const char *text, int *ret_test)
 {
     *ret_test = named_test(text);
@@ -90,6 +115,8 @@ enum tutti_log_fact tutti_log_fact_kind(const char *text, int *ret_test)
         return LOG_FACT_VERSION;
     if (strstr(text, " nranks ") != NULL)
         return LOG_FACT_RANKS;
+    if (named_network(text) != NULL)
+        return LOG_FACT_NETWORK;
     return *ret_test != LOG_TEST_UNKNOWN ? LOG_FACT_TEST : LOG_FACT_NONE;
 }
 
@@ -192,6 +219,8 @@ void tutti_log_fact_read(const char *text, struct tutti_log_facts *facts,
         copy_word(facts->library, sizeof(facts->library), at);
     if (strstr(text, "nThread ") != NULL)
         facts->iteration_count = read_iterations(text);
+    if (kind == LOG_FACT_NETWORK)
+        facts->network = named_network(text);
     ranks = number_after(text, " nranks ", 0);
     if (ranks < RANK_LIMIT && ranks > facts->info_rank_count)
         facts->info_rank_count = (uint32_t)ranks;

@@ -15,6 +15,7 @@ struct tutti_log_facts {
     char version[64];
     char library[64];
     char device[96];
+    const char *network;      /* a word of net=; NULL: not said */
     int test;                 /* as above; OTHER: one that Tutti has no collective for */
     uint32_t device_rank_max; /* highest rank listed + 1 */
     uint32_t info_rank_count; /* "nranks N" of NCCL INFO lines, the largest */
@@ -32,6 +33,7 @@ enum tutti_log_fact {
     LOG_FACT_VERSION, /* the library's version */
     LOG_FACT_AVERAGE, /* the average bus bandwidth */
     LOG_FACT_RANKS,   /* a rank count from the library */
+    LOG_FACT_NETWORK, /* what joins the hosts, by the library */
 };
 
 /* What kind of fact the cleaned line states, if any. */
