@@ -188,14 +188,28 @@ TEST(gpus_are_known_by_what_drivers_call_them)
         const char *device;
         uint32_t sm;
     } names[] = {
-        {"NVIDIA H100 80GB HBM3", 90}, {"NVIDIA H20-3e", 90},
-        {"NVIDIA A100-SXM4-80GB", 80}, {"NVIDIA GB200", 100},
-        {"NVIDIA GB300", 103},         {"NVIDIA GeForce RTX 2080 Ti", 75},
-        {"NVIDIA RTX A6000", 86},      {"NVIDIA L40S", 89},
-        {"Tesla V100-SXM2-32GB", 70},  {"AMD Instinct MI300X VF", 942},
-        {"AMD Instinct MI355X", 950},  {"NVIDIA GH200 480GB", 90},
-        {"AMD Radeon Graphics", 0},    {"", 0},
-        {"NVIDIA H1000", 0},           {"NVIDIA RTX PRO 6000 Blackwell", 120},
+        {"NVIDIA H100 80GB HBM3", 90},
+        {"NVIDIA H20-3e", 90},
+        {"NVIDIA A100-SXM4-80GB", 80},
+        {"NVIDIA GB200", 100},
+        {"NVIDIA GB300", 103},
+        {"NVIDIA GeForce RTX 2080 Ti", 75},
+        {"NVIDIA RTX A6000", 86},
+        {"NVIDIA L40S", 89},
+        {"Tesla V100-SXM2-32GB", 70},
+        {"AMD Instinct MI300X VF", 942},
+        {"AMD Instinct MI355X", 950},
+        {"NVIDIA GH200 480GB", 90},
+        {"AMD Radeon Graphics", 0},
+        {"", 0},
+        {"NVIDIA H1000", 0},
+        {"NVIDIA RTX PRO 6000 Blackwell", 120},
+        {"Tesla T4", 75},
+        {"NVIDIA A10", 86},
+        {"NVIDIA A10G", 86},
+        {"NVIDIA RTX 6000 Ada Generation", 89},
+        {"NVIDIA GeForce 2", 0},
+        {"NVIDIA GeForce GTX 1080 Ti", 61},
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -220,6 +234,11 @@ TEST(what_drivers_call_a_gpu_gives_the_usual_host_of_it)
         {"NVIDIA A100-PCIE-40GB", 2, 1, "", "host:gpu=a100-pcie-40g,gpus=2"},
         {"NVIDIA A100 80GB PCIe", 2, 1, "", "host:gpu=a100-pcie,gpus=2"},
         {"Tesla V100-PCIE-16GB", 4, 2, "tcp", "host:gpu=v100-pcie,gpus=4,nodes=2,net=tcp"},
+        {"NVIDIA A10", 4, 1, "", "host:gpu=a10,gpus=4"},
+        {"NVIDIA A10G", 4, 1, "", "host:gpu=a10g,gpus=4"},
+        {"NVIDIA L40S", 8, 1, "", "host:gpu=l40s,gpus=8"},
+        {"NVIDIA RTX 6000 Ada Generation", 2, 1, "", "host:gpu=rtx6000ada,gpus=2"},
+        {"NVIDIA RTX 6000D", 8, 1, "", "host:gpu=rtx6000d,gpus=8"},
         {"NVIDIA GB200", 4, 8, "ib", "host:gpu=gb200,gpus=4,trays=8"},
         {"AMD Instinct MI300X OAM", 8, 1, "", "host:gpu=mi300x,gpus=8"},
     };

@@ -85,7 +85,7 @@ bool tutti_gpu_read_gdr(struct tutti_spec *spec, const struct tutti_cluster *clu
 
 void tutti_gpu_refuse_model(struct tutti_spec *spec, const char *name)
 {
-    char names[512] = "";
+    char names[1024] = "";
     size_t used = 0;
 
     for (size_t i = 0; tutti_gpu_model_at(i) != NULL && used < sizeof(names); i++)
