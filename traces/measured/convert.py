@@ -5,6 +5,8 @@
     traces/measured/convert.py DATA --check  say whether they are what would be written (exit 1: no)
     traces/measured/convert.py DATA --found  write found.measured alone, by found.txt: single logs
                                              of issues and guides, collected later than the others
+    traces/measured/convert.py --typed [--check]  found2.measured alone, by found2.txt, from the
+                                             figures typed into found2.figures: needs no DATA
 
 DATA is the folder of collected data: nccl-tests/ and mpi/ with a CSV and a JSON a table (the JSON:
 source, platform, gpu, gpus_per_node, nodes, ranks, network, collective, dtype, quality, and where
@@ -270,10 +272,10 @@ def read_table(folder, facts, mapping):
         'op': op if op == 'sum' and collective in ('allreduce', 'reducescatter', 'reduce')
               else 'none' if collective not in ('allreduce', 'reducescatter', 'reduce') else 'sum',
         'ran': keys.get('ran', facts.get('ran', '-')),
-        'launch': keys.get('launch', find_launch(log)),
+        'launch': keys.get('launch', facts.get('launch', find_launch(log))),
         'timing': keys.get('timing', 'graph' if 'graph' in (facts.get('env') or '').lower().replace(
             'graph_file', '') and 'cuda graph' in (facts.get('env') or '').lower() else 'host'),
-        'iterations': find_iterations(log),
+        'iterations': facts.get('iterations', find_iterations(log)),
         'quality': keys.get('quality', facts['quality']), 'caveat': clean(facts.get('caveat')),
         'source': clean(facts['source']),
     }
@@ -308,6 +310,47 @@ def read_table(folder, facts, mapping):
         notes.append('sizes of a rank times ranks, as nccl-tests counts')
     table['note'] = clean('; '.join(notes))
     return table
+
+
+# ---- figures typed off a source: found2.figures --------------------------------------------------
+
+def agrees(facts, size, time, rate):
+    """Is the rate, as printed, that of the time, as printed? Both are rounded."""
+    factor = 1
+    if facts.get('rate') == 'busbw':
+        factor = BUS_FACTORS[COLLECTIVES[facts['collective']]](facts['ranks'])
+    half = [0.51 * 10 ** -len(text.partition('.')[2]) for text in (time, rate)]
+    low, high = (size * factor / (float(time) + sign * half[0]) / 1e3 for sign in (1, -1))
+    return low - half[1] <= float(rate) <= high + half[1]
+
+
+def read_typed(path, mapping):
+    tables, facts, rows = [], None, False
+    with open(path, encoding='ascii') as file:
+        for count, line in enumerate(file, 1):
+            words = line.split()
+            where = '%s: line %d' % (path, count)
+            if not words or line.startswith('#'):
+                continue
+            if words[0] == 'table':
+                facts, rows = {'id': words[1], 'dir': '-', 'quality': 'good', 'points': []}, False
+            elif words[0] == 'rows':
+                rows = True
+            elif words[0] == 'end':
+                facts['ranks'], facts['nodes'] = int(facts['ranks']), int(facts['nodes'])
+                tables.append(read_table('', facts, mapping))
+            elif not rows:
+                facts[words[0]] = line.partition(' ')[2].strip()
+            elif 'only' in facts:
+                point({facts['id']: facts}, facts['id'], facts['collective'], int(facts['ranks']),
+                      0, words[0], words[1], facts['only'])
+            else:
+                times = [None if word == '-' else number(word) for word in words[1:3]]
+                facts['points'].append((int(words[0]), *(times + [None])[:2]))
+                facts['ranks'] = int(facts['ranks'])
+                if len(words) > 3 and not agrees(facts, int(words[0]), words[1], words[3]):
+                    fail('%s: %s GB/s is not the rate of %s us' % (where, words[3], words[1]))
+    return tables
 
 
 # ---- single published figures: points_*.csv ------------------------------------------------------
@@ -471,23 +514,26 @@ def read_all(data, mapping):
 
 def main(arguments):
     check = '--check' in arguments
-    found = '--found' in arguments
-    data = [word for word in arguments if word not in ('--check', '--found')]
-    if len(data) != 1:
-        fail('usage: convert.py DATA [--check] [--found]')
+    one = 'found2' if '--typed' in arguments else 'found' if '--found' in arguments else None
+    data = [word for word in arguments if word not in ('--check', '--found', '--typed')]
+    if len(data) != (one != 'found2'):
+        fail('usage: convert.py DATA [--check] [--found], convert.py --typed [--check]')
     mapping = Map(os.path.join(HERE, 'map.txt'))
-    if found:
-        mapping = Map(os.path.join(HERE, 'found.txt'), mapping.platforms)
+    for name in {None: [], 'found': ['found'], 'found2': ['found', 'found2']}[one]:
+        mapping = Map(os.path.join(HERE, name + '.txt'), mapping.platforms)
     files = {}
-    for table in read_all(data[0], mapping):
-        files.setdefault('found' if found else table['platform'], []).append(table)
+    tables = (read_all(data[0], mapping) if data else
+              read_typed(os.path.join(HERE, 'found2.figures'), mapping))
+    for table in tables:
+        files.setdefault(one or table['platform'], []).append(table)
     for line in mapping.lines:
         if line[6] == 0:
             fail("%s: nothing fits '%s'" % (line[5], line[0]))
     differ = []
     for platform in sorted(files):
         text = ('tutti measured 1\n'
-                '# Written by convert.py from collected logs; the sources stand at each table.\n')
+                '# Written by convert.py from %s; the sources stand at each table.\n'
+                % ('collected logs' if data else 'found2.figures'))
         for table in sorted(files[platform], key=lambda t: t['id']):
             text += '\n' + print_table(table)
         path = os.path.join(HERE, platform + '.measured')
