@@ -166,6 +166,8 @@ struct inside {
     const struct tutti_topo *topo;
     struct tutti_router *router;
     struct tutti_search search;
+    uint32_t *beside; /* [NIC]: see device_beside() */
+    uint32_t relayed_count;
     uint32_t *paths; /* growing; NULL while lengths are counted */
 };
 
@@ -201,11 +203,12 @@ static bool search_pair(struct inside *in, uint32_t from, uint32_t to)
     return tutti_search_first(&in->search, from) != UINT32_MAX;
 }
 
-/* Writes way number p (or only counts it). */
-static int add_way(struct inside *in, uint32_t p, uint32_t from, uint32_t to, struct tutti_err *err)
+/* Adds a way to those of number p, which end with it so far (or only counts it). */
+static int add_part(struct inside *in, uint32_t p, uint32_t from, uint32_t to,
+                    struct tutti_err *err)
 {
     uint32_t *first = in->router->path_first;
-    uint32_t used = first[p];
+    uint32_t used = first[p + 1];
     char from_name[TUTTI_NODE_NAME_BYTES];
     char to_name[TUTTI_NODE_NAME_BYTES];
 
@@ -225,9 +228,71 @@ static int add_way(struct inside *in, uint32_t p, uint32_t from, uint32_t to, st
     return 0;
 }
 
+static int add_way(struct inside *in, uint32_t p, uint32_t from, uint32_t to, struct tutti_err *err)
+{
+    in->router->path_first[p + 1] = in->router->path_first[p];
+    return add_part(in, p, from, to, err);
+}
+
 static uint32_t device_node(const struct inside *in, uint32_t device)
 {
     return tutti_topo_rank_node(in->topo, device);
+}
+
+/* What the way from node `from` to the last target goes over. */
+struct kinds {
+    bool reaches, cpu, other_than_nvlink;
+};
+
+static struct kinds way_kinds(struct inside *in, uint32_t from, uint32_t to)
+{
+    struct kinds kinds = {.reaches = search_pair(in, from, to)};
+
+    for (uint32_t v = from; v != to && kinds.reaches;) {
+        struct tutti_link link = tutti_topo_link(
+            in->topo, v == from ? tutti_search_first(&in->search, v) : in->search.next[v]);
+
+        v = link.to;
+        kinds.cpu |= tutti_topo_node(in->topo, v).kind == TUTTI_NODE_CPU;
+        kinds.other_than_nvlink |= link.kind != TUTTI_LINK_NVLINK && link.kind != TUTTI_LINK_XGMI;
+    }
+    return kinds;
+}
+
+/* The first device beside a NIC, no CPU between; UINT32_MAX: none. */
+static uint32_t device_beside(struct inside *in, uint32_t nic)
+{
+    for (uint32_t d = 0; d < in->router->host_devices; d++) {
+        struct kinds kinds = way_kinds(in, device_node(in, d), nic);
+
+        if (kinds.reaches && !kinds.cpu)
+            return d;
+    }
+    return UINT32_MAX;
+}
+
+/* The device over which NCCL lets another one out by a NIC that this reaches through a CPU only
+ * (PXN, 2.12 and later; 2.28 paths.cc): the one beside the NIC, if NVLink leads there. The device
+ * itself: none, or no need. What arrives goes to the device at once. */
+static uint32_t relay_of(struct inside *in, uint32_t d, uint32_t rail)
+{
+    uint32_t by = in->beside[rail];
+    struct kinds kinds;
+
+    if (by == UINT32_MAX || by == d ||
+        !way_kinds(in, device_node(in, d), nic_node(in->topo, in->router, rail)).cpu)
+        return d;
+    kinds = way_kinds(in, device_node(in, d), device_node(in, by));
+    return kinds.reaches && !kinds.other_than_nvlink ? by : d;
+}
+
+static int add_way_out(struct inside *in, uint32_t p, uint32_t d, struct tutti_err *err)
+{
+    uint32_t nic = nic_node(in->topo, in->router, in->router->device_nic[d]);
+    uint32_t by = relay_of(in, d, in->router->device_nic[d]);
+    int status = add_way(in, p, device_node(in, d), device_node(in, by), err);
+
+    return status < 0 ? status : add_part(in, p, device_node(in, by), nic, err);
 }
 
 static int add_ways(struct inside *in, struct tutti_err *err)
@@ -239,8 +304,7 @@ static int add_ways(struct inside *in, struct tutti_err *err)
     for (uint32_t p = 0; p < devices * devices && status == 0; p++)
         status = add_way(in, p, device_node(in, p / devices), device_node(in, p % devices), err);
     for (uint32_t d = 0; d < devices && status == 0; d++)
-        status = add_way(in, devices * devices + d, device_node(in, d),
-                         nic_node(in->topo, router, router->device_nic[d]), err);
+        status = add_way_out(in, devices * devices + d, d, err);
     for (uint32_t d = 0; d < devices && status == 0; d++)
         status =
             add_way(in, devices * devices + devices + d,
@@ -258,31 +322,40 @@ static uint32_t mirrored(uint32_t value, uint32_t power)
     return reversed;
 }
 
-/* Fewest hops, then widest. Of NICs alike the one that NCCL takes (2.28 topo.cc,
+/* Those beside it or over a neighbour before those behind a CPU; then fewest hops, then widest, but
+ * all over neighbours are alike. Of NICs alike the one that NCCL takes (2.28 topo.cc,
  * ncclTopoGetLocalNet()): devices go round, by their number on the host, its bits reversed where
  * NICs are a power of two. So it may not share them out evenly, where other devices are nearer to
- * one of them. */
+ * one of them. Over neighbours they go round by themselves: a ring of NCCL leaves by the NIC that it
+ * came in by, from the device before the one beside that. */
 static int choose_nic(struct inside *in, uint32_t d, uint32_t *near, struct tutti_err *err)
 {
+    enum { BESIDE, RELAYED, BEHIND };
     uint32_t from = device_node(in, d);
     char buf[TUTTI_NODE_NAME_BYTES];
+    int best_place = BEHIND;
     uint32_t best_hops = UINT32_MAX;
     uint64_t best_width = 0;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < in->router->plan.args[TUTTI_CLUSTER_NICS]; i++) {
         uint32_t nic = nic_node(in->topo, in->router, i);
+        int place = relay_of(in, d, i) != d ? RELAYED : BEHIND;
         uint64_t width = UINT64_MAX;
         uint32_t hops = 0;
 
+        if (place != RELAYED && way_kinds(in, from, nic).reaches && !way_kinds(in, from, nic).cpu)
+            place = BESIDE;
         if (!search_pair(in, from, nic))
             continue;
-        if (from != nic)
+        if (from != nic && place != RELAYED)
             hops = way_length(in, from, nic, &width);
-        if (hops > best_hops || (hops == best_hops && width < best_width))
+        if (place > best_place || (place == best_place && hops > best_hops) ||
+            (place == best_place && hops == best_hops && width < best_width))
             continue;
-        if (hops < best_hops || width > best_width)
+        if (place < best_place || hops < best_hops || width > best_width)
             count = 0;
+        best_place = place;
         best_hops = hops;
         best_width = width;
         near[count++] = i;
@@ -290,7 +363,9 @@ static int choose_nic(struct inside *in, uint32_t d, uint32_t *near, struct tutt
     if (count == 0)
         return tutti_fail(err, TUTTI_EINVAL, "device '%s' reaches no NIC of its host",
                           tutti_topo_node_name(in->topo, from, buf));
-    in->router->device_nic[d] = near[(count & (count - 1)) == 0 ? mirrored(d, count) : d % count];
+    in->router->device_nic[d] = near[best_place == RELAYED        ? in->relayed_count++ % count
+                                     : (count & (count - 1)) == 0 ? mirrored(d, count)
+                                                                  : d % count];
     return 0;
 }
 
@@ -307,8 +382,11 @@ static int fill_in(struct inside *in, struct tutti_err *err)
 
     router->device_nic = tutti_arena_take(topo->arena, devices, sizeof(uint32_t));
     router->path_first = tutti_arena_take(topo->arena, ways + 1, sizeof(uint32_t));
-    if (router->device_nic == NULL || router->path_first == NULL)
+    in->beside = calloc(router->plan.args[TUTTI_CLUSTER_NICS], sizeof(*in->beside));
+    if (router->device_nic == NULL || router->path_first == NULL || in->beside == NULL)
         status = tutti_nomem(err);
+    for (uint32_t i = 0; i < router->plan.args[TUTTI_CLUSTER_NICS] && status == 0; i++)
+        in->beside[i] = device_beside(in, nic_node(topo, router, i));
     for (uint32_t d = 0; d < devices && status == 0; d++)
         status = choose_nic(in, d, near, err);
     free(near);
@@ -343,6 +421,7 @@ int tutti_router_cluster(const struct tutti_topo *topo, struct tutti_router *rou
         return status;
     in.search.nics_forward = false;
     status = fill_in(&in, err);
+    free(in.beside);
     tutti_search_close(&in.search);
     router->route = cluster_route;
     return status;
