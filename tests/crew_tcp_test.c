@@ -245,36 +245,71 @@ TEST(links_lead_where_they_should)
     }
 }
 
-/* Between two addresses, as if between two hosts: congestion is the system's affair there. */
-TEST(who_leads_elsewhere_is_paced_as_the_system_will)
+/* No network lies between two addresses of loopback, either. */
+TEST(who_stays_on_the_host_is_not_paced)
 {
-    struct sockaddr_in near = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-    struct tutti_address far = {
-        .as.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)},
-        .bytes = sizeof(far.as.v4)};
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+    struct tutti_address other = {
+        .as.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000101)},
+        .bytes = sizeof(other.as.v4)};
     int call = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char usual[CONGESTION_BYTES];
     char text[CONGESTION_BYTES];
     struct tutti_err err;
     int door = -1;
     int guest;
 
-    (void)congestion_of(call, usual);
-    CHECK_OK(tutti_address_listen(&far, &door, &err), err);
-    tutti_address_of_socket(door, &far);
+    CHECK_OK(tutti_address_listen(&other, &door, &err), err);
+    tutti_address_of_socket(door, &other);
     tutti_socket_unpaced(call);
-    CHECK_TEXT(congestion_of(call, text), "reno");
-    CHECK_INT(bind(call, (struct sockaddr *)&near, sizeof(near)), 0);
-    CHECK_INT(connect(call, &far.as.any, far.bytes), 0);
+    CHECK_INT(bind(call, (struct sockaddr *)&own, sizeof(own)), 0);
+    CHECK_INT(connect(call, &other.as.any, other.bytes), 0);
     guest = accept4(door, NULL, NULL, SOCK_CLOEXEC);
-    CHECK_TEXT(congestion_of(guest, text), "reno");
     tutti_socket_tune(call, 1000, true);
     tutti_socket_tune(guest, 1000, true);
-    CHECK_TEXT(congestion_of(call, text), usual);
-    CHECK_TEXT(congestion_of(guest, text), usual);
+    CHECK_TEXT(congestion_of(call, text), "reno");
+    CHECK_TEXT(congestion_of(guest, text), "reno");
     close(guest);
     close(call);
     close(door);
+}
+
+/* Congestion is the system's affair of who may lead elsewhere, as one that leads nowhere yet. */
+TEST(who_leads_elsewhere_is_paced_as_the_system_will)
+{
+    int call = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char usual[CONGESTION_BYTES];
+    char text[CONGESTION_BYTES];
+
+    (void)congestion_of(call, usual);
+    tutti_socket_unpaced(call);
+    CHECK_TEXT(congestion_of(call, text), "reno");
+    tutti_socket_tune(call, 1000, true);
+    CHECK_TEXT(congestion_of(call, text), usual);
+    close(call);
+}
+
+TEST(addresses_tell_what_is_one_host_for_sure)
+{
+    static const struct {
+        const char *a;
+        const char *b;
+        bool same;
+    } cases[] = {{"10.0.0.1", "10.0.0.1", true},        {"10.0.0.1", "10.0.0.2", false},
+                 {"127.0.0.1", "127.0.1.1", true},      {"::1", "::1", true},
+                 {"::ffff:10.0.0.1", "10.0.0.1", true}, {"10.0.0.1", "127.0.0.1", true},
+                 {"fd00::1", "fd00::2", false},         {"fd00::1", "::1", true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_address a;
+        struct tutti_address b;
+        struct tutti_err err;
+
+        CHECK_OK(tutti_address_of_interface(cases[i].a, AF_UNSPEC, &a, &err), err);
+        CHECK_OK(tutti_address_of_interface(cases[i].b, AF_UNSPEC, &b, &err), err);
+        tutti_address_set_port(&a, 1);
+        CHECK_INT(tutti_address_same_host(&a, &b), cases[i].same);
+        CHECK_INT(tutti_address_same_host(&b, &a), cases[i].same);
+    }
 }
 
 static int want_alone(struct crew_one *one, struct tutti_err *err)

@@ -244,18 +244,25 @@ void tutti_address_of_peer(int fd, struct tutti_address *ret)
     (void)getpeername(fd, &ret->as.any, &ret->bytes);
 }
 
+bool tutti_address_same_host(const struct tutti_address *a, const struct tutti_address *b)
+{
+    uint8_t left[16];
+    uint8_t right[16];
+
+    tutti_address_pack(a, left);
+    tutti_address_pack(b, right);
+    return memcmp(left, right, sizeof(left)) == 0 || tutti_address_is_loopback(a) ||
+           tutti_address_is_loopback(b);
+}
+
 static bool stays_here(int fd)
 {
     struct tutti_address own;
     struct tutti_address peer;
-    uint8_t own_host[16];
-    uint8_t peer_host[16];
 
     tutti_address_of_socket(fd, &own);
     tutti_address_of_peer(fd, &peer);
-    tutti_address_pack(&own, own_host);
-    tutti_address_pack(&peer, peer_host);
-    return memcmp(own_host, peer_host, sizeof(own_host)) == 0;
+    return tutti_address_same_host(&own, &peer);
 }
 
 /* Every system has it, and permits it to everybody. */

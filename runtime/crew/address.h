@@ -45,6 +45,10 @@ bool tutti_host_is_loopback(const char *host); /* a numeric loopback address, or
 uint16_t tutti_address_port(const struct tutti_address *address);
 void tutti_address_set_port(struct tutti_address *address, uint16_t port);
 bool tutti_address_same(const struct tutti_address *a, const struct tutti_address *b);
+/* Whether the ends of a connection lie on one host for sure, whatever their ports: at one address,
+ * or one of them at loopback, of which a host's own name is often another address than the ways to
+ * it have (127.0.1.1 and 127.0.0.1). */
+bool tutti_address_same_host(const struct tutti_address *a, const struct tutti_address *b);
 
 /* As 16 bytes, IPv4 as ::ffff:a.b.c.d; and back (scope: the interface of link-local ones). */
 void tutti_address_pack(const struct tutti_address *address, uint8_t ret[16]);
