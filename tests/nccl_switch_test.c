@@ -357,6 +357,24 @@ TEST(gathering_and_scattering_are_parts_of_all_reduce)
     tutti_topo_free(topo);
 }
 
+/* Where GPUs do not reach each other NCCL has several nodes on a host, each with its share of the
+ * ports. Here it is 4 of 8: 1 GiB goes twice through 200 GB/s, which takes 10.7 ms. */
+TEST(nodes_that_are_parts_of_a_host_share_its_ports)
+{
+    struct tutti_topo *topo = machine("dgx-h100:nodes=2");
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_err err = {""};
+    tutti_ps time;
+
+    CHECK_OK(tutti_nccl_env_new(&env, &err), err);
+    CHECK_OK(tutti_nccl_env_set(env, "NCCL_P2P_DISABLE", "1", &err), err);
+    time = time_set(topo, env, "nccl:nvlstree", "none", 1 << 30);
+    CHECK(time > 10700 * TUTTI_PS_PER_US);
+    CHECK(time < 12000 * TUTTI_PS_PER_US);
+    tutti_nccl_env_free(env);
+    tutti_topo_free(topo);
+}
+
 /* As the network adds up, a host more costs nothing but the way to the spine, where rings and trees
  * between hosts take longer. */
 TEST(hosts_are_free_where_the_network_adds_up)

@@ -220,8 +220,10 @@ static struct way way_between(const struct tutti_topo *topo, const struct tutti_
     uint64_t ports = plan->head_count;
     struct way way = {.bytes_per_s = UINT64_MAX};
 
-    if (hardware != NULL) /* whose hosts are the trays of a rack */
-        ports = (uint64_t)hardware->net_count * (per_host / hardware->gpu_count);
+    if (hardware != NULL) { /* whose hosts are the trays of a rack, or have several of NCCL's */
+        ports = (uint64_t)hardware->net_count * per_host / hardware->gpu_count;
+        ports += ports == 0;
+    }
     for (uint32_t i = 0; i < count && i < ROUTE_MAX; i++) {
         struct tutti_link link = tutti_topo_link(topo, links[i]);
         enum tutti_hop hop = tutti_link_hop(topo, links[i]);
