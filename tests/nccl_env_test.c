@@ -125,7 +125,12 @@ TEST(what_nccl_documents_and_what_decides_nothing_is_known_as_such)
     CHECK(tutti_nccl_env_is_other("NCCL_IB_QPS_PER_CONNECTION"));
     CHECK(tutti_nccl_env_is_other("NCCL_SOCKET_IFNAME"));
     CHECK(tutti_nccl_env_is_other("NCCL_NET"));
-    CHECK(!tutti_nccl_env_is_other("NCCL_NET_GDR_LEVEL")); /* this one decides */
+    CHECK(tutti_nccl_env_is_other("NCCL_NET_SHARED_BUFFERS"));
+    CHECK(tutti_nccl_env_is_other("NCCL_DEBUG_SUBSYS"));
+    CHECK(tutti_nccl_env_is_other("NCCL_CHECKS_DISABLE"));
+    CHECK(!tutti_nccl_env_is_other("NCCL_NET_GDR_LEVEL")); /* this one decides, */
+    CHECK(!tutti_nccl_env_is_other("NCCL_NET_GDR_LEVLE")); /* and this one is a slip */
+    CHECK(!tutti_nccl_env_is_other("NCCL_NETDEV_POLICY"));
     CHECK(!tutti_nccl_env_is_other("NCCL_ALGO"));
     CHECK(!tutti_nccl_env_is_other("NCCL_ALGORITHM"));
     CHECK(!tutti_nccl_env_is_other("NCCL_TREE_THRESHOLD")); /* of NCCL 2.4: it decided */
@@ -174,6 +179,8 @@ TEST(every_variable_is_listed_once_and_in_order)
 {
     for (size_t i = 1; tutti_nccl_env_name_at(i) != NULL; i++)
         CHECK(strcmp(tutti_nccl_env_name_at(i - 1), tutti_nccl_env_name_at(i)) < 0);
+    for (size_t i = 0; tutti_nccl_env_name_at(i) != NULL; i++)
+        CHECK(!tutti_nccl_env_is_other(tutti_nccl_env_name_at(i)));
 }
 
 TEST(every_value_counts_in_the_hash)

@@ -258,17 +258,20 @@ const char *tutti_nccl_env_name_at(size_t index)
     return index < VARIABLE_COUNT ? variables[index].name : NULL;
 }
 
-/* Begin the names of those of NCCL's documentation that say where, by what and how loudly it runs;
- * what of them costs time (queue pairs, threads of sockets) is not modelled. */
+/* Those of NCCL's documentation that say where, by what and how loudly it runs; what of them costs
+ * time (queue pairs, threads of sockets) is not modelled. What ends in '_' begins names; the others
+ * are names, lest one that is modelled and mistyped be taken for them. */
 static const char *const others[] = {
     "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
     "NCCL_BUFFREG_",
-    "NCCL_CHECK",
+    "NCCL_CHECKS_DISABLE",
+    "NCCL_CHECK_",
     "NCCL_COMM_",
     "NCCL_CONF_FILE",
     "NCCL_CTA_POLICY",
     "NCCL_CUMEM_",
     "NCCL_DEBUG",
+    "NCCL_DEBUG_",
     "NCCL_DMABUF_ENABLE",
     "NCCL_GDRCOPY_",
     "NCCL_GDR_FLUSH_DISABLE",
@@ -284,13 +287,17 @@ static const char *const others[] = {
     "NCCL_LEGACY_CUDA_REGISTER",
     "NCCL_LOCAL_REGISTER",
     "NCCL_MNNVL_",
-    "NCCL_NET", /* itself, NCCL_NET_PLUGIN, NCCL_NET_SHARED_BUFFERS; those modelled come first */
+    "NCCL_NET",
+    "NCCL_NET_DISABLE_INTRA",
+    "NCCL_NET_PLUGIN",
+    "NCCL_NET_SHARED_",
     "NCCL_NSOCKS_PERTHREAD",
     "NCCL_OOB_",
     "NCCL_P2P_DIRECT_DISABLE",
     "NCCL_P2P_USE_CUDA_MEMCPY",
     "NCCL_PLUGIN_",
-    "NCCL_PROFILE",
+    "NCCL_PROFILER_",
+    "NCCL_PROFILE_",
     "NCCL_RAS_",
     "NCCL_RUNTIME_CONNECT",
     "NCCL_SET_",
@@ -307,12 +314,11 @@ static const char *const others[] = {
 
 bool tutti_nccl_env_is_other(const char *name)
 {
-    for (size_t i = 0; i < VARIABLE_COUNT; i++) {
-        if (strcmp(name, variables[i].name) == 0)
-            return false;
-    }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (strncmp(name, others[i], strlen(others[i])) == 0)
+        size_t bytes = strlen(others[i]);
+        bool begins = others[i][bytes - 1] == '_';
+
+        if (strncmp(name, others[i], begins ? bytes : bytes + 1) == 0)
             return true;
     }
     return false;
