@@ -469,6 +469,8 @@ static int repeat(const struct tutti_ask *ask, struct outcome *best, struct tutt
     more_ps += (uint64_t)(twice.played.total_ps - best->played.total_ps);
     more_ps = more_ps * (ask->iteration_count - 1) + (uint64_t)best->played.total_ps;
     best->played.total_ps = (tutti_ps)(more_ps / ask->iteration_count);
+    if (twice.played.total_ps == INT64_MAX) /* saturated: nobody knows how much longer */
+        best->played.total_ps = INT64_MAX;
     return status;
 }
 
@@ -519,9 +521,7 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best, struct t
     if (strcmp(ask->algorithm, "auto") == 0)
         return try_all(ask, only, all_protocols, best, err);
     status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
-    if (status < 0)
-        return status;
-    return try_one(ask, algorithm, only, all_protocols, best, err);
+    return status < 0 ? status : try_one(ask, algorithm, only, all_protocols, best, err);
 }
 
 static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
