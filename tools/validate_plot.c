@@ -164,9 +164,16 @@ static void print_name(const struct groups *groups, uint32_t group, const char *
                        tutti_collective_name(first->params.collective));
 }
 
-/* `values` has room for the sizes, the null model and two lines a group. */
+/* `count`: of values, this one among them. */
+static void add_to_mean(double *mean, double value, double count)
+{
+    *mean = count > 1 ? *mean + (value - *mean) / count : value;
+}
+
+/* `values` has room for the sizes, the null model and two lines a group, `counts`, all 0, for one.
+ */
 static void fill_values(const struct tutti_cases *cases, const struct groups *groups,
-                        const double *sizes, size_t size_count, double *values)
+                        const double *sizes, size_t size_count, double *values, double *counts)
 {
     for (size_t i = 0; i < (1 + 2 * (size_t)groups->count) * size_count; i++)
         values[i] = NAN;
@@ -175,12 +182,13 @@ static void fill_values(const struct tutti_cases *cases, const struct groups *gr
         double bytes = (double)one->bytes;
         const double *found = bsearch(&bytes, sizes, size_count, sizeof(*sizes), by_bytes);
         size_t at = (size_t)(found - sizes);
-        uint32_t group = group_of(groups, one);
+        size_t group = group_of(groups, one);
+        double count = ++counts[group * size_count + at];
 
-        values[(1 + 2 * (size_t)group) * size_count + at] = one->measured_us;
-        values[(2 + 2 * (size_t)group) * size_count + at] = one->predicted_us;
+        add_to_mean(&values[(1 + 2 * group) * size_count + at], one->measured_us, count);
+        add_to_mean(&values[(2 + 2 * group) * size_count + at], one->predicted_us, count);
         if (group == 0)
-            values[at] = one->null_us;
+            add_to_mean(&values[at], one->null_us, count);
     }
 }
 
@@ -191,7 +199,8 @@ static int draw(const struct tutti_cases *cases, const struct groups *groups, do
     char title[NAME_BYTES];
     struct tutti_chart_series series[2 * GROUPS_MAX];
     size_t size_count = find_sizes(cases, room);
-    double *values = room + cases->case_count;
+    double *counts = room + cases->case_count;
+    double *values = counts + size_count * groups->count;
     struct tutti_chart chart = {
         .title = title,
         .subtitle = "tutti validate",
@@ -207,7 +216,7 @@ static int draw(const struct tutti_cases *cases, const struct groups *groups, do
                    groups->count == 1 ? tutti_collective_name(groups->first[0]->params.collective)
                                       : "",
                    groups->count == 1 ? ": " : "");
-    fill_values(cases, groups, room, size_count, values);
+    fill_values(cases, groups, room, size_count, values, counts);
     for (uint32_t i = 0; i < chart.series_count; i++) {
         print_name(groups, i / 2, i % 2 == 0 ? "measured" : "predicted", names[i]);
         series[i] = (struct tutti_chart_series){.name = names[i],
@@ -229,7 +238,7 @@ int tutti_validate_svg_cases(const struct tutti_args *args, const struct tutti_c
         return 0;
     status = find_groups(cases, &groups, err);
     if (status == 0) {
-        room = calloc(cases->case_count * (2 + 2 * (size_t)GROUPS_MAX), sizeof(*room));
+        room = calloc(cases->case_count * (2 + 3 * (size_t)GROUPS_MAX), sizeof(*room));
         status = room == NULL ? tutti_nomem(err) : draw(cases, &groups, room, &svg, err);
     }
     if (status == 0)

@@ -14,7 +14,8 @@ int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti
                                struct tutti_err *err);
 
 /* To the file of --svg, if it is given: a line each for what was measured and what was predicted,
- * of each log, collective and algorithm played here, and one of the null model of the first. */
+ * of each log, collective and algorithm played here, and one of the null model of the first. Of a
+ * size that a line has several times, as of several types of elements, it is drawn by the means. */
 int tutti_validate_svg_cases(const struct tutti_args *args, const struct tutti_cases *cases,
                              struct tutti_err *err);
 
