@@ -15,15 +15,25 @@ static uint64_t next_size(const struct tutti_sizes *sizes, uint64_t bytes)
     return __builtin_add_overflow(bytes, sizes->step_bytes, &next) ? UINT64_MAX : next;
 }
 
+int tutti_sizes_check_order(const struct tutti_args *args, uint64_t least, uint64_t most,
+                            struct tutti_err *err)
+{
+    if (least <= most)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "option '-b': '%s' is above '-e' '%s' (at most that)",
+                      tutti_args_text(args, "minbytes"), tutti_args_text(args, "maxbytes"));
+}
+
 static int check(const struct tutti_args *args, const struct tutti_sizes *sizes,
                  struct tutti_err *err)
 {
+    int status = tutti_sizes_check_order(args, sizes->min_bytes, sizes->max_bytes, err);
+
     if (tutti_args_given(args, "stepfactor") && tutti_args_given(args, "stepbytes"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '-f' and '-i' contradict each other (one of them)");
-    if (sizes->min_bytes > sizes->max_bytes)
-        return tutti_fail(err, TUTTI_EINVAL, "option '-b': '%s' is above '-e' '%s' (at most that)",
-                          tutti_args_text(args, "minbytes"), tutti_args_text(args, "maxbytes"));
+    if (status < 0)
+        return status;
     if (sizes->factor == 1 && sizes->step_bytes == 0)
         return tutti_fail(err, TUTTI_EINVAL, "option '-i': a step of '%s' (1 or more)",
                           tutti_args_text(args, "stepbytes"));

@@ -51,6 +51,10 @@ struct tutti_sizes {
  * begins there. -TUTTI_EINVAL for -b above -e, for -f beside -i and for too many sizes. */
 int tutti_sizes_read(const struct tutti_args *args, struct tutti_sizes *ret, struct tutti_err *err);
 
+/* -TUTTI_EINVAL: `least` of -b is above `most` of -e, which is said as typed. */
+int tutti_sizes_check_order(const struct tutti_args *args, uint64_t least, uint64_t most,
+                            struct tutti_err *err);
+
 /* Size number `index` < count, in bytes, as it was asked for. */
 uint64_t tutti_sizes_at(const struct tutti_sizes *sizes, uint32_t index);
 

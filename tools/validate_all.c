@@ -11,6 +11,7 @@
 #include "tools/files.h"
 #include "tools/measured_files.h"
 #include "tools/nccl_options.h"
+#include "tools/sizes.h"
 #include "tools/validate_plot.h"
 
 enum { SECONDS_MAX = 3 }; /* of a size: what takes longer to play is not predicted, and said */
@@ -41,7 +42,9 @@ static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *as
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-a': '%s' is more than one algorithm (one name, or auto)",
                           ask->ask.algorithm);
-    status = tutti_model_find(tutti_args_text(args, "model"), &ask->ask.model, err);
+    status = tutti_sizes_check_order(args, ask->bytes_min, ask->bytes_max, err);
+    if (status == 0)
+        status = tutti_model_find(tutti_args_text(args, "model"), &ask->ask.model, err);
     return status < 0 ? status : tutti_calib_option_read(args, &ask->calib, err);
 }
 
