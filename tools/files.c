@@ -177,6 +177,7 @@ int tutti_file_check_target(const char *path, struct tutti_err *err)
         if (!S_ISREG(info.st_mode))
             return 0;
     }
-    (void)snprintf(folder, sizeof(folder), "%.*s", bytes, slash == NULL ? "." : path);
+    /* "/.": a file that may be written and run is no folder. */
+    (void)snprintf(folder, sizeof(folder), "%.*s/.", bytes, slash == NULL ? "." : path);
     return access(folder, W_OK | X_OK) == 0 ? 0 : cannot(err, "write", path, strerror(errno));
 }
