@@ -129,8 +129,10 @@ void tutti_nccl_env_free(struct tutti_nccl_env *env);
  * would not take, with what it would. */
 int tutti_nccl_env_set(struct tutti_nccl_env *env, const char *name, const char *value,
                        struct tutti_err *err);
-/* Sets a list, "NCCL_ALGO=Ring,Tree,NCCL_PROTO=^LL": a comma before "NCCL_" divides. */
+/* Sets a list, "NCCL_ALGO=Ring,Tree,NCCL_PROTO=^LL": a comma before "NCCL_" or "RCCL_" divides. */
 int tutti_nccl_env_add(struct tutti_nccl_env *env, const char *list, struct tutti_err *err);
+/* The first comma of a list that divides; NULL: none. */
+const char *tutti_nccl_env_comma(const char *list);
 const char *tutti_nccl_env_name_at(size_t index); /* those modelled, by name; NULL past the last */
 /* Of those that NCCL documents: it names devices, plugins, logs and the like, or what is not
  * modelled, so that setting it says nothing here. */

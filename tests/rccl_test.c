@@ -127,13 +127,47 @@ TEST(picks_are_those_of_the_tuning_tables)
     expect_pick(topo, 256 << 20, "rccl:ring/simple");
     tutti_topo_free(topo);
     topo = machine("mi300x");
-    expect_pick(topo, 4096, "rccl:all-pairs/ll");
+    expect_pick(topo, 512, "rccl:ring/ll");
+    expect_pick(topo, 1024, "rccl:all-pairs/ll");
+    expect_pick(topo, 65536, "rccl:all-pairs/ll");
+    expect_pick(topo, 523264, "rccl:all-pairs/ll");
+    expect_pick(topo, 512 << 10, "rccl:all-pairs/simple");
     expect_pick(topo, 16 << 20, "rccl:all-pairs/simple");
     expect_pick(topo, 32 << 20, "rccl:ring/simple");
     tutti_topo_free(topo);
     topo = machine("host:gpu=mi250x,nics=4,nic=200Gb/s,nodes=4");
     expect_pick(topo, 65536, "rccl:tree/ll");
     expect_pick(topo, UINT64_C(1) << 30, "rccl:ring/simple");
+    tutti_topo_free(topo);
+}
+
+TEST(the_least_goes_to_all_at_once_and_msccl_can_be_off)
+{
+    struct tutti_topo *topo = machine("mi300x");
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_err err = {""};
+    struct tutti_answer answer;
+    struct tutti_ask ask = {.topo = topo,
+                            .algorithm = "nccl",
+                            .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32},
+                            .protocol = "auto",
+                            .model = TUTTI_MODEL_FAIR};
+
+    ask.params.count = 4096; /* 16 KiB: 7 messages, then 7 sums */
+    CHECK_OK(tutti_predict_schedule(&ask, &schedule, &err), err);
+    CHECK_TEXT(schedule->name, "one-shot");
+    tutti_schedule_free(schedule);
+    ask.params.count = 8192;
+    CHECK_OK(tutti_predict_schedule(&ask, &schedule, &err), err);
+    CHECK_TEXT(schedule->name, "two-shot");
+    tutti_schedule_free(schedule);
+    REQUIRE(tutti_nccl_env_new(&env, &err) == 0);
+    CHECK_OK(tutti_nccl_env_add(env, "NCCL_MAX_NCHANNELS=4,RCCL_MSCCL_ENABLE=0", &err), err);
+    ask.env = env;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_TEXT(answer.algorithm, "rccl:tree");
+    tutti_nccl_env_free(env);
     tutti_topo_free(topo);
 }
 

@@ -72,11 +72,17 @@ static int read_all(struct logs *logs, struct tutti_err *err)
 /* "NCCL_ALGO=Ring,Tree,NCCL_PROTO=LL" with a blank before each variable. */
 static void write_env(const char *text, FILE *out)
 {
+    const char *comma;
+
     if (text == NULL || text[0] == '\0')
         return;
+    comma = tutti_nccl_env_comma(text);
     fputs("env ", out);
-    for (; *text != '\0'; text++)
-        fputc(strncmp(text, ",NCCL_", 6) == 0 ? ' ' : *text, out);
+    for (; *text != '\0'; text++) {
+        fputc(text == comma ? ' ' : *text, out);
+        if (text == comma)
+            comma = tutti_nccl_env_comma(text + 1);
+    }
     fputc('\n', out);
 }
 

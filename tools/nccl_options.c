@@ -48,10 +48,13 @@ static int add_words(struct tutti_nccl_options *options, const char *words, FILE
     if (text == NULL)
         return tutti_nomem(err);
     for (char *item = text; status == 0 && item != NULL;) {
-        char *next = strstr(item, ",NCCL_");
+        const char *comma = tutti_nccl_env_comma(item);
+        char *next = NULL;
 
-        if (next != NULL)
+        if (comma != NULL) {
+            next = item + (comma - item);
             *next++ = '\0';
+        }
         status = add_item(options, item, out, over, err);
         item = next;
     }

@@ -47,6 +47,7 @@ static const struct tutti_nccl_env none = {
     NONE(collnet_enable),
     NONE(collnet_node_threshold),
     NONE(pat_enable),
+    NONE(msccl_enable),
     NONE(net_overhead_ns),
     NONE(ll128_c2c),
     NONE(p2p_level),
@@ -240,6 +241,7 @@ static const struct variable variables[] = {
     {"NCCL_PXN_DISABLE", read_number, AT(pxn_disable), 0, 1},
     {"NCCL_SHM_DISABLE", read_number, AT(shm_disable), 0, 1},
     {"NCCL_THREAD_THRESHOLDS", read_thresholds, 0, 0, 0},
+    {"RCCL_MSCCL_ENABLE", read_number, AT(msccl_enable), 0, 1},
 };
 
 enum { VARIABLE_COUNT = sizeof(variables) / sizeof(variables[0]) };
@@ -394,6 +396,15 @@ static int set_item(struct tutti_nccl_env *env, char *item, struct tutti_err *er
     return tutti_nccl_env_set(env, item, equals + 1, err);
 }
 
+const char *tutti_nccl_env_comma(const char *list)
+{
+    const char *at = strchr(list, ',');
+
+    while (at != NULL && strncmp(at, ",NCCL_", 6) != 0 && strncmp(at, ",RCCL_", 6) != 0)
+        at = strchr(at + 1, ',');
+    return at;
+}
+
 int tutti_nccl_env_add(struct tutti_nccl_env *env, const char *list, struct tutti_err *err)
 {
     char text[LIST_BYTES_MAX];
@@ -404,11 +415,14 @@ int tutti_nccl_env_add(struct tutti_nccl_env *env, const char *list, struct tutt
         return tutti_fail(err, TUTTI_EINVAL, "a list of variables of %d bytes (at most %d)", length,
                           LIST_BYTES_MAX - 1);
     while (item != NULL) {
-        char *next = strstr(item, ",NCCL_");
+        const char *comma = tutti_nccl_env_comma(item);
+        char *next = NULL;
         int status;
 
-        if (next != NULL)
+        if (comma != NULL) {
+            next = item + (comma - item);
             *next++ = '\0';
+        }
         status = set_item(env, item, err);
         if (status < 0)
             return status;

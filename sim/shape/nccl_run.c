@@ -23,9 +23,11 @@ enum { STEPS = 8 /* of a connection's buffer */ };
 enum {
     P2P = TUTTI_NCCL_ALGORITHM_COUNT,
     FORM_COUNT,
-    PAIRS_RANKS = 8, /* MSCCL's all-pairs, RCCL's default on one node of so many, up to ... */
-    PAIRS_BYTES_MAX = 20971520,
-    PAIRS_LL_BYTES_MAX = 65536,
+    PAIRS_RANKS = 8, /* MSCCL's all-pairs, RCCL's default on one node of so many */
+    PAIRS_ELEMENTS = 256,
+    PAIRS_ONE_SHOT_BYTES_MAX = 25599,
+    PAIRS_LL_BYTES_MAX = 524287,
+    PAIRS_BYTES_MAX = 16777216,
 };
 
 /* What an algorithm of NCCL is called here, how NCCL_ALGO forces it, and what lays it out. */
@@ -45,12 +47,13 @@ static const struct form {
 };
 
 /* The same on AMD's GPUs, where RCCL runs; what it alone runs comes last. */
-enum { RCCL_RING, RCCL_TREE, RCCL_P2P, RCCL_PAIRS, RCCL_COUNT };
+enum { RCCL_RING, RCCL_TREE, RCCL_P2P, RCCL_PAIRS, RCCL_ONE_SHOT, RCCL_COUNT };
 static const struct form rccl_forms[RCCL_COUNT] = {
     [RCCL_RING] = {{.name = "rccl:ring"}, "ring", "ring"},
     [RCCL_TREE] = {{.name = "rccl:tree"}, "tree", "tree"},
     [RCCL_P2P] = {{.name = "rccl:p2p"}, NULL, "p2p"},
     [RCCL_PAIRS] = {{.name = "rccl:all-pairs"}, NULL, "two-shot"},
+    [RCCL_ONE_SHOT] = {{.name = "rccl:all-pairs"}, NULL, "one-shot"},
 };
 
 bool tutti_is_nccl(const char *name)
@@ -289,25 +292,37 @@ static const char *protocol_name(uint8_t protocol)
     return names[protocol];
 }
 
-/* RCCL's name for what was chosen; NULL: it is not RCCL. On one node of eight GPUs of the MI300's
- * kind RCCL comes with MSCCL's schedules for all-reduce, where nothing else is asked for: everybody
- * with everybody (tools/msccl-algorithms/allreduce-allpairs-8n-*.xml). */
-static const struct form *rccl_form(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
-                                    struct tutti_nccl_choice *choice, uint64_t bytes)
+/* On one node of eight GPUs of the MI300's kind RCCL comes with MSCCL's schedules for all-reduce,
+ * where nothing else is asked for: everybody with everybody, at once up to 25599 bytes, in LL up to
+ * 524287, in Simple up to 16 MiB (tools/msccl-algorithms/allreduce-allpairs-8n-*.xml: minBytes,
+ * maxBytes), of elements that can be cut in as many chunks as the schedule has
+ * (mscclInternalSchedulerSelectAlgo), which is 256 of most. That for the least needs 16 alone; runs
+ * of MI300X and MI350X step down at 1 KiB of floats all the same. */
+static bool runs_pairs(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
+                       uint64_t bytes)
 {
     const struct tutti_nccl_env *env = &comm->tables->env;
 
+    return comm->node_count == 1 && comm->rank_count == PAIRS_RANKS &&
+           comm->tables->facts.compute_min >= 940 && ask->params.collective == TUTTI_ALLREDUCE &&
+           bytes <= PAIRS_BYTES_MAX && ask->params.count % PAIRS_ELEMENTS == 0 &&
+           env->msccl_enable != 0 &&
+           memcmp(env->algorithms, tutti_nccl_env_none()->algorithms, sizeof(env->algorithms)) ==
+               0 &&
+           memcmp(env->protocols, tutti_nccl_env_none()->protocols, sizeof(env->protocols)) == 0;
+}
+
+/* RCCL's name for what was chosen; NULL: it is not RCCL. */
+static const struct form *rccl_form(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
+                                    struct tutti_nccl_choice *choice, uint64_t bytes)
+{
     if (comm->tables->rccl == NULL)
         return NULL;
     if (is_p2p(ask->params.collective))
         return &rccl_forms[RCCL_P2P];
-    if (comm->node_count == 1 && comm->rank_count == PAIRS_RANKS &&
-        comm->tables->facts.compute_min >= 940 && ask->params.collective == TUTTI_ALLREDUCE &&
-        bytes <= PAIRS_BYTES_MAX &&
-        memcmp(env->algorithms, tutti_nccl_env_none()->algorithms, sizeof(env->algorithms)) == 0 &&
-        memcmp(env->protocols, tutti_nccl_env_none()->protocols, sizeof(env->protocols)) == 0) {
+    if (runs_pairs(ask, comm, bytes)) {
         choice->protocol = bytes <= PAIRS_LL_BYTES_MAX ? TUTTI_NCCL_LL : TUTTI_NCCL_SIMPLE;
-        return &rccl_forms[RCCL_PAIRS];
+        return &rccl_forms[bytes <= PAIRS_ONE_SHOT_BYTES_MAX ? RCCL_ONE_SHOT : RCCL_PAIRS];
     }
     return &rccl_forms[choice->algorithm == TUTTI_NCCL_TREE ? RCCL_TREE : RCCL_RING];
 }
@@ -359,7 +374,7 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
                                       &ret->switched, err);
-    if (form == &rccl_forms[RCCL_PAIRS])
+    if (form == &rccl_forms[RCCL_PAIRS] || form == &rccl_forms[RCCL_ONE_SHOT])
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
     return lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);
 }
