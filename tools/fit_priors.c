@@ -47,7 +47,9 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * each would hide what the others lose: in LL what a lane moves, else the share of links, behind
  * PCIe (whose share is given, see tutti_fit_base()) again the lane, through a CPU the share of
  * its root complex, between hosts the share of the network; but a lane over TCP is one stream,
- * which one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed).
+ * which one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed); and
+ * on xGMI links bind RCCL's rings, several of which share each, and lanes MSCCL's all-pairs, which
+ * has one between any two.
  * What is of sends and receives alone begins where a block of threads copies some 20 GB/s
  * (perChMaxRingLL128 of tuning.cc up to A100), and little is lost: on PCIe no more than to rings,
  * for there the lanes bind, but a quarter of that in root complexes, where several of them meet.
@@ -58,21 +60,21 @@ struct start {
     double values[TUTTI_PROTOCOLS];
 };
 static const struct start starts[] = {
-    {"launch_us", "nvls", {0, 0, 12}},   {"step_us", "nvls", {0, 0, 3}},
-    {"slice_us", "nvls", {0, 0, 4}},     {"link_percent", "nvls", {0, 0, 75}},
-    {"step_us", "tcp", {30, 40, 100}},   {"lane_GBps", "tcp", {0, 1.9, 1.9}},
-    {"launch_us", "", {6.6, 14, 8.4}},   {"step_us", "net", {2.7, 4, 14}},
-    {"step_us", "pcie", {1, 2.5, 5.7}},  {"step_us", "", {0.6, 1.9, 3.4}},
-    {"slice_us", "cpunet", {0, 0, 0}},   {"slice_us", "", {0, 0, 3}},
-    {"lane_GBps", "cpunet", {2, 6, 0}},  {"lane_GBps", "net", {0, 0, 0}},
-    {"lane_GBps", "host", {2, 6, 0}},    {"lane_GBps", "pcie", {2, 6, 10}},
-    {"lane_GBps", "", {6, 0, 0}},        {"link_percent", "root", {0, 0, 60}},
-    {"link_percent", "pcie", {0, 0, 0}}, {"link_percent", "net", {92, 92, 97}},
-    {"link_percent", "", {0, 82, 82}},   {"p2p_GBps", "nvls", {0, 0, 0}},
-    {"p2p_GBps", "tcp", {0, 0, 1.9}},    {"p2p_GBps", "pcie", {0, 0, 10}},
-    {"p2p_GBps", "", {0, 0, 20}},        {"p2p_percent", "nvls", {0, 0, 0}},
-    {"p2p_percent", "pcie", {0, 0, 0}},  {"p2p_percent", "root", {0, 0, 75}},
-    {"p2p_percent", "", {0, 0, 95}},
+    {"launch_us", "nvls", {0, 0, 12}},     {"step_us", "nvls", {0, 0, 3}},
+    {"slice_us", "nvls", {0, 0, 4}},       {"link_percent", "nvls", {0, 0, 75}},
+    {"step_us", "tcp", {30, 40, 100}},     {"lane_GBps", "tcp", {0, 1.9, 1.9}},
+    {"launch_us", "", {6.6, 14, 8.4}},     {"step_us", "net", {2.7, 4, 14}},
+    {"step_us", "pcie", {1, 2.5, 5.7}},    {"step_us", "", {0.6, 1.9, 3.4}},
+    {"slice_us", "cpunet", {0, 0, 0}},     {"slice_us", "", {0, 0, 3}},
+    {"lane_GBps", "cpunet", {2, 6, 0}},    {"lane_GBps", "net", {0, 0, 0}},
+    {"lane_GBps", "host", {2, 6, 0}},      {"lane_GBps", "pcie", {2, 6, 10}},
+    {"lane_GBps", "xgmi", {6, 0, 30}},     {"lane_GBps", "", {6, 0, 0}},
+    {"link_percent", "root", {0, 0, 60}},  {"link_percent", "pcie", {0, 0, 0}},
+    {"link_percent", "net", {92, 92, 97}}, {"link_percent", "", {0, 82, 82}},
+    {"p2p_GBps", "nvls", {0, 0, 0}},       {"p2p_GBps", "tcp", {0, 0, 1.9}},
+    {"p2p_GBps", "pcie", {0, 0, 10}},      {"p2p_GBps", "", {0, 0, 20}},
+    {"p2p_percent", "nvls", {0, 0, 0}},    {"p2p_percent", "pcie", {0, 0, 0}},
+    {"p2p_percent", "root", {0, 0, 75}},   {"p2p_percent", "", {0, 0, 95}},
 };
 
 struct tutti_fit_parts tutti_fit_split(const char *name)
