@@ -419,6 +419,35 @@ TEST(hosts_of_every_gpu_are_built_or_refused)
     CHECK(built > 500);
 }
 
+/* Of more than four cards: a root port each on AMD's CPUs, a switch a socket on Intel's. */
+TEST(cards_lie_and_reach_each_other_as_most_do)
+{
+    static const struct {
+        const char *spec;
+        bool switched, no_peers, gdr;
+    } cases[] = {
+        {"host:gpu=rtx4090,gpus=8", false, true, false},
+        {"host:gpu=rtx4090,gpus=8,p2p=yes,gdr=yes,switches=2", true, false, true},
+        {"host:gpu=a40,gpus=8", false, false, true},
+        {"host:gpu=a40,gpus=8,cpu=intel", true, false, true},
+        {"host:gpu=v100-pcie,gpus=8", true, false, true},
+        {"host:gpu=v100-pcie,gpus=4", false, false, true},
+        {"host:gpu=rtxpro6000,gpus=8,p2p=no", false, true, true},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_topo *topo = preset(cases[i].spec);
+        const struct tutti_hardware *hw = topo->hardware;
+
+        for (uint32_t g = 0; g < hw->gpu_count; g++) {
+            CHECK_INT(hw->pcis[hw->gpus[g].pci].parent != TUTTI_HW_NONE, cases[i].switched);
+            CHECK_INT(hw->gpus[g].no_peers, cases[i].no_peers);
+            CHECK_INT(hw->gpus[g].gdr, cases[i].gdr);
+        }
+        tutti_topo_free(topo);
+    }
+}
+
 TEST(the_kind_of_network_and_gdr_are_kept)
 {
     struct tutti_topo *topo = preset("dgx-h100:nodes=2");

@@ -200,5 +200,5 @@ TEST(without_peer_to_peer_a_switch_brings_all_to_the_cpu)
     CHECK_INT(links[1], link_of(topo, "pcie0", "cpu0"));
     tutti_topo_free(topo);
     CHECK_INT(tutti_topo_from_spec("host:gpu=rtx3090,p2p=maybe", &topo, &err), -TUTTI_EINVAL);
-    CHECK_TEXT(err.text, "preset 'host': key 'p2p': unknown 'maybe' (yes, no)");
+    CHECK_TEXT(err.text, "preset 'host': key 'p2p': unknown 'maybe' (auto, yes, no)");
 }

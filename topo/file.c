@@ -23,7 +23,7 @@
  *
  *   hardware cpu numa=0 [arch=x86_64|arm64|ppc64] [vendor=intel|amd|zhaoxin] [family=6] [model=143]
  *   hardware pci bus=0000:18:00.0 under=cpu0|pci0 gen=5 lanes=16 [ids=1000:c010:1000:a032]
- *   hardware gpu under=pci1 rank=0 dev=0 [sm=90] [gdr]
+ *   hardware gpu under=pci1 rank=0 dev=0 [sm=90] [gdr] [no-peers]
  *   hardware nvlink from=gpu0 to=gpu1|cpu0|nvswitch count=18
  *   hardware c2c from=gpu0 each=44712MB/s count=10
  *   hardware net under=pci2|cpu0 dev=0 rate=400Gb/s port=1 guid=0xa0 [latency=1us] [gdr] [coll]

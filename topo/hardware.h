@@ -46,7 +46,8 @@ struct tutti_hw_gpu {
     /* Compute capability, 10 * major + minor; AMD: the number of gfx, 942 (gfx90a: 910, as RCCL
      * had it), all of which are 900 or more; 0: not known. */
     uint32_t sm;
-    bool gdr; /* GPUDirect RDMA */
+    bool gdr;      /* GPUDirect RDMA */
+    bool no_peers; /* other GPUs do not reach its memory by PCIe, nor it theirs: NVML tells NCCL */
 };
 
 enum tutti_hw_target { TUTTI_TARGET_GPU, TUTTI_TARGET_NVSWITCH, TUTTI_TARGET_CPU };

@@ -215,6 +215,9 @@ static bool may_reach(const struct tutti_nccl_system *s, const struct tutti_nccl
         level = TUTTI_PATH_SYS;
     if (rules->p2p_level >= 0)
         level = rules->p2p_level;
+    if (level > TUTTI_PATH_NVB &&
+        (tutti_nccl_gpu(s, from)->no_peers || tutti_nccl_gpu(s, to)->no_peers))
+        level = TUTTI_PATH_NVB; /* NVLink is another matter */
     return tutti_nccl_way(s, TUTTI_NCCL_GPU, from, TUTTI_NCCL_GPU, to)->type <= level;
 }
 

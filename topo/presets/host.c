@@ -11,11 +11,13 @@
  *   trays=T nodes=K      K nodes; a node is T hosts whose NVLinks meet in a rack's NVSwitches
  *   cpu=WORD sockets=N cpubw=RATE   intel, amd, grace; NUMA nodes; between them
  *   gen=N switches=N     of PCIe; switches spread over the sockets, GPUs over those; 0: none
- *   p2p=yes|no           whether cards reach each other's memory; if not, what one sends lies in a
- *                        CPU's memory first, whatever switch joins them
+ *   p2p=yes|no           whether cards reach each other's memory by PCIe; if not, what one sends
+ *                        lies in a CPU's memory first, whatever switch joins them; auto: yes, but
+ *                        of GeForce
  *   nics=N nic=RATE nicat=switch|cpu   ports of a host (of no more of them than GPUs, those of
  *                        the GPUs that are used), and where they sit
  *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx; GPUDirect RDMA; auto: but for tcp
+ *                        and GeForce
  *   sharp=yes            switches of the network reduce
  *   niclat= hop= group= spines= over=  the network, as of all clusters
  *
@@ -68,7 +70,6 @@ struct any {
     struct tutti_cluster cluster;
     uint64_t link_bytes_per_s; /* of one NVLink or xGMI */
     uint64_t cpu_bytes_per_s;
-    bool p2p;
     tutti_ps latency_ps; /* GPU to GPU */
 };
 
@@ -93,14 +94,23 @@ static enum intra usual_intra(const struct tutti_gpu_model *gpu, uint32_t board)
     }
 }
 
-/* Cards: one switch a socket where there are more than four. Modules: two GPUs a switch up to
- * Ampere, one from Hopper on, as in NVIDIA's DGX; none for up to four of them. */
+static bool is_card(const struct tutti_gpu_model *gpu)
+{
+    return gpu->form == TUTTI_FORM_CARD || gpu->form == TUTTI_FORM_GEFORCE;
+}
+
+/* Cards on AMD's CPUs: none, as two EPYCs have 128 lanes for them and more; each of eight A40, A100
+ * (NVIDIA/nccl-tests issue 74, NVIDIA/nccl issue 841), RTX 4090 and 5090 has a root port of its own
+ * there. On Intel's, two of which had 128 at most up to Ice Lake: one a socket where there are more
+ * than four (Supermicro's 4029GP-TRT and 420GP-TNR; eight RTX 3090: NVIDIA/nccl issue 1439).
+ * Modules: two GPUs a switch up to Ampere, one from Hopper on, as in NVIDIA's DGX; none for up to
+ * four of them. */
 static uint32_t usual_switches(const struct tutti_gpu_plan *plan)
 {
     const struct tutti_gpu_model *gpu = plan->gpu;
 
-    if (gpu->form == TUTTI_FORM_CARD)
-        return plan->board_count > 4 ? plan->cpu_count : 0;
+    if (is_card(gpu))
+        return plan->board_count > 4 && plan->cpu.vendor != TUTTI_VENDOR_AMD ? plan->cpu_count : 0;
     if (gpu->form == TUTTI_FORM_TRAY)
         return gpu->pcie_generation >= 6 ? plan->board_count : 0; /* ConnectX-8 is one */
     if (gpu->form == TUTTI_FORM_PACKAGE || plan->board_count <= 4)
@@ -119,7 +129,7 @@ static uint32_t usual_sockets(const struct tutti_gpu_plan *plan)
 
 static uint32_t usual_nics(const struct tutti_gpu_plan *plan)
 {
-    if (plan->gpu->form == TUTTI_FORM_CARD)
+    if (is_card(plan->gpu))
         return 1;
     if (plan->gpu->form == TUTTI_FORM_CUBE || plan->gpu->form == TUTTI_FORM_PACKAGE)
         return (plan->board_count + 1) / 2;
@@ -259,22 +269,28 @@ static void read_places(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
     plan->nics_at_cpu = tutti_spec_choice(spec, "nicat", places) == 2 || plan->switch_count == 0;
 }
 
-/* Between NUMA nodes no vendor states a payload rate: these are NCCL's (2.28 topo.cc). */
+/* Between NUMA nodes no vendor states a payload rate: these are NCCL's (2.28 topo.cc; of EPYCs
+ * after Rome by its commit 2f1c174 of 2026: 32 as measured between GPUs of two Turins, 24 guessed).
+ */
 static uint64_t usual_cpu_rate(const struct tutti_hw_cpu *cpu)
 {
     if (cpu->arch == TUTTI_ARCH_ARM64)
         return 6 * GIGA;
     if (cpu->vendor == TUTTI_VENDOR_AMD)
-        return 16 * GIGA;
+        return (cpu->family >= 26 ? 32u : cpu->family == 25 ? 24u : 16u) * GIGA;
     return (cpu->model >= 207 ? 40u : cpu->model >= 143 ? 22u : cpu->model >= 85 ? 10u : 6u) * GIGA;
 }
 
 static void read_any(struct tutti_spec *spec, struct any *any)
 {
-    static const char *const answers[] = {"yes", "no", NULL};
+    static const char *const answers[] = {"auto", "yes", "no", NULL};
     struct tutti_gpu_plan *plan = &any->plan;
+    uint32_t p2p = tutti_spec_choice(spec, "p2p", answers);
+    bool geforce;
 
     read_board(spec, plan);
+    geforce = plan->gpu->form == TUTTI_FORM_GEFORCE;
+    plan->no_peers = p2p == 2 || (p2p == 0 && geforce);
     read_wiring(spec, plan);
     read_places(spec, plan);
     any->trays = tutti_spec_count(spec, "trays", 1, TRAYS_MAX);
@@ -292,7 +308,8 @@ static void read_any(struct tutti_spec *spec, struct any *any)
                           any->cluster.host_count);
     plan->nic_bytes_per_s = any->cluster.nic_bytes_per_s;
     plan->nic_generation = tutti_gpu_nic_generation(plan->nic_bytes_per_s, plan->pcie_generation);
-    plan->gdr = tutti_gpu_read_gdr(spec, &any->cluster);
+    plan->gdr =
+        tutti_gpu_read_gdr(spec, &any->cluster) && (!geforce || tutti_spec_given(spec, "gdr"));
     plan->net_kind = any->cluster.net_kind;
     plan->net_reduces = any->cluster.reduces;
     any->link_bytes_per_s = tutti_spec_rate(spec, "bw");
@@ -302,7 +319,6 @@ static void read_any(struct tutti_spec *spec, struct any *any)
     if (any->cpu_bytes_per_s == 0)
         any->cpu_bytes_per_s = usual_cpu_rate(&plan->cpu);
     any->latency_ps = tutti_spec_time(spec, "lat");
-    any->p2p = tutti_spec_choice(spec, "p2p", answers) == 0;
 }
 
 /* ---- nodes and links ------------------------------------------------------------------------- */
@@ -357,14 +373,14 @@ static void add_tree(struct tutti_gpu_host *host, const struct any *any, uint32_
         uint32_t index = tutti_gpu_host_node(host, &plx, "pcie", t * plan->switch_count + s);
 
         tray->plx = s == 0 ? index : tray->plx;
-        if (any->p2p)
+        if (!plan->no_peers)
             tutti_gpu_host_cable(host, &pcie, index,
                                  tray->cpu + tutti_gpu_plan_switch_cpu(plan, s));
         else
             tutti_gpu_host_link(host, &pcie, index, tray->cpu + tutti_gpu_plan_switch_cpu(plan, s));
     }
     tray->down = tray->plx;
-    for (uint32_t s = 0; !any->p2p && s < plan->switch_count; s++) {
+    for (uint32_t s = 0; plan->no_peers && s < plan->switch_count; s++) {
         uint32_t index = tutti_gpu_host_node(host, &plx, "down", t * plan->switch_count + s);
 
         tray->down = s == 0 ? index : tray->down;

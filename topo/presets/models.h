@@ -8,6 +8,7 @@
 /* How a GPU is sold, which decides what hosts look like unless the SPEC says. */
 enum tutti_gpu_form {
     TUTTI_FORM_CARD,    /* in a PCIe slot; an NVLink bridge only where the SPEC says so */
+    TUTTI_FORM_GEFORCE, /* the same; its driver lets no card or NIC reach its memory by PCIe */
     TUTTI_FORM_MESH,    /* modules wired to each other: GH200, Instinct */
     TUTTI_FORM_CUBE,    /* four of them wired to each other, eight as a hybrid cube mesh */
     TUTTI_FORM_BOARD,   /* four of them wired to each other, more round NVSwitches */

@@ -112,7 +112,8 @@ static uint32_t add_pci(struct making *making, uint32_t parent, uint32_t cpu, ui
 static void add_gpu(struct making *making, uint32_t parent, uint32_t cpu, uint32_t g)
 {
     const struct tutti_gpu_plan *plan = making->plan;
-    struct tutti_hw_gpu gpu = {.dev = g, .rank = g, .sm = plan->gpu->sm, .gdr = plan->gdr};
+    struct tutti_hw_gpu gpu = {
+        .dev = g, .rank = g, .sm = plan->gpu->sm, .gdr = plan->gdr, .no_peers = plan->no_peers};
 
     gpu.pci = add_pci(making, parent, cpu, plan->pcie_generation);
     add(making, TUTTI_HW_GPU, &gpu);

@@ -23,6 +23,7 @@ struct tutti_gpu_plan {
     const struct tutti_gpu_model *gpu;
     uint8_t wiring;           /* enum tutti_gpu_wiring */
     bool gdr;                 /* GPUs and NICs can do GPUDirect RDMA */
+    bool no_peers;            /* GPUs do not reach each other's memory by PCIe */
     uint8_t net_kind;         /* enum tutti_net_kind: what NCCL is told of its NICs */
     bool net_reduces;         /* they reach switches that add up (CollNet) */
     bool nics_at_cpu;         /* NICs lie under the NUMA nodes, beside the switches */
