@@ -1,10 +1,13 @@
 /* NCCL's graphs as we search for them: every vector of its own search, and what must hold on any
  * machine. */
+#include <math.h>
+
 #include "runtime/status.h"
 #include "sim/nccl.h"
 #include "tests/nccl_hosts.h"
 #include "tests/nccl_vectors.h"
 #include "tests/test.h"
+#include "topo/topo.h"
 
 enum { TEXT_BYTES = 512, VECTOR_COUNT = sizeof(nccl_vectors) / sizeof(nccl_vectors[0]) };
 
@@ -233,6 +236,29 @@ TEST(without_peer_access_a_fast_port_beats_the_way_between_sockets)
     /* And without shared memory every GPU is alone. */
     expect_graphs("H100x8", 2, "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1", 16,
                   "ring 2x24/24 LOC/PIX same; tree[TREE] 2x48/24 LOC/PIX same");
+}
+
+/* Two EPYCs of Zen 4: 16 GB/s between them as NCCL had it, which is less than any speed that it
+ * tries for Blackwell, so that one channel of none is left; 24 since 2.30. */
+TEST(blackwell_cards_cross_between_epycs_since_2_30)
+{
+    static const double expected_GBps[] = {0.1, 24};
+    static const char *const versions[] = {"2.28", "2.30"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct tutti_topo *topo = NULL;
+        struct tutti_nccl_comm *comm = NULL;
+        struct tutti_err err = {""};
+        struct tutti_nccl_comm_params params = {.host_count = 1};
+
+        CHECK_OK(tutti_nccl_version_find(versions[i], &params.version, &err), err);
+        CHECK_OK(tutti_topo_from_spec("host:gpu=rtxpro6000,gpus=4,sockets=2", &topo, &err), err);
+        params.hardware = topo->hardware;
+        CHECK_OK(tutti_nccl_comm_new(&params, &comm, &err), err);
+        CHECK(fabs(comm->graphs[TUTTI_GRAPH_RING].bw_intra_GBps - expected_GBps[i]) < 1e-6);
+        tutti_nccl_comm_free(comm);
+        tutti_topo_free(topo);
+    }
 }
 
 TEST(variables_change_what_may_be_reached)

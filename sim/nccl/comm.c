@@ -63,6 +63,7 @@ static struct tutti_nccl_rules rules_of(const struct tutti_nccl_env *env,
         .nvls = or_else(env->nvls_enable, 2) != 0,
         .collnet = or_else(env->collnet_enable, 0) == 1,
         .sm100_more_speeds = version->speeds_45,
+        .amd_rates = version->amd_rates,
     };
 
     if (or_else(env->p2p_disable, 0) == 1)
@@ -191,8 +192,11 @@ static void agree(struct tutti_nccl_graph *graph, const struct tutti_nccl_graph 
 static int system_of(const struct make *m, const bool *gpu_kept, bool with_nets,
                      struct tutti_nccl_system **ret)
 {
-    const struct tutti_nccl_parts parts = {
-        .hardware = m->hw, .host_count = m->hosts, .gpu_kept = gpu_kept, .with_nets = with_nets};
+    const struct tutti_nccl_parts parts = {.hardware = m->hw,
+                                           .host_count = m->hosts,
+                                           .gpu_kept = gpu_kept,
+                                           .with_nets = with_nets,
+                                           .amd_rates = m->rules.amd_rates};
     int status = tutti_nccl_system_new(&parts, m->scratch, ret, m->err);
 
     if (status == 0)

@@ -100,8 +100,17 @@ static int64_t nvlink_rate(uint32_t sm)
                       : 20000000;
 }
 
+/* Zen 1 and 2, 3 and 4, 5; and the families as NCCL had them in its files before it told them
+ * apart. */
+static int64_t amd_rate(uint16_t family)
+{
+    return family == 26 || family == 0xbf   ? 32000000
+           : family == 25 || family == 0xaf ? 24000000
+                                            : 16000000;
+}
+
 /* kB/s between two NUMA nodes. */
-static int64_t cpu_rate(const struct tutti_hw_cpu *cpu)
+static int64_t cpu_rate(const struct tutti_hw_cpu *cpu, bool amd_rates)
 {
     if (cpu->arch == TUTTI_ARCH_PPC64)
         return 32000000;
@@ -110,7 +119,7 @@ static int64_t cpu_rate(const struct tutti_hw_cpu *cpu)
     if (cpu->arch != TUTTI_ARCH_X86_64)
         return TUTTI_NCCL_LOCAL_KBYTE_PER_S;
     if (cpu->vendor == TUTTI_VENDOR_AMD)
-        return 16000000;
+        return amd_rates ? amd_rate(cpu->family) : 16000000;
     if (cpu->vendor == TUTTI_VENDOR_ZHAOXIN)
         return cpu->family == YONGFENG_FAMILY && cpu->model == 0x5b ? 9000000 : 6000000;
     if (cpu->vendor != TUTTI_VENDOR_INTEL)
@@ -250,7 +259,7 @@ static int connect_host(struct build *b)
         for (uint32_t d = 0; d < hw->cpu_count && status == 0; d++)
             if (c != d)
                 status = connect_one_way(b, b->of_cpu[c], b->of_cpu[d], TUTTI_PATH_SYS,
-                                         cpu_rate(&hw->cpus[c]));
+                                         cpu_rate(&hw->cpus[c], b->parts->amd_rates));
     return status;
 }
 

@@ -79,6 +79,7 @@ struct tutti_nccl_parts {
     uint32_t host_count;  /* 1, or all hosts of a rack */
     const bool *gpu_kept; /* [host][gpu]; NULL: all */
     bool with_nets;
+    bool amd_rates; /* as in struct tutti_nccl_version */
 };
 
 /* -TUTTI_EINVAL for links that do not go both ways. Memory is the arena's. */

@@ -217,6 +217,7 @@ static const struct tutti_nccl_version versions[] = {
         .batch_count_max = 8,
         .traffic_bytes_min = 32768,
         .speeds_45 = true,
+        .amd_rates = true,
         .changes = {.ll128_across_gpus = true,
                     .nvls_tree_corrected = true,
                     .traffic_rounded = true,

@@ -66,6 +66,7 @@ struct tutti_nccl_version {
     uint32_t batch_count_max;   /* collectives whose latency is counted once when aggregated */
     uint32_t traffic_bytes_min; /* a channel's least share, in bytes that travel */
     bool speeds_45; /* Blackwell's search: 45 on one node, 86 and 80 on several are tried as well */
+    bool amd_rates; /* between NUMA nodes of EPYC by its generation, not of all alike */
     struct tutti_nccl_changes changes;
 };
 
