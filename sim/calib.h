@@ -8,6 +8,7 @@
  *             besides its bytes, and launch_us counts instead of that of links; with "simple";
  *             "root": PCIe between a CPU and what is not a NIC, for link_percent alone, of data
  *             both ways (one way alone is as "pcie": see tutti_protocol_one_way());
+ *             "peer": the same where GPUs write to each other's memory through the CPU, not to its;
  *             "cpunet": ib, roce or efa where a GPU reaches the NIC through a CPU
  *   PROTOCOL  "ll", "ll128" or "simple"
  *   QUANTITY  what is added or allowed, in the unit it ends with:
@@ -22,7 +23,8 @@
  *     p2p_percent   of link_percent, what the messages of sends and receives can use; with "root"
  *                   of that of "pcie"
  * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,
- * any), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100 percent.
+ * any; peer, root), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100
+ * percent.
  *
  * The text, one value a line; # begins a comment:
  *   calibration TEXT...              what it is called (the rest of the line)

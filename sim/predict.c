@@ -487,8 +487,8 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     if (any_protocol)
         status = tutti_ask_protocol(ask, run.protocol, &protocol, err);
     assert(status == 0);
-    if (protocol != NULL && (run.messages || run.one_way)) {
-        best->own = (run.messages ? tutti_protocol_of_messages : tutti_protocol_one_way)(protocol);
+    if (protocol != NULL && run.own_costs != NULL) {
+        best->own = run.own_costs(protocol);
         protocol = &best->own;
     }
     best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};

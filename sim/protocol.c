@@ -133,6 +133,15 @@ struct tutti_protocol tutti_protocol_one_way(const struct tutti_protocol *protoc
     return own;
 }
 
+struct tutti_protocol tutti_protocol_of_peers(const struct tutti_protocol *protocol)
+{
+    struct tutti_protocol own = *protocol;
+
+    if (own.link_ppm[TUTTI_HOP_PEER] > 0)
+        own.link_ppm[TUTTI_HOP_ROOT] = own.link_ppm[TUTTI_HOP_PEER];
+    return own;
+}
+
 struct tutti_pace tutti_protocol_pace(const struct tutti_protocol *protocol, enum tutti_hop hop)
 {
     struct tutti_pace pace = {.bytes_per_s = 0};

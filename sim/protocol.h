@@ -21,6 +21,8 @@ enum tutti_hop {
     TUTTI_HOP_ROUTE_COUNT,                  /* what follows is of links alone, */
     TUTTI_HOP_ROOT = TUTTI_HOP_ROUTE_COUNT, /* PCIe from a GPU or a switch into a CPU; on a route
                                                it is TUTTI_HOP_HOST */
+    TUTTI_HOP_PEER, /* the same where GPUs write to each other's memory; of no link by itself: see
+                       tutti_protocol_of_peers() */
     TUTTI_HOP_COUNT
 };
 
@@ -78,6 +80,11 @@ struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *pr
  * way, and that is link_ppm of TUTTI_HOP_ROOT, as of traffic both ways. One way alone it loses no
  * more than PCIe elsewhere: what packets cost. */
 struct tutti_protocol tutti_protocol_one_way(const struct tutti_protocol *protocol);
+
+/* What it costs where GPUs write to each other's memory through a CPU, instead of to the CPU's,
+ * from where the next one reads: there are no reads that wait for writes. link_ppm of
+ * TUTTI_HOP_PEER, if known, is that of TUTTI_HOP_ROOT. */
+struct tutti_protocol tutti_protocol_of_peers(const struct tutti_protocol *protocol);
 
 /* What keeps the messages of one connection apart; bytes are those on the wire. */
 struct tutti_pace {

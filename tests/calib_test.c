@@ -92,7 +92,7 @@ TEST(what_is_wrong_is_said_with_its_line)
                               "slice_us lane_GBps link_percent p2p_GBps p2p_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
-                                  "ici generic pcie host root net nvls cpunet "
+                                  "ici generic pcie host root net nvls cpunet peer "
                                   "ib roce efa slingshot tcp tcpx dcn)"},
         {"step_us 1", "test: line 1: 'step_us' names no parameter (GPU.LINK.PROTOCOL.QUANTITY, as "
                       "h100.nvswitch.ll.step_us)"},

@@ -29,6 +29,7 @@ double tutti_fit_freedom(const char *quantity, const char *group, const char *pr
                     {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
                     {"link_percent", "net", "simple", {0.01, 0.01, 0.02, 0.01}},
                     {"link_percent", "root", "simple", {0.3, 0.1, 0.1, 0.1}},
+                    {"link_percent", "peer", "simple", {0.3, 0.1, 0.1, 0.1}},
                     {"link_percent", "", "", {0.06, 0.03, 0.15, 0.05}},
                     {"p2p_percent", "", "", {0.1, 0.4, 0.15, 0.05}},
                     {"", "", "", {0.8, 0.5, 0.3, 0.25}}};
@@ -60,21 +61,22 @@ struct start {
     double values[TUTTI_PROTOCOLS];
 };
 static const struct start starts[] = {
-    {"launch_us", "nvls", {0, 0, 12}},     {"step_us", "nvls", {0, 0, 3}},
-    {"slice_us", "nvls", {0, 0, 4}},       {"link_percent", "nvls", {0, 0, 75}},
-    {"step_us", "tcp", {30, 40, 100}},     {"lane_GBps", "tcp", {0, 1.9, 1.9}},
-    {"launch_us", "", {6.6, 14, 8.4}},     {"step_us", "net", {2.7, 4, 14}},
-    {"step_us", "pcie", {1, 2.5, 5.7}},    {"step_us", "", {0.6, 1.9, 3.4}},
-    {"slice_us", "cpunet", {0, 0, 0}},     {"slice_us", "", {0, 0, 3}},
-    {"lane_GBps", "cpunet", {2, 6, 0}},    {"lane_GBps", "net", {0, 0, 0}},
-    {"lane_GBps", "host", {2, 6, 0}},      {"lane_GBps", "pcie", {2, 6, 10}},
-    {"lane_GBps", "xgmi", {6, 0, 30}},     {"lane_GBps", "", {6, 0, 0}},
-    {"link_percent", "root", {0, 0, 60}},  {"link_percent", "pcie", {0, 0, 0}},
-    {"link_percent", "net", {92, 92, 97}}, {"link_percent", "", {0, 82, 82}},
-    {"p2p_GBps", "nvls", {0, 0, 0}},       {"p2p_GBps", "tcp", {0, 0, 1.9}},
-    {"p2p_GBps", "pcie", {0, 0, 10}},      {"p2p_GBps", "", {0, 0, 20}},
-    {"p2p_percent", "nvls", {0, 0, 0}},    {"p2p_percent", "pcie", {0, 0, 0}},
-    {"p2p_percent", "root", {0, 0, 75}},   {"p2p_percent", "", {0, 0, 95}},
+    {"launch_us", "nvls", {0, 0, 12}},    {"step_us", "nvls", {0, 0, 3}},
+    {"slice_us", "nvls", {0, 0, 4}},      {"link_percent", "nvls", {0, 0, 75}},
+    {"step_us", "tcp", {30, 40, 100}},    {"lane_GBps", "tcp", {0, 1.9, 1.9}},
+    {"launch_us", "", {6.6, 14, 8.4}},    {"step_us", "net", {2.7, 4, 14}},
+    {"step_us", "pcie", {1, 2.5, 5.7}},   {"step_us", "", {0.6, 1.9, 3.4}},
+    {"slice_us", "cpunet", {0, 0, 0}},    {"slice_us", "", {0, 0, 3}},
+    {"lane_GBps", "cpunet", {2, 6, 0}},   {"lane_GBps", "net", {0, 0, 0}},
+    {"lane_GBps", "host", {2, 6, 0}},     {"lane_GBps", "pcie", {2, 6, 10}},
+    {"lane_GBps", "xgmi", {6, 0, 30}},    {"lane_GBps", "", {6, 0, 0}},
+    {"link_percent", "root", {0, 0, 60}}, {"link_percent", "peer", {0, 0, 75}},
+    {"link_percent", "pcie", {0, 0, 0}},  {"link_percent", "net", {92, 92, 97}},
+    {"link_percent", "", {0, 82, 82}},    {"p2p_GBps", "nvls", {0, 0, 0}},
+    {"p2p_GBps", "tcp", {0, 0, 1.9}},     {"p2p_GBps", "pcie", {0, 0, 10}},
+    {"p2p_GBps", "", {0, 0, 20}},         {"p2p_percent", "nvls", {0, 0, 0}},
+    {"p2p_percent", "pcie", {0, 0, 0}},   {"p2p_percent", "root", {0, 0, 75}},
+    {"p2p_percent", "", {0, 0, 95}},
 };
 
 struct tutti_fit_parts tutti_fit_split(const char *name)
@@ -91,7 +93,7 @@ const char *tutti_fit_group(const char *link)
 {
     static const char *const within[] = {"nvlink", "nvswitch", "xgmi", "c2c", "ici", "generic"};
 
-    if (strcmp(link, "nvls") == 0 || strcmp(link, "root") == 0)
+    if (strcmp(link, "nvls") == 0 || strcmp(link, "root") == 0 || strcmp(link, "peer") == 0)
         return link;
     if (strcmp(link, "pcie") == 0 || strcmp(link, "host") == 0)
         return "pcie";

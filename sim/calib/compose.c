@@ -143,6 +143,8 @@ struct tutti_calib_machine tutti_calib_machine_of(const struct tutti_topo *topo)
     note_routes(topo, &machine);
     if (machine.routes[TUTTI_HOP_HOST] && machine.links[TUTTI_HOP_HOST] == NULL)
         machine.links[TUTTI_HOP_HOST] = tutti_calib_link(TUTTI_CALIB_LINK_HOST)->name;
+    if (machine.routes[TUTTI_HOP_HOST] && machine.links[TUTTI_HOP_ROOT] != NULL)
+        machine.links[TUTTI_HOP_PEER] = tutti_calib_link(TUTTI_CALIB_LINK_PEER)->name;
     if (machine.routes[TUTTI_HOP_NET] && nets_by_cpu(topo))
         machine.links[TUTTI_HOP_NET] = tutti_calib_link(TUTTI_CALIB_LINK_CPUNET)->name;
     return machine;
@@ -203,8 +205,9 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
     case TUTTI_CALIB_RANK:
         return hop == machine->slowest;
     case TUTTI_CALIB_PERCENT:
-    case TUTTI_CALIB_P2P_PERCENT:
         return machine->links[hop] != NULL;
+    case TUTTI_CALIB_P2P_PERCENT:
+        return machine->links[hop] != NULL && hop != TUTTI_HOP_PEER;
     default:
         return machine->routes[hop];
     }
@@ -235,7 +238,7 @@ static bool ask_any(const struct tutti_calib_machine *machine, size_t i, struct 
         [TUTTI_HOP_NVLINK] = TUTTI_CALIB_LINK_NVLINK, [TUTTI_HOP_XGMI] = TUTTI_CALIB_LINK_XGMI,
         [TUTTI_HOP_C2C] = TUTTI_CALIB_LINK_C2C,       [TUTTI_HOP_PCI] = TUTTI_CALIB_LINK_PCIE,
         [TUTTI_HOP_ROOT] = TUTTI_CALIB_LINK_ROOT,     [TUTTI_HOP_HOST] = TUTTI_CALIB_LINK_HOST,
-        [TUTTI_HOP_NET] = TUTTI_CALIB_LINK_NET,
+        [TUTTI_HOP_NET] = TUTTI_CALIB_LINK_NET,       [TUTTI_HOP_PEER] = TUTTI_CALIB_LINK_PEER,
     };
     size_t hop = i / TUTTI_CALIB_QUANTITY_COUNT % TUTTI_HOP_COUNT;
     size_t quantity = i % TUTTI_CALIB_QUANTITY_COUNT;

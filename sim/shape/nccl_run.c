@@ -15,6 +15,7 @@
 #include "sim/nccl.h"
 #include "sim/nccl/tables.h"
 #include "sim/predict.h"
+#include "sim/protocol.h"
 #include "sim/shape/memory.h"
 #include "sim/shape/nccl_switch.h"
 
@@ -90,6 +91,24 @@ static bool is_one_way(const struct tutti_nccl_comm *comm, enum tutti_collective
 {
     return is_chain(collective) && comm->rank_count == 2 &&
            (comm->node_count > 1 || comm->by_host_memory);
+}
+
+/* Whether data go through a CPU to the memory of the next GPU, not by the CPU's own. */
+static bool among_peers(const struct tutti_nccl_comm *comm)
+{
+    return comm->node_count == 1 && !comm->by_host_memory &&
+           comm->graphs[TUTTI_GRAPH_RING].type_intra >= TUTTI_PATH_PHB;
+}
+
+static void set_costs(const struct tutti_nccl_comm *comm, enum tutti_collective collective,
+                      struct tutti_nccl_run *run)
+{
+    if (is_p2p(collective))
+        run->own_costs = tutti_protocol_of_messages;
+    else if (is_one_way(comm, collective))
+        run->own_costs = tutti_protocol_one_way;
+    else if (among_peers(comm))
+        run->own_costs = tutti_protocol_of_peers;
 }
 
 /* The form that a name forces; NULL: none. */
@@ -367,10 +386,9 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
     *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
                                    .protocol = protocol_name(choice.protocol),
                                    .chain = is_chain(params->collective),
-                                   .one_way = is_one_way(comm, params->collective),
-                                   .messages = is_p2p(params->collective),
                                    .copy_ps = own_copy_ps(ask),
                                    .channel_count = choice.channel_count};
+    set_costs(comm, params->collective, ret);
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
                                       &ret->switched, err);

@@ -10,18 +10,20 @@
 struct tutti_algorithm;
 struct tutti_ask;
 struct tutti_err;
+struct tutti_protocol;
 struct tutti_schedule;
 
 struct tutti_nccl_run {
     const struct tutti_algorithm *algorithm; /* "nccl:ring" and the like; has no generator */
     const char *protocol;                    /* "ll", "ll128", "simple" */
-    bool chain;             /* a broadcast or reduce, of which no rank waits for the last */
-    bool one_way;           /* each link carries data one way alone, and not from GPU to GPU: see
-                               tutti_protocol_one_way() */
-    bool messages;          /* sends and receives, for which protocols cost something else: see
-                      tutti_protocol_of_messages() */
-    tutti_ps copy_ps;       /* what copying its own block adds to a rank's all-to-all */
-    uint32_t channel_count; /* that carry data */
+    bool chain; /* a broadcast or reduce, of which no rank waits for the last */
+    /* What protocols cost where it is something else: each link carries data one way alone, and not
+     * from GPU to GPU (tutti_protocol_one_way); GPUs of one host reach each other's memory through
+     * a CPU (tutti_protocol_of_peers); sends and receives (tutti_protocol_of_messages). NULL: as
+     * it is. */
+    struct tutti_protocol (*own_costs)(const struct tutti_protocol *protocol);
+    tutti_ps copy_ps;                /* what copying its own block adds to a rank's all-to-all */
+    uint32_t channel_count;          /* that carry data */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
     struct tutti_switched switched;  /* a pipeline; its costs are still to be filled in */
 };
