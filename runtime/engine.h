@@ -17,6 +17,7 @@ struct tutti_post {
     uint32_t lane;
     uint64_t index; /* in the lane */
     const struct tutti_step *step;
+    const struct tutti_step *next; /* after it in its lane, where that is stored; else NULL */
 };
 
 enum tutti_done_what {

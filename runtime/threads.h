@@ -18,7 +18,7 @@ struct tutti_threads_opts {
     struct tutti_shaper *shaper;
     double slowdown;
     /* With a shaper: how many threads play the ranks, each a block of them; no more than ranks. 0:
-     * one, or where much is to be moved in one instant one for each processor that may be used. */
+     * one, which those of the other processors help where much is to be moved at one time. */
     uint32_t thread_count;
 };
 

@@ -238,6 +238,8 @@ static int try_lane(struct tutti_engine *engine, uint32_t number, const struct t
             return 0;
         }
     }
+    if (lane->cursor == NULL && lane->step + 1 < lane->end)
+        post.next = lane->step + 1;
     lane->posted = true;
     engine->under_way++;
     if (lane->step->kind == TUTTI_SEND)

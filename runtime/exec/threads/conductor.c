@@ -321,7 +321,9 @@ int tutti_conductor_wait(struct tutti_conductor *conductor, uint32_t number, tut
     while (status == 0 && atomic_load(&seat->state) == WAITING) {
         if (conductor->playing_count == 0 && !conductor->kept) {
             status = keep(conductor, number, limit_ps, &calls);
-            continue;
+            if (status < 0 || !seat->has_work)
+                continue;
+            break;
         }
         tutti_hall_lie_down(hall, number);
         leave(conductor, &calls);
@@ -372,6 +374,23 @@ int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, ui
     while (status == 0 && conductor->now_ps < begin_ps)
         status = tutti_conductor_wait(conductor, number, begin_ps, false, &since_ps, err);
     return status;
+}
+
+bool tutti_conductor_is_due(struct tutti_conductor *conductor)
+{
+    tutti_ps at_ps;
+    bool found;
+
+    assert(conductor->podium == NULL);
+    enter(conductor);
+    found = next_ps(conductor, &at_ps);
+    pthread_mutex_unlock(&conductor->lock);
+    return found && due_ps(conductor, at_ps) <= tutti_hall_now(conductor->hall);
+}
+
+void tutti_conductor_has_work(struct tutti_conductor *conductor, uint32_t number, bool has_work)
+{
+    conductor->seats[number].has_work = has_work;
 }
 
 void tutti_conductor_end(struct tutti_conductor *conductor, uint32_t number)

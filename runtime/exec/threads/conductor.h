@@ -30,6 +30,7 @@ struct tutti_seat {
     bool rung; /* while playing: something has happened, look again before waiting */
     /* While waiting: something hangs on SENDs of its ranks, which others complete. */
     atomic_bool sends_matter;
+    bool has_work;     /* it has something else to do: no wait of its outlasts an instant */
     tutti_ps until_ps; /* while waiting: a step of its ranks ends then; 0: none */
 };
 
@@ -73,6 +74,14 @@ int tutti_conductor_begin(struct tutti_conductor *conductor, uint32_t number, ui
 
 /* On the other machine's clock. For ranks that play. */
 tutti_ps tutti_conductor_now(const struct tutti_conductor *conductor);
+
+/* Whether something is due by now that the next wait will bring; without a podium. For ranks that
+ * play. */
+bool tutti_conductor_is_due(struct tutti_conductor *conductor);
+
+/* Whether a thread has something else to do while nothing is due: then its waits return after each
+ * instant, also where that brings nothing for it. For this thread; without a podium. */
+void tutti_conductor_has_work(struct tutti_conductor *conductor, uint32_t number, bool has_work);
 
 /* On the hall's clock: when the other machine's began. */
 tutti_ps tutti_conductor_epoch(const struct tutti_conductor *conductor);

@@ -3,46 +3,8 @@
 
 #include <assert.h>
 
+#include "runtime/exec/threads/hands.h"
 #include "runtime/exec/threads/stage.h"
-#include "runtime/schedule.h"
-
-/* While the bytes of one instant are moved another thread could be woken (15 us, and once more to
- * go on), so that they must be worth several wake-ups; and a thread that is alone never waits for
- * one that has lost its processor to other work. How much there is in one instant is taken to be a
- * message of average length from each rank. */
-static bool is_worth_sharing(const struct tutti_schedule *schedule)
-{
-    enum { SHARED_BYTES = 1 << 20 }; /* 100 us at 10 GB/s */
-    uint64_t message_count = 0;
-    double bytes = 0;
-
-    for (uint32_t rank = 0; rank < schedule->rank_count; rank++) {
-        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
-            struct tutti_cursor cursor;
-            const struct tutti_step *step;
-
-            tutti_cursor_open(&cursor, schedule, rank, lane);
-            while ((step = tutti_cursor_next(&cursor)) != NULL) {
-                if (step->kind != TUTTI_SEND)
-                    continue;
-                message_count++;
-                bytes += (double)step->bytes;
-            }
-        }
-    }
-    return message_count > 0 &&
-           bytes / (double)message_count * schedule->rank_count >= (double)SHARED_BYTES;
-}
-
-uint32_t tutti_ensemble_threads(const struct tutti_schedule *schedule, uint32_t asked,
-                                uint32_t processor_count)
-{
-    uint32_t count = asked;
-
-    if (count == 0)
-        count = processor_count > 1 && is_worth_sharing(schedule) ? processor_count : 1;
-    return count < schedule->rank_count ? count : schedule->rank_count;
-}
 
 static int post(void *data, const struct tutti_post *post, struct tutti_err *err)
 {
@@ -53,12 +15,21 @@ static int post(void *data, const struct tutti_post *post, struct tutti_err *err
     return tutti_thread_stage_post(&ensemble->stages[number], post, err);
 }
 
-/* One look at all ranks. */
+static void use_hands(const struct tutti_ensemble *ensemble)
+{
+    if (ensemble->stages[0].hands != NULL)
+        tutti_hands_settle(ensemble->stages[0].hands);
+}
+
+/* One look at all ranks. What was posted before it may be needed by what it finds, and what it
+ * finds by what is posted when that is known; by themselves the lanes that are under way at one
+ * time do not depend on each other. */
 static int look(struct tutti_ensemble *ensemble, struct tutti_done *done, uint32_t max,
                 struct tutti_err *err)
 {
     uint32_t count = 0;
 
+    use_hands(ensemble);
     for (uint32_t i = 0; i < ensemble->count && count < max; i++) {
         int status = tutti_thread_stage_look(&ensemble->stages[i], done + count, max - count, err);
 
@@ -66,6 +37,7 @@ static int look(struct tutti_ensemble *ensemble, struct tutti_done *done, uint32
             return status;
         count += (uint32_t)status;
     }
+    use_hands(ensemble);
     return (int)count;
 }
 
@@ -108,6 +80,24 @@ static int wait_for_clock(struct tutti_ensemble *ensemble, tutti_ps *since_ps,
                                 err);
 }
 
+/* Until something is due: what the messages under way will bring. Whether there was any. */
+static bool work_ahead(struct tutti_ensemble *ensemble)
+{
+    enum { BYTES_AT_A_TIME = 1 << 20 }; /* some 50 us */
+    struct tutti_conductor *conductor = ensemble->stages[0].conductor;
+    uint64_t bytes = 0;
+    bool is_due;
+
+    if (conductor->podium != NULL)
+        return false;
+    is_due = tutti_conductor_is_due(conductor);
+    for (uint32_t i = 0; i < ensemble->count && bytes < BYTES_AT_A_TIME && !is_due; i++)
+        bytes += tutti_thread_stage_work_ahead(&ensemble->stages[i], BYTES_AT_A_TIME - bytes);
+    tutti_conductor_has_work(conductor, ensemble->seat, is_due);
+    use_hands(ensemble);
+    return bytes > 0;
+}
+
 /* Whether a message has arrived on the other machine for one of the ranks, and not here. */
 static bool lags(const struct tutti_ensemble *ensemble)
 {
@@ -125,7 +115,7 @@ static int wait(struct tutti_ensemble *ensemble, struct tutti_nap *nap, tutti_ps
     struct tutti_thread_stage *first = &ensemble->stages[0];
     int status;
 
-    if (settle(ensemble)) /* who waits may as well work */
+    if (settle(ensemble) || work_ahead(ensemble)) /* who waits may as well work */
         return 0;
     status = tutti_hall_move(first->hall, ensemble->seat, err);
     if (status < 0)

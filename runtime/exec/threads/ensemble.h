@@ -9,7 +9,6 @@
 
 #include "runtime/engine.h"
 
-struct tutti_schedule;
 struct tutti_thread_stage;
 
 struct tutti_ensemble {
@@ -17,11 +16,6 @@ struct tutti_ensemble {
     uint32_t count;
     uint32_t seat; /* before the conductor */
 };
-
-/* How many threads play a schedule: `asked`, or, if that is 0, one; or `processor_count`, where
- * much is moved in one instant. At most as many as there are ranks. */
-uint32_t tutti_ensemble_threads(const struct tutti_schedule *schedule, uint32_t asked,
-                                uint32_t processor_count);
 
 /* For an engine of these ranks; its stage is a struct tutti_ensemble. */
 extern const struct tutti_stage_ops tutti_ensemble_ops;

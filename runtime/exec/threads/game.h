@@ -11,6 +11,7 @@
 #include "runtime/crew.h"
 #include "runtime/exec/threads/conductor.h"
 #include "runtime/exec/threads/ensemble.h"
+#include "runtime/exec/threads/hands.h"
 #include "runtime/exec/threads/podium.h"
 #include "runtime/exec/threads/stage.h"
 #include "runtime/exec/threads/ways.h"
@@ -61,8 +62,8 @@ struct tutti_part {
 };
 
 /* A thread, which plays one rank. Where a machine is emulated, a thread plays all ranks of this
- * process, or, if it is alone, each of a few threads some: what many have to do in one instant
- * shall not cost as many wake-ups.
+ * process, and hands.h helps it, or, if it is alone and told to, each of a few threads some: what
+ * many have to do in one instant shall not cost as many wake-ups.
  * The thread alone touches this between start and join, `playing` aside. */
 struct tutti_player {
     struct tutti_game *game;
@@ -94,6 +95,7 @@ struct tutti_game {
     struct tutti_carried carried;
     struct tutti_pushes pushes;
     struct tutti_conductor conductor;  /* with a shaper */
+    struct tutti_hands *hands;         /* likewise, and one thread for all ranks; else NULL */
     struct tutti_podium podium;        /* and other processes */
     struct tutti_fellow *fellows;      /* [own] */
     struct tutti_part *parts;          /* [own] */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/exec/kernels.h"
+#include "runtime/exec/threads/hands.h"
 #include "runtime/exec/threads/stage.h"
 
 enum { TUTTI_CHAIN_MAX = 8 };
@@ -31,15 +32,16 @@ struct tutti_flow {
 };
 
 struct tutti_place {
-    struct tutti_post post;       /* the posted step */
-    tutti_ps start_ps;            /* when it began, if timed */
-    tutti_ps until_ps;            /* once it has started, if it takes time of its own: its end */
-    bool started;                 /* its clock runs; SEND: has its slot, and is to be reported */
-    bool flowing;                 /* the posted step has a landing with the carrier */
-    bool awaited;                 /* a fused RECV was reported early; its REDUCE comes next */
-    struct tutti_wire *out;       /* the wire of the last SEND of this lane */
-    struct tutti_wire *in;        /* of the last RECV */
-    struct tutti_slot *fused;     /* a message that a fused RECV has only looked at */
+    struct tutti_post post;   /* the posted step */
+    tutti_ps start_ps;        /* when it began, if timed */
+    tutti_ps until_ps;        /* once it has started, if it takes time of its own: its end */
+    bool started;             /* its clock runs; SEND: has its slot, and is to be reported */
+    bool flowing;             /* the posted step has a landing with the carrier */
+    bool awaited;             /* a fused RECV was reported early; its REDUCE comes next */
+    struct tutti_wire *out;   /* the wire of the last SEND of this lane */
+    struct tutti_wire *in;    /* of the last RECV */
+    struct tutti_slot *fused; /* a message that a fused RECV has only looked at */
+    bool ahead;               /* what the RECV is for was done while the message was under way */
     struct tutti_step fused_step; /* that RECV, or the one awaited */
     struct tutti_chain chain;
     struct tutti_flow flow;
@@ -90,7 +92,10 @@ static inline void tutti_stage_copy(const struct tutti_thread_stage *stage, void
 {
     if (bytes == 0)
         return;
-    if (bytes >= stage->large_bytes)
+    if (stage->hands != NULL)
+        tutti_hands_copy(stage->hands, stage->rank - stage->wires->first_rank, dst, src, bytes,
+                         bytes >= stage->large_bytes);
+    else if (bytes >= stage->large_bytes)
         tutti_copy_stream(dst, src, bytes);
     else
         memmove(dst, src, bytes);

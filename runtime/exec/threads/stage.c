@@ -132,9 +132,10 @@ static int try_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
         place->fused_step = *step;
         return 1;
     }
-    if (slot->data != NULL) /* else the sender has put it there */
+    if (slot->data != NULL && !place->ahead) /* else the sender has put it there */
         tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset), slot->data,
                          step->bytes);
+    place->ahead = false;
     tutti_stage_release(stage, place->in);
     return 1;
 }
@@ -189,10 +190,13 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
             return 0;
         tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset),
                          tutti_at(stage, step->src_buf, step->src_offset), step->bytes);
-        if (tutti_divisor(stage, step) > 0)
-            tutti_finish(
-                contract->dtype, contract->op, tutti_at(stage, step->dst_buf, step->dst_offset),
-                step->bytes / tutti_dtype_bytes(contract->dtype), tutti_divisor(stage, step));
+        if (tutti_divisor(stage, step) == 0)
+            return 1;
+        if (stage->hands != NULL)
+            tutti_hands_settle(stage->hands);
+        tutti_finish(contract->dtype, contract->op,
+                     tutti_at(stage, step->dst_buf, step->dst_offset),
+                     step->bytes / tutti_dtype_bytes(contract->dtype), tutti_divisor(stage, step));
         return 1;
     default:
         assert(step->kind == TUTTI_COMPUTE);
@@ -487,6 +491,8 @@ int tutti_thread_stage_settle(struct tutti_thread_stage *stage, struct tutti_err
         if (stage->places[i].fused != NULL)
             unfuse(stage, &stage->places[i]);
     }
+    if (stage->hands != NULL)
+        tutti_hands_settle(stage->hands);
     return stage->hall->carrier != NULL ? tutti_remote_settle(stage, err) : 0;
 }
 

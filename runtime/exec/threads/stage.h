@@ -24,6 +24,7 @@ struct tutti_thread_stage {
     const struct tutti_pushes *pushes;
     const struct tutti_wires *wires;
     struct tutti_conductor *conductor; /* NULL: nothing is held back */
+    struct tutti_hands *hands;         /* NULL: this thread moves and adds itself, at once */
     const struct tutti_schedule *schedule;
     const struct tutti_engine *engine; /* to say what is waited for */
     uint32_t rank;
@@ -63,6 +64,9 @@ int tutti_thread_stage_look(struct tutti_thread_stage *stage, struct tutti_done 
                             struct tutti_err *err);
 /* Does what has been put off. */
 void tutti_thread_stage_settle_chains(struct tutti_thread_stage *stage);
+/* With a conductor, and nothing put off: does what the messages under way are for, until that is
+ * `bytes_max` or more. Returns how much it was. */
+uint64_t tutti_thread_stage_work_ahead(struct tutti_thread_stage *stage, uint64_t bytes_max);
 /* With a carrier: whether a message has arrived on the other machine, and not here. */
 bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage);
 /* When the first step ends that takes time of its own; 0: there is none. */

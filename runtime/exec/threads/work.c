@@ -54,7 +54,9 @@ static void reduce(struct tutti_thread_stage *stage, struct tutti_place *place,
     /* What has been pushed is not read again soon, so the size of the whole output counts. */
     if (spread.dst_count > 1 && stage->schedule->out_bytes / 2 >= stage->large_bytes)
         spread.stream = true;
-    if (step->bytes > 0)
+    if (step->bytes > 0 && stage->hands != NULL)
+        tutti_hands_reduce(stage->hands, stage->rank - stage->wires->first_rank, &spread);
+    else if (step->bytes > 0)
         tutti_reduce_spread(&spread);
 }
 
@@ -97,6 +99,12 @@ void tutti_stage_reduce(struct tutti_thread_stage *stage, struct tutti_place *pl
     const void *src = tutti_at(stage, step->src_buf, step->src_offset);
     struct tutti_chain *chain = &place->chain;
 
+    if (place->ahead) {
+        place->ahead = false;
+        place->fused = NULL;
+        tutti_stage_release(stage, place->in);
+        return;
+    }
     if (place->fused == NULL) {
         reduce(stage, place, step, place->post.index, acc, &src, 1);
         return;
@@ -113,4 +121,47 @@ void tutti_stage_reduce(struct tutti_thread_stage *stage, struct tutti_place *pl
     /* The times of a record are those of the steps; and what is complete is not put off. */
     if (stage->timed || (step->flags & TUTTI_STEP_LAST) != 0)
         tutti_stage_settle_chain(stage, place);
+}
+
+/* The message that the lane's RECV waits for may lie with its sender long before it has arrived on
+ * the other machine. All that its SEND comes after has happened, and the RECV is posted, so that
+ * the bytes may be stored; and added, if nothing but the RECV has to come before that. Only the
+ * messages' slots are given back when they have arrived, so that nobody learns of it. */
+static bool work_ahead(struct tutti_thread_stage *stage, struct tutti_place *place)
+{
+    const struct tutti_step *step = place->post.step;
+    const struct tutti_step *next = place->post.next;
+    const struct tutti_slot *slot;
+
+    if (step->kind != TUTTI_RECV || place->in->way != NULL || place->ahead)
+        return false;
+    slot = &place->in->slots[place->in->taken_slot];
+    if (atomic_load(&slot->serial) != place->in->taken_count + 1 || slot->bytes != step->bytes ||
+        slot->data == NULL)
+        return false;
+    if ((step->flags & TUTTI_STEP_FUSE) == 0) {
+        tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset), slot->data,
+                         step->bytes);
+    } else {
+        if (next == NULL || (next->flags & TUTTI_STEP_DEP) != 0 || !tutti_reads_fused(step, next))
+            return false;
+        reduce(stage, place, next, place->post.index + 1,
+               tutti_at(stage, next->acc_buf, next->acc_offset), &slot->data, 1);
+    }
+    place->ahead = true;
+    return true;
+}
+
+uint64_t tutti_thread_stage_work_ahead(struct tutti_thread_stage *stage, uint64_t bytes_max)
+{
+    uint64_t bytes = 0;
+
+    assert(stage->chain_count == 0);
+    for (uint32_t i = 0; i < stage->busy_count && bytes < bytes_max; i++) {
+        struct tutti_place *place = &stage->places[stage->busy[i]];
+
+        if (work_ahead(stage, place))
+            bytes += place->post.step->bytes;
+    }
+    return bytes;
 }
