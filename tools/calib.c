@@ -11,14 +11,24 @@
 
 static int read_file(const char *path, struct tutti_calib **ret, struct tutti_err *err)
 {
+    char name[TUTTI_CALIB_NAME_BYTES];
+    struct tutti_calib *calib = NULL;
     char *text = NULL;
     size_t bytes = 0;
     int status = tutti_file_read(path, &text, &bytes, err);
 
     if (status == 0)
-        status = tutti_calib_parse(path, text, bytes, ret, err);
+        status = tutti_calib_parse(path, text, bytes, &calib, err);
     free(text);
-    return status;
+    if (status < 0)
+        return status;
+    if (tutti_calib_at(calib, 0, name) == NULL) { /* what could not be written, say */
+        tutti_calib_free(calib);
+        return tutti_fail(err, TUTTI_EINVAL, "%s: no value in it (as 'tutti calibrate' writes)",
+                          path);
+    }
+    *ret = calib;
+    return 0;
 }
 
 static bool differs(const struct tutti_calibrated *made)
