@@ -1,7 +1,9 @@
 /* The options --as-nccl and --env; see nccl_options.h. */
 #include "tools/nccl_options.h"
 
+#include <assert.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,29 +20,48 @@ static int read_version(const struct tutti_args *args, struct tutti_nccl_options
     return status < 0 ? tutti_wrap(err, status, "option '--as-nccl'") : 0;
 }
 
+/* Two values of one variable: NCCL has one environment, and whoever typed both did not mean the
+ * last. What is inherited may be set otherwise. */
+static int set_once(const char *name, uint64_t *set, struct tutti_err *err)
+{
+    const char *known;
+
+    for (size_t i = 0; (known = tutti_nccl_env_name_at(i)) != NULL; i++) {
+        if (strcmp(name, known) != 0)
+            continue;
+        assert(i < 64);
+        if ((*set >> i & 1) != 0)
+            return tutti_fail(err, TUTTI_EINVAL, "'%s' is given twice (once)", name);
+        *set |= UINT64_C(1) << i;
+    }
+    return 0;
+}
+
 /* One NAME=VALUE. Jobs set many that decide nothing here: these are passed over, and named. */
-static int add_item(struct tutti_nccl_options *options, char *item, FILE *out, FILE *over,
-                    struct tutti_err *err)
+static int add_item(struct tutti_nccl_options *options, char *item, uint64_t *set, FILE *out,
+                    FILE *over, struct tutti_err *err)
 {
     size_t name_bytes = strcspn(item, "=");
+    int status = 0;
 
     if (item[name_bytes] == '=') {
         bool other;
 
         item[name_bytes] = '\0';
+        status = set_once(item, set, err);
         other = tutti_nccl_env_is_other(item);
         if (other)
             fprintf(over, "%s%s", ftell(over) > 0 ? ", " : "", item);
         item[name_bytes] = '=';
-        if (other)
-            return 0;
+        if (other || status < 0)
+            return status;
     }
     fprintf(out, "%s%s", ftell(out) > 0 ? "," : "", item);
     return tutti_nccl_env_add(options->env, item, err);
 }
 
-static int add_words(struct tutti_nccl_options *options, const char *words, FILE *out, FILE *over,
-                     struct tutti_err *err)
+static int add_words(struct tutti_nccl_options *options, const char *words, uint64_t *set,
+                     FILE *out, FILE *over, struct tutti_err *err)
 {
     char *text = strdup(words);
     int status = 0;
@@ -55,7 +76,7 @@ static int add_words(struct tutti_nccl_options *options, const char *words, FILE
             next = item + (comma - item);
             *next++ = '\0';
         }
-        status = add_item(options, item, out, over, err);
+        status = add_item(options, item, set, out, over, err);
         item = next;
     }
     free(text);
@@ -83,11 +104,12 @@ static int read_words(const struct tutti_args *args, struct tutti_nccl_options *
                       FILE *over, struct tutti_err *err)
 {
     const char *word;
+    uint64_t set = 0;
     int status = 0;
 
     for (uint32_t i = 0; status == 0 && (word = tutti_args_word(args, "env", i)) != NULL; i++)
         status = strcmp(word, "inherit") == 0 ? add_inherited(options, out, err)
-                                              : add_words(options, word, out, over, err);
+                                              : add_words(options, word, &set, out, over, err);
     return status < 0 ? tutti_wrap(err, status, "option '--env'") : 0;
 }
 
