@@ -400,3 +400,25 @@ TEST(what_takes_too_long_is_refused_with_figures)
     CHECK_OK(predict(&q), q.err);
     tutti_topo_free(q.topo);
 }
+
+/* All to all at once over a ring: a hundred times as long as its steps say. Through a switch, or
+ * each waiting for others between its messages, as many steps take no time. */
+TEST(crowds_that_share_links_take_longer)
+{
+    struct question q = question("ring:n=200", "one-shot", 1 << 20);
+
+    q.ask.model = TUTTI_MODEL_FAIR;
+    q.ask.fold = "off";
+    q.ask.seconds_max = 1;
+    CHECK_INT(predict(&q), -TUTTI_ETIME);
+    CHECK(strstr(q.err.text, "'one-shot' on 'ring:n=200' takes about ") == q.err.text);
+    q.ask.model = TUTTI_MODEL_ALPHABETA;
+    CHECK_OK(predict(&q), q.err);
+    tutti_topo_free(q.topo);
+    q = question("switch:n=200", "one-shot", 1 << 20);
+    q.ask.model = TUTTI_MODEL_FAIR;
+    q.ask.fold = "off";
+    q.ask.seconds_max = 1;
+    CHECK_OK(predict(&q), q.err);
+    tutti_topo_free(q.topo);
+}
