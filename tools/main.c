@@ -162,13 +162,17 @@ static int flush(const char *name, int code, bool told)
     return 1;
 }
 
-/* One line, whatever the words of the user or of a file contain. */
+/* One line, whatever the words of the user or of a file contain; written at once, since other
+ * processes may be saying theirs to the same terminal. */
 static void report(const char *name, const char *text)
 {
-    fprintf(stderr, "tutti %s: ", name);
-    for (; *text != '\0'; text++)
-        fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stderr);
-    fputc('\n', stderr);
+    char line[TUTTI_ERR_TEXT_BYTES + 1];
+    size_t bytes = 0;
+
+    for (; *text != '\0' && bytes + 1 < sizeof(line); text++)
+        line[bytes++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+    line[bytes] = '\0';
+    fprintf(stderr, "tutti %s: %s\n", name, line);
 }
 
 static int run_in_job(const struct tutti_command *command, int argc, char **argv,

@@ -183,12 +183,25 @@ int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
     return 0;
 }
 
+/* Whether one terminal or log has what all processes say: of a wrong option, which all of them
+ * find, the first one then speaks for all. Started by hand, or in pods, each has its own. */
+static bool speaks_for_all(const struct tutti_run_crew *with)
+{
+    static const char *const apart[] = {"plain", "tf_config", "pytorchjob", "jax", "indexed"};
+    const struct tutti_launch *launch = &with->join.launch;
+    bool by_hand = strcmp(launch->by, "TUTTI_RANK") == 0;
+
+    for (size_t i = 0; i < sizeof(apart) / sizeof(apart[0]); i++)
+        by_hand = by_hand || strcmp(launch->name, apart[i]) == 0;
+    return with->mpi || !by_hand;
+}
+
 int tutti_run_crew_close(struct tutti_run_crew *with, int status, tutti_ps deadline_ps,
                          const struct tutti_err *err)
 {
     bool alike = status == -TUTTI_EINVAL || status == -TUTTI_ELACK;
 
-    if (with->crew != NULL && with->crew->index > 0 && alike)
+    if (with->crew != NULL && with->crew->index > 0 && alike && speaks_for_all(with))
         status = 0;
     if (with->crew != NULL && status < 0)
         tutti_crew_stop(with->crew, status, err);

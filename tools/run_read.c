@@ -56,6 +56,10 @@ static int add_algorithm(struct tutti_run *run, const char *name, size_t bytes, 
     status = tutti_algorithm_find(text, run->perform.params.collective, &algorithm, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '-a'");
+    for (size_t i = 0; i < *count; i++) {
+        if (strcmp(run->algorithms[i], algorithm->name) == 0)
+            return tutti_fail(err, TUTTI_EINVAL, "option '-a': '%s' is named twice (once)", text);
+    }
     if (*count == TUTTI_RUN_ALGORITHMS_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "option '-a': more than %d algorithms (or 'all')",
                           TUTTI_RUN_ALGORITHMS_MAX);
