@@ -8,6 +8,7 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
+#include "tools/bystanders.h"
 #include "tools/calib.h"
 #include "tools/commands.h"
 #include "tools/local.h"
@@ -47,7 +48,9 @@ struct stage {
     const struct tutti_local *local;
     const char *how; /* it came to be known */
     struct tutti_emulation *emulation;
-    struct tutti_run_crew *with; /* NULL: no other processes */
+    struct tutti_run_crew *with;      /* NULL: no other processes */
+    struct tutti_local_beside beside; /* with `local` */
+    struct tutti_bystanders began;
 };
 
 /* The same in JSON and CSV; the table shows what differs from row to row. */
@@ -166,6 +169,31 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
         tutti_emulation_json(stage->emulation, json);
 }
 
+/* What makes times and predictions worth less: in one line each, and only then. */
+static void print_disturbed(const struct stage *stage, const struct tutti_run_rows *rows)
+{
+    enum { OTHERS_PERCENT_MIN = 10 };
+    double others = stage->with == NULL ? tutti_bystanders_percent(&stage->began) : 0;
+    double then_ns = stage->local->apart_ns;
+    double least_ns = then_ns;
+    double most_ns = then_ns;
+    uint32_t moved_count = 0;
+
+    for (size_t i = 0; i < rows->row_count; i++) {
+        least_ns = fmin(least_ns, rows->rows[i].apart_ns);
+        most_ns = fmax(most_ns, rows->rows[i].apart_ns);
+        moved_count += rows->rows[i].moved;
+    }
+    if (tutti_local_moved(least_ns, most_ns))
+        printf("# the processors moved: %.0f ns apart when measured, %.0f to %.0f ns beside the "
+               "rows, which are predicted as they then lay; %" PRIu32 " of %zu moved meanwhile\n",
+               then_ns, least_ns, most_ns, moved_count, rows->row_count);
+    if (others >= OTHERS_PERCENT_MIN)
+        printf("# busy:      others had %.0f %% of the processors meanwhile, so times are longer "
+               "and predictions worth less\n",
+               others);
+}
+
 static int print_rows(const struct tutti_args *args, const struct tutti_run *run,
                       const struct stage *stage, const struct tutti_run_rows *rows,
                       struct tutti_err *err)
@@ -194,6 +222,8 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
         tutti_table_print(table, stdout);
         if (stage->emulation != NULL)
             tutti_emulation_print_tail(stage->emulation, stdout);
+        if (stage->local != NULL)
+            print_disturbed(stage, rows);
     }
     tutti_table_free(table);
     return 0;
@@ -283,11 +313,12 @@ static int write_trace(const struct tutti_run *run, const struct tutti_run_rows 
     return tutti_trace_write(path, run->record, title, err);
 }
 
-/* For --predict: of a file, or measured now. */
-static int find_local(const struct tutti_args *args, const struct tutti_run *run,
-                      struct stage *stage, struct tutti_local *local, struct tutti_err *err)
+/* For --predict: of a file, or measured now; and from now on looked at beside each row. */
+static int find_local(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
+                      struct tutti_local *local, struct tutti_err *err)
 {
     const char *path = tutti_args_text(args, "calib");
+    struct tutti_local_ask ask;
     int status;
 
     if (!tutti_args_flag(args, "predict"))
@@ -298,6 +329,12 @@ static int find_local(const struct tutti_args *args, const struct tutti_run *run
     status = tutti_run_local(run, stage->with, path, "run", local, err);
     stage->local = local;
     stage->how = path != NULL ? path : "measured first";
+    if (status < 0)
+        return status;
+    ask = tutti_run_local_ask(run, stage->with);
+    status = tutti_local_beside_open(&ask, local, &stage->beside, err);
+    if (status == 0)
+        run->beside = &stage->beside;
     return status;
 }
 
@@ -330,7 +367,8 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
     struct tutti_emulation emulation = {0};
     bool emulated = tutti_args_given(args, "emulate");
     struct stage stage = {.emulation = emulated ? &emulation : NULL,
-                          .with = with->crew != NULL ? with : NULL};
+                          .with = with->crew != NULL ? with : NULL,
+                          .began = tutti_bystanders_look()};
     int status = play_rows(args, run, &stage, &local, &rows, err);
 
     if (status == 0 && speaks)
@@ -342,6 +380,8 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
     tutti_run_rows_done(&rows);
     tutti_topo_free(stage.topo);
     tutti_emulation_close(&emulation);
+    tutti_local_beside_close(&stage.beside);
+    run->beside = NULL;
     return status;
 }
 

@@ -59,7 +59,7 @@ void tutti_run_show(const char *command, const char *what, const char *detail)
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* Plays and predicts a row as the machine is then; where it moved meanwhile the row is played
- * again. */
+ * again, unless what happens in it is recorded. */
 static int perform_beside(const struct tutti_run *run, const struct tutti_perform *perform,
                           const char *algorithm, struct tutti_run_row *row, struct tutti_err *err)
 {
@@ -68,7 +68,7 @@ static int perform_beside(const struct tutti_run *run, const struct tutti_perfor
     int status = 0;
 
     row->moved = true;
-    for (int i = 0; i < TRIES && row->moved && status == 0; i++) {
+    for (int i = 0; i < (perform->record == NULL ? TRIES : 1) && row->moved && status == 0; i++) {
         double before_ns = 0;
         double after_ns = 0;
 
