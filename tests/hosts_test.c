@@ -36,6 +36,7 @@ TEST(lists)
                "option '--hosts': no host 'a;reboot' (NAME, NAME:COUNT or [IPv6]:COUNT)");
     check_list("-oProxyCommand=x",
                "option '--hosts': no host '-oProxyCommand=x' (NAME, NAME:COUNT or [IPv6]:COUNT)");
+    check_list("a,b:2,a", "option '--hosts': 'a' is named twice (once, with a COUNT)");
     check_list("a:1000,b:1000", "option '--hosts': '2000' processes (at most 1024)");
 }
 

@@ -70,9 +70,10 @@ static void print_json(const struct here *here, const struct tutti_table *table)
 
 static void print_text(const struct here *here, const struct tutti_table *table)
 {
-    printf("# tutti %s calibrate -B %s: %" PRIu32 " ranks, %" PRIu32
+    printf("# tutti %s calibrate -B %s: %" PRIu32 " rank%s, %" PRIu32
            " small schedules timed, no collective\n",
-           TUTTI_BUILD_VERSION, here->local.backend, here->local.rank_count, here->points.count);
+           TUTTI_BUILD_VERSION, here->local.backend, here->local.rank_count,
+           here->local.rank_count == 1 ? "" : "s", here->points.count);
     tutti_local_show(&here->local, "measured", stdout);
     tutti_table_print(table, stdout);
     if (here->points.again_count > 0)

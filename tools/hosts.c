@@ -65,6 +65,12 @@ int tutti_hosts_read(const char *text, struct tutti_hosts *ret, struct tutti_err
         status = read_one(text, bytes, &ret->hosts[ret->host_count], err);
         if (status < 0)
             return status;
+        for (uint32_t i = 0; i < ret->host_count; i++) {
+            if (strcmp(ret->hosts[i].name, ret->hosts[ret->host_count].name) == 0)
+                return tutti_fail(err, TUTTI_EINVAL,
+                                  "option '--hosts': '%s' is named twice (once, with a COUNT)",
+                                  ret->hosts[i].name);
+        }
         ret->process_count += ret->hosts[ret->host_count++].count;
         more = text[bytes] == ',';
         text += bytes + more;

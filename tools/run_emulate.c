@@ -56,9 +56,8 @@ static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
                           run->rank_count, topo->name, topo->rank_count);
     if (topo->rank_count > TUTTI_RUN_RANKS_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--emulate': '%s' has %" PRIu32 " ranks, a thread each (at most "
-                          "%d)",
-                          topo->name, topo->rank_count, TUTTI_RUN_RANKS_MAX);
+                          "option '--emulate': '%s' has %" PRIu32 " ranks (at most %d)", topo->name,
+                          topo->rank_count, TUTTI_RUN_RANKS_MAX);
     if (with != NULL && with->crew->count > topo->rank_count)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--emulate': '%s' has %" PRIu32 " ranks in %" PRIu32

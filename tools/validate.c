@@ -364,9 +364,9 @@ static void print_head(const struct tutti_args *args, const struct validation *v
 {
     printf("# tutti %s validate", TUTTI_BUILD_VERSION);
     if (v->here) {
-        printf(": %s, %" PRIu32 " ranks by %s on %" PRIu32 " processors\n",
+        printf(": %s, %" PRIu32 " rank%s by %s on %" PRIu32 " processors\n",
                tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
-               v->run.backend, tutti_run_processors());
+               v->run.rank_count == 1 ? "" : "s", v->run.backend, tutti_run_processors());
         tutti_local_show(&v->local, v->how, stdout);
         printf(
             "# predicted: the same schedule played on a machine of these caches and rates, and as "
