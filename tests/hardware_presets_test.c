@@ -276,7 +276,7 @@ TEST(two_gpus_of_nvidia_are_a_part_of_eight)
         {"host:gpu=h100,gpus=2,nics=2,nodes=2", 1 + 8, 2},
         {"host:gpu=a100,gpus=2,nics=1,nodes=4", 1 + 4, 1},
         {"host:gpu=a100,gpus=2,nics=8,nodes=2", 1 + 4, 8}, /* those of the whole host */
-        {"host:gpu=h200,gpus=6,nics=3,nodes=2", 1 + 8, 3},
+        {"host:gpu=h200,gpus=6,nics=3,nodes=2", 1 + 4, 3}, /* of four, one for two GPUs */
         {"host:gpu=h100,gpus=4,nodes=2", 0, 4},
         {"host:gpu=h100,gpus=1,nodes=2", 0, 1},
         {"host:gpu=h100,gpus=2,board=2,nodes=2", 0, 2},
@@ -301,6 +301,20 @@ TEST(two_gpus_of_nvidia_are_a_part_of_eight)
         tutti_topo_free(topo);
         check_agrees(hosts[i].spec);
     }
+}
+
+/* Of eight GPUs and four NICs each GPU has a NIC at its own switch. */
+TEST(two_gpus_share_a_switch_where_they_share_a_nic)
+{
+    struct tutti_topo *topo = preset("host:gpu=h100,nics=4,nic=200Gb/s,net=tcpx,nodes=2");
+    const struct tutti_hardware *hw;
+
+    REQUIRE(topo != NULL);
+    hw = topo->hardware;
+    CHECK_INT(hw->net_count, 4);
+    for (uint32_t g = 0; g < hw->gpu_count; g++)
+        CHECK_INT(hw->pcis[hw->gpus[g].pci].parent, hw->pcis[hw->nets[g / 2].pci].parent);
+    tutti_topo_free(topo);
 }
 
 /* The quad of GH200 as nvidia-smi topo shows it: NV6 between any two, each with a CPU and a NIC.

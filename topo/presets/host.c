@@ -102,9 +102,10 @@ static bool is_card(const struct tutti_gpu_model *gpu)
 /* Cards on AMD's CPUs: none, as two EPYCs have 128 lanes for them and more; each of eight A40, A100
  * (NVIDIA/nccl-tests issue 74, NVIDIA/nccl issue 841), RTX 4090 and 5090 has a root port of its own
  * there. On Intel's, two of which had 128 at most up to Ice Lake: one a socket where there are more
- * than four (Supermicro's 4029GP-TRT and 420GP-TNR; eight RTX 3090: NVIDIA/nccl issue 1439).
- * Modules: two GPUs a switch up to Ampere, one from Hopper on, as in NVIDIA's DGX; none for up to
- * four of them. */
+ * than four (eight RTX 3090: NVIDIA/nccl issue 1439). Modules: two GPUs a switch up to Ampere, one
+ * from Hopper on, as in NVIDIA's DGX, but two where two share a NIC: Google has NCCL use the four
+ * NICs of A3 High's eight GPUs by NCCL_NET_GDR_LEVEL=PIX and without PXN, so that each GPU has one
+ * at its own switch. None for up to four of them. */
 static uint32_t usual_switches(const struct tutti_gpu_plan *plan)
 {
     const struct tutti_gpu_model *gpu = plan->gpu;
@@ -115,7 +116,9 @@ static uint32_t usual_switches(const struct tutti_gpu_plan *plan)
         return gpu->pcie_generation >= 6 ? plan->board_count : 0; /* ConnectX-8 is one */
     if (gpu->form == TUTTI_FORM_PACKAGE || plan->board_count <= 4)
         return 0;
-    return gpu->pcie_generation >= 5 ? plan->board_count : (plan->board_count + 1) / 2;
+    return gpu->pcie_generation >= 5 && plan->nic_count * 2 != plan->board_count
+               ? plan->board_count
+               : (plan->board_count + 1) / 2;
 }
 
 static uint32_t usual_sockets(const struct tutti_gpu_plan *plan)
@@ -257,15 +260,15 @@ static void read_places(struct tutti_spec *spec, struct tutti_gpu_plan *plan)
     plan->cpu_count = tutti_spec_count(spec, "sockets", 1, SOCKETS_MAX);
     if (plan->cpu_count == 0)
         plan->cpu_count = usual_sockets(plan);
-    plan->switch_count = tutti_spec_count(spec, "switches", 0, GPUS_MAX);
-    if (!tutti_spec_given(spec, "switches"))
-        plan->switch_count = usual_switches(plan);
     plan->nic_count = tutti_spec_count(spec, "nics", 0, NICS_MAX);
     if (!tutti_spec_given(spec, "nics"))
         plan->nic_count = usual_nics(plan);
     plan->nic_used = plan->nic_count;
     if (!tutti_spec_given(spec, "board") && is_part_of_eight(spec, plan))
         share_nics(spec, plan);
+    plan->switch_count = tutti_spec_count(spec, "switches", 0, GPUS_MAX);
+    if (!tutti_spec_given(spec, "switches"))
+        plan->switch_count = usual_switches(plan);
     plan->nics_at_cpu = tutti_spec_choice(spec, "nicat", places) == 2 || plan->switch_count == 0;
 }
 
