@@ -317,6 +317,33 @@ TEST(two_gpus_share_a_switch_where_they_share_a_nic)
     tutti_topo_free(topo);
 }
 
+/* What AWS's plugin tells NCCL of its instances: p3dn, p4d, p5, g7e and p6. */
+TEST(efa_is_what_its_plugin_says)
+{
+    static const struct {
+        const char *spec;
+        uint32_t latency_ns;
+        bool unordered;
+    } hosts[] = {
+        {"host:gpu=v100,nics=1,nic=100Gb/s,gdr=no,net=efa,nodes=2", 150000, true},
+        {"host:gpu=a100,gpus=8,nics=4,nic=100Gb/s,net=efa,nodes=2", 75000, true},
+        {"dgx-h100:net=efa,nodes=2", 75000, false},
+        {"host:gpu=rtxpro6000,gpus=1,gdr=no,net=efa,nodes=2", 75000, true},
+        {"hgx-b200:net=efa,nodes=2", 35000, false},
+        {"hgx-b200:nodes=2", 0, false}, /* another network */
+    };
+
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        struct tutti_topo *topo = preset(hosts[i].spec);
+
+        printf("%s\n", hosts[i].spec);
+        REQUIRE(topo != NULL);
+        CHECK_INT(topo->hardware->nets[0].latency_ns, hosts[i].latency_ns);
+        CHECK_INT(topo->hardware->nets[0].unordered, hosts[i].unordered);
+        tutti_topo_free(topo);
+    }
+}
+
 /* The quad of GH200 as nvidia-smi topo shows it: NV6 between any two, each with a CPU and a NIC.
  * The tray of GB300 as NCCL dumped it: five C2C links a GPU, two GPUs a CPU, each on a switch. */
 TEST(hosts_of_grace_are_as_they_were_seen)

@@ -119,9 +119,21 @@ static void add_gpu(struct making *making, uint32_t parent, uint32_t cpu, uint32
     add(making, TUTTI_HW_GPU, &gpu);
 }
 
-/* What AWS's plugin (aws-ofi-nccl, platform-aws.c) tells NCCL of EFA on its machines: 75 us, 150 us
- * on p3dn (V100); and where 128 bytes may come out of order, before p5 (H100), Simple alone. */
-enum { EFA_NS = 75000, EFA_BEFORE_AMPERE_NS = 150000 };
+/* What AWS's plugin (aws-ofi-nccl, platform-aws) tells NCCL of EFA on its machines: 150 us on p3dn
+ * (V100), 75 us up to p5, 35 us from p6 on (Blackwell); and that Simple alone may run where 128
+ * bytes may come out of order, before p5 (H100), and where there is no GPUDirect RDMA, for LL would
+ * poll for flags in host memory that the NIC writes (nccl_ofi_net.cpp). */
+enum { EFA_BEFORE_AMPERE_NS = 150000, EFA_NS = 75000, EFA_FROM_BLACKWELL_NS = 35000 };
+
+static void set_efa(const struct tutti_gpu_plan *plan, struct tutti_hw_net *net)
+{
+    uint32_t sm = plan->gpu->sm;
+
+    net->latency_ns = sm < 80                  ? EFA_BEFORE_AMPERE_NS
+                      : sm < 100 || !plan->gdr ? EFA_NS
+                                               : EFA_FROM_BLACKWELL_NS;
+    net->unordered = sm < 90 || !plan->gdr;
+}
 
 static void add_net(struct making *making, uint32_t parent, uint32_t cpu, uint32_t i)
 {
@@ -134,10 +146,8 @@ static void add_net(struct making *making, uint32_t parent, uint32_t cpu, uint32
                                .gdr = plan->gdr,
                                .coll = plan->net_reduces};
 
-    if (plan->net_kind == TUTTI_NET_EFA) {
-        net.latency_ns = plan->gpu->sm >= 80 ? EFA_NS : EFA_BEFORE_AMPERE_NS;
-        net.unordered = plan->gpu->sm < 90;
-    }
+    if (plan->net_kind == TUTTI_NET_EFA)
+        set_efa(plan, &net);
     net.mbit_per_s = mbit_per_s == 0           ? 1
                      : mbit_per_s > UINT32_MAX ? UINT32_MAX
                                                : (uint32_t)mbit_per_s;
