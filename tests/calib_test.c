@@ -93,7 +93,7 @@ TEST(what_is_wrong_is_said_with_its_line)
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
                                   "ici generic pcie host root net nvls cpunet peer "
-                                  "ib roce efa slingshot tcp tcpx dcn)"},
+                                  "ib roce efa slingshot tcp tcpx tcpxo dcn)"},
         {"step_us 1", "test: line 1: 'step_us' names no parameter (GPU.LINK.PROTOCOL.QUANTITY, as "
                       "h100.nvswitch.ll.step_us)"},
         {"source fit", "test: line 1: a source without a text (source WORD TEXT)"},

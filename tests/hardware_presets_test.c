@@ -519,6 +519,10 @@ TEST(the_kind_of_network_and_gdr_are_kept)
     CHECK_INT(topo->net_kind, TUTTI_NET_TCPX);
     CHECK(topo->hardware->gpus[0].gdr); /* sockets too, but payload goes past the host */
     tutti_topo_free(topo);
+    topo = preset("dgx-h100:net=tcpxo,nodes=2");
+    CHECK_INT(topo->net_kind, TUTTI_NET_TCPXO);
+    CHECK(topo->hardware->gpus[0].gdr);
+    tutti_topo_free(topo);
     topo = preset("dgx-h100:net=tcp");
     CHECK(!topo->hardware->gpus[0].gdr); /* sockets go through the host */
     CHECK_OK(tutti_topo_replicate(topo, 3, 1000, &again, &err), err);
@@ -528,7 +532,7 @@ TEST(the_kind_of_network_and_gdr_are_kept)
     tutti_topo_free(topo);
     CHECK_INT(tutti_topo_from_spec("dgx-h100:net=myrinet", &topo, &err), -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "preset 'dgx-h100': key 'net': unknown 'myrinet' (ib, roce, efa, "
-                         "slingshot, tcp, tcpx)");
+                         "slingshot, tcp, tcpx, tcpxo)");
     CHECK_INT(tutti_topo_from_spec("dgx-h100:gpus=9", &topo, &err), -TUTTI_EINVAL);
     CHECK_INT(tutti_topo_from_spec("dgx-h100:gpus=auto", &topo, &err), -TUTTI_EINVAL);
     CHECK_INT(tutti_topo_from_spec("dgx-h100:nodes=auto", &topo, &err), -TUTTI_EINVAL);

@@ -237,7 +237,7 @@ TEST(the_tables_of_the_tree_are_read)
     CHECK(count_chosen(&set, "quality=good,library=nccl|rccl,collective=allreduce") > 150);
     CHECK(count_chosen(&set, "quality=degraded") > 80);
     CHECK_INT(count_chosen(&set, "basis!=stated|standard|inferred|assumed|"), 0);
-    CHECK_INT(count_chosen(&set, "net!=ib|roce|efa|slingshot|tcp|tcpx|"), 0);
+    CHECK_INT(count_chosen(&set, "net!=ib|roce|efa|slingshot|tcp|tcpx|tcpxo|"), 0);
     for (size_t i = 0; i < set.table_count; i++) {
         const char *what = nonsense(&set.tables[i]);
 

@@ -17,7 +17,7 @@
  *   routes grid [XY XZ YZ]           dimension order; the skews of a twisted torus
  *   routes tree ARITY LEVELS UPLINKS
  *   routes cluster HOSTS NICS GROUP SPINES
- *   net ib|roce|efa|slingshot|tcp    what joins the hosts
+ *   net ib|roce|efa|slingshot|tcp|tcpx|tcpxo  what joins the hosts
  *
  * and of one host, as NCCL sees it (hardware.h), each part counted from 0 in order of its lines:
  *
@@ -443,7 +443,7 @@ static int read_net(struct reader *reader, struct tutti_err *err)
 {
     char word[TUTTI_WORD_BYTES];
     int status =
-        tutti_words_need(&reader->words, "ib, roce, efa, slingshot, tcp or tcpx", word, err);
+        tutti_words_need(&reader->words, "ib, roce, efa, slingshot, tcp, tcpx or tcpxo", word, err);
 
     for (int k = TUTTI_NET_UNKNOWN + 1; k < TUTTI_NET_KIND_COUNT && status == 0; k++) {
         if (strcmp(word, tutti_net_kind_name((enum tutti_net_kind)k)) == 0) {
@@ -451,9 +451,10 @@ static int read_net(struct reader *reader, struct tutti_err *err)
             return 0;
         }
     }
-    return status < 0 ? status
-                      : tutti_fail(err, TUTTI_EINVAL,
-                                   "unknown net '%s' (ib, roce, efa, slingshot, tcp, tcpx)", word);
+    return status < 0
+               ? status
+               : tutti_fail(err, TUTTI_EINVAL,
+                            "unknown net '%s' (ib, roce, efa, slingshot, tcp, tcpx, tcpxo)", word);
 }
 
 /* The rest of the line as a name or a source. */

@@ -32,7 +32,7 @@ const char *tutti_link_kind_name(enum tutti_link_kind kind)
 const char *tutti_net_kind_name(enum tutti_net_kind kind)
 {
     static const char *const names[TUTTI_NET_KIND_COUNT] = {"unknown",   "ib",  "roce", "efa",
-                                                            "slingshot", "tcp", "tcpx"};
+                                                            "slingshot", "tcp", "tcpx", "tcpxo"};
 
     return (unsigned)kind < TUTTI_NET_KIND_COUNT ? names[kind] : "?";
 }

@@ -42,8 +42,9 @@ enum tutti_net_kind {
     TUTTI_NET_ROCE,
     TUTTI_NET_EFA, /* AWS */
     TUTTI_NET_SLINGSHOT,
-    TUTTI_NET_TCP,  /* sockets over any Ethernet */
-    TUTTI_NET_TCPX, /* sockets whose payload the NIC puts into GPU memory: Google, A3 High */
+    TUTTI_NET_TCP,   /* sockets over any Ethernet */
+    TUTTI_NET_TCPX,  /* sockets whose payload the NIC puts into GPU memory: Google, A3 High */
+    TUTTI_NET_TCPXO, /* as those, by a transport of its own (FasTrak): Google, A3 Mega */
     TUTTI_NET_KIND_COUNT
 };
 

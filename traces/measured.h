@@ -36,7 +36,7 @@ struct tutti_measured_table {
     const char *group;    /* key "class": the generation of its accelerator */
     const char *machine;  /* a SPEC (topo.h), "-": none can be said */
     const char *nic;      /* rate of a NIC as a text, "200Gb/s" */
-    const char *net;      /* ib, roce, efa, slingshot, tcp, tcpx */
+    const char *net;      /* ib, roce, efa, slingshot, tcp, tcpx, tcpxo */
     const char *basis;    /* how the NICs are known: stated (by the source), standard (documented
                              for the platform), inferred (from the rate that was measured),
                              assumed (the platform's, though that rate speaks against them) */

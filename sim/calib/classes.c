@@ -59,6 +59,7 @@ static const struct tutti_calib_class links[] = {
     {.name = "slingshot", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "tcp", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "tcpx", .parent = TUTTI_CALIB_LINK_NET},
+    {.name = "tcpxo", .parent = TUTTI_CALIB_LINK_NET},
     {.name = "dcn", .parent = TUTTI_CALIB_LINK_NET},
 };
 

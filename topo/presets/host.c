@@ -16,8 +16,8 @@
  *                        of GeForce
  *   nics=N nic=RATE nicat=switch|cpu   ports of a host (of no more of them than GPUs, those of
  *                        the GPUs that are used), and where they sit
- *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx; GPUDirect RDMA; auto: but for tcp
- *                        and GeForce
+ *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx, tcpxo; GPUDirect RDMA; auto:
+ *                        but for tcp and GeForce
  *   sharp=yes            switches of the network reduce
  *   niclat= hop= group= spines= over=  the network, as of all clusters
  *

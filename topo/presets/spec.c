@@ -272,7 +272,8 @@ uint32_t tutti_spec_choice(struct tutti_spec *spec, const char *key, const char 
 
 uint8_t tutti_spec_net(struct tutti_spec *spec)
 {
-    static const char *const kinds[] = {"ib", "roce", "efa", "slingshot", "tcp", "tcpx", NULL};
+    static const char *const kinds[] = {"ib",  "roce", "efa",   "slingshot",
+                                        "tcp", "tcpx", "tcpxo", NULL};
 
     return (uint8_t)(TUTTI_NET_IB + tutti_spec_choice(spec, "net", kinds));
 }
