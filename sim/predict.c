@@ -487,10 +487,8 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     if (any_protocol)
         status = tutti_ask_protocol(ask, run.protocol, &protocol, err);
     assert(status == 0);
-    if (protocol != NULL && run.own_costs != NULL) {
-        best->own = run.own_costs(protocol);
+    if (protocol != NULL && tutti_nccl_run_costs(&run, protocol, &best->own))
         protocol = &best->own;
-    }
     best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};
     best->channel_count = run.channel_count;
     if (run.schedule == NULL) {

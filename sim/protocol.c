@@ -124,6 +124,21 @@ static uint32_t share_of(uint32_t ppm)
     return ppm > 0 ? ppm : TUTTI_PPM;
 }
 
+struct tutti_protocol tutti_protocol_of_trees(const struct tutti_protocol *protocol,
+                                              uint64_t lane_bytes_per_s)
+{
+    static const enum tutti_hop hops[] = {TUTTI_HOP_NVLINK, TUTTI_HOP_XGMI};
+    struct tutti_protocol own = *protocol;
+
+    for (size_t i = 0; i < sizeof(hops) / sizeof(hops[0]); i++) {
+        uint64_t *lane = &own.lane_bytes_per_s[hops[i]];
+
+        if (*lane == 0 || *lane > lane_bytes_per_s)
+            *lane = lane_bytes_per_s;
+    }
+    return own;
+}
+
 struct tutti_protocol tutti_protocol_one_way(const struct tutti_protocol *protocol)
 {
     struct tutti_protocol own = *protocol;

@@ -74,6 +74,11 @@ uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tu
  * carries, for messages lose less than rings, which wait for what comes in before it goes on. */
 struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol);
 
+/* What a protocol costs trees, whose blocks of threads pass data up and down at once: over NVLink
+ * or xGMI, whose links bind where channels are many, a lane moves no more than that either way. */
+struct tutti_protocol tutti_protocol_of_trees(const struct tutti_protocol *protocol,
+                                              uint64_t lane_bytes_per_s);
+
 /* What it costs where links carry data one way alone. PCIe lets no read pass a write before it (PCI
  * Express Base Specification, ordering rules: non-posted requests wait for posted ones): on a link
  * into a CPU, where what a GPU writes meets reads of host memory, or of a NIC, less is left each

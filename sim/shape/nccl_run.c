@@ -367,6 +367,21 @@ static tutti_ps own_copy_ps(const struct tutti_ask *ask)
     return slowest < UINT64_MAX ? tutti_wire_ps(2 * bytes, slowest) : 0;
 }
 
+/* NCCL's own limit of a channel's share of a tree (tuning.cc, perChMaxTreeBws), which is of the
+ * bus: twice what goes up, and comes down as well. By it NCCL reckons with all protocols; of the
+ * others' lanes more is known. RCCL has none. */
+static uint64_t tree_bytes_per_s(const struct tutti_nccl_comm *comm,
+                                 const struct tutti_nccl_choice *choice)
+{
+    uint32_t scale = comm->node_count <= 2 ? comm->node_count - 1 : TUTTI_NCCL_MANY_NODES;
+    uint32_t gpu = tutti_nccl_gpu_class(comm->tables->facts.compute_min, &comm->version->changes);
+
+    if (choice->algorithm != TUTTI_NCCL_TREE || choice->protocol != TUTTI_NCCL_SIMPLE ||
+        comm->tables->rccl != NULL)
+        return 0;
+    return (uint64_t)(comm->version->constants->tree_GBps[gpu][scale] / 2 * 1e9);
+}
+
 static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
                   uint32_t repeat_count, struct tutti_nccl_run *ret, struct tutti_err *err)
 {
@@ -383,11 +398,13 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
     form = rccl_form(ask, comm, &choice, bytes);
     if (form == NULL)
         form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
-    *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
-                                   .protocol = protocol_name(choice.protocol),
-                                   .chain = is_chain(params->collective),
-                                   .copy_ps = own_copy_ps(ask),
-                                   .channel_count = choice.channel_count};
+    *ret = (struct tutti_nccl_run){
+        .algorithm = &form->algorithm,
+        .protocol = protocol_name(choice.protocol),
+        .chain = is_chain(params->collective),
+        .tree_bytes_per_s = form == &forms[TUTTI_NCCL_TREE] ? tree_bytes_per_s(comm, &choice) : 0,
+        .copy_ps = own_copy_ps(ask),
+        .channel_count = choice.channel_count};
     set_costs(comm, params->collective, ret);
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
@@ -425,6 +442,17 @@ int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
                        struct tutti_err *err)
 {
     return run_new(ask, 1, ret, err);
+}
+
+bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_protocol *protocol,
+                          struct tutti_protocol *ret)
+{
+    if (run->own_costs == NULL && run->tree_bytes_per_s == 0)
+        return false;
+    *ret = run->own_costs != NULL ? run->own_costs(protocol) : *protocol;
+    if (run->tree_bytes_per_s > 0)
+        *ret = tutti_protocol_of_trees(ret, run->tree_bytes_per_s);
+    return true;
 }
 
 int tutti_nccl_run_twice(const struct tutti_ask *ask, struct tutti_nccl_run *ret,

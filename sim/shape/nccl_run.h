@@ -22,6 +22,8 @@ struct tutti_nccl_run {
      * a CPU (tutti_protocol_of_peers); sends and receives (tutti_protocol_of_messages). NULL: as
      * it is. */
     struct tutti_protocol (*own_costs)(const struct tutti_protocol *protocol);
+    uint64_t tree_bytes_per_s;       /* what a channel of a tree moves either way, as in
+                                  tutti_protocol_of_trees(); 0: no tree, or not known */
     tutti_ps copy_ps;                /* what copying its own block adds to a rank's all-to-all */
     uint32_t channel_count;          /* that carry data */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
@@ -39,6 +41,10 @@ const char *tutti_nccl_run_name(const char *name);
  * -TUTTI_ELACK for what it would run but is not modelled yet. */
 int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
                        struct tutti_err *err);
+
+/* Whether a protocol costs such a run something else than others, which *ret then is. */
+bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_protocol *protocol,
+                          struct tutti_protocol *ret);
 
 /* The same of a broadcast or reduce, with a schedule of two in a row, to keep time only. */
 int tutti_nccl_run_twice(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
