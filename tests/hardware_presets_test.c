@@ -260,6 +260,8 @@ TEST(what_drivers_call_a_gpu_gives_the_usual_host_of_it)
               -TUTTI_EINVAL);
     CHECK_TEXT(err.text,
                "'AMD Radeon Graphics' is no GPU that 'tutti topo list host' knows (a SPEC)");
+    CHECK_INT(tutti_hw_device_spec("NVIDIA A800 80GB PCIe", 8, 1, "", spec, sizeof(spec), &err),
+              -TUTTI_EINVAL);
     CHECK_INT(tutti_hw_device_spec("NVIDIA GB300", 4, 32, "", spec, sizeof(spec), &err),
               -TUTTI_EINVAL);
 }

@@ -92,8 +92,8 @@ TEST(of_nics_alike_a_device_takes_that_of_its_number)
                "gpu0.1 cpu0.0 nic0.2 leaf2.0 spine1 leaf1.0 nic1.1 cpu1.0 gpu1.2");
 }
 
-/* NCCL's PXN: over NVLink and the neighbour beside the NIC rather than through the CPU; what arrives
- * comes in by the CPU's way, as rings begin at GPUs beside NICs and need none of it. */
+/* NCCL's PXN: over NVLink and the neighbour beside the NIC rather than through the CPU; what
+ * arrives comes in by the CPU's way, as rings begin at GPUs beside NICs and need none of it. */
 TEST(a_device_behind_a_cpu_leaves_by_the_neighbour_beside_the_nic)
 {
     const char *half = "host:gpu=h100,gpus=8,switches=8,nics=4,nodes=2";
@@ -104,7 +104,8 @@ TEST(a_device_behind_a_cpu_leaves_by_the_neighbour_beside_the_nic)
     expect_way(half, 0, 9, "gpu0.0 pcie0.0 nic0.0 leaf0.0 nic1.0 pcie1.0 cpu1.0 pcie1.1 gpu1.1");
     /* no NVLink, no neighbour */
     expect_way("host:gpu=l40s,gpus=4,switches=4,nics=2,sockets=1,nodes=2", 1, 4,
-               "gpu0.1 pcie0.1 cpu0.0 pcie0.2 nic0.1 leaf1.0 spine1 leaf0.0 nic1.0 pcie1.0 gpu1.0");
+               "gpu0.1 pcie0.1 cpu0.0 pcie0.2 nic0.1 leaf1.0 spine1 leaf0.0 nic1.0 "
+               "pcie1.0 gpu1.0");
 }
 
 /* The same graph without its rule, so that routes are searched. */

@@ -81,11 +81,11 @@ static int table_machine(const struct tutti_nccl_table *table, char *spec, size_
         return tutti_fail(err, TUTTI_EINVAL,
                           "it does not list the GPU of every rank, by which the machine could be "
                           "told (SPEC --log FILE)");
-    if (table->rank_count % table->host_count != 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "its %" PRIu32 " hosts do not have the same number of its %" PRIu32
-                          " GPUs (SPEC --log FILE)",
-                          table->host_count, table->rank_count);
+    if (table->uneven || table->rank_count % table->host_count != 0)
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "its hosts do not list as many of the same GPU each, as presets have them "
+            "(SPEC --log FILE)");
     return tutti_hw_device_spec(table->device, table->rank_count / table->host_count,
                                 table->host_count, table->network != NULL ? table->network : "",
                                 spec, spec_bytes, err);
@@ -121,6 +121,10 @@ int tutti_logs_load_machine(struct tutti_logs *logs, const char *spec, uint32_t 
 {
     int status = 0;
 
+    if (spec == NULL && nodes > 1)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'--nodes' joins copies of the host of a SPEC, and without one the log "
+                          "says how many there are (SPEC, or no --nodes)");
     if (spec == NULL) {
         logs->tell_machine = true;
         status = tell_machine(logs, logs->machine, sizeof(logs->machine), err);

@@ -17,6 +17,7 @@
 #include "tools/measurements.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
+#include "tools/sizes.h"
 #include "tools/sweep.h"
 #include "tools/validate_all.h"
 #include "tools/validate_options.h"
@@ -69,9 +70,9 @@ static int take_logs(const struct tutti_args *args, struct validation *v, struct
         status = tutti_collective_find(tutti_args_text(args, "collective"), &ask.collective, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '-c'");
-    if (ask.bytes_min > ask.bytes_max)
-        return tutti_fail(err, TUTTI_EINVAL, "option '-b': '%s' is above '-e' '%s' (at most that)",
-                          tutti_args_text(args, "minbytes"), tutti_args_text(args, "maxbytes"));
+    status = tutti_sizes_check_order(args, ask.bytes_min, ask.bytes_max, err);
+    if (status < 0)
+        return status;
     status = tutti_measurements_take(&ask, &v->logs, &v->measurements, &v->cases, err);
     if (status == 0 && v->cases.case_count == 0)
         status = tutti_fail(

@@ -263,6 +263,18 @@ static uint32_t count_different(struct tutti_log_place *places, size_t count,
     return different;
 }
 
+/* Whether each host has as many of the places, which are sorted by hosts. */
+static bool are_even(const struct tutti_log_place *places, size_t count, uint32_t host_count)
+{
+    size_t each = count / host_count;
+
+    for (size_t i = 0; i < count; i++) {
+        if (places[i].host != places[i / each * each].host)
+            return false;
+    }
+    return count % host_count == 0;
+}
+
 /* What is stated counts unless the figures prove it wrong: device lists get cut when logs are
  * pasted, and the library's lines may belong to another run. The nThread line is no help: it counts
  * the GPUs of one process. */
@@ -296,6 +308,7 @@ static int finish_table(struct reader *reader, const struct draft *draft, struct
     memcpy(table->library, facts->library, sizeof(table->library));
     memcpy(table->device, facts->device, sizeof(table->device));
     table->network = facts->network;
+    table->uneven = facts->devices_differ;
     table->iteration_count = facts->iteration_count;
     table->average_busbw_GBps = facts->average_busbw_GBps;
     if (test == LOG_TEST_UNKNOWN)
@@ -308,6 +321,7 @@ static int finish_table(struct reader *reader, const struct draft *draft, struct
         struct tutti_log_place *places = reader->places + facts->place_first;
 
         table->host_count = count_different(places, facts->place_count, compare_hosts);
+        table->uneven |= !are_even(places, facts->place_count, table->host_count);
         table->process_count = count_different(places, facts->place_count, compare_processes);
     }
     return 0;

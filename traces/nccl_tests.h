@@ -46,6 +46,7 @@ struct tutti_nccl_table {
     uint32_t process_count;    /* distinct processes likewise */
     uint32_t iteration_count;  /* timed in a row, by the nThread line; 0 unknown */
     char device[96];           /* first device's name, "NVIDIA H100 80GB HBM3" */
+    bool uneven;               /* not all have that name, or hosts list different numbers of them */
     const char *network;       /* what joins the hosts, by NCCL INFO lines, as a word of net= of a
                                   SPEC: ib, roce, efa, slingshot, tcp, tcpx; NULL
                                   unknown */

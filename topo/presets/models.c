@@ -57,6 +57,13 @@ static size_t match_bytes(const char *text, const char *name)
     return isdigit((unsigned char)*text) ? 0 : bytes;
 }
 
+static bool says(const char *text, const char *word, size_t bytes)
+{
+    while (*text != '\0' && strncasecmp(text, word, bytes) != 0)
+        text++;
+    return *text != '\0';
+}
+
 /* How many parts of the model's form ("pcie" and "40g" of "a100-pcie-40g") the text has; -1: it
  * lacks one. */
 static int match_form(const char *text, const char *name)
@@ -66,11 +73,8 @@ static int match_form(const char *text, const char *name)
 
     for (; *part == '-'; count++) {
         size_t bytes = strcspn(++part, "-");
-        const char *at = text;
 
-        while (*at != '\0' && strncasecmp(at, part, bytes) != 0)
-            at++;
-        if (*at == '\0')
+        if (!says(text, part, bytes))
             return -1;
         part += bytes;
     }
@@ -115,7 +119,8 @@ int tutti_hw_device_spec(const char *device, uint32_t gpu_count, uint32_t host_c
     const char *hosts = "nodes";
     size_t used;
 
-    if (model == NULL)
+    /* A card of a GPU that the catalogue has on boards alone, "NVIDIA A800 80GB PCIe", is another. */
+    if (model == NULL || (model->form == TUTTI_FORM_BOARD && says(device, "pcie", 4)))
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%s' is no GPU that 'tutti topo list host' knows (a SPEC)", device);
     if (model->form == TUTTI_FORM_TRAY && host_count > 1) {

@@ -326,8 +326,8 @@ static uint32_t mirrored(uint32_t value, uint32_t power)
  * all over neighbours are alike. Of NICs alike the one that NCCL takes (2.28 topo.cc,
  * ncclTopoGetLocalNet()): devices go round, by their number on the host, its bits reversed where
  * NICs are a power of two. So it may not share them out evenly, where other devices are nearer to
- * one of them. Over neighbours they go round by themselves: a ring of NCCL leaves by the NIC that it
- * came in by, from the device before the one beside that. */
+ * one of them. Over neighbours they go round by themselves: a ring of NCCL leaves by the NIC that
+ * it came in by, from the device before the one beside that. */
 static int choose_nic(struct inside *in, uint32_t d, uint32_t *near, struct tutti_err *err)
 {
     enum { BESIDE, RELAYED, BEHIND };

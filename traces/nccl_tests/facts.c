@@ -180,11 +180,16 @@ static struct tutti_log_place read_device(const char *text, struct tutti_log_fac
 
     if (rank < RANK_LIMIT && rank >= facts->device_rank_max)
         facts->device_rank_max = (uint32_t)rank + 1;
-    if (name != NULL && facts->device[0] == '\0') {
+    if (name != NULL) {
+        char device[sizeof(facts->device)];
+
         name += 1 + strspn(name + 1, " ");
-        snprintf(facts->device, sizeof(facts->device), "%s", name);
-        for (bytes = strlen(facts->device); bytes > 0 && facts->device[bytes - 1] == ' '; bytes--)
-            facts->device[bytes - 1] = '\0';
+        (void)snprintf(device, sizeof(device), "%s", name);
+        for (bytes = strlen(device); bytes > 0 && device[bytes - 1] == ' '; bytes--)
+            device[bytes - 1] = '\0';
+        facts->devices_differ |= facts->device[0] != '\0' && strcmp(device, facts->device) != 0;
+        if (facts->device[0] == '\0')
+            memcpy(facts->device, device, sizeof(device));
     }
     place.host = hash_word(UINT64_C(14695981039346656037), host + strspn(host, " "));
     place.process = hash_word(place.host, process + strspn(process, " "));

@@ -14,7 +14,8 @@ enum { LOG_TEST_UNKNOWN = -1, LOG_TEST_OTHER = -2 }; /* else an enum tutti_colle
 struct tutti_log_facts {
     char version[64];
     char library[64];
-    char device[96];
+    char device[96];          /* the first */
+    bool devices_differ;      /* another has another name */
     const char *network;      /* a word of net=; NULL: not said */
     int test;                 /* as above; OTHER: one that Tutti has no collective for */
     uint32_t device_rank_max; /* highest rank listed + 1 */
