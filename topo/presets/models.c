@@ -119,7 +119,8 @@ int tutti_hw_device_spec(const char *device, uint32_t gpu_count, uint32_t host_c
     const char *hosts = "nodes";
     size_t used;
 
-    /* A card of a GPU that the catalogue has on boards alone, "NVIDIA A800 80GB PCIe", is another. */
+    /* A card of a GPU that the catalogue has on boards alone ("NVIDIA A800 80GB PCIe") is another.
+     */
     if (model == NULL || (model->form == TUTTI_FORM_BOARD && says(device, "pcie", 4)))
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%s' is no GPU that 'tutti topo list host' knows (a SPEC)", device);
