@@ -101,6 +101,8 @@ const char *tutti_local_name(enum tutti_local_parameter parameter); /* "hop_us" 
 /* Whether it says something of this machine: those between processes, if it has several. */
 bool tutti_local_has(const struct tutti_local *local, enum tutti_local_parameter parameter);
 const char *tutti_local_says(enum tutti_local_parameter parameter); /* a few words */
+/* The number nearest to `value` that may stand in a text for it; NAN stays NAN. */
+double tutti_local_within(enum tutti_local_parameter parameter, double value);
 
 /* What is to be expected of a machine of which nothing is known, for a fit to begin with. */
 struct tutti_local tutti_local_guess(void);

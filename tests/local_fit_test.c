@@ -213,6 +213,33 @@ TEST(what_the_data_leave_open_is_told)
     tutti_local_points_close(&points);
 }
 
+/* On a machine that others stall at any moment times are off by factors, and what is fitted to them
+ * is worth little; still it is a calibration that can be read. */
+TEST(what_is_fitted_to_wild_times_can_be_written_and_read)
+{
+    struct tutti_local_ask ask = ask_of();
+    struct tutti_local_points points = {.count = 0};
+    struct tutti_local local = tutti_local_guess();
+    struct tutti_local again;
+    struct tutti_local_fitted fitted;
+    struct tutti_random random;
+    struct tutti_err err = {.text = ""};
+    char *text = NULL;
+
+    local.processor_count = 2;
+    CHECK_OK(tutti_local_points_make(&ask, &points, &err), err);
+    make_up(&points, &local, 0);
+    tutti_random_seed(&random, test_seed);
+    for (uint32_t i = 0; i < points.count; i++)
+        points.points[i].measured_us *= exp(25 * tutti_random_unit(&random));
+    CHECK_OK(tutti_local_fit(&points, &local, &fitted, &err), err);
+    CHECK_OK(tutti_local_print(&local, &text, &err), err);
+    if (text != NULL)
+        CHECK_OK(tutti_local_parse("f", text, strlen(text), &again, &err), err);
+    free(text);
+    tutti_local_points_close(&points);
+}
+
 /* ---- a machine that moves -------------------------------------------------------------------- */
 
 static struct tutti_local true_machine(void)

@@ -392,7 +392,15 @@ TEST(what_is_written_is_read)
     free(other);
 }
 
-/* Calibrations from before there was a rate for what has been cast out. */
+TEST(a_value_that_no_text_may_hold_is_brought_within_what_it_may)
+{
+    CHECK(tutti_local_within(TUTTI_LOCAL_HOP, 1e-12) == 1e-9);
+    CHECK(tutti_local_within(TUTTI_LOCAL_HOP, 1e300 * 1e300) == 1e5);
+    CHECK(tutti_local_within(TUTTI_LOCAL_PUSH, 1e-12) == 1e-3);
+    CHECK(tutti_local_within(TUTTI_LOCAL_PUSH, 62.5) == 62.5);
+    CHECK(isnan(tutti_local_within(TUTTI_LOCAL_PUSH, NAN)));
+}
+
 /* What is read of its file without the lines of some parameters. */
 static struct tutti_local older(const struct tutti_local *local, const char *const *names,
                                 size_t count)
@@ -415,6 +423,7 @@ static struct tutti_local older(const struct tutti_local *local, const char *con
     return again;
 }
 
+/* From before there was a rate for what has been cast out. */
 TEST(an_older_calibration_reads_what_was_cast_out_as_all_that_is_shared)
 {
     static const char *const names[] = {"read_cast_GBps", "write_cast_GBps", "together_ratio"};

@@ -81,11 +81,14 @@ static int take(const struct tutti_fit *fit, struct job *job, struct tutti_local
     if (errors == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < job->which_count; i++) {
-        struct tutti_local_value *value = &job->local.values[job->which[i]];
+        enum tutti_local_parameter which = job->which[i];
+        struct tutti_local_value *value = &job->local.values[which];
+        double spread = 1.96 * fit->sigma[i];
 
-        value->value = exp(fit->value[i]);
-        value->low = exp(fit->value[i] - 1.96 * fit->sigma[i]);
-        value->high = exp(fit->value[i] + 1.96 * fit->sigma[i]);
+        /* Of what the times hardly tell the interval may be wider than a file can say. */
+        value->value = tutti_local_within(which, exp(fit->value[i]));
+        value->low = tutti_local_within(which, exp(fit->value[i] - spread));
+        value->high = tutti_local_within(which, exp(fit->value[i] + spread));
         value->open = !fit->identified[i];
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -81,6 +81,26 @@ const char *tutti_local_says(enum tutti_local_parameter parameter)
     return entries[parameter].says;
 }
 
+/* Wide, and no sum of them beyond what the clock counts. */
+struct range {
+    double least;
+    double most;
+};
+
+static struct range range_of(const char *name)
+{
+    bool is_time = strstr(name, "_us") != NULL;
+
+    return is_time ? (struct range){1e-9, 1e5} : (struct range){1e-3, 1e9};
+}
+
+double tutti_local_within(enum tutti_local_parameter parameter, double value)
+{
+    struct range range = range_of(tutti_local_name(parameter));
+
+    return isnan(value) ? value : fmin(fmax(value, range.least), range.most);
+}
+
 struct tutti_local tutti_local_guess(void)
 {
     struct tutti_local local = {.backend = "threads",
@@ -154,19 +174,16 @@ static int read_whole(const char *key, char *at, uint64_t max, uint64_t *ret, st
     return status < 0 ? tutti_wrap(err, status, "'%s'", key) : 0;
 }
 
-/* Wide, and no sum of them beyond what the clock counts. */
 static int read_number(const char *name, const char *word, double *ret, struct tutti_err *err)
 {
-    bool is_time = strstr(name, "_us") != NULL;
-    double least = is_time ? 1e-9 : 1e-3;
-    double most = is_time ? 1e5 : 1e9;
+    struct range range = range_of(name);
     char *end = NULL;
     double value = strtod(word, &end);
 
     if (word[strspn(word, "0123456789.eE+-")] != '\0' || end == word || *end != '\0' ||
-        !(value >= least && value <= most))
-        return tutti_fail(err, TUTTI_EINVAL, "'%s' is no number (%g to %g; as 0.62)", word, least,
-                          most);
+        !(value >= range.least && value <= range.most))
+        return tutti_fail(err, TUTTI_EINVAL, "'%s' is no number (%g to %g; as 0.62)", word,
+                          range.least, range.most);
     *ret = value;
     return 0;
 }
