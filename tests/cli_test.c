@@ -16,11 +16,11 @@
  * say why in exactly one line. A case that plays for real (-B) and does not say what it should is
  * run once more, aloud: its waits and their deadlines are those of a machine that others may
  * stall. What a sanitizer says is never run again. TUTTI_UPDATE_GOLDEN=1 rewrites what has
- * changed; TUTTI_CLI=WORD runs only the cases whose "file: title" contains WORD. */
-#include <ctype.h>
+ * changed; TUTTI_CLI=PATTERN runs only the cases whose "file: title" it matches (grep -E). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "build.h"
+#include "tests/cli_mask.h"
 #include "tests/cli_text.h"
 #include "tests/test.h"
 
@@ -79,55 +80,6 @@ static struct {
     int bad_input;
     int changed;
 } sum;
-
-/* ---- what varies --------------------------------------------------------------------------- */
-
-/* Bytes of the number at `p` (0: none), which may be part of no word. */
-static size_t number_bytes(const char *start, const char *p, bool decimals_only)
-{
-    size_t sign = *p == '-' && p > start && p[-1] == ' ';
-    size_t digits = strspn(p + sign, "0123456789");
-    size_t bytes = sign + digits;
-
-    if (digits == 0 || (p > start && (isalpha((unsigned char)p[-1]) || p[-1] == '_')))
-        return 0;
-    if (p[bytes] == '.' && isdigit((unsigned char)p[bytes + 1]))
-        bytes += 1 + strspn(p + bytes + 1, "0123456789");
-    else if (decimals_only)
-        return 0;
-    if (p[bytes] == 'e' && (p[bytes + 1] == '-' || p[bytes + 1] == '+'))
-        bytes += 2 + strspn(p + bytes + 2, "0123456789");
-    return bytes;
-}
-
-/* What was printed, as it is compared: the tree's own path and numbers that vary replaced. */
-static void normalise(const struct cli_case *c, const char *seen, struct text *ret)
-{
-    const size_t source_bytes = strlen(TUTTI_SOURCE_DIR);
-    const bool masked = (c->tags & (TAG_DECIMALS | TAG_NUMBERS)) != 0;
-
-    text_add(ret, "", 0);
-    for (const char *p = seen; *p != '\0';) {
-        size_t number = masked ? number_bytes(seen, p, (c->tags & TAG_DECIMALS) != 0) : 0;
-
-        if (strncmp(p, TUTTI_SOURCE_DIR, source_bytes) == 0) {
-            text_add(ret, "$SOURCE", 7);
-            p += source_bytes;
-        } else if (number > 0) {
-            text_add(ret, "N", 1);
-            p += number;
-        } else if (isdigit((unsigned char)*p)) { /* all digits of one that stays */
-            size_t digits = strspn(p, "0123456789");
-            text_add(ret, p, digits);
-            p += digits;
-        } else if (masked && *p == ' ') {
-            text_add(ret, " ", 1);
-            p += strspn(p, " ");
-        } else {
-            text_add(ret, p++, 1);
-        }
-    }
-}
 
 /* ---- reading the cases ------------------------------------------------------------------------
  */
@@ -305,7 +257,8 @@ static void read_seen(const struct cli_case *c, const char *top, const char *nam
     seen = test_read_file(path, &bytes);
     if (bytes > TEXT_MAX)
         TEST_FAIL("%s:%d: '%s' prints %zu bytes", c->file, c->line, c->title, bytes);
-    normalise(c, seen == NULL ? "" : seen, ret);
+    cli_mask(seen == NULL ? "" : seen, (c->tags & (TAG_DECIMALS | TAG_NUMBERS)) != 0,
+             (c->tags & TAG_DECIMALS) != 0, ret);
     if (ret->bytes > 0 && ret->at[ret->bytes - 1] != '\n') {
         const char mark[] = "(no newline at the end)\n";
         text_add(ret, mark, sizeof(mark) - 1);
@@ -423,13 +376,27 @@ static void run_case(struct cli_case *c, struct text *now, bool update)
 /* ---- all of them ------------------------------------------------------------------------------
  */
 
-static bool is_skipped(const struct cli_case *c)
+/* Whether it is of those that TUTTI_CLI, if there is one, asks for. */
+static bool is_wanted(const struct cli_case *c)
 {
     const char *wanted = getenv("TUTTI_CLI");
     char name[400];
+    regex_t pattern;
+    bool matches;
 
+    if (wanted == NULL)
+        return true;
     snprintf(name, sizeof(name), "%s: %s", c->file, c->title);
-    if (wanted != NULL && strstr(name, wanted) == NULL)
+    if (regcomp(&pattern, wanted, REG_EXTENDED | REG_NOSUB) != 0)
+        return false;
+    matches = regexec(&pattern, name, 0, NULL, 0) == 0;
+    regfree(&pattern);
+    return matches;
+}
+
+static bool is_skipped(const struct cli_case *c)
+{
+    if (!is_wanted(c))
         return true;
     if ((c->tags & TAG_DATA) != 0 && access(TUTTI_DATA_DIR, R_OK) != 0) {
         sum.skipped_data++;
