@@ -474,6 +474,8 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
         status =
             tutti_fail(err, TUTTI_EINVAL,
                        "option '-a': which one 'auto' is, compare finds out (NAME[,NAME] or all)");
+    if (status == 0)
+        status = tutti_shared_check_plot(args, err);
     status = tutti_job_agree(args->job, status, err);
     if (status < 0)
         return status;

@@ -218,18 +218,19 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
     if (job->values.value_count > VALUES_SHOWN_MAX)
         return 0;
     table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
-    status = table == NULL ? -TUTTI_ENOMEM : 0;
+    status = table == NULL ? tutti_nomem(err) : 0;
     for (size_t v = 0; v < job->values.value_count && status == 0; v++) {
         const struct tutti_fit_value *one = &job->values.values[v];
         const struct tutti_calib_value *found = NULL;
 
         status = tutti_calib_get(calib, one->name, &found, err);
-        if (status == 0 && found != NULL)
-            status = tutti_table_add(table, one->name, found->value, found->low, found->high,
-                                     one->open ? "no" : "yes");
+        if (status == 0 && found != NULL &&
+            tutti_table_add(table, one->name, found->value, found->low, found->high,
+                            one->open ? "no" : "yes") < 0)
+            status = tutti_nomem(err);
     }
     if (status == 0)
         tutti_table_print(table, stdout);
     tutti_table_free(table);
-    return status < 0 ? tutti_nomem(err) : 0;
+    return status;
 }

@@ -59,3 +59,14 @@ bool tutti_shared_plot_utf8(const struct tutti_args *args)
     (void)setlocale(LC_CTYPE, "");
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
+
+int tutti_shared_check_plot(const struct tutti_args *args, struct tutti_err *err)
+{
+    if (!tutti_args_given(args, "plot") || tutti_args_is(args, "plot", "none") ||
+        tutti_args_is(args, "format", "table"))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--plot' draws below a table, and --format %s prints none (--format "
+                      "table; or --svg FILE)",
+                      tutti_args_text(args, "format"));
+}

@@ -163,4 +163,7 @@ int tutti_shared_check_root(enum tutti_collective collective, uint32_t root, uin
 /* Whether --plot (auto|utf8|ascii|none) draws with more than ASCII; auto: as the locale says. */
 bool tutti_shared_plot_utf8(const struct tutti_args *args);
 
+/* -TUTTI_EINVAL: a chart is asked for below a table, and --format asks for no table. */
+int tutti_shared_check_plot(const struct tutti_args *args, struct tutti_err *err);
+
 #endif

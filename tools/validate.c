@@ -212,7 +212,8 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
                           "--all, or -B threads for this machine)");
     if (!tutti_args_given(args, "log"))
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--log' is missing: nothing is measured of '%s' (--log FILE)",
+                          "option '--log' is missing: nothing is measured of '%s' (--log FILE; "
+                          "--all if it is a table of measurements)",
                           spec);
     status = read_algorithm(args, &v->ask.algorithm, err);
     if (status == 0)
@@ -455,6 +456,8 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     struct tutti_errors errors = {0};
     int status = tutti_validate_options_check(args, err);
 
+    if (status == 0)
+        status = tutti_shared_check_plot(args, err);
     if (status == 0 && tutti_args_given(args, "svg") && tutti_run_writes_here(args)) {
         status = tutti_file_check_target(tutti_args_text(args, "svg"), err);
         if (status < 0)
