@@ -5,8 +5,9 @@
     traces/measured/convert.py DATA --check  say whether they are what would be written (exit 1: no)
     traces/measured/convert.py DATA --found  write found.measured alone, by found.txt: single logs
                                              of issues and guides, collected later than the others
-    traces/measured/convert.py --typed [--check]  found2.measured alone, by found2.txt, from the
-                                             figures typed into found2.figures: needs no DATA
+    traces/measured/convert.py --typed [--check]  found2.measured and those after it, by found2.txt,
+                                             from the figures typed into found2.figures, ...: needs
+                                             no DATA
 
 DATA is the folder of collected data: nccl-tests/ and mpi/ with a CSV and a JSON a table (the JSON:
 source, platform, gpu, gpus_per_node, nodes, ranks, network, collective, dtype, quality, and where
@@ -25,6 +26,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES_MAX = 64  # of a table; sweeps with more are thinned
+TYPED = ('found2', 'found3')  # searches whose figures are typed; each knows the platforms before it
 CALM = 1.4  # a time out of place more than so many times that in place was disturbed
 
 COLLECTIVES = {'all_reduce': 'allreduce', 'all_gather': 'allgather', 'alltoall': 'alltoall',
@@ -312,7 +314,7 @@ def read_table(folder, facts, mapping):
     return table
 
 
-# ---- figures typed off a source: found2.figures --------------------------------------------------
+# ---- figures typed off a source: found2.figures, ... ---------------------------------------------
 
 def agrees(facts, size, time, rate):
     """Is the rate, as printed, that of the time, as printed? Both are rounded."""
@@ -512,39 +514,55 @@ def read_all(data, mapping):
     return tables + read_points(data, mapping)
 
 
-def main(arguments):
-    check = '--check' in arguments
-    one = 'found2' if '--typed' in arguments else 'found' if '--found' in arguments else None
-    data = [word for word in arguments if word not in ('--check', '--found', '--typed')]
-    if len(data) != (one != 'found2'):
-        fail('usage: convert.py DATA [--check] [--found], convert.py --typed [--check]')
-    mapping = Map(os.path.join(HERE, 'map.txt'))
-    for name in {None: [], 'found': ['found'], 'found2': ['found', 'found2']}[one]:
-        mapping = Map(os.path.join(HERE, name + '.txt'), mapping.platforms)
-    files = {}
-    tables = (read_all(data[0], mapping) if data else
-              read_typed(os.path.join(HERE, 'found2.figures'), mapping))
-    for table in tables:
-        files.setdefault(one or table['platform'], []).append(table)
-    for line in mapping.lines:
-        if line[6] == 0:
-            fail("%s: nothing fits '%s'" % (line[5], line[0]))
+def write_all(files, what, check):
+    """Writes the tables of each file; returns the paths of those that were otherwise."""
     differ = []
-    for platform in sorted(files):
+    for name in sorted(files):
         text = ('tutti measured 1\n'
-                '# Written by convert.py from %s; the sources stand at each table.\n'
-                % ('collected logs' if data else 'found2.figures'))
-        for table in sorted(files[platform], key=lambda t: t['id']):
+                '# Written by convert.py from %s; the sources stand at each table.\n' % what)
+        for table in sorted(files[name], key=lambda t: t['id']):
             text += '\n' + print_table(table)
-        path = os.path.join(HERE, platform + '.measured')
+        path = os.path.join(HERE, name + '.measured')
         old = open(path, encoding='ascii').read() if os.path.exists(path) else ''
         if old != text:
             differ.append(path)
             if not check:
                 with open(path, 'w', encoding='ascii', newline='\n') as file:
                     file.write(text)
-    print('%d tables on %d platforms, %d files %s' % (sum(map(len, files.values())), len(files),
-                                                     len(differ), 'differ' if check else 'written'))
+    return differ
+
+
+def finished(mapping):
+    for line in mapping.lines:
+        if line[6] == 0:
+            fail("%s: nothing fits '%s'" % (line[5], line[0]))
+
+
+def main(arguments):
+    check, typed = '--check' in arguments, '--typed' in arguments
+    one = 'found' if '--found' in arguments else None
+    data = [word for word in arguments if word not in ('--check', '--found', '--typed')]
+    if len(data) != (not typed):
+        fail('usage: convert.py DATA [--check] [--found], convert.py --typed [--check]')
+    mapping = Map(os.path.join(HERE, 'map.txt'))
+    if one or typed:
+        mapping = Map(os.path.join(HERE, 'found.txt'), mapping.platforms)
+    written, differ = {}, []
+    if typed:
+        for name in TYPED:
+            mapping = Map(os.path.join(HERE, name + '.txt'), mapping.platforms)
+            figures = name + '.figures'
+            files = {name: read_typed(os.path.join(HERE, figures), mapping)}
+            finished(mapping)
+            written.update(files)
+            differ += write_all(files, figures, check)
+    else:
+        for table in read_all(data[0], mapping):
+            written.setdefault(one or table['platform'], []).append(table)
+        finished(mapping)
+        differ = write_all(written, 'collected logs', check)
+    print('%d tables in %d files, %d %s' % (sum(map(len, written.values())), len(written),
+                                            len(differ), 'differ' if check else 'written'))
     return 1 if check and differ else 0
 
 
