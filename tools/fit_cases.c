@@ -104,6 +104,30 @@ static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_
     return 1;
 }
 
+/* Whether two tables differ in nothing that their times hang on. */
+static bool are_twins(const struct tutti_fit_case *a, const struct tutti_fit_case *b)
+{
+    const struct tutti_measured_table *x = a->table, *y = b->table;
+    double difference = tutti_least_us(x) - tutti_least_us(y);
+
+    return x->collective == y->collective && x->dtype == y->dtype && x->op == y->op &&
+           x->rank_count == y->rank_count && !(difference < 0 || difference > 0) &&
+           tutti_timed_iterations(x) == tutti_timed_iterations(y) &&
+           (a->lent || strcmp(x->machine, y->machine) == 0) && strcmp(x->env, y->env) == 0 &&
+           a->version == b->version;
+}
+
+static void find_twins(struct tutti_fit_cases *cases)
+{
+    for (size_t c = 0; c < cases->case_count; c++) {
+        size_t first = 0;
+
+        while (!are_twins(&cases->cases[first], &cases->cases[c]))
+            first++; /* to itself at most */
+        cases->cases[c].like = first;
+    }
+}
+
 static int open_all(struct tutti_fit_cases *cases, struct tutti_topo *machine,
                     const struct tutti_measured_filter *filter,
                     const struct tutti_measured_filter *judged, struct tutti_err *err)
@@ -132,6 +156,7 @@ static int open_all(struct tutti_fit_cases *cases, struct tutti_topo *machine,
         fitted_count += status == 1 && fitted;
         judged_count += status == 1 && !fitted;
     }
+    find_twins(cases);
     if (fitted_count == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "none of %zu tables is chosen, of NCCL or RCCL, and of a machine that "
@@ -178,6 +203,7 @@ struct work {
     const struct tutti_calib *base;
     const struct tutti_fit_some *some;
     double *times;
+    bool *is_new;         /* [point]: of this call; of who has the case */
     pthread_mutex_t lock; /* guards next, status and err */
     size_t next;
     int status;
@@ -235,30 +261,74 @@ static struct tutti_calibrated compose(const struct work *work,
     return tutti_calib_compose(layers, work->base != NULL ? 2 : 1, machine);
 }
 
-static int predict_case(const struct work *work, struct tutti_fit_case *one, struct tutti_err *err)
+/* A point of the same size of a twin before `one` that was predicted just now, or NULL. */
+static const struct tutti_fit_point *find_twin(const struct work *work,
+                                               const struct tutti_fit_case *one, uint64_t bytes)
 {
-    struct tutti_calibrated made = {.value_count = 0};
-    bool is_made = false;
+    const struct tutti_fit_cases *cases = work->cases;
+
+    for (size_t c = one->like; &cases->cases[c] != one; c++) {
+        const struct tutti_fit_case *twin = &cases->cases[c];
+
+        for (size_t i = twin->first_point;
+             twin->like == one->like && i < twin->first_point + twin->point_count; i++) {
+            if (work->is_new[i] && cases->points[i].bytes == bytes)
+                return &cases->points[i];
+        }
+    }
+    return NULL;
+}
+
+/* `made`: what all twins share; made when it is first needed. */
+static int predict_case(const struct work *work, struct tutti_calibrated *made, bool *is_made,
+                        struct tutti_fit_case *one, struct tutti_err *err)
+{
+    const struct tutti_fit_case *first = &work->cases->cases[one->like];
 
     for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
         struct tutti_fit_point *point = &work->cases->points[i];
         struct tutti_fit_point seen = *point;
-        int status;
+        const struct tutti_fit_point *twin;
+        int status = 0;
 
         if (point->wrong ||
             (work->some != NULL && !work->some->takes(work->some->context, one, point)))
             continue;
-        if (!is_made)
-            made = compose(work, &one->machine);
-        is_made = true;
-        status = predict_point(one, made.protocols, &seen, &work->times[i], err);
+        twin = find_twin(work, one, point->bytes);
+        if (twin == NULL) {
+            if (!*is_made)
+                *made = compose(work, &first->machine);
+            *is_made = true;
+            status = predict_point(first, made->protocols, &seen, &work->times[i], err);
+        } else {
+            seen.protocol = twin->protocol;
+            seen.switches = twin->switches;
+            seen.wrong = twin->wrong;
+            work->times[i] = work->times[twin - work->cases->points];
+        }
         if (status < 0)
             return status;
+        work->is_new[i] = true;
         if (work->some == NULL) /* else of a trial, which may run in another protocol */
             *point = seen;
         point->wrong = seen.wrong;
     }
     return 0;
+}
+
+/* All cases that ask for the same times as `first`, the first of them. */
+static int predict_twins(const struct work *work, size_t first, struct tutti_err *err)
+{
+    struct tutti_fit_cases *cases = work->cases;
+    struct tutti_calibrated made = {.value_count = 0};
+    bool is_made = false;
+    int status = 0;
+
+    for (size_t c = first; c < cases->case_count && status == 0; c++) {
+        if (cases->cases[c].like == first)
+            status = predict_case(work, &made, &is_made, &cases->cases[c], err);
+    }
+    return status;
 }
 
 static void *predict_cases(void *context)
@@ -279,7 +349,8 @@ static void *predict_cases(void *context)
         pthread_mutex_unlock(&work->lock);
         if (next >= work->cases->case_count)
             return NULL;
-        status = predict_case(work, &work->cases->cases[next], &err);
+        if (work->cases->cases[next].like == next)
+            status = predict_twins(work, next, &err);
     }
 }
 
@@ -291,6 +362,9 @@ int tutti_fit_cases_predict(struct tutti_fit_cases *cases, const struct tutti_ca
     pthread_t threads[THREADS_MAX];
     uint32_t started = 0;
 
+    work.is_new = calloc(cases->point_count + 1, sizeof(*work.is_new));
+    if (work.is_new == NULL)
+        return tutti_nomem(err);
     pthread_mutex_init(&work.lock, NULL);
     while (started + 1 < cases->thread_count &&
            pthread_create(&threads[started], NULL, predict_cases, &work) == 0)
@@ -299,6 +373,7 @@ int tutti_fit_cases_predict(struct tutti_fit_cases *cases, const struct tutti_ca
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&work.lock);
+    free(work.is_new);
     if (work.status < 0 && err != NULL)
         *err = work.err;
     return work.status;

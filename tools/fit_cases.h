@@ -35,6 +35,7 @@ struct tutti_fit_case {
     struct tutti_predict_memory *memory; /* of the thread that has the case */
     size_t first_point;
     size_t point_count;
+    size_t like; /* the first case that asks for the same times: of twins each is predicted once */
 };
 
 struct tutti_fit_cases {
