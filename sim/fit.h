@@ -31,11 +31,15 @@ struct tutti_fit_problem {
      * holds that call's: points that it does not touch need not be written. 0 or a status. */
     int (*predict)(void *context, const double *parameters, uint32_t changed, double *times,
                    struct tutti_err *err);
-    /* For tutti_fit_without(): the same of points that are not omitted, near the solution: `times`
-     * holds those of the solution, and points that hardly take another need not be written. NULL:
-     * predict() serves. */
-    int (*predict_near)(void *context, const double *parameters, const bool *omitted, double *times,
-                        struct tutti_err *err);
+    /* For tutti_fit_without(), where `skipped` (NULL: none) are points that need not be written:
+     * `times` holds what a model about `near` says, and points that hardly take another time than
+     * there need not be written, either. NULL: predict() serves. */
+    int (*predict_near)(void *context, const double *near, const double *parameters,
+                        const bool *skipped, double *times, struct tutti_err *err);
+    /* And the derivatives of points that are not `skipped`, whose times are `times`, into whole
+     * rows of jacobian[point][parameter]. NULL: all derivatives stay what the model says. */
+    int (*differentiate_near)(void *context, const double *parameters, const bool *skipped,
+                              const double *times, double *jacobian, struct tutti_err *err);
     /* Times, and unless it is NULL derivatives [point][parameter], as those of `fit` tell them,
      * with nothing predicted: for who knows how times hang on parameters. What has the least by it
      * is tried before smaller steps, and tutti_fit_without() begins there. Points without a weight
@@ -76,12 +80,19 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
                     struct tutti_err *err);
 void tutti_fit_free(struct tutti_fit *fit);
 
-/* The parameters of a fit without the points that are `omitted`: first where approximate(), or a
- * model linear about the solution of `problem`, has them, then a few damped steps on the
- * derivatives there, with times predicted anew (by predict_near() if there is one) and no step that
- * is not better. Values that the points left do not tell go back to their priors. values:
- * [parameter_count]. Price: at most three predictions. */
+/* Where the search for a fit without the points that are `omitted` comes to: from `fit`, in a few
+ * leaps to where approximate(), or a model linear in logarithms, has the least, each time about
+ * where the last one came to, with times predicted anew (by predict_near() if there is one), and
+ * derivatives of those times that were not what the model said. The first leap is made whatever it
+ * gains: in the corner where `fit` ended its search saw what is omitted. Values that the points
+ * left do not tell go back to their priors. values: [parameter_count]. Price: at most six
+ * predictions, and derivatives of a few points after each. */
 int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
                       const bool *omitted, double *values, struct tutti_err *err);
+
+/* The same with nothing omitted: a fit from which tutti_fit_without() has not as far to go. Only
+ * its value, predicted, jacobian and objective are known. The caller frees it. */
+int tutti_fit_settle(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
+                     struct tutti_fit **ret, struct tutti_err *err);
 
 #endif

@@ -58,6 +58,7 @@ static int open_job(struct tutti_measured *set, struct tutti_topo *machine,
 static void close_job(struct tutti_fit_job *job)
 {
     tutti_fit_free(job->fit);
+    tutti_fit_free(job->settled);
     tutti_fit_values_close(&job->values);
     tutti_fit_cases_close(&job->cases);
     free(job->observed);
@@ -86,6 +87,7 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         .iteration_max = iteration_max,
         .predict = tutti_fit_values_predict,
         .predict_near = tutti_fit_values_predict_near,
+        .differentiate_near = tutti_fit_values_differentiate_near,
         .approximate = tutti_fit_values_approximate,
         .context = &job->values,
     };
@@ -99,6 +101,8 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         status = tutti_fit_solve(problem, &job->fit, err);
     if (status == 0)
         memcpy(job->seen, job->fit->predicted, job->cases.point_count * sizeof(double));
+    if (status == 0)
+        status = tutti_fit_settle(problem, job->fit, &job->settled, err);
     return status;
 }
 
@@ -144,7 +148,7 @@ static int leave_out(struct tutti_fit_job *job, const struct left_out *out, bool
         if (is_of_group(out, one, NULL))
             memset(omitted + one->first_point, true, one->point_count * sizeof(*omitted));
     }
-    status = tutti_fit_without(&job->problem, job->fit, omitted, parameters, err);
+    status = tutti_fit_without(&job->problem, job->settled, omitted, parameters, err);
     if (status == 0)
         status = tutti_fit_values_set(&job->values, parameters, err);
     if (status == 0)

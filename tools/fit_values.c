@@ -326,11 +326,11 @@ int tutti_fit_values_predict(void *context, const double *parameters, uint32_t c
 }
 
 /* By how much the logarithm of a value must change for its tables to be predicted again. */
-static const double hardly = 0.01;
+static const double hardly = 0.02;
 
 struct near {
     const struct tutti_fit_values *values;
-    const bool *omitted;
+    const bool *skipped; /* [point]; NULL: none */
     const bool *changed; /* [value] */
 };
 
@@ -341,33 +341,104 @@ static bool is_changed(const void *context, const struct tutti_fit_case *one,
     const struct tutti_fit_values *values = near->values;
     const bool *uses = values->uses + (size_t)(one - values->cases->cases) * values->value_count;
 
-    if (near->omitted[point - values->cases->points])
+    if (one->judged || (near->skipped != NULL && near->skipped[point - values->cases->points]))
         return false;
     for (size_t v = 0; v < values->value_count; v++) {
-        if (uses[v] && near->changed[v] && bears_on(&values->values[v], one, point))
+        if (near->changed[v] && uses[v] && bears_on(&values->values[v], one, point))
             return true;
     }
     return false;
 }
 
-int tutti_fit_values_predict_near(void *context, const double *parameters, const bool *omitted,
-                                  double *times, struct tutti_err *err)
+int tutti_fit_values_predict_near(void *context, const double *from, const double *parameters,
+                                  const bool *skipped, double *times, struct tutti_err *err)
 {
     struct tutti_fit_values *values = context;
     bool *changed = calloc(values->value_count + 1, sizeof(*changed));
-    struct near near = {.values = values, .omitted = omitted, .changed = changed};
+    struct near near = {.values = values, .skipped = skipped, .changed = changed};
     struct tutti_fit_some some = {.takes = is_changed, .context = &near};
     int status = changed == NULL ? tutti_nomem(err) : 0;
 
     for (size_t v = 0; v < values->value_count && status == 0; v++)
         changed[v] = fabs(log(tutti_fit_value_at(&values->values[v], parameters) /
-                              tutti_fit_value_at(&values->values[v], values->last))) > hardly;
+                              tutti_fit_value_at(&values->values[v], from))) > hardly;
     if (status == 0)
         status = tutti_fit_values_set(values, parameters, err);
     if (status == 0)
         status =
             tutti_fit_cases_predict(values->cases, values->calib, values->base, &some, times, err);
     free(changed);
+    return status;
+}
+
+/* ---- derivatives ----------------------------------------------------------------------------- */
+
+static const double difference_step = 0.02;
+
+static int set_value(struct tutti_fit_values *values, size_t v, const double *parameters,
+                     double step, struct tutti_err *err)
+{
+    const struct tutti_fit_value *value = &values->values[v];
+    double at = tutti_fit_value_at(value, parameters) * exp(step);
+    struct tutti_calib_value to = {.value = fmin(value->most, at), .low = NAN, .high = NAN};
+
+    return tutti_calib_set(values->calib, value->name, &to, err);
+}
+
+/* Adds the derivatives by one value to those by its levels. */
+static void add_slopes(const struct tutti_fit_values *values, size_t v, const struct near *near,
+                       const double *times, const double *shifted, double *jacobian)
+{
+    for (size_t c = 0; c < values->cases->case_count; c++) {
+        const struct tutti_fit_case *one = &values->cases->cases[c];
+
+        for (size_t i = one->first_point; i < one->first_point + one->point_count; i++) {
+            double *row = jacobian + i * values->parameter_count;
+
+            if (!is_changed(near, one, &values->cases->points[i]))
+                continue;
+            for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
+                if (values->values[v].levels[level] != TUTTI_FIT_NONE)
+                    row[values->values[v].levels[level]] +=
+                        (shifted[i] - times[i]) / difference_step;
+            }
+        }
+    }
+}
+
+int tutti_fit_values_differentiate_near(void *context, const double *parameters,
+                                        const bool *skipped, const double *times, double *jacobian,
+                                        struct tutti_err *err)
+{
+    struct tutti_fit_values *values = context;
+    size_t points = values->cases->point_count;
+    bool *changed = calloc(values->value_count + 1, sizeof(*changed));
+    double *shifted = calloc(points + 1, sizeof(*shifted));
+    struct near near = {.values = values, .skipped = skipped, .changed = changed};
+    struct tutti_fit_some some = {.takes = is_changed, .context = &near};
+    int status = changed == NULL || shifted == NULL ? tutti_nomem(err) : 0;
+
+    if (status == 0)
+        status = tutti_fit_values_set(values, parameters, err);
+    for (size_t i = 0; i < points; i++) {
+        if (skipped == NULL || !skipped[i])
+            memset(jacobian + i * values->parameter_count, 0,
+                   values->parameter_count * sizeof(*jacobian));
+    }
+    for (size_t v = 0; v < values->value_count && status == 0; v++) {
+        changed[v] = true;
+        status = set_value(values, v, parameters, difference_step, err);
+        if (status == 0)
+            status = tutti_fit_cases_predict(values->cases, values->calib, values->base, &some,
+                                             shifted, err);
+        if (status == 0)
+            status = set_value(values, v, parameters, 0, err);
+        if (status == 0)
+            add_slopes(values, v, &near, times, shifted, jacobian);
+        changed[v] = false;
+    }
+    free(changed);
+    free(shifted);
     return status;
 }
 

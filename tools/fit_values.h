@@ -63,8 +63,12 @@ int tutti_fit_values_set(struct tutti_fit_values *values, const double *paramete
 int tutti_fit_values_predict(void *context, const double *parameters, uint32_t changed,
                              double *times, struct tutti_err *err);
 
-int tutti_fit_values_predict_near(void *context, const double *parameters, const bool *omitted,
-                                  double *times, struct tutti_err *err);
+int tutti_fit_values_predict_near(void *context, const double *near, const double *parameters,
+                                  const bool *skipped, double *times, struct tutti_err *err);
+
+int tutti_fit_values_differentiate_near(void *context, const double *parameters,
+                                        const bool *skipped, const double *times, double *jacobian,
+                                        struct tutti_err *err);
 
 /* As approximate() of struct tutti_fit_problem: the same messages as at the solution bind each
  * time. See fit_paths.c. */
