@@ -133,6 +133,7 @@ TEST(ports_and_links_of_presets_agree_with_their_nodes_and_links)
         "dgx-h100:nodes=2,nicbw=100GB/s",
         "hgx-h200:nodes=2,gpus=1",
         "hgx-b200:nodes=2",
+        "hgx-b300:nodes=2",
         "gb200-nvl72",
         "gb200-nvl72:racks=2",
         "gb200-nvl72:racks=2,gpus=16",

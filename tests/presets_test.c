@@ -89,6 +89,7 @@ static const struct sold sold[] = {
     {"dgx-h100", 8, TUTTI_LINK_NVLINK, 450, 989, 400, true},
     {"hgx-h200", 8, TUTTI_LINK_NVLINK, 450, 989, 400, true},
     {"hgx-b200", 8, TUTTI_LINK_NVLINK, 900, 2250, 400, true},
+    {"hgx-b300", 8, TUTTI_LINK_NVLINK, 900, 2250, 800, true},
     {"gb200-nvl72", 72, TUTTI_LINK_NVLINK, 900, 2500, 3600, true},
     {"mi300x", 8, TUTTI_LINK_XGMI, 448, 1307, 400, false},
 };

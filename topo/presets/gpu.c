@@ -41,6 +41,7 @@ static const struct switched machines[] = {
      4800 * GIGA},
     {"hgx-b200", "b200", 8, 18, true, TUTTI_CPU_INTEL, 6, 8, 63015 * GIGA / 1000, 2250 * TERA,
      8000 * GIGA},
+    {"hgx-b300", "b300", 8, 18, true, TUTTI_CPU_INTEL, 6, 8, 121 * GIGA, 2250 * TERA, 8000 * GIGA},
     {"gb200-nvl72", "gb200", RACK_DEVICES, 18, true, TUTTI_CPU_GRACE, 5, 0, 63015 * GIGA / 1000,
      2500 * TERA, 8000 * GIGA},
 };
