@@ -351,6 +351,36 @@ TEST(efa_is_what_its_plugin_says)
     }
 }
 
+/* p5 has 32 ports, p5en 16, and NCCL sees eight; p4d's four are what they are, and so are 32 of
+ * another network, and of EFA without GPUDirect RDMA. */
+TEST(efa_ports_of_a_gpu_are_one)
+{
+    static const struct {
+        const char *spec;
+        uint32_t count;
+        uint32_t mbit_per_s;
+    } hosts[] = {
+        {"host:gpu=h100,gpus=8,nics=32,nic=100Gb/s,net=efa,nodes=2", 8, 400000},
+        {"host:gpu=h200,gpus=8,nics=16,nic=200Gb/s,net=efa,nodes=2", 8, 400000},
+        {"host:gpu=h100,gpus=1,nics=4,nic=100Gb/s,net=efa,nodes=2", 1, 400000},
+        {"host:gpu=h100,gpus=8,nics=8,nic=400Gb/s,net=efa,nodes=2", 8, 400000},
+        {"host:gpu=a100,gpus=8,nics=4,nic=100Gb/s,net=efa,nodes=2", 4, 100000},
+        {"host:gpu=h100,gpus=8,nics=32,nic=100Gb/s,net=ib,nodes=2", 32, 100000},
+        {"host:gpu=h100,gpus=8,nics=32,nic=100Gb/s,net=efa,gdr=no,nodes=2", 32, 100000},
+    };
+
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        struct tutti_topo *topo = preset(hosts[i].spec);
+
+        printf("%s\n", hosts[i].spec);
+        REQUIRE(topo != NULL);
+        CHECK_INT(topo->hardware->net_count, hosts[i].count);
+        CHECK_INT(topo->hardware->nets[0].mbit_per_s, hosts[i].mbit_per_s);
+        tutti_topo_free(topo);
+        check_agrees(hosts[i].spec);
+    }
+}
+
 /* The quad of GH200 as nvidia-smi topo shows it: NV6 between any two, each with a CPU and a NIC.
  * The tray of GB300 as NCCL dumped it: five C2C links a GPU, two GPUs a CPU, each on a switch. */
 TEST(hosts_of_grace_are_as_they_were_seen)

@@ -15,7 +15,8 @@
  *                        lies in a CPU's memory first, whatever switch joins them; auto: yes, but
  *                        of GeForce
  *   nics=N nic=RATE nicat=switch|cpu   ports of a host (of no more of them than GPUs, those of
- *                        the GPUs that are used), and where they sit
+ *                        the GPUs that are used), and where they sit; of EFA from p5 on the two to
+ *                        four ports of a GPU are one to NCCL
  *   net=WORD gdr=yes|no  ib, roce, efa, slingshot, tcp, tcpx, tcpxo; GPUDirect RDMA; auto:
  *                        but for tcp and GeForce
  *   sharp=yes            switches of the network reduce
@@ -284,6 +285,23 @@ static uint64_t usual_cpu_rate(const struct tutti_hw_cpu *cpu)
     return (cpu->model >= 207 ? 40u : cpu->model >= 143 ? 22u : cpu->model >= 85 ? 10u : 6u) * GIGA;
 }
 
+/* From p5 (H100) on AWS's plugin shows NCCL the EFA ports beside a GPU as one of all their rates,
+ * up to four rails (aws-ofi-nccl, nccl_ofi_rdma.h MAX_NUM_RAILS; grouped by the protocol RDMA,
+ * which needs GPUDirect RDMA): 32 of 100 Gb/s are 8 of 400. */
+static void join_rails(struct any *any)
+{
+    enum { SM_HOPPER = 90, RAILS_MAX = 4 };
+    struct tutti_gpu_plan *plan = &any->plan;
+    uint32_t rails = plan->nic_used / plan->gpu_count;
+
+    if (plan->net_kind != TUTTI_NET_EFA || plan->gpu->sm < SM_HOPPER || !plan->gdr || rails < 2 ||
+        rails > RAILS_MAX || plan->nic_used % plan->gpu_count != 0)
+        return;
+    plan->nic_used = plan->gpu_count;
+    plan->nic_count = plan->board_count;
+    any->cluster.nic_bytes_per_s *= rails;
+}
+
 static void read_any(struct tutti_spec *spec, struct any *any)
 {
     static const char *const answers[] = {"auto", "yes", "no", NULL};
@@ -309,12 +327,13 @@ static void read_any(struct tutti_spec *spec, struct any *any)
     if (any->cluster.host_count > 1 && plan->nic_count == 0)
         tutti_spec_refuse(spec, "'nics=0' of %" PRIu32 " nodes (at least 1)",
                           any->cluster.host_count);
-    plan->nic_bytes_per_s = any->cluster.nic_bytes_per_s;
-    plan->nic_generation = tutti_gpu_nic_generation(plan->nic_bytes_per_s, plan->pcie_generation);
     plan->gdr =
         tutti_gpu_read_gdr(spec, &any->cluster) && (!geforce || tutti_spec_given(spec, "gdr"));
     plan->net_kind = any->cluster.net_kind;
     plan->net_reduces = any->cluster.reduces;
+    join_rails(any);
+    plan->nic_bytes_per_s = any->cluster.nic_bytes_per_s;
+    plan->nic_generation = tutti_gpu_nic_generation(plan->nic_bytes_per_s, plan->pcie_generation);
     any->link_bytes_per_s = tutti_spec_rate(spec, "bw");
     if (any->link_bytes_per_s == 0)
         any->link_bytes_per_s = plan->gpu->nvlink_mbyte_per_s * MEGA;
