@@ -295,7 +295,8 @@ static void join_rails(struct any *any)
     uint32_t rails = plan->nic_used / plan->gpu_count;
 
     if (plan->net_kind != TUTTI_NET_EFA || plan->gpu->sm < SM_HOPPER || !plan->gdr || rails < 2 ||
-        rails > RAILS_MAX || plan->nic_used % plan->gpu_count != 0)
+        rails > RAILS_MAX || plan->nic_used % plan->gpu_count != 0 ||
+        any->cluster.nic_bytes_per_s > UINT64_MAX / RAILS_MAX)
         return;
     plan->nic_used = plan->gpu_count;
     plan->nic_count = plan->board_count;
