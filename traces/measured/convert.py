@@ -37,7 +37,7 @@ DTYPES = {'float': 'float', 'fp32': 'float', 'torch': 'float', 'bf16': 'bfloat16
           'double': 'double', 'bfloat16': 'bfloat16', 'uint8': 'uint8', 'fp8_e4m3': 'uint8',
           'fp8_e5m2': 'uint8', 'bf16/fp32 torch': 'bfloat16'}
 KEYS = ('nodes', 'gpus', 'nics', 'nic', 'net', 'host', 'gdr', 'basis', 'env', 'ran', 'launch',
-        'timing', 'library', 'version', 'machine', 'quality')
+        'timing', 'iterations', 'library', 'version', 'machine', 'quality')
 
 
 def fail(message):
@@ -277,7 +277,7 @@ def read_table(folder, facts, mapping):
         'launch': keys.get('launch', facts.get('launch', find_launch(log))),
         'timing': keys.get('timing', 'graph' if 'graph' in (facts.get('env') or '').lower().replace(
             'graph_file', '') and 'cuda graph' in (facts.get('env') or '').lower() else 'host'),
-        'iterations': facts.get('iterations', find_iterations(log)),
+        'iterations': keys.get('iterations', facts.get('iterations', find_iterations(log))),
         'quality': keys.get('quality', facts['quality']), 'caveat': clean(facts.get('caveat')),
         'source': clean(facts['source']),
     }
