@@ -14,6 +14,8 @@
  *   QUANTITY  what is added or allowed, in the unit it ends with:
  *     launch_us     once a run, by the slowest kind of link that the machine has
  *     rank_us       the same for each rank of the communicator
+ *     channel_us    the same for each channel that carries data, of NCCL from 2.22 on
+ *     early_channel_us  the same of NCCL before; neither of what NVSwitch adds up
  *     step_us       to the latency of a message (message_ps of struct tutti_protocol)
  *     slice_us      time for which a message has its connection besides its bytes (slice_ps)
  *     lane_GBps     data bytes that one lane moves over one connection; 0: as the links allow
@@ -130,9 +132,9 @@ struct tutti_calib_use {
     char found[TUTTI_CALIB_NAME_BYTES]; /* the more general name that has a value; "": none has */
     const struct tutti_calib_value *value; /* NULL: none */
 };
-/* Number `index`, by protocol, kind of hop and quantity: launch_us and rank_us for the slowest kind
- * of route, link_percent for each kind of link, the rest for each kind of route; then those of
- * NVLS; false past the last. */
+/* Number `index`, by protocol, kind of hop and quantity: launch_us, rank_us and what channels
+ * cost for the slowest kind of route, link_percent for each kind of link, the rest for each kind of
+ * route; then those of NVLS; false past the last. */
 bool tutti_calib_use(const struct tutti_calib *calib, const struct tutti_calib_machine *machine,
                      size_t index, struct tutti_calib_use *ret);
 

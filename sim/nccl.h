@@ -113,6 +113,9 @@ const char *tutti_nccl_version_name(const struct tutti_nccl_version *version);
 /* What of it is not its own, in words: "as 2.28.9 but for ..."; NULL: it was read in full. */
 const char *tutti_nccl_version_note(const struct tutti_nccl_version *version);
 const struct tutti_nccl_version *tutti_nccl_version_default(void); /* 2.28.9 */
+/* Before 2.22 (NULL: 2.28.9): blocks of threads then fetched what they had to do from a queue in
+ * memory; from 2.22 on it comes with the kernel (2.22 device.h, ncclDevWorkStorageTypeArgs). */
+bool tutti_nccl_version_is_early(const struct tutti_nccl_version *version);
 /* "2.28", "2.28.9", "22809", or "latest": the newest of that series, or else the newest not after
  * it; -TUTTI_EINVAL with those there are. */
 int tutti_nccl_version_find(const char *name, const struct tutti_nccl_version **ret,

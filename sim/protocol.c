@@ -78,7 +78,9 @@ bool tutti_protocol_same(const struct tutti_protocol *a, const struct tutti_prot
 
     if (a == NULL || b == NULL)
         return a == b;
-    same = a->launch_ps == b->launch_ps && a->wire_num == b->wire_num && a->wire_den == b->wire_den;
+    same = a->launch_ps == b->launch_ps && a->channel_ps == b->channel_ps &&
+           a->early_channel_ps == b->early_channel_ps && a->wire_num == b->wire_num &&
+           a->wire_den == b->wire_den;
     for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
         same = same && a->message_ps[hop] == b->message_ps[hop] &&
                a->slice_ps[hop] == b->slice_ps[hop] &&

@@ -34,8 +34,11 @@ enum { TUTTI_PPM = 1000000, TUTTI_PROTOCOLS = 3 /* ll, ll128, simple */ };
  * no more than lane_bytes_per_s of data, as if over a private link of that rate. The last three of
  * them are 0 where nothing is known: then a message costs its latency and what links take. */
 struct tutti_protocol {
-    const char *name;                     /* "ll", "ll128", "simple" */
-    tutti_ps launch_ps;                   /* once a run */
+    const char *name;          /* "ll", "ll128", "simple" */
+    tutti_ps launch_ps;        /* once a run */
+    tutti_ps channel_ps;       /* the same for each channel of a run of NCCL; counts as launch_ps
+                                  there, and nowhere else */
+    tutti_ps early_channel_ps; /* the same before NCCL 2.22 */
     tutti_ps message_ps[TUTTI_HOP_COUNT]; /* added to the latency of each message: those of one
                                              connection overlap */
     uint32_t wire_num;

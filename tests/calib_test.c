@@ -88,8 +88,9 @@ TEST(what_is_wrong_is_said_with_its_line)
                                    "unit)"},
         {"any.any.ll.step_us 1\nany.any.ll.step_us 1",
          "test: line 2: 'any.any.ll.step_us' is given twice (once)"},
-        {"any.any.ll.step 1", "test: line 1: unknown quantity 'step' (launch_us rank_us step_us "
-                              "slice_us lane_GBps link_percent p2p_GBps p2p_percent)"},
+        {"any.any.ll.step 1", "test: line 1: unknown quantity 'step' (launch_us rank_us "
+                              "channel_us early_channel_us step_us slice_us lane_GBps link_percent "
+                              "p2p_GBps p2p_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
                                   "ici generic pcie host root net nvls cpunet peer "
@@ -205,6 +206,9 @@ TEST(the_nearest_class_with_a_value_counts)
                                       "b200.any.ll.launch_us 5\n"
                                       "any.net.ll.launch_us 7.5\n" /* the link comes first */
                                       "any.any.ll.rank_us 0.25\n"
+                                      "b200.nvlink.ll.channel_us 9\n" /* not the slowest */
+                                      "b200.any.ll.channel_us 0.125\n"
+                                      "any.net.ll.early_channel_us 1.5\n"
                                       "any.nvlink.ll.step_us 1\n"
                                       "h100.nvswitch.ll.step_us 2\n"
                                       "b200.nvlink.ll.step_us 3\n"
@@ -223,6 +227,8 @@ TEST(the_nearest_class_with_a_value_counts)
     CHECK_TEXT(ll->name, "ll");
     CHECK_INT(ll->wire_num, 2);
     CHECK_INT(ll->launch_ps, 7500000 + 8 * 250000);
+    CHECK_INT(ll->channel_ps, 125000);
+    CHECK_INT(ll->early_channel_ps, 1500000);
     CHECK_INT(ll->message_ps[TUTTI_HOP_NVLINK], 3000000);
     CHECK_INT(ll->message_ps[TUTTI_HOP_NET], 0);
     CHECK_INT(ll->slice_ps[TUTTI_HOP_NET], 500000);
@@ -237,10 +243,10 @@ TEST(the_nearest_class_with_a_value_counts)
     CHECK_INT(simple->launch_ps, 0);
     CHECK_INT(simple->message_ps[TUTTI_HOP_NVLINK], 4000000);
     CHECK_INT(simple->message_ps[TUTTI_HOP_NET], 4000000);
-    CHECK_INT(made.value_count, 10);
-    CHECK_INT(made.general_count, 7);
+    CHECK_INT(made.value_count, 12);
+    CHECK_INT(made.general_count, 9);
     CHECK_TEXT(made.text,
-               "gb200 nvswitch pcie ib: 10 values of no source, 7 of 10 for more general classes");
+               "gb200 nvswitch pcie ib: 12 values of no source, 9 of 12 for more general classes");
     tutti_calib_free(calib);
 }
 
@@ -320,9 +326,9 @@ TEST(all_that_a_machine_asks_for_can_be_gone_through)
         if (count == 0)
             CHECK_TEXT(use.name, "gb200.nvswitch.ll.step_us");
     }
-    /* launch and rank; step, slice and both lanes of 2 kinds of routes; both shares of 3 kinds of
-     * links */
-    CHECK_INT(count, 3 * (2 + 2 * 4 + 2 * 3));
+    /* launch, rank and both of channels; step, slice and both lanes of 2 kinds of routes; both
+     * shares of 3 kinds of links */
+    CHECK_INT(count, 3 * (4 + 2 * 4 + 2 * 3));
     tutti_calib_free(calib);
 }
 

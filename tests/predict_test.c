@@ -1,7 +1,9 @@
 /* Predictions: equal to what one computes by hand, sanely ranked, honestly refused. */
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/nccl.h"
 #include "sim/predict.h"
+#include "sim/protocol.h"
 #include "tests/paced.h"
 #include "tests/test.h"
 
@@ -398,6 +400,45 @@ TEST(what_takes_too_long_is_refused_with_figures)
     q.ask.seconds_max = 1;
     q.ask.force = true;
     CHECK_OK(predict(&q), q.err);
+    tutti_topo_free(q.topo);
+}
+
+/* Of Tutti's own ring, by NCCL's figures. */
+static tutti_ps plain_ring_ps(const struct question *q)
+{
+    struct question plain = *q;
+
+    plain.ask.protocols = NULL;
+    return time_of(&plain, "ring");
+}
+
+/* A launch takes longer by each channel of NCCL's, at a price of its own before 2.22; other
+ * algorithms know no such channels. */
+TEST(channels_of_nccl_cost_by_its_version)
+{
+    static const char *const versions[] = {"2.21.5", "2.22.3", "2.28.9"};
+    struct question q = question("dgx-a100", "nccl:ring", 1 << 20);
+    struct tutti_protocol costs[TUTTI_PROTOCOLS];
+
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        tutti_ps plain;
+
+        for (int p = 0; p < TUTTI_PROTOCOLS; p++)
+            costs[p] = tutti_protocols(&(size_t){0})[p];
+        q.ask.model = TUTTI_MODEL_FAIR;
+        q.ask.protocol = "auto";
+        q.ask.protocols = costs;
+        CHECK_OK(tutti_nccl_version_find(versions[i], &q.ask.as_nccl, &q.err), q.err);
+        plain = time_of(&q, "nccl:ring");
+        for (int p = 0; p < TUTTI_PROTOCOLS; p++) {
+            costs[p].channel_ps = 1000;
+            costs[p].early_channel_ps = 7000;
+        }
+        CHECK(q.answer.channel_count > 1);
+        CHECK_INT(time_of(&q, "nccl:ring") - plain,
+                  q.answer.channel_count * (i == 0 ? INT64_C(7000) : INT64_C(1000)));
+    }
+    CHECK_INT(time_of(&q, "ring"), plain_ring_ps(&q));
     tutti_topo_free(q.topo);
 }
 

@@ -65,6 +65,7 @@ struct start {
 static const struct start starts[] = {
     {"launch_us", "nvls", {0, 0, 12}},    {"step_us", "nvls", {0, 0, 3}},
     {"slice_us", "nvls", {0, 0, 4}},      {"link_percent", "nvls", {0, 0, 75}},
+    {"channel_us", "", {0.1, 0.1, 0.1}},  {"early_channel_us", "", {1.2, 1.2, 1.2}},
     {"step_us", "tcp", {30, 40, 100}},    {"lane_GBps", "tcp", {0, 1.9, 1.9}},
     {"launch_us", "", {6.6, 14, 8.4}},    {"step_us", "net", {2.7, 4, 14}},
     {"step_us", "pcie", {1, 2.5, 5.7}},   {"step_us", "", {0.6, 1.9, 3.4}},
@@ -84,7 +85,7 @@ static const struct start starts[] = {
 struct tutti_fit_parts tutti_fit_split(const char *name)
 {
     struct tutti_fit_parts parts = {{0}, {0}, {0}, {0}};
-    int count = sscanf(name, "%13[^.].%13[^.].%13[^.].%13s", parts.gpu, parts.link, parts.protocol,
+    int count = sscanf(name, "%13[^.].%13[^.].%13[^.].%17s", parts.gpu, parts.link, parts.protocol,
                        parts.quantity);
 
     assert(count == 4);

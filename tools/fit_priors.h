@@ -9,7 +9,7 @@
 #include "sim/calib.h"
 
 struct tutti_fit_parts {
-    char gpu[14], link[14], protocol[14], quantity[14];
+    char gpu[14], link[14], protocol[14], quantity[18];
 };
 
 struct tutti_fit_parts tutti_fit_split(const char *name);

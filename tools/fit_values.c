@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/nccl.h"
 #include "tools/fit_priors.h"
 
 /* ---- building -------------------------------------------------------------------------------- */
@@ -68,6 +69,8 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
     double start =
         use->value != NULL ? 0 : tutti_fit_start(&parts, group); /* what is given stays */
     struct tutti_fit_value value = {.protocol = tutti_fit_protocol(parts.protocol),
+                                    .late = strcmp(parts.quantity, "channel_us") == 0,
+                                    .early = strcmp(parts.quantity, "early_channel_us") == 0,
                                     .switches = strcmp(group, "nvls") == 0,
                                     .ways = strcmp(group, "net") == 0 ||
                                             strcmp(parts.quantity, "link_percent") == 0,
@@ -101,6 +104,18 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
     return 0;
 }
 
+/* Whether the times of a case may hang on a value: of messages, and of its version of NCCL. */
+static bool may_tell(const struct tutti_fit_case *one, const char *name)
+{
+    const char *quantity = strrchr(name, '.') + 1;
+
+    if (strcmp(quantity, "channel_us") == 0)
+        return !tutti_nccl_version_is_early(one->version);
+    if (strcmp(quantity, "early_channel_us") == 0)
+        return tutti_nccl_version_is_early(one->version);
+    return one->messages || strncmp(quantity, "p2p_", 4) != 0;
+}
+
 static void mark_uses(struct tutti_fit_values *values)
 {
     for (size_t c = 0; c < values->cases->case_count; c++) {
@@ -127,7 +142,7 @@ int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_cali
 
         for (size_t u = 0; status == 0 && tutti_calib_use(base, &cases->cases[c].machine, u, &use);
              u++) {
-            if (cases->cases[c].messages || strstr(use.name, ".p2p_") == NULL)
+            if (may_tell(&cases->cases[c], use.name))
                 status = add_value(&values, &use, err);
         }
     }
@@ -233,7 +248,9 @@ struct touched {
 static bool bears_on(const struct tutti_fit_value *value, const struct tutti_fit_case *one,
                      const struct tutti_fit_point *point)
 {
-    if (value->protocol != point->protocol)
+    bool early = tutti_nccl_version_is_early(one->version);
+
+    if (value->protocol != point->protocol || (value->late && early) || (value->early && !early))
         return false;
     if (point->switches)
         return value->switches || value->ways || value->messages;

@@ -22,6 +22,8 @@ struct tutti_fit_value {
     double base;                       /* a logarithm */
     double most;                       /* that it may be */
     uint8_t protocol;
+    bool late;     /* of versions of NCCL that are not early (sim/nccl.h) ... */
+    bool early;    /* ... and of those that are, alone */
     bool switches; /* of NVSwitch adding up */
     bool ways;     /* of ways between hosts, as its trees take too */
     bool messages; /* of sends and receives, and of threads where switches add up */

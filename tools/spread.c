@@ -146,6 +146,8 @@ static uint64_t hash_protocol(uint64_t hash, const struct tutti_protocol *protoc
 {
     hash = tutti_random_hash(hash, (uint64_t)protocol->launch_ps, protocol->wire_num,
                              protocol->wire_den);
+    hash = tutti_random_hash(hash, (uint64_t)protocol->channel_ps,
+                             (uint64_t)protocol->early_channel_ps, 0);
     for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
         hash = tutti_random_hash(hash, (uint64_t)protocol->message_ps[hop],
                                  (uint64_t)protocol->slice_ps[hop], protocol->link_ppm[hop]);

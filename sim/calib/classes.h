@@ -37,6 +37,8 @@ enum tutti_calib_link {
 enum tutti_calib_quantity {
     TUTTI_CALIB_LAUNCH,
     TUTTI_CALIB_RANK,
+    TUTTI_CALIB_CHANNEL,
+    TUTTI_CALIB_EARLY_CHANNEL,
     TUTTI_CALIB_STEP,
     TUTTI_CALIB_SLICE,
     TUTTI_CALIB_LANE,

@@ -203,6 +203,8 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
     switch (quantity) {
     case TUTTI_CALIB_LAUNCH:
     case TUTTI_CALIB_RANK:
+    case TUTTI_CALIB_CHANNEL:
+    case TUTTI_CALIB_EARLY_CHANNEL:
         return hop == machine->slowest;
     case TUTTI_CALIB_PERCENT:
         return machine->links[hop] != NULL;
@@ -227,6 +229,7 @@ static bool ask_nvls(const struct tutti_calib_machine *machine, size_t quantity,
                                         .protocol = TUTTI_PROTOCOLS - 1,
                                         .quantity = (uint8_t)quantity};
     return machine->nvls && quantity <= TUTTI_CALIB_PERCENT && quantity != TUTTI_CALIB_RANK &&
+           quantity != TUTTI_CALIB_CHANNEL && quantity != TUTTI_CALIB_EARLY_CHANNEL &&
            quantity != TUTTI_CALIB_LANE;
 }
 
@@ -318,6 +321,12 @@ static void apply(struct tutti_protocol *protocol, const struct asked *asked, ui
         break;
     case TUTTI_CALIB_RANK:
         protocol->launch_ps += ps_of(value * (double)rank_count);
+        break;
+    case TUTTI_CALIB_CHANNEL:
+        protocol->channel_ps = ps_of(value);
+        break;
+    case TUTTI_CALIB_EARLY_CHANNEL:
+        protocol->early_channel_ps = ps_of(value);
         break;
     case TUTTI_CALIB_STEP:
         protocol->message_ps[asked->hop] = ps_of(value);
@@ -443,7 +452,7 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const laye
         const struct tutti_calib_value *value;
         size_t layer = 0;
 
-        if (asked.key.quantity <= TUTTI_CALIB_RANK && asked.hop != machine->slowest &&
+        if (asked.key.quantity <= TUTTI_CALIB_EARLY_CHANNEL && asked.hop != machine->slowest &&
             asked.hop != TUTTI_HOP_COUNT)
             continue;
         value = look_through(layers, count, &found, &layer);

@@ -226,7 +226,7 @@ static const struct tutti_nccl_version versions[] = {
     },
 };
 
-enum { VERSION_COUNT = sizeof(versions) / sizeof(versions[0]) };
+enum { VERSION_COUNT = sizeof(versions) / sizeof(versions[0]), ARGUMENTS_VERSION = 22200 };
 
 const struct tutti_nccl_version *tutti_nccl_version_at(size_t index)
 {
@@ -250,6 +250,11 @@ const struct tutti_nccl_version *tutti_nccl_version_default(void)
             return &versions[i];
     }
     return &versions[VERSION_COUNT - 1];
+}
+
+bool tutti_nccl_version_is_early(const struct tutti_nccl_version *version)
+{
+    return version != NULL && version->number < ARGUMENTS_VERSION;
 }
 
 /* "2.28" and "2.28.9" into 22800 and 22809, "22809" into itself; `ret_series`: no patch was named.

@@ -404,7 +404,8 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
         .chain = is_chain(params->collective),
         .tree_bytes_per_s = form == &forms[TUTTI_NCCL_TREE] ? tree_bytes_per_s(comm, &choice) : 0,
         .copy_ps = own_copy_ps(ask),
-        .channel_count = choice.channel_count};
+        .channel_count = choice.channel_count,
+        .early = comm->tables->rccl == NULL && tutti_nccl_version_is_early(comm->version)};
     set_costs(comm, params->collective, ret);
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
@@ -447,11 +448,14 @@ int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
 bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_protocol *protocol,
                           struct tutti_protocol *ret)
 {
-    if (run->own_costs == NULL && run->tree_bytes_per_s == 0)
+    tutti_ps channel_ps = run->early ? protocol->early_channel_ps : protocol->channel_ps;
+
+    if (run->own_costs == NULL && run->tree_bytes_per_s == 0 && channel_ps == 0)
         return false;
     *ret = run->own_costs != NULL ? run->own_costs(protocol) : *protocol;
     if (run->tree_bytes_per_s > 0)
         *ret = tutti_protocol_of_trees(ret, run->tree_bytes_per_s);
+    ret->launch_ps += (tutti_ps)run->channel_count * channel_ps;
     return true;
 }
 

@@ -26,6 +26,7 @@ struct tutti_nccl_run {
                                   tutti_protocol_of_trees(); 0: no tree, or not known */
     tutti_ps copy_ps;                /* what copying its own block adds to a rank's all-to-all */
     uint32_t channel_count;          /* that carry data */
+    bool early;                      /* tutti_nccl_version_is_early() */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
     struct tutti_switched switched;  /* a pipeline; its costs are still to be filled in */
 };
@@ -42,7 +43,8 @@ const char *tutti_nccl_run_name(const char *name);
 int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
                        struct tutti_err *err);
 
-/* Whether a protocol costs such a run something else than others, which *ret then is. */
+/* Whether a protocol costs such a run something else than others, which *ret then is: with what its
+ * channels add to a launch, which grows with their number whatever the collective. */
 bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_protocol *protocol,
                           struct tutti_protocol *ret);
 
