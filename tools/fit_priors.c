@@ -72,7 +72,7 @@ static const struct start starts[] = {
     {"slice_us", "cpunet", {0, 0, 0}},    {"slice_us", "", {0, 0, 3}},
     {"lane_GBps", "cpunet", {2, 6, 0}},   {"lane_GBps", "net", {0, 0, 0}},
     {"lane_GBps", "host", {2, 6, 0}},     {"lane_GBps", "pcie", {2, 6, 10}},
-    {"lane_GBps", "xgmi", {6, 0, 30}},    {"lane_GBps", "", {6, 0, 0}},
+    {"lane_GBps", "xgmi", {6, 0, 30}},    {"lane_GBps", "", {6, 20, 0}},
     {"link_percent", "root", {0, 0, 60}}, {"link_percent", "peer", {0, 0, 75}},
     {"link_percent", "pcie", {0, 0, 0}},  {"link_percent", "net", {92, 92, 97}},
     {"link_percent", "", {0, 82, 82}},    {"p2p_GBps", "nvls", {0, 0, 0}},
