@@ -41,7 +41,7 @@ struct tutti_measured_table {
                              for the platform), inferred (from the rate that was measured),
                              assumed (the platform's, though that rate speaks against them) */
     const char *library;  /* nccl, rccl, mscclpp, ncclx, mpi, ... */
-    const char *version;
+    const char *version;  /* as stated, else the latest that it can have been: see the note */
     const char *env;      /* "NCCL_ALGO=Ring NCCL_PROTO=Simple" */
     const char *settings; /* what else the source says of the run */
     const char *ran;      /* what the library said it ran: "ring/ll@0-1M,nvls/simple@2M-" */
