@@ -26,6 +26,8 @@ double tutti_fit_freedom(const char *quantity, const char *group, const char *pr
         const char *quantity, *group, *protocol; /* "": any */
         double sigmas[TUTTI_FIT_LEVELS];
     } freedoms[] = {{"launch_us", "", "", {0.4, 0.15, 0.12, 0.1}},
+                    {"channel_us", "", "", {0.8, 0.3, 0.15, 0.1}},
+                    {"early_channel_us", "", "", {0.8, 0.3, 0.15, 0.1}},
                     {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
                     {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
                     {"link_percent", "net", "ll", {0.8, 0.4, 0.25, 0.2}},
