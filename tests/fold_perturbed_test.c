@@ -203,8 +203,7 @@ static void draw_ask(struct scene *scene)
                                                         TUTTI_REDUCESCATTER, TUTTI_ALLGATHER};
     struct tutti_coll_params *params = &scene->ask.params;
 
-    scene->no_bound =
-        (struct tutti_bound_law){.rank_count = scene->topo->rank_count, .moves = true};
+    scene->no_bound = tutti_bound_law_none(scene->topo);
     scene->ask.topo = scene->topo;
     scene->ask.bound_law = &scene->no_bound;
     scene->ask.model = below(scene, 2) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR;
@@ -373,7 +372,7 @@ TEST(senders_that_wait_for_slots_given_back_one_by_one_are_not_folded)
     struct tally tally = {.several = 0};
 
     scene.topo = machine(scene.spec);
-    scene.no_bound = (struct tutti_bound_law){.rank_count = 4, .moves = true};
+    scene.no_bound = tutti_bound_law_none(scene.topo);
     scene.ask = (struct tutti_ask){.topo = scene.topo,
                                    .algorithm = "reduce-broadcast",
                                    .model = TUTTI_MODEL_FAIR,

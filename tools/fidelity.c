@@ -145,9 +145,11 @@ static void predict_points(const struct tutti_fidelity_ask *ask, const struct tu
 {
     const struct tutti_measured_table *measured = table->measured;
     struct tutti_calib_choice choice = tutti_calib_option_for(&ask->calib, topo);
+    struct tutti_bound_law no_bound = tutti_bound_law_none(topo); /* nobody looks at bounds here */
     struct tutti_ask one = ask->ask;
 
     one.topo = topo;
+    one.bound_law = &no_bound;
     one.env = ask->ask.env != NULL ? ask->ask.env : env;
     one.as_nccl = ask->ask.as_nccl != NULL ? ask->ask.as_nccl : version;
     one.protocols = choice.made.protocols;

@@ -284,7 +284,7 @@ static int run_calm(struct tutti_sweep *sweep, const char *command, struct tutti
 {
     int status;
 
-    sweep->law = (struct tutti_bound_law){.rank_count = sweep->topo->rank_count, .moves = true};
+    sweep->law = tutti_bound_law_none(sweep->topo);
     sweep->ask.bound_law = &sweep->law;
     status = run_points(sweep, command, err);
     if (status < 0)

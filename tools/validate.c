@@ -95,6 +95,7 @@ static int predict_group(const struct validation *v, uint32_t thread_count,
 {
     struct tutti_point *points = calloc(count, sizeof(*points));
     const struct tutti_algorithm *algorithm = NULL;
+    struct tutti_bound_law no_bound = tutti_bound_law_none(v->ask.topo);
     struct tutti_ask ask = v->ask;
     int status = 0;
 
@@ -110,6 +111,7 @@ static int predict_group(const struct validation *v, uint32_t thread_count,
     ask.params.dtype = cases[0].params.dtype;
     ask.params.op = cases[0].params.op;
     ask.params.root = cases[0].params.root;
+    ask.bound_law = &no_bound; /* nobody looks at bounds here */
     ask.iteration_count = cases[0].iteration_count;
     for (size_t i = 0; i < count; i++) {
         points[i].algorithm = v->ask.algorithm;

@@ -270,6 +270,11 @@ int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective co
     return 0;
 }
 
+struct tutti_bound_law tutti_bound_law_none(const struct tutti_topo *topo)
+{
+    return (struct tutti_bound_law){.rank_count = topo->rank_count, .moves = true};
+}
+
 int tutti_bound_law_at(const struct tutti_bound_law *law, uint64_t count, enum tutti_dtype dtype,
                        struct tutti_bound *ret, struct tutti_err *err)
 {

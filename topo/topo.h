@@ -302,6 +302,9 @@ struct tutti_bound_law {
 int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective collective,
                          uint32_t root, struct tutti_bound_law *ret, struct tutti_err *err);
 
+/* A law that bounds nothing, for who asks for times alone. */
+struct tutti_bound_law tutti_bound_law_none(const struct tutti_topo *topo);
+
 /* For `count` elements as the collective counts them. Refuses counts whose bytes overflow. */
 int tutti_bound_law_at(const struct tutti_bound_law *law, uint64_t count, enum tutti_dtype dtype,
                        struct tutti_bound *ret, struct tutti_err *err);
