@@ -1,5 +1,6 @@
 /* What NCCL runs is folded where it can be, and folded times are those of every rank played. */
 #include "sim/fold/fold.h"
+#include "sim/predict.h"
 #include "tests/nccl_cases.h"
 #include "tests/play_all.h"
 #include "topo/topo.h"
@@ -151,5 +152,31 @@ TEST(a_ring_over_128_hosts_is_folded_into_one_rank)
              err);
     CHECK_INT(folded.class_count, 8);
     tutti_schedule_free(schedule);
+    tutti_topo_free(topo);
+}
+
+/* Wires between 80 ranks differ in small numbers alone, in more than one of them: classes, kinds.
+ * Were these added bit by bit, unlike wires would look alike, and nothing would fold. */
+TEST(an_all_to_all_over_ten_hosts_is_folded_into_one_rank)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_ask ask = {.algorithm = "nccl",
+                            .params = {.collective = TUTTI_ALLTOALL, .count = 26212},
+                            .protocol = "auto",
+                            .model = TUTTI_MODEL_FAIR,
+                            .fold = "on"};
+    struct tutti_answer folded = {.class_count = 0};
+    struct tutti_answer played = {.time_ps = 0};
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec("dgx-h100:nodes=10", &topo, &err), err);
+    REQUIRE(topo != NULL);
+    ask.topo = topo;
+    CHECK_OK(tutti_predict(&ask, &folded, &err), err);
+    ask.fold = "off";
+    CHECK_OK(tutti_predict(&ask, &played, &err), err);
+    CHECK_INT(folded.class_count, 1);
+    CHECK_INT(folded.time_ps, played.time_ps);
+    CHECK_INT(folded.event_count, played.event_count);
     tutti_topo_free(topo);
 }

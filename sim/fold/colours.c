@@ -16,6 +16,8 @@
 
 enum { ROUNDS_MAX = 256, TYPES_MAX = 1024 };
 
+/* One more value. The first of a chain goes to mix(0, ...): a hash and a value are added bit by bit,
+ * so that of two plain numbers one could make up for the other. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
@@ -149,10 +151,10 @@ static void hash_wires(const struct tutti_colours *colours, uint64_t *hash)
     const struct tutti_programs *programs = colours->programs;
 
     for (uint32_t wire = 0; wire < programs->wire_count; wire++) {
-        uint64_t h = mix((uint64_t)colours->lane[colours->sender[wire]] << 32 |
-                             colours->lane[programs->out_lane[wire]],
-                         colours->type[wire]);
+        uint64_t h = mix(0, (uint64_t)colours->lane[colours->sender[wire]] << 32 |
+                                colours->lane[programs->out_lane[wire]]);
 
+        h = mix(h, colours->type[wire]);
         if (colours->out_place != NULL)
             h = mix(h, (uint64_t)colours->out_place[wire] << 32 | colours->in_place[wire]);
         for (uint32_t i = colours->way_first[wire]; i < colours->way_first[wire + 1]; i++)
@@ -166,16 +168,16 @@ static void hash_lanes(const struct tutti_colours *colours, const uint64_t *wire
     const struct tutti_programs *programs = colours->programs;
 
     for (uint32_t lane = 0; lane < programs->lane_count; lane++) {
-        uint64_t out = 0;
-        uint64_t in = 0;
         uint32_t dep = programs->dep_lane[lane];
+        uint64_t h = mix(0, (uint64_t)colours->lane[lane] << 32 |
+                                (dep == UINT32_MAX ? dep : colours->lane[dep]));
 
         for (uint32_t i = programs->out_first[lane]; i < programs->out_first[lane + 1]; i++)
-            out = mix(out, wires[i]);
+            h = mix(h, wires[i]);
+        h = mix(h, 5); /* what comes in is not what goes out */
         for (uint32_t i = programs->in_first[lane]; i < programs->in_first[lane + 1]; i++)
-            in = mix(in, wires[programs->in_wire[i]]);
-        hash[lane] = mix(mix(out, in), (uint64_t)colours->lane[lane] << 32 |
-                                           (dep == UINT32_MAX ? dep : colours->lane[dep]));
+            h = mix(h, wires[programs->in_wire[i]]);
+        hash[lane] = h;
     }
 }
 
