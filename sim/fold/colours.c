@@ -16,8 +16,8 @@
 
 enum { ROUNDS_MAX = 256, TYPES_MAX = 1024 };
 
-/* One more value. The first of a chain goes to mix(0, ...): a hash and a value are added bit by bit,
- * so that of two plain numbers one could make up for the other. */
+/* Takes up one more value; the first of a chain goes to mix(0, ...). Hash and value are added bit
+ * by bit, so that of two plain numbers one could make up for the other. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
