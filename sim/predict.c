@@ -190,6 +190,7 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
         .start_ps = ask->start_ps,
         .reduce_bytes_per_s = ask->reduce_bytes_per_s,
         .seconds_max = ask->seconds_max,
+        .strict = ask->strict,
         .force = ask->force,
     };
     int status = 0;

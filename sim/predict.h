@@ -47,7 +47,9 @@ struct tutti_ask {
                                  broadcast and reduce, along chains of which no rank waits for the
                                  last */
     uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
-    bool force;           /* play whatever it takes, in time and in memory */
+    bool strict; /* what turns out to take longer than seconds_max, folded or not, is given up: what
+                    sharing links takes is counted, no clock is asked */
+    bool force;  /* play whatever it takes, in time and in memory */
     struct tutti_predict_memory *memory; /* NULL, or what predictions on this machine may tell each
                                          other: see tutti_predict_memory_new */
     uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks

@@ -30,8 +30,10 @@ struct tutti_sim_opts {
                                  it waits in the slots. */
     uint64_t reduce_bytes_per_s; /* rate of REDUCE and COPY; 0: free (hidden behind the wire) */
     uint32_t seconds_max; /* 0, or: a play that would take about longer is refused (-TUTTI_ETIME) */
-    bool force;           /* play whatever it takes, in time and in memory */
-    bool carry;           /* move and reduce real data; on by itself when play gives buffers */
+    bool strict; /* what turns out to take longer is given up, too (-TUTTI_ETIME): by what sharing
+                    links has taken, no clock is asked */
+    bool force;  /* play whatever it takes, in time and in memory */
+    bool carry;  /* move and reduce real data; on by itself when play gives buffers */
 };
 
 /* Opens the simulator. The virtual clock starts at 0 in every play, whoever begins later, and stops

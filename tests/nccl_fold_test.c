@@ -180,3 +180,27 @@ TEST(an_all_to_all_over_ten_hosts_is_folded_into_one_rank)
     CHECK_INT(folded.event_count, played.event_count);
     tutti_topo_free(topo);
 }
+
+/* No estimate knows how many messages will share links: what is strict ends while it is played. */
+TEST(what_shares_its_links_for_too_long_is_given_up)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_ask ask = {.algorithm = "nccl",
+                            .params = {.collective = TUTTI_ALLTOALL, .count = 1 << 17},
+                            .protocol = "auto",
+                            .model = TUTTI_MODEL_FAIR,
+                            .fold = "off",
+                            .seconds_max = 2,
+                            .strict = true};
+    struct tutti_answer answer;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec("host:gpu=a100,gpus=4,sockets=4,nics=2,nic=200Gb/s,nodes=128",
+                                  &topo, &err),
+             err);
+    REQUIRE(topo != NULL);
+    ask.topo = topo;
+    CHECK_INT(tutti_predict(&ask, &answer, &err), -TUTTI_ETIME);
+    CHECK(strstr(err.text, "it takes more than 2 s to simulate") != NULL);
+    tutti_topo_free(topo);
+}

@@ -29,6 +29,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *as
                                                       : TUTTI_SIDE_OUT;
     ask->ask.reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
     ask->ask.seconds_max = SECONDS_MAX;
+    ask->ask.strict = true;
     ask->bytes_min = tutti_args_given(args, "minbytes") ? tutti_args_number(args, "minbytes") : 1;
     ask->bytes_max =
         tutti_args_given(args, "maxbytes") ? tutti_args_number(args, "maxbytes") : UINT64_MAX;

@@ -10,6 +10,7 @@
 
 #include "runtime/status.h"
 #include "sim/net/fair.h"
+#include "sim/play/estimate.h"
 #include "sim/play/start.h"
 #include "sim/play/wires.h"
 #include "sim/sim.h"
@@ -358,10 +359,11 @@ static int run(struct tutti_class_play *play, uint64_t step_count_max, struct tu
         }
         play->now = at_ps;
         take_events(play);
+        status = tutti_play_goes_on(play->opts, play->net, err);
     }
     tutti_steady_free(steady);
     if (status < 0)
-        return tutti_nomem(err);
+        return status == -TUTTI_ETIME ? status : tutti_nomem(err);
     if (play->unsuited != NULL)
         return tutti_fail(err, TUTTI_ELACK, "'%s': %s", play->schedule->name, play->unsuited);
     if (play->simulated_count > limit)

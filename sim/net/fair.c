@@ -261,6 +261,7 @@ static void take_turn(struct fair *model, uint32_t id, tutti_ps now)
 static void settle(struct fair *model, tutti_ps now)
 {
     tutti_maxmin_solve(&model->maxmin);
+    model->net.look_count = model->maxmin.look_count;
     for (uint32_t i = 0; i < model->maxmin.some_flow_count; i++) {
         uint32_t id = model->maxmin.some_flows[i];
         struct connection *connection = &model->connections[id];

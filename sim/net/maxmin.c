@@ -60,6 +60,7 @@ static uint32_t gather(struct tutti_maxmin *maxmin)
         struct tutti_maxmin_link *link = &maxmin->links[maxmin->some_links[i]];
 
         for (uint32_t hop = link->hop_first; hop != NONE; hop = maxmin->hops[hop].next) {
+            maxmin->look_count++;
             link->open_count += maxmin->hops[hop].weight;
             touch_flow(maxmin, maxmin->hops[hop].flow, &count);
         }
@@ -156,6 +157,7 @@ void tutti_maxmin_reset(struct tutti_maxmin *maxmin)
     }
     maxmin->dirty_count = maxmin->some_flow_count = maxmin->solve_count = 0;
     maxmin->busy_count = 0;
+    maxmin->look_count = 0;
 }
 
 /* Room for one link more. */

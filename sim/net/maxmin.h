@@ -64,6 +64,7 @@ struct tutti_maxmin {
     uint32_t dirty_count;
     uint32_t some_flow_count;
     uint32_t solve_count;
+    uint64_t look_count; /* at flows of links, in all solving since the reset */
 };
 
 int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, uint32_t count);

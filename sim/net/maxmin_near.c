@@ -60,6 +60,7 @@ static void look_at(struct tutti_maxmin *maxmin, uint32_t id, double level, uint
         uint32_t number = maxmin->hops[hop].flow;
         struct tutti_maxmin_flow *flow = &maxmin->flows[number];
 
+        maxmin->look_count++;
         if (flow->touched != maxmin->solve_count) {
             flow->touched = maxmin->solve_count;
             flow->state = flow->entered         ? TUTTI_MAXMIN_OPEN

@@ -68,6 +68,7 @@ struct tutti_net_ops {
 
 struct tutti_net {
     const struct tutti_net_ops *ops; /* a model embeds this struct as its first member */
+    uint64_t look_count; /* at flows of links, to share them: what it has taken so far, about */
 };
 
 extern const struct tutti_net_ops tutti_net_alphabeta;

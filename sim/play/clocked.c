@@ -4,6 +4,7 @@
  * written a round at a time and never stored; what completes in an instant stands in one line, in
  * the order in which the stage would report it, and is followed up before the clock goes on. */
 #include "sim/play/clocked.h"
+#include "sim/play/estimate.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -117,6 +118,7 @@ static int advance(struct tutti_clocked *clocked, struct tutti_err *err)
     assert(timer_ps >= clocked->now); /* time never runs back */
     assert(net_ps >= clocked->now);
     clocked->now = timer_ps < net_ps ? timer_ps : net_ps;
+    status = tutti_play_goes_on(clocked->opts, clocked->net, err);
     while (timer && timer_ps <= clocked->now && status == 0) {
         status = tutti_clocked_ring(clocked, tutti_queue_pop(&clocked->timers), err);
         timer = tutti_queue_next(&clocked->timers, &timer_ps);
@@ -201,7 +203,7 @@ int tutti_clocked_play(struct tutti_clocked *clocked, uint64_t seed, tutti_ps st
         status = run(clocked, start_ps, err);
     }
     if (status < 0)
-        return tutti_nomem(err);
+        return status == -TUTTI_ETIME ? status : tutti_nomem(err);
     if (clocked->unsuited)
         return 0;
     *ret_end_ps = clocked->now;

@@ -14,6 +14,7 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/net/net.h"
 #include "sim/play/stage.h"
 #include "sim/play/wires.h"
 #include "sim/sim.h"
@@ -282,4 +283,21 @@ int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *
                       (double)schedule->rank_count * schedule->lane_count, need.connections,
                       play->record != NULL ? need.events : 0, carried_bytes(opts, play) * 0x1p-30,
                       memory_bytes() * 0x1p-30);
+}
+
+/* Looks at flows of links a second, what else is done with them included: NCCL's all-to-all of 512
+ * ranks, folded (11 million) and every rank (14 million). */
+static const uint64_t looks_per_s = 12000000;
+
+int tutti_play_goes_on(const struct tutti_sim_opts *opts, const struct tutti_net *net,
+                       struct tutti_err *err)
+{
+    char limit[32];
+
+    if (!opts->strict || opts->force || opts->seconds_max == 0 ||
+        net->look_count / looks_per_s < opts->seconds_max)
+        return 0;
+    return tutti_fail(err, TUTTI_ETIME,
+                      "so many messages share links of '%s' that it takes more than %s to simulate",
+                      opts->topo->name, print_duration(opts->seconds_max, limit, sizeof(limit)));
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 struct tutti_err;
+struct tutti_net;
 struct tutti_play;
 struct tutti_schedule;
 struct tutti_sim_opts;
@@ -17,5 +18,10 @@ double tutti_play_steps(const struct tutti_schedule *schedule);
  * `flows`, by data flow, which is many times as fast. Always 0 with opts->force. */
 int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *play, bool flows,
                     struct tutti_err *err);
+
+/* For a play under way: -TUTTI_ETIME once, with opts->strict, its network has taken about as long
+ * as opts->seconds_max. */
+int tutti_play_goes_on(const struct tutti_sim_opts *opts, const struct tutti_net *net,
+                       struct tutti_err *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* The stage of the simulator; see stage.h. All that happens at one instant is handed to the engine
  * before the clock goes on, so that what it starts in return starts at that instant too. */
 #include "sim/play/stage.h"
+#include "sim/play/estimate.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -354,6 +355,7 @@ static int advance(struct tutti_stage *stage, struct tutti_err *err)
     assert(timer_ps >= stage->now); /* time never runs back */
     assert(net_ps >= stage->now);
     stage->now = timer_ps < net_ps ? timer_ps : net_ps;
+    status = tutti_play_goes_on(stage->opts, stage->net, err);
     while (status == 0 && tutti_queue_next(&stage->timers, &timer_ps) && timer_ps <= stage->now)
         status = timer_rang(stage, tutti_queue_pop(&stage->timers), err);
     while (status == 0) {
