@@ -10,6 +10,11 @@ static double *at(double *matrix, uint32_t size, uint32_t row, uint32_t column)
     return matrix + (size_t)row * size + column;
 }
 
+static bool is_zero(double x)
+{
+    return x >= 0 && x <= 0; /* what is no number is not */
+}
+
 void tutti_normal_add(double *matrix, double *vector, uint32_t size, const double *row,
                       double weight, double residual)
 {
@@ -17,7 +22,7 @@ void tutti_normal_add(double *matrix, double *vector, uint32_t size, const doubl
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < size; i++) {
-        if (row[i] > 0 || row[i] < 0) {
+        if (!is_zero(row[i])) {
             assert(count < TUTTI_NORMAL_ROW_MAX);
             full[count++] = i;
         }
@@ -31,37 +36,34 @@ void tutti_normal_add(double *matrix, double *vector, uint32_t size, const doubl
     }
 }
 
-/* Four sums at a time, always the same ones: one alone would wait for each addition. */
-static double dot(const double *a, const double *b, uint32_t count)
-{
-    double sums[4] = {0};
-    uint32_t i = 0;
-
-    for (; i + 4 <= count; i += 4) {
-        sums[0] += a[i] * b[i];
-        sums[1] += a[i + 1] * b[i + 1];
-        sums[2] += a[i + 2] * b[i + 2];
-        sums[3] += a[i + 3] * b[i + 3];
-    }
-    for (; i < count; i++)
-        sums[0] += a[i] * b[i];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
+/* From the last row to the first, and only what is not zero: a parameter that comes late is of few
+ * points, and fills in little where it goes first. Each entry is changed by one product at a time,
+ * in an order that no compiler changes. */
 bool tutti_normal_factor(double *matrix, uint32_t size)
 {
-    for (uint32_t j = 0; j < size; j++) {
-        const double *row = at(matrix, size, j, 0);
-        double pivot = *at(matrix, size, j, j) - dot(row, row, j);
+    uint32_t full[TUTTI_NORMAL_ROW_MAX];
+    double values[TUTTI_NORMAL_ROW_MAX];
 
-        if (!(pivot > 0))
+    assert(size <= TUTTI_NORMAL_ROW_MAX);
+    for (uint32_t k = size; k-- > 0;) {
+        double *row = at(matrix, size, k, 0);
+        uint32_t count = 0;
+
+        if (!(row[k] > 0))
             return false;
-        pivot = sqrt(pivot);
-        *at(matrix, size, j, j) = pivot;
-        for (uint32_t i = j + 1; i < size; i++) {
-            double sum = *at(matrix, size, i, j) - dot(at(matrix, size, i, 0), row, j);
+        row[k] = sqrt(row[k]);
+        for (uint32_t i = 0; i < k; i++) {
+            if (!is_zero(row[i])) {
+                row[i] /= row[k];
+                full[count] = i;
+                values[count++] = row[i];
+            }
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            double *other = at(matrix, size, full[i], 0);
 
-            *at(matrix, size, i, j) = sum / pivot;
+            for (uint32_t j = 0; j <= i; j++)
+                other[full[j]] -= values[i] * values[j];
         }
     }
     return true;
@@ -69,14 +71,18 @@ bool tutti_normal_factor(double *matrix, uint32_t size)
 
 void tutti_normal_solve(const double *factor, uint32_t size, double *vector)
 {
-    for (uint32_t i = 0; i < size; i++) {
-        for (uint32_t k = 0; k < i; k++)
-            vector[i] -= factor[(size_t)i * size + k] * vector[k];
-        vector[i] /= factor[(size_t)i * size + i];
+    for (uint32_t k = size; k-- > 0;) {
+        const double *row = factor + (size_t)k * size;
+
+        vector[k] /= row[k];
+        for (uint32_t i = 0; i < k && !is_zero(vector[k]); i++)
+            vector[i] -= row[i] * vector[k];
     }
-    for (uint32_t i = size; i-- > 0;) {
-        for (uint32_t k = i + 1; k < size; k++)
-            vector[i] -= factor[(size_t)k * size + i] * vector[k];
-        vector[i] /= factor[(size_t)i * size + i];
+    for (uint32_t k = 0; k < size; k++) {
+        const double *row = factor + (size_t)k * size;
+
+        for (uint32_t i = 0; i < k; i++)
+            vector[k] -= row[i] * vector[i];
+        vector[k] /= row[k];
     }
 }
