@@ -196,6 +196,32 @@ struct asked {
     enum tutti_hop hop;
 };
 
+/* A machine, and the numbers of its classes. */
+struct asker {
+    const struct tutti_calib_machine *machine;
+    uint8_t gpu;
+    uint8_t links[TUTTI_HOP_COUNT];
+};
+
+/* Of kinds of links that it has not, the class is the plainest: should a route be of the kind after
+ * all. */
+static struct asker asker_of(const struct tutti_calib_machine *machine)
+{
+    static const uint8_t plain[TUTTI_HOP_COUNT] = {
+        [TUTTI_HOP_NVLINK] = TUTTI_CALIB_LINK_NVLINK, [TUTTI_HOP_XGMI] = TUTTI_CALIB_LINK_XGMI,
+        [TUTTI_HOP_C2C] = TUTTI_CALIB_LINK_C2C,       [TUTTI_HOP_PCI] = TUTTI_CALIB_LINK_PCIE,
+        [TUTTI_HOP_ROOT] = TUTTI_CALIB_LINK_ROOT,     [TUTTI_HOP_HOST] = TUTTI_CALIB_LINK_HOST,
+        [TUTTI_HOP_NET] = TUTTI_CALIB_LINK_NET,       [TUTTI_HOP_PEER] = TUTTI_CALIB_LINK_PEER,
+    };
+    struct asker asker = {.machine = machine, .gpu = number_of(tutti_calib_gpu, machine->gpu)};
+
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
+        asker.links[hop] = machine->links[hop] == NULL
+                               ? plain[hop]
+                               : number_of(tutti_calib_link, machine->links[hop]);
+    return asker;
+}
+
 /* Whether a machine asks for a quantity by a kind of hop. */
 static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop hop,
                      enum tutti_calib_quantity quantity)
@@ -221,49 +247,42 @@ enum {
 };
 
 /* A quantity of NVLS, which runs in the last protocol. */
-static bool ask_nvls(const struct tutti_calib_machine *machine, size_t quantity, struct asked *ret)
+static bool ask_nvls(const struct asker *asker, size_t quantity, struct asked *ret)
 {
     ret->hop = TUTTI_HOP_COUNT;
-    ret->key = (struct tutti_calib_key){.gpu = number_of(tutti_calib_gpu, machine->gpu),
+    ret->key = (struct tutti_calib_key){.gpu = asker->gpu,
                                         .link = TUTTI_CALIB_LINK_NVLS,
                                         .protocol = TUTTI_PROTOCOLS - 1,
                                         .quantity = (uint8_t)quantity};
-    return machine->nvls && quantity <= TUTTI_CALIB_PERCENT && quantity != TUTTI_CALIB_RANK &&
-           quantity != TUTTI_CALIB_CHANNEL && quantity != TUTTI_CALIB_EARLY_CHANNEL &&
-           quantity != TUTTI_CALIB_LANE;
+    return asker->machine->nvls && quantity <= TUTTI_CALIB_PERCENT &&
+           quantity != TUTTI_CALIB_RANK && quantity != TUTTI_CALIB_CHANNEL &&
+           quantity != TUTTI_CALIB_EARLY_CHANNEL && quantity != TUTTI_CALIB_LANE;
 }
 
-/* Number `i` of ALL; whether the machine asks for it. Of kinds of links that it has not, the class
- * is the plainest: should a route be of the kind after all. */
-static bool ask_any(const struct tutti_calib_machine *machine, size_t i, struct asked *ret)
+/* Number `i` of ALL; whether the machine asks for it. */
+static bool ask_any(const struct asker *asker, size_t i, struct asked *ret)
 {
-    static const uint8_t plain[TUTTI_HOP_COUNT] = {
-        [TUTTI_HOP_NVLINK] = TUTTI_CALIB_LINK_NVLINK, [TUTTI_HOP_XGMI] = TUTTI_CALIB_LINK_XGMI,
-        [TUTTI_HOP_C2C] = TUTTI_CALIB_LINK_C2C,       [TUTTI_HOP_PCI] = TUTTI_CALIB_LINK_PCIE,
-        [TUTTI_HOP_ROOT] = TUTTI_CALIB_LINK_ROOT,     [TUTTI_HOP_HOST] = TUTTI_CALIB_LINK_HOST,
-        [TUTTI_HOP_NET] = TUTTI_CALIB_LINK_NET,       [TUTTI_HOP_PEER] = TUTTI_CALIB_LINK_PEER,
-    };
     size_t hop = i / TUTTI_CALIB_QUANTITY_COUNT % TUTTI_HOP_COUNT;
     size_t quantity = i % TUTTI_CALIB_QUANTITY_COUNT;
 
     if (i >= OF_LINKS)
-        return ask_nvls(machine, i - OF_LINKS, ret);
+        return ask_nvls(asker, i - OF_LINKS, ret);
     ret->hop = (enum tutti_hop)hop;
     ret->key = (struct tutti_calib_key){
-        .gpu = number_of(tutti_calib_gpu, machine->gpu),
-        .link = machine->links[hop] == NULL ? plain[hop]
-                                            : number_of(tutti_calib_link, machine->links[hop]),
+        .gpu = asker->gpu,
+        .link = asker->links[hop],
         .protocol = (uint8_t)(i / TUTTI_CALIB_QUANTITY_COUNT / TUTTI_HOP_COUNT),
         .quantity = (uint8_t)quantity};
-    return is_asked(machine, ret->hop, (enum tutti_calib_quantity)quantity);
+    return is_asked(asker->machine, ret->hop, (enum tutti_calib_quantity)quantity);
 }
 
 static bool ask_of(const struct tutti_calib_machine *machine, size_t index, struct asked *ret)
 {
+    struct asker asker = asker_of(machine);
     size_t number = 0;
 
     for (size_t i = 0; i < ALL; i++) {
-        if (ask_any(machine, i, ret) && number++ == index)
+        if (ask_any(&asker, i, ret) && number++ == index)
             return true;
     }
     return false;
@@ -361,19 +380,24 @@ __attribute__((format(printf, 3, 4))) static void say(char *text, size_t bytes, 
     va_end(list);
 }
 
-/* How many values of a calibration, that the machine asks for and finds there, come of a source. */
-static uint32_t count_source(const struct tutti_calib *calib,
-                             const struct tutti_calib_machine *machine, const char *word)
+/* What was found for a machine: values of the first layer that it asks for, and how many each
+ * layer has. */
+struct finds {
+    const struct tutti_calib_value *values[ALL];
+    size_t value_count;
+    uint32_t counts[TUTTI_CALIB_LAYERS_MAX];
+};
+
+static uint32_t count_source(const struct finds *finds, const char *word)
 {
-    struct tutti_calib_use use;
     uint32_t count = 0;
 
-    for (size_t i = 0; tutti_calib_use(calib, machine, i, &use); i++)
-        count += use.value != NULL && strcmp(use.value->source, word) == 0;
+    for (size_t i = 0; i < finds->value_count; i++)
+        count += strcmp(finds->values[i]->source, word) == 0;
     return count;
 }
 
-static void describe(const struct tutti_calib *const layers[], const uint32_t found[],
+static void describe(const struct tutti_calib *const layers[], const struct finds *finds,
                      size_t layer_count, const struct tutti_calib_machine *machine,
                      struct tutti_calibrated *made)
 {
@@ -389,7 +413,7 @@ static void describe(const struct tutti_calib *const layers[], const uint32_t fo
     }
     for (uint32_t i = 0; i <= calib->origin_count; i++) {
         const char *word = i < calib->origin_count ? calib->origins[i].word : "";
-        uint32_t count = count_source(calib, machine, word);
+        uint32_t count = count_source(finds, word);
 
         if (count > 0) {
             say(made->text, sizeof(made->text), "%s%u value%s of %s", before, count,
@@ -398,9 +422,9 @@ static void describe(const struct tutti_calib *const layers[], const uint32_t fo
         }
     }
     for (size_t i = 1; i < layer_count; i++) {
-        if (found[i] == 0)
+        if (finds->counts[i] == 0)
             continue;
-        say(made->text, sizeof(made->text), "%s%u of '%s'", before, found[i],
+        say(made->text, sizeof(made->text), "%s%u of '%s'", before, finds->counts[i],
             tutti_calib_title(layers[i]));
         before = ", ";
     }
@@ -442,12 +466,13 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const laye
                                             const struct tutti_calib_machine *machine)
 {
     struct tutti_calibrated made = without_costs();
-    uint32_t found_in[TUTTI_CALIB_LAYERS_MAX] = {0};
+    struct asker asker = asker_of(machine);
+    struct finds finds = {.value_count = 0};
 
     assert(count > 0 && count <= TUTTI_CALIB_LAYERS_MAX);
     for (size_t i = 0; i < ALL; i++) {
         struct asked asked;
-        uint32_t counts = ask_any(machine, i, &asked);
+        uint32_t counts = ask_any(&asker, i, &asked);
         struct tutti_calib_key found = asked.key;
         const struct tutti_calib_value *value;
         size_t layer = 0;
@@ -458,7 +483,9 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const laye
         value = look_through(layers, count, &found, &layer);
         if (value == NULL)
             continue;
-        found_in[layer] += counts;
+        finds.counts[layer] += counts;
+        if (counts > 0 && layer == 0)
+            finds.values[finds.value_count++] = value;
         made.value_count += counts;
         made.lower_count += layer > 0 ? counts : 0;
         if (tutti_calib_key_order(found) != tutti_calib_key_order(asked.key))
@@ -469,6 +496,6 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const laye
         else
             apply(&made.protocols[asked.key.protocol], &asked, machine->rank_count, value->value);
     }
-    describe(layers, found_in, count, machine, &made);
+    describe(layers, &finds, count, machine, &made);
     return made;
 }
