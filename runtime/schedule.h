@@ -234,6 +234,9 @@ struct tutti_schedule {
     uint64_t out_bytes;
     uint64_t scratch_bytes;
     const struct tutti_schedule *const *callees; /* for CALL; owned by this schedule */
+    /* All that it was made of: schedules of equal ops and equal words are equal. 0: not told. */
+    const uint64_t *recipe;
+    uint32_t recipe_count; /* words */
 };
 
 /* Ends a schedule and its callees; NULL is a no-op. */

@@ -1,6 +1,9 @@
 /* What folding remembers from one schedule to the next: plays of one algorithm at several sizes,
  * with a memory and without, are the same to the picosecond. */
+#include <string.h>
+
 #include "runtime/coll.h"
+#include "runtime/nccl_coll.h"
 #include "runtime/random.h"
 #include "sim/fold/fold.h"
 #include "sim/fold/memory.h"
@@ -151,4 +154,91 @@ TEST(plays_from_memory_are_those_without)
     CHECK(tally.known > test_share(50));
     CHECK(tally.skipped > test_share(20));
     CHECK(tally.alike > test_share(200));
+}
+
+/* ---- schedules that are known by what they were made of -------------------------------------- */
+
+enum { HOSTS = 3, GPUS = 4 };
+
+static struct tutti_schedule *ring_of(uint64_t chunk_bytes, uint32_t channel_count)
+{
+    uint64_t count = UINT64_C(1) << 20;
+    struct tutti_nccl_params params = {.coll = {.collective = TUTTI_ALLREDUCE,
+                                                .dtype = TUTTI_FLOAT32,
+                                                .op = TUTTI_SUM,
+                                                .count = count * channel_count,
+                                                .channel_count = channel_count,
+                                                .chunk_bytes = chunk_bytes,
+                                                .slice_count = 2,
+                                                .slot_count = 4},
+                                       .count_lo = count,
+                                       .count_mid = channel_count > 2 ? count : 0,
+                                       .count_hi = channel_count > 1 ? count : 0};
+    struct tutti_chains chains = {.host_count = HOSTS, .length = GPUS, .count = 1};
+    struct tutti_schedule *schedule = NULL;
+
+    CHECK_INT(tutti_nccl_generate("ring", &params, &chains, &schedule, NULL), 0);
+    CHECK(schedule->recipe_count > 0);
+    return schedule;
+}
+
+/* Whether the memory has of a schedule what stands in `like`. */
+static bool knows(struct tutti_fold_memory *memory, const struct tutti_topo *topo,
+                  const struct tutti_schedule *schedule, const struct tutti_schedule *like)
+{
+    struct tutti_fold_lanes *lanes = NULL;
+    struct tutti_kinds kinds = {.count = 0};
+    struct tutti_programs fresh;
+    bool same;
+
+    CHECK_INT(tutti_fold_memory_lanes(memory, topo, schedule, &lanes, &kinds, NULL), 0);
+    CHECK_INT(tutti_programs_read(like, &fresh, NULL), 0);
+    same = tutti_programs_match(&lanes->programs, &fresh) && kinds.count == fresh.kinds.count &&
+           memcmp(kinds.first, fresh.kinds.first, (kinds.count + 1) * sizeof(*kinds.first)) == 0 &&
+           memcmp(kinds.run_at, fresh.kinds.run_at, kinds.count * sizeof(*kinds.run_at)) == 0 &&
+           memcmp(kinds.words, fresh.kinds.words,
+                  kinds.first[kinds.count] * sizeof(*kinds.words)) == 0;
+    tutti_kinds_done(&kinds);
+    tutti_programs_done(&fresh);
+    return same;
+}
+
+TEST(programs_are_known_by_recipe_until_their_lanes_are_forgotten)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_fold_memory *memory = NULL;
+    struct tutti_schedule *one = ring_of(65536, 1), *other = ring_of(131072, 1);
+    struct tutti_schedule *liar = ring_of(131072, 1), *again = ring_of(65536, 1);
+
+    liar->recipe = one->recipe; /* to see what is read, and what is not */
+    liar->recipe_count = one->recipe_count;
+    CHECK_INT(tutti_topo_from_spec("switch:n=12", &topo, NULL), 0);
+    CHECK_INT(tutti_fold_memory_new(&memory, NULL), 0);
+    CHECK(knows(memory, topo, one, one));
+    CHECK(knows(memory, topo, other, other));
+    CHECK(knows(memory, topo, again, one));
+    CHECK(knows(memory, topo, liar, one));
+    CHECK(!knows(memory, topo, liar, other));
+    for (uint32_t channels = 2; channels < 12; channels++) { /* other lanes, until they are many */
+        struct tutti_schedule *wide = ring_of(65536, channels);
+
+        CHECK(knows(memory, topo, wide, wide));
+        CHECK(knows(memory, topo, wide, wide));
+        tutti_schedule_free(wide);
+    }
+    CHECK(knows(memory, topo, liar, other));
+    CHECK(knows(memory, topo, one, other));          /* it has the liar's recipe */
+    for (uint64_t chunk = 1; chunk < 100; chunk++) { /* more readings than are kept */
+        struct tutti_schedule *fine = ring_of(1 << 18 | 4096 * chunk, 1);
+
+        CHECK(knows(memory, topo, fine, fine));
+        tutti_schedule_free(fine);
+    }
+    CHECK(knows(memory, topo, one, one));
+    tutti_fold_memory_free(memory);
+    tutti_topo_free(topo);
+    tutti_schedule_free(one);
+    tutti_schedule_free(other);
+    tutti_schedule_free(liar);
+    tutti_schedule_free(again);
 }

@@ -204,3 +204,28 @@ TEST(what_shares_its_links_for_too_long_is_given_up)
     CHECK(strstr(err.text, "it takes more than 2 s to simulate") != NULL);
     tutti_topo_free(topo);
 }
+
+/* Channels run both ways round: of some, lanes send where those of others receive. */
+TEST(rings_of_four_gpus_fold_though_channels_run_both_ways)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_ask ask = {.algorithm = "nccl:ring",
+                            .params = {.collective = TUTTI_ALLREDUCE,
+                                       .dtype = TUTTI_FLOAT32,
+                                       .op = TUTTI_SUM,
+                                       .count = UINT64_C(1) << 24},
+                            .protocol = "simple",
+                            .model = TUTTI_MODEL_FAIR};
+    struct tutti_answer folded, played;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec("host:gpu=gh200,gpus=4", &topo, &err), err);
+    ask.topo = topo;
+    CHECK_OK(tutti_predict(&ask, &folded, &err), err);
+    ask.fold = "off";
+    CHECK_OK(tutti_predict(&ask, &played, &err), err);
+    CHECK(folded.folded);
+    CHECK_INT(folded.time_ps, played.time_ps);
+    CHECK_INT(folded.event_count, played.event_count);
+    tutti_topo_free(topo);
+}

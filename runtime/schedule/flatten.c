@@ -51,6 +51,7 @@ static int pass(const struct tutti_schedule *schedule, struct tutti_schedule **r
     passed->base = *schedule;
     passed->base.ops = &passed_ops;
     passed->base.arena = arena;
+    passed->base.recipe_count = 0; /* that is the inner one's */
     passed->inner = schedule;
     *ret = &passed->base;
     return 0;
@@ -334,6 +335,7 @@ int tutti_schedule_flatten(const struct tutti_schedule *schedule, struct tutti_s
     flat->base = *schedule;
     flat->base.ops = &flat_ops;
     flat->base.arena = arena;
+    flat->base.recipe_count = 0;
     flat->base.callee_count = 0;
     flat->base.callees = NULL;
     flat->inner = schedule;

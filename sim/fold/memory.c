@@ -3,7 +3,9 @@
  * Plays: where a play skipped runs of rounds, it would have gone on in the same way after any other
  * number of them. So it stands for all schedules whose programs differ from its own in repeating
  * rounds alone, each lane's by the same number of runs: with so many runs more, or less, of those
- * that were skipped, it takes so many times longer what a run takes. */
+ * that were skipped, it takes so many times longer what a run takes.
+ *
+ * Schedules: what is read of one is what is read of all of the same recipe. */
 #include "sim/fold/memory.h"
 
 #include <assert.h>
@@ -20,6 +22,8 @@ enum {
     PLAYS_MAX = 24,            /* of a schedule's lanes */
     KINDS_WORDS_MAX = 1 << 18, /* of a play: longer ones are not kept */
     STEPS_MARGIN = 8,          /* see is_known */
+    READ_MAX = 64,             /* schedules whose programs are known by their recipes */
+    READ_WORDS_MAX = 1 << 16,  /* of one: longer ones are not kept */
 };
 
 struct tutti_fold_play {
@@ -34,10 +38,107 @@ struct tutti_fold_play {
     struct tutti_class_skip skip;
 };
 
+/* What was read of a schedule. */
+struct reading {
+    const struct tutti_topo *topo;
+    const struct tutti_schedule_ops *ops;
+    uint64_t *recipe;
+    uint32_t recipe_count;
+    struct tutti_fold_lanes *lanes;
+    struct tutti_kinds kinds;
+};
+
 struct tutti_fold_memory {
     struct tutti_fold_lanes *lanes[LANES_MAX]; /* the newest last */
     uint32_t count;
+    struct reading readings[READ_MAX];
+    uint32_t reading_count;
+    uint32_t oldest; /* of them, once there are READ_MAX */
 };
+
+/* ---- what was read --------------------------------------------------------------------------- */
+
+static int copy_kinds(const struct tutti_kinds *from, struct tutti_kinds *to)
+{
+    size_t kinds = from->count;
+    size_t words = from->first[kinds];
+
+    to->count = from->count;
+    to->first = malloc((kinds + 1) * sizeof(*to->first));
+    to->run_at = malloc((kinds + 1) * sizeof(*to->run_at));
+    to->words = malloc((words + 1) * sizeof(*to->words));
+    if (to->first == NULL || to->run_at == NULL || to->words == NULL)
+        return -TUTTI_ENOMEM;
+    memcpy(to->first, from->first, (kinds + 1) * sizeof(*to->first));
+    memcpy(to->run_at, from->run_at, kinds * sizeof(*to->run_at));
+    if (words > 0)
+        memcpy(to->words, from->words, words * sizeof(*to->words));
+    return 0;
+}
+
+static void free_reading(struct reading *reading)
+{
+    free(reading->recipe);
+    tutti_kinds_done(&reading->kinds);
+}
+
+static const struct reading *find_reading(const struct tutti_fold_memory *memory,
+                                          const struct tutti_topo *topo,
+                                          const struct tutti_schedule *schedule)
+{
+    for (uint32_t i = 0; i < memory->reading_count && schedule->recipe_count > 0; i++) {
+        const struct reading *reading = &memory->readings[i];
+
+        if (reading->topo == topo && reading->ops == schedule->ops &&
+            reading->recipe_count == schedule->recipe_count &&
+            memcmp(reading->recipe, schedule->recipe,
+                   schedule->recipe_count * sizeof(*reading->recipe)) == 0)
+            return reading;
+    }
+    return NULL;
+}
+
+/* Remembers what was read, if it is not too much; where there is no memory left it does not. */
+static void keep_reading(struct tutti_fold_memory *memory, const struct tutti_schedule *schedule,
+                         struct tutti_fold_lanes *lanes, const struct tutti_kinds *kinds)
+{
+    struct reading reading = {.topo = lanes->topo,
+                              .ops = schedule->ops,
+                              .recipe_count = schedule->recipe_count,
+                              .lanes = lanes};
+    size_t bytes = schedule->recipe_count * sizeof(*reading.recipe);
+
+    if (bytes == 0 || kinds->first[kinds->count] > READ_WORDS_MAX)
+        return;
+    reading.recipe = malloc(bytes);
+    if (reading.recipe == NULL || copy_kinds(kinds, &reading.kinds) < 0) {
+        free_reading(&reading);
+        return;
+    }
+    memcpy(reading.recipe, schedule->recipe, bytes);
+    if (memory->reading_count < READ_MAX) {
+        memory->readings[memory->reading_count++] = reading;
+        return;
+    }
+    free_reading(&memory->readings[memory->oldest]);
+    memory->readings[memory->oldest] = reading;
+    memory->oldest = (memory->oldest + 1) % READ_MAX;
+}
+
+/* Forgets readings of lanes that are forgotten. */
+static void drop_readings(struct tutti_fold_memory *memory, const struct tutti_fold_lanes *lanes)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < memory->reading_count; i++) {
+        if (memory->readings[i].lanes == lanes)
+            free_reading(&memory->readings[i]);
+        else
+            memory->readings[kept++] = memory->readings[i];
+    }
+    memory->reading_count = kept;
+    memory->oldest = 0;
+}
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
@@ -78,6 +179,8 @@ int tutti_fold_memory_new(struct tutti_fold_memory **ret, struct tutti_err *err)
 
 void tutti_fold_memory_free(struct tutti_fold_memory *memory)
 {
+    for (uint32_t i = 0; memory != NULL && i < memory->reading_count; i++)
+        free_reading(&memory->readings[i]);
     for (uint32_t i = 0; memory != NULL && i < memory->count; i++)
         free_lanes(memory->lanes[i]);
     free(memory);
@@ -97,8 +200,10 @@ static void forget(struct tutti_fold_memory *memory)
     while (first > 0 && memory->count - first + 1 < LANES_MAX &&
            words + words_of(memory->lanes[first - 1]) <= WORDS_MAX)
         words += words_of(memory->lanes[--first]);
-    for (uint32_t i = 0; i < first; i++)
+    for (uint32_t i = 0; i < first; i++) {
+        drop_readings(memory, memory->lanes[i]);
         free_lanes(memory->lanes[i]);
+    }
     memory->count -= first;
     memmove(memory->lanes, memory->lanes + first,
             memory->count * sizeof(struct tutti_fold_lanes *));
@@ -108,10 +213,23 @@ int tutti_fold_memory_lanes(struct tutti_fold_memory *memory, const struct tutti
                             const struct tutti_schedule *schedule, struct tutti_fold_lanes **ret,
                             struct tutti_kinds *ret_kinds, struct tutti_err *err)
 {
+    const struct reading *reading = find_reading(memory, topo, schedule);
     struct tutti_programs programs;
     struct tutti_fold_lanes *lanes;
-    int status = tutti_programs_read(schedule, &programs, err);
+    int status;
 
+    if (reading != NULL) {
+        struct tutti_kinds kinds = {.count = 0};
+
+        if (copy_kinds(&reading->kinds, &kinds) < 0) {
+            tutti_kinds_done(&kinds);
+            return tutti_nomem(err);
+        }
+        *ret_kinds = kinds;
+        *ret = reading->lanes;
+        return 0;
+    }
+    status = tutti_programs_read(schedule, &programs, err);
     if (status < 0)
         return status;
     *ret_kinds = programs.kinds;
@@ -121,6 +239,7 @@ int tutti_fold_memory_lanes(struct tutti_fold_memory *memory, const struct tutti
         if (lanes->topo == topo && lanes->per_rank == schedule->lane_count &&
             tutti_programs_match(&lanes->programs, &programs)) {
             tutti_programs_done(&programs);
+            keep_reading(memory, schedule, lanes, ret_kinds);
             *ret = lanes;
             return 0;
         }
@@ -135,6 +254,7 @@ int tutti_fold_memory_lanes(struct tutti_fold_memory *memory, const struct tutti
         .topo = topo, .per_rank = schedule->lane_count, .programs = programs};
     forget(memory);
     memory->lanes[memory->count++] = lanes;
+    keep_reading(memory, schedule, lanes, ret_kinds);
     *ret = lanes;
     return 0;
 }
@@ -250,24 +370,6 @@ static bool is_known(const struct tutti_fold_lanes *lanes, const struct tutti_fo
             return true;
     }
     return false;
-}
-
-static int copy_kinds(const struct tutti_kinds *from, struct tutti_kinds *to)
-{
-    size_t kinds = from->count;
-    size_t words = from->first[kinds];
-
-    to->count = from->count;
-    to->first = malloc((kinds + 1) * sizeof(*to->first));
-    to->run_at = malloc((kinds + 1) * sizeof(*to->run_at));
-    to->words = malloc((words + 1) * sizeof(*to->words));
-    if (to->first == NULL || to->run_at == NULL || to->words == NULL)
-        return -TUTTI_ENOMEM;
-    memcpy(to->first, from->first, (kinds + 1) * sizeof(*to->first));
-    memcpy(to->run_at, from->run_at, kinds * sizeof(*to->run_at));
-    if (words > 0)
-        memcpy(to->words, from->words, words * sizeof(*to->words));
-    return 0;
 }
 
 /* The newest first; the oldest is forgotten. */

@@ -35,8 +35,9 @@ struct tutti_fold_lanes {
 int tutti_fold_memory_new(struct tutti_fold_memory **ret, struct tutti_err *err);
 void tutti_fold_memory_free(struct tutti_fold_memory *memory); /* NULL is a no-op */
 
-/* Reads the programs of a schedule. *ret is the memory's, until another schedule is read; the kinds
- * of programs are the caller's. -TUTTI_ELACK as tutti_programs_read. */
+/* Reads the programs of a schedule, or knows them by its recipe. *ret is the memory's, until
+ * another schedule is read; the kinds of programs are the caller's. -TUTTI_ELACK as
+ * tutti_programs_read. */
 int tutti_fold_memory_lanes(struct tutti_fold_memory *memory, const struct tutti_topo *topo,
                             const struct tutti_schedule *schedule, struct tutti_fold_lanes **ret,
                             struct tutti_kinds *ret_kinds, struct tutti_err *err);
