@@ -14,17 +14,10 @@ static const double least_total =
     0.02;                            /* of the time at the solution: beyond it nothing is known */
 static const double ratio_most = 50; /* nor where a value is this far from there */
 
-struct change {
-    uint32_t parameter; /* whose derivative is that by this value alone */
-    double sign;        /* 1: the time goes with the value, -1: with its inverse */
-    double ratio;       /* of its part of the time, now to then */
-    bool holds;         /* and goes on changing with the value */
-};
-
-static struct change change_of(const struct tutti_fit_value *value, const double *then,
-                               const double *now)
+static struct tutti_fit_change change_of(const struct tutti_fit_value *value, const double *then,
+                                         const double *now)
 {
-    struct change change = {.sign = strstr(value->name, "_us") != NULL ? 1 : -1};
+    struct tutti_fit_change change = {.sign = strstr(value->name, "_us") != NULL ? 1 : -1};
     double at = tutti_fit_value_at(value, now);
     double ratio = pow(at / tutti_fit_value_at(value, then), change.sign);
 
@@ -38,7 +31,8 @@ static struct change change_of(const struct tutti_fit_value *value, const double
 }
 
 /* The part of a point's time that hangs on a value. */
-static double share_of(const struct tutti_fit *fit, size_t point, const struct change *change)
+static double share_of(const struct tutti_fit *fit, size_t point,
+                       const struct tutti_fit_change *change)
 {
     return fmax(0, change->sign * fit->jacobian[point * fit->parameter_count + change->parameter]);
 }
@@ -50,28 +44,24 @@ static bool counts(const struct tutti_fit_values *values, size_t c, size_t v)
 
 /* Adds up times[]: what they are of the solution's. */
 static void add_up(const struct tutti_fit_values *values, const struct tutti_fit *fit, size_t c,
-                   const double *parameters, double *totals)
+                   double *totals)
 {
     const struct tutti_fit_case *one = &values->cases->cases[c];
 
     for (size_t i = 0; i < one->point_count; i++)
         totals[i] = 1;
     for (size_t v = 0; v < values->value_count; v++) {
-        struct change change;
+        const struct tutti_fit_change *change = &values->changes[v];
 
-        if (!counts(values, c, v))
-            continue;
-        change = change_of(&values->values[v], fit->value, parameters);
-        for (size_t i = 0; i < one->point_count; i++)
-            totals[i] += share_of(fit, one->first_point + i, &change) * (change.ratio - 1);
+        for (size_t i = 0; i < one->point_count && counts(values, c, v); i++)
+            totals[i] += share_of(fit, one->first_point + i, change) * (change->ratio - 1);
     }
     for (size_t i = 0; i < one->point_count; i++)
         totals[i] = fmax(least_total, totals[i]);
 }
 
 static void differentiate(const struct tutti_fit_values *values, const struct tutti_fit *fit,
-                          size_t c, const double *parameters, const double *totals,
-                          double *jacobian)
+                          size_t c, const double *totals, double *jacobian)
 {
     const struct tutti_fit_case *one = &values->cases->cases[c];
     size_t size = fit->parameter_count;
@@ -79,14 +69,13 @@ static void differentiate(const struct tutti_fit_values *values, const struct tu
     memset(jacobian + one->first_point * size, 0, one->point_count * size * sizeof(*jacobian));
     for (size_t v = 0; v < values->value_count; v++) {
         const struct tutti_fit_value *value = &values->values[v];
-        struct change change;
+        const struct tutti_fit_change *change = &values->changes[v];
 
         if (!counts(values, c, v))
             continue;
-        change = change_of(value, fit->value, parameters);
-        for (size_t i = 0; i < one->point_count && change.holds; i++) {
+        for (size_t i = 0; i < one->point_count && change->holds; i++) {
             size_t point = one->first_point + i;
-            double slope = change.sign * change.ratio * share_of(fit, point, &change) / totals[i];
+            double slope = change->sign * change->ratio * share_of(fit, point, change) / totals[i];
 
             for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
                 if (value->levels[level] != TUTTI_FIT_NONE)
@@ -101,15 +90,17 @@ void tutti_fit_values_approximate(void *context, const struct tutti_fit *fit,
 {
     const struct tutti_fit_values *values = context;
 
+    for (size_t v = 0; v < values->value_count; v++)
+        values->changes[v] = change_of(&values->values[v], fit->value, parameters);
     for (size_t c = 0; c < values->cases->case_count; c++) {
         const struct tutti_fit_case *one = &values->cases->cases[c];
         double *totals = times + one->first_point;
 
         if (one->judged)
             continue;
-        add_up(values, fit, c, parameters, totals);
+        add_up(values, fit, c, totals);
         if (jacobian != NULL)
-            differentiate(values, fit, c, parameters, totals, jacobian);
+            differentiate(values, fit, c, totals, jacobian);
         for (size_t i = 0; i < one->point_count; i++)
             totals[i] = fit->predicted[one->first_point + i] + log(totals[i]);
     }

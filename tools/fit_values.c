@@ -151,8 +151,9 @@ int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_cali
         values.last = calloc(values.parameter_count + 1, sizeof(*values.last));
         values.shifted = calloc(cases->point_count * values.value_count + 1, sizeof(double));
         values.is_shifted = calloc(cases->case_count * values.value_count + 1, sizeof(bool));
+        values.changes = calloc(values.value_count + 1, sizeof(*values.changes));
         if (values.uses == NULL || values.last == NULL || values.shifted == NULL ||
-            values.is_shifted == NULL)
+            values.is_shifted == NULL || values.changes == NULL)
             status = tutti_nomem(err);
     }
     if (status < 0) {
@@ -173,6 +174,7 @@ void tutti_fit_values_close(struct tutti_fit_values *values)
     free(values->last);
     free(values->shifted);
     free(values->is_shifted);
+    free(values->changes);
     *values = (struct tutti_fit_values){.calib = NULL};
 }
 

@@ -35,6 +35,14 @@ struct tutti_fit_parameter {
     double sigma;
 };
 
+/* What another value does to times that hang on it. */
+struct tutti_fit_change {
+    uint32_t parameter; /* whose derivative is that by this value alone */
+    double sign;        /* 1: the time goes with the value, -1: with its inverse */
+    double ratio;       /* of its part of the time, now to then */
+    bool holds;         /* and goes on changing with the value */
+};
+
 struct tutti_fit_values {
     struct tutti_fit_cases *cases;
     const struct tutti_calib *base;
@@ -48,6 +56,7 @@ struct tutti_fit_values {
     double *shifted;  /* [value][point]: the times with that value alone `shift` away */
     bool *is_shifted; /* [value][case]: whether they are known */
     double shift;
+    struct tutti_fit_change *changes; /* [value]: room for tutti_fit_values_approximate() */
 };
 
 int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_calib *base,
