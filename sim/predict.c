@@ -213,7 +213,7 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
                        entry->algorithm->name, why.text);
     else
         status = play_all(ask, &opts, schedule, known, record, &outcome->played, &text);
-    if (status == -TUTTI_ETIME)
+    if (status == -TUTTI_ETIME && folding == -TUTTI_ELACK)
         status = tutti_fail(err, TUTTI_ETIME, "%s; not folded: %s", text.text, why.text);
     else if (status < 0 && text.text[0] != '\0')
         status = tutti_fail(err, (enum tutti_status) - status, "%s", text.text);
