@@ -119,14 +119,17 @@ static bool may_tell(const struct tutti_fit_case *one, const char *name)
 static void mark_uses(struct tutti_fit_values *values)
 {
     for (size_t c = 0; c < values->cases->case_count; c++) {
+        bool *uses = values->uses + c * values->value_count;
         struct tutti_calib_use use;
 
         for (size_t u = 0; tutti_calib_use(values->base, &values->cases->cases[c].machine, u, &use);
              u++) {
-            for (size_t v = 0; v < values->value_count; v++) {
-                if (strcmp(values->values[v].name, use.name) == 0)
-                    values->uses[c * values->value_count + v] = true;
-            }
+            for (size_t v = 0; v < values->value_count; v++)
+                uses[v] |= strcmp(values->values[v].name, use.name) == 0;
+        }
+        for (uint32_t v = 0; v < values->value_count; v++) {
+            if (uses[v])
+                values->used[c * values->value_count + values->used_count[c]++] = v;
         }
     }
 }
@@ -148,12 +151,15 @@ int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_cali
     }
     if (status == 0) {
         values.uses = calloc(cases->case_count * values.value_count + 1, sizeof(*values.uses));
+        values.used = calloc(cases->case_count * values.value_count + 1, sizeof(*values.used));
+        values.used_count = calloc(cases->case_count + 1, sizeof(*values.used_count));
         values.last = calloc(values.parameter_count + 1, sizeof(*values.last));
         values.shifted = calloc(cases->point_count * values.value_count + 1, sizeof(double));
         values.is_shifted = calloc(cases->case_count * values.value_count + 1, sizeof(bool));
         values.changes = calloc(values.value_count + 1, sizeof(*values.changes));
-        if (values.uses == NULL || values.last == NULL || values.shifted == NULL ||
-            values.is_shifted == NULL || values.changes == NULL)
+        if (values.uses == NULL || values.used == NULL || values.used_count == NULL ||
+            values.last == NULL || values.shifted == NULL || values.is_shifted == NULL ||
+            values.changes == NULL)
             status = tutti_nomem(err);
     }
     if (status < 0) {
@@ -171,6 +177,8 @@ void tutti_fit_values_close(struct tutti_fit_values *values)
     free(values->values);
     free(values->parameters);
     free(values->uses);
+    free(values->used);
+    free(values->used_count);
     free(values->last);
     free(values->shifted);
     free(values->is_shifted);
@@ -228,9 +236,12 @@ int tutti_fit_values_set(struct tutti_fit_values *values, const double *paramete
 static size_t only_value(const struct tutti_fit_values *values, size_t c, uint32_t parameter)
 {
     size_t only = values->value_count;
+    const uint32_t *used = values->used + c * values->value_count;
 
-    for (size_t v = 0; v < values->value_count; v++) {
-        if (!values->uses[c * values->value_count + v] || !has_level(&values->values[v], parameter))
+    for (uint32_t u = 0; u < values->used_count[c]; u++) {
+        uint32_t v = used[u];
+
+        if (!has_level(&values->values[v], parameter))
             continue;
         if (only < values->value_count)
             return values->value_count;
@@ -250,9 +261,9 @@ struct touched {
 static bool bears_on(const struct tutti_fit_value *value, const struct tutti_fit_case *one,
                      const struct tutti_fit_point *point)
 {
-    bool early = tutti_nccl_version_is_early(one->version);
-
-    if (value->protocol != point->protocol || (value->late && early) || (value->early && !early))
+    if (value->protocol != point->protocol)
+        return false;
+    if ((value->late || value->early) && value->early != tutti_nccl_version_is_early(one->version))
         return false;
     if (point->switches)
         return value->switches || value->ways || value->messages;
@@ -266,12 +277,12 @@ static bool is_touched(const void *context, const struct tutti_fit_case *one,
     const struct touched *touched = context;
     const struct tutti_fit_values *values = touched->values;
     size_t c = (size_t)(one - values->cases->cases);
-    const bool *uses = values->uses + c * values->value_count;
+    const uint32_t *used = values->used + c * values->value_count;
 
-    for (size_t v = 0; v < values->value_count && !touched->known[c] && !one->judged; v++) {
-        const struct tutti_fit_value *value = &values->values[v];
+    for (uint32_t u = 0; u < values->used_count[c] && !touched->known[c] && !one->judged; u++) {
+        const struct tutti_fit_value *value = &values->values[used[u]];
 
-        if (uses[v] && has_level(value, touched->parameter) && bears_on(value, one, point))
+        if (has_level(value, touched->parameter) && bears_on(value, one, point))
             return true;
     }
     return false;
@@ -358,12 +369,13 @@ static bool is_changed(const void *context, const struct tutti_fit_case *one,
 {
     const struct near *near = context;
     const struct tutti_fit_values *values = near->values;
-    const bool *uses = values->uses + (size_t)(one - values->cases->cases) * values->value_count;
+    size_t c = (size_t)(one - values->cases->cases);
+    const uint32_t *used = values->used + c * values->value_count;
 
     if (one->judged || (near->skipped != NULL && near->skipped[point - values->cases->points]))
         return false;
-    for (size_t v = 0; v < values->value_count; v++) {
-        if (near->changed[v] && uses[v] && bears_on(&values->values[v], one, point))
+    for (uint32_t u = 0; u < values->used_count[c]; u++) {
+        if (near->changed[used[u]] && bears_on(&values->values[used[u]], one, point))
             return true;
     }
     return false;

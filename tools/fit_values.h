@@ -51,10 +51,12 @@ struct tutti_fit_values {
     struct tutti_fit_value *values;
     size_t parameter_count, parameter_capacity;
     struct tutti_fit_parameter *parameters;
-    bool *uses;       /* [case][value], once all are known */
-    double *last;     /* [parameter]: of the last call for all points, and since then */
-    double *shifted;  /* [value][point]: the times with that value alone `shift` away */
-    bool *is_shifted; /* [value][case]: whether they are known */
+    bool *uses;           /* [case][value]: whether its machine has it, once all are known */
+    uint32_t *used;       /* [case][value]: the numbers of these, in order ... */
+    uint32_t *used_count; /* [case]: ... as many of them */
+    double *last;         /* [parameter]: of the last call for all points, and since then */
+    double *shifted;      /* [value][point]: the times with that value alone `shift` away */
+    bool *is_shifted;     /* [value][case]: whether they are known */
     double shift;
     struct tutti_fit_change *changes; /* [value]: room for tutti_fit_values_approximate() */
 };
