@@ -437,13 +437,22 @@ static int print_worst(const struct tutti_fidelity *fidelity, FILE *out, struct 
     return status;
 }
 
-/* Reasons why tables are not predicted, each once with how many tables have it. */
+static size_t count_missing(const struct tutti_fidelity_table *table)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < table->row_count; i++)
+        count += !(table->rows[i].us[TUTTI_FORECAST_OURS] > 0);
+    return count;
+}
+
+/* Reasons why sizes are not predicted, each once with how many of how many tables have it. */
 static void print_missing(const struct tutti_fidelity *fidelity, FILE *out)
 {
     for (size_t i = 0; i < fidelity->table_count; i++) {
         const struct tutti_fidelity_table *table = &fidelity->tables[i];
+        size_t count = 0, size_count = 0, missing_count = 0;
         bool told = false;
-        size_t count = 0;
 
         if (!table->chosen || table->status == 0)
             continue;
@@ -454,10 +463,12 @@ static void print_missing(const struct tutti_fidelity *fidelity, FILE *out)
 
             told = told || (same && k < i);
             count += same;
+            size_count += same ? other->row_count : 0;
+            missing_count += same ? count_missing(other) : 0;
         }
         if (!told)
-            fprintf(out, "# not predicted: %zu table%s: %s\n", count, count == 1 ? "" : "s",
-                    table->reason);
+            fprintf(out, "# not predicted: %zu of %zu sizes of %zu table%s: %s\n", missing_count,
+                    size_count, count, count == 1 ? "" : "s", table->reason);
     }
 }
 
