@@ -104,6 +104,8 @@ static void try_size(struct tutti_random *random, struct recipe *recipe,
     tally->known += before != NULL && lanes->plays == before;
     tally->skipped += before != NULL && lanes->plays == before &&
                       recalled.simulated_count < recalled.step_count / 4;
+    CHECK(fresh.simulated_count < 8 * recalled.simulated_count + 1); /* limits rely on it */
+    CHECK(fresh.look_count < 8 * recalled.look_count + 1);
     if (fresh.end_ps != recalled.end_ps || fresh.step_count != recalled.step_count ||
         fresh.load_ps != recalled.load_ps || fresh.drain_ps_max != recalled.drain_ps_max)
         TEST_FAIL("'%s' of %" PRIu64 " on '%s': %" PRId64 " ps, %" PRIu64

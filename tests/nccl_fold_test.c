@@ -205,6 +205,31 @@ TEST(what_shares_its_links_for_too_long_is_given_up)
     tutti_topo_free(topo);
 }
 
+/* Else an answer would hang on what was asked before, and so on how many threads there are. */
+TEST(what_is_given_up_is_so_whatever_is_remembered)
+{
+    struct tutti_topo *topo = NULL;
+    struct tutti_ask ask = {.algorithm = "nccl",
+                            .params = {.collective = TUTTI_ALLTOALL, .count = 1 << 12},
+                            .protocol = "auto",
+                            .model = TUTTI_MODEL_FAIR,
+                            .fold = "on",
+                            .seconds_max = 1};
+    struct tutti_answer answer;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_topo_from_spec("host:gpu=a100,gpus=4,nics=2,nic=200Gb/s,nodes=96", &topo, &err),
+             err);
+    REQUIRE(topo != NULL);
+    CHECK_OK(tutti_predict_memory_new(&ask.memory, &err), err);
+    ask.topo = topo;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    ask.strict = true;
+    CHECK_INT(tutti_predict(&ask, &answer, &err), -TUTTI_ETIME);
+    tutti_predict_memory_free(ask.memory);
+    tutti_topo_free(topo);
+}
+
 /* Channels run both ways round: of some, lanes send where those of others receive. */
 TEST(rings_of_four_gpus_fold_though_channels_run_both_ways)
 {

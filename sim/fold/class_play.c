@@ -359,6 +359,7 @@ static int run(struct tutti_class_play *play, uint64_t step_count_max, struct tu
         }
         play->now = at_ps;
         take_events(play);
+        play->look_count = play->net->look_count;
         status = tutti_play_goes_on(play->opts, play->net, err);
     }
     tutti_steady_free(steady);
@@ -541,7 +542,8 @@ static int sum_up(const struct tutti_class_play *play, struct tutti_class_played
 {
     *ret = (struct tutti_class_played){.end_ps = play->now,
                                        .drain_ps_max = play->drain_ps_max,
-                                       .simulated_count = play->simulated_count};
+                                       .simulated_count = play->simulated_count,
+                                       .look_count = play->look_count};
     for (uint32_t lane = 0; lane < play->quotient->lane_count; lane++)
         ret->step_count += play->lanes[lane].index * play->quotient->lanes[lane].size;
     for (uint32_t wire = 0; wire < play->quotient->wire_count; wire++)

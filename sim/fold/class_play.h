@@ -82,6 +82,7 @@ struct tutti_class_play {
     uint32_t todo_count;
     struct tutti_class_skip *skip; /* to be filled */
     uint64_t simulated_count;      /* steps */
+    uint64_t look_count;           /* of its network, when last asked whether it may go on */
     tutti_ps drain_ps_max;         /* the most that a message took beyond its latency */
     const char *unsuited;          /* why, or NULL */
 };
@@ -105,6 +106,7 @@ struct tutti_class_played {
     tutti_ps load_ps;      /* what crossed the busiest link takes it, as it is without a protocol */
     tutti_ps drain_ps_max; /* the most that a message took beyond its latency */
     uint64_t simulated_count; /* steps, of those of one lane of each class */
+    uint64_t look_count;      /* at flows of links: see tutti_play_goes_on() */
 };
 
 /* Plays a schedule under `fair` by its quotient: 0, or -TUTTI_ELACK and why. */

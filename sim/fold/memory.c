@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/play/estimate.h"
 #include "sim/play/start.h"
 #include "sim/sim.h"
 
@@ -21,7 +22,7 @@ enum {
     WORDS_MAX = 16 << 20,      /* of all but the newest */
     PLAYS_MAX = 24,            /* of a schedule's lanes */
     KINDS_WORDS_MAX = 1 << 18, /* of a play: longer ones are not kept */
-    STEPS_MARGIN = 8,          /* see is_known */
+    MARGIN = 8,                /* see is_allowed */
     READ_MAX = 64,             /* schedules whose programs are known by their recipes */
     READ_WORDS_MAX = 1 << 16,  /* of one: longer ones are not kept */
 };
@@ -351,11 +352,23 @@ static bool add_runs(const struct tutti_fold_play *play, const struct tutti_quot
     return true;
 }
 
-/* Looks for a play that stands for this one. It has simulated far fewer steps than are allowed, so
- * that this one would not have been refused either, which takes about as many. */
+/* Whether a play with `more` runs more would not have been refused either. It takes about as many
+ * steps and looks at links as the one that is known, which therefore is to have taken far fewer
+ * than are allowed, or is the very same: what is answered may not hang on what was asked before. */
+static bool is_allowed(const struct tutti_fold_play *play, int64_t more,
+                       const struct tutti_sim_opts *opts, uint64_t step_count_max)
+{
+    uint64_t looks = (more == 0 ? 1 : MARGIN) * play->played.look_count;
+
+    return (step_count_max == 0 || play->played.simulated_count < step_count_max / MARGIN) &&
+           tutti_play_is_within(opts, looks);
+}
+
+/* Looks for a play that stands for this one. */
 static bool is_known(const struct tutti_fold_lanes *lanes, const struct tutti_fold_play *like,
-                     const struct tutti_kinds *kinds, uint64_t step_count_max,
-                     struct tutti_class_played *ret, int *status, struct tutti_err *err)
+                     const struct tutti_kinds *kinds, const struct tutti_sim_opts *opts,
+                     uint64_t step_count_max, struct tutti_class_played *ret, int *status,
+                     struct tutti_err *err)
 {
     for (const struct tutti_fold_play *play = lanes->plays; play != NULL; play = play->next) {
         int64_t more;
@@ -364,8 +377,8 @@ static bool is_known(const struct tutti_fold_lanes *lanes, const struct tutti_fo
             play->ordered == like->ordered &&
             play->reduce_bytes_per_s == like->reduce_bytes_per_s &&
             play->begin_ps == like->begin_ps && play->slot_count == like->slot_count &&
-            (step_count_max == 0 || play->played.simulated_count < step_count_max / STEPS_MARGIN) &&
             tutti_kinds_match(&play->kinds, kinds) && find_more(lanes, play, kinds, &more) &&
+            is_allowed(play, more, opts, step_count_max) &&
             add_runs(play, lanes->quotients[play->ordered], more, ret, status, err))
             return true;
     }
@@ -403,7 +416,7 @@ int tutti_fold_memory_play(struct tutti_fold_lanes *lanes, const struct tutti_ki
                                      .ordered = ordered};
     if (opts->protocol != NULL)
         play->protocol = *opts->protocol;
-    if (is_known(lanes, play, kinds, step_count_max, ret, &status, err)) {
+    if (is_known(lanes, play, kinds, opts, step_count_max, ret, &status, err)) {
         free_play(play);
         return status;
     }

@@ -289,13 +289,18 @@ int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *
  * ranks, folded (11 million) and every rank (14 million). */
 static const uint64_t looks_per_s = 12000000;
 
+bool tutti_play_is_within(const struct tutti_sim_opts *opts, uint64_t look_count)
+{
+    return !opts->strict || opts->force || opts->seconds_max == 0 ||
+           look_count / looks_per_s < opts->seconds_max;
+}
+
 int tutti_play_goes_on(const struct tutti_sim_opts *opts, const struct tutti_net *net,
                        struct tutti_err *err)
 {
     char limit[32];
 
-    if (!opts->strict || opts->force || opts->seconds_max == 0 ||
-        net->look_count / looks_per_s < opts->seconds_max)
+    if (tutti_play_is_within(opts, net->look_count))
         return 0;
     return tutti_fail(err, TUTTI_ETIME,
                       "so many messages share links of '%s' that it takes more than %s to simulate",

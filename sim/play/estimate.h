@@ -3,6 +3,7 @@
 #define TUTTI_SIM_PLAY_ESTIMATE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tutti_err;
 struct tutti_net;
@@ -18,6 +19,9 @@ double tutti_play_steps(const struct tutti_schedule *schedule);
  * `flows`, by data flow, which is many times as fast. Always 0 with opts->force. */
 int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *play, bool flows,
                     struct tutti_err *err);
+
+/* Whether opts->strict lets a play take as many looks at flows of links. */
+bool tutti_play_is_within(const struct tutti_sim_opts *opts, uint64_t look_count);
 
 /* For a play under way: -TUTTI_ETIME once, with opts->strict, its network has taken about as long
  * as opts->seconds_max. */
