@@ -261,3 +261,38 @@ TEST(long_pipelines_are_not_played_to_the_end)
     folds("dgx-h100:nodes=32", "ring", UINT64_C(1) << 28, 2, 40000);
     folds("dgx-h100:nodes=8", "double-binary-tree", UINT64_C(1) << 30, 1, 300000);
 }
+
+/* ---- colours --------------------------------------------------------------------------------- */
+
+/* Four ranks in a ring of links without latency, every other way through a switch. */
+static const char ways_of_one_and_two[] =
+    "node a device\nnode b device\nnode c device\nnode d device\nnode s switch\nnode t switch\n"
+    "link a b nvlink 1GB/s 0us\nlink b s nvlink 1GB/s 0us\nlink s c nvlink 1GB/s 0us\n"
+    "link c d nvlink 1GB/s 0us\nlink d t nvlink 1GB/s 0us\nlink t a nvlink 1GB/s 0us\n";
+
+/* All about the first wires has the number 0; of such there may still be more or fewer. */
+TEST(ways_of_zeros_are_told_apart_by_their_lengths)
+{
+    struct tutti_coll_params params = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM, .count = 4096};
+    struct tutti_topo *topo = NULL;
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_quotient quotient = {.lane_count = 0};
+    struct tutti_class_played classes = {.end_ps = 0};
+    struct tutti_err err = {.text = ""};
+    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR};
+
+    CHECK_OK(
+        tutti_topo_parse("test", ways_of_one_and_two, strlen(ways_of_one_and_two), &topo, &err),
+        err);
+    REQUIRE(topo != NULL);
+    opts.topo = topo;
+    CHECK_OK(tutti_coll_generate("ring", &params, &topo->shape, &schedule, &err), err);
+    CHECK_OK(tutti_quotient_find(topo, schedule, false, &quotient, &err), err);
+    REQUIRE(quotient.lane_count == 2);
+    CHECK_OK(tutti_class_play(&opts, schedule, &quotient, 0, &classes, &err), err);
+    CHECK_INT(classes.end_ps, play_all(&opts, schedule).total_ps);
+    tutti_quotient_done(&quotient);
+    tutti_schedule_free(schedule);
+    tutti_topo_free(topo);
+}

@@ -17,10 +17,11 @@
 enum { ROUNDS_MAX = 256, TYPES_MAX = 1024 };
 
 /* Takes up one more value; the first of a chain goes to mix(0, ...). Hash and value are added bit
- * by bit, so that of two plain numbers one could make up for the other. */
+ * by bit, so that of two plain numbers one could make up for the other. Zeros count, too: without
+ * the sum any number of them would be 0. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0xd1b54a32d192ed03);
     hash ^= hash >> 32;
     hash *= UINT64_C(0xd6e8feb86659fd93);
     return hash ^ hash >> 29;
