@@ -244,3 +244,107 @@ TEST(programs_are_known_by_recipe_until_their_lanes_are_forgotten)
     tutti_schedule_free(liar);
     tutti_schedule_free(again);
 }
+
+/* Mostly 0, so that many schedules differ in one parameter alone. */
+static uint32_t rare(struct tutti_random *random, uint32_t bound)
+{
+    return below(random, 4) == 0 ? below(random, bound) : 0;
+}
+
+/* Four hosts at most; of one GPU each for "pat". */
+static struct tutti_chains draw_chains(struct tutti_random *random, bool single, uint32_t *members)
+{
+    struct tutti_chains chains = {.host_count = single ? 8 : UINT32_C(1) << below(random, 3),
+                                  .count = 1 + rare(random, 2)};
+
+    chains.length = 8 / chains.host_count;
+    chains.swapped = chains.count == 2 && below(random, 2) == 0;
+    if (rare(random, 3) == 0)
+        return chains;
+    chains.members = members;
+    for (uint32_t i = 0; i < chains.count * chains.length; i++)
+        members[i] = i % chains.length;
+    for (uint32_t c = 0; c < chains.count && below(random, 2) == 0; c++) {
+        members[c * chains.length] = chains.length - 1; /* the last and the first change places */
+        members[(c + 1) * chains.length - 1] = 0;
+    }
+    return chains;
+}
+
+static const char *collective_of(uint32_t i, enum tutti_collective *ret)
+{
+    static const struct {
+        const char *algorithm;
+        enum tutti_collective collective;
+    } all[] = {{"ring", TUTTI_ALLREDUCE}, {"ring", TUTTI_BROADCAST},    {"ring", TUTTI_ALLGATHER},
+               {"tree", TUTTI_ALLREDUCE}, {"pat", TUTTI_REDUCESCATTER}, {"pat", TUTTI_ALLGATHER},
+               {"p2p", TUTTI_ALLTOALL},   {"p2p", TUTTI_SENDRECV}};
+    *ret = all[i % 8].collective;
+    return all[i % 8].algorithm;
+}
+
+/* Or NULL. */
+static struct tutti_schedule *draw_nccl(struct tutti_random *random, uint32_t i)
+{
+    enum tutti_collective collective;
+    const char *algorithm = collective_of(i, &collective);
+    bool tree = strcmp(algorithm, "tree") == 0, pat = strcmp(algorithm, "pat") == 0;
+    uint32_t channels = UINT32_C(1) << below(random, 3);
+    uint64_t few = 4096 * (1 + rare(random, 3)), many = 4096 * (1 + rare(random, 3));
+    struct tutti_nccl_params params = {
+        .coll = {.collective = collective,
+                 .dtype = rare(random, 2) == 0 ? TUTTI_FLOAT32 : TUTTI_FLOAT64,
+                 .op = TUTTI_SUM,
+                 .root = collective == TUTTI_BROADCAST ? rare(random, 2) : 0,
+                 .channel_count = channels,
+                 .chunk_bytes = 1024 << rare(random, 2),
+                 .slice_count = tree || strcmp(algorithm, "ring") == 0 ? 1 + rare(random, 2) : 1,
+                 .slot_count = 2 + rare(random, 2)},
+        .count_lo = few,
+        .count_mid = channels > 2 ? 4096 * (1 + rare(random, 2)) : 0,
+        .count_hi = channels > 1 ? many : 0,
+        .chunk_lo_bytes = tree ? 512 * rare(random, 2) : 0,
+        .chunk_hi_bytes = tree ? 512 * rare(random, 2) : 0,
+        .pattern = (uint8_t)(tree ? 1 + rare(random, 3) : 0),
+        .step_bytes = pat ? 2048 * rare(random, 2) : 0,
+        .repeat_count = collective == TUTTI_BROADCAST ? rare(random, 3) : 0,
+        .peer_channel_count = 1 + rare(random, 4),
+        .part_bytes_min = 65536 * rare(random, 2),
+        .part_bytes_max = 4096 * rare(random, 2),
+        .net_chunk_bytes = 512 * rare(random, 2)};
+    uint32_t members[16];
+    struct tutti_chains chains = draw_chains(random, pat, members);
+    struct tutti_schedule *schedule = NULL;
+
+    params.coll.count =
+        few + params.count_mid * (channels > 2 ? channels - 2 : 0) + (channels > 1 ? many : 0);
+    (void)tutti_nccl_generate(algorithm, &params, &chains, &schedule, NULL);
+    return schedule;
+}
+
+/* Whatever a generator hangs on stands in the recipe, or one gets what was read of another. */
+TEST(schedules_of_one_recipe_have_the_same_programs)
+{
+    struct tutti_topo *topo = machine("switch:n=8");
+    struct tutti_random random;
+    uint32_t count = 0;
+
+    tutti_random_seed(&random, test_seed);
+    for (uint64_t i = 0; i < test_count(4000, 120); i++) {
+        struct tutti_fold_memory *memory = NULL;
+
+        CHECK_INT(tutti_fold_memory_new(&memory, NULL), 0);
+        for (int k = 0; k < 100; k++) {
+            struct tutti_schedule *schedule = draw_nccl(&random, (uint32_t)i ^ below(&random, 2));
+
+            if (schedule == NULL)
+                continue;
+            CHECK(knows(memory, topo, schedule, schedule));
+            count++;
+            tutti_schedule_free(schedule);
+        }
+        tutti_fold_memory_free(memory);
+    }
+    CHECK(count > test_share(6000));
+    tutti_topo_free(topo);
+}
