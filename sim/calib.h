@@ -14,7 +14,8 @@
  *   QUANTITY  what is added or allowed, in the unit it ends with:
  *     launch_us     once a run, by the slowest kind of link that the machine has
  *     rank_us       the same for each rank of the communicator
- *     channel_us    the same for each channel that carries data, of NCCL from 2.22 on
+ *     channel_us    the same for each channel that carries data, of NCCL from 2.22 on: by the
+ *                   slowest kind of link within a host, whose own it is
  *     early_channel_us  the same of NCCL before; neither of what NVSwitch adds up
  *     step_us       to the latency of a message (message_ps of struct tutti_protocol)
  *     slice_us      time for which a message has its connection besides its bytes (slice_ps)
@@ -117,6 +118,7 @@ struct tutti_calib_machine {
     const char *links[TUTTI_HOP_COUNT]; /* NULL: it has none of the kind */
     bool routes[TUTTI_HOP_COUNT];       /* whether messages go routes of that kind */
     enum tutti_hop slowest;             /* of these */
+    enum tutti_hop inner;               /* the slowest within a host; TUTTI_HOP_COUNT: none */
     bool nvls;                          /* a switch of NVLink reduces */
     uint32_t rank_count;
 };
@@ -132,9 +134,9 @@ struct tutti_calib_use {
     char found[TUTTI_CALIB_NAME_BYTES]; /* the more general name that has a value; "": none has */
     const struct tutti_calib_value *value; /* NULL: none */
 };
-/* Number `index`, by protocol, kind of hop and quantity: launch_us, rank_us and what channels
- * cost for the slowest kind of route, link_percent for each kind of link, the rest for each kind of
- * route; then those of NVLS; false past the last. */
+/* Number `index`, by protocol, kind of hop and quantity: launch_us and rank_us for the slowest kind
+ * of route, what channels cost for the slowest within a host, link_percent for each kind of link,
+ * the rest for each kind of route; then those of NVLS; false past the last. */
 bool tutti_calib_use(const struct tutti_calib *calib, const struct tutti_calib_machine *machine,
                      size_t index, struct tutti_calib_use *ret);
 

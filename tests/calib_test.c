@@ -206,9 +206,9 @@ TEST(the_nearest_class_with_a_value_counts)
                                       "b200.any.ll.launch_us 5\n"
                                       "any.net.ll.launch_us 7.5\n" /* the link comes first */
                                       "any.any.ll.rank_us 0.25\n"
-                                      "b200.nvlink.ll.channel_us 9\n" /* not the slowest */
+                                      "b200.ib.ll.channel_us 9\n" /* not within a host */
                                       "b200.any.ll.channel_us 0.125\n"
-                                      "any.net.ll.early_channel_us 1.5\n"
+                                      "any.nvlink.ll.early_channel_us 1.5\n"
                                       "any.nvlink.ll.step_us 1\n"
                                       "h100.nvswitch.ll.step_us 2\n"
                                       "b200.nvlink.ll.step_us 3\n"
@@ -324,7 +324,7 @@ TEST(all_that_a_machine_asks_for_can_be_gone_through)
             CHECK_TEXT(use.found, "");
         }
         if (count == 0)
-            CHECK_TEXT(use.name, "gb200.nvswitch.ll.step_us");
+            CHECK_TEXT(use.name, "gb200.nvswitch.ll.channel_us");
     }
     /* launch, rank and both of channels; step, slice and both lanes of 2 kinds of routes; both
      * shares of 3 kinds of links */

@@ -91,6 +91,8 @@ static void note_routes(const struct tutti_topo *topo, struct tutti_calib_machin
     }
     if (topo->rank_count > count)
         note_route(topo, 0, topo->rank_count - 1, machine);
+    for (enum tutti_hop hop = TUTTI_HOP_NVLINK; hop < TUTTI_HOP_NET; hop++)
+        machine->inner = machine->routes[hop] ? hop : machine->inner;
 }
 
 /* Whether what goes to other hosts passes a CPU: then NCCL does not use GPUDirect RDMA (2.28
@@ -123,8 +125,8 @@ static bool nets_by_cpu(const struct tutti_topo *topo)
  * may be of PCIe links alone. */
 struct tutti_calib_machine tutti_calib_machine_of(const struct tutti_topo *topo)
 {
-    struct tutti_calib_machine machine = {.gpu = gpu_of(topo->hardware),
-                                          .rank_count = topo->rank_count};
+    struct tutti_calib_machine machine = {
+        .gpu = gpu_of(topo->hardware), .inner = TUTTI_HOP_COUNT, .rank_count = topo->rank_count};
     struct tutti_link_class classes[TUTTI_LINK_CLASSES_MAX];
     uint32_t more;
     uint32_t count = tutti_topo_link_classes(topo, classes, TUTTI_LINK_CLASSES_MAX, &more);
@@ -229,9 +231,10 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
     switch (quantity) {
     case TUTTI_CALIB_LAUNCH:
     case TUTTI_CALIB_RANK:
+        return hop == machine->slowest;
     case TUTTI_CALIB_CHANNEL:
     case TUTTI_CALIB_EARLY_CHANNEL:
-        return hop == machine->slowest;
+        return hop == machine->inner;
     case TUTTI_CALIB_PERCENT:
         return machine->links[hop] != NULL;
     case TUTTI_CALIB_P2P_PERCENT:
@@ -462,6 +465,12 @@ static const struct tutti_calib_value *look_through(const struct tutti_calib *co
     return NULL;
 }
 
+/* Whether a quantity is of one kind of hop alone, whatever others there are. */
+static bool is_of_launch(uint8_t quantity)
+{
+    return quantity <= TUTTI_CALIB_EARLY_CHANNEL;
+}
+
 struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const layers[], size_t count,
                                             const struct tutti_calib_machine *machine)
 {
@@ -477,8 +486,8 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const laye
         const struct tutti_calib_value *value;
         size_t layer = 0;
 
-        if (asked.key.quantity <= TUTTI_CALIB_EARLY_CHANNEL && asked.hop != machine->slowest &&
-            asked.hop != TUTTI_HOP_COUNT)
+        if (is_of_launch(asked.key.quantity) && asked.hop != TUTTI_HOP_COUNT &&
+            !is_asked(machine, asked.hop, (enum tutti_calib_quantity)asked.key.quantity))
             continue;
         value = look_through(layers, count, &found, &layer);
         if (value == NULL)

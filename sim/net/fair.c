@@ -105,6 +105,7 @@ static void fair_reset(struct tutti_net *net)
     struct fair *model = (struct fair *)net;
 
     tutti_maxmin_reset(&model->maxmin);
+    net->look_count = 0;
     tutti_queue_clear(&model->events);
     for (uint32_t i = 0; i < model->link_count && model->full_ps != NULL; i++)
         model->full_ps[i] = 0;
