@@ -297,7 +297,7 @@ static struct tutti_schedule *draw_nccl(struct tutti_random *random, uint32_t i)
                  .op = TUTTI_SUM,
                  .root = collective == TUTTI_BROADCAST ? rare(random, 2) : 0,
                  .channel_count = channels,
-                 .chunk_bytes = 1024 << rare(random, 2),
+                 .chunk_bytes = UINT64_C(1024) << rare(random, 2),
                  .slice_count = tree || strcmp(algorithm, "ring") == 0 ? 1 + rare(random, 2) : 1,
                  .slot_count = 2 + rare(random, 2)},
         .count_lo = few,
