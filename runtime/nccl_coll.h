@@ -63,7 +63,8 @@ struct tutti_nccl_params {
  *   pat   all-gather, reduce-scatter, one rank a host; chunks are not cut into slices
  *   p2p   all-to-all, send and receive; likewise
  * -TUTTI_EINVAL for another collective or algorithm, shares that do not add up, chains that are no
- * permutations. The name of the schedule is "nccl:" and the algorithm; it has a recipe. */
+ * permutations. The name of the schedule is "nccl:" and the algorithm; that of several ranks has a
+ * recipe. */
 int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *params,
                         const struct tutti_chains *chains, struct tutti_schedule **ret,
                         struct tutti_err *err);
