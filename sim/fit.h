@@ -46,6 +46,9 @@ struct tutti_fit_problem {
      * need not be written. NULL: none but a model linear in logarithms, in tutti_fit_without(). */
     void (*approximate)(void *context, const struct tutti_fit *fit, const double *parameters,
                         double *times, double *jacobian);
+    /* Told before each derivative of tutti_fit_solve(), for who waits: which turn of the search,
+     * from 0, and by which parameter. NULL: nobody waits. */
+    void (*watch)(void *context, uint32_t iteration, uint32_t parameter);
     void *context;
 };
 

@@ -80,6 +80,41 @@ TEST(finds_the_truth_where_nothing_is_noisy)
     tutti_fit_free(fit);
 }
 
+static uint32_t told[2]; /* turns, and derivatives of each */
+
+static void watch(void *context, uint32_t iteration, uint32_t parameter)
+{
+    (void)context;
+    CHECK(parameter == told[1] % 3);
+    CHECK(iteration == told[1] / 3);
+    told[0] = iteration;
+    told[1]++;
+}
+
+TEST(tells_who_waits_of_each_derivative)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit_problem problem = {.parameter_count = 3,
+                                        .point_count = POINTS,
+                                        .prior = prior,
+                                        .prior_sigma = loose,
+                                        .observed = world.observed,
+                                        .weight = world.weight,
+                                        .predict = predict,
+                                        .watch = watch,
+                                        .context = &world};
+    struct tutti_fit *fit = NULL;
+    struct tutti_err err = {{0}};
+
+    measure(&world, 0);
+    told[0] = told[1] = 0;
+    CHECK_OK(tutti_fit_solve(&problem, &fit, &err), err);
+    REQUIRE(fit != NULL);
+    CHECK(told[0] == fit->iteration_count); /* once more about where it ended */
+    CHECK(told[1] == 3 * (fit->iteration_count + 1));
+    tutti_fit_free(fit);
+}
+
 enum { CLASSES = 6 };
 
 /* The time of a class is what is general and what is its own. */

@@ -18,6 +18,7 @@
 #include "tools/fit_priors.h"
 #include "tools/nccl_options.h"
 #include "tools/options.h"
+#include "tools/run.h"
 #include "tools/run_crew.h"
 #include "tools/shared_options.h"
 
@@ -70,6 +71,43 @@ static void close_job(struct tutti_fit_job *job)
     free(job->sigma);
 }
 
+/* What was fitted to: not what only judges, and no size without a time. */
+static void count_fitted(const struct tutti_fit_job *job, size_t *ret_tables, size_t *ret_sizes)
+{
+    *ret_tables = *ret_sizes = 0;
+    for (size_t c = 0; c < job->cases.case_count; c++) {
+        const struct tutti_fit_case *one = &job->cases.cases[c];
+
+        *ret_tables += !one->judged;
+        for (size_t i = 0; i < one->point_count && !one->judged; i++)
+            *ret_sizes += !job->cases.points[one->first_point + i].wrong;
+    }
+}
+
+/* What takes minutes says so before, whoever reads it; on the way only to a terminal. */
+static void announce(const struct tutti_fit_job *job)
+{
+    const size_t minutes = 1000000; /* some 10 s on two processors */
+    size_t tables, sizes;
+
+    count_fitted(job, &tables, &sizes);
+    if (job->values.parameter_count * sizes > minutes)
+        fprintf(stderr,
+                "tutti calibrate: fits %zu parameters to %zu sizes of %zu tables, then again "
+                "without each site and platform: takes minutes (fewer tables: --filter)\n",
+                job->values.parameter_count, sizes, tables);
+}
+
+static void show_turn(void *context, uint32_t iteration, uint32_t parameter)
+{
+    const struct tutti_fit_values *values = context;
+    char detail[80];
+
+    (void)snprintf(detail, sizeof(detail), "%" PRIu32 ", derivative %" PRIu32 " of %zu",
+                   iteration + 1, parameter + 1, values->parameter_count);
+    tutti_run_show("calibrate", "fits, turn", detail);
+}
+
 static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_err *err)
 {
     struct tutti_fit_problem *problem = &job->problem;
@@ -89,6 +127,7 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         .predict_near = tutti_fit_values_predict_near,
         .differentiate_near = tutti_fit_values_differentiate_near,
         .approximate = tutti_fit_values_approximate,
+        .watch = show_turn,
         .context = &job->values,
     };
     for (size_t c = 0; c < job->cases.case_count; c++) {
@@ -97,12 +136,15 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         for (size_t i = one->first_point; i < one->first_point + one->point_count; i++)
             job->weight[i] = one->judged || job->cases.points[i].wrong ? 0 : 1;
     }
-    if (status == 0)
+    if (status == 0) {
+        announce(job);
         status = tutti_fit_solve(problem, &job->fit, err);
+    }
     if (status == 0)
         memcpy(job->seen, job->fit->predicted, job->cases.point_count * sizeof(double));
     if (status == 0)
         status = tutti_fit_settle(problem, job->fit, &job->settled, err);
+    tutti_run_show("calibrate", NULL, NULL);
     return status;
 }
 
@@ -197,27 +239,16 @@ static int cross_validate(struct tutti_fit_job *job, group_of group, double *tim
             }
             continue;
         }
+        tutti_run_show("calibrate", "fits again without", out.name);
         status = leave_out(job, &out, omitted, parameters, times, err);
     }
+    tutti_run_show("calibrate", NULL, NULL);
     free(parameters);
     free(omitted);
     return status;
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */
-
-/* What was fitted to: not what only judges, and no size without a time. */
-static void count_fitted(const struct tutti_fit_job *job, size_t *ret_tables, size_t *ret_sizes)
-{
-    *ret_tables = *ret_sizes = 0;
-    for (size_t c = 0; c < job->cases.case_count; c++) {
-        const struct tutti_fit_case *one = &job->cases.cases[c];
-
-        *ret_tables += !one->judged;
-        for (size_t i = 0; i < one->point_count && !one->judged; i++)
-            *ret_sizes += !job->cases.points[one->first_point + i].wrong;
-    }
-}
 
 /* `machine`: of the logs; NULL without. */
 static int write_calib(const struct tutti_args *args, const struct tutti_topo *machine,

@@ -32,6 +32,8 @@ static int differentiate(struct tutti_search *search, struct tutti_err *err)
     for (uint32_t p = 0; p < fit->parameter_count; p++) {
         int status;
 
+        if (search->problem->watch != NULL)
+            search->problem->watch(search->problem->context, fit->iteration_count, p);
         memcpy(search->trial, fit->value, fit->parameter_count * sizeof(double));
         memcpy(search->times, fit->predicted, fit->point_count * sizeof(double));
         search->trial[p] += difference_step;
