@@ -19,7 +19,9 @@ static bool fits(const char *word, const char *of)
  * what is lost on links by some percent, and most of both between GPUs on one kind of network, not
  * between networks; but what LL keeps of a network differs by factors, too. The figures are those
  * that predict sites and platforms left out best, by searches on the linear models of 2026-11-22
- * and 23; but for LL's none of them matters much. */
+ * and 23; but for LL's none of them matters much. A network's Simple is kept to short steps and may
+ * lose more of its links: free steps of a hundred us and more, eight on their way at once, took the
+ * place of what a network's links lose, and told nothing of other sizes and sites. */
 double tutti_fit_freedom(const char *quantity, const char *group, const char *protocol, int level)
 {
     static const struct {
@@ -28,10 +30,11 @@ double tutti_fit_freedom(const char *quantity, const char *group, const char *pr
     } freedoms[] = {{"launch_us", "", "", {0.4, 0.15, 0.12, 0.1}},
                     {"channel_us", "", "", {0.8, 0.3, 0.15, 0.1}},
                     {"early_channel_us", "", "", {0.8, 0.3, 0.15, 0.1}},
+                    {"step_us", "net", "simple", {0.6, 0.4, 0.25, 0.2}},
                     {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
                     {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
                     {"link_percent", "net", "ll", {0.8, 0.4, 0.25, 0.2}},
-                    {"link_percent", "net", "simple", {0.01, 0.01, 0.02, 0.01}},
+                    {"link_percent", "net", "simple", {0.03, 0.05, 0.08, 0.04}},
                     {"link_percent", "root", "simple", {0.3, 0.1, 0.1, 0.1}},
                     {"link_percent", "peer", "simple", {0.3, 0.1, 0.1, 0.1}},
                     {"link_percent", "", "", {0.06, 0.03, 0.15, 0.05}},
