@@ -45,7 +45,8 @@ enum { TUTTI_CREW_TCP_ADDRESS_BYTES = 320, TUTTI_CREW_TCP_COUNT_MAX = 65536 };
  * as its own deadline says, from then on as long as that of process 0. -TUTTI_ETIME names those
  * that have not come; -TUTTI_EINVAL where two have the same index, or a process has another count,
  * secret or version (refused with both values, which process 0 logs, and it goes on waiting for the
- * right one). */
+ * right one). Where one ends before all have come, process 0 stays for up to a second to tell those
+ * who come late why. */
 int tutti_crew_tcp_open(const struct tutti_crew_tcp_opts *opts, struct tutti_crew **ret,
                         struct tutti_err *err);
 

@@ -14,6 +14,7 @@ enum { COUNT = 4, FATE_MS_MAX = 5000 };
 /* What the processes of one story tell the test, in memory that they share with it. */
 struct kid {
     atomic_int stage; /* 1: about to open, 2: open, 3: where the story wants it */
+    atomic_int held;  /* 1: waits to be let go before it opens */
     int status;
     int64_t ended_ms;
     char text[TUTTI_ERR_TEXT_BYTES];
@@ -46,6 +47,8 @@ static void live(const struct tutti_crew_tcp_opts *opts, story *tell)
     struct tutti_err err = {""};
     int status;
 
+    while (atomic_load(&kid->held) != 0)
+        nap(1);
     atomic_store(&kid->stage, 1);
     status = tutti_crew_tcp_open(opts, &crew, &err);
     if (status == 0) {
@@ -59,8 +62,8 @@ static void live(const struct tutti_crew_tcp_opts *opts, story *tell)
     _exit(0);
 }
 
-/* Starts those of COUNT processes that the mask names. */
-static bool start(unsigned mask, story *tell, tutti_ps stall_ps)
+/* Starts those of COUNT processes that the mask names; those held do not open yet. */
+static bool start_holding(unsigned held, unsigned mask, story *tell, tutti_ps stall_ps)
 {
     static char root[TUTTI_CREW_TCP_ADDRESS_BYTES];
     struct tutti_crew_tcp_opts opts = {.count = COUNT,
@@ -87,6 +90,7 @@ static bool start(unsigned mask, story *tell, tutti_ps stall_ps)
         if ((mask >> i & 1) == 0)
             continue;
         kids[i].status = 1;
+        atomic_store(&kids[i].held, (int)(held >> i & 1));
         pid = fork();
         if (pid == 0) {
             opts.index = i;
@@ -103,6 +107,11 @@ static bool start(unsigned mask, story *tell, tutti_ps stall_ps)
     }
     close(opts.listen_fd);
     return true;
+}
+
+static bool start(unsigned mask, story *tell, tutti_ps stall_ps)
+{
+    return start_holding(0, mask, tell, stall_ps);
 }
 
 static void wait_for_stage(uint32_t index, int stage)
@@ -222,6 +231,19 @@ TEST(a_death_is_known_at_once_whenever_it_comes)
         when = strike(2, SIGKILL);
         expect_all(2, -TUTTI_EIO, "process 2 of 4 ('127.0.0.1:", when);
     }
+}
+
+TEST(who_comes_when_all_is_over_is_told_as_well)
+{
+    int64_t when;
+
+    REQUIRE(start_holding(0x8, 0xf, sit, 0));
+    wait_for_stage(2, 1);
+    nap(300);
+    when = strike(2, SIGKILL);
+    nap(100);
+    atomic_store(&kids[3].held, 0);
+    expect_all(2, -TUTTI_EIO, "process 2 of 4 ('127.0.0.1:", when);
 }
 
 TEST(and_that_of_process_0_as_well)

@@ -263,6 +263,10 @@ static void hear_welcome(struct tutti_greet *greet)
 
     if (reason != TUTTI_GREET_WELCOME) {
         memcpy(greet->note, from + WELCOME_NOTE, sizeof(greet->note) - 1);
+        /* Nobody has proved who wrote this, and it will be shown. */
+        for (size_t i = 0; i < sizeof(greet->note) - 1 && greet->note[i] != 0; i++)
+            if (greet->note[i] < 0x20 || greet->note[i] > 0x7e)
+                greet->note[i] = '?';
         hear_refusal(greet, reason, tutti_get32(from + WELCOME_VALUE));
         return;
     }

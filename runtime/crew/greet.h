@@ -44,8 +44,8 @@ enum tutti_greet_reason {
     TUTTI_GREET_WRONG_SECRET = 4,
     TUTTI_GREET_OTHER_COUNT = 5, /* value: the host's */
     TUTTI_GREET_NO_SUCH_INDEX = 6,
-    TUTTI_GREET_TWICE = 7, /* note: the address of the process that has the index */
-    TUTTI_GREET_BROKEN_OFF = 8,
+    TUTTI_GREET_TWICE = 7,      /* note: the address of the process that has the index */
+    TUTTI_GREET_BROKEN_OFF = 8, /* note: why, cut to its room; join alone */
     TUTTI_GREET_OTHER_KIND = 9,
     TUTTI_GREET_NOT_WANTED = 10, /* a link that the host does not wait for */
     TUTTI_GREET_REASON_COUNT

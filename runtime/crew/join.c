@@ -124,9 +124,9 @@ int tutti_crew_tcp_join(struct tutti_crew_tcp *crew, const struct tutti_crew_tcp
 
         tutti_call_end(&call);
         if (how == TUTTI_CALL_REFUSED && late)
-            return tutti_fail(err, TUTTI_EIO,
-                              "process 0 of %u ('%s') has broken off before this one came",
-                              crew->base.count, opts->root);
+            return tutti_fail(
+                err, TUTTI_EIO, "process 0 of %u ('%s') has broken off before this one came%s%s",
+                crew->base.count, opts->root, call.greet.note[0] != 0 ? ": " : "", call.greet.note);
         if (how == TUTTI_CALL_REFUSED) {
             if (err != NULL)
                 *err = why;

@@ -12,6 +12,9 @@
 
 static const tutti_ps FAREWELL_PS = 2 * TUTTI_PS_PER_S; /* to send what is left, at the end */
 
+/* So long process 0 of a crew that broke off before all had come stays to tell the others why. */
+static const tutti_ps LATE_PS = TUTTI_PS_PER_S;
+
 enum { FRAMES_A_TURN = 16 };
 
 static tutti_ps beat_ps(const struct tutti_crew_tcp *crew)
@@ -328,6 +331,8 @@ static tutti_ps next_due(const struct tutti_crew_tcp *crew)
         due = sooner(due, tutti_root_due(crew));
     if (crew->rendezvous != NULL)
         due = sooner(due, tutti_door_due(crew->rendezvous));
+    if (crew->leave_due_ps > 0)
+        due = sooner(due, crew->leave_due_ps);
     return sooner(due, tutti_door_due(crew->links));
 }
 
@@ -445,6 +450,10 @@ static void *keep(void *data)
                 gone(crew, i, errno);
         turn(crew);
     }
+    crew->leave_due_ps = tutti_crew_after(tutti_board_now(&crew->board), LATE_PS);
+    while (tutti_root_expects(crew, tutti_board_now(&crew->board)) &&
+           tutti_board_now(&crew->board) < crew->leave_due_ps)
+        turn(crew);
     take_leave(crew);
     return NULL;
 }

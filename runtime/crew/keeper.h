@@ -84,6 +84,7 @@ struct tutti_crew_tcp {
     struct tutti_parcel *stop;
     uint64_t round; /* of exchanges */
     tutti_ps beat_due_ps;
+    tutti_ps leave_due_ps;     /* process 0: waits no longer for latecomers; 0: does not yet */
     struct tutti_parcel *room; /* for the answer of the exchange under way */
     bool asked;                /* index > 0: one is */
     bool told;                 /* that it is over */
@@ -111,6 +112,8 @@ void tutti_root_take_part(struct tutti_crew_tcp *crew, uint32_t index, struct tu
                           size_t at, uint64_t wait_ms);
 void tutti_root_look_at_clock(struct tutti_crew_tcp *crew, tutti_ps now_ps);
 tutti_ps tutti_root_due(const struct tutti_crew_tcp *crew);
+/* It is over, and not all have come yet: those deserve to hear why. */
+bool tutti_root_expects(const struct tutti_crew_tcp *crew, tutti_ps now_ps);
 void tutti_keeper_refused(struct tutti_crew_tcp *crew, const char *who, const char *why);
 
 /* Goes to process 0 until it lets this one in: the socket becomes peers[0]'s. */

@@ -28,9 +28,10 @@ void tutti_parcel_drop(struct tutti_parcel *parcel); /* NULL is a no-op */
 enum { TUTTI_PEER_OUT_MAX = 8 };
 
 struct tutti_peer {
-    int fd;    /* -1: none */
-    bool here; /* has come (and may have gone since) */
-    bool left; /* has said good-bye */
+    int fd;           /* -1: none */
+    bool here;        /* has come (and may have gone since) */
+    bool left;        /* has said good-bye */
+    bool turned_away; /* has come when all was over, and has been told why */
     char address[TUTTI_ADDRESS_TEXT_BYTES];
     tutti_ps heard_ps; /* when the last bytes came */
     uint8_t head[TUTTI_FRAME_HEAD_BYTES];

@@ -189,6 +189,17 @@ static void end_gathering(struct tutti_crew_tcp *crew)
                      crew->base.count - crew->here_count == 1 ? "has" : "have", time, refused);
 }
 
+bool tutti_root_expects(const struct tutti_crew_tcp *crew, tutti_ps now_ps)
+{
+    uint32_t missing = 0;
+
+    if (crew->base.index != 0 || !gathering(crew) || now_ps >= crew->open_due_ps)
+        return false;
+    for (uint32_t i = 1; i < crew->base.count; i++)
+        missing += !crew->peers[i].here && !crew->peers[i].turned_away;
+    return missing > 0;
+}
+
 void tutti_root_look_at_clock(struct tutti_crew_tcp *crew, tutti_ps now_ps)
 {
     char text[NAMES_BYTES];
@@ -248,13 +259,24 @@ static void complete(struct tutti_crew_tcp *crew)
     pthread_mutex_unlock(&crew->board.lock);
 }
 
+static void write_note(const char *text, char ret_note[TUTTI_GREET_NOTE_BYTES])
+{
+    size_t bytes = strnlen(text, TUTTI_GREET_NOTE_BYTES);
+
+    memcpy(ret_note, text, bytes);
+    if (bytes < TUTTI_GREET_NOTE_BYTES)
+        ret_note[bytes] = 0;
+    else
+        memcpy(ret_note + TUTTI_GREET_NOTE_BYTES - 4, "...", 4);
+}
+
 /* What is wrong with one who knows the secret; the note and the value go to it, `why` is logged. */
 static enum tutti_greet_reason object(struct tutti_crew_tcp *crew, const struct tutti_hello *hello,
-                                      const char **ret_note, char *why)
+                                      char ret_note[TUTTI_GREET_NOTE_BYTES], char *why)
 {
     uint32_t count = crew->base.count;
 
-    *ret_note = "";
+    ret_note[0] = 0;
     if (hello->kind != TUTTI_GREET_JOIN) {
         snprintf(why, TUTTI_GUEST_WHY_BYTES, "it wants no seat in the crew");
         return TUTTI_GREET_OTHER_KIND;
@@ -270,13 +292,20 @@ static enum tutti_greet_reason object(struct tutti_crew_tcp *crew, const struct 
         return TUTTI_GREET_NO_SUCH_INDEX;
     }
     if (crew->peers[hello->index].here) {
-        *ret_note = crew->peers[hello->index].address;
+        const char *from = crew->peers[hello->index].address;
+
+        write_note(from, ret_note);
         snprintf(why, TUTTI_GUEST_WHY_BYTES, "process %u has already come, from '%s'", hello->index,
-                 *ret_note);
+                 from);
         return TUTTI_GREET_TWICE;
     }
     if (crew->told) {
+        struct tutti_err end = {""};
+
+        (void)tutti_board_told(&crew->board, 0, count, &end);
+        write_note(end.text, ret_note);
         snprintf(why, TUTTI_GUEST_WHY_BYTES, "the crew has broken off");
+        crew->peers[hello->index].turned_away = true;
         return TUTTI_GREET_BROKEN_OFF;
     }
     return TUTTI_GREET_WELCOME;
@@ -316,8 +345,8 @@ static bool proved(void *data, struct tutti_guest *guest)
     char text[TUTTI_ADDRESS_TEXT_BYTES];
     char who[TUTTI_ADDRESS_TEXT_BYTES + 64];
     char why[TUTTI_GUEST_WHY_BYTES];
-    const char *note;
-    enum tutti_greet_reason reason = object(crew, hello, &note, why);
+    char note[TUTTI_GREET_NOTE_BYTES];
+    enum tutti_greet_reason reason = object(crew, hello, note, why);
 
     if (reason != TUTTI_GREET_WELCOME) {
         snprintf(who, sizeof(who), "process %u of %u at '%s'", hello->index, hello->count,
