@@ -258,6 +258,7 @@ TEST(a_refusal_says_why)
 
     memset(note, 'n', sizeof(note));
     note[sizeof(note) - 1] = '\0';
+    memcpy(note, "\033[2J\n\377", 6); /* no screen is cleared by who has proved nothing */
     meet("sesame", "sesame");
     carry(&guest, &host, 1000);
     carry(&host, &guest, 1000);
@@ -268,4 +269,5 @@ TEST(a_refusal_says_why)
     CHECK_INT(guest.reason, TUTTI_GREET_TWICE);
     CHECK_INT(guest.value, 8);
     CHECK_INT(strlen(guest.note), TUTTI_GREET_NOTE_BYTES - 1);
+    CHECK_INT(strncmp(guest.note, "?[2J??nnn", 9), 0);
 }

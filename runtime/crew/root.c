@@ -191,13 +191,12 @@ static void end_gathering(struct tutti_crew_tcp *crew)
 
 bool tutti_root_expects(const struct tutti_crew_tcp *crew, tutti_ps now_ps)
 {
-    uint32_t missing = 0;
-
     if (crew->base.index != 0 || !gathering(crew) || now_ps >= crew->open_due_ps)
         return false;
     for (uint32_t i = 1; i < crew->base.count; i++)
-        missing += !crew->peers[i].here && !crew->peers[i].turned_away;
-    return missing > 0;
+        if (!crew->peers[i].here && !crew->peers[i].turned_away)
+            return true;
+    return false;
 }
 
 void tutti_root_look_at_clock(struct tutti_crew_tcp *crew, tutti_ps now_ps)
@@ -305,7 +304,6 @@ static enum tutti_greet_reason object(struct tutti_crew_tcp *crew, const struct 
         (void)tutti_board_told(&crew->board, 0, count, &end);
         write_note(end.text, ret_note);
         snprintf(why, TUTTI_GUEST_WHY_BYTES, "the crew has broken off");
-        crew->peers[hello->index].turned_away = true;
         return TUTTI_GREET_BROKEN_OFF;
     }
     return TUTTI_GREET_WELCOME;
@@ -353,6 +351,8 @@ static bool proved(void *data, struct tutti_guest *guest)
                  tutti_address_text(&guest->from, text));
         tutti_keeper_refused(crew, who, why);
         tutti_greet_refuse(&guest->greet, reason, crew->base.count, note);
+        if (reason == TUTTI_GREET_BROKEN_OFF)
+            crew->peers[hello->index].turned_away = true;
         return false;
     }
     tutti_greet_welcome(&guest->greet, wait_ms(crew), crew->session);
