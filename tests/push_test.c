@@ -38,6 +38,34 @@ static struct tutti_schedule *allreduce(const char *algorithm, uint32_t rank_cou
     return schedule;
 }
 
+/* Of the buffers of rank 0, those that others are sent from. */
+static unsigned buffers_handed_on(const char *algorithm, uint32_t rank_count)
+{
+    struct tutti_schedule *schedule = allreduce(algorithm, rank_count);
+    struct tutti_wires wires;
+    struct tutti_pushes pushes;
+    struct tutti_err err;
+    unsigned bits = 0;
+
+    CHECK_OK(tutti_thread_wires_open(&wires, schedule, 0, rank_count, &err), err);
+    CHECK_OK(tutti_thread_pushes_open(&pushes, schedule, &wires, &err), err);
+    for (unsigned buf = TUTTI_BUF_IN; buf <= TUTTI_BUF_SCRATCH; buf++)
+        bits |= tutti_pushes_hand_on(&pushes, 0, buf) ? 1u << buf : 0;
+    tutti_thread_pushes_close(&pushes);
+    CHECK(!tutti_pushes_hand_on(&pushes, 0, TUTTI_BUF_IN)); /* nothing is known any more */
+    tutti_thread_wires_close(&wires);
+    tutti_schedule_free(schedule);
+    return bits;
+}
+
+TEST(it_is_known_which_buffers_others_are_sent_from)
+{
+    CHECK_INT(buffers_handed_on("recursive-doubling", 2), 1u << TUTTI_BUF_IN);
+    CHECK_INT(buffers_handed_on("recursive-doubling", 4),
+              1u << TUTTI_BUF_IN | 1u << TUTTI_BUF_SCRATCH);
+    CHECK_INT(buffers_handed_on("binomial", 2), 1u << TUTTI_BUF_OUT); /* rank 0 is the root */
+}
+
 TEST(two_shot_pushes_every_part_to_everybody)
 {
     size_t whole;

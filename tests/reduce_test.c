@@ -185,9 +185,9 @@ TEST(every_kernel_of_every_instruction_set_gives_the_same_bits)
     free(o);
 }
 
-TEST(streaming_gives_the_same_bits)
+TEST(streaming_and_whole_lines_give_the_same_bits)
 {
-    enum { COUNT = 5000 };
+    enum { COUNT = 9000 };
     struct tutti_random random;
     static float a[COUNT + 16], b[COUNT + 16], d[COUNT + 16], e[COUNT + 16], expected[COUNT + 16];
 
@@ -197,12 +197,13 @@ TEST(streaming_gives_the_same_bits)
         b[i] = (float)tutti_random_unit(&random);
     }
     for (size_t shift = 0; shift < 16; shift++) {
-        size_t count = COUNT - tutti_random_below(&random, 3000);
+        size_t count = COUNT - tutti_random_below(&random, 8000);
 
         tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, a + 1, b + shift, count);
         if ((shift & 1) != 0)
             tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, expected, a + 2, count);
-        for (int way = 0; way < 4; way++) { /* to one or two places, through the cache or past it */
+        for (int way = 0; way < 6;
+             way++) { /* to one or two places, through the cache, past it, or whole */
             void *places[2] = {d + shift, e + 16 - shift};
             const void *operands[2] = {b + shift, a + 2};
             struct tutti_spread spread = {.dtype = TUTTI_FLOAT32,
@@ -213,7 +214,8 @@ TEST(streaming_gives_the_same_bits)
                                           .dsts = places,
                                           .src_count = 1 + (uint32_t)(shift & 1),
                                           .dst_count = 1 + (uint32_t)(way & 1),
-                                          .stream = way >= 2};
+                                          .stream = way == 2 || way == 3,
+                                          .handed = way >= 4};
 
             memset(d, 0, sizeof(d));
             memset(e, 0, sizeof(e));
@@ -226,6 +228,9 @@ TEST(streaming_gives_the_same_bits)
             memset(d, 0, sizeof(d));
             tutti_kernels_at(k)->stream(d + shift, a, count * 4 - k);
             CHECK(memcmp(d + shift, a, count * 4 - k) == 0);
+            memset(d, 0, sizeof(d));
+            tutti_kernels_at(k)->whole(d + shift, b, count * 4 - k);
+            CHECK(memcmp(d + shift, b, count * 4 - k) == 0);
         }
         tutti_copy_stream(d + shift, b, 3);
         CHECK(memcmp(d + shift, b, 3) == 0);

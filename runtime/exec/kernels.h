@@ -16,6 +16,10 @@ struct tutti_kernels {
      * that orders them before whatever the caller stores next. */
     void (*stream)(void *dst, const void *src, size_t bytes);
     void (*fence)(void);
+    /* memcpy that claims cache lines whole, without fetching what another processor has of them;
+     * below whole_bytes_min there is nothing to gain. */
+    void (*whole)(void *dst, const void *src, size_t bytes);
+    size_t whole_bytes_min;
 };
 
 extern const struct tutti_kernels tutti_kernels_generic;
@@ -39,6 +43,7 @@ struct tutti_spread {
     uint32_t dst_count;
     uint32_t divide_by; /* 0: no more than that; else as tutti_finish for so many ranks */
     bool stream;        /* past the cache, for results too large to stay there */
+    bool handed;        /* another processor reads the result, and has what was there before */
 };
 
 void tutti_reduce_spread(const struct tutti_spread *spread);

@@ -1,6 +1,7 @@
 /* The kernels, written once and compiled once per instruction set: a file that includes this has
- * defined KERNELS_ISA (a string), KERNELS_TABLE (the table's name) and the functions widen_half,
- * narrow_half, stream and fence. Plain loops: the compiler vectorises them with that file's flags.
+ * defined KERNELS_ISA (a string), KERNELS_TABLE (the table's name), WHOLE_BYTES_MIN and the
+ * functions widen_half, narrow_half, stream, fence and whole. Plain loops: the compiler vectorises
+ * them with that file's flags.
  *
  * Every instruction set gives the same bits: no contraction (-ffp-contract=off), no reassociation,
  * and every NaN result is the one canonical quiet NaN, because which payload survives x + y depends
@@ -132,6 +133,8 @@ const struct tutti_kernels KERNELS_TABLE = {
         },
     .stream = stream,
     .fence = fence,
+    .whole = whole,
+    .whole_bytes_min = WHOLE_BYTES_MIN,
 };
 
 #endif

@@ -140,25 +140,44 @@ void tutti_reduce(enum tutti_dtype dtype, enum tutti_op op, void *dst, const voi
     tutti_kernels_at(0)->reduce[dtype][op](dst, acc, src, count);
 }
 
+/* Where a block of the result is formed, and how it gets to all places from there. */
+static void put(const struct tutti_kernels *kernels, const struct tutti_spread *spread,
+                const char *block, size_t at, size_t bytes)
+{
+    if (spread->stream) {
+        for (uint32_t i = 0; i < spread->dst_count; i++)
+            kernels->stream((char *)spread->dsts[i] + at, block, bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < spread->dst_count; i++) {
+        if (block != (char *)spread->dsts[i] + at)
+            kernels->whole((char *)spread->dsts[i] + at, block, bytes);
+    }
+}
+
 /* Block by block through the first-level cache, so that every operand is read from memory once
- * however many the places: reduced in the first place and copied on, or, past the cache, in a block
- * on the stack and from there to all. */
+ * however many the places: reduced in the first place and copied on, or in a block on the stack and
+ * from there to all, past the cache or where other processors have the lines. Plain stores to such
+ * lines fetch and claim them one by one: 64 KiB took 10 us between processors that lie far apart
+ * where whole lines take 2.9 (2.3 and 1.6 near; tests/bench/notes.md). */
 void tutti_reduce_spread(const struct tutti_spread *spread)
 {
-    enum { BLOCK_BYTES = 4096 };
-    _Alignas(64) char block[BLOCK_BYTES];
+    enum { BLOCK_BYTES = 4096, WHOLE_BYTES = 16384 };
+    _Alignas(64) char block[WHOLE_BYTES];
     const struct tutti_kernels *kernels = tutti_kernels_at(0);
     tutti_kernel *reduce = kernels->reduce[spread->dtype][spread->op];
     size_t element = dtypes[spread->dtype].bytes;
     size_t bytes = spread->count * element;
-    bool plain = !spread->stream && spread->dst_count == 1 && spread->src_count == 1;
+    bool whole = !spread->stream && spread->handed && bytes >= kernels->whole_bytes_min;
+    bool plain = !spread->stream && !whole && spread->dst_count == 1 && spread->src_count == 1;
+    size_t most = whole ? WHOLE_BYTES : BLOCK_BYTES;
     /* Later blocks begin on a cache line. */
-    size_t now = plain ? bytes : BLOCK_BYTES - ((uintptr_t)spread->dsts[0] & 63);
+    size_t now = plain ? bytes : most - ((uintptr_t)spread->dsts[0] & 63);
 
     assert(spread->src_count > 0);
     assert(spread->dst_count > 0);
-    for (size_t at = 0; at < bytes; at += now, now = BLOCK_BYTES) {
-        char *first = spread->stream ? block : (char *)spread->dsts[0] + at;
+    for (size_t at = 0; at < bytes; at += now, now = most) {
+        char *first = spread->stream || whole ? block : (char *)spread->dsts[0] + at;
         size_t count;
 
         if (now > bytes - at)
@@ -169,12 +188,7 @@ void tutti_reduce_spread(const struct tutti_spread *spread)
             reduce(first, first, (const char *)spread->srcs[i] + at, count);
         if (spread->divide_by > 0)
             tutti_finish(spread->dtype, spread->op, first, count, spread->divide_by);
-        for (uint32_t i = spread->stream ? 0 : 1; i < spread->dst_count; i++) {
-            if (spread->stream)
-                kernels->stream((char *)spread->dsts[i] + at, block, now);
-            else
-                memcpy((char *)spread->dsts[i] + at, first, now);
-        }
+        put(kernels, spread, first, at, now);
     }
     if (spread->stream)
         kernels->fence();

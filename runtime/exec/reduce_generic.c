@@ -28,4 +28,12 @@ static void fence(void)
 {
 }
 
+/* Left to the C library, which has a way of its own for copies of this size. */
+#define WHOLE_BYTES_MIN (16 << 10)
+
+static void whole(void *dst, const void *src, size_t bytes)
+{
+    memcpy(dst, src, bytes);
+}
+
 #include "runtime/exec/kernels_template.h"

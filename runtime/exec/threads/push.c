@@ -29,6 +29,7 @@ struct candidate {
 struct search {
     const struct tutti_schedule *schedule;
     const struct tutti_wires *wires;
+    uint8_t *handed; /* as in struct tutti_pushes */
     struct candidate *candidates;
     size_t count;
     size_t capacity;
@@ -126,6 +127,8 @@ static int see_sends(struct search *search, struct visit *visit, struct tutti_er
         .send = visit->index,
         .bytes = step->bytes,
     };
+    if (tutti_wires_own(search->wires, step->peer))
+        search->handed[visit->rank - search->wires->first_rank] |= (uint8_t)(1u << step->src_buf);
     visit->has_result = visit->has_result && (step->flags & TUTTI_STEP_DEP) == 0;
     if (!visit->has_result || step->src_buf != visit->result.dst_buf ||
         step->src_offset != visit->result.dst_offset || step->bytes != visit->result.bytes ||
@@ -332,9 +335,9 @@ int tutti_thread_pushes_open(struct tutti_pushes *pushes, const struct tutti_sch
 
     *pushes = (struct tutti_pushes){0};
     search.message_counts = calloc((size_t)wires->wire_count + 1, sizeof(uint64_t));
-    if (search.message_counts == NULL)
-        return tutti_nomem(err);
-    status = find(&search, pushes, err);
+    search.handed = pushes->handed = calloc((size_t)wires->own_count + 1, sizeof(uint8_t));
+    status = search.message_counts == NULL || search.handed == NULL ? tutti_nomem(err)
+                                                                    : find(&search, pushes, err);
     free(search.message_counts);
     free(search.candidates);
     if (status < 0)
@@ -347,5 +350,6 @@ void tutti_thread_pushes_close(struct tutti_pushes *pushes)
     free(pushes->pushes);
     free(pushes->lane_first);
     free(pushes->targets);
+    free(pushes->handed);
     *pushes = (struct tutti_pushes){0};
 }

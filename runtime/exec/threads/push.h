@@ -12,6 +12,7 @@
 #ifndef TUTTI_RUNTIME_EXEC_THREADS_PUSH_H
 #define TUTTI_RUNTIME_EXEC_THREADS_PUSH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/exec/threads/wire.h"
@@ -39,7 +40,17 @@ struct tutti_pushes {
     struct tutti_push *pushes; /* rank by rank, lane by lane, in program order */
     size_t *lane_first; /* [(rank - first_rank) * lane_count + lane], and one more; NULL: none */
     struct tutti_push_target *targets;
+    /* [rank - first_rank]: a bit for each buffer that the rank sends to others of this process
+     * from: what is written there, they have in their caches; NULL: nothing is known. */
+    uint8_t *handed;
 };
+
+/* Whether ranks of this process are sent what rank first_rank + `own` has in a buffer. */
+static inline bool tutti_pushes_hand_on(const struct tutti_pushes *pushes, uint32_t own,
+                                        unsigned buf)
+{
+    return pushes->handed != NULL && (pushes->handed[own] >> buf & 1) != 0;
+}
 
 /* Walks the programs of this process, within which alone results are pushed. Large ones are left
  * alone: then nothing is pushed. */

@@ -54,6 +54,10 @@ static void reduce(struct tutti_thread_stage *stage, struct tutti_place *place,
     /* What has been pushed is not read again soon, so the size of the whole output counts. */
     if (spread.dst_count > 1 && stage->schedule->out_bytes / 2 >= stage->large_bytes)
         spread.stream = true;
+    /* What has been pushed is read where it was pushed to. */
+    spread.handed =
+        spread.dst_count == 1 &&
+        tutti_pushes_hand_on(stage->pushes, stage->rank - stage->wires->first_rank, step->dst_buf);
     if (step->bytes > 0 && stage->hands != NULL)
         tutti_hands_reduce(stage->hands, stage->rank - stage->wires->first_rank, &spread);
     else if (step->bytes > 0)
