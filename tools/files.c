@@ -14,9 +14,23 @@
 
 #include "runtime/status.h"
 
-static int cannot(struct tutti_err *err, const char *verb, const char *path, const char *why)
+/* A name that no file can be read or written by is wrong usage; what fails under way is not. */
+static int wrong(struct tutti_err *err, const char *verb, const char *path, const char *why)
 {
-    return tutti_fail(err, TUTTI_EIO, "cannot %s '%s': %s", verb, path, why);
+    return tutti_fail(err, TUTTI_EINVAL, "cannot %s '%s': %s", verb, path, why);
+}
+
+static bool is_of_name(int number)
+{
+    return number == ENOENT || number == ENOTDIR || number == EISDIR || number == EACCES ||
+           number == ENAMETOOLONG || number == ELOOP;
+}
+
+static int cannot(struct tutti_err *err, const char *verb, const char *path, int number)
+{
+    if (is_of_name(number))
+        return wrong(err, verb, path, strerror(number));
+    return tutti_fail(err, TUTTI_EIO, "cannot %s '%s': %s", verb, path, strerror(number));
 }
 
 static int read_all(int file, const char *path, char **ret_text, size_t *ret_bytes,
@@ -35,14 +49,14 @@ static int read_all(int file, const char *path, char **ret_text, size_t *ret_byt
             int number = errno;
 
             free(text);
-            return cannot(err, "read", path, strerror(number));
+            return cannot(err, "read", path, number);
         }
         used += (size_t)got;
         if (got == 0)
             break;
         if (used > TUTTI_FILE_BYTES_MAX) {
             free(text);
-            return cannot(err, "read", path, "it is too large (at most 1 GiB)");
+            return wrong(err, "read", path, "it is too large (at most 1 GiB)");
         }
         if (used == capacity) {
             char *larger = realloc(text, 2 * capacity + 1);
@@ -71,11 +85,11 @@ int tutti_file_read(const char *path, char **ret_text, size_t *ret_bytes, struct
         return read_all(STDIN_FILENO, "-", ret_text, ret_bytes, err);
     file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return cannot(err, "read", path, strerror(errno));
+        return cannot(err, "read", path, errno);
     if (fstat(file, &info) == 0 && S_ISDIR(info.st_mode))
-        status = cannot(err, "read", path, "it is a directory");
+        status = wrong(err, "read", path, "it is a directory");
     else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size > TUTTI_FILE_BYTES_MAX)
-        status = cannot(err, "read", path, "it is too large (at most 1 GiB)");
+        status = wrong(err, "read", path, "it is too large (at most 1 GiB)");
     else
         status = read_all(file, path, ret_text, ret_bytes, err);
     close(file);
@@ -104,12 +118,12 @@ static int write_in_place(const char *path, const char *text, size_t bytes, stru
     int number = 0;
 
     if (file < 0)
-        return cannot(err, "write", path, strerror(errno));
+        return cannot(err, "write", path, errno);
     if (!write_all(file, text, bytes))
         number = errno;
     if (close(file) != 0 && number == 0)
         number = errno;
-    return number == 0 ? 0 : cannot(err, "write", path, strerror(number));
+    return number == 0 ? 0 : cannot(err, "write", path, number);
 }
 
 /* Writes `beside`, renames it to `path`; `mode` is that of the old file, or 0 if there is none. */
@@ -120,7 +134,7 @@ static int write_beside(const char *path, const char *beside, mode_t mode, const
     int number = 0;
 
     if (file < 0)
-        return cannot(err, "write", path, strerror(errno));
+        return cannot(err, "write", path, errno);
     if ((mode != 0 && fchmod(file, mode & 07777) != 0) || !write_all(file, text, bytes))
         number = errno;
     if (close(file) != 0 && number == 0)
@@ -130,7 +144,7 @@ static int write_beside(const char *path, const char *beside, mode_t mode, const
     if (number == 0)
         return 0;
     (void)unlink(beside);
-    return cannot(err, "write", path, strerror(number));
+    return cannot(err, "write", path, number);
 }
 
 int tutti_file_write(const char *path, const char *text, size_t bytes, struct tutti_err *err)
@@ -143,20 +157,20 @@ int tutti_file_write(const char *path, const char *text, size_t bytes, struct tu
     if (strcmp(path, "-") == 0) {
         fwrite(text, 1, bytes, stdout);
         if (fflush(stdout) != 0)
-            return cannot(err, "write", "-", strerror(errno));
+            return cannot(err, "write", "-", errno);
         return 0;
     }
     if (there && S_ISDIR(info.st_mode))
-        return cannot(err, "write", path, "it is a directory");
+        return wrong(err, "write", path, "it is a directory");
     if (there && !S_ISREG(info.st_mode))
         return write_in_place(path, text, bytes, err);
     if (there && access(path, W_OK) != 0)
-        return cannot(err, "write", path, strerror(errno));
+        return cannot(err, "write", path, errno);
     if (there && realpath(path, real) != NULL) /* a link stays one: what it points to is replaced */
         path = real;
     if (snprintf(beside, sizeof(beside), "%s.%ld.part", path, (long)getpid()) >=
         (int)sizeof(beside))
-        return cannot(err, "write", path, strerror(ENAMETOOLONG));
+        return cannot(err, "write", path, ENAMETOOLONG);
     return write_beside(path, beside, there ? info.st_mode : 0, text, bytes, err);
 }
 
@@ -171,13 +185,13 @@ int tutti_file_check_target(const char *path, struct tutti_err *err)
         return 0;
     if (stat(path, &info) == 0) {
         if (S_ISDIR(info.st_mode))
-            return cannot(err, "write", path, "it is a directory");
+            return wrong(err, "write", path, "it is a directory");
         if (access(path, W_OK) != 0)
-            return cannot(err, "write", path, strerror(errno));
+            return cannot(err, "write", path, errno);
         if (!S_ISREG(info.st_mode))
             return 0;
     }
     /* "/.": a file that may be written and run is no folder. */
     (void)snprintf(folder, sizeof(folder), "%.*s/.", bytes, slash == NULL ? "." : path);
-    return access(folder, W_OK | X_OK) == 0 ? 0 : cannot(err, "write", path, strerror(errno));
+    return access(folder, W_OK | X_OK) == 0 ? 0 : cannot(err, "write", path, errno);
 }

@@ -6,6 +6,9 @@
 
 struct tutti_err;
 
+/* Statuses: -TUTTI_EINVAL where the name is wrong (nothing there, a directory, not permitted, too
+ * large), -TUTTI_EIO where the system fails under way. */
+
 /* The largest file that is read: 1 GiB. */
 #define TUTTI_FILE_BYTES_MAX ((size_t)1 << 30)
 

@@ -201,10 +201,10 @@ static int load(const char *path, struct tutti_measured *ret, struct tutti_err *
     struct tutti_topo *machine = NULL;
     int status = tutti_measured_load(path, ret, err);
 
-    if (status != -TUTTI_EIO || access(path, F_OK) == 0)
+    if (status == 0 || access(path, F_OK) == 0)
         return status;
     if (tutti_topo_from_spec(path, &machine, NULL) < 0)
-        return tutti_fail(err, TUTTI_EIO,
+        return tutti_fail(err, TUTTI_EINVAL,
                           "there is no folder and no file '%s' (tables of measurements, as in "
                           "traces/measured, or SPEC --log FILE)",
                           path);

@@ -95,7 +95,7 @@ int tutti_measured_load(const char *path, struct tutti_measured *ret, struct tut
     int status;
 
     if (access(path, F_OK) != 0 && errno == ENOENT)
-        status = tutti_fail(err, TUTTI_EIO,
+        status = tutti_fail(err, TUTTI_EINVAL,
                             "there is no folder and no file '%s' (tables of measurements, as in "
                             "traces/measured)",
                             path);
