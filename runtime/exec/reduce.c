@@ -150,8 +150,12 @@ static void put(const struct tutti_kernels *kernels, const struct tutti_spread *
         return;
     }
     for (uint32_t i = 0; i < spread->dst_count; i++) {
-        if (block != (char *)spread->dsts[i] + at)
-            kernels->whole((char *)spread->dsts[i] + at, block, bytes);
+        char *place = (char *)spread->dsts[i] + at;
+
+        if (block != place && bytes >= kernels->whole_bytes_min)
+            kernels->whole(place, block, bytes);
+        else if (block != place) /* to begin the other costs more than these take */
+            memcpy(place, block, bytes);
     }
 }
 
