@@ -10,6 +10,8 @@ enum {
     STEPS_MAX =
         1 << 20, /* larger programs go without: the walks would take longer than they save */
     OVERLAPS_PER_STEP = 8, /* likewise where everything overlaps everything */
+    /* From this size on processes of one host read messages where they lie (tcp: line.h). */
+    LENT_BYTES = 128 << 10,
 };
 
 /* A SEND of a fresh result, and the RECV that it meets. */
@@ -127,7 +129,7 @@ static int see_sends(struct search *search, struct visit *visit, struct tutti_er
         .send = visit->index,
         .bytes = step->bytes,
     };
-    if (tutti_wires_own(search->wires, step->peer))
+    if (tutti_wires_own(search->wires, step->peer) || step->bytes >= LENT_BYTES)
         search->handed[visit->rank - search->wires->first_rank] |= (uint8_t)(1u << step->src_buf);
     visit->has_result = visit->has_result && (step->flags & TUTTI_STEP_DEP) == 0;
     if (!visit->has_result || step->src_buf != visit->result.dst_buf ||

@@ -40,12 +40,13 @@ struct tutti_pushes {
     struct tutti_push *pushes; /* rank by rank, lane by lane, in program order */
     size_t *lane_first; /* [(rank - first_rank) * lane_count + lane], and one more; NULL: none */
     struct tutti_push_target *targets;
-    /* [rank - first_rank]: a bit for each buffer that the rank sends to others of this process
-     * from: what is written there, they have in their caches; NULL: nothing is known. */
+    /* [rank - first_rank]: a bit for each buffer that other ranks read, of this process or, what is
+     * large, of this host: they have in their caches what is written there; NULL: nothing is
+     * known. */
     uint8_t *handed;
 };
 
-/* Whether ranks of this process are sent what rank first_rank + `own` has in a buffer. */
+/* Whether other ranks read what rank first_rank + `own` has in a buffer. */
 static inline bool tutti_pushes_hand_on(const struct tutti_pushes *pushes, uint32_t own,
                                         unsigned buf)
 {

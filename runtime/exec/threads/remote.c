@@ -221,6 +221,9 @@ static void take_piece(void *data, uint64_t offset, const void *piece, uint64_t 
     };
 
     assert(offset + bytes <= step->bytes);
+    spread.handed =
+        spread.dst_count == 1 &&
+        tutti_pushes_hand_on(stage->pushes, stage->rank - stage->wires->first_rank, step->dst_buf);
     for (uint32_t i = 0; i < flow->dst_count; i++)
         dsts[i] = (char *)flow->dsts[i] + offset;
     if (bytes > 0)
