@@ -7,6 +7,12 @@ add_executable(tcp_bench bench/tcp_bench.c)
 target_link_libraries(tcp_bench PRIVATE tutti_static)
 add_test(NAME tcp_bench COMMAND tcp_bench tutti 8,65536,20971520 2)
 
+# Ways to write what another processor has read: figures in bench/notes.md.
+add_executable(lines_bench bench/lines_bench.c)
+target_link_libraries(lines_bench PRIVATE tutti_static)
+add_test(NAME lines_bench COMMAND lines_bench 4,100,65536 20)
+set_tests_properties(lines_bench PROPERTIES SKIP_RETURN_CODE 77)
+
 if(TUTTI_HAVE_MPI AND NOT TUTTI_SANITIZE)
     add_executable(allreduce_peer_mpi bench/allreduce_peer_mpi.c)
     target_link_libraries(allreduce_peer_mpi PRIVATE MPI::MPI_C Threads::Threads)
