@@ -10,7 +10,7 @@
 enum tutti_status {
     TUTTI_EINVAL = 1, /* the caller's input is wrong: names, numbers, files, schedules */
     TUTTI_ENOMEM = 2, /* memory ran out */
-    TUTTI_EIO = 3,    /* the operating system refused: cannot open, read, write, start a thread */
+    TUTTI_EIO = 3,    /* the operating system refused: to read, to write, to start a thread */
     TUTTI_ETIME = 4,  /* a deadline passed; the message names what was waited for */
     TUTTI_ELACK = 5,  /* this build or this machine lacks what is needed */
     TUTTI_ECHECK = 6, /* a check did not hold: a wrong result, a schedule refused, a deadlock */
