@@ -279,3 +279,15 @@ TEST(what_does_not_fit_together_is_refused)
         "--deadline 1s",
         1, "1 and 2");
 }
+
+/* The first speaks for all, of what only another host lacks as well. */
+TEST(a_file_that_only_one_process_has_is_missed_by_all)
+{
+    check_refused("d=$(mktemp -d) && mkdir $d/0 $d/1 && " SAFELY TUTTI
+                  "topo convert switch:n=2,bw=10GB/s,lat=5us >$d/0/m.topo && "
+                  "export TUTTI_SIZE=2 TUTTI_ROOT=127.0.0.1:$((20000 + $$ % 12000)); "
+                  "(cd $d/1 && TUTTI_RANK=1 " SAFELY TUTTI RUN "--emulate m.topo) & "
+                  "cd $d/0 && TUTTI_RANK=0 " SAFELY TUTTI RUN "--emulate m.topo; "
+                  "end=$?; wait; rm -r $d; exit $end",
+                  2, "process 1 of 2: option '--emulate': there is no preset and no file 'm.topo'");
+}

@@ -23,7 +23,7 @@ static int wrong(struct tutti_err *err, const char *verb, const char *path, cons
 static bool is_of_name(int number)
 {
     return number == ENOENT || number == ENOTDIR || number == EISDIR || number == EACCES ||
-           number == ENAMETOOLONG || number == ELOOP;
+           number == EPERM || number == EROFS || number == ENAMETOOLONG || number == ELOOP;
 }
 
 static int cannot(struct tutti_err *err, const char *verb, const char *path, int number)

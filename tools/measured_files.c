@@ -70,8 +70,8 @@ static int load_folder(const char *path, struct tutti_measured *set, struct tutt
 
     if (count < 0)
         return errno == ENOMEM ? tutti_nomem(err)
-                               : tutti_fail(err, TUTTI_EIO, "cannot read the folder '%s': %s", path,
-                                            strerror(errno));
+                               : tutti_fail(err, TUTTI_EINVAL, "cannot read the folder '%s': %s",
+                                            path, strerror(errno));
     if (count == 0)
         status =
             tutti_fail(err, TUTTI_EINVAL, "no tables of measurements in '%s' (*.measured)", path);

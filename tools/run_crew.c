@@ -213,6 +213,20 @@ int tutti_run_crew_close(struct tutti_run_crew *with, int status, tutti_ps deadl
     return status;
 }
 
+int tutti_run_crew_agree(const struct tutti_run_crew *with, int status, tutti_ps deadline_ps,
+                         struct tutti_err *err)
+{
+    struct tutti_err said = *err;
+    int agreed;
+
+    if (with == NULL || with->crew == NULL)
+        return status;
+    agreed = tutti_crew_agree(with->crew, status, deadline_ps, &said);
+    if (status == 0 && agreed < 0)
+        *err = said;
+    return status < 0 ? status : agreed;
+}
+
 int tutti_run_crew_emulate(const struct tutti_run_crew *with, struct tutti_shaper *shaper,
                            double slowdown, struct tutti_backend **ret, struct tutti_err *err)
 {

@@ -68,6 +68,12 @@ int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, cons
  * the options of a run, before anybody has met. Of several processes only the first writes. */
 bool tutti_run_writes_here(const struct tutti_args *args);
 
+/* What a process finds by itself, such as a file that may lie on one host and not on another:
+ * collective; 0 where all have 0, else in each its own failure, or that of the first. `with` NULL
+ * or without a crew: `status`. */
+int tutti_run_crew_agree(const struct tutti_run_crew *with, int status, tutti_ps deadline_ps,
+                         struct tutti_err *err);
+
 /* Opens a backend tcp whose messages take the time that `shaper` says; collective. */
 int tutti_run_crew_emulate(const struct tutti_run_crew *with, struct tutti_shaper *shaper,
                            double slowdown, struct tutti_backend **ret, struct tutti_err *err);

@@ -73,9 +73,9 @@ static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
     return 0;
 }
 
-int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
-                         const struct tutti_run_crew *with, struct tutti_emulation *ret,
-                         struct tutti_err *err)
+static int open_here(const struct tutti_args *args, struct tutti_run *run,
+                     const struct tutti_run_crew *with, struct tutti_emulation *ret,
+                     struct tutti_err *err)
 {
     int status;
 
@@ -99,6 +99,15 @@ int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
         return status;
     ret->ask.protocols = ret->calib.made.protocols;
     return settle_ranks(args, run, with, ret->topo, err);
+}
+
+int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
+                         const struct tutti_run_crew *with, struct tutti_emulation *ret,
+                         struct tutti_err *err)
+{
+    int status = open_here(args, run, with, ret, err);
+
+    return tutti_run_crew_agree(with, status, run->perform.deadline_ps, err);
 }
 
 void tutti_emulation_close(struct tutti_emulation *emulation)

@@ -175,7 +175,9 @@ int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *wi
     if (path != NULL) {
         status = tutti_local_load(path, run->backend, ret, err);
         ret->process_count = ask.process_count; /* of which each costs what it did there */
-        return status < 0 ? tutti_wrap(err, status, "option '--calib'") : 0;
+        if (status < 0)
+            status = tutti_wrap(err, status, "option '--calib'");
+        return tutti_run_crew_agree(with, status, run->perform.deadline_ps, err);
     }
     tutti_run_show(command, "measuring", "this machine");
     status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);
