@@ -202,8 +202,8 @@ TEST(streaming_and_whole_lines_give_the_same_bits)
         tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, a + 1, b + shift, count);
         if ((shift & 1) != 0)
             tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, expected, a + 2, count);
-        for (int way = 0; way < 6;
-             way++) { /* to one or two places, through the cache, past it, or whole */
+        /* To one or two places, through the cache, past it, or whole. */
+        for (int way = 0; way < 6; way++) {
             void *places[2] = {d + shift, e + 16 - shift};
             const void *operands[2] = {b + shift, a + 2};
             struct tutti_spread spread = {.dtype = TUTTI_FLOAT32,
