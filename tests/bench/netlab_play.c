@@ -1,12 +1,13 @@
 /* Plays all-reduces with the backend tcp on a network of tools/netlab, one process a host, and
- * prints what each took: what tests/bench/netlab.sh holds predictions against.
+ * prints the median and the best of what each took, in us: what tests/bench/netlab.sh holds
+ * predictions against.
  *
- *   netlab_play RANKS TIMES ALGORITHM,... BYTES,... [ALGORITHM,... BYTES,...]
+ *   netlab_play RANKS TIMES ALGORITHM,... BYTES,... [TIMES ALGORITHM,... BYTES,...]
  *
  * Algorithms "pairN", "crossN" and "swapN" are no all-reduces. pairN: each rank and the one n/2
  * further on pass a message to each other N times there and back; its time is that of one message
  * one way. crossN: they do so N times at once, as ranks do in all-reduces. swapN: so do each rank
- * and its neighbour, 0 and 1, 2 and 3, ....
+ * and its neighbour, 0 and 1, 2 and 3, .... turnN: with the one and the other in turn.
  * RANKS are those of all processes together, blocks in order; more than processes are taken as a
  * level of their own, the host. All processes run on one machine and have one clock: each time
  * starts at a moment that all know, PAUSE_PS after they have met, so that token buckets are full
@@ -31,19 +32,20 @@ struct stage {
     struct tutti_crew *crew;
     struct tutti_backend *backend;
     struct tutti_shape shape;
-    uint64_t times;
 };
 
 struct pattern {
     const char *name;
-    bool near; /* with the neighbour */
+    enum { WITH_ACROSS, WITH_NEIGHBOUR, IN_TURN } whom;
     bool at_once;
 };
 
 static const struct pattern *pattern_of(const char *algorithm)
 {
-    static const struct pattern patterns[] = {
-        {"pair", false, false}, {"cross", false, true}, {"swap", true, true}};
+    static const struct pattern patterns[] = {{"pair", WITH_ACROSS, false},
+                                              {"cross", WITH_ACROSS, true},
+                                              {"swap", WITH_NEIGHBOUR, true},
+                                              {"turn", IN_TURN, true}};
 
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
         if (strncmp(algorithm, patterns[i].name, strlen(patterns[i].name)) == 0)
@@ -56,15 +58,17 @@ static int pair_rank(struct tutti_builder *builder, uint32_t rank, uint32_t coun
                      const struct pattern *pattern, uint64_t bytes, uint64_t rounds,
                      struct tutti_err *err)
 {
-    uint32_t peer = pattern->near ? rank ^ 1 : (rank + count / 2) % count;
-    bool first = pattern->at_once || rank < peer;
-    struct tutti_step send = {
-        .kind = TUTTI_SEND, .peer = peer, .src_buf = TUTTI_BUF_IN, .bytes = bytes};
-    struct tutti_step receive = {
-        .kind = TUTTI_RECV, .peer = peer, .dst_buf = TUTTI_BUF_OUT, .bytes = bytes};
     int status = 0;
 
     for (uint64_t i = 0; i < rounds && status == 0; i++) {
+        bool near = pattern->whom == WITH_NEIGHBOUR || (pattern->whom == IN_TURN && i % 2 == 0);
+        uint32_t peer = near ? rank ^ 1 : (rank + count / 2) % count;
+        bool first = pattern->at_once || rank < peer;
+        struct tutti_step send = {
+            .kind = TUTTI_SEND, .peer = peer, .src_buf = TUTTI_BUF_IN, .bytes = bytes};
+        struct tutti_step receive = {
+            .kind = TUTTI_RECV, .peer = peer, .dst_buf = TUTTI_BUF_OUT, .bytes = bytes};
+
         status = tutti_builder_add(builder, rank, 0, first ? &send : &receive, err);
         if (status == 0)
             status = tutti_builder_add(builder, rank, 0, first ? &receive : &send, err);
@@ -96,7 +100,8 @@ static int make_pair(uint32_t count, const struct pattern *pattern, uint64_t byt
     return status;
 }
 
-static int play(struct stage *stage, const char *algorithm, uint64_t bytes, struct tutti_err *err)
+static int play(struct stage *stage, uint64_t times, const char *algorithm, uint64_t bytes,
+                struct tutti_err *err)
 {
     struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE,
                                        .dtype = TUTTI_FLOAT32,
@@ -117,15 +122,20 @@ static int play(struct stage *stage, const char *algorithm, uint64_t bytes, stru
     } else {
         status = tutti_coll_generate(algorithm, &params, &stage->shape, &schedule, err);
     }
-    for (uint64_t i = 0; i <= stage->times && status == 0; i++) {
-        struct tutti_play one = {
-            .schedule = schedule, .iteration_count = 1, .barrier = true, .lead_ps = PAUSE_PS};
+    if (status == 0) {
+        /* The first makes the connections, and touches the memory. */
+        struct tutti_play plays = {.schedule = schedule,
+                                   .warmup_count = 1,
+                                   .iteration_count = (uint32_t)times,
+                                   .barrier = true,
+                                   .lead_ps = PAUSE_PS};
         struct tutti_played played = {.total_ps = 0};
 
-        status = tutti_backend_play(stage->backend, &one, &played, err);
-        if (status == 0 && i > 0 && stage->crew->index == 0) /* the first makes the connections */
-            printf("play %s %" PRIu64 " %.1f\n", algorithm, bytes,
-                   (double)played.total_ps / (double)TUTTI_PS_PER_US / parts);
+        status = tutti_backend_play(stage->backend, &plays, &played, err);
+        if (status == 0 && stage->crew->index == 0)
+            printf("play %s %" PRIu64 " %.1f %.1f\n", algorithm, bytes,
+                   (double)played.median_ps / (double)TUTTI_PS_PER_US / parts,
+                   (double)played.best_ps / (double)TUTTI_PS_PER_US / parts);
     }
     tutti_schedule_free(schedule);
     return status;
@@ -183,14 +193,15 @@ static int open_stage(struct stage *stage, uint64_t ranks, struct tutti_err *err
     return status;
 }
 
-/* All of one group of words, algorithms and sizes. */
+/* All of one group of words: how many times, algorithms, and sizes. */
 static int play_group(char **words, struct stage *stage, struct tutti_err *err)
 {
     char *algorithms[LIST_MAX];
     char *sizes[LIST_MAX];
-    size_t algorithm_count = cut(words[0], algorithms);
-    size_t size_count = cut(words[1], sizes);
-    int status = 0;
+    size_t algorithm_count = cut(words[1], algorithms);
+    size_t size_count = cut(words[2], sizes);
+    uint64_t times = 0;
+    int status = tutti_read_count(words[0], 1, 1000, &times, err);
 
     for (size_t s = 0; s < size_count && status == 0; s++) {
         for (size_t a = 0; a < algorithm_count && status == 0; a++) {
@@ -198,7 +209,7 @@ static int play_group(char **words, struct stage *stage, struct tutti_err *err)
 
             status = tutti_read_size(sizes[s], &bytes, err);
             if (status == 0)
-                status = play(stage, algorithms[a], bytes, err);
+                status = play(stage, times, algorithms[a], bytes, err);
         }
         (void)fflush(stdout);
     }
@@ -211,10 +222,8 @@ static int run(char **words, int count, struct stage *stage, struct tutti_err *e
     int status = tutti_read_count(words[0], 2, 64, &ranks, err);
 
     if (status == 0)
-        status = tutti_read_count(words[1], 1, 1000, &stage->times, err);
-    if (status == 0)
         status = open_stage(stage, ranks, err);
-    for (int i = 2; i + 1 < count && status == 0; i += 2)
+    for (int i = 1; i + 2 < count && status == 0; i += 3)
         status = play_group(words + i, stage, err);
     return status;
 }
@@ -223,7 +232,7 @@ int main(int argc, char **argv)
 {
     struct stage stage = {.crew = NULL};
     struct tutti_err err = {.text = ""};
-    int status = argc >= 5 && argc % 2 == 1
+    int status = argc >= 5 && argc % 3 == 2
                      ? run(argv + 1, argc - 1, &stage, &err)
                      : tutti_fail(&err, TUTTI_EINVAL,
                                   "usage: netlab_play RANKS TIMES ALGORITHM,... BYTES,...");
