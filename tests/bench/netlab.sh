@@ -86,7 +86,7 @@ network() { # HOSTS RATE DELAY ALGORITHMS
     quarter=$((burst * 7 / 8 / each / 4096)) # of what a rank has of the bucket, less headers, in KiB
     quarter=$((quarter > 2 ? quarter : 2))
     twice=$((burst * 2 / 1024))
-    [ "$1" = 4 ] && probe=turn few=2 swaps=() || probe=cross few=1 swaps=(31 swap10,swap1 1K 31 swap10 3M)
+    [ "$1" = 4 ] && probe=turn few=2 swaps=() || probe=cross few=1 swaps=(31 "swap10,swap1" 1K 31 swap10 3M)
     $first tools/netlab "$spec" --delay "$3" --built "$build" --quiet --deadline 900 -- \
         "$build/tests/netlab_play" 4 31 "${probe}10,${probe}4,$probe$few" 1K 31 "${probe}4" "${quarter}K" 31 "$probe$few" "${twice}K" "${swaps[@]}" "$times" "$4" "$sizes" >"$played"
     status=$?
