@@ -8,7 +8,8 @@
 # again without a barrier, out of place, non-zero data. All run in a network namespace of their own
 # whose congestion control is reno, if this user may make one; otherwise with the system's.
 #   tutti  tutti_backend_play on tcp, a rank a process, the fastest algorithm of a short trial
-#   ompi   MPI_Allreduce of Open MPI, forced to TCP over the loopback interface
+#   ompi   MPI_Allreduce of Open MPI, forced to TCP over the loopback interface; what it takes from
+#          the heap for a call is kept for the next (GLIBC_TUNABLES)
 #   mpich  MPI_Allreduce of MPICH likewise; only with as many processors as ranks: it spins
 #   raw    2 processes that send and receive as many bytes over one socket, as many in a call as
 #          tutti, and do nothing else
@@ -28,7 +29,7 @@ while [ $# -gt 0 ]; do
     --build) build=$2 && shift ;;
     --keep) keep=$2 && shift ;;
     --sizes) sizes=$2 && shift ;;
-    --help | -h) sed -n '2,18s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    --help | -h) sed -n '2,19s/^# \{0,1\}//p' "$0" && exit 0 ;;
     *) echo "tcp.sh: unknown option '$1' (--quick, --ranks, --reps, --build, --keep, --sizes)" >&2 && exit 2 ;;
     esac
     shift
@@ -53,6 +54,11 @@ for kind in openmpi mpich; do
     fi
 done
 
+# MPI_Allreduce takes memory for what comes in at each call. From 32 MiB on glibc maps that anew each time and
+# the kernel hands out its pages one by one, which on a virtual machine may take ten times as long as
+# everything else. Peers are shown at their best: what was given back is kept.
+keeps_memory=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592
+
 apart() { if [ -n "$apart" ]; then eval "$apart" '"$@"'; else "$@"; fi; }
 
 play() { # CONTENDER RANKS
@@ -63,12 +69,12 @@ play() { # CONTENDER RANKS
     raw) [ "$2" != 2 ] || apart "$build/tests/tcp_bench" raw "$sizes" "$2" ;;
     ompi)
         # shellcheck disable=SC2086
-        [ ! -x "$peers/openmpi" ] || apart mpirun.openmpi --allow-run-as-root --oversubscribe $bind -np "$2" \
+        [ ! -x "$peers/openmpi" ] || GLIBC_TUNABLES=$keeps_memory apart mpirun.openmpi --allow-run-as-root --oversubscribe $bind -np "$2" \
             --mca btl tcp,self --mca btl_tcp_if_include lo "$peers/openmpi" ompi "$sizes"
         ;;
     mpich)
         [ ! -x "$peers/mpich" ] || [ "$2" -gt "$(nproc)" ] ||
-            MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo apart mpirun.mpich -np "$2" "$peers/mpich" mpich "$sizes"
+            GLIBC_TUNABLES=$keeps_memory MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo apart mpirun.mpich -np "$2" "$peers/mpich" mpich "$sizes"
         ;;
     esac
 }
