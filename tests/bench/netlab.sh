@@ -60,8 +60,7 @@ warm_of() { # PATTERN MANY FEW
 
 declare -A lines insides
 
-# At which rate more bytes come than 1 KiB, in MB/s; by the best times, at least 1 us apart: what is lost
-# once varies more than that.
+# At which rate more bytes come than 1 KiB, in MB/s; by medians, at least 1 us apart.
 rate_of() { # ALGORITHM BYTES
     awk -v small="$(median_of "$1" 1024)" -v large="$(median_of "$1" "$2")" -v bytes="$2" \
         'BEGIN { d = large - small; print (bytes - 1024) / (d > 1 ? d : 1) }'
@@ -88,7 +87,8 @@ network() { # HOSTS RATE DELAY ALGORITHMS
     twice=$((burst * 2 / 1024))
     [ "$1" = 4 ] && probe=turn few=2 swaps=() || probe=cross few=1 swaps=(31 "swap10,swap1" 1K 31 swap10 3M)
     $first tools/netlab "$spec" --delay "$3" --built "$build" --quiet --deadline 900 -- \
-        "$build/tests/netlab_play" 4 31 "${probe}10,${probe}4,$probe$few" 1K 31 "${probe}4" "${quarter}K" 31 "$probe$few" "${twice}K" "${swaps[@]}" "$times" "$4" "$sizes" >"$played"
+        "$build/tests/netlab_play" 4 31 "${probe}10,${probe}4,$probe$few" 1K 31 "${probe}4" "${quarter}K" 31 "$probe$few" "${twice}K" \
+        "${swaps[@]}" "$times" "$4" "$sizes" >"$played"
     status=$?
     [ "$status" = 0 ] || { echo "tests/bench/netlab.sh: $spec with $3: status $status" >&2; exit "$status"; }
     read -r alpha start <<<"$(warm_of "$probe" 10 "$few")"

@@ -4,10 +4,10 @@
  *
  *   netlab_play RANKS TIMES ALGORITHM,... BYTES,... [TIMES ALGORITHM,... BYTES,...]
  *
- * Algorithms "pairN", "crossN" and "swapN" are no all-reduces. pairN: each rank and the one n/2
- * further on pass a message to each other N times there and back; its time is that of one message
- * one way. crossN: they do so N times at once, as ranks do in all-reduces. swapN: so do each rank
- * and its neighbour, 0 and 1, 2 and 3, .... turnN: with the one and the other in turn.
+ * Algorithms "pairN", "crossN", "swapN" and "turnN" are no all-reduces. pairN: each rank and the
+ * one n/2 further on pass a message to each other N times there and back; its time is that of one
+ * message one way. crossN: they do so N times at once, as ranks do in all-reduces. swapN: so do
+ * each rank and its neighbour, 0 and 1, 2 and 3, .... turnN: with neighbour and the other in turn.
  * RANKS are those of all processes together, blocks in order; more than processes are taken as a
  * level of their own, the host. All processes run on one machine and have one clock: each time
  * starts at a moment that all know, PAUSE_PS after they have met, so that token buckets are full
@@ -235,7 +235,8 @@ int main(int argc, char **argv)
     int status = argc >= 5 && argc % 3 == 2
                      ? run(argv + 1, argc - 1, &stage, &err)
                      : tutti_fail(&err, TUTTI_EINVAL,
-                                  "usage: netlab_play RANKS TIMES ALGORITHM,... BYTES,...");
+                                  "usage: netlab_play RANKS TIMES ALGORITHM,... BYTES,... "
+                                  "[TIMES ALGORITHM,... BYTES,...]");
 
     tutti_backend_close(stage.backend);
     tutti_crew_close(stage.crew);
