@@ -21,6 +21,7 @@
  *     slice_us      time for which a message has its connection besides its bytes (slice_ps)
  *     lane_GBps     data bytes that one lane moves over one connection; 0: as the links allow
  *     link_percent  of the rate of links of this class, what wire bytes can use
+ *     p2p_launch_us, p2p_step_us  launch_us (with rank_us) and step_us of sends and receives
  *     p2p_GBps      lane_GBps of sends and receives (all-to-all, send/receive as NCCL runs them):
  *                   what one channel copies of a message, and of what NVLS adds up
  *     p2p_percent   of link_percent, what the messages of sends and receives can use; with "root"

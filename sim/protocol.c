@@ -105,10 +105,14 @@ struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *pr
 {
     struct tutti_protocol own = *protocol;
 
+    if (own.p2p_launch_ps > 0)
+        own.launch_ps = own.p2p_launch_ps;
     for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
         enum tutti_hop of = hop == TUTTI_HOP_ROOT ? TUTTI_HOP_PCI : (enum tutti_hop)hop;
         uint64_t ppm = protocol->link_ppm[of] > 0 ? protocol->link_ppm[of] : TUTTI_PPM;
 
+        if (own.p2p_message_ps[hop] > 0)
+            own.message_ps[hop] = own.p2p_message_ps[hop];
         if (own.p2p_lane_bytes_per_s[hop] > 0) {
             own.lane_bytes_per_s[hop] = own.p2p_lane_bytes_per_s[hop];
             own.slice_ps[hop] = 0;

@@ -48,6 +48,8 @@ struct tutti_protocol {
     uint32_t link_ppm[TUTTI_HOP_COUNT]; /* of the rate of links of a kind, what wire bytes can use,
                                            all flows together; 0: all of it, as TUTTI_PPM */
     /* Of sends and receives in place of these; 0: no other. See tutti_protocol_of_messages(). */
+    tutti_ps p2p_launch_ps;
+    tutti_ps p2p_message_ps[TUTTI_HOP_COUNT];
     uint64_t p2p_lane_bytes_per_s[TUTTI_HOP_COUNT];
     uint32_t p2p_link_ppm[TUTTI_HOP_COUNT];
     struct {                /* where NVSwitch adds up (NVLS), in Simple alone */
@@ -72,9 +74,10 @@ uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tu
                                   uint64_t bytes_per_s);
 
 /* What a protocol costs NCCL's sends and receives: a block of threads copies each part of a message
- * by itself, in smaller chunks than those of rings. Its own lanes and shares of links in place of
- * those of the rest. Links into a CPU are told apart: the share there is of what other PCIe
- * carries, for messages lose less than rings, which wait for what comes in before it goes on. */
+ * by itself, in smaller chunks than those of rings. Its own launch, latencies, lanes and shares of
+ * links in place of those of the rest. Links into a CPU are told apart: the share there is of what
+ * other PCIe carries, for messages lose less than rings, which wait for what comes in before it
+ * goes on. */
 struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol);
 
 /* What a protocol costs trees, whose blocks of threads pass data up and down at once: over NVLink

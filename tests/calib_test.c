@@ -90,7 +90,7 @@ TEST(what_is_wrong_is_said_with_its_line)
          "test: line 2: 'any.any.ll.step_us' is given twice (once)"},
         {"any.any.ll.step 1", "test: line 1: unknown quantity 'step' (launch_us rank_us "
                               "channel_us early_channel_us step_us slice_us lane_GBps link_percent "
-                              "p2p_GBps p2p_percent)"},
+                              "p2p_launch_us p2p_step_us p2p_GBps p2p_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
                                   "ici generic pcie host root net nvls cpunet peer "
@@ -214,6 +214,8 @@ TEST(the_nearest_class_with_a_value_counts)
                                       "b200.nvlink.ll.step_us 3\n"
                                       "gb200.ib.ll.slice_us 0.5\n"
                                       "gb200.ib.ll.lane_GBps 12.5\n"
+                                      "any.ib.ll.p2p_launch_us 6.5\n"
+                                      "any.nvlink.ll.p2p_step_us 1.25\n"
                                       "any.net.ll.p2p_GBps 25\n"
                                       "b200.pcie.ll.p2p_percent 50\n"
                                       "gb200.pcie.ll.link_percent 80\n"
@@ -238,15 +240,16 @@ TEST(the_nearest_class_with_a_value_counts)
     CHECK_INT(messages.lane_bytes_per_s[TUTTI_HOP_NET], 25000000000); /* in place of the other */
     CHECK_INT(messages.slice_ps[TUTTI_HOP_NET], 0);                   /* which is within it */
     CHECK_INT(messages.link_ppm[TUTTI_HOP_PCI], 400000);              /* half of 80 percent */
-    CHECK_INT(messages.launch_ps, ll->launch_ps);
-    CHECK_INT(messages.message_ps[TUTTI_HOP_NVLINK], 3000000);
+    CHECK_INT(messages.launch_ps, 6500000);                           /* ranks or not */
+    CHECK_INT(messages.message_ps[TUTTI_HOP_NVLINK], 1250000);
     CHECK_INT(simple->launch_ps, 0);
     CHECK_INT(simple->message_ps[TUTTI_HOP_NVLINK], 4000000);
     CHECK_INT(simple->message_ps[TUTTI_HOP_NET], 4000000);
-    CHECK_INT(made.value_count, 12);
-    CHECK_INT(made.general_count, 9);
+    CHECK_INT(made.value_count, 14);
+    CHECK_INT(made.general_count, 11);
     CHECK_TEXT(made.text,
-               "gb200 nvswitch pcie ib: 12 values of no source, 9 of 12 for more general classes");
+               "gb200 nvswitch pcie ib: 14 values of no source, 11 of 14 for more general "
+               "classes");
     tutti_calib_free(calib);
 }
 
@@ -254,14 +257,21 @@ TEST(messages_cost_what_is_said_of_them_else_what_all_do)
 {
     struct tutti_protocol all = {
         .launch_ps = 9000000,
+        .message_ps = {[TUTTI_HOP_NET] = 8000000},
         .link_ppm = {
             [TUTTI_HOP_PCI] = 800000, [TUTTI_HOP_ROOT] = 600000, [TUTTI_HOP_NVLINK] = 700000}};
     struct tutti_protocol messages = tutti_protocol_of_messages(&all);
 
+    CHECK_INT(messages.launch_ps, 9000000);
+    CHECK_INT(messages.message_ps[TUTTI_HOP_NET], 8000000);
     CHECK_INT(messages.link_ppm[TUTTI_HOP_ROOT], 600000);
+    all.p2p_launch_ps = 6000000;
+    all.p2p_message_ps[TUTTI_HOP_NET] = 5000000;
     all.p2p_link_ppm[TUTTI_HOP_ROOT] = 900000;
     all.p2p_link_ppm[TUTTI_HOP_NVLINK] = 900000;
     messages = tutti_protocol_of_messages(&all);
+    CHECK_INT(messages.launch_ps, 6000000);
+    CHECK_INT(messages.message_ps[TUTTI_HOP_NET], 5000000);
     CHECK_INT(messages.link_ppm[TUTTI_HOP_ROOT], 720000); /* of what PCIe carries elsewhere */
     CHECK_INT(messages.link_ppm[TUTTI_HOP_NVLINK], 630000);
     CHECK_INT(messages.link_ppm[TUTTI_HOP_PCI], 800000);
@@ -326,9 +336,9 @@ TEST(all_that_a_machine_asks_for_can_be_gone_through)
         if (count == 0)
             CHECK_TEXT(use.name, "gb200.nvswitch.ll.channel_us");
     }
-    /* launch, rank and both of channels; step, slice and both lanes of 2 kinds of routes; both
-     * shares of 3 kinds of links */
-    CHECK_INT(count, 3 * (4 + 2 * 4 + 2 * 3));
+    /* both launches, rank and both of channels; both steps, slice and both lanes of 2 kinds of
+     * routes; both shares of 3 kinds of links */
+    CHECK_INT(count, 3 * (5 + 2 * 5 + 2 * 3));
     tutti_calib_free(calib);
 }
 

@@ -180,6 +180,32 @@ TEST(messages_behind_pcie_are_bound_by_their_lanes_alone)
     CHECK(start_of("a100.nvswitch.simple.p2p_percent") > 0);
 }
 
+static double most_of(const char *name)
+{
+    struct tutti_fit_parts parts = tutti_fit_split(name);
+
+    return tutti_fit_most(&parts, tutti_fit_group(parts.link));
+}
+
+/* Eight steps are on their way at once: one of a millisecond would be a rate. */
+TEST(steps_of_messages_over_networks_stand_for_no_rates)
+{
+    CHECK(most_of("v100.ib.simple.p2p_step_us") < 50);
+    CHECK(most_of("a100.cpunet.simple.p2p_step_us") < 50);
+    CHECK(most_of("a10.tcp.simple.p2p_step_us") > 1000); /* kernels take long */
+    CHECK(most_of("a100.nvswitch.simple.p2p_step_us") > 1000);
+}
+
+/* They never run in LL128. */
+TEST(messages_have_latencies_of_their_own_in_the_protocols_they_run_in)
+{
+    CHECK(start_of("b200.ib.simple.p2p_launch_us") > 0);
+    CHECK(start_of("b200.ib.simple.p2p_step_us") > 0);
+    CHECK(start_of("b200.nvswitch.ll.p2p_step_us") > 0);
+    CHECK(!(start_of("b200.nvswitch.ll128.p2p_launch_us") > 0));
+    CHECK(!(start_of("b200.nvswitch.ll128.p2p_step_us") > 0));
+}
+
 TEST(times_of_a_known_calibration_are_found_again)
 {
     struct world world;

@@ -9,6 +9,12 @@
 #include "runtime/status.h"
 #include "tools/fit_values.h"
 
+/* What a message's step over a network that bypasses kernels may take: thrice NCCL's own figure (14
+ * us, tuning.cc), and as long as a whole send and receive of a few bytes at most (14.5 us between
+ * hosts of B200, 42 of A100 behind a CPU: traces/measured/). Longer ones would stand for rates:
+ * eight on their way at once move no more than so many bytes a step. */
+enum { NET_STEP_US_MAX = 42 };
+
 /* Whether a word of a table is that, or is for any. */
 static bool fits(const char *word, const char *of)
 {
@@ -33,6 +39,8 @@ double tutti_fit_freedom(const char *quantity, const char *group, const char *pr
                     {"step_us", "net", "simple", {0.6, 0.4, 0.25, 0.2}},
                     {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
                     {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
+                    {"p2p_launch_us", "", "", {0.4, 0.15, 0.12, 0.1}},
+                    {"p2p_step_us", "", "", {0.6, 0.4, 0.25, 0.2}},
                     {"link_percent", "net", "ll", {0.8, 0.4, 0.25, 0.2}},
                     {"link_percent", "net", "simple", {0.03, 0.05, 0.08, 0.04}},
                     {"link_percent", "root", "simple", {0.3, 0.1, 0.1, 0.1}},
@@ -58,9 +66,11 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * which one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed); and
  * on xGMI links bind RCCL's rings, several of which share each, and lanes MSCCL's all-pairs, which
  * has one between any two.
- * What is of sends and receives alone begins where a block of threads copies some 20 GB/s
- * (perChMaxRingLL128 of tuning.cc up to A100), and little is lost: on PCIe no more than to rings,
- * for there the lanes bind, but a quarter of that in root complexes, where several of them meet.
+ * What is of sends and receives alone begins with the launch and steps of all, in the protocols
+ * that they run in, and where a block of threads copies some 20 GB/s (perChMaxRingLL128 of
+ * tuning.cc up to A100), and little is lost: on PCIe no more than to rings, for there the lanes
+ * bind, but a quarter of that in root complexes, where several of them meet, and where NICs read
+ * from GPUs behind a CPU.
  * What a slice takes is of a network's proxies, the same where a CPU lies before the NIC. */
 struct start {
     const char *quantity;
@@ -80,10 +90,13 @@ static const struct start starts[] = {
     {"lane_GBps", "xgmi", {6, 0, 30}},    {"lane_GBps", "", {6, 20, 0}},
     {"link_percent", "root", {0, 0, 60}}, {"link_percent", "peer", {0, 0, 75}},
     {"link_percent", "pcie", {0, 0, 0}},  {"link_percent", "net", {92, 92, 97}},
-    {"link_percent", "", {0, 82, 82}},    {"p2p_GBps", "nvls", {0, 0, 0}},
-    {"p2p_GBps", "tcp", {0, 0, 1.9}},     {"p2p_GBps", "pcie", {0, 0, 10}},
-    {"p2p_GBps", "", {0, 0, 20}},         {"p2p_percent", "nvls", {0, 0, 0}},
-    {"p2p_percent", "pcie", {0, 0, 0}},   {"p2p_percent", "root", {0, 0, 75}},
+    {"link_percent", "", {0, 82, 82}},    {"p2p_launch_us", "", {6.6, 0, 8.4}},
+    {"p2p_step_us", "tcp", {30, 0, 100}}, {"p2p_step_us", "net", {2.7, 0, 14}},
+    {"p2p_step_us", "pcie", {1, 0, 5.7}}, {"p2p_step_us", "", {0.6, 0, 3.4}},
+    {"p2p_GBps", "nvls", {0, 0, 0}},      {"p2p_GBps", "tcp", {0, 0, 1.9}},
+    {"p2p_GBps", "pcie", {0, 0, 10}},     {"p2p_GBps", "", {0, 0, 20}},
+    {"p2p_percent", "nvls", {0, 0, 0}},   {"p2p_percent", "pcie", {0, 0, 0}},
+    {"p2p_percent", "root", {0, 0, 75}},  {"p2p_percent", "cpunet", {0, 0, 75}},
     {"p2p_percent", "", {0, 0, 95}},
 };
 
@@ -141,6 +154,18 @@ double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group)
             return starts[i].values[tutti_fit_protocol(parts->protocol)];
     }
     return 0;
+}
+
+double tutti_fit_most(const struct tutti_fit_parts *parts, const char *group)
+{
+    if (strstr(parts->quantity, "_percent") != NULL)
+        return 100;
+    if (strstr(parts->quantity, "_GBps") != NULL)
+        return 1e4;
+    if (strcmp(parts->quantity, "p2p_step_us") == 0 && strcmp(group, "net") == 0 &&
+        strncmp(parts->link, "tcp", 3) != 0)
+        return NET_STEP_US_MAX;
+    return 1e5;
 }
 
 static int give(struct tutti_calib *calib, const char *link, uint8_t protocol, double percent,

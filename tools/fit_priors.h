@@ -26,6 +26,9 @@ uint8_t tutti_fit_protocol(const char *name);
 /* Where it begins; 0: it is not fitted. */
 double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group);
 
+/* The most that it may be. */
+double tutti_fit_most(const struct tutti_fit_parts *parts, const char *group);
+
 /* How far, as a standard deviation of its logarithm, a parameter of a level may stray. */
 double tutti_fit_freedom(const char *quantity, const char *group, const char *protocol, int level);
 

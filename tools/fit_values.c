@@ -75,9 +75,7 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
                                     .ways = strcmp(group, "net") == 0 ||
                                             strcmp(parts.quantity, "link_percent") == 0,
                                     .messages = strncmp(parts.quantity, "p2p_", 4) == 0,
-                                    .most = strstr(parts.quantity, "_percent") != NULL ? 100
-                                            : strstr(parts.quantity, "_GBps") != NULL  ? 1e4
-                                                                                       : 1e5};
+                                    .most = tutti_fit_most(&parts, group)};
 
     if (!(start > 0))
         return 0;

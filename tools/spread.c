@@ -151,8 +151,12 @@ static uint64_t hash_protocol(uint64_t hash, const struct tutti_protocol *protoc
     for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
         hash = tutti_random_hash(hash, (uint64_t)protocol->message_ps[hop],
                                  (uint64_t)protocol->slice_ps[hop], protocol->link_ppm[hop]);
-        hash = tutti_random_hash(hash, protocol->lane_bytes_per_s[hop], 0, 0);
+        hash = tutti_random_hash(hash, protocol->lane_bytes_per_s[hop],
+                                 (uint64_t)protocol->p2p_message_ps[hop],
+                                 protocol->p2p_lane_bytes_per_s[hop]);
+        hash = tutti_random_hash(hash, protocol->p2p_link_ppm[hop], 0, 0);
     }
+    hash = tutti_random_hash(hash, (uint64_t)protocol->p2p_launch_ps, 0, 0);
     hash = tutti_random_hash(hash, (uint64_t)protocol->nvls.launch_ps, protocol->nvls.link_ppm, 0);
     hash = tutti_random_hash(hash, (uint64_t)protocol->nvls.stage_ps,
                              (uint64_t)protocol->nvls.loop_ps, 0);

@@ -64,11 +64,18 @@ static const struct tutti_calib_class links[] = {
 };
 
 static const char *const quantities[TUTTI_CALIB_QUANTITY_COUNT] = {
-    [TUTTI_CALIB_LAUNCH] = "launch_us",   [TUTTI_CALIB_RANK] = "rank_us",
-    [TUTTI_CALIB_CHANNEL] = "channel_us", [TUTTI_CALIB_EARLY_CHANNEL] = "early_channel_us",
-    [TUTTI_CALIB_STEP] = "step_us",       [TUTTI_CALIB_SLICE] = "slice_us",
-    [TUTTI_CALIB_LANE] = "lane_GBps",     [TUTTI_CALIB_PERCENT] = "link_percent",
-    [TUTTI_CALIB_P2P_LANE] = "p2p_GBps",  [TUTTI_CALIB_P2P_PERCENT] = "p2p_percent",
+    [TUTTI_CALIB_LAUNCH] = "launch_us",
+    [TUTTI_CALIB_RANK] = "rank_us",
+    [TUTTI_CALIB_CHANNEL] = "channel_us",
+    [TUTTI_CALIB_EARLY_CHANNEL] = "early_channel_us",
+    [TUTTI_CALIB_STEP] = "step_us",
+    [TUTTI_CALIB_SLICE] = "slice_us",
+    [TUTTI_CALIB_LANE] = "lane_GBps",
+    [TUTTI_CALIB_PERCENT] = "link_percent",
+    [TUTTI_CALIB_P2P_LAUNCH] = "p2p_launch_us",
+    [TUTTI_CALIB_P2P_STEP] = "p2p_step_us",
+    [TUTTI_CALIB_P2P_LANE] = "p2p_GBps",
+    [TUTTI_CALIB_P2P_PERCENT] = "p2p_percent",
 };
 
 const struct tutti_calib_class *tutti_calib_gpu(size_t index)

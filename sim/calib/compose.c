@@ -231,6 +231,7 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
     switch (quantity) {
     case TUTTI_CALIB_LAUNCH:
     case TUTTI_CALIB_RANK:
+    case TUTTI_CALIB_P2P_LAUNCH:
         return hop == machine->slowest;
     case TUTTI_CALIB_CHANNEL:
     case TUTTI_CALIB_EARLY_CHANNEL:
@@ -359,6 +360,12 @@ static void apply(struct tutti_protocol *protocol, const struct asked *asked, ui
     case TUTTI_CALIB_LANE:
         protocol->lane_bytes_per_s[asked->hop] = (uint64_t)llround(value * 1e9);
         break;
+    case TUTTI_CALIB_P2P_LAUNCH:
+        protocol->p2p_launch_ps = ps_of(value);
+        break;
+    case TUTTI_CALIB_P2P_STEP:
+        protocol->p2p_message_ps[asked->hop] = ps_of(value);
+        break;
     case TUTTI_CALIB_P2P_LANE:
         protocol->p2p_lane_bytes_per_s[asked->hop] = (uint64_t)llround(value * 1e9);
         break;
@@ -468,7 +475,7 @@ static const struct tutti_calib_value *look_through(const struct tutti_calib *co
 /* Whether a quantity is of one kind of hop alone, whatever others there are. */
 static bool is_of_launch(uint8_t quantity)
 {
-    return quantity <= TUTTI_CALIB_EARLY_CHANNEL;
+    return quantity <= TUTTI_CALIB_EARLY_CHANNEL || quantity == TUTTI_CALIB_P2P_LAUNCH;
 }
 
 struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const layers[], size_t count,
