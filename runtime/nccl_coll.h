@@ -69,4 +69,8 @@ int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *p
                         const struct tutti_chains *chains, struct tutti_schedule **ret,
                         struct tutti_err *err);
 
+/* How many channels of a schedule of "p2p" have any part of a message, of some rank; of one rank
+ * alone none. */
+uint32_t tutti_nccl_p2p_channels(const struct tutti_schedule *schedule);
+
 #endif

@@ -188,12 +188,13 @@ static double most_of(const char *name)
 }
 
 /* Eight steps are on their way at once: one of a millisecond would be a rate. */
-TEST(steps_of_messages_over_networks_stand_for_no_rates)
+TEST(steps_of_messages_stand_for_no_rates)
 {
     CHECK(most_of("v100.ib.simple.p2p_step_us") < 50);
     CHECK(most_of("a100.cpunet.simple.p2p_step_us") < 50);
-    CHECK(most_of("a10.tcp.simple.p2p_step_us") > 1000); /* kernels take long */
-    CHECK(most_of("a100.nvswitch.simple.p2p_step_us") > 1000);
+    CHECK(most_of("a10.tcp.simple.p2p_step_us") > 200); /* kernels take long */
+    CHECK(most_of("a100.nvswitch.simple.p2p_step_us") < 12);
+    CHECK(most_of("a100.ib.simple.step_us") > 1000);
 }
 
 /* They never run in LL128. */

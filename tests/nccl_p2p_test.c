@@ -121,6 +121,30 @@ TEST(rounds_have_channels_with_reversed_bits)
     tutti_schedule_free(schedule);
 }
 
+/* What has nothing to do costs no launch: of send/receive on one host one round, and as many
+ * channels as a message has parts; of all-to-all all rounds; between hosts 8 rounds share one. */
+TEST(channels_without_messages_are_not_counted)
+{
+    static const struct {
+        enum tutti_collective collective;
+        uint32_t hosts, length;
+        uint64_t bytes;
+        uint32_t channels; /* of 32 */
+    } cases[] = {{TUTTI_SENDRECV, 1, 8, 1024, 1},     {TUTTI_SENDRECV, 1, 8, 1 << 20, 4},
+                 {TUTTI_SENDRECV, 2, 8, 1024, 2},     {TUTTI_ALLTOALL, 1, 8, 1024, 8},
+                 {TUTTI_ALLTOALL, 1, 8, 1 << 20, 32}, {TUTTI_ALLTOALL, 2, 8, 1024, 2},
+                 {TUTTI_ALLTOALL, 1, 1, 1024, 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_schedule *schedule =
+            message(cases[i].collective, cases[i].hosts, cases[i].length, cases[i].bytes);
+
+        REQUIRE(schedule != NULL);
+        CHECK_INT(tutti_nccl_p2p_channels(schedule), cases[i].channels);
+        tutti_schedule_free(schedule);
+    }
+}
+
 /* Six hosts of two: deltas of groups 0, 1, 3, (6), (2: 10 mod 8), (7), 5, 4. */
 TEST(groups_are_visited_in_squares)
 {

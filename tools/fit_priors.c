@@ -9,11 +9,11 @@
 #include "runtime/status.h"
 #include "tools/fit_values.h"
 
-/* What a message's step over a network that bypasses kernels may take: thrice NCCL's own figure (14
- * us, tuning.cc), and as long as a whole send and receive of a few bytes at most (14.5 us between
- * hosts of B200, 42 of A100 behind a CPU: traces/measured/). Longer ones would stand for rates:
- * eight on their way at once move no more than so many bytes a step. */
-enum { NET_STEP_US_MAX = 42 };
+/* A message's step may take so many times what it begins with, which is NCCL's own figure or
+ * assumed like it: 42 us over a network, where a whole send and receive of a few bytes takes 14.5
+ * us between hosts of B200 and 42 of A100 behind a CPU (traces/measured/). Longer steps would stand
+ * for rates: eight on their way at once move no more than so many bytes a step. */
+enum { STEP_TIMES_MAX = 3 };
 
 /* Whether a word of a table is that, or is for any. */
 static bool fits(const char *word, const char *of)
@@ -69,8 +69,8 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * What is of sends and receives alone begins with the launch and steps of all, in the protocols
  * that they run in, and where a block of threads copies some 20 GB/s (perChMaxRingLL128 of
  * tuning.cc up to A100), and little is lost: on PCIe no more than to rings, for there the lanes
- * bind, but a quarter of that in root complexes, where several of them meet, and where NICs read
- * from GPUs behind a CPU.
+ * bind, but a fifth of that in root complexes, where several of them meet, and two where NICs read
+ * from GPUs behind a CPU: begun where two of these bind alike, a search moves neither.
  * What a slice takes is of a network's proxies, the same where a CPU lies before the NIC. */
 struct start {
     const char *quantity;
@@ -94,9 +94,9 @@ static const struct start starts[] = {
     {"p2p_step_us", "tcp", {30, 0, 100}}, {"p2p_step_us", "net", {2.7, 0, 14}},
     {"p2p_step_us", "pcie", {1, 0, 5.7}}, {"p2p_step_us", "", {0.6, 0, 3.4}},
     {"p2p_GBps", "nvls", {0, 0, 0}},      {"p2p_GBps", "tcp", {0, 0, 1.9}},
-    {"p2p_GBps", "pcie", {0, 0, 10}},     {"p2p_GBps", "", {0, 0, 20}},
+    {"p2p_GBps", "pcie", {0, 0, 11}},     {"p2p_GBps", "", {0, 0, 20}},
     {"p2p_percent", "nvls", {0, 0, 0}},   {"p2p_percent", "pcie", {0, 0, 0}},
-    {"p2p_percent", "root", {0, 0, 75}},  {"p2p_percent", "cpunet", {0, 0, 75}},
+    {"p2p_percent", "root", {0, 0, 80}},  {"p2p_percent", "cpunet", {0, 0, 60}},
     {"p2p_percent", "", {0, 0, 95}},
 };
 
@@ -162,9 +162,8 @@ double tutti_fit_most(const struct tutti_fit_parts *parts, const char *group)
         return 100;
     if (strstr(parts->quantity, "_GBps") != NULL)
         return 1e4;
-    if (strcmp(parts->quantity, "p2p_step_us") == 0 && strcmp(group, "net") == 0 &&
-        strncmp(parts->link, "tcp", 3) != 0)
-        return NET_STEP_US_MAX;
+    if (strcmp(parts->quantity, "p2p_step_us") == 0)
+        return STEP_TIMES_MAX * tutti_fit_start(parts, group);
     return 1e5;
 }
 

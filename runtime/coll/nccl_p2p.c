@@ -392,3 +392,16 @@ int tutti_nccl_p2p(const struct tutti_nccl_params *params, const struct tutti_ch
     }
     return tutti_coll_finish(coll, 0, 0, 1, ret, err);
 }
+
+uint32_t tutti_nccl_p2p_channels(const struct tutti_schedule *schedule)
+{
+    const struct p2p *p2p = (const struct p2p *)schedule;
+    uint32_t count = 0;
+
+    if (schedule->rank_count == 1) /* which is laid out without channels */
+        return 0;
+    assert(schedule->ops == &p2p_ops);
+    for (uint32_t c = 0; c < p2p->coll.share_count; c++) /* the first part is in the first lane */
+        count += p2p->lane_first[c * BATCH] < p2p->lane_first[c * BATCH + 1];
+    return count;
+}

@@ -412,7 +412,10 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
                                       &ret->switched, err);
     if (form == &rccl_forms[RCCL_PAIRS] || form == &rccl_forms[RCCL_ONE_SHOT])
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
-    return lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);
+    status = lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);
+    if (status == 0 && is_p2p(params->collective)) /* small messages leave most channels empty */
+        ret->channel_count = tutti_nccl_p2p_channels(ret->schedule);
+    return status;
 }
 
 static int run_new(const struct tutti_ask *ask, uint32_t repeat_count, struct tutti_nccl_run *ret,
