@@ -193,5 +193,7 @@ TEST(what_was_run_is_read)
     CHECK_INT(tutti_ran_agrees("nvls", 8, "NVLS", "Simple"), 1);
     CHECK_INT(tutti_ran_agrees("tree@-4G", 8, "Ring", "Simple"), 0);
     CHECK_INT(tutti_ran_agrees("", 8, "Ring", "Simple"), -1);
+    CHECK_INT(tutti_ran_agrees("ring@8,tree@64M", 64 << 20, "Tree", "LL"), 1);
+    CHECK_INT(tutti_ran_agrees("ring@8,tree@64M", 32 << 20, "Tree", "LL"), -1);
     CHECK_INT(tutti_ran_agrees("ring@often", 8, "Ring", "Simple"), -1);
 }

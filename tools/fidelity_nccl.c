@@ -121,7 +121,7 @@ int tutti_model_a_forecast(const struct tutti_topo *topo, const struct tutti_ncc
 
 /* ---- what was run ---------------------------------------------------------------------------- */
 
-/* "0-1M", "2M-", "-4G": is the size in it? -1: no range. */
+/* "0-1M", "2M-", "-4G", "64M": is the size in it? -1: no range. */
 static int in_range(const char *text, uint64_t bytes)
 {
     const char *rest = text;
@@ -129,7 +129,9 @@ static int in_range(const char *text, uint64_t bytes)
     uint64_t first = 0;
     uint64_t last = UINT64_MAX;
 
-    if (strchr(text, '-') == NULL || !take_word(&rest, "-", word))
+    if (strchr(text, '-') == NULL)
+        return tutti_read_size(text, &first, NULL) < 0 ? -1 : bytes == first;
+    if (!take_word(&rest, "-", word))
         return -1;
     if (word[0] != '\0' && tutti_read_size(word, &first, NULL) < 0)
         return -1;
