@@ -1,4 +1,6 @@
 /* RCCL on AMD's GPUs: the paths it draws, and what it picks by size. */
+#include <math.h>
+
 #include "runtime/status.h"
 #include "sim/nccl.h"
 #include "sim/predict.h"
@@ -61,6 +63,25 @@ TEST(a_mesh_of_eight_lends_each_link_to_one_chain)
         tutti_nccl_comm_free(comm);
         tutti_topo_free(topo);
     }
+}
+
+/* Of four MI355X RCCL gets 170 GB/s (busbw; logs of MIT, 2.22 and 2.30), three links' worth. */
+TEST(a_mesh_of_four_lends_each_link_to_two_rings)
+{
+    struct tutti_topo *topo = machine("host:gpu=mi355x,gpus=4");
+    struct tutti_nccl_comm *comm = comm_of(topo);
+    const struct tutti_nccl_graph *ring = &comm->graphs[TUTTI_GRAPH_RING];
+    uint32_t used[8][8];
+
+    CHECK_INT(ring->channel_count, 6);
+    CHECK(fabs(ring->bw_intra_GBps - 24) < 1e-9); /* half a link each */
+    count_links(ring, true, used);
+    for (uint32_t a = 0; a < 4; a++) {
+        for (uint32_t b = 0; b < 4; b++)
+            CHECK_INT(used[a][b], a != b ? 2 : 0);
+    }
+    tutti_nccl_comm_free(comm);
+    tutti_topo_free(topo);
 }
 
 TEST(chains_go_in_and_out_by_all_ports_alike)
@@ -138,6 +159,77 @@ TEST(picks_are_those_of_the_tuning_tables)
     topo = machine("host:gpu=mi250x,nics=4,nic=200Gb/s,nodes=4");
     expect_pick(topo, 65536, "rccl:tree/ll");
     expect_pick(topo, UINT64_C(1) << 30, "rccl:ring/simple");
+    tutti_topo_free(topo);
+}
+
+/* What RCCL 2.28 said it ran on two hosts of eight MI355X (DriveNets' logs), at the last size of
+ * each protocol and the first of the next. Small all-gathers went by sends and receives there,
+ * which is not modelled. */
+TEST(protocols_are_those_that_mi355x_ran)
+{
+    static const struct {
+        enum tutti_collective collective;
+        uint64_t bytes;
+        int protocol;
+    } ran[] = {
+        {TUTTI_ALLREDUCE, 256 << 10, TUTTI_NCCL_LL},
+        {TUTTI_ALLREDUCE, 512 << 10, TUTTI_NCCL_LL128},
+        {TUTTI_ALLREDUCE, 64 << 20, TUTTI_NCCL_LL128},
+        {TUTTI_ALLREDUCE, 128 << 20, TUTTI_NCCL_SIMPLE},
+        {TUTTI_ALLGATHER, 128 << 20, TUTTI_NCCL_LL128},
+        {TUTTI_ALLGATHER, 256 << 20, TUTTI_NCCL_SIMPLE},
+        {TUTTI_REDUCESCATTER, 1 << 20, TUTTI_NCCL_LL},
+        {TUTTI_REDUCESCATTER, 2 << 20, TUTTI_NCCL_LL128},
+        {TUTTI_REDUCESCATTER, 128 << 20, TUTTI_NCCL_LL128},
+        {TUTTI_REDUCESCATTER, 256 << 20, TUTTI_NCCL_SIMPLE},
+        {TUTTI_REDUCE_TO_ROOT, 128 << 10, TUTTI_NCCL_LL},
+        {TUTTI_REDUCE_TO_ROOT, 256 << 10, TUTTI_NCCL_LL128},
+        {TUTTI_REDUCE_TO_ROOT, 256 << 20, TUTTI_NCCL_LL128},
+        {TUTTI_REDUCE_TO_ROOT, 512 << 20, TUTTI_NCCL_SIMPLE},
+        {TUTTI_BROADCAST, 32 << 10, TUTTI_NCCL_LL},
+        {TUTTI_BROADCAST, 64 << 10, TUTTI_NCCL_LL128},
+        {TUTTI_BROADCAST, 256 << 20, TUTTI_NCCL_LL128},
+        {TUTTI_BROADCAST, 512 << 20, TUTTI_NCCL_SIMPLE},
+    };
+    struct tutti_topo *topo = machine("host:gpu=mi355x,nodes=2");
+    struct tutti_nccl_comm *comm = comm_of(topo);
+
+    for (size_t i = 0; i < sizeof(ran) / sizeof(ran[0]); i++) {
+        struct tutti_nccl_choice choice;
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_nccl_choose(comm, ran[i].collective, TUTTI_FLOAT32, TUTTI_SUM, ran[i].bytes,
+                                   &choice, &err),
+                 err);
+        CHECK_INT(choice.protocol, ran[i].protocol);
+    }
+    tutti_nccl_comm_free(comm);
+    tutti_topo_free(topo);
+    topo = machine("host:gpu=mi355x,nodes=3"); /* of three LL128 reaches 3.8 times as far */
+    comm = comm_of(topo);
+    for (uint64_t bytes = 256 << 20; bytes <= 512 << 20; bytes <<= 1) {
+        struct tutti_nccl_choice choice;
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_nccl_choose(comm, TUTTI_ALLREDUCE, TUTTI_FLOAT32, TUTTI_SUM, bytes, &choice,
+                                   &err),
+                 err);
+        CHECK_INT(choice.protocol, bytes == 256 << 20 ? TUTTI_NCCL_LL128 : TUTTI_NCCL_SIMPLE);
+    }
+    tutti_nccl_comm_free(comm);
+    tutti_topo_free(topo);
+    topo = machine("host:gpu=mi355x");
+    comm = comm_of(topo);
+    for (uint64_t bytes = 1 << 20; bytes <= 2 << 20; bytes <<= 1) { /* and on one host */
+        struct tutti_nccl_choice choice;
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_nccl_choose(comm, TUTTI_REDUCESCATTER, TUTTI_FLOAT32, TUTTI_SUM, bytes,
+                                   &choice, &err),
+                 err);
+        CHECK_INT(choice.protocol, bytes == 1 << 20 ? TUTTI_NCCL_LL : TUTTI_NCCL_SIMPLE);
+    }
+    tutti_nccl_comm_free(comm);
     tutti_topo_free(topo);
 }
 

@@ -220,8 +220,9 @@ int tutti_nccl_choose(const struct tutti_nccl_comm *comm, enum tutti_collective 
         alone(&choice);
     else if (!weigh(&q, &choice))
         return nothing_left(&q, &choice, collective, err);
-    if (comm->tables->rccl != NULL && comm->rank_count > 1 && function == TUTTI_NCCL_ALLREDUCE) {
-        choice.protocol = tutti_rccl_protocol(comm, q.operation.bytes, choice.protocol);
+    if (comm->tables->rccl != NULL && comm->rank_count > 1) {
+        choice.protocol =
+            tutti_rccl_protocol(comm, q.operation.function, q.operation.bytes, choice.protocol);
         choice.time_us = choice.times_us[choice.algorithm][choice.protocol];
     }
     tutti_nccl_allow_channels(comm, &q.operation, &choice);

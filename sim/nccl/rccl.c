@@ -5,7 +5,7 @@
 
 #include "topo/hardware.h"
 
-enum { GFX942 = 942 };
+enum { GFX942 = 942, GFX950 = 950 };
 
 #define MIB UINT64_C(1048576)
 
@@ -26,7 +26,7 @@ static const struct tutti_rccl_tuning gfx90a = {
                      .2f, .2f, .2f, .3f, .4f, .7f, 1,   1,   1, 1,   1,   1,   1}}},
 };
 
-/* RCCL's tuning model 5: gfx942 and gfx950 (MI300X, MI350X). */
+/* RCCL's tuning model 5: gfx942 (MI300X). */
 static const struct tutti_rccl_tuning gfx94 = {
     .inside_us = {{0.9, 0.9, 2.3}, {0.8, 0.8, 2.1}},
     .between_us = {{10.5, 10.5, 25}, {9.5, 9.5, 320}},
@@ -43,8 +43,36 @@ static const struct tutti_rccl_tuning gfx94 = {
                      .4f, .4f, .1f, .2f, .2f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f},
                     {.1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f,
                      .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, 1,   .8f, 1,   1,   1}}},
-    .ll_bytes_max = MIB,
-    .ll128_bytes_max = 9 * MIB,
+    .ranges = {[TUTTI_NCCL_ALLREDUCE] = {MIB, MIB, 9 * MIB},
+               [TUTTI_NCCL_REDUCESCATTER] = {655360, 131072, 3211264},
+               [TUTTI_NCCL_ALLGATHER] = {98304, 98304, 5046272}},
+    .alone_ll = {[TUTTI_NCCL_REDUCESCATTER] = 352128},
+};
+
+/* RCCL's tuning model 6: gfx950 (MI350X, MI355X). What LL and LL128 are used for is of 2.28, where
+ * DriveNets' runs of MI355X say so, too: all-reduce was held to 17 MiB before. */
+static const struct tutti_rccl_tuning gfx950 = {
+    .inside_us = {{0.9, 0.9, 2.3}, {0.8, 0.8, 2.1}},
+    .between_us = {{10.5, 10.5, 25}, {9.5, 9.5, 320}},
+    .share = {{{0.06, 0.06, 0.11}, {0.08, 0.08, 1}}, {{0.06, 0.06, 0.59}, {0.08, 0.08, 1}}},
+    .correction = {{{.1f, .1f, .1f, .1f, .1f, .1f, 1,   1,   1,   1,   1,   .6f, 1,  .9f,
+                     1,   1,   .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f},
+                    {.1f, .1f, .1f, .1f, .1f, .1f, 1,   1,   1,   1,   1,   .6f, 1,  .9f,
+                     1,   1,   1,   1,   1,   2,   .1f, .1f, .1f, .1f, .1f, .1f, .1f},
+                    {.1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f,
+                     .1f, .7f, 1,   .1f, .1f, .1f, .9f, .9f, .7f, .8f, .6f, .6f, .6f}},
+                   {{.1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, 1,   .2f, 1,
+                     .4f, .4f, .1f, .2f, .2f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f},
+                    {.1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, 1,   .2f, 1,
+                     .4f, .4f, .1f, .2f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f},
+                    {.1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f,
+                     .1f, .1f, .1f, .1f, .1f, .1f, .1f, .1f, 1,   .8f, .8f, 1,   1}}},
+    .ranges = {[TUTTI_NCCL_ALLREDUCE] = {262144, 262144, (uint64_t)(67.4 * (double)MIB)},
+               [TUTTI_NCCL_REDUCESCATTER] = {131071, 131071, 8 * MIB},
+               [TUTTI_NCCL_ALLGATHER] = {7, 7, 8 * MIB},
+               [TUTTI_NCCL_REDUCE] = {16383, 16383, 16 * MIB},
+               [TUTTI_NCCL_BROADCAST] = {2048, 2048, 16 * MIB}},
+    .alone_ll = {[TUTTI_NCCL_REDUCESCATTER] = 131072, [TUTTI_NCCL_ALLGATHER] = 88448},
 };
 
 bool tutti_rccl_runs_on(const struct tutti_hardware *hardware)
@@ -58,6 +86,8 @@ bool tutti_rccl_runs_on(const struct tutti_hardware *hardware)
 
 const struct tutti_rccl_tuning *tutti_rccl_tuning_of(const struct tutti_hardware *hardware)
 {
+    if (hardware->gpus[0].sm >= GFX950)
+        return &gfx950;
     return hardware->gpus[0].sm >= GFX942 ? &gfx94 : &gfx90a;
 }
 
@@ -111,7 +141,7 @@ static const char *missing(const struct tutti_nccl_comm *comm,
         return "trees are for all-reduce alone";
     if (protocol == TUTTI_NCCL_LL128 && tables->rccl == &gfx90a)
         return "LL128 is off on these GPUs";
-    if (algorithm == TUTTI_NCCL_TREE && protocol == TUTTI_NCCL_SIMPLE && tables->rccl == &gfx94 &&
+    if (algorithm == TUTTI_NCCL_TREE && protocol == TUTTI_NCCL_SIMPLE && tables->rccl != &gfx90a &&
         comm->node_count == 1)
         return "RCCL runs no trees with Simple on one node of these GPUs";
     return NULL;
@@ -124,7 +154,7 @@ static double algbw_GBps(const struct tutti_nccl_comm *comm, const struct tutti_
     bool ring = algorithm == TUTTI_NCCL_RING;
     double channel = comm->node_count <= 2 ? graph->bw_intra_GBps : graph->bw_inter_GBps;
     /* RCCL reckons with all channels of its models: of a mesh a path eight times, a ring four. */
-    uint32_t alike = tables->rccl != &gfx94 ? 1 : comm->node_count > 1 ? 8 : 4;
+    uint32_t alike = tables->rccl == &gfx90a ? 1 : comm->node_count > 1 ? 8 : 4;
     double bus = alike * graph->channel_count * channel *
                  tables->rccl->share[comm->node_count > 2][ring][protocol];
     double ranks = comm->rank_count;
@@ -167,19 +197,26 @@ double tutti_rccl_correction(const struct tutti_rccl_tuning *tuning, int algorit
     return (double)tuning->correction[algorithm == TUTTI_NCCL_RING][protocol][size];
 }
 
-uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint64_t bytes, uint8_t protocol)
+uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint32_t function, uint64_t bytes,
+                            uint8_t protocol)
 {
     const struct tutti_nccl_tables *tables = comm->tables;
     const struct tutti_rccl_tuning *tuning = tables->rccl;
-    double ll128_max = (double)tuning->ll128_bytes_max * (comm->node_count > 2 ? 3.8 : 1);
+    uint64_t ll128 = tuning->ranges[function].ll128;
 
     for (int p = 0; p < TUTTI_NCCL_PROTOCOL_COUNT; p++) {
-        if (tables->env.protocols[TUTTI_NCCL_ALLREDUCE][p] == TUTTI_NCCL_OFF)
+        if (tables->env.protocols[function][p] == TUTTI_NCCL_OFF)
             return protocol; /* NCCL_PROTO is set: what it says */
     }
-    if (comm->node_count < 2 || tuning->ll_bytes_max == 0)
+    if (function != TUTTI_NCCL_ALLREDUCE)
+        bytes /= comm->rank_count;
+    else if (comm->node_count > 2)
+        ll128 = (uint64_t)(3.8 * (double)ll128);
+    if (comm->node_count < 2)
+        return bytes <= tuning->alone_ll[function] ? TUTTI_NCCL_LL : protocol;
+    if (ll128 == 0)
         return protocol;
-    if (bytes <= tuning->ll_bytes_max)
-        return TUTTI_NCCL_LL;
-    return (double)bytes <= ll128_max ? TUTTI_NCCL_LL128 : TUTTI_NCCL_SIMPLE;
+    if (bytes > tuning->ranges[function].from && bytes <= ll128)
+        return TUTTI_NCCL_LL128;
+    return bytes <= tuning->ranges[function].ll ? TUTTI_NCCL_LL : TUTTI_NCCL_SIMPLE;
 }

@@ -1,7 +1,8 @@
 /* RCCL, which is NCCL on AMD's GPUs: rings and trees of its own, laid on xGMI by tables of known
  * hosts instead of a search, and tuning tables of its own.
  *
- * Source: ROCm/rccl of autumn 2025: graph/tuning.cc, graph/rome_models.cc, rccl_wrap.cc. */
+ * Source: ROCm/rccl of autumn 2025 and of 2026 (2.28): graph/tuning.cc, graph/rome_models.cc,
+ * rccl_wrap.cc. */
 #ifndef TUTTI_SIM_NCCL_RCCL_H
 #define TUTTI_SIM_NCCL_RCCL_H
 
@@ -23,9 +24,14 @@ struct tutti_rccl_tuning {
     double share[2][2][TUTTI_NCCL_PROTOCOL_COUNT]; /* up to two nodes, more */
     /* Factors of the bandwidth at 64 B, 128 B, ... */
     float correction[2][TUTTI_NCCL_PROTOCOL_COUNT][TUTTI_RCCL_CORRECTIONS];
-    uint64_t ll_bytes_max;    /* over several nodes all-reduce runs in LL up to here, */
-    uint64_t ll128_bytes_max; /* in LL128 up to here, 3.8 times as far from three nodes on, and in
-                                 Simple beyond; 0: as the times say */
+    /* Over several nodes a collective runs in LL128 from more than `from` bytes to `ll128`, else in
+     * LL up to `ll`, else in Simple; of all-reduce LL128 reaches 3.8 times as far from three nodes
+     * on. Bytes are those of a rank but for all-reduce. All 0: as the times say. */
+    struct {
+        uint64_t ll, from, ll128;
+    } ranges[TUTTI_NCCL_FUNCTION_COUNT];
+    /* On one node LL up to so many bytes of a rank, whatever the times say. */
+    uint64_t alone_ll[TUTTI_NCCL_FUNCTION_COUNT];
 };
 
 /* Are all GPUs of a host AMD's? */
@@ -46,7 +52,9 @@ void tutti_rccl_fill_entries(const struct tutti_nccl_comm *comm, struct tutti_nc
 double tutti_rccl_correction(const struct tutti_rccl_tuning *tuning, int algorithm, int protocol,
                              uint64_t bytes);
 
-/* The protocol that an all-reduce runs in, where the times say `protocol`. */
-uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint64_t bytes, uint8_t protocol);
+/* The protocol that a collective of `bytes` (TUTTI_NCCL_ALLREDUCE and so on) runs in, where the times
+ * say `protocol`. */
+uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint32_t function, uint64_t bytes,
+                            uint8_t protocol);
 
 #endif

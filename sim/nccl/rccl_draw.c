@@ -21,6 +21,13 @@ static const uint8_t mesh_rings[BOARD_GPUS - 1][BOARD_GPUS] = {
     {0, 7, 3, 2, 5, 1, 6, 4},
 };
 
+/* Of four there are no three that use every link once (Tillson). These six, each of the three ways
+ * round and back, use every link twice. */
+enum { FOUR = 4, FOUR_RINGS = 6 };
+static const uint8_t four_rings[FOUR_RINGS][BOARD_GPUS] = {
+    {0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {2, 3, 1, 0}, {0, 2, 1, 3}, {3, 1, 2, 0},
+};
+
 /* MI250X: models 71 and 72. */
 static const uint8_t package_rings[4][BOARD_GPUS] = {
     {0, 1, 3, 2, 4, 5, 7, 6},
@@ -70,7 +77,7 @@ static void in_order(struct chains *chains, uint32_t begin)
 static void take(struct chains *chains, const uint8_t table[][BOARD_GPUS], uint32_t count)
 {
     for (; chains->count < count; chains->count++) {
-        for (uint32_t i = 0; i < BOARD_GPUS; i++)
+        for (uint32_t i = 0; i < chains->gpus; i++)
             chains->members[chains->count][i] = table[chains->count][i];
     }
 }
@@ -81,6 +88,8 @@ static void draw(struct chains *chains)
 
     if (chains->ports == 0 && chains->mesh && chains->gpus == BOARD_GPUS)
         take(chains, mesh_rings, BOARD_GPUS - 1);
+    else if (chains->ports == 0 && chains->mesh && chains->gpus == FOUR)
+        take(chains, four_rings, FOUR_RINGS);
     else if (chains->ports == 0 && chains->packages)
         take(chains, package_rings, 4);
     else if (chains->packages && chains->ports == PACKAGE_PORTS)
@@ -124,6 +133,14 @@ static double link_GBps(uint32_t sm)
     return sm >= 940 ? 48 : 36;
 }
 
+/* What of a link a ring has, where more rings go through a mesh than each GPU has links. */
+static double share_of(const struct chains *chains)
+{
+    double links = chains->gpus - 1;
+
+    return chains->ports == 0 && chains->mesh && chains->count > links ? links / chains->count : 1;
+}
+
 static int keep(const struct tutti_hardware *hardware, const struct chains *chains,
                 struct tutti_arena *arena, struct tutti_nccl_comm *comm, struct tutti_err *err)
 {
@@ -135,7 +152,8 @@ static int keep(const struct tutti_hardware *hardware, const struct chains *chai
                                      .type_inter = TUTTI_PATH_PXB,
                                      .channel_count = chains->count,
                                      .channels_found = chains->count,
-                                     .bw_intra_GBps = link_GBps(hardware->gpus[0].sm),
+                                     .bw_intra_GBps =
+                                         link_GBps(hardware->gpus[0].sm) * share_of(chains),
                                      .gpu_count = n,
                                      .gpus = gpus};
 
