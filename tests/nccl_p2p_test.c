@@ -3,7 +3,7 @@
 #include "tests/nccl_cases.h"
 #include "tests/price.h"
 
-static const enum tutti_collective served[] = {TUTTI_ALLTOALL, TUTTI_SENDRECV};
+static const enum tutti_collective served[] = {TUTTI_ALLTOALL, TUTTI_SENDRECV, TUTTI_ALLGATHER};
 
 TEST(messages_are_proved_whatever_the_hosts_the_channels_and_the_cuts)
 {
@@ -172,7 +172,7 @@ TEST(prices_are_as_stated)
     for (uint32_t n = 2; n <= 32; n += 3) {
         for (int i = 0; i < 2; i++) {
             struct tutti_schedule *schedule = message(served[i], 1, n, 1000);
-            uint64_t messages = served[i] == TUTTI_ALLTOALL ? n - UINT64_C(1) : 1;
+            uint64_t messages = served[i] == TUTTI_SENDRECV ? 1 : n - UINT64_C(1);
             struct price price;
 
             REQUIRE(schedule != NULL);
@@ -181,7 +181,7 @@ TEST(prices_are_as_stated)
             CHECK_INT(price.total, n * messages);
             CHECK_INT(price.sent, messages * 1000);
             CHECK_INT(price.received, messages * 1000);
-            CHECK_INT(price.copied, served[i] == TUTTI_ALLTOALL ? 1000 : 0);
+            CHECK_INT(price.copied, served[i] == TUTTI_SENDRECV ? 0 : 1000);
             CHECK_INT(price.reduced, 0);
             CHECK(price.depth <= messages);
             tutti_schedule_free(schedule);
@@ -205,5 +205,6 @@ TEST(what_cannot_be_sent_is_refused)
     CHECK_TEXT(err.text, "a chunk of '2' bytes holds no element (4)");
     params.coll.collective = TUTTI_ALLREDUCE;
     CHECK_INT(tutti_nccl_generate("p2p", &params, &chains, &schedule, &err), -TUTTI_EINVAL);
-    CHECK_TEXT(err.text, "NCCL does not send and receive for 'allreduce' (alltoall, sendrecv)");
+    CHECK_TEXT(err.text,
+               "NCCL does not send and receive for 'allreduce' (alltoall, sendrecv, allgather)");
 }

@@ -1,4 +1,5 @@
-/* Sends and receives as NCCL groups them: send/receive and all-to-all.
+/* Sends and receives as NCCL groups them: send/receive and all-to-all; and all-gather as RCCL sends
+ * small ones, the same block to all.
  *
  * Price for n ranks: all-to-all sends n-1 messages of one block a rank, whose own block is copied;
  * send/receive one message. A message is cut into parts, one a channel, and these into chunks: as
@@ -57,10 +58,15 @@ static uint32_t peer_of(const struct p2p *p2p, uint32_t rank, uint32_t round, bo
     return ring_add(group, far, p2p->group_count) * size + ring_add(member, near, size);
 }
 
+static bool is_to_all(const struct p2p *p2p)
+{
+    return p2p->coll.schedule.contract.collective != TUTTI_SENDRECV;
+}
+
 /* Whether a rank sends to a peer at all. */
 static bool is_meant(const struct p2p *p2p, uint32_t from, uint32_t to)
 {
-    if (p2p->coll.schedule.contract.collective == TUTTI_ALLTOALL)
+    if (is_to_all(p2p))
         return true;
     return to == ring_add(from, 1, p2p->coll.schedule.rank_count);
 }
@@ -144,9 +150,10 @@ static struct place place_of(const struct p2p *p2p, enum tutti_buf buf, uint32_t
                              struct range part)
 {
     const struct tutti_contract *contract = &p2p->coll.schedule.contract;
+    bool blocks = contract->collective == TUTTI_ALLTOALL ||
+                  (contract->collective == TUTTI_ALLGATHER && buf == TUTTI_BUF_OUT);
 
-    return at(&p2p->coll, buf,
-              part.first + (contract->collective == TUTTI_ALLTOALL ? block * contract->count : 0));
+    return at(&p2p->coll, buf, part.first + (blocks ? block * contract->count : 0));
 }
 
 static void emit_work(const struct p2p *p2p, uint32_t rank, const struct work *work, uint64_t round,
@@ -268,7 +275,7 @@ static bool is_used(const struct p2p *p2p, uint32_t round)
 {
     uint32_t n = p2p->coll.schedule.rank_count;
 
-    if (p2p->coll.schedule.contract.collective == TUTTI_ALLTOALL)
+    if (is_to_all(p2p))
         return true;
     for (uint32_t rank = 0; rank < n; rank++) {
         if (is_meant(p2p, rank, peer_of(p2p, rank, round, false)))
@@ -378,9 +385,10 @@ int tutti_nccl_p2p(const struct tutti_nccl_params *params, const struct tutti_ch
     struct coll *coll = NULL;
     int status;
 
-    if (collective != TUTTI_ALLTOALL && collective != TUTTI_SENDRECV)
+    if (collective != TUTTI_ALLTOALL && collective != TUTTI_SENDRECV &&
+        collective != TUTTI_ALLGATHER)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "NCCL does not send and receive for '%s' (alltoall, sendrecv)",
+                          "NCCL does not send and receive for '%s' (alltoall, sendrecv, allgather)",
                           tutti_collective_name(collective));
     status = tutti_coll_new(&layout, &params->coll, shape, &coll, err);
     if (status < 0)

@@ -47,6 +47,7 @@ static const struct tutti_rccl_tuning gfx94 = {
                [TUTTI_NCCL_REDUCESCATTER] = {655360, 131072, 3211264},
                [TUTTI_NCCL_ALLGATHER] = {98304, 98304, 5046272}},
     .alone_ll = {[TUTTI_NCCL_REDUCESCATTER] = 352128},
+    .direct = 4 * MIB,
 };
 
 /* RCCL's tuning model 6: gfx950 (MI350X, MI355X). What LL and LL128 are used for is of 2.28, where
@@ -73,6 +74,8 @@ static const struct tutti_rccl_tuning gfx950 = {
                [TUTTI_NCCL_REDUCE] = {16383, 16383, 16 * MIB},
                [TUTTI_NCCL_BROADCAST] = {2048, 2048, 16 * MIB}},
     .alone_ll = {[TUTTI_NCCL_REDUCESCATTER] = 131072, [TUTTI_NCCL_ALLGATHER] = 88448},
+    .direct_alone = 8 * MIB,
+    .direct_a_node = 2 * MIB,
 };
 
 bool tutti_rccl_runs_on(const struct tutti_hardware *hardware)
@@ -219,4 +222,23 @@ uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint32_t functio
     if (bytes > tuning->ranges[function].from && bytes <= ll128)
         return TUTTI_NCCL_LL128;
     return bytes <= tuning->ranges[function].ll ? TUTTI_NCCL_LL : TUTTI_NCCL_SIMPLE;
+}
+
+bool tutti_rccl_gathers_directly(const struct tutti_nccl_comm *comm, uint64_t bytes)
+{
+    const uint32_t nodes_most = 63;
+    const struct tutti_nccl_env *env = &comm->tables->env, *none = tutti_nccl_env_none();
+    const struct tutti_rccl_tuning *tuning = comm->tables->rccl;
+    uint64_t most;
+
+    if (tuning == NULL || comm->rank_count % 8 != 0 ||
+        memcmp(env->algorithms, none->algorithms, sizeof(env->algorithms)) != 0 ||
+        memcmp(env->protocols, none->protocols, sizeof(env->protocols)) != 0)
+        return false;
+    most = tuning->direct;
+    if (comm->node_count == 1 && tuning->direct_alone > 0)
+        most = tuning->direct_alone;
+    else if (comm->node_count <= nodes_most && tuning->direct_a_node > 0)
+        most = comm->node_count * tuning->direct_a_node;
+    return bytes <= most;
 }

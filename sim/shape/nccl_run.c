@@ -13,6 +13,7 @@
 #include "runtime/nccl_coll.h"
 #include "runtime/status.h"
 #include "sim/nccl.h"
+#include "sim/nccl/rccl.h"
 #include "sim/nccl/tables.h"
 #include "sim/predict.h"
 #include "sim/protocol.h"
@@ -333,11 +334,12 @@ static bool runs_pairs(const struct tutti_ask *ask, const struct tutti_nccl_comm
 
 /* RCCL's name for what was chosen; NULL: it is not RCCL. */
 static const struct form *rccl_form(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
-                                    struct tutti_nccl_choice *choice, uint64_t bytes)
+                                    enum tutti_collective runs, struct tutti_nccl_choice *choice,
+                                    uint64_t bytes)
 {
     if (comm->tables->rccl == NULL)
         return NULL;
-    if (is_p2p(ask->params.collective))
+    if (is_p2p(runs))
         return &rccl_forms[RCCL_P2P];
     if (runs_pairs(ask, comm, bytes)) {
         choice->protocol = bytes <= PAIRS_LL_BYTES_MAX ? TUTTI_NCCL_LL : TUTTI_NCCL_SIMPLE;
@@ -390,14 +392,16 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
     const struct form *form;
     uint64_t bytes =
         tutti_collective_bytes(params->collective, params->count, params->dtype, comm->rank_count);
-    int status =
-        tutti_nccl_choose(comm, params->collective, params->dtype, params->op, bytes, &choice, err);
+    bool directly =
+        params->collective == TUTTI_ALLGATHER && tutti_rccl_gathers_directly(comm, bytes);
+    enum tutti_collective runs = directly ? TUTTI_ALLTOALL : params->collective; /* as if it were */
+    int status = tutti_nccl_choose(comm, runs, params->dtype, params->op, bytes, &choice, err);
 
     if (status < 0)
         return status;
-    form = rccl_form(ask, comm, &choice, bytes);
+    form = rccl_form(ask, comm, runs, &choice, bytes);
     if (form == NULL)
-        form = &forms[is_p2p(params->collective) ? P2P : choice.algorithm];
+        form = &forms[is_p2p(runs) ? P2P : choice.algorithm];
     *ret = (struct tutti_nccl_run){
         .algorithm = &form->algorithm,
         .protocol = protocol_name(choice.protocol),
@@ -406,14 +410,14 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
         .copy_ps = own_copy_ps(ask),
         .channel_count = choice.channel_count,
         .early = comm->tables->rccl == NULL && tutti_nccl_version_is_early(comm->version)};
-    set_costs(comm, params->collective, ret);
+    set_costs(comm, runs, ret);
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
                                       &ret->switched, err);
     if (form == &rccl_forms[RCCL_PAIRS] || form == &rccl_forms[RCCL_ONE_SHOT])
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
     status = lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);
-    if (status == 0 && is_p2p(params->collective)) /* small messages leave most channels empty */
+    if (status == 0 && is_p2p(runs)) /* small messages leave most channels empty */
         ret->channel_count = tutti_nccl_p2p_channels(ret->schedule);
     return status;
 }
