@@ -141,9 +141,12 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         status = tutti_fit_solve(problem, &job->fit, err);
     }
     if (status == 0)
-        memcpy(job->seen, job->fit->predicted, job->cases.point_count * sizeof(double));
-    if (status == 0)
         status = tutti_fit_settle(problem, job->fit, &job->settled, err);
+    if (status == 0) {
+        job->cases.judges = true;
+        status =
+            tutti_fit_values_predict(&job->values, job->fit->value, TUTTI_FIT_NONE, job->seen, err);
+    }
     tutti_run_show("calibrate", NULL, NULL);
     return status;
 }

@@ -36,6 +36,8 @@ struct tutti_fit_case {
     size_t first_point;
     size_t point_count;
     size_t like; /* the first case that asks for the same times: of twins each is predicted once */
+    double least_us; /* what any size takes at least, as anyone would predict: tutti_least_us() */
+    double fitted_least_us; /* the same to fit by: what it took here */
 };
 
 struct tutti_fit_cases {
@@ -46,6 +48,7 @@ struct tutti_fit_cases {
     struct tutti_fit_point *points;
     size_t left_out_count; /* tables whose machine cannot be made, or that NCCL did not run */
     uint32_t thread_count;
+    bool judges; /* times take least_us at least; false, as when opened: fitted_least_us */
 };
 
 /* Those tables of the set that the filter chooses and NCCL or RCCL ran, and those that `judged` (or

@@ -32,8 +32,8 @@ struct tutti_rccl_tuning {
     } ranges[TUTTI_NCCL_FUNCTION_COUNT];
     /* On one node LL up to so many bytes of a rank, whatever the times say. */
     uint64_t alone_ll[TUTTI_NCCL_FUNCTION_COUNT];
-    /* Up to so many bytes an all-gather is sent directly: on one node; a node of several, fewer than
-     * 64; or so many in all. */
+    /* Up to so many bytes an all-gather is sent directly: on one node; a node of several, fewer
+     * than 64; or so many in all. */
     uint64_t direct_alone, direct_a_node, direct;
 };
 
@@ -55,14 +55,14 @@ void tutti_rccl_fill_entries(const struct tutti_nccl_comm *comm, struct tutti_nc
 double tutti_rccl_correction(const struct tutti_rccl_tuning *tuning, int algorithm, int protocol,
                              uint64_t bytes);
 
-/* The protocol that a collective of `bytes` (TUTTI_NCCL_ALLREDUCE and so on) runs in, where the times
- * say `protocol`. */
+/* The protocol that a collective of `bytes` (TUTTI_NCCL_ALLREDUCE and so on) runs in, where the
+ * times say `protocol`. */
 uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint32_t function, uint64_t bytes,
                             uint8_t protocol);
 
-/* Does an all-gather of `bytes` go to all at once, by sends and receives? By multiples of 8 ranks, and
- * where neither NCCL_ALGO nor NCCL_PROTO is set (rccl_wrap.cc: rcclUseAllGatherDirect, of 2.27 and
- * 2.28; RCCL itself does not ask for these two). */
+/* Does an all-gather of `bytes` go to all at once, by sends and receives? By multiples of 8 ranks,
+ * and where neither NCCL_ALGO nor NCCL_PROTO is set (rccl_wrap.cc: rcclUseAllGatherDirect, of 2.27
+ * and 2.28; RCCL itself does not ask for these two). */
 bool tutti_rccl_gathers_directly(const struct tutti_nccl_comm *comm, uint64_t bytes);
 
 #endif
