@@ -68,7 +68,8 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * has one between any two.
  * What is of sends and receives alone begins with the launch and steps of all, in the protocols
  * that they run in, and where a block of threads copies some 20 GB/s (perChMaxRingLL128 of
- * tuning.cc up to A100), and little is lost: on PCIe no more than to rings, for there the lanes
+ * tuning.cc up to A100; between hosts Hopper's 36.7, or blocks would hide what networks lose), and
+ * little is lost: on PCIe no more than to rings, for there the lanes
  * bind, but a fifth of that in root complexes, where several of them meet, and two where NICs read
  * from GPUs behind a CPU: begun where two of these bind alike, a search moves neither.
  * What a slice takes is of a network's proxies, the same where a CPU lies before the NIC. */
@@ -78,26 +79,26 @@ struct start {
     double values[TUTTI_PROTOCOLS];
 };
 static const struct start starts[] = {
-    {"launch_us", "nvls", {0, 0, 12}},    {"step_us", "nvls", {0, 0, 3}},
-    {"slice_us", "nvls", {0, 0, 4}},      {"link_percent", "nvls", {0, 0, 75}},
-    {"channel_us", "", {0.1, 0.1, 0.1}},  {"early_channel_us", "", {1.2, 1.2, 1.2}},
-    {"step_us", "tcp", {30, 40, 100}},    {"lane_GBps", "tcp", {0, 1.9, 1.9}},
-    {"launch_us", "", {6.6, 14, 8.4}},    {"step_us", "net", {2.7, 4, 14}},
-    {"step_us", "pcie", {1, 2.5, 5.7}},   {"step_us", "", {0.6, 1.9, 3.4}},
-    {"slice_us", "cpunet", {0, 0, 0}},    {"slice_us", "", {0, 0, 3}},
-    {"lane_GBps", "cpunet", {2, 6, 0}},   {"lane_GBps", "net", {0, 0, 0}},
-    {"lane_GBps", "host", {2, 6, 0}},     {"lane_GBps", "pcie", {2, 6, 10}},
-    {"lane_GBps", "xgmi", {6, 0, 30}},    {"lane_GBps", "", {6, 20, 0}},
-    {"link_percent", "root", {0, 0, 60}}, {"link_percent", "peer", {0, 0, 75}},
-    {"link_percent", "pcie", {0, 0, 0}},  {"link_percent", "net", {92, 92, 97}},
-    {"link_percent", "", {0, 82, 82}},    {"p2p_launch_us", "", {6.6, 0, 8.4}},
-    {"p2p_step_us", "tcp", {30, 0, 100}}, {"p2p_step_us", "net", {2.7, 0, 14}},
-    {"p2p_step_us", "pcie", {1, 0, 5.7}}, {"p2p_step_us", "", {0.6, 0, 3.4}},
-    {"p2p_GBps", "nvls", {0, 0, 0}},      {"p2p_GBps", "tcp", {0, 0, 1.9}},
-    {"p2p_GBps", "pcie", {0, 0, 11}},     {"p2p_GBps", "", {0, 0, 20}},
-    {"p2p_percent", "nvls", {0, 0, 0}},   {"p2p_percent", "pcie", {0, 0, 0}},
-    {"p2p_percent", "root", {0, 0, 80}},  {"p2p_percent", "cpunet", {0, 0, 60}},
-    {"p2p_percent", "", {0, 0, 95}},
+    {"launch_us", "nvls", {0, 0, 12}},     {"step_us", "nvls", {0, 0, 3}},
+    {"slice_us", "nvls", {0, 0, 4}},       {"link_percent", "nvls", {0, 0, 75}},
+    {"channel_us", "", {0.1, 0.1, 0.1}},   {"early_channel_us", "", {1.2, 1.2, 1.2}},
+    {"step_us", "tcp", {30, 40, 100}},     {"lane_GBps", "tcp", {0, 1.9, 1.9}},
+    {"launch_us", "", {6.6, 14, 8.4}},     {"step_us", "net", {2.7, 4, 14}},
+    {"step_us", "pcie", {1, 2.5, 5.7}},    {"step_us", "", {0.6, 1.9, 3.4}},
+    {"slice_us", "cpunet", {0, 0, 0}},     {"slice_us", "", {0, 0, 3}},
+    {"lane_GBps", "cpunet", {2, 6, 0}},    {"lane_GBps", "net", {0, 0, 0}},
+    {"lane_GBps", "host", {2, 6, 0}},      {"lane_GBps", "pcie", {2, 6, 10}},
+    {"lane_GBps", "xgmi", {6, 0, 30}},     {"lane_GBps", "", {6, 20, 0}},
+    {"link_percent", "root", {0, 0, 60}},  {"link_percent", "peer", {0, 0, 75}},
+    {"link_percent", "pcie", {0, 0, 0}},   {"link_percent", "net", {92, 92, 97}},
+    {"link_percent", "", {0, 82, 82}},     {"p2p_launch_us", "", {6.6, 0, 8.4}},
+    {"p2p_step_us", "tcp", {30, 0, 100}},  {"p2p_step_us", "net", {2.7, 0, 14}},
+    {"p2p_step_us", "pcie", {1, 0, 5.7}},  {"p2p_step_us", "", {0.6, 0, 3.4}},
+    {"p2p_GBps", "nvls", {0, 0, 0}},       {"p2p_GBps", "tcp", {0, 0, 1.9}},
+    {"p2p_GBps", "pcie", {0, 0, 11}},      {"p2p_GBps", "net", {0, 0, 36.7}},
+    {"p2p_GBps", "", {0, 0, 20}},          {"p2p_percent", "nvls", {0, 0, 0}},
+    {"p2p_percent", "pcie", {0, 0, 0}},    {"p2p_percent", "root", {0, 0, 80}},
+    {"p2p_percent", "cpunet", {0, 0, 60}}, {"p2p_percent", "", {0, 0, 95}},
 };
 
 struct tutti_fit_parts tutti_fit_split(const char *name)

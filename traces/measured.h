@@ -45,7 +45,7 @@ struct tutti_measured_table {
     const char *env;      /* "NCCL_ALGO=Ring NCCL_PROTO=Simple" */
     const char *settings; /* what else the source says of the run */
     const char *ran;      /* what the library said it ran: "ring/ll@0-1M,nvls/simple@2M-" */
-    const char *launch;   /* one (process drives all GPUs of a host), each (one a GPU) */
+    const char *launch;   /* one (process for all GPUs of a host, or threads of it), each (a GPU) */
     const char *timing;   /* host (the usual loop), graph (CUDA graph), kernel (profiler), torch */
     uint32_t iteration_count; /* key "iterations": timed in a row, of which times are the mean; 0:
                                  nccl-tests' standard, 20 */

@@ -26,7 +26,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES_MAX = 64  # of a table; sweeps with more are thinned
-TYPED = ('found2', 'found3')  # searches whose figures are typed; each knows the platforms before it
+TYPED = ('found2', 'found3', 'found4')  # searches whose figures are typed; each knows the platforms before it
 CALM = 1.4  # a time out of place more than so many times that in place was disturbed
 
 COLLECTIVES = {'all_reduce': 'allreduce', 'all_gather': 'allgather', 'alltoall': 'alltoall',
@@ -174,13 +174,16 @@ def split_env(text):
 
 
 def find_launch(log):
-    """Does one process drive all GPUs of a host, or one each? By the pids of nccl-tests."""
+    """Does one process drive all GPUs of a host, by threads or not, or one each? By the pids of
+    nccl-tests, of one run or several after each other."""
     pids, ranks = {}, {}
     for pid, host in re.findall(r'Rank +\d+ (?:Group +\d+ )?Pid +(\d+) on +(\S+)', log):
         pids.setdefault(host, set()).add(pid)
         ranks[host] = ranks.get(host, 0) + 1
-    shared = [len(pids[host]) for host in pids if ranks[host] > 1]
-    return '-' if not shared else 'one' if min(shared) == 1 else 'each'
+    shared = [host for host in pids if ranks[host] > 1]
+    if not shared:
+        return '-'
+    return 'one' if any(len(pids[host]) < ranks[host] for host in shared) else 'each'
 
 
 def find_iterations(log):
