@@ -252,7 +252,13 @@ const char *tutti_choice_words(const struct tutti_explanation *e, const struct t
     }
     next = row_of(&at->choice, at->runner_up);
     tutti_pick_words(at->runner_up, name, sizeof(name));
-    if (won.latency_us <= next.latency_us && won.algbw_GBps >= next.algbw_GBps)
+    if (time_of(&at->choice, at->runner_up) < at->choice.time_us) /* times did not decide: RCCL */
+        (void)snprintf(buf, TUTTI_WORDS_BYTES,
+                       "RCCL's tuning table has %s for this size, though by its own estimate %s "
+                       "takes less",
+                       tutti_nccl_protocol_name((enum tutti_nccl_protocol)at->choice.protocol),
+                       name);
+    else if (won.latency_us <= next.latency_us && won.algbw_GBps >= next.algbw_GBps)
         (void)snprintf(
             buf, TUTTI_WORDS_BYTES,
             "%s begins no sooner (%.1f against %.1f us) and goes no faster (%.3g against "
