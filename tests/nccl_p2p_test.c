@@ -170,7 +170,7 @@ TEST(groups_are_visited_in_squares)
 TEST(prices_are_as_stated)
 {
     for (uint32_t n = 2; n <= 32; n += 3) {
-        for (int i = 0; i < 2; i++) {
+        for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
             struct tutti_schedule *schedule = message(served[i], 1, n, 1000);
             uint64_t messages = served[i] == TUTTI_SENDRECV ? 1 : n - UINT64_C(1);
             struct price price;

@@ -163,8 +163,7 @@ TEST(picks_are_those_of_the_tuning_tables)
 }
 
 /* What RCCL 2.28 said it ran on two hosts of eight MI355X (DriveNets' logs), at the last size of
- * each protocol and the first of the next. Small all-gathers went by sends and receives there,
- * which is not modelled. */
+ * each protocol and the first of the next. */
 TEST(protocols_are_those_that_mi355x_ran)
 {
     static const struct {

@@ -50,8 +50,8 @@ static const struct tutti_rccl_tuning gfx94 = {
     .direct = 4 * MIB,
 };
 
-/* RCCL's tuning model 6: gfx950 (MI350X, MI355X). What LL and LL128 are used for is of 2.28, where
- * DriveNets' runs of MI355X say so, too: all-reduce was held to 17 MiB before. */
+/* RCCL's tuning model 6: gfx950 (MI350X, MI355X). What LL and LL128 are used for is of 2.28, as
+ * runs of MI355X say, too (traces/measured/): all-reduce was held to 17 MiB before. */
 static const struct tutti_rccl_tuning gfx950 = {
     .inside_us = {{0.9, 0.9, 2.3}, {0.8, 0.8, 2.1}},
     .between_us = {{10.5, 10.5, 25}, {9.5, 9.5, 320}},
@@ -224,16 +224,21 @@ uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint32_t functio
     return bytes <= tuning->ranges[function].ll ? TUTTI_NCCL_LL : TUTTI_NCCL_SIMPLE;
 }
 
+bool tutti_rccl_is_free(const struct tutti_nccl_comm *comm)
+{
+    const struct tutti_nccl_env *env = &comm->tables->env, *none = tutti_nccl_env_none();
+
+    return memcmp(env->algorithms, none->algorithms, sizeof(env->algorithms)) == 0 &&
+           memcmp(env->protocols, none->protocols, sizeof(env->protocols)) == 0;
+}
+
 bool tutti_rccl_gathers_directly(const struct tutti_nccl_comm *comm, uint64_t bytes)
 {
     const uint32_t nodes_most = 63;
-    const struct tutti_nccl_env *env = &comm->tables->env, *none = tutti_nccl_env_none();
     const struct tutti_rccl_tuning *tuning = comm->tables->rccl;
     uint64_t most;
 
-    if (tuning == NULL || comm->rank_count % 8 != 0 ||
-        memcmp(env->algorithms, none->algorithms, sizeof(env->algorithms)) != 0 ||
-        memcmp(env->protocols, none->protocols, sizeof(env->protocols)) != 0)
+    if (tuning == NULL || comm->rank_count % 8 != 0 || !tutti_rccl_is_free(comm))
         return false;
     most = tuning->direct;
     if (comm->node_count == 1 && tuning->direct_alone > 0)

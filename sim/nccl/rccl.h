@@ -60,6 +60,9 @@ double tutti_rccl_correction(const struct tutti_rccl_tuning *tuning, int algorit
 uint8_t tutti_rccl_protocol(const struct tutti_nccl_comm *comm, uint32_t function, uint64_t bytes,
                             uint8_t protocol);
 
+/* Is neither NCCL_ALGO nor NCCL_PROTO set? */
+bool tutti_rccl_is_free(const struct tutti_nccl_comm *comm);
+
 /* Does an all-gather of `bytes` go to all at once, by sends and receives? By multiples of 8 ranks,
  * and where neither NCCL_ALGO nor NCCL_PROTO is set (rccl_wrap.cc: rcclUseAllGatherDirect, of 2.27
  * and 2.28; RCCL itself does not ask for these two). */

@@ -321,15 +321,10 @@ static const char *protocol_name(uint8_t protocol)
 static bool runs_pairs(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
                        uint64_t bytes)
 {
-    const struct tutti_nccl_env *env = &comm->tables->env;
-
     return comm->node_count == 1 && comm->rank_count == PAIRS_RANKS &&
            comm->tables->facts.compute_min >= 940 && ask->params.collective == TUTTI_ALLREDUCE &&
            bytes <= PAIRS_BYTES_MAX && ask->params.count % PAIRS_ELEMENTS == 0 &&
-           env->msccl_enable != 0 &&
-           memcmp(env->algorithms, tutti_nccl_env_none()->algorithms, sizeof(env->algorithms)) ==
-               0 &&
-           memcmp(env->protocols, tutti_nccl_env_none()->protocols, sizeof(env->protocols)) == 0;
+           comm->tables->env.msccl_enable != 0 && tutti_rccl_is_free(comm);
 }
 
 /* RCCL's name for what was chosen; NULL: it is not RCCL. */
