@@ -145,6 +145,27 @@ TEST(tables_picks_and_times_of_2_28_9)
     check_vectors("2.28.9", check_given);
 }
 
+/* Printed by NCCL 2.29.2 itself on four H100s of a board, and the same as the vector of 2.28.9:
+ * github waynehacking8/nccl-collectives-bench@ec97f06204de, results/scaling_attributed/g4_auto.log */
+TEST(tables_that_nccl_2_29_2_printed_on_four_h100s)
+{
+    const struct nccl_vector *vector = nccl_vectors;
+    struct tutti_nccl_comm comm;
+    struct tutti_err err = {""};
+    char text[TEXT_BYTES];
+
+    while (strcmp(vector->machine, "H100x4") != 0)
+        vector++;
+    CHECK_OK(make(vector, "2.29.2", NULL, &comm, &err), err);
+    CHECK_INT(comm.channel_count, 24);
+    CHECK_TEXT(rows_of(&comm, TUTTI_ALLREDUCE, text), vector->allreduce);
+    CHECK_TEXT(rows_of(&comm, TUTTI_ALLGATHER, text), vector->gather);
+    CHECK_TEXT(rows_of(&comm, TUTTI_REDUCESCATTER, text), vector->gather);
+    CHECK_TEXT(rows_of(&comm, TUTTI_BROADCAST, text), vector->broadcast);
+    CHECK_TEXT(rows_of(&comm, TUTTI_REDUCE_TO_ROOT, text), vector->broadcast);
+    tutti_nccl_tables_free(comm.tables);
+}
+
 TEST(tables_picks_and_times_of_2_30_7)
 {
     check_vectors("2.30.7", check_given);
