@@ -89,13 +89,19 @@ static void play_divide(const struct tutti_contract *contract, void *dst, size_t
     }
 }
 
+/* An operand that a step does not use may be anywhere, and is: rounds move it like the others. */
+static uint8_t *play_at(uint8_t *buf, uint64_t offset)
+{
+    return (uint8_t *)((uintptr_t)buf + (uintptr_t)offset);
+}
+
 /* Starts the next step of a lane if it can. SENDs complete later. */
 static bool play_step(struct play *play, uint32_t rank, uint32_t lane)
 {
     struct play_lane *me = play_lane(play, rank, lane);
     const struct tutti_step *step = me->step;
-    uint8_t *dst = play->buf[step->dst_buf][rank] + step->dst_offset;
-    uint8_t *src = play->buf[step->src_buf][rank] + step->src_offset;
+    uint8_t *dst = play_at(play->buf[step->dst_buf][rank], step->dst_offset);
+    uint8_t *src = play_at(play->buf[step->src_buf][rank], step->src_offset);
     const struct tutti_contract *contract = &play->schedule->contract;
 
     if ((step->flags & TUTTI_STEP_DEP) != 0 &&

@@ -72,8 +72,8 @@ static int route_wire(struct tutti_colours *colours, uint32_t wire, uint32_t lan
     if (from == to)
         return tutti_fail(err, TUTTI_ELACK, "rank %u sends to itself", from);
     for (;;) {
-        count =
-            tutti_topo_route(topo, from, to, colours->way + first, colours->way_capacity - first);
+        count = tutti_topo_route(topo, from, to, colours->way != NULL ? colours->way + first : NULL,
+                                 colours->way_capacity - first);
         if (first + count <= colours->way_capacity)
             break;
         if (tutti_grow(&colours->way, &colours->way_capacity, (uint64_t)first + count,

@@ -133,8 +133,9 @@ static int post(struct tutti_mpi_crew *crew, size_t bytes, struct tutti_err *err
         if (other == crew->base.index)
             continue;
         if (i < count)
-            status = tutti_mpi_status(MPI_Irecv(crew->all + other * bytes, (int)bytes, MPI_BYTE,
-                                                (int)other, TAG, crew->talk, &crew->requests[i]),
+            status = tutti_mpi_status(MPI_Irecv(bytes > 0 ? crew->all + other * bytes : NULL,
+                                                (int)bytes, MPI_BYTE, (int)other, TAG, crew->talk,
+                                                &crew->requests[i]),
                                       "receive from a process", err);
         else
             status = tutti_mpi_status(MPI_Isend(crew->mine, (int)bytes, MPI_BYTE, (int)other, TAG,
