@@ -146,7 +146,8 @@ TEST(tables_picks_and_times_of_2_28_9)
 }
 
 /* Printed by NCCL 2.29.2 itself on four H100s of a board, and the same as the vector of 2.28.9:
- * github waynehacking8/nccl-collectives-bench@ec97f06204de, results/scaling_attributed/g4_auto.log */
+ * github waynehacking8/nccl-collectives-bench@ec97f06204de, in results/scaling_attributed
+ * g4_auto.log. */
 TEST(tables_that_nccl_2_29_2_printed_on_four_h100s)
 {
     const struct nccl_vector *vector = nccl_vectors;
