@@ -93,7 +93,7 @@ TEST(what_is_wrong_is_said_with_its_line)
                               "p2p_launch_us p2p_step_us p2p_GBps p2p_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
-                                  "ici generic pcie host root net nvls cpunet peer "
+                                  "ici generic pcie host root net nvls nvlstree cpunet peer "
                                   "ib roce efa slingshot tcp tcpx tcpxo dcn)"},
         {"step_us 1", "test: line 1: 'step_us' names no parameter (GPU.LINK.PROTOCOL.QUANTITY, as "
                       "h100.nvswitch.ll.step_us)"},
@@ -289,6 +289,42 @@ TEST(trees_move_no_more_over_nvlink_than_a_block_can)
     CHECK_INT(tree.lane_bytes_per_s[TUTTI_HOP_NET], 0);
     all.lane_bytes_per_s[TUTTI_HOP_NVLINK] = 9000;
     CHECK_INT(tutti_protocol_of_trees(&all, 12000).lane_bytes_per_s[TUTTI_HOP_NVLINK], 9000);
+}
+
+static bool asks_for(const struct tutti_calib_machine *machine, const char *name)
+{
+    struct tutti_calib *none = parse("");
+    struct tutti_calib_use use;
+    bool found = false;
+
+    for (size_t i = 0; tutti_calib_use(none, machine, i, &use); i++)
+        found |= strcmp(use.name, name) == 0;
+    tutti_calib_free(none);
+    return found;
+}
+
+/* NVLSTree has a share of NVLink's rate of its own, which a host alone does not ask for. */
+TEST(what_switches_add_up_between_hosts_has_its_own_share)
+{
+    struct tutti_calib *calib = parse("h100.nvls.simple.link_percent 80\n"
+                                      "any.nvlstree.simple.link_percent 50\n");
+    struct tutti_calib *one = parse("any.nvls.simple.link_percent 70\n");
+    const struct tutti_calib *layers[] = {calib, one};
+    struct tutti_topo *hosts = machine("dgx-h100:nodes=2");
+    struct tutti_topo *host = machine("dgx-h100");
+    struct tutti_calib_machine two = tutti_calib_machine_of(hosts);
+    struct tutti_calib_machine alone = tutti_calib_machine_of(host);
+
+    CHECK_INT(tutti_calib_compose(layers, 1, &two).protocols[2].nvls.link_ppm, 800000);
+    CHECK_INT(tutti_calib_compose(layers, 1, &two).protocols[2].nvls.tree_link_ppm, 500000);
+    CHECK(asks_for(&two, "h100.nvlstree.simple.link_percent"));
+    CHECK(!asks_for(&alone, "h100.nvlstree.simple.link_percent"));
+    /* What is said of NVLS alone holds between hosts as well. */
+    CHECK_INT(tutti_calib_compose(layers + 1, 1, &two).protocols[2].nvls.tree_link_ppm, 700000);
+    tutti_topo_free(host);
+    tutti_topo_free(hosts);
+    tutti_calib_free(one);
+    tutti_calib_free(calib);
 }
 
 TEST(a_lower_layer_has_what_is_missing)

@@ -200,6 +200,40 @@ TEST(few_channels_are_as_slow_as_their_threads)
     tutti_topo_free(topo);
 }
 
+/* The share that is for NVLSTree binds it, and nothing that runs on one host. */
+TEST(between_hosts_switches_have_a_share_of_their_own)
+{
+    static const char *const machines[] = {"dgx-h100", "dgx-h100:nodes=2"};
+    size_t count;
+    struct tutti_protocol all = tutti_protocols(&count)[TUTTI_NCCL_SIMPLE];
+    struct tutti_protocol half = all;
+
+    half.nvls.tree_link_ppm = 250000;
+    for (size_t i = 0; i < 2; i++) {
+        struct tutti_topo *topo = machine(machines[i]);
+        struct tutti_nccl_comm *comm = comm_of(topo);
+        struct tutti_nccl_choice choice = {.algorithm =
+                                               i == 0 ? TUTTI_NCCL_NVLS : TUTTI_NCCL_NVLS_TREE,
+                                           .protocol = TUTTI_NCCL_SIMPLE,
+                                           .channel_count = 16,
+                                           .chunk_bytes = 65536};
+        struct tutti_switched plan = {.bytes = 0};
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_nccl_switch_plan(topo, comm, &choice, TUTTI_ALLREDUCE, UINT64_C(1) << 30,
+                                        &plan, &err),
+                 err);
+        if (i == 0)
+            CHECK_INT(tutti_nccl_switch_time(topo, &plan, &half),
+                      tutti_nccl_switch_time(topo, &plan, &all));
+        else
+            CHECK(tutti_nccl_switch_time(topo, &plan, &half) >
+                  tutti_nccl_switch_time(topo, &plan, &all) * 3 / 2);
+        tutti_nccl_comm_free(comm);
+        tutti_topo_free(topo);
+    }
+}
+
 /* A DGX one of whose cables runs at half its rate. */
 TEST(all_wait_for_the_gpu_with_the_slowest_link)
 {

@@ -51,6 +51,7 @@ static const struct tutti_calib_class links[] = {
     [TUTTI_CALIB_LINK_ROOT] = {.name = "root"},
     [TUTTI_CALIB_LINK_NET] = {.name = "net"},
     [TUTTI_CALIB_LINK_NVLS] = {.name = "nvls"},
+    [TUTTI_CALIB_LINK_NVLS_TREE] = {.name = "nvlstree", .parent = TUTTI_CALIB_LINK_NVLS},
     [TUTTI_CALIB_LINK_CPUNET] = {.name = "cpunet", .parent = TUTTI_CALIB_LINK_NET},
     [TUTTI_CALIB_LINK_PEER] = {.name = "peer", .parent = TUTTI_CALIB_LINK_ROOT},
     {.name = "ib", .parent = TUTTI_CALIB_LINK_NET},

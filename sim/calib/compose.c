@@ -180,7 +180,7 @@ static const struct tutti_calib_value *look_up(const struct tutti_calib *calib,
                 return value;
             }
         } while (widen(tutti_calib_gpu, &at.gpu));
-    } while (key->link != TUTTI_CALIB_LINK_NVLS && widen(tutti_calib_link, &at.link));
+    } while (at.link != TUTTI_CALIB_LINK_NVLS && widen(tutti_calib_link, &at.link));
     return NULL;
 }
 
@@ -247,7 +247,8 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
 
 enum {
     OF_LINKS = TUTTI_PROTOCOLS * TUTTI_HOP_COUNT * TUTTI_CALIB_QUANTITY_COUNT,
-    ALL = OF_LINKS + TUTTI_CALIB_QUANTITY_COUNT, /* NVLS at the end: hop is TUTTI_HOP_COUNT */
+    OF_NVLS = OF_LINKS + TUTTI_CALIB_QUANTITY_COUNT, /* hop is TUTTI_HOP_COUNT */
+    ALL,                                             /* and one of NVLSTree */
 };
 
 /* A quantity of NVLS, which runs in the last protocol. */
@@ -263,12 +264,23 @@ static bool ask_nvls(const struct asker *asker, size_t quantity, struct asked *r
            quantity != TUTTI_CALIB_EARLY_CHANNEL && quantity != TUTTI_CALIB_LANE;
 }
 
+/* Of NVLSTree's own there is one. */
+static bool ask_nvls_tree(const struct asker *asker, struct asked *ret)
+{
+    bool nvls = ask_nvls(asker, TUTTI_CALIB_PERCENT, ret);
+
+    ret->key.link = TUTTI_CALIB_LINK_NVLS_TREE;
+    return nvls && asker->machine->routes[TUTTI_HOP_NET];
+}
+
 /* Number `i` of ALL; whether the machine asks for it. */
 static bool ask_any(const struct asker *asker, size_t i, struct asked *ret)
 {
     size_t hop = i / TUTTI_CALIB_QUANTITY_COUNT % TUTTI_HOP_COUNT;
     size_t quantity = i % TUTTI_CALIB_QUANTITY_COUNT;
 
+    if (i >= OF_NVLS)
+        return ask_nvls_tree(asker, ret);
     if (i >= OF_LINKS)
         return ask_nvls(asker, i - OF_LINKS, ret);
     ret->hop = (enum tutti_hop)hop;
@@ -314,17 +326,20 @@ static tutti_ps ps_of(double microseconds)
     return (tutti_ps)llround(microseconds * (double)TUTTI_PS_PER_US);
 }
 
-static void apply_nvls(struct tutti_protocol *protocol, enum tutti_calib_quantity quantity,
+static void apply_nvls(struct tutti_protocol *protocol, const struct tutti_calib_key *key,
                        double value)
 {
-    if (quantity == TUTTI_CALIB_LAUNCH)
+    uint32_t *ppm = key->link == TUTTI_CALIB_LINK_NVLS_TREE ? &protocol->nvls.tree_link_ppm
+                                                            : &protocol->nvls.link_ppm;
+
+    if (key->quantity == TUTTI_CALIB_LAUNCH)
         protocol->nvls.launch_ps = ps_of(value);
-    else if (quantity == TUTTI_CALIB_STEP)
+    else if (key->quantity == TUTTI_CALIB_STEP)
         protocol->nvls.stage_ps = ps_of(value);
-    else if (quantity == TUTTI_CALIB_SLICE)
+    else if (key->quantity == TUTTI_CALIB_SLICE)
         protocol->nvls.loop_ps = ps_of(value);
-    else if (quantity == TUTTI_CALIB_PERCENT)
-        protocol->nvls.link_ppm = (uint32_t)llround(value / 100 * TUTTI_PPM);
+    else if (key->quantity == TUTTI_CALIB_PERCENT)
+        *ppm = (uint32_t)llround(value / 100 * TUTTI_PPM);
 }
 
 /* A share in percent of 0 < percent <= 100: never 0, which is all. */
@@ -507,8 +522,7 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const laye
         if (tutti_calib_key_order(found) != tutti_calib_key_order(asked.key))
             made.general_count += counts;
         if (asked.hop == TUTTI_HOP_COUNT)
-            apply_nvls(&made.protocols[asked.key.protocol],
-                       (enum tutti_calib_quantity)asked.key.quantity, value->value);
+            apply_nvls(&made.protocols[asked.key.protocol], &asked.key, value->value);
         else
             apply(&made.protocols[asked.key.protocol], &asked, machine->rank_count, value->value);
     }

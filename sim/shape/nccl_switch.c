@@ -264,14 +264,16 @@ static tutti_ps find_port(const struct tutti_topo *topo, const struct tutti_prot
 /* What NVSwitch costs that adds up. */
 static void fill_nvls(const struct tutti_protocol *protocol, struct tutti_switched *s)
 {
+    bool tree = s->form == TUTTI_SWITCHED_NVLS_TREE && protocol->nvls.tree_link_ppm > 0;
+    uint32_t ppm = tree ? protocol->nvls.tree_link_ppm : protocol->nvls.link_ppm;
+
     if (protocol->nvls.launch_ps > 0)
         s->launch_ps = protocol->nvls.launch_ps;
     s->stage_ps += protocol->nvls.stage_ps;
     s->loop_ps = protocol->nvls.loop_ps;
     s->lane_bytes_per_s = protocol->p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK];
-    if (protocol->nvls.link_ppm > 0)
-        s->gpu_bytes_per_s =
-            (uint64_t)((tutti_u128)s->gpu_bytes_per_s * protocol->nvls.link_ppm / TUTTI_PPM);
+    if (ppm > 0)
+        s->gpu_bytes_per_s = (uint64_t)((tutti_u128)s->gpu_bytes_per_s * ppm / TUTTI_PPM);
     s->gpu_bytes_per_s += s->gpu_bytes_per_s == 0;
 }
 
