@@ -19,8 +19,11 @@ static struct tutti_fit_change change_of(const struct tutti_fit_value *value, co
 {
     struct tutti_fit_change change = {.sign = strstr(value->name, "_us") != NULL ? 1 : -1};
     double at = tutti_fit_value_at(value, now);
-    double ratio = pow(at / tutti_fit_value_at(value, then), change.sign);
+    double before = tutti_fit_value_at(value, then);
+    double ratio = pow(at / before, change.sign);
 
+    change.then = (before - value->least) / before;
+    change.now = (at - value->least) / at;
     change.ratio = fmin(ratio_most, fmax(1 / ratio_most, ratio));
     change.holds = at < value->most;
     for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
@@ -34,7 +37,9 @@ static struct tutti_fit_change change_of(const struct tutti_fit_value *value, co
 static double share_of(const struct tutti_fit *fit, size_t point,
                        const struct tutti_fit_change *change)
 {
-    return fmax(0, change->sign * fit->jacobian[point * fit->parameter_count + change->parameter]);
+    double slope = fit->jacobian[point * fit->parameter_count + change->parameter];
+
+    return fmax(0, change->sign * slope / change->then);
 }
 
 static bool counts(const struct tutti_fit_values *values, size_t c, size_t v)
@@ -75,7 +80,8 @@ static void differentiate(const struct tutti_fit_values *values, const struct tu
             continue;
         for (size_t i = 0; i < one->point_count && change->holds; i++) {
             size_t point = one->first_point + i;
-            double slope = change->sign * change->ratio * share_of(fit, point, change) / totals[i];
+            double part = change->ratio * share_of(fit, point, change) / totals[i];
+            double slope = change->sign * part * change->now;
 
             for (int level = 0; level < TUTTI_FIT_LEVELS; level++) {
                 if (value->levels[level] != TUTTI_FIT_NONE)

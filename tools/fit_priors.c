@@ -15,6 +15,8 @@
  * for rates: eight on their way at once move no more than so many bytes a step. */
 enum { STEP_TIMES_MAX = 3 };
 
+static const double LEAST_LAUNCH_US = 2.5; /* see tutti_fit_least() */
+
 /* Whether a word of a table is that, or is for any. */
 static bool fits(const char *word, const char *of)
 {
@@ -79,26 +81,47 @@ struct start {
     double values[TUTTI_PROTOCOLS];
 };
 static const struct start starts[] = {
-    {"launch_us", "nvls", {0, 0, 12}},     {"step_us", "nvls", {0, 0, 3}},
-    {"slice_us", "nvls", {0, 0, 4}},       {"link_percent", "nvls", {0, 0, 75}},
-    {"channel_us", "", {0.1, 0.1, 0.1}},   {"early_channel_us", "", {1.2, 1.2, 1.2}},
-    {"step_us", "tcp", {30, 40, 100}},     {"lane_GBps", "tcp", {0, 1.9, 1.9}},
-    {"launch_us", "", {6.6, 14, 8.4}},     {"step_us", "net", {2.7, 4, 14}},
-    {"step_us", "pcie", {1, 2.5, 5.7}},    {"step_us", "", {0.6, 1.9, 3.4}},
-    {"slice_us", "cpunet", {0, 0, 0}},     {"slice_us", "", {0, 0, 3}},
-    {"lane_GBps", "cpunet", {2, 6, 0}},    {"lane_GBps", "net", {0, 0, 0}},
-    {"lane_GBps", "host", {2, 6, 0}},      {"lane_GBps", "pcie", {2, 6, 10}},
-    {"lane_GBps", "xgmi", {6, 0, 30}},     {"lane_GBps", "", {6, 20, 0}},
-    {"link_percent", "root", {0, 0, 60}},  {"link_percent", "peer", {0, 0, 75}},
-    {"link_percent", "pcie", {0, 0, 0}},   {"link_percent", "net", {92, 92, 97}},
-    {"link_percent", "", {0, 82, 82}},     {"p2p_launch_us", "", {6.6, 0, 8.4}},
-    {"p2p_step_us", "tcp", {30, 0, 100}},  {"p2p_step_us", "net", {2.7, 0, 14}},
-    {"p2p_step_us", "pcie", {1, 0, 5.7}},  {"p2p_step_us", "", {0.6, 0, 3.4}},
-    {"p2p_GBps", "nvls", {0, 0, 0}},       {"p2p_GBps", "tcp", {0, 0, 1.9}},
-    {"p2p_GBps", "pcie", {0, 0, 11}},      {"p2p_GBps", "net", {0, 0, 36.7}},
-    {"p2p_GBps", "", {0, 0, 20}},          {"p2p_percent", "nvls", {0, 0, 0}},
-    {"p2p_percent", "pcie", {0, 0, 0}},    {"p2p_percent", "root", {0, 0, 80}},
-    {"p2p_percent", "cpunet", {0, 0, 60}}, {"p2p_percent", "", {0, 0, 95}},
+    {"link_percent", "nvlstree", {0, 0, 60}},
+    {"launch_us", "nvls", {0, 0, 12}},
+    {"step_us", "nvls", {0, 0, 3}},
+    {"slice_us", "nvls", {0, 0, 4}},
+    {"link_percent", "nvls", {0, 0, 75}},
+    {"channel_us", "", {0.1, 0.1, 0.1}},
+    {"early_channel_us", "", {1.2, 1.2, 1.2}},
+    {"step_us", "tcp", {30, 40, 100}},
+    {"lane_GBps", "tcp", {0, 1.9, 1.9}},
+    {"launch_us", "", {6.6, 14, 8.4}},
+    {"step_us", "net", {2.7, 4, 14}},
+    {"step_us", "pcie", {1, 2.5, 5.7}},
+    {"step_us", "", {0.6, 1.9, 3.4}},
+    {"slice_us", "cpunet", {0, 0, 0}},
+    {"slice_us", "", {0, 0, 3}},
+    {"lane_GBps", "cpunet", {2, 6, 0}},
+    {"lane_GBps", "net", {0, 0, 0}},
+    {"lane_GBps", "host", {2, 6, 0}},
+    {"lane_GBps", "pcie", {2, 6, 10}},
+    {"lane_GBps", "xgmi", {6, 0, 30}},
+    {"lane_GBps", "", {6, 20, 0}},
+    {"link_percent", "root", {0, 0, 60}},
+    {"link_percent", "peer", {0, 0, 75}},
+    {"link_percent", "pcie", {0, 0, 0}},
+    {"link_percent", "net", {92, 92, 97}},
+    {"link_percent", "", {0, 82, 82}},
+    {"p2p_launch_us", "", {6.6, 0, 8.4}},
+    {"p2p_step_us", "tcp", {30, 0, 100}},
+    {"p2p_step_us", "net", {2.7, 0, 14}},
+    {"p2p_step_us", "pcie", {1, 0, 5.7}},
+    {"p2p_step_us", "", {0.6, 0, 3.4}},
+    {"p2p_GBps", "nvls", {0, 0, 0}},
+    {"p2p_GBps", "tcp", {0, 0, 1.9}},
+    {"p2p_GBps", "pcie", {0, 0, 11}},
+    {"p2p_GBps", "net", {0, 0, 36.7}},
+    {"p2p_GBps", "", {0, 0, 20}},
+    {"p2p_percent", "nvls", {0, 0, 0}},
+    {"p2p_percent", "pcie", {0, 0, 0}},
+    {"p2p_percent", "root", {0, 0, 80}},
+    {"p2p_percent", "cpunet", {0, 0, 60}},
+    {"p2p_percent", "", {0, 0, 95}},
 };
 
 struct tutti_fit_parts tutti_fit_split(const char *name)
@@ -115,7 +138,9 @@ const char *tutti_fit_group(const char *link)
 {
     static const char *const within[] = {"nvlink", "nvswitch", "xgmi", "c2c", "ici", "generic"};
 
-    if (strcmp(link, "nvls") == 0 || strcmp(link, "root") == 0 || strcmp(link, "peer") == 0)
+    if (strncmp(link, "nvls", 4) == 0)
+        return "nvls";
+    if (strcmp(link, "root") == 0 || strcmp(link, "peer") == 0)
         return link;
     if (strcmp(link, "pcie") == 0 || strcmp(link, "host") == 0)
         return "pcie";
@@ -155,6 +180,11 @@ double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group)
             return starts[i].values[tutti_fit_protocol(parts->protocol)];
     }
     return 0;
+}
+
+double tutti_fit_least(const struct tutti_fit_parts *parts)
+{
+    return strcmp(parts->quantity, "launch_us") == 0 ? LEAST_LAUNCH_US : 0;
 }
 
 double tutti_fit_most(const struct tutti_fit_parts *parts, const char *group)

@@ -75,6 +75,7 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
                                     .ways = strcmp(group, "net") == 0 ||
                                             strcmp(parts.quantity, "link_percent") == 0,
                                     .messages = strncmp(parts.quantity, "p2p_", 4) == 0,
+                                    .least = tutti_fit_least(&parts),
                                     .most = tutti_fit_most(&parts, group)};
 
     if (!(start > 0))
@@ -92,7 +93,8 @@ static int add_value(struct tutti_fit_values *values, const struct tutti_calib_u
         values->values = grown;
         values->value_capacity = capacity;
     }
-    value.base = log(start);
+    assert(value.least < start);
+    value.base = log(start - value.least);
     (void)snprintf(value.name, sizeof(value.name), "%s", use->name);
     values->values[values->value_count] = value;
     if (add_levels(values, &values->values[values->value_count], &parts, tutti_fit_sharers(&parts),
@@ -194,7 +196,7 @@ double tutti_fit_value_at(const struct tutti_fit_value *value, const double *par
         if (value->levels[level] != TUTTI_FIT_NONE)
             sum += parameters[value->levels[level]];
     }
-    return fmin(value->most, exp(sum));
+    return fmin(value->most, value->least + exp(sum));
 }
 
 static bool has_level(const struct tutti_fit_value *value, uint32_t parameter)
@@ -408,7 +410,7 @@ static int set_value(struct tutti_fit_values *values, size_t v, const double *pa
                      double step, struct tutti_err *err)
 {
     const struct tutti_fit_value *value = &values->values[v];
-    double at = tutti_fit_value_at(value, parameters) * exp(step);
+    double at = value->least + (tutti_fit_value_at(value, parameters) - value->least) * exp(step);
     struct tutti_calib_value to = {.value = fmin(value->most, at), .low = NAN, .high = NAN};
 
     return tutti_calib_set(values->calib, value->name, &to, err);
@@ -510,8 +512,8 @@ static int put(struct tutti_calib *calib, const char *name, const struct tutti_f
     for (int level = last + 1; level < TUTTI_FIT_LEVELS; level++)
         part.levels[level] = TUTTI_FIT_NONE;
     to.value = rounded(tutti_fit_value_at(&part, fit->value));
-    to.low = rounded(to.value * exp(-spread));
-    to.high = rounded(fmin(value->most, to.value * exp(spread)));
+    to.low = rounded(value->least + (to.value - value->least) * exp(-spread));
+    to.high = rounded(fmin(value->most, value->least + (to.value - value->least) * exp(spread)));
     (void)snprintf(to.source, sizeof(to.source), "%s", source);
     return tutti_calib_set(calib, name, &to, err);
 }

@@ -13,13 +13,14 @@
 
 /* The logarithm of a value is that of its base plus one parameter a level: of the group of links
  * (all of a kind, any GPU), of the class of link (any GPU), of class of link and family of GPUs,
- * and of the GPU, if it is not what its family is called after. */
+ * and of the GPU, if it is not what its family is called after; to which its least is added. */
 enum { TUTTI_FIT_LEVELS = 4 };
 
 struct tutti_fit_value {
     char name[TUTTI_CALIB_NAME_BYTES]; /* GPU.LINK.PROTOCOL.QUANTITY */
     uint32_t levels[TUTTI_FIT_LEVELS]; /* parameters; TUTTI_FIT_NONE */
     double base;                       /* a logarithm */
+    double least;                      /* that it is more than: the logarithm is of the rest */
     double most;                       /* that it may be */
     uint8_t protocol;
     bool late;     /* of versions of NCCL that are not early (sim/nccl.h) ... */
@@ -40,6 +41,7 @@ struct tutti_fit_change {
     uint32_t parameter; /* whose derivative is that by this value alone */
     double sign;        /* 1: the time goes with the value, -1: with its inverse */
     double ratio;       /* of its part of the time, now to then */
+    double then, now;   /* parts of the value that the parameter moves: all but its least */
     bool holds;         /* and goes on changing with the value */
 };
 
