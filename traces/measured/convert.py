@@ -26,7 +26,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES_MAX = 64  # of a table; sweeps with more are thinned
-TYPED = ('found2', 'found3', 'found4')  # searches whose figures are typed; each knows the platforms before it
+# Searches whose figures are typed; each knows the platforms of those before it.
+TYPED = ('found2', 'found3', 'found4', 'found5')
 CALM = 1.4  # a time out of place more than so many times that in place was disturbed
 
 COLLECTIVES = {'all_reduce': 'allreduce', 'all_gather': 'allgather', 'alltoall': 'alltoall',
