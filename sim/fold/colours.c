@@ -224,10 +224,8 @@ static int refine(struct tutti_colours *colours, struct tutti_err *err)
     uint64_t *hashes =
         calloc((size_t)lane_count + wire_count + colours->link_count + 1, sizeof(*hashes));
     struct sort lanes = {.colour = colours->lane, .hash = hashes, .count = lane_count};
-    struct sort wires = {.colour = colours->wire, .hash = hashes + lane_count, .count = wire_count};
-    struct sort links = {.colour = colours->link,
-                         .hash = hashes + lane_count + wire_count,
-                         .count = colours->link_count};
+    struct sort wires = {.colour = colours->wire, .count = wire_count};
+    struct sort links = {.colour = colours->link, .count = colours->link_count};
     uint32_t size = 64;
     uint32_t *table;
     bool changes = true;
@@ -240,6 +238,8 @@ static int refine(struct tutti_colours *colours, struct tutti_err *err)
         free(table);
         return tutti_nomem(err);
     }
+    wires.hash = hashes + lane_count;
+    links.hash = wires.hash + wire_count;
     begin(colours, &lanes, &links, table, size);
     for (int round = 0; round < ROUNDS_MAX && changes; round++) {
         uint32_t before = lanes.colours + links.colours;
