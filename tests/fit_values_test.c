@@ -207,6 +207,37 @@ TEST(messages_have_latencies_of_their_own_in_the_protocols_they_run_in)
     CHECK(!(start_of("b200.nvswitch.ll128.p2p_step_us") > 0));
 }
 
+static double least_of(const char *name)
+{
+    struct tutti_fit_parts parts = tutti_fit_split(name);
+
+    return tutti_fit_least(&parts);
+}
+
+/* Below it a launch would make up for steps and channels; whatever else may be next to nothing. */
+TEST(launches_stay_above_what_a_kernel_takes)
+{
+    static const double far[] = {-1e3, -1e3};
+    struct tutti_fit_value launch = {.base = log(4), .least = 2.5, .most = 1e5};
+
+    CHECK(least_of("h100.nvswitch.ll.launch_us") > 2);
+    CHECK(least_of("any.nvls.simple.launch_us") > 2);
+    CHECK(!(least_of("h100.nvswitch.ll.p2p_launch_us") > 0));
+    CHECK(!(least_of("h100.nvswitch.ll.step_us") > 0));
+    launch.levels[0] = 0;
+    launch.levels[1] = 1;
+    launch.levels[2] = launch.levels[3] = TUTTI_FIT_NONE;
+    CHECK(fabs(tutti_fit_value_at(&launch, far) - 2.5) < 1e-12);
+    CHECK(fabs(tutti_fit_value_at(&launch, (const double[]){0, 0}) - 6.5) < 1e-12);
+}
+
+TEST(between_hosts_nvls_begins_at_a_smaller_share)
+{
+    CHECK(start_of("gb200.nvlstree.simple.link_percent") > 0);
+    CHECK(start_of("gb200.nvlstree.simple.link_percent") <
+          start_of("gb200.nvls.simple.link_percent"));
+}
+
 TEST(times_of_a_known_calibration_are_found_again)
 {
     struct world world;

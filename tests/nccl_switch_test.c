@@ -208,7 +208,7 @@ TEST(between_hosts_switches_have_a_share_of_their_own)
     struct tutti_protocol all = tutti_protocols(&count)[TUTTI_NCCL_SIMPLE];
     struct tutti_protocol half = all;
 
-    half.nvls.tree_link_ppm = 250000;
+    half.nvls.tree_link_ppm = 250000; /* of all of it */
     for (size_t i = 0; i < 2; i++) {
         struct tutti_topo *topo = machine(machines[i]);
         struct tutti_nccl_comm *comm = comm_of(topo);

@@ -26,8 +26,8 @@ uint8_t tutti_fit_protocol(const char *name);
 /* Where it begins; 0: it is not fitted. */
 double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group);
 
-/* What it is more than: a launch is no less than 2.5 us, half of the 5.1 us that the shortest
- * operation of all tables took (broadcasts of V100s, traces/measured/found4.measured); without it
+/* What it is more than: a launch is no less than 2.5 us, half of the 5 us that the shortest
+ * operation of NCCL's rings and trees took (good tables of traces/measured/); without it
  * launches of 0.2 us made up for what channels and steps were fitted too high. 0: nothing. */
 double tutti_fit_least(const struct tutti_fit_parts *parts);
 

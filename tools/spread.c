@@ -157,7 +157,8 @@ static uint64_t hash_protocol(uint64_t hash, const struct tutti_protocol *protoc
         hash = tutti_random_hash(hash, protocol->p2p_link_ppm[hop], 0, 0);
     }
     hash = tutti_random_hash(hash, (uint64_t)protocol->p2p_launch_ps, 0, 0);
-    hash = tutti_random_hash(hash, (uint64_t)protocol->nvls.launch_ps, protocol->nvls.link_ppm, 0);
+    hash = tutti_random_hash(hash, (uint64_t)protocol->nvls.launch_ps, protocol->nvls.link_ppm,
+                             protocol->nvls.tree_link_ppm);
     hash = tutti_random_hash(hash, (uint64_t)protocol->nvls.stage_ps,
                              (uint64_t)protocol->nvls.loop_ps, 0);
     return hash;
