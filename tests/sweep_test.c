@@ -121,6 +121,25 @@ TEST(a_job_fails_whole_where_one_process_does)
                   "do not share one sweep");
 }
 
+/* Each cost by which a time may differ counts: here one value of NVLSTree's. */
+TEST(a_job_of_several_calibrations_is_refused)
+{
+    static const char *const files[] = {"sweep_40.calib", "sweep_50.calib"};
+
+    if (lacks_launcher())
+        SKIP("no MPI in this build, or no mpirun beside it");
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(files[i], "w");
+
+        REQUIRE(file != NULL);
+        fprintf(file, "any.nvlstree.simple.link_percent %d\n", 40 + 10 * i);
+        CHECK_INT(fclose(file), 0);
+    }
+    check_failure(LAUNCH "1 " TUTTI "predict dgx-h100:nodes=2 --calib sweep_40.calib : -n 1 " TUTTI
+                         "predict dgx-h100:nodes=2 --calib sweep_50.calib",
+                  2, "do not share one sweep");
+}
+
 /* What a launcher sets, without the launcher: where MPI cannot join them, the first says why and
  * the others are silent. */
 TEST(what_cannot_be_joined_is_refused_by_the_first)
