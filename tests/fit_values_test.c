@@ -317,12 +317,11 @@ TEST(results_do_not_depend_on_threads)
 static void compare_models(struct world *world, const struct tutti_fit *fit,
                            const double *parameters, double *ret_paths, double *ret_lines)
 {
-    static double slopes[MACHINES * SIZES * PARAMETERS_MAX];
     double paths[MACHINES * SIZES], truth[MACHINES * SIZES];
     struct tutti_err err = {""};
 
     *ret_paths = *ret_lines = 0;
-    tutti_fit_values_approximate(&world->values, fit, parameters, paths, slopes);
+    tutti_fit_values_approximate(&world->values, fit, parameters, paths, NULL);
     CHECK_OK(tutti_fit_values_predict(&world->values, parameters, TUTTI_FIT_NONE, truth, &err),
              err);
     for (size_t i = 0; i < fit->point_count; i++) {
@@ -334,6 +333,33 @@ static void compare_models(struct world *world, const struct tutti_fit *fit,
         *ret_paths += fabs(paths[i] - truth[i]) / fit->point_count;
         *ret_lines += fabs(line - truth[i]) / fit->point_count;
     }
+}
+
+/* Whether what is said of slopes is what the times said beside them do. */
+static void check_slopes(struct world *world, const struct tutti_fit *fit, double *parameters,
+                         double *slopes)
+{
+    static const double step = 1e-5;
+    double up[MACHINES * SIZES], down[MACHINES * SIZES];
+    int moved = 0;
+
+    tutti_fit_values_approximate(&world->values, fit, parameters, up, slopes);
+    for (size_t p = 0; p < fit->parameter_count; p++) {
+        double at = parameters[p];
+
+        parameters[p] = at + step;
+        tutti_fit_values_approximate(&world->values, fit, parameters, up, NULL);
+        parameters[p] = at - step;
+        tutti_fit_values_approximate(&world->values, fit, parameters, down, NULL);
+        parameters[p] = at;
+        for (size_t i = 0; i < fit->point_count; i++) {
+            double slope = (up[i] - down[i]) / (2 * step);
+
+            CHECK(fabs(slopes[i * fit->parameter_count + p] - slope) < 1e-6);
+            moved += strstr(world->values.parameters[p].name, "launch_us") != NULL && slope > 0.05;
+        }
+    }
+    CHECK(moved > 0); /* launches are among them, whose values have a least */
 }
 
 TEST(times_far_from_a_fit_are_told_by_paths_rather_than_by_lines)
@@ -367,6 +393,7 @@ TEST(times_far_from_a_fit_are_told_by_paths_rather_than_by_lines)
             printf("%+.1f: off by %.1f %% by paths, %.1f %% by lines\n", far, 100 * paths,
                    100 * lines);
             CHECK(paths < lines);
+            check_slopes(&world, fit, parameters, slopes);
         }
         tutti_fit_free(fit);
     }

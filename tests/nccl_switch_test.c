@@ -206,9 +206,9 @@ TEST(between_hosts_switches_have_a_share_of_their_own)
     static const char *const machines[] = {"dgx-h100", "dgx-h100:nodes=2"};
     size_t count;
     struct tutti_protocol all = tutti_protocols(&count)[TUTTI_NCCL_SIMPLE];
-    struct tutti_protocol half = all;
+    struct tutti_protocol quarter = all;
 
-    half.nvls.tree_link_ppm = 250000; /* of all of it */
+    quarter.nvls.tree_link_ppm = 250000;
     for (size_t i = 0; i < 2; i++) {
         struct tutti_topo *topo = machine(machines[i]);
         struct tutti_nccl_comm *comm = comm_of(topo);
@@ -224,10 +224,10 @@ TEST(between_hosts_switches_have_a_share_of_their_own)
                                         &plan, &err),
                  err);
         if (i == 0)
-            CHECK_INT(tutti_nccl_switch_time(topo, &plan, &half),
+            CHECK_INT(tutti_nccl_switch_time(topo, &plan, &quarter),
                       tutti_nccl_switch_time(topo, &plan, &all));
         else
-            CHECK(tutti_nccl_switch_time(topo, &plan, &half) >
+            CHECK(tutti_nccl_switch_time(topo, &plan, &quarter) >
                   tutti_nccl_switch_time(topo, &plan, &all) * 3 / 2);
         tutti_nccl_comm_free(comm);
         tutti_topo_free(topo);
