@@ -6,7 +6,8 @@
  *   LINK      the class of the slowest hop, or "any"; "nvls": NVSwitch adding up, for which
  *             step_us is from a stage of its pipeline to the next, slice_us what a loop takes
  *             besides its bytes, and launch_us counts instead of that of links; with "simple";
- *             "nvlstree": the same between hosts (NVLSTree), for link_percent alone;
+ *             "nvlstree": the same on several hosts that trees join (NVLSTree), for link_percent
+ *             alone; without a value that of "nvls";
  *             "root": PCIe between a CPU and what is not a NIC, for link_percent alone, of data
  *             both ways (one way alone is as "pcie": see tutti_protocol_one_way());
  *             "peer": the same where GPUs write to each other's memory through the CPU, not to its;

@@ -57,8 +57,8 @@ struct tutti_protocol {
         tutti_ps stage_ps;      /* from a stage to the next */
         tutti_ps loop_ps;       /* that a loop takes besides its bytes */
         uint32_t link_ppm;      /* as above; 0: all of it */
-        uint32_t tree_link_ppm; /* the same between hosts (NVLSTree), whose threads pass each byte
-                                   on as well; 0: as link_ppm */
+        uint32_t tree_link_ppm; /* the same by NVLSTree, whose threads also pass all bytes on
+                                   to other hosts; 0: as link_ppm */
     } nvls;
 };
 

@@ -27,9 +27,11 @@ static bool fits(const char *word, const char *of)
  * what is lost on links by some percent, and most of both between GPUs on one kind of network, not
  * between networks; but what LL keeps of a network differs by factors, too. The figures are those
  * that predict sites and platforms left out best, by searches on the linear models of 2026-11-22
- * and 23; but for LL's none of them matters much. A network's Simple is kept to short steps and may
- * lose more of its links: free steps of a hundred us and more, eight on their way at once, took the
- * place of what a network's links lose, and told nothing of other sizes and sites. */
+ * and 23; but for LL's none of them matters much. Those of launches are older than their least, and
+ * were not searched for again: they hold now for what lies above it. A network's Simple is kept to
+ * short steps and may lose more of its links: free steps of a hundred us and more, eight on their
+ * way at once, took the place of what a network's links lose, and told nothing of other sizes and
+ * sites. */
 double tutti_fit_freedom(const char *quantity, const char *group, const char *protocol, int level)
 {
     static const struct {

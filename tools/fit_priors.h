@@ -14,7 +14,8 @@ struct tutti_fit_parts {
 
 struct tutti_fit_parts tutti_fit_split(const char *name);
 
-/* Which links a class of link is of: "nvlink", "pcie", "net", "nvls" or "root". */
+/* Which links a class of link is of: "nvlink", "pcie", "net", "nvls", "root" or
+ * "peer". */
 const char *tutti_fit_group(const char *link);
 
 /* What a value shares its first level with, and general values are for: its group, but the class of

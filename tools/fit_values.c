@@ -410,9 +410,11 @@ static int set_value(struct tutti_fit_values *values, size_t v, const double *pa
                      double step, struct tutti_err *err)
 {
     const struct tutti_fit_value *value = &values->values[v];
-    double at = value->least + (tutti_fit_value_at(value, parameters) - value->least) * exp(step);
-    struct tutti_calib_value to = {.value = fmin(value->most, at), .low = NAN, .high = NAN};
+    double at = tutti_fit_value_at(value, parameters);
+    struct tutti_calib_value to = {.value = at, .low = NAN, .high = NAN};
 
+    if (step != 0) /* or exactly what it was */
+        to.value = fmin(value->most, value->least + (at - value->least) * exp(step));
     return tutti_calib_set(values->calib, value->name, &to, err);
 }
 

@@ -11,9 +11,9 @@
 #include "sim/fit.h"
 #include "tools/fit_cases.h"
 
-/* The logarithm of a value is that of its base plus one parameter a level: of the group of links
- * (all of a kind, any GPU), of the class of link (any GPU), of class of link and family of GPUs,
- * and of the GPU, if it is not what its family is called after; to which its least is added. */
+/* A value is its least, mostly 0, and e to the power of: its base plus one parameter a level: of
+ * the group of links (all of a kind, any GPU), of the class of link (any GPU), of class of link and
+ * family of GPUs, and of the GPU, if it is not what its family is called after. */
 enum { TUTTI_FIT_LEVELS = 4 };
 
 struct tutti_fit_value {
@@ -41,7 +41,7 @@ struct tutti_fit_change {
     uint32_t parameter; /* whose derivative is that by this value alone */
     double sign;        /* 1: the time goes with the value, -1: with its inverse */
     double ratio;       /* of its part of the time, now to then */
-    double then, now;   /* parts of the value that the parameter moves: all but its least */
+    double then, now;   /* 0 to 1: how much of the value its parameters move, all but its least */
     bool holds;         /* and goes on changing with the value */
 };
 

@@ -30,7 +30,7 @@ enum tutti_calib_link {
     TUTTI_CALIB_LINK_ROOT, /* PCIe into a CPU: of links alone */
     TUTTI_CALIB_LINK_NET,
     TUTTI_CALIB_LINK_NVLS,      /* no link: NVSwitch adding up */
-    TUTTI_CALIB_LINK_NVLS_TREE, /* nor this: the same between hosts */
+    TUTTI_CALIB_LINK_NVLS_TREE, /* nor this: on several hosts, their sums joined in trees */
     TUTTI_CALIB_LINK_CPUNET,    /* a network of which GPUs reach the NIC through a CPU */
     TUTTI_CALIB_LINK_PEER,      /* as root, where GPUs write to each other's memory */
 };
