@@ -5,7 +5,8 @@
  *   GPU       the class of the devices, or "any"                 tutti_calib_gpu_name()
  *   LINK      the class of the slowest hop, or "any"; "nvls": NVSwitch adding up, for which
  *             step_us is from a stage of its pipeline to the next, slice_us what a loop takes
- *             besides its bytes, and launch_us counts instead of that of links; with "simple";
+ *             besides its bytes, lane_GBps what a channel scatters and gathers (without a value
+ *             p2p_GBps), and launch_us counts instead of that of links; with "simple";
  *             "nvlstree": the same on several hosts that trees join (NVLSTree), for link_percent
  *             alone; without a value that of "nvls";
  *             "root": PCIe between a CPU and what is not a NIC, for link_percent alone, of data
@@ -25,7 +26,7 @@
  *     link_percent  of the rate of links of this class, what wire bytes can use
  *     p2p_launch_us, p2p_step_us  launch_us (with rank_us) and step_us of sends and receives
  *     p2p_GBps      lane_GBps of sends and receives (all-to-all, send/receive as NCCL runs them):
- *                   what one channel copies of a message, and of what NVLS adds up
+ *                   what one channel copies of a message
  *     p2p_percent   of link_percent, what the messages of sends and receives can use; with "root"
  *                   of that of "pcie"
  * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,

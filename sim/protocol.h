@@ -52,12 +52,14 @@ struct tutti_protocol {
     tutti_ps p2p_message_ps[TUTTI_HOP_COUNT];
     uint64_t p2p_lane_bytes_per_s[TUTTI_HOP_COUNT];
     uint32_t p2p_link_ppm[TUTTI_HOP_COUNT];
-    struct {                    /* where NVSwitch adds up (NVLS), in Simple alone */
-        tutti_ps launch_ps;     /* once a run instead of launch_ps; 0: that */
-        tutti_ps stage_ps;      /* from a stage to the next */
-        tutti_ps loop_ps;       /* that a loop takes besides its bytes */
-        uint32_t link_ppm;      /* as above; 0: all of it */
-        uint32_t tree_link_ppm; /* the same by NVLSTree, whose threads also pass all bytes on
+    struct {                       /* where NVSwitch adds up (NVLS), in Simple alone */
+        tutti_ps launch_ps;        /* once a run instead of launch_ps; 0: that */
+        tutti_ps stage_ps;         /* from a stage to the next */
+        tutti_ps loop_ps;          /* that a loop takes besides its bytes */
+        uint64_t lane_bytes_per_s; /* that a channel scatters, and gathers as fast; 0: as what
+                                      it copies of messages over NVLink */
+        uint32_t link_ppm;         /* as above; 0: all of it */
+        uint32_t tree_link_ppm;    /* the same by NVLSTree, whose threads also pass all bytes on
                                    to other hosts; 0: as link_ppm */
     } nvls;
 };

@@ -303,6 +303,22 @@ static bool asks_for(const struct tutti_calib_machine *machine, const char *name
     return found;
 }
 
+TEST(threads_that_feed_switches_have_a_rate_of_their_own)
+{
+    struct tutti_calib *calib = parse("h100.nvls.simple.lane_GBps 17.5\n"
+                                      "any.nvswitch.simple.p2p_GBps 21\n");
+    const struct tutti_calib *layers[] = {calib};
+    struct tutti_topo *host = machine("dgx-h100");
+    struct tutti_calib_machine alone = tutti_calib_machine_of(host);
+    struct tutti_protocol simple = tutti_calib_compose(layers, 1, &alone).protocols[2];
+
+    CHECK_INT((int64_t)simple.nvls.lane_bytes_per_s, 17500000000);
+    CHECK_INT((int64_t)simple.p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK], 21000000000);
+    CHECK(asks_for(&alone, "h100.nvls.simple.lane_GBps"));
+    tutti_topo_free(host);
+    tutti_calib_free(calib);
+}
+
 /* NVLSTree has a share of NVLink's rate of its own, which a host alone does not ask for. */
 TEST(what_switches_add_up_between_hosts_has_its_own_share)
 {

@@ -216,7 +216,8 @@ static const char *nonsense(const struct tutti_measured_table *table)
     if (table->host_count > 1 && table->nic_bytes_per_s == 0 &&
         strstr(table->platform, "nvl72") == NULL)
         return "several hosts without a network";
-    if ((table->nic_count == 0) != (table->basis[0] == '\0'))
+    if ((table->nic_count == 0) != (table->basis[0] == '\0') &&
+        strcmp(table->basis, "assumed") != 0) /* which may be of a setting */
         return "NICs and how they are known go together";
     for (size_t i = 0; i < table->row_count; i++) {
         double us = isnan(table->rows[i].out_us) ? table->rows[i].in_us : table->rows[i].out_us;
@@ -258,6 +259,8 @@ TEST(what_is_set_aside_says_why)
 
         if (table->degraded && table->caveat[0] == '\0' && table->note[0] == '\0')
             TEST_FAIL("%s: degraded, and no reason", table->id);
+        if (strcmp(table->basis, "assumed") == 0 && table->nic_count == 0 && table->note[0] == '\0')
+            TEST_FAIL("%s: a setting is assumed, and which is not said", table->id);
     }
     tutti_measured_free(&set);
 }

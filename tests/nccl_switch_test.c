@@ -165,8 +165,9 @@ TEST(faster_ports_and_links_are_not_slower_and_protocols_cost)
 }
 
 /* Threads of a channel copy what the switches add up: one channel alone is as slow as they are, and
- * with as many as NCCL takes the links are slower. */
-TEST(few_channels_are_as_slow_as_their_threads)
+ * with as many as NCCL takes the links are slower. Where nothing is said of what the switches add
+ * up it is what the threads copy of messages. */
+static void check_lanes(bool own)
 {
     struct tutti_topo *topo = machine("hgx-b200");
     struct tutti_nccl_comm *comm = comm_of(topo);
@@ -176,7 +177,8 @@ TEST(few_channels_are_as_slow_as_their_threads)
     struct tutti_protocol bound = free;
     struct tutti_err err = {""};
 
-    bound.p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK] = lane_bytes_per_s;
+    bound.p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK] = own ? 1 : lane_bytes_per_s;
+    bound.nvls.lane_bytes_per_s = own ? lane_bytes_per_s : 0;
     for (uint32_t channels = 1; channels <= 32; channels *= 32) {
         struct tutti_nccl_choice choice = {.algorithm = TUTTI_NCCL_NVLS,
                                            .protocol = TUTTI_NCCL_SIMPLE,
@@ -198,6 +200,12 @@ TEST(few_channels_are_as_slow_as_their_threads)
     }
     tutti_nccl_comm_free(comm);
     tutti_topo_free(topo);
+}
+
+TEST(few_channels_are_as_slow_as_their_threads)
+{
+    check_lanes(false);
+    check_lanes(true);
 }
 
 /* The share that is for NVLSTree binds it, and nothing that runs on one host. */

@@ -43,6 +43,7 @@ double tutti_fit_freedom(const char *quantity, const char *group, const char *pr
                     {"step_us", "net", "simple", {0.6, 0.4, 0.25, 0.2}},
                     {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
                     {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
+                    {"lane_GBps", "nvls", "simple", {0.3, 0.1, 0.15, 0.1}},
                     {"p2p_launch_us", "", "", {0.4, 0.15, 0.12, 0.1}},
                     {"p2p_step_us", "", "", {0.6, 0.4, 0.25, 0.2}},
                     {"link_percent", "net", "ll", {0.8, 0.4, 0.25, 0.2}},
@@ -76,6 +77,7 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * little is lost: on PCIe no more than to rings, for there the lanes
  * bind, but a fifth of that in root complexes, where several of them meet, and two where NICs read
  * from GPUs behind a CPU: begun where two of these bind alike, a search moves neither.
+ * Of what NVSwitch adds up both bind: of 8 GPUs links do, of the 64 of a rack the lanes.
  * What a slice takes is of a network's proxies, the same where a CPU lies before the NIC. */
 struct start {
     const char *quantity;
@@ -87,6 +89,7 @@ static const struct start starts[] = {
     {"launch_us", "nvls", {0, 0, 12}},
     {"step_us", "nvls", {0, 0, 3}},
     {"slice_us", "nvls", {0, 0, 4}},
+    {"lane_GBps", "nvls", {0, 0, 20}},
     {"link_percent", "nvls", {0, 0, 75}},
     {"channel_us", "", {0.1, 0.1, 0.1}},
     {"early_channel_us", "", {1.2, 1.2, 1.2}},

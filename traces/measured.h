@@ -39,7 +39,8 @@ struct tutti_measured_table {
     const char *net;      /* ib, roce, efa, slingshot, tcp, tcpx, tcpxo */
     const char *basis;    /* how the NICs are known: stated (by the source), standard (documented
                              for the platform), inferred (from the rate that was measured),
-                             assumed (the platform's, though that rate speaks against them) */
+                             assumed (the platform's, or a usual setting, though that rate
+                             speaks against it) */
     const char *library;  /* nccl, rccl, mscclpp, ncclx, mpi, ... */
     const char *version;  /* as stated, else the latest that it can have been: see the note */
     const char *env;      /* "NCCL_ALGO=Ring NCCL_PROTO=Simple" */

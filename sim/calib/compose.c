@@ -261,7 +261,7 @@ static bool ask_nvls(const struct asker *asker, size_t quantity, struct asked *r
                                         .quantity = (uint8_t)quantity};
     return asker->machine->nvls && quantity <= TUTTI_CALIB_PERCENT &&
            quantity != TUTTI_CALIB_RANK && quantity != TUTTI_CALIB_CHANNEL &&
-           quantity != TUTTI_CALIB_EARLY_CHANNEL && quantity != TUTTI_CALIB_LANE;
+           quantity != TUTTI_CALIB_EARLY_CHANNEL;
 }
 
 /* Of NVLSTree's own there is one. */
@@ -338,6 +338,8 @@ static void apply_nvls(struct tutti_protocol *protocol, const struct tutti_calib
         protocol->nvls.stage_ps = ps_of(value);
     else if (key->quantity == TUTTI_CALIB_SLICE)
         protocol->nvls.loop_ps = ps_of(value);
+    else if (key->quantity == TUTTI_CALIB_LANE)
+        protocol->nvls.lane_bytes_per_s = (uint64_t)llround(value * 1e9);
     else if (key->quantity == TUTTI_CALIB_PERCENT)
         *ppm = (uint32_t)llround(value / 100 * TUTTI_PPM);
 }

@@ -271,7 +271,9 @@ static void fill_nvls(const struct tutti_protocol *protocol, struct tutti_switch
         s->launch_ps = protocol->nvls.launch_ps;
     s->stage_ps += protocol->nvls.stage_ps;
     s->loop_ps = protocol->nvls.loop_ps;
-    s->lane_bytes_per_s = protocol->p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK];
+    s->lane_bytes_per_s = protocol->nvls.lane_bytes_per_s;
+    if (s->lane_bytes_per_s == 0)
+        s->lane_bytes_per_s = protocol->p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK];
     if (ppm > 0)
         s->gpu_bytes_per_s = (uint64_t)((tutti_u128)s->gpu_bytes_per_s * ppm / TUTTI_PPM);
     s->gpu_bytes_per_s += s->gpu_bytes_per_s == 0;

@@ -505,7 +505,8 @@ UNSAID = {'-'}
 def print_table(table):
     rack = table['machine'].count('trays=') == 1 and table['machine'].count('nodes=') == 0
     if table['nodes'] == 1 or rack:  # no network is used
-        table = dict(table, nics='-', nic='-', net='-', basis='-')
+        known = table['basis'] == 'assumed'  # which may be of a setting
+        table = dict(table, nics='-', nic='-', net='-', basis='assumed' if known else '-')
     lines = ['table ' + table['id']]
     for field in FIELDS:
         value = str(table[field])
