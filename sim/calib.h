@@ -21,7 +21,9 @@
  *                   slowest kind of link within a host, whose own it is
  *     early_channel_us  the same of NCCL before; neither of what NVSwitch adds up
  *     step_us       to the latency of a message (message_ps of struct tutti_protocol)
- *     slice_us      time for which a message has its connection besides its bytes (slice_ps)
+ *     slice_us      time for which a message has its connection besides its bytes (slice_ps);
+ *                   in NCCL's rings, trees and PAT between hosts that long for each connection
+ *                   that the rank's one thread for networks, its proxy, serves
  *     lane_GBps     data bytes that one lane moves over one connection; 0: as the links allow
  *     link_percent  of the rate of links of this class, what wire bytes can use
  *     p2p_launch_us, p2p_step_us  launch_us (with rank_us) and step_us of sends and receives

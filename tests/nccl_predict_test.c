@@ -4,6 +4,8 @@
 #include "runtime/status.h"
 #include "sim/nccl.h"
 #include "sim/predict.h"
+#include "sim/protocol.h"
+#include "sim/shape/nccl_run.h"
 #include "tests/test.h"
 
 #define CHECK_RATIO(seen, expected) CHECK((seen) > 0.97 * (expected) && (seen) < 1.03 * (expected))
@@ -316,6 +318,54 @@ TEST(efas_first_generation_runs_simple_alone)
     expect_protocol("host:gpu=a100,nics=4,nic=100Gb/s,net=efa,nodes=2", NULL, "simple");
     expect_protocol("dgx-a100:nodes=2,net=efa", "NCCL_PROTO=LL,Simple", "ll");
     expect_protocol("dgx-h100:nodes=2,net=efa", NULL, "ll");
+}
+
+/* For how long a message between hosts has its connection besides its bytes, where the proxy takes
+ * a nanosecond for each; and in how many channels. */
+static tutti_ps slice_of(const char *spec, const char *algorithm, enum tutti_collective collective,
+                         uint64_t bytes, uint32_t *ret_channels)
+{
+    struct tutti_topo *topo = machine(spec);
+    struct tutti_ask ask = ask_for(topo, algorithm, collective, bytes);
+    struct tutti_protocol protocol = tutti_protocols(&(size_t){0})[0], own = protocol;
+    struct tutti_nccl_run run;
+    struct tutti_err err = {""};
+
+    protocol.slice_ps[TUTTI_HOP_NVLINK] = 1000;
+    protocol.slice_ps[TUTTI_HOP_NET] = 1000;
+    CHECK_OK(tutti_nccl_run_new(&ask, &run, &err), err);
+    if (!tutti_nccl_run_costs(&run, &protocol, &own))
+        own = protocol;
+    CHECK_INT(own.slice_ps[TUTTI_HOP_NVLINK], 1000);
+    *ret_channels = run.channel_count;
+    tutti_schedule_free(run.schedule);
+    tutti_topo_free(topo);
+    return own.slice_ps[TUTTI_HOP_NET];
+}
+
+/* Eight bytes go by one channel: one message at a time. 64 MiB go by all channels: by one NIC, or
+ * two by each of eight; of a tree of four hosts half as many again, for three pairs of them
+ * exchange a message each way, which is six for four, and of two hosts two for two. */
+TEST(messages_between_hosts_wait_for_others_of_their_proxy)
+{
+    static const char one_port[] = "host:gpu=a100,gpus=8,nics=1,nic=200Gb/s,net=ib,nodes=2";
+    static const char lone[] = "dgx-a100:gpus=1,nodes=4";
+    enum tutti_collective sum = TUTTI_ALLREDUCE;
+    uint64_t large = 64 << 20;
+    uint32_t n;
+
+    CHECK_INT(slice_of("dgx-a100:nodes=2", "nccl:ring", sum, 8, &n), 1000);
+    CHECK_INT(n, 1);
+    CHECK_INT(slice_of("dgx-a100:nodes=2", "nccl:ring", sum, large, &n), 2000);
+    CHECK_INT(n, 16);
+    CHECK_INT(slice_of("dgx-a100:nodes=2", "nccl:tree", sum, large, &n), 2000);
+    CHECK_INT(slice_of("dgx-a100:nodes=4", "nccl:tree", sum, large, &n), 3000);
+    CHECK_INT(slice_of(one_port, "nccl:ring", sum, large, &n), n * INT64_C(1000));
+    CHECK(n > 1);
+    CHECK_INT(slice_of(lone, "nccl:pat", TUTTI_ALLGATHER, large, &n), n * INT64_C(1000));
+    CHECK(n > 1);
+    CHECK_INT(slice_of("dgx-a100", "nccl:ring", sum, large, &n), 1000);
+    CHECK_INT(slice_of("dgx-a100:nodes=2", "nccl", TUTTI_ALLTOALL, large, &n), 1000);
 }
 
 TEST(what_nccl_cannot_run_is_refused)

@@ -253,15 +253,15 @@ static int cross_validate(struct tutti_fit_job *job, group_of group, double *tim
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-/* `machine`: of the logs; NULL without. */
-static int write_calib(const struct tutti_args *args, const struct tutti_topo *machine,
-                       struct tutti_fit_job *job, struct tutti_err *err)
+/* What was fitted; `machine`: of the logs, NULL without. The caller frees. */
+static int name_calib(const struct tutti_args *args, const struct tutti_topo *machine,
+                      struct tutti_fit_job *job, struct tutti_calib **ret, size_t *ret_open,
+                      struct tutti_err *err)
 {
     const char *spec = tutti_args_operand(args, 0);
     struct tutti_calib *calib = NULL;
     char source[256];
-    char *text = NULL;
-    size_t open = 0, tables, sizes;
+    size_t tables, sizes;
     int status;
 
     count_fitted(job, &tables, &sizes);
@@ -277,31 +277,43 @@ static int write_calib(const struct tutti_args *args, const struct tutti_topo *m
         if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '#')
             *p = '?';
     }
-    status = tutti_fit_values_result(&job->values, job->fit, source, &calib, &open, err);
+    status = tutti_fit_values_result(&job->values, job->fit, source, &calib, ret_open, err);
     if (status == 0)
         status = tutti_calib_set_title(calib, tutti_args_text(args, "title"), err);
+    if (status < 0) {
+        tutti_calib_free(calib);
+        return status;
+    }
+    *ret = calib;
+    return 0;
+}
+
+/* As soon as it is known: to judge it takes longer, and may be cut short. */
+static int write_calib(const struct tutti_args *args, const struct tutti_calib *calib,
+                       struct tutti_err *err)
+{
+    char *text = NULL;
+    int status;
+
+    if (!tutti_args_given(args, "output"))
+        return 0;
+    status = tutti_calib_print(calib, &text, err);
     if (status == 0)
-        status = tutti_calib_print(calib, &text, err);
-    if (status == 0 && tutti_args_is(args, "format", "json"))
-        status = tutti_fit_print_json(job, calib, open, err);
-    if (status == 0 && tutti_args_is(args, "format", "table"))
-        status = tutti_fit_print_values(job, calib, open, err);
-    if (status == 0 && tutti_args_given(args, "output"))
         status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
     free(text);
-    tutti_calib_free(calib);
     return status;
 }
 
 static int print_all(const struct tutti_args *args, struct tutti_fit_job *job,
-                     struct tutti_err *err)
+                     const struct tutti_calib *calib, size_t open, struct tutti_err *err)
 {
     size_t wrong = 0;
+    int status;
 
     if (tutti_args_is(args, "format", "csv"))
         return tutti_fit_print_csv(job);
-    if (tutti_args_is(args, "format", "json")) /* with the values: see write_calib */
-        return 0;
+    if (tutti_args_is(args, "format", "json"))
+        return tutti_fit_print_json(job, calib, open, err);
     for (size_t i = 0; i < job->cases.point_count; i++)
         wrong += job->cases.points[i].wrong;
     printf("# tutti %s calibrate\n", TUTTI_BUILD_VERSION);
@@ -310,7 +322,8 @@ static int print_all(const struct tutti_args *args, struct tutti_fit_job *job,
            job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
     printf("# fit:      %zu parameters, %" PRIu32 " iterations%s\n", job->values.parameter_count,
            job->fit->iteration_count, job->fit->converged ? "" : ", not converged");
-    return tutti_fit_print_errors(job, err);
+    status = tutti_fit_print_errors(job, err);
+    return status == 0 ? tutti_fit_print_values(job, calib, open, err) : status;
 }
 
 /* What is not fitted. */
@@ -351,8 +364,9 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     bool judges = tutti_args_given(args, "judge");
     struct tutti_measured set = {.table_count = 0};
     struct tutti_topo *machine = NULL;
-    struct tutti_calib *base = NULL;
+    struct tutti_calib *base = NULL, *calib = NULL;
     struct tutti_fit_job job = {.fit = NULL};
+    size_t open = 0;
     int status = check_title(args, err);
 
     if (status < 0)
@@ -380,14 +394,17 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = fit(&job, (uint32_t)tutti_args_number(args, "iterations"), err);
     if (status == 0)
+        status = name_calib(args, machine, &job, &calib, &open, err);
+    if (status == 0)
+        status = write_calib(args, calib, err);
+    if (status == 0)
         status = cross_validate(&job, site_of, job.by_site, err);
     if (status == 0)
         status = cross_validate(&job, platform_of, job.by_platform, err);
     if (status == 0)
-        status = print_all(args, &job, err);
-    if (status == 0)
-        status = write_calib(args, machine, &job, err);
+        status = print_all(args, &job, calib, open, err);
     close_job(&job);
+    tutti_calib_free(calib);
     tutti_measured_free(&set);
     tutti_topo_free(machine);
     tutti_calib_free(base);

@@ -78,7 +78,8 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * bind, but a fifth of that in root complexes, where several of them meet, and two where NICs read
  * from GPUs behind a CPU: begun where two of these bind alike, a search moves neither.
  * Of what NVSwitch adds up both bind: of 8 GPUs links do, of the 64 of a rack the lanes.
- * What a slice takes is of a network's proxies, the same where a CPU lies before the NIC. */
+ * What a slice takes is of a network's proxies, the same where a CPU lies before the NIC: some
+ * calls of its library for each message (assumed; those of Simple wait for a flush, too). */
 struct start {
     const char *quantity;
     const char *group;
@@ -100,6 +101,7 @@ static const struct start starts[] = {
     {"step_us", "pcie", {1, 2.5, 5.7}},
     {"step_us", "", {0.6, 1.9, 3.4}},
     {"slice_us", "cpunet", {0, 0, 0}},
+    {"slice_us", "net", {0.7, 0.7, 1.5}},
     {"slice_us", "", {0, 0, 3}},
     {"lane_GBps", "cpunet", {2, 6, 0}},
     {"lane_GBps", "net", {0, 0, 0}},

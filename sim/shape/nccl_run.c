@@ -379,6 +379,33 @@ static uint64_t tree_bytes_per_s(const struct tutti_nccl_comm *comm,
     return (uint64_t)(comm->version->constants->tree_GBps[gpu][scale] / 2 * 1e9);
 }
 
+/* How many messages a proxy moves while each of its connections carries one. NCCL gives a rank one
+ * thread (proxy.cc, ncclProxyProgress) for what all its channels send to other hosts and receive:
+ * those of all channels that come into the host, and leave it, by the same GPU. Of a ring, or of
+ * PAT, it sends one and receives one; of a tree of n hosts n - 1 pairs exchange one each way, which
+ * is 2 (n - 1) / n for each host. Rings of 16 MI355X on two hosts (traces/measured/, in Simple and
+ * in LL128) take the longer the more channels run, whatever the bytes. */
+static void set_proxy(const struct tutti_nccl_comm *comm, const struct tutti_nccl_choice *choice,
+                      struct tutti_nccl_run *run)
+{
+    const struct tutti_nccl_graph *graph = tutti_nccl_graph_of(comm, choice->algorithm);
+    bool tree = choice->algorithm == TUTTI_NCCL_TREE;
+    uint32_t most = 0;
+
+    if (comm->node_count < 2)
+        return;
+    for (uint32_t c = 0; c < graph->channel_count; c++) {
+        uint32_t count = 0;
+
+        for (uint32_t d = 0; d < choice->channel_count; d++)
+            count += graph->gpus[d % graph->channel_count * graph->gpu_count] ==
+                     graph->gpus[c * graph->gpu_count];
+        most = count > most ? count : most;
+    }
+    run->proxy_num = tree ? most * 2 * (comm->node_count - 1) : most;
+    run->proxy_den = tree ? comm->node_count : 1;
+}
+
 static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
                   uint32_t repeat_count, struct tutti_nccl_run *ret, struct tutti_err *err)
 {
@@ -411,6 +438,8 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
                                       &ret->switched, err);
     if (form == &rccl_forms[RCCL_PAIRS] || form == &rccl_forms[RCCL_ONE_SHOT])
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
+    if (!is_p2p(runs))
+        set_proxy(comm, &choice, ret);
     status = lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);
     if (status == 0 && is_p2p(runs)) /* small messages leave most channels empty */
         ret->channel_count = tutti_nccl_p2p_channels(ret->schedule);
@@ -452,12 +481,16 @@ bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_p
 {
     tutti_ps channel_ps = run->early ? protocol->early_channel_ps : protocol->channel_ps;
 
-    if (run->own_costs == NULL && run->tree_bytes_per_s == 0 && channel_ps == 0)
+    if (run->own_costs == NULL && run->tree_bytes_per_s == 0 && channel_ps == 0 &&
+        run->proxy_num == run->proxy_den)
         return false;
     *ret = run->own_costs != NULL ? run->own_costs(protocol) : *protocol;
     if (run->tree_bytes_per_s > 0)
         *ret = tutti_protocol_of_trees(ret, run->tree_bytes_per_s);
     ret->launch_ps += (tutti_ps)run->channel_count * channel_ps;
+    if (run->proxy_den > 0)
+        ret->slice_ps[TUTTI_HOP_NET] =
+            (tutti_ps)((tutti_u128)ret->slice_ps[TUTTI_HOP_NET] * run->proxy_num / run->proxy_den);
     return true;
 }
 

@@ -22,11 +22,13 @@ struct tutti_nccl_run {
      * a CPU (tutti_protocol_of_peers); sends and receives (tutti_protocol_of_messages). NULL: as
      * it is. */
     struct tutti_protocol (*own_costs)(const struct tutti_protocol *protocol);
-    uint64_t tree_bytes_per_s;       /* what a channel of a tree moves either way, as in
+    uint64_t tree_bytes_per_s; /* what a channel of a tree moves either way, as in
                                   tutti_protocol_of_trees(); 0: no tree, or not known */
-    tutti_ps copy_ps;                /* what copying its own block adds to a rank's all-to-all */
-    uint32_t channel_count;          /* that carry data */
-    bool early;                      /* tutti_nccl_version_is_early() */
+    tutti_ps copy_ps;          /* what copying its own block adds to a rank's all-to-all */
+    uint32_t channel_count;    /* that carry data */
+    uint32_t proxy_num;        /* over proxy_den: messages that a rank's thread for networks */
+    uint32_t proxy_den;        /* sends, and receives, while a connection carries one; or 0 */
+    bool early;                /* tutti_nccl_version_is_early() */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
     struct tutti_switched switched;  /* a pipeline; its costs are still to be filled in */
 };
@@ -44,7 +46,8 @@ int tutti_nccl_run_new(const struct tutti_ask *ask, struct tutti_nccl_run *ret,
                        struct tutti_err *err);
 
 /* Whether a protocol costs such a run something else than others, which *ret then is: with what its
- * channels add to a launch, which grows with their number whatever the collective. */
+ * channels add to a launch, which grows with their number whatever the collective, and between
+ * hosts with what a message waits for the others of its rank's proxy. */
 bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_protocol *protocol,
                           struct tutti_protocol *ret);
 
