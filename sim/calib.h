@@ -31,6 +31,7 @@
  *                   what one channel copies of a message
  *     p2p_percent   of link_percent, what the messages of sends and receives can use; with "root"
  *                   of that of "pcie"
+ * Of root, peer, nvls and nvlstree there are the quantities named above and no others.
  * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,
  * any; peer, root), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100
  * percent.
@@ -95,8 +96,8 @@ int tutti_calib_set_source(struct tutti_calib *calib, const char *word, const ch
  * its name. */
 const struct tutti_calib_value *tutti_calib_at(const struct tutti_calib *calib, size_t index,
                                                char name[TUTTI_CALIB_NAME_BYTES]);
-/* The value of just this name; *ret NULL: it has none. -TUTTI_EINVAL for what is no name, with what
- * would be one. Valid until the next change. */
+/* The value of just this name; *ret NULL: it has none. -TUTTI_EINVAL for what is no name, or one
+ * that no machine asks for, with what would be one. Valid until the next change. */
 int tutti_calib_get(const struct tutti_calib *calib, const char *name,
                     const struct tutti_calib_value **ret, struct tutti_err *err);
 /* Gives it another. -TUTTI_EINVAL for a value out of range (not negative; percent above 0, at most

@@ -95,6 +95,15 @@ TEST(what_is_wrong_is_said_with_its_line)
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
                                   "ici generic pcie host root net nvls nvlstree cpunet peer "
                                   "ib roce efa slingshot tcp tcpx tcpxo dcn)"},
+        {"any.root.simple.step_us 1",
+         "test: line 1: 'any.root.simple.step_us' is a value that nothing "
+         "asks for (of root: link_percent p2p_percent)"},
+        {"h100.nvlstree.simple.step_us 1",
+         "test: line 1: 'h100.nvlstree.simple.step_us' is a value that nothing asks for (of "
+         "nvlstree: link_percent, of simple)"},
+        {"h100.nvls.ll.launch_us 1",
+         "test: line 1: 'h100.nvls.ll.launch_us' is a value that nothing asks for (of nvls: "
+         "launch_us step_us slice_us lane_GBps link_percent, of simple)"},
         {"step_us 1", "test: line 1: 'step_us' names no parameter (GPU.LINK.PROTOCOL.QUANTITY, as "
                       "h100.nvswitch.ll.step_us)"},
         {"source fit", "test: line 1: a source without a text (source WORD TEXT)"},
@@ -126,12 +135,17 @@ static const char *any_name(struct tutti_random *random, char name[TUTTI_CALIB_N
         gpus++;
     while (tutti_calib_link_name(links) != NULL)
         links++;
-    snprintf(name, TUTTI_CALIB_NAME_BYTES, "%s.%s.%s.%s",
-             tutti_calib_gpu_name(tutti_random_below(random, gpus)),
-             tutti_calib_link_name(tutti_random_below(random, links)),
-             protocols[tutti_random_below(random, 3)],
-             tutti_calib_quantity_name(tutti_random_below(random, 6)));
-    return name;
+    for (;;) {
+        const char *link = tutti_calib_link_name(tutti_random_below(random, links));
+
+        if (strstr("root peer nvls nvlstree", link) != NULL)
+            continue; /* which have few values */
+        snprintf(name, TUTTI_CALIB_NAME_BYTES, "%s.%s.%s.%s",
+                 tutti_calib_gpu_name(tutti_random_below(random, gpus)), link,
+                 protocols[tutti_random_below(random, 3)],
+                 tutti_calib_quantity_name(tutti_random_below(random, 6)));
+        return name;
+    }
 }
 
 static struct tutti_calib *draw(struct tutti_random *random)

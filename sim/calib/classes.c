@@ -169,15 +169,50 @@ static int read_part(int part, const char *word, uint8_t *ret, struct tutti_err 
     return refuse_part(part, word, err);
 }
 
+/* Of links that messages do not go by, what there is to know: bits of quantities, and whether of
+ * Simple alone, which NVLS runs in. Any other value would be one that no machine asks for. */
+static const struct {
+    bool simple_only;
+    uint32_t quantities; /* 0: all, of other links */
+} limits[] = {
+    [TUTTI_CALIB_LINK_ROOT] = {false, 1u << TUTTI_CALIB_PERCENT | 1u << TUTTI_CALIB_P2P_PERCENT},
+    [TUTTI_CALIB_LINK_PEER] = {false, 1u << TUTTI_CALIB_PERCENT},
+    [TUTTI_CALIB_LINK_NVLS] = {true, 1u << TUTTI_CALIB_LAUNCH | 1u << TUTTI_CALIB_STEP |
+                                         1u << TUTTI_CALIB_SLICE | 1u << TUTTI_CALIB_LANE |
+                                         1u << TUTTI_CALIB_PERCENT},
+    [TUTTI_CALIB_LINK_NVLS_TREE] = {true, 1u << TUTTI_CALIB_PERCENT},
+};
+
+static int check_limits(const char *name, const struct tutti_calib_key *key, struct tutti_err *err)
+{
+    bool simple = key->protocol == TUTTI_PROTOCOLS - 1;
+    char accepted[ACCEPTED_BYTES] = "";
+    size_t used = 0;
+
+    if (key->link >= COUNT(limits) || limits[key->link].quantities == 0 ||
+        ((limits[key->link].quantities >> key->quantity & 1) != 0 &&
+         (simple || !limits[key->link].simple_only)))
+        return 0;
+    for (size_t i = 0; i < COUNT(quantities); i++) {
+        if ((limits[key->link].quantities >> i & 1) != 0)
+            used += (size_t)snprintf(accepted + used, sizeof(accepted) - used, "%s%s",
+                                     used > 0 ? " " : "", quantities[i]);
+    }
+    return tutti_fail(err, TUTTI_EINVAL, "'%.64s' is a value that nothing asks for (of %s: %s%s)",
+                      name, links[key->link].name, accepted,
+                      limits[key->link].simple_only ? ", of simple" : "");
+}
+
 int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct tutti_err *err)
 {
     uint8_t numbers[PARTS] = {0};
     const char *at = name;
+    struct tutti_calib_key key;
+    int status;
 
     for (int part = 0; part < PARTS; part++) {
         size_t bytes = strcspn(at, ".");
         char word[WORD_BYTES];
-        int status;
 
         if (bytes == 0 || bytes >= sizeof(word) || (at[bytes] == '.') != (part + 1 < PARTS))
             return tutti_fail(err, TUTTI_EINVAL,
@@ -191,8 +226,11 @@ int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct t
             return status;
         at += bytes + 1;
     }
-    *ret = (struct tutti_calib_key){numbers[0], numbers[1], numbers[2], numbers[3]};
-    return 0;
+    key = (struct tutti_calib_key){numbers[0], numbers[1], numbers[2], numbers[3]};
+    status = check_limits(name, &key, err);
+    if (status == 0)
+        *ret = key;
+    return status;
 }
 
 void tutti_calib_key_print(struct tutti_calib_key key, char name[TUTTI_CALIB_NAME_BYTES])
