@@ -43,8 +43,8 @@ struct tutti_protocol {
                                              connection overlap */
     uint32_t wire_num;
     uint32_t wire_den;
-    tutti_ps slice_ps[TUTTI_HOP_COUNT];         /* before its bytes: these do not overlap; between
-                                                   hosts NCCL's collectives count with those of all
+    tutti_ps slice_ps[TUTTI_HOP_COUNT];         /* before its bytes: these do not overlap; in NCCL's
+                                                   rings, trees and PAT between hosts those of all
                                                    connections that one thread of a rank serves */
     uint64_t lane_bytes_per_s[TUTTI_HOP_COUNT]; /* 0: as the links allow */
     uint32_t link_ppm[TUTTI_HOP_COUNT]; /* of the rate of links of a kind, what wire bytes can use,

@@ -251,7 +251,7 @@ static int cross_validate(struct tutti_fit_job *job, group_of group, double *tim
     return status;
 }
 
-/* ---- printing -------------------------------------------------------------------------------- */
+/* ---- what came of it ------------------------------------------------------------------------- */
 
 /* What was fitted; `machine`: of the logs, NULL without. The caller frees. */
 static int name_calib(const struct tutti_args *args, const struct tutti_topo *machine,

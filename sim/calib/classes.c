@@ -183,16 +183,20 @@ static const struct {
     [TUTTI_CALIB_LINK_NVLS_TREE] = {true, 1u << TUTTI_CALIB_PERCENT},
 };
 
-static int check_limits(const char *name, const struct tutti_calib_key *key, struct tutti_err *err)
+bool tutti_calib_key_is_used(struct tutti_calib_key key)
 {
-    bool simple = key->protocol == TUTTI_PROTOCOLS - 1;
+    if (key.link >= COUNT(limits) || limits[key.link].quantities == 0)
+        return true;
+    if (limits[key.link].simple_only && key.protocol + 1 < TUTTI_PROTOCOLS)
+        return false;
+    return (limits[key.link].quantities >> key.quantity & 1) != 0;
+}
+
+static int refuse_unused(const char *name, const struct tutti_calib_key *key, struct tutti_err *err)
+{
     char accepted[ACCEPTED_BYTES] = "";
     size_t used = 0;
 
-    if (key->link >= COUNT(limits) || limits[key->link].quantities == 0 ||
-        ((limits[key->link].quantities >> key->quantity & 1) != 0 &&
-         (simple || !limits[key->link].simple_only)))
-        return 0;
     for (size_t i = 0; i < COUNT(quantities); i++) {
         if ((limits[key->link].quantities >> i & 1) != 0)
             used += (size_t)snprintf(accepted + used, sizeof(accepted) - used, "%s%s",
@@ -208,11 +212,11 @@ int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct t
     uint8_t numbers[PARTS] = {0};
     const char *at = name;
     struct tutti_calib_key key;
-    int status;
 
     for (int part = 0; part < PARTS; part++) {
         size_t bytes = strcspn(at, ".");
         char word[WORD_BYTES];
+        int status;
 
         if (bytes == 0 || bytes >= sizeof(word) || (at[bytes] == '.') != (part + 1 < PARTS))
             return tutti_fail(err, TUTTI_EINVAL,
@@ -227,10 +231,10 @@ int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct t
         at += bytes + 1;
     }
     key = (struct tutti_calib_key){numbers[0], numbers[1], numbers[2], numbers[3]};
-    status = check_limits(name, &key, err);
-    if (status == 0)
-        *ret = key;
-    return status;
+    if (!tutti_calib_key_is_used(key))
+        return refuse_unused(name, &key, err);
+    *ret = key;
+    return 0;
 }
 
 void tutti_calib_key_print(struct tutti_calib_key key, char name[TUTTI_CALIB_NAME_BYTES])

@@ -72,6 +72,11 @@ static inline uint32_t tutti_calib_key_order(struct tutti_calib_key key)
            key.quantity;
 }
 
+/* Whether any machine asks for such a value: of what is no way for messages (root, peer, nvls,
+ * nvlstree) there are but a few. */
+bool tutti_calib_key_is_used(struct tutti_calib_key key);
+
+/* -TUTTI_EINVAL for what is no name, or one of a value that is not used. */
 int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct tutti_err *err);
 void tutti_calib_key_print(struct tutti_calib_key key, char name[TUTTI_CALIB_NAME_BYTES]);
 

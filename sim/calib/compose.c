@@ -237,9 +237,8 @@ static bool is_asked(const struct tutti_calib_machine *machine, enum tutti_hop h
     case TUTTI_CALIB_EARLY_CHANNEL:
         return hop == machine->inner;
     case TUTTI_CALIB_PERCENT:
-        return machine->links[hop] != NULL;
     case TUTTI_CALIB_P2P_PERCENT:
-        return machine->links[hop] != NULL && hop != TUTTI_HOP_PEER;
+        return machine->links[hop] != NULL;
     default:
         return machine->routes[hop];
     }
@@ -259,9 +258,7 @@ static bool ask_nvls(const struct asker *asker, size_t quantity, struct asked *r
                                         .link = TUTTI_CALIB_LINK_NVLS,
                                         .protocol = TUTTI_PROTOCOLS - 1,
                                         .quantity = (uint8_t)quantity};
-    return asker->machine->nvls && quantity <= TUTTI_CALIB_PERCENT &&
-           quantity != TUTTI_CALIB_RANK && quantity != TUTTI_CALIB_CHANNEL &&
-           quantity != TUTTI_CALIB_EARLY_CHANNEL;
+    return asker->machine->nvls && tutti_calib_key_is_used(ret->key);
 }
 
 /* Of NVLSTree's own there is one. */
@@ -289,7 +286,8 @@ static bool ask_any(const struct asker *asker, size_t i, struct asked *ret)
         .link = asker->links[hop],
         .protocol = (uint8_t)(i / TUTTI_CALIB_QUANTITY_COUNT / TUTTI_HOP_COUNT),
         .quantity = (uint8_t)quantity};
-    return is_asked(asker->machine, ret->hop, (enum tutti_calib_quantity)quantity);
+    return is_asked(asker->machine, ret->hop, (enum tutti_calib_quantity)quantity) &&
+           tutti_calib_key_is_used(ret->key);
 }
 
 static bool ask_of(const struct tutti_calib_machine *machine, size_t index, struct asked *ret)
