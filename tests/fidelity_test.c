@@ -167,7 +167,7 @@ TEST(twins_are_the_same_machine_at_other_sites)
 TEST(a_loop_is_timed_as_its_log_says)
 {
     struct tutti_measured_table table = {
-        .timing = "host", .launch = "one", .gpu_count = 8, .rank_count = 8};
+        .library = "nccl", .timing = "host", .launch = "one", .gpu_count = 8, .rank_count = 8};
 
     CHECK_INT(tutti_timed_iterations(&table), 20);
     table.iteration_count = 5;
@@ -178,6 +178,9 @@ TEST(a_loop_is_timed_as_its_log_says)
     check_near(tutti_least_us(&table), 8 * 4.3, 1e-9, "a launch a GPU");
     table.collective = TUTTI_ALLTOALL;
     check_near(tutti_least_us(&table), 8 * 4.3 + 64 * 0.5, 1e-9, "and a pair of messages");
+    table.collective = TUTTI_ALLREDUCE;
+    table.library = "rccl";
+    check_near(tutti_least_us(&table), 8 * 5.5, 1e-9, "HIP launches slower");
     table.launch = "each";
     check_near(tutti_least_us(&table), 0, 1e-9, "all at once");
 }

@@ -54,11 +54,11 @@ int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti
     return 0;
 }
 
-double tutti_one_process_us(enum tutti_collective collective, uint32_t gpu_count,
+double tutti_one_process_us(enum tutti_collective collective, bool is_rccl, uint32_t gpu_count,
                             uint32_t rank_count)
 {
     double gpus = gpu_count;
-    double us = 4.3 * gpus;
+    double us = (is_rccl ? 5.5 : 4.3) * gpus;
 
     if (collective == TUTTI_ALLTOALL)
         us += 0.5 * gpus * rank_count;
@@ -69,7 +69,8 @@ double tutti_least_us(const struct tutti_measured_table *measured)
 {
     if (strcmp(measured->launch, "one") != 0)
         return 0;
-    return tutti_one_process_us(measured->collective, measured->gpu_count, measured->rank_count);
+    return tutti_one_process_us(measured->collective, strcmp(measured->library, "rccl") == 0,
+                                measured->gpu_count, measured->rank_count);
 }
 
 uint32_t tutti_timed_iterations(const struct tutti_measured_table *measured)

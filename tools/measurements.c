@@ -188,7 +188,8 @@ double tutti_measurements_least_us(const struct tutti_measurements_table *table,
                                    uint32_t rank_count)
 {
     return table->process_ranks > 1
-               ? tutti_one_process_us(table->collective, table->process_ranks, rank_count)
+               ? tutti_one_process_us(table->collective, table->is_rccl, table->process_ranks,
+                                      rank_count)
                : 0;
 }
 
