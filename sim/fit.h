@@ -25,6 +25,9 @@ struct tutti_fit_problem {
     const double *weight;   /* [point]: 1 counts as one independent measurement; 0: not at all */
     double scale; /* residuals beyond this count by their size, not their square (Huber 1964), so
                      that half-wrong logs do not drag the rest; 0: 0.02 */
+    double lost;  /* residuals beyond this count by the logarithm of their size, as Cauchy's do:
+                     what is bound by something that the model does not have says little of what it
+                     has. Then the priors have to lead to where most is not lost; 0: none are */
     uint32_t iteration_max; /* times that derivatives are taken; 0: 20 */
     /* Writes the logarithms of all times for `parameters`. Where `changed` is not TUTTI_FIT_NONE
      * only that parameter differs from those of the last call with TUTTI_FIT_NONE, and `times`
@@ -74,6 +77,7 @@ struct tutti_fit {
     double *observed;
     double *weight;
     double scale;
+    double lost;
 };
 
 /* Price: (parameter_count + 1) predictions an iteration and O(points * parameters^2). -TUTTI_EINVAL

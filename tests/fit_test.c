@@ -209,6 +209,29 @@ static struct tutti_fit_problem problem_of(struct world *world)
                                       .context = world};
 }
 
+/* Two logs of three are of something else: more of them do not make them right. */
+TEST(what_is_lost_does_not_outvote_what_the_priors_lead_to)
+{
+    struct world world = {.calls = 0};
+    struct tutti_fit_problem problem = problem_of(&world);
+    struct tutti_fit *huber, *fit = NULL;
+    struct tutti_err err = {{0}};
+
+    measure(&world, 0.01);
+    for (uint32_t i = 0; i < 2 * SIZES; i++)
+        world.observed[i] += log(20);
+    huber = solve(&world);
+    REQUIRE(huber != NULL);
+    CHECK(fabs(huber->value[0] - (truth[0] + log(20))) < 0.05);
+    problem.lost = 0.5;
+    CHECK_OK(tutti_fit_solve(&problem, &fit, &err), err);
+    REQUIRE(fit != NULL);
+    CHECK(fabs(fit->value[0] - truth[0]) < 0.05);
+    CHECK(fabs(fit->value[1] - truth[1]) < 0.05);
+    tutti_fit_free(huber);
+    tutti_fit_free(fit);
+}
+
 /* Only the points that are not omitted. */
 static int predict_near(void *context, const double *near, const double *parameters,
                         const bool *omitted, double *times, struct tutti_err *err)

@@ -15,9 +15,9 @@ int tutti_fidelity_env(const struct tutti_measured_table *measured, struct tutti
 
 /* The least time of an iteration where one process launches on all GPUs of a host, one after the
  * other (nccl-tests -g), as a median over sites of what tables of traces/measured with launch 'one'
- * and 4 GPUs or more take at their smallest sizes: 4.3 us a GPU by NCCL (2.9 to 5.3 us of most), 5.5
- * by RCCL (4.5 to 6.3 us, five sites); of an all-to-all, which is a send and a receive for each pair
- * of them, 0.5 us a pair more (0.3 to 0.8 us). */
+ * and 4 GPUs or more take at their smallest sizes: 4.3 us a GPU by NCCL (2.9 to 5.3 us of most),
+ * 5.5 by RCCL (4.5 to 6.3 us, five sites); of an all-to-all, which is a send and a receive for each
+ * pair of them, 0.5 us a pair more (0.3 to 0.8 us). */
 double tutti_one_process_us(enum tutti_collective collective, bool is_rccl, uint32_t gpu_count,
                             uint32_t rank_count);
 /* The same of a table; 0 where it has not launch 'one'. */

@@ -122,6 +122,7 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         .weight = job->weight,
         .prior_freedom = PRIOR_FREEDOM,
         .scale = 0.03,
+        .lost = 0.3,
         .iteration_max = iteration_max,
         .predict = tutti_fit_values_predict,
         .predict_near = tutti_fit_values_predict_near,

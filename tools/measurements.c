@@ -187,10 +187,9 @@ int tutti_measurements_take(const struct tutti_measurements_ask *ask, const stru
 double tutti_measurements_least_us(const struct tutti_measurements_table *table,
                                    uint32_t rank_count)
 {
-    return table->process_ranks > 1
-               ? tutti_one_process_us(table->collective, table->is_rccl, table->process_ranks,
-                                      rank_count)
-               : 0;
+    return table->process_ranks > 1 ? tutti_one_process_us(table->collective, table->is_rccl,
+                                                           table->process_ranks, rank_count)
+                                    : 0;
 }
 
 void tutti_measurements_done(struct tutti_measurements *measurements)

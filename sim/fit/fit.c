@@ -1,7 +1,8 @@
 /* Robust damped Gauss-Newton; see sim/fit.h.
  *
  * Minimises sum_i w_i rho(r_i) + sum_p ((x_p - prior_p) / sigma_p)^2 / 2, or what that is of
- * Student's distribution; r_i is the logarithm of predicted over observed and rho Huber's function.
+ * Student's distribution; r_i is the logarithm of predicted over observed and rho Huber's function,
+ * or one that far off grows with the logarithm alone: of several least ones the priors lead to one.
  * By iteratively reweighted least squares with Levenberg's and Marquardt's damping. Derivatives are
  * forward differences of 2 %: a simulated time is whole picoseconds and has kinks where another
  * path becomes the longest, so smaller steps see the rounding. They cost far more than times, so
@@ -82,7 +83,7 @@ static int judge(struct tutti_search *search, struct tutti_err *err)
 
         if (!(fit->weight[i] > 0))
             continue;
-        fit->robust[i] = fit->weight[i] * tutti_search_reweight(residual, fit->scale);
+        fit->robust[i] = fit->weight[i] * tutti_search_reweight(fit, residual);
         tutti_normal_add(search->matrix, search->vector, size, fit->jacobian + (size_t)i * size,
                          fit->weight[i] / spread, 0);
     }

@@ -1,6 +1,7 @@
 /* Room for a fit; see result.h. */
 #include "sim/fit/result.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ struct tutti_fit *tutti_fit_new(const struct tutti_fit_problem *problem)
     fit->parameter_count = problem->parameter_count;
     fit->point_count = problem->point_count;
     fit->scale = problem->scale > 0 ? problem->scale : 0.02;
+    fit->lost = problem->lost > 0 ? fmax(problem->lost, fit->scale) : 0;
     fit->prior_freedom = problem->prior_freedom;
     fit->value = tutti_fit_zeros(parameters);
     fit->sigma = tutti_fit_zeros(parameters);

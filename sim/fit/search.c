@@ -14,19 +14,23 @@ enum {
     APPROXIMATE_TURNS = 16,
 };
 
-/* Huber's loss, in units where it is r^2 / (2 scale^2) near 0. */
-static double loss(double residual, double scale)
+/* Huber's loss, in units where it is r^2 / (2 scale^2) near 0; of what is lost, its logarithm. */
+static double loss(const struct tutti_fit *fit, double residual)
 {
-    double size = fabs(residual) / scale;
+    double size = fabs(residual) / fit->scale, lost = fit->lost / fit->scale;
 
+    if (lost > 0 && size > lost)
+        return lost - 0.5 + lost * log(size / lost);
     return size <= 1 ? size * size / 2 : size - 0.5;
 }
 
-double tutti_search_reweight(double residual, double scale)
+double tutti_search_reweight(const struct tutti_fit *fit, double residual)
 {
     double size = fabs(residual);
 
-    return 1 / (scale * (size > scale ? size : scale));
+    if (fit->lost > 0 && size > fit->lost)
+        return fit->lost / (fit->scale * size * size);
+    return 1 / (fit->scale * (size > fit->scale ? size : fit->scale));
 }
 
 /* Of one parameter, in the same units, where it is `x` off its prior: normal, or Student's. */
@@ -60,7 +64,7 @@ double tutti_search_objective(const struct tutti_search *search, const double *v
 
     for (uint32_t i = 0; i < fit->point_count; i++) {
         if (tutti_search_counts(search, i)) /* the others may be no numbers */
-            sum += fit->weight[i] * loss(times[i] - fit->observed[i], fit->scale);
+            sum += fit->weight[i] * loss(fit, times[i] - fit->observed[i]);
     }
     for (uint32_t p = 0; p < fit->parameter_count; p++)
         sum += prior_loss(fit, p, values[p] - fit->prior[p]);
@@ -79,9 +83,9 @@ static void assemble(struct tutti_search *search)
         double residual = search->now[i] - fit->observed[i];
 
         if (tutti_search_counts(search, i))
-            tutti_normal_add(
-                search->matrix, search->vector, size, search->slopes + (size_t)i * size,
-                fit->weight[i] * tutti_search_reweight(residual, fit->scale), residual);
+            tutti_normal_add(search->matrix, search->vector, size,
+                             search->slopes + (size_t)i * size,
+                             fit->weight[i] * tutti_search_reweight(fit, residual), residual);
     }
     for (uint32_t p = 0; p < size; p++) {
         double away = search->at[p] - fit->prior[p];

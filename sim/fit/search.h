@@ -28,7 +28,7 @@ struct tutti_search {
 };
 
 /* The weight of a residual by which its square counts as Huber's loss does. */
-double tutti_search_reweight(double residual, double scale);
+double tutti_search_reweight(const struct tutti_fit *fit, double residual);
 
 /* The precision of the normal prior that pulls as hard where parameter `p` is `x` off its prior. */
 double tutti_search_prior_pull(const struct tutti_fit *fit, uint32_t p, double x);
