@@ -50,7 +50,8 @@ static int differentiate(struct tutti_search *search, struct tutti_err *err)
 }
 
 /* The variance of a residual as far as the estimate is concerned: Huber's asymptotic formula
- * (Huber 1981, 7.6), E psi^2 / (E psi')^2, psi the residual cut at the scale. */
+ * (Huber 1981, 7.6), E psi^2 / (E psi')^2, psi the residual cut at the scale: of what
+ * is lost psi is less, and the errors rather too large. */
 static double variance(const struct tutti_fit *fit)
 {
     double weights = 0, squares = 0, inside = 0;
