@@ -17,9 +17,10 @@ struct tutti_err;
 struct tutti_fit_point {
     uint64_t bytes;
     double measured_us;
-    uint8_t protocol; /* what ran when all were predicted last: number of tutti_protocols() */
-    bool switches;    /* NVSwitch adds up */
-    bool wrong;       /* it cannot be predicted: left out */
+    double fitted_least_us; /* what it takes at least to fit by: what launching took here */
+    uint8_t protocol;       /* what ran when all were predicted last: number of tutti_protocols() */
+    bool switches;          /* NVSwitch adds up */
+    bool wrong;             /* it cannot be predicted: left out */
 };
 
 struct tutti_fit_case {
@@ -37,7 +38,6 @@ struct tutti_fit_case {
     size_t point_count;
     size_t like; /* the first case that asks for the same times: of twins each is predicted once */
     double least_us; /* what any size takes at least, as anyone would predict: tutti_least_us() */
-    double fitted_least_us; /* the same to fit by: what it took here */
 };
 
 struct tutti_fit_cases {
@@ -48,7 +48,7 @@ struct tutti_fit_cases {
     struct tutti_fit_point *points;
     size_t left_out_count; /* tables whose machine cannot be made, or that NCCL did not run */
     uint32_t thread_count;
-    bool judges; /* times take least_us at least; false, as when opened: fitted_least_us */
+    bool judges; /* times take least_us at least; false, as when opened: those of points */
 };
 
 /* Those tables of the set that the filter chooses and NCCL or RCCL ran, and those that `judged` (or
