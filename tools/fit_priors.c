@@ -182,8 +182,29 @@ uint8_t tutti_fit_protocol(const char *name)
     return 0;
 }
 
+/* What a lane of LL moves where NVLink carries it, in GB/s, by generation of GPUs: what NCCL 2.28
+ * takes LL for on one host (tuning.cc, llMaxBws) over the channels of hosts of 8. 0: not known. */
+static double ll_lane_GBps(const char *gpu)
+{
+    static const struct {
+        const char *family;
+        double GBps, channels;
+    } generations[] = {{"p100", 39, 12},  {"v100", 39, 12},  {"a100", 87.7, 24},
+                       {"a10", 87.7, 24}, {"h100", 141, 16}, {"b200", 282, 32}};
+
+    for (size_t i = 0; i < sizeof(generations) / sizeof(generations[0]); i++) {
+        if (strcmp(generations[i].family, tutti_calib_gpu_family(gpu)) == 0)
+            return generations[i].GBps / generations[i].channels;
+    }
+    return 0;
+}
+
 double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group)
 {
+    if (strcmp(parts->quantity, "lane_GBps") == 0 && strcmp(parts->protocol, "ll") == 0 &&
+        (strcmp(parts->link, "nvlink") == 0 || strcmp(parts->link, "nvswitch") == 0) &&
+        ll_lane_GBps(parts->gpu) > 0)
+        return ll_lane_GBps(parts->gpu);
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
             (starts[i].group[0] == '\0' || strcmp(starts[i].group, group) == 0 ||

@@ -502,15 +502,20 @@ static double rounded(double value)
     return strtod(text, NULL);
 }
 
-/* The value of the first levels up to `last`, under `name`. */
+/* The value of the first levels up to `last`, under `name`, and from where that begins: of any GPU
+ * that may be elsewhere than of one. */
 static int put(struct tutti_calib *calib, const char *name, const struct tutti_fit *fit,
                const struct tutti_fit_value *value, int last, const char *source,
                struct tutti_err *err)
 {
+    struct tutti_fit_parts parts = tutti_fit_split(name);
     struct tutti_fit_value part = *value;
     double spread = 1.96 * sqrt(variance(fit, value, last));
+    double start = tutti_fit_start(&parts, tutti_fit_sharers(&parts));
     struct tutti_calib_value to;
 
+    if (start > value->least)
+        part.base = log(start - value->least);
     for (int level = last + 1; level < TUTTI_FIT_LEVELS; level++)
         part.levels[level] = TUTTI_FIT_NONE;
     to.value = rounded(tutti_fit_value_at(&part, fit->value));

@@ -2,7 +2,11 @@
  *
  * Minimises sum_i w_i rho(r_i) + sum_p ((x_p - prior_p) / sigma_p)^2 / 2, or what that is of
  * Student's distribution; r_i is the logarithm of predicted over observed and rho Huber's function,
- * or one that far off grows with the logarithm alone: of several least ones the priors lead to one.
+ * or one that far off grows with the logarithm alone. Of that there are several least ones: which
+ * is found would hang on where the search begins, so that it begins with Huber's, and lets go of
+ * what is lost by and by (graduated non-convexity: Blake & Zisserman 1987, "Visual
+ * Reconstruction").
+ *
  * By iteratively reweighted least squares with Levenberg's and Marquardt's damping. Derivatives are
  * forward differences of 2 %: a simulated time is whole picoseconds and has kinks where another
  * path becomes the longest, so smaller steps see the rounding. They cost far more than times, so
@@ -24,6 +28,8 @@ static const double enough = 5e-4; /* of the objective: what gains no more has c
 enum {
     CHORDS_MAX = 2, /* steps on the same derivatives */
     SHORTER_MAX = 3,
+    HELD_TURNS = 2,    /* of the search, in which nothing is lost ... */
+    LETTING_TURNS = 3, /* ... and in which less is than in the end: an eighth, a quarter, a half */
 };
 
 static int differentiate(struct tutti_search *search, struct tutti_err *err)
@@ -185,11 +191,31 @@ out:
     return status;
 }
 
+/* Turns of the search before what is lost is what the problem says. */
+static uint32_t count_early_turns(const struct tutti_fit_problem *problem, uint32_t most)
+{
+    uint32_t count = HELD_TURNS + LETTING_TURNS;
+
+    return problem->lost > 0 && most > count ? count : 0;
+}
+
+/* Sets what is lost in a turn that is `left` before that. */
+static void let_go(struct tutti_search *search, uint32_t left)
+{
+    struct tutti_fit *fit = search->fit;
+
+    fit->lost = 0;
+    if (search->problem->lost > 0 && left <= LETTING_TURNS)
+        fit->lost = fmax(fit->scale, search->problem->lost) * exp2(left);
+    search->objective = tutti_search_objective(search, fit->value, fit->predicted);
+}
+
 static int search_on(struct tutti_search *search, struct tutti_err *err)
 {
     const struct tutti_fit_problem *problem = search->problem;
     struct tutti_fit *fit = search->fit;
     uint32_t most = problem->iteration_max == 0 ? 20 : problem->iteration_max;
+    uint32_t early = count_early_turns(problem, most);
     double damping = 1e-3, better = 1;
     int status =
         problem->predict(problem->context, fit->value, TUTTI_FIT_NONE, fit->predicted, err);
@@ -201,11 +227,13 @@ static int search_on(struct tutti_search *search, struct tutti_err *err)
             return tutti_fail(err, TUTTI_EINVAL, "the time predicted for point '%u' is no number",
                               i);
     }
-    search->objective = fit->objective_first =
-        tutti_search_objective(search, fit->value, fit->predicted);
-    while (better > enough && fit->iteration_count < most && search->objective > 0) {
+    let_go(search, 0);
+    fit->objective_first = search->objective;
+    while ((better > enough || fit->iteration_count <= early) && fit->iteration_count < most &&
+           search->objective > 0) {
         double leapt = 0;
 
+        let_go(search, early > fit->iteration_count ? early - fit->iteration_count : 0);
         status = differentiate(search, err);
         search->slopes = fit->jacobian;
         if (status == 0 && problem->approximate != NULL)
@@ -217,6 +245,7 @@ static int search_on(struct tutti_search *search, struct tutti_err *err)
         better = fmax(better, leapt);
         fit->iteration_count++;
     }
+    let_go(search, 0);
     fit->objective = search->objective;
     fit->converged = better <= enough || !(fit->objective > 0);
     status = differentiate(search, err);
