@@ -78,9 +78,9 @@ static void take_points(const struct tutti_measured_table *table, struct tutti_f
  * only that they take no longer: in traces/measured/ that is 2.9 to 8.3 us a GPU, and 6 to 14 by
  * threads of one process, for 4.3; taken for the GPUs' it would make launches of them several times
  * too long. What the smallest sizes took is therefore the least that a fit expects of the table,
- * as far as a CPU may take it; and since more channels are more to launch (35.1 us for a few bytes
- * to 8 H100 by 1 channel, 44.4 for 1 MiB by 24, which a process for each does in 28), of what took
- * a third more, that it took as long. */
+ * as far as a CPU may take it. More channels are more to launch: on 8 H100 35.1 us for a few bytes
+ * by 1 channel and 44.4 for 1 MiB by 24, which a process for each GPU does in 28. So the least of a
+ * size that took up to a third more than the smallest is what it took. */
 static void expect_launches(struct tutti_fit_cases *cases, const struct tutti_fit_case *one)
 {
     const uint64_t small = 4096;
