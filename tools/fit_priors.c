@@ -75,6 +75,8 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
  * which one thread of a CPU copies: some 15 Gb/s, and messages pass two kernels (both assumed); and
  * on xGMI links bind RCCL's rings, several of which share each, and lanes MSCCL's all-pairs, which
  * has one between any two.
+ * LL's lanes on NVLink begin by generation of GPUs: what NCCL 2.28 takes LL for on one host
+ * (tuning.cc, llMaxBws) over the channels of hosts of 8.
  * What is of sends and receives alone begins with the launch and steps of all, in the protocols
  * that they run in, and where a block of threads copies some 20 GB/s (perChMaxRingLL128 of
  * tuning.cc up to A100; between hosts Hopper's 36.7, or blocks would hide what networks lose), and
@@ -87,52 +89,59 @@ static const char *const protocol_names[TUTTI_PROTOCOLS] = {"ll", "ll128", "simp
 struct start {
     const char *quantity;
     const char *group;
+    const char *gpu; /* a family */
     double values[TUTTI_PROTOCOLS];
 };
 static const struct start starts[] = {
-    {"link_percent", "nvlstree", {0, 0, 60}},
-    {"launch_us", "nvls", {0, 0, 12}},
-    {"step_us", "nvls", {0, 0, 3}},
-    {"slice_us", "nvls", {0, 0, 4}},
-    {"lane_GBps", "nvls", {0, 0, 20}},
-    {"link_percent", "nvls", {0, 0, 75}},
-    {"channel_us", "", {0.1, 0.1, 0.1}},
-    {"early_channel_us", "", {1.2, 1.2, 1.2}},
-    {"step_us", "tcp", {30, 40, 100}},
-    {"lane_GBps", "tcp", {0, 1.9, 1.9}},
-    {"launch_us", "", {6.6, 14, 8.4}},
-    {"step_us", "net", {2.7, 4, 14}},
-    {"step_us", "pcie", {1, 2.5, 5.7}},
-    {"step_us", "", {0.6, 1.9, 3.4}},
-    {"slice_us", "cpunet", {0, 0, 0}},
-    {"slice_us", "net", {0.7, 0.7, 1.5}},
-    {"slice_us", "", {0, 0, 3}},
-    {"lane_GBps", "cpunet", {2, 6, 0}},
-    {"lane_GBps", "net", {0, 0, 0}},
-    {"lane_GBps", "host", {2, 6, 0}},
-    {"lane_GBps", "pcie", {2, 6, 10}},
-    {"lane_GBps", "xgmi", {6, 0, 30}},
-    {"lane_GBps", "", {6, 20, 0}},
-    {"link_percent", "root", {0, 0, 60}},
-    {"link_percent", "peer", {0, 0, 75}},
-    {"link_percent", "pcie", {0, 0, 0}},
-    {"link_percent", "net", {92, 92, 97}},
-    {"link_percent", "", {0, 82, 82}},
-    {"p2p_launch_us", "", {6.6, 0, 8.4}},
-    {"p2p_step_us", "tcp", {30, 0, 100}},
-    {"p2p_step_us", "net", {2.7, 0, 14}},
-    {"p2p_step_us", "pcie", {1, 0, 5.7}},
-    {"p2p_step_us", "", {0.6, 0, 3.4}},
-    {"p2p_GBps", "nvls", {0, 0, 0}},
-    {"p2p_GBps", "tcp", {0, 0, 1.9}},
-    {"p2p_GBps", "pcie", {0, 0, 11}},
-    {"p2p_GBps", "net", {0, 0, 36.7}},
-    {"p2p_GBps", "", {0, 0, 20}},
-    {"p2p_percent", "nvls", {0, 0, 0}},
-    {"p2p_percent", "pcie", {0, 0, 0}},
-    {"p2p_percent", "root", {0, 0, 80}},
-    {"p2p_percent", "cpunet", {0, 0, 60}},
-    {"p2p_percent", "", {0, 0, 95}},
+    {"link_percent", "nvlstree", "", {0, 0, 60}},
+    {"launch_us", "nvls", "", {0, 0, 12}},
+    {"step_us", "nvls", "", {0, 0, 3}},
+    {"slice_us", "nvls", "", {0, 0, 4}},
+    {"lane_GBps", "nvls", "", {0, 0, 20}},
+    {"link_percent", "nvls", "", {0, 0, 75}},
+    {"channel_us", "", "", {0.1, 0.1, 0.1}},
+    {"early_channel_us", "", "", {1.2, 1.2, 1.2}},
+    {"step_us", "tcp", "", {30, 40, 100}},
+    {"lane_GBps", "tcp", "", {0, 1.9, 1.9}},
+    {"launch_us", "", "", {6.6, 14, 8.4}},
+    {"step_us", "net", "", {2.7, 4, 14}},
+    {"step_us", "pcie", "", {1, 2.5, 5.7}},
+    {"step_us", "", "", {0.6, 1.9, 3.4}},
+    {"slice_us", "cpunet", "", {0, 0, 0}},
+    {"slice_us", "net", "", {0.7, 0.7, 1.5}},
+    {"slice_us", "", "", {0, 0, 3}},
+    {"lane_GBps", "cpunet", "", {2, 6, 0}},
+    {"lane_GBps", "net", "", {0, 0, 0}},
+    {"lane_GBps", "host", "", {2, 6, 0}},
+    {"lane_GBps", "pcie", "", {2, 6, 10}},
+    {"lane_GBps", "xgmi", "", {6, 0, 30}},
+    {"lane_GBps", "nvlink", "p100", {39.0 / 12, 20, 0}},
+    {"lane_GBps", "nvlink", "v100", {39.0 / 12, 20, 0}},
+    {"lane_GBps", "nvlink", "a100", {87.7 / 24, 20, 0}},
+    {"lane_GBps", "nvlink", "a10", {87.7 / 24, 20, 0}},
+    {"lane_GBps", "nvlink", "h100", {141.0 / 16, 20, 0}},
+    {"lane_GBps", "nvlink", "b200", {282.0 / 32, 20, 0}},
+    {"lane_GBps", "", "", {6, 20, 0}},
+    {"link_percent", "root", "", {0, 0, 60}},
+    {"link_percent", "peer", "", {0, 0, 75}},
+    {"link_percent", "pcie", "", {0, 0, 0}},
+    {"link_percent", "net", "", {92, 92, 97}},
+    {"link_percent", "", "", {0, 82, 82}},
+    {"p2p_launch_us", "", "", {6.6, 0, 8.4}},
+    {"p2p_step_us", "tcp", "", {30, 0, 100}},
+    {"p2p_step_us", "net", "", {2.7, 0, 14}},
+    {"p2p_step_us", "pcie", "", {1, 0, 5.7}},
+    {"p2p_step_us", "", "", {0.6, 0, 3.4}},
+    {"p2p_GBps", "nvls", "", {0, 0, 0}},
+    {"p2p_GBps", "tcp", "", {0, 0, 1.9}},
+    {"p2p_GBps", "pcie", "", {0, 0, 11}},
+    {"p2p_GBps", "net", "", {0, 0, 36.7}},
+    {"p2p_GBps", "", "", {0, 0, 20}},
+    {"p2p_percent", "nvls", "", {0, 0, 0}},
+    {"p2p_percent", "pcie", "", {0, 0, 0}},
+    {"p2p_percent", "root", "", {0, 0, 80}},
+    {"p2p_percent", "cpunet", "", {0, 0, 60}},
+    {"p2p_percent", "", "", {0, 0, 95}},
 };
 
 struct tutti_fit_parts tutti_fit_split(const char *name)
@@ -182,33 +191,12 @@ uint8_t tutti_fit_protocol(const char *name)
     return 0;
 }
 
-/* What a lane of LL moves where NVLink carries it, in GB/s, by generation of GPUs: what NCCL 2.28
- * takes LL for on one host (tuning.cc, llMaxBws) over the channels of hosts of 8. 0: not known. */
-static double ll_lane_GBps(const char *gpu)
-{
-    static const struct {
-        const char *family;
-        double GBps, channels;
-    } generations[] = {{"p100", 39, 12},  {"v100", 39, 12},  {"a100", 87.7, 24},
-                       {"a10", 87.7, 24}, {"h100", 141, 16}, {"b200", 282, 32}};
-
-    for (size_t i = 0; i < sizeof(generations) / sizeof(generations[0]); i++) {
-        if (strcmp(generations[i].family, tutti_calib_gpu_family(gpu)) == 0)
-            return generations[i].GBps / generations[i].channels;
-    }
-    return 0;
-}
-
 double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group)
 {
-    if (strcmp(parts->quantity, "lane_GBps") == 0 && strcmp(parts->protocol, "ll") == 0 &&
-        (strcmp(parts->link, "nvlink") == 0 || strcmp(parts->link, "nvswitch") == 0) &&
-        ll_lane_GBps(parts->gpu) > 0)
-        return ll_lane_GBps(parts->gpu);
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         if (strcmp(starts[i].quantity, parts->quantity) == 0 &&
-            (starts[i].group[0] == '\0' || strcmp(starts[i].group, group) == 0 ||
-             strcmp(starts[i].group, parts->link) == 0))
+            fits(starts[i].gpu, tutti_calib_gpu_family(parts->gpu)) &&
+            (fits(starts[i].group, group) || strcmp(starts[i].group, parts->link) == 0))
             return starts[i].values[tutti_fit_protocol(parts->protocol)];
     }
     return 0;

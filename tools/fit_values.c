@@ -514,8 +514,8 @@ static int put(struct tutti_calib *calib, const char *name, const struct tutti_f
     double start = tutti_fit_start(&parts, tutti_fit_sharers(&parts));
     struct tutti_calib_value to;
 
-    if (start > value->least)
-        part.base = log(start - value->least);
+    assert(value->least < start);
+    part.base = log(start - value->least);
     for (int level = last + 1; level < TUTTI_FIT_LEVELS; level++)
         part.levels[level] = TUTTI_FIT_NONE;
     to.value = rounded(tutti_fit_value_at(&part, fit->value));
