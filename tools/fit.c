@@ -502,7 +502,7 @@ static const struct tutti_option options[] = {
      .standard = "14",
      .min = 1,
      .max = 1000,
-     .help = "of the fit, at most"},
+     .help = "of the fit, at most; of 6 and more the first 5 only lead up to it"},
     TUTTI_OPTION_JOBS,
     {.name = "format",
      .type = TUTTI_OPTION_CHOICE,
@@ -521,8 +521,8 @@ const struct tutti_command tutti_command_calibrate = {
         "links to measured tables (traces/measured, or others of that form), predicting each "
         "as 'predict -a nccl' would. The fit is robust, in logarithms, from NCCL's own figures "
         "on: what it misses by more than a third says little; a value is a product over "
-        "classes from general to special, so that one of which little was "
-        "measured stays near its like.\n\n"
+        "classes from general to special, so that one of which little was measured stays near "
+        "its like.\n\n"
         "Errors are printed as fitted, and, for judging, with each table predicted by a fit "
         "without all tables of its site, and without all of its platform.\n\n"
         "With SPEC and --log: fits to what logs of nccl-tests tell of one machine (without SPEC: "

@@ -29,7 +29,7 @@ enum {
     CHORDS_MAX = 2, /* steps on the same derivatives */
     SHORTER_MAX = 3,
     HELD_TURNS = 2,    /* of the search, in which nothing is lost ... */
-    LETTING_TURNS = 3, /* ... and in which less is than in the end: an eighth, a quarter, a half */
+    LETTING_TURNS = 3, /* ... and in which only what is 8, 4, 2 times as far off as in the end is */
 };
 
 static int differentiate(struct tutti_search *search, struct tutti_err *err)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fits traces/measured/fitted.calib anew from the tables beside it, and prints how well it holds:
-# some 25 minutes on two cores, most of it for a hundred refits without a site or a platform.
+# some 15 minutes on two cores, most of it for a hundred refits without a site or a platform.
 # All-reduce tells what links and launches cost; that given, all-to-all and send/receive tell what is
 # of messages alone. The other collectives only judge. TUTTI names the command (standard: build/tutti).
 set -e
