@@ -323,6 +323,53 @@ TEST(older_versions_reckon_by_their_own_tables)
     expect_row("ONE90", 2, "2.24.3", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL, "11.6/1.2");
 }
 
+/* By hand again. V100, 16 ranks of two nodes: a tree with LL takes 4.4 + 2 (7 * 0.52 * 1.8 + 5) us
+ * at 4 * 20 * 0.9 / 3.8 / 2 GB/s, later of 0.92; a ring's 30 steps with Simple are all the
+ * network's 6.6 us in 2.6, then 28 of 3.4 us and 2 of 9.6, in 2.12 26 and 4 of 28, later of 9.6 us.
+ * NVLS on H100: 40 us and 3/4 of the ring's 360 GB/s in 2.17; NVLSTree on four nodes in 2.18:
+ * 23 + 2 * 3 * 19 us, 8 * 48 * 0.7 * 4/6 GB/s. */
+TEST(versions_before_2_20_reckon_by_their_own_tables)
+{
+    expect_row("V100x8", 2, "2.6.4", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_LL, "21.4/12.0");
+    expect_row("V100x8", 2, "2.7.3", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_LL, "27.5/9.5");
+    expect_row("V100x8", 2, "2.8.3", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_LL, "27.5/9.7");
+    expect_row("V100x8", 2, "2.6.4", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_SIMPLE,
+               "206.4/25.6");
+    expect_row("V100x8", 2, "2.7.3", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_SIMPLE,
+               "122.8/25.6");
+    expect_row("V100x8", 2, "2.12.12", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_SIMPLE,
+               "208.8/25.6");
+    expect_row("V100x8", 2, "2.14.3", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_SIMPLE,
+               "135.2/25.6");
+    expect_row("V100x8", 2, "2.18.3", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_SIMPLE,
+               "84.0/36.8");
+    expect_row("V100x8", 1, "2.7.3", TUTTI_ALLGATHER, TUTTI_NCCL_RING, TUTTI_NCCL_LL128,
+               "23.3/125.5");
+    expect_row("A100x8", 2, "2.6.4", TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_LL128, "0.0/0.0");
+    expect_row("A100x8", 2, "2.7.3", TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_SIMPLE,
+               "122.8/94.2");
+    expect_row("H100x8", 1, "2.16.5", TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
+               "0.0/0.0");
+    expect_row("H100x8", 1, "2.17.1", TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
+               "40.0/270.0");
+    expect_row("H100x8", 1, "2.18.3", TUTTI_ALLGATHER, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE,
+               "0.0/0.0");
+    expect_row("H100x8", 4, "2.18.3", TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS_TREE, TUTTI_NCCL_SIMPLE,
+               "137.0/179.2");
+}
+
+/* Of 8 levels: before 2.19 chunks of 512 KiB are halved to 128 KiB while a channel has less than 64
+ * of them, to 64 KiB while less than 32, to 32 KiB while less than 8. */
+TEST(trees_before_2_19_have_smaller_chunks)
+{
+    expect("A100x8", 2, "2.18", "NCCL_ALGO=Tree,NCCL_PROTO=Simple", TUTTI_ALLREDUCE, 1 << 22,
+           "Tree/Simple 16c 20w 16 x 32768B/1");
+    expect("A100x8", 2, "2.20", "NCCL_ALGO=Tree,NCCL_PROTO=Simple", TUTTI_ALLREDUCE, 1 << 22,
+           "Tree/Simple 16c 20w 16 x 524288B/1");
+    expect("A100x8", 2, "2.18", "NCCL_ALGO=Tree,NCCL_PROTO=Simple", TUTTI_ALLREDUCE, 1 << 26,
+           "Tree/Simple 16c 20w 16 x 131072B/1");
+}
+
 /* 2.21 gives every channel the same share, and runs a ring where NCCL_ALGO leaves nothing. */
 TEST(older_versions_cut_and_choose_by_their_own_rules)
 {
@@ -350,6 +397,7 @@ TEST(versions_are_found_by_name_series_and_code)
     expect_version("2.28", "2.28.9");
     expect_version("22809", "2.28.9");
     expect_version("2.30", "2.30.7");
+    expect_version("2.7.8", "2.7.3");
     expect_version("2.20", "2.20.3");
     expect_version("2.20.5", "2.20.3");
     expect_version("2.21", "2.21.5");
@@ -378,8 +426,8 @@ TEST(versions_unknown_are_refused_with_those_there_are)
 /* What has run can be no version that is known: its neighbour is nearer to it than the standard. */
 TEST(versions_that_have_run_are_like_the_nearest_known)
 {
-    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.16.5")), "2.20.3");
-    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.18")), "2.20.3");
+    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.16.5")), "2.15.1");
+    CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.4.8")), "2.6.4");
     CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.23.4")), "2.22.3");
     CHECK_TEXT(tutti_nccl_version_name(tutti_nccl_version_near("2.31")), "2.30.7");
     CHECK(tutti_nccl_version_near("") == NULL);

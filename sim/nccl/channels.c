@@ -63,6 +63,14 @@ static uint32_t nvls_channels(const struct tutti_nccl_comm *comm,
     return least(count, limited(or_else(env->max_ctas, TUTTI_NCCL_CHANNELS_MAX)));
 }
 
+/* Hopper's channels on several nodes. */
+static uint32_t doubled_below(const struct tutti_nccl_version *version)
+{
+    if (version->changes.channels_not_doubled)
+        return 0;
+    return version->changes.channels_doubled_to_32 ? 17 : 16;
+}
+
 void tutti_nccl_count_channels(struct tutti_nccl_comm *comm, const struct tutti_nccl_facts *facts,
                                const struct tutti_nccl_env *env)
 {
@@ -77,7 +85,8 @@ void tutti_nccl_count_channels(struct tutti_nccl_comm *comm, const struct tutti_
     if (tutti_nccl_env_collnet(env, comm->node_count) &&
         chain->bw_intra_GBps > chain->bw_inter_GBps && comm->rank_count > comm->node_count)
         count = least(count + count / 2, TUTTI_NCCL_CHANNELS_MAX);
-    if (facts->compute_min >= 90 && comm->node_count > 1 && ring->bw_intra_GBps > 45 && count < 16)
+    if (facts->compute_min >= 90 && comm->node_count > 1 && ring->bw_intra_GBps > 45 &&
+        count < doubled_below(comm->version))
         count *= 2; /* four a search channel where there are few ranks a node */
     comm->channel_count = most(least(count, channels_max(env)), channels_min(env));
     comm->nvls_channel_count = nvls_channels(comm, facts, env);

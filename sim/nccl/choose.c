@@ -81,13 +81,21 @@ static float corrected(const struct question *q, int algorithm, int protocol, fl
 static float plateau(const struct question *q, int algorithm, int protocol, float latency_us)
 {
     const struct tutti_nccl_comm *comm = q->comm;
+    bool by_ranks = comm->version->changes.plateau_by_ranks;
+    uint64_t bytes = q->operation.bytes;
+    uint32_t low_from = by_ranks ? 90 : 80; /* compute capability */
+    uint64_t begins;
 
     if (comm->tables->rccl != NULL || algorithm != TUTTI_NCCL_RING ||
         protocol != TUTTI_NCCL_SIMPLE || comm->node_count == 1 ||
-        q->operation.function != TUTTI_NCCL_ALLREDUCE ||
-        q->operation.bytes / ((uint64_t)comm->channel_count * comm->rank_count) < 64)
+        q->operation.function != TUTTI_NCCL_ALLREDUCE || comm->version->changes.no_plateau)
         return latency_us;
-    return (float)((double)latency_us * (comm->tables->facts.compute_min < 80 ? 1.9 : 1.4));
+    begins = by_ranks ? 4096 : (uint64_t)comm->channel_count * 64;
+    if (bytes / comm->rank_count < begins)
+        return latency_us;
+    if (comm->tables->facts.compute_min < low_from)
+        return (float)((double)latency_us * 1.9);
+    return (float)((double)latency_us * (by_ranks ? 1.5 : 1.4));
 }
 
 /* Fills the row as it is corrected, and returns the time. */

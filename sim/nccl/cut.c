@@ -265,6 +265,20 @@ static uint64_t collnet_chunk(const struct tutti_nccl_comm *comm,
     return halved(bytes, at_once, ranks * 8, chunk, 32768);
 }
 
+/* Simple's before 2.19: 8, 4, then one chunk at least for each level that it passes. */
+static uint64_t tree_chunk_by_depth(const struct tutti_nccl_comm *comm,
+                                    const struct tutti_nccl_choice *choice, uint64_t bytes,
+                                    uint64_t chunk)
+{
+    int levels = tutti_nccl_log2(comm->node_count);
+    uint64_t depth = comm->rank_count / comm->node_count - 1 + (uint64_t)levels;
+    uint64_t at_once = choice->channels_allowed;
+
+    chunk = halved(bytes, at_once, depth * 8, chunk, 131072);
+    chunk = halved(bytes, at_once, depth * 4, chunk, 65536);
+    return halved(bytes, at_once, depth, chunk, 32768);
+}
+
 static uint64_t pat_chunk(uint64_t bytes, uint64_t times, uint64_t chunk)
 {
     while (chunk * times > bytes && chunk > 65536)
@@ -295,6 +309,8 @@ static uint64_t chunk_of(const struct tutti_nccl_comm *comm,
     case TUTTI_NCCL_TREE:
         if (choice->protocol == TUTTI_NCCL_LL128)
             chunk = tree_ll128_chunk(comm, bytes, chunk);
+        if (choice->protocol == TUTTI_NCCL_SIMPLE && comm->version->changes.tree_chunks_by_depth)
+            chunk = tree_chunk_by_depth(comm, choice, operation->bytes, chunk);
         break;
     case TUTTI_NCCL_NVLS:
         if (comm->node_count > 1)

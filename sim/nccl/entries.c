@@ -86,6 +86,10 @@ static const char *collnet_missing(const struct model *m, int function, int algo
     const struct tutti_nccl_graph *graph =
         tutti_nccl_graph_of(m->comm, (enum tutti_nccl_algorithm)algorithm);
 
+    if (m->changes->no_collnet)
+        return "CollNet of this version is not modelled";
+    if (algorithm == TUTTI_NCCL_COLLNET_CHAIN && m->changes->no_collnet_chain)
+        return "this version has no CollNetChain";
     if (m->env->collnet_enable != 1)
         return "CollNet is off (NCCL_COLLNET_ENABLE)";
     if (!tutti_nccl_env_collnet(m->env, m->node_count))
@@ -99,8 +103,14 @@ static const char *collnet_missing(const struct model *m, int function, int algo
     return NULL;
 }
 
-static const char *nvls_missing(const struct model *m, int algorithm)
+static const char *nvls_missing(const struct model *m, int function, int algorithm)
 {
+    if (m->changes->gathers_by_rings && gathers(function))
+        return "not written for it in this version";
+    if (m->changes->no_nvls)
+        return "this version has no NVLS";
+    if (algorithm == TUTTI_NCCL_NVLS_TREE && m->changes->no_nvls_tree)
+        return "this version has no NVLSTree";
     if (m->env->nvls_enable == 0)
         return "NCCL_NVLS_ENABLE is 0";
     if (algorithm == TUTTI_NCCL_NVLS_TREE && m->node_count == 1)
@@ -135,7 +145,7 @@ static const char *ll128_missing(const struct model *m, int algorithm)
     if (graph->type_inter > (far ? TUTTI_PATH_PXN : TUTTI_PATH_PXB))
         return far ? "LL128 needs network ports no further than PXN"
                    : "LL128 needs network ports no further than PXB";
-    if (graph->type_intra > TUTTI_PATH_NVB)
+    if (graph->type_intra > (m->changes->ll128_by_nvlink ? TUTTI_PATH_NVL : TUTTI_PATH_NVB))
         return "LL128 needs NVLink between the GPUs of a host";
     if (compute != m->facts->compute_max && (compute < 90 || !m->changes->ll128_across_gpus))
         return "LL128 needs GPUs of one compute capability";
@@ -158,7 +168,7 @@ static const char *missing(const struct model *m, int function, int algorithm, i
         m->env->protocols[function][TUTTI_NCCL_LL128] == TUTTI_NCCL_AUTO) /* NCCL_PROTO is unset */
         why = "the plugin of its network has NCCL run Simple alone (bytes may come out of order)";
     if (why == NULL && is_nvls(algorithm))
-        why = nvls_missing(m, algorithm);
+        why = nvls_missing(m, function, algorithm);
     if (why == NULL && algorithm == TUTTI_NCCL_PAT)
         why = pat_missing(m);
     if (why == NULL &&
@@ -189,9 +199,23 @@ static double ring_ll_share(const struct model *m, int function)
 {
     if (!m->changes->ring_ll_quarter)
         return .5;
-    return m->node_count > 1 || function == TUTTI_NCCL_ALLREDUCE || function == TUTTI_NCCL_REDUCE
+    return m->changes->as_in_2_6 || m->node_count > 1 || function == TUTTI_NCCL_ALLREDUCE ||
+                   function == TUTTI_NCCL_REDUCE
                ? 1.0 / 4.0
                : 1.0 / 3.0;
+}
+
+static float ring_ll128_GBps(const struct model *m, const struct tutti_nccl_graph *graph, float bus,
+                             int function)
+{
+    double most = m->constants->ll128_GBps_of[function];
+    double share = m->changes->ring_ll128_lone && m->ranks_a_node < 2 ? 0.7 : 0.92;
+
+    if (m->changes->as_in_2_6)
+        return lesser((double)bus * 120 / 128, most);
+    if (!(most > 0))
+        most = m->constants->ring_ll128_GBps[m->gpu][m->scale];
+    return lesser((double)bus * share, graph->channel_count * most);
 }
 
 static float ring_bus_GBps(const struct model *m, const struct tutti_nccl_graph *graph, float bus,
@@ -200,10 +224,30 @@ static float ring_bus_GBps(const struct model *m, const struct tutti_nccl_graph 
     if (protocol == TUTTI_NCCL_LL)
         return lesser((double)bus * ring_ll_share(m, function), ll_GBps(m));
     if (protocol == TUTTI_NCCL_LL128)
-        return lesser((double)bus *
-                          (m->changes->ring_ll128_lone && m->ranks_a_node < 2 ? 0.7 : 0.92),
-                      graph->channel_count * m->constants->ring_ll128_GBps[m->gpu][m->scale]);
+        return ring_ll128_GBps(m, graph, bus, function);
     return bus;
+}
+
+/* What the whole bus is to trees, of their protocols. */
+static float tree_share_GBps(const struct model *m, const struct tutti_nccl_graph *graph, float bus,
+                             int protocol)
+{
+    bool wide =
+        m->gpu == TUTTI_GPU_AMPERE && protocol == TUTTI_NCCL_LL128 && !m->changes->as_in_2_6;
+
+    if (!m->changes->tree_by_totals)
+        return lesser((double)bus * .92,
+                      graph->channel_count * m->constants->tree_GBps[m->gpu][m->scale]);
+    if (m->scale == TUTTI_NCCL_MANY_NODES)
+        return lesser((double)bus * .9, wide ? 105 : 80);
+    return lesser((double)bus * .9, wide ? 130 : 110);
+}
+
+static double tree_ll128_share(const struct model *m)
+{
+    if (m->node_count == 1 || m->changes->as_in_2_6)
+        return 7.0 / 9.0;
+    return m->changes->tree_ll128_less ? .915 : 120.0 / 128.0;
 }
 
 static float tree_bus_GBps(const struct model *m, const struct tutti_nccl_graph *graph, float bus,
@@ -211,13 +255,14 @@ static float tree_bus_GBps(const struct model *m, const struct tutti_nccl_graph 
 {
     const struct tutti_nccl_constants *c = m->constants;
 
-    bus = lesser((double)bus * .92, graph->channel_count * c->tree_GBps[m->gpu][m->scale]);
+    bus = tree_share_GBps(m, graph, bus, protocol);
     if (protocol == TUTTI_NCCL_LL)
-        bus = lesser((double)bus / 3.8, ll_GBps(m));
+        bus = lesser((double)bus / (m->changes->as_in_2_6 ? 3.0 : 3.8), ll_GBps(m));
     if (protocol == TUTTI_NCCL_LL128)
-        bus = lesser((double)bus * (m->node_count == 1 ? 7.0 / 9.0 : 120.0 / 128.0),
+        bus = lesser((double)bus * tree_ll128_share(m),
                      graph->channel_count * c->tree_ll128_GBps[m->gpu][m->scale]);
-    if (graph->pattern == TUTTI_PATTERN_TREE) /* of the worst node */
+    if (graph->pattern == TUTTI_PATTERN_TREE &&
+        !m->changes->tree_pattern_free) /* the worst node's */
         bus = (float)((double)bus * .85);
     return bus;
 }
@@ -234,6 +279,8 @@ static float nvls_channel_GBps(const struct model *m, const struct tutti_nccl_gr
     if (m->changes->nvls_plain_peers && gathers(function))
         return lesser((float)graph->bw_intra_GBps * (m->ranks_a_node - 1) / m->ranks_a_node,
                       inter * 0.9f);
+    if (m->changes->nvls_tree_by_nodes)
+        return m->node_count <= 2 ? (float)graph->bw_intra_GBps : inter;
     if (m->changes->nvls_plain)
         return lesser(graph->bw_intra_GBps,
                       algorithm == TUTTI_NCCL_NVLS_TREE && m->node_count > 2 ? inter / 2 : inter);
@@ -257,18 +304,42 @@ static float collnet_direct_bus_GBps(const struct model *m, const struct tutti_n
     return m->facts->compute_min >= 90 ? (float)((double)bus * .85) : bus;
 }
 
+/* Bytes of an operation for each byte that a bus carries. */
+static float ratio_of(const struct model *m, int function, int algorithm)
+{
+    if (algorithm == TUTTI_NCCL_NVLS && m->changes->nvls_three_quarters)
+        return .75f;
+    if (algorithm == TUTTI_NCCL_NVLS_TREE && m->changes->nvls_tree_by_nodes)
+        return (float)(.70 * m->node_count / (2 * (m->node_count - 1)));
+    if (m->changes->nvls_plain && is_nvls(algorithm))
+        return (float)(5.0 / 6.0);
+    if (algorithm == TUTTI_NCCL_RING || is_nvls(algorithm))
+        return (float)(1.0 * m->rank_count / steps(m, function));
+    return 0.5f;
+}
+
+/* What no bus of a generation goes beyond. */
+static float capped(const struct model *m, float bus)
+{
+    if (!m->changes->bus_capped || m->gpu == TUTTI_GPU_VOLTA)
+        return bus;
+    if (m->changes->tree_by_totals) /* before there were caps */
+        return m->changes->as_in_2_6 ? bus : (float)((double)bus * .92);
+    return lesser(bus, m->gpu == TUTTI_GPU_AMPERE ? 235 : 370);
+}
+
 static float algbw_GBps(const struct model *m, int function, int algorithm, int protocol)
 {
-    const struct tutti_nccl_graph *graph =
-        tutti_nccl_graph_of(m->comm, (enum tutti_nccl_algorithm)algorithm);
+    bool by_rings = algorithm == TUTTI_NCCL_NVLS && m->changes->nvls_by_rings;
+    const struct tutti_nccl_graph *graph = tutti_nccl_graph_of(
+        m->comm, by_rings ? TUTTI_NCCL_RING : (enum tutti_nccl_algorithm)algorithm);
     bool inside = m->node_count <= 2 || is_collnet(algorithm);
     float channel = (float)(inside ? graph->bw_intra_GBps : graph->bw_inter_GBps);
-    float ratio = 0.5f;
     float bus;
 
-    if (is_nvls(algorithm))
+    if (is_nvls(algorithm) && !by_rings)
         channel = nvls_channel_GBps(m, graph, function, algorithm);
-    bus = (float)graph->channel_count * channel;
+    bus = capped(m, (float)graph->channel_count * channel);
     if (algorithm == TUTTI_NCCL_RING)
         bus = ring_bus_GBps(m, graph, bus, function, protocol);
     else if (algorithm == TUTTI_NCCL_TREE)
@@ -277,14 +348,12 @@ static float algbw_GBps(const struct model *m, int function, int algorithm, int 
         bus = (float)((double)bus * .75);
     else if (algorithm == TUTTI_NCCL_COLLNET_DIRECT)
         bus = collnet_direct_bus_GBps(m, graph, bus, function);
+    else if (algorithm == TUTTI_NCCL_COLLNET_CHAIN && m->changes->collnet_chain_slow)
+        bus = (float)((double)bus * .75);
     if (gathers(function) && algorithm != TUTTI_NCCL_RING &&
         !(m->changes->nvls_plain_gather && is_nvls(algorithm)))
         return bus;
-    if (m->changes->nvls_plain && is_nvls(algorithm))
-        ratio = (float)(5.0 / 6.0);
-    else if (algorithm == TUTTI_NCCL_RING || is_nvls(algorithm))
-        ratio = (float)(1.0 * m->rank_count / steps(m, function));
-    return bus * ratio;
+    return bus * ratio_of(m, function, algorithm);
 }
 
 /* ---- latency ------------------------------------------------------------------------------- */
@@ -327,9 +396,11 @@ static float ring_us(const struct model *m, int function, int protocol, float in
                step_us(m, wire, protocol == TUTTI_NCCL_SIMPLE ? TUTTI_NCCL_TREE : TUTTI_NCCL_RING,
                        protocol);
     }
+    if (m->changes->as_in_2_6)
+        return (float)step_count * step_us(m, wire, TUTTI_NCCL_RING, protocol);
     if (m->changes->ring_twice_nodes && function == TUTTI_NCCL_ALLREDUCE && m->node_count > 1)
         inter_count = 2 * m->node_count;
-    if (m->node_count > 1) { /* every step is posted, those inside a node too */
+    if (m->node_count > 1 && !m->changes->no_posts) { /* every step, those inside a node too */
         float post = post_us(m) * (protocol == TUTTI_NCCL_SIMPLE ? 3.0f : 1.0f);
 
         intra_us = intra_us > post ? intra_us : post;
@@ -349,23 +420,32 @@ static float latency_us(const struct model *m, int function, int algorithm, int 
     float hops = (float)(m->rank_count / m->node_count - 1);
     float levels = (float)tutti_nccl_log2(m->node_count);
 
-    inter += (float)graph->latency_inter_us;
-    if (protocol == TUTTI_NCCL_SIMPLE) /* the flush */
+    if (m->changes->latency_instead) {
+        inter = graph->latency_inter_us > 0 ? (float)graph->latency_inter_us : inter;
+    } else {
         inter += (float)graph->latency_inter_us;
+        if (protocol == TUTTI_NCCL_SIMPLE) /* the flush */
+            inter += (float)graph->latency_inter_us;
+    }
+    if (m->changes->ll_longer && !m->changes->as_in_2_6 && m->node_count > 1 &&
+        protocol == TUTTI_NCCL_LL)
+        intra = (float)((double)intra * 1.8);
     switch (algorithm) {
     case TUTTI_NCCL_RING:
         return base + ring_us(m, function, protocol, intra, inter);
     case TUTTI_NCCL_TREE:
         return base + 2 * (hops * intra + levels * inter);
-    case TUTTI_NCCL_COLLNET_DIRECT: /* 0.4 us for each further peer */
-        return base + (float)(2 * ((hops > 0 ? 1.0 : 0.0) * (double)intra + (double)hops * 0.4) +
+    case TUTTI_NCCL_COLLNET_DIRECT: /* so much for each further peer */
+        return base + (float)(2 * ((hops > 0 ? 1.0 : 0.0) * (double)intra +
+                                   (double)hops * (m->changes->collnet_half_us ? 0.5 : 0.4)) +
                               (double)inter);
     case TUTTI_NCCL_COLLNET_CHAIN:
-        return base + 2 * hops * intra + inter;
+        return base + 2 * hops * intra + (m->changes->collnet_chain_slow ? 0 : inter);
     case TUTTI_NCCL_NVLS:
-        return m->node_count > 1 ? intra + inter : intra;
+        return base + (m->node_count > 1 && !m->changes->nvls_by_rings ? intra + inter : intra);
     case TUTTI_NCCL_NVLS_TREE:
-        return base + intra + 2 * levels * inter;
+        return base + intra +
+               2 * (m->changes->nvls_tree_by_nodes ? (float)(m->node_count - 1) : levels) * inter;
     default: /* PAT */
         return (float)((double)base + (double)levels * ((double)inter / 3.5) + m->rank_count * 2.8);
     }

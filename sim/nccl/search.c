@@ -267,7 +267,8 @@ static void turn(struct search *s)
     struct tutti_nccl_draft *now = &s->walk.now;
     uint32_t speed = 0;
 
-    duplicate(s);
+    if (!s->rules->duplicates_last)
+        duplicate(s);
     tutti_nccl_draft_copy(s->system, &s->walk.best, now);
     while (speed < s->speed_count - 1 && s->speeds[speed] > s->walk.best.inter_kbyte_per_s)
         speed++;
@@ -284,6 +285,8 @@ static bool raise_speed(struct search *s)
     const struct tutti_nccl_draft *best = &s->walk.best;
 
     if (s->walk.budget == 0 || s->speed == 0)
+        return false;
+    if (best->pattern == TUTTI_PATTERN_RING && s->rules->duplicates_last)
         return false;
     if (best->pattern == TUTTI_PATTERN_RING) {
         set_speed(s, s->speed - 1);
@@ -396,6 +399,8 @@ static int find(struct search *s)
         turn(s);
     while (status == 0 && raise_speed(s))
         status = try_once(s);
+    if (status == 0 && s->rules->duplicates_last)
+        duplicate(s);
     if (status == 0 && best->channel_count == 0 && !best->collnet &&
         best->pattern != TUTTI_PATTERN_NVLS)
         fall_back(s);

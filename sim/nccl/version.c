@@ -1,7 +1,10 @@
-/* The versions of NCCL that are known, and their constants: graph/tuning.cc of NCCL's repository at
- * the tags v2.20.3-1, v2.21.5-1, v2.22.3-1, v2.24.3-1, v2.25.1-1, v2.26.2-1, v2.28.9-1 and at
- * 2.30.7; of 2.27 commit 72d2432, taken for 2.27.3 (its version file was not seen); of 2.29.7 what
- * NCCL's history says. Search, channels, chunks: 2.28.9 and 2.30.7 alone. */
+/* The versions of NCCL that are known, by graph/tuning.cc and, before 2.20, enqueue.cc of its
+ * repository at the tags v2.6.4-1, v2.7.3-1, v2.8.3-1, v2.10.3-1, v2.14.3-1, v2.15.1-1, v2.17.1-1,
+ * v2.18.1-1, v2.18.3-1, v2.20.3-1, v2.21.5-1, v2.22.3-1, v2.24.3-1, v2.25.1-1, v2.26.2-1,
+ * v2.28.9-1 and at 2.30.7; 2.12 by two forks of it (Oneflow-Inc/occl, dailiuyao/msccl-lyd), 2.19.3
+ * by commit f983551 of that line; of 2.27 commit 72d2432, taken for 2.27.3 (its version file was
+ * not seen); of 2.29.7 what NCCL's history says. Search, channels, chunks: 2.28.9 and 2.30.7 alone,
+ * but where notes say otherwise. */
 #include "sim/nccl/version.h"
 
 #include <stdio.h>
@@ -9,188 +12,223 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/nccl/constants.h"
 
-/* What has not changed since 2.20: LL and LL128, rings, CollNet inside and between nodes. */
-#define BASE(tree_simple, pat) \
-    .base_us = {{6.8, 14.0, tree_simple}, {6.6, 14.0, 8.4}, [TUTTI_NCCL_PAT] = {pat, pat, pat}}
-
-#define STEPS(tree, tree_net, nvls, nvls_tree_net) \
-    .step_us = {                                   \
-        [TUTTI_WIRE_NVLINK] = {{0.6, 1.25, tree},  \
-                               {0.6, 1.9, 3.4},    \
-                               {0, 0, 3.7},        \
-                               {0, 0, 2.8},        \
-                               {0, 0, nvls},       \
-                               {0, 0, nvls},       \
-                               {0, 0, 4}},         \
-        [TUTTI_WIRE_PCI] = {{1, 1.9, tree},        \
-                            {1, 2.5, 5.7},         \
-                            {0, 0, 3.7},           \
-                            {0, 0, 2.8},           \
-                            {0, 0, 0},             \
-                            {0, 0, 0},             \
-                            {0, 0, 4}},            \
-        [TUTTI_WIRE_NET] = {{5, 8.5, tree_net},    \
-                            {2.7, 4, 14},          \
-                            {0, 0, 31},            \
-                            {0, 0, 30},            \
-                            {0, 0, 18},            \
-                            {0, 0, nvls_tree_net}, \
-                            {0, 0, 14}},           \
-    }
-
-#define CORRECTION                                                                                \
-    .tree_correction = {                                                                          \
-        {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},  \
-        {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1}, \
-        {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,                                          \
-         .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},                                         \
-    }
-
-#define LL .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}
-
-/* Of Blackwell; the rows before it never changed. */
-#define RING_LL128(...) \
-    .ring_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {__VA_ARGS__}}
-#define TREE_LL128(...) \
-    .tree_ll128_GBps = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {__VA_ARGS__}}
-#define TREE(...) .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {__VA_ARGS__}}
-#define NVLS_TREE(...) \
-    .nvls_tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {__VA_ARGS__}}
-#define NVLS .nvls_efficiency = {0, 0, 0.85, 0.74}
-
-#define SINCE_22803                                                                    \
-    BASE(8.4, 8), STEPS(4, 14, 25, 20.9), CORRECTION, LL, TREE_LL128(55.6, 31.67, 20), \
-        TREE(70, 42.8, 24), NVLS
-
-static const struct tutti_nccl_constants of_22003 = {
-    BASE(0, 0),    STEPS(28, 28, 23, 14),
-    CORRECTION,    .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {87.7, 22.5, 19}},
-    RING_LL128(0), TREE_LL128(0),
-    TREE(0),
-};
-
-static const struct tutti_nccl_constants of_22105 = {
-    BASE(0, 0), STEPS(28, 28, 25, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
-};
-
-static const struct tutti_nccl_constants of_22403 = {
-    BASE(8.4, 8), STEPS(4, 14, 25, 14), CORRECTION, LL, RING_LL128(0), TREE_LL128(0), TREE(0),
-};
-
-static const struct tutti_nccl_constants of_22501 = {
-    BASE(8.4, 8),
-    STEPS(4, 14, 25, 14),
-    CORRECTION,
-    LL,
-    RING_LL128(73.4, 73.4, 73.4),
-    TREE_LL128(73.4, 73.4, 58),
-    TREE(77.4, 82.8, 72),
-};
-
-static const struct tutti_nccl_constants of_22809 = {SINCE_22803, RING_LL128(73.4, 34.6, 73.4),
-                                                     NVLS_TREE(0, 96, 43.8)};
-
-static const struct tutti_nccl_constants of_22907 = {SINCE_22803, RING_LL128(40, 40, 40),
-                                                     NVLS_TREE(0, 96, 43.8)};
-
-static const struct tutti_nccl_constants of_23007 = {SINCE_22803, RING_LL128(40, 40, 40),
-                                                     NVLS_TREE(0, 96, 80)};
-
+static const uint32_t ll128_of_volta[] = {70, 0};
+static const uint32_t ll128_to_ampere[] = {70, 80, 0};
 static const uint32_t ll128_to_hopper[] = {70, 80, 90, 0};
 static const uint32_t ll128_to_blackwell[] = {70, 80, 90, 100, 120, 0};
 
-#define TABLES_ONLY "tables and rules of its own; search, channels, chunks and messages as 2.28.9"
+/* Rules that held until a version: each has those of the later ones. */
+#define UNTIL_2_26 .nvls_plain = true
+#define UNTIL_2_24 UNTIL_2_26, .no_blackwell = true
+#define UNTIL_2_22                                                                             \
+    UNTIL_2_24, .nvls_plain_gather = true, .ring_ll128_lone = true, .lone_by_algorithm = true, \
+                .no_pat = true, .ring_for_lack = true
+#define UNTIL_2_21 UNTIL_2_22, .shares_in_turn = true
+#define UNTIL_2_20 UNTIL_2_21, .ring_ll_quarter = true
+#define UNTIL_2_19 UNTIL_2_20, .tree_chunks_by_depth = true
+#define UNTIL_2_18 \
+    UNTIL_2_19, .gathers_by_rings = true, .nvls_tree_by_nodes = true, .collnet_half_us = true
+#define UNTIL_2_18_1 \
+    UNTIL_2_18, .nvls_three_quarters = true, .tree_pattern_free = true, .ll128_by_nvlink = true
+#define UNTIL_2_17                                                                         \
+    UNTIL_2_18_1, .no_nvls_tree = true, .nvls_by_rings = true, .collnet_chain_slow = true, \
+                  .bus_capped = true, .ll_longer = true, .no_posts = true,                 \
+                  .plateau_by_ranks = true, .channels_not_doubled = true
+#define UNTIL_2_16 UNTIL_2_17, .no_nvls = true
+#define UNTIL_2_12 UNTIL_2_16, .no_collnet_chain = true
+#define UNTIL_2_8  UNTIL_2_12, .no_collnet = true, .tree_ll128_less = true
+#define UNTIL_2_7  UNTIL_2_8, .tree_by_totals = true
+
+/* Came and went. */
+#define FROM_2_18_TO_2_19 .channels_doubled_to_32 = true
+#define FROM_2_12_TO_2_22 .ring_twice_nodes = true
+#define FROM_2_12_TO_2_17 FROM_2_12_TO_2_22, .latency_instead = true
+
+#define TABLES_ONLY                 \
+    "tables and rules of its own; " \
+    "search, channels, chunks and messages as 2.28.9"
+#define IN_TURN \
+    "tables, rules and channels in turn of its own; search, chunks and messages as 2.28.9"
+#define CHUNKS_TOO                                                                            \
+    "tables, rules, channels in turn and a tree's chunks of its own; search and messages as " \
+    "2.28.9"
+#define NO_COLLNET CHUNKS_TOO "; CollNet is not modelled"
 
 static const struct tutti_nccl_version versions[] = {
     {
-        .name = "2.20.3",
-        .number = 22003,
-        .note = "tables, rules and channels in turn of its own; search, chunks and messages as "
-                "2.28.9",
-        .constants = &of_22003,
+        .name = "2.6.4",
+        .number = 20604,
+        .note = NO_COLLNET,
+        .constants = &tutti_nccl_of_20604,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .changes = {.no_blackwell = true,
-                    .nvls_plain = true,
-                    .nvls_plain_gather = true,
-                    .ring_twice_nodes = true,
-                    .ring_ll128_lone = true,
-                    .ring_ll_quarter = true,
-                    .lone_by_algorithm = true,
-                    .no_pat = true,
-                    .ring_for_lack = true,
-                    .ll128_computes = ll128_to_hopper,
-                    .shares_in_turn = true},
+        .duplicates_last = true,
+        .changes = {UNTIL_2_7, .as_in_2_6 = true, .no_plateau = true,
+                    .ll128_computes = ll128_of_volta},
+    },
+    {
+        .name = "2.7.3",
+        .number = 20703,
+        .note = NO_COLLNET,
+        .constants = &tutti_nccl_of_20703,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_7, .ll128_computes = ll128_to_ampere},
+    },
+    {
+        .name = "2.8.3",
+        .number = 20803,
+        .note = NO_COLLNET,
+        .constants = &tutti_nccl_of_20803,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_8, .ll128_computes = ll128_to_ampere},
+    },
+    {
+        .name = "2.10.3",
+        .number = 21003,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21003,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_12, .ll128_computes = ll128_to_ampere},
+    },
+    {
+        .name = "2.12.12",
+        .number = 21212,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21212,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_12, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_ampere},
+    },
+    {
+        .name = "2.14.3",
+        .number = 21403,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21003,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_16, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_ampere},
+    },
+    {
+        .name = "2.15.1",
+        .number = 21501,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21501,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_16, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_hopper},
+    },
+    {
+        .name = "2.17.1",
+        .number = 21701,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21701,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_17, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_hopper},
+    },
+    {
+        .name = "2.18.1",
+        .number = 21801,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21801,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_18_1, FROM_2_12_TO_2_22, FROM_2_18_TO_2_19,
+                    .ll128_computes = ll128_to_hopper},
+    },
+    {
+        .name = "2.18.3",
+        .number = 21803,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21803,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .duplicates_last = true,
+        .changes = {UNTIL_2_18, FROM_2_12_TO_2_22, FROM_2_18_TO_2_19,
+                    .ll128_computes = ll128_to_hopper},
+    },
+    {
+        .name = "2.19.3",
+        .number = 21903,
+        .note = CHUNKS_TOO,
+        .constants = &tutti_nccl_of_21903,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {UNTIL_2_19, FROM_2_12_TO_2_22, FROM_2_18_TO_2_19,
+                    .ll128_computes = ll128_to_hopper},
+    },
+    {
+        .name = "2.20.3",
+        .number = 22003,
+        .note = IN_TURN,
+        .constants = &tutti_nccl_of_21903,
+        .batch_count_max = 10,
+        .traffic_bytes_min = 16384,
+        .changes = {UNTIL_2_20, FROM_2_12_TO_2_22, .ll128_computes = ll128_to_hopper},
     },
     {
         .name = "2.21.5",
         .number = 22105,
-        .note = "tables, rules and channels in turn of its own; search, chunks and messages as "
-                "2.28.9",
-        .constants = &of_22105,
+        .note = IN_TURN,
+        .constants = &tutti_nccl_of_22105,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .changes = {.no_blackwell = true,
-                    .nvls_plain = true,
-                    .nvls_plain_gather = true,
-                    .ring_twice_nodes = true,
-                    .ring_ll128_lone = true,
-                    .lone_by_algorithm = true,
-                    .no_pat = true,
-                    .ring_for_lack = true,
-                    .ll128_computes = ll128_to_hopper,
-                    .shares_in_turn = true},
+        .changes = {UNTIL_2_21, FROM_2_12_TO_2_22, .ll128_computes = ll128_to_hopper},
     },
     {
         .name = "2.22.3",
         .number = 22203,
         .note = TABLES_ONLY,
-        .constants = &of_22105,
+        .constants = &tutti_nccl_of_22105,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .changes = {.no_blackwell = true,
-                    .nvls_plain = true,
-                    .nvls_plain_gather = true,
-                    .ring_twice_nodes = true,
-                    .ring_ll128_lone = true,
-                    .lone_by_algorithm = true,
-                    .no_pat = true,
-                    .ring_for_lack = true,
-                    .ll128_computes = ll128_to_hopper},
+        .changes = {UNTIL_2_22, FROM_2_12_TO_2_22, .ll128_computes = ll128_to_hopper},
     },
     {
         .name = "2.24.3",
         .number = 22403,
         .note = TABLES_ONLY,
-        .constants = &of_22403,
+        .constants = &tutti_nccl_of_22403,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .changes = {.no_blackwell = true, .nvls_plain = true, .ll128_computes = ll128_to_hopper},
+        .changes = {UNTIL_2_24, .ll128_computes = ll128_to_hopper},
     },
     {
         .name = "2.25.1",
         .number = 22501,
         .note = TABLES_ONLY,
-        .constants = &of_22501,
+        .constants = &tutti_nccl_of_22501,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .changes = {.nvls_plain = true, .ll128_computes = ll128_to_blackwell},
+        .changes = {UNTIL_2_26, .ll128_computes = ll128_to_blackwell},
     },
     {
         .name = "2.26.2",
         .number = 22602,
         .note = TABLES_ONLY,
-        .constants = &of_22501,
+        .constants = &tutti_nccl_of_22501,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .changes = {.nvls_plain = true, .ll128_computes = ll128_to_blackwell},
+        .changes = {UNTIL_2_26, .ll128_computes = ll128_to_blackwell},
     },
     {
         .name = "2.27.3",
         .number = 22703,
         .note = TABLES_ONLY,
-        .constants = &of_22501,
+        .constants = &tutti_nccl_of_22501,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
         .changes = {.nvls_plain = true, .nvls_plain_peers = true},
@@ -198,7 +236,7 @@ static const struct tutti_nccl_version versions[] = {
     {
         .name = "2.28.9",
         .number = 22809,
-        .constants = &of_22809,
+        .constants = &tutti_nccl_of_22809,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
     },
@@ -206,14 +244,14 @@ static const struct tutti_nccl_version versions[] = {
         .name = "2.29.7",
         .number = 22907,
         .note = "as 2.28.9 but for the cap of LL128 rings on Blackwell",
-        .constants = &of_22907,
+        .constants = &tutti_nccl_of_22907,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
     },
     {
         .name = "2.30.7",
         .number = 23007,
-        .constants = &of_23007,
+        .constants = &tutti_nccl_of_23007,
         .batch_count_max = 8,
         .traffic_bytes_min = 32768,
         .speeds_45 = true,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "sim/nccl.h"
+#include "sim/nccl/env.h"
 
 enum { TUTTI_WIRE_NVLINK, TUTTI_WIRE_PCI, TUTTI_WIRE_NET, TUTTI_WIRE_COUNT };
 enum {
@@ -30,6 +31,8 @@ struct tutti_nccl_constants {
     double tree_GBps[TUTTI_GPU_CLASS_COUNT][TUTTI_NCCL_SCALES];
     double nvls_tree_GBps[TUTTI_GPU_CLASS_COUNT][TUTTI_NCCL_SCALES];
     double nvls_efficiency[TUTTI_GPU_CLASS_COUNT];
+    /* LL128 of a ring by function, where generations did not count yet; 0: they do */
+    double ll128_GBps_of[TUTTI_NCCL_FUNCTION_COUNT];
     /* Factors of the tree's bandwidth at 64 B, 128 B, ... */
     double tree_correction[TUTTI_NCCL_PROTOCOL_COUNT][TUTTI_NCCL_CORRECTIONS_MAX];
 };
@@ -46,12 +49,40 @@ struct tutti_nccl_changes {
     bool ring_ll128_lone;   /* 0.7 for 0.92 where nodes have one rank */
     bool lone_by_algorithm; /* one rank a node: the algorithm's own network step, not the tree's */
     bool no_pat;
+    bool no_nvls;
+    bool no_nvls_tree;
+    bool gathers_by_rings; /* no NVLS for all-gather and reduce-scatter */
+    bool nvls_by_rings; /* NVLS by the ring's channels and speed, 3/4 of them; no step of its own */
+    bool nvls_three_quarters; /* NVLS: 3/4 of a channel's speed, not 5/6 */
+    bool nvls_tree_by_nodes;  /* NVLSTree: a step for each further node and not for each level */
+    bool no_collnet;          /* as far as it is modelled here */
+    bool no_collnet_chain;
+    bool collnet_half_us;    /* CollNetDirect: 0.5 us, not 0.4, for each further peer */
+    bool collnet_chain_slow; /* CollNetChain: 3/4 of its speed, the network's step not counted */
+    bool bus_capped;         /* of all algorithms: 235 GB/s on Ampere, 370 on Hopper */
+    bool tree_pattern_free;  /* trees whose parent is the one port lose nothing */
+    bool ll_longer;          /* LL's steps inside nodes, if there are several: 1.8 times as long */
+    bool no_posts;           /* no step inside a node waits for the CPU's posts */
+    bool latency_instead;    /* a port's latency is for the network's step, not added to it */
+    bool plateau_by_ranks;   /* a ring's plateau begins at 4 KiB a rank, Hopper's is lower */
+    bool no_plateau;
+    bool tree_by_totals;  /* trees: 0.9 of the bus, at most 110 GB/s, 80 beyond two nodes */
+    bool tree_ll128_less; /* LL128 of trees between nodes: 0.915 of them, not 120/128 */
+    /* LL: a third of trees and a quarter of rings; LL128: 7/9 of trees and 120/128 of rings, up to
+     * a total; all steps of a ring over several nodes the network's. */
+    bool as_in_2_6;
+    bool ll128_by_nvlink;           /* LL128 only where GPUs of a host are neighbours by NVLink */
     bool ring_for_lack;             /* what NCCL_ALGO leaves without any algorithm runs as a ring */
     const uint32_t *ll128_computes; /* those with LL128, ending with 0; NULL: from 70 on */
     bool ll128_across_gpus;         /* between GPUs of several generations from Hopper on */
     bool nvls_tree_corrected;       /* tree's factors on NVLSTree, from Blackwell on, x86 */
 
+    /* channels, on several nodes, of Hopper with fast rings: doubled while less than 16 */
+    bool channels_not_doubled;
+    bool channels_doubled_to_32; /* 16 as well */
+
     /* cutting */
+    bool tree_chunks_by_depth;    /* Simple: chunks for several to be in a tree at once */
     bool shares_in_turn;          /* channels take chunks in turn, all of them alike */
     bool traffic_rounded;         /* a channel's share rounds up to 16 bytes, without a minimum */
     bool nvls_tree_table;         /* channels and chunks of NVLS by port and ranks a node */
@@ -66,7 +97,9 @@ struct tutti_nccl_version {
     uint32_t batch_count_max;   /* collectives whose latency is counted once when aggregated */
     uint32_t traffic_bytes_min; /* a channel's least share, in bytes that travel */
     bool speeds_45; /* Blackwell's search: 45 on one node, 86 and 80 on several are tried as well */
-    bool amd_rates; /* between NUMA nodes of EPYC by its generation, not of all alike */
+    bool duplicates_last; /* until 2.18 a search doubles channels when it is done; rings stay at the
+                             speed first found */
+    bool amd_rates;       /* between NUMA nodes of EPYC by its generation, not of all alike */
     struct tutti_nccl_changes changes;
 };
 
