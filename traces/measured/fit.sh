@@ -12,4 +12,4 @@ runs='quality=good,nodes=..4,timing!=torch|kernel|graph,basis!=assumed'
     --iterations 14 -o "$here/fitted.calib"
 "$tutti" calibrate "$here" --given "$here/fitted.calib" \
     --filter "$runs,collective=alltoall|sendrecv" \
-    --iterations 14 --title 'fitted to public runs of NCCL, 2026-11-25' -o "$here/fitted.calib"
+    --iterations 14 --title 'fitted to public runs of NCCL, 2026-11-26' -o "$here/fitted.calib"
