@@ -422,7 +422,7 @@ static float latency_us(const struct model *m, int function, int algorithm, int 
 
     if (m->changes->latency_instead) {
         inter = graph->latency_inter_us > 0 ? (float)graph->latency_inter_us : inter;
-    } else {
+    } else if (!m->changes->no_port_latency) {
         inter += (float)graph->latency_inter_us;
         if (protocol == TUTTI_NCCL_SIMPLE) /* the flush */
             inter += (float)graph->latency_inter_us;

@@ -38,7 +38,8 @@ static const uint32_t ll128_to_blackwell[] = {70, 80, 90, 100, 120, 0};
                   .plateau_by_ranks = true, .channels_not_doubled = true
 #define UNTIL_2_16 UNTIL_2_17, .no_nvls = true
 #define UNTIL_2_12 UNTIL_2_16, .no_collnet_chain = true
-#define UNTIL_2_8  UNTIL_2_12, .no_collnet = true, .tree_ll128_less = true
+#define UNTIL_2_10 UNTIL_2_12, .no_port_latency = true
+#define UNTIL_2_8  UNTIL_2_10, .no_collnet = true, .tree_ll128_less = true
 #define UNTIL_2_7  UNTIL_2_8, .tree_by_totals = true
 
 /* Came and went. */
@@ -96,7 +97,7 @@ static const struct tutti_nccl_version versions[] = {
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
         .duplicates_last = true,
-        .changes = {UNTIL_2_12, .ll128_computes = ll128_to_ampere},
+        .changes = {UNTIL_2_10, .ll128_computes = ll128_to_ampere},
     },
     {
         .name = "2.12.12",

@@ -63,6 +63,7 @@ struct tutti_nccl_changes {
     bool tree_pattern_free;  /* trees whose parent is the one port lose nothing */
     bool ll_longer;          /* LL's steps inside nodes, if there are several: 1.8 times as long */
     bool no_posts;           /* no step inside a node waits for the CPU's posts */
+    bool no_port_latency;    /* a port's latency counts for nothing */
     bool latency_instead;    /* a port's latency is for the network's step, not added to it */
     bool plateau_by_ranks;   /* a ring's plateau begins at 4 KiB a rank, Hopper's is lower */
     bool no_plateau;
