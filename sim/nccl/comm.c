@@ -64,7 +64,7 @@ static struct tutti_nccl_rules rules_of(const struct tutti_nccl_env *env,
         .collnet = or_else(env->collnet_enable, 0) == 1,
         .sm100_more_speeds = version->speeds_45,
         .amd_rates = version->amd_rates,
-        .duplicates_last = version->duplicates_last,
+        .duplicates_last = version->changes.duplicates_last,
     };
 
     if (or_else(env->p2p_disable, 0) == 1)

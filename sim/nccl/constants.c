@@ -70,26 +70,26 @@
 #define OLD_BASE(ring_ll128) \
     .base_us = {{4.4, 4.4, 0}, {3.6, ring_ll128, 8.4}, [TUTTI_NCCL_NVLS] = {0, 0, 40}}
 
-/* Between nodes the CPU bounds LL; on one node GPUs before Ampere, and later ones. */
-#define OLD_LL(hopper) .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, hopper}
-#define VOLTA_LL     \
-    {                \
-        39, 39, 20.4 \
-    }
-#define AMPERE_LL      \
-    {                  \
-        87.7, 22.5, 19 \
-    }
+/* Between nodes the CPU bounds LL, on one the GPUs: the last row is of Hopper on one. */
+#define OLD_LL(...) .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {__VA_ARGS__}}
 #define EACH(GBps)       \
     {                    \
         GBps, GBps, GBps \
     }
 
-#define NET_OF_2_18                                     \
-    {2.7, 4, 14}, {0, 0, 10.7}, {0, 0, 14}, {0, 0, 18}, \
-    {                                                   \
-        0, 0, 19                                        \
-    }
+/* What 2.18's patches share; they differ in a step of Simple's trees. */
+#define OF_2_18(nvlink_tree, pci_tree, net_tree)                                                   \
+    .base_us = {{6.8, 14, 0}, {6.6, 14, 8.4}, {0, 0, 0}, {0, 0, 0}, {0, 0, 23}, {0, 0, 23}},       \
+    .step_us =                                                                                     \
+        {[TUTTI_WIRE_NVLINK] = {{.6, 1.25, nvlink_tree}, {.6, 1.9, 3.4}, {0, 0, 8}, {0, 0, 4.75}}, \
+         [TUTTI_WIRE_PCI] = {{1, 1.9, pci_tree}, {1, 2.5, 5.7}, {0, 0, 8}, {0, 0, 8}},             \
+         [TUTTI_WIRE_NET] = {{5, 8.5, net_tree},                                                   \
+                             {2.7, 4, 14},                                                         \
+                             {0, 0, 10.7},                                                         \
+                             {0, 0, 14},                                                           \
+                             {0, 0, 18},                                                           \
+                             {0, 0, 19}}},                                                         \
+    CORRECTION, OLD_LL(87.7, 22.5, 19), RING_LL128(0)
 
 enum { FREE = 1000000 }; /* GB/s: no bound */
 
@@ -130,7 +130,7 @@ const struct tutti_nccl_constants tutti_nccl_of_20803 = {
                          .6, .5, .6, .6, .7, .7, .8, .9, .9, .92, .92, 1},
                         {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
                          .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, 1}},
-    OLD_LL(VOLTA_LL),
+    OLD_LL(39, 39, 20.4),
     .ll128_GBps_of = {18.8, 12, 18.3, 15.2, 16.9},
     .tree_ll128_GBps = {EACH(16.9), EACH(16.9), EACH(16.9)},
     .tree_GBps = {{26.5, 18.5, 10}, {24, 22.5, 16}, {26.5, 18.5, 10}},
@@ -138,7 +138,7 @@ const struct tutti_nccl_constants tutti_nccl_of_20803 = {
 
 /* Of 2.10 to 2.14: GPUs other than Ampere's are taken for Volta's. */
 #define SINCE_21003                                        \
-    CORRECTION, OLD_LL(VOLTA_LL),                          \
+    CORRECTION, OLD_LL(39, 39, 20.4),                      \
         .ring_ll128_GBps = {EACH(20), EACH(20), EACH(20)}, \
         .tree_ll128_GBps = {EACH(20), EACH(20), EACH(20)}, \
         .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {26.5, 18.5, 10}}
@@ -159,7 +159,7 @@ const struct tutti_nccl_constants tutti_nccl_of_21501 = {
     OLD_BASE(10),
     .step_us = {OLD_STEPS(.52, 1.25, .47, 1.9, 3.4), OLD_NET(8.5, 28, 2.7, 4, 9.6)},
     CORRECTION,
-    OLD_LL(AMPERE_LL),
+    OLD_LL(87.7, 22.5, 19),
     .ring_ll128_GBps = {EACH(20), EACH(20), EACH(20)},
     .tree_ll128_GBps = {EACH(20), EACH(20), EACH(20)},
     .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {24, 23.6, 17.8}},
@@ -169,33 +169,21 @@ const struct tutti_nccl_constants tutti_nccl_of_21701 = {
     OLD_BASE(10),
     .step_us = {OLD_STEPS(.52, 1.25, .47, 1.9, 3.4), OLD_NET(8.5, 28, 2.7, 4, 9.6)},
     CORRECTION,
-    OLD_LL(AMPERE_LL),
+    OLD_LL(87.7, 22.5, 19),
     RING_LL128(0),
     .tree_ll128_GBps = {EACH(20), EACH(20), EACH(36.7)},
     .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 33}},
 };
 
 const struct tutti_nccl_constants tutti_nccl_of_21801 = {
-    .base_us = {{6.8, 14, 0}, {6.6, 14, 8.4}, {0, 0, 0}, {0, 0, 0}, {0, 0, 23}, {0, 0, 23}},
-    .step_us = {[TUTTI_WIRE_NVLINK] = {{.6, 1.25, 28}, {.6, 1.9, 3.4}, {0, 0, 8}, {0, 0, 4.75}},
-                [TUTTI_WIRE_PCI] = {{1, 1.9, 28}, {1, 2.5, 5.7}, {0, 0, 8}, {0, 0, 8}},
-                [TUTTI_WIRE_NET] = {{5, 8.5, 28}, NET_OF_2_18}},
-    CORRECTION,
-    OLD_LL(AMPERE_LL),
-    RING_LL128(0),
+    OF_2_18(28, 28, 28),
     .tree_ll128_GBps = {EACH(20), EACH(20), EACH(36.7)},
     .tree_GBps = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 33}},
 };
 
 /* The tree's steps came down, until 2.19 put them up again. */
 const struct tutti_nccl_constants tutti_nccl_of_21803 = {
-    .base_us = {{6.8, 14, 0}, {6.6, 14, 8.4}, {0, 0, 0}, {0, 0, 0}, {0, 0, 23}, {0, 0, 23}},
-    .step_us = {[TUTTI_WIRE_NVLINK] = {{.6, 1.25, 4}, {.6, 1.9, 3.4}, {0, 0, 8}, {0, 0, 4.75}},
-                [TUTTI_WIRE_PCI] = {{1, 1.9, 6}, {1, 2.5, 5.7}, {0, 0, 8}, {0, 0, 8}},
-                [TUTTI_WIRE_NET] = {{5, 8.5, 14}, NET_OF_2_18}},
-    CORRECTION,
-    OLD_LL(AMPERE_LL),
-    RING_LL128(0),
+    OF_2_18(4, 6, 14),
     TREE_LL128(0),
     TREE(0),
 };
@@ -203,10 +191,8 @@ const struct tutti_nccl_constants tutti_nccl_of_21803 = {
 /* ---- since 2.19 ---------------------------------------------------------------------------- */
 
 const struct tutti_nccl_constants tutti_nccl_of_21903 = {
-    BASE(0, 0),    STEPS(28, 28, 23, 14),
-    CORRECTION,    .ll_GBps = {{39, 39, 20.4}, {87.7, 22.5, 19}, {87.7, 22.5, 19}},
-    RING_LL128(0), TREE_LL128(0),
-    TREE(0),
+    BASE(0, 0),    STEPS(28, 28, 23, 14), CORRECTION, OLD_LL(87.7, 22.5, 19),
+    RING_LL128(0), TREE_LL128(0),         TREE(0),
 };
 
 const struct tutti_nccl_constants tutti_nccl_of_22105 = {

@@ -323,7 +323,7 @@ static float capped(const struct model *m, float bus)
 {
     if (!m->changes->bus_capped || m->gpu == TUTTI_GPU_VOLTA)
         return bus;
-    if (m->changes->tree_by_totals) /* before there were caps */
+    if (m->changes->tree_by_totals) /* no cap yet: 2.7 takes 0.92 of Ampere's */
         return m->changes->as_in_2_6 ? bus : (float)((double)bus * .92);
     return lesser(bus, m->gpu == TUTTI_GPU_AMPERE ? 235 : 370);
 }

@@ -19,7 +19,7 @@ struct tutti_nccl_rules {
     bool nvls, collnet;
     bool sm100_more_speeds; /* 2.30: 45 within a node; 86, 80 between nodes */
     bool amd_rates;         /* as in struct tutti_nccl_version */
-    bool duplicates_last;   /* as in struct tutti_nccl_version */
+    bool duplicates_last;   /* as in struct tutti_nccl_changes */
 };
 
 #endif

@@ -28,8 +28,9 @@ static const uint32_t ll128_to_blackwell[] = {70, 80, 90, 100, 120, 0};
 #define UNTIL_2_21 UNTIL_2_22, .shares_in_turn = true
 #define UNTIL_2_20 UNTIL_2_21, .ring_ll_quarter = true
 #define UNTIL_2_19 UNTIL_2_20, .tree_chunks_by_depth = true
-#define UNTIL_2_18 \
-    UNTIL_2_19, .gathers_by_rings = true, .nvls_tree_by_nodes = true, .collnet_half_us = true
+#define UNTIL_2_18                                                                             \
+    UNTIL_2_19, .gathers_by_rings = true, .nvls_tree_by_nodes = true, .collnet_half_us = true, \
+                .duplicates_last = true
 #define UNTIL_2_18_1 \
     UNTIL_2_18, .nvls_three_quarters = true, .tree_pattern_free = true, .ll128_by_nvlink = true
 #define UNTIL_2_17                                                                         \
@@ -52,10 +53,13 @@ static const uint32_t ll128_to_blackwell[] = {70, 80, 90, 100, 120, 0};
     "search, channels, chunks and messages as 2.28.9"
 #define IN_TURN \
     "tables, rules and channels in turn of its own; search, chunks and messages as 2.28.9"
-#define CHUNKS_TOO                                                                            \
-    "tables, rules, channels in turn and a tree's chunks of its own; search and messages as " \
-    "2.28.9"
-#define NO_COLLNET CHUNKS_TOO "; CollNet is not modelled"
+#define CHUNKS_TOO                                                            \
+    "tables, rules, channels in turn and a tree's chunks of its own; search " \
+    "and messages as 2.28.9"
+#define DOUBLING_TOO                                                      \
+    "tables, rules, channels in turn, a tree's chunks and when a search " \
+    "doubles channels of its own; other search and messages as 2.28.9"
+#define NO_COLLNET DOUBLING_TOO "; CollNet is not modelled"
 
 static const struct tutti_nccl_version versions[] = {
     {
@@ -65,7 +69,6 @@ static const struct tutti_nccl_version versions[] = {
         .constants = &tutti_nccl_of_20604,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_7, .as_in_2_6 = true, .no_plateau = true,
                     .ll128_computes = ll128_of_volta},
     },
@@ -76,7 +79,6 @@ static const struct tutti_nccl_version versions[] = {
         .constants = &tutti_nccl_of_20703,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_7, .ll128_computes = ll128_to_ampere},
     },
     {
@@ -86,78 +88,70 @@ static const struct tutti_nccl_version versions[] = {
         .constants = &tutti_nccl_of_20803,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_8, .ll128_computes = ll128_to_ampere},
     },
     {
         .name = "2.10.3",
         .number = 21003,
-        .note = CHUNKS_TOO,
+        .note = DOUBLING_TOO,
         .constants = &tutti_nccl_of_21003,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_10, .ll128_computes = ll128_to_ampere},
     },
     {
         .name = "2.12.12",
         .number = 21212,
-        .note = CHUNKS_TOO,
+        .note = DOUBLING_TOO,
         .constants = &tutti_nccl_of_21212,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_12, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_ampere},
     },
     {
         .name = "2.14.3",
         .number = 21403,
-        .note = CHUNKS_TOO,
+        .note = DOUBLING_TOO,
         .constants = &tutti_nccl_of_21003,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_16, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_ampere},
     },
     {
         .name = "2.15.1",
         .number = 21501,
-        .note = CHUNKS_TOO,
+        .note = DOUBLING_TOO,
         .constants = &tutti_nccl_of_21501,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_16, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_hopper},
     },
     {
         .name = "2.17.1",
         .number = 21701,
-        .note = CHUNKS_TOO,
+        .note = DOUBLING_TOO,
         .constants = &tutti_nccl_of_21701,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_17, FROM_2_12_TO_2_17, .ll128_computes = ll128_to_hopper},
     },
     {
         .name = "2.18.1",
         .number = 21801,
-        .note = CHUNKS_TOO,
+        .note = DOUBLING_TOO,
         .constants = &tutti_nccl_of_21801,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_18_1, FROM_2_12_TO_2_22, FROM_2_18_TO_2_19,
                     .ll128_computes = ll128_to_hopper},
     },
     {
         .name = "2.18.3",
         .number = 21803,
-        .note = CHUNKS_TOO,
+        .note = DOUBLING_TOO,
         .constants = &tutti_nccl_of_21803,
         .batch_count_max = 10,
         .traffic_bytes_min = 16384,
-        .duplicates_last = true,
         .changes = {UNTIL_2_18, FROM_2_12_TO_2_22, FROM_2_18_TO_2_19,
                     .ll128_computes = ll128_to_hopper},
     },

@@ -78,6 +78,10 @@ struct tutti_nccl_changes {
     bool ll128_across_gpus;         /* between GPUs of several generations from Hopper on */
     bool nvls_tree_corrected;       /* tree's factors on NVLSTree, from Blackwell on, x86 */
 
+    /* searching */
+    bool duplicates_last; /* channels are doubled when all is done; rings stay at the speed that was
+                             found first */
+
     /* channels, on several nodes, of Hopper with fast rings: doubled while less than 16 */
     bool channels_not_doubled;
     bool channels_doubled_to_32; /* 16 as well */
@@ -98,9 +102,7 @@ struct tutti_nccl_version {
     uint32_t batch_count_max;   /* collectives whose latency is counted once when aggregated */
     uint32_t traffic_bytes_min; /* a channel's least share, in bytes that travel */
     bool speeds_45; /* Blackwell's search: 45 on one node, 86 and 80 on several are tried as well */
-    bool duplicates_last; /* until 2.18 a search doubles channels when it is done; rings stay at the
-                             speed first found */
-    bool amd_rates;       /* between NUMA nodes of EPYC by its generation, not of all alike */
+    bool amd_rates; /* between NUMA nodes of EPYC by its generation, not of all alike */
     struct tutti_nccl_changes changes;
 };
 
