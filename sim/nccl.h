@@ -171,6 +171,10 @@ void tutti_nccl_comm_free(struct tutti_nccl_comm *comm);
 /* On AMD's GPUs it is RCCL that decides, by tables of its own, of one version. */
 bool tutti_nccl_is_rccl(const struct tutti_nccl_comm *comm);
 
+/* What the plugin of its network sets and decides (AWS's, for EFA), in words, cut at the end if
+ * longer; returns their length, 0 where none is known. `bytes` > 0. */
+size_t tutti_nccl_plugin_words(const struct tutti_nccl_comm *comm, char *ret, size_t bytes);
+
 /* What the search of a graph tried, in order; returns how many. What is borrowed lives as long as
  * the communicator. Within one attempt no way from a port is farther than `*ret_port_type`, the
  * farthest from a GPU to a port. */
@@ -196,6 +200,7 @@ struct tutti_nccl_choice {
     uint8_t algorithm; /* enum tutti_nccl_algorithm */
     uint8_t protocol;
     double time_us; /* NCCL's own estimate */
+    bool tuned;     /* the tuner of a network's plugin took it, whatever the estimates */
     double times_us[TUTTI_NCCL_ALGORITHM_COUNT]
                    [TUTTI_NCCL_PROTOCOL_COUNT]; /* < 0: not available, and */
     const char *missing[TUTTI_NCCL_ALGORITHM_COUNT][TUTTI_NCCL_PROTOCOL_COUNT]; /* why, else NULL */

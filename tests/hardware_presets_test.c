@@ -324,7 +324,7 @@ TEST(two_gpus_share_a_switch_where_they_share_a_nic)
     tutti_topo_free(topo);
 }
 
-/* What AWS's plugin tells NCCL of its instances: p3dn, p4d, p5, g7e and p6. */
+/* What AWS's plugin tells NCCL of its instances: p3dn, p4d, p5, p5en, g7e and p6. */
 TEST(efa_is_what_its_plugin_says)
 {
     static const struct {
@@ -335,6 +335,7 @@ TEST(efa_is_what_its_plugin_says)
         {"host:gpu=v100,nics=1,nic=100Gb/s,gdr=no,net=efa,nodes=2", 150000, true},
         {"host:gpu=a100,gpus=8,nics=4,nic=100Gb/s,net=efa,nodes=2", 75000, true},
         {"dgx-h100:net=efa,nodes=2", 75000, false},
+        {"hgx-h200:net=efa,nodes=2", 35000, false},
         {"host:gpu=rtxpro6000,gpus=1,gdr=no,net=efa,nodes=2", 75000, true},
         {"hgx-b200:net=efa,nodes=2", 35000, false},
         {"hgx-b200:nodes=2", 0, false}, /* another network */

@@ -116,7 +116,7 @@ TEST(what_nccl_would_not_take_is_refused_with_what_it_would)
     expect_refusal("NCCL_NETDEVS_POLICY=MAX:0",
                    "NCCL_NETDEVS_POLICY is no policy: 'MAX:0' (AUTO, ALL or MAX:1 and up)");
     expect_refusal("NCCL_DEBUG=INFO", "no variable of NCCL that is modelled: 'NCCL_DEBUG' "
-                                      "(NCCL_ALGO, NCCL_PROTO, NCCL_MAX_NCHANNELS and 35 others)");
+                                      "(NCCL_ALGO, NCCL_PROTO, NCCL_MAX_NCHANNELS and 36 others)");
     expect_refusal("", "'' sets nothing (NCCL_ALGO=Ring and the like)");
 }
 

@@ -174,6 +174,7 @@ void tutti_explain_head(const struct tutti_explanation *e, FILE *out)
     const char *name = tutti_nccl_version_name(e->nccl.version);
     const char *note = tutti_nccl_version_note(e->nccl.version);
     const char *asked = e->nccl.asked;
+    char plugin[TUTTI_WORDS_BYTES];
     bool rccl = tutti_nccl_is_rccl(e->comm); /* of one version, whatever was asked for */
 
     fprintf(out, "# tutti %s explain: %s of %s, %s, as %s %s decides\n", TUTTI_BUILD_VERSION,
@@ -190,6 +191,8 @@ void tutti_explain_head(const struct tutti_explanation *e, FILE *out)
             e->comm->node_count == 1 ? "" : "s");
     if (e->nccl.text != NULL)
         fprintf(out, "# set:      %s\n", e->nccl.text);
+    if (tutti_nccl_plugin_words(e->comm, plugin, sizeof(plugin)) > 0)
+        fprintf(out, "# plugin:   %s\n", plugin);
     for (int id = 0; id < TUTTI_GRAPH_COUNT; id++)
         print_graph(e, (enum tutti_nccl_graph_id)id, out);
     print_channels(e, out);
@@ -252,6 +255,14 @@ const char *tutti_choice_words(const struct tutti_explanation *e, const struct t
     }
     next = row_of(&at->choice, at->runner_up);
     tutti_pick_words(at->runner_up, name, sizeof(name));
+    if (at->choice.tuned) {
+        (void)snprintf(buf, TUTTI_WORDS_BYTES,
+                       "the tuner of the network's plugin has it for this size and %" PRIu32
+                       " ranks; by NCCL's own estimate %s takes %s",
+                       e->comm->rank_count, name,
+                       time_of(&at->choice, at->runner_up) < at->choice.time_us ? "less" : "more");
+        return buf;
+    }
     if (time_of(&at->choice, at->runner_up) < at->choice.time_us) /* times did not decide: RCCL */
         (void)snprintf(buf, TUTTI_WORDS_BYTES,
                        "RCCL's tuning table has %s for this size, though by its own estimate %s "

@@ -101,6 +101,38 @@ void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out)
     fprintf(out, "# figures:  %s\n", topo->source);
 }
 
+/* Whether RCCL decided, as it does on AMD's GPUs whatever was asked for. */
+static bool is_rccl(const struct tutti_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        if (sweep->points[i].status == 0 &&
+            strncmp(sweep->points[i].answer.algorithm, "rccl:", 5) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Which NCCL decided, if it did. */
+static void print_nccl(const struct tutti_sweep *sweep, FILE *out)
+{
+    const struct tutti_nccl_options *nccl = &sweep->nccl;
+    const char *note = NULL;
+
+    if (nccl->version == NULL)
+        return;
+    if (is_rccl(sweep)) {
+        fprintf(out, "# nccl:     RCCL of autumn 2025");
+    } else {
+        fprintf(out, "# nccl:     as %s decides", tutti_nccl_version_name(nccl->version));
+        note = tutti_nccl_version_note(nccl->version);
+    }
+    if (note != NULL)
+        fprintf(out, ": %s", note);
+    if (nccl->text != NULL)
+        fprintf(out, "; set: %s", nccl->text);
+    fputc('\n', out);
+}
+
 static void print_asked(const struct tutti_sweep *sweep, FILE *out)
 {
     const struct tutti_ask *ask = &sweep->ask;
@@ -137,6 +169,7 @@ void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command
     tutti_sweep_print_machine(sweep->topo, out);
     tutti_calib_print_choice(&sweep->calib, out);
     tutti_perturb_print(&sweep->perturb, sweep->ask.seed, "# perturb:  ", out);
+    print_nccl(sweep, out);
     print_asked(sweep, out);
 }
 
@@ -258,6 +291,9 @@ void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *j
     tutti_json_text(json, "model", tutti_model_name(ask->model));
     tutti_json_text(json, "protocol", ask->protocol);
     tutti_calib_json_choice(&sweep->calib, json);
+    if (sweep->nccl.version != NULL)
+        tutti_json_text(json, "nccl",
+                        is_rccl(sweep) ? "rccl" : tutti_nccl_version_name(sweep->nccl.version));
     tutti_json_number(json, "jitter", ask->jitter);
     tutti_json_count(json, "seed", ask->seed);
     tutti_perturb_json(&sweep->perturb, ask->seed, json);

@@ -5,6 +5,7 @@
 
 #include "runtime/status.h"
 #include "sim/nccl/cut.h"
+#include "sim/nccl/plugin.h"
 #include "sim/nccl/rccl.h"
 #include "topo/hardware.h"
 
@@ -167,6 +168,11 @@ static bool weigh(const struct question *q, struct tutti_nccl_choice *choice)
         }
     }
     choice->time_us = (double)best;
+    if (best >= 0 &&
+        tutti_nccl_plugin_picks(q->comm, q->operation.function, q->operation.bytes, choice)) {
+        choice->tuned = true;
+        choice->time_us = choice->times_us[choice->algorithm][choice->protocol];
+    }
     return best >= 0;
 }
 

@@ -48,6 +48,7 @@ static const struct tutti_nccl_env none = {
     NONE(collnet_node_threshold),
     NONE(pat_enable),
     NONE(msccl_enable),
+    NONE(tuner_plugin),
     NONE(net_overhead_ns),
     NONE(ll128_c2c),
     NONE(p2p_level),
@@ -194,6 +195,15 @@ static int read_protocols(const struct variable *variable, struct tutti_nccl_env
     return tutti_nccl_read_protocols(value, env->protocols, err);
 }
 
+static int read_tuner(const struct variable *variable, struct tutti_nccl_env *env,
+                      const char *value, struct tutti_err *err)
+{
+    (void)variable;
+    (void)err;
+    env->tuner_plugin = strcmp(value, "none") != 0;
+    return 0;
+}
+
 static int read_rings(const struct variable *variable, struct tutti_nccl_env *env,
                       const char *value, struct tutti_err *err)
 {
@@ -241,6 +251,7 @@ static const struct variable variables[] = {
     {"NCCL_PXN_DISABLE", read_number, AT(pxn_disable), 0, 1},
     {"NCCL_SHM_DISABLE", read_number, AT(shm_disable), 0, 1},
     {"NCCL_THREAD_THRESHOLDS", read_thresholds, 0, 0, 0},
+    {"NCCL_TUNER_PLUGIN", read_tuner, 0, 0, 0},
     {"RCCL_MSCCL_ENABLE", read_number, AT(msccl_enable), 0, 1},
 };
 
@@ -308,7 +319,7 @@ static const char *const others[] = {
     "NCCL_SOCKET_",
     "NCCL_STACK_SIZE",
     "NCCL_TOPO_",
-    "NCCL_TUNER_",
+    "NCCL_TUNER_CONFIG_",
     "NCCL_UID_",
     "NCCL_WIN_",
     "NCCL_WORK_",

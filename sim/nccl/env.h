@@ -44,6 +44,7 @@ struct tutti_nccl_env {
     int64_t collnet_enable, collnet_node_threshold; /* see tutti_nccl_env_collnet() */
     int64_t pat_enable;                             /* 0, 1, 2: by the rule of one rank a node */
     int64_t msccl_enable;                           /* RCCL_: 0, 1; unset: 1 */
+    int64_t tuner_plugin; /* 0: none; else a network's own if it has one */
     int64_t net_overhead_ns;
     int64_t ll128_c2c;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
+#include "sim/nccl/plugin.h"
 #include "sim/nccl/rccl.h"
 #include "topo/hardware.h"
 
@@ -118,6 +119,8 @@ void tutti_nccl_facts_of(const struct tutti_hardware *hardware, struct tutti_ncc
     for (uint32_t i = 0; i < hardware->net_count; i++) {
         double nic_GBps = hardware->nets[i].mbit_per_s / 8000.0;
 
+        facts.plugin =
+            (uint8_t)tutti_nccl_plugin_of(hardware->nets[i].latency_ns, facts.compute_min);
         facts.unordered = facts.unordered || hardware->nets[i].unordered;
         facts.nic_GBps = i == 0 || nic_GBps < facts.nic_GBps ? nic_GBps : facts.nic_GBps;
     }
@@ -141,6 +144,7 @@ int tutti_nccl_tune(struct tutti_nccl_comm *comm, const struct tutti_nccl_facts 
     tables->facts = *facts;
     tables->rccl = facts->rccl;
     tables->env = env != NULL ? *env : *tutti_nccl_env_none();
+    tutti_nccl_plugin_set((enum tutti_nccl_plugin)facts->plugin, comm->version, &tables->env);
     tutti_nccl_count_channels(comm, &tables->facts, &tables->env);
     tutti_nccl_fill_threads(comm, tables);
     tutti_nccl_fill_buffers(comm, tables);

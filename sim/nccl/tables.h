@@ -24,6 +24,7 @@ struct tutti_nccl_facts {
                             most through another */
     uint32_t link_count; /* least NVLinks' worth of rate between two GPUs of a host; 0: one pair
                             at least has none */
+    uint8_t plugin;      /* enum tutti_nccl_plugin, of the ports' */
     bool unordered;      /* a port is: Simple alone unless NCCL_PROTO is set */
     double nic_GBps;     /* of the slowest port; 0: none */
     const struct tutti_rccl_tuning *rccl; /* of AMD's GPUs; NULL: NVIDIA's */

@@ -2,6 +2,7 @@
 #include "topo/presets/plan.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
@@ -120,18 +121,20 @@ static void add_gpu(struct making *making, uint32_t parent, uint32_t cpu, uint32
 }
 
 /* What AWS's plugin (aws-ofi-nccl, platform-aws) tells NCCL of EFA on its machines: 150 us on p3dn
- * (V100), 75 us up to p5, 35 us from p6 on (Blackwell); and that Simple alone may run where 128
- * bytes may come out of order, before p5 (H100), and where there is no GPUDirect RDMA, for LL would
- * poll for flags in host memory that the NIC writes (nccl_ofi_net.cpp). */
-enum { EFA_BEFORE_AMPERE_NS = 150000, EFA_NS = 75000, EFA_FROM_BLACKWELL_NS = 35000 };
+ * (V100), 75 us up to p5, 35 us on p5en (H200, though p5e has them, too) and p6 (Blackwell); and
+ * that Simple alone may run where 128 bytes may come out of order, before p5 (H100), and where
+ * there is no GPUDirect RDMA, for LL would poll for flags in host memory that the NIC writes
+ * (nccl_ofi_net.cpp). */
+enum { EFA_BEFORE_AMPERE_NS = 150000, EFA_NS = 75000, EFA_FROM_P5EN_NS = 35000 };
 
 static void set_efa(const struct tutti_gpu_plan *plan, struct tutti_hw_net *net)
 {
     uint32_t sm = plan->gpu->sm;
+    bool is_late = sm >= 100 || strcmp(plan->gpu->name, "h200") == 0;
 
-    net->latency_ns = sm < 80                  ? EFA_BEFORE_AMPERE_NS
-                      : sm < 100 || !plan->gdr ? EFA_NS
-                                               : EFA_FROM_BLACKWELL_NS;
+    net->latency_ns = sm < 80                ? EFA_BEFORE_AMPERE_NS
+                      : is_late && plan->gdr ? EFA_FROM_P5EN_NS
+                                             : EFA_NS;
     net->unordered = sm < 90 || !plan->gdr;
 }
 
