@@ -1,5 +1,6 @@
 /* What AWS's plugin for EFA makes NCCL run: its variables, and its tuner from 3 hosts on. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "runtime/status.h"
@@ -67,7 +68,7 @@ TEST(p5_decides_as_the_plugins_own_table)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct tutti_nccl_comm *comm = make("dgx-h100:net=efa", rows[i].hosts, "2.27", NULL);
+        struct tutti_nccl_comm *comm = make("dgx-h100:net=efa", rows[i].hosts, "2.28", NULL);
         char seen[17] = "";
 
         for (int k = 0; k < 16; k++) {
@@ -103,7 +104,7 @@ TEST(the_tuner_is_asked_where_it_is)
     CHECK(!is_tuned("dgx-h100:net=efa", 4, "2.28", NULL, TUTTI_ALLGATHER)); /* no regions */
     CHECK(!is_tuned("dgx-h100:net=efa", 4, "2.28", NULL, TUTTI_BROADCAST));
     CHECK(!is_tuned("dgx-h100:net=efa", 2, "2.28", NULL, TUTTI_ALLREDUCE)); /* NCCL's own */
-    CHECK(!is_tuned("dgx-h100:net=efa", 4, "2.20", NULL, TUTTI_ALLREDUCE)); /* none yet */
+    CHECK(!is_tuned("dgx-h100:net=efa", 4, "2.26", NULL, TUTTI_ALLREDUCE)); /* none yet */
     CHECK(!is_tuned("dgx-h100", 4, "2.28", NULL, TUTTI_ALLREDUCE));         /* not AWS */
     CHECK(!is_tuned("host:gpu=h100,gpus=2,net=efa", 4, "2.28", NULL, TUTTI_ALLREDUCE));
     CHECK(!is_tuned("dgx-h100:net=efa", 4, "2.28", "NCCL_TUNER_PLUGIN=none", TUTTI_ALLREDUCE));
@@ -150,6 +151,27 @@ TEST(variables_are_set_as_the_plugin_of_that_time_did)
                  "AWS's for EFA, as on p4d");
     expect_words("host:gpu=v100,nics=1,gdr=no,net=efa", 2, "2.28", NULL, "");
     expect_words("dgx-h100", 4, "2.28", NULL, "");
+}
+
+static double least_us(const char *spec, const char *version)
+{
+    struct tutti_nccl_comm *comm = make(spec, 2, version, "NCCL_ALGO=Tree");
+    double us = choose(comm, TUTTI_ALLREDUCE, 8).time_us;
+
+    tutti_nccl_comm_free(comm);
+    return us;
+}
+
+/* p4d's ports stated 150 us until 2023, and have stated 75 since; p5en's and p6's 75, and 35 since
+ * 2025-05. */
+TEST(latencies_are_those_of_their_time)
+{
+    const char *p4d = "host:gpu=a100,gpus=8,nics=4,nic=100Gb/s,net=efa";
+
+    CHECK(fabs(least_us(p4d, "2.17") - 692.0) < 0.05); /* 14 steps of 28 us and twice 150 us */
+    CHECK(fabs(least_us(p4d, "2.28") - 392.4) < 0.05); /* 75 us, and the flush's, twice */
+    CHECK(fabs(least_us("hgx-b200:net=efa", "2.26") - 175.2) < 0.05);
+    CHECK(fabs(least_us("hgx-b200:net=efa", "2.27") - 95.2) < 0.05);
 }
 
 /* Buffers of 8 MiB have slices of 2 MiB: a user's own value stays. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "sim/nccl/plugin.h"
 #include "topo/hardware.h"
 
 /* What every formula reads. */
@@ -419,13 +420,15 @@ static float latency_us(const struct model *m, int function, int algorithm, int 
     float inter = step_us(m, TUTTI_WIRE_NET, lone ? TUTTI_NCCL_TREE : algorithm, protocol);
     float hops = (float)(m->rank_count / m->node_count - 1);
     float levels = (float)tutti_nccl_log2(m->node_count);
+    float stated = (float)tutti_nccl_plugin_latency_us((enum tutti_nccl_plugin)m->facts->plugin,
+                                                       m->comm->version, graph->latency_inter_us);
 
     if (m->changes->latency_instead) {
-        inter = graph->latency_inter_us > 0 ? (float)graph->latency_inter_us : inter;
+        inter = stated > 0 ? stated : inter;
     } else if (!m->changes->no_port_latency) {
-        inter += (float)graph->latency_inter_us;
+        inter += stated;
         if (protocol == TUTTI_NCCL_SIMPLE) /* the flush */
-            inter += (float)graph->latency_inter_us;
+            inter += stated;
     }
     if (m->changes->ll_longer && !m->changes->as_in_2_6 && m->node_count > 1 &&
         protocol == TUTTI_NCCL_LL)

@@ -15,6 +15,9 @@
 
 enum { P5_LATENCY_NS = 75000, P5EN_LATENCY_NS = 35000 };
 
+/* Versions of NCCL of about the time when the plugin began to state them. */
+enum { LATENCY_FROM = 21800, LATENCY_OF_P5EN_FROM = 22700 };
+
 enum tutti_nccl_plugin tutti_nccl_plugin_of(uint32_t latency_ns, uint32_t compute)
 {
     if (latency_ns == P5_LATENCY_NS && (compute == 80 || compute == 90))
@@ -33,13 +36,26 @@ enum tutti_nccl_plugin tutti_nccl_plugin_of(uint32_t latency_ns, uint32_t comput
     }
 }
 
+/* p4d's 75 us came with 1.7 in 2023, p5en's and p6's 35 us in 2025-05 (pull request 901); before
+ * that all had 150 us (pull request 93), and then 75. */
+double tutti_nccl_plugin_latency_us(enum tutti_nccl_plugin plugin,
+                                    const struct tutti_nccl_version *version, double latency_us)
+{
+    const double first_us = 150, second_us = 75;
+
+    if (plugin == TUTTI_PLUGIN_P4D && version->number < LATENCY_FROM)
+        return first_us;
+    return plugin > TUTTI_PLUGIN_P5 && version->number < LATENCY_OF_P5EN_FROM ? second_us
+                                                                              : latency_us;
+}
+
 /* ---- what it sets -------------------------------------------------------------------------- */
 
 enum { CHUNK_BYTES = 512 << 10, BUFFER_BYTES = 8 << 20 };
 
 /* Versions of NCCL of about the time when the plugin began to: to turn NVLS off where that has an
- * error with EFA, to set chunks (2024-02, pull request 332), to set buffers (2025). */
-enum { NVLS_FROM = 21805, CHUNKS_FROM = 22003, BUFFERS_FROM = 22800 };
+ * error with EFA, to set chunks (2024-02, pull request 332), to set buffers (2025-05, 896). */
+enum { NVLS_FROM = 21805, CHUNKS_FROM = 22003, BUFFERS_FROM = 22700 };
 
 static void set(int64_t *variable, int64_t value)
 {
@@ -106,7 +122,9 @@ size_t tutti_nccl_plugin_words(const struct tutti_nccl_comm *comm, char *ret, si
 
 /* ---- what its tuner takes ------------------------------------------------------------------ */
 
-enum { NODES_MIN = 3, GPUS = 8, TUNER_FROM = 22100 };
+/* It is asked by itself from the plugin's 1.16 (2025-06) on, which leaves one and two hosts to NCCL
+ * (pull request 778). */
+enum { NODES_MIN = 3, GPUS = 8, TUNER_FROM = 22700 };
 
 static struct tutti_nccl_vertex in_logarithms(struct tutti_nccl_vertex at)
 {

@@ -29,6 +29,10 @@ enum tutti_nccl_plugin {
 /* Of ports of that latency beside GPUs of that compute capability (90: 9.0). */
 enum tutti_nccl_plugin tutti_nccl_plugin_of(uint32_t latency_ns, uint32_t compute);
 
+/* What the plugin of that version's time stated, where today's states `latency_us`. */
+double tutti_nccl_plugin_latency_us(enum tutti_nccl_plugin plugin,
+                                    const struct tutti_nccl_version *version, double latency_us);
+
 /* Sets what it sets for that version of NCCL, where nothing is set yet. */
 void tutti_nccl_plugin_set(enum tutti_nccl_plugin plugin, const struct tutti_nccl_version *version,
                            struct tutti_nccl_env *env);
