@@ -15,8 +15,7 @@
  * for rates: eight on their way at once move no more than so many bytes a step. */
 enum { STEP_TIMES_MAX = 3 };
 
-static const double LEAST_LAUNCH_US = 2.5;                      /* see tutti_fit_least() */
-static const double LEAST_STEP_US = 0.3, LEAST_CROSSING_US = 1; /* the same */
+static const double LEAST_LAUNCH_US = 2.5; /* see tutti_fit_least() */
 
 /* Whether a word of a table is that, or is for any. */
 static bool fits(const char *word, const char *of)
@@ -34,9 +33,7 @@ static bool fits(const char *word, const char *of)
  * way at once, took the place of what a network's links lose, and told nothing of other sizes and
  * sites. What LL takes to launch and adds for a channel hangs little on the links: kept closer to
  * the start than the others', sites left out are predicted better (below 1 MiB 18.9 % to 17.6 in
- * the median, 2026-11-25). What a step takes on a link hangs little on the GPU, too, where it
- * cannot go to nothing (sites left out: 17.5 and 7.0 % to 15.2 and 6.1; platforms left out 20.0
- * and 10.8 to 18.2 and 8.5; one of both alone did not gain, 2026-11-26). */
+ * the median, 2026-11-25). */
 double tutti_fit_freedom(const char *quantity, const char *group, const char *protocol, int level)
 {
     static const struct {
@@ -48,7 +45,7 @@ double tutti_fit_freedom(const char *quantity, const char *group, const char *pr
                     {"channel_us", "", "", {0.8, 0.3, 0.15, 0.1}},
                     {"early_channel_us", "", "", {0.8, 0.3, 0.15, 0.1}},
                     {"step_us", "net", "simple", {0.6, 0.4, 0.25, 0.2}},
-                    {"step_us", "", "", {1, 0.6, 0.4, 0.3}},
+                    {"step_us", "", "", {1, 0.6, 0.7, 0.4}},
                     {"slice_us", "", "", {1, 0.6, 0.3, 0.25}},
                     {"lane_GBps", "nvls", "simple", {0.3, 0.1, 0.15, 0.1}},
                     {"p2p_launch_us", "", "", {0.4, 0.15, 0.12, 0.1}},
@@ -207,11 +204,7 @@ double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group)
 
 double tutti_fit_least(const struct tutti_fit_parts *parts)
 {
-    if (strcmp(parts->quantity, "launch_us") == 0)
-        return LEAST_LAUNCH_US;
-    if (strcmp(parts->quantity, "step_us") != 0)
-        return 0;
-    return strcmp(tutti_fit_group(parts->link), "net") == 0 ? LEAST_CROSSING_US : LEAST_STEP_US;
+    return strcmp(parts->quantity, "launch_us") == 0 ? LEAST_LAUNCH_US : 0;
 }
 
 double tutti_fit_most(const struct tutti_fit_parts *parts, const char *group)
