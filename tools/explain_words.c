@@ -177,9 +177,9 @@ void tutti_explain_head(const struct tutti_explanation *e, FILE *out)
     char plugin[TUTTI_WORDS_BYTES];
     bool rccl = tutti_nccl_is_rccl(e->comm); /* of one version, whatever was asked for */
 
-    fprintf(out, "# tutti %s explain: %s of %s, %s, as %s %s decides\n", TUTTI_BUILD_VERSION,
+    fprintf(out, "# tutti %s explain: %s of %s, %s, as %s%s decides\n", TUTTI_BUILD_VERSION,
             tutti_collective_name(e->collective), tutti_dtype_name(e->dtype), tutti_op_name(e->op),
-            rccl ? "RCCL" : "NCCL", rccl ? "of autumn 2025" : name);
+            rccl ? TUTTI_RCCL_WORDS : "NCCL ", rccl ? "" : name);
     if (!rccl && asked != NULL && strchr(asked, '.') != NULL &&
         strncmp(name, asked, strlen(asked)) != 0)
         fprintf(out, "# version:  %s itself is not known; this is the nearest before it\n", asked);

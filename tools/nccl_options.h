@@ -30,6 +30,9 @@ struct tutti_nccl_options {
 /* "nccl", or of what NCCL would run one algorithm: "nccl:ring", "rccl:ring". */
 bool tutti_algorithm_is_nccl(const char *name);
 
+/* Which RCCL is modelled, whatever version of NCCL was asked for. */
+#define TUTTI_RCCL_WORDS "RCCL of autumn 2025"
+
 /* Reads both; -TUTTI_EINVAL names the option. Of 'inherit', variables that are not modelled are
  * passed over; of those typed, what NCCL documents and what decides nothing here is too, which a
  * line on stderr says. `used`: NCCL decides something here; else to give one is an error, and the

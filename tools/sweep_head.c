@@ -121,7 +121,7 @@ static void print_nccl(const struct tutti_sweep *sweep, FILE *out)
     if (nccl->version == NULL)
         return;
     if (is_rccl(sweep)) {
-        fprintf(out, "# nccl:     RCCL of autumn 2025");
+        fprintf(out, "# nccl:     " TUTTI_RCCL_WORDS);
     } else {
         fprintf(out, "# nccl:     as %s decides", tutti_nccl_version_name(nccl->version));
         note = tutti_nccl_version_note(nccl->version);

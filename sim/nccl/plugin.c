@@ -102,7 +102,7 @@ size_t tutti_nccl_plugin_words(const struct tutti_nccl_comm *comm, char *ret, si
     size_t length;
 
     ret[0] = '\0';
-    if (plugin == TUTTI_PLUGIN_NONE || comm->tables->rccl != NULL)
+    if (plugin == TUTTI_PLUGIN_NONE)
         return 0;
     tutti_nccl_plugin_set(plugin, comm->version, &its);
     length = (size_t)snprintf(ret, bytes, "AWS's for EFA, as on %s", machines[plugin]);
@@ -174,9 +174,8 @@ bool tutti_nccl_plugin_tunes(const struct tutti_nccl_comm *comm)
     enum tutti_nccl_plugin plugin = (enum tutti_nccl_plugin)tables->facts.plugin;
 
     return tutti_nccl_plugin_layout(plugin, TUTTI_NCCL_ALLREDUCE)->count > 0 &&
-           tables->rccl == NULL && tables->env.tuner_plugin != 0 &&
-           comm->version->number >= TUNER_FROM && comm->node_count >= NODES_MIN &&
-           comm->rank_count == GPUS * comm->node_count;
+           tables->env.tuner_plugin != 0 && comm->version->number >= TUNER_FROM &&
+           comm->node_count >= NODES_MIN && comm->rank_count == GPUS * comm->node_count;
 }
 
 bool tutti_nccl_plugin_picks(const struct tutti_nccl_comm *comm, uint32_t function, uint64_t bytes,

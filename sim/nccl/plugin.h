@@ -2,9 +2,8 @@
  * 2025): it sets variables that are not set, and from 3 hosts on its tuner takes algorithm and
  * protocol by regions of bytes and ranks, whatever NCCL's own estimates say. The machine is known
  * by the latency that the plugin states for its ports. Not modelled: its regions for one or two
- * GPUs a host, channels and chunks that it chooses for some of Blackwell's trees, and that it lets
- * NCCL run Simple alone where bytes may come out of order is in the hardware
- * (tutti_hw_net.unordered). */
+ * GPUs a host, and channels and chunks that it chooses for some trees. That Simple alone may run
+ * where bytes come out of order, the hardware says (tutti_hw_net.unordered). */
 #ifndef TUTTI_SIM_NCCL_PLUGIN_H
 #define TUTTI_SIM_NCCL_PLUGIN_H
 
