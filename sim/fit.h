@@ -93,15 +93,12 @@ void tutti_fit_free(struct tutti_fit *fit);
  * leaps to where approximate(), or a model linear in logarithms, has the least, each time about
  * where the last one came to, with times predicted anew (by predict_near() if there is one), and
  * derivatives of those times that were not what the model said. The first leap is made whatever it
- * gains: in the corner where `fit` ended its search saw what is omitted. Values that the points
- * left do not tell go back to their priors. values: [parameter_count]. Price: at most six
- * predictions, and derivatives of a few points after each. */
+ * gains: in the corner where `fit` ended its search did not see the same points. Values that the
+ * points left do not tell go back to their priors. Weights are those of `problem`, whatever `fit`
+ * was made to: whoever judges by what is omitted begins at a fit that gave it no weight, for one
+ * that did leaves its mark (the nearest corner is where the search stops). values:
+ * [parameter_count]. Price: at most six predictions, and derivatives of a few points after each. */
 int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
                       const bool *omitted, double *values, struct tutti_err *err);
-
-/* The same with nothing omitted: a fit from which tutti_fit_without() has not as far to go. Only
- * its value, predicted, jacobian and objective are known. The caller frees it. */
-int tutti_fit_settle(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
-                     struct tutti_fit **ret, struct tutti_err *err);
 
 #endif

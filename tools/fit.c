@@ -16,6 +16,7 @@
 #include "tools/fit_job.h"
 #include "tools/fit_logs.h"
 #include "tools/fit_priors.h"
+#include "tools/fit_unseen.h"
 #include "tools/nccl_options.h"
 #include "tools/options.h"
 #include "tools/run.h"
@@ -59,7 +60,6 @@ static int open_job(struct tutti_measured *set, struct tutti_topo *machine,
 static void close_job(struct tutti_fit_job *job)
 {
     tutti_fit_free(job->fit);
-    tutti_fit_free(job->settled);
     tutti_fit_values_close(&job->values);
     tutti_fit_cases_close(&job->cases);
     free(job->observed);
@@ -141,114 +141,12 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         announce(job);
         status = tutti_fit_solve(problem, &job->fit, err);
     }
-    if (status == 0)
-        status = tutti_fit_settle(problem, job->fit, &job->settled, err);
     if (status == 0) {
         job->cases.judges = true;
         status =
             tutti_fit_values_predict(&job->values, job->fit->value, TUTTI_FIT_NONE, job->seen, err);
     }
     tutti_run_show("calibrate", NULL, NULL);
-    return status;
-}
-
-/* ---- what was not seen ----------------------------------------------------------------------- */
-
-typedef const char *(*group_of)(const struct tutti_measured_table *table);
-
-static const char *site_of(const struct tutti_measured_table *table)
-{
-    return table->site;
-}
-
-static const char *platform_of(const struct tutti_measured_table *table)
-{
-    return table->platform;
-}
-
-struct left_out {
-    group_of group;
-    const char *name;
-};
-
-static bool is_of_group(const void *context, const struct tutti_fit_case *one,
-                        const struct tutti_fit_point *point)
-{
-    const struct left_out *out = context;
-
-    (void)point;
-    return strcmp(out->group(one->table), out->name) == 0;
-}
-
-/* The times of the tables of a group by a fit without them: no table judges what it was fitted to.
- * `omitted`: [point], all false before and after. */
-static int leave_out(struct tutti_fit_job *job, const struct left_out *out, bool *omitted,
-                     double *parameters, double *times, struct tutti_err *err)
-{
-    struct tutti_fit_some some = {.takes = is_of_group, .context = out};
-    int status;
-
-    for (size_t c = 0; c < job->cases.case_count; c++) {
-        const struct tutti_fit_case *one = &job->cases.cases[c];
-
-        if (is_of_group(out, one, NULL))
-            memset(omitted + one->first_point, true, one->point_count * sizeof(*omitted));
-    }
-    status = tutti_fit_without(&job->problem, job->settled, omitted, parameters, err);
-    if (status == 0)
-        status = tutti_fit_values_set(&job->values, parameters, err);
-    if (status == 0)
-        status = tutti_fit_cases_predict(&job->cases, job->values.calib, job->values.base, &some,
-                                         times, err);
-    memset(omitted, false, job->cases.point_count * sizeof(*omitted));
-    return status;
-}
-
-/* Whether two groups are of the same tables. */
-static bool are_alike(const struct tutti_fit_job *job, const struct left_out *a,
-                      const struct left_out *b)
-{
-    for (size_t c = 0; c < job->cases.case_count; c++) {
-        if (is_of_group(a, &job->cases.cases[c], NULL) !=
-            is_of_group(b, &job->cases.cases[c], NULL))
-            return false;
-    }
-    return true;
-}
-
-/* Each site (or platform) left out in turn. Platforms of one site alone are known by then. */
-static int cross_validate(struct tutti_fit_job *job, group_of group, double *times,
-                          struct tutti_err *err)
-{
-    double *parameters = tutti_fit_numbers(job->values.parameter_count);
-    bool *omitted = calloc(job->cases.point_count + 1, sizeof(*omitted));
-    int status = parameters == NULL || omitted == NULL ? tutti_nomem(err) : 0;
-
-    for (size_t c = 0; c < job->cases.case_count && status == 0; c++) {
-        struct left_out out = {.group = group, .name = group(job->cases.cases[c].table)};
-        struct left_out site = {.group = site_of, .name = site_of(job->cases.cases[c].table)};
-        bool done = false;
-
-        for (size_t before = 0; before < c; before++)
-            done |= strcmp(group(job->cases.cases[before].table), out.name) == 0;
-        if (done)
-            continue;
-        if (group != site_of && are_alike(job, &out, &site)) {
-            for (size_t k = c; k < job->cases.case_count; k++) {
-                const struct tutti_fit_case *one = &job->cases.cases[k];
-
-                if (is_of_group(&out, one, NULL))
-                    memcpy(times + one->first_point, job->by_site + one->first_point,
-                           one->point_count * sizeof(*times));
-            }
-            continue;
-        }
-        tutti_run_show("calibrate", "fits again without", out.name);
-        status = leave_out(job, &out, omitted, parameters, times, err);
-    }
-    tutti_run_show("calibrate", NULL, NULL);
-    free(parameters);
-    free(omitted);
     return status;
 }
 
@@ -399,9 +297,7 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = write_calib(args, calib, err);
     if (status == 0)
-        status = cross_validate(&job, site_of, job.by_site, err);
-    if (status == 0)
-        status = cross_validate(&job, platform_of, job.by_platform, err);
+        status = tutti_fit_unseen(&job, err);
     if (status == 0)
         status = print_all(args, &job, calib, open, err);
     close_job(&job);

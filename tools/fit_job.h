@@ -12,7 +12,6 @@ struct tutti_fit_job {
     struct tutti_fit_cases cases;
     struct tutti_fit_values values;
     struct tutti_fit *fit;
-    struct tutti_fit *settled; /* where refits without some tables begin */
     double *observed;          /* [point] logarithms */
     double *weight;
     double *prior; /* [parameter] */

@@ -1,4 +1,4 @@
-/* A fit moved on without some of its points; see sim/fit.h.
+/* A fit moved on to other points than it was made to; see sim/fit.h.
  *
  * A fit from scratch takes derivatives of all times at each turn. Here only those are taken anew
  * whose time is not what the model said: what left the path that it was on. Times have kinks and
@@ -39,6 +39,7 @@ static void close_refit(struct refit *refit)
     free(refit->search.guess);
     free(refit->model.at);
     free(refit->model.now);
+    free(refit->about.weight);
     free(refit->about.value);
     free(refit->about.predicted);
     free(refit->about.jacobian);
@@ -66,19 +67,21 @@ static int open_refit(const struct tutti_fit_problem *problem, const struct tutt
                                     .guess = tutti_fit_zeros(points)};
     refit->model.at = tutti_fit_zeros(size);
     refit->model.now = tutti_fit_zeros(points);
+    about->weight = tutti_fit_zeros(points);
     about->value = tutti_fit_zeros(size);
     about->predicted = tutti_fit_zeros(points);
     search->slopes = about->jacobian = tutti_fit_zeros(points * size);
     if (refit->skipped == NULL || search->own == NULL || search->at == NULL ||
         search->now == NULL || search->matrix == NULL || search->vector == NULL ||
         search->trial == NULL || search->times == NULL || search->guess == NULL ||
-        refit->model.at == NULL || refit->model.now == NULL || about->value == NULL ||
-        about->predicted == NULL || about->jacobian == NULL) {
+        refit->model.at == NULL || refit->model.now == NULL || about->weight == NULL ||
+        about->value == NULL || about->predicted == NULL || about->jacobian == NULL) {
         close_refit(refit);
         return tutti_nomem(err);
     }
     memcpy(search->at, fit->value, size * sizeof(double));
     memcpy(search->now, fit->predicted, points * sizeof(double));
+    memcpy(about->weight, problem->weight, points * sizeof(double));
     memcpy(about->value, fit->value, size * sizeof(double));
     memcpy(about->predicted, fit->predicted, points * sizeof(double));
     memcpy(about->jacobian, fit->jacobian, points * size * sizeof(double));
@@ -162,32 +165,6 @@ static int move(struct refit *refit, struct tutti_err *err)
             status = move_on(refit, err);
         failures = before - search->objective > gain_least ? 0 : failures + 1;
     }
-    return status;
-}
-
-int tutti_fit_settle(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
-                     struct tutti_fit **ret, struct tutti_err *err)
-{
-    size_t size = fit->parameter_count, points = fit->point_count;
-    struct tutti_fit *settled = tutti_fit_new(problem);
-    struct refit refit;
-    int status = settled == NULL ? tutti_nomem(err) : open_refit(problem, fit, NULL, &refit, err);
-
-    if (status < 0) {
-        tutti_fit_free(settled);
-        return status;
-    }
-    status = move(&refit, err);
-    if (status == 0) {
-        memcpy(settled->value, refit.about.value, size * sizeof(double));
-        memcpy(settled->predicted, refit.about.predicted, points * sizeof(double));
-        memcpy(settled->jacobian, refit.about.jacobian, points * size * sizeof(double));
-        settled->objective = refit.search.objective;
-        *ret = settled;
-    } else {
-        tutti_fit_free(settled);
-    }
-    close_refit(&refit);
     return status;
 }
 
