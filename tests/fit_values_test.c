@@ -50,14 +50,14 @@ static void write_tables(void)
 static bool open_world(struct world *world, uint32_t thread_count)
 {
     struct tutti_measured_filter filter = {.term_count = 0};
+    struct tutti_fit_choice choice = {.fitted = &filter};
     struct tutti_measured set = {.table_count = 0};
     struct tutti_err err = {""};
 
     *world = (struct world){.base = NULL};
     write_tables();
     CHECK_OK(tutti_measured_load(path, &set, &err), err);
-    CHECK_OK(tutti_fit_cases_open(&set, NULL, &filter, NULL, thread_count, &world->cases, &err),
-             err);
+    CHECK_OK(tutti_fit_cases_open(&set, NULL, &choice, thread_count, &world->cases, &err), err);
     CHECK_OK(tutti_calib_new(&world->base, &err), err);
     if (test_failures == 0)
         CHECK_OK(tutti_fit_values_open(&world->cases, world->base, &world->values, &err), err);
@@ -500,6 +500,7 @@ TEST(what_one_process_takes_is_not_taken_for_the_gpus)
         double us, fitted_us, judged_us;
     } tables[] = {{"one", 49, 49, 34.4}, {"one", 15, 23.2, 34.4}, {"each", 49, 0, 0}};
     struct tutti_measured_filter filter = {.term_count = 0};
+    struct tutti_fit_choice choice = {.fitted = &filter};
     struct tutti_measured set = {.table_count = 0};
     struct tutti_fit_cases cases = {.case_count = 0};
     struct tutti_err err = {""};
@@ -516,7 +517,7 @@ TEST(what_one_process_takes_is_not_taken_for_the_gpus)
                 t, tables[t].launch, tables[t].us);
     fclose(file);
     CHECK_OK(tutti_measured_load(one_path, &set, &err), err);
-    CHECK_OK(tutti_fit_cases_open(&set, NULL, &filter, NULL, 1, &cases, &err), err);
+    CHECK_OK(tutti_fit_cases_open(&set, NULL, &choice, 1, &cases, &err), err);
     REQUIRE(cases.case_count == sizeof(tables) / sizeof(tables[0]));
     for (size_t t = 0; t < cases.case_count; t++) {
         CHECK(fabs(cases.points[3 * t].fitted_least_us - tables[t].fitted_us) < 1e-9);

@@ -29,12 +29,11 @@
 enum { PRIOR_FREEDOM = 3 };
 
 static int open_job(struct tutti_measured *set, struct tutti_topo *machine,
-                    const struct tutti_measured_filter *filter,
-                    const struct tutti_measured_filter *judged, uint32_t thread_count,
+                    const struct tutti_fit_choice *choice, uint32_t thread_count,
                     const struct tutti_calib *base, struct tutti_fit_job *job,
                     struct tutti_err *err)
 {
-    int status = tutti_fit_cases_open(set, machine, filter, judged, thread_count, &job->cases, err);
+    int status = tutti_fit_cases_open(set, machine, choice, thread_count, &job->cases, err);
 
     if (status == 0)
         status = tutti_fit_values_open(&job->cases, base, &job->values, err);
@@ -87,15 +86,21 @@ static void count_fitted(const struct tutti_fit_job *job, size_t *ret_tables, si
 /* What takes minutes says so before, whoever reads it; on the way only to a terminal. */
 static void announce(const struct tutti_fit_job *job)
 {
-    const size_t minutes = 1000000; /* some 10 s on two processors */
+    const size_t a_minute = job->folds_alone ? 500000 : 200000; /* on two processors, of all fits */
     size_t tables, sizes;
+    size_t minutes;
 
     count_fitted(job, &tables, &sizes);
-    if (job->values.parameter_count * sizes > minutes)
+    minutes = job->values.parameter_count * sizes / a_minute;
+    if (minutes > 1)
         fprintf(stderr,
                 "tutti calibrate: fits %zu parameters to %zu sizes of %zu tables, then again "
-                "without each site and platform: takes minutes (fewer tables: --filter)\n",
-                job->values.parameter_count, sizes, tables);
+                "without %s: takes some %zu minutes on two processors (fewer "
+                "tables: --filter)\n",
+                job->values.parameter_count, sizes, tables,
+                job->folds_alone ? "a fifth of all sites, and of platforms"
+                                 : "each site and platform",
+                minutes);
 }
 
 static void show_turn(void *context, uint32_t iteration, uint32_t parameter)
@@ -135,7 +140,7 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         const struct tutti_fit_case *one = &job->cases.cases[c];
 
         for (size_t i = one->first_point; i < one->first_point + one->point_count; i++)
-            job->weight[i] = one->judged || job->cases.points[i].wrong ? 0 : 1;
+            job->weight[i] = one->judged || job->cases.points[i].wrong ? 0 : one->weight;
     }
     if (status == 0) {
         announce(job);
@@ -159,10 +164,12 @@ static int name_calib(const struct tutti_args *args, const struct tutti_topo *ma
 {
     const char *spec = tutti_args_operand(args, 0);
     struct tutti_calib *calib = NULL;
-    char source[256];
+    char source[512], aside[200] = "";
     size_t tables, sizes;
     int status;
 
+    if (tutti_args_given(args, "aside"))
+        (void)snprintf(aside, sizeof(aside), " --aside '%s'", tutti_args_text(args, "aside"));
     count_fitted(job, &tables, &sizes);
     if (machine != NULL)
         (void)snprintf(
@@ -170,8 +177,8 @@ static int name_calib(const struct tutti_args *args, const struct tutti_topo *ma
             spec != NULL ? spec : machine->name, tutti_args_text(args, "log"), tables, sizes);
     else
         (void)snprintf(source, sizeof(source),
-                       "tutti calibrate --filter '%s': %zu tables, %zu sizes",
-                       tutti_args_text(args, "filter"), tables, sizes);
+                       "tutti calibrate --filter '%.200s'%s: %zu tables, %zu sizes",
+                       tutti_args_text(args, "filter"), aside, tables, sizes);
     for (char *p = source; *p != '\0'; p++) { /* names of files may have anything */
         if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '#')
             *p = '?';
@@ -256,36 +263,65 @@ static int check_title(const struct tutti_args *args, struct tutti_err *err)
     return status;
 }
 
+struct filters {
+    struct tutti_measured_filter fitted, aside, judged;
+    struct tutti_fit_choice choice;
+};
+
+/* An option's filter; *ret stays NULL where it is not given. */
+static int read_filter(const struct tutti_args *args, const char *name,
+                       struct tutti_measured_filter *filter,
+                       const struct tutti_measured_filter **ret, struct tutti_err *err)
+{
+    int status;
+
+    if (!tutti_args_given(args, name))
+        return 0;
+    status = tutti_measured_filter_parse(tutti_args_text(args, name), filter, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--%s'", name);
+    *ret = filter;
+    return 0;
+}
+
+static int read_filters(const struct tutti_args *args, struct filters *filters,
+                        struct tutti_err *err)
+{
+    int status = 0;
+
+    /* What stands on the command line is chosen already. */
+    if (!tutti_args_given(args, "log") || tutti_args_given(args, "filter"))
+        status =
+            tutti_measured_filter_parse(tutti_args_text(args, "filter"), &filters->fitted, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--filter'");
+    status = read_filter(args, "aside", &filters->aside, &filters->choice.aside, err);
+    return status < 0 ? status
+                      : read_filter(args, "judge", &filters->judged, &filters->choice.judged, err);
+}
+
 static int calibrate(const struct tutti_args *args, struct tutti_err *err)
 {
-    struct tutti_measured_filter filter = {.term_count = 0};
-    struct tutti_measured_filter judged;
-    bool judges = tutti_args_given(args, "judge");
+    struct filters filters = {.choice = {.fitted = &filters.fitted}};
     struct tutti_measured set = {.table_count = 0};
     struct tutti_topo *machine = NULL;
     struct tutti_calib *base = NULL, *calib = NULL;
-    struct tutti_fit_job job = {.fit = NULL};
+    struct tutti_fit_job job = {.folds_alone = tutti_args_is(args, "leave-out", "fifth")};
     size_t open = 0;
     int status = check_title(args, err);
 
     if (status < 0)
         return status;
 
-    /* What stands on the command line is chosen already. */
-    if (!tutti_args_given(args, "log") || tutti_args_given(args, "filter"))
-        status = tutti_measured_filter_parse(tutti_args_text(args, "filter"), &filter, err);
+    status = read_filters(args, &filters, err);
     if (status < 0)
-        return tutti_wrap(err, status, "option '--filter'");
-    if (judges)
-        status = tutti_measured_filter_parse(tutti_args_text(args, "judge"), &judged, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '--judge'");
+        return status;
     status = tutti_fit_tables_read(args, &set, &machine, err);
     if (status == 0)
         status = open_base(args, &base, err);
     if (status == 0)
-        status = open_job(&set, machine, &filter, judges ? &judged : NULL,
-                          (uint32_t)tutti_args_number(args, "jobs"), base, &job, err);
+        status = open_job(&set, machine, &filters.choice, (uint32_t)tutti_args_number(args, "jobs"),
+                          base, &job, err);
     if (status == 0 && job.values.parameter_count == 0 && tutti_args_given(args, "given"))
         status = tutti_fail(err, TUTTI_EINVAL,
                             "option '--given': it has all values that these tables depend on, and "
@@ -374,6 +410,10 @@ static const struct tutti_option options[] = {
      .value = "KEY=PATTERN,...",
      .standard = "quality=good,nodes=..4,timing!=torch|kernel|graph",
      .help = "which tables to fit to"},
+    {.name = "aside",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "KEY=PATTERN,...",
+     .help = "which others to fit to as well, each size counting a quarter"},
     {.name = "judge",
      .type = TUTTI_OPTION_TEXT,
      .value = "KEY=PATTERN,...",
@@ -399,6 +439,12 @@ static const struct tutti_option options[] = {
      .min = 1,
      .max = 1000,
      .help = "of the fit, at most; of 6 and more the first 5 only lead up to it"},
+    {.name = "leave-out",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "one|fifth",
+     .standard = "one",
+     .help = "judge by a fit without each site and platform, or, in a third of the time, by fits "
+             "without a fifth of them all, which have seen less"},
     TUTTI_OPTION_JOBS,
     {.name = "format",
      .type = TUTTI_OPTION_CHOICE,
@@ -420,7 +466,8 @@ const struct tutti_command tutti_command_calibrate = {
         "classes from general to special, so that one of which little was measured stays near "
         "its like.\n\n"
         "Errors are printed as fitted, and, for judging, with each table predicted by a fit "
-        "without all tables of its site, and without all of its platform.\n\n"
+        "without all tables of its site, and without all of its platform, whose search has never "
+        "seen them: it begins at a fit, made from the start, without a fifth of all sites.\n\n"
         "With SPEC and --log: fits to what logs of nccl-tests tell of one machine (without SPEC: "
         "hosts of the GPUs that they list, as such hosts usually are); what they do not tell "
         "stays as it is shipped or near it. Give -o, and predict and validate with "

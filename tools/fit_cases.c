@@ -102,12 +102,28 @@ static void expect_launches(struct tutti_fit_cases *cases, const struct tutti_fi
     }
 }
 
+/* What a table is chosen for. */
+enum part { FITTED, ASIDE, JUDGED, PARTS };
+
+static enum part part_of(const struct tutti_fit_choice *choice,
+                         const struct tutti_measured_table *table)
+{
+    if (tutti_measured_matches(choice->fitted, table))
+        return FITTED;
+    if (choice->aside != NULL && tutti_measured_matches(choice->aside, table))
+        return ASIDE;
+    return choice->judged != NULL && tutti_measured_matches(choice->judged, table) ? JUDGED : PARTS;
+}
+
 /* 1: it became a case; 0: it cannot be one. */
 static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_table *table,
-                     struct tutti_topo *machine, bool judged, struct tutti_err *err)
+                     struct tutti_topo *machine, enum part part, struct tutti_err *err)
 {
-    struct tutti_fit_case one = {
-        .table = table, .topo = machine, .lent = machine != NULL, .judged = judged};
+    struct tutti_fit_case one = {.table = table,
+                                 .topo = machine,
+                                 .lent = machine != NULL,
+                                 .weight = part == ASIDE ? TUTTI_FIT_ASIDE_WEIGHT : 1,
+                                 .judged = part == JUDGED};
     int status = one.lent ? 0 : tutti_topo_from_spec(table->machine, &one.topo, NULL);
 
     if (status < 0)
@@ -160,13 +176,24 @@ static void find_twins(struct tutti_fit_cases *cases)
     }
 }
 
-static int open_all(struct tutti_fit_cases *cases, struct tutti_topo *machine,
-                    const struct tutti_measured_filter *filter,
-                    const struct tutti_measured_filter *judged, struct tutti_err *err)
+/* What an option asks for is there, or was meant to be. */
+static int check_chosen(const struct tutti_fit_cases *cases, const char *option, bool given,
+                        size_t count, struct tutti_err *err)
 {
-    size_t fitted_count = 0;
-    size_t judged_count = 0;
+    if (!given || count > 0)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '%s': none of %zu tables is chosen besides those fitted to, of NCCL "
+                      "or RCCL, and of a machine that is known",
+                      option, cases->set.table_count);
+}
+
+static int open_all(struct tutti_fit_cases *cases, struct tutti_topo *machine,
+                    const struct tutti_fit_choice *choice, struct tutti_err *err)
+{
+    size_t count[PARTS] = {0};
     size_t row_count = 0;
+    int status = 0;
 
     for (size_t i = 0; i < cases->set.table_count; i++)
         row_count += cases->set.tables[i].row_count;
@@ -176,35 +203,29 @@ static int open_all(struct tutti_fit_cases *cases, struct tutti_topo *machine,
         return tutti_nomem(err);
     for (size_t i = 0; i < cases->set.table_count; i++) {
         const struct tutti_measured_table *table = &cases->set.tables[i];
-        bool fitted = tutti_measured_matches(filter, table);
-        int status;
+        enum part part = part_of(choice, table);
 
-        if (!fitted && (judged == NULL || !tutti_measured_matches(judged, table)))
+        if (part == PARTS)
             continue;
-        status = is_ncclish(table) ? open_case(cases, table, machine, !fitted, err) : 0;
+        status = is_ncclish(table) ? open_case(cases, table, machine, part, err) : 0;
         if (status < 0)
             return status;
         cases->left_out_count += status == 0;
-        fitted_count += status == 1 && fitted;
-        judged_count += status == 1 && !fitted;
+        count[part] += status == 1;
     }
     find_twins(cases);
-    if (fitted_count == 0)
+    if (count[FITTED] == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "none of %zu tables is chosen, of NCCL or RCCL, and of a machine that "
                           "is known",
                           cases->set.table_count);
-    if (judged != NULL && judged_count == 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--judge': none of %zu tables is chosen besides those fitted to, "
-                          "of NCCL or RCCL, and of a machine that is known",
-                          cases->set.table_count);
-    return 0;
+    status = check_chosen(cases, "--aside", choice->aside != NULL, count[ASIDE], err);
+    return status < 0 ? status
+                      : check_chosen(cases, "--judge", choice->judged != NULL, count[JUDGED], err);
 }
 
 int tutti_fit_cases_open(struct tutti_measured *set, struct tutti_topo *machine,
-                         const struct tutti_measured_filter *filter,
-                         const struct tutti_measured_filter *judged, uint32_t thread_count,
+                         const struct tutti_fit_choice *choice, uint32_t thread_count,
                          struct tutti_fit_cases *ret, struct tutti_err *err)
 {
     struct tutti_fit_cases cases = {.set = *set, .thread_count = thread_count};
@@ -215,7 +236,7 @@ int tutti_fit_cases_open(struct tutti_measured *set, struct tutti_topo *machine,
         cases.thread_count = online > 0 ? (uint32_t)online : 1;
     if (cases.thread_count > THREADS_MAX)
         cases.thread_count = THREADS_MAX;
-    status = open_all(&cases, machine, filter, judged, err);
+    status = open_all(&cases, machine, choice, err);
     if (status < 0) {
         cases.set = (struct tutti_measured){0}; /* still the caller's */
         tutti_fit_cases_close(&cases);

@@ -29,6 +29,7 @@ struct tutti_fit_case {
     bool lent; /* the topology is not its own */
     struct tutti_calib_machine machine;
     bool messages; /* all-to-all and send/receive: no ring, but messages */
+    double weight; /* of a size in a fit: 1, or TUTTI_FIT_ASIDE_WEIGHT */
     bool judged;   /* predicted, but not fitted to */
     struct tutti_bound_law law;
     const struct tutti_nccl_version *version;
@@ -51,13 +52,24 @@ struct tutti_fit_cases {
     bool judges; /* times take least_us at least; false, as when opened: those of points */
 };
 
-/* Those tables of the set that the filter chooses and NCCL or RCCL ran, and those that `judged` (or
- * NULL) chooses besides; of each power of two of bytes in a table one size, the nearest to it, so
- * that each counts once. The set becomes that of the cases on success, and is empty then. `machine`
- * is that of all tables, borrowed until close, or NULL: each names its own. */
+/* Which tables to take; the first filter that matches a table says what for. */
+struct tutti_fit_choice {
+    const struct tutti_measured_filter *fitted;
+    const struct tutti_measured_filter *aside;  /* fitted to as well, but counting less; or NULL */
+    const struct tutti_measured_filter *judged; /* predicted besides, to judge the fit; or NULL */
+};
+
+/* Of what is fitted to aside: it tells apart what the rest tells only together (steps, say, from
+ * launches: a broadcast has other sums of them than an all-reduce), but is overruled where both do
+ * not agree. */
+#define TUTTI_FIT_ASIDE_WEIGHT 0.25
+
+/* Those tables of the set that are chosen, and NCCL or RCCL ran; of each power of two of bytes in a
+ * table one size, the nearest to it, so that each counts once. The set becomes that of the cases on
+ * success, and is empty then. `machine` is that of all tables, borrowed until close, or NULL: each
+ * names its own. */
 int tutti_fit_cases_open(struct tutti_measured *set, struct tutti_topo *machine,
-                         const struct tutti_measured_filter *filter,
-                         const struct tutti_measured_filter *judged, uint32_t thread_count,
+                         const struct tutti_fit_choice *choice, uint32_t thread_count,
                          struct tutti_fit_cases *ret, struct tutti_err *err);
 void tutti_fit_cases_close(struct tutti_fit_cases *cases);
 

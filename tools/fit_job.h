@@ -2,6 +2,9 @@
 #ifndef TUTTI_TOOLS_FIT_JOB_H
 #define TUTTI_TOOLS_FIT_JOB_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "sim/fit.h"
 #include "tools/fit_cases.h"
 #include "tools/fit_values.h"
@@ -12,11 +15,12 @@ struct tutti_fit_job {
     struct tutti_fit_cases cases;
     struct tutti_fit_values values;
     struct tutti_fit *fit;
-    double *observed;          /* [point] logarithms */
+    double *observed; /* [point] logarithms */
     double *weight;
     double *prior; /* [parameter] */
     double *sigma;
     struct tutti_fit_problem problem;
+    bool folds_alone; /* without a fifth of all sites or platforms, not without each */
     double *seen;
     double *by_site;
     double *by_platform;

@@ -235,8 +235,8 @@ int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *
 int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err)
 {
     static const char *const of_logs[] = {"collective", "nodes", "as-nccl", "env"};
-    static const char *const of_tables[] = {"filter", "judge",      "given",
-                                            "title",  "iterations", "jobs"};
+    static const char *const of_tables[] = {"filter", "aside", "judge",      "leave-out",
+                                            "given",  "title", "iterations", "jobs"};
     static const char *const of_here[] = {"ranks",      "pin",         "no-pin",     "deadline",
                                           "maxbytes",   "launch",      "hosts",      "dry-run",
                                           "rendezvous", "interface",   "open",       "launcher",

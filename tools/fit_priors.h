@@ -27,9 +27,12 @@ uint8_t tutti_fit_protocol(const char *name);
 /* Where it begins; 0: it is not fitted. */
 double tutti_fit_start(const struct tutti_fit_parts *parts, const char *group);
 
-/* What it is more than: a launch is no less than 2.5 us, half of the 5 us that the shortest
- * operation of NCCL's rings and trees took (good tables of traces/measured/); without it
- * launches of 0.2 us made up for what channels and steps were fitted too high. 0: nothing. */
+/* What it is more than. A launch is no less than 2.5 us, half of the 5 us that the shortest
+ * operation of NCCL's rings and trees took (good tables of traces/measured/); without it launches
+ * of 0.2 us made up for what channels and steps were fitted too high. A step within a host is no
+ * less than 0.3 us, half of NCCL's own 0.6 for LL on NVLink (tuning.cc, hwLat), and between hosts
+ * than 1 us, about what one message of RDMA takes (assumed); without it steps of 5 ns did. 0:
+ * nothing. */
 double tutti_fit_least(const struct tutti_fit_parts *parts);
 
 /* The most that it may be. */

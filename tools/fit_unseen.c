@@ -166,9 +166,9 @@ static bool is_of_group(const void *context, const struct tutti_fit_case *one,
     return out->unseen->group[one - out->unseen->job->cases.cases] == out->group;
 }
 
-/* The times of the tables of a group, by `fit`, which has not seen them; `alone`: nor anything but
- * what else there is, so that it is what is asked for. */
-static int leave_out(struct unseen *unseen, size_t g, const struct tutti_fit *fit, bool alone,
+/* The times of the tables of a group, by `fit`, which has not seen them; unless `as_is`, moved on
+ * to the rest of its fold. */
+static int leave_out(struct unseen *unseen, size_t g, const struct tutti_fit *fit, bool as_is,
                      struct tutti_err *err)
 {
     struct tutti_fit_job *job = unseen->job;
@@ -185,7 +185,7 @@ static int leave_out(struct unseen *unseen, size_t g, const struct tutti_fit *fi
     memcpy(unseen->values, fit == NULL ? job->prior : fit->value,
            job->values.parameter_count * sizeof(double));
     job->cases.judges = false;
-    if (fit != NULL && !alone)
+    if (fit != NULL && !as_is)
         status = tutti_fit_without(&job->problem, fit, unseen->omitted, unseen->values, err);
     job->cases.judges = true;
     if (status == 0)
@@ -216,7 +216,7 @@ static int leave_out_fold(struct unseen *unseen, int fold, struct tutti_err *err
         if (unseen->groups[g].fold != fold)
             continue;
         tutti_run_show("calibrate", "fits again without", unseen->groups[g].name);
-        status = leave_out(unseen, g, fit, size == 1, err);
+        status = leave_out(unseen, g, fit, unseen->job->folds_alone || size == 1, err);
     }
     tutti_fit_free(fit);
     return status;

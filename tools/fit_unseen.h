@@ -3,8 +3,6 @@
 #ifndef TUTTI_TOOLS_FIT_UNSEEN_H
 #define TUTTI_TOOLS_FIT_UNSEEN_H
 
-#include <stddef.h>
-
 #include "tools/fit_job.h"
 
 /* How a search begins without something: as many fits are made from the priors, each without
@@ -13,8 +11,9 @@
  * that begins at the fit of all stays near it, for it is in a corner from which little leads. */
 enum { TUTTI_FIT_FOLDS = 5 };
 
-/* Fills job->by_site and job->by_platform. Price: fits from the priors of all, twice
- * TUTTI_FIT_FOLDS, and six predictions for each site and platform. */
+/* Fills job->by_site and job->by_platform; with job->folds_alone by the fits without a fifth, which
+ * have seen less. Price: fits from the priors of all, twice TUTTI_FIT_FOLDS, and but for
+ * job->folds_alone some six predictions for each site and platform. */
 int tutti_fit_unseen(struct tutti_fit_job *job, struct tutti_err *err);
 
 #endif
