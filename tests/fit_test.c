@@ -416,8 +416,7 @@ static void add_lanes(void *context, const struct tutti_fit *fit, const double *
 }
 
 /* The site with fast links tells how slow lanes are; the other, whose links bind, only that lanes
- * are not slower than that. A fit to one of them is moved on to the other: no search for what it
- * says without a site has seen that site. */
+ * are not slower than that. A fit to one of them is moved on to the other. */
 static void move_on_from(bool fast_first)
 {
     static const double lanes_truth[3] = {2.5, 11, 10}, lanes_prior[3] = {1, 8, 10};
@@ -450,8 +449,6 @@ static void move_on_from(bool fast_first)
         all[i] = !omitted[i];
     CHECK_OK(tutti_fit_solve(&problem, &scratch, &err), err);
     REQUIRE(scratch != NULL);
-    printf("lanes: %s site %.3f, moved on %.3f, from scratch %.3f\n",
-           fast_first ? "the fast" : "the other", part->value[1], values[1], scratch->value[1]);
     for (uint32_t i = 0; i < 2 * SIZES; i++)
         CHECK(fabs(seconds_of_lanes(values, i) - seconds_of_lanes(scratch->value, i)) < 0.05);
     tutti_fit_free(part);
