@@ -90,6 +90,20 @@ static const char *level_name(const struct world *world, const struct tutti_fit_
     return world->values.parameters[value->levels[level]].name;
 }
 
+static double start_of(const char *name)
+{
+    struct tutti_fit_parts parts = tutti_fit_split(name);
+
+    return tutti_fit_start(&parts, tutti_fit_group(parts.link));
+}
+
+/* What of it is above its least, in units of what it begins with there. */
+static double above_least(const struct tutti_fit_value *value, double is)
+{
+    return (is - value->least) / exp(value->base);
+}
+
+/* A step's levels multiply what is above its least. */
 TEST(a_value_is_the_product_of_its_levels_and_no_more_than_it_may_be)
 {
     struct world world;
@@ -103,11 +117,12 @@ TEST(a_value_is_the_product_of_its_levels_and_no_more_than_it_may_be)
         CHECK_TEXT(level_name(&world, step, 0), "net.simple.step_us");
         CHECK_TEXT(level_name(&world, step, 1), "any.ib.simple.step_us");
         CHECK_TEXT(level_name(&world, step, 2), "h100.ib.simple.step_us");
-        CHECK(fabs(tutti_fit_value_at(step, parameters) - exp(step->base)) < 1e-9);
+        CHECK(fabs(tutti_fit_value_at(step, parameters) - start_of("h100.ib.simple.step_us")) <
+              1e-9);
         CHECK(step->levels[3] == TUTTI_FIT_NONE); /* it is its own family */
         for (int level = 0; level < 3; level++)
             parameters[step->levels[level]] = log(level + 2); /* 2 * 3 * 4 */
-        CHECK(fabs(tutti_fit_value_at(step, parameters) / exp(step->base) - 24) < 1e-9);
+        CHECK(fabs(above_least(step, tutti_fit_value_at(step, parameters)) - 24) < 1e-9);
         CHECK(!step->switches && percent->switches);
         parameters[percent->levels[0]] = 1; /* times e */
         CHECK(fabs(tutti_fit_value_at(percent, parameters) - 100) < 1e-9);
@@ -161,13 +176,6 @@ static struct tutti_fit *solve(struct world *world, const double *observed)
     return fit;
 }
 
-static double start_of(const char *name)
-{
-    struct tutti_fit_parts parts = tutti_fit_split(name);
-
-    return tutti_fit_start(&parts, tutti_fit_group(parts.link));
-}
-
 /* Of a lane and a share that may both bind the rate of a way, each would hide what the other loses,
  * and the fit would move neither. */
 TEST(messages_behind_pcie_are_bound_by_their_lanes_alone)
@@ -214,8 +222,9 @@ static double least_of(const char *name)
     return tutti_fit_least(&parts);
 }
 
-/* Below it a launch would make up for steps and channels; whatever else may be next to nothing. */
-TEST(launches_stay_above_what_a_kernel_takes)
+/* Below it launches would make up for steps and channels, and these for them; whatever else may be
+ * next to nothing. */
+TEST(launches_and_steps_stay_above_what_hardware_takes)
 {
     static const double far[] = {-1e3, -1e3};
     struct tutti_fit_value launch = {.base = log(4), .least = 2.5, .most = 1e5};
@@ -223,7 +232,10 @@ TEST(launches_stay_above_what_a_kernel_takes)
     CHECK(least_of("h100.nvswitch.ll.launch_us") > 2);
     CHECK(least_of("any.nvls.simple.launch_us") > 2);
     CHECK(!(least_of("h100.nvswitch.ll.p2p_launch_us") > 0));
-    CHECK(!(least_of("h100.nvswitch.ll.step_us") > 0));
+    CHECK(least_of("h100.nvswitch.ll.step_us") > 0.2);
+    CHECK(least_of("h100.ib.simple.step_us") > least_of("h100.pcie.simple.step_us"));
+    CHECK(!(least_of("h100.nvswitch.ll.channel_us") > 0));
+    CHECK(!(least_of("h100.ib.simple.slice_us") > 0));
     launch.levels[0] = 0;
     launch.levels[1] = 1;
     launch.levels[2] = launch.levels[3] = TUTTI_FIT_NONE;
@@ -480,9 +492,9 @@ TEST(a_class_called_as_its_group_speaks_for_itself)
         parameters[step->levels[2]] = log(5);
         CHECK_OK(tutti_fit_values_result(&world.values, &fit, "made up", &calib, &open, &err), err);
         REQUIRE(calib != NULL);
-        CHECK(fabs(value_of(calib, "v100.nvlink.simple.step_us") / exp(step->base) - 30) < 1e-9);
-        CHECK(fabs(value_of(calib, "any.nvlink.simple.step_us") / exp(step->base) - 6) < 1e-9);
-        CHECK(fabs(value_of(calib, "any.nvswitch.simple.step_us") / exp(step->base) - 2) < 1e-9);
+        CHECK(fabs(above_least(step, value_of(calib, "v100.nvlink.simple.step_us")) - 30) < 1e-9);
+        CHECK(fabs(above_least(step, value_of(calib, "any.nvlink.simple.step_us")) - 6) < 1e-9);
+        CHECK(fabs(above_least(step, value_of(calib, "any.nvswitch.simple.step_us")) - 2) < 1e-9);
         tutti_calib_free(calib);
     }
     close_world(&world);
