@@ -86,7 +86,7 @@ static void count_fitted(const struct tutti_fit_job *job, size_t *ret_tables, si
 /* What takes minutes says so before, whoever reads it; on the way only to a terminal. */
 static void announce(const struct tutti_fit_job *job)
 {
-    const size_t a_minute = job->folds_alone ? 500000 : 200000; /* on two processors, of all fits */
+    const size_t a_minute = job->folds_alone ? 400000 : 200000; /* on two processors, of all fits */
     size_t tables, sizes;
     size_t minutes;
 
@@ -443,8 +443,8 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_CHOICE,
      .value = "one|fifth",
      .standard = "one",
-     .help = "judge by a fit without each site and platform, or, in a third of the time, by fits "
-             "without a fifth of them all, which have seen less"},
+     .help = "judge by a fit without each site and platform, or, sooner, by fits without a fifth "
+             "of them all, which have seen less"},
     TUTTI_OPTION_JOBS,
     {.name = "format",
      .type = TUTTI_OPTION_CHOICE,
