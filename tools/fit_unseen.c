@@ -31,7 +31,6 @@ enum { SEEN = -1 };
 
 struct unseen {
     struct tutti_fit_job *job;
-    name_of name;
     double *times; /* [point] to be filled */
     size_t group_count;
     struct group *groups;
@@ -56,7 +55,6 @@ static int open_unseen(struct tutti_fit_job *job, name_of name, double *times, s
     size_t cases = job->cases.case_count, points = job->cases.point_count;
 
     *ret = (struct unseen){.job = job,
-                           .name = name,
                            .times = times,
                            .groups = calloc(cases + 1, sizeof(*ret->groups)),
                            .group = calloc(cases + 1, sizeof(*ret->group)),
