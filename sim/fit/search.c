@@ -199,7 +199,8 @@ static bool leap_linear(struct tutti_search *search)
     return true;
 }
 
-void tutti_search_forget(struct tutti_search *search)
+/* Sends what no point tells back to its prior at once, however little the objective gains by it. */
+static void forget(struct tutti_search *search)
 {
     const struct tutti_fit *fit = search->about;
     uint32_t size = fit->parameter_count;
@@ -223,7 +224,7 @@ static bool leap_approximate(struct tutti_search *search)
     uint32_t size = fit->parameter_count;
     double damping = 0.03, better = 1, least;
 
-    tutti_search_forget(search);
+    forget(search);
     least = tutti_search_objective(search, search->at, search->now);
     for (int turn = 0; turn < APPROXIMATE_TURNS && better > 1e-4 && least > 0; turn++) {
         double now;

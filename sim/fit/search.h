@@ -50,7 +50,4 @@ int tutti_search_descend(struct tutti_search *search, double *damping, double *r
  * approximate(), its derivatives in search->slopes. False where there is no such place. */
 bool tutti_search_leap(struct tutti_search *search);
 
-/* Sends what no point tells back to its prior at once, however little the objective gains by it. */
-void tutti_search_forget(struct tutti_search *search);
-
 #endif
