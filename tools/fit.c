@@ -228,6 +228,9 @@ static int print_all(const struct tutti_args *args, struct tutti_fit_job *job,
            job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
     printf("# fit:      %zu parameters, %" PRIu32 " iterations%s\n", job->values.parameter_count,
            job->fit->iteration_count, job->fit->converged ? "" : ", not converged");
+    if (job->folds_alone)
+        printf("# without:  each a fit without a fifth of all sites, or platforms, its own among "
+               "them\n");
     status = tutti_fit_print_errors(job, err);
     return status == 0 ? tutti_fit_print_values(job, calib, open, err) : status;
 }
