@@ -1,0 +1,102 @@
+#!/bin/bash
+# Builds what needs a GPU, checks it, and measures, all in one call: for a machine with one GPU of
+# NVIDIA, the CUDA Toolkit and NCCL. Usage: tests/gpu/run.sh FOLDER [STAGE...]
+#   check    the tests: what blocks hand on arrives, NCCL's sums are right
+#   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
+#   sockets  NCCL between ranks that believe to be on hosts of their own (FOLDER/sockets-*.log)
+#   within   NCCL within a host whose GPUs are all this one (FOLDER/within-*.log)
+# without a stage: all. NCCL is found where Python's packages have it, or at NCCL_ROOT.
+set -uo pipefail
+[ $# -ge 1 ] || {
+    sed -n '2,8s/^# //p' "$0" >&2
+    exit 2
+}
+mkdir -p "$1"
+to=$(cd "$1" && pwd)
+shift
+stages=("$@")
+[ $# -gt 0 ] || stages=(check costs sockets within)
+cd "$(dirname "$0")/../.."
+
+nccl=${NCCL_ROOT:-}
+[ -n "$nccl" ] ||
+    nccl=$(python3 -c 'import nvidia.nccl as n; print(list(n.__path__)[0])' 2>/dev/null) || nccl=""
+build=build-gpu
+generator=()
+command -v ninja >/dev/null 2>&1 && generator=(-G Ninja)
+cmake -S . -B $build "${generator[@]}" ${nccl:+-DTUTTI_NCCL_ROOT="$nccl"} >"$to/configure.log" 2>&1 &&
+    cmake --build $build -j "$(nproc)" --target gpu_costs_program nccl_ranks tutti >"$to/build.log" 2>&1 || {
+    tail -n 30 "$to/configure.log" "$to/build.log"
+    echo "== build FAILED" >&2
+    exit 1
+}
+library=$(sed -n 's/^TUTTI_NCCL_LIBRARY:FILEPATH=//p' $build/CMakeCache.txt)
+nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max \
+    --format=csv >"$to/machine.txt" 2>&1
+{
+    date -u +%Y-%m-%d
+    uname -r
+    nproc
+    sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1
+} >>"$to/machine.txt"
+cat "$to/machine.txt"
+
+# ranks NAME ARGUMENTS...: one table of nccl_ranks, and beside it what NCCL chose for each size.
+ranks() {
+    local name=$1 start=$SECONDS rc
+    shift
+    NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV NCCL_DEBUG_FILE="$to/$name.debug" \
+        timeout 100 $build/tests/nccl_ranks --nccl "$library" --deadline 15 "$@" \
+        >"$to/$name.log" 2>"$to/$name.err"
+    rc=$?
+    # What it says at each call comes once a size; the rest is the same for all tables of a machine.
+    sed -n 's/.* INFO \(.* Bytes -> Algo .*\)/\1/p' "$to/$name.debug" | uniq >"$to/$name.picks"
+    [ -n "${keep:-}" ] || rm -f "$to/$name.debug"
+    [ -s "$to/$name.err" ] || rm -f "$to/$name.err"
+    echo "== $name: rc $rc, $((SECONDS - start)) s, $(grep -c '^ *[0-9]' "$to/$name.log") rows"
+}
+
+# forced COLLECTIVE ALGORITHM GPUS CHANNELS ARGUMENTS...: one table for each protocol, on one host.
+forced() {
+    local collective=$1 algo=$2 gpus=$3 channels=$4 proto
+    shift 4
+    for proto in LL LL128 Simple; do
+        NCCL_ALGO=$algo NCCL_PROTO=$proto NCCL_MAX_NCHANNELS=$channels \
+            ranks "within-$collective-$algo-$proto-$gpus-ch$channels" -c "$collective" \
+            -N 1 -g "$gpus" --topo $host -q -n 40 "$@"
+    done
+}
+
+host=tools/examples/h100x8.xml
+for stage in "${stages[@]}"; do
+    case "$stage" in
+    check) ctest --test-dir $build -R '^(gpu_costs|nccl_ranks)' --output-on-failure | tail -n 20 ;;
+    costs) $build/tests/gpu_costs >"$to/costs.tsv" && echo "== costs: $(wc -l <"$to/costs.tsv") lines" ;;
+    sockets)
+        for hosts in 2 4 8; do
+            keep=yes ranks "sockets-allreduce-$hosts" -N $hosts -e 16M
+        done
+        for collective in allgather reducescatter broadcast reduce alltoall; do
+            ranks "sockets-$collective-4" -N 4 -c $collective -e 4M
+        done
+        ;;
+    within)
+        for gpus in 2 4 8; do
+            keep=yes ranks "within-allreduce-$gpus" -N 1 -g $gpus --topo $host -e 64M
+            forced allreduce Ring $gpus 4 -e 64M
+            forced allreduce Tree $gpus 4 -e 64M
+            for collective in allgather reducescatter broadcast reduce; do
+                forced $collective Ring $gpus 4 -e 64M
+            done
+            ranks "within-alltoall-$gpus" -N 1 -g $gpus --topo $host -c alltoall -q -e 64M
+        done
+        for channels in 1 2 8 16; do
+            forced allreduce Ring 2 $channels -e 64M
+        done
+        ;;
+    *)
+        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, within)" >&2
+        exit 2
+        ;;
+    esac
+done
