@@ -20,7 +20,7 @@ if(NOT TUTTI_SANITIZE AND CUDAToolkit_FOUND AND TUTTI_NVCC)
     find_library(TUTTI_NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR
         HINTS ${TUTTI_NCCL_ROOT}/lib ${CUDAToolkit_LIBRARY_DIR})
     if(TUTTI_NCCL_INCLUDE AND TUTTI_NCCL_LIBRARY)
-        add_executable(nccl_ranks gpu/nccl_ranks.c gpu/pretend.c)
+        add_executable(nccl_ranks gpu/nccl_ranks.c gpu/nccl_play.c gpu/pretend.c)
         target_include_directories(nccl_ranks PRIVATE ${CMAKE_SOURCE_DIR})
         target_include_directories(nccl_ranks SYSTEM PRIVATE ${TUTTI_NCCL_INCLUDE})
         target_link_libraries(nccl_ranks PRIVATE CUDA::cudart Threads::Threads ${CMAKE_DL_LIBS})

@@ -3,46 +3,19 @@
  * (which they believe to be on) go through NCCL's sockets. See pretend.h. What it shows is what NCCL
  * chooses, that its sums are right, and what its protocols take with no link in between. Exit 77:
  * no GPU, or no NCCL, here. */
-#include <cuda_runtime.h>
+#include "tests/gpu/nccl_ranks.h"
+
 #include <dlfcn.h>
 #include <getopt.h>
-#include <nccl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/gpu/pretend.h"
-
-enum collective { ALLREDUCE, ALLGATHER, REDUCESCATTER, BROADCAST, REDUCE, ALLTOALL, COLLECTIVES };
 static const char *const collective_names[COLLECTIVES] = {"allreduce", "allgather", "reducescatter",
                                                           "broadcast", "reduce",    "alltoall"};
-
-/* The calls of one copy of NCCL. */
-struct nccl {
-    ncclResult_t (*version)(int *);
-    ncclResult_t (*unique_id)(ncclUniqueId *);
-    ncclResult_t (*init_rank)(ncclComm_t *, int, ncclUniqueId, int);
-    const char *(*error)(ncclComm_t);
-    ncclResult_t (*allreduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                              cudaStream_t);
-    ncclResult_t (*allgather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t,
-                              cudaStream_t);
-    ncclResult_t (*reducescatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
-                                  ncclComm_t, cudaStream_t);
-    ncclResult_t (*broadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
-                              cudaStream_t);
-    ncclResult_t (*reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int,
-                           ncclComm_t, cudaStream_t);
-    ncclResult_t (*send)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-    ncclResult_t (*recv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
-    ncclResult_t (*group_start)(void);
-    ncclResult_t (*group_end)(void);
-};
 
 static const struct {
     const char *name;
@@ -63,248 +36,6 @@ static const struct {
     {"ncclGroupEnd", offsetof(struct nccl, group_end)},
 };
 
-struct plan {
-    enum collective collective;
-    int hosts;
-    int gpus; /* a host */
-    uint64_t bytes_min;
-    uint64_t bytes_max;
-    uint64_t factor;
-    int warmups;
-    int iterations;
-    bool queued; /* no launch is waited for: all iterations are, before the first begins */
-    int deadline_s;
-    const char *library;
-    const char *topology; /* NULL: as NCCL finds it, a GPU a host */
-};
-
-struct stage;
-struct rank {
-    struct stage *stage;
-    struct nccl nccl;
-    ncclComm_t comm;
-    cudaStream_t stream;
-    float *in;
-    float *out;
-    float *host;       /* as large, for data to and from */
-    cudaEvent_t begun; /* and ended: around what is timed, where it is queued */
-    cudaEvent_t ended;
-    double took_us;
-    uint64_t wrong;     /* elements, of the size being played */
-    uint64_t wrong_all; /* of all sizes */
-    int number;
-};
-
-struct stage {
-    struct plan plan;
-    int rank_count;
-    struct rank ranks[PRETEND_RANKS_MAX];
-    ncclUniqueId id;
-    pthread_barrier_t meet;
-    int (*wait_value)(cudaStream_t, unsigned long long, uint32_t, unsigned); /* of the driver */
-    volatile uint32_t *gate; /* in host memory: what streams wait for to reach their turn */
-    uint32_t turn;
-    atomic_ullong doing; /* the size being played, or 0: at the beginning */
-    atomic_ullong marks; /* how often anything was finished: who waits in vain is stopped */
-};
-
-static double now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-static void must_cuda(cudaError_t status, const char *what)
-{
-    if (status == cudaSuccess)
-        return;
-    fprintf(stderr, "nccl_ranks: %s: %s\n", what, cudaGetErrorString(status));
-    _exit(1);
-}
-
-static void must(const struct rank *rank, ncclResult_t status, const char *what)
-{
-    if (status == ncclSuccess)
-        return;
-    fprintf(stderr, "nccl_ranks: rank %d: %s: %s\n", rank->number, what, rank->nccl.error(NULL));
-    _exit(1);
-}
-
-/* ---- what is played -------------------------------------------------------------------------- */
-
-/* Elements that a rank gives and takes at a size, which is that of the larger of both. */
-static size_t part_of(const struct stage *stage, uint64_t bytes)
-{
-    switch (stage->plan.collective) {
-    case ALLGATHER:
-    case REDUCESCATTER:
-    case ALLTOALL:
-        return bytes / sizeof(float) / (size_t)stage->rank_count;
-    default:
-        return bytes / sizeof(float);
-    }
-}
-
-static void enqueue(struct rank *rank, uint64_t bytes, bool in_place)
-{
-    const struct nccl *nccl = &rank->nccl;
-    size_t count = part_of(rank->stage, bytes);
-    size_t own = count * (size_t)rank->number;
-    const float *in = rank->in;
-    float *out = rank->out;
-
-    switch (rank->stage->plan.collective) {
-    case ALLREDUCE:
-        must(rank,
-             nccl->allreduce(in_place ? out : in, out, count, ncclFloat, ncclSum, rank->comm,
-                             rank->stream),
-             "ncclAllReduce");
-        return;
-    case ALLGATHER:
-        must(rank,
-             nccl->allgather(in_place ? out + own : in, out, count, ncclFloat, rank->comm,
-                             rank->stream),
-             "ncclAllGather");
-        return;
-    case REDUCESCATTER:
-        must(rank,
-             nccl->reducescatter(in_place ? out : in, in_place ? out + own : out, count, ncclFloat,
-                                 ncclSum, rank->comm, rank->stream),
-             "ncclReduceScatter");
-        return;
-    case BROADCAST:
-        must(rank,
-             nccl->broadcast(in_place ? out : in, out, count, ncclFloat, 0, rank->comm,
-                             rank->stream),
-             "ncclBroadcast");
-        return;
-    case REDUCE:
-        must(rank,
-             nccl->reduce(in_place ? out : in, out, count, ncclFloat, ncclSum, 0, rank->comm,
-                          rank->stream),
-             "ncclReduce");
-        return;
-    default:
-        must(rank, nccl->group_start(), "ncclGroupStart");
-        for (int peer = 0; peer < rank->stage->rank_count; peer++) {
-            size_t at = count * (size_t)peer;
-
-            must(rank, nccl->send(in + at, count, ncclFloat, peer, rank->comm, rank->stream),
-                 "ncclSend");
-            must(rank, nccl->recv(out + at, count, ncclFloat, peer, rank->comm, rank->stream),
-                 "ncclRecv");
-        }
-        must(rank, nccl->group_end(), "ncclGroupEnd");
-    }
-}
-
-/* What rank `from` gives as element `at`: small whole numbers, whose sums are exact in any order. */
-static float given(int from, size_t at)
-{
-    return (float)((at * 7 + (size_t)from * 13) % 31);
-}
-
-static float given_by_all(int ranks, size_t at)
-{
-    float sum = 0;
-
-    for (int from = 0; from < ranks; from++)
-        sum += given(from, at);
-    return sum;
-}
-
-/* Elements of the output that are not what they should be. */
-static uint64_t count_wrong(struct rank *rank, uint64_t bytes)
-{
-    int ranks = rank->stage->rank_count;
-    enum collective collective = rank->stage->plan.collective;
-    size_t count = part_of(rank->stage, bytes);
-    size_t all = collective == ALLGATHER || collective == ALLTOALL ? count * (size_t)ranks : count;
-    uint64_t wrong = 0;
-
-    if (collective == REDUCE && rank->number != 0)
-        return 0;
-    must_cuda(cudaMemcpy(rank->host, rank->out, all * sizeof(float), cudaMemcpyDeviceToHost),
-              "cudaMemcpy");
-    for (size_t i = 0; i < all; i++) {
-        size_t own = count * (size_t)rank->number;
-        float expected;
-
-        if (collective == ALLGATHER)
-            expected = given((int)(i / count), i % count);
-        else if (collective == ALLTOALL)
-            expected = given((int)(i / count), own + i % count);
-        else if (collective == REDUCESCATTER)
-            expected = given_by_all(ranks, own + i);
-        else if (collective == BROADCAST)
-            expected = given(0, i);
-        else
-            expected = given_by_all(ranks, i);
-        wrong += rank->host[i] < expected || rank->host[i] > expected;
-    }
-    return wrong;
-}
-
-/* Everyone waits here for everyone: the slowest of all is what a collective takes. */
-static void meet(struct stage *stage)
-{
-    pthread_barrier_wait(&stage->meet);
-}
-
-/* The same where all streams wait at a gate until everything is in their queues: what the GPU takes,
- * however long it takes to launch. */
-static double queued_us(struct rank *rank, uint64_t bytes, bool in_place)
-{
-    enum { GREATER_OR_EQUAL = 0 };
-    struct stage *stage = rank->stage;
-    uint32_t turn = stage->turn + 1;
-    float ms = 0;
-
-    meet(stage);
-    if (stage->wait_value(rank->stream, (unsigned long long)(uintptr_t)stage->gate, turn,
-                          GREATER_OR_EQUAL) != 0)
-        must_cuda(cudaErrorNotSupported, "cuStreamWaitValue32");
-    must_cuda(cudaEventRecord(rank->begun, rank->stream), "cudaEventRecord");
-    for (int i = 0; i < stage->plan.iterations; i++)
-        enqueue(rank, bytes, in_place);
-    must_cuda(cudaEventRecord(rank->ended, rank->stream), "cudaEventRecord");
-    meet(stage);
-    if (rank->number == 0)
-        *stage->gate = stage->turn = turn;
-    must_cuda(cudaStreamSynchronize(rank->stream), "cudaStreamSynchronize");
-    must_cuda(cudaEventElapsedTime(&ms, rank->begun, rank->ended), "cudaEventElapsedTime");
-    return ms * 1e3 / stage->plan.iterations;
-}
-
-static double timed_us(struct rank *rank, uint64_t bytes, bool in_place)
-{
-    const struct plan *plan = &rank->stage->plan;
-    double start;
-
-    for (int i = 0; i < plan->warmups; i++)
-        enqueue(rank, bytes, in_place);
-    must_cuda(cudaStreamSynchronize(rank->stream), "cudaStreamSynchronize");
-    meet(rank->stage);
-    if (plan->queued)
-        return queued_us(rank, bytes, in_place);
-    start = now_us();
-    for (int i = 0; i < plan->iterations; i++)
-        enqueue(rank, bytes, in_place);
-    must_cuda(cudaStreamSynchronize(rank->stream), "cudaStreamSynchronize");
-    return (now_us() - start) / plan->iterations;
-}
-
-static double slowest_us(const struct stage *stage)
-{
-    double most = 0;
-
-    for (int i = 0; i < stage->rank_count; i++)
-        most = stage->ranks[i].took_us > most ? stage->ranks[i].took_us : most;
-    return most;
-}
-
 /* ---- the table, as nccl-tests prints it ------------------------------------------------------ */
 
 static void print_head(struct stage *stage)
@@ -321,10 +52,10 @@ static void print_head(struct stage *stage)
            collective_names[plan->collective], stage->rank_count, plan->hosts, plan->gpus,
            plan->queued ? ", launched before it is timed" : "");
     printf("# nThread %d nGpus 1 minBytes %llu maxBytes %llu step: %llu(factor) warmup iters: %d "
-           "iters: %d agg iters: 1 validation: 1 graph: 0\n#\n",
+           "iters: %d agg iters: %d validation: 1 graph: 0\n#\n",
            stage->rank_count, (unsigned long long)plan->bytes_min,
            (unsigned long long)plan->bytes_max, (unsigned long long)plan->factor, plan->warmups,
-           plan->iterations);
+           plan->iterations, plan->together);
     printf("# NCCL version %d.%d.%d+cuda%d.%d\n# Using devices\n", version / 10000,
            version / 100 % 100, version % 100, driver / 1000, driver % 1000 / 10);
     for (int i = 0; i < stage->rank_count; i++)
@@ -350,8 +81,8 @@ static void print_row(const struct stage *stage, uint64_t bytes, const double us
 
     for (int i = 0; i < stage->rank_count; i++)
         wrong += stage->ranks[i].wrong;
-    printf("%12llu %12zu %9s %7s %7d", (unsigned long long)bytes, part_of(stage, bytes), "float",
-           adds ? "sum" : "none", rooted ? 0 : -1);
+    printf("%12llu %12zu %9s %7s %7d", (unsigned long long)bytes, elements_of(stage, bytes),
+           "float", adds ? "sum" : "none", rooted ? 0 : -1);
     for (int i = 0; i < 2; i++) {
         if (us[i] <= 0)
             printf(" %8s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A");
@@ -365,40 +96,11 @@ static void print_row(const struct stage *stage, uint64_t bytes, const double us
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-static void play_size(struct rank *rank, uint64_t bytes)
-{
-    struct stage *stage = rank->stage;
-    double us[2] = {0, 0};
-
-    atomic_store(&stage->doing, bytes);
-    must_cuda(cudaMemset(rank->out, 0xff, stage->plan.bytes_max), "cudaMemset");
-    must_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    meet(stage);
-    enqueue(rank, bytes, false);
-    must_cuda(cudaStreamSynchronize(rank->stream), "cudaStreamSynchronize");
-    meet(stage); /* copying to the host may wait for all of the GPU */
-    rank->wrong = count_wrong(rank, bytes);
-    rank->wrong_all += rank->wrong;
-    for (int i = 0; i < 2; i++) {
-        if (i == 1 && stage->plan.collective == ALLTOALL)
-            break;
-        meet(stage);
-        rank->took_us = timed_us(rank, bytes, i == 1);
-        meet(stage);
-        us[i] = slowest_us(stage);
-    }
-    if (rank->number == 0)
-        print_row(stage, bytes, us);
-    atomic_fetch_add(&stage->marks, 1);
-    meet(stage);
-}
-
 static void *play(void *argument)
 {
     struct rank *rank = argument;
     struct stage *stage = rank->stage;
     const struct plan *plan = &stage->plan;
-    size_t count = plan->bytes_max / sizeof(float);
 
     must_cuda(cudaSetDevice(0), "cudaSetDevice");
     must_cuda(cudaStreamCreateWithFlags(&rank->stream, cudaStreamNonBlocking), "a stream");
@@ -411,16 +113,18 @@ static void *play(void *argument)
     rank->host = malloc(plan->bytes_max);
     if (rank->host == NULL)
         must_cuda(cudaErrorMemoryAllocation, "malloc");
-    for (size_t i = 0; i < count; i++)
-        rank->host[i] = given(rank->number, i);
-    must_cuda(cudaMemcpy(rank->in, rank->host, plan->bytes_max, cudaMemcpyHostToDevice),
-              "cudaMemcpy");
+    fill(rank);
     meet(stage);
     if (rank->number == 0)
         print_head(stage);
     for (uint64_t bytes = plan->bytes_min; bytes <= plan->bytes_max; bytes *= plan->factor)
-        if (part_of(stage, bytes) > 0)
-            play_size(rank, bytes);
+        if (elements_of(stage, bytes) > 0) {
+            double us[2];
+
+            play_size(rank, bytes, us);
+            if (rank->number == 0)
+                print_row(stage, bytes, us);
+        }
     free(rank->host); /* and not the communicator: copies that share a host do not end well */
     return NULL;
 }
@@ -508,11 +212,12 @@ static struct plan plan_of(int argc, char **argv)
                         .factor = 2,
                         .warmups = 5,
                         .iterations = 20,
+                        .together = 1,
                         .deadline_s = 60,
                         .library = "libnccl.so.2"};
     int option;
 
-    while ((option = getopt_long(argc, argv, "c:b:e:f:w:n:N:g:q", options, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, "c:b:e:f:w:n:m:N:g:q", options, NULL)) != -1)
         switch (option) {
         case 'c':
             plan.collective = collective_of(optarg);
@@ -537,6 +242,9 @@ static struct plan plan_of(int argc, char **argv)
             break;
         case 'g':
             plan.gpus = (int)number_of(optarg, "gpus", PRETEND_RANKS_MAX, false);
+            break;
+        case 'm':
+            plan.together = (int)number_of(optarg, "no number", 64, false);
             break;
         case 'q':
             plan.queued = true;

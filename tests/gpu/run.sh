@@ -4,18 +4,19 @@
 #   check    the tests: what blocks hand on arrives, NCCL's sums are right
 #   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
 #   sockets  NCCL between ranks that believe to be on hosts of their own (FOLDER/sockets-*.log)
+#   steps    the same, sixteen in one launch: what a step takes, without launches (FOLDER/steps-*.log)
 #   within   NCCL within a host whose GPUs are all this one (FOLDER/within-*.log)
 # without a stage: all. NCCL is found where Python's packages have it, or at NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
-    sed -n '2,8s/^# //p' "$0" >&2
+    sed -n '2,9s/^# //p' "$0" >&2
     exit 2
 }
 mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(check costs sockets within)
+[ $# -gt 0 ] || stages=(check costs sockets steps within)
 cd "$(dirname "$0")/../.."
 
 nccl=${NCCL_ROOT:-}
@@ -56,14 +57,14 @@ ranks() {
     echo "== $name: rc $rc, $((SECONDS - start)) s, $(grep -c '^ *[0-9]' "$to/$name.log") rows"
 }
 
-# forced COLLECTIVE ALGORITHM GPUS CHANNELS ARGUMENTS...: one table for each protocol, on one host.
+# forced KIND COLLECTIVE ALGORITHM GPUS CHANNELS ARGUMENTS...: a table for each protocol, on one host.
 forced() {
-    local collective=$1 algo=$2 gpus=$3 channels=$4 proto
-    shift 4
+    local kind=$1 collective=$2 algo=$3 gpus=$4 channels=$5 proto
+    shift 5
     for proto in LL LL128 Simple; do
         NCCL_ALGO=$algo NCCL_PROTO=$proto NCCL_MAX_NCHANNELS=$channels \
-            ranks "within-$collective-$algo-$proto-$gpus-ch$channels" -c "$collective" \
-            -N 1 -g "$gpus" --topo $host -q -n 40 "$@"
+            ranks "$kind-$collective-$algo-$proto-$gpus-ch$channels" -c "$collective" \
+            -N 1 -g "$gpus" --topo $host -q "$@"
     done
 }
 
@@ -80,22 +81,30 @@ for stage in "${stages[@]}"; do
             ranks "sockets-$collective-4" -N 4 -c $collective -e 4M
         done
         ;;
+    steps)
+        for gpus in 2 4 8; do
+            for collective in allreduce allgather broadcast; do
+                forced steps $collective Ring $gpus 1 -m 16 -b 64 -e 64K -f 4
+            done
+            forced steps allreduce Tree $gpus 1 -m 16 -b 64 -e 64K -f 4
+        done
+        ;;
     within)
         for gpus in 2 4 8; do
             keep=yes ranks "within-allreduce-$gpus" -N 1 -g $gpus --topo $host -e 64M
-            forced allreduce Ring $gpus 4 -e 64M
-            forced allreduce Tree $gpus 4 -e 64M
+            forced within allreduce Ring $gpus 4 -n 40 -e 64M
+            forced within allreduce Tree $gpus 4 -n 40 -e 64M
             for collective in allgather reducescatter broadcast reduce; do
-                forced $collective Ring $gpus 4 -e 64M
+                forced within $collective Ring $gpus 4 -n 40 -e 64M
             done
             ranks "within-alltoall-$gpus" -N 1 -g $gpus --topo $host -c alltoall -q -e 64M
         done
         for channels in 1 2 8 16; do
-            forced allreduce Ring 2 $channels -e 64M
+            forced within allreduce Ring 2 $channels -n 40 -e 64M
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, within)" >&2
+        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, steps, within)" >&2
         exit 2
         ;;
     esac
