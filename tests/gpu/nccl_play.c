@@ -111,7 +111,8 @@ static void enqueue_all(struct rank *rank, uint64_t bytes, bool in_place, int co
     }
 }
 
-/* What rank `from` gives as element `at`: small whole numbers, whose sums are exact in any order. */
+/* What rank `from` gives as element `at`: small whole numbers, whose sums are exact in any
+ * order. */
 static float given(int from, size_t at)
 {
     return (float)((at * 7 + (size_t)from * 13) % 31);
@@ -173,8 +174,8 @@ void meet(struct stage *stage)
     pthread_barrier_wait(&stage->meet);
 }
 
-/* The same where all streams wait at a gate until everything is in their queues: what the GPU takes,
- * however long it takes to launch. */
+/* The same where all streams wait at a gate until everything is in their queues: what the GPU
+ * takes, however long it takes to launch. */
 static double queued_us(struct rank *rank, uint64_t bytes, bool in_place)
 {
     enum { GREATER_OR_EQUAL = 0 };

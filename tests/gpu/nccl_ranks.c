@@ -1,8 +1,8 @@
-/* Several ranks of the real NCCL on the one GPU here, timed as nccl-tests times them and printed as
- * it prints: ranks of one host write to each other's memory within the GPU, those of different hosts
- * (which they believe to be on) go through NCCL's sockets. See pretend.h. What it shows is what NCCL
- * chooses, that its sums are right, and what its protocols take with no link in between. Exit 77:
- * no GPU, or no NCCL, here. */
+/* Several ranks of the real NCCL on the one GPU here, timed as nccl-tests times them and printed
+ * as it prints: ranks of one host write to each other's memory within the GPU, those of different
+ * hosts (which they believe to be on) go through NCCL's sockets. See pretend.h. What it shows is
+ * what NCCL chooses, that its sums are right, and what its protocols take with no link in between.
+ * Exit 77: no GPU, or no NCCL, here. */
 #include "tests/gpu/nccl_ranks.h"
 
 #include <dlfcn.h>
@@ -199,6 +199,20 @@ static enum collective collective_of(const char *name)
     return ALLREDUCE;
 }
 
+static void check_plan(const struct plan *plan)
+{
+    if (plan->hosts * plan->gpus > PRETEND_RANKS_MAX || plan->hosts * plan->gpus < 2)
+        wrong_usage("too many ranks, or one:", plan->hosts < 2 ? "--gpus" : "--hosts",
+                    "2 to 16 in all");
+    if (plan->gpus > 1 && plan->topology == NULL)
+        wrong_usage("more than one GPU a host without", "--topo",
+                    "an NCCL topology XML of such a host");
+    if (plan->queued && plan->iterations > 500)
+        wrong_usage("too many iterations to queue:", "-n", "1 to 500 with -q");
+    if (plan->factor < 2)
+        wrong_usage("no factor", "1", "2 to 1024");
+}
+
 static struct plan plan_of(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -263,16 +277,7 @@ static struct plan plan_of(int argc, char **argv)
         }
     if (optind < argc)
         wrong_usage("unknown argument", argv[optind], "options alone");
-    if (plan.hosts * plan.gpus > PRETEND_RANKS_MAX || plan.hosts * plan.gpus < 2)
-        wrong_usage("too many ranks, or one:", plan.hosts < 2 ? "--gpus" : "--hosts",
-                    "2 to 16 in all");
-    if (plan.gpus > 1 && plan.topology == NULL)
-        wrong_usage("more than one GPU a host without", "--topo",
-                    "an NCCL topology XML of such a host");
-    if (plan.queued && plan.iterations > 500)
-        wrong_usage("too many iterations to queue:", "-n", "1 to 500 with -q");
-    if (plan.factor < 2)
-        wrong_usage("no factor", "1", "2 to 1024");
+    check_plan(&plan);
     return plan;
 }
 
