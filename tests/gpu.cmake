@@ -2,11 +2,11 @@
 # CUDA Toolkit is, NCCL's part where its header is, too (-DTUTTI_NCCL_ROOT=FOLDER with include/ and
 # lib/); where there is no GPU the tests skip, and say so.
 set(TUTTI_NCCL_ROOT "" CACHE PATH "Where NCCL is: a folder with include/nccl.h and lib/libnccl.so.2")
-if(NOT TUTTI_SANITIZE)
+if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE)
     find_package(CUDAToolkit QUIET)
     find_program(TUTTI_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR})
 endif()
-if(NOT TUTTI_SANITIZE AND CUDAToolkit_FOUND AND TUTTI_NVCC)
+if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE AND CUDAToolkit_FOUND AND TUTTI_NVCC)
     add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gpu_costs
         COMMAND ${TUTTI_NVCC} -std=c++17 -O2 -Xcompiler -Wall,-Wextra
             -gencode arch=compute_80,code=[compute_80,sm_80] -gencode arch=compute_90,code=sm_90

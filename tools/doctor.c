@@ -126,6 +126,18 @@ static int add_machine(struct tutti_table *table)
     return status;
 }
 
+/* Whether there could be a GPU of NVIDIA here: no backend uses one, but a test measures it. */
+static int add_gpu(struct tutti_table *table)
+{
+    char version[128];
+    bool has;
+
+    read_line("/proc/driver/nvidia/version", version, sizeof(version));
+    has = strcmp(version, "unknown") != 0;
+    return add(table, "gpu driver", has ? version : "no",
+               "no backend plays on GPUs yet; tests/gpu/run.sh measures one of NVIDIA");
+}
+
 /* The versions of NCCL by which choices are known. */
 static int add_nccl(struct tutti_table *table)
 {
@@ -179,7 +191,8 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = add(table, "backend sim", "yes", "virtual clock, everywhere") |
                  add(table, "backend threads", "yes", "a thread a rank, everywhere") |
-                 add_tcp(table) | add_mpi(table) | add_launcher(table) | add_nccl(table);
+                 add_tcp(table) | add_mpi(table) | add_launcher(table) | add_nccl(table) |
+                 add_gpu(table);
     if (status == 0)
         status = add_machine(table);
     if (status != 0) {
