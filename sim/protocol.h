@@ -91,6 +91,16 @@ struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *pr
 struct tutti_protocol tutti_protocol_of_trees(const struct tutti_protocol *protocol,
                                               uint64_t lane_bytes_per_s);
 
+/* What LL and LL128 cost trees, whose chunks go on in `part_count` parts: for each of these a
+ * message has its connection for its part of slice_ps. A rank's threads are shared out between
+ * what goes up and what comes down (NCCL 2.28 all_reduce.h, runTreeSplit: 70 and 30 % of them), so
+ * that a lane moves half of what it does in a ring: between 2, 4 and 8 ranks on one H200 4.9, 3.6
+ * and 3.0 GB/s of 7.4 in LL, 11, 8.5 and 7.2 of 17.2 in LL128 (traces/measured/h200). Over NVLink a
+ * step of LL128 takes two thirds of one in a ring, as NCCL itself has it (tuning.cc, hwLatencies:
+ * 1.25 us and 1.9). */
+struct tutti_protocol tutti_protocol_of_lines(const struct tutti_protocol *protocol,
+                                              uint32_t part_count);
+
 /* What it costs where links carry data one way alone. PCIe lets no read pass a write before it (PCI
  * Express Base Specification, ordering rules: non-posted requests wait for posted ones): on a link
  * into a CPU, where what a GPU writes meets reads of host memory, or of a NIC, less is left each

@@ -320,8 +320,9 @@ TEST(efas_first_generation_runs_simple_alone)
     expect_protocol("dgx-h100:nodes=2,net=efa", NULL, "ll");
 }
 
-/* For how long a message between hosts has its connection besides its bytes, where the proxy takes
- * a nanosecond for each; and in how many channels. */
+/* For how long the messages of a chunk between hosts, of which trees by LL128 make several, have
+ * their connection besides its bytes, where the proxy takes a nanosecond for each; and in how many
+ * channels. */
 static tutti_ps slice_of(const char *spec, const char *algorithm, enum tutti_collective collective,
                          uint64_t bytes, uint32_t *ret_channels)
 {
@@ -330,17 +331,19 @@ static tutti_ps slice_of(const char *spec, const char *algorithm, enum tutti_col
     struct tutti_protocol protocol = tutti_protocols(&(size_t){0})[0], own = protocol;
     struct tutti_nccl_run run;
     struct tutti_err err = {""};
+    tutti_ps parts;
 
     protocol.slice_ps[TUTTI_HOP_NVLINK] = 1000;
     protocol.slice_ps[TUTTI_HOP_NET] = 1000;
     CHECK_OK(tutti_nccl_run_new(&ask, &run, &err), err);
     if (!tutti_nccl_run_costs(&run, &protocol, &own))
         own = protocol;
-    CHECK_INT(own.slice_ps[TUTTI_HOP_NVLINK], 1000);
+    parts = run.part_count > 0 ? run.part_count : 1;
+    CHECK_INT(own.slice_ps[TUTTI_HOP_NVLINK] * parts, 1000);
     *ret_channels = run.channel_count;
     tutti_schedule_free(run.schedule);
     tutti_topo_free(topo);
-    return own.slice_ps[TUTTI_HOP_NET];
+    return own.slice_ps[TUTTI_HOP_NET] * parts;
 }
 
 /* Eight bytes go by one channel: one message at a time. 64 MiB go by all channels: by one NIC, or
@@ -366,6 +369,45 @@ TEST(messages_between_hosts_wait_for_others_of_their_proxy)
     CHECK(n > 1);
     CHECK_INT(slice_of("dgx-a100", "nccl:ring", sum, large, &n), 1000);
     CHECK_INT(slice_of("dgx-a100:nodes=2", "nccl", TUTTI_ALLTOALL, large, &n), 1000);
+}
+
+/* A tree by LL on four channels of eight GPUs whose links take no time, where a lane of a ring
+ * moves what it does between ranks of one H200, and a step takes as long. */
+static double tree_us(uint64_t bytes)
+{
+    struct tutti_topo *topo = machine("dgx-h100:gpus=8,nodes=1,lat=0us");
+    struct tutti_ask ask = ask_for(topo, "nccl", TUTTI_ALLREDUCE, bytes);
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
+    struct tutti_nccl_env *env = NULL;
+    struct tutti_answer answer;
+    struct tutti_err err = {""};
+
+    memcpy(protocols, tutti_protocols(&(size_t){0}), sizeof(protocols));
+    protocols[0].lane_bytes_per_s[TUTTI_HOP_NVLINK] = 7400000000;
+    protocols[0].message_ps[TUTTI_HOP_NVLINK] = 650000;
+    CHECK_OK(tutti_nccl_env_new(&env, &err), err);
+    CHECK_OK(tutti_nccl_env_add(env, "NCCL_ALGO=Tree,NCCL_PROTO=LL,NCCL_MAX_NCHANNELS=4", &err),
+             err);
+    ask.env = env;
+    ask.protocols = protocols;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_TEXT(answer.algorithm, "nccl:tree");
+    tutti_nccl_env_free(env);
+    tutti_topo_free(topo);
+    return (double)answer.time_ps / 1e6;
+}
+
+/* NCCL itself took 21.4 us for 8 B there, 35.5 for 128 KiB, which is one chunk of each channel, 2687
+ * and 5488 for 32 and 64 MiB (traces/measured/h200/within.measured). Whole chunks of 32 KiB that
+ * went up and down after one another, 14 times, would take 62 us more than a line. */
+TEST(lines_go_up_and_down_a_tree_before_their_chunk_is_there)
+{
+    double chunk_us = tree_us(128 << 10) - tree_us(8);
+    double half_us = tree_us(64 << 20) - tree_us(32 << 20);
+
+    printf("a chunk %.1f us, 32 MiB %.0f us\n", chunk_us, half_us);
+    CHECK(chunk_us > 14.1 / 2 && chunk_us < 14.1 * 2);
+    CHECK(half_us > 2801 / 1.25 && half_us < 2801 * 1.25);
 }
 
 TEST(what_nccl_cannot_run_is_refused)

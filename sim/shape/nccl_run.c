@@ -20,7 +20,12 @@
 #include "sim/shape/memory.h"
 #include "sim/shape/nccl_switch.h"
 
-enum { STEPS = 8 /* of a connection's buffer */ };
+enum {
+    STEPS = 8,            /* of a connection's buffer */
+    PARTS_MAX = 8,        /* see parts_of(): more parts, or */
+    PARTS_ALL_MAX = 64,   /* more of a channel's share, or */
+    PART_BYTES_MIN = 512, /* less in each hardly matter, but take time to play */
+};
 
 enum {
     P2P = TUTTI_NCCL_ALGORITHM_COUNT,
@@ -257,9 +262,31 @@ static int spread_ends(const struct tutti_nccl_graph *graph, uint32_t **ret, str
     return 0;
 }
 
+/* In LL and LL128 each line says itself that it has come, and goes on before the rest of its chunk
+ * is there: up and down a tree, in whose chains nothing else waits, a chunk goes in so many parts.
+ * (Between 8 ranks on one H200 32 KiB by LL take 14 us up and down more than a line, and would take
+ * 62 if whole chunks went: traces/measured/h200. Steps of a ring wait for the whole step before, of
+ * the rank itself: there it makes no difference.) 0 for what is no such tree. */
+static uint32_t parts_of(const struct form *form, const struct tutti_nccl_choice *choice,
+                         uint64_t element_bytes)
+{
+    uint64_t share = choice->count_lo * element_bytes;
+    uint64_t chunks = share / choice->chunk_lo_bytes + 1;
+    uint64_t longest = share < choice->chunk_lo_bytes ? share : choice->chunk_lo_bytes;
+    uint32_t parts = 1;
+
+    if (form != &forms[TUTTI_NCCL_TREE] || choice->protocol == TUTTI_NCCL_SIMPLE)
+        return 0;
+    while (2 * parts <= PARTS_MAX && 2 * parts * chunks <= PARTS_ALL_MAX &&
+           longest / (2 * parts) >= PART_BYTES_MIN)
+        parts *= 2;
+    return parts;
+}
+
 static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *comm,
                    const struct form *form, const struct tutti_nccl_choice *choice,
-                   uint32_t repeat_count, struct tutti_schedule **ret, struct tutti_err *err)
+                   uint32_t part_count, uint32_t repeat_count, struct tutti_schedule **ret,
+                   struct tutti_err *err)
 {
     bool p2p = form == &forms[P2P] || form == &rccl_forms[RCCL_P2P];
     const struct tutti_nccl_graph *graph = tutti_nccl_graph_of(comm, choice->algorithm);
@@ -287,6 +314,10 @@ static int lay_out(const struct tutti_ask *ask, const struct tutti_nccl_comm *co
     params.coll.chunk_bytes = choice->chunk_bytes;
     params.coll.slice_count = choice->slice_count;
     params.coll.slot_count = STEPS / choice->slice_count; /* two slices: of two steps each */
+    if (part_count > 0) {
+        params.coll.slice_count = part_count;
+        params.coll.slot_count = STEPS * part_count;
+    }
     if (p2p) {
         chains.length = comm->rank_count / comm->node_count;
         chains.count = 1;
@@ -440,7 +471,8 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
     if (!is_p2p(runs))
         set_proxy(comm, &choice, ret);
-    status = lay_out(ask, comm, form, &choice, repeat_count, &ret->schedule, err);
+    ret->part_count = parts_of(form, &choice, tutti_dtype_bytes(params->dtype));
+    status = lay_out(ask, comm, form, &choice, ret->part_count, repeat_count, &ret->schedule, err);
     if (status == 0 && is_p2p(runs)) /* small messages leave most channels empty */
         ret->channel_count = tutti_nccl_p2p_channels(ret->schedule);
     return status;
@@ -481,12 +513,14 @@ bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_p
 {
     tutti_ps channel_ps = run->early ? protocol->early_channel_ps : protocol->channel_ps;
 
-    if (run->own_costs == NULL && run->tree_bytes_per_s == 0 && channel_ps == 0 &&
-        run->proxy_num == run->proxy_den)
+    if (run->own_costs == NULL && run->tree_bytes_per_s == 0 && run->part_count == 0 &&
+        channel_ps == 0 && run->proxy_num == run->proxy_den)
         return false;
     *ret = run->own_costs != NULL ? run->own_costs(protocol) : *protocol;
     if (run->tree_bytes_per_s > 0)
         *ret = tutti_protocol_of_trees(ret, run->tree_bytes_per_s);
+    if (run->part_count > 0)
+        *ret = tutti_protocol_of_lines(ret, run->part_count);
     ret->launch_ps += (tutti_ps)run->channel_count * channel_ps;
     if (run->proxy_den > 0)
         ret->slice_ps[TUTTI_HOP_NET] =

@@ -24,6 +24,8 @@ struct tutti_nccl_run {
     struct tutti_protocol (*own_costs)(const struct tutti_protocol *protocol);
     uint64_t tree_bytes_per_s; /* what a channel of a tree moves either way, as in
                                   tutti_protocol_of_trees(); 0: no tree, or not known */
+    uint32_t part_count;       /* of a chunk, which go on by themselves in a tree by LL or LL128, as
+                                  in tutti_protocol_of_lines(); 0: it is none */
     tutti_ps copy_ps;          /* what copying its own block adds to a rank's all-to-all */
     uint32_t channel_count;    /* that carry data */
     uint32_t proxy_num;        /* over proxy_den: messages that a rank's thread for networks */

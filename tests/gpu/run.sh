@@ -4,19 +4,20 @@
 #   check    the tests: what blocks hand on arrives, NCCL's sums are right
 #   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
 #   sockets  NCCL between ranks that believe to be on hosts of their own (FOLDER/sockets-*.log)
-#   steps    the same, sixteen in one launch: what a step takes, without launches (FOLDER/steps-*.log)
+#   hosts    the same of hosts whose GPUs are all this one, for what NCCL chooses (FOLDER/hosts-*.picks)
+#   steps    within a host, sixteen in one launch: what a step takes, without launches (FOLDER/steps-*.log)
 #   within   NCCL within a host whose GPUs are all this one (FOLDER/within-*.log)
 # without a stage: all. NCCL is found where Python's packages have it, or at NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
-    sed -n '2,9s/^# //p' "$0" >&2
+    sed -n '2,10s/^# //p' "$0" >&2
     exit 2
 }
 mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(check costs sockets steps within)
+[ $# -gt 0 ] || stages=(check costs sockets hosts steps within)
 cd "$(dirname "$0")/../.."
 
 nccl=${NCCL_ROOT:-}
@@ -81,6 +82,16 @@ for stage in "${stages[@]}"; do
             ranks "sockets-$collective-4" -N 4 -c $collective -e 4M
         done
         ;;
+    hosts) # for what NCCL chooses there: each time is taken once
+        for shape in "2 2" "2 4" "4 4" "2 8"; do
+            for collective in allreduce allgather reducescatter broadcast reduce; do
+                keep=$([ $collective = allreduce ] && echo yes)
+                ranks "hosts-$collective-${shape/ /x}" -N ${shape% *} -g ${shape#* } --topo $host \
+                    -c $collective -w 1 -n 1 -e 16M
+            done
+        done
+        keep=""
+        ;;
     steps)
         for gpus in 2 4 8; do
             for collective in allreduce allgather broadcast; do
@@ -104,7 +115,7 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, steps, within)" >&2
+        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, hosts, steps, within)" >&2
         exit 2
         ;;
     esac

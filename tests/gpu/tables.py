@@ -5,10 +5,14 @@ import os
 import re
 import sys
 
-RANGE = re.compile(r'\w+: (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo..Hi\}=\{(\d+)\.\.(\d+)\}')
+RANGE = re.compile(r'\w+: (\d+) Bytes -> Algo (\w+) proto (\w+) '
+                   r'channel\{Lo..Hi\}=\{(\d+)\.\.(\d+)\}')
 FORCED = re.compile(r'(within|steps)-(\w+)-(Ring|Tree)-(\w+)-(\d+)-ch(\d+)$')
+HOSTS = re.compile(r'hosts-(\w+)-(\d+)x(\d+)$')
 FREE = re.compile(r'(within|sockets)-(\w+)-(\d+)$')
 SOCKETS = 'pcie:gpu=h200,gpus=1,sockets=1,switches=1,nics=1,nodes={n},nicbw=10Gb/s,net=tcp,gdr=no'
+SEVERAL = ('host:gpu=h100,gpus={g},board=8,nics=1,nic=10Gb/s,nicat=cpu,cpu=intel,sockets=1,'
+           'switches=8,net=tcp,gdr=no,nodes={n}')  # tools/examples/h100x8.xml, with lo for a NIC
 OPS = {'allreduce': 'sum', 'reducescatter': 'sum', 'reduce': 'sum'}
 PER_RANK = ('allgather', 'reducescatter')  # of which NCCL names the bytes of one rank
 
@@ -19,6 +23,11 @@ def plan_of(name):
     if m:
         kind, collective, algo, proto, ranks, channels = m.groups()
         env = f'NCCL_ALGO={algo},NCCL_PROTO={proto},NCCL_MAX_NCHANNELS={channels}'
+    elif HOSTS.match(name):
+        collective, hosts, gpus = HOSTS.match(name).groups()
+        ranks = int(hosts) * int(gpus)
+        env = f'NCCL_NVLS_ENABLE=0,NCCL_MAX_NCHANNELS={min(16, 128 // ranks)}'
+        return 'hosts', collective, ranks, env, SEVERAL.format(g=gpus, n=hosts)
     else:
         kind, collective, ranks = FREE.match(name).groups()
         env = 'NCCL_MAX_NCHANNELS=16'
@@ -48,8 +57,9 @@ def table(name, path, about):
              ('collective', collective), ('dtype', 'float'), ('op', OPS.get(collective, 'none')),
              ('launch', 'one'), ('timing', 'host' if about['host'] else 'kernel'),
              ('iterations', about['iterations']), ('quality', 'good'),
-             ('caveat', 'all ranks share one GPU: ' + ('hosts are pretended, the network is loopback'
-                                                       if sockets else 'no link is in between')),
+             ('caveat', 'all ranks share one GPU: ' +
+              ('hosts are pretended, the network is loopback' if sockets
+               else 'no link is in between')),
              ('source', f"tests/gpu/run.sh, {about['machine']}")]
     lines = [f'{key} {value}' for key, value in head] + ['rows']
     lines += [' '.join(str(v) for v in row) for row in rows_of(path)]
@@ -92,7 +102,7 @@ def main():
             files[file] = (os.path.join(folder, file), machine)
     chosen, steps = [], []
     for kind in ('within', 'sockets'):
-        text = 'tutti measured 1\n# Written by tests/gpu/tables.py from what tests/gpu/run.sh measured.\n'
+        text = 'tutti measured 1\n# Written by tests/gpu/tables.py of what tests/gpu/run.sh took.\n'
         for file in sorted(files):
             if not file.startswith(kind) or not file.endswith('.log'):
                 continue
@@ -101,6 +111,9 @@ def main():
             if file[:-4] + '.picks' in files:
                 chosen += picks(file[:-4], files[file[:-4] + '.picks'][0])
         open(os.path.join(out, kind + '.measured'), 'w').write(text)
+    for file in sorted(files):
+        if file.startswith('hosts') and file.endswith('.picks'):
+            chosen += picks(file[:-6], files[file][0])
     with open(os.path.join(out, 'picks.txt'), 'w') as to:
         to.write('# What NCCL chose, by its own word (NCCL_DEBUG_SUBSYS=TUNING): machine, variables, '
                  'collective,\n# first size and last, algorithm, protocol, channels. Written by '
