@@ -151,10 +151,9 @@ struct tutti_protocol tutti_protocol_of_lines(const struct tutti_protocol *proto
     struct tutti_protocol own = *protocol;
 
     assert(part_count > 0);
-    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
-        own.lane_bytes_per_s[hop] = (own.lane_bytes_per_s[hop] + 1) / 2;
+    own.lane_bytes_per_s[TUTTI_HOP_NVLINK] = (own.lane_bytes_per_s[TUTTI_HOP_NVLINK] + 1) / 2;
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
         own.slice_ps[hop] /= part_count;
-    }
     if (strcmp(own.name, "ll128") == 0)
         own.message_ps[TUTTI_HOP_NVLINK] = own.message_ps[TUTTI_HOP_NVLINK] * 2 / 3;
     return own;

@@ -94,10 +94,10 @@ struct tutti_protocol tutti_protocol_of_trees(const struct tutti_protocol *proto
 /* What LL and LL128 cost trees, whose chunks go on in `part_count` parts: for each of these a
  * message has its connection for its part of slice_ps. A rank's threads are shared out between
  * what goes up and what comes down (NCCL 2.28 all_reduce.h, runTreeSplit: 70 and 30 % of them), so
- * that a lane moves half of what it does in a ring: between 2, 4 and 8 ranks on one H200 4.9, 3.6
- * and 3.0 GB/s of 7.4 in LL, 11, 8.5 and 7.2 of 17.2 in LL128 (traces/measured/h200). Over NVLink a
- * step of LL128 takes two thirds of one in a ring, as NCCL itself has it (tuning.cc, hwLatencies:
- * 1.25 us and 1.9). */
+ * that over NVLink a lane moves half of what it does in a ring: 58 and 46 % of it between 4 and 8
+ * ranks on one H200 in LL, 48 and 46 % in LL128 (64 MiB, four channels; between 2, where no rank
+ * does both, 93 and 69 %: traces/measured/h200). A step of LL128 takes two thirds of one in a ring
+ * there, as NCCL itself has it (tuning.cc, hwLatencies: 1.25 us and 1.9). */
 struct tutti_protocol tutti_protocol_of_lines(const struct tutti_protocol *protocol,
                                               uint32_t part_count);
 

@@ -1,5 +1,6 @@
-/* Model A against NCCL itself: what a real 2.28.9 chose for ranks that shared one GPU and believed
- * to be on eight H100, or on hosts of their own, by its own word (tests/gpu/run.sh). */
+/* Model A against NCCL itself: what a real 2.28.9 ran, by its own word, for ranks that shared one
+ * GPU and believed that they were on hosts of one to eight H100: free to choose, or forced but for
+ * the number of channels (tests/gpu/run.sh). */
 #include <inttypes.h>
 #include <strings.h>
 

@@ -397,9 +397,9 @@ static double tree_us(uint64_t bytes)
     return (double)answer.time_ps / 1e6;
 }
 
-/* NCCL itself took 21.4 us for 8 B there, 35.5 for 128 KiB, which is one chunk of each channel, 2687
- * and 5488 for 32 and 64 MiB (traces/measured/h200/within.measured). Whole chunks of 32 KiB that
- * went up and down after one another, 14 times, would take 62 us more than a line. */
+/* NCCL itself took 21.4 us for 8 B there, 35.5 for 128 KiB, which is one chunk of each channel,
+ * 2687 and 5488 for 32 and 64 MiB (traces/measured/h200/within.measured). Whole chunks of 32 KiB
+ * that went up and down after one another, 14 times, would take 62 us more than a line. */
 TEST(lines_go_up_and_down_a_tree_before_their_chunk_is_there)
 {
     double chunk_us = tree_us(128 << 10) - tree_us(8);

@@ -21,10 +21,11 @@
 #include "sim/shape/nccl_switch.h"
 
 enum {
-    STEPS = 8,            /* of a connection's buffer */
-    PARTS_MAX = 8,        /* see parts_of(): more parts, or */
-    PARTS_ALL_MAX = 64,   /* more of a channel's share, or */
-    PART_BYTES_MIN = 512, /* less in each hardly matter, but take time to play */
+    STEPS = 8,           /* of a connection's buffer */
+    PARTS_MAX = 8,       /* see parts_of(); more of them, */
+    PARTS_ALL_MAX = 128, /* or of a channel's share, where filling the chain takes ever less of the
+                             time, or smaller ones would only take longer to play */
+    PART_BYTES_MIN = 512,
 };
 
 enum {
@@ -264,19 +265,22 @@ static int spread_ends(const struct tutti_nccl_graph *graph, uint32_t **ret, str
 
 /* In LL and LL128 each line says itself that it has come, and goes on before the rest of its chunk
  * is there: up and down a tree, in whose chains nothing else waits, a chunk goes in so many parts.
- * (Between 8 ranks on one H200 32 KiB by LL take 14 us up and down more than a line, and would take
- * 62 if whole chunks went: traces/measured/h200. Steps of a ring wait for the whole step before, of
- * the rank itself: there it makes no difference.) 0 for what is no such tree. */
+ * (Between 8 ranks on one H200 a chunk of 32 KiB by LL takes 14 us up and down more than a line,
+ * and would take 62 if it went whole: traces/measured/h200. A step of a ring also waits for the
+ * whole one before it, of the same rank: there parts would gain little.) Between hosts a proxy
+ * sends whole chunks; that they go in parts there, too, is too early by what a chunk takes on the
+ * wire, some us for each host. 0 for what is no such tree; of RCCL's nothing is known. */
 static uint32_t parts_of(const struct form *form, const struct tutti_nccl_choice *choice,
                          uint64_t element_bytes)
 {
-    uint64_t share = choice->count_lo * element_bytes;
-    uint64_t chunks = share / choice->chunk_lo_bytes + 1;
-    uint64_t longest = share < choice->chunk_lo_bytes ? share : choice->chunk_lo_bytes;
+    uint64_t share, chunks, longest;
     uint32_t parts = 1;
 
     if (form != &forms[TUTTI_NCCL_TREE] || choice->protocol == TUTTI_NCCL_SIMPLE)
         return 0;
+    share = choice->count_lo * element_bytes;
+    chunks = share / choice->chunk_lo_bytes + (share % choice->chunk_lo_bytes > 0);
+    longest = share < choice->chunk_lo_bytes ? share : choice->chunk_lo_bytes;
     while (2 * parts <= PARTS_MAX && 2 * parts * chunks <= PARTS_ALL_MAX &&
            longest / (2 * parts) >= PART_BYTES_MIN)
         parts *= 2;

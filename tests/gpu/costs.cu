@@ -1,8 +1,8 @@
 /* What a step of LL, LL128 or Simple costs on one GPU: launches, hand-shakes between blocks through
  * device and host memory, with the CPU, and what a block copies. No wire is in it: what a step of a
- * collective takes over a link is at least this. Prints NAME, the median of the turns, the least and
- * the most, and the unit, one line each, TABs between; --check compares data instead of timing. Exit
- * 77: no GPU here. */
+ * collective takes over a link is at least this. Prints NAME, the median of the turns, the least
+ * and the most, and the unit, one line each, TABs between; --check compares data instead of timing.
+ * Exit 77: no GPU here. */
 #include <algorithm>
 #include <chrono>
 #include <cstdarg>
@@ -253,7 +253,8 @@ struct court court_of(char *memory)
     enum { BOX_BYTES = RANK_THREADS * 16 };
 
     return {.box = {(uint4 *)memory, (uint4 *)(memory + BOX_BYTES)},
-            .tail = {(uint64_t *)(memory + 2 * BOX_BYTES), (uint64_t *)(memory + 2 * BOX_BYTES + 128)}};
+            .tail = {(uint64_t *)(memory + 2 * BOX_BYTES),
+                     (uint64_t *)(memory + 2 * BOX_BYTES + 128)}};
 }
 
 enum { COURT_BYTES = 2 * RANK_THREADS * 16 + 256 };
@@ -377,7 +378,7 @@ __global__ void move(float4 *to1, float4 *to2, const float4 *from1, const float4
 /* Rates count each byte of data once: what is passed on a second. */
 void copies(cudaStream_t stream)
 {
-    constexpr size_t part = 16 << 20; /* bytes a block: past what the second cache holds, together */
+    constexpr size_t part = 16 << 20; /* bytes a block: together past the L2 cache */
     int sms, most = 0;
     float4 *memory[4];
 
@@ -387,7 +388,7 @@ void copies(cudaStream_t stream)
         MUST(cudaMemset(each, 0, part * sms));
     }
     for (int blocks : {1, 2, 4, 8, 16, 24, 32, 64, sms}) {
-        if (blocks <= most)
+        if (blocks <= most || blocks > sms)
             continue;
         most = blocks;
         auto rate = [&](auto kernel) {

@@ -30,7 +30,6 @@ void must(const struct rank *rank, ncclResult_t status, const char *what)
     _exit(1);
 }
 
-/* Elements that a rank gives and takes at a size, which is that of the larger of both. */
 size_t elements_of(const struct stage *stage, uint64_t bytes)
 {
     switch (stage->plan.collective) {
@@ -168,14 +167,13 @@ static uint64_t count_wrong(struct rank *rank, uint64_t bytes)
     return wrong;
 }
 
-/* Everyone waits here for everyone: the slowest of all is what a collective takes. */
 void meet(struct stage *stage)
 {
     pthread_barrier_wait(&stage->meet);
 }
 
-/* The same where all streams wait at a gate until everything is in their queues: what the GPU
- * takes, however long it takes to launch. */
+/* Time of an iteration where all streams wait at a gate until everything is in their queues: what
+ * the GPU takes, however long it takes to launch. */
 static double queued_us(struct rank *rank, uint64_t bytes, bool in_place)
 {
     enum { GREATER_OR_EQUAL = 0 };

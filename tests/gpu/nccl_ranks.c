@@ -1,6 +1,6 @@
 /* Several ranks of the real NCCL on the one GPU here, timed as nccl-tests times them and printed
  * as it prints: ranks of one host write to each other's memory within the GPU, those of different
- * hosts (which they believe to be on) go through NCCL's sockets. See pretend.h. What it shows is
+ * hosts (as they believe) go through NCCL's sockets. See pretend.h. What it shows is
  * what NCCL chooses, that its sums are right, and what its protocols take with no link in between.
  * Exit 77: no GPU, or no NCCL, here. */
 #include "tests/gpu/nccl_ranks.h"
@@ -78,17 +78,19 @@ static void print_row(const struct stage *stage, uint64_t bytes, const double us
     bool rooted = collective == BROADCAST || collective == REDUCE;
     bool adds = collective == ALLREDUCE || collective == REDUCE || collective == REDUCESCATTER;
     uint64_t wrong = 0;
+    char checked[24]; /* the first call, which is out of place */
 
     for (int i = 0; i < stage->rank_count; i++)
         wrong += stage->ranks[i].wrong;
+    snprintf(checked, sizeof(checked), "%llu", (unsigned long long)wrong);
     printf("%12llu %12zu %9s %7s %7d", (unsigned long long)bytes, elements_of(stage, bytes),
            "float", adds ? "sum" : "none", rooted ? 0 : -1);
     for (int i = 0; i < 2; i++) {
         if (us[i] <= 0)
             printf(" %8s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A");
         else
-            printf(" %8.2f %7.2f %7.2f %6llu", us[i], (double)bytes / us[i] * 1e-3,
-                   (double)bytes / us[i] * 1e-3 * share, (unsigned long long)wrong);
+            printf(" %8.2f %7.2f %7.2f %6s", us[i], (double)bytes / us[i] * 1e-3,
+                   (double)bytes / us[i] * 1e-3 * share, i == 0 ? checked : "N/A");
     }
     printf("\n");
     fflush(stdout);
@@ -175,7 +177,7 @@ static uint64_t number_of(const char *text, const char *what, uint64_t max, bool
     const char *units = "KMG";
     const char *at = unit && *end != '\0' ? strchr(units, *end) : NULL;
 
-    if (at != NULL) {
+    if (at != NULL && value <= max >> (10 * (at - units + 1))) {
         value <<= 10 * (at - units + 1);
         end++;
     }
@@ -209,6 +211,8 @@ static void check_plan(const struct plan *plan)
                     "an NCCL topology XML of such a host");
     if (plan->queued && plan->iterations > 500)
         wrong_usage("too many iterations to queue:", "-n", "1 to 500 with -q");
+    if (plan->bytes_min > plan->bytes_max)
+        wrong_usage("no sizes: -b is above", "-e", "at most that");
     if (plan->factor < 2)
         wrong_usage("no factor", "1", "2 to 1024");
 }

@@ -58,7 +58,7 @@ struct rank {
     cudaStream_t stream;
     float *in;
     float *out;
-    float *host;       /* as large, for data to and from */
+    float *host;       /* as large: for what goes to, or comes from, the GPU */
     cudaEvent_t begun; /* and ended: around what is timed, where it is queued */
     cudaEvent_t ended;
     double took_us;
@@ -86,7 +86,7 @@ double now_us(void);
 void must_cuda(cudaError_t status, const char *what);
 void must(const struct rank *rank, ncclResult_t status, const char *what);
 
-/* Elements that a rank gives, or takes, at a size, whichever are fewer. */
+/* Elements of a block at a size: what a rank owns of it, or gives each other, or all of it. */
 size_t elements_of(const struct stage *stage, uint64_t bytes);
 
 /* Everyone waits here for everyone. */

@@ -18,7 +18,8 @@ struct copy {
     char bus[32]; /* "": the GPU's own */
 };
 
-/* Written by pretend_open() alone, before the copy runs; read by whatever thread asks. */
+/* Copies are written by pretend_open() alone, before they run; calls of libc, the driver and NVML
+ * by whoever asks for them, with the same value each time. */
 static struct {
     struct copy copies[PRETEND_RANKS_MAX];
     int count;
@@ -47,10 +48,12 @@ char *getenv(const char *name)
     size_t bytes = strlen(name);
     const struct copy *copy = NULL;
 
-    if (strcmp(name, "NCCL_HOSTID") == 0)
+    if (strcmp(name, "NCCL_HOSTID") == 0 || strncmp(name, "NCCL_DEBUG", 10) == 0)
         copy = copy_at(__builtin_return_address(0));
-    if (copy != NULL)
+    if (copy != NULL && strcmp(name, "NCCL_HOSTID") == 0)
         return (char *)(uintptr_t)copy->host;
+    if (copy != NULL && copy != &pretend.copies[0])
+        return NULL; /* of one file that all would write */
     for (char **each = environ; each != NULL && *each != NULL; each++)
         if (strncmp(*each, name, bytes) == 0 && (*each)[bytes] == '=')
             return *each + bytes + 1;
@@ -145,7 +148,7 @@ int pretend_gpus_of(const char *topology, char (*ret_bus)[32], int max)
 static int copy_file(const char *from, const char *to)
 {
     int in = open(from, O_RDONLY | O_CLOEXEC);
-    int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+    int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
     struct stat about;
     ssize_t moved = 1;
     int status = -1;
@@ -157,7 +160,8 @@ static int copy_file(const char *from, const char *to)
             moved = copy_file_range(in, NULL, out, NULL, (size_t)left, 0);
             left -= moved > 0 ? moved : 0;
         }
-        while (left > 0 && moved != 0) { /* not on one file system: by hand */
+        moved = 1;
+        while (left > 0 && moved > 0) { /* not on one file system: by hand */
             char buffer[1 << 16];
 
             moved = read(in, buffer, sizeof(buffer));

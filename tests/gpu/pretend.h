@@ -1,4 +1,4 @@
-/* Copies of NCCL in one process, each of which believes to be on a host, or to have a GPU, of its
+/* Copies of NCCL in one process, each of which believes that it is on a host, or has a GPU, of its
  * own, while all use the first GPU here.
  *
  * NCCL 2.28 refuses two ranks of one host on one GPU, and keeps what it knows of host and process
@@ -7,12 +7,9 @@
  * of the GPU that of the rank's GPU in a topology file. Ranks of one host then write to each
  * other's memory directly, as over NVLink but within the GPU; those of different hosts go through
  * NCCL's network. Kernels of one process share one context: they run side by side, unlike those of
- * several processes, which take turns. */
+ * several processes, which take turns. Of what NCCL logs (NCCL_DEBUG) the first copy's is kept. */
 #ifndef TUTTI_TESTS_GPU_PRETEND_H
 #define TUTTI_TESTS_GPU_PRETEND_H
-
-#include <stdbool.h>
-#include <stddef.h>
 
 enum { PRETEND_RANKS_MAX = 16 };
 

@@ -3,14 +3,15 @@
 # NVIDIA, the CUDA Toolkit and NCCL. Usage: tests/gpu/run.sh FOLDER [STAGE...]
 #   check    the tests: what blocks hand on arrives, NCCL's sums are right
 #   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
-#   sockets  NCCL between ranks that believe to be on hosts of their own (FOLDER/sockets-*.log)
-#   hosts    the same of hosts whose GPUs are all this one, for what NCCL chooses (FOLDER/hosts-*.picks)
-#   steps    within a host, sixteen in one launch: what a step takes, without launches (FOLDER/steps-*.log)
+#   sockets  NCCL between ranks that take themselves for hosts (FOLDER/sockets-*.log)
+#   hosts    the same with several GPUs a host, for what NCCL chooses (FOLDER/hosts-*.picks)
+#   steps    within a host, sixteen in one launch: steps without launches (FOLDER/steps-*.log)
 #   within   NCCL within a host whose GPUs are all this one (FOLDER/within-*.log)
-# without a stage: all. NCCL is found where Python's packages have it, or at NCCL_ROOT.
+# Without a stage: all. Exit 1 if one failed. NCCL is found where Python's packages have it, or at
+# NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
-    sed -n '2,10s/^# //p' "$0" >&2
+    sed -n '2,11s/^# //p' "$0" >&2
     exit 2
 }
 mkdir -p "$1"
@@ -26,8 +27,10 @@ nccl=${NCCL_ROOT:-}
 build=build-gpu
 generator=()
 command -v ninja >/dev/null 2>&1 && generator=(-G Ninja)
-cmake -S . -B $build "${generator[@]}" ${nccl:+-DTUTTI_NCCL_ROOT="$nccl"} >"$to/configure.log" 2>&1 &&
-    cmake --build $build -j "$(nproc)" --target gpu_costs_program nccl_ranks tutti >"$to/build.log" 2>&1 || {
+cmake -S . -B $build "${generator[@]}" ${nccl:+-DTUTTI_NCCL_ROOT="$nccl"} \
+    >"$to/configure.log" 2>&1 &&
+    cmake --build $build -j "$(nproc)" --target gpu_costs_program nccl_ranks tutti \
+        >"$to/build.log" 2>&1 || {
     tail -n 30 "$to/configure.log" "$to/build.log"
     echo "== build FAILED" >&2
     exit 1
@@ -51,6 +54,7 @@ ranks() {
         timeout 100 $build/tests/nccl_ranks --nccl "$library" --deadline 15 "$@" \
         >"$to/$name.log" 2>"$to/$name.err"
     rc=$?
+    [ $rc -eq 0 ] || failed=1
     # What it says at each call comes once a size; the rest is the same for all tables of a machine.
     sed -n 's/.* INFO \(.* Bytes -> Algo .*\)/\1/p' "$to/$name.debug" | uniq >"$to/$name.picks"
     [ -n "${keep:-}" ] || rm -f "$to/$name.debug"
@@ -58,7 +62,7 @@ ranks() {
     echo "== $name: rc $rc, $((SECONDS - start)) s, $(grep -c '^ *[0-9]' "$to/$name.log") rows"
 }
 
-# forced KIND COLLECTIVE ALGORITHM GPUS CHANNELS ARGUMENTS...: a table for each protocol, on one host.
+# forced KIND COLLECTIVE ALGORITHM GPUS CHANNELS ARGUMENTS...: a table a protocol, on one host.
 forced() {
     local kind=$1 collective=$2 algo=$3 gpus=$4 channels=$5 proto
     shift 5
@@ -70,10 +74,18 @@ forced() {
 }
 
 host=tools/examples/h100x8.xml
+failed=0
 for stage in "${stages[@]}"; do
     case "$stage" in
-    check) ctest --test-dir $build -R '^(gpu_costs|nccl_ranks)' --output-on-failure | tail -n 20 ;;
-    costs) $build/tests/gpu_costs >"$to/costs.tsv" && echo "== costs: $(wc -l <"$to/costs.tsv") lines" ;;
+    check)
+        ctest --test-dir $build -R '^(gpu_costs|nccl_ranks)' --output-on-failure \
+            >"$to/check.log" 2>&1 || failed=1
+        tail -n 20 "$to/check.log"
+        ;;
+    costs)
+        $build/tests/gpu_costs >"$to/costs.tsv" || failed=1
+        echo "== costs: $(wc -l <"$to/costs.tsv") lines"
+        ;;
     sockets)
         for hosts in 2 4 8; do
             keep=yes ranks "sockets-allreduce-$hosts" -N $hosts -e 16M
@@ -115,8 +127,10 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, hosts, steps, within)" >&2
+        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, hosts, steps," \
+            "within)" >&2
         exit 2
         ;;
     esac
 done
+exit $failed

@@ -77,7 +77,7 @@ def picks(name, path):
             continue
         size = int(m[1]) * (ranks if collective in PER_RANK else 1)
         chosen = (m[2].lower(), m[3].lower(), str(int(m[5]) - int(m[4]) + 1))
-        if runs and runs[-1][2] == chosen and size > runs[-1][1]:
+        if runs and runs[-1][2] == chosen and size == 2 * runs[-1][1]:
             runs[-1][1] = size
         elif not runs or size > runs[-1][1]:
             runs.append([size, size, chosen])
@@ -93,7 +93,7 @@ def about_of(path, machine):
 
 
 def main():
-    out, files, lines = sys.argv[1], {}, {}
+    out, files = sys.argv[1], {}
     for folder in sys.argv[2:]:
         about = open(os.path.join(folder, 'machine.txt')).read().split('\n')
         gpu, driver = about[1].split(', ')[:2]
