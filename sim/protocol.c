@@ -130,8 +130,8 @@ static uint32_t share_of(uint32_t ppm)
     return ppm > 0 ? ppm : TUTTI_PPM;
 }
 
-struct tutti_protocol tutti_protocol_of_trees(const struct tutti_protocol *protocol,
-                                              uint64_t lane_bytes_per_s)
+struct tutti_protocol tutti_protocol_of_channels(const struct tutti_protocol *protocol,
+                                                 uint64_t lane_bytes_per_s)
 {
     static const enum tutti_hop hops[] = {TUTTI_HOP_NVLINK, TUTTI_HOP_XGMI};
     struct tutti_protocol own = *protocol;

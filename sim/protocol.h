@@ -86,10 +86,11 @@ uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tu
  * goes on. */
 struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol);
 
-/* What a protocol costs trees, whose blocks of threads pass data up and down at once: over NVLink
- * or xGMI, whose links bind where channels are many, a lane moves no more than that either way. */
-struct tutti_protocol tutti_protocol_of_trees(const struct tutti_protocol *protocol,
-                                              uint64_t lane_bytes_per_s);
+/* What a protocol costs where it is known what a block of threads copies, or, of trees, passes up
+ * and down at once: over NVLink or xGMI, whose links bind where channels are many, a lane moves no
+ * more than that either way. */
+struct tutti_protocol tutti_protocol_of_channels(const struct tutti_protocol *protocol,
+                                                 uint64_t lane_bytes_per_s);
 
 /* What LL and LL128 cost trees, whose chunks go on in `part_count` parts: for each of these a
  * message has its connection for its part of slice_ps. A rank's threads are shared out between

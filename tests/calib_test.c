@@ -295,14 +295,14 @@ TEST(messages_cost_what_is_said_of_them_else_what_all_do)
 TEST(trees_move_no_more_over_nvlink_than_a_block_can)
 {
     struct tutti_protocol all = {.name = "simple", .wire_num = 1, .wire_den = 1};
-    struct tutti_protocol tree = tutti_protocol_of_trees(&all, 12000);
+    struct tutti_protocol tree = tutti_protocol_of_channels(&all, 12000);
 
     CHECK_INT(tree.lane_bytes_per_s[TUTTI_HOP_NVLINK], 12000);
     CHECK_INT(tree.lane_bytes_per_s[TUTTI_HOP_XGMI], 12000);
     CHECK_INT(tree.lane_bytes_per_s[TUTTI_HOP_PCI], 0);
     CHECK_INT(tree.lane_bytes_per_s[TUTTI_HOP_NET], 0);
     all.lane_bytes_per_s[TUTTI_HOP_NVLINK] = 9000;
-    CHECK_INT(tutti_protocol_of_trees(&all, 12000).lane_bytes_per_s[TUTTI_HOP_NVLINK], 9000);
+    CHECK_INT(tutti_protocol_of_channels(&all, 12000).lane_bytes_per_s[TUTTI_HOP_NVLINK], 9000);
 }
 
 static bool asks_for(const struct tutti_calib_machine *machine, const char *name)

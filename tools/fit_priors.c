@@ -225,27 +225,18 @@ double tutti_fit_most(const struct tutti_fit_parts *parts, const char *group)
     return 1e5;
 }
 
-static int give(struct tutti_calib *calib, const char *name, double number, const char *source,
-                struct tutti_err *err)
+static int give(struct tutti_calib *calib, const char *link, uint8_t protocol, double percent,
+                const char *source, struct tutti_err *err)
 {
-    struct tutti_calib_value value = {.value = number, .low = NAN, .high = NAN};
+    struct tutti_calib_value value = {.value = percent, .low = NAN, .high = NAN};
+    char name[TUTTI_CALIB_NAME_BYTES];
 
     (void)snprintf(value.source, sizeof(value.source), "%s", source);
+    (void)snprintf(name, sizeof(name), "any.%s.%s.link_percent", link, protocol_names[protocol]);
     return tutti_calib_set(calib, name, &value, err);
 }
 
-static int give_percent(struct tutti_calib *calib, const char *link, uint8_t protocol,
-                        double percent, const char *source, struct tutti_err *err)
-{
-    char name[TUTTI_CALIB_NAME_BYTES];
-
-    (void)snprintf(name, sizeof(name), "any.%s.%s.link_percent", link, protocol_names[protocol]);
-    return give(calib, name, percent, source, err);
-}
-
-/* PCIe into a CPU is fitted in Simple alone, where lanes do not bind before it. Over NVLink links
- * bind rings by Simple where channels are many, and are fitted; what one channel moves, which binds
- * few, is what it moved within one H200, and is given to what has Hopper's blocks. */
+/* PCIe into a CPU is fitted in Simple alone, where lanes do not bind before it. */
 int tutti_fit_base(struct tutti_calib **ret, struct tutti_err *err)
 {
     struct tutti_calib *calib = NULL;
@@ -261,19 +252,12 @@ int tutti_fit_base(struct tutti_calib **ret, struct tutti_err *err)
                                         "rates between CPUs are no line rates but NCCL's, of what "
                                         "GPUs get there",
                                         err);
-    if (status == 0)
-        status = tutti_calib_set_source(calib, "h200",
-                                        "a channel between ranks that share one H200 "
-                                        "(traces/measured/h200)",
-                                        err);
-    if (status == 0)
-        status = give(calib, "h100.nvlink.simple.lane_GBps", 24, "h200", err);
     for (uint8_t i = 0; i < TUTTI_PROTOCOLS && status == 0; i++) {
-        status = give_percent(calib, "pcie", i, 85, "pcie", err);
+        status = give(calib, "pcie", i, 85, "pcie", err);
         if (status == 0)
-            status = give_percent(calib, "host", i, 100, "cpus", err);
+            status = give(calib, "host", i, 100, "cpus", err);
         if (status == 0 && i + 1 < TUTTI_PROTOCOLS)
-            status = give_percent(calib, "root", i, 85, "pcie", err);
+            status = give(calib, "root", i, 85, "pcie", err);
     }
     if (status < 0) {
         tutti_calib_free(calib);

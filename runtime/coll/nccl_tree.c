@@ -5,9 +5,9 @@
  * each of those hosts where children are attached to a second rank; 2(n-1) messages a chunk in all.
  * A rank has at most three children: it sends 4M bytes at most, and reduces 3M. Channels in turn
  * use the one and the other tree between hosts, in which inner hosts of one are mostly leaves of
- * the other. Chunks, or slices of them, to each of which this applies, are not divided by the ranks,
- * and follow one another in a pipeline; up and down are lanes of their own, as they are groups of
- * warps in NCCL 2.28 all_reduce.h. */
+ * the other. Chunks, or slices of them, to each of which this applies, are not divided by the
+ * ranks, and follow one another in a pipeline; up and down are lanes of their own, as they are
+ * groups of warps in NCCL 2.28 all_reduce.h. */
 #include "runtime/coll/nccl_generators.h"
 #include "runtime/coll/tree.h"
 #include "runtime/nccl_coll.h"

@@ -26,7 +26,10 @@ enum {
     PARTS_ALL_MAX = 128, /* or of a channel's share, where filling the chain takes ever less of the
                              time, or smaller ones would only take longer to play */
     PART_BYTES_MIN = 512,
+    HOPPER = 90, /* compute capability 9.0 */
 };
+
+static const uint64_t HOPPER_CHANNEL_BYTES_PER_S = 24000000000;
 
 enum {
     P2P = TUTTI_NCCL_ALGORITHM_COUNT,
@@ -399,19 +402,23 @@ static tutti_ps own_copy_ps(const struct tutti_ask *ask)
     return slowest < UINT64_MAX ? tutti_wire_ps(2 * bytes, slowest) : 0;
 }
 
-/* NCCL's own limit of a channel's share of a tree (tuning.cc, perChMaxTreeBws), which is of the
- * bus: twice what goes up, and comes down as well. By it NCCL reckons with all protocols; of the
- * others' lanes more is known. RCCL has none. */
-static uint64_t tree_bytes_per_s(const struct tutti_nccl_comm *comm,
-                                 const struct tutti_nccl_choice *choice)
+/* What a channel moves by Simple, where links do not bind before: Hopper's what it moved between
+ * ranks that shared one H200 (traces/measured/h200); of a tree, each way, NCCL's own limit at most
+ * (tuning.cc, perChMaxTreeBws), which is of the bus: twice what goes up, and comes down as well. By
+ * that NCCL reckons with all protocols; of the others' lanes more is known. 0: nothing is known, as
+ * of RCCL, or other things are, as of messages. */
+static uint64_t channel_bytes_per_s(const struct tutti_nccl_comm *comm, const struct form *form,
+                                    const struct tutti_nccl_choice *choice)
 {
     uint32_t scale = comm->node_count <= 2 ? comm->node_count - 1 : TUTTI_NCCL_MANY_NODES;
-    uint32_t gpu = tutti_nccl_gpu_class(comm->tables->facts.compute_min, &comm->version->changes);
+    uint32_t compute = comm->tables->facts.compute_min;
+    uint32_t gpu = tutti_nccl_gpu_class(compute, &comm->version->changes);
 
-    if (choice->algorithm != TUTTI_NCCL_TREE || choice->protocol != TUTTI_NCCL_SIMPLE ||
-        comm->tables->rccl != NULL)
+    if (form == &forms[P2P] || choice->protocol != TUTTI_NCCL_SIMPLE || comm->tables->rccl != NULL)
         return 0;
-    return (uint64_t)(comm->version->constants->tree_GBps[gpu][scale] / 2 * 1e9);
+    if (form == &forms[TUTTI_NCCL_TREE])
+        return (uint64_t)(comm->version->constants->tree_GBps[gpu][scale] / 2 * 1e9);
+    return compute == HOPPER ? HOPPER_CHANNEL_BYTES_PER_S : 0;
 }
 
 /* How many messages a proxy moves while each of its connections carries one. NCCL gives a rank one
@@ -459,14 +466,14 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
     form = rccl_form(ask, comm, runs, &choice, bytes);
     if (form == NULL)
         form = &forms[is_p2p(runs) ? P2P : choice.algorithm];
-    *ret = (struct tutti_nccl_run){
-        .algorithm = &form->algorithm,
-        .protocol = protocol_name(choice.protocol),
-        .chain = is_chain(params->collective),
-        .tree_bytes_per_s = form == &forms[TUTTI_NCCL_TREE] ? tree_bytes_per_s(comm, &choice) : 0,
-        .copy_ps = own_copy_ps(ask),
-        .channel_count = choice.channel_count,
-        .early = comm->tables->rccl == NULL && tutti_nccl_version_is_early(comm->version)};
+    *ret = (struct tutti_nccl_run){.algorithm = &form->algorithm,
+                                   .protocol = protocol_name(choice.protocol),
+                                   .chain = is_chain(params->collective),
+                                   .channel_bytes_per_s = channel_bytes_per_s(comm, form, &choice),
+                                   .copy_ps = own_copy_ps(ask),
+                                   .channel_count = choice.channel_count,
+                                   .early = comm->tables->rccl == NULL &&
+                                            tutti_nccl_version_is_early(comm->version)};
     set_costs(comm, runs, ret);
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
@@ -517,12 +524,12 @@ bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_p
 {
     tutti_ps channel_ps = run->early ? protocol->early_channel_ps : protocol->channel_ps;
 
-    if (run->own_costs == NULL && run->tree_bytes_per_s == 0 && run->part_count == 0 &&
+    if (run->own_costs == NULL && run->channel_bytes_per_s == 0 && run->part_count == 0 &&
         channel_ps == 0 && run->proxy_num == run->proxy_den)
         return false;
     *ret = run->own_costs != NULL ? run->own_costs(protocol) : *protocol;
-    if (run->tree_bytes_per_s > 0)
-        *ret = tutti_protocol_of_trees(ret, run->tree_bytes_per_s);
+    if (run->channel_bytes_per_s > 0)
+        *ret = tutti_protocol_of_channels(ret, run->channel_bytes_per_s);
     if (run->part_count > 0)
         *ret = tutti_protocol_of_lines(ret, run->part_count);
     ret->launch_ps += (tutti_ps)run->channel_count * channel_ps;

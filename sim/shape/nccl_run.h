@@ -22,15 +22,15 @@ struct tutti_nccl_run {
      * a CPU (tutti_protocol_of_peers); sends and receives (tutti_protocol_of_messages). NULL: as
      * it is. */
     struct tutti_protocol (*own_costs)(const struct tutti_protocol *protocol);
-    uint64_t tree_bytes_per_s; /* what a channel of a tree moves either way, as in
-                                  tutti_protocol_of_trees(); 0: no tree, or not known */
-    uint32_t part_count;       /* of a chunk, which go on by themselves in a tree by LL or LL128, as
+    uint64_t channel_bytes_per_s; /* what a channel moves, of a tree either way, as in
+                                     tutti_protocol_of_channels(); 0: as the links allow */
+    uint32_t part_count;    /* of a chunk, which go on by themselves in a tree by LL or LL128, as
                                   in tutti_protocol_of_lines(); 0: it is none */
-    tutti_ps copy_ps;          /* what copying its own block adds to a rank's all-to-all */
-    uint32_t channel_count;    /* that carry data */
-    uint32_t proxy_num;        /* over proxy_den: messages that a rank's thread for networks */
-    uint32_t proxy_den;        /* sends, and receives, while a connection carries one; or 0 */
-    bool early;                /* tutti_nccl_version_is_early() */
+    tutti_ps copy_ps;       /* what copying its own block adds to a rank's all-to-all */
+    uint32_t channel_count; /* that carry data */
+    uint32_t proxy_num;     /* over proxy_den: messages that a rank's thread for networks */
+    uint32_t proxy_den;     /* sends, and receives, while a connection carries one; or 0 */
+    bool early;             /* tutti_nccl_version_is_early() */
     struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
     struct tutti_switched switched;  /* a pipeline; its costs are still to be filled in */
 };
