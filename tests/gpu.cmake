@@ -9,7 +9,7 @@ endif()
 if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE AND CUDAToolkit_FOUND AND TUTTI_NVCC)
     add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gpu_costs
         COMMAND ${TUTTI_NVCC} -std=c++17 -O2 -Xcompiler -Wall,-Wextra
-            -gencode arch=compute_80,code=[compute_80,sm_80] -gencode arch=compute_90,code=sm_90
+            -gencode arch=compute_80,code=[compute_80,sm_80,sm_90]
             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/costs.cu -o ${CMAKE_CURRENT_BINARY_DIR}/gpu_costs
         DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/costs.cu VERBATIM)
     add_custom_target(gpu_costs_program ALL DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/gpu_costs)
