@@ -6,9 +6,10 @@ if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE)
     find_package(CUDAToolkit QUIET)
     find_program(TUTTI_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR})
 endif()
-if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE AND CUDAToolkit_FOUND AND TUTTI_NVCC)
+if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE AND TUTTI_NVCC AND TARGET CUDA::cudart
+   AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 11.8) # the first that knows Hopper
     add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gpu_costs
-        COMMAND ${TUTTI_NVCC} -std=c++17 -O2 -Xcompiler -Wall,-Wextra
+        COMMAND ${TUTTI_NVCC} -std=c++17 -O2 -allow-unsupported-compiler -Xcompiler -Wall,-Wextra
             -gencode arch=compute_80,code=[compute_80,sm_80,sm_90]
             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/costs.cu -o ${CMAKE_CURRENT_BINARY_DIR}/gpu_costs
         DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/gpu/costs.cu VERBATIM)
