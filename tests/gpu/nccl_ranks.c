@@ -201,6 +201,22 @@ static enum collective collective_of(const char *name)
     return ALLREDUCE;
 }
 
+static void print_help(void)
+{
+    printf(
+        "usage: nccl_ranks [options]   (what for: see the head of tests/gpu/nccl_ranks.c)\n"
+        "  -N, --hosts N       hosts that ranks believe in (standard: 2), and\n"
+        "  -g, --gpus N        GPUs of each (1); 2 to 16 ranks in all\n"
+        "      --topo FILE     an NCCL topology XML of such a host, where it has several\n"
+        "      --nccl FILE     the library (libnccl.so.2); its variables, NCCL_ALGO and others,\n"
+        "                      are those of this process\n"
+        "  -c NAME             allreduce, allgather, reducescatter, broadcast, reduce, alltoall\n"
+        "  -b, -e, -f          least size, most, factor, as nccl-tests (8, 1M, 2)\n"
+        "  -w, -n, -m          warm-ups, iterations, collectives in one launch (5, 20, 1)\n"
+        "  -q                  launch all iterations before the first is timed\n"
+        "      --deadline S    seconds in which something must end (60)\n");
+}
+
 static void check_plan(const struct plan *plan)
 {
     if (plan->hosts * plan->gpus > PRETEND_RANKS_MAX || plan->hosts * plan->gpus < 2)
@@ -219,10 +235,13 @@ static void check_plan(const struct plan *plan)
 
 static struct plan plan_of(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"nccl", required_argument, NULL, 'L'},     {"topo", required_argument, NULL, 't'},
-        {"deadline", required_argument, NULL, 'D'}, {"hosts", required_argument, NULL, 'N'},
-        {"gpus", required_argument, NULL, 'g'},     {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"nccl", required_argument, NULL, 'L'},
+                                            {"topo", required_argument, NULL, 't'},
+                                            {"deadline", required_argument, NULL, 'D'},
+                                            {"hosts", required_argument, NULL, 'N'},
+                                            {"gpus", required_argument, NULL, 'g'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     struct plan plan = {.hosts = 2,
                         .gpus = 1,
                         .bytes_min = 8,
@@ -235,7 +254,7 @@ static struct plan plan_of(int argc, char **argv)
                         .library = "libnccl.so.2"};
     int option;
 
-    while ((option = getopt_long(argc, argv, "c:b:e:f:w:n:m:N:g:q", options, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, "c:b:e:f:w:n:m:N:g:qh", options, NULL)) != -1)
         switch (option) {
         case 'c':
             plan.collective = collective_of(optarg);
@@ -264,6 +283,9 @@ static struct plan plan_of(int argc, char **argv)
         case 'm':
             plan.together = (int)number_of(optarg, "no number", 64, false);
             break;
+        case 'h':
+            print_help();
+            exit(0);
         case 'q':
             plan.queued = true;
             break;

@@ -55,11 +55,13 @@ def table(name, path, about):
         head += [('nics', 1), ('nic', '10Gb/s'), ('net', 'tcp'), ('basis', 'stated')]
     head += [('library', 'nccl'), ('version', about['version']), ('env', env.replace(',', ' ')),
              ('collective', collective), ('dtype', 'float'), ('op', OPS.get(collective, 'none')),
-             ('launch', 'one'), ('timing', 'host' if about['host'] else 'kernel'),
+             ('launch', 'one' if about['host'] else 'each'), ('timing', 'host'),
              ('iterations', about['iterations']), ('quality', 'good'),
              ('caveat', 'all ranks share one GPU: ' +
               ('hosts are pretended, the network is loopback' if sockets
                else 'no link is in between')),
+             *([] if about['host'] else
+               [('note', 'mean of a loop all of which was launched before it was timed')]),
              ('source', f"tests/gpu/run.sh, {about['machine']}")]
     lines = [f'{key} {value}' for key, value in head] + ['rows']
     lines += [' '.join(str(v) for v in row) for row in rows_of(path)]
@@ -93,6 +95,9 @@ def about_of(path, machine):
 
 
 def main():
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     out, files = sys.argv[1], {}
     for folder in sys.argv[2:]:
         about = open(os.path.join(folder, 'machine.txt')).read().split('\n')

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fits traces/measured/fitted.calib anew from the tables beside it, and prints how well it holds:
-# some 25 minutes on two cores, most of it for ten fits without a fifth of all sites, or platforms
+# half an hour on two cores, most of it for ten fits without a fifth of all sites, or platforms
 # (LEAVE_OUT=one: without each alone, which takes longer still). All-reduce tells most of what links
 # and launches cost, the other collectives of rings a little; that given, all-to-all and send/receive
 # tell what is of messages alone. TUTTI names the command (standard: build/tutti).
