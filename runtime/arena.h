@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 struct tutti_arena; /* opaque; one owner, no locking */
 
 /* A new empty arena, or NULL when memory ran out. */
@@ -21,5 +25,7 @@ char *tutti_arena_copy_text(struct tutti_arena *arena, const char *text);
 
 /* Bytes taken from the system so far, for reports of memory use. */
 size_t tutti_arena_bytes(const struct tutti_arena *arena);
+
+TUTTI_API_END
 
 #endif

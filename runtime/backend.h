@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 struct tutti_record;
@@ -70,5 +73,7 @@ void tutti_backend_close(struct tutti_backend *backend); /* NULL is a no-op */
 /* The ranks that this process plays: [*ret_first, *ret_first + *ret_count). */
 void tutti_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,
                          uint32_t *ret_first, uint32_t *ret_count);
+
+TUTTI_API_END
 
 #endif

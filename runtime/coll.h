@@ -5,8 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/schedule.h"
 #include "runtime/shape.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -45,5 +48,7 @@ int tutti_algorithm_find(const char *name, enum tutti_collective collective,
 int tutti_coll_generate(const char *algorithm, const struct tutti_coll_params *params,
                         const struct tutti_shape *shape, struct tutti_schedule **ret,
                         struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

@@ -11,7 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_crew;
 struct tutti_err;
@@ -83,5 +86,7 @@ static inline uint32_t tutti_crew_of_rank(uint32_t rank_count, uint32_t count, u
         return rank / (share + 1);
     return more + (rank - more * (share + 1)) / share;
 }
+
+TUTTI_API_END
 
 #endif

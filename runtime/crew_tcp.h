@@ -7,8 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/crew.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 /* Zeroed but for index, count and root it is good for processes of one host.
  *
@@ -69,5 +72,7 @@ struct tutti_crew_tcp_link {
  * message, where it fails in one; then the crew is over. */
 int tutti_crew_tcp_links(struct tutti_crew *crew, const struct tutti_crew_tcp_link *wanted,
                          size_t count, int *ret_fds, tutti_ps deadline_ps, struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

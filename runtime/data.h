@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 struct tutti_err;
 
 enum tutti_dtype {
@@ -52,5 +56,7 @@ void tutti_finish(enum tutti_dtype dtype, enum tutti_op op, void *dst, size_t co
 
 /* Name of the instruction set in use: "avx512", "avx2" or "generic"; for `tutti doctor`. */
 const char *tutti_reduce_isa(void);
+
+TUTTI_API_END
 
 #endif

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/schedule.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_record;
 
@@ -69,5 +72,7 @@ uint32_t tutti_engine_lanes_left(const struct tutti_engine *engine);
 /* "rank 3, lane 0, step 17 (RECV out+64 128 B from 2)": the first step of the lowest rank that has
  * started but not finished, or should start next; for messages about deadlines. */
 void tutti_engine_waiting_for(const struct tutti_engine *engine, char *buf, size_t buf_bytes);
+
+TUTTI_API_END
 
 #endif

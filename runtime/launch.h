@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -75,5 +78,7 @@ int tutti_launch_share(const struct tutti_env *env, const struct tutti_launch *l
 
 /* Whether it offers one of these. */
 bool tutti_launch_can_share(const struct tutti_launch *launch);
+
+TUTTI_API_END
 
 #endif

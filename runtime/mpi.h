@@ -9,8 +9,11 @@
 
 #include <stdbool.h>
 
+#include "runtime/api.h"
 #include "runtime/backend.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_crew;
 
@@ -53,5 +56,7 @@ int tutti_mpi_open(const struct tutti_mpi_opts *opts, struct tutti_backend **ret
  * MPI's own collectives there is none. The crew is of tutti_mpi_crew_open, and outlives it. */
 int tutti_mpi_library_open(struct tutti_crew *crew, struct tutti_backend **ret,
                            struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/coll.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -72,5 +75,7 @@ int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *p
 /* How many channels of a schedule of "p2p" have any part of a message, of some rank; of one rank
  * alone none. */
 uint32_t tutti_nccl_p2p_channels(const struct tutti_schedule *schedule);
+
+TUTTI_API_END
 
 #endif

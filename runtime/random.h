@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 /* State of xoshiro256** (Blackman & Vigna 2018, public domain algorithm), seeded by splitmix64. */
 struct tutti_random {
     uint64_t state[4];
@@ -21,5 +25,7 @@ double tutti_random_unit(struct tutti_random *random);
 /* A stateless hash of up to three numbers under a seed: the same arguments, the same 64 bits. For
  * values that belong to a thing (rank 5, step 7) whatever the order in which things are visited. */
 uint64_t tutti_random_hash(uint64_t seed, uint64_t a, uint64_t b, uint64_t c);
+
+TUTTI_API_END
 
 #endif

@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_event {
     tutti_ps start_ps; /* since the common start of the run; SEND: when it got its slot */
@@ -36,5 +39,7 @@ void tutti_record_sort(struct tutti_record *record);
  * the compiler or machine. with_times 0 hashes what was done and not when (rank, lane, step, kind,
  * peer, bytes; order by rank, lane, step), so that a simulation and a real run can be compared. */
 uint64_t tutti_record_hash(struct tutti_record *record, int with_times);
+
+TUTTI_API_END
 
 #endif

@@ -7,8 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/data.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_arena;
 struct tutti_err;
@@ -68,7 +71,7 @@ struct tutti_step {
     uint64_t src_offset; /* CALL: where the callee's input begins in src_buf */
     uint64_t acc_offset; /* CALL: where the callee's scratch begins in scratch */
 };
-_Static_assert(sizeof(struct tutti_step) <= 64, "a step fits in a cache line");
+TUTTI_STATIC_ASSERT(sizeof(struct tutti_step) <= 64, "a step fits in a cache line");
 
 /* ---- what a schedule is for ---------------------------------------------------------------- */
 
@@ -362,5 +365,7 @@ int tutti_schedule_parse(const char *name, const char *text, size_t bytes,
 /* "SEND out+64 128 B to 3" and the like, one step for people; returns `buf`. */
 enum { TUTTI_STEP_TEXT_BYTES = 160 };
 const char *tutti_step_text(const struct tutti_step *step, char *buf);
+
+TUTTI_API_END
 
 #endif

@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 enum { TUTTI_DIMS_MAX = 8, TUTTI_LEVELS_MAX = 8 };
 
 struct tutti_shape {
@@ -31,5 +35,7 @@ struct tutti_shape {
 
 /* A flat shape of n ranks: one ring, one level, no grid. */
 struct tutti_shape tutti_shape_flat(uint32_t rank_count);
+
+TUTTI_API_END
 
 #endif

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 struct tutti_shaper;
@@ -48,5 +51,7 @@ struct tutti_shaper {
 };
 
 void tutti_shaper_close(struct tutti_shaper *shaper); /* NULL is a no-op */
+
+TUTTI_API_END
 
 #endif

@@ -4,6 +4,10 @@
 
 #include <stdarg.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 /* Functions that can fail return 0 or one of these, negated. `tutti` maps them to exit codes:
  * TUTTI_EINVAL 2 (wrong usage or input), TUTTI_ELACK 77 (this machine or build lacks it), others 1.
  */
@@ -36,5 +40,7 @@ __attribute__((format(printf, 3, 4))) int tutti_wrap(struct tutti_err *err, int 
 
 /* Out of memory, said in one fixed sentence: returns -TUTTI_ENOMEM. */
 int tutti_nomem(struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/backend.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_crew;
 struct tutti_shaper;
@@ -50,5 +53,7 @@ int tutti_tcp_engine_find(const char *name, enum tutti_tcp_engine *ret, struct t
  * on this machine: 0, or -TUTTI_ELACK with the reason. */
 const char *tutti_tcp_engine_name(void);
 int tutti_tcp_uring_check(struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

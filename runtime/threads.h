@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/backend.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_shaper;
 
@@ -39,5 +42,7 @@ int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backe
 
 /* After a play that succeeded, on a backend with a shaper. */
 struct tutti_tempo tutti_threads_tempo(const struct tutti_backend *backend);
+
+TUTTI_API_END
 
 #endif

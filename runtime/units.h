@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 struct tutti_err;
 
 typedef int64_t tutti_ps;                           /* a time or a duration, in picoseconds */
@@ -41,5 +45,7 @@ int tutti_read_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret
 const char *tutti_print_size(uint64_t bytes, char *buf);
 const char *tutti_print_rate(uint64_t bytes_per_s, char *buf);
 const char *tutti_print_time(tutti_ps ps, char *buf);
+
+TUTTI_API_END
 
 #endif

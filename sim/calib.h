@@ -49,7 +49,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "sim/protocol.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_calib;
 struct tutti_err;
@@ -167,5 +170,7 @@ struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const laye
  * otherwise. -TUTTI_ENOMEM. */
 int tutti_calibrated_for(const struct tutti_topo *topo, struct tutti_calibrated *ret,
                          struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 struct tutti_err;
 struct tutti_fit;
 
@@ -100,5 +104,7 @@ void tutti_fit_free(struct tutti_fit *fit);
  * [parameter_count]. Price: at most six predictions, and derivatives of a few points after each. */
 int tutti_fit_without(const struct tutti_fit_problem *problem, const struct tutti_fit *fit,
                       const bool *omitted, double *values, struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

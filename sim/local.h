@@ -26,7 +26,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 struct tutti_schedule;
@@ -125,5 +128,7 @@ void tutti_local_play_close(struct tutti_local_play *play); /* NULL is a no-op *
  * machine gives the same picosecond. */
 int tutti_local_time(struct tutti_local_play *play, const struct tutti_local *local,
                      tutti_ps *ret_ps, struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

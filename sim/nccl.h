@@ -8,8 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/schedule.h"
 #include "topo/hardware.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -238,5 +241,7 @@ const char *tutti_nccl_algorithm_name(enum tutti_nccl_algorithm algorithm); /* a
 const char *tutti_nccl_protocol_name(enum tutti_nccl_protocol protocol);
 const char *tutti_nccl_path_name(enum tutti_nccl_path path);
 const char *tutti_nccl_pattern_name(enum tutti_nccl_pattern pattern);
+
+TUTTI_API_END
 
 #endif

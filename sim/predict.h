@@ -5,10 +5,13 @@
 
 #include <stdbool.h>
 
+#include "runtime/api.h"
 #include "runtime/coll.h"
 #include "sim/nccl.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_predict_memory;
 struct tutti_nccl_env;
@@ -103,5 +106,7 @@ int tutti_ask_protocol(const struct tutti_ask *ask, const char *name,
 
 /* "exact", "valid" (true, but perhaps out of reach), or "none". */
 const char *tutti_bound_kind(const struct tutti_bound *bound);
+
+TUTTI_API_END
 
 #endif

@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -120,5 +123,7 @@ struct tutti_pace {
     tutti_ps slice_ps;
 };
 struct tutti_pace tutti_protocol_pace(const struct tutti_protocol *protocol, enum tutti_hop hop);
+
+TUTTI_API_END
 
 #endif

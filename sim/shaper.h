@@ -3,6 +3,10 @@
 #ifndef TUTTI_SIM_SHAPER_H
 #define TUTTI_SIM_SHAPER_H
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 struct tutti_err;
 struct tutti_shaper;
 struct tutti_sim_opts;
@@ -13,5 +17,7 @@ struct tutti_sim_opts;
  * reduce_bytes_per_s count; -TUTTI_EINVAL for jitter and start times, which are not modelled. */
 int tutti_sim_shaper_open(const struct tutti_sim_opts *opts, struct tutti_shaper **ret,
                           struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

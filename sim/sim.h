@@ -5,8 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/backend.h"
 #include "sim/protocol.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_topo;
 
@@ -44,5 +47,7 @@ int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret
 
 int tutti_model_find(const char *name, enum tutti_model *ret, struct tutti_err *err);
 const char *tutti_model_name(enum tutti_model model);
+
+TUTTI_API_END
 
 #endif

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "topo/topo.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -42,5 +45,7 @@ struct tutti_description {
 /* Fills in *ret. O(links log links). */
 int tutti_topo_describe(const struct tutti_topo *topo, struct tutti_description *ret,
                         struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 struct tutti_arena;
 struct tutti_err;
 
@@ -131,5 +135,7 @@ uint32_t tutti_hw_pcie_generation(uint32_t lane_mbit_per_s);
 /* What 16 lanes of PCIe 1 to 6 carry one way, in bytes a second: 2.5 and 5 GT/s times 8/10; 8, 16
  * and 32 GT/s times 128/130; Gen6's 64 GT/s in flits of 242 payload bytes in 256. 0 as above. */
 uint64_t tutti_hw_pcie_bytes_per_s(uint32_t generation);
+
+TUTTI_API_END
 
 #endif

@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "topo/topo.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -106,5 +109,7 @@ const struct tutti_perturb_item *tutti_perturb_find(const struct tutti_perturb *
                                                     enum tutti_perturb_kind kind);
 
 const char *tutti_perturb_kind_name(enum tutti_perturb_kind kind); /* "slow-link", ... */
+
+TUTTI_API_END
 
 #endif

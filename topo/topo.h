@@ -6,9 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/schedule.h"
 #include "runtime/shape.h"
 #include "runtime/units.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_arena;
 struct tutti_err;
@@ -74,7 +77,8 @@ struct tutti_link {
     uint32_t burst_bytes : 24; /* depth of the bucket; 0: none, every byte goes at the rate */
     uint32_t cable_count;      /* physical links summed in it; >= 1 */
 };
-_Static_assert(sizeof(struct tutti_link) == 32, "machines of a million links are looked through");
+TUTTI_STATIC_ASSERT(sizeof(struct tutti_link) == 32,
+                    "machines of a million links are looked through");
 #define TUTTI_BURST_BYTES_MAX ((UINT32_C(1) << 24) - 1)
 
 /* Frozen after tutti_topo_freeze(): then the fields may be read by anyone and change no more. Nodes
@@ -325,5 +329,7 @@ const char *tutti_net_kind_name(enum tutti_net_kind kind);   /* unknown ib roce 
  * (about 2100 pixels) is left out, and counted below it. Printable ASCII; the same bytes for the
  * same machine. *ret is freed by the caller with free(). */
 int tutti_topo_svg(const struct tutti_topo *topo, char **ret, struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

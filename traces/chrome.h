@@ -2,6 +2,10 @@
 #ifndef TUTTI_TRACES_CHROME_H
 #define TUTTI_TRACES_CHROME_H
 
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
 struct tutti_err;
 struct tutti_record;
 
@@ -11,5 +15,7 @@ struct tutti_record;
  * Times in us with six digits: picoseconds. `title` names the run. *ret is freed with free(). */
 int tutti_chrome_print(const struct tutti_record *record, const char *title, char **ret,
                        struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

@@ -4,7 +4,10 @@
 
 #include <stddef.h>
 
+#include "runtime/api.h"
 #include "traces/nccl_tests.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 struct tutti_record;
@@ -18,5 +21,7 @@ int tutti_csv_measurements_parse(const char *name, const char *text, size_t byte
 
 /* Writes a record: start_ps,end_ps,rank,lane,step,kind,peer,bytes. *ret is freed with free(). */
 int tutti_csv_record_print(const struct tutti_record *record, char **ret, struct tutti_err *err);
+
+TUTTI_API_END
 
 #endif

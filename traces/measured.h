@@ -17,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/schedule.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_arena;
 struct tutti_err;
@@ -106,5 +109,7 @@ int tutti_measured_filter_parse(const char *text, struct tutti_measured_filter *
                                 struct tutti_err *err);
 bool tutti_measured_matches(const struct tutti_measured_filter *filter,
                             const struct tutti_measured_table *table);
+
+TUTTI_API_END
 
 #endif

@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/api.h"
 #include "runtime/schedule.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -68,5 +71,7 @@ struct tutti_nccl_log {
 int tutti_nccl_tests_parse(const char *name, const char *text, size_t bytes,
                            struct tutti_nccl_log *ret, struct tutti_err *err);
 void tutti_nccl_log_free(struct tutti_nccl_log *log);
+
+TUTTI_API_END
 
 #endif

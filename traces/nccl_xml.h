@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "runtime/api.h"
 #include "topo/topo.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -36,5 +39,7 @@ int tutti_nccl_xml_parse(const char *name, const char *text, size_t bytes, struc
 
 /* Whether this build can read XML. */
 bool tutti_nccl_xml_available(void);
+
+TUTTI_API_END
 
 #endif

@@ -126,8 +126,8 @@ static int make_segments(struct local_memory *memory, struct borders *all, uint6
     return 0;
 }
 
-int local_memory_open(const struct tutti_schedule *schedule, uint32_t processor_count,
-                      struct local_memory *ret, struct tutti_err *err)
+int tutti_local_memory_open(const struct tutti_schedule *schedule, uint32_t processor_count,
+                            struct local_memory *ret, struct tutti_err *err)
 {
     uint64_t buffer_count = (uint64_t)schedule->rank_count * BUFFERS;
     struct local_memory memory = {.processor_count = processor_count,
@@ -144,14 +144,14 @@ int local_memory_open(const struct tutti_schedule *schedule, uint32_t processor_
         free(all[b].offsets);
     free(all);
     if (status < 0) {
-        local_memory_close(&memory);
+        tutti_local_memory_close(&memory);
         return tutti_nomem(err);
     }
     *ret = memory;
     return 0;
 }
 
-void local_memory_close(struct local_memory *memory)
+void tutti_local_memory_close(struct local_memory *memory)
 {
     free(memory->segments);
     free(memory->touched);
@@ -162,7 +162,7 @@ void local_memory_close(struct local_memory *memory)
     *memory = (struct local_memory){0};
 }
 
-void local_memory_forget(struct local_memory *memory)
+void tutti_local_memory_forget(struct local_memory *memory)
 {
     uint64_t total = memory->first[(uint64_t)memory->rank_count * BUFFERS];
 
@@ -177,7 +177,7 @@ void local_memory_forget(struct local_memory *memory)
 
 /* What part of what was touched `distance` bytes ago a cache still has. Real ones neither forget
  * the oldest first nor all at once: half at its size, 96 % at two thirds, 4 % at one and a half. */
-double local_kept(uint64_t distance, double cache_bytes)
+double tutti_local_kept(uint64_t distance, double cache_bytes)
 {
     double ratio = (double)distance / cache_bytes;
 
@@ -196,7 +196,7 @@ static double kept_of_range(uint64_t count, const struct local_touched *at, doub
     double sum = 0;
 
     for (int i = 0; i < PARTS; i++)
-        sum += local_kept((uint64_t)(end + (first - end) * (i + 0.5) / PARTS), cache_bytes);
+        sum += tutti_local_kept((uint64_t)(end + (first - end) * (i + 0.5) / PARTS), cache_bytes);
     return sum / PARTS;
 }
 
@@ -219,16 +219,17 @@ static struct places places_of(const struct local_memory *memory, const struct l
         return places;
     places = (struct places){.own = 0};
     if ((segment->holders >> pass->processor & 1) != 0)
-        places.own =
-            local_kept(memory->own_count[pass->processor] - at[pass->processor].pass_at, own_bytes);
+        places.own = tutti_local_kept(
+            memory->own_count[pass->processor] - at[pass->processor].pass_at, own_bytes);
     for (uint32_t c = 0; c < memory->processor_count; c++) {
         double has;
 
         if (c == pass->processor || (segment->holders >> c & 1) == 0)
             continue;
         /* What two only read they read at the same time, in the same order: as far back as ever. */
-        has = write || segment->dirty ? kept_of_range(memory->own_count[c], &at[c], own_bytes)
-                                      : local_kept(memory->own_count[c] - at[c].pass_at, own_bytes);
+        has = write || segment->dirty
+                  ? kept_of_range(memory->own_count[c], &at[c], own_bytes)
+                  : tutti_local_kept(memory->own_count[c] - at[c].pass_at, own_bytes);
         if (has > places.other)
             places.other = has;
     }
@@ -237,7 +238,7 @@ static struct places places_of(const struct local_memory *memory, const struct l
     else
         places.other *= 1 - places.own;
     places.shared = (1 - places.own - places.other) *
-                    local_kept(memory->all_count - segment->all_at, shared_bytes);
+                    tutti_local_kept(memory->all_count - segment->all_at, shared_bytes);
     places.memory = 1 - places.own - places.other - places.shared;
     if (!write && !segment->dirty) {
         places.twin = places.other;
@@ -284,7 +285,7 @@ static double write_ps(const struct local_pass *pass, const struct places *place
 }
 
 static void charge(struct local_pass *pass, const struct places *places, uint64_t bytes,
-                   enum local_touch how)
+                   enum tutti_local_touch how)
 {
     double count = (double)bytes;
 
@@ -319,7 +320,7 @@ static void note_reader(const struct local_memory *memory, const struct local_pa
 }
 
 static void mark(struct local_memory *memory, struct local_pass *pass,
-                 struct local_segment *segment, enum local_touch how)
+                 struct local_segment *segment, enum tutti_local_touch how)
 {
     uint64_t bit = UINT64_C(1) << pass->processor;
     bool known = (segment->holders & bit) != 0;
@@ -340,8 +341,8 @@ static void mark(struct local_memory *memory, struct local_pass *pass,
     segment->dirty = how == LOCAL_WRITE;
 }
 
-void local_touch(struct local_memory *memory, struct local_pass *pass, uint32_t rank, unsigned buf,
-                 uint64_t offset, uint64_t bytes, enum local_touch how)
+void tutti_local_touch(struct local_memory *memory, struct local_pass *pass, uint32_t rank,
+                       unsigned buf, uint64_t offset, uint64_t bytes, enum tutti_local_touch how)
 {
     uint64_t b;
     uint64_t low;
@@ -382,7 +383,7 @@ void local_touch(struct local_memory *memory, struct local_pass *pass, uint32_t 
         pass->length_bytes = bytes;
 }
 
-void local_touch_end(struct local_memory *memory, const struct local_pass *pass)
+void tutti_local_touch_end(struct local_memory *memory, const struct local_pass *pass)
 {
     uint64_t at = memory->own_count[pass->processor];
     double operands = (double)pass->moved_bytes / (double)(pass->length_bytes + 1);

@@ -47,7 +47,7 @@ struct local_memory {
     uint64_t all_count;
 };
 
-enum local_touch { LOCAL_READ, LOCAL_WRITE, LOCAL_WRITE_PAST };
+enum tutti_local_touch { LOCAL_READ, LOCAL_WRITE, LOCAL_WRITE_PAST };
 
 /* A pass being put together: what it takes by itself, and how much of that time it would take of
  * what all share. */
@@ -67,17 +67,17 @@ struct local_pass {
 };
 
 /* Walks all programs for where their steps begin and end. */
-int local_memory_open(const struct tutti_schedule *schedule, uint32_t processor_count,
-                      struct local_memory *ret, struct tutti_err *err);
-void local_memory_close(struct local_memory *memory);
-void local_memory_forget(struct local_memory *memory); /* all bytes are in memory alone */
+int tutti_local_memory_open(const struct tutti_schedule *schedule, uint32_t processor_count,
+                            struct local_memory *ret, struct tutti_err *err);
+void tutti_local_memory_close(struct local_memory *memory);
+void tutti_local_memory_forget(struct local_memory *memory); /* all bytes are in memory alone */
 
 /* Operands of one pass, in the order in which each element's are used; then the end of it. */
-void local_touch(struct local_memory *memory, struct local_pass *pass, uint32_t rank, unsigned buf,
-                 uint64_t offset, uint64_t bytes, enum local_touch how);
+void tutti_local_touch(struct local_memory *memory, struct local_pass *pass, uint32_t rank,
+                       unsigned buf, uint64_t offset, uint64_t bytes, enum tutti_local_touch how);
 /* What part of what was touched `distance` bytes ago a cache still has. */
-double local_kept(uint64_t distance, double cache_bytes);
+double tutti_local_kept(uint64_t distance, double cache_bytes);
 
-void local_touch_end(struct local_memory *memory, const struct local_pass *pass);
+void tutti_local_touch_end(struct local_memory *memory, const struct local_pass *pass);
 
 #endif

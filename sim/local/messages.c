@@ -8,8 +8,8 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 
-struct local_wire *local_wire_of(const struct local_messages *messages, uint32_t from, uint32_t to,
-                                 uint32_t lane)
+struct local_wire *tutti_local_wire_of(const struct local_messages *messages, uint32_t from,
+                                       uint32_t to, uint32_t lane)
 {
     return &messages
                 ->wires[((uint64_t)lane * messages->rank_count + from) * messages->rank_count + to];
@@ -28,9 +28,9 @@ static void count_lane(struct local_messages *messages, const struct tutti_sched
     tutti_cursor_open(&cursor, schedule, rank, lane);
     while ((step = tutti_cursor_next(&cursor)) != NULL) {
         if (step->kind == TUTTI_SEND)
-            local_wire_of(messages, rank, step->peer, lane)->sent_count++;
+            tutti_local_wire_of(messages, rank, step->peer, lane)->sent_count++;
         if (step->kind == TUTTI_RECV)
-            local_wire_of(messages, step->peer, rank, lane)->taken_count++;
+            tutti_local_wire_of(messages, step->peer, rank, lane)->taken_count++;
         results->count += step->kind == TUTTI_REDUCE;
     }
 }
@@ -92,9 +92,9 @@ static void see_lane(struct local_messages *messages, const struct tutti_schedul
     tutti_cursor_open(&cursor, schedule, rank, lane);
     for (; (step = tutti_cursor_next(&cursor)) != NULL; index++) {
         if (step->kind == TUTTI_RECV)
-            see_recv(local_wire_of(messages, step->peer, rank, lane), step);
+            see_recv(tutti_local_wire_of(messages, step->peer, rank, lane), step);
         if (step->kind == TUTTI_SEND) {
-            struct local_wire *wire = local_wire_of(messages, rank, step->peer, lane);
+            struct local_wire *wire = tutti_local_wire_of(messages, rank, step->peer, lane);
             struct local_message *message = &wire->messages[wire->sent_count++];
 
             message->step = index;
@@ -129,8 +129,8 @@ static void keep_landings(struct local_messages *messages)
     }
 }
 
-int local_messages_open(const struct tutti_schedule *schedule, struct local_messages *ret,
-                        struct tutti_err *err)
+int tutti_local_messages_open(const struct tutti_schedule *schedule, struct local_messages *ret,
+                              struct tutti_err *err)
 {
     struct local_messages messages = {.rank_count = schedule->rank_count,
                                       .lane_count = schedule->lane_count};
@@ -148,21 +148,21 @@ int local_messages_open(const struct tutti_schedule *schedule, struct local_mess
             count_lane(&messages, schedule, r, l);
     if (status == 0)
         status = take_memory(&messages, schedule);
-    local_messages_rewind(&messages);
+    tutti_local_messages_rewind(&messages);
     for (uint32_t r = 0; status == 0 && r < schedule->rank_count; r++)
         for (uint32_t l = 0; l < schedule->lane_count; l++)
             see_lane(&messages, schedule, r, l);
     if (status < 0) {
-        local_messages_close(&messages);
+        tutti_local_messages_close(&messages);
         return tutti_nomem(err);
     }
     keep_landings(&messages);
-    local_messages_rewind(&messages);
+    tutti_local_messages_rewind(&messages);
     *ret = messages;
     return 0;
 }
 
-void local_messages_close(struct local_messages *messages)
+void tutti_local_messages_close(struct local_messages *messages)
 {
     for (uint64_t i = 0; messages->wires != NULL && i < messages->wire_count; i++) {
         free(messages->wires[i].messages);
@@ -178,7 +178,7 @@ void local_messages_close(struct local_messages *messages)
     *messages = (struct local_messages){0};
 }
 
-void local_messages_rewind(struct local_messages *messages)
+void tutti_local_messages_rewind(struct local_messages *messages)
 {
     for (uint64_t i = 0; messages->wires != NULL && i < messages->wire_count; i++) {
         messages->wires[i].sent_count = 0;
@@ -197,8 +197,8 @@ void local_messages_rewind(struct local_messages *messages)
         messages->results[i].next = 0;
 }
 
-int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct,
-                          uint64_t lend_min)
+int tutti_local_messages_divide(struct local_messages *messages, uint32_t process_count,
+                                bool direct, uint64_t lend_min)
 {
     uint32_t n = messages->rank_count;
 

@@ -71,16 +71,16 @@ struct local_messages {
     uint64_t wire_count;
 };
 
-int local_messages_open(const struct tutti_schedule *schedule, struct local_messages *ret,
-                        struct tutti_err *err);
-void local_messages_close(struct local_messages *messages);
+int tutti_local_messages_open(const struct tutti_schedule *schedule, struct local_messages *ret,
+                              struct tutti_err *err);
+void tutti_local_messages_close(struct local_messages *messages);
 /* For plays with the ranks divided among so many processes, which read each other's memory, or lend
  * each other messages of so many bytes, or do neither. -TUTTI_ENOMEM. */
-int local_messages_divide(struct local_messages *messages, uint32_t process_count, bool direct,
-                          uint64_t lend_min);
-void local_messages_rewind(struct local_messages *messages);
+int tutti_local_messages_divide(struct local_messages *messages, uint32_t process_count,
+                                bool direct, uint64_t lend_min);
+void tutti_local_messages_rewind(struct local_messages *messages);
 
-struct local_wire *local_wire_of(const struct local_messages *messages, uint32_t from, uint32_t to,
-                                 uint32_t lane);
+struct local_wire *tutti_local_wire_of(const struct local_messages *messages, uint32_t from,
+                                       uint32_t to, uint32_t lane);
 
 #endif

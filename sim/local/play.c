@@ -17,15 +17,15 @@ static double when_lane(const struct tutti_local_play *play, uint32_t rank, uint
 {
     const struct local_place *place = local_place_of(play, rank, lane);
     const struct tutti_step *step = place->post.step;
-    const struct local_wire *wire = local_remote_of(play, rank, place);
+    const struct local_wire *wire = tutti_local_remote_of(play, rank, place);
 
     if (wire != NULL)
-        return local_remote_when(wire);
+        return tutti_local_remote_when(wire);
     switch (step->kind) {
     case TUTTI_SEND:
         return place->is_sent ? place->start_ps : LOCAL_NEVER_PS;
     case TUTTI_RECV:
-        wire = local_wire_of(&play->messages, step->peer, rank, lane);
+        wire = tutti_local_wire_of(&play->messages, step->peer, rank, lane);
         if (wire->remote) /* a fused one: its REDUCE takes what comes */
             return place->start_ps;
         if (wire->sent_count == wire->taken_count)
@@ -43,7 +43,7 @@ static double when_released(const struct tutti_local_play *play, uint32_t wire)
     const struct local_wire *w = &play->messages.wires[wire];
 
     if (w->remote)
-        return local_remote_wants(w) ? 0 : local_remote_ends(play, w);
+        return tutti_local_remote_wants(w) ? 0 : tutti_local_remote_ends(play, w);
     if (w->ended_count == w->taken_count)
         return LOCAL_NEVER_PS;
     return w->released_ps[w->ended_count % play->schedule->slot_count];
@@ -132,7 +132,7 @@ static void finish(struct tutti_local_play *play, uint32_t rank, uint32_t at,
 
     play->memory.current[rank] = 0;
     if (step->kind == TUTTI_RECV) {
-        struct local_wire *wire = local_wire_of(&play->messages, step->peer, rank, lane);
+        struct local_wire *wire = tutti_local_wire_of(&play->messages, step->peer, rank, lane);
 
         place->from = step->peer;
         place->seen =
@@ -140,7 +140,7 @@ static void finish(struct tutti_local_play *play, uint32_t rank, uint32_t at,
         if (place->seen == NULL)
             release(play, wire);
     } else if (step->kind == TUTTI_REDUCE && place->seen != NULL) {
-        release(play, local_wire_of(&play->messages, place->from, rank, lane));
+        release(play, tutti_local_wire_of(&play->messages, place->from, rank, lane));
         place->seen = NULL;
     }
     for (r->busy_count--; at < r->busy_count; at++)
@@ -178,7 +178,7 @@ static bool looks(const struct tutti_local_play *play, uint32_t rank, uint32_t l
     const struct tutti_step *step = local_place_of(play, rank, lane)->post.step;
 
     return step->kind == TUTTI_RECV && (step->flags & TUTTI_STEP_FUSE) != 0 &&
-           local_wire_of(&play->messages, step->peer, rank, lane)->remote;
+           tutti_local_wire_of(&play->messages, step->peer, rank, lane)->remote;
 }
 
 /* What an idle rank does now: lanes first, the oldest post first, as `threads` does. True: `done`
@@ -189,9 +189,9 @@ static bool act(struct tutti_local_play *play, uint32_t rank, struct tutti_done 
     struct local_wire *wire;
 
     for (uint32_t i = 0; i < r->peer_count; i++) {
-        if (!local_remote_goes_on(&play->messages.wires[r->peers[i]]))
+        if (!tutti_local_remote_goes_on(&play->messages.wires[r->peers[i]]))
             continue;
-        local_remote_give(play, rank, &play->messages.wires[r->peers[i]]);
+        tutti_local_remote_give(play, rank, &play->messages.wires[r->peers[i]]);
         return false;
     }
     for (uint32_t i = 0; i < r->busy_count; i++) {
@@ -200,7 +200,7 @@ static bool act(struct tutti_local_play *play, uint32_t rank, struct tutti_done 
         if (when_lane(play, rank, r->busy[i]) > play->now_ps)
             continue;
         if (kind != TUTTI_SEND && kind != TUTTI_COMPUTE && !looks(play, rank, r->busy[i])) {
-            local_work_start(play, rank, i);
+            tutti_local_work_start(play, rank, i);
             if (r->left_ps > 0)
                 return false;
             r->working = false;
@@ -212,8 +212,8 @@ static bool act(struct tutti_local_play *play, uint32_t rank, struct tutti_done 
         if (when_released(play, r->peers[i]) > play->now_ps)
             continue;
         wire = &play->messages.wires[r->peers[i]];
-        if (wire->remote && local_remote_ends(play, wire) > play->now_ps) {
-            local_remote_give(play, rank, wire);
+        if (wire->remote && tutti_local_remote_ends(play, wire) > play->now_ps) {
+            tutti_local_remote_give(play, rank, wire);
             return false;
         }
         end_send(play, rank, i, done);
@@ -229,7 +229,7 @@ static uint32_t next_of(struct tutti_local_play *play, double *ret_ps)
     uint32_t next = 0;
 
     *ret_ps = LOCAL_NEVER_PS;
-    local_work_share(play);
+    tutti_local_work_share(play);
     for (uint32_t i = 0; i < play->schedule->rank_count; i++) {
         const struct local_rank *r = &play->ranks[i];
         double ps = r->working ? play->now_ps + r->left_ps / r->speed : when_rank(play, i);
@@ -251,12 +251,12 @@ static bool end_work(struct tutti_local_play *play, uint32_t rank, struct tutti_
 
     r->working = false;
     if (r->sending != NULL) {
-        local_remote_gave(play, rank);
+        tutti_local_remote_gave(play, rank);
         return false;
     }
     place = local_place_of(play, rank, r->busy[r->at]);
-    remote = local_remote_of(play, rank, place);
-    if (remote != NULL && !local_remote_took(place, remote))
+    remote = tutti_local_remote_of(play, rank, place);
+    if (remote != NULL && !tutti_local_remote_took(place, remote))
         return false;
     if (remote != NULL && place->post.step->kind == TUTTI_REDUCE)
         play->messages.results[(uint64_t)rank * play->schedule->lane_count + place->post.lane]
@@ -350,9 +350,9 @@ int tutti_local_play_open(const struct tutti_schedule *schedule, uint32_t proces
     if (status == 0)
         status = tutti_engine_new(schedule, 0, n, &play->engine, err);
     if (status == 0)
-        status = local_messages_open(schedule, &play->messages, err);
+        status = tutti_local_messages_open(schedule, &play->messages, err);
     if (status == 0)
-        status = local_memory_open(schedule, play->processor_count, &play->memory, err);
+        status = tutti_local_memory_open(schedule, play->processor_count, &play->memory, err);
     if (status < 0) {
         tutti_local_play_close(play);
         return status;
@@ -372,14 +372,14 @@ void tutti_local_play_close(struct tutti_local_play *play)
     free(play->ranks);
     free(play->places);
     tutti_engine_free(play->engine);
-    local_messages_close(&play->messages);
-    local_memory_close(&play->memory);
+    tutti_local_messages_close(&play->messages);
+    tutti_local_memory_close(&play->memory);
     free(play);
 }
 
 static int play_once(struct tutti_local_play *play, struct tutti_err *err)
 {
-    local_messages_rewind(&play->messages);
+    tutti_local_messages_rewind(&play->messages);
     play->now_ps = 0;
     for (uint32_t i = 0; i < play->schedule->rank_count; i++) {
         play->ranks[i].ready_ps = 0;
@@ -406,10 +406,10 @@ int tutti_local_time(struct tutti_local_play *play, const struct tutti_local *lo
     play->local = local;
     play->hop_ps = local->values[TUTTI_LOCAL_HOP].value * (double)TUTTI_PS_PER_US;
     play->step_ps = local->values[TUTTI_LOCAL_STEP].value * (double)TUTTI_PS_PER_US;
-    if (local_messages_divide(&play->messages, local->process_count, local->direct,
-                              local_remote_lend_min(play)) < 0)
+    if (tutti_local_messages_divide(&play->messages, local->process_count, local->direct,
+                                    tutti_local_remote_lend_min(play)) < 0)
         return tutti_nomem(err);
-    local_memory_forget(&play->memory);
+    tutti_local_memory_forget(&play->memory);
     for (int i = 0; status == 0 && i <= WARMUPS; i++)
         status = play_once(play, err);
     if (status == 0)

@@ -23,27 +23,27 @@ static bool is_lent(const struct local_wire *wire, uint64_t bytes)
     return !wire->direct && bytes >= wire->lend_min;
 }
 
-uint64_t local_remote_lend_min(const struct tutti_local_play *play)
+uint64_t tutti_local_remote_lend_min(const struct tutti_local_play *play)
 {
     if (strcmp(play->local->backend, "tcp") != 0)
         return UINT64_MAX;
     return play->schedule->rank_count > play->processor_count ? LEND_CROWDED_BYTES : LEND_BYTES;
 }
 
-struct local_wire *local_remote_of(const struct tutti_local_play *play, uint32_t rank,
-                                   const struct local_place *place)
+struct local_wire *tutti_local_remote_of(const struct tutti_local_play *play, uint32_t rank,
+                                         const struct local_place *place)
 {
     const struct tutti_step *step = place->post.step;
     struct local_wire *wire = NULL;
 
     if (step->kind == TUTTI_RECV && (step->flags & TUTTI_STEP_FUSE) == 0)
-        wire = local_wire_of(&play->messages, step->peer, rank, place->post.lane);
+        wire = tutti_local_wire_of(&play->messages, step->peer, rank, place->post.lane);
     else if (step->kind == TUTTI_REDUCE && place->seen != NULL)
-        wire = local_wire_of(&play->messages, place->from, rank, place->post.lane);
+        wire = tutti_local_wire_of(&play->messages, place->from, rank, place->post.lane);
     return wire != NULL && wire->remote ? wire : NULL;
 }
 
-double local_remote_when(const struct local_wire *wire)
+double tutti_local_remote_when(const struct local_wire *wire)
 {
     if (wire->direct)
         return wire->taken_count < wire->sent_count ? wire->messages[wire->taken_count].seen_ps
@@ -51,7 +51,7 @@ double local_remote_when(const struct local_wire *wire)
     return wire->piece_count > 0 ? wire->pieces[wire->piece_first].seen_ps : LOCAL_NEVER_PS;
 }
 
-double local_remote_ends(const struct tutti_local_play *play, const struct local_wire *wire)
+double tutti_local_remote_ends(const struct tutti_local_play *play, const struct local_wire *wire)
 {
     if (wire->ended_count == wire->gone_count)
         return LOCAL_NEVER_PS;
@@ -78,8 +78,8 @@ static double copying_ps(const struct tutti_local_play *play, const struct local
                          uint64_t bytes, enum tutti_local_parameter near,
                          enum tutti_local_parameter far)
 {
-    double kept = local_kept(wire->posted_bytes - wire->taken_bytes,
-                             play->local->values[TUTTI_LOCAL_NEAR].value * 1024);
+    double kept = tutti_local_kept(wire->posted_bytes - wire->taken_bytes,
+                                   play->local->values[TUTTI_LOCAL_NEAR].value * 1024);
 
     return (double)bytes * (kept * per_byte_ps(play, near) + (1 - kept) * per_byte_ps(play, far)) +
            call_ps(play);
@@ -91,18 +91,18 @@ static bool begins_call(const struct local_wire *wire)
     return wire->gone_bytes % LEND_AT_ONCE_BYTES == 0;
 }
 
-bool local_remote_goes_on(const struct local_wire *wire)
+bool tutti_local_remote_goes_on(const struct local_wire *wire)
 {
     return wire->remote && wire->gone_count < wire->sent_count &&
            is_lent(wire, wire->messages[wire->gone_count].bytes) && !begins_call(wire) &&
-           local_remote_wants(wire);
+           tutti_local_remote_wants(wire);
 }
 
-struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank,
-                                    struct local_place *place, struct local_wire *wire)
+struct local_pass tutti_local_remote_take(struct tutti_local_play *play, uint32_t rank,
+                                          struct local_place *place, struct local_wire *wire)
 {
     const struct tutti_step *step = place->post.step;
-    struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_REDUCE_PAST);
+    struct local_pass pass = tutti_local_begin_pass(play, rank, TUTTI_LOCAL_REDUCE_PAST);
     bool lent = is_lent(wire, step->bytes);
     uint64_t at = place->got_bytes;
     uint64_t bytes = 0;
@@ -126,19 +126,20 @@ struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank
         uint32_t from = step->kind == TUTTI_REDUCE ? place->from : step->peer;
 
         pass.far = lent ? TUTTI_LOCAL_TAKE_MEMORY : TUTTI_LOCAL_READ_MEMORY;
-        local_touch(&play->memory, &pass, from, message->src_buf, message->src_offset + at, bytes,
-                    LOCAL_READ);
+        tutti_local_touch(&play->memory, &pass, from, message->src_buf, message->src_offset + at,
+                          bytes, LOCAL_READ);
         pass.far = TUTTI_LOCAL_READ_MEMORY;
     }
     if (step->kind == TUTTI_REDUCE)
-        local_touch(&play->memory, &pass, rank, step->acc_buf, step->acc_offset + at, bytes,
-                    LOCAL_READ);
-    local_touch(&play->memory, &pass, rank, step->dst_buf, step->dst_offset + at, bytes,
-                step->kind == TUTTI_REDUCE ? local_store_of(play, step->bytes) : LOCAL_WRITE);
+        tutti_local_touch(&play->memory, &pass, rank, step->acc_buf, step->acc_offset + at, bytes,
+                          LOCAL_READ);
+    tutti_local_touch(&play->memory, &pass, rank, step->dst_buf, step->dst_offset + at, bytes,
+                      step->kind == TUTTI_REDUCE ? tutti_local_store_of(play, step->bytes)
+                                                 : LOCAL_WRITE);
     return pass;
 }
 
-bool local_remote_took(struct local_place *place, struct local_wire *wire)
+bool tutti_local_remote_took(struct local_place *place, struct local_wire *wire)
 {
     uint64_t left = place->piece_bytes;
     bool complete = place->got_bytes + left == place->post.step->bytes;
@@ -162,17 +163,17 @@ bool local_remote_took(struct local_place *place, struct local_wire *wire)
     return complete;
 }
 
-bool local_remote_wants(const struct local_wire *wire)
+bool tutti_local_remote_wants(const struct local_wire *wire)
 {
     return wire->remote && !wire->direct && wire->gone_count < wire->sent_count &&
            wire->piece_count < LOCAL_PIECES &&
            (wire->piece_count == 0 || wire->given_bytes - wire->taken_bytes < WINDOW_BYTES);
 }
 
-void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct local_wire *wire)
+void tutti_local_remote_give(struct tutti_local_play *play, uint32_t rank, struct local_wire *wire)
 {
     const struct local_message *message = &wire->messages[wire->gone_count];
-    struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_COPY_PAST);
+    struct local_pass pass = tutti_local_begin_pass(play, rank, TUTTI_LOCAL_COPY_PAST);
     struct local_rank *r = &play->ranks[rank];
     uint64_t most = wire->lend_min == UINT64_MAX || is_lent(wire, message->bytes)
                         ? LOCAL_PIECE_BYTES
@@ -188,13 +189,13 @@ void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct loca
     } else {
         pass.alone_ps +=
             copying_ps(play, wire, r->piece_bytes, TUTTI_LOCAL_SEND_NEAR, TUTTI_LOCAL_SEND_FAR);
-        local_touch(&play->memory, &pass, rank, message->src_buf,
-                    message->src_offset + wire->gone_bytes, r->piece_bytes, LOCAL_READ);
+        tutti_local_touch(&play->memory, &pass, rank, message->src_buf,
+                          message->src_offset + wire->gone_bytes, r->piece_bytes, LOCAL_READ);
     }
-    local_work_begin(play, rank, &pass);
+    tutti_local_work_begin(play, rank, &pass);
 }
 
-void local_remote_gave(struct tutti_local_play *play, uint32_t rank)
+void tutti_local_remote_gave(struct tutti_local_play *play, uint32_t rank)
 {
     struct local_rank *r = &play->ranks[rank];
     struct local_wire *wire = r->sending;

@@ -60,40 +60,40 @@ static inline struct local_place *local_place_of(const struct tutti_local_play *
 }
 
 /* The rank begins the pass of the step of its lane busy[at], which may be of no length at all. */
-void local_work_start(struct tutti_local_play *play, uint32_t rank, uint32_t at);
+void tutti_local_work_start(struct tutti_local_play *play, uint32_t rank, uint32_t at);
 
 /* The wire from another process whose pieces the step waits for or is busy with; NULL: none. */
-struct local_wire *local_remote_of(const struct tutti_local_play *play, uint32_t rank,
-                                   const struct local_place *place);
+struct local_wire *tutti_local_remote_of(const struct tutti_local_play *play, uint32_t rank,
+                                         const struct local_place *place);
 /* When the next of them can be taken; the pass over what is there; and that ended: true if the
  * message is complete. */
-double local_remote_when(const struct local_wire *wire);
-struct local_pass local_remote_take(struct tutti_local_play *play, uint32_t rank,
-                                    struct local_place *place, struct local_wire *wire);
-bool local_remote_took(struct local_place *place, struct local_wire *wire);
+double tutti_local_remote_when(const struct local_wire *wire);
+struct local_pass tutti_local_remote_take(struct tutti_local_play *play, uint32_t rank,
+                                          struct local_place *place, struct local_wire *wire);
+bool tutti_local_remote_took(struct local_place *place, struct local_wire *wire);
 
 /* When the oldest SEND that has not ended does. */
-double local_remote_ends(const struct tutti_local_play *play, const struct local_wire *wire);
+double tutti_local_remote_ends(const struct tutti_local_play *play, const struct local_wire *wire);
 
 /* From what size on messages are lent. */
-uint64_t local_remote_lend_min(const struct tutti_local_play *play);
+uint64_t tutti_local_remote_lend_min(const struct tutti_local_play *play);
 
 /* Whether there is a piece to be handed over; that begun; and ended. */
-bool local_remote_wants(const struct local_wire *wire);
+bool tutti_local_remote_wants(const struct local_wire *wire);
 /* Whether the next belongs to a call that has begun, and so comes before all else. */
-bool local_remote_goes_on(const struct local_wire *wire);
-void local_remote_give(struct tutti_local_play *play, uint32_t rank, struct local_wire *wire);
-void local_remote_gave(struct tutti_local_play *play, uint32_t rank);
+bool tutti_local_remote_goes_on(const struct local_wire *wire);
+void tutti_local_remote_give(struct tutti_local_play *play, uint32_t rank, struct local_wire *wire);
+void tutti_local_remote_gave(struct tutti_local_play *play, uint32_t rank);
 
-struct local_pass local_begin_pass(struct tutti_local_play *play, uint32_t rank,
-                                   enum tutti_local_parameter past);
-enum local_touch local_store_of(const struct tutti_local_play *play, uint64_t bytes);
-void local_work_begin(struct tutti_local_play *play, uint32_t rank, struct local_pass *pass);
+struct local_pass tutti_local_begin_pass(struct tutti_local_play *play, uint32_t rank,
+                                         enum tutti_local_parameter past);
+enum tutti_local_touch tutti_local_store_of(const struct tutti_local_play *play, uint64_t bytes);
+void tutti_local_work_begin(struct tutti_local_play *play, uint32_t rank, struct local_pass *pass);
 
 #define LOCAL_NEVER_PS 9e18
 
 /* Sets the speed of all who work: who wishes no more of what is shared than an equal part of what
  * the others leave has it, the rest share that. Ranks of one processor take turns. */
-void local_work_share(struct tutti_local_play *play);
+void tutti_local_work_share(struct tutti_local_play *play);
 
 #endif

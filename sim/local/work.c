@@ -5,8 +5,8 @@
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-struct local_pass local_begin_pass(struct tutti_local_play *play, uint32_t rank,
-                                   enum tutti_local_parameter past)
+struct local_pass tutti_local_begin_pass(struct tutti_local_play *play, uint32_t rank,
+                                         enum tutti_local_parameter past)
 {
     for (uint32_t i = 0; i < play->schedule->rank_count; i++)
         play->memory.saved_ps[i] = 0;
@@ -19,7 +19,7 @@ struct local_pass local_begin_pass(struct tutti_local_play *play, uint32_t rank,
                                .saved_ps = play->memory.saved_ps};
 }
 
-enum local_touch local_store_of(const struct tutti_local_play *play, uint64_t bytes)
+enum tutti_local_touch tutti_local_store_of(const struct tutti_local_play *play, uint64_t bytes)
 {
     return bytes >= play->local->past_cache_bytes ? LOCAL_WRITE_PAST : LOCAL_WRITE;
 }
@@ -28,21 +28,21 @@ static void copy_pass(struct tutti_local_play *play, struct local_pass *pass, ui
                       unsigned src_buf, uint64_t src_offset, uint32_t to,
                       const struct tutti_step *step)
 {
-    local_touch(&play->memory, pass, from, src_buf, src_offset, step->bytes, LOCAL_READ);
-    local_touch(&play->memory, pass, to, step->dst_buf, step->dst_offset, step->bytes,
-                local_store_of(play, step->bytes));
+    tutti_local_touch(&play->memory, pass, from, src_buf, src_offset, step->bytes, LOCAL_READ);
+    tutti_local_touch(&play->memory, pass, to, step->dst_buf, step->dst_offset, step->bytes,
+                      tutti_local_store_of(play, step->bytes));
 }
 
 /* Marks the messages behind a REDUCE that it writes to where they are received, and writes them. */
 static void land(struct tutti_local_play *play, struct local_pass *pass, uint32_t rank,
-                 const struct tutti_post *post, enum local_touch how)
+                 const struct tutti_post *post, enum tutti_local_touch how)
 {
     const struct tutti_schedule *schedule = play->schedule;
     struct local_results *results =
         &play->messages.results[(uint64_t)rank * schedule->lane_count + post->lane];
 
     for (uint32_t to = 0; to < schedule->rank_count; to++) {
-        struct local_wire *wire = local_wire_of(&play->messages, rank, to, post->lane);
+        struct local_wire *wire = tutti_local_wire_of(&play->messages, rank, to, post->lane);
 
         for (uint64_t k = wire->sent_count; k < wire->message_count; k++) {
             struct local_message *message = &wire->messages[k];
@@ -51,8 +51,8 @@ static void land(struct tutti_local_play *play, struct local_pass *pass, uint32_
                 break;
             if (!message->lands || wire->remote)
                 continue;
-            local_touch(&play->memory, pass, to, message->dst_buf, message->dst_offset,
-                        post->step->bytes, how);
+            tutti_local_touch(&play->memory, pass, to, message->dst_buf, message->dst_offset,
+                              post->step->bytes, how);
             if (how == LOCAL_WRITE)
                 pass->alone_ps +=
                     (double)post->step->bytes * 1000 / play->local->values[TUTTI_LOCAL_PUSH].value;
@@ -66,7 +66,7 @@ static bool any_lands(const struct tutti_local_play *play, uint32_t rank,
     bool any = false;
 
     for (uint32_t to = 0; send_count > 0 && to < play->schedule->rank_count; to++) {
-        const struct local_wire *wire = local_wire_of(&play->messages, rank, to, post->lane);
+        const struct local_wire *wire = tutti_local_wire_of(&play->messages, rank, to, post->lane);
 
         for (uint64_t k = wire->sent_count;
              k < wire->message_count && wire->messages[k].step <= post->index + send_count; k++)
@@ -81,8 +81,8 @@ static struct local_pass reduce_pass(struct tutti_local_play *play, uint32_t ran
     const struct tutti_step *step = place->post.step;
     struct local_results *results =
         &play->messages.results[(uint64_t)rank * play->schedule->lane_count + place->post.lane];
-    struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_REDUCE_PAST);
-    enum local_touch how = local_store_of(play, step->bytes);
+    struct local_pass pass = tutti_local_begin_pass(play, rank, TUTTI_LOCAL_REDUCE_PAST);
+    enum tutti_local_touch how = tutti_local_store_of(play, step->bytes);
     uint32_t send_count;
     bool lands;
 
@@ -92,17 +92,18 @@ static struct local_pass reduce_pass(struct tutti_local_play *play, uint32_t ran
     if (lands && play->schedule->out_bytes / 2 >= play->local->past_cache_bytes)
         how = LOCAL_WRITE_PAST;
     if (!place->put_off)
-        local_touch(&play->memory, &pass, rank, step->acc_buf, step->acc_offset, step->bytes,
-                    LOCAL_READ);
+        tutti_local_touch(&play->memory, &pass, rank, step->acc_buf, step->acc_offset, step->bytes,
+                          LOCAL_READ);
     if (place->seen != NULL)
-        local_touch(&play->memory, &pass, place->from, place->seen->src_buf,
-                    place->seen->src_offset, step->bytes, LOCAL_READ);
+        tutti_local_touch(&play->memory, &pass, place->from, place->seen->src_buf,
+                          place->seen->src_offset, step->bytes, LOCAL_READ);
     else
-        local_touch(&play->memory, &pass, rank, step->src_buf, step->src_offset, step->bytes,
-                    LOCAL_READ);
+        tutti_local_touch(&play->memory, &pass, rank, step->src_buf, step->src_offset, step->bytes,
+                          LOCAL_READ);
     place->put_off = place->seen != NULL && (step->flags & TUTTI_STEP_LAST) == 0 && send_count == 0;
     if (!place->put_off)
-        local_touch(&play->memory, &pass, rank, step->dst_buf, step->dst_offset, step->bytes, how);
+        tutti_local_touch(&play->memory, &pass, rank, step->dst_buf, step->dst_offset, step->bytes,
+                          how);
     if (lands)
         land(play, &pass, rank, &place->post, how);
     results->next++;
@@ -114,18 +115,18 @@ static struct local_pass pass_of(struct tutti_local_play *play, uint32_t rank,
                                  struct local_place *place)
 {
     const struct tutti_step *step = place->post.step;
-    struct local_pass pass = local_begin_pass(play, rank, TUTTI_LOCAL_COPY_PAST);
-    struct local_wire *remote = local_remote_of(play, rank, place);
+    struct local_pass pass = tutti_local_begin_pass(play, rank, TUTTI_LOCAL_COPY_PAST);
+    struct local_wire *remote = tutti_local_remote_of(play, rank, place);
 
     if (remote != NULL)
-        return local_remote_take(play, rank, place, remote);
+        return tutti_local_remote_take(play, rank, place, remote);
     if (step->kind == TUTTI_REDUCE)
         return reduce_pass(play, rank, place);
     if (step->kind == TUTTI_COPY) {
         copy_pass(play, &pass, rank, step->src_buf, step->src_offset, rank, step);
     } else if (step->kind == TUTTI_RECV && (step->flags & TUTTI_STEP_FUSE) == 0) {
         struct local_wire *wire =
-            local_wire_of(&play->messages, step->peer, rank, place->post.lane);
+            tutti_local_wire_of(&play->messages, step->peer, rank, place->post.lane);
         const struct local_message *message = &wire->messages[wire->taken_count];
 
         if (!message->lands)
@@ -152,20 +153,20 @@ static void share_savings(struct tutti_local_play *play, uint32_t rank, struct l
     }
 }
 
-void local_work_start(struct tutti_local_play *play, uint32_t rank, uint32_t at)
+void tutti_local_work_start(struct tutti_local_play *play, uint32_t rank, uint32_t at)
 {
     struct local_rank *r = &play->ranks[rank];
     struct local_pass pass = pass_of(play, rank, local_place_of(play, rank, r->busy[at]));
 
     r->at = at;
-    local_work_begin(play, rank, &pass);
+    tutti_local_work_begin(play, rank, &pass);
 }
 
-void local_work_begin(struct tutti_local_play *play, uint32_t rank, struct local_pass *pass)
+void tutti_local_work_begin(struct tutti_local_play *play, uint32_t rank, struct local_pass *pass)
 {
     struct local_rank *r = &play->ranks[rank];
 
-    local_touch_end(&play->memory, pass);
+    tutti_local_touch_end(&play->memory, pass);
     if (pass->alone_ps < pass->shared_ps)
         pass->alone_ps = pass->shared_ps;
     share_savings(play, rank, pass);
@@ -201,7 +202,7 @@ static void slow_together(struct tutti_local_play *play)
         play->ranks[i].speed *= play->local->values[TUTTI_LOCAL_TOGETHER].value;
 }
 
-void local_work_share(struct tutti_local_play *play)
+void tutti_local_work_share(struct tutti_local_play *play)
 {
     double wishes[TUTTI_LOCAL_RANKS_MAX];
     uint32_t rank_count = play->schedule->rank_count;
