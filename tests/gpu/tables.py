@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Turns what tests/gpu/run.sh left in folders into the tables of traces/measured/h200:
-tests/gpu/tables.py OUT FOLDER... (a file of a later folder replaces that of an earlier one)."""
+"""Turns what tests/gpu/run.sh left in folders into the tables of traces/measured/h100 or h200:
+tests/gpu/tables.py OUT FOLDER... (a file of a later folder replaces that of an earlier one; all
+are of one kind of GPU)."""
 import os
 import re
 import sys
@@ -10,14 +11,20 @@ RANGE = re.compile(r'\w+: (\d+) Bytes -> Algo (\w+) proto (\w+) '
 FORCED = re.compile(r'(within|steps)-(\w+)-(Ring|Tree)-(\w+)-(\d+)-ch(\d+)$')
 HOSTS = re.compile(r'hosts-(\w+)-(\d+)x(\d+)$')
 FREE = re.compile(r'(within|sockets)-(\w+)-(\d+)$')
-SOCKETS = 'pcie:gpu=h200,gpus=1,sockets=1,switches=1,nics=1,nodes={n},nicbw=10Gb/s,net=tcp,gdr=no'
+SOCKETS = 'pcie:gpu={gpu},gpus=1,sockets=1,switches=1,nics=1,nodes={n},nicbw=10Gb/s,net=tcp,gdr=no'
 SEVERAL = ('host:gpu=h100,gpus={g},board=8,nics=1,nic=10Gb/s,nicat=cpu,cpu=intel,sockets=1,'
            'switches=8,net=tcp,gdr=no,nodes={n}')  # tools/examples/h100x8.xml, with lo for a NIC
 OPS = {'allreduce': 'sum', 'reducescatter': 'sum', 'reduce': 'sum'}
 PER_RANK = ('allgather', 'reducescatter')  # of which NCCL names the bytes of one rank
 
 
-def plan_of(name):
+def word_of(folder):
+    """"h100" of a folder whose machine.txt says "NVIDIA H100 80GB HBM3, ..."."""
+    text = open(os.path.join(folder, 'machine.txt')).read()
+    return re.search(r'NVIDIA (\w+)', text)[1].lower()
+
+
+def plan_of(name, gpu):
     """(kind, collective, ranks, environment, machine) of a log's name."""
     m = FORCED.match(name)
     if m:
@@ -31,7 +38,7 @@ def plan_of(name):
     else:
         kind, collective, ranks = FREE.match(name).groups()
         env = 'NCCL_MAX_NCHANNELS=16'
-    machine = SOCKETS.format(n=ranks) if kind == 'sockets' else f'dgx-h100:gpus={ranks},nodes=1'
+    machine = SOCKETS.format(gpu=gpu, n=ranks) if kind == 'sockets' else f'dgx-h100:gpus={ranks},nodes=1'
     return kind, collective, int(ranks), 'NCCL_NVLS_ENABLE=0,' + env, machine
 
 
@@ -45,11 +52,11 @@ def rows_of(path):
     return rows
 
 
-def table(name, path, about):
-    kind, collective, ranks, env, machine = plan_of(name)
+def table(name, path, about, gpu):
+    kind, collective, ranks, env, machine = plan_of(name, gpu)
     sockets = kind == 'sockets'
-    head = [('table', 'h200_' + re.sub(r'\W', '_', name).lower()), ('site', 'one-h200'),
-            ('platform', 'one-h200'), ('class', 'hopper'), ('machine', machine),
+    head = [('table', f'{gpu}_' + re.sub(r'\W', '_', name).lower()), ('site', f'one-{gpu}'),
+            ('platform', f'one-{gpu}'), ('class', 'hopper'), ('machine', machine),
             ('ranks', ranks), ('nodes', ranks if sockets else 1), ('gpus', 1 if sockets else ranks)]
     if sockets:
         head += [('nics', 1), ('nic', '10Gb/s'), ('net', 'tcp'), ('basis', 'stated')]
@@ -68,10 +75,10 @@ def table(name, path, about):
     return '\n'.join(lines + ['end', ''])
 
 
-def picks(name, path):
+def picks(name, path, gpu):
     """One line for each run of sizes with one choice: machine, environment, collective, first size,
     last size, algorithm, protocol, channels."""
-    _, collective, ranks, env, machine = plan_of(name)
+    _, collective, ranks, env, machine = plan_of(name, gpu)
     runs = []
     for line in open(path):
         m = RANGE.match(line)
@@ -98,11 +105,11 @@ def main():
     if len(sys.argv) < 3:
         print(__doc__, file=sys.stderr)
         sys.exit(2)
-    out, files = sys.argv[1], {}
+    out, files, gpu = sys.argv[1], {}, word_of(sys.argv[2])
     for folder in sys.argv[2:]:
         about = open(os.path.join(folder, 'machine.txt')).read().split('\n')
-        gpu, driver = about[1].split(', ')[:2]
-        machine = f'{gpu}, driver {driver}, {about[2]}'
+        name, driver = about[1].split(', ')[:2]
+        machine = f'{name}, driver {driver}, {about[2]}'
         for file in os.listdir(folder):
             files[file] = (os.path.join(folder, file), machine)
     chosen, steps = [], []
@@ -112,13 +119,13 @@ def main():
             if not file.startswith(kind) or not file.endswith('.log'):
                 continue
             path, machine = files[file]
-            text += '\n' + table(file[:-4], path, about_of(path, machine))
+            text += '\n' + table(file[:-4], path, about_of(path, machine), gpu)
             if file[:-4] + '.picks' in files:
-                chosen += picks(file[:-4], files[file[:-4] + '.picks'][0])
+                chosen += picks(file[:-4], files[file[:-4] + '.picks'][0], gpu)
         open(os.path.join(out, kind + '.measured'), 'w').write(text)
     for file in sorted(files):
         if file.startswith('hosts') and file.endswith('.picks'):
-            chosen += picks(file[:-6], files[file][0])
+            chosen += picks(file[:-6], files[file][0], gpu)
     with open(os.path.join(out, 'picks.txt'), 'w') as to:
         to.write('# What NCCL chose, by its own word (NCCL_DEBUG_SUBSYS=TUNING): machine, variables, '
                  'collective,\n# first size and last, algorithm, protocol, channels. Written by '
@@ -131,7 +138,7 @@ def main():
                 steps.append('\t'.join([m[2], m[3], m[4], m[5], str(size), time]))
     with open(os.path.join(out, 'steps.tsv'), 'w') as to:
         to.write('# us a collective, sixteen of them in one launch on one channel, ranks that share '
-                 'one H200.\n# Written by tests/gpu/tables.py from what tests/gpu/run.sh measured.\n'
+                 f'one {gpu.upper()}.\n# Written by tests/gpu/tables.py from what tests/gpu/run.sh measured.\n'
                  '# collective\talgorithm\tprotocol\tranks\tbytes\tus\n')
         to.write('\n'.join(steps) + '\n')
     with open(os.path.join(out, 'costs.tsv'), 'w') as to:
