@@ -1,77 +1,42 @@
 /* Every allocation of whole commands made to fail once: exit code 1, one line that says why, and
  * nothing left. */
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "tests/alloc_fail.h"
+#include "tools/cli.h"
 
-/* tools/main.c's main (alloc_fail_commands.cmake). */
-int tutti_main(int argc, char **argv);
-
-enum { WORDS_MAX = 32, TEXT_BYTES = 4096 };
-
-/* Where stdout and stderr go while a command runs: away, and to a file in memory. */
-struct streams {
-    int out;
-    int err;
-    int kept;
-};
-
-static void divert(struct streams *streams)
-{
-    int away = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-    fflush(stdout);
-    *streams = (struct streams){
-        .out = dup(STDOUT_FILENO), .err = dup(STDERR_FILENO), .kept = memfd_create("err", 0)};
-    dup2(away, STDOUT_FILENO);
-    dup2(streams->kept, STDERR_FILENO);
-    close(away);
-}
-
-/* What was said on stderr meanwhile. */
-static void restore(struct streams *streams, char *text)
-{
-    ssize_t bytes;
-
-    fflush(stdout);
-    dup2(streams->out, STDOUT_FILENO);
-    dup2(streams->err, STDERR_FILENO);
-    bytes = pread(streams->kept, text, TEXT_BYTES - 1, 0);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    close(streams->out);
-    close(streams->err);
-    close(streams->kept);
-}
+enum { WORDS_MAX = 32 };
 
 /* 0, or what went wrong as a status; a command that fails must say why in one line. */
 static int tutti(const char *line, struct tutti_err *err)
 {
     char words[1024];
     char *argv[WORDS_MAX + 1] = {words};
-    char text[TEXT_BYTES];
-    struct streams streams;
+    struct tutti_sink_text text;
+    struct tutti_sink sink;
     int argc = 0;
-    int code;
+    int code = tutti_sink_open_text(&sink, &text, err);
 
-    snprintf(words, sizeof(words), "tutti %s", line);
+    if (code < 0)
+        return code;
+    snprintf(words, sizeof(words), "%s", line);
     for (char *at = words; at != NULL && argc < WORDS_MAX; argc++) {
         argv[argc] = at;
         at = strchr(at, ' ');
         if (at != NULL)
             *at++ = '\0';
     }
-    divert(&streams);
-    code = tutti_main(argc, argv);
-    restore(&streams, text);
-    if (code == 0)
-        return 0;
-    if (code != 1 || strchr(text, '\n') == NULL || strchr(text, '\n')[1] != '\0') {
-        (void)tutti_fail(err, TUTTI_ECHECK, "exit code %d, and on stderr: %.800s", code, text);
+    code = tutti_cli_call(argc, argv, &sink, err);
+    if (tutti_sink_close(&sink, err) < 0) {
+        tutti_sink_text_done(&text);
+        return -TUTTI_ENOMEM;
+    }
+    if (code != 0 && (code != 1 || strchr(text.notes, '\n') != text.notes + text.notes_bytes - 1)) {
+        (void)tutti_fail(err, TUTTI_ECHECK, "exit code %d, and in the notes: %.800s", code,
+                         text.notes);
+        tutti_sink_text_done(&text);
         return -TUTTI_ECHECK;
     }
-    return tutti_fail(err, TUTTI_ENOMEM, "%.800s", text);
+    tutti_sink_text_done(&text);
+    return code == 0 ? 0 : -TUTTI_ENOMEM;
 }
 
 static void each(const char *line)

@@ -1,2 +1,2 @@
-# What the test of others' share of the processors needs from the tools.
-target_sources(bystanders_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/bystanders.c)
+# What is tested of the commands lies in their library.
+target_link_libraries(bystanders_test PRIVATE tutti_cli_static)

@@ -47,11 +47,12 @@ static int64_t now_ms(void)
 /* The command: starts the children, and waits for them. */
 static int command(part play)
 {
+    struct tutti_sink sink = {.out = stdout, .notes = stderr};
     struct tutti_children *children = NULL;
     struct tutti_err err = {""};
     bool child = false;
 
-    if (tutti_children_new("test", CHILDREN, &children, &err) < 0)
+    if (tutti_children_new("test", CHILDREN, &sink, &children, &err) < 0)
         return 99;
     for (int i = 0; i < CHILDREN; i++) {
         if (tutti_children_start(children, &child, &err) < 0)

@@ -1,2 +1,2 @@
-# tools/ is no library: what is tested of it is compiled into its test.
-target_sources(hosts_test PRIVATE ${CMAKE_SOURCE_DIR}/tools/hosts.c)
+# What is tested of the commands lies in their library.
+target_link_libraries(hosts_test PRIVATE tutti_cli_static)

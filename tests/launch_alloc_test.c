@@ -40,9 +40,10 @@ TEST(a_word_for_all)
 
 static int start(struct tutti_err *err)
 {
+    struct tutti_sink sink = {.out = stdout, .notes = stderr};
     struct tutti_children *children = NULL;
     bool child = false;
-    int status = tutti_children_new("test", 1, &children, err);
+    int status = tutti_children_new("test", 1, &sink, &children, err);
 
     if (status < 0)
         return status;

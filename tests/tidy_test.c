@@ -195,6 +195,37 @@ TEST(banned_words_are_absent)
     each_line(check_words);
 }
 
+/* libtutti and libtutti_cli print nothing by themselves: a command prints to its sink. Programs of
+ * their own do: the command itself, and what tools/netlab needs. */
+static void check_prints(const struct file *file, int line, const char *text)
+{
+    static const char *const names[] = {"printf(", "vprintf(", "puts(",  "putchar(", "perror(",
+                                        "exit(",   "stdout",   "stderr", "abort("};
+
+    if (strcmp(rooms[file->room], "tests") == 0 || strcmp(file->path, "tools/main.c") == 0 ||
+        strncmp(file->path, "tools/netlab_", 13) == 0 || !ends_with(file->path, ".c") ||
+        strncmp(text, " *", 2) == 0)
+        return;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t length = strlen(names[i]);
+        bool call = names[i][length - 1] == '(';
+        bool quoted = false;
+
+        for (const char *p = text; *p != '\0' && strncmp(p, "/*", 2) != 0; p++) {
+            quoted = quoted != (*p == '"' && (p == text || p[-1] != '\\'));
+            if (!quoted && strncmp(p, names[i], length) == 0 && (p == text || !is_word(p[-1])) &&
+                (call || !is_word(p[length])))
+                TEST_FAIL("%s:%d: %s: only a program of its own prints or ends by itself (a sink)",
+                          file->path, line, names[i]);
+        }
+    }
+}
+
+TEST(libraries_print_nothing_by_themselves)
+{
+    each_line(check_prints);
+}
+
 /* File-scope `static` objects must be const (tests and benchmarks aside: they are programs). */
 static void check_globals(const struct file *file, int line, const char *text)
 {
@@ -283,7 +314,7 @@ TEST(the_checks_can_fail)
     const struct file bad = {.path = "sim/bad.c", .room = 2};
     int before = test_failures;
 
-    fprintf(stderr, "(the next five complaints are expected)\n");
+    fprintf(stderr, "(the next six complaints are expected)\n");
     check_door(&bad, 1, "#include \"traces/csv.h\"");
     check_door(&bad, 2, "#include \"runtime/coll/emit.h\"");
     check_words(&bad, 3,
@@ -291,6 +322,7 @@ TEST(the_checks_can_fail)
                 "i(text);");
     check_globals(&bad, 4, "static int counter = 0;");
     check_columns(&bad, 5, "\tx");
-    CHECK(test_failures >= before + 5);
-    test_failures = test_failures >= before + 5 ? before : before + 1;
+    check_prints(&bad, 6, "    fprintf(stderr, \"x\");");
+    CHECK(test_failures >= before + 6);
+    test_failures = test_failures >= before + 6 ? before : before + 1;
 }

@@ -50,9 +50,10 @@ static struct tutti_table *table_of(const struct here *here)
     return table;
 }
 
-static void print_json(const struct here *here, const struct tutti_table *table)
+static void print_json(const struct here *here, const struct tutti_table *table,
+                       struct tutti_sink *sink)
 {
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
 
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -68,42 +69,48 @@ static void print_json(const struct here *here, const struct tutti_table *table)
     tutti_json_close(&json);
 }
 
-static void print_text(const struct here *here, const struct tutti_table *table)
+static void print_text(const struct here *here, const struct tutti_table *table, FILE *out)
 {
-    printf("# tutti %s calibrate -B %s: %" PRIu32 " rank%s, %" PRIu32
-           " small schedules timed, no collective\n",
-           TUTTI_BUILD_VERSION, here->local.backend, here->local.rank_count,
-           here->local.rank_count == 1 ? "" : "s", here->points.count);
-    tutti_local_show(&here->local, "measured", stdout);
-    tutti_table_print(table, stdout);
+    fprintf(out,
+            "# tutti %s calibrate -B %s: %" PRIu32 " rank%s, %" PRIu32
+            " small schedules timed, no collective\n",
+            TUTTI_BUILD_VERSION, here->local.backend, here->local.rank_count,
+            here->local.rank_count == 1 ? "" : "s", here->points.count);
+    tutti_local_show(&here->local, "measured", out);
+    tutti_table_print(table, out);
     if (here->points.again_count > 0)
-        printf("# the processors moved: %" PRIu32 " timings were done again, %" PRIu32
-               " schedules left out\n",
-               here->points.again_count, here->points.left_out_count);
-    printf("# fit: %" PRIu32 " iterations%s; residuals, either way: median %.1f %%, 9 of 10 within "
-           "%.1f %%, worst %.1f %%\n",
-           here->fitted.iteration_count, here->fitted.converged ? "" : ", not converged",
-           here->fitted.median_abs_percent, here->fitted.p90_abs_percent,
-           here->fitted.worst_abs_percent);
+        fprintf(out,
+                "# the processors moved: %" PRIu32 " timings were done again, %" PRIu32
+                " schedules left out\n",
+                here->points.again_count, here->points.left_out_count);
+    fprintf(out,
+            "# fit: %" PRIu32
+            " iterations%s; residuals, either way: median %.1f %%, 9 of 10 within "
+            "%.1f %%, worst %.1f %%\n",
+            here->fitted.iteration_count, here->fitted.converged ? "" : ", not converged",
+            here->fitted.median_abs_percent, here->fitted.p90_abs_percent,
+            here->fitted.worst_abs_percent);
 }
 
-static int print(const struct tutti_args *args, const struct here *here, struct tutti_err *err)
+static int print(const struct tutti_args *args, const struct here *here, struct tutti_sink *sink,
+                 struct tutti_err *err)
 {
     struct tutti_table *table = table_of(here);
 
     if (table == NULL)
         return tutti_nomem(err);
     if (tutti_args_is(args, "format", "csv"))
-        tutti_table_csv(table, stdout);
+        tutti_table_csv(table, sink->out);
     else if (tutti_args_is(args, "format", "json"))
-        print_json(here, table);
+        print_json(here, table, sink);
     else
-        print_text(here, table);
+        print_text(here, table, sink->out);
     tutti_table_free(table);
     return 0;
 }
 
-static int write_file(const struct tutti_args *args, const struct here *here, struct tutti_err *err)
+static int write_file(const struct tutti_args *args, const struct here *here,
+                      struct tutti_sink *sink, struct tutti_err *err)
 {
     char *text = NULL;
     int status;
@@ -112,14 +119,15 @@ static int write_file(const struct tutti_args *args, const struct here *here, st
         return 0;
     status = tutti_local_print(&here->local, &text, err);
     if (status == 0)
-        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), sink, err);
     free(text);
     return status;
 }
 
 /* Measures with all processes, or with threads; the first of them prints. */
 static int measure(const struct tutti_args *args, const struct tutti_run *run,
-                   const struct tutti_run_crew *with, struct tutti_err *err)
+                   const struct tutti_run_crew *with, struct tutti_sink *sink,
+                   struct tutti_err *err)
 {
     struct tutti_local_ask ask = {
         .backend = with->backend,
@@ -139,14 +147,15 @@ static int measure(const struct tutti_args *args, const struct tutti_run *run,
     int status = tutti_local_calibrate(&ask, &here.points, &here.local, &here.fitted, err);
 
     if (status == 0 && speaks)
-        status = print(args, &here, err);
+        status = print(args, &here, sink, err);
     if (status == 0 && speaks)
-        status = write_file(args, &here, err);
+        status = write_file(args, &here, sink, err);
     tutti_local_points_close(&here.points);
     return status;
 }
 
-int tutti_calibrate_here(const struct tutti_args *args, struct tutti_err *err)
+int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
+                         struct tutti_err *err)
 {
     struct tutti_run run = {
         .backend = tutti_args_text(args, "backend"),
@@ -167,7 +176,7 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_err *err)
     if (status < 0)
         return status;
     if (tutti_run_is_crew(&run)) {
-        status = tutti_run_crew_open(args, &run, &with, err);
+        status = tutti_run_crew_open(args, &run, &with, sink, err);
         if (status < 0 || with.crew == NULL)
             return status;
     } else {
@@ -176,6 +185,6 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_err *err)
         run.pin = tutti_args_flag(args, "pin") ||
                   (!tutti_args_flag(args, "no-pin") && run.rank_count <= tutti_run_processors());
     }
-    status = measure(args, &run, &with, err);
+    status = measure(args, &run, &with, sink, err);
     return tutti_run_crew_close(&with, status, run.perform.deadline_ps, err);
 }

@@ -4,7 +4,9 @@
 
 struct tutti_args;
 struct tutti_err;
+struct tutti_sink;
 
-int tutti_calibrate_here(const struct tutti_args *args, struct tutti_err *err);
+int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
+                         struct tutti_err *err);
 
 #endif

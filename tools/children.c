@@ -26,17 +26,19 @@ struct child {
 
 struct tutti_children {
     const char *command;
+    struct tutti_sink *sink;
     uint32_t count;
     uint32_t started;
     uint32_t alive;
     int signals;     /* of signalfd: INT, TERM, HUP, CHLD */
+    int results;     /* of child 0, where the sink is no file: the end to read from, or -1 */
     sigset_t mask;   /* before */
     int code;        /* of the first that failed */
     int ended_by;    /* the signal that ends this command, or 0 */
     int64_t ask_ms;  /* when those that are left are asked to end; 0: not yet */
     int64_t kill_ms; /* and made to */
     struct child *children;
-    struct pollfd *polled; /* [count + 1] */
+    struct pollfd *polled; /* [count + 2]: of the children, signals, results */
 };
 
 static int64_t now_ms(void)
@@ -53,6 +55,8 @@ static void done(struct tutti_children *c)
         if (c->children[i].outputs >= 0)
             close(c->children[i].outputs);
     }
+    if (c->results >= 0)
+        close(c->results);
     if (c->signals >= 0) {
         close(c->signals);
         (void)sigprocmask(SIG_SETMASK, &c->mask, NULL);
@@ -62,17 +66,17 @@ static void done(struct tutti_children *c)
     free(c);
 }
 
-int tutti_children_new(const char *command, uint32_t count, struct tutti_children **ret,
-                       struct tutti_err *err)
+int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *sink,
+                       struct tutti_children **ret, struct tutti_err *err)
 {
     struct tutti_children *c = calloc(1, sizeof(*c));
     sigset_t set;
 
     if (c == NULL)
         return tutti_nomem(err);
-    *c = (struct tutti_children){.command = command, .signals = -1};
+    *c = (struct tutti_children){.command = command, .sink = sink, .signals = -1, .results = -1};
     c->children = calloc(count, sizeof(c->children[0]));
-    c->polled = calloc((size_t)count + 1, sizeof(c->polled[0]));
+    c->polled = calloc((size_t)count + 2, sizeof(c->polled[0]));
     if (c->children == NULL || c->polled == NULL) {
         done(c);
         return tutti_nomem(err);
@@ -98,10 +102,46 @@ int tutti_children_new(const char *command, uint32_t count, struct tutti_childre
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* In the child, before anything else. A terminal that it writes to must not stop it. */
-static void become_child(struct tutti_children *c, pid_t parent, const int ends[2], bool first)
+/* Where a child's outputs go: its words, and the results of child 0, each [0] to read from; -1 for
+ * what it shares with this process. */
+struct ends {
+    int words[2];
+    int results[2];
+};
+
+static void close_ends(const struct ends *ends, int which)
 {
+    if (ends->words[which] >= 0)
+        close(ends->words[which]);
+    if (ends->results[which] >= 0)
+        close(ends->results[which]);
+}
+
+static int open_ends(const struct tutti_children *c, uint32_t index, struct ends *ret,
+                     struct tutti_err *err)
+{
+    bool files = tutti_sink_is_files(c->sink);
+    int number = 0;
+
+    *ret = (struct ends){.words = {-1, -1}, .results = {-1, -1}};
+    if ((index > 0 || !files) && pipe2(ret->words, O_CLOEXEC) != 0)
+        number = errno;
+    if (number == 0 && index == 0 && !files && pipe2(ret->results, O_CLOEXEC) != 0)
+        number = errno;
+    if (number == 0)
+        return 0;
+    close_ends(ret, 0);
+    close_ends(ret, 1);
+    return tutti_fail(err, TUTTI_EIO, "cannot make a pipe: %s", strerror(number));
+}
+
+/* In the child, before anything else. A terminal that it writes to must not stop it. */
+static void become_child(struct tutti_children *c, pid_t parent, const struct ends *ends)
+{
+    struct tutti_sink *sink = c->sink;
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int words = ends->words[1] >= 0 ? ends->words[1] : fileno(sink->notes);
+    int results = ends->results[1] >= 0 ? ends->results[1] : fileno(sink->out);
 
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -110,44 +150,48 @@ static void become_child(struct tutti_children *c, pid_t parent, const int ends[
     (void)signal(SIGTTOU, SIG_IGN);
     if (nothing >= 0)
         (void)dup2(nothing, STDIN_FILENO);
-    if (!first) {
-        (void)dup2(ends[1], STDOUT_FILENO);
-        (void)dup2(ends[1], STDERR_FILENO);
-    }
+    if (c->started > 0)
+        results = words;
+    (void)dup2(results, STDOUT_FILENO);
+    (void)dup2(words, STDERR_FILENO);
+    close_ends(ends, 0);
+    close_ends(ends, 1);
+    if (!tutti_sink_become_child(sink, c->started == 0))
+        _exit(1);
     done(c);
 }
 
 int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti_err *err)
 {
     uint32_t index = c->started;
-    int ends[2] = {-1, -1};
+    struct ends ends;
     pid_t parent = getpid();
     pid_t id;
+    int status;
 
     assert(index < c->count);
-    if (index > 0 && pipe2(ends, O_CLOEXEC) != 0)
-        return tutti_fail(err, TUTTI_EIO, "cannot make a pipe: %s", strerror(errno));
-    fflush(stdout);
-    fflush(stderr);
+    status = open_ends(c, index, &ends, err);
+    if (status < 0)
+        return status;
+    fflush(c->sink->out);
+    fflush(c->sink->notes);
     id = fork();
     *ret_child = id == 0;
-    if (id == 0)
-        become_child(c, parent, ends, index == 0);
-    if (ends[1] >= 0)
-        close(ends[1]);
-    if (id == 0 && ends[0] >= 0)
-        close(ends[0]);
-    if (id == 0)
+    if (id == 0) {
+        become_child(c, parent, &ends);
         return 0;
+    }
+    close_ends(&ends, 1);
     if (id < 0) {
-        if (ends[0] >= 0)
-            close(ends[0]);
+        close_ends(&ends, 0);
         return tutti_fail(err, TUTTI_EIO, "cannot start process %u of %u: %s", index, c->count,
                           strerror(errno));
     }
     (void)setpgid(id, id); /* here as well: whoever comes first */
     c->children[index].id = id;
-    c->children[index].outputs = ends[0];
+    c->children[index].outputs = ends.words[0];
+    if (index == 0)
+        c->results = ends.results[0];
     c->started++;
     c->alive++;
     return 0;
@@ -156,9 +200,10 @@ int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti
 /* ---- their words ----------------------------------------------------------------------------- */
 
 /* One write a line, so that those of several children do not mix. */
-static void pass_line(uint32_t index, const char *line, size_t bytes)
+static void pass_line(const struct tutti_children *c, uint32_t index, const char *line,
+                      size_t bytes)
 {
-    fprintf(stderr, "[%u] %.*s\n", index, (int)bytes, line);
+    fprintf(c->sink->notes, "[%u] %.*s\n", index, (int)bytes, line);
 }
 
 /* What has come, line by line; a line that is too long is passed on in parts. */
@@ -175,19 +220,35 @@ static void pass_on(struct tutti_children *c, uint32_t index)
     for (size_t i = 0; i < child->used; i++) {
         if (child->line[i] != '\n')
             continue;
-        pass_line(index, child->line + start, i - start);
+        pass_line(c, index, child->line + start, i - start);
         start = i + 1;
     }
     memmove(child->line, child->line + start, child->used - start);
     child->used -= start;
     if (child->used > 0 && (got <= 0 || child->used == LINE_BYTES)) {
-        pass_line(index, child->line, child->used);
+        pass_line(c, index, child->line, child->used);
         child->used = 0;
     }
     if (got <= 0) {
         close(child->outputs);
         child->outputs = -1;
     }
+}
+
+/* What child 0 has printed, where the sink is no file. */
+static void pass_results(struct tutti_children *c)
+{
+    char text[LINE_BYTES];
+    ssize_t got = read(c->results, text, sizeof(text));
+
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (got > 0) {
+        fwrite(text, 1, (size_t)got, c->sink->out);
+        return;
+    }
+    close(c->results);
+    c->results = -1;
 }
 
 /* ---- their ends ------------------------------------------------------------------------------ */
@@ -217,8 +278,8 @@ static void note_end(struct tutti_children *c, uint32_t index, int status, int64
     if (code == 0)
         return;
     if (signalled && c->kill_ms == 0 && c->ended_by == 0)
-        fprintf(stderr, "tutti %s: process %u of %u was ended by signal %d (%s)\n", c->command,
-                index, c->count, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fprintf(c->sink->notes, "tutti %s: process %u of %u was ended by signal %d (%s)\n",
+                c->command, index, c->count, WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (c->code == 0)
         c->code = code;
     begin_end(c, now_ms() + grace_ms);
@@ -269,18 +330,25 @@ static void sleep_once(struct tutti_children *c, int timeout_ms)
     for (uint32_t i = 0; i < c->count; i++)
         c->polled[i] = (struct pollfd){.fd = c->children[i].outputs, .events = POLLIN};
     c->polled[c->count] = (struct pollfd){.fd = c->signals, .events = POLLIN};
-    if (poll(c->polled, c->count + 1, timeout_ms) <= 0)
+    c->polled[c->count + 1] = (struct pollfd){.fd = c->results, .events = POLLIN};
+    if (poll(c->polled, c->count + 2, timeout_ms) <= 0)
         return;
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->polled[i].revents != 0)
             pass_on(c, i);
     }
+    if (c->polled[c->count + 1].revents != 0)
+        pass_results(c);
     read_signals(c);
 }
 
 /* What is left in the pipes; a grandchild may hold them open, which is not waited for. */
 static void drain(struct tutti_children *c)
 {
+    if (c->results >= 0)
+        (void)fcntl(c->results, F_SETFL, O_NONBLOCK);
+    for (int more = 0; c->results >= 0 && more < 64; more++)
+        pass_results(c);
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->children[i].outputs >= 0)
             (void)fcntl(c->children[i].outputs, F_SETFL, O_NONBLOCK);

@@ -317,7 +317,7 @@ static int open_drawing(struct drawing *drawing, const struct tutti_ranking *ran
 }
 
 static int print_plot(const struct tutti_args *args, const struct tutti_ranking *ranking,
-                      struct tutti_err *err)
+                      struct tutti_sink *sink, struct tutti_err *err)
 {
     struct drawing drawing;
     char *text = NULL;
@@ -326,13 +326,14 @@ static int print_plot(const struct tutti_args *args, const struct tutti_ranking 
     if (status == 0)
         status = tutti_chart_text(&drawing.chart, tutti_shared_plot_utf8(args), &text, err);
     if (status == 0)
-        fputs(text, stdout);
+        fputs(text, sink->out);
     free(text);
     free(drawing.values);
     return status;
 }
 
-static int write_svg(const struct tutti_ranking *ranking, const char *path, struct tutti_err *err)
+static int write_svg(const struct tutti_ranking *ranking, const char *path, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
     struct drawing drawing;
     char *text = NULL;
@@ -341,7 +342,7 @@ static int write_svg(const struct tutti_ranking *ranking, const char *path, stru
     if (status == 0)
         status = tutti_chart_svg(&drawing.chart, &text, err);
     if (status == 0)
-        status = tutti_file_write(path, text, strlen(text), err);
+        status = tutti_file_write(path, text, strlen(text), sink, err);
     free(text);
     free(drawing.values);
     return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
@@ -350,22 +351,22 @@ static int write_svg(const struct tutti_ranking *ranking, const char *path, stru
 /* ---- the command ----------------------------------------------------------------------------- */
 
 /* One size is a list; its bound stands above it, for it is the same for all. */
-static void print_bound(const struct tutti_ranking *ranking)
+static void print_bound(const struct tutti_ranking *ranking, FILE *out)
 {
     const struct tutti_answer *best = &tutti_ranking_at(ranking, 0, 0)->answer;
     char size[TUTTI_UNIT_TEXT_BYTES];
     char number[TUTTI_NUMBER_TEXT_BYTES];
 
-    printf("# size:     %s", tutti_print_size(best->bytes, size));
+    fprintf(out, "# size:     %s", tutti_print_size(best->bytes, size));
     if (best->bound.time_ps > 0)
-        printf("; bound %s us (%s): %s",
-               tutti_number_text(microseconds(best->bound.time_ps), number),
-               tutti_bound_kind(&best->bound), best->bound.binding);
-    fputc('\n', stdout);
+        fprintf(out, "; bound %s us (%s): %s",
+                tutti_number_text(microseconds(best->bound.time_ps), number),
+                tutti_bound_kind(&best->bound), best->bound.binding);
+    fputc('\n', out);
 }
 
 /* What the letters of the ranking mean, where no chart tells. */
-static void print_letters(const struct tutti_ranking *ranking)
+static void print_letters(const struct tutti_ranking *ranking, FILE *out)
 {
     int column = 0;
 
@@ -376,16 +377,17 @@ static void print_letters(const struct tutti_ranking *ranking)
         if (is_left_out(ranking, i))
             continue;
         if (column + width > TUTTI_CHART_COLUMNS) {
-            fputc('\n', stdout);
+            fputc('\n', out);
             column = 0;
         }
-        column += printf("%s%c %s", column == 0 ? "# " : "  ", ranking->letters[i], name);
+        column += fprintf(out, "%s%c %s", column == 0 ? "# " : "  ", ranking->letters[i], name);
     }
-    fputc('\n', stdout);
+    fputc('\n', out);
 }
 
 /* Who would win where if the machine were as it should be. */
-static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_err *err)
+static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_sink *sink,
+                           struct tutti_err *err)
 {
     struct tutti_sweep calm = *ranking->sweep;
     struct tutti_ranking calm_ranking;
@@ -400,7 +402,7 @@ static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_err
         return status;
     wins = wins_text(&calm_ranking);
     if (wins != NULL)
-        printf("# unperturbed: %s\n", wins);
+        fprintf(sink->out, "# unperturbed: %s\n", wins);
     else
         status = tutti_nomem(err);
     free(wins);
@@ -409,7 +411,8 @@ static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_err
 }
 
 static int print_people(const struct tutti_args *args, const struct tutti_ranking *ranking,
-                        const struct tutti_table *table, struct tutti_err *err)
+                        const struct tutti_table *table, struct tutti_sink *sink,
+                        struct tutti_err *err)
 {
     bool one_size = ranking->row_count == 1;
     bool plot = !one_size && !tutti_args_is(args, "plot", "none");
@@ -418,25 +421,25 @@ static int print_people(const struct tutti_args *args, const struct tutti_rankin
 
     if (wins == NULL)
         return tutti_nomem(err);
-    tutti_sweep_print_head(ranking->sweep, "compare", stdout);
+    tutti_sweep_print_head(ranking->sweep, "compare", sink->out);
     if (one_size)
-        print_bound(ranking);
-    tutti_table_print(table, stdout);
+        print_bound(ranking, sink->out);
+    tutti_table_print(table, sink->out);
     if (!one_size && !plot)
-        print_letters(ranking);
-    printf("# %s\n", wins);
+        print_letters(ranking, sink->out);
+    fprintf(sink->out, "# %s\n", wins);
     free(wins);
-    status = print_calm_wins(ranking, err);
-    tutti_sweep_print_left_out(ranking->sweep, stdout);
+    status = print_calm_wins(ranking, sink, err);
+    tutti_sweep_print_left_out(ranking->sweep, sink->out);
     if (status == 0 && plot) {
-        fputc('\n', stdout);
-        status = print_plot(args, ranking, err);
+        fputc('\n', sink->out);
+        status = print_plot(args, ranking, sink, err);
     }
     return status;
 }
 
 static int print_results(const struct tutti_args *args, const struct tutti_ranking *ranking,
-                         struct tutti_err *err)
+                         struct tutti_sink *sink, struct tutti_err *err)
 {
     bool people = tutti_args_is(args, "format", "table");
     struct tutti_table *table = make_table(ranking, people);
@@ -445,9 +448,9 @@ static int print_results(const struct tutti_args *args, const struct tutti_ranki
     if (table == NULL)
         return tutti_nomem(err);
     if (people) {
-        status = print_people(args, ranking, table, err);
+        status = print_people(args, ranking, table, sink, err);
     } else if (tutti_args_is(args, "format", "json")) {
-        struct tutti_json json = {.out = stdout};
+        struct tutti_json json = {.out = sink->out};
 
         tutti_json_open(&json, NULL, '{');
         tutti_sweep_json_head(ranking->sweep, &json);
@@ -456,13 +459,14 @@ static int print_results(const struct tutti_args *args, const struct tutti_ranki
         tutti_sweep_json_left_out(ranking->sweep, &json);
         tutti_json_close(&json);
     } else {
-        tutti_table_csv(table, stdout);
+        tutti_table_csv(table, sink->out);
     }
     tutti_table_free(table);
     return status;
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_compare(const struct tutti_args *args, struct tutti_sink *sink,
+                          struct tutti_err *err)
 {
     const char *svg = tutti_args_text(args, "svg");
     struct tutti_ranking ranking = {.row_count = 0};
@@ -479,16 +483,16 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     status = tutti_job_agree(args->job, status, err);
     if (status < 0)
         return status;
-    status = tutti_sweep_open(args, &sweep, err);
+    status = tutti_sweep_open(args, &sweep, sink, err);
     if (status < 0)
         return status;
-    status = tutti_sweep_run(&sweep, "compare", err);
+    status = tutti_sweep_run(&sweep, "compare", sink, err);
     if (status == 0 && speaks)
         status = tutti_ranking_open(&sweep, &ranking, err);
     if (status == 0 && speaks && (svg == NULL || strcmp(svg, "-") != 0))
-        status = print_results(args, &ranking, err);
+        status = print_results(args, &ranking, sink, err);
     if (status == 0 && speaks && svg != NULL)
-        status = write_svg(&ranking, svg, err);
+        status = write_svg(&ranking, svg, sink, err);
     tutti_ranking_close(&ranking);
     tutti_sweep_close(&sweep);
     return status;
@@ -513,7 +517,7 @@ static const struct tutti_option options[] = {
      .help = "draw the chart as SVG as well; - draws it to standard output, and nothing else"},
 };
 
-const struct tutti_command tutti_command_compare = {
+const struct tutti_command tutti_cli_compare = {
     .name = "compare",
     .summary = "rank the algorithms of a collective by size, and show where they cross",
     .operands = "SPEC",
@@ -538,5 +542,5 @@ const struct tutti_command tutti_command_compare = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .spreads = true,
-    .run = run,
+    .run = tutti_command_compare,
 };

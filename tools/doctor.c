@@ -181,7 +181,8 @@ static int add_launcher(struct tutti_table *table)
     return add(table, "launcher", launch.by, text);
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
+                         struct tutti_err *err)
 {
     struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
     int status = table == NULL ? -TUTTI_ENOMEM : 0;
@@ -200,16 +201,16 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
         return tutti_nomem(err);
     }
     if (tutti_args_is(args, "format", "json")) {
-        struct tutti_json json = {.out = stdout};
+        struct tutti_json json = {.out = sink->out};
 
         tutti_json_open(&json, NULL, '{');
         tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
         tutti_table_json(table, "items", &json);
         tutti_json_close(&json);
     } else if (tutti_args_is(args, "format", "csv")) {
-        tutti_table_csv(table, stdout);
+        tutti_table_csv(table, sink->out);
     } else {
-        tutti_table_print(table, stdout);
+        tutti_table_print(table, sink->out);
     }
     tutti_table_free(table);
     return 0;
@@ -217,7 +218,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 
 static const struct tutti_option options[] = {TUTTI_OPTION_FORMAT};
 
-const struct tutti_command tutti_command_doctor = {
+const struct tutti_command tutti_cli_doctor = {
     .name = "doctor",
     .summary = "what this build and this machine have, and how to get the rest",
     .operands = "",
@@ -227,5 +228,5 @@ const struct tutti_command tutti_command_doctor = {
     .examples = "tutti doctor\ntutti doctor --format json",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_doctor,
 };

@@ -63,7 +63,7 @@ static const struct tutti_column estimate_columns[] = {
 /* ---- what is asked ------------------------------------------------------------------------- */
 
 static int read_what(const struct tutti_args *args, struct tutti_explanation *e,
-                     struct tutti_err *err)
+                     struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_coll_params params = {.count = 0};
     int status = tutti_shared_params(args, &params, err);
@@ -74,7 +74,7 @@ static int read_what(const struct tutti_args *args, struct tutti_explanation *e,
     if (status == 0)
         status = tutti_sizes_read(args, &e->sizes, err);
     if (status == 0)
-        status = tutti_nccl_options_read(args, true, &e->nccl, err);
+        status = tutti_nccl_options_read(args, true, &e->nccl, sink, err);
     return status;
 }
 
@@ -220,9 +220,10 @@ static int fill_tables(const struct tutti_explanation *e, struct tables *tables)
     return status;
 }
 
-static void print_json(const struct tutti_explanation *e, const struct tables *tables)
+static void print_json(const struct tutti_explanation *e, const struct tables *tables,
+                       struct tutti_sink *sink)
 {
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
 
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -249,7 +250,7 @@ static void print_json(const struct tutti_explanation *e, const struct tables *t
 }
 
 /* For several sizes: where the choice changes, why. */
-static void print_changes(const struct tutti_explanation *e)
+static void print_changes(const struct tutti_explanation *e, FILE *out)
 {
     const struct tutti_explained *last = NULL;
     char words[TUTTI_WORDS_BYTES];
@@ -263,16 +264,16 @@ static void print_changes(const struct tutti_explanation *e)
         if (last != NULL && last->choice.algorithm == choice->algorithm &&
             last->choice.protocol == choice->protocol)
             continue;
-        printf("# %s: %s: %s\n", tutti_print_size(at->bytes, size),
-               tutti_pick_words(choice->algorithm * TUTTI_NCCL_PROTOCOL_COUNT + choice->protocol,
-                                name, sizeof(name)),
-               tutti_choice_words(e, at, words));
+        fprintf(out, "# %s: %s: %s\n", tutti_print_size(at->bytes, size),
+                tutti_pick_words(choice->algorithm * TUTTI_NCCL_PROTOCOL_COUNT + choice->protocol,
+                                 name, sizeof(name)),
+                tutti_choice_words(e, at, words));
         last = at;
     }
 }
 
 static int print_all(const struct tutti_args *args, const struct tutti_explanation *e,
-                     struct tutti_err *err)
+                     struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tables tables = {NULL, NULL, NULL};
     int status = fill_tables(e, &tables);
@@ -280,16 +281,16 @@ static int print_all(const struct tutti_args *args, const struct tutti_explanati
     if (status < 0) {
         status = tutti_nomem(err);
     } else if (tutti_args_is(args, "format", "json")) {
-        print_json(e, &tables);
+        print_json(e, &tables, sink);
     } else if (tutti_args_is(args, "format", "csv")) {
-        tutti_table_csv(tables.results, stdout);
+        tutti_table_csv(tables.results, sink->out);
     } else {
-        tutti_explain_head(e, stdout);
+        tutti_explain_head(e, sink->out);
         if (e->sizes.count == 1) {
-            tutti_explain_size(e, &e->sizes_explained[0], stdout);
+            tutti_explain_size(e, &e->sizes_explained[0], sink->out);
         } else {
-            tutti_table_print(tables.results, stdout);
-            print_changes(e);
+            tutti_table_print(tables.results, sink->out);
+            print_changes(e, sink->out);
         }
     }
     tutti_table_free(tables.results);
@@ -298,17 +299,18 @@ static int print_all(const struct tutti_args *args, const struct tutti_explanati
     return status;
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_explain(const struct tutti_args *args, struct tutti_sink *sink,
+                          struct tutti_err *err)
 {
     struct tutti_explanation e = {.topo = NULL};
-    int status = read_what(args, &e, err);
+    int status = read_what(args, &e, sink, err);
 
     if (status == 0)
         status = make_comm(args, &e, err);
     if (status == 0)
         status = explain_sizes(&e, err);
     if (status == 0)
-        status = print_all(args, &e, err);
+        status = print_all(args, &e, sink, err);
     free(e.sizes_explained);
     tutti_nccl_comm_free(e.comm);
     tutti_nccl_options_done(&e.nccl);
@@ -328,7 +330,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_FORMAT,
 };
 
-const struct tutti_command tutti_command_explain = {
+const struct tutti_command tutti_cli_explain = {
     .name = "explain",
     .summary = "what NCCL would run on a machine, how it cuts it, and why",
     .operands = "SPEC",
@@ -348,5 +350,5 @@ const struct tutti_command tutti_command_explain = {
                 "tutti explain topo.xml -b 1M --as-nccl 2.30 --env NCCL_ALGO=Ring NCCL_PROTO=^LL",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_explain,
 };

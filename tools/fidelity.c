@@ -132,7 +132,7 @@ static void stand_in(const struct tutti_fidelity_ask *ask, struct tutti_ask *one
             if (points[i].status != -TUTTI_ELACK && points[i].status != -TUTTI_EINVAL)
                 break;
             points[i] = (struct tutti_point){.algorithm = others[k], .count = points[i].count};
-            tutti_points_predict(one, NULL, ask->thread_count, &points[i], 1);
+            tutti_points_predict(one, NULL, ask->thread_count, &points[i], 1, NULL);
             table->rows[i].stands_in = points[i].status == 0;
         }
     }
@@ -163,7 +163,7 @@ static void predict_points(const struct tutti_fidelity_ask *ask, const struct tu
         points[i].count = tutti_collective_count_for(measured->collective, table->rows[i].bytes,
                                                      measured->dtype, topo->rank_count);
     }
-    tutti_points_predict(&one, NULL, ask->thread_count, points, table->row_count);
+    tutti_points_predict(&one, NULL, ask->thread_count, points, table->row_count, NULL);
     if (strcmp(ask->ask.algorithm, "nccl") == 0)
         stand_in(ask, &one, table, points);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/status.h"
+#include "tools/sink.h"
 
 /* A name that no file can be read or written by is wrong usage; what fails under way is not. */
 static int wrong(struct tutti_err *err, const char *verb, const char *path, const char *why)
@@ -147,7 +148,8 @@ static int write_beside(const char *path, const char *beside, mode_t mode, const
     return cannot(err, "write", path, number);
 }
 
-int tutti_file_write(const char *path, const char *text, size_t bytes, struct tutti_err *err)
+int tutti_file_write(const char *path, const char *text, size_t bytes, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
     char real[PATH_MAX];
     char beside[PATH_MAX + 32];
@@ -155,8 +157,8 @@ int tutti_file_write(const char *path, const char *text, size_t bytes, struct tu
     bool there = stat(path, &info) == 0;
 
     if (strcmp(path, "-") == 0) {
-        fwrite(text, 1, bytes, stdout);
-        if (fflush(stdout) != 0)
+        fwrite(text, 1, bytes, sink->out);
+        if (fflush(sink->out) != 0)
             return cannot(err, "write", "-", errno);
         return 0;
     }

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+struct tutti_sink;
+
 struct tutti_err;
 
 /* Statuses: -TUTTI_EINVAL where the name is wrong (nothing there, a directory, not permitted, too
@@ -18,7 +20,8 @@ int tutti_file_read(const char *path, char **ret_text, size_t *ret_bytes, struct
 
 /* Writes a whole file, or stdout if `path` is "-". A file is written beside and renamed when it is
  * complete, so that an old one is lost in no case; devices and pipes are written as they are. */
-int tutti_file_write(const char *path, const char *text, size_t bytes, struct tutti_err *err);
+int tutti_file_write(const char *path, const char *text, size_t bytes, struct tutti_sink *sink,
+                     struct tutti_err *err);
 
 /* Fails as tutti_file_write would, as far as can be told before there is anything to write: for who
  * works long for what is to be written. */

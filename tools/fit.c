@@ -84,7 +84,7 @@ static void count_fitted(const struct tutti_fit_job *job, size_t *ret_tables, si
 }
 
 /* What takes minutes says so before, whoever reads it; on the way only to a terminal. */
-static void announce(const struct tutti_fit_job *job)
+static void announce(const struct tutti_fit_job *job, struct tutti_sink *sink)
 {
     const size_t a_minute = job->folds_alone ? 400000 : 200000; /* on two processors, of all fits */
     size_t tables, sizes;
@@ -93,7 +93,7 @@ static void announce(const struct tutti_fit_job *job)
     count_fitted(job, &tables, &sizes);
     minutes = job->values.parameter_count * sizes / a_minute;
     if (minutes > 1)
-        fprintf(stderr,
+        fprintf(sink->notes,
                 "tutti calibrate: fits %zu parameters to %zu sizes of %zu tables, then again "
                 "without %s: takes some %zu minutes on two processors (fewer "
                 "tables: --filter)\n",
@@ -110,10 +110,11 @@ static void show_turn(void *context, uint32_t iteration, uint32_t parameter)
 
     (void)snprintf(detail, sizeof(detail), "%" PRIu32 ", derivative %" PRIu32 " of %zu",
                    iteration + 1, parameter + 1, values->parameter_count);
-    tutti_run_show("calibrate", "fits, turn", detail);
+    tutti_run_show("calibrate", "fits, turn", detail, values->sink);
 }
 
-static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_err *err)
+static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_sink *sink,
+               struct tutti_err *err)
 {
     struct tutti_fit_problem *problem = &job->problem;
     int status = tutti_fit_values_predict(&job->values, job->prior, TUTTI_FIT_NONE, job->seen, err);
@@ -143,7 +144,8 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
             job->weight[i] = one->judged || job->cases.points[i].wrong ? 0 : one->weight;
     }
     if (status == 0) {
-        announce(job);
+        announce(job, sink);
+        job->values.sink = sink;
         status = tutti_fit_solve(problem, &job->fit, err);
     }
     if (status == 0) {
@@ -151,7 +153,7 @@ static int fit(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_e
         status =
             tutti_fit_values_predict(&job->values, job->fit->value, TUTTI_FIT_NONE, job->seen, err);
     }
-    tutti_run_show("calibrate", NULL, NULL);
+    tutti_run_show("calibrate", NULL, NULL, sink);
     return status;
 }
 
@@ -196,7 +198,7 @@ static int name_calib(const struct tutti_args *args, const struct tutti_topo *ma
 
 /* As soon as it is known: to judge it takes longer, and may be cut short. */
 static int write_calib(const struct tutti_args *args, const struct tutti_calib *calib,
-                       struct tutti_err *err)
+                       struct tutti_sink *sink, struct tutti_err *err)
 {
     char *text = NULL;
     int status;
@@ -205,34 +207,39 @@ static int write_calib(const struct tutti_args *args, const struct tutti_calib *
         return 0;
     status = tutti_calib_print(calib, &text, err);
     if (status == 0)
-        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), sink, err);
     free(text);
     return status;
 }
 
 static int print_all(const struct tutti_args *args, struct tutti_fit_job *job,
-                     const struct tutti_calib *calib, size_t open, struct tutti_err *err)
+                     const struct tutti_calib *calib, size_t open, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
     size_t wrong = 0;
     int status;
 
     if (tutti_args_is(args, "format", "csv"))
-        return tutti_fit_print_csv(job);
+        return tutti_fit_print_csv(job, sink);
     if (tutti_args_is(args, "format", "json"))
-        return tutti_fit_print_json(job, calib, open, err);
+        return tutti_fit_print_json(job, calib, open, sink, err);
     for (size_t i = 0; i < job->cases.point_count; i++)
         wrong += job->cases.points[i].wrong;
-    printf("# tutti %s calibrate\n", TUTTI_BUILD_VERSION);
-    printf("# measured: %zu tables, %zu sizes; left out: %zu tables (other libraries, no machine), "
-           "%zu sizes\n",
-           job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
-    printf("# fit:      %zu parameters, %" PRIu32 " iterations%s\n", job->values.parameter_count,
-           job->fit->iteration_count, job->fit->converged ? "" : ", not converged");
+    fprintf(sink->out, "# tutti %s calibrate\n", TUTTI_BUILD_VERSION);
+    fprintf(
+        sink->out,
+        "# measured: %zu tables, %zu sizes; left out: %zu tables (other libraries, no machine), "
+        "%zu sizes\n",
+        job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
+    fprintf(sink->out, "# fit:      %zu parameters, %" PRIu32 " iterations%s\n",
+            job->values.parameter_count, job->fit->iteration_count,
+            job->fit->converged ? "" : ", not converged");
     if (job->folds_alone)
-        printf("# without:  each a fit without a fifth of all sites, or platforms, its own among "
-               "them\n");
-    status = tutti_fit_print_errors(job, err);
-    return status == 0 ? tutti_fit_print_values(job, calib, open, err) : status;
+        fprintf(sink->out,
+                "# without:  each a fit without a fifth of all sites, or platforms, its own among "
+                "them\n");
+    status = tutti_fit_print_errors(job, sink, err);
+    return status == 0 ? tutti_fit_print_values(job, calib, open, sink, err) : status;
 }
 
 /* What is not fitted. */
@@ -303,7 +310,7 @@ static int read_filters(const struct tutti_args *args, struct filters *filters,
                       : read_filter(args, "judge", &filters->judged, &filters->choice.judged, err);
 }
 
-static int calibrate(const struct tutti_args *args, struct tutti_err *err)
+static int calibrate(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct filters filters = {.choice = {.fitted = &filters.fitted}};
     struct tutti_measured set = {.table_count = 0};
@@ -319,7 +326,7 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     status = read_filters(args, &filters, err);
     if (status < 0)
         return status;
-    status = tutti_fit_tables_read(args, &set, &machine, err);
+    status = tutti_fit_tables_read(args, &set, &machine, sink, err);
     if (status == 0)
         status = open_base(args, &base, err);
     if (status == 0)
@@ -330,15 +337,15 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
                             "option '--given': it has all values that these tables depend on, and "
                             "nothing is left to fit (fewer values, or other tables)");
     if (status == 0)
-        status = fit(&job, (uint32_t)tutti_args_number(args, "iterations"), err);
+        status = fit(&job, (uint32_t)tutti_args_number(args, "iterations"), sink, err);
     if (status == 0)
         status = name_calib(args, machine, &job, &calib, &open, err);
     if (status == 0)
-        status = write_calib(args, calib, err);
+        status = write_calib(args, calib, sink, err);
     if (status == 0)
-        status = tutti_fit_unseen(&job, err);
+        status = tutti_fit_unseen(&job, sink, err);
     if (status == 0)
-        status = print_all(args, &job, calib, open, err);
+        status = print_all(args, &job, calib, open, sink, err);
     close_job(&job);
     tutti_calib_free(calib);
     tutti_measured_free(&set);
@@ -347,7 +354,8 @@ static int calibrate(const struct tutti_args *args, struct tutti_err *err)
     return status;
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_calibrate(const struct tutti_args *args, struct tutti_sink *sink,
+                            struct tutti_err *err)
 {
     int status = tutti_fit_options_check(args, err);
 
@@ -356,8 +364,8 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
         status = tutti_file_check_target(tutti_args_text(args, "output"), err);
     if (status < 0)
         return status;
-    return tutti_args_given(args, "backend") ? tutti_calibrate_here(args, err)
-                                             : calibrate(args, err);
+    return tutti_args_given(args, "backend") ? tutti_calibrate_here(args, sink, err)
+                                             : calibrate(args, sink, err);
 }
 
 static const struct tutti_option options[] = {
@@ -456,7 +464,7 @@ static const struct tutti_option options[] = {
      .help = "errors summed up; those and the values; or every size: measured, and as fitted"},
 };
 
-const struct tutti_command tutti_command_calibrate = {
+const struct tutti_command tutti_cli_calibrate = {
     .name = "calibrate",
     .summary = "fit what protocols cost to tables of measurements, and judge the fit",
     .operands = "[FOLDER|FILE|SPEC]",
@@ -493,5 +501,5 @@ const struct tutti_command tutti_command_calibrate = {
                 "mpirun -n 2 tutti calibrate -B mpi -o here-mpi.local",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_calibrate,
 };

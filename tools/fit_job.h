@@ -9,6 +9,8 @@
 #include "tools/fit_cases.h"
 #include "tools/fit_values.h"
 
+struct tutti_sink;
+
 /* A fit, and the times by it: of all points with what they tell, and of each without its site and
  * without its platform. */
 struct tutti_fit_job {
@@ -30,18 +32,19 @@ struct tutti_fit_job {
 double *tutti_fit_numbers(size_t count);
 
 /* The errors by collective and band of sizes, on stdout. */
-int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_err *err);
+int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_sink *sink,
+                           struct tutti_err *err);
 
 /* A row a size, with what was measured and the three predictions. */
-int tutti_fit_print_csv(const struct tutti_fit_job *job);
+int tutti_fit_print_csv(const struct tutti_fit_job *job, struct tutti_sink *sink);
 
 /* All of it: errors, and the values of `calib`, of which the data leave `open` open. */
 int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                         size_t open, struct tutti_err *err);
+                         size_t open, struct tutti_sink *sink, struct tutti_err *err);
 
 /* The values of `calib` that this fit has found, with their intervals, and which of them the data
  * leave open; of so many that nobody would read them only how many. */
 int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                           size_t open, struct tutti_err *err);
+                           size_t open, struct tutti_sink *sink, struct tutti_err *err);
 
 #endif

@@ -165,12 +165,13 @@ static int write_text(struct logs *logs, char **ret, size_t *ret_bytes, struct t
 }
 
 static int read_logs(const struct tutti_args *args, struct tutti_measured *ret,
-                     struct tutti_topo **ret_machine, struct tutti_err *err)
+                     struct tutti_topo **ret_machine, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
     struct logs logs = {.args = args};
     char *text = NULL;
     size_t bytes = 0;
-    int status = tutti_nccl_options_read(args, true, &logs.nccl, err);
+    int status = tutti_nccl_options_read(args, true, &logs.nccl, sink, err);
 
     if (status == 0)
         status = tutti_logs_read(args, &logs.files, err);
@@ -216,12 +217,13 @@ static int load(const char *path, struct tutti_measured *ret, struct tutti_err *
 }
 
 int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *ret,
-                          struct tutti_topo **ret_machine, struct tutti_err *err)
+                          struct tutti_topo **ret_machine, struct tutti_sink *sink,
+                          struct tutti_err *err)
 {
     const char *path = tutti_args_operand(args, 0);
 
     if (tutti_args_given(args, "log"))
-        return read_logs(args, ret, ret_machine, err);
+        return read_logs(args, ret, ret_machine, sink, err);
     if (path == NULL)
         path = tutti_measured_folder();
     if (path == NULL)

@@ -13,7 +13,8 @@ struct tutti_topo;
  * the caller's, and NULL with tables, which name their own. -TUTTI_EINVAL for what contradicts the
  * machine, or leaves something open. */
 int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *ret,
-                          struct tutti_topo **ret_machine, struct tutti_err *err);
+                          struct tutti_topo **ret_machine, struct tutti_sink *sink,
+                          struct tutti_err *err);
 
 /* -TUTTI_EINVAL for options that say nothing without others. */
 int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err);

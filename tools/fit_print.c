@@ -9,6 +9,7 @@
 #include "tools/fit_job.h"
 #include "tools/json.h"
 #include "tools/output.h"
+#include "tools/sink.h"
 
 double *tutti_fit_numbers(size_t count)
 {
@@ -63,16 +64,18 @@ static const char *collective_of(int collective)
                : tutti_collective_name((enum tutti_collective)collective);
 }
 
-int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_err *err)
+int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_sink *sink,
+                           struct tutti_err *err)
 {
     double *room = tutti_fit_numbers(job->cases.point_count);
 
     if (room == NULL)
         return tutti_nomem(err);
-    printf("# errors in percent, median and 9 of 10; a power of two of bytes in a table counts "
-           "once\n"
-           "#  collective     size     sizes   as fitted       without its site  without its "
-           "platform\n");
+    fprintf(sink->out,
+            "# errors in percent, median and 9 of 10; a power of two of bytes in a table counts "
+            "once\n"
+            "#  collective     size     sizes   as fitted       without its site  without its "
+            "platform\n");
     for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
         for (size_t b = 0; b < BANDS; b++) {
             double seen[2], site[2], platform[2];
@@ -84,19 +87,20 @@ int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_err *er
             (void)sum_up(job, job->by_site, collective, bands[b].least, bands[b].most, site, room);
             (void)sum_up(job, job->by_platform, collective, bands[b].least, bands[b].most, platform,
                          room);
-            printf("   %-13s  %-7s  %5zu  %6.1f  %6.1f   %6.1f  %6.1f    %6.1f  %6.1f\n",
-                   collective_of(collective), bands[b].name, count, seen[0], seen[1], site[0],
-                   site[1], platform[0], platform[1]);
+            fprintf(sink->out,
+                    "   %-13s  %-7s  %5zu  %6.1f  %6.1f   %6.1f  %6.1f    %6.1f  %6.1f\n",
+                    collective_of(collective), bands[b].name, count, seen[0], seen[1], site[0],
+                    site[1], platform[0], platform[1]);
         }
     }
     free(room);
     return 0;
 }
 
-int tutti_fit_print_csv(const struct tutti_fit_job *job)
+int tutti_fit_print_csv(const struct tutti_fit_job *job, struct tutti_sink *sink)
 {
-    printf("table,site,platform,collective,ranks,nodes,bytes,measured_us,fitted_us,"
-           "without_site_us,without_platform_us,protocol,switches\n");
+    fprintf(sink->out, "table,site,platform,collective,ranks,nodes,bytes,measured_us,fitted_us,"
+                       "without_site_us,without_platform_us,protocol,switches\n");
     for (size_t c = 0; c < job->cases.case_count; c++) {
         const struct tutti_fit_case *one = &job->cases.cases[c];
         const struct tutti_measured_table *table = one->table;
@@ -106,11 +110,12 @@ int tutti_fit_print_csv(const struct tutti_fit_job *job)
 
             if (point->wrong)
                 continue;
-            printf("%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%u,%d\n",
-                   table->id, table->site, table->platform,
-                   tutti_collective_name(table->collective), table->rank_count, table->host_count,
-                   point->bytes, point->measured_us, exp(job->seen[i]), exp(job->by_site[i]),
-                   exp(job->by_platform[i]), point->protocol, point->switches);
+            fprintf(sink->out,
+                    "%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%u,%d\n",
+                    table->id, table->site, table->platform,
+                    tutti_collective_name(table->collective), table->rank_count, table->host_count,
+                    point->bytes, point->measured_us, exp(job->seen[i]), exp(job->by_site[i]),
+                    exp(job->by_platform[i]), point->protocol, point->switches);
         }
     }
     return 0;
@@ -175,9 +180,9 @@ static void json_open(const struct tutti_fit_job *job, struct tutti_json *json)
 }
 
 int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                         size_t open, struct tutti_err *err)
+                         size_t open, struct tutti_sink *sink, struct tutti_err *err)
 {
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
     double *room = tutti_fit_numbers(job->cases.point_count);
 
     if (room == NULL)
@@ -199,7 +204,7 @@ int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_cal
 }
 
 int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                           size_t open, struct tutti_err *err)
+                           size_t open, struct tutti_sink *sink, struct tutti_err *err)
 {
     static const struct tutti_column columns[] = {
         {"name", "value", "", TUTTI_CELL_TEXT},
@@ -211,10 +216,11 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
     struct tutti_table *table;
     int status = 0;
 
-    printf("# values:   %zu, of which the data do not tell %zu (those stay near where they begin)"
-           "%s\n",
-           job->values.value_count, open,
-           job->values.value_count > VALUES_SHOWN_MAX ? "; -o and JSON have them" : "");
+    fprintf(sink->out,
+            "# values:   %zu, of which the data do not tell %zu (those stay near where they begin)"
+            "%s\n",
+            job->values.value_count, open,
+            job->values.value_count > VALUES_SHOWN_MAX ? "; -o and JSON have them" : "");
     if (job->values.value_count > VALUES_SHOWN_MAX)
         return 0;
     table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
@@ -230,7 +236,7 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
             status = tutti_nomem(err);
     }
     if (status == 0)
-        tutti_table_print(table, stdout);
+        tutti_table_print(table, sink->out);
     tutti_table_free(table);
     return status;
 }

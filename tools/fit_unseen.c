@@ -194,7 +194,8 @@ static int leave_out(struct unseen *unseen, size_t g, const struct tutti_fit *fi
     return status;
 }
 
-static int leave_out_fold(struct unseen *unseen, int fold, struct tutti_err *err)
+static int leave_out_fold(struct unseen *unseen, int fold, struct tutti_sink *sink,
+                          struct tutti_err *err)
 {
     struct tutti_fit *fit = NULL;
     char detail[80];
@@ -206,21 +207,22 @@ static int leave_out_fold(struct unseen *unseen, int fold, struct tutti_err *err
     if (size == 0)
         return 0;
     (void)snprintf(detail, sizeof(detail), "%d of %d of all", fold + 1, TUTTI_FIT_FOLDS);
-    tutti_run_show("calibrate", "fits again without", detail);
+    tutti_run_show("calibrate", "fits again without", detail, sink);
     unseen->job->cases.judges = false;
     status = fit_without_fold(unseen, fold, &fit, err);
     unseen->job->cases.judges = true;
     for (size_t g = 0; g < unseen->group_count && status == 0; g++) {
         if (unseen->groups[g].fold != fold)
             continue;
-        tutti_run_show("calibrate", "fits again without", unseen->groups[g].name);
+        tutti_run_show("calibrate", "fits again without", unseen->groups[g].name, sink);
         status = leave_out(unseen, g, fit, unseen->job->folds_alone || size == 1, err);
     }
     tutti_fit_free(fit);
     return status;
 }
 
-static int judge(struct tutti_fit_job *job, name_of name, double *times, struct tutti_err *err)
+static int judge(struct tutti_fit_job *job, name_of name, double *times, struct tutti_sink *sink,
+                 struct tutti_err *err)
 {
     struct unseen unseen;
     int status = open_unseen(job, name, times, &unseen, err);
@@ -231,15 +233,15 @@ static int judge(struct tutti_fit_job *job, name_of name, double *times, struct 
         copy_known(&unseen, g);
     deal(&unseen);
     for (int fold = 0; fold < TUTTI_FIT_FOLDS && status == 0; fold++)
-        status = leave_out_fold(&unseen, fold, err);
-    tutti_run_show("calibrate", NULL, NULL);
+        status = leave_out_fold(&unseen, fold, sink, err);
+    tutti_run_show("calibrate", NULL, NULL, sink);
     close_unseen(&unseen);
     return status;
 }
 
-int tutti_fit_unseen(struct tutti_fit_job *job, struct tutti_err *err)
+int tutti_fit_unseen(struct tutti_fit_job *job, struct tutti_sink *sink, struct tutti_err *err)
 {
-    int status = judge(job, site_of, job->by_site, err);
+    int status = judge(job, site_of, job->by_site, sink, err);
 
-    return status < 0 ? status : judge(job, platform_of, job->by_platform, err);
+    return status < 0 ? status : judge(job, platform_of, job->by_platform, sink, err);
 }

@@ -11,6 +11,8 @@
 #include "sim/fit.h"
 #include "tools/fit_cases.h"
 
+struct tutti_sink;
+
 /* A value is its least, mostly 0, and e to the power of: its base plus one parameter a level: of
  * the group of links (all of a kind, any GPU), of the class of link (any GPU), of class of link and
  * family of GPUs, and of the GPU, if it is not what its family is called after. */
@@ -61,6 +63,7 @@ struct tutti_fit_values {
     bool *is_shifted;     /* [value][case]: whether they are known */
     double shift;
     struct tutti_fit_change *changes; /* [value]: room for tutti_fit_values_approximate() */
+    struct tutti_sink *sink;          /* shows how far the fit is */
 };
 
 int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_calib *base,

@@ -31,12 +31,18 @@ int tutti_job_join(struct tutti_job *ret, struct tutti_err *err)
 {
     struct tutti_launch launch = tutti_job_launch();
     int provided = 0;
+    int over = 0;
     int index = 0;
     int count = 1;
 
     *ret = (struct tutti_job){.index = launch.index, .count = 1};
     if (launch.count == 1)
         return 0;
+    MPI_Finalized(&over);
+    if (over)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "an earlier command of this process has ended MPI, which begins once (a "
+                          "process for each command)");
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &index);
     MPI_Comm_size(MPI_COMM_WORLD, &count);

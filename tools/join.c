@@ -187,7 +187,7 @@ static int listen_here(struct tutti_join *join, const char *root, struct tutti_e
 }
 
 static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_started,
-                       struct tutti_err *err)
+                       struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_children *children = NULL;
     bool child = false;
@@ -204,7 +204,7 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
     if (status == 0)
         status = listen_here(join, "127.0.0.1:0", err);
     if (status == 0)
-        status = tutti_children_new(join->command, count, &children, err);
+        status = tutti_children_new(join->command, count, sink, &children, err);
     for (; status == 0 && index < count && !child; index++)
         status = tutti_children_start(children, &child, err);
     if (child) {
@@ -284,7 +284,7 @@ static int choose_root(const struct tutti_args *args, const struct tutti_hosts *
 }
 
 static int run_line(const char *command, struct tutti_children *children, const char *line,
-                    const char *secret, struct tutti_err *err)
+                    const char *secret, struct tutti_sink *sink, struct tutti_err *err)
 {
     bool child = false;
     int status = tutti_children_start(children, &child, err);
@@ -293,14 +293,14 @@ static int run_line(const char *command, struct tutti_children *children, const 
         return status;
     (void)setenv("TUTTI_SECRET", secret, 1);
     (void)execl("/bin/sh", "sh", "-c", line, (char *)NULL);
-    fprintf(stderr, "tutti %s: cannot run '/bin/sh': %s\n", command, strerror(errno));
+    fprintf(sink->notes, "tutti %s: cannot run '/bin/sh': %s\n", command, strerror(errno));
     _exit(1);
 }
 
 /* Prints all lines; runs them unless it is dry. */
 static int run_lines(const char *command, const struct tutti_hosts *hosts,
                      const struct tutti_hosts_line *line, bool dry, const char *secret,
-                     struct tutti_err *err)
+                     struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_children *children = NULL;
     char text[LINE_BYTES];
@@ -308,13 +308,13 @@ static int run_lines(const char *command, const struct tutti_hosts *hosts,
     int code;
 
     if (!dry)
-        status = tutti_children_new(command, hosts->process_count, &children, err);
+        status = tutti_children_new(command, hosts->process_count, sink, &children, err);
     for (uint32_t i = 0; status == 0 && i < hosts->process_count; i++) {
         status = tutti_hosts_print(hosts, line, i, text, sizeof(text), err);
         if (status == 0)
-            fprintf(dry ? stdout : stderr, "%s\n", text);
+            fprintf(dry ? sink->out : sink->notes, "%s\n", text);
         if (status == 0 && !dry)
-            status = run_line(command, children, text, secret, err);
+            status = run_line(command, children, text, secret, sink, err);
     }
     if (children == NULL)
         return status;
@@ -328,7 +328,7 @@ static int run_lines(const char *command, const struct tutti_hosts *hosts,
 }
 
 static int launch_there(const struct tutti_args *args, struct tutti_join *join,
-                        struct tutti_err *err)
+                        struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_hosts *hosts = calloc(1, sizeof(*hosts));
     const char *ssh = getenv("TUTTI_SSH");
@@ -359,19 +359,20 @@ static int launch_there(const struct tutti_args *args, struct tutti_join *join,
         status = make_secret(join, err);
     if (status == 0)
         status = run_lines(join->command, hosts, &line, tutti_args_flag(args, "dry-run"),
-                           join->secret, err);
+                           join->secret, sink, err);
     free(hosts);
     return status;
 }
 
 int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, bool *ret_started,
-                     struct tutti_err *err)
+                     struct tutti_sink *sink, struct tutti_err *err)
 {
     *ret_started = tutti_args_given(args, "hosts");
     if (*ret_started)
-        return launch_there(args, join, err);
+        return launch_there(args, join, sink, err);
     if (tutti_args_given(args, "launch"))
-        return launch_here((uint32_t)tutti_args_number(args, "launch"), join, ret_started, err);
+        return launch_here((uint32_t)tutti_args_number(args, "launch"), join, ret_started, sink,
+                           err);
     return 0;
 }
 
@@ -453,14 +454,16 @@ static int share_root(struct tutti_join *join, struct tutti_err *err)
     return 0;
 }
 
+/* From a thread of the crew. */
 static void say(void *data, const char *line)
 {
-    const char *command = data;
+    const struct tutti_sink *sink = data;
 
-    fprintf(stderr, "tutti %s: %s\n", command, line);
+    fprintf(sink->notes, "tutti %s: %s\n", sink->command, line);
 }
 
-int tutti_join_crew(struct tutti_join *join, struct tutti_crew **ret, struct tutti_err *err)
+int tutti_join_crew(struct tutti_join *join, struct tutti_sink *sink, struct tutti_crew **ret,
+                    struct tutti_err *err)
 {
     struct tutti_crew_tcp_opts opts = {.count = 0};
     int status = 0;
@@ -472,7 +475,8 @@ int tutti_join_crew(struct tutti_join *join, struct tutti_crew **ret, struct tut
     if (status == 0) {
         opts = crew_opts(join);
         opts.log = say;
-        opts.log_data = (void *)(uintptr_t)join->command;
+        sink->command = join->command;
+        opts.log_data = sink;
         status = tutti_crew_tcp_open(&opts, ret, err);
     }
     if (status == -TUTTI_EINVAL && opts.secret == NULL && strstr(err->text, "secret") != NULL)

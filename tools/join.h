@@ -66,9 +66,10 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
  * have been passed on; the status is that of the first that failed, with an empty message. In the
  * children of --launch it returns as well, not *ret_started, and *join says which one it is. */
 int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, bool *ret_started,
-                     struct tutti_err *err);
+                     struct tutti_sink *sink, struct tutti_err *err);
 
-/* Meets the others. */
-int tutti_join_crew(struct tutti_join *join, struct tutti_crew **ret, struct tutti_err *err);
+/* Meets the others. `sink` is borrowed as long as the crew lives: strangers are told of there. */
+int tutti_join_crew(struct tutti_join *join, struct tutti_sink *sink, struct tutti_crew **ret,
+                    struct tutti_err *err);
 
 #endif

@@ -170,7 +170,7 @@ void tutti_man_print_all(FILE *out)
 
 /* One page; `command` NULL: that of tutti itself. */
 static int write_page(const char *directory, const struct tutti_command *command,
-                      struct tutti_err *err)
+                      struct tutti_sink *sink, struct tutti_err *err)
 {
     char path[1024];
     char page[64] = "tutti";
@@ -192,18 +192,18 @@ static int write_page(const char *directory, const struct tutti_command *command
     else if (snprintf(path, sizeof(path), "%s/%s.1", directory, page) >= (int)sizeof(path))
         status = tutti_fail(err, TUTTI_EINVAL, "the name '%.40s...' is too long", directory);
     else
-        status = tutti_file_write(path, text, bytes, err);
+        status = tutti_file_write(path, text, bytes, sink, err);
     free(text);
     return status;
 }
 
-int tutti_man_write(const char *directory, struct tutti_err *err)
+int tutti_man_write(const char *directory, struct tutti_sink *sink, struct tutti_err *err)
 {
     size_t count = 0;
     const struct tutti_command *const *commands = tutti_commands(&count);
-    int status = write_page(directory, NULL, err);
+    int status = write_page(directory, NULL, sink, err);
 
     for (size_t i = 0; i < count && status == 0; i++)
-        status = write_page(directory, commands[i], err);
+        status = write_page(directory, commands[i], sink, err);
     return status;
 }

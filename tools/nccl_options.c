@@ -122,7 +122,7 @@ static int end_text(FILE *text, int status, struct tutti_err *err)
 }
 
 static int read_env(const struct tutti_args *args, struct tutti_nccl_options *options,
-                    struct tutti_err *err)
+                    struct tutti_sink *sink, struct tutti_err *err)
 {
     char *passed = NULL;
     size_t bytes[2] = {0, 0};
@@ -142,7 +142,7 @@ static int read_env(const struct tutti_args *args, struct tutti_nccl_options *op
     status = end_text(out, status, err);
     status = end_text(over, status, err);
     if (status == 0 && passed[0] != '\0')
-        fprintf(stderr,
+        fprintf(sink->notes,
                 "tutti: option '--env': passed over, as nothing modelled depends on it: %s\n",
                 passed);
     free(passed);
@@ -166,13 +166,14 @@ int tutti_nccl_options_refuse(const struct tutti_args *args, struct tutti_err *e
 }
 
 int tutti_nccl_options_read(const struct tutti_args *args, bool used,
-                            struct tutti_nccl_options *ret, struct tutti_err *err)
+                            struct tutti_nccl_options *ret, struct tutti_sink *sink,
+                            struct tutti_err *err)
 {
     struct tutti_nccl_options options = {.env = NULL};
     int status = used ? read_version(args, &options, err) : tutti_nccl_options_refuse(args, err);
 
     if (status == 0)
-        status = read_env(args, &options, err);
+        status = read_env(args, &options, sink, err);
     if (status < 0) {
         tutti_nccl_options_done(&options);
         return status;

@@ -35,10 +35,11 @@ bool tutti_algorithm_is_nccl(const char *name);
 
 /* Reads both; -TUTTI_EINVAL names the option. Of 'inherit', variables that are not modelled are
  * passed over; of those typed, what NCCL documents and what decides nothing here is too, which a
- * line on stderr says. `used`: NCCL decides something here; else to give one is an error, and the
- * version is NULL. */
+ * line in the notes says. `used`: NCCL decides something here; else to give one is an error, and
+ * the version is NULL. */
 int tutti_nccl_options_read(const struct tutti_args *args, bool used,
-                            struct tutti_nccl_options *ret, struct tutti_err *err);
+                            struct tutti_nccl_options *ret, struct tutti_sink *sink,
+                            struct tutti_err *err);
 /* What that error is: -TUTTI_EINVAL if either is given, though NCCL decides nothing. */
 int tutti_nccl_options_refuse(const struct tutti_args *args, struct tutti_err *err);
 void tutti_nccl_options_done(struct tutti_nccl_options *options);

@@ -1,6 +1,8 @@
 /* The parser of option tables: every command line goes through here. */
 #include "tools/options.h"
 
+#include "tools/job.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -279,11 +281,12 @@ static int check_operands(const struct tutti_args *args, struct tutti_err *err)
 int tutti_args_parse(const struct tutti_command *command, int argc, char **argv,
                      struct tutti_args *args, struct tutti_err *err)
 {
+    static const struct tutti_job alone = {.count = 1};
     bool only_operands = false;
     int status = 0;
 
     assert(command->option_count <= TUTTI_OPTIONS_MAX);
-    *args = (struct tutti_args){.command = command};
+    *args = (struct tutti_args){.command = command, .job = &alone};
     args->words = calloc((size_t)argc + 1, sizeof(*args->words));
     args->word_option = calloc((size_t)argc + 1, sizeof(*args->word_option));
     if (args->words == NULL || args->word_option == NULL)

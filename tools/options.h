@@ -7,8 +7,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/api.h"
 #include "runtime/status.h"
 #include "runtime/units.h"
+#include "tools/sink.h"
+
+TUTTI_API_BEGIN
 
 enum tutti_option_type {
     TUTTI_OPTION_FLAG,   /* takes no value */
@@ -49,9 +53,9 @@ struct tutti_command {
     const struct tutti_option *options;
     size_t option_count;
     bool spreads; /* over the processes of a job: only the first of them prints and reports */
-    /* Does it and prints to stdout. 0 or a negative status with the message in err; a failed check
-     * returns -TUTTI_ECHECK after the results were printed. */
-    int (*run)(const struct tutti_args *args, struct tutti_err *err);
+    /* Does it and prints to the sink alone. 0 or a negative status with the message in err; a
+     * failed check returns -TUTTI_ECHECK after the results were printed. */
+    int (*run)(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err);
 };
 
 struct tutti_value {
@@ -67,7 +71,7 @@ struct tutti_args {
     const char **words;    /* borrowed from argv: first the operands, then those of LIST */
     uint32_t *word_option; /* of each word: index of its LIST option, or UINT32_MAX: an operand */
     uint32_t word_count;
-    const struct tutti_job *job; /* that this process is of; set by main alone */
+    const struct tutti_job *job; /* that this process is of: of one, unless the caller says more */
     bool help;                   /* -h or --help was among the options: do nothing else */
 };
 
@@ -97,7 +101,7 @@ void tutti_help_print(const struct tutti_command *command, FILE *out);
 void tutti_man_print(const struct tutti_command *command, FILE *out);
 
 /* The pages of all commands and of tutti itself as files in `directory`: tutti-topo-show.1. */
-int tutti_man_write(const char *directory, struct tutti_err *err);
+int tutti_man_write(const char *directory, struct tutti_sink *sink, struct tutti_err *err);
 
 /* For the two printers: "-b, --minbytes SIZE" with its length, the text beside it, and -h, which
  * every command has. */
@@ -109,5 +113,7 @@ extern const struct tutti_option tutti_help_option;
 const struct tutti_command *const *tutti_commands(size_t *ret_count);
 void tutti_usage_print(FILE *out);
 void tutti_man_print_all(FILE *out);
+
+TUTTI_API_END
 
 #endif

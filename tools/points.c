@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/sink.h"
+
 enum {
     THREADS_MAX = 256,
     PROGRESS_FIRST_MS = 1000, /* silence that long: most sweeps are done by then */
@@ -136,7 +138,7 @@ static struct timespec after_ms(long ms)
 }
 
 /* Tells how far the crew is until it is done; leaves an empty line behind. */
-static void watch(struct crew *crew, const char *command)
+static void watch(struct crew *crew, const char *command, struct tutti_sink *sink)
 {
     struct timespec next = after_ms(PROGRESS_FIRST_MS);
     bool shown = false;
@@ -147,17 +149,17 @@ static void watch(struct crew *crew, const char *command)
             continue;
         next = after_ms(PROGRESS_EVERY_MS);
         shown = true;
-        fprintf(stderr, "\rtutti %s: %zu of %zu points", command, crew->done_count,
+        fprintf(sink->notes, "\rtutti %s: %zu of %zu points", command, crew->done_count,
                 crew->point_count);
-        fflush(stderr);
+        fflush(sink->notes);
     }
     pthread_mutex_unlock(&crew->lock);
     if (shown)
-        fprintf(stderr, "\r%*s\r", (int)strlen(command) + 60, "");
+        fprintf(sink->notes, "\r%*s\r", (int)strlen(command) + 60, "");
 }
 
 void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint32_t thread_count,
-                          struct tutti_point *points, size_t point_count)
+                          struct tutti_point *points, size_t point_count, struct tutti_sink *sink)
 {
     struct crew crew = {
         .ask = ask,
@@ -182,8 +184,8 @@ void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint
         started++;
     if (started == 0) /* there is always the one that asks */
         work(&crew);
-    if (started > 0 && command != NULL && isatty(STDERR_FILENO))
-        watch(&crew, command);
+    if (started > 0 && command != NULL && sink->notes_terminal)
+        watch(&crew, command, sink);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     pthread_cond_destroy(&crew.done);

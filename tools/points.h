@@ -8,6 +8,8 @@
 #include "runtime/status.h"
 #include "sim/predict.h"
 
+struct tutti_sink;
+
 /* One algorithm at one size, and what came of it. */
 struct tutti_point {
     const char *algorithm; /* asked for: a name or "auto" */
@@ -22,6 +24,6 @@ struct tutti_point {
  * started). While it lasts long and stderr is a terminal, tells there how far it is, in the name of
  * `command`, unless that is NULL. A point that fails says so in its own status. */
 void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint32_t thread_count,
-                          struct tutti_point *points, size_t point_count);
+                          struct tutti_point *points, size_t point_count, struct tutti_sink *sink);
 
 #endif

@@ -62,7 +62,7 @@ static bool is_shown(const struct tutti_sweep *sweep, size_t index)
 }
 
 /* What binds at the smallest and at the largest size, if it is known: people ask why. */
-static void print_binding(const struct tutti_sweep *sweep)
+static void print_binding(const struct tutti_sweep *sweep, FILE *out)
 {
     const struct tutti_point *first = NULL;
     const struct tutti_point *last = NULL;
@@ -78,15 +78,15 @@ static void print_binding(const struct tutti_sweep *sweep)
     if (first == NULL)
         return;
     if (strcmp(first->answer.bound.binding, last->answer.bound.binding) == 0)
-        printf("# bound by: %s\n", last->answer.bound.binding);
+        fprintf(out, "# bound by: %s\n", last->answer.bound.binding);
     else
-        printf("# bound by: %s at %s; %s at %s\n", first->answer.bound.binding,
-               tutti_print_size(first->answer.bytes, from), last->answer.bound.binding,
-               tutti_print_size(last->answer.bytes, to));
+        fprintf(out, "# bound by: %s at %s; %s at %s\n", first->answer.bound.binding,
+                tutti_print_size(first->answer.bytes, from), last->answer.bound.binding,
+                tutti_print_size(last->answer.bytes, to));
 }
 
 /* Which rows come of a few ranks that stand for all. */
-static void print_folding(const struct tutti_sweep *sweep)
+static void print_folding(const struct tutti_sweep *sweep, FILE *out)
 {
     uint32_t shown = 0;
     uint32_t folded = 0;
@@ -108,14 +108,14 @@ static void print_folding(const struct tutti_sweep *sweep)
     if (folded == 0)
         return;
     if (least == sweep->topo->rank_count)
-        printf("# folded:   ring by ring, as no two of %u ranks are alike", least);
+        fprintf(out, "# folded:   ring by ring, as no two of %u ranks are alike", least);
     else
-        printf("# folded:   %u ranks into %u", sweep->topo->rank_count, least);
+        fprintf(out, "# folded:   %u ranks into %u", sweep->topo->rank_count, least);
     if (most > least)
-        printf(" to %u", most);
+        fprintf(out, " to %u", most);
     if (folded < shown)
-        printf(" in %u of %u rows", folded, shown);
-    printf("; events count the steps of all ranks\n");
+        fprintf(out, " in %u of %u rows", folded, shown);
+    fprintf(out, "; events count the steps of all ranks\n");
 }
 
 /* A table of all rows; NULL when memory ran out. */
@@ -138,14 +138,14 @@ static struct tutti_table *make_table(const struct tutti_sweep *sweep)
 }
 
 static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
-                         struct tutti_err *err)
+                         struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_table *table = make_table(sweep);
 
     if (table == NULL)
         return tutti_nomem(err);
     if (tutti_args_is(args, "format", "json")) {
-        struct tutti_json json = {.out = stdout};
+        struct tutti_json json = {.out = sink->out};
 
         tutti_json_open(&json, NULL, '{');
         tutti_sweep_json_head(sweep, &json);
@@ -153,20 +153,21 @@ static int print_results(const struct tutti_args *args, const struct tutti_sweep
         tutti_sweep_json_left_out(sweep, &json);
         tutti_json_close(&json);
     } else if (tutti_args_is(args, "format", "csv")) {
-        tutti_table_csv(table, stdout);
+        tutti_table_csv(table, sink->out);
     } else {
-        tutti_sweep_print_head(sweep, "predict", stdout);
-        print_folding(sweep);
-        tutti_table_print(table, stdout);
-        print_binding(sweep);
-        tutti_sweep_print_left_out(sweep, stdout);
+        tutti_sweep_print_head(sweep, "predict", sink->out);
+        print_folding(sweep, sink->out);
+        tutti_table_print(table, sink->out);
+        print_binding(sweep, sink->out);
+        tutti_sweep_print_left_out(sweep, sink->out);
     }
     tutti_table_free(table);
     return 0;
 }
 
 /* The last point once more, by the algorithm and the protocol that won, and with its events. */
-static int write_trace(const struct tutti_sweep *sweep, const char *path, struct tutti_err *err)
+static int write_trace(const struct tutti_sweep *sweep, const char *path, struct tutti_sink *sink,
+                       struct tutti_err *err)
 {
     const struct tutti_point *point = NULL;
     struct tutti_ask ask = sweep->ask;
@@ -190,13 +191,14 @@ static int write_trace(const struct tutti_sweep *sweep, const char *path, struct
                        tutti_collective_name(ask.params.collective), answer.algorithm,
                        tutti_print_size(answer.bytes, size), tutti_model_name(ask.model),
                        sweep->topo->name);
-        status = tutti_trace_write(path, &record, title, err);
+        status = tutti_trace_write(path, &record, title, sink, err);
     }
     tutti_record_done(&record);
     return status;
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_predict(const struct tutti_args *args, struct tutti_sink *sink,
+                          struct tutti_err *err)
 {
     const char *trace = tutti_args_text(args, "trace");
     struct tutti_sweep sweep;
@@ -205,14 +207,14 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 
     if (status < 0)
         return status;
-    status = tutti_sweep_open(args, &sweep, err);
+    status = tutti_sweep_open(args, &sweep, sink, err);
     if (status < 0)
         return status;
-    status = tutti_sweep_run(&sweep, "predict", err);
+    status = tutti_sweep_run(&sweep, "predict", sink, err);
     if (status == 0 && speaks)
-        status = print_results(args, &sweep, err);
+        status = print_results(args, &sweep, sink, err);
     if (status == 0 && speaks && trace != NULL)
-        status = write_trace(&sweep, trace, err);
+        status = write_trace(&sweep, trace, sink, err);
     tutti_sweep_close(&sweep);
     return status;
 }
@@ -228,7 +230,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_TRACE,
 };
 
-const struct tutti_command tutti_command_predict = {
+const struct tutti_command tutti_cli_predict = {
     .name = "predict",
     .summary = "simulate a collective on a machine: time, bandwidth, share of the bound",
     .operands = "SPEC",
@@ -252,5 +254,5 @@ const struct tutti_command tutti_command_predict = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .spreads = true,
-    .run = run,
+    .run = tutti_command_predict,
 };

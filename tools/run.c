@@ -104,44 +104,45 @@ static const char *timing_text(const struct tutti_run *run)
     return run->perform.back_to_back ? "mean, back to back" : "median, ranks meet before each";
 }
 
-static void print_threads(const struct tutti_run *run)
+static void print_threads(const struct tutti_run *run, FILE *out)
 {
     uint32_t processors = tutti_run_processors();
 
-    printf(" as thread%s on %" PRIu32 " processor%s%s\n", run->rank_count == 1 ? "" : "s",
-           processors, processors == 1 ? "" : "s",
-           run->rank_count > processors ? ", which they share"
-           : run->pin                   ? ", one each"
-                                        : "");
+    fprintf(out, " as thread%s on %" PRIu32 " processor%s%s\n", run->rank_count == 1 ? "" : "s",
+            processors, processors == 1 ? "" : "s",
+            run->rank_count > processors ? ", which they share"
+            : run->pin                   ? ", one each"
+                                         : "");
 }
 
-static void print_head(const struct tutti_run *run, const struct stage *stage)
+static void print_head(const struct tutti_run *run, const struct stage *stage, FILE *out)
 {
     const struct tutti_perform *perform = &run->perform;
     const char *checked = perform->check ? "data checked" : "data NOT checked";
     const char *plural = run->rank_count == 1 ? "" : "s";
     char text[128];
 
-    printf("# tutti run %s: %s, %" PRIu32 " rank%s", TUTTI_BUILD_VERSION,
-           tutti_collective_name(perform->params.collective), run->rank_count, plural);
+    fprintf(out, "# tutti run %s: %s, %" PRIu32 " rank%s", TUTTI_BUILD_VERSION,
+            tutti_collective_name(perform->params.collective), run->rank_count, plural);
     if (stage->topo != NULL) {
-        printf(" simulated on '%s'\n# virtual clock, out of place, %s\n", stage->topo->name,
-               checked);
-        tutti_calib_print_choice(&stage->calib, stdout);
+        fprintf(out, " simulated on '%s'\n# virtual clock, out of place, %s\n", stage->topo->name,
+                checked);
+        tutti_calib_print_choice(&stage->calib, out);
         return;
     }
     if (stage->with != NULL) {
         tutti_run_crew_describe(stage->with, run, text, sizeof(text));
-        printf(" in %s\n", text);
+        fprintf(out, " in %s\n", text);
     } else {
-        print_threads(run);
+        print_threads(run, out);
     }
-    printf("# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place only, %s\n",
-           perform->warmup_count, perform->iteration_count, timing_text(run), checked);
+    fprintf(out,
+            "# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place only, %s\n",
+            perform->warmup_count, perform->iteration_count, timing_text(run), checked);
     if (stage->local != NULL)
-        tutti_local_sum_up(stage->local, stage->how, stdout);
+        tutti_local_sum_up(stage->local, stage->how, out);
     if (stage->emulation != NULL)
-        tutti_emulation_print_head(stage->emulation, stdout);
+        tutti_emulation_print_head(stage->emulation, out);
 }
 
 static void json_head(const struct tutti_run *run, const struct stage *stage,
@@ -170,7 +171,7 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
 }
 
 /* What makes times and predictions worth less: in one line each, and only then. */
-static void print_disturbed(const struct stage *stage, const struct tutti_run_rows *rows)
+static void print_disturbed(const struct stage *stage, const struct tutti_run_rows *rows, FILE *out)
 {
     enum { OTHERS_PERCENT_MIN = 10 };
     double others = stage->with == NULL ? tutti_bystanders_percent(&stage->began) : 0;
@@ -185,18 +186,20 @@ static void print_disturbed(const struct stage *stage, const struct tutti_run_ro
         moved_count += rows->rows[i].moved;
     }
     if (tutti_local_moved(least_ns, most_ns))
-        printf("# the processors moved: %.0f ns apart when measured, %.0f to %.0f ns beside the "
-               "rows, which are predicted as they then lay; %" PRIu32 " of %zu moved meanwhile\n",
-               then_ns, least_ns, most_ns, moved_count, rows->row_count);
+        fprintf(out,
+                "# the processors moved: %.0f ns apart when measured, %.0f to %.0f ns beside the "
+                "rows, which are predicted as they then lay; %" PRIu32 " of %zu moved meanwhile\n",
+                then_ns, least_ns, most_ns, moved_count, rows->row_count);
     if (others >= OTHERS_PERCENT_MIN)
-        printf("# busy:      others had %.0f %% of the processors meanwhile, so times are longer "
-               "and predictions worth less\n",
-               others);
+        fprintf(out,
+                "# busy:      others had %.0f %% of the processors meanwhile, so times are longer "
+                "and predictions worth less\n",
+                others);
 }
 
 static int print_rows(const struct tutti_args *args, const struct tutti_run *run,
                       const struct stage *stage, const struct tutti_run_rows *rows,
-                      struct tutti_err *err)
+                      struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_column shown[COLUMN_COUNT];
     struct tutti_table *table = new_table(stage, shown);
@@ -209,21 +212,21 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
         return tutti_nomem(err);
     }
     if (tutti_args_is(args, "format", "json")) {
-        struct tutti_json json = {.out = stdout};
+        struct tutti_json json = {.out = sink->out};
 
         tutti_json_open(&json, NULL, '{');
         json_head(run, stage, &json);
         tutti_table_json(table, "results", &json);
         tutti_json_close(&json);
     } else if (tutti_args_is(args, "format", "csv")) {
-        tutti_table_csv(table, stdout);
+        tutti_table_csv(table, sink->out);
     } else {
-        print_head(run, stage);
-        tutti_table_print(table, stdout);
+        print_head(run, stage, sink->out);
+        tutti_table_print(table, sink->out);
         if (stage->emulation != NULL)
-            tutti_emulation_print_tail(stage->emulation, stdout);
+            tutti_emulation_print_tail(stage->emulation, sink->out);
         if (stage->local != NULL)
-            print_disturbed(stage, rows);
+            print_disturbed(stage, rows, sink->out);
     }
     tutti_table_free(table);
     return 0;
@@ -263,7 +266,7 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
 }
 
 static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
-                   struct tutti_run_rows *rows, struct tutti_err *err)
+                   struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *spec = tutti_args_text(args, "topo");
     struct tutti_ask ask = {
@@ -295,13 +298,13 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
     ask.protocols = stage->calib.made.protocols;
     run->rank_count = topo->rank_count;
     if (status == 0)
-        status = tutti_run_sim(run, &ask, "run", rows, err);
+        status = tutti_run_sim(run, &ask, "run", rows, sink, err);
     stage->topo = topo;
     return status;
 }
 
 static int write_trace(const struct tutti_run *run, const struct tutti_run_rows *rows,
-                       const char *path, struct tutti_err *err)
+                       const char *path, struct tutti_sink *sink, struct tutti_err *err)
 {
     const struct tutti_run_row *last = &rows->rows[rows->row_count - 1];
     char size[TUTTI_UNIT_TEXT_BYTES];
@@ -310,12 +313,12 @@ static int write_trace(const struct tutti_run *run, const struct tutti_run_rows 
     (void)snprintf(title, sizeof(title), "%s %s %s, %" PRIu32 " ranks, played by %s",
                    tutti_collective_name(run->perform.params.collective), last->performed.algorithm,
                    tutti_print_size(last->performed.bytes, size), run->rank_count, run->backend);
-    return tutti_trace_write(path, run->record, title, err);
+    return tutti_trace_write(path, run->record, title, sink, err);
 }
 
 /* For --predict: of a file, or measured now; and from now on looked at beside each row. */
 static int find_local(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
-                      struct tutti_local *local, struct tutti_err *err)
+                      struct tutti_local *local, struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *path = tutti_args_text(args, "calib");
     struct tutti_local_ask ask;
@@ -326,7 +329,7 @@ static int find_local(const struct tutti_args *args, struct tutti_run *run, stru
                    ? 0
                    : tutti_fail(err, TUTTI_EINVAL,
                                 "option '--calib': nothing is to be predicted (--predict)");
-    status = tutti_run_local(run, stage->with, path, "run", local, err);
+    status = tutti_run_local(run, stage->with, path, "run", local, sink, err);
     stage->local = local;
     stage->how = path != NULL ? path : "measured first";
     if (status < 0)
@@ -339,26 +342,28 @@ static int find_local(const struct tutti_args *args, struct tutti_run *run, stru
 }
 
 static int play_rows(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
-                     struct tutti_local *local, struct tutti_run_rows *rows, struct tutti_err *err)
+                     struct tutti_local *local, struct tutti_run_rows *rows,
+                     struct tutti_sink *sink, struct tutti_err *err)
 {
     int status;
 
     if (strcmp(run->backend, "sim") == 0)
-        return run_sim(args, run, stage, rows, err);
+        return run_sim(args, run, stage, rows, sink, err);
     if (stage->emulation != NULL) {
         status = tutti_emulation_open(args, run, stage->with, stage->emulation, err);
-        return status < 0 ? status : tutti_run_emulated(run, stage->emulation, "run", rows, err);
+        return status < 0 ? status
+                          : tutti_run_emulated(run, stage->emulation, "run", rows, sink, err);
     }
-    status = find_local(args, run, stage, local, err);
+    status = find_local(args, run, stage, local, sink, err);
     if (status == 0 && stage->with != NULL)
-        return tutti_run_crew_play(run, stage->with, "run", stage->local, rows, err);
-    return status < 0 ? status : tutti_run_threads(run, "run", stage->local, rows, err);
+        return tutti_run_crew_play(run, stage->with, "run", stage->local, rows, sink, err);
+    return status < 0 ? status : tutti_run_threads(run, "run", stage->local, rows, sink, err);
 }
 
 /* Plays all rows and prints them, with the trace of the last one; of several processes the first
  * one prints. */
 static int play(const struct tutti_args *args, struct tutti_run *run, struct tutti_run_crew *with,
-                struct tutti_err *err)
+                struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *trace = tutti_args_text(args, "trace");
     bool speaks = with->crew == NULL || with->crew->index == 0;
@@ -369,12 +374,12 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
     struct stage stage = {.emulation = emulated ? &emulation : NULL,
                           .with = with->crew != NULL ? with : NULL,
                           .began = tutti_bystanders_look()};
-    int status = play_rows(args, run, &stage, &local, &rows, err);
+    int status = play_rows(args, run, &stage, &local, &rows, sink, err);
 
     if (status == 0 && speaks)
-        status = print_rows(args, run, &stage, &rows, err);
+        status = print_rows(args, run, &stage, &rows, sink, err);
     if (status == 0 && speaks && trace != NULL)
-        status = write_trace(run, &rows, trace, err);
+        status = write_trace(run, &rows, trace, sink, err);
     if (status == 0 && speaks && rows.wrong_count > 0)
         status = tutti_fail(err, TUTTI_ECHECK, "%" PRIu64 " elements are wrong", rows.wrong_count);
     tutti_run_rows_done(&rows);
@@ -387,22 +392,22 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
 
 /* Several processes meet before, and part after. */
 static int play_together(const struct tutti_args *args, struct tutti_run *run,
-                         struct tutti_err *err)
+                         struct tutti_sink *sink, struct tutti_err *err)
 {
     tutti_ps deadline_ps = run->perform.deadline_ps;
     struct tutti_run_crew with = {.crew = NULL};
     int status = 0;
 
     if (tutti_run_is_crew(run)) {
-        status = tutti_run_crew_open(args, run, &with, err);
+        status = tutti_run_crew_open(args, run, &with, sink, err);
         if (status < 0 || with.crew == NULL)
             return status;
     }
-    status = play(args, run, &with, err);
+    status = play(args, run, &with, sink, err);
     return tutti_run_crew_close(&with, status, deadline_ps, err);
 }
 
-static int run_command(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_run(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_record record;
     struct tutti_run run;
@@ -420,7 +425,7 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     run.perform.carry = run.perform.check || strcmp(run.backend, "sim") != 0;
     run.emulated = tutti_args_given(args, "emulate");
     run.record = tutti_args_given(args, "trace") ? &record : NULL;
-    status = play_together(args, &run, err);
+    status = play_together(args, &run, sink, err);
     tutti_record_done(&record);
     return status;
 }
@@ -460,7 +465,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_FORMAT,
 };
 
-const struct tutti_command tutti_command_run = {
+const struct tutti_command tutti_cli_run = {
     .name = "run",
     .summary = "really execute a collective here: time, bandwidth, wrong elements",
     .operands = "",
@@ -511,5 +516,5 @@ const struct tutti_command tutti_command_run = {
                 "tutti run -B sim --topo dgx-h100 -a ring,halving-doubling -b 1M -e 64M -f 8",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run_command,
+    .run = tutti_command_run,
 };

@@ -118,18 +118,19 @@ void tutti_run_rows_done(struct tutti_run_rows *rows);
 
 /* Progress: one line that overwrites itself, and only for somebody who looks; `what` NULL: away
  * with it. */
-void tutti_run_show(const char *command, const char *what, const char *detail);
+void tutti_run_show(const char *command, const char *what, const char *detail,
+                    struct tutti_sink *sink);
 
 /* All algorithms at one size, that of perform->params.count, on the backend of `perform`. With
  * `local` each row is predicted as that machine would take it. */
 struct tutti_local;
 int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
                    const struct tutti_local *local, struct tutti_run_rows *rows,
-                   struct tutti_err *err);
+                   struct tutti_sink *sink, struct tutti_err *err);
 
 /* Plays all of it on threads; `local` likewise. */
 int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
-                      struct tutti_run_rows *ret, struct tutti_err *err);
+                      struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err);
 
 /* What measures this machine, or what is beside a row, of a run on threads or of a crew. */
 struct tutti_local_ask;
@@ -140,12 +141,12 @@ struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
 /* This machine: as the file of --calib says, or, without one, measured now. */
 int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
                     const char *path, const char *command, struct tutti_local *ret,
-                    struct tutti_err *err);
+                    struct tutti_sink *sink, struct tutti_err *err);
 
 /* Plays all of it in the simulator, as `ask` says (topology, model, protocol, jitter). */
 struct tutti_ask;
 int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char *command,
-                  struct tutti_run_rows *ret, struct tutti_err *err);
+                  struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err);
 
 /* How many processors this process may use. */
 uint32_t tutti_run_processors(void);

@@ -54,25 +54,25 @@ static int check_alone(const struct tutti_args *args, const struct tutti_join *j
 }
 
 static int open_tcp(const struct tutti_args *args, const struct tutti_run *run,
-                    struct tutti_run_crew *with, struct tutti_err *err)
+                    struct tutti_run_crew *with, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_join *join = &with->join;
     bool started = false;
     int status = tutti_join_read(args, run->perform.deadline_ps, join, err);
 
     if (status == 0)
-        status = tutti_join_start(args, join, &started, err);
+        status = tutti_join_start(args, join, &started, sink, err);
     if (status < 0 || started)
         return status;
     status = check_alone(args, join, err);
     if (status < 0)
         return status;
     if (!join->launch.member) {
-        fprintf(stderr, "tutti %s: %s says that this is a '%s': it plays nothing\n", join->command,
-                join->launch.by, join->launch.role);
+        fprintf(sink->notes, "tutti %s: %s says that this is a '%s': it plays nothing\n",
+                join->command, join->launch.by, join->launch.role);
         return 0;
     }
-    return tutti_join_crew(join, &with->crew, err);
+    return tutti_join_crew(join, sink, &with->crew, err);
 }
 
 static int open_mpi(const struct tutti_args *args, struct tutti_run_crew *with,
@@ -164,12 +164,12 @@ static int open_backend(const struct tutti_args *args, const struct tutti_run *r
 }
 
 int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
-                        struct tutti_run_crew *ret, struct tutti_err *err)
+                        struct tutti_run_crew *ret, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_run_crew with = {.library = tutti_args_flag(args, "library")};
     tutti_ps deadline_ps = run->perform.deadline_ps;
     int status = strcmp(run->backend, "mpi") == 0 ? open_mpi(args, &with, err)
-                                                  : open_tcp(args, run, &with, err);
+                                                  : open_tcp(args, run, &with, sink, err);
 
     if (status == 0 && with.crew != NULL)
         status = compare_commands(args, with.crew, deadline_ps, err);
@@ -260,7 +260,7 @@ static int play_library(struct tutti_perform perform, const struct tutti_run_cre
 
 int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, const char *command,
                         const struct tutti_local *local, struct tutti_run_rows *ret,
-                        struct tutti_err *err)
+                        struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_perform perform = run->perform;
@@ -273,7 +273,7 @@ int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, cons
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
-        status = tutti_run_size(run, &perform, command, local, &rows, err);
+        status = tutti_run_size(run, &perform, command, local, &rows, sink, err);
         if (status == 0 && with->library)
             status = play_library(perform, with, &rows, err);
     }

@@ -7,6 +7,8 @@
 #include "tools/join.h"
 #include "tools/run.h"
 
+struct tutti_sink;
+
 struct tutti_backend;
 struct tutti_crew;
 
@@ -56,13 +58,13 @@ int tutti_run_crew_check(const struct tutti_args *args, const struct tutti_run *
  * has nothing to play any more (it has started the others and they have ended, or its role plays
  * nothing). Chooses as many ranks as there are processes where none are asked for. */
 int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
-                        struct tutti_run_crew *ret, struct tutti_err *err);
+                        struct tutti_run_crew *ret, struct tutti_sink *sink, struct tutti_err *err);
 
 /* Plays all of it; every process gets all rows. */
 struct tutti_local; /* NULL, or rows are predicted as that machine would take them */
 int tutti_run_crew_play(struct tutti_run *run, struct tutti_run_crew *with, const char *command,
                         const struct tutti_local *local, struct tutti_run_rows *ret,
-                        struct tutti_err *err);
+                        struct tutti_sink *sink, struct tutti_err *err);
 
 /* Whether this process, or one that it starts on this host, is the one that writes files: told by
  * the options of a run, before anybody has met. Of several processes only the first writes. */

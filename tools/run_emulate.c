@@ -236,7 +236,7 @@ static int play_row(const struct tutti_run *run, struct tutti_emulation *emulati
 
 /* One walk over all rows: to find the scale (rows NULL), or to play them. */
 static int walk(struct tutti_run *run, struct tutti_emulation *emulation, const char *command,
-                struct tutti_run_rows *rows, struct tutti_err *err)
+                struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_record *record = run->perform.record;
     struct tutti_ask ask = emulation->ask;
@@ -251,7 +251,7 @@ static int walk(struct tutti_run *run, struct tutti_emulation *emulation, const 
         for (size_t k = 0; status == 0 && run->algorithms[k] != NULL; k++) {
             ask.algorithm = run->algorithms[k];
             tutti_run_show(command, rows == NULL ? "scale for" : ask.algorithm,
-                           tutti_print_size(tutti_sizes_at(&run->sizes, i), size));
+                           tutti_print_size(tutti_sizes_at(&run->sizes, i), size), sink);
             status = tutti_predict(&ask, &answer, err);
             if (status == 0 && rows == NULL)
                 status = find_scale(run, emulation, &ask, &answer, err);
@@ -263,7 +263,7 @@ static int walk(struct tutti_run *run, struct tutti_emulation *emulation, const 
                 fit_count++;
         }
     }
-    tutti_run_show(command, NULL, NULL);
+    tutti_run_show(command, NULL, NULL, sink);
     run->perform.record = record;
     if (status == 0 && fit_count == 0)
         status = tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits '%s'",
@@ -272,16 +272,17 @@ static int walk(struct tutti_run *run, struct tutti_emulation *emulation, const 
 }
 
 int tutti_run_emulated(struct tutti_run *run, struct tutti_emulation *emulation,
-                       const char *command, struct tutti_run_rows *ret, struct tutti_err *err)
+                       const char *command, struct tutti_run_rows *ret, struct tutti_sink *sink,
+                       struct tutti_err *err)
 {
     struct tutti_run_rows rows = {0};
     int status = 0;
 
     if (emulation->automatic)
-        status = walk(run, emulation, command, NULL, err);
+        status = walk(run, emulation, command, NULL, sink, err);
     emulation->tempo = (struct tutti_tempo){0};
     if (status == 0)
-        status = walk(run, emulation, command, &rows, err);
+        status = walk(run, emulation, command, &rows, sink, err);
     if (status < 0)
         tutti_run_rows_done(&rows);
     else

@@ -41,7 +41,8 @@ void tutti_emulation_close(struct tutti_emulation *emulation);
 
 /* Plays all of it, each row beside what the simulator says of it. */
 int tutti_run_emulated(struct tutti_run *run, struct tutti_emulation *emulation,
-                       const char *command, struct tutti_run_rows *ret, struct tutti_err *err);
+                       const char *command, struct tutti_run_rows *ret, struct tutti_sink *sink,
+                       struct tutti_err *err);
 
 /* The lines of '#' above and below the rows, and a member of an open JSON object. */
 void tutti_emulation_print_head(const struct tutti_emulation *emulation, FILE *out);

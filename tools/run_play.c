@@ -46,14 +46,15 @@ void tutti_run_rows_done(struct tutti_run_rows *rows)
     *rows = (struct tutti_run_rows){0};
 }
 
-void tutti_run_show(const char *command, const char *what, const char *detail)
+void tutti_run_show(const char *command, const char *what, const char *detail,
+                    struct tutti_sink *sink)
 {
-    if (!isatty(STDERR_FILENO))
+    if (!sink->notes_terminal)
         return;
     if (what != NULL)
-        fprintf(stderr, "\rtutti %s: %s %s\033[K", command, what, detail);
+        fprintf(sink->notes, "\rtutti %s: %s %s\033[K", command, what, detail);
     else
-        fprintf(stderr, "\r\033[K");
+        fprintf(sink->notes, "\r\033[K");
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -94,7 +95,7 @@ static int perform_beside(const struct tutti_run *run, const struct tutti_perfor
 
 int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
                    const struct tutti_local *local, struct tutti_run_rows *rows,
-                   struct tutti_err *err)
+                   struct tutti_sink *sink, struct tutti_err *err)
 {
     uint64_t bytes = tutti_collective_bytes(perform->params.collective, perform->params.count,
                                             perform->params.dtype, run->rank_count);
@@ -107,7 +108,7 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
         struct tutti_run_row row = {.count = perform->params.count};
         const char *algorithm = run->algorithms[i];
 
-        tutti_run_show(command, algorithm, tutti_print_size(bytes, size));
+        tutti_run_show(command, algorithm, tutti_print_size(bytes, size), sink);
         if (strcmp(algorithm, "auto") == 0)
             status = tutti_perform_find_best(perform, &algorithm, err);
         if (status == 0 && run->beside != NULL)
@@ -160,7 +161,7 @@ struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
 
 int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
                     const char *path, const char *command, struct tutti_local *ret,
-                    struct tutti_err *err)
+                    struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_local_ask ask = tutti_run_local_ask(run, with);
     struct tutti_local_points points = {.count = 0};
@@ -179,15 +180,15 @@ int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *wi
             status = tutti_wrap(err, status, "option '--calib'");
         return tutti_run_crew_agree(with, status, run->perform.deadline_ps, err);
     }
-    tutti_run_show(command, "measuring", "this machine");
+    tutti_run_show(command, "measuring", "this machine", sink);
     status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);
-    tutti_run_show(command, NULL, NULL);
+    tutti_run_show(command, NULL, NULL, sink);
     tutti_local_points_close(&points);
     return status;
 }
 
 int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
-                      struct tutti_run_rows *ret, struct tutti_err *err)
+                      struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_threads_opts opts = {.pin = run->pin};
@@ -202,9 +203,9 @@ int tutti_run_threads(struct tutti_run *run, const char *command, const struct t
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
-        status = tutti_run_size(run, &perform, command, local, &rows, err);
+        status = tutti_run_size(run, &perform, command, local, &rows, sink, err);
     }
-    tutti_run_show(command, NULL, NULL);
+    tutti_run_show(command, NULL, NULL, sink);
     tutti_backend_close(perform.backend);
     if (status < 0)
         tutti_run_rows_done(&rows);
@@ -253,7 +254,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bo
 }
 
 int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char *command,
-                  struct tutti_run_rows *ret, struct tutti_err *err)
+                  struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_run_rows rows = {0};
     struct tutti_ask one = *ask;
@@ -268,7 +269,7 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
 
             one.algorithm = run->algorithms[k];
             tutti_run_show(command, one.algorithm,
-                           tutti_print_size(tutti_sizes_at(&run->sizes, i), size));
+                           tutti_print_size(tutti_sizes_at(&run->sizes, i), size), sink);
             status = play_predicted(run, &one, i + 1 == run->sizes.count, &row, err);
             if (status == -TUTTI_EINVAL && run->all)
                 status = 0; /* does not fit this machine: the next one */
@@ -276,7 +277,7 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
                 status = tutti_nomem(err);
         }
     }
-    tutti_run_show(command, NULL, NULL);
+    tutti_run_show(command, NULL, NULL, sink);
     if (status == 0 && rows.row_count == 0)
         status = tutti_fail(err, TUTTI_EINVAL, "no algorithm for %s fits '%s'",
                             tutti_collective_name(one.params.collective), ask->topo->name);

@@ -4,16 +4,17 @@
 
 static const struct tutti_option options[] = {TUTTI_OPTIONS_SCHEDULE_SOURCE, TUTTI_OPTION_FORMAT};
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_schedule_check(const struct tutti_args *args, struct tutti_sink *sink,
+                                 struct tutti_err *err)
 {
     return tutti_schedule_verdict(
         args, tutti_schedule_check,
         "every step is within its buffers, every message is sent and received once, it can finish, "
         "and no two accesses to the same bytes race",
-        err);
+        sink, err);
 }
 
-const struct tutti_command tutti_command_schedule_check = {
+const struct tutti_command tutti_cli_schedule_check = {
     .name = "schedule check",
     .summary = "check a schedule: bounds, matching, cycles, races",
     .operands = "[FILE]",
@@ -28,5 +29,5 @@ const struct tutti_command tutti_command_schedule_check = {
                 "tutti schedule check -c allreduce -a double-binary-tree -g 16 -b 1M --chunk 64K",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_schedule_check,
 };

@@ -7,7 +7,8 @@
 #include "tools/files.h"
 #include "tools/schedule_source.h"
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_schedule_convert(const struct tutti_args *args, struct tutti_sink *sink,
+                                   struct tutti_err *err)
 {
     struct tutti_schedule *schedule = NULL;
     char *text = NULL;
@@ -24,7 +25,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
         status = tutti_schedule_print(schedule, &text, err);
     status = tutti_schedule_wrap(args, schedule, status, err);
     if (status == 0)
-        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), sink, err);
     free(text);
     tutti_schedule_free(schedule);
     return status;
@@ -44,7 +45,7 @@ static const struct tutti_option options[] = {
      .help = "where to write; - is stdout"},
 };
 
-const struct tutti_command tutti_command_schedule_convert = {
+const struct tutti_command tutti_cli_schedule_convert = {
     .name = "schedule convert",
     .summary = "write a schedule in another form",
     .operands = "[FILE]",
@@ -65,5 +66,5 @@ const struct tutti_command tutti_command_schedule_convert = {
                 "tutti schedule convert -a halving-doubling -g 8 | tutti schedule prove -",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_schedule_convert,
 };

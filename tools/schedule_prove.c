@@ -15,12 +15,13 @@ static int check_and_prove(const struct tutti_schedule *schedule, struct tutti_e
     return status < 0 ? status : tutti_schedule_prove(schedule, err);
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_schedule_prove(const struct tutti_args *args, struct tutti_sink *sink,
+                                 struct tutti_err *err)
 {
-    return tutti_schedule_verdict(args, check_and_prove, NULL, err);
+    return tutti_schedule_verdict(args, check_and_prove, NULL, sink, err);
 }
 
-const struct tutti_command tutti_command_schedule_prove = {
+const struct tutti_command tutti_cli_schedule_prove = {
     .name = "schedule prove",
     .summary = "prove that a schedule computes what its collective promises",
     .operands = "[FILE]",
@@ -35,5 +36,5 @@ const struct tutti_command tutti_command_schedule_prove = {
                 "tutti schedule prove -c allreduce -a halving-doubling -g 12 -b 1000",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_schedule_prove,
 };

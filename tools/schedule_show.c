@@ -70,38 +70,40 @@ static int list(struct view *view)
     return status;
 }
 
-static void print_table(const struct view *view)
+static void print_table(const struct view *view, FILE *out)
 {
     const struct tutti_schedule *s = view->schedule;
     const struct tutti_price *price = &view->price;
     char contract[TUTTI_CONTRACT_TEXT_BYTES];
 
-    printf("# schedule %s: %s\n", s->name, tutti_contract_text(&s->contract, contract));
-    printf("# ranks %u, lanes %u, slots %u; a rank has in %" PRIu64 " B, out %" PRIu64
-           " B, scratch %" PRIu64 " B\n",
-           s->rank_count, s->lane_count, s->slot_count, s->in_bytes, s->out_bytes,
-           s->scratch_bytes);
+    fprintf(out, "# schedule %s: %s\n", s->name, tutti_contract_text(&s->contract, contract));
+    fprintf(out,
+            "# ranks %u, lanes %u, slots %u; a rank has in %" PRIu64 " B, out %" PRIu64
+            " B, scratch %" PRIu64 " B\n",
+            s->rank_count, s->lane_count, s->slot_count, s->in_bytes, s->out_bytes,
+            s->scratch_bytes);
     for (uint32_t i = 0; i < s->callee_count; i++)
-        printf("# callee %u is %s: %s\n", i, s->callees[i]->name,
-               tutti_contract_text(&s->callees[i]->contract, contract));
+        fprintf(out, "# callee %u is %s: %s\n", i, s->callees[i]->name,
+                tutti_contract_text(&s->callees[i]->contract, contract));
     if (view->playable)
-        printf("# %" PRIu64 " steps, %" PRIu64 " messages of %" PRIu64 " B in all, %" PRIu64
-               " one after another\n"
-               "# a rank sends up to %" PRIu64 " B, reduces up to %" PRIu64
-               " B, copies up to %" PRIu64 " B\n",
-               price->step_count, price->send_count, price->sent_bytes, price->round_count,
-               price->sent_bytes_max, price->reduced_bytes_max, price->copied_bytes_max);
+        fprintf(out,
+                "# %" PRIu64 " steps, %" PRIu64 " messages of %" PRIu64 " B in all, %" PRIu64
+                " one after another\n"
+                "# a rank sends up to %" PRIu64 " B, reduces up to %" PRIu64
+                " B, copies up to %" PRIu64 " B\n",
+                price->step_count, price->send_count, price->sent_bytes, price->round_count,
+                price->sent_bytes_max, price->reduced_bytes_max, price->copied_bytes_max);
     else
-        printf("# cannot be played: %s\n", view->cause.text);
-    tutti_table_print(view->table, stdout);
+        fprintf(out, "# cannot be played: %s\n", view->cause.text);
+    tutti_table_print(view->table, out);
     if (view->left_out > 0)
-        printf("# and %" PRIu64 " steps more (--limit, --rank)\n", view->left_out);
+        fprintf(out, "# and %" PRIu64 " steps more (--limit, --rank)\n", view->left_out);
 }
 
-static void print_json(const struct view *view)
+static void print_json(const struct view *view, struct tutti_sink *sink)
 {
     const struct tutti_schedule *s = view->schedule;
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
 
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -152,7 +154,8 @@ static int read_ranks(const struct tutti_args *args, struct view *view, struct t
     return 0;
 }
 
-static int show(const struct tutti_args *args, struct view *view, struct tutti_err *err)
+static int show(const struct tutti_args *args, struct view *view, struct tutti_sink *sink,
+                struct tutti_err *err)
 {
     int status = read_ranks(args, view, err);
 
@@ -168,15 +171,16 @@ static int show(const struct tutti_args *args, struct view *view, struct tutti_e
     if (view->table == NULL || list(view) < 0)
         return tutti_nomem(err);
     if (tutti_args_is(args, "format", "json"))
-        print_json(view);
+        print_json(view, sink);
     else if (tutti_args_is(args, "format", "csv"))
-        tutti_table_csv(view->table, stdout);
+        tutti_table_csv(view->table, sink->out);
     else
-        print_table(view);
+        print_table(view, sink->out);
     return 0;
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_schedule_show(const struct tutti_args *args, struct tutti_sink *sink,
+                                struct tutti_err *err)
 {
     struct tutti_schedule *schedule = NULL;
     struct view view = {.limit = tutti_args_number(args, "limit")};
@@ -185,7 +189,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status < 0)
         return status;
     view.schedule = schedule;
-    status = tutti_schedule_wrap(args, schedule, show(args, &view, err), err);
+    status = tutti_schedule_wrap(args, schedule, show(args, &view, sink, err), err);
     tutti_table_free(view.table);
     tutti_schedule_free(schedule);
     return status;
@@ -209,7 +213,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_FORMAT,
 };
 
-const struct tutti_command tutti_command_schedule_show = {
+const struct tutti_command tutti_cli_schedule_show = {
     .name = "schedule show",
     .summary = "what a schedule is, what it costs, and its steps",
     .operands = "[FILE]",
@@ -225,5 +229,5 @@ const struct tutti_command tutti_command_schedule_show = {
                 "tutti schedule show -a torus --dims 4x4 -b 1M --format json",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_schedule_show,
 };

@@ -93,18 +93,20 @@ static const char *promise(const struct tutti_contract *contract, uint32_t n, ch
 }
 
 static int print(const struct tutti_args *args, const struct tutti_schedule *s,
-                 const struct tutti_price *price, const char *holds, struct tutti_err *err)
+                 const struct tutti_price *price, const char *holds, struct tutti_sink *sink,
+                 struct tutti_err *err)
 {
     struct tutti_table *table;
     char contract[TUTTI_CONTRACT_TEXT_BYTES];
 
     tutti_contract_text(&s->contract, contract);
     if (tutti_args_is(args, "format", "table")) {
-        printf("ok: %s, %s, %u %s, %u %s: %" PRIu64 " steps, %" PRIu64 " messages, %" PRIu64
-               " one after another: %s\n",
-               s->name, contract, s->rank_count, s->rank_count == 1 ? "rank" : "ranks",
-               s->lane_count, s->lane_count == 1 ? "lane" : "lanes", price->step_count,
-               price->send_count, price->round_count, holds);
+        fprintf(sink->out,
+                "ok: %s, %s, %u %s, %u %s: %" PRIu64 " steps, %" PRIu64 " messages, %" PRIu64
+                " one after another: %s\n",
+                s->name, contract, s->rank_count, s->rank_count == 1 ? "rank" : "ranks",
+                s->lane_count, s->lane_count == 1 ? "lane" : "lanes", price->step_count,
+                price->send_count, price->round_count, holds);
         return 0;
     }
     table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
@@ -115,14 +117,14 @@ static int print(const struct tutti_args *args, const struct tutti_schedule *s,
         return tutti_nomem(err);
     }
     if (tutti_args_is(args, "format", "json")) {
-        struct tutti_json json = {.out = stdout};
+        struct tutti_json json = {.out = sink->out};
 
         tutti_json_open(&json, NULL, '{');
         tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
         tutti_table_json(table, "results", &json);
         tutti_json_close(&json);
     } else {
-        tutti_table_csv(table, stdout);
+        tutti_table_csv(table, sink->out);
     }
     tutti_table_free(table);
     return 0;
@@ -131,7 +133,7 @@ static int print(const struct tutti_args *args, const struct tutti_schedule *s,
 int tutti_schedule_verdict(const struct tutti_args *args,
                            int (*judge)(const struct tutti_schedule *schedule,
                                         struct tutti_err *err),
-                           const char *holds, struct tutti_err *err)
+                           const char *holds, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_schedule *schedule = NULL;
     struct tutti_price price;
@@ -149,7 +151,7 @@ int tutti_schedule_verdict(const struct tutti_args *args,
         holds = promise(&schedule->contract, schedule->rank_count, promised, sizeof(promised));
     status = tutti_schedule_wrap(args, schedule, status, err);
     if (status == 0)
-        status = print(args, schedule, &price, holds, err);
+        status = print(args, schedule, &price, holds, sink, err);
     tutti_schedule_free(schedule);
     return status;
 }

@@ -4,6 +4,8 @@
 
 #include "tools/schedule_source.h"
 
+struct tutti_sink;
+
 /* "allreduce of 250 float, sum"; returns `buf`. */
 enum { TUTTI_CONTRACT_TEXT_BYTES = 160 };
 const char *tutti_contract_text(const struct tutti_contract *contract, char *buf);
@@ -13,6 +15,6 @@ const char *tutti_contract_text(const struct tutti_contract *contract, char *buf
 int tutti_schedule_verdict(const struct tutti_args *args,
                            int (*judge)(const struct tutti_schedule *schedule,
                                         struct tutti_err *err),
-                           const char *holds, struct tutti_err *err);
+                           const char *holds, struct tutti_sink *sink, struct tutti_err *err);
 
 #endif

@@ -69,7 +69,8 @@ static void take(const struct result *result, struct tutti_point *point)
 
 static void predict_share(const struct tutti_job *job, const struct tutti_ask *ask,
                           const char *command, uint32_t thread_count, struct tutti_point *share,
-                          const struct tutti_point *points, size_t point_count)
+                          const struct tutti_point *points, size_t point_count,
+                          struct tutti_sink *sink)
 {
     size_t share_count = 0;
 
@@ -77,19 +78,20 @@ static void predict_share(const struct tutti_job *job, const struct tutti_ask *a
         if (is_mine(job, i))
             share[share_count++] = points[i];
     }
-    tutti_points_predict(ask, job->index == 0 ? command : NULL, thread_count, share, share_count);
+    tutti_points_predict(ask, job->index == 0 ? command : NULL, thread_count, share, share_count,
+                         sink);
 }
 
 int tutti_spread_predict(const struct tutti_job *job, const struct tutti_ask *ask,
                          const char *command, uint32_t thread_count, struct tutti_point *points,
-                         size_t point_count, struct tutti_err *err)
+                         size_t point_count, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_point *share;
     struct result *results;
     int status = 0;
 
     if (job->count == 1) {
-        tutti_points_predict(ask, command, thread_count, points, point_count);
+        tutti_points_predict(ask, command, thread_count, points, point_count, sink);
         return 0;
     }
     if (thread_count == 0)
@@ -102,7 +104,7 @@ int tutti_spread_predict(const struct tutti_job *job, const struct tutti_ask *as
     if (status == 0) {
         size_t done = 0;
 
-        predict_share(job, ask, command, thread_count, share, points, point_count);
+        predict_share(job, ask, command, thread_count, share, points, point_count, sink);
         for (size_t i = 0; i < point_count; i++) {
             if (is_mine(job, i))
                 put(&results[i], &share[done++]);

@@ -132,7 +132,8 @@ static int make_points(struct tutti_sweep *sweep, struct tutti_err *err)
     return 0;
 }
 
-static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, struct tutti_err *err)
+static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep,
+                    struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_ask *ask = &sweep->ask;
     int status = tutti_model_find(tutti_args_text(args, "model"), &ask->model, err);
@@ -154,17 +155,18 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, st
         ask->step_count_max = tutti_args_number(args, "steps-max");
     ask->fold = tutti_args_text(args, "fold");
     if (status == 0)
-        status = tutti_nccl_options_read(args, runs_nccl(sweep), &sweep->nccl, err);
+        status = tutti_nccl_options_read(args, runs_nccl(sweep), &sweep->nccl, sink, err);
     ask->as_nccl = sweep->nccl.version;
     ask->env = sweep->nccl.env;
     sweep->thread_count = (uint32_t)tutti_args_number(args, "jobs");
     return status;
 }
 
-int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, struct tutti_err *err)
+int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret,
+                     struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_sweep sweep = {.job = args->job};
-    int status = read_ask(args, &sweep, err);
+    int status = read_ask(args, &sweep, sink, err);
 
     if (status == 0)
         status = tutti_machine_load(tutti_args_operand(args, 0),
@@ -262,31 +264,33 @@ static int find_law(struct tutti_sweep *sweep, struct tutti_err *err)
     return status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
 }
 
-static int run_points(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+static int run_points(struct tutti_sweep *sweep, const char *command, struct tutti_sink *sink,
+                      struct tutti_err *err)
 {
     /* The smallest size first: what does not fit is said at once, not after the large ones. */
     size_t first = sweep->algorithm_count;
     int status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
-                                      sweep->points, first, err);
+                                      sweep->points, first, sink, err);
 
     if (status == 0)
         status = failure_of(sweep, 0, first, err);
     if (status == 0)
         status = tutti_spread_predict(sweep->job, &sweep->ask, command, sweep->thread_count,
-                                      sweep->points + first, sweep->point_count - first, err);
+                                      sweep->points + first, sweep->point_count - first, sink, err);
     for (size_t i = first; status == 0 && i < sweep->point_count; i += first)
         status = failure_of(sweep, i, i + first, err);
     return status;
 }
 
 /* Predicts the points on the machine as it should be and keeps them: times alone, no bounds. */
-static int run_calm(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+static int run_calm(struct tutti_sweep *sweep, const char *command, struct tutti_sink *sink,
+                    struct tutti_err *err)
 {
     int status;
 
     sweep->law = tutti_bound_law_none(sweep->topo);
     sweep->ask.bound_law = &sweep->law;
-    status = run_points(sweep, command, err);
+    status = run_points(sweep, command, sink, err);
     if (status < 0)
         return status;
     sweep->calm = sweep->points;
@@ -305,19 +309,20 @@ static int perturb(struct tutti_sweep *sweep, struct tutti_err *err)
     return status;
 }
 
-int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err)
+int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_sink *sink,
+                    struct tutti_err *err)
 {
     int status = 0;
 
     if (sweep->perturb.item_count > 0) {
-        status = run_calm(sweep, command, err);
+        status = run_calm(sweep, command, sink, err);
         if (status == 0)
             status = perturb(sweep, err);
     }
     if (status == 0)
         status = find_law(sweep, err);
     status = tutti_job_agree(sweep->job, status, err);
-    return status < 0 ? status : run_points(sweep, command, err);
+    return status < 0 ? status : run_points(sweep, command, sink, err);
 }
 
 static const struct tutti_point *calm_of(const struct tutti_sweep *sweep,

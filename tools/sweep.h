@@ -54,7 +54,8 @@ struct tutti_sweep {
 
 /* Reads all of it and makes the points, not yet predicted. This and the run fail in all processes
  * of a job alike. */
-int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret, struct tutti_err *err);
+int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret,
+                     struct tutti_sink *sink, struct tutti_err *err);
 void tutti_sweep_close(struct tutti_sweep *sweep);
 
 /* The protocol that `asked` stands for: auto, on a machine whose links NCCL's protocols are not
@@ -64,7 +65,8 @@ const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *aske
 /* Predicts the points; where the machine is to be perturbed, first without and then, once more,
  * with that. An algorithm asked for by name that fails is an error; with -a all or auto
  * it may, as long as one is left at each size; then its points keep their status. */
-int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_err *err);
+int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_sink *sink,
+                    struct tutti_err *err);
 
 /* For the columns of TUTTI_PERTURB_COLUMNS: what the point took undisturbed, in microseconds, and
  * how many times that it takes; NAN where it is not known, or not perturbed. */

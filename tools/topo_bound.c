@@ -119,9 +119,10 @@ static int add_size(struct tutti_table *table, const struct question *question, 
     return status < 0 ? tutti_nomem(err) : 0;
 }
 
-static void print_json(const struct question *question, const struct tutti_table *table)
+static void print_json(const struct question *question, const struct tutti_table *table,
+                       struct tutti_sink *sink)
 {
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
 
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -137,20 +138,20 @@ static void print_json(const struct question *question, const struct tutti_table
     tutti_json_close(&json);
 }
 
-static void print_table(const struct question *question, const struct tutti_table *table)
+static void print_table(const struct question *question, const struct tutti_table *table, FILE *out)
 {
-    printf("# tutti %s topo bound: %s of %s\n", TUTTI_BUILD_VERSION,
-           tutti_collective_name(question->contract.collective),
-           tutti_dtype_name(question->contract.dtype));
-    printf("# machine:  %s: %" PRIu32 " rank%s\n", question->topo->name, question->topo->rank_count,
-           question->topo->rank_count == 1 ? "" : "s");
-    printf("# figures:  %s\n", question->topo->source);
-    tutti_perturb_print(&question->perturb, question->seed, "# perturb:  ", stdout);
-    tutti_table_print(table, stdout);
+    fprintf(out, "# tutti %s topo bound: %s of %s\n", TUTTI_BUILD_VERSION,
+            tutti_collective_name(question->contract.collective),
+            tutti_dtype_name(question->contract.dtype));
+    fprintf(out, "# machine:  %s: %" PRIu32 " rank%s\n", question->topo->name,
+            question->topo->rank_count, question->topo->rank_count == 1 ? "" : "s");
+    fprintf(out, "# figures:  %s\n", question->topo->source);
+    tutti_perturb_print(&question->perturb, question->seed, "# perturb:  ", out);
+    tutti_table_print(table, out);
 }
 
 static int answer(const struct tutti_args *args, const struct question *question,
-                  struct tutti_err *err)
+                  struct tutti_sink *sink, struct tutti_err *err)
 {
     bool perturbed = question->perturb.item_count > 0;
     struct tutti_table *table =
@@ -163,18 +164,19 @@ static int answer(const struct tutti_args *args, const struct question *question
         status = add_size(table, question, tutti_sizes_at(&question->sizes, i), words, err);
     if (status == 0) {
         if (tutti_args_is(args, "format", "json"))
-            print_json(question, table);
+            print_json(question, table, sink);
         else if (tutti_args_is(args, "format", "csv"))
-            tutti_table_csv(table, stdout);
+            tutti_table_csv(table, sink->out);
         else
-            print_table(question, table);
+            print_table(question, table, sink->out);
     }
     free(words);
     tutti_table_free(table);
     return status;
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_topo_bound(const struct tutti_args *args, struct tutti_sink *sink,
+                             struct tutti_err *err)
 {
     struct question question = {.topo = NULL};
     int status = read_question(args, &question, err);
@@ -182,7 +184,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = find_laws(&question, err);
     if (status == 0)
-        status = answer(args, &question, err);
+        status = answer(args, &question, sink, err);
     tutti_topo_free(question.topo);
     return status;
 }
@@ -194,7 +196,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_NODES,      TUTTI_OPTION_FORMAT,
 };
 
-const struct tutti_command tutti_command_topo_bound = {
+const struct tutti_command tutti_cli_topo_bound = {
     .name = "topo bound",
     .summary = "the least time physics allows a collective on a machine, and what binds",
     .operands = "SPEC",
@@ -214,5 +216,5 @@ const struct tutti_command tutti_command_topo_bound = {
                 "tutti topo bound ring:n=8 -b 1G --perturb slow-link=1:2",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_topo_bound,
 };

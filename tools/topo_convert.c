@@ -10,7 +10,8 @@
 #include "tools/shared_options.h"
 #include "topo/topo.h"
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_topo_convert(const struct tutti_args *args, struct tutti_sink *sink,
+                               struct tutti_err *err)
 {
     struct tutti_topo *topo = NULL;
     struct tutti_perturb perturb;
@@ -29,7 +30,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = tutti_topo_print(topo, &text, err);
     if (status == 0) {
-        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), err);
+        status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), sink, err);
         if (status < 0)
             status = tutti_wrap(err, status, "option '--output'");
     }
@@ -50,7 +51,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_NODES,
 };
 
-const struct tutti_command tutti_command_topo_convert = {
+const struct tutti_command tutti_cli_topo_convert = {
     .name = "topo convert",
     .summary = "write a machine as Tutti's own text: from a preset, NCCL XML, or text",
     .operands = "SPEC",
@@ -70,5 +71,5 @@ const struct tutti_command tutti_command_topo_convert = {
                 "tutti topo convert h100x8.xml --nodes 4 -o cluster.topo",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_topo_convert,
 };

@@ -38,26 +38,27 @@ static const struct tutti_preset *find(const char *name, struct tutti_err *err)
 }
 
 /* One preset, a line a thing; the keys wrap by themselves where they are too many for a line. */
-static void print_one(const struct tutti_preset *preset)
+static void print_one(const struct tutti_preset *preset, FILE *out)
 {
     int column = 0;
 
-    printf("%s: %s\n  keys:    ", preset->name, preset->summary);
+    fprintf(out, "%s: %s\n  keys:    ", preset->name, preset->summary);
     for (const char *at = preset->keys; *at != '\0';) {
         int bytes = (int)strcspn(at, " ");
 
         if (column > 0 && column + 1 + bytes > 88) {
-            printf("\n           ");
+            fprintf(out, "\n           ");
             column = 0;
         }
-        printf("%s%.*s", column > 0 ? " " : "", bytes, at);
+        fprintf(out, "%s%.*s", column > 0 ? " " : "", bytes, at);
         column += (column > 0) + bytes;
         at += bytes + (at[bytes] == ' ');
     }
-    printf("\n  figures: %s\n  example: %s\n", preset->source, preset->example);
+    fprintf(out, "\n  figures: %s\n  example: %s\n", preset->source, preset->example);
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_topo_list(const struct tutti_args *args, struct tutti_sink *sink,
+                            struct tutti_err *err)
 {
     const char *name = tutti_args_operand(args, 0);
     size_t count = 0;
@@ -80,19 +81,20 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
         return tutti_nomem(err);
     }
     if (tutti_args_is(args, "format", "json")) {
-        struct tutti_json json = {.out = stdout};
+        struct tutti_json json = {.out = sink->out};
 
         tutti_json_open(&json, NULL, '{');
         tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
         tutti_table_json(table, "presets", &json);
         tutti_json_close(&json);
     } else if (tutti_args_is(args, "format", "csv")) {
-        tutti_table_csv(table, stdout);
+        tutti_table_csv(table, sink->out);
     } else if (name != NULL) {
-        print_one(presets);
+        print_one(presets, sink->out);
     } else {
-        tutti_table_print(table, stdout);
-        printf("# 'tutti topo list PRESET' shows its keys and where its figures come from\n");
+        tutti_table_print(table, sink->out);
+        fprintf(sink->out,
+                "# 'tutti topo list PRESET' shows its keys and where its figures come from\n");
     }
     tutti_table_free(table);
     return 0;
@@ -100,7 +102,7 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
 
 static const struct tutti_option options[] = {TUTTI_OPTION_FORMAT};
 
-const struct tutti_command tutti_command_topo_list = {
+const struct tutti_command tutti_cli_topo_list = {
     .name = "topo list",
     .summary = "the presets of machines, their keys and the sources of their figures",
     .operands = "[PRESET]",
@@ -113,5 +115,5 @@ const struct tutti_command tutti_command_topo_list = {
     .examples = "tutti topo list\ntutti topo list dgx-h100\ntutti topo list --format json",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_topo_list,
 };

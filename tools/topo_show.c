@@ -140,35 +140,35 @@ static int fill_links(struct show *show)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-static void print_shape(const struct tutti_topo *topo)
+static void print_shape(const struct tutti_topo *topo, FILE *out)
 {
     const struct tutti_shape *shape = &topo->shape;
 
-    printf("# machine:   %s: %" PRIu32 " rank%s", topo->name, topo->rank_count,
-           topo->rank_count == 1 ? "" : "s");
+    fprintf(out, "# machine:   %s: %" PRIu32 " rank%s", topo->name, topo->rank_count,
+            topo->rank_count == 1 ? "" : "s");
     if (topo->host_count > 0)
-        printf(" on %" PRIu32 " host%s", topo->host_count, topo->host_count == 1 ? "" : "s");
+        fprintf(out, " on %" PRIu32 " host%s", topo->host_count, topo->host_count == 1 ? "" : "s");
     for (uint32_t i = 0; i < shape->level_count && shape->level_count > 1; i++)
-        printf("%s%" PRIu32, i == 0 ? ", levels " : "x", shape->level[i]);
+        fprintf(out, "%s%" PRIu32, i == 0 ? ", levels " : "x", shape->level[i]);
     for (uint32_t i = 0; i < shape->dim_count; i++)
-        printf("%s%" PRIu32 "%s", i == 0 ? ", grid " : "x", shape->dim[i],
-               shape->wrap[i] ? " ring" : "");
-    putchar('\n');
+        fprintf(out, "%s%" PRIu32 "%s", i == 0 ? ", grid " : "x", shape->dim[i],
+                shape->wrap[i] ? " ring" : "");
+    fputc('\n', out);
 }
 
-static void print_range(const char *title, uint64_t min, uint64_t max)
+static void print_range(const char *title, uint64_t min, uint64_t max, FILE *out)
 {
     char a[TUTTI_UNIT_TEXT_BYTES];
     char b[TUTTI_UNIT_TEXT_BYTES];
 
-    printf("# %-10s %s", title, tutti_print_rate(max, b));
+    fprintf(out, "# %-10s %s", title, tutti_print_rate(max, b));
     if (min != max)
-        printf(" (the poorest: %s)", tutti_print_rate(min, a));
-    printf(" out at most\n");
+        fprintf(out, " (the poorest: %s)", tutti_print_rate(min, a));
+    fprintf(out, " out at most\n");
 }
 
 /* A line a ring; of long ones the beginning. */
-static void print_orders(const struct tutti_topo *topo)
+static void print_orders(const struct tutti_topo *topo, FILE *out)
 {
     enum { SHOWN_MAX = 24, RINGS_MAX = 16 };
     const struct tutti_shape *shape = &topo->shape;
@@ -176,42 +176,43 @@ static void print_orders(const struct tutti_topo *topo)
 
     for (uint32_t o = 0; o < (shape->order_count > 0 ? shape->order_count : 1); o++) {
         if (o == RINGS_MAX) {
-            printf("#            and %" PRIu32 " more rings\n", shape->order_count - RINGS_MAX);
+            fprintf(out, "#            and %" PRIu32 " more rings\n",
+                    shape->order_count - RINGS_MAX);
             break;
         }
-        printf("# ring %-5" PRIu32, o);
+        fprintf(out, "# ring %-5" PRIu32, o);
         for (uint32_t i = 0; i < shown; i++)
-            printf(" %" PRIu32,
-                   shape->order_count > 0 ? shape->orders[(size_t)o * topo->rank_count + i] : i);
-        printf("%s%s\n", shown < topo->rank_count ? " ..." : "",
-               shape->order_count > 0 ? "" : " (as numbered)");
+            fprintf(out, " %" PRIu32,
+                    shape->order_count > 0 ? shape->orders[(size_t)o * topo->rank_count + i] : i);
+        fprintf(out, "%s%s\n", shown < topo->rank_count ? " ..." : "",
+                shape->order_count > 0 ? "" : " (as numbered)");
     }
 }
 
-static void print_text(const struct show *show)
+static void print_text(const struct show *show, FILE *out)
 {
     const struct tutti_topo *topo = show->topo;
     const struct tutti_description *d = &show->description;
     char text[TUTTI_UNIT_TEXT_BYTES];
 
-    printf("# tutti %s topo show\n", TUTTI_BUILD_VERSION);
-    print_shape(topo);
-    printf("# figures:   %s\n", topo->source);
-    tutti_perturb_print(&show->perturb, show->seed, "# perturb:   ", stdout);
+    fprintf(out, "# tutti %s topo show\n", TUTTI_BUILD_VERSION);
+    print_shape(topo, out);
+    fprintf(out, "# figures:   %s\n", topo->source);
+    tutti_perturb_print(&show->perturb, show->seed, "# perturb:   ", out);
     if (topo->rank_count > 1) {
-        printf("# bisection: %s one way\n", tutti_print_rate(d->bisection_bytes_per_s, text));
-        print_range("a rank:", d->rank_out_min, d->rank_out_max);
+        fprintf(out, "# bisection: %s one way\n", tutti_print_rate(d->bisection_bytes_per_s, text));
+        print_range("a rank:", d->rank_out_min, d->rank_out_max, out);
     }
     if (d->host_out_max > 0)
-        print_range("a host:", d->host_out_min, d->host_out_max);
+        print_range("a host:", d->host_out_min, d->host_out_max, out);
     if (d->far_ps > 0)
-        printf("# farthest:  rank %" PRIu32 " to rank %" PRIu32 ", %s on the shortest path\n",
-               d->far_from, d->far_to, tutti_print_time(d->far_ps, text));
-    print_orders(topo);
-    tutti_table_print(show->nodes, stdout);
-    tutti_table_print(show->links != NULL ? show->links : show->groups, stdout);
+        fprintf(out, "# farthest:  rank %" PRIu32 " to rank %" PRIu32 ", %s on the shortest path\n",
+                d->far_from, d->far_to, tutti_print_time(d->far_ps, text));
+    print_orders(topo, out);
+    tutti_table_print(show->nodes, out);
+    tutti_table_print(show->links != NULL ? show->links : show->groups, out);
     if (d->link_more > 0 && show->links == NULL)
-        printf("# and %" PRIu32 " links of other kinds (--links lists all)\n", d->link_more);
+        fprintf(out, "# and %" PRIu32 " links of other kinds (--links lists all)\n", d->link_more);
 }
 
 /* ---- for programs ---------------------------------------------------------------------------- */
@@ -242,11 +243,11 @@ static void json_shape(const struct tutti_topo *topo, struct tutti_json *json)
     tutti_json_close(json);
 }
 
-static void print_json(const struct show *show)
+static void print_json(const struct show *show, struct tutti_sink *sink)
 {
     const struct tutti_topo *topo = show->topo;
     const struct tutti_description *d = &show->description;
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
 
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -276,7 +277,8 @@ static void print_json(const struct show *show)
     tutti_json_close(&json);
 }
 
-static int print(const struct tutti_args *args, struct show *show, struct tutti_err *err)
+static int print(const struct tutti_args *args, struct show *show, struct tutti_sink *sink,
+                 struct tutti_err *err)
 {
     int status = 0;
 
@@ -295,29 +297,31 @@ static int print(const struct tutti_args *args, struct show *show, struct tutti_
     if (status < 0)
         tutti_nomem(err);
     else if (tutti_args_is(args, "format", "json"))
-        print_json(show);
+        print_json(show, sink);
     else if (tutti_args_is(args, "format", "csv"))
-        tutti_table_csv(show->links != NULL ? show->links : show->groups, stdout);
+        tutti_table_csv(show->links != NULL ? show->links : show->groups, sink->out);
     else
-        print_text(show);
+        print_text(show, sink->out);
     tutti_table_free(show->nodes);
     tutti_table_free(show->groups);
     tutti_table_free(show->links);
     return status;
 }
 
-static int draw(const struct tutti_topo *topo, const char *path, struct tutti_err *err)
+static int draw(const struct tutti_topo *topo, const char *path, struct tutti_sink *sink,
+                struct tutti_err *err)
 {
     char *text = NULL;
     int status = tutti_topo_svg(topo, &text, err);
 
     if (status == 0)
-        status = tutti_file_write(path, text, strlen(text), err);
+        status = tutti_file_write(path, text, strlen(text), sink, err);
     free(text);
     return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
 }
 
-static int run(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_topo_show(const struct tutti_args *args, struct tutti_sink *sink,
+                            struct tutti_err *err)
 {
     const char *svg = tutti_args_text(args, "svg");
     struct tutti_topo *topo = NULL;
@@ -332,10 +336,10 @@ static int run(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = tutti_topo_describe(topo, &show.description, err);
     if (status == 0 && svg != NULL)
-        status = draw(topo, svg, err);
+        status = draw(topo, svg, sink, err);
     show.topo = topo;
     if (status == 0 && (svg == NULL || strcmp(svg, "-") != 0))
-        status = print(args, &show, err);
+        status = print(args, &show, sink, err);
     tutti_topo_free(topo);
     return status;
 }
@@ -352,7 +356,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_FORMAT,
 };
 
-const struct tutti_command tutti_command_topo_show = {
+const struct tutti_command tutti_cli_topo_show = {
     .name = "topo show",
     .summary = "what a machine is: devices, links, ring orders, bisection; draws it",
     .operands = "SPEC",
@@ -371,5 +375,5 @@ const struct tutti_command tutti_command_topo_show = {
                 "tutti topo show ring:n=8 --links --perturb latency=1..1.2",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .run = tutti_command_topo_show,
 };

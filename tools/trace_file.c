@@ -7,6 +7,7 @@
 
 #include "runtime/status.h"
 #include "tools/files.h"
+#include "tools/sink.h"
 #include "traces/chrome.h"
 #include "traces/csv.h"
 
@@ -29,14 +30,14 @@ int tutti_trace_check(const char *path, struct tutti_err *err)
 }
 
 int tutti_trace_write(const char *path, const struct tutti_record *record, const char *title,
-                      struct tutti_err *err)
+                      struct tutti_sink *sink, struct tutti_err *err)
 {
     char *text = NULL;
     int status = ends_with(path, ".csv") ? tutti_csv_record_print(record, &text, err)
                                          : tutti_chrome_print(record, title, &text, err);
 
     if (status == 0)
-        status = tutti_file_write(path, text, strlen(text), err);
+        status = tutti_file_write(path, text, strlen(text), sink, err);
     free(text);
     return status < 0 ? tutti_wrap(err, status, "option '--trace'") : 0;
 }

@@ -3,6 +3,7 @@
 #define TUTTI_TOOLS_TRACE_FILE_H
 
 struct tutti_err;
+struct tutti_sink;
 struct tutti_record;
 
 #define TUTTI_OPTION_TRACE                                                               \
@@ -17,6 +18,6 @@ int tutti_trace_check(const char *path, struct tutti_err *err);
 
 /* `title` names the run. */
 int tutti_trace_write(const char *path, const struct tutti_record *record, const char *title,
-                      struct tutti_err *err);
+                      struct tutti_sink *sink, struct tutti_err *err);
 
 #endif

@@ -91,7 +91,8 @@ static bool same_but_count(const struct tutti_case *one, const struct tutti_case
 
 /* Predicts `count` cases that differ in size alone, each as it was timed. */
 static int predict_group(const struct validation *v, uint32_t thread_count,
-                         struct tutti_case *cases, size_t count, struct tutti_err *err)
+                         struct tutti_case *cases, size_t count, struct tutti_sink *sink,
+                         struct tutti_err *err)
 {
     struct tutti_point *points = calloc(count, sizeof(*points));
     const struct tutti_algorithm *algorithm = NULL;
@@ -117,7 +118,7 @@ static int predict_group(const struct validation *v, uint32_t thread_count,
         points[i].algorithm = v->ask.algorithm;
         points[i].count = cases[i].params.count;
     }
-    tutti_points_predict(&ask, "validate", thread_count, points, count);
+    tutti_points_predict(&ask, "validate", thread_count, points, count, sink);
     for (size_t i = 0; status == 0 && i < count; i++) {
         status = points[i].status;
         if (status < 0)
@@ -132,7 +133,8 @@ static int predict_group(const struct validation *v, uint32_t thread_count,
     return status;
 }
 
-static int predict_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
+static int predict_logs(const struct tutti_args *args, struct validation *v,
+                        struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_case *cases = v->cases.cases;
     double latency_ps = 0;
@@ -144,8 +146,8 @@ static int predict_logs(const struct tutti_args *args, struct validation *v, str
 
         while (end < v->cases.case_count && same_but_count(&cases[i], &cases[end]))
             end++;
-        status =
-            predict_group(v, (uint32_t)tutti_args_number(args, "jobs"), cases + i, end - i, err);
+        status = predict_group(v, (uint32_t)tutti_args_number(args, "jobs"), cases + i, end - i,
+                               sink, err);
         i = end;
     }
     for (size_t i = 0; status == 0 && i < v->cases.case_count; i++)
@@ -203,7 +205,8 @@ static void follow_version(struct validation *v)
     v->nccl.asked = tables[0].version;
 }
 
-static int validate_logs(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
+static int validate_logs(const struct tutti_args *args, struct validation *v,
+                         struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *spec = tutti_args_operand(args, 0);
     int status;
@@ -221,7 +224,7 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     if (status == 0)
         status = tutti_nccl_options_read(
             args, !tutti_args_given(args, "algorithm") || tutti_algorithm_is_nccl(v->ask.algorithm),
-            &v->nccl, err);
+            &v->nccl, sink, err);
     if (status == 0)
         status = tutti_model_find(tutti_args_text(args, "model"), &v->ask.model, err);
     if (status == 0)
@@ -249,7 +252,7 @@ static int validate_logs(const struct tutti_args *args, struct validation *v, st
     v->ask.params.chunk_bytes = tutti_args_number(args, "chunk");
     v->ask.params.slice_count = (uint32_t)tutti_args_number(args, "slices");
     v->ask.params.slot_count = (uint32_t)tutti_args_number(args, "slots");
-    return predict_logs(args, v, err);
+    return predict_logs(args, v, sink, err);
 }
 
 /* ---- here and now ---------------------------------------------------------------------------- */
@@ -273,7 +276,8 @@ static int add_played(struct validation *v, const struct tutti_run_row *row, str
     return tutti_cases_add(&v->cases, &one) < 0 ? tutti_nomem(err) : 0;
 }
 
-static int validate_here(const struct tutti_args *args, struct validation *v, struct tutti_err *err)
+static int validate_here(const struct tutti_args *args, struct validation *v,
+                         struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *calib = tutti_args_given(args, "calib") ? tutti_args_text(args, "calib") : NULL;
     const struct tutti_run_crew *with;
@@ -281,7 +285,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
     int status = tutti_run_read(args, &v->run, err);
 
     if (status == 0)
-        status = tutti_nccl_options_read(args, false, &v->nccl, err);
+        status = tutti_nccl_options_read(args, false, &v->nccl, sink, err);
     if (status < 0)
         return status;
     if (tutti_args_operand(args, 0) != NULL || tutti_args_given(args, "log"))
@@ -294,7 +298,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
                           v->run.backend);
     status = tutti_run_crew_check(args, &v->run, err);
     if (status == 0 && tutti_run_is_crew(&v->run))
-        status = tutti_run_crew_open(args, &v->run, &v->with, err);
+        status = tutti_run_crew_open(args, &v->run, &v->with, sink, err);
     v->silent = tutti_run_is_crew(&v->run) && (v->with.crew == NULL || v->with.crew->index > 0);
     if (status < 0 || (tutti_run_is_crew(&v->run) && v->with.crew == NULL))
         return status;
@@ -302,7 +306,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
     v->here = true;
     v->run.perform.carry = true;
     v->run.perform.check = true;
-    status = tutti_run_local(&v->run, with, calib, "validate", &v->local, err);
+    status = tutti_run_local(&v->run, with, calib, "validate", &v->local, sink, err);
     v->how = calib != NULL ? calib : "measured first";
     if (status == 0) {
         struct tutti_local_ask ask = tutti_run_local_ask(&v->run, with);
@@ -311,9 +315,9 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
         v->run.beside = &v->beside;
     }
     if (status == 0 && with != NULL)
-        status = tutti_run_crew_play(&v->run, &v->with, "validate", &v->local, &rows, err);
+        status = tutti_run_crew_play(&v->run, &v->with, "validate", &v->local, &rows, sink, err);
     else if (status == 0)
-        status = tutti_run_threads(&v->run, "validate", &v->local, &rows, err);
+        status = tutti_run_threads(&v->run, "validate", &v->local, &rows, sink, err);
     for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
         v->moved_count += rows.rows[i].moved;
         if (rows.rows[i].performed.time_ps > 0)
@@ -329,82 +333,88 @@ static int validate_here(const struct tutti_args *args, struct validation *v, st
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void print_log(const struct tutti_measurements_table *table, bool by_nccl)
+static void print_log(const struct tutti_measurements_table *table, bool by_nccl, FILE *out)
 {
     bool in_a_row = tutti_collective_is_rooted(table->collective);
 
-    printf("# log:      %s: %s", table->log, tutti_collective_name(table->collective));
+    fprintf(out, "# log:      %s: %s", table->log, tutti_collective_name(table->collective));
     if (table->rank_count > 0)
-        printf(", %" PRIu32 " ranks", table->rank_count);
+        fprintf(out, ", %" PRIu32 " ranks", table->rank_count);
     else
-        printf(", does not say how many ranks");
+        fprintf(out, ", does not say how many ranks");
     if (table->library[0] != '\0')
-        printf(", NCCL %s", table->library);
+        fprintf(out, ", NCCL %s", table->library);
     if (table->device[0] != '\0')
-        printf(", %s", table->device);
-    printf("; %" PRIu32 " size%s", table->taken_count, table->taken_count == 1 ? "" : "s");
+        fprintf(out, ", %s", table->device);
+    fprintf(out, "; %" PRIu32 " size%s", table->taken_count, table->taken_count == 1 ? "" : "s");
     if (by_nccl && in_a_row && table->iteration_count > 1)
-        printf(", each the mean of %" PRIu32 " in a row", table->iteration_count);
+        fprintf(out, ", each the mean of %" PRIu32 " in a row", table->iteration_count);
     if (table->left_out_count > 0)
-        printf(", %" PRIu32 " left out (no bytes, no time, or out of -b and -e)",
-               table->left_out_count);
-    fputc('\n', stdout);
+        fprintf(out, ", %" PRIu32 " left out (no bytes, no time, or out of -b and -e)",
+                table->left_out_count);
+    fputc('\n', out);
 }
 
 /* A preset of another generation is a slip that the errors alone do not tell. */
 static void print_mismatch(const struct tutti_measurements_table *table,
-                           const struct tutti_topo *topo)
+                           const struct tutti_topo *topo, FILE *out)
 {
     uint32_t measured = tutti_hw_device_sm(table->device);
     uint32_t machine = topo->hardware != NULL ? topo->hardware->gpus[0].sm : 0;
 
     if (measured != 0 && machine != 0 && measured != machine)
-        printf("#           that is another GPU than the machine's (sm %" PRIu32 ", not %" PRIu32
-               "): 'tutti topo list' has others\n",
-               measured, machine);
+        fprintf(out,
+                "#           that is another GPU than the machine's (sm %" PRIu32 ", not %" PRIu32
+                "): 'tutti topo list' has others\n",
+                measured, machine);
 }
 
-static void print_head(const struct tutti_args *args, const struct validation *v)
+static void print_head(const struct tutti_args *args, const struct validation *v, FILE *out)
 {
-    printf("# tutti %s validate", TUTTI_BUILD_VERSION);
+    fprintf(out, "# tutti %s validate", TUTTI_BUILD_VERSION);
     if (v->here) {
-        printf(": %s, %" PRIu32 " rank%s by %s on %" PRIu32 " processors\n",
-               tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
-               v->run.rank_count == 1 ? "" : "s", v->run.backend, tutti_run_processors());
-        tutti_local_show(&v->local, v->how, stdout);
-        printf(
+        fprintf(out, ": %s, %" PRIu32 " rank%s by %s on %" PRIu32 " processors\n",
+                tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
+                v->run.rank_count == 1 ? "" : "s", v->run.backend, tutti_run_processors());
+        tutti_local_show(&v->local, v->how, out);
+        fprintf(
+            out,
             "# predicted: the same schedule played on a machine of these caches and rates, and as "
             "its processors lie\n#   beside it, by some messages; no collective was measured for "
             "it\n");
-        printf("# null model: one flat ring of one latency and one rate (%s)\n",
-               v->local.process_count > 1 ? "to send and to receive, far"
-                                          : "hop_us; to read and write in the shared cache");
+        fprintf(out, "# null model: one flat ring of one latency and one rate (%s)\n",
+                v->local.process_count > 1 ? "to send and to receive, far"
+                                           : "hop_us; to read and write in the shared cache");
         return;
     }
-    printf(": %s\n", tutti_args_is(args, "side", "in")     ? "in-place times"
-                     : tutti_args_is(args, "side", "best") ? "the better of in place and out of "
-                                                             "place"
-                                                           : "out-of-place times");
-    tutti_sweep_print_machine(v->topo, stdout);
+    fprintf(out, ": %s\n",
+            tutti_args_is(args, "side", "in")     ? "in-place times"
+            : tutti_args_is(args, "side", "best") ? "the better of in place and out of "
+                                                    "place"
+                                                  : "out-of-place times");
+    tutti_sweep_print_machine(v->topo, out);
     if (v->logs.tell_machine)
-        printf(
+        fprintf(
+            out,
             "#            so by the GPUs that the log lists, and else as such hosts usually are; "
             "a SPEC says better\n");
-    tutti_calib_print_choice(&v->calib, stdout);
+    tutti_calib_print_choice(&v->calib, out);
     for (uint32_t i = 0; i < v->measurements.table_count; i++) {
-        print_log(&v->measurements.tables[i], tutti_algorithm_is_nccl(v->ask.algorithm));
-        print_mismatch(&v->measurements.tables[i], v->topo);
+        print_log(&v->measurements.tables[i], tutti_algorithm_is_nccl(v->ask.algorithm), out);
+        print_mismatch(&v->measurements.tables[i], v->topo, out);
     }
-    printf("# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
-           v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
+    fprintf(out, "# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
+            v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
     if (v->nccl.asked != NULL)
-        printf("#            as NCCL %s\n", tutti_nccl_version_name(v->nccl.version));
-    printf("# null model: one flat ring 0, 1, ... at the nominal rate and latency of its slowest "
-           "hop\n");
+        fprintf(out, "#            as NCCL %s\n", tutti_nccl_version_name(v->nccl.version));
+    fprintf(out,
+            "# null model: one flat ring 0, 1, ... at the nominal rate and latency of its slowest "
+            "hop\n");
 }
 
 /* How the machine lay, and what a prediction from its calibration alone would have been worth. */
-static void print_beside(const struct validation *v, const struct tutti_errors *errors)
+static void print_beside(const struct validation *v, const struct tutti_errors *errors,
+                         struct tutti_sink *sink)
 {
     double least_ns = INFINITY;
     double most_ns = 0;
@@ -413,32 +423,33 @@ static void print_beside(const struct validation *v, const struct tutti_errors *
         least_ns = fmin(least_ns, v->cases.cases[i].apart_ns);
         most_ns = fmax(most_ns, v->cases.cases[i].apart_ns);
     }
-    printf("# processors: %.0f to %.0f ns apart, probed %" PRIu32 " time%s; ", least_ns, most_ns,
-           v->beside.probe_count, v->beside.probe_count == 1 ? "" : "s");
+    fprintf(sink->out, "# processors: %.0f to %.0f ns apart, probed %" PRIu32 " time%s; ", least_ns,
+            most_ns, v->beside.probe_count, v->beside.probe_count == 1 ? "" : "s");
     if (v->moved_count > 0)
-        printf("they moved during %" PRIu32 " of %zu timings; ", v->moved_count,
-               v->cases.case_count);
+        fprintf(sink->out, "they moved during %" PRIu32 " of %zu timings; ", v->moved_count,
+                v->cases.case_count);
     if (v->local.apart_ns > 0)
-        printf("when calibrated %.0f ns, and predicted as then", v->local.apart_ns);
+        fprintf(sink->out, "when calibrated %.0f ns, and predicted as then", v->local.apart_ns);
     else
-        printf("predicted as calibrated");
-    printf(": median error %.1f %%\n", errors->calibrated_median_abs_percent);
+        fprintf(sink->out, "predicted as calibrated");
+    fprintf(sink->out, ": median error %.1f %%\n", errors->calibrated_median_abs_percent);
 }
 
 static int print_all(const struct tutti_args *args, const struct validation *v,
-                     const struct tutti_errors *errors, struct tutti_err *err)
+                     const struct tutti_errors *errors, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
     int status = 0;
 
     if (tutti_args_is(args, "format", "csv"))
-        return tutti_cases_csv(&v->cases, err);
+        return tutti_cases_csv(&v->cases, sink, err);
     if (!tutti_args_is(args, "format", "json")) {
-        print_head(args, v);
-        status = tutti_cases_print(&v->cases, errors, err);
+        print_head(args, v, sink->out);
+        status = tutti_cases_print(&v->cases, errors, sink, err);
         if (v->here && status == 0)
-            print_beside(v, errors);
-        return status < 0 ? status : tutti_validate_plot_cases(args, &v->cases, err);
+            print_beside(v, errors, sink);
+        return status < 0 ? status : tutti_validate_plot_cases(args, &v->cases, sink, err);
     }
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -452,7 +463,8 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
     return status;
 }
 
-static int run_command(const struct tutti_args *args, struct tutti_err *err)
+int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sink,
+                           struct tutti_err *err)
 {
     struct validation v = {.ask = {.algorithm = "auto"}};
     struct tutti_errors errors = {0};
@@ -468,15 +480,15 @@ static int run_command(const struct tutti_args *args, struct tutti_err *err)
     if (status < 0)
         return status;
     if (tutti_args_flag(args, "all"))
-        return tutti_validate_all(args, err);
-    status = tutti_args_given(args, "backend") ? validate_here(args, &v, err)
-                                               : validate_logs(args, &v, err);
+        return tutti_validate_all(args, sink, err);
+    status = tutti_args_given(args, "backend") ? validate_here(args, &v, sink, err)
+                                               : validate_logs(args, &v, sink, err);
     if (status == 0 && v.cases.case_count > 0)
         status = tutti_cases_errors(&v.cases, &errors, err);
     if (status == 0 && !v.silent)
-        status = print_all(args, &v, &errors, err);
+        status = print_all(args, &v, &errors, sink, err);
     if (status == 0 && !v.silent)
-        status = tutti_validate_svg_cases(args, &v.cases, err);
+        status = tutti_validate_svg_cases(args, &v.cases, sink, err);
     if (status == 0 && !v.silent && tutti_args_given(args, "limit") &&
         errors.median_abs_percent > tutti_args_real(args, "limit"))
         status = tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %s)",
@@ -537,7 +549,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_FORMAT,
 };
 
-const struct tutti_command tutti_command_validate = {
+const struct tutti_command tutti_cli_validate = {
     .name = "validate",
     .summary = "hold predictions against measurements: a log, or this machine",
     .operands = "[SPEC]",
@@ -583,5 +595,5 @@ const struct tutti_command tutti_command_validate = {
                 "tutti validate --all --filter 'platform=*-hgx8,collective=allreduce' --svg it.svg",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
-    .run = run_command,
+    .run = tutti_command_validate,
 };

@@ -77,17 +77,18 @@ static int open_tables(const struct tutti_args *args, struct tutti_fidelity *fid
 }
 
 static int print_all(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
-                     const struct tutti_fidelity_ask *ask, struct tutti_err *err)
+                     const struct tutti_fidelity_ask *ask, struct tutti_sink *sink,
+                     struct tutti_err *err)
 {
-    struct tutti_json json = {.out = stdout};
+    struct tutti_json json = {.out = sink->out};
     int status;
 
     if (tutti_args_is(args, "format", "csv"))
-        return tutti_fidelity_csv(fidelity, stdout, err);
+        return tutti_fidelity_csv(fidelity, sink->out, err);
     if (!tutti_args_is(args, "format", "json")) {
-        printf("# tutti %s validate: all tables\n", TUTTI_BUILD_VERSION);
-        status = tutti_fidelity_print(fidelity, ask, stdout, err);
-        return status < 0 ? status : tutti_validate_plot_tables(args, fidelity, err);
+        fprintf(sink->out, "# tutti %s validate: all tables\n", TUTTI_BUILD_VERSION);
+        status = tutti_fidelity_print(fidelity, ask, sink->out, err);
+        return status < 0 ? status : tutti_validate_plot_tables(args, fidelity, sink, err);
     }
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -101,7 +102,7 @@ static int print_all(const struct tutti_args *args, const struct tutti_fidelity 
 }
 
 static int write_svg(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
-                     struct tutti_err *err)
+                     struct tutti_sink *sink, struct tutti_err *err)
 {
     char *svg = NULL;
     int status;
@@ -110,7 +111,7 @@ static int write_svg(const struct tutti_args *args, const struct tutti_fidelity 
         return 0;
     status = tutti_fidelity_svg(fidelity, &svg, err);
     if (status == 0)
-        status = tutti_file_write(tutti_args_text(args, "svg"), svg, strlen(svg), err);
+        status = tutti_file_write(tutti_args_text(args, "svg"), svg, strlen(svg), sink, err);
     free(svg);
     return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
 }
@@ -141,7 +142,8 @@ static int check_limit(const struct tutti_args *args, const struct tutti_fidelit
     return 0;
 }
 
-int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
+int tutti_validate_all(const struct tutti_args *args, struct tutti_sink *sink,
+                       struct tutti_err *err)
 {
     struct tutti_fidelity fidelity = {0};
     struct tutti_fidelity_ask ask = {0};
@@ -149,8 +151,8 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
     int status = read_ask(args, &ask, err);
 
     if (status == 0)
-        status =
-            tutti_nccl_options_read(args, tutti_algorithm_is_nccl(ask.ask.algorithm), &nccl, err);
+        status = tutti_nccl_options_read(args, tutti_algorithm_is_nccl(ask.ask.algorithm), &nccl,
+                                         sink, err);
     ask.ask.as_nccl = nccl.asked != NULL ? nccl.version : NULL; /* else the table says */
     ask.ask.env = nccl.env;
     if (status == 0)
@@ -158,9 +160,9 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err)
     if (status == 0)
         status = tutti_fidelity_run(&fidelity, &ask, err);
     if (status == 0)
-        status = print_all(args, &fidelity, &ask, err);
+        status = print_all(args, &fidelity, &ask, sink, err);
     if (status == 0)
-        status = write_svg(args, &fidelity, err);
+        status = write_svg(args, &fidelity, sink, err);
     if (status == 0)
         status = check_limit(args, &fidelity, err);
     tutti_calib_option_done(&ask.calib);

@@ -5,6 +5,7 @@
 #include "tools/options.h"
 
 /* The whole of it, with the options of validate. */
-int tutti_validate_all(const struct tutti_args *args, struct tutti_err *err);
+int tutti_validate_all(const struct tutti_args *args, struct tutti_sink *sink,
+                       struct tutti_err *err);
 
 #endif

@@ -9,14 +9,14 @@
 /* On stdout, below the table, if --plot wants it: of the cases, or of all sizes of the chosen
  * tables that count (good, and of NCCL or RCCL). */
 int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_cases *cases,
-                              struct tutti_err *err);
+                              struct tutti_sink *sink, struct tutti_err *err);
 int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
-                               struct tutti_err *err);
+                               struct tutti_sink *sink, struct tutti_err *err);
 
 /* To the file of --svg, if it is given: a line each for what was measured and what was predicted,
  * of each log, collective and algorithm played here, and one of the null model of the first. Of a
  * size that a line has several times, as of several types of elements, it is drawn by the means. */
 int tutti_validate_svg_cases(const struct tutti_args *args, const struct tutti_cases *cases,
-                             struct tutti_err *err);
+                             struct tutti_sink *sink, struct tutti_err *err);
 
 #endif
