@@ -19,6 +19,7 @@ struct tutti_played;
 
 /* One performance: a schedule, played warmup_count + iteration_count times. */
 struct tutti_play {
+    size_t size; /* sizeof(struct tutti_play): runtime/api.h */
     const struct tutti_schedule *schedule;
     /* in[r], out[r]: rank r's buffers, schedule->in_bytes and out_bytes long; both NULL: the
      * backend provides zeroed ones (sim: carries no data at all). Only those of the ranks that this

@@ -13,11 +13,12 @@
 
 TUTTI_API_BEGIN
 
-/* Zeroed but for index, count and root it is good for processes of one host.
+/* Zeroed but for size, index, count and root it is good for processes of one host.
  *
  * The secret keeps strangers from joining, and replayed or forged greetings too. It does not hide
  * what is sent, nor keep out who can change packets on their way between two hosts. */
 struct tutti_crew_tcp_opts {
+    size_t size;    /* sizeof(struct tutti_crew_tcp_opts): runtime/api.h */
     uint32_t index; /* of this process */
     uint32_t count; /* of all; 1: nothing is listened to */
     /* Of process 0: "host:port", "10.0.0.1:port" or "[IPv6]:port", the same text everywhere. */

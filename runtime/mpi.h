@@ -8,6 +8,7 @@
 #define TUTTI_RUNTIME_MPI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "runtime/api.h"
 #include "runtime/backend.h"
@@ -38,6 +39,7 @@ void tutti_mpi_end(tutti_ps deadline_ps);
 int tutti_mpi_crew_open(struct tutti_crew **ret, struct tutti_err *err);
 
 struct tutti_mpi_opts {
+    size_t size;             /* sizeof(struct tutti_mpi_opts): runtime/api.h */
     struct tutti_crew *crew; /* of tutti_mpi_crew_open; borrowed, and outlives the backend */
     bool pin;                /* the ranks of a host on its processors, one after the other */
 };

@@ -22,8 +22,10 @@ enum tutti_tcp_engine {
     TUTTI_TCP_URING, /* io_uring; -TUTTI_ELACK where there is none, or it is not permitted */
 };
 
-/* Zeroed: what is best on most machines. The same in all processes, but for engine and pin. */
+/* Zeroed but for size and crew: what is best on most machines. The same in all processes, but for
+ * engine and pin. */
 struct tutti_tcp_opts {
+    size_t size;             /* sizeof(struct tutti_tcp_opts): runtime/api.h */
     struct tutti_crew *crew; /* of kind tcp; borrowed until the backend is closed */
     enum tutti_tcp_engine engine;
     uint32_t connections;  /* of each pair of ranks and lane, for large messages; 0: 1 */

@@ -4,6 +4,7 @@
 #define TUTTI_RUNTIME_THREADS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/api.h"
@@ -14,7 +15,8 @@ TUTTI_API_BEGIN
 struct tutti_shaper;
 
 struct tutti_threads_opts {
-    bool pin; /* rank r on the r-th processor that this process may use, round robin */
+    size_t size; /* sizeof(struct tutti_threads_opts): runtime/api.h */
+    bool pin;    /* rank r on the r-th processor that this process may use, round robin */
     /* NULL, or (borrowed) the machine whose times messages and steps take, `slowdown` times as long
      * as there; 0: as fast as it goes. Data are moved and added all the same. Records then have
      * the times of that machine, slowed down. */

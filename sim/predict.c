@@ -12,6 +12,7 @@
 #include "sim/net/net.h"
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
+#include "sim/predict/ask.h"
 #include "sim/shape/host_rings.h"
 #include "sim/shape/memory.h"
 #include "sim/shape/nccl_run.h"
@@ -35,13 +36,6 @@ struct outcome {
 static const char *or_default(const char *text, const char *standard)
 {
     return text != NULL ? text : standard;
-}
-
-static const struct tutti_protocol *protocols_of(const struct tutti_ask *ask)
-{
-    size_t count;
-
-    return ask->protocols != NULL ? ask->protocols : tutti_protocols(&count);
 }
 
 static const char *protocol_name(const struct tutti_protocol *protocol)
@@ -157,7 +151,10 @@ static int play_all(const struct tutti_ask *ask, const struct tutti_sim_opts *op
                     const struct tutti_schedule *schedule, struct tutti_fold_known *known,
                     struct tutti_record *record, struct tutti_played *ret, struct tutti_err *err)
 {
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 1, .record = record};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
+                              .iteration_count = 1,
+                              .record = record};
     struct tutti_backend *backend = NULL;
     int status = check_steps(ask, schedule, err);
 
@@ -182,6 +179,7 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
     struct tutti_err why = {.text = "fold is off"};
     struct tutti_err text = {.text = ""};
     struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts),
         .topo = ask->topo,
         .model = ask->model,
         .protocol = entry->protocol,
@@ -287,7 +285,7 @@ static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedul
 {
     struct tutti_fold_known known = {.memory = ask->memory != NULL ? ask->memory->fold : NULL};
     size_t count = all_protocols ? TUTTI_PROTOCOLS : 1;
-    const struct tutti_protocol *protocols = all_protocols ? protocols_of(ask) : only;
+    const struct tutti_protocol *protocols = all_protocols ? tutti_ask_protocols(ask) : only;
     tutti_ps least[TUTTI_PROTOCOLS] = {0};
     bool done[TUTTI_PROTOCOLS] = {false};
     size_t best = count;
@@ -436,20 +434,6 @@ static int refuse_unknown(const struct tutti_ask *ask, struct tutti_err *err)
     return 0;
 }
 
-int tutti_ask_protocol(const struct tutti_ask *ask, const char *name,
-                       const struct tutti_protocol **ret, struct tutti_err *err)
-{
-    const struct tutti_protocol *protocols = protocols_of(ask);
-
-    for (size_t i = 0; i < TUTTI_PROTOCOLS; i++) {
-        if (strcmp(name, protocols[i].name) == 0) {
-            *ret = &protocols[i];
-            return 0;
-        }
-    }
-    return tutti_protocol_find(name, ret, err);
-}
-
 /* Along a chain each iteration after the first adds a launch, which every rank pays for, and what
  * the slowest rank needs for its part: by so much two played in a row take longer than one. */
 static int repeat(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
@@ -571,29 +555,35 @@ static int record_winner(const struct tutti_ask *ask, struct outcome *best, stru
     return status;
 }
 
-int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err)
+int tutti_predict(const struct tutti_ask *given, struct tutti_answer *ret, struct tutti_err *err)
 {
     struct tutti_answer answer = {.folded = false};
     struct outcome best = {.entry = {.algorithm = NULL}};
-    int status = find_best(ask, &best, err);
+    struct tutti_ask ask;
+    int status = tutti_ask_take(given, &ask, err);
 
-    if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
-        status = record_winner(ask, &best, err);
     if (status == 0)
-        status = fill_answer(ask, &best, &answer, err);
+        status = find_best(&ask, &best, err);
+    if (status == 0 && ask.record != NULL) /* the winner once more: records are large */
+        status = record_winner(&ask, &best, err);
+    if (status == 0)
+        status = fill_answer(&ask, &best, &answer, err);
     if (status == 0)
         *ret = answer;
     return status;
 }
 
-int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **ret,
+int tutti_predict_schedule(const struct tutti_ask *given, struct tutti_schedule **ret,
                            struct tutti_err *err)
 {
     const struct tutti_algorithm *algorithm = NULL;
-    int status;
+    struct tutti_ask ask;
+    int status = tutti_ask_take(given, &ask, err);
 
-    if (tutti_is_nccl(ask->algorithm))
-        return generate_nccl(ask, ret, err);
-    status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
-    return status < 0 ? status : generate(ask, algorithm, ret, err);
+    if (status < 0)
+        return status;
+    if (tutti_is_nccl(ask.algorithm))
+        return generate_nccl(&ask, ret, err);
+    status = tutti_algorithm_find(ask.algorithm, ask.params.collective, &algorithm, err);
+    return status < 0 ? status : generate(&ask, algorithm, ret, err);
 }

@@ -18,6 +18,7 @@ struct tutti_nccl_env;
 
 /* What is left 0 or NULL is chosen: see each field. */
 struct tutti_ask {
+    size_t size; /* sizeof(struct tutti_ask): runtime/api.h */
     const struct tutti_topo *topo;
     const char *algorithm; /* a name of tutti_algorithms(), "auto": the fastest, or "nccl":
                                         what NCCL would run, or one of its by name, as if forced by

@@ -297,22 +297,26 @@ static const struct tutti_backend_ops sim_ops = {
 int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret,
                    struct tutti_err *err)
 {
+    struct tutti_sim_opts own;
     struct sim *sim;
-    int status;
+    int status = tutti_take("tutti_sim_opts", &own, sizeof(own), opts,
+                            TUTTI_BYTES_TO(struct tutti_sim_opts, carry), err);
 
-    if (opts == NULL || opts->topo == NULL)
+    if (status < 0)
+        return status;
+    if (own.topo == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "the simulator needs a topology");
-    if (!(opts->jitter >= 0 && opts->jitter <= JITTER_MAX)) /* also refuses NaN */
-        return tutti_fail(err, TUTTI_EINVAL, "jitter '%g' is out of range (0 to %d)", opts->jitter,
+    if (!(own.jitter >= 0 && own.jitter <= JITTER_MAX)) /* also refuses NaN */
+        return tutti_fail(err, TUTTI_EINVAL, "jitter '%g' is out of range (0 to %d)", own.jitter,
                           JITTER_MAX);
-    status = check_starts(opts, err);
+    status = check_starts(&own, err);
     if (status < 0)
         return status;
     sim = calloc(1, sizeof(*sim));
     if (sim == NULL)
         return tutti_nomem(err);
     sim->backend.ops = &sim_ops;
-    sim->opts = *opts;
+    sim->opts = own;
     sim->drain_ps_max = -1;
     *ret = &sim->backend;
     return 0;

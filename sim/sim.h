@@ -3,6 +3,7 @@
 #define TUTTI_SIM_SIM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/api.h"
@@ -21,6 +22,7 @@ enum tutti_model {
 };
 
 struct tutti_sim_opts {
+    size_t size; /* sizeof(struct tutti_sim_opts): runtime/api.h */
     const struct tutti_topo
         *topo; /* borrowed; must have as many ranks as the schedule, and outlive */
     enum tutti_model model;

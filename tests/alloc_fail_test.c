@@ -197,7 +197,8 @@ static int play_on(struct tutti_backend *backend, const struct tutti_schedule *s
 {
     struct tutti_record record;
     struct tutti_played played;
-    struct tutti_play play = {.schedule = schedule,
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
                               .iteration_count = 2,
                               .barrier = true,
                               .deadline_ps = 10 * TUTTI_PS_PER_S,
@@ -237,7 +238,8 @@ static int play_sim(enum tutti_model model, bool carry, struct tutti_err *err)
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_topo *topo = NULL;
-    struct tutti_sim_opts opts = {.model = model, .carry = carry, .jitter = 0.5};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .model = model, .carry = carry, .jitter = 0.5};
     int status = build_caller(&schedule, err);
 
     if (status == 0)
@@ -267,7 +269,7 @@ static int play_tree(enum tutti_model model, struct tutti_err *err)
 {
     struct tutti_coll_params params = {
         .dtype = TUTTI_INT32, .op = TUTTI_SUM, .count = 600, .chunk_bytes = 80};
-    struct tutti_sim_opts opts = {.model = model};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .model = model};
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_topo *topo = NULL;
@@ -372,7 +374,8 @@ TEST(reading_xml_fails_cleanly)
 static int predict(const char *spec, const char *algorithm, struct tutti_err *err)
 {
     struct tutti_topo *topo = NULL;
-    struct tutti_ask ask = {.algorithm = algorithm,
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .algorithm = algorithm,
                             .params = params_of(TUTTI_ALLREDUCE),
                             .protocol = "auto",
                             .model = TUTTI_MODEL_FAIR};
@@ -401,7 +404,10 @@ static int fold(const char *spec, const char *algorithm, enum tutti_model model,
     if (status == 0)
         status = tutti_coll_generate(algorithm, &params, &topo->shape, &schedule, err);
     if (status == 0) {
-        struct tutti_sim_opts opts = {.topo = topo, .model = model, .start_ps = starts};
+        struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                      .topo = topo,
+                                      .model = model,
+                                      .start_ps = starts};
 
         starts[topo->rank_count - 1] = 1000000;
         struct tutti_link link = tutti_topo_link(topo, 0);
@@ -422,7 +428,7 @@ static int fold_shared(const char *spec, const char *algorithm, uint64_t count,
 {
     struct tutti_coll_params params = {
         .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = count};
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR};
     struct tutti_folded folded;
     struct tutti_schedule *schedule = NULL;
     struct tutti_topo *topo = NULL;
@@ -453,7 +459,8 @@ static int fold_remembered(struct tutti_err *err)
                                            .op = TUTTI_SUM,
                                            .count = count,
                                            .channel_count = 1};
-        struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+        struct tutti_sim_opts opts = {
+            .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
         struct tutti_fold_known known = {.memory = memory};
         struct tutti_schedule *schedule = NULL;
         struct tutti_folded folded;

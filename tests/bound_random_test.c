@@ -126,6 +126,7 @@ static struct tutti_ask draw_ask(struct tutti_random *random, const struct tutti
     enum tutti_collective collective = (enum tutti_collective)below(random, TUTTI_CUSTOM);
     uint64_t bytes = (UINT64_C(4) << below(random, 32)) - below(random, 4);
     struct tutti_ask ask = {
+        .size = sizeof(struct tutti_ask),
         .topo = topo,
         .algorithm = draw_algorithm(random, collective),
         .params = {.collective = collective,

@@ -11,6 +11,7 @@ static struct tutti_answer best_of(const char *spec, enum tutti_collective colle
 {
     struct tutti_topo *topo = machine(spec);
     struct tutti_ask ask = {
+        .size = sizeof(struct tutti_ask),
         .topo = topo,
         .algorithm = "auto",
         .params = {.collective = collective, .dtype = TUTTI_FLOAT32, .op = TUTTI_SUM},

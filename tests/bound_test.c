@@ -311,6 +311,7 @@ static uint32_t play(const struct tutti_topo *topo, const char *spec, enum tutti
 
     for (size_t a = 0; a < algorithm_count; a++) {
         struct tutti_ask ask = {
+            .size = sizeof(struct tutti_ask),
             .topo = topo,
             .algorithm = algorithms[a].name,
             .params = {.collective = collective,
@@ -410,6 +411,7 @@ TEST(an_exact_bound_is_nearly_reached)
     for (size_t s = 0; s < sizeof(specs) / sizeof(specs[0]); s++) {
         struct tutti_topo *topo = machine(specs[s]);
         struct tutti_ask ask = {
+            .size = sizeof(struct tutti_ask),
             .topo = topo,
             .algorithm = "auto",
             .params = {.dtype = TUTTI_FLOAT32, .op = TUTTI_SUM, .count = 1 << 22},

@@ -35,7 +35,8 @@ static uint64_t play(const struct tutti_schedule *schedule, struct tutti_buffers
     struct tutti_backend *backend = NULL;
     struct tutti_played played;
     uint64_t wrong = UINT64_MAX;
-    struct tutti_play ask = {.schedule = schedule,
+    struct tutti_play ask = {.size = sizeof(struct tutti_play),
+                             .schedule = schedule,
                              .in = (const void *const *)buffers->in,
                              .out = buffers->out,
                              .iteration_count = 1};

@@ -129,7 +129,8 @@ TEST(links_without_buckets_take_their_time)
 static tutti_ps predicted(const struct tutti_topo *topo, const char *algorithm, uint64_t count,
                           enum tutti_model model, const char *fold, struct tutti_answer *answer)
 {
-    struct tutti_ask ask = {.topo = topo,
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .topo = topo,
                             .algorithm = algorithm,
                             .params = {.collective = TUTTI_ALLREDUCE,
                                        .dtype = TUTTI_FLOAT32,

@@ -98,7 +98,8 @@ TEST(short_chunks_take_as_long_as_all_ranks)
     tutti_random_seed(&random, test_seed);
     for (uint64_t i = 0; i < test_count(50000, 1500); i++) {
         struct tutti_topo *topo = draw_spec(&random);
-        struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+        struct tutti_sim_opts opts = {
+            .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
         struct tutti_schedule *schedule = draw_ring(&random, topo);
         struct tutti_folded folded;
 
@@ -136,7 +137,8 @@ TEST(a_ring_that_starts_near_the_end_of_the_clock_is_refused)
     struct tutti_schedule *schedule = NULL;
     struct tutti_folded folded = {.end_ps = -1};
     struct tutti_err err = {.text = ""};
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR, .start_ps = starts_ps};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR, .start_ps = starts_ps};
 
     CHECK_OK(tutti_topo_from_spec("ring:n=8", &topo, &err), err);
     CHECK_OK(tutti_coll_generate("ring", &params, &topo->shape, &schedule, &err), err);

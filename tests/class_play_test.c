@@ -186,7 +186,8 @@ static void try_case(struct tutti_random *random, uint64_t number, struct tally 
 {
     struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_topo *topo = draw_machine(random);
-    struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
     struct tutti_schedule *schedule = draw_schedule(random, topo);
     bool ordered = below(random, 4) == 0;
     struct tutti_quotient quotient = {.lane_count = 0};
@@ -244,7 +245,8 @@ static void folds(const char *spec, const char *algorithm, uint64_t count, uint3
                                        .count = count,
                                        .channel_count = channels};
     struct tutti_topo *topo = machine(spec);
-    struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
     struct tutti_schedule *schedule = NULL;
     struct tutti_folded folded = {.class_count = 0};
     struct tutti_err err = {.text = ""};
@@ -280,7 +282,7 @@ TEST(ways_of_zeros_are_told_apart_by_their_lengths)
     struct tutti_quotient quotient = {.lane_count = 0};
     struct tutti_class_played classes = {.end_ps = 0};
     struct tutti_err err = {.text = ""};
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR};
 
     CHECK_OK(
         tutti_topo_parse("test", ways_of_one_and_two, strlen(ways_of_one_and_two), &topo, &err),

@@ -149,8 +149,10 @@ static inline tutti_ps simulate(const struct tutti_topo *topo, const char *algor
                                 const struct tutti_shape *shape,
                                 const struct tutti_protocol *protocol)
 {
-    struct tutti_sim_opts opts = {
-        .topo = topo, .model = TUTTI_MODEL_ALPHABETA, .protocol = protocol};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .topo = topo,
+                                  .model = TUTTI_MODEL_ALPHABETA,
+                                  .protocol = protocol};
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *sim = NULL;
     struct tutti_played played = {.total_ps = -1};
@@ -160,8 +162,11 @@ static inline tutti_ps simulate(const struct tutti_topo *topo, const char *algor
     if (status == 0)
         status = tutti_sim_open(&opts, &sim, &err);
     if (status == 0)
-        status = tutti_backend_play(
-            sim, &(struct tutti_play){.schedule = schedule, .iteration_count = 1}, &played, &err);
+        status = tutti_backend_play(sim,
+                                    &(struct tutti_play){.size = sizeof(struct tutti_play),
+                                                         .schedule = schedule,
+                                                         .iteration_count = 1},
+                                    &played, &err);
     CHECK_OK(status, err);
     tutti_backend_close(sim);
     tutti_schedule_free(schedule);

@@ -295,7 +295,8 @@ static void conformance_play(struct tutti_backend *backend, struct tutti_schedul
     struct tutti_played played = {0};
     struct tutti_err err = {{0}};
     uint64_t seed = test_seed + params->count;
-    struct tutti_play play = {.schedule = schedule,
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
                               .warmup_count = params->count % 2 == 0,
                               .iteration_count = 1 + (uint32_t)(params->count % 3),
                               .barrier = params->count % 5 < 2,
@@ -441,7 +442,8 @@ static int conformance_run(struct tutti_builder *builder, struct tutti_backend *
     int status = tutti_builder_finish(builder, &schedule, err);
 
     if (status == 0) {
-        struct tutti_play play = {.schedule = schedule,
+        struct tutti_play play = {.size = sizeof(struct tutti_play),
+                                  .schedule = schedule,
                                   .iteration_count = 1,
                                   .deadline_ps = 5 * TUTTI_PS_PER_S,
                                   .record = record};
@@ -569,7 +571,7 @@ TEST(wrong_arguments_are_refused)
     struct tutti_err err = {{0}};
     char buffer[64];
     const void *in[1] = {buffer};
-    struct tutti_play play = {.iteration_count = 1, .in = in};
+    struct tutti_play play = {.size = sizeof(struct tutti_play), .iteration_count = 1, .in = in};
 
     CHECK_OK(subject.open(1, &backend, &err), err);
     REQUIRE(backend != NULL);

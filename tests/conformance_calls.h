@@ -69,7 +69,10 @@ static void calls_play(struct tutti_backend *backend, struct tutti_schedule *sch
     struct tutti_record record;
     struct tutti_played played = {0};
     struct tutti_err err = {{0}};
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 2, .record = &record};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
+                              .iteration_count = 2,
+                              .record = &record};
 
     tutti_record_init(&record);
     CHECK(performance_open(&p, schedule, test_seed));

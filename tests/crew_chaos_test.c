@@ -124,7 +124,8 @@ static void live(const struct tutti_crew_tcp_opts *opts, uint64_t seed, enum fat
 static bool start(uint64_t seed, enum fate fate, pid_t pids[COUNT])
 {
     char root[TUTTI_CREW_TCP_ADDRESS_BYTES];
-    struct tutti_crew_tcp_opts opts = {.count = COUNT,
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .count = COUNT,
                                        .root = "127.0.0.1:0",
                                        .secret = "sesame",
                                        .secret_bytes = 6,

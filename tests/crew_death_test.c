@@ -66,7 +66,8 @@ static void live(const struct tutti_crew_tcp_opts *opts, story *tell)
 static bool start_holding(unsigned held, unsigned mask, story *tell, tutti_ps stall_ps)
 {
     static char root[TUTTI_CREW_TCP_ADDRESS_BYTES];
-    struct tutti_crew_tcp_opts opts = {.count = COUNT,
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .count = COUNT,
                                        .root = "127.0.0.1:0",
                                        .secret = "sesame",
                                        .secret_bytes = 6,

@@ -171,7 +171,8 @@ static int link_all(struct tutti_crew *crew, struct tutti_err *err)
 
 static void live(uint32_t index, bool wait)
 {
-    struct tutti_crew_tcp_opts opts = {.index = index,
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .index = index,
                                        .count = COUNT,
                                        .root = root,
                                        .bind = bind_to,

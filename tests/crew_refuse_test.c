@@ -317,8 +317,10 @@ TEST(without_a_secret_loopback_alone_is_served)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct tutti_crew_tcp_opts opts = {
-            .count = 2, .root = cases[i].root, .bind = cases[i].bind};
+        struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                           .count = 2,
+                                           .root = cases[i].root,
+                                           .bind = cases[i].bind};
         char address[TUTTI_CREW_TCP_ADDRESS_BYTES];
         struct tutti_err err = {""};
         int fd = -1;
@@ -331,7 +333,8 @@ TEST(without_a_secret_loopback_alone_is_served)
 
 TEST(wrong_options_are_named)
 {
-    struct tutti_crew_tcp_opts opts = {.index = 4, .count = 4, .root = "127.0.0.1:1"};
+    struct tutti_crew_tcp_opts opts = {
+        .size = sizeof(struct tutti_crew_tcp_opts), .index = 4, .count = 4, .root = "127.0.0.1:1"};
     struct tutti_crew *crew = NULL;
     struct tutti_err err = {""};
 
@@ -343,8 +346,11 @@ TEST(wrong_options_are_named)
     CHECK_TEXT(err.text, "no port of process 0 in '127.0.0.1:0'");
     opts.root = NULL;
     CHECK_INT(tutti_crew_tcp_open(&opts, &crew, &err), -TUTTI_EINVAL);
-    opts = (struct tutti_crew_tcp_opts){
-        .count = 2, .root = "127.0.0.1:0", .has_listen_fd = true, .listen_fd = 1};
+    opts = (struct tutti_crew_tcp_opts){.size = sizeof(struct tutti_crew_tcp_opts),
+                                        .count = 2,
+                                        .root = "127.0.0.1:0",
+                                        .has_listen_fd = true,
+                                        .listen_fd = 1};
     CHECK_INT(tutti_crew_tcp_open(&opts, &crew, &err), -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "descriptor 1 is no listening socket");
 }

@@ -61,7 +61,8 @@ static void let_all_answer(void)
 
 TEST(who_looks_for_process_0_stops_at_the_deadline)
 {
-    struct tutti_crew_tcp_opts opts = {.index = 1,
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .index = 1,
                                        .count = 2,
                                        .root = "slow.test:4242",
                                        .secret = "x",
@@ -83,8 +84,10 @@ TEST(who_looks_for_process_0_stops_at_the_deadline)
 
 TEST(process_0_itself_stops_at_the_deadline)
 {
-    struct tutti_crew_tcp_opts opts = {
-        .count = 2, .root = "slow.test:0", .deadline_ps = TUTTI_PS_PER_S / 4};
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .count = 2,
+                                       .root = "slow.test:0",
+                                       .deadline_ps = TUTTI_PS_PER_S / 4};
     char root[TUTTI_CREW_TCP_ADDRESS_BYTES];
     struct tutti_err err = {""};
     int fd = -1;

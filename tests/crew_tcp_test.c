@@ -49,7 +49,8 @@ TEST(they_come_and_exchange)
 
 TEST(over_IPv6_with_a_secret_too)
 {
-    struct tutti_crew_tcp_opts opts = {.count = 2, .root = "[::1]:0"};
+    struct tutti_crew_tcp_opts opts = {
+        .size = sizeof(struct tutti_crew_tcp_opts), .count = 2, .root = "[::1]:0"};
     char address[TUTTI_CREW_TCP_ADDRESS_BYTES];
     struct tutti_err err;
     int fd;
@@ -70,7 +71,10 @@ TEST(who_binds_to_an_address_is_reached_there)
                                            {"127.0.0.1:0", "::1", "[::1]:"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct tutti_crew_tcp_opts opts = {.count = 2, .root = cases[i][0], .bind = cases[i][1]};
+        struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                           .count = 2,
+                                           .root = cases[i][0],
+                                           .bind = cases[i][1]};
         char address[TUTTI_CREW_TCP_ADDRESS_BYTES] = "";
         struct tutti_err err;
         int fd = -1;

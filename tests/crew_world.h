@@ -35,7 +35,8 @@ __attribute__((unused)) static bool crew_prepare(struct crew_world *world, uint3
                                                  const char *where, const char *secret,
                                                  int (*play)(struct crew_one *, struct tutti_err *))
 {
-    struct tutti_crew_tcp_opts opts = {.count = count,
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .count = count,
                                        .root = where,
                                        .secret = secret,
                                        .secret_bytes = secret == NULL ? 0 : strlen(secret),

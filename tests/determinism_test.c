@@ -66,6 +66,7 @@ static void draw_play(struct world *world, struct tutti_random *random)
     if (world->params.slice_count > 1 && world->params.slot_count == 1)
         world->params.slot_count = 2;
     world->opts = (struct tutti_sim_opts){
+        .size = sizeof(struct tutti_sim_opts),
         .topo = world->topo,
         .model = tutti_random_below(random, 2) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR,
         .jitter = jitters[tutti_random_below(random, 4)],
@@ -218,7 +219,8 @@ static struct outcome play(struct world *world, double jitter, uint64_t seed, bo
     struct tutti_played played;
     struct tutti_err err = {.text = ""};
     struct tutti_sim_opts opts = world->opts;
-    struct tutti_play asked = {.schedule = world->schedule,
+    struct tutti_play asked = {.size = sizeof(struct tutti_play),
+                               .schedule = world->schedule,
                                .in = data ? (const void *const *)world->in : NULL,
                                .out = data ? (void *const *)world->out : NULL,
                                .iteration_count = 1,
@@ -306,8 +308,10 @@ TEST(iterations_differ_under_jitter_and_repeat_with_the_seed)
     world.opts.jitter = 1;
     CHECK_OK(tutti_sim_open(&world.opts, &backend, &err), err);
     for (int i = 0; i < 2; i++) {
-        struct tutti_play asked = {
-            .schedule = world.schedule, .iteration_count = 20, .barrier = true};
+        struct tutti_play asked = {.size = sizeof(struct tutti_play),
+                                   .schedule = world.schedule,
+                                   .iteration_count = 20,
+                                   .barrier = true};
 
         CHECK_OK(tutti_backend_play(backend, &asked, &played[i], &err), err);
     }

@@ -11,7 +11,7 @@
 
 static int play_emulated(enum tutti_model model, struct tutti_err *err)
 {
-    struct tutti_sim_opts opts = {.model = model};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .model = model};
     struct tutti_coll_params params = {
         .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_INT32, .count = 12, .channel_count = 1};
     struct tutti_shape shape = tutti_shape_flat(3);
@@ -19,7 +19,10 @@ static int play_emulated(enum tutti_model model, struct tutti_err *err)
     struct tutti_backend *backend = NULL;
     struct tutti_record record;
     struct tutti_played played;
-    struct tutti_play play = {.iteration_count = 2, .barrier = true, .record = &record};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = 2,
+                              .barrier = true,
+                              .record = &record};
     int status = tutti_coll_generate("ring", &params, &shape, &schedule, err);
 
     tutti_record_init(&record);
@@ -47,7 +50,10 @@ TEST(emulating_on_threads_fails_cleanly)
 static int open_tcp(struct tutti_shaper *shaper, uint32_t rank_count, void *data,
                     struct tutti_backend **ret, struct tutti_err *err)
 {
-    struct tutti_tcp_opts tcp = {.crew = data, .engine = TUTTI_TCP_POLL, .shaper = shaper};
+    struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts),
+                                 .crew = data,
+                                 .engine = TUTTI_TCP_POLL,
+                                 .shaper = shaper};
 
     (void)rank_count;
     return tutti_tcp_open_with(&tcp, links, ret, err);
@@ -66,7 +72,7 @@ static int open_emulating(struct tutti_crew *crew, void *data, struct tutti_back
 
 static int play_by_two(const struct tutti_schedule *schedule, struct tutti_err *err)
 {
-    struct tutti_sim_opts sim = {.model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts sim = {.size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR};
 
     return play_over_pairs(schedule, open_emulating, &sim, err);
 }

@@ -6,6 +6,7 @@
 static int open_emulating(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {
     struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts),
         .model = rank_count % 2 == 0 ? TUTTI_MODEL_FAIR : TUTTI_MODEL_ALPHABETA,
         .reduce_bytes_per_s = rank_count % 3 * UINT64_C(100000000000), /* free now and then */
     };

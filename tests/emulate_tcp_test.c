@@ -11,8 +11,10 @@
 static int open_tcp(struct tutti_shaper *shaper, uint32_t rank_count, void *data,
                     struct tutti_backend **ret, struct tutti_err *err)
 {
-    struct tutti_tcp_opts tcp = {
-        .crew = processes_crew(), .shaper = shaper, .slowdown = *(const double *)data};
+    struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts),
+                                 .crew = processes_crew(),
+                                 .shaper = shaper,
+                                 .slowdown = *(const double *)data};
 
     (void)rank_count;
     return tutti_tcp_open(&tcp, ret, err);
@@ -26,7 +28,8 @@ static int open_over_tcp(const char *spec, struct tutti_sim_opts opts, double sl
 
 static int open_emulating(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {
-    struct tutti_sim_opts opts = {.model = rank_count % 2 == 0 ? TUTTI_MODEL_FAIR
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .model = rank_count % 2 == 0 ? TUTTI_MODEL_FAIR
                                                                : TUTTI_MODEL_ALPHABETA};
     char spec[64];
 
@@ -40,8 +43,11 @@ static void same_clock(const char *spec, const char *algorithm, uint64_t count)
 {
     struct tutti_coll_params params = {
         .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = count, .channel_count = 2};
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR};
-    struct tutti_play play = {.warmup_count = 1, .iteration_count = 2, .barrier = true};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .warmup_count = 1,
+                              .iteration_count = 2,
+                              .barrier = true};
     struct tutti_backend *emulated = NULL;
     struct tutti_backend *sim = NULL;
     struct tutti_schedule *schedule = NULL;

@@ -18,6 +18,7 @@ static void schedule_for(const struct world *world, const char *algorithm, uint6
                          struct tutti_topo **topo, struct tutti_schedule **schedule)
 {
     struct tutti_ask ask = {
+        .size = sizeof(struct tutti_ask),
         .algorithm = algorithm,
         .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = count},
         .model = world->model,
@@ -33,7 +34,8 @@ static void schedule_for(const struct world *world, const char *algorithm, uint6
 
 static struct tutti_sim_opts opts_of(const struct world *world)
 {
-    struct tutti_sim_opts opts = {.model = world->model,
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .model = world->model,
                                   .reduce_bytes_per_s = world->reduce_bytes_per_s};
     struct tutti_err err;
 
@@ -51,7 +53,10 @@ static void play_both(const struct world *world, const char *algorithm, uint64_t
     struct tutti_backend *sim = NULL;
     struct tutti_backend *emulated = NULL;
     struct tutti_sim_opts opts = opts_of(world);
-    struct tutti_play play = {.iteration_count = 2, .warmup_count = 1, .barrier = true};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = 2,
+                              .warmup_count = 1,
+                              .barrier = true};
     struct tutti_played simulated = {0};
     struct tutti_err err;
 
@@ -131,9 +136,9 @@ TEST(what_can_never_arrive_is_a_deadlock_here_too)
     struct tutti_builder *builder = NULL;
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR};
     struct tutti_step recv = {.kind = TUTTI_RECV, .dst_buf = TUTTI_BUF_OUT, .peer = 0, .bytes = 4};
-    struct tutti_play play = {.iteration_count = 1};
+    struct tutti_play play = {.size = sizeof(struct tutti_play), .iteration_count = 1};
     struct tutti_schedule_desc desc = {
         .name = "alone",
         .rank_count = 2,
@@ -163,7 +168,9 @@ TEST(a_deadline_holds_on_the_clock_of_this_machine)
     struct tutti_topo *topo = NULL;
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
-    struct tutti_play play = {.iteration_count = 1, .deadline_ps = 50 * TUTTI_PS_PER_MS};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = 1,
+                              .deadline_ps = 50 * TUTTI_PS_PER_MS};
     struct tutti_played played;
     struct tutti_err err = {{0}};
 
@@ -184,8 +191,9 @@ TEST(a_machine_of_other_ranks_is_refused)
     struct tutti_topo *topo = NULL;
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
-    struct tutti_play play = {.iteration_count = 1};
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR, .jitter = 0.5};
+    struct tutti_play play = {.size = sizeof(struct tutti_play), .iteration_count = 1};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR, .jitter = 0.5};
     struct tutti_played played;
     struct tutti_err err = {{0}};
 

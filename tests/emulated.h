@@ -82,6 +82,7 @@ static inline int emulated_threads(struct tutti_shaper *shaper, uint32_t rank_co
                                    struct tutti_backend **ret, struct tutti_err *err)
 {
     struct tutti_threads_opts threads = {
+        .size = sizeof(struct tutti_threads_opts),
         .shaper = shaper,
         .slowdown = *(const double *)data,
         .thread_count = rank_count % 3 /* as many as it chooses, one, or two, that also wait for

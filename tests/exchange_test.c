@@ -212,7 +212,8 @@ TEST(folded_exchanges_take_as_long_as_all_ranks)
     tutti_random_seed(&random, test_seed);
     for (uint64_t i = 0; i < test_count(20000, 300); i++) {
         struct tutti_topo *topo = draw_machine(&random);
-        struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+        struct tutti_sim_opts opts = {
+            .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
         struct tutti_schedule *schedule = draw_schedule(&random, topo->rank_count);
         struct tutti_folded folded;
 

@@ -180,7 +180,8 @@ static void read_record(struct scene *scene, const struct tutti_record *record)
 
 static void play(struct scene *scene, const struct tutti_schedule *schedule)
 {
-    struct tutti_sim_opts opts = {.topo = scene->topo, .model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .topo = scene->topo, .model = TUTTI_MODEL_FAIR};
     struct tutti_backend *sim = NULL;
     struct tutti_record record;
     struct tutti_played played = {.total_ps = 0};
@@ -190,8 +191,10 @@ static void play(struct scene *scene, const struct tutti_schedule *schedule)
     tutti_record_init(&record);
     CHECK_OK(tutti_sim_open(&opts, &sim, &err), err);
     CHECK_OK(tutti_backend_play(sim,
-                                &(struct tutti_play){
-                                    .schedule = schedule, .iteration_count = 1, .record = &record},
+                                &(struct tutti_play){.size = sizeof(struct tutti_play),
+                                                     .schedule = schedule,
+                                                     .iteration_count = 1,
+                                                     .record = &record},
                                 &played, &err),
              err);
     read_record(scene, &record);

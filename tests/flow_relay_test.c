@@ -25,7 +25,10 @@ struct world {
 static struct tutti_played play(const struct world *world, bool carry, struct tutti_record *record)
 {
     struct tutti_sim_opts opts = world->opts;
-    struct tutti_play asked = {.schedule = world->schedule, .iteration_count = 1, .record = record};
+    struct tutti_play asked = {.size = sizeof(struct tutti_play),
+                               .schedule = world->schedule,
+                               .iteration_count = 1,
+                               .record = record};
     struct tutti_played played = {.total_ps = -1};
     struct tutti_backend *backend = NULL;
     struct tutti_err err = {.text = ""};
@@ -60,6 +63,7 @@ static bool world_draw(struct world *world, struct tutti_random *random)
     if (world->topo == NULL)
         return false;
     world->opts = (struct tutti_sim_opts){
+        .size = sizeof(struct tutti_sim_opts),
         .topo = world->topo,
         .model = tutti_random_below(random, 2) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR};
     CHECK(world->topo->rank_count <= RANKS_MAX);

@@ -185,6 +185,7 @@ static void choose_opts(struct scene *scene)
     for (int hop = 0; hop < TUTTI_HOP_COUNT && draw(scene, 2) == 0; hop++)
         draw_pace(&scene->random, &scene->protocol, hop);
     scene->opts = (struct tutti_sim_opts){
+        .size = sizeof(struct tutti_sim_opts),
         .topo = scene->topo,
         .model = draw(scene, 2) == 0 ? TUTTI_MODEL_FAIR : TUTTI_MODEL_ALPHABETA,
         .protocol = draw(scene, 2) == 0 ? &scene->protocol : NULL,
@@ -267,7 +268,8 @@ static struct outcome play_stage(const struct scene *scene)
     tutti_record_init(&record);
     CHECK_OK(tutti_sim_open(&scene->opts, &sim, &err), err);
     CHECK_OK(tutti_backend_play(sim,
-                                &(struct tutti_play){.schedule = scene->forced,
+                                &(struct tutti_play){.size = sizeof(struct tutti_play),
+                                                     .schedule = scene->forced,
                                                      .iteration_count = 1,
                                                      .record = &record},
                                 &played, &err),
@@ -338,7 +340,7 @@ static tutti_ps flow_alone(const char *spec, const char *algorithm, struct tutti
 {
     struct tutti_coll_params params = {
         .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_INT32, .op = TUTTI_SUM, .count = 38400};
-    struct tutti_play play = {.iteration_count = 1};
+    struct tutti_play play = {.size = sizeof(struct tutti_play), .iteration_count = 1};
     struct tutti_played played = {.total_ps = -1};
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *sim = NULL;
@@ -377,7 +379,9 @@ TEST(lanes_and_connections_that_take_turns_on_links_suit_data_flow)
             tutti_ps stage_ps;
             tutti_ps flow_ps =
                 flow_alone(cases[i][0], cases[i][1],
-                           (struct tutti_sim_opts){.model = (enum tutti_model)model}, &stage_ps);
+                           (struct tutti_sim_opts){.size = sizeof(struct tutti_sim_opts),
+                                                   .model = (enum tutti_model)model},
+                           &stage_ps);
 
             CHECK_INT(flow_ps, stage_ps);
         }
@@ -388,7 +392,8 @@ TEST(lanes_that_want_a_link_at_once_do_not_suit_it)
 {
     tutti_ps stage_ps;
 
-    CHECK_INT(flow_alone("switch:n=16", "double-binary-tree", (struct tutti_sim_opts){.seed = 1},
+    CHECK_INT(flow_alone("switch:n=16", "double-binary-tree",
+                         (struct tutti_sim_opts){.size = sizeof(struct tutti_sim_opts), .seed = 1},
                          &stage_ps),
               -1);
     CHECK(stage_ps > 0);

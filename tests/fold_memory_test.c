@@ -123,7 +123,8 @@ static void try_case(struct tutti_random *random, struct tally *tally)
     struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_topo *topo = draw_machine(random);
     struct recipe recipe = draw_recipe(random, topo);
-    struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
     struct tutti_fold_memory *memory = NULL;
     int ordered = below(random, 4) == 0;
 

@@ -204,6 +204,7 @@ static void draw_ask(struct scene *scene)
     struct tutti_coll_params *params = &scene->ask.params;
 
     scene->no_bound = tutti_bound_law_none(scene->topo);
+    scene->ask.size = sizeof(scene->ask);
     scene->ask.topo = scene->topo;
     scene->ask.bound_law = &scene->no_bound;
     scene->ask.model = below(scene, 2) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR;
@@ -373,7 +374,8 @@ TEST(senders_that_wait_for_slots_given_back_one_by_one_are_not_folded)
 
     scene.topo = machine(scene.spec);
     scene.no_bound = tutti_bound_law_none(scene.topo);
-    scene.ask = (struct tutti_ask){.topo = scene.topo,
+    scene.ask = (struct tutti_ask){.size = sizeof(struct tutti_ask),
+                                   .topo = scene.topo,
                                    .algorithm = "reduce-broadcast",
                                    .model = TUTTI_MODEL_FAIR,
                                    .reduce_bytes_per_s = UINT64_C(392779000000),

@@ -87,7 +87,8 @@ static bool draw_scene(struct tutti_random *random, const char *spec, struct sce
 
     scene->topo = NULL;
     scene->schedule = NULL;
-    scene->opts = (struct tutti_sim_opts){.model = TUTTI_MODEL_ALPHABETA};
+    scene->opts = (struct tutti_sim_opts){.size = sizeof(struct tutti_sim_opts),
+                                          .model = TUTTI_MODEL_ALPHABETA};
     CHECK_OK(tutti_topo_from_spec(spec, &scene->topo, &err), err);
     if (below(random, 3) > 0)
         params.slot_count = 0;

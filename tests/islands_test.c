@@ -90,7 +90,8 @@ static void try_case(struct tutti_random *random, int number, struct tally *tall
 {
     struct tutti_protocol protocols[TUTTI_PROTOCOLS];
     struct tutti_topo *topo = draw_spec(random);
-    struct tutti_sim_opts opts = {.topo = topo, .model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
     struct tutti_schedule *schedule = draw_ring(random, topo);
     bool ordered = below(random, 4) == 0;
     struct tutti_quotient quotient = {.lane_count = 0};
@@ -164,7 +165,8 @@ static int play(const char *spec, const char *algorithm, uint32_t channels, uint
     struct tutti_schedule *schedule = NULL;
     struct tutti_quotient quotient = {.lane_count = 0};
     struct tutti_class_played played;
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR,
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .model = TUTTI_MODEL_FAIR,
                                   .reduce_bytes_per_s = reduce_bytes_per_s};
     int status;
 
@@ -211,7 +213,7 @@ TEST(odd_shares_fold_to_the_picosecond)
     struct tutti_shape shape;
     uint32_t *orders = NULL;
     struct tutti_err err = {.text = ""};
-    struct tutti_sim_opts opts = {.model = TUTTI_MODEL_FAIR};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_FAIR};
     struct tutti_folded folded = {.end_ps = -1};
 
     CHECK_OK(tutti_topo_from_spec("dgx-h100:nodes=8,group=4,spines=2", &topo, &err), err);

@@ -42,7 +42,8 @@ static struct tutti_schedule *draw_schedule(struct tutti_random *random,
 static void note_plays(struct tutti_fold_known *known, const struct tutti_sim_opts *opts,
                        const struct tutti_schedule *schedule)
 {
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 1};
+    struct tutti_play play = {
+        .size = sizeof(struct tutti_play), .schedule = schedule, .iteration_count = 1};
     struct tutti_played played = {.total_ps = 0};
     struct tutti_quotient quotient = {.lane_count = 0};
     struct tutti_class_played classes;
@@ -72,7 +73,8 @@ static uint32_t try_case(struct tutti_random *random, int number)
     const struct tutti_protocol *protocols = tutti_protocols(&count);
     struct tutti_topo *topo =
         machine(machines[below(random, sizeof(machines) / sizeof(*machines))]);
-    struct tutti_sim_opts opts = {.topo = topo,
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .topo = topo,
                                   .model = below(random, 3) > 0 ? TUTTI_MODEL_FAIR
                                                                 : TUTTI_MODEL_ALPHABETA,
                                   .protocol = &protocols[below(random, (uint32_t)count)]};

@@ -19,10 +19,11 @@ static int play(bool library, struct tutti_err *err)
 {
     const void *ins[16] = {NULL};
     void *outs[16] = {NULL};
-    struct tutti_mpi_opts opts = {.crew = NULL};
+    struct tutti_mpi_opts opts = {.size = sizeof(struct tutti_mpi_opts), .crew = NULL};
     struct tutti_backend *backend = NULL;
     struct tutti_played played;
-    struct tutti_play play = {.schedule = schedule,
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
                               .in = ins,
                               .out = outs,
                               .iteration_count = 2,

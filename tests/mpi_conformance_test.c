@@ -9,7 +9,7 @@ static struct tutti_crew *crew;
 
 static int open_mpi(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {
-    struct tutti_mpi_opts opts = {.pin = rank_count == 3};
+    struct tutti_mpi_opts opts = {.size = sizeof(struct tutti_mpi_opts), .pin = rank_count == 3};
     int status = crew == NULL ? tutti_mpi_crew_open(&crew, err) : 0;
 
     opts.crew = crew;

@@ -34,11 +34,15 @@ int main(void)
     struct tutti_backend *backend = NULL;
     struct tutti_played played;
     struct tutti_err err;
-    struct tutti_play play = {.iteration_count = 1000000, .deadline_ps = TUTTI_PS_PER_S};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = 1000000,
+                              .deadline_ps = TUTTI_PS_PER_S};
 
     if (tutti_mpi_crew_open(&crew, &err) < 0)
         give_up(&err);
-    if (tutti_mpi_open(&(struct tutti_mpi_opts){.crew = crew}, &backend, &err) < 0)
+    if (tutti_mpi_open(
+            &(struct tutti_mpi_opts){.size = sizeof(struct tutti_mpi_opts), .crew = crew}, &backend,
+            &err) < 0)
         give_up(&err);
     shape = tutti_shape_flat(crew->count);
     if (tutti_coll_generate("ring", &params, &shape, &schedule, &err) < 0)

@@ -281,7 +281,8 @@ static void play(struct tutti_backend *backend, const struct tutti_crew *crew,
     struct tutti_played played = {0};
     struct tutti_err err = {{0}};
     size_t bytes = tutti_dtype_bytes(c->dtype);
-    struct tutti_play play = {.in = ins,
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .in = ins,
                               .out = outs,
                               .iteration_count = in_place ? 1 : 3,
                               .barrier = c->op != TUTTI_MIN,
@@ -344,7 +345,8 @@ static void refused(struct tutti_backend *backend, const struct tutti_contract *
     struct tutti_schedule *schedule = schedule_of(c, n);
     struct tutti_played played;
     struct tutti_err err = {{0}};
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 1};
+    struct tutti_play play = {
+        .size = sizeof(struct tutti_play), .schedule = schedule, .iteration_count = 1};
 
     REQUIRE(schedule != NULL);
     CHECK_INT(tutti_backend_play(backend, &play, &played, &err), expected);

@@ -64,7 +64,8 @@ TEST(trees_fail_cleanly)
 /* From model A's search to the answer, and once more from memory. */
 static int predict(const struct tutti_topo *topo, struct tutti_err *err)
 {
-    struct tutti_ask ask = {.topo = topo,
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .topo = topo,
                             .algorithm = "nccl",
                             .params = {.dtype = TUTTI_FLOAT32, .count = 64},
                             .protocol = "auto",

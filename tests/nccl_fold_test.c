@@ -36,7 +36,8 @@ static void compare(const char *algorithm, const struct tutti_topo *topo, const 
 {
     size_t protocol_count;
     const struct tutti_protocol *protocols = tutti_protocols(&protocol_count);
-    struct tutti_sim_opts opts = {.topo = topo,
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .topo = topo,
                                   .model = i % 3 == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR,
                                   .protocol = &protocols[i % protocol_count]};
     struct tutti_schedule *schedule = NULL;
@@ -147,7 +148,9 @@ TEST(a_ring_over_128_hosts_is_folded_into_one_rank)
     CHECK_OK(tutti_topo_from_spec("dgx-h100:nodes=128", &topo, &err), err);
     CHECK_OK(tutti_nccl_generate("ring", &params, &chains, &schedule, &err), err);
     REQUIRE(topo != NULL && schedule != NULL);
-    CHECK_OK(tutti_fold_play(&(struct tutti_sim_opts){.topo = topo, .model = TUTTI_MODEL_FAIR},
+    CHECK_OK(tutti_fold_play(&(struct tutti_sim_opts){.size = sizeof(struct tutti_sim_opts),
+                                                      .topo = topo,
+                                                      .model = TUTTI_MODEL_FAIR},
                              schedule, 1 << 20, &folded, &err),
              err);
     CHECK_INT(folded.class_count, 8);
@@ -160,7 +163,8 @@ TEST(a_ring_over_128_hosts_is_folded_into_one_rank)
 TEST(an_all_to_all_over_ten_hosts_is_folded_into_one_rank)
 {
     struct tutti_topo *topo = NULL;
-    struct tutti_ask ask = {.algorithm = "nccl",
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .algorithm = "nccl",
                             .params = {.collective = TUTTI_ALLTOALL, .count = 26212},
                             .protocol = "auto",
                             .model = TUTTI_MODEL_FAIR,
@@ -185,7 +189,8 @@ TEST(an_all_to_all_over_ten_hosts_is_folded_into_one_rank)
 TEST(what_shares_its_links_for_too_long_is_given_up)
 {
     struct tutti_topo *topo = NULL;
-    struct tutti_ask ask = {.algorithm = "nccl",
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .algorithm = "nccl",
                             .params = {.collective = TUTTI_ALLTOALL, .count = 1 << 17},
                             .protocol = "auto",
                             .model = TUTTI_MODEL_FAIR,
@@ -209,7 +214,8 @@ TEST(what_shares_its_links_for_too_long_is_given_up)
 TEST(what_is_given_up_is_so_whatever_is_remembered)
 {
     struct tutti_topo *topo = NULL;
-    struct tutti_ask ask = {.algorithm = "nccl",
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .algorithm = "nccl",
                             .params = {.collective = TUTTI_ALLTOALL, .count = 1 << 12},
                             .protocol = "auto",
                             .model = TUTTI_MODEL_FAIR,
@@ -234,7 +240,8 @@ TEST(what_is_given_up_is_so_whatever_is_remembered)
 TEST(rings_of_four_gpus_fold_though_channels_run_both_ways)
 {
     struct tutti_topo *topo = NULL;
-    struct tutti_ask ask = {.algorithm = "nccl:ring",
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .algorithm = "nccl:ring",
                             .params = {.collective = TUTTI_ALLREDUCE,
                                        .dtype = TUTTI_FLOAT32,
                                        .op = TUTTI_SUM,

@@ -27,7 +27,8 @@ static struct tutti_topo *machine(const char *spec)
 static struct tutti_ask ask_for(const struct tutti_topo *topo, const char *algorithm,
                                 enum tutti_collective collective, uint64_t bytes)
 {
-    return (struct tutti_ask){.topo = topo,
+    return (struct tutti_ask){.size = sizeof(struct tutti_ask),
+                              .topo = topo,
                               .algorithm = algorithm,
                               .params = {.collective = collective,
                                          .dtype = TUTTI_FLOAT32,

@@ -32,6 +32,7 @@ static tutti_ps time_set(const struct tutti_topo *topo, const struct tutti_nccl_
                          const char *algorithm, const char *protocol, uint64_t bytes)
 {
     struct tutti_ask ask = {
+        .size = sizeof(struct tutti_ask),
         .topo = topo,
         .algorithm = algorithm,
         .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
@@ -460,7 +461,8 @@ TEST(without_switches_that_add_collnet_is_named_as_what_is_missing)
 {
     struct tutti_topo *topo = machine("dgx-h100:nodes=2");
     struct tutti_nccl_env *env = collnet_env();
-    struct tutti_ask ask = {.topo = topo,
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .topo = topo,
                             .algorithm = "nccl:collnetdirect",
                             .params = {.collective = TUTTI_ALLREDUCE, .count = 1},
                             .env = env};
@@ -487,7 +489,8 @@ TEST(few_nodes_have_no_collnet)
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
         struct tutti_topo *topo = machine(cases[c].spec);
         struct tutti_nccl_env *env = collnet_env();
-        struct tutti_ask ask = {.topo = topo,
+        struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                                .topo = topo,
                                 .algorithm = "nccl",
                                 .params = {.collective = TUTTI_ALLREDUCE, .count = 64 << 20},
                                 .env = env};

@@ -11,7 +11,8 @@
 static inline struct tutti_played play_all(const struct tutti_sim_opts *opts,
                                            const struct tutti_schedule *schedule)
 {
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 1};
+    struct tutti_play play = {
+        .size = sizeof(struct tutti_play), .schedule = schedule, .iteration_count = 1};
     struct tutti_played played = {.total_ps = -1};
     struct tutti_backend *backend = NULL;
     struct tutti_err err = {.text = ""};

@@ -32,8 +32,12 @@ static uint64_t count_allocations(const struct world *world, enum tutti_model mo
                                        .op = TUTTI_SUM,
                                        .count = elements,
                                        .chunk_bytes = 64};
-    struct tutti_sim_opts opts = {.model = model, .jitter = jitter, .carry = world->carry};
-    struct tutti_play play = {.iteration_count = iteration_count};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .model = model,
+                                  .jitter = jitter,
+                                  .carry = world->carry};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = iteration_count};
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_topo *topo = NULL;

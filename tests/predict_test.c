@@ -19,7 +19,7 @@ struct question {
 
 static struct question question(const char *spec, const char *algorithm, uint64_t bytes)
 {
-    struct question q = {.ask = {.algorithm = algorithm}};
+    struct question q = {.ask = {.size = sizeof(struct tutti_ask), .algorithm = algorithm}};
 
     CHECK_OK(tutti_topo_from_spec(spec, &q.topo, &q.err), q.err);
     q.ask.topo = q.topo;

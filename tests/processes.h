@@ -46,7 +46,8 @@ static void processes_wait(const pid_t *children)
 __attribute__((constructor)) static void processes_fork(void)
 {
     const char *count = getenv("TUTTI_TEST_PROCESSES");
-    struct tutti_crew_tcp_opts opts = {.root = "127.0.0.1:0"};
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .root = "127.0.0.1:0"};
     pid_t children[PROCESSES_MAX];
     pid_t parent = getpid();
     struct tutti_err err;
@@ -85,7 +86,8 @@ __attribute__((constructor)) static void processes_fork(void)
 /* Of all processes; opened by the first call, which all make. Ends the program if there is none. */
 __attribute__((unused)) static struct tutti_crew *processes_crew(void)
 {
-    struct tutti_crew_tcp_opts opts = {.index = processes.index,
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .index = processes.index,
                                        .count = processes.count,
                                        .root = processes.root,
                                        .has_listen_fd = processes.index == 0,

@@ -76,6 +76,7 @@ static void play_case(struct table *table, const struct tutti_topo *topo, const 
     struct tutti_answer answer;
     struct tutti_err err = {.text = ""};
     struct tutti_ask ask = {
+        .size = sizeof(struct tutti_ask),
         .topo = topo,
         .algorithm = algorithm,
         .params = {.collective = collective,

@@ -39,6 +39,7 @@ static int open_sim(uint32_t rank_count, struct tutti_backend **ret, struct tutt
 {
     struct owner *owner = calloc(1, sizeof(*owner));
     struct tutti_sim_opts opts = {
+        .size = sizeof(struct tutti_sim_opts),
         .model = SIM_MODEL,
         .jitter = SIM_JITTER,
         .seed = test_seed,

@@ -419,6 +419,7 @@ TEST(wrong_options_are_refused)
     enum tutti_model model = TUTTI_MODEL_FAIR;
     const struct tutti_protocol *protocol;
 
+    story.opts.size = sizeof(story.opts);
     story.opts.topo = story.topo;
     story.opts.jitter = -0.5;
     CHECK_INT(tutti_sim_open(&story.opts, &backend, &story.err), -TUTTI_EINVAL);

@@ -173,13 +173,15 @@ static inline void story_play(struct story *story)
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_record record;
-    struct tutti_play play = {.iteration_count = story->iteration_count,
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = story->iteration_count,
                               .barrier = story->barrier,
                               .in = story->in,
                               .out = story->out,
                               .record = &record};
 
     tutti_record_init(&record);
+    story->opts.size = sizeof(story->opts);
     story->opts.topo = story->topo;
     CHECK_OK(tutti_builder_finish(story->builder, &schedule, &story->err), story->err);
     story->builder = NULL;

@@ -69,8 +69,11 @@ static inline int play_over_pairs(const struct tutti_schedule *schedule, troupe_
     struct tutti_backend *backend = NULL;
     struct tutti_record record;
     struct tutti_played played;
-    struct tutti_play play = {
-        .schedule = schedule, .iteration_count = 2, .barrier = true, .record = &record};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
+                              .iteration_count = 2,
+                              .barrier = true,
+                              .record = &record};
     int status = troupe_open(2, open, data, &backend, err);
 
     tutti_record_init(&record);

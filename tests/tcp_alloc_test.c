@@ -18,7 +18,8 @@ static struct tutti_schedule *schedule;
 
 static int play_between_two(enum tutti_tcp_engine engine, struct tutti_err *err)
 {
-    struct tutti_tcp_opts opts = {.engine = engine, .connections = 2};
+    struct tutti_tcp_opts opts = {
+        .size = sizeof(struct tutti_tcp_opts), .engine = engine, .connections = 2};
 
     return play_over_pairs(schedule, open_tcp, &opts, err);
 }

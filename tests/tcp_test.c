@@ -9,8 +9,10 @@
 
 static struct tutti_backend *open_tcp(enum tutti_tcp_engine engine, uint32_t connections)
 {
-    struct tutti_tcp_opts opts = {
-        .crew = processes_crew(), .engine = engine, .connections = connections};
+    struct tutti_tcp_opts opts = {.size = sizeof(struct tutti_tcp_opts),
+                                  .crew = processes_crew(),
+                                  .engine = engine,
+                                  .connections = connections};
     struct tutti_backend *backend = NULL;
     struct tutti_err err;
 
@@ -40,8 +42,12 @@ static void sum_up(enum tutti_tcp_engine engine, uint32_t connections, const cha
     int32_t *out = calloc(count + 1, sizeof(out[0]));
     const void *ins[PROCESSES_MAX] = {NULL};
     void *outs[PROCESSES_MAX] = {NULL};
-    struct tutti_play play = {
-        .schedule = schedule, .in = ins, .out = outs, .warmup_count = 1, .iteration_count = 2};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
+                              .in = ins,
+                              .out = outs,
+                              .warmup_count = 1,
+                              .iteration_count = 2};
     int32_t factor = (int32_t)(processes.count * (processes.count + 1) / 2);
     struct tutti_played played;
     uint64_t wrong = 0;
@@ -126,7 +132,8 @@ static int play_story(struct tutti_builder *builder, struct tutti_backend *backe
                       tutti_ps deadline_ps, struct tutti_err *err)
 {
     struct tutti_schedule *schedule = NULL;
-    struct tutti_play play = {.iteration_count = 2, .deadline_ps = deadline_ps};
+    struct tutti_play play = {
+        .size = sizeof(struct tutti_play), .iteration_count = 2, .deadline_ps = deadline_ps};
     struct tutti_played played;
     int status = tutti_builder_finish(builder, &schedule, err);
 
@@ -160,7 +167,8 @@ static void play_parts(struct tutti_builder *builder, enum tutti_tcp_engine engi
     int32_t *out = calloc(2 * PART_COUNT, sizeof(out[0]));
     const void *ins[PROCESSES_MAX] = {NULL};
     void *outs[PROCESSES_MAX] = {NULL};
-    struct tutti_play play = {.in = ins, .out = outs, .iteration_count = 3};
+    struct tutti_play play = {
+        .size = sizeof(struct tutti_play), .in = ins, .out = outs, .iteration_count = 3};
     struct tutti_played played;
     uint64_t wrong = 0;
     struct tutti_err err;
@@ -299,7 +307,8 @@ TEST(with_a_lead_processes_begin_so_long_after_the_last_has_come)
     enum { LATE_MS = 20, LEAD_MS = 60 };
     struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 1);
     struct tutti_schedule *schedule = allreduce("ring", 5);
-    struct tutti_play play = {.schedule = schedule,
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
                               .iteration_count = 2,
                               .barrier = true,
                               .lead_ps = LEAD_MS * TUTTI_PS_PER_MS};
@@ -349,7 +358,8 @@ TEST(schedules_that_differ_are_refused_with_both_shown)
 {
     struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 0);
     struct tutti_schedule *schedule = allreduce("ring", 100 + processes.index);
-    struct tutti_play play = {.schedule = schedule, .iteration_count = 1};
+    struct tutti_play play = {
+        .size = sizeof(struct tutti_play), .schedule = schedule, .iteration_count = 1};
     struct tutti_played played;
     struct tutti_err err = {""};
 
@@ -377,7 +387,8 @@ TEST(who_plays_with_a_process_that_dies_is_told_rank_and_step)
 {
     struct tutti_backend *backend = open_tcp(TUTTI_TCP_AUTO, 1);
     struct tutti_schedule *schedule = allreduce("ring", 1000);
-    struct tutti_play play = {.schedule = schedule, .iteration_count = UINT32_MAX};
+    struct tutti_play play = {
+        .size = sizeof(struct tutti_play), .schedule = schedule, .iteration_count = UINT32_MAX};
     struct tutti_played played;
     struct tutti_err err = {""};
     pthread_t killer;

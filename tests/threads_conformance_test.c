@@ -9,7 +9,8 @@
 
 static int open_threads(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {
-    struct tutti_threads_opts opts = {.pin = rank_count == 3}; /* pinned now and then */
+    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts),
+                                      .pin = rank_count == 3}; /* pinned now and then */
 
     return tutti_threads_open(&opts, ret, err);
 }
@@ -24,7 +25,9 @@ TEST(a_deadline_passes_while_somebody_computes_and_names_who_waits)
     struct tutti_backend *backend = NULL;
     struct tutti_played played;
     struct tutti_err err = {{0}};
-    struct tutti_play play = {.iteration_count = 1, .deadline_ps = 50 * TUTTI_PS_PER_MS};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = 1,
+                              .deadline_ps = 50 * TUTTI_PS_PER_MS};
 
     CHECK_OK(tutti_threads_open(NULL, &backend, &err), err);
     REQUIRE(backend != NULL);
@@ -48,8 +51,10 @@ static int play_late(struct tutti_builder *builder, bool barrier, struct tutti_e
     struct tutti_schedule *schedule = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_played played;
-    struct tutti_play play = {
-        .iteration_count = 2, .barrier = barrier, .deadline_ps = 20 * TUTTI_PS_PER_MS};
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .iteration_count = 2,
+                              .barrier = barrier,
+                              .deadline_ps = 20 * TUTTI_PS_PER_MS};
     int status;
 
     CHECK_OK(tutti_threads_open(NULL, &backend, err), *err);
@@ -102,7 +107,7 @@ static void *play_pinned(void *data)
     struct pinned *pinned = data;
     struct tutti_builder *builder = conformance_builder(2, 1);
     struct tutti_step compute = {.kind = TUTTI_COMPUTE, .duration_ps = TUTTI_PS_PER_S / 4};
-    struct tutti_threads_opts opts = {.pin = true};
+    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = true};
     struct tutti_backend *backend = NULL;
 
     for (uint32_t rank = 0; rank < 2; rank++)

@@ -29,8 +29,9 @@ static bool forbid(void)
 
 TEST(a_forbidden_io_uring_is_refused_with_the_reason_and_poll_is_taken)
 {
-    struct tutti_crew_tcp_opts opts = {.count = 1, .root = "127.0.0.1:0"};
-    struct tutti_tcp_opts tcp = {.engine = TUTTI_TCP_URING};
+    struct tutti_crew_tcp_opts opts = {
+        .size = sizeof(struct tutti_crew_tcp_opts), .count = 1, .root = "127.0.0.1:0"};
+    struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts), .engine = TUTTI_TCP_URING};
     struct tutti_backend *backend = NULL;
     struct tutti_crew *crew = NULL;
     struct tutti_err err = {""};

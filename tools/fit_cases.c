@@ -269,6 +269,7 @@ static int predict_point(const struct tutti_fit_case *one, double least_us,
 {
     const struct tutti_measured_table *table = one->table;
     struct tutti_ask ask = {
+        .size = sizeof(struct tutti_ask),
         .topo = one->topo,
         .algorithm = "nccl",
         .params = {.collective = table->collective, .dtype = table->dtype, .op = table->op},

@@ -158,6 +158,7 @@ static int status_of(int code)
 static struct tutti_crew_tcp_opts crew_opts(const struct tutti_join *join)
 {
     return (struct tutti_crew_tcp_opts){
+        .size = sizeof(struct tutti_crew_tcp_opts),
         .index = join->launch.index,
         .count = join->launch.count,
         .root = join->root,
@@ -465,7 +466,7 @@ static void say(void *data, const char *line)
 int tutti_join_crew(struct tutti_join *join, struct tutti_sink *sink, struct tutti_crew **ret,
                     struct tutti_err *err)
 {
-    struct tutti_crew_tcp_opts opts = {.count = 0};
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts), .count = 0};
     int status = 0;
 
     assert(join->launch.member);

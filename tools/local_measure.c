@@ -378,6 +378,7 @@ static int play_once(const struct tutti_local_ask *ask, struct tutti_backend *ba
                      struct timing *timing, tutti_ps *spent_ps, struct tutti_err *err)
 {
     struct tutti_play play = {
+        .size = sizeof(struct tutti_play),
         .schedule = point->schedule,
         .in = (const void *const *)buffers->in,
         .out = buffers->out,
@@ -493,7 +494,7 @@ static int time_again(const struct tutti_local_ask *ask, struct tutti_backend *b
 int tutti_local_time_points(const struct tutti_local_ask *ask, struct tutti_local_points *points,
                             struct tutti_err *err)
 {
-    struct tutti_threads_opts opts = {.pin = ask->pin};
+    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = ask->pin};
     struct tutti_backend *own = NULL;
     struct tutti_backend *backend = ask->backend;
     int status = 0;

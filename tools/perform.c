@@ -70,6 +70,7 @@ static int play(const struct tutti_perform *ask, const struct tutti_schedule *sc
                 struct tutti_buffers *buffers, struct tutti_played *ret, struct tutti_err *err)
 {
     struct tutti_play play = {
+        .size = sizeof(struct tutti_play),
         .schedule = schedule,
         .in = buffers != NULL ? (const void *const *)buffers->in : NULL,
         .out = buffers != NULL ? buffers->out : NULL,

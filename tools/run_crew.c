@@ -150,8 +150,11 @@ static int open_backend(const struct tutti_args *args, const struct tutti_run *r
     int status;
 
     if (with->mpi)
-        return tutti_mpi_open(&(struct tutti_mpi_opts){.crew = with->crew, .pin = run->pin},
+        return tutti_mpi_open(&(struct tutti_mpi_opts){.size = sizeof(struct tutti_mpi_opts),
+                                                       .crew = with->crew,
+                                                       .pin = run->pin},
                               &with->backend, err);
+    opts->size = sizeof(*opts);
     opts->crew = with->crew;
     opts->connections = (uint32_t)tutti_args_number(args, "connections");
     opts->pin = run->pin;

@@ -80,7 +80,9 @@ static int open_here(const struct tutti_args *args, struct tutti_run *run,
     int status;
 
     *ret = (struct tutti_emulation){
-        .with = with, .ask = {.reduce_bytes_per_s = tutti_args_number(args, "reduce-rate")}};
+        .with = with,
+        .ask = {.size = sizeof(struct tutti_ask),
+                .reduce_bytes_per_s = tutti_args_number(args, "reduce-rate")}};
     status = read_scale(args, ret, err);
     if (status < 0)
         return status;
@@ -141,8 +143,10 @@ static int open_backend(const struct tutti_run *run, const struct tutti_emulatio
                         struct tutti_shaper *shaper, struct tutti_backend **ret,
                         struct tutti_err *err)
 {
-    struct tutti_threads_opts opts = {
-        .pin = run->pin, .shaper = shaper, .slowdown = (double)emulation->scale};
+    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts),
+                                      .pin = run->pin,
+                                      .shaper = shaper,
+                                      .slowdown = (double)emulation->scale};
 
     return emulation->with == NULL
                ? tutti_threads_open(&opts, ret, err)
@@ -155,8 +159,10 @@ static int play_answer(const struct tutti_run *run, struct tutti_emulation *emul
                        const struct tutti_perform *how, struct tutti_run_row *row,
                        struct tutti_err *err)
 {
-    struct tutti_sim_opts sim = {
-        .topo = ask->topo, .model = ask->model, .reduce_bytes_per_s = ask->reduce_bytes_per_s};
+    struct tutti_sim_opts sim = {.size = sizeof(struct tutti_sim_opts),
+                                 .topo = ask->topo,
+                                 .model = ask->model,
+                                 .reduce_bytes_per_s = ask->reduce_bytes_per_s};
     struct tutti_perform perform = *how;
     struct tutti_shaper *shaper = NULL;
     struct tutti_tempo tempo;

@@ -191,7 +191,7 @@ int tutti_run_threads(struct tutti_run *run, const char *command, const struct t
                       struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
-    struct tutti_threads_opts opts = {.pin = run->pin};
+    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
     int status;
@@ -229,6 +229,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bo
         status = tutti_ask_protocol(ask, answer.protocol, &protocol, err);
     if (status == 0) {
         struct tutti_sim_opts opts = {
+            .size = sizeof(struct tutti_sim_opts),
             .topo = ask->topo,
             .model = ask->model,
             .protocol = protocol,

@@ -138,6 +138,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep,
     struct tutti_ask *ask = &sweep->ask;
     int status = tutti_model_find(tutti_args_text(args, "model"), &ask->model, err);
 
+    ask->size = sizeof(*ask);
     if (status == 0)
         status = read_params(args, &ask->params, err);
     if (status == 0)

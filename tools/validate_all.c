@@ -21,6 +21,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *as
 {
     int status;
 
+    ask->ask.size = sizeof(ask->ask);
     ask->ask.algorithm =
         tutti_args_given(args, "algorithm") ? tutti_args_text(args, "algorithm") : "nccl";
     ask->protocol = tutti_args_text(args, "protocol");

@@ -126,6 +126,10 @@ int tutti_crew_tcp_listen_links(struct tutti_crew_tcp *crew, const struct tutti_
                                 const struct tutti_address *root, struct tutti_seat *ret_seat,
                                 struct tutti_err *err);
 
+/* A whole copy of a caller's options: tutti_take(). */
+int tutti_crew_tcp_take(const struct tutti_crew_tcp_opts *opts, struct tutti_crew_tcp_opts *ret,
+                        struct tutti_err *err);
+
 /* Whether loopback alone is served: by the name of process 0, without looking it up. */
 bool tutti_crew_tcp_is_local(const struct tutti_crew_tcp_opts *opts, const char *host);
 

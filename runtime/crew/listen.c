@@ -57,8 +57,8 @@ static bool is_reached_at(const struct tutti_crew_tcp_opts *opts,
     return !tutti_address_same(&any, listened);
 }
 
-int tutti_crew_tcp_listen(const struct tutti_crew_tcp_opts *opts, int *ret_fd, char *ret_address,
-                          struct tutti_err *err)
+static int listen_by(const struct tutti_crew_tcp_opts *opts, int *ret_fd, char *ret_address,
+                     struct tutti_err *err)
 {
     struct tutti_address address;
     char host[TUTTI_HOST_BYTES];
@@ -89,6 +89,22 @@ int tutti_crew_tcp_listen(const struct tutti_crew_tcp_opts *opts, int *ret_fd, c
                  tutti_address_port(&address));
     *ret_fd = fd;
     return 0;
+}
+
+int tutti_crew_tcp_take(const struct tutti_crew_tcp_opts *opts, struct tutti_crew_tcp_opts *ret,
+                        struct tutti_err *err)
+{
+    return tutti_take("tutti_crew_tcp_opts", ret, sizeof(*ret), opts,
+                      TUTTI_BYTES_TO(struct tutti_crew_tcp_opts, log_data), err);
+}
+
+int tutti_crew_tcp_listen(const struct tutti_crew_tcp_opts *opts, int *ret_fd, char *ret_address,
+                          struct tutti_err *err)
+{
+    struct tutti_crew_tcp_opts own;
+    int status = tutti_crew_tcp_take(opts, &own, err);
+
+    return status < 0 ? status : listen_by(&own, ret_fd, ret_address, err);
 }
 
 int tutti_crew_tcp_listen_links(struct tutti_crew_tcp *crew, const struct tutti_crew_tcp_opts *opts,

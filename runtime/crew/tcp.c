@@ -359,7 +359,7 @@ static tutti_ps or_default(tutti_ps ps)
                                               : ps;
 }
 
-int tutti_crew_tcp_open(const struct tutti_crew_tcp_opts *opts, struct tutti_crew **ret,
+static int open_checked(const struct tutti_crew_tcp_opts *opts, struct tutti_crew **ret,
                         struct tutti_err *err)
 {
     struct tutti_crew_tcp *crew;
@@ -400,4 +400,13 @@ int tutti_crew_tcp_open(const struct tutti_crew_tcp_opts *opts, struct tutti_cre
     }
     *ret = &crew->base;
     return 0;
+}
+
+int tutti_crew_tcp_open(const struct tutti_crew_tcp_opts *opts, struct tutti_crew **ret,
+                        struct tutti_err *err)
+{
+    struct tutti_crew_tcp_opts own;
+    int status = tutti_crew_tcp_take(opts, &own, err);
+
+    return status < 0 ? status : open_checked(&own, ret, err);
 }

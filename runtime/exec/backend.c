@@ -50,19 +50,22 @@ int tutti_backend_play(struct tutti_backend *backend, const struct tutti_play *p
                        struct tutti_played *ret, struct tutti_err *err)
 {
     struct tutti_schedule *flat = NULL;
-    struct tutti_play flat_play = *play;
-    int status = check_play(backend, play, err);
+    struct tutti_play own;
+    int status = tutti_take("tutti_play", &own, sizeof(own), play,
+                            TUTTI_BYTES_TO(struct tutti_play, record), err);
 
     assert(backend->ops->size == sizeof(struct tutti_backend_ops));
+    if (status == 0)
+        status = check_play(backend, &own, err);
     if (status < 0)
         return status;
-    if (play->schedule->callee_count > 0) {
-        status = tutti_schedule_flatten(play->schedule, &flat, err);
+    if (own.schedule->callee_count > 0) {
+        status = tutti_schedule_flatten(own.schedule, &flat, err);
         if (status < 0)
             return status;
-        flat_play.schedule = flat;
+        own.schedule = flat;
     }
-    status = backend->ops->play(backend, &flat_play, ret, err);
+    status = backend->ops->play(backend, &own, ret, err);
     tutti_schedule_free(flat);
     return status;
 }

@@ -151,8 +151,8 @@ static const struct tutti_shaper_ops shaper_ops = {
     .step_ps = shaper_step_ps,
 };
 
-int tutti_sim_shaper_open(const struct tutti_sim_opts *opts, struct tutti_shaper **ret,
-                          struct tutti_err *err)
+static int open_whole(const struct tutti_sim_opts *opts, struct tutti_shaper **ret,
+                      struct tutti_err *err)
 {
     const struct tutti_topo *topo = opts->topo;
     struct sim_shaper *shaper;
@@ -178,4 +178,14 @@ int tutti_sim_shaper_open(const struct tutti_sim_opts *opts, struct tutti_shaper
         shaper->link_rates[i] = tutti_link_rate(topo, opts->protocol, i);
     *ret = &shaper->base;
     return 0;
+}
+
+int tutti_sim_shaper_open(const struct tutti_sim_opts *opts, struct tutti_shaper **ret,
+                          struct tutti_err *err)
+{
+    struct tutti_sim_opts own;
+    int status = tutti_take("tutti_sim_opts", &own, sizeof(own), opts,
+                            TUTTI_BYTES_TO(struct tutti_sim_opts, carry), err);
+
+    return status < 0 ? status : open_whole(&own, ret, err);
 }

@@ -40,6 +40,7 @@ static double play(struct bench *bench, const struct tutti_schedule *schedule,
     struct tutti_played played;
     struct tutti_err err;
     struct tutti_play play = {
+        .size = sizeof(struct tutti_play),
         .schedule = schedule,
         .in = (const void *const *)bench->in,
         .out = (void *const *)bench->out,
@@ -175,7 +176,8 @@ static uint64_t number_at(int argc, char **argv, int index)
 
 static void open_bench(struct bench *bench)
 {
-    struct tutti_threads_opts opts = {.pin = bench->rank_count <= 2};
+    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts),
+                                      .pin = bench->rank_count <= 2};
     struct tutti_err err;
 
     if (tutti_threads_open(&opts, &bench->backend, &err) < 0)

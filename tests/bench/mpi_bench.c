@@ -37,7 +37,8 @@ static double time_of(struct bench *bench, const char *name, uint64_t bytes)
                                        .count = bytes / sizeof(float)};
     const void *in[PROCESSES_MAX] = {NULL};
     void *out[PROCESSES_MAX] = {NULL};
-    struct tutti_play play = {.in = in,
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .in = in,
                               .out = out,
                               .warmup_count = bench_warmups(bytes),
                               .iteration_count = bench_iterations(bytes)};
@@ -108,7 +109,7 @@ static void print_head(const struct bench *bench, size_t turn_count)
 int main(int argc, char **argv)
 {
     static struct bench bench;
-    struct tutti_mpi_opts opts = {.pin = false};
+    struct tutti_mpi_opts opts = {.size = sizeof(struct tutti_mpi_opts), .pin = false};
     uint64_t sizes[SIZES_MAX];
     size_t size_count = argc == 4 ? bench_sizes(argv[1], sizes, SIZES_MAX) : 0;
     size_t turn_count = argc == 4 ? strtoul(argv[2], NULL, 10) : 0;

@@ -124,7 +124,8 @@ static int play(struct stage *stage, uint64_t times, const char *algorithm, uint
     }
     if (status == 0) {
         /* The first makes the connections, and touches the memory. */
-        struct tutti_play plays = {.schedule = schedule,
+        struct tutti_play plays = {.size = sizeof(struct tutti_play),
+                                   .schedule = schedule,
                                    .warmup_count = 1,
                                    .iteration_count = (uint32_t)times,
                                    .barrier = true,
@@ -167,11 +168,12 @@ static int number_of(const char *name, uint64_t max, uint64_t *ret, struct tutti
 static int open_stage(struct stage *stage, uint64_t ranks, struct tutti_err *err)
 {
     const char *secret = getenv("TUTTI_SECRET");
-    struct tutti_crew_tcp_opts crew = {.root = getenv("TUTTI_ROOT"),
+    struct tutti_crew_tcp_opts crew = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .root = getenv("TUTTI_ROOT"),
                                        .bind = "eth0",
                                        .secret = secret,
                                        .secret_bytes = secret != NULL ? strlen(secret) : 0};
-    struct tutti_tcp_opts tcp = {.congestion = "reno"};
+    struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts), .congestion = "reno"};
     uint64_t index = 0;
     uint64_t count = 0;
     int status = number_of("TUTTI_SIZE", 64, &count, err);

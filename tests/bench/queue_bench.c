@@ -104,7 +104,10 @@ static const struct stream streams[] = {
 /* Plays a stream by the clock, whatever else might suit it. */
 static int take_down_stream(const struct stream *stream, struct tutti_err *err)
 {
-    struct tutti_sim_opts opts = {.model = stream->model, .jitter = stream->jitter, .seed = 1};
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .model = stream->model,
+                                  .jitter = stream->jitter,
+                                  .seed = 1};
     struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE,
                                        .dtype = TUTTI_FLOAT32,
                                        .op = TUTTI_SUM,

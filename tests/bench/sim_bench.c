@@ -105,7 +105,9 @@ static int subject_open(struct subject *subject, const struct bench *bench, stru
     uint64_t bytes = 0;
     int status;
 
-    *subject = (struct subject){.opts = {.seed = 1, .jitter = strtod(bench->jitter, NULL)}};
+    *subject = (struct subject){.opts = {.size = sizeof(struct tutti_sim_opts),
+                                         .seed = 1,
+                                         .jitter = strtod(bench->jitter, NULL)}};
     status = tutti_topo_from_spec(bench->spec, &subject->topo, err);
     if (status == 0)
         status = tutti_collective_find(bench->collective, &params.collective, err);
@@ -173,7 +175,8 @@ static int sample(const struct subject *subject, struct said *said, struct tutti
 
 static int play(const struct subject *subject, struct said *said, struct tutti_err *err)
 {
-    struct tutti_play asked = {.schedule = subject->schedule, .iteration_count = 1};
+    struct tutti_play asked = {
+        .size = sizeof(struct tutti_play), .schedule = subject->schedule, .iteration_count = 1};
     struct tutti_played played = {.total_ps = 0};
     struct tutti_backend *backend = NULL;
     int status = tutti_sim_open(&subject->opts, &backend, err);

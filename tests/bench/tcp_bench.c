@@ -111,6 +111,7 @@ static double play(struct bench *bench, const struct tutti_schedule *schedule,
     struct tutti_played played;
     struct tutti_err err;
     struct tutti_play play = {
+        .size = sizeof(struct tutti_play),
         .schedule = schedule,
         .in = (const void *const *)bench->in,
         .out = (void *const *)bench->out,
@@ -243,8 +244,11 @@ int main(int argc, char **argv)
                           .chunk_bytes = number_at(argc, argv, 9),
                           .buffer_bytes = number_at(argc, argv, 8),
                           .best = getenv("TUTTI_BENCH_BEST") != NULL};
-    struct tutti_crew_tcp_opts crew = {.root = "127.0.0.1:0", .count = number_at(argc, argv, 3)};
+    struct tutti_crew_tcp_opts crew = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .root = "127.0.0.1:0",
+                                       .count = number_at(argc, argv, 3)};
     struct tutti_tcp_opts opts = {
+        .size = sizeof(struct tutti_tcp_opts),
         .congestion = argc >= 7 && argv[6][0] != '\0' ? argv[6] : NULL,
         .connections = number_at(argc, argv, 7),
         .buffer_bytes = number_at(argc, argv, 8),

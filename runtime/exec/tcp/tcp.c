@@ -101,7 +101,13 @@ int tutti_tcp_open_with(const struct tutti_tcp_opts *opts, tutti_tcp_links_fn *l
 int tutti_tcp_open(const struct tutti_tcp_opts *opts, struct tutti_backend **ret,
                    struct tutti_err *err)
 {
-    assert(opts->crew != NULL);
-    assert(strcmp(opts->crew->ops->name, "tcp") == 0);
-    return tutti_tcp_open_with(opts, tutti_crew_tcp_links, ret, err);
+    struct tutti_tcp_opts own;
+    int status = tutti_take("tutti_tcp_opts", &own, sizeof(own), opts,
+                            TUTTI_BYTES_TO(struct tutti_tcp_opts, slowdown), err);
+
+    if (status < 0)
+        return status;
+    assert(own.crew != NULL);
+    assert(strcmp(own.crew->ops->name, "tcp") == 0);
+    return tutti_tcp_open_with(&own, tutti_crew_tcp_links, ret, err);
 }

@@ -125,12 +125,18 @@ int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backe
                        struct tutti_err *err)
 {
     struct tutti_troupe_opts troupe = {.name = "threads"};
+    struct tutti_threads_opts own;
+    int status;
 
     if (opts != NULL) {
-        troupe.pin = opts->pin;
-        troupe.shaper = opts->shaper;
-        troupe.slowdown = opts->slowdown;
-        troupe.thread_count = opts->thread_count;
+        status = tutti_take("tutti_threads_opts", &own, sizeof(own), opts,
+                            TUTTI_BYTES_TO(struct tutti_threads_opts, thread_count), err);
+        if (status < 0)
+            return status;
+        troupe.pin = own.pin;
+        troupe.shaper = own.shaper;
+        troupe.slowdown = own.slowdown;
+        troupe.thread_count = own.thread_count;
     }
     return tutti_troupe_open(&troupe, ret, err);
 }
