@@ -12,8 +12,7 @@ TUTTI_API_BEGIN
 
 struct tutti_err;
 
-typedef int64_t tutti_ps;                           /* a time or a duration, in picoseconds */
-__extension__ typedef unsigned __int128 tutti_u128; /* for bytes * 1e12 */
+typedef int64_t tutti_ps; /* a time or a duration, in picoseconds */
 
 #define TUTTI_PS_PER_NS INT64_C(1000)
 #define TUTTI_PS_PER_US INT64_C(1000000)

@@ -8,6 +8,7 @@
 
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/fold/fold.h"
 #include "sim/net/net.h"
 #include "sim/play/drained.h"
@@ -249,19 +250,18 @@ static tutti_ps least_ps(const struct tutti_ask *ask, const struct tutti_schedul
                          const struct tutti_protocol *protocol)
 {
     struct tutti_bound bound = {.bandwidth_ps = 0};
-    tutti_u128 rounds_ps;
-    tutti_u128 bytes_ps;
-    tutti_u128 least;
+    uint64_t rounds_ps;
+    uint64_t bytes_ps;
+    uint64_t least;
 
     if (protocol == NULL)
         return 0;
     if (ask->bound_law == NULL || ask->model != TUTTI_MODEL_FAIR ||
         tutti_bound_law_at(ask->bound_law, ask->params.count, ask->params.dtype, &bound, NULL) < 0)
         bound.bandwidth_ps = 0;
-    rounds_ps = (tutti_u128)ring_rounds(schedule) * (uint64_t)least_hop_ps(protocol);
-    bytes_ps = (tutti_u128)(uint64_t)bound.bandwidth_ps * protocol->wire_num / protocol->wire_den;
-    least =
-        (tutti_u128)(uint64_t)protocol->launch_ps + (rounds_ps > bytes_ps ? rounds_ps : bytes_ps);
+    rounds_ps = tutti_times(ring_rounds(schedule), (uint64_t)least_hop_ps(protocol));
+    bytes_ps = tutti_muldiv((uint64_t)bound.bandwidth_ps, protocol->wire_num, protocol->wire_den);
+    least = tutti_plus((uint64_t)protocol->launch_ps, rounds_ps > bytes_ps ? rounds_ps : bytes_ps);
     return least > INT64_MAX ? INT64_MAX : (tutti_ps)least;
 }
 
@@ -441,7 +441,7 @@ static int repeat(const struct tutti_ask *ask, struct outcome *best, struct tutt
     const struct tutti_protocol *protocol = best->entry.protocol;
     struct outcome twice = *best;
     struct tutti_nccl_run run;
-    tutti_u128 more_ps = (tutti_u128)(uint64_t)(protocol != NULL ? protocol->launch_ps : 0);
+    uint64_t more_ps = (uint64_t)(protocol != NULL ? protocol->launch_ps : 0);
     int status;
 
     if (ask->iteration_count <= 1 || best->played.total_ps == 0)
@@ -452,8 +452,8 @@ static int repeat(const struct tutti_ask *ask, struct outcome *best, struct tutt
     status = try_protocols(ask, run.schedule, protocol, false, &twice, err);
     tutti_schedule_free(run.schedule);
     more_ps += (uint64_t)(twice.played.total_ps - best->played.total_ps);
-    more_ps = more_ps * (ask->iteration_count - 1) + (uint64_t)best->played.total_ps;
-    best->played.total_ps = (tutti_ps)(more_ps / ask->iteration_count);
+    best->played.total_ps = (tutti_ps)tutti_muldiv_add(
+        more_ps, ask->iteration_count - 1, (uint64_t)best->played.total_ps, ask->iteration_count);
     if (twice.played.total_ps == INT64_MAX) /* saturated: nobody knows how much longer */
         best->played.total_ps = INT64_MAX;
     return status;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 static const struct tutti_protocol protocols[TUTTI_PROTOCOLS] = {
     {
@@ -93,12 +94,12 @@ uint64_t tutti_protocol_link_rate(const struct tutti_protocol *protocol, enum tu
                                   uint64_t bytes_per_s)
 {
     uint32_t ppm = protocol != NULL ? protocol->link_ppm[hop] : 0;
-    tutti_u128 share = (tutti_u128)bytes_per_s * ppm / TUTTI_PPM;
+    uint64_t share = tutti_muldiv(bytes_per_s, ppm, TUTTI_PPM);
 
     assert(ppm <= TUTTI_PPM);
     if (ppm == 0)
         return bytes_per_s;
-    return share > 0 ? (uint64_t)share : 1;
+    return share > 0 ? share : 1;
 }
 
 struct tutti_protocol tutti_protocol_of_messages(const struct tutti_protocol *protocol)
@@ -180,14 +181,14 @@ struct tutti_protocol tutti_protocol_of_peers(const struct tutti_protocol *proto
 struct tutti_pace tutti_protocol_pace(const struct tutti_protocol *protocol, enum tutti_hop hop)
 {
     struct tutti_pace pace = {.bytes_per_s = 0};
-    tutti_u128 rate;
+    uint64_t rate;
 
     if (protocol == NULL)
         return pace;
     pace.slice_ps = protocol->slice_ps[hop];
     if (protocol->lane_bytes_per_s[hop] == 0)
         return pace;
-    rate = (tutti_u128)protocol->lane_bytes_per_s[hop] * protocol->wire_num / protocol->wire_den;
-    pace.bytes_per_s = rate > UINT64_MAX ? UINT64_MAX : rate > 0 ? (uint64_t)rate : 1;
+    rate = tutti_muldiv(protocol->lane_bytes_per_s[hop], protocol->wire_num, protocol->wire_den);
+    pace.bytes_per_s = rate > 0 ? rate : 1;
     return pace;
 }

@@ -9,6 +9,7 @@
 #include "runtime/engine.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/play/clocked.h"
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
@@ -206,13 +207,16 @@ static int play_all(struct show *show, tutti_ps *times, struct tutti_err *err)
 static void summarise(const struct tutti_play *play, tutti_ps *times, uint32_t count,
                       struct tutti_played *ret)
 {
-    tutti_u128 total_ps = 0;
+    struct tutti_wide total_ps = {.high = 0};
+    struct tutti_wide rest;
+    uint64_t all_ps;
 
     for (uint32_t i = 0; i < count; i++)
-        total_ps += (tutti_u128)(uint64_t)times[i];
-    total_ps *= play->iteration_count / count;
-    ret->total_ps = total_ps > (tutti_u128)INT64_MAX ? INT64_MAX : (tutti_ps)total_ps;
-    ret->best_ps = ret->median_ps = (tutti_ps)(total_ps / play->iteration_count);
+        total_ps = tutti_wide_add_word(total_ps, (uint64_t)times[i]);
+    all_ps = tutti_times(tutti_wide_word(total_ps), play->iteration_count / count);
+    ret->total_ps = all_ps > INT64_MAX ? INT64_MAX : (tutti_ps)all_ps;
+    total_ps = tutti_wide_divide(total_ps, tutti_wide_of(count), &rest);
+    ret->best_ps = ret->median_ps = (tutti_ps)total_ps.low;
     if (!play->barrier)
         return;
     qsort(times, count, sizeof(*times), compare_ps);

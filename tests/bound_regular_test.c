@@ -35,14 +35,15 @@ static void check_same(const char *spec, const struct tutti_topo *topo,
         CHECK_OK(tutti_topo_bound_law(topo, collective, root, &law, &err), err);
         CHECK_OK(tutti_topo_bound_law(copy, collective, root, &same, &err), err);
         if (law.latency_ps != same.latency_ps || law.exact != same.exact ||
-            law.bytes != same.bytes || law.bytes_per_s != same.bytes_per_s ||
+            !tutti_wide_equal(law.bytes, same.bytes) ||
+            !tutti_wide_equal(law.bytes_per_s, same.bytes_per_s) ||
             strcmp(law.rates_bind, same.rates_bind) != 0 ||
             strcmp(law.latency_binds, same.latency_binds) != 0)
             TEST_FAIL("%s, %s, root %u: by rule %s %d %g/%g, %s, listed %s %d %g/%g, %s", spec,
                       tutti_collective_name(collective), root, law.rates_bind, law.exact,
-                      (double)law.bytes, (double)law.bytes_per_s, law.latency_binds,
-                      same.rates_bind, same.exact, (double)same.bytes, (double)same.bytes_per_s,
-                      same.latency_binds);
+                      tutti_wide_double(law.bytes), tutti_wide_double(law.bytes_per_s),
+                      law.latency_binds, same.rates_bind, same.exact, tutti_wide_double(same.bytes),
+                      tutti_wide_double(same.bytes_per_s), same.latency_binds);
     }
 }
 

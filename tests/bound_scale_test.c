@@ -1,12 +1,13 @@
 /* Bounds of large machines, up to a million devices, are those that theory has for them in closed
  * form, derived here. */
+#include "runtime/wide.h"
 #include "tests/machines.h"
 #include "tests/test.h"
 
 /* bytes / (giga GB/s) in ps, rounded down. */
-static uint64_t over(tutti_u128 bytes, uint64_t giga)
+static uint64_t over(uint64_t bytes, uint64_t giga)
 {
-    return (uint64_t)(bytes * 1000 / giga);
+    return tutti_muldiv(bytes, 1000, giga);
 }
 
 static void holds(const struct tutti_topo *topo, enum tutti_collective collective, uint64_t count,
@@ -38,11 +39,11 @@ TEST(hosts_of_gpus)
 
         (void)snprintf(spec, sizeof(spec), "dgx-h100:nodes=%" PRIu64, k);
         topo = machine(spec);
-        holds(topo, TUTTI_ALLREDUCE, k * m, over((tutti_u128)2 * (k - 1) * m, giga), true);
-        holds(topo, TUTTI_ALLGATHER, m, over((tutti_u128)8 * (k - 1) * m, giga), true);
-        holds(topo, TUTTI_REDUCESCATTER, m, over((tutti_u128)8 * (k - 1) * m, giga), true);
-        holds(topo, TUTTI_BROADCAST, 1000 * m, over((tutti_u128)1000 * m, giga), false);
-        holds(topo, TUTTI_ALLTOALL, m, over((tutti_u128)8 * 8 * (k - 1) * m, giga), false);
+        holds(topo, TUTTI_ALLREDUCE, k * m, over(2 * (k - 1) * m, giga), true);
+        holds(topo, TUTTI_ALLGATHER, m, over(8 * (k - 1) * m, giga), true);
+        holds(topo, TUTTI_REDUCESCATTER, m, over(8 * (k - 1) * m, giga), true);
+        holds(topo, TUTTI_BROADCAST, 1000 * m, over(1000 * m, giga), false);
+        holds(topo, TUTTI_ALLTOALL, m, over(8 * 8 * (k - 1) * m, giga), false);
         CHECK_TEXT(bound_of(topo, TUTTI_ALLREDUCE, k * m).binding,
                    "the 8 NICs of each host: 400GB/s out");
         tutti_topo_free(topo);
@@ -65,11 +66,10 @@ TEST(chips_on_a_torus)
         (void)snprintf(spec, sizeof(spec), "torus:%" PRIu64 "x%" PRIu64 "x%" PRIu64, dims[i][0],
                        dims[i][1], dims[i][2]);
         topo = machine(spec);
-        holds(topo, TUTTI_ALLREDUCE, n * m, over((tutti_u128)2 * (n - 1) * m, 270), true);
-        holds(topo, TUTTI_ALLGATHER, m, over((tutti_u128)(n - 1) * m, 270), true);
-        holds(topo, TUTTI_BROADCAST, n * m, over((tutti_u128)n * m, 270), true);
-        holds(topo, TUTTI_ALLTOALL, m,
-              over((tutti_u128)(n / 2) * (n / 2) * m, 2 * n / dims[i][2] * 45), true);
+        holds(topo, TUTTI_ALLREDUCE, n * m, over(2 * (n - 1) * m, 270), true);
+        holds(topo, TUTTI_ALLGATHER, m, over((n - 1) * m, 270), true);
+        holds(topo, TUTTI_BROADCAST, n * m, over(n * m, 270), true);
+        holds(topo, TUTTI_ALLTOALL, m, over((n / 2) * (n / 2) * m, 2 * n / dims[i][2] * 45), true);
         tutti_topo_free(topo);
     }
 }
@@ -90,11 +90,10 @@ TEST(ports_of_a_fat_tree)
 
         (void)snprintf(spec, sizeof(spec), "fattree:arity=%" PRIu64 ",levels=2,over=4", arity);
         topo = machine(spec);
-        holds(topo, TUTTI_ALLREDUCE, n * m, over((tutti_u128)2 * (n - 1) * m, 50), true);
-        holds(topo, TUTTI_ALLGATHER, m, over((tutti_u128)(n - 1) * m, 50), true);
-        holds(topo, TUTTI_BROADCAST, n * m, over((tutti_u128)n * m, 50), true);
-        holds(topo, TUTTI_ALLTOALL, m, over((tutti_u128)arity * (n - arity) * m, arity / 4 * 50),
-              false);
+        holds(topo, TUTTI_ALLREDUCE, n * m, over(2 * (n - 1) * m, 50), true);
+        holds(topo, TUTTI_ALLGATHER, m, over((n - 1) * m, 50), true);
+        holds(topo, TUTTI_BROADCAST, n * m, over(n * m, 50), true);
+        holds(topo, TUTTI_ALLTOALL, m, over(arity * (n - arity) * m, arity / 4 * 50), false);
         tutti_topo_free(topo);
     }
 }

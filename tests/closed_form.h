@@ -7,6 +7,7 @@
 
 #include "runtime/backend.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/sim.h"
 #include "tests/coll_cases.h"
 #include "topo/topo.h"
@@ -35,12 +36,11 @@ static inline tutti_ps alpha(const struct cost *cost)
 /* Of so many elements. */
 static inline tutti_ps beta(const struct cost *cost, uint64_t elements)
 {
-    tutti_u128 bytes = (tutti_u128)elements * ELEMENT_BYTES;
+    uint64_t bytes = elements * ELEMENT_BYTES;
 
     if (cost->protocol != NULL)
-        bytes = (bytes * cost->protocol->wire_num + cost->protocol->wire_den - 1) /
-                cost->protocol->wire_den;
-    return (tutti_ps)((bytes * 1000000000000u + cost->bytes_per_s - 1) / cost->bytes_per_s);
+        bytes = tutti_muldiv_up(bytes, cost->protocol->wire_num, cost->protocol->wire_den);
+    return (tutti_ps)tutti_muldiv_up(bytes, TUTTI_PS_PER_S, cost->bytes_per_s);
 }
 
 static inline uint64_t up(uint64_t a, uint64_t b)

@@ -12,6 +12,7 @@
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/units.h"
+#include "runtime/wide.h"
 
 /* Values repeat after PERIOD elements, so that large buffers are filled and compared at the speed
  * of memory. A prime: no chunk or block of a schedule is a multiple of it by chance. */
@@ -435,8 +436,8 @@ int tutti_buffers_open_part(const struct tutti_schedule *schedule, uint64_t seed
         .out_bytes = schedule->out_bytes,
         .seed = seed,
     };
-    tutti_u128 wanted =
-        (tutti_u128)(b.in_bytes + (tutti_u128)b.out_bytes + schedule->scratch_bytes) * count;
+    uint64_t wanted = tutti_times(
+        tutti_plus(tutti_plus(b.in_bytes, b.out_bytes), schedule->scratch_bytes), count);
     uint64_t left = memory_left();
     bool complete;
 

@@ -9,6 +9,7 @@
 #include "runtime/crew.h"
 #include "runtime/shaper.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/shaper.h"
 #include "tools/json.h"
 #include "tools/machine.h"
@@ -123,9 +124,9 @@ void tutti_emulation_close(struct tutti_emulation *emulation)
 /* Times here of what takes `ps` there. */
 static tutti_ps slowed_ps(const struct tutti_emulation *emulation, tutti_ps ps)
 {
-    tutti_u128 slowed = (tutti_u128)(uint64_t)ps * emulation->scale;
+    uint64_t slowed = tutti_times((uint64_t)ps, emulation->scale);
 
-    return slowed > (tutti_u128)INT64_MAX ? INT64_MAX : (tutti_ps)slowed;
+    return slowed > INT64_MAX ? INT64_MAX : (tutti_ps)slowed;
 }
 
 static void add_tempo(struct tutti_tempo *sum, const struct tutti_tempo *tempo)

@@ -18,6 +18,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "topo/bounds/binding.h"
 #include "topo/bounds/exact.h"
 #include "topo/bounds/family.h"
@@ -33,47 +34,54 @@ struct best {
 };
 
 /* bytes / rate, rounded down, so that it stays a bound. Both are cut to 80 bits, likewise. */
-static tutti_ps time_at_least(tutti_u128 bytes, tutti_u128 bytes_per_s)
+static tutti_ps time_at_least(struct tutti_wide bytes, struct tutti_wide bytes_per_s)
 {
-    const tutti_u128 second = 1000000000000u;
-    tutti_u128 whole;
+    struct tutti_wide rest;
+    uint64_t seconds;
+    uint64_t ps;
 
-    if (bytes_per_s == 0)
+    if (tutti_wide_is_zero(bytes_per_s))
         return 0;
-    while (bytes_per_s >> 80 != 0) {
-        bytes_per_s = (bytes_per_s >> 1) + 1;
-        bytes >>= 1;
+    while (bytes_per_s.high >> 16 != 0) {
+        bytes_per_s = tutti_wide_add_word(tutti_wide_half(bytes_per_s), 1);
+        bytes = tutti_wide_half(bytes);
     }
-    whole = bytes / bytes_per_s;
-    if (whole > INT64_MAX / second)
-        return INT64_MAX;
-    whole = whole * second + bytes % bytes_per_s * second / bytes_per_s;
-    return whole > INT64_MAX ? INT64_MAX : (tutti_ps)whole;
+    seconds = tutti_wide_word(tutti_wide_divide(bytes, bytes_per_s, &rest));
+    rest = tutti_wide_divide(tutti_wide_times(rest, TUTTI_PS_PER_S), bytes_per_s, &rest);
+    ps = tutti_plus(tutti_times(seconds, TUTTI_PS_PER_S), rest.low); /* less than a second */
+    return ps > INT64_MAX ? INT64_MAX : (tutti_ps)ps;
 }
 
 /* Of a block of `bytes`; where that many bytes cannot be counted, of as many as can. */
 static tutti_ps time_of(const struct tutti_bound_law *law, uint64_t bytes)
 {
-    tutti_u128 all;
+    struct tutti_wide all;
 
-    if (__builtin_mul_overflow(law->bytes, (tutti_u128)bytes, &all))
-        all = ~(tutti_u128)0;
+    if (tutti_wide_multiply(law->bytes, tutti_wide_of(bytes), &all))
+        all = (struct tutti_wide){.high = UINT64_MAX, .low = UINT64_MAX};
     return time_at_least(all, law->bytes_per_s);
 }
 
-/* Is a/b more than c/d? Where the products overflow, by the upper bits: then equal is not more. */
-static bool is_more(tutti_u128 a, tutti_u128 b, tutti_u128 c, tutti_u128 d)
+/* value / 2, rounded up. */
+static struct tutti_wide half_up(struct tutti_wide value)
 {
-    tutti_u128 left;
-    tutti_u128 right;
+    return tutti_wide_add_word(tutti_wide_half(value), value.low & 1);
+}
 
-    while (__builtin_mul_overflow(a, d, &left) || __builtin_mul_overflow(c, b, &right)) {
-        a >>= 1;
-        b = (b >> 1) + (b & 1);
-        c >>= 1;
-        d = (d >> 1) + (d & 1);
+/* Is a/b more than c/d? Where the products overflow, by the upper bits: then equal is not more. */
+static bool is_more(struct tutti_wide a, struct tutti_wide b, struct tutti_wide c,
+                    struct tutti_wide d)
+{
+    struct tutti_wide left;
+    struct tutti_wide right;
+
+    while (tutti_wide_multiply(a, d, &left) || tutti_wide_multiply(c, b, &right)) {
+        a = tutti_wide_half(a);
+        b = half_up(b);
+        c = tutti_wide_half(c);
+        d = half_up(d);
     }
-    return left > right;
+    return tutti_wide_less(right, left);
 }
 
 struct crossing {
@@ -84,21 +92,22 @@ struct crossing {
     bool even;
 };
 
-static void consider(const struct crossing *at, const struct tutti_group *group, tutti_u128 bytes,
-                     tutti_u128 rate, bool inward)
+static void consider(const struct crossing *at, const struct tutti_group *group, uint64_t bytes,
+                     struct tutti_wide rate, bool inward)
 {
     struct tutti_exact *bound = &at->best->bound;
 
-    if (rate == 0 || bytes == 0 ||
-        (bound->bytes_per_s > 0 && !is_more(bytes, rate, bound->bytes, bound->bytes_per_s)))
+    if (tutti_wide_is_zero(rate) || bytes == 0 ||
+        (!tutti_wide_is_zero(bound->bytes_per_s) &&
+         !is_more(tutti_wide_of(bytes), rate, bound->bytes, bound->bytes_per_s)))
         return;
-    bound->bytes = bytes;
+    bound->bytes = tutti_wide_of(bytes);
     bound->bytes_per_s = rate;
     bound->binding = (struct tutti_binding){
         .member = *at->member,
         .group = group != NULL ? *group : at->partition->groups[0],
         .group_count = at->partition->group_count,
-        .together = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate,
+        .together = tutti_wide_word(rate),
         .all_groups = group == NULL,
         .inward = inward,
         .alike = at->alike,
@@ -107,11 +116,11 @@ static void consider(const struct crossing *at, const struct tutti_group *group,
 }
 
 /* Bytes that must leave and enter one group, of each byte of a rank's block. */
-static void needs_of(const struct best *best, const struct tutti_group *group, tutti_u128 *out,
-                     tutti_u128 *in)
+static void needs_of(const struct best *best, const struct tutti_group *group, uint64_t *out,
+                     uint64_t *in)
 {
-    tutti_u128 size = group->rank_count;
-    tutti_u128 others = best->topo->rank_count - group->rank_count;
+    uint64_t size = group->rank_count;
+    uint64_t others = best->topo->rank_count - group->rank_count;
 
     *out = *in = 0;
     switch (best->collective) {
@@ -173,21 +182,21 @@ static void weigh(const struct tutti_partition *partition, const struct tutti_fa
                           .even = groups_even(partition)};
 
     if (best->collective == TUTTI_ALLREDUCE && !partition->between_reduces) {
-        tutti_u128 bytes = (tutti_u128)2 * (partition->group_count - 1);
+        uint64_t bytes = UINT64_C(2) * (partition->group_count - 1);
 
         consider(&at, NULL, bytes, partition->out, false);
         consider(&at, NULL, bytes, partition->in, true);
     }
     for (uint32_t g = 0; g < partition->kind_count; g++) {
         const struct tutti_group *group = &partition->groups[g];
-        tutti_u128 out;
-        tutti_u128 in;
+        uint64_t out;
+        uint64_t in;
 
         needs_of(best, group, &out, &in);
         if (group->out != UINT64_MAX) /* else it is not known how much more */
-            consider(&at, group, out, group->out, false);
+            consider(&at, group, out, tutti_wide_of(group->out), false);
         if (group->in != UINT64_MAX)
-            consider(&at, group, in, group->in, true);
+            consider(&at, group, in, tutti_wide_of(group->in), true);
     }
 }
 
@@ -211,7 +220,8 @@ static int raise(struct best *best, struct tutti_err *err)
 {
     struct tutti_exact *bound = &best->bound;
     int status = tutti_bound_is_reached(best->topo, best->collective,
-                                        (double)bound->bytes / (double)bound->bytes_per_s,
+                                        tutti_wide_double(bound->bytes) /
+                                            tutti_wide_double(bound->bytes_per_s),
                                         &bound->exact, err);
 
     if (status < 0 || bound->exact)
@@ -251,7 +261,7 @@ int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective co
         status = tutti_latency_bound(topo, collective, root, &latency, err);
     if (status == 0 && topo->rank_count > 1 && collective != TUTTI_BARRIER)
         status = tutti_family_visit(topo, root, weigh, &best, err);
-    if (status == 0 && bound->bytes_per_s > 0)
+    if (status == 0 && !tutti_wide_is_zero(bound->bytes_per_s))
         status = raise(&best, err);
     if (status < 0)
         return status;
@@ -261,7 +271,7 @@ int tutti_topo_bound_law(const struct tutti_topo *topo, enum tutti_collective co
     law.bytes_per_s = bound->bytes_per_s;
     law.latency_ps = latency.latency_ps;
     law.burst_ps = most_burst_ps(topo);
-    if (bound->bytes_per_s > 0)
+    if (!tutti_wide_is_zero(bound->bytes_per_s))
         tutti_binding_name(topo, &bound->binding, law.rates_bind, sizeof(law.rates_bind));
     (void)snprintf(law.latency_binds, sizeof(law.latency_binds),
                    "latency from rank %" PRIu32 " to rank %" PRIu32, latency.from, latency.to);

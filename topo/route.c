@@ -59,7 +59,10 @@ bool tutti_topo_routes_drawn(const struct tutti_topo *topo)
 uint32_t tutti_router_draw(const struct tutti_router *router, uint32_t from, uint32_t to,
                            uint32_t level, uint32_t count)
 {
-    return (uint32_t)((tutti_u128)tutti_random_hash(router->key, from, to, level) * count >> 64);
+    uint64_t hash = tutti_random_hash(router->key, from, to, level);
+
+    /* hash * count / 2^64, by halves of the hash: neither product overflows. */
+    return (uint32_t)(((hash >> 32) * count + ((hash & UINT32_MAX) * count >> 32)) >> 32);
 }
 
 struct tutti_routes tutti_topo_routes(const struct tutti_topo *topo)

@@ -10,6 +10,7 @@
 #include "runtime/schedule.h"
 #include "runtime/shape.h"
 #include "runtime/units.h"
+#include "runtime/wide.h"
 
 TUTTI_API_BEGIN
 
@@ -294,10 +295,10 @@ int tutti_topo_bound(const struct tutti_topo *topo, const struct tutti_contract 
  * Copied at will; needs the topology no longer. `root` counts where the collective has one. */
 struct tutti_bound_law {
     uint32_t rank_count;
-    bool moves;             /* data: not a barrier */
-    bool exact;             /* where the rates bind */
-    tutti_u128 bytes;       /* that must cross, of each byte of a rank's block, what binds */
-    tutti_u128 bytes_per_s; /* at this rate; 0: nothing must */
+    bool moves;                    /* data: not a barrier */
+    bool exact;                    /* where the rates bind */
+    struct tutti_wide bytes;       /* that must cross, of each byte of a rank's block, what binds */
+    struct tutti_wide bytes_per_s; /* at this rate; 0: nothing must */
     tutti_ps latency_ps;
     tutti_ps burst_ps;    /* what full token buckets save at most: burst over rate, of all links */
     char rates_bind[128]; /* what binds where the rates do, */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 struct unit {
     const char *suffix;
@@ -58,13 +59,13 @@ static const struct unit time_units[] = {
 
 tutti_ps tutti_wire_ps(uint64_t bytes, uint64_t bytes_per_s)
 {
-    tutti_u128 ps;
+    uint64_t ps;
 
     assert(bytes_per_s > 0);
     if (bytes <= INT64_MAX / TUTTI_PS_PER_S && bytes_per_s <= INT64_MAX) /* no need of 128 bits */
         return (tutti_ps)((bytes * TUTTI_PS_PER_S + bytes_per_s - 1) / bytes_per_s);
-    ps = ((tutti_u128)bytes * (tutti_u128)TUTTI_PS_PER_S + bytes_per_s - 1) / bytes_per_s;
-    return ps > (tutti_u128)INT64_MAX ? INT64_MAX : (tutti_ps)ps;
+    ps = tutti_muldiv_wide(bytes, TUTTI_PS_PER_S, bytes_per_s - 1, bytes_per_s);
+    return ps > INT64_MAX ? INT64_MAX : (tutti_ps)ps;
 }
 
 /* Reads digits[.digits] as mantissa / pow10; returns the rest of the text or NULL. */
@@ -101,16 +102,16 @@ static int read_quantity(const char *text, const struct unit *units, size_t unit
     const char *rest = read_decimal(text, &mantissa, &pow10);
 
     for (size_t i = 0; rest != NULL && i < unit_count; i++) {
-        tutti_u128 value;
-        tutti_u128 divisor = (tutti_u128)pow10 * units[i].divisor;
+        uint64_t value;
+        uint64_t divisor = pow10 * units[i].divisor; /* at most 8e18 */
 
         if (strcmp(rest, units[i].suffix) != 0)
             continue;
-        value = ((tutti_u128)mantissa * units[i].scale + divisor / 2) / divisor;
-        if (value > (tutti_u128)INT64_MAX)
+        value = tutti_muldiv_near(mantissa, units[i].scale, divisor);
+        if (value > INT64_MAX)
             return tutti_fail(err, TUTTI_EINVAL, "%s '%s' is too large (less than 2^63 %s)", what,
                               text, base);
-        *ret = (uint64_t)value;
+        *ret = value;
         return 0;
     }
     return tutti_fail(err, TUTTI_EINVAL, "not a %s '%s' (%s)", what, text, accepted);

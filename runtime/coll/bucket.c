@@ -56,8 +56,8 @@ static struct range weighted_share(const struct bucket *bucket, uint32_t share)
     uint32_t routes = bucket->plan.route_count;
     uint32_t route = share % routes;
     struct range channel = part_of(all, share / routes, bucket->coll.share_count / routes);
-    uint64_t first = mul_div(channel.count, bucket->weights[route], bucket->weights[routes]);
-    uint64_t end = mul_div(channel.count, bucket->weights[route + 1], bucket->weights[routes]);
+    uint64_t first = tutti_muldiv(channel.count, bucket->weights[route], bucket->weights[routes]);
+    uint64_t end = tutti_muldiv(channel.count, bucket->weights[route + 1], bucket->weights[routes]);
 
     return (struct range){.first = channel.first + first, .count = end - first};
 }

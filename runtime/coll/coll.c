@@ -6,6 +6,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/coll/emit.h"
+#include "runtime/wide.h"
 
 enum {
     SLICES_MAX = 4096,
@@ -27,8 +28,8 @@ static uint32_t slots_of(const struct tutti_coll_params *params)
 static int check_sizes(const struct tutti_coll_params *params, uint32_t rank_count,
                        struct tutti_err *err)
 {
-    tutti_u128 bytes =
-        (tutti_u128)params->count * rank_count * (tutti_u128)tutti_dtype_bytes(params->dtype);
+    uint64_t bytes =
+        tutti_times(tutti_times(params->count, rank_count), tutti_dtype_bytes(params->dtype));
 
     if (bytes > bytes_max)
         return tutti_fail(
@@ -172,11 +173,11 @@ int tutti_coll_new(const struct coll_layout *layout, const struct tutti_coll_par
 int tutti_coll_finish(struct coll *coll, uint64_t share_elements, uint64_t elements,
                       uint64_t rounds, struct tutti_schedule **ret, struct tutti_err *err)
 {
-    tutti_u128 scratch = (tutti_u128)share_elements * coll->share_count + elements;
-    tutti_u128 total = (tutti_u128)coll->piece_count * rounds;
+    uint64_t scratch = tutti_plus(tutti_times(share_elements, coll->share_count), elements);
+    uint64_t total = tutti_times(coll->piece_count, rounds);
     int status = 0;
 
-    if (scratch * coll->element_bytes > bytes_max * 2)
+    if (tutti_times(scratch, coll->element_bytes) > bytes_max * 2)
         status = tutti_fail(err, TUTTI_EINVAL, "count '%llu' is too large for the scratch buffer",
                             (unsigned long long)coll->schedule.contract.count);
     else if (total > (UINT64_C(1) << 62))
@@ -185,7 +186,7 @@ int tutti_coll_finish(struct coll *coll, uint64_t share_elements, uint64_t eleme
         tutti_schedule_free(&coll->schedule);
         return status;
     }
-    coll->schedule.scratch_bytes = (uint64_t)scratch * coll->element_bytes;
+    coll->schedule.scratch_bytes = scratch * coll->element_bytes;
     *ret = &coll->schedule;
     return 0;
 }

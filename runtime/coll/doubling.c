@@ -14,6 +14,7 @@
 #include "runtime/coll/emit.h"
 #include "runtime/coll/fold.h"
 #include "runtime/coll/generators.h"
+#include "runtime/wide.h"
 
 struct doubling {
     struct coll coll;
@@ -159,7 +160,7 @@ int tutti_coll_recursive_doubling(const struct tutti_coll_params *params,
     doubling->fold = fold_of(shape->rank_count);
     doubling->landing_elements = div_up(coll_piece_max(coll), coll->slice_count);
     steps = 3 * (uint64_t)coll->slice_count * (doubling->fold.log + 1);
-    if ((tutti_u128)steps * coll->piece_count > UINT32_MAX) {
+    if (tutti_times(steps, coll->piece_count) > UINT32_MAX) {
         tutti_schedule_free(&coll->schedule);
         return tutti_fail(err, TUTTI_EINVAL,
                           "too many pieces for one lane (larger chunks, fewer slices)");

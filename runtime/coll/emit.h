@@ -12,6 +12,7 @@
 #include "runtime/shape.h"
 #include "runtime/status.h"
 #include "runtime/units.h"
+#include "runtime/wide.h"
 
 /* ---- the head of every generated schedule -------------------------------------------------- */
 
@@ -59,16 +60,6 @@ struct range {
     uint64_t first; /* element */
     uint64_t count; /* elements */
 };
-
-/* a * b / c without overflow, for results that fit; the wide division is the rare case. */
-static inline uint64_t mul_div(uint64_t a, uint64_t b, uint64_t c)
-{
-    uint64_t product;
-
-    if (!__builtin_mul_overflow(a, b, &product))
-        return product / c;
-    return (uint64_t)((tutti_u128)a * b / c);
-}
 
 static inline uint64_t div_up(uint64_t a, uint64_t b)
 {

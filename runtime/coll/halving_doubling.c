@@ -32,8 +32,8 @@ static struct range interval(const struct halving *halving, struct range piece, 
         width /= 2;
         low += (member >> j & 1) * width;
     }
-    from = mul_div(piece.count, low, halving->fold.member_count);
-    to = mul_div(piece.count, low + width, halving->fold.member_count);
+    from = tutti_muldiv(piece.count, low, halving->fold.member_count);
+    to = tutti_muldiv(piece.count, low + width, halving->fold.member_count);
     return (struct range){.first = piece.first + from, .count = to - from};
 }
 

@@ -1,13 +1,15 @@
 /* The parameters of NCCL's cuts, checked. */
 #include "runtime/coll/nccl_cut.h"
 
+#include "runtime/wide.h"
+
 static int check_shares(const struct nccl_cut *cut, uint64_t count, struct tutti_err *err)
 {
     uint64_t middles = cut->channel_count > 2 ? cut->channel_count - UINT64_C(2) : 0;
-    tutti_u128 sum = (tutti_u128)cut->lo + (tutti_u128)cut->mid * middles;
+    uint64_t sum = tutti_plus(cut->lo, tutti_times(cut->mid, middles));
 
     if (cut->channel_count > 1)
-        sum += cut->hi;
+        sum = tutti_plus(sum, cut->hi);
     if (sum != count)
         return tutti_fail(
             err, TUTTI_EINVAL, "shares of '%llu', %llu times %llu, and %llu are not %llu elements",

@@ -14,6 +14,7 @@
 
 #include "runtime/coll/emit.h"
 #include "runtime/coll/ring_order.h"
+#include "runtime/wide.h"
 
 enum { SUMS_KEPT = 4 };
 
@@ -198,9 +199,9 @@ static int plan_sums(struct blocks *blocks, struct tutti_err *err)
 {
     struct coll *coll = &blocks->coll;
     uint64_t sums = coll->piece_count * (coll->schedule.rank_count - UINT64_C(2));
-    tutti_u128 steps = (tutti_u128)3 * coll->slice_count * coll->schedule.rank_count;
+    uint64_t steps = tutti_times(UINT64_C(3) * coll->slice_count, coll->schedule.rank_count);
 
-    if (coll->piece_count * steps > UINT32_MAX)
+    if (tutti_times(coll->piece_count, steps) > UINT32_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%llu' pieces are too many for %u ranks (larger chunks, fewer slices)",
                           (unsigned long long)coll->piece_count, coll->schedule.rank_count);

@@ -105,7 +105,7 @@ static uint64_t message_bytes(const struct tutti_coll_params *params, uint32_t r
         least = plan->route[i].weight < least ? plan->route[i].weight : least;
         sum += plan->route[i].weight;
     }
-    return mul_div(bytes, least, sum) / rank_count /
+    return tutti_muldiv(bytes, least, sum) / rank_count /
            (params->channel_count == 0 ? 1 : params->channel_count);
 }
 

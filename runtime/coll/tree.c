@@ -10,6 +10,7 @@
 #include "runtime/coll/nccl_cut.h"
 #include "runtime/coll/ring_order.h"
 #include "runtime/coll/tree_hosts.h"
+#include "runtime/wide.h"
 
 struct tree {
     struct coll coll;
@@ -288,12 +289,12 @@ static const struct tutti_schedule_ops tree_ops = {
 static int check_steps(const struct tree *tree, struct tutti_err *err)
 {
     uint32_t n = tree->coll.schedule.rank_count;
-    tutti_u128 children =
+    uint64_t children =
         tree->plan.kind == TREE_HOSTS ? 0 : tutti_tree_child_count(tree->plan.kind, n, 0);
 
     if (tree->plan.kind == TREE_BALANCED || tree->plan.kind == TREE_HOSTS)
         children = TREE_CHILDREN_MAX;
-    if (tree->item_count * (2 * children + 1) > UINT32_MAX)
+    if (tutti_times(tree->item_count, 2 * children + 1) > UINT32_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%llu' messages a lane are too many (larger chunks, fewer slices)",
                           (unsigned long long)tree->item_count);

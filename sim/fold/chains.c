@@ -25,6 +25,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/net/fair.h"
 #include "sim/play/start.h"
 #include "sim/play/wires.h"
@@ -430,13 +431,14 @@ static bool may_be_short(const struct chains *chains)
     for (uint32_t i = 0; i < chains->chain_count; i++)
         bytes = chains->chains[i].bytes > bytes ? chains->chains[i].bytes : bytes;
     for (uint32_t lane = 0; lane < chains->schedule->lane_count; lane++) {
-        tutti_u128 turn = 0;
+        uint64_t turn = 0;
 
         for (uint32_t seat = 0; seat < chains->period; seat++)
-            turn += (tutti_u128)(uint64_t)tutti_wire_ps(
-                bytes, chains->bytes_per_s[(size_t)lane * chains->period + seat]);
-        if (turn * (chains->phase.transfer_count / chains->period) >
-            (tutti_u128)(uint64_t)chains->latency_min_ps)
+            turn = tutti_plus(
+                turn, (uint64_t)tutti_wire_ps(
+                          bytes, chains->bytes_per_s[(size_t)lane * chains->period + seat]));
+        if (tutti_times(turn, chains->phase.transfer_count / chains->period) >
+            (uint64_t)chains->latency_min_ps)
             return false;
     }
     return true;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/net/fair.h"
 #include "sim/play/estimate.h"
 #include "sim/play/start.h"
@@ -486,16 +487,17 @@ static int make(struct tutti_class_play *play, struct tutti_err *err)
 }
 
 /* The longest that a link takes for what crosses it. */
-static tutti_ps busiest_ps(const struct tutti_quotient *quotient, const tutti_u128 *loads)
+static tutti_ps busiest_ps(const struct tutti_quotient *quotient, const struct tutti_wide *loads)
 {
-    tutti_u128 most = 0;
+    uint64_t most = 0;
 
     for (uint32_t i = 0; i < quotient->link_count; i++) {
         uint64_t rate = tutti_quotient_rate(quotient, NULL, i);
-        tutti_u128 took =
-            loads[i] / rate * TUTTI_PS_PER_S + loads[i] % rate * TUTTI_PS_PER_S / rate;
+        struct tutti_wide rest;
+        struct tutti_wide took = tutti_wide_divide(tutti_wide_times(loads[i], TUTTI_PS_PER_S),
+                                                   tutti_wide_of(rate), &rest);
 
-        most = took > most ? took : most;
+        most = tutti_wide_word(took) > most ? tutti_wide_word(took) : most;
     }
     return most > INT64_MAX ? INT64_MAX : (tutti_ps)most;
 }
@@ -503,7 +505,7 @@ static tutti_ps busiest_ps(const struct tutti_quotient *quotient, const tutti_u1
 int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_class_skip *skip,
                      int64_t more, tutti_ps *ret, struct tutti_err *err)
 {
-    tutti_u128 *loads = calloc((size_t)quotient->link_count + 1, sizeof(*loads));
+    struct tutti_wide *loads = calloc((size_t)quotient->link_count + 1, sizeof(*loads));
 
     if (loads == NULL)
         return tutti_nomem(err);
@@ -511,8 +513,11 @@ int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_c
         const struct tutti_quotient_wire *wire = &quotient->wires[i];
         uint64_t bytes = skip->bytes[i] + (uint64_t)more * skip->run_bytes[i];
 
-        for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++)
-            loads[quotient->ways[k].link] += (tutti_u128)bytes * quotient->ways[k].weight;
+        for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++) {
+            struct tutti_wide *load = &loads[quotient->ways[k].link];
+
+            *load = tutti_wide_add(*load, tutti_wide_product(bytes, quotient->ways[k].weight));
+        }
     }
     *ret = busiest_ps(quotient, loads);
     free(loads);

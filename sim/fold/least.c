@@ -12,6 +12,7 @@
 #include <assert.h>
 
 #include "runtime/schedule.h"
+#include "runtime/wide.h"
 #include "sim/fold/fold.h"
 #include "sim/fold/quotient.h"
 #include "sim/net/net.h"
@@ -23,7 +24,7 @@ enum { LOAD_MARGIN = 1000000 };
 
 static tutti_ps load_ps(tutti_ps plain_ps, const struct tutti_protocol *protocol)
 {
-    tutti_u128 load = (tutti_u128)(uint64_t)plain_ps * protocol->wire_num / protocol->wire_den;
+    uint64_t load = tutti_muldiv((uint64_t)plain_ps, protocol->wire_num, protocol->wire_den);
 
     load -= load / LOAD_MARGIN + (load > 0);
     return load > INT64_MAX ? INT64_MAX : (tutti_ps)load;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/fold/rings.h"
 #include "sim/net/net.h"
 #include "sim/sim.h"
@@ -118,7 +119,8 @@ static void weigh_kinds(struct tutti_phase_desk *desk, uint64_t bytes)
 static bool is_long(const struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask)
 {
     const struct tutti_ring_phase *phase = ask->phase;
-    tutti_u128 most = (tutti_u128)reduce_ps_of(desk, phase) * phase->transfer_count;
+    uint64_t most = tutti_times((uint64_t)reduce_ps_of(desk, phase), phase->transfer_count);
+    uint64_t hops = phase->transfer_count + 2 * (uint64_t)phase->size;
     tutti_ps hop_ps = 0;
     tutti_ps ready_ps = ask->ready->last_ps;
 
@@ -126,9 +128,9 @@ static bool is_long(const struct tutti_phase_desk *desk, const struct tutti_phas
         hop_ps = tutti_later_ps(hop_ps, desk->hop_ps[i]);
     if (ask->turn != NULL)
         ready_ps = tutti_later_ps(ready_ps, ask->turn->last_ps);
-    most += (tutti_u128)hop_ps * (phase->transfer_count + 2 * (uint64_t)phase->size) +
-            (tutti_u128)ready_ps;
-    return most * desk->slot_count > (tutti_u128)(INT64_MAX / 4);
+    most = tutti_plus(most, tutti_times((uint64_t)hop_ps, hops));
+    most = tutti_plus(most, (uint64_t)ready_ps);
+    return tutti_times(most, desk->slot_count) > INT64_MAX / 4;
 }
 
 /* ---- one ring -------------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/fold/ring_last.h"
 #include "sim/net/net.h"
 
@@ -307,8 +308,8 @@ int tutti_ring_run(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
 {
     uint64_t left =
         update_count_max > desk->update_count ? update_count_max - desk->update_count : 0;
-    tutti_u128 messages = (tutti_u128)ring->round_count * ring->size;
-    uint64_t price_max = messages < left ? (uint64_t)messages : left;
+    uint64_t messages = tutti_times(ring->round_count, ring->size);
+    uint64_t price_max = messages < left ? messages : left;
     int status;
 
     assert(ring->size >= 2);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "runtime/wide.h"
 #include "sim/nccl.h"
 #include "sim/nccl/tables.h"
 #include "sim/nccl/version.h"
@@ -27,9 +28,9 @@ static bool is_tree(const struct tutti_switched *s)
 /* Saturates at INT64_MAX, as all sums of times here do. */
 static tutti_ps times_ps(uint64_t count, tutti_ps each)
 {
-    tutti_u128 all = (tutti_u128)count * (uint64_t)each;
+    uint64_t all = tutti_times(count, (uint64_t)each);
 
-    return all > (tutti_u128)INT64_MAX ? INT64_MAX : (tutti_ps)all;
+    return all > INT64_MAX ? INT64_MAX : (tutti_ps)all;
 }
 
 /* What a GPU sends into its links, and receives, of a loop of so many bytes. */

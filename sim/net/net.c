@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 tutti_ps tutti_stretch_ps(tutti_ps ps, uint64_t stretch_q32)
 {
-    tutti_u128 more = ((tutti_u128)(uint64_t)ps * stretch_q32) >> 32;
+    uint64_t more = tutti_muldiv((uint64_t)ps, stretch_q32, UINT64_C(1) << 32);
 
     assert(ps >= 0);
-    return more > (tutti_u128)(INT64_MAX - ps) ? INT64_MAX : ps + (tutti_ps)more;
+    return more > (uint64_t)(INT64_MAX - ps) ? INT64_MAX : ps + (tutti_ps)more;
 }
 
 double tutti_stretch_bytes(uint64_t bytes, uint64_t stretch_q32)

@@ -7,6 +7,7 @@
 
 #include "runtime/random.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/net/net.h"
 #include "sim/protocol.h"
 #include "topo/topo.h"
@@ -293,12 +294,9 @@ int tutti_wires_find(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
 
 uint64_t tutti_wire_bytes(const struct tutti_protocol *protocol, uint64_t bytes)
 {
-    tutti_u128 wire;
-
     if (protocol == NULL)
         return bytes;
-    wire = ((tutti_u128)bytes * protocol->wire_num + protocol->wire_den - 1) / protocol->wire_den;
-    return wire > UINT64_MAX ? UINT64_MAX : (uint64_t)wire;
+    return tutti_muldiv_up(bytes, protocol->wire_num, protocol->wire_den);
 }
 
 uint64_t tutti_jitter_q32(double jitter)
@@ -314,7 +312,7 @@ uint64_t tutti_stretch_of(uint64_t seed, uint64_t jitter_q32, const struct tutti
     if (jitter_q32 == 0)
         return 0;
     draw = tutti_random_hash(seed, (uint64_t)wire->from << 32 | wire->to, wire->lane, number);
-    return (uint64_t)(((tutti_u128)(draw >> 32) * jitter_q32) >> 32);
+    return tutti_muldiv(draw >> 32, jitter_q32, UINT64_C(1) << 32);
 }
 
 int tutti_wires_push(struct tutti_wires *wires, uint32_t wire, uint32_t *ret_message,

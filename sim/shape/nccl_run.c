@@ -12,6 +12,7 @@
 #include "runtime/coll.h"
 #include "runtime/nccl_coll.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/nccl.h"
 #include "sim/nccl/rccl.h"
 #include "sim/nccl/tables.h"
@@ -534,8 +535,8 @@ bool tutti_nccl_run_costs(const struct tutti_nccl_run *run, const struct tutti_p
         *ret = tutti_protocol_of_lines(ret, run->part_count);
     ret->launch_ps += (tutti_ps)run->channel_count * channel_ps;
     if (run->proxy_den > 0)
-        ret->slice_ps[TUTTI_HOP_NET] =
-            (tutti_ps)((tutti_u128)ret->slice_ps[TUTTI_HOP_NET] * run->proxy_num / run->proxy_den);
+        ret->slice_ps[TUTTI_HOP_NET] = (tutti_ps)tutti_muldiv(
+            (uint64_t)ret->slice_ps[TUTTI_HOP_NET], run->proxy_num, run->proxy_den);
     return true;
 }
 

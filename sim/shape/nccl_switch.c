@@ -2,6 +2,7 @@
 #include "sim/shape/nccl_switch.h"
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/nccl.h"
 #include "sim/nccl/tables.h"
 #include "sim/play/wires.h"
@@ -275,7 +276,7 @@ static void fill_nvls(const struct tutti_protocol *protocol, struct tutti_switch
     if (s->lane_bytes_per_s == 0)
         s->lane_bytes_per_s = protocol->p2p_lane_bytes_per_s[TUTTI_HOP_NVLINK];
     if (ppm > 0)
-        s->gpu_bytes_per_s = (uint64_t)((tutti_u128)s->gpu_bytes_per_s * ppm / TUTTI_PPM);
+        s->gpu_bytes_per_s = tutti_muldiv(s->gpu_bytes_per_s, ppm, TUTTI_PPM);
     s->gpu_bytes_per_s += s->gpu_bytes_per_s == 0;
 }
 

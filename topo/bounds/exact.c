@@ -29,8 +29,6 @@
 #include "runtime/status.h"
 #include "topo/bounds/flow.h"
 
-__extension__ typedef __int128 i128;
-
 /* Flows times links, at most: about a tenth of a second. */
 #define EFFORT_MAX (UINT64_C(1) << 22)
 
@@ -38,18 +36,19 @@ struct work {
     const struct tutti_topo *topo;
     struct tutti_exact *bound;
     struct tutti_flow flow;
-    bool *side;      /* [node_count]: of a cut */
-    i128 *level;     /* [node_count]: x of the trees */
-    uint32_t *group; /* [node_count]: union-find of what is full */
+    bool *side;               /* [node_count]: of a cut */
+    struct tutti_wide *level; /* [node_count]: x of the trees; negative: 2^128 less */
+    uint32_t *group;          /* [node_count]: union-find of what is full */
 };
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static tutti_u128 common_divisor(tutti_u128 a, tutti_u128 b)
+static struct tutti_wide common_divisor(struct tutti_wide a, struct tutti_wide b)
 {
-    while (b != 0) {
-        tutti_u128 rest = a % b;
+    while (!tutti_wide_is_zero(b)) {
+        struct tutti_wide rest;
 
+        (void)tutti_wide_divide(a, b, &rest);
         a = b;
         b = rest;
     }
@@ -57,17 +56,28 @@ static tutti_u128 common_divisor(tutti_u128 a, tutti_u128 b)
 }
 
 /* Sets the bound, in lowest terms. */
-static void set_bound(struct tutti_exact *bound, tutti_u128 bytes, tutti_u128 bytes_per_s)
+static void set_bound(struct tutti_exact *bound, struct tutti_wide bytes,
+                      struct tutti_wide bytes_per_s)
 {
-    tutti_u128 divisor = common_divisor(bytes, bytes_per_s);
+    struct tutti_wide divisor = common_divisor(bytes, bytes_per_s);
+    struct tutti_wide rest;
 
-    bound->bytes = bytes / divisor;
-    bound->bytes_per_s = bytes_per_s / divisor;
+    bound->bytes = tutti_wide_divide(bytes, divisor, &rest);
+    bound->bytes_per_s = tutti_wide_divide(bytes_per_s, divisor, &rest);
 }
 
-static bool is_more(const struct tutti_exact *bound, tutti_u128 bytes, tutti_u128 bytes_per_s)
+static bool is_more(const struct tutti_exact *bound, uint64_t bytes, struct tutti_wide bytes_per_s)
 {
-    return bytes * bound->bytes_per_s > bound->bytes * bytes_per_s;
+    struct tutti_wide left = tutti_wide_times(bound->bytes_per_s, bytes);
+    struct tutti_wide right;
+
+    (void)tutti_wide_multiply(bound->bytes, bytes_per_s, &right);
+    return tutti_wide_less(right, left);
+}
+
+static bool is_negative(struct tutti_wide value)
+{
+    return value.high >> 63 != 0;
 }
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
@@ -90,22 +100,17 @@ static uint32_t ranks_of_side(const struct work *work)
 }
 
 /* What leaves the side, or enters it. */
-static tutti_u128 rate_of_side(const struct work *work, bool inward)
+static struct tutti_wide rate_of_side(const struct work *work, bool inward)
 {
-    tutti_u128 sum = 0;
+    struct tutti_wide sum = {.high = 0};
 
     for (uint32_t l = 0; l < work->topo->link_count; l++) {
         struct tutti_link link = tutti_topo_link(work->topo, l);
 
         if (work->side[link.from] != work->side[link.to] && work->side[link.to] == inward)
-            sum += link.bytes_per_s;
+            sum = tutti_wide_add_word(sum, link.bytes_per_s);
     }
     return sum;
-}
-
-static uint64_t add_rates(uint64_t a, uint64_t b)
-{
-    return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
 }
 
 static struct tutti_group group_of_side(const struct work *work)
@@ -125,12 +130,12 @@ static struct tutti_group group_of_side(const struct work *work)
         if (work->side[link.from] == work->side[link.to])
             continue;
         if (work->side[link.from]) {
-            group.out = add_rates(group.out, link.bytes_per_s);
+            group.out = tutti_plus(group.out, link.bytes_per_s);
             group.link_count++;
             group.link_kinds |= 1u << link.kind;
             group.link_out = l;
         } else {
-            group.in = add_rates(group.in, link.bytes_per_s);
+            group.in = tutti_plus(group.in, link.bytes_per_s);
             group.link_in_count++;
             group.link_in = l;
         }
@@ -139,12 +144,12 @@ static struct tutti_group group_of_side(const struct work *work)
 }
 
 /* Raises the bound to that of the side; names whichever side has fewer ranks. */
-static void raise_to_side(struct work *work, tutti_u128 bytes, bool inward)
+static void raise_to_side(struct work *work, uint64_t bytes, bool inward)
 {
     const struct tutti_topo *topo = work->topo;
     struct tutti_exact *bound = work->bound;
 
-    set_bound(bound, bytes, rate_of_side(work, inward));
+    set_bound(bound, tutti_wide_of(bytes), rate_of_side(work, inward));
     if (2 * ranks_of_side(work) > topo->rank_count) {
         for (uint32_t v = 0; v < topo->node_count; v++)
             work->side[v] = !work->side[v];
@@ -159,14 +164,14 @@ static void raise_to_side(struct work *work, tutti_u128 bytes, bool inward)
 }
 
 /* The links of the machine, each `scale` times its rate; backward: turned round. */
-static void lay_links(struct work *work, tutti_u128 scale, bool backward)
+static void lay_links(struct work *work, struct tutti_wide scale, bool backward)
 {
     tutti_flow_clear(&work->flow);
     for (uint32_t l = 0; l < work->topo->link_count; l++) {
         struct tutti_link link = tutti_topo_link(work->topo, l);
 
         tutti_flow_add(&work->flow, backward ? link.to : link.from, backward ? link.from : link.to,
-                       scale * link.bytes_per_s, 0);
+                       tutti_wide_times(scale, link.bytes_per_s), tutti_wide_of(0));
     }
 }
 
@@ -179,15 +184,16 @@ static void lay_gather(struct work *work, const struct tutti_exact *bound, bool 
     lay_links(work, bound->bytes, backward);
     for (uint32_t r = 0; r < topo->rank_count; r++)
         tutti_flow_add(&work->flow, topo->node_count, tutti_topo_rank_node(topo, r),
-                       bound->bytes_per_s, 0);
+                       bound->bytes_per_s, tutti_wide_of(0));
 }
 
 /* Does rank r get all in the time of the bound? */
 static bool gets_all(struct work *work, const struct tutti_exact *bound, uint32_t rank)
 {
-    return tutti_flow_between(&work->flow, work->topo->node_count,
-                              tutti_topo_rank_node(work->topo, rank)) ==
-           bound->bytes_per_s * work->topo->rank_count;
+    struct tutti_wide got = tutti_flow_between(&work->flow, work->topo->node_count,
+                                               tutti_topo_rank_node(work->topo, rank));
+
+    return tutti_wide_equal(got, tutti_wide_times(bound->bytes_per_s, work->topo->rank_count));
 }
 
 static void raise_gather(struct work *work, bool backward)
@@ -212,7 +218,8 @@ static bool gathers_in_half(struct work *work, bool backward)
 {
     struct tutti_exact half = *work->bound;
 
-    set_bound(&half, half.bytes * work->topo->rank_count, 2 * half.bytes_per_s);
+    set_bound(&half, tutti_wide_times(half.bytes, work->topo->rank_count),
+              tutti_wide_times(half.bytes_per_s, 2));
     lay_gather(work, &half, backward);
     for (uint32_t r = 0; r < work->topo->rank_count; r++)
         if (!gets_all(work, &half, r))
@@ -227,9 +234,9 @@ static void raise_between(struct work *work, uint32_t root, bool backward)
 {
     const struct tutti_topo *topo = work->topo;
 
-    lay_links(work, 1, backward);
+    lay_links(work, tutti_wide_of(1), backward);
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        tutti_u128 rate;
+        struct tutti_wide rate;
 
         if (r == root)
             continue;
@@ -258,7 +265,10 @@ static void fill_node(struct work *work, uint32_t v)
     const struct tutti_topo *topo = work->topo;
     struct tutti_flow *flow = &work->flow;
     uint32_t outside = topo->node_count;
-    i128 gains = 0;
+    struct tutti_wide gains = {.high = 0};
+    struct tutti_wide twice = tutti_wide_times(work->bound->bytes_per_s, 2);
+    struct tutti_wide most;
+    const struct tutti_wide none = {.high = 0};
 
     tutti_flow_clear(flow);
     for (uint32_t l = 0; l < topo->link_count; l++) {
@@ -266,18 +276,18 @@ static void fill_node(struct work *work, uint32_t v)
 
         if (link.from <= v)
             tutti_flow_add(flow, link.from, link.to <= v ? link.to : outside,
-                           work->bound->bytes * link.bytes_per_s, 0);
+                           tutti_wide_times(work->bound->bytes, link.bytes_per_s), none);
     }
     for (uint32_t u = 0; u < v; u++) {
-        if (work->level[u] > 0) {
-            tutti_flow_add(flow, v, u, (tutti_u128)work->level[u], 0);
-            gains += work->level[u];
-        } else if (work->level[u] < 0) {
-            tutti_flow_add(flow, u, outside, (tutti_u128)-work->level[u], 0);
+        if (is_negative(work->level[u])) {
+            tutti_flow_add(flow, u, outside, tutti_wide_subtract(none, work->level[u]), none);
+        } else if (!tutti_wide_is_zero(work->level[u])) {
+            tutti_flow_add(flow, v, u, work->level[u], none);
+            gains = tutti_wide_add(gains, work->level[u]);
         }
     }
-    work->level[v] =
-        (i128)tutti_flow_between(flow, v, outside) - gains - 2 * (i128)work->bound->bytes_per_s;
+    most = tutti_flow_between(flow, v, outside);
+    work->level[v] = tutti_wide_subtract(tutti_wide_subtract(most, gains), twice);
     for (uint32_t u = 0; u < v; u++)
         if (flow->level[u] != TUTTI_FLOW_NONE)
             work->group[find(work->group, u)] = find(work->group, v);
@@ -288,22 +298,22 @@ static bool raise_to_groups(struct work *work)
 {
     const struct tutti_topo *topo = work->topo;
     uint32_t count = 0;
-    tutti_u128 rate = 0;
+    struct tutti_wide rate = {.high = 0};
 
     for (uint32_t v = 0; v < topo->node_count; v++)
         count += find(work->group, v) == v;
     for (uint32_t l = 0; l < topo->link_count; l++)
         if (find(work->group, tutti_topo_link(topo, l).from) !=
             find(work->group, tutti_topo_link(topo, l).to))
-            rate += tutti_topo_link(topo, l).bytes_per_s;
-    if (count < 2 || !is_more(work->bound, (tutti_u128)2 * (count - 1), rate))
+            rate = tutti_wide_add_word(rate, tutti_topo_link(topo, l).bytes_per_s);
+    if (count < 2 || !is_more(work->bound, UINT64_C(2) * (count - 1), rate))
         return false;
-    set_bound(work->bound, (tutti_u128)2 * (count - 1), rate);
+    set_bound(work->bound, tutti_wide_of(UINT64_C(2) * (count - 1)), rate);
     work->bound->binding = (struct tutti_binding){
         .member = {.kind = count < topo->node_count ? TUTTI_FAMILY_SET : TUTTI_FAMILY_DEVICES},
         .group = {.rank_count = 2}, /* none in particular */
         .group_count = count,
-        .together = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate,
+        .together = tutti_wide_word(rate),
         .all_groups = true,
     };
     return true;
@@ -329,17 +339,18 @@ static bool is_both_ways(struct work *work)
 
     for (uint32_t v = 0; v < topo->node_count; v++) {
         for (uint32_t u = 0; u < topo->node_count; u++)
-            work->level[u] = 0;
+            work->level[u] = tutti_wide_of(0);
         for (uint32_t l = 0; l < topo->link_count; l++) {
             struct tutti_link link = tutti_topo_link(topo, l);
+            struct tutti_wide rate = tutti_wide_of(link.bytes_per_s);
 
             if (link.from == v)
-                work->level[link.to] += (i128)link.bytes_per_s;
+                work->level[link.to] = tutti_wide_add(work->level[link.to], rate);
             if (link.to == v)
-                work->level[link.from] -= (i128)link.bytes_per_s;
+                work->level[link.from] = tutti_wide_subtract(work->level[link.from], rate);
         }
         for (uint32_t u = 0; u < topo->node_count; u++)
-            if (work->level[u] != 0)
+            if (!tutti_wide_is_zero(work->level[u]))
                 return false;
     }
     return true;
@@ -351,15 +362,16 @@ static bool is_balanced(struct work *work)
     const struct tutti_topo *topo = work->topo;
 
     for (uint32_t v = 0; v < topo->node_count; v++)
-        work->level[v] = 0;
+        work->level[v] = tutti_wide_of(0);
     for (uint32_t l = 0; l < topo->link_count; l++) {
         struct tutti_link link = tutti_topo_link(topo, l);
+        struct tutti_wide rate = tutti_wide_of(link.bytes_per_s);
 
-        work->level[link.from] += (i128)link.bytes_per_s;
-        work->level[link.to] -= (i128)link.bytes_per_s;
+        work->level[link.from] = tutti_wide_add(work->level[link.from], rate);
+        work->level[link.to] = tutti_wide_subtract(work->level[link.to], rate);
     }
     for (uint32_t v = 0; v < topo->node_count; v++)
-        if (work->level[v] != 0)
+        if (!tutti_wide_is_zero(work->level[v]))
             return false;
     return true;
 }

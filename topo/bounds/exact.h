@@ -6,14 +6,15 @@
 #include <stdbool.h>
 
 #include "runtime/schedule.h"
+#include "runtime/wide.h"
 #include "topo/bounds/binding.h"
 
 struct tutti_err;
 
 /* A bound: of each byte of a rank's block, `bytes` must cross what takes `bytes_per_s`. */
 struct tutti_exact {
-    tutti_u128 bytes;
-    tutti_u128 bytes_per_s;
+    struct tutti_wide bytes;
+    struct tutti_wide bytes_per_s;
     struct tutti_binding binding;
     bool exact;
 };

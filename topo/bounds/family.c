@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "topo/bounds/regular.h"
 #include "topo/graph/routes.h"
 
@@ -377,14 +378,15 @@ static void fill_rates(const struct tutti_topo *topo,
     }
 }
 
-static tutti_u128 rate_between(uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL],
-                               const uint32_t *group, uint32_t count)
+static struct tutti_wide rate_between(uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL],
+                                      const uint32_t *group, uint32_t count)
 {
-    tutti_u128 sum = 0;
+    struct tutti_wide sum = {.high = 0};
 
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = 0; b < a; b++)
-            sum += group[a] != group[b] ? rates[a][b] : 0;
+            if (group[a] != group[b])
+                sum = tutti_wide_add_word(sum, rates[a][b]);
     return sum;
 }
 
@@ -425,7 +427,7 @@ static void visit_small(struct walk *walk)
     uint32_t group[TUTTI_FAMILY_SMALL] = {0};
     uint32_t best[TUTTI_FAMILY_SMALL] = {0};
     uint32_t count = topo->rank_count;
-    tutti_u128 best_rate = 0;
+    struct tutti_wide best_rate = {.high = 0};
 
     if (count < 2 || count > TUTTI_FAMILY_SMALL || topo->node_count != count)
         return;
@@ -437,10 +439,11 @@ static void visit_small(struct walk *walk)
     }
     fill_rates(topo, rates);
     while (next_partition(group, count)) {
-        tutti_u128 rate = rate_between(rates, group, count);
+        struct tutti_wide rate = rate_between(rates, group, count);
 
         if (groups_of(best, count) == 1 ||
-            rate * (groups_of(best, count) - 1) < best_rate * (groups_of(group, count) - 1)) {
+            tutti_wide_less(tutti_wide_times(rate, groups_of(best, count) - 1),
+                            tutti_wide_times(best_rate, groups_of(group, count) - 1))) {
             memcpy(best, group, sizeof(best));
             best_rate = rate;
         }

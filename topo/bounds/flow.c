@@ -43,7 +43,7 @@ void tutti_flow_clear(struct tutti_flow *flow)
         flow->first[v] = TUTTI_FLOW_NONE;
 }
 
-static void put_arc(struct tutti_flow *flow, uint32_t from, uint32_t to, tutti_u128 most)
+static void put_arc(struct tutti_flow *flow, uint32_t from, uint32_t to, struct tutti_wide most)
 {
     assert(flow->arc_count < flow->arc_capacity);
     flow->arcs[flow->arc_count] =
@@ -51,8 +51,8 @@ static void put_arc(struct tutti_flow *flow, uint32_t from, uint32_t to, tutti_u
     flow->first[from] = flow->arc_count++;
 }
 
-uint32_t tutti_flow_add(struct tutti_flow *flow, uint32_t from, uint32_t to, tutti_u128 most,
-                        tutti_u128 back)
+uint32_t tutti_flow_add(struct tutti_flow *flow, uint32_t from, uint32_t to, struct tutti_wide most,
+                        struct tutti_wide back)
 {
     put_arc(flow, from, to, most);
     put_arc(flow, to, from, back);
@@ -77,7 +77,7 @@ static bool find_levels(struct tutti_flow *flow, uint32_t from, uint32_t to)
         for (uint32_t e = flow->first[v]; e != TUTTI_FLOW_NONE; e = flow->arcs[e].next) {
             const struct tutti_flow_arc *arc = &flow->arcs[e];
 
-            if (arc->left == 0 || flow->level[arc->to] != TUTTI_FLOW_NONE)
+            if (tutti_wide_is_zero(arc->left) || flow->level[arc->to] != TUTTI_FLOW_NONE)
                 continue;
             flow->level[arc->to] = flow->level[v] + 1;
             flow->queue[count++] = arc->to;
@@ -87,26 +87,30 @@ static bool find_levels(struct tutti_flow *flow, uint32_t from, uint32_t to)
 }
 
 /* Fills the path; returns how much went along, and in *depth how far the path is still open. */
-static tutti_u128 fill_path(struct tutti_flow *flow, uint32_t *depth)
+static struct tutti_wide fill_path(struct tutti_flow *flow, uint32_t *depth)
 {
-    tutti_u128 least = flow->arcs[flow->path[0]].left;
+    struct tutti_wide least = flow->arcs[flow->path[0]].left;
     uint32_t open = *depth;
 
     for (uint32_t i = 1; i < *depth; i++)
-        least = flow->arcs[flow->path[i]].left < least ? flow->arcs[flow->path[i]].left : least;
+        if (tutti_wide_less(flow->arcs[flow->path[i]].left, least))
+            least = flow->arcs[flow->path[i]].left;
     for (uint32_t i = *depth; i-- > 0;) {
-        flow->arcs[flow->path[i]].left -= least;
-        flow->arcs[flow->path[i] ^ 1].left += least;
-        open = flow->arcs[flow->path[i]].left == 0 ? i : open;
+        struct tutti_flow_arc *arc = &flow->arcs[flow->path[i]];
+        struct tutti_flow_arc *back = &flow->arcs[flow->path[i] ^ 1];
+
+        arc->left = tutti_wide_subtract(arc->left, least);
+        back->left = tutti_wide_add(back->left, least);
+        open = tutti_wide_is_zero(arc->left) ? i : open;
     }
     *depth = open;
     return least;
 }
 
 /* Sends along the levels until no path is left. */
-static tutti_u128 block_levels(struct tutti_flow *flow, uint32_t from, uint32_t to)
+static struct tutti_wide block_levels(struct tutti_flow *flow, uint32_t from, uint32_t to)
 {
-    tutti_u128 sum = 0;
+    struct tutti_wide sum = {.high = 0};
     uint32_t depth = 0;
 
     for (;;) {
@@ -114,11 +118,11 @@ static tutti_u128 block_levels(struct tutti_flow *flow, uint32_t from, uint32_t 
         uint32_t e = flow->at[v];
 
         if (v == to) {
-            sum += fill_path(flow, &depth);
+            sum = tutti_wide_add(sum, fill_path(flow, &depth));
             continue;
         }
-        while (e != TUTTI_FLOW_NONE &&
-               (flow->arcs[e].left == 0 || flow->level[flow->arcs[e].to] != flow->level[v] + 1))
+        while (e != TUTTI_FLOW_NONE && (tutti_wide_is_zero(flow->arcs[e].left) ||
+                                        flow->level[flow->arcs[e].to] != flow->level[v] + 1))
             e = flow->arcs[e].next;
         flow->at[v] = e;
         if (e != TUTTI_FLOW_NONE)
@@ -130,14 +134,14 @@ static tutti_u128 block_levels(struct tutti_flow *flow, uint32_t from, uint32_t 
     }
 }
 
-tutti_u128 tutti_flow_between(struct tutti_flow *flow, uint32_t from, uint32_t to)
+struct tutti_wide tutti_flow_between(struct tutti_flow *flow, uint32_t from, uint32_t to)
 {
-    tutti_u128 sum = 0;
+    struct tutti_wide sum = {.high = 0};
 
     assert(from != to);
     for (uint32_t e = 0; e < flow->arc_count; e++)
         flow->arcs[e].left = flow->arcs[e].most;
     while (find_levels(flow, from, to))
-        sum += block_levels(flow, from, to);
+        sum = tutti_wide_add(sum, block_levels(flow, from, to));
     return sum;
 }

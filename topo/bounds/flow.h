@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/units.h"
+#include "runtime/wide.h"
 
 struct tutti_err;
 
@@ -15,9 +15,9 @@ struct tutti_err;
 struct tutti_flow_arc {
     uint32_t from;
     uint32_t to;
-    uint32_t next;   /* arc of the same `from`, or TUTTI_FLOW_NONE */
-    tutti_u128 most; /* what it can take, */
-    tutti_u128 left; /* and what of it is left */
+    uint32_t next;          /* arc of the same `from`, or TUTTI_FLOW_NONE */
+    struct tutti_wide most; /* what it can take, */
+    struct tutti_wide left; /* and what of it is left */
 };
 
 /* A network and the memory to find flows in it. */
@@ -40,12 +40,12 @@ void tutti_flow_close(struct tutti_flow *flow);
 /* Takes all arcs out again. */
 void tutti_flow_clear(struct tutti_flow *flow);
 /* Adds an arc, `back` what its pair takes. Returns its index. Sums of all must stay below 2^127. */
-uint32_t tutti_flow_add(struct tutti_flow *flow, uint32_t from, uint32_t to, tutti_u128 most,
-                        tutti_u128 back);
+uint32_t tutti_flow_add(struct tutti_flow *flow, uint32_t from, uint32_t to, struct tutti_wide most,
+                        struct tutti_wide back);
 
 /* The largest flow from one node to another with nothing flowing before. Afterwards, node v is on
  * the side of `from` of a least cut where level[v] is not TUTTI_FLOW_NONE: of all least cuts the
  * one with the fewest there. Dinic 1970: O(nodes^2 arcs) at worst, far from it as a rule. */
-tutti_u128 tutti_flow_between(struct tutti_flow *flow, uint32_t from, uint32_t to);
+struct tutti_wide tutti_flow_between(struct tutti_flow *flow, uint32_t from, uint32_t to);
 
 #endif

@@ -97,23 +97,25 @@ static void label_hosts(struct tutti_partition *partition)
 /* Of the rate that leads from a node to groups, the vote so far. */
 struct vote {
     uint32_t candidate;
-    tutti_u128 lead;
-    tutti_u128 voted; /* of groups */
-    tutti_u128 total;
+    struct tutti_wide lead;
+    struct tutti_wide voted; /* of groups */
+    struct tutti_wide total;
 };
 
 static void add_vote(struct vote *vote, uint32_t group, uint64_t bytes_per_s)
 {
-    vote->total += bytes_per_s;
+    struct tutti_wide rate = tutti_wide_of(bytes_per_s);
+
+    vote->total = tutti_wide_add(vote->total, rate);
     if (group == BETWEEN)
         return;
-    vote->voted += bytes_per_s;
+    vote->voted = tutti_wide_add(vote->voted, rate);
     if (group == vote->candidate) {
-        vote->lead += bytes_per_s;
-    } else if (vote->lead >= bytes_per_s) {
-        vote->lead -= bytes_per_s;
+        vote->lead = tutti_wide_add(vote->lead, rate);
+    } else if (!tutti_wide_less(vote->lead, rate)) {
+        vote->lead = tutti_wide_subtract(vote->lead, rate);
     } else {
-        vote->lead = bytes_per_s - vote->lead;
+        vote->lead = tutti_wide_subtract(rate, vote->lead);
         vote->candidate = group;
     }
 }
@@ -125,7 +127,7 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
     const struct tutti_topo *topo = partition->topo;
     struct tutti_link links[TUTTI_LINK_BLOCK];
     struct vote vote = {.candidate = BETWEEN};
-    tutti_u128 own = 0;
+    struct tutti_wide own = {.high = 0};
     uint32_t begin = 0;
     uint32_t count;
 
@@ -137,15 +139,17 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
     } while (count == TUTTI_LINK_BLOCK);
     /* What is not in the lead was paired off, one of each pair for others: the candidate has at
      * most lead + (voted - lead) / 2. */
-    if (vote.candidate == BETWEEN || vote.lead + vote.voted < vote.total)
+    if (vote.candidate == BETWEEN ||
+        tutti_wide_less(tutti_wide_add(vote.lead, vote.voted), vote.total))
         return BETWEEN;
     for (uint32_t first = 0; first < begin; first += count) {
         if (begin >= TUTTI_LINK_BLOCK) /* else they are still there */
             count = tutti_graph_out_links(topo, v, first, links, TUTTI_LINK_BLOCK);
         for (uint32_t i = 0; i < count; i++)
-            own += partition->label[links[i].to] == vote.candidate ? links[i].bytes_per_s : 0;
+            if (partition->label[links[i].to] == vote.candidate)
+                own = tutti_wide_add_word(own, links[i].bytes_per_s);
     }
-    return own * 2 >= vote.total ? vote.candidate : BETWEEN;
+    return tutti_wide_less(tutti_wide_add(own, own), vote.total) ? BETWEEN : vote.candidate;
 }
 
 /* Moves switches to their strongest group until none moves any more. What comes after the last one
@@ -193,17 +197,11 @@ static void count_ranks(struct tutti_partition *partition)
     }
 }
 
-static void add_rate(uint64_t *sum, tutti_u128 rate)
-{
-    rate += *sum;
-    *sum = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate;
-}
-
 /* As many links like this one, from and to nodes with the same labels. */
 static void cut_links(struct tutti_partition *partition, uint32_t l, const struct tutti_link *link,
                       uint32_t count)
 {
-    tutti_u128 rate = (tutti_u128)link->bytes_per_s * count;
+    struct tutti_wide rate = tutti_wide_product(link->bytes_per_s, count);
     uint32_t from = partition->label[link->from];
     uint32_t to = partition->label[link->to];
 
@@ -212,19 +210,19 @@ static void cut_links(struct tutti_partition *partition, uint32_t l, const struc
     if (from != BETWEEN) {
         struct tutti_group *group = &partition->groups[from];
 
-        add_rate(&group->out, rate);
+        group->out = tutti_plus(group->out, tutti_wide_word(rate));
         group->link_count += count;
         group->link_kinds |= 1u << link->kind;
         group->link_out = l;
-        partition->out += rate;
+        partition->out = tutti_wide_add(partition->out, rate);
     }
     if (to != BETWEEN) {
         struct tutti_group *group = &partition->groups[to];
 
-        add_rate(&group->in, rate);
+        group->in = tutti_plus(group->in, tutti_wide_word(rate));
         group->link_in_count += count;
         group->link_in = l;
-        partition->in += rate;
+        partition->in = tutti_wide_add(partition->in, rate);
     }
 }
 
@@ -262,7 +260,7 @@ void tutti_partition_cut(struct tutti_partition *partition)
     count_ranks(partition);
     label_hosts(partition);
     label_switches(partition);
-    partition->out = partition->in = 0;
+    partition->out = partition->in = tutti_wide_of(0);
     partition->between_reduces = false;
     for (uint32_t v = 0; v < topo->node_count; v++)
         if (partition->label[v] == BETWEEN && tutti_topo_node(topo, v).reduces)

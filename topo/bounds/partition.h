@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/units.h"
+#include "runtime/wide.h"
 #include "topo/graph/graph.h"
 #include "topo/topo.h"
 
@@ -42,8 +42,8 @@ struct tutti_partition {
     uint32_t *label;            /* [node_count]: the node's group; UINT32_MAX: between the groups */
     uint32_t *host_group;       /* [host_count]: of all its ranks; UINT32_MAX: of several */
     bool between_reduces;       /* a switch that reduces lies between the groups */
-    tutti_u128 out;             /* of all groups together */
-    tutti_u128 in;
+    struct tutti_wide out;      /* of all groups together */
+    struct tutti_wide in;
 };
 
 int tutti_partition_open(struct tutti_partition *partition, const struct tutti_topo *topo,

@@ -27,7 +27,8 @@ struct regular {
     const struct tutti_rule *rule;
     struct tutti_partition partition; /* of the machine; groups point to kinds */
     struct tutti_group kinds[KINDS_MAX];
-    tutti_u128 rate; /* of the group that was made last; its `out` and `in` may be cut short */
+    struct tutti_wide
+        rate; /* of the group that was made last; its `out` and `in` may be cut short */
     void (*visit)(const struct tutti_partition *partition, const struct tutti_family_member *member,
                   void *context);
     void *context;
@@ -43,7 +44,7 @@ struct regular {
 static void begin(struct regular *regular)
 {
     regular->partition.kind_count = regular->partition.group_count = 0;
-    regular->partition.out = regular->partition.in = 0;
+    regular->partition.out = regular->partition.in = tutti_wide_of(0);
     regular->partition.between_reduces = false;
 }
 
@@ -67,8 +68,8 @@ static void add_groups(struct regular *regular, struct tutti_group group, bool w
     struct tutti_partition *partition = &regular->partition;
 
     partition->group_count += group.count;
-    partition->out += regular->rate * group.count;
-    partition->in += regular->rate * group.count;
+    partition->out = tutti_wide_add(partition->out, tutti_wide_times(regular->rate, group.count));
+    partition->in = tutti_wide_add(partition->in, tutti_wide_times(regular->rate, group.count));
     if (with_root) {
         struct tutti_group own = group;
 
@@ -153,23 +154,21 @@ static void single_out(struct regular *regular, uint32_t group)
     regular->singles[at] = group;
 }
 
-static uint64_t cut_short(tutti_u128 rate)
-{
-    return rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate;
-}
-
 /* What changed links between groups take from the rates of group number `group`. */
 static void subtract_changes(const struct regular *regular, const struct cut *cut, uint32_t group,
-                             tutti_u128 *out, tutti_u128 *in)
+                             struct tutti_wide *out, struct tutti_wide *in)
 {
     for (uint32_t i = 0; i < regular->slow_count; i++) {
         struct tutti_link link = tutti_topo_link(regular->topo, regular->slow[i]);
-        uint64_t less = regular->rule->grid.cable.bytes_per_s - link.bytes_per_s;
+        struct tutti_wide less =
+            tutti_wide_of(regular->rule->grid.cable.bytes_per_s - link.bytes_per_s);
         uint32_t from = group_of(cut, link.from);
         uint32_t to = group_of(cut, link.to);
 
-        *out -= from == group && to != group ? less : 0;
-        *in -= to == group && from != group ? less : 0;
+        if (from == group && to != group)
+            *out = tutti_wide_subtract(*out, less);
+        if (to == group && from != group)
+            *in = tutti_wide_subtract(*in, less);
     }
 }
 
@@ -177,7 +176,7 @@ static void tell_cut(struct regular *regular, const struct cut *cut)
 {
     struct tutti_partition *partition = &regular->partition;
     struct tutti_link link = tutti_topo_link(regular->topo, regular->usual);
-    tutti_u128 rate = (tutti_u128)link.bytes_per_s * cut->links;
+    struct tutti_wide rate = tutti_wide_product(link.bytes_per_s, cut->links);
     uint32_t root = has_root(regular) ? group_of(cut, partition->root) : UINT32_MAX;
     struct tutti_group like = {
         .rank_count = cut->rank_count,
@@ -185,8 +184,8 @@ static void tell_cut(struct regular *regular, const struct cut *cut)
         .link_count = cut->links,
         .link_in_count = cut->links,
         .link_kinds = 1u << link.kind,
-        .out = cut_short(rate),
-        .in = cut_short(rate),
+        .out = tutti_wide_word(rate),
+        .in = tutti_wide_word(rate),
     };
     uint32_t others = 0; /* the first group of them */
 
@@ -207,26 +206,26 @@ static void tell_cut(struct regular *regular, const struct cut *cut)
     }
     for (uint32_t i = 0; i < regular->single_count; i++) {
         struct tutti_group group = like;
-        tutti_u128 out = rate;
-        tutti_u128 in = rate;
+        struct tutti_wide out = rate;
+        struct tutti_wide in = rate;
 
         subtract_changes(regular, cut, regular->singles[i], &out, &in);
         group.count = 1;
         group.has_root = regular->singles[i] == root;
         group.first = first_of(cut, regular->singles[i]);
-        group.out = cut_short(out);
-        group.in = cut_short(in);
+        group.out = tutti_wide_word(out);
+        group.in = tutti_wide_word(in);
         if (cut->member.kind == TUTTI_FAMILY_HALF && regular->singles[i] == 1)
             group.rank_count = regular->topo->rank_count - cut->rank_count;
-        partition->out += out;
-        partition->in += in;
+        partition->out = tutti_wide_add(partition->out, out);
+        partition->in = tutti_wide_add(partition->in, in);
         others += regular->singles[i] == others;
         add_kind(regular, &group);
     }
     like.count = cut->group_count - regular->single_count;
     like.first = like.count > 0 ? first_of(cut, others) : 0;
-    partition->out += rate * like.count;
-    partition->in += rate * like.count;
+    partition->out = tutti_wide_add(partition->out, tutti_wide_times(rate, like.count));
+    partition->in = tutti_wide_add(partition->in, tutti_wide_times(rate, like.count));
     if (like.count > 0)
         add_kind(regular, &like);
     regular->visit(partition, &cut->member, regular->context);
@@ -330,6 +329,15 @@ static int spread_of(const struct tutti_partition *partition, const struct tutti
     return local ? 1 : leaves ? 2 : 0;
 }
 
+/* Of what the hosts of the sample have, what all hosts have. */
+static struct tutti_wide of_all_hosts(const struct regular *regular, struct tutti_wide rate)
+{
+    struct tutti_wide rest;
+    struct tutti_wide hosts = tutti_wide_of(regular->sample->topo->host_count);
+
+    return tutti_wide_times(tutti_wide_divide(rate, hosts, &rest), regular->rule->host_count);
+}
+
 /* The groups of host 0 stand for those of every host. */
 static void copy_local(struct regular *regular, const struct tutti_partition *from)
 {
@@ -339,7 +347,7 @@ static void copy_local(struct regular *regular, const struct tutti_partition *fr
 
     begin(regular);
     regular->partition.between_reduces = from->between_reduces;
-    regular->rate = 0; /* the sums are those of the sample, host by host */
+    regular->rate = tutti_wide_of(0); /* the sums are those of the sample, host by host */
     for (uint32_t d = 0; d < devices; d++) {
         struct tutti_group group = from->groups[from->rank_group[d]];
         bool own = has_root(regular) && from->rank_group[root % devices] == from->rank_group[d];
@@ -352,8 +360,8 @@ static void copy_local(struct regular *regular, const struct tutti_partition *fr
         group.link_in = tutti_sample_link(sample, group.link_in);
         add_groups(regular, group, own, root - root % devices + d, devices + d);
     }
-    regular->partition.out = from->out / sample->topo->host_count * regular->rule->host_count;
-    regular->partition.in = from->in / sample->topo->host_count * regular->rule->host_count;
+    regular->partition.out = of_all_hosts(regular, from->out);
+    regular->partition.in = of_all_hosts(regular, from->in);
 }
 
 /* All hosts under the same leaves are one group, and a leaf with at least half of its rate to its
@@ -363,20 +371,22 @@ static void count_leaves(struct regular *regular)
     const struct tutti_cluster_rule *cluster = &regular->rule->cluster;
     struct tutti_group group = {.count = cluster->group_count, .follow_count = 1};
     uint32_t root = regular->partition.root;
-    tutti_u128 rate = 0;
+    struct tutti_wide rate = {.high = 0};
 
     begin(regular);
     group.rank_count = cluster->group_hosts * cluster->host.rank_count;
     for (uint32_t i = 0; i < cluster->nic_count; i++) {
-        tutti_u128 up = (tutti_u128)cluster->uplinks[i].bytes_per_s * cluster->spine_count;
-        tutti_u128 down = (tutti_u128)cluster->cables[i].bytes_per_s * cluster->group_hosts;
-        bool inside = down >= up;
+        struct tutti_wide up =
+            tutti_wide_product(cluster->uplinks[i].bytes_per_s, cluster->spine_count);
+        struct tutti_wide down =
+            tutti_wide_product(cluster->cables[i].bytes_per_s, cluster->group_hosts);
+        bool inside = !tutti_wide_less(down, up);
 
-        rate += inside ? up : down;
+        rate = tutti_wide_add(rate, inside ? up : down);
         group.link_count += inside ? cluster->spine_count : cluster->group_hosts;
         group.link_kinds |= 1u << (inside ? cluster->uplinks[i].kind : cluster->cables[i].kind);
     }
-    group.out = group.in = rate > UINT64_MAX ? UINT64_MAX : (uint64_t)rate;
+    group.out = group.in = tutti_wide_word(rate);
     group.link_in_count = group.link_count;
     /* One link: that of the one rail to the one spine, up and down. */
     group.link_out = tutti_sample_uplink(regular->sample);

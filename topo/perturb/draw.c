@@ -6,6 +6,7 @@
 
 #include "runtime/random.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 enum { SPARE = 64 }; /* gathered beyond twice of what is wanted, so that one pass will mostly do */
 
@@ -22,7 +23,7 @@ uint64_t tutti_perturb_scale(uint64_t hash, uint64_t most)
 {
     if (most == UINT64_MAX)
         return hash;
-    return (uint64_t)((tutti_u128)hash * (most + 1) >> 64);
+    return tutti_wide_product(hash, most + 1).high;
 }
 
 struct ticket {
@@ -53,7 +54,7 @@ static struct wanted wanted_of(const struct tutti_crowd *crowd,
 
     if (item->whom == TUTTI_PERTURB_COUNT)
         return (struct wanted){.different = item->number};
-    things = (uint64_t)(((tutti_u128)crowd->count * item->number + ALL_PERCENT / 2) / ALL_PERCENT);
+    things = tutti_muldiv_near(crowd->count, item->number, ALL_PERCENT);
     return (struct wanted){.things = things > 0 || item->number == 0 ? things : 1};
 }
 

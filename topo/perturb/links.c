@@ -7,6 +7,7 @@
 #include "runtime/arena.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "topo/graph/routes.h"
 #include "topo/perturb.h"
 #include "topo/perturb/draw.h"
@@ -32,16 +33,16 @@ struct pass {
 /* rate * up / down to the nearest, from 1 to what a link may have. */
 static uint64_t scale_rate(uint64_t bytes_per_s, uint64_t up, uint64_t down)
 {
-    tutti_u128 scaled = ((tutti_u128)bytes_per_s * up + down / 2) / down;
+    uint64_t scaled = tutti_muldiv_near(bytes_per_s, up, down);
 
     if (scaled > INT64_MAX)
         return INT64_MAX;
-    return scaled > 0 ? (uint64_t)scaled : 1;
+    return scaled > 0 ? scaled : 1;
 }
 
 static tutti_ps scale_latency(tutti_ps latency_ps, uint64_t factor_q32)
 {
-    tutti_u128 scaled = ((tutti_u128)(uint64_t)latency_ps * factor_q32 + (UINT64_C(1) << 31)) >> 32;
+    uint64_t scaled = tutti_muldiv_near((uint64_t)latency_ps, factor_q32, UINT64_C(1) << 32);
 
     return scaled > INT64_MAX ? INT64_MAX : (tutti_ps)scaled;
 }
@@ -119,8 +120,8 @@ static void other_latency(const void *context, uint32_t index, struct tutti_link
 {
     const struct pass *pass = context;
     struct tutti_link link = link_of(pass, index);
-    uint64_t low_q32 = (uint64_t)(((tutti_u128)pass->item->factors[0] << 32) / MILLION);
-    uint64_t high_q32 = (uint64_t)(((tutti_u128)pass->item->factors[1] << 32) / MILLION);
+    uint64_t low_q32 = tutti_muldiv(pass->item->factors[0], UINT64_C(1) << 32, MILLION);
+    uint64_t high_q32 = tutti_muldiv(pass->item->factors[1], UINT64_C(1) << 32, MILLION);
     uint64_t factor_q32 =
         low_q32 + tutti_perturb_scale(cable_hash(pass, index), high_q32 - low_q32);
 

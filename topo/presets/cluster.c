@@ -8,6 +8,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "topo/graph/builder.h"
 #include "topo/graph/rule.h"
 #include "topo/topo.h"
@@ -151,13 +152,13 @@ uint64_t tutti_uplink_rate(const struct tutti_topo *host, uint32_t v)
 static struct tutti_link uplink_of(const struct tutti_cluster_rule *rule,
                                    const struct tutti_cluster *cluster, uint64_t nic_bytes_per_s)
 {
-    tutti_u128 rate = (tutti_u128)nic_bytes_per_s * rule->group_hosts;
     uint32_t over = cluster->over == 0 ? 1 : cluster->over;
+    uint64_t shares = (uint64_t)over * (rule->spine_count == 0 ? 1 : rule->spine_count);
+    uint64_t rate = tutti_muldiv(nic_bytes_per_s, rule->group_hosts, shares);
     struct tutti_link link = {.latency_ps = cluster->hop_latency_ps, .kind = cluster->kind};
 
-    rate /= (tutti_u128)over * (rule->spine_count == 0 ? 1 : rule->spine_count);
-    link.bytes_per_s = rate > INT64_MAX ? INT64_MAX : rate == 0 ? 1 : (uint64_t)rate;
-    link.cable_count = (uint32_t)((rate + nic_bytes_per_s / 2) / nic_bytes_per_s);
+    link.bytes_per_s = rate > INT64_MAX ? INT64_MAX : rate == 0 ? 1 : rate;
+    link.cable_count = (uint32_t)(tutti_plus(rate, nic_bytes_per_s / 2) / nic_bytes_per_s);
     link.cable_count += link.cable_count == 0;
     return link;
 }
