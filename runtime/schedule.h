@@ -236,6 +236,9 @@ struct tutti_schedule {
     uint64_t in_bytes;     /* per rank, the same for all */
     uint64_t out_bytes;
     uint64_t scratch_bytes;
+    /* 0, or: contract.count elements are so many chunks, and all offsets and lengths are whole
+     * chunks; see tutti_schedule_scale. */
+    uint64_t chunk_count;
     const struct tutti_schedule *const *callees; /* for CALL; owned by this schedule */
     /* All that it was made of: schedules of equal ops and equal words are equal. 0: not told. */
     const uint64_t *recipe;
@@ -291,18 +294,33 @@ struct tutti_schedule_desc {
     uint64_t in_bytes;      /* custom only; otherwise the contract decides and this must be 0 */
     uint64_t out_bytes;     /* custom only */
     uint64_t scratch_bytes; /* per rank */
+    uint64_t chunk_count;   /* 0, or as in the schedule: steps are then held to it */
 };
 
 int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_builder **ret,
                       struct tutti_err *err);
-/* Appends a step to a lane; returns 0 or an error (rank or lane out of range, memory). */
+/* Appends a step to a lane; returns 0 or an error (rank or lane out of range, memory). The first
+ * error is kept: nothing is added any more, and finish returns it. So a generator may leave all
+ * else unlooked at. */
 int tutti_builder_add(struct tutti_builder *builder, uint32_t rank, uint32_t lane,
                       const struct tutti_step *step, struct tutti_err *err);
+
+/* The steps that generators are made of. Flags are or-ed into them: s.flags |= TUTTI_STEP_LAST. */
+struct tutti_buf_at {
+    enum tutti_buf buf;
+    uint64_t offset;
+};
+struct tutti_step tutti_step_send(struct tutti_buf_at src, uint64_t bytes, uint32_t to);
+struct tutti_step tutti_step_recv(struct tutti_buf_at dst, uint64_t bytes, uint32_t from);
+struct tutti_step tutti_step_reduce(struct tutti_buf_at dst, struct tutti_buf_at acc,
+                                    struct tutti_buf_at src, uint64_t bytes);
+struct tutti_step tutti_step_copy(struct tutti_buf_at dst, struct tutti_buf_at src, uint64_t bytes);
+
 /* Adds a schedule that CALL steps can name; takes ownership on success; *ret_index is its number.
  */
 int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedule *callee,
                              uint32_t *ret_index, struct tutti_err *err);
-/* Freezes; the builder is gone afterwards, also on failure. */
+/* Freezes, or returns what went wrong before; the builder is gone afterwards, also on failure. */
 int tutti_builder_finish(struct tutti_builder *builder, struct tutti_schedule **ret,
                          struct tutti_err *err);
 void tutti_builder_free(struct tutti_builder *builder); /* to give up early */
@@ -317,6 +335,16 @@ int tutti_schedule_store(const struct tutti_schedule *schedule, struct tutti_bui
  * that themselves CALL are refused (one level). */
 int tutti_schedule_flatten(const struct tutti_schedule *schedule, struct tutti_schedule **ret,
                            struct tutti_err *err);
+
+/* The bytes of one chunk of a schedule in chunks; 0 of another. */
+uint64_t tutti_schedule_chunk_bytes(const struct tutti_schedule *schedule);
+
+/* The same schedule for `count` elements. One in chunks is for any multiple of its chunk_count:
+ * its steps move chunks of another length, and what was checked or proved of it holds of this
+ * one too. Another is for its own count alone. -TUTTI_EINVAL says which counts would do. The
+ * result, which has no CALL steps, refers to `schedule`, which must outlive it. */
+int tutti_schedule_scale(const struct tutti_schedule *schedule, uint64_t count,
+                         struct tutti_schedule **ret, struct tutti_err *err);
 
 /* ---- check, prove, print, parse ---------------------------------------------------------------
  */

@@ -46,7 +46,8 @@ static const char *protocol_name(const struct tutti_protocol *protocol)
 
 static bool runs_on_rings(const struct tutti_algorithm *algorithm)
 {
-    return strncmp(algorithm->name, "ring", 4) == 0;
+    return strcmp(algorithm->name, "ring") == 0 ||
+           strcmp(algorithm->name, "ring-bidirectional") == 0;
 }
 
 enum { RING_BLOCK_BYTES_MIN = 4096 };
@@ -349,15 +350,14 @@ static bool is_left_out(int status)
 static int try_all(const struct tutti_ask *ask, const struct tutti_protocol *only,
                    bool all_protocols, struct outcome *best, struct tutti_err *err)
 {
-    size_t count = 0;
-    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    const struct tutti_algorithm *algorithm;
     struct tutti_err why = {.text = ""};
     int status = -TUTTI_EINVAL;
 
-    for (size_t i = 0; i < count; i++) {
-        if (!serves(&algorithms[i], ask))
+    for (size_t i = 0; (algorithm = tutti_algorithm_at(ask->params.added, i)) != NULL; i++) {
+        if (!serves(algorithm, ask))
             continue;
-        status = try_algorithm(ask, &algorithms[i], only, all_protocols, best, &why);
+        status = try_algorithm(ask, algorithm, only, all_protocols, best, &why);
         if (status < 0 && !is_left_out(status)) {
             if (err != NULL)
                 *err = why;
@@ -379,22 +379,21 @@ static int name_fitting(const struct tutti_ask *ask, char *text, size_t text_byt
     const char *names[32];
     size_t name_count = 0;
     size_t used = 0;
-    size_t count = 0;
-    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    const struct tutti_algorithm *algorithm;
 
-    for (size_t i = 0; i < count && name_count < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; (algorithm = tutti_algorithm_at(ask->params.added, i)) != NULL; i++) {
         struct tutti_schedule *schedule = NULL;
         int status;
 
-        if (!serves(&algorithms[i], ask))
+        if (!serves(algorithm, ask) || name_count == sizeof(names) / sizeof(names[0]))
             continue;
-        status = generate(ask, &algorithms[i], &schedule, NULL);
+        status = generate(ask, algorithm, &schedule, NULL);
         if (status == -TUTTI_ENOMEM)
             return tutti_nomem(err);
         if (status < 0)
             continue;
         tutti_schedule_free(schedule);
-        names[name_count++] = algorithms[i].name;
+        names[name_count++] = algorithm->name;
     }
     text[0] = '\0';
     for (size_t i = 0; i < name_count && used < text_bytes; i++)
@@ -503,7 +502,7 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best, struct t
         return try_nccl(ask, strcmp(protocol, "none") != 0, best, err);
     if (strcmp(ask->algorithm, "auto") == 0)
         return try_all(ask, only, all_protocols, best, err);
-    status = tutti_algorithm_find(ask->algorithm, ask->params.collective, &algorithm, err);
+    status = tutti_algorithm_find_for(ask->algorithm, &ask->params, &algorithm, err);
     return status < 0 ? status : try_one(ask, algorithm, only, all_protocols, best, err);
 }
 
@@ -522,7 +521,9 @@ static int fill_answer(const struct tutti_ask *ask, const struct outcome *best,
                           "algorithm '%s' takes more than 106 days, beyond what the virtual clock "
                           "counts (less data, larger rates)",
                           best->entry.algorithm->name);
-    if (ask->bound_law == NULL)
+    if (params->collective == TUTTI_CUSTOM)
+        law = tutti_bound_law_none(ask->topo);
+    else if (ask->bound_law == NULL)
         status = tutti_topo_bound_law(ask->topo, params->collective, params->root, &law, err);
     if (status == 0)
         status = tutti_bound_law_at(ask->bound_law != NULL ? ask->bound_law : &law, params->count,
@@ -584,6 +585,6 @@ int tutti_predict_schedule(const struct tutti_ask *given, struct tutti_schedule 
         return status;
     if (tutti_is_nccl(ask.algorithm))
         return generate_nccl(&ask, ret, err);
-    status = tutti_algorithm_find(ask.algorithm, ask.params.collective, &algorithm, err);
+    status = tutti_algorithm_find_for(ask.algorithm, &ask.params, &algorithm, err);
     return status < 0 ? status : generate(&ask, algorithm, ret, err);
 }

@@ -20,7 +20,8 @@ struct tutti_nccl_env;
 struct tutti_ask {
     size_t size; /* sizeof(struct tutti_ask): runtime/api.h */
     const struct tutti_topo *topo;
-    const char *algorithm; /* a name of tutti_algorithms(), "auto": the fastest, or "nccl":
+    const char *algorithm; /* a name of tutti_algorithms() or of params.added, "auto": the fastest
+                                        of these, or "nccl":
                                         what NCCL would run, or one of its by name, as if forced by
                                         NCCL_ALGO: "nccl:ring", "nccl:tree", "nccl:pat", or of
                                         messages "nccl:p2p"; params then say nothing of cuts */
@@ -99,7 +100,7 @@ int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **
                            struct tutti_err *err);
 
 /* An answer's name of an algorithm or a protocol that lasts, for one that does not; "": none. */
-const char *tutti_predict_name(const char *name);
+const char *tutti_predict_name(const struct tutti_ask *ask, const char *name);
 
 /* A protocol by name as `ask` costs it; "none": NULL. -TUTTI_EINVAL for what is no name. */
 int tutti_ask_protocol(const struct tutti_ask *ask, const char *name,

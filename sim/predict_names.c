@@ -5,15 +5,15 @@
 #include "sim/protocol.h"
 #include "sim/shape/nccl_run.h"
 
-const char *tutti_predict_name(const char *name)
+const char *tutti_predict_name(const struct tutti_ask *ask, const char *name)
 {
-    size_t count = 0;
-    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    const struct tutti_algorithm *algorithm;
     const struct tutti_protocol *protocols;
+    size_t count = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(algorithms[i].name, name) == 0)
-            return algorithms[i].name;
+    for (size_t i = 0; (algorithm = tutti_algorithm_at(ask->params.added, i)) != NULL; i++) {
+        if (strcmp(algorithm->name, name) == 0)
+            return algorithm->name;
     }
     protocols = tutti_protocols(&count);
     for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,5 @@
 /* Every allocation of the text form, of laid-out calls and of the price made to fail once. */
+#include "runtime/coll.h"
 #include "runtime/schedule.h"
 #include "tests/alloc_fail.h"
 
@@ -83,4 +84,38 @@ TEST(laying_out_checking_and_pricing_fail_cleanly)
     struct tutti_err err = {""};
 
     ALLOC_FAIL_EACH(lay_out_and_judge(&err), err);
+}
+
+/* A schedule in chunks, added to a set and made for another size. */
+static int add_and_scale(struct tutti_err *err)
+{
+    static const char chunks[] =
+        "schedule s\ncontract broadcast int8 sum count 2\nchunks 1\nranks 1\n"
+        "rank 0 lane 0\n  COPY out+0 = in+0 1 C\n";
+    struct tutti_shape shape = tutti_shape_flat(1);
+    struct tutti_algorithm_set *set = NULL;
+    struct tutti_schedule *own = NULL;
+    struct tutti_schedule *scaled = NULL;
+    int status = tutti_algorithm_set_new(&set, err);
+    struct tutti_coll_params params = {
+        .collective = TUTTI_BROADCAST, .dtype = TUTTI_INT8, .count = 7, .added = set};
+
+    if (status == 0)
+        status = tutti_schedule_parse("text", chunks, sizeof(chunks) - 1, &own, err);
+    if (status == 0)
+        status = tutti_algorithm_add_schedule(set, "own", own, err);
+    if (status < 0)
+        tutti_schedule_free(own);
+    if (status == 0)
+        status = tutti_coll_generate("own", &params, &shape, &scaled, err);
+    tutti_schedule_free(scaled);
+    tutti_algorithm_set_free(set);
+    return status;
+}
+
+TEST(adding_a_schedule_fails_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(add_and_scale(&err), err);
 }

@@ -177,6 +177,8 @@ TEST(a_builder_refuses_what_it_cannot_hold)
     REQUIRE(builder != NULL);
     CHECK_INT(tutti_builder_add(builder, 3, 0, &(struct tutti_step){0}, &err), -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "no rank '3' (0 to 2)");
+    tutti_builder_free(builder);
+    CHECK_OK(tutti_builder_new(&desc, &builder, &err), err);
     CHECK_INT(tutti_builder_add(builder, 0, 2, &(struct tutti_step){0}, &err), -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "no lane '2' (0 to 1)");
     tutti_builder_free(builder);

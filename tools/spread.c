@@ -28,9 +28,9 @@ static bool is_mine(const struct tutti_job *job, size_t index)
     return (index + index / job->count) % job->count == job->index;
 }
 
-static const char *find_name(const char *name)
+static const char *find_name(const struct tutti_ask *ask, const char *name)
 {
-    const char *lasting = tutti_predict_name(name);
+    const char *lasting = tutti_predict_name(ask, name);
 
     assert(lasting[0] != '\0' || strcmp(name, "none") == 0);
     return lasting[0] != '\0' ? lasting : "none";
@@ -56,15 +56,16 @@ static void put(struct result *result, const struct tutti_point *point)
     copy_name(result->protocol, point->answer.protocol);
 }
 
-static void take(const struct result *result, struct tutti_point *point)
+static void take(const struct tutti_ask *ask, const struct result *result,
+                 struct tutti_point *point)
 {
     point->status = result->status;
     point->err = result->err;
     if (point->status < 0)
         return;
     point->answer = result->answer;
-    point->answer.algorithm = find_name(result->algorithm);
-    point->answer.protocol = find_name(result->protocol);
+    point->answer.algorithm = find_name(ask, result->algorithm);
+    point->answer.protocol = find_name(ask, result->protocol);
 }
 
 static void predict_share(const struct tutti_job *job, const struct tutti_ask *ask,
@@ -111,7 +112,7 @@ int tutti_spread_predict(const struct tutti_job *job, const struct tutti_ask *as
         }
         tutti_job_merge(job, results, point_count * sizeof(*results));
         for (size_t i = 0; i < point_count; i++)
-            take(&results[i], &points[i]);
+            take(ask, &results[i], &points[i]);
     }
     free(share);
     free(results);

@@ -39,7 +39,9 @@ struct tutti_builder {
     size_t step_capacity;
     const struct tutti_schedule **callees;
     uint32_t callee_count;
-    uint64_t cell_count; /* of the schedule and its callees */
+    uint64_t cell_count;  /* of the schedule and its callees */
+    int status;           /* of the first step that could not be added ... */
+    struct tutti_err err; /* ... and why */
 };
 
 static const struct lane *find_stored(const struct tutti_schedule *schedule, uint32_t rank,
@@ -104,6 +106,29 @@ static int check_name(const char *name, struct tutti_err *err)
     return 0;
 }
 
+/* Chunks are equal, of whole elements, and so are the buffers that do not follow from the
+ * contract. */
+static int check_chunks(const struct tutti_schedule_desc *desc, struct tutti_err *err)
+{
+    const struct tutti_contract *c = &desc->contract;
+    uint64_t chunk_bytes;
+
+    if (desc->chunk_count == 0)
+        return 0;
+    if (c->count == 0 || c->count % desc->chunk_count != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a count of '%" PRIu64 "' cannot be cut into %" PRIu64
+                          " equal chunks (a multiple of %" PRIu64 ")",
+                          c->count, desc->chunk_count, desc->chunk_count);
+    chunk_bytes = c->count / desc->chunk_count * tutti_dtype_bytes(c->dtype);
+    if (desc->in_bytes % chunk_bytes != 0 || desc->out_bytes % chunk_bytes != 0 ||
+        desc->scratch_bytes % chunk_bytes != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a buffer that is not of whole chunks of '%" PRIu64 "' bytes",
+                          chunk_bytes);
+    return 0;
+}
+
 static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
 {
     const struct tutti_contract *c = &desc->contract;
@@ -139,7 +164,7 @@ static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
                           c->count);
     if (desc->slot_count == 0)
         desc->slot_count = TUTTI_SLOTS_DEFAULT;
-    return 0;
+    return check_chunks(desc, err);
 }
 
 int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_builder **ret,
@@ -183,20 +208,55 @@ static int grow_steps(struct tutti_builder *b)
     return 0;
 }
 
-int tutti_builder_add(struct tutti_builder *builder, uint32_t rank, uint32_t lane,
-                      const struct tutti_step *step, struct tutti_err *err)
+/* Steps of a schedule in chunks move whole chunks. */
+static int check_step(const struct tutti_schedule_desc *desc, const struct tutti_step *step,
+                      struct tutti_err *err)
+{
+    uint64_t chunk_bytes;
+
+    if (desc->chunk_count == 0 || step->kind == TUTTI_COMPUTE)
+        return 0;
+    if (step->kind == TUTTI_CALL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a schedule in chunks that calls another (one in bytes)");
+    chunk_bytes =
+        desc->contract.count / desc->chunk_count * tutti_dtype_bytes(desc->contract.dtype);
+    if (step->bytes % chunk_bytes != 0 || step->dst_offset % chunk_bytes != 0 ||
+        step->src_offset % chunk_bytes != 0 || step->acc_offset % chunk_bytes != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a step whose places or length are not whole chunks of '%" PRIu64
+                          "' bytes",
+                          chunk_bytes);
+    return 0;
+}
+
+static int add(struct tutti_builder *builder, uint32_t rank, uint32_t lane,
+               const struct tutti_step *step, struct tutti_err *err)
 {
     const struct tutti_schedule_desc *desc = &builder->desc;
+    int status = check_step(desc, step, err);
 
     if (rank >= desc->rank_count)
         return tutti_fail(err, TUTTI_EINVAL, "no rank '%u' (0 to %u)", rank, desc->rank_count - 1);
     if (lane >= desc->lane_count)
         return tutti_fail(err, TUTTI_EINVAL, "no lane '%u' (0 to %u)", lane, desc->lane_count - 1);
+    if (status < 0)
+        return status;
     if (builder->step_count == builder->step_capacity && grow_steps(builder) < 0)
         return tutti_nomem(err);
     builder->steps[builder->step_count] = *step;
     builder->cells[builder->step_count++] = rank * desc->lane_count + lane;
     return 0;
+}
+
+int tutti_builder_add(struct tutti_builder *builder, uint32_t rank, uint32_t lane,
+                      const struct tutti_step *step, struct tutti_err *err)
+{
+    if (builder->status == 0)
+        builder->status = add(builder, rank, lane, step, &builder->err);
+    if (builder->status < 0 && err != NULL)
+        *err = builder->err;
+    return builder->status;
 }
 
 int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedule *callee,
@@ -205,6 +265,10 @@ int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedul
     const struct tutti_schedule **callees;
     uint64_t cell_count = (uint64_t)callee->rank_count * callee->lane_count;
 
+    if (builder->desc.chunk_count > 0 || callee->chunk_count > 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "callee '%s': schedules in chunks neither call nor are called (in bytes)",
+                          callee->name);
     if (callee->callee_count > 0)
         return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has callees itself (one level)",
                           callee->name);
@@ -327,6 +391,7 @@ static struct stored_schedule *freeze(struct tutti_builder *b)
                  .in_bytes = desc->in_bytes,
                  .out_bytes = desc->out_bytes,
                  .scratch_bytes = desc->scratch_bytes,
+                 .chunk_count = desc->chunk_count,
                  .callees = callees},
         .lanes = lanes,
         .lane_count = lane_count,
@@ -338,15 +403,20 @@ static struct stored_schedule *freeze(struct tutti_builder *b)
 int tutti_builder_finish(struct tutti_builder *builder, struct tutti_schedule **ret,
                          struct tutti_err *err)
 {
-    struct stored_schedule *s = freeze(builder);
+    struct stored_schedule *s = NULL;
+    int status = builder->status;
 
+    if (status < 0 && err != NULL)
+        *err = builder->err;
+    if (status == 0 && (s = freeze(builder)) == NULL)
+        status = tutti_nomem(err);
     if (s != NULL) {
         builder->arena = NULL;
         builder->callee_count = 0;
         *ret = &s->base;
     }
     tutti_builder_free(builder);
-    return s == NULL ? tutti_nomem(err) : 0;
+    return status;
 }
 
 void tutti_builder_free(struct tutti_builder *builder)

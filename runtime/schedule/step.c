@@ -26,7 +26,7 @@ static int compute_text(const struct tutti_step *step, char *buf, size_t size)
 }
 
 /* The step without its flags; returns the length, at most size - 1. */
-static size_t body_text(const struct tutti_step *step, char *buf, size_t size)
+static size_t body_text(const struct tutti_step *step, const char *unit, char *buf, size_t size)
 {
     char dst[PLACE_BYTES];
     char src[PLACE_BYTES];
@@ -38,17 +38,19 @@ static size_t body_text(const struct tutti_step *step, char *buf, size_t size)
     place(step->acc_buf, step->acc_offset, acc);
     switch (step->kind) {
     case TUTTI_SEND:
-        length = snprintf(buf, size, "SEND %s %" PRIu64 " B to %u", src, step->bytes, step->peer);
+        length =
+            snprintf(buf, size, "SEND %s %" PRIu64 " %s to %u", src, step->bytes, unit, step->peer);
         break;
     case TUTTI_RECV:
-        length = snprintf(buf, size, "RECV %s %" PRIu64 " B from %u", dst, step->bytes, step->peer);
+        length = snprintf(buf, size, "RECV %s %" PRIu64 " %s from %u", dst, step->bytes, unit,
+                          step->peer);
         break;
     case TUTTI_REDUCE:
-        length =
-            snprintf(buf, size, "REDUCE %s = %s op %s %" PRIu64 " B", dst, acc, src, step->bytes);
+        length = snprintf(buf, size, "REDUCE %s = %s op %s %" PRIu64 " %s", dst, acc, src,
+                          step->bytes, unit);
         break;
     case TUTTI_COPY:
-        length = snprintf(buf, size, "COPY %s = %s %" PRIu64 " B", dst, src, step->bytes);
+        length = snprintf(buf, size, "COPY %s = %s %" PRIu64 " %s", dst, src, step->bytes, unit);
         break;
     case TUTTI_COMPUTE:
         length = compute_text(step, buf, size);
@@ -72,9 +74,9 @@ const char *tutti_buf_name(unsigned buffer)
     return buffer < sizeof(names) / sizeof(names[0]) ? names[buffer] : "unknown";
 }
 
-const char *tutti_step_text(const struct tutti_step *step, char *buf)
+const char *tutti_step_text_in(const struct tutti_step *step, const char *unit, char *buf)
 {
-    size_t used = body_text(step, buf, TUTTI_STEP_TEXT_BYTES);
+    size_t used = body_text(step, unit, buf, TUTTI_STEP_TEXT_BYTES);
     size_t left = TUTTI_STEP_TEXT_BYTES - used;
     const char *fuse = (step->flags & TUTTI_STEP_FUSE) != 0 ? " fuse" : "";
     const char *last = (step->flags & TUTTI_STEP_LAST) != 0 ? " last" : "";
@@ -85,6 +87,11 @@ const char *tutti_step_text(const struct tutti_step *step, char *buf)
     else
         snprintf(buf + used, left, "%s%s", fuse, last);
     return buf;
+}
+
+const char *tutti_step_text(const struct tutti_step *step, char *buf)
+{
+    return tutti_step_text_in(step, "B", buf);
 }
 
 const char *tutti_step_where(uint32_t rank, uint32_t lane, uint64_t index,

@@ -15,6 +15,7 @@ static struct tutti_schedule_desc desc_of(const struct tutti_schedule *s)
         .in_bytes = custom ? s->in_bytes : 0,
         .out_bytes = custom ? s->out_bytes : 0,
         .scratch_bytes = s->scratch_bytes,
+        .chunk_count = s->chunk_count,
     };
 }
 

@@ -10,6 +10,10 @@
  *   slots N                  (8) messages a connection (from, to, lane) holds before SEND waits
  *   scratch N B              (0) bytes per rank
  *   in N B / out N B         of the contract `custom` only: the others fix them
+ *   chunks N                 the elements of `count` are N equal chunks: then all offsets and
+ *                            lengths below, and scratch, in and out above, count chunks, and C
+ *                            stands in the place of B. Such a schedule is for any size that can be
+ *                            cut like that; it has no callees
  *
  * Then the programs, lane by lane; a lane that is named again goes on where it stopped:
  *
@@ -20,6 +24,7 @@
  *     COPY out+0 = in+0 128 B last
  *     COMPUTE 1.5us  or  COMPUTE 1000000 flops  (or both, the time first)
  *     CALL 0 in+0 out+0 scratch+0      callee number 0: where its in, out and scratch begin
+ *     SEND out+2 1 C to 3              with `chunks`: the third chunk of out
  *
  * Any step may end with "after lane L step S": it starts only when that step has completed. A step
  * of 0 bytes may name the place none+0. Callees follow, numbered from 0, each with a head (without
@@ -40,7 +45,16 @@
 /* An arena each: what makes a callee take more memory than its text. */
 enum { CALLEES_MAX = 4096 };
 
-enum { CONTRACT = 1, RANKS = 2, LANES = 4, SLOTS = 8, SCRATCH = 16, IN = 32, OUT = 64 };
+enum {
+    CONTRACT = 1,
+    RANKS = 2,
+    LANES = 4,
+    SLOTS = 8,
+    SCRATCH = 16,
+    IN = 32,
+    OUT = 64,
+    CHUNKS = 128
+};
 
 struct reader {
     struct tutti_line line;
@@ -50,9 +64,11 @@ struct reader {
     uint32_t callee_count;
     struct tutti_builder *builder; /* of the part that is read; NULL while its head is */
     struct tutti_schedule_desc desc;
-    char *name;         /* what desc.name points to; NULL before the first line */
-    uint64_t name_line; /* where this part began */
-    unsigned seen;      /* statements of the head */
+    char *name;           /* what desc.name points to; NULL before the first line */
+    uint64_t name_line;   /* where this part began */
+    unsigned seen;        /* statements of the head */
+    unsigned in_chunks;   /* those of them that are sizes in chunks */
+    uint64_t chunk_bytes; /* once there is a builder; 0: not in chunks */
     bool in_lane;
     uint32_t rank;
     uint32_t lane;
@@ -114,11 +130,30 @@ static int read_count(struct reader *r, const char *what, uint32_t *ret, struct 
     return status;
 }
 
-static int read_size(struct reader *r, uint64_t *ret, struct tutti_err *err)
+/* "96 B" or "3 C"; which of them it has to be is known once the head is complete. */
+static int read_size(struct reader *r, unsigned statement, uint64_t *ret, struct tutti_err *err)
 {
+    struct tutti_line rest;
+    struct tutti_word unit;
     int status = tutti_line_number(&r->line, "a size in bytes", INT64_MAX, ret, err);
 
-    return status < 0 ? status : tutti_line_expect(&r->line, "B", err);
+    if (status < 0)
+        return status;
+    rest = r->line;
+    if (!tutti_line_word(&rest, &unit) || !tutti_word_is(unit, "C"))
+        return tutti_line_expect(&r->line, "B", err);
+    r->line = rest;
+    r->in_chunks |= statement;
+    return 0;
+}
+
+static int read_chunks(struct reader *r, struct tutti_err *err)
+{
+    int status = tutti_line_number(&r->line, "a count", UINT64_MAX, &r->desc.chunk_count, err);
+
+    if (status == 0 && r->desc.chunk_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "'0' chunks (1 or more)");
+    return status;
 }
 
 /* The value of one line of the head. */
@@ -136,11 +171,13 @@ static int read_head_value(struct reader *r, unsigned statement, struct tutti_er
     case SLOTS:
         return read_count(r, "slots", &r->desc.slot_count, err);
     case SCRATCH:
-        return read_size(r, &r->desc.scratch_bytes, err);
+        return read_size(r, statement, &r->desc.scratch_bytes, err);
     case IN:
-        return read_size(r, &r->desc.in_bytes, err);
+        return read_size(r, statement, &r->desc.in_bytes, err);
+    case OUT:
+        return read_size(r, statement, &r->desc.out_bytes, err);
     default:
-        return read_size(r, &r->desc.out_bytes, err);
+        return read_chunks(r, err);
     }
 }
 
@@ -148,7 +185,7 @@ static int read_head_value(struct reader *r, unsigned statement, struct tutti_er
 static int read_head(struct reader *r, struct tutti_word word, struct tutti_err *err)
 {
     static const char *const names[] = {"contract", "ranks", "lanes", "slots",
-                                        "scratch",  "in",    "out"};
+                                        "scratch",  "in",    "out",   "chunks"};
     int status;
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -165,6 +202,46 @@ static int read_head(struct reader *r, struct tutti_word word, struct tutti_err 
     return 1;
 }
 
+/* A number of chunks becomes one of bytes. */
+static int to_bytes(uint64_t chunk_bytes, uint64_t *value, struct tutti_err *err)
+{
+    uint64_t chunks = *value;
+
+    if (__builtin_mul_overflow(chunks, chunk_bytes, value))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%" PRIu64 "' chunks of %" PRIu64 " bytes (fewer than 2^64 bytes)",
+                          chunks, chunk_bytes);
+    return 0;
+}
+
+/* The sizes of the head in bytes, and how many a chunk has. */
+static int end_chunks(struct reader *r, struct tutti_err *err)
+{
+    static const char *const names[] = {"scratch", "in", "out"};
+    static const unsigned statements[] = {SCRATCH, IN, OUT};
+    struct tutti_schedule_desc *desc = &r->desc;
+    uint64_t *const sizes[] = {&desc->scratch_bytes, &desc->in_bytes, &desc->out_bytes};
+    uint64_t count = desc->contract.count;
+    bool chunks = desc->chunk_count > 0;
+    int status = 0;
+
+    r->chunk_bytes = 0;
+    if (chunks && count % desc->chunk_count == 0)
+        r->chunk_bytes = count / desc->chunk_count;
+    if (__builtin_mul_overflow(r->chunk_bytes, (uint64_t)tutti_dtype_bytes(desc->contract.dtype),
+                               &r->chunk_bytes))
+        return tutti_fail(err, TUTTI_EINVAL, "a count of '%" PRIu64 "' elements is too large",
+                          count);
+    for (int i = 0; i < 3 && status == 0; i++) {
+        if ((r->seen & statements[i]) != 0 && chunks != ((r->in_chunks & statements[i]) != 0))
+            return tutti_fail(err, TUTTI_EINVAL, "the unit of '%s' (%s)", names[i],
+                              chunks ? "C, as there are 'chunks'" : "B, or 'chunks N' in the head");
+        if (chunks)
+            status = to_bytes(r->chunk_bytes, sizes[i], err);
+    }
+    return status;
+}
+
 /* The head is complete: from here on there is a builder. Its errors belong to the whole head. */
 static int end_head(struct reader *r, struct tutti_err *err)
 {
@@ -177,6 +254,8 @@ static int end_head(struct reader *r, struct tutti_err *err)
                             "no contract (such as: contract allreduce float sum count 64)");
     else if ((r->seen & RANKS) == 0 && r->caller == NULL)
         status = tutti_fail(err, TUTTI_EINVAL, "no number of ranks (such as: ranks 4)");
+    if (status == 0)
+        status = end_chunks(r, err);
     if (status == 0)
         status = tutti_builder_new(&r->desc, &r->builder, err);
     if (status < 0)
@@ -204,6 +283,7 @@ static int begin_part(struct reader *r, struct tutti_err *err)
     r->name[word.bytes] = '\0';
     r->name_line = r->line_number;
     r->seen = 0;
+    r->in_chunks = 0;
     r->in_lane = false;
     r->desc = (struct tutti_schedule_desc){
         .name = r->name, .rank_count = r->caller_ranks, .lane_count = 1};
@@ -269,10 +349,30 @@ static int read_lane(struct reader *r, struct tutti_err *err)
     return 0;
 }
 
+/* A step read in chunks, in bytes. */
+static int step_to_bytes(uint64_t chunk_bytes, struct tutti_step *step, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (chunk_bytes == 0 || step->kind == TUTTI_COMPUTE)
+        return 0;
+    status = to_bytes(chunk_bytes, &step->bytes, err);
+    if (status == 0)
+        status = to_bytes(chunk_bytes, &step->dst_offset, err);
+    if (status == 0)
+        status = to_bytes(chunk_bytes, &step->src_offset, err);
+    return status < 0 ? status : to_bytes(chunk_bytes, &step->acc_offset, err);
+}
+
 static int read_step(struct reader *r, struct tutti_word kind, struct tutti_err *err)
 {
     struct tutti_step step;
-    int status = tutti_line_step(&r->line, kind, &step, err);
+    int status;
+
+    r->line.unit = r->builder != NULL && r->chunk_bytes > 0 ? "C" : "B";
+    status = tutti_line_step(&r->line, kind, &step, err);
+    if (status == 0)
+        status = step_to_bytes(r->builder != NULL ? r->chunk_bytes : 0, &step, err);
 
     if (status < 0)
         return status;
@@ -318,7 +418,7 @@ static int read_lines(struct reader *r, const char *text, size_t bytes, struct t
 
         stop = stop == NULL ? end : stop;
         comment = memchr(text, '#', (size_t)(stop - text));
-        r->line = (struct tutti_line){text, comment == NULL ? stop : comment};
+        r->line = (struct tutti_line){text, comment == NULL ? stop : comment, "B"};
         r->line_number++;
         status = read_line(r, err);
         text = stop + (stop < end);

@@ -23,6 +23,7 @@ struct tutti_word {
 struct tutti_line {
     const char *next;
     const char *end;
+    const char *unit; /* "B" or "C": what lengths of steps are counted in */
 };
 
 /* For "%.*s": no more of a word than a message has room for. */

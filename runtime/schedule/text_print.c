@@ -57,6 +57,20 @@ static int check_step(const struct tutti_step *step, struct tutti_err *err)
     return 0;
 }
 
+/* The step as it is read: in chunks, where the schedule is. */
+static const char *step_words(const struct tutti_step *step, uint64_t chunk_bytes, char *buf)
+{
+    struct tutti_step in_chunks = *step;
+
+    if (chunk_bytes == 0 || step->kind == TUTTI_COMPUTE)
+        return tutti_step_text(step, buf);
+    in_chunks.bytes /= chunk_bytes;
+    in_chunks.dst_offset /= chunk_bytes;
+    in_chunks.src_offset /= chunk_bytes;
+    in_chunks.acc_offset /= chunk_bytes;
+    return tutti_step_text_in(&in_chunks, "C", buf);
+}
+
 static int print_lane(const struct tutti_schedule *s, uint32_t rank, uint32_t lane,
                       struct text *text, struct tutti_err *err)
 {
@@ -77,7 +91,8 @@ static int print_lane(const struct tutti_schedule *s, uint32_t rank, uint32_t la
         if (status < 0)
             return tutti_wrap(err, status, "rank %u, lane %u, step %" PRIu64, rank, lane,
                               cursor.step_index - 1);
-        (void)snprintf(line, sizeof(line), "  %s\n", tutti_step_text(step, words));
+        (void)snprintf(line, sizeof(line), "  %s\n",
+                       step_words(step, tutti_schedule_chunk_bytes(s), words));
         status = append(text, line, err);
     }
     return status;
@@ -90,7 +105,10 @@ static int print_head(const struct tutti_schedule *s, bool callee, struct text *
     char root[32] = "";
     char ranks[32] = "";
     char sizes[80] = "";
+    char chunks[32] = "";
     char line[512];
+    const char *unit = s->chunk_count > 0 ? "C" : "B";
+    uint64_t unit_bytes = s->chunk_count > 0 ? tutti_schedule_chunk_bytes(s) : 1;
     int status = append(text, callee ? "\ncallee " : "schedule ", err);
 
     if (status == 0)
@@ -100,14 +118,16 @@ static int print_head(const struct tutti_schedule *s, bool callee, struct text *
     if (!callee)
         (void)snprintf(ranks, sizeof(ranks), "ranks %u\n", s->rank_count);
     if (c->collective == TUTTI_CUSTOM)
-        (void)snprintf(sizes, sizeof(sizes), "in %" PRIu64 " B\nout %" PRIu64 " B\n", s->in_bytes,
-                       s->out_bytes);
+        (void)snprintf(sizes, sizeof(sizes), "in %" PRIu64 " %s\nout %" PRIu64 " %s\n",
+                       s->in_bytes / unit_bytes, unit, s->out_bytes / unit_bytes, unit);
+    if (s->chunk_count > 0)
+        (void)snprintf(chunks, sizeof(chunks), "chunks %" PRIu64 "\n", s->chunk_count);
     (void)snprintf(line, sizeof(line),
-                   "\ncontract %s %s %s count %" PRIu64 "%s\n%slanes %u\nslots %u\n"
-                   "scratch %" PRIu64 " B\n%s",
+                   "\ncontract %s %s %s count %" PRIu64 "%s\n%s%slanes %u\nslots %u\n"
+                   "scratch %" PRIu64 " %s\n%s",
                    tutti_collective_name(c->collective), tutti_dtype_name(c->dtype),
-                   tutti_op_name(c->op), c->count, root, ranks, s->lane_count, s->slot_count,
-                   s->scratch_bytes, sizes);
+                   tutti_op_name(c->op), c->count, root, chunks, ranks, s->lane_count,
+                   s->slot_count, s->scratch_bytes / unit_bytes, unit, sizes);
     return status < 0 ? status : append(text, line, err);
 }
 

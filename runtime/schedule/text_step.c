@@ -23,21 +23,22 @@ static int read_place(struct tutti_line *line, uint8_t *ret_buf, uint64_t *ret_o
         if (!tutti_word_is((struct tutti_word){word.text, (size_t)(plus - word.text)},
                            tutti_buf_name(b)))
             continue;
-        rest = (struct tutti_line){plus + 1, word.text + word.bytes};
+        rest = (struct tutti_line){plus + 1, word.text + word.bytes, line->unit};
         *ret_buf = b;
-        return tutti_line_number(&rest, "an offset in bytes", UINT64_MAX, ret_offset, err);
+        return tutti_line_number(&rest, "an offset", UINT64_MAX, ret_offset, err);
     }
     return tutti_fail(err, TUTTI_EINVAL,
                       "unknown place '%.*s' (in+0, out+64, scratch+128; none+0 for no bytes)",
                       TUTTI_WORD_SHOW(word));
 }
 
-/* "128 B" */
+/* "128 B", or "1 C": then `bytes` holds chunks, as offsets do. */
 static int read_bytes(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
 {
-    int status = tutti_line_number(line, "a length in bytes", UINT64_MAX, &step->bytes, err);
+    const char *what = line->unit[0] == 'C' ? "a length in chunks" : "a length in bytes";
+    int status = tutti_line_number(line, what, UINT64_MAX, &step->bytes, err);
 
-    return status < 0 ? status : tutti_line_expect(line, "B", err);
+    return status < 0 ? status : tutti_line_expect(line, line->unit, err);
 }
 
 /* "to 3" */

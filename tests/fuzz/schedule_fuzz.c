@@ -1,5 +1,5 @@
 /* Fuzzes the text form of schedules: what parses is checked, proved, printed and parsed again, and
- * must be the same the second time, verdicts and messages included. */
+ * must be the same the second time, verdicts and messages included; in chunks, at another size. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +61,26 @@ static void round_trip(const struct tutti_schedule *s, const struct verdict *ver
     tutti_schedule_free(back);
 }
 
+/* What holds of a schedule in chunks holds of it at another size. */
+static void scale(const struct tutti_schedule *s, const struct verdict *verdict)
+{
+    struct tutti_schedule *scaled = NULL;
+    struct verdict again;
+    struct tutti_err err = {""};
+
+    if (s->chunk_count == 0 || s->chunk_count > UINT64_MAX / 3)
+        return;
+    if (tutti_schedule_scale(s, 3 * s->chunk_count, &scaled, &err) != 0) {
+        if (err.text[0] == '\0')
+            abort();
+        return;
+    }
+    judge(scaled, &again);
+    if ((verdict->check == 0 && again.check != 0) || (verdict->prove == 0 && again.prove != 0))
+        abort();
+    tutti_schedule_free(scaled);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct tutti_schedule *schedule = NULL;
@@ -76,6 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (cells_of(schedule) <= CELLS_MAX) {
         judge(schedule, &verdict);
         round_trip(schedule, &verdict);
+        scale(schedule, &verdict);
     }
     tutti_schedule_free(schedule);
     return 0;
