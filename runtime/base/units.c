@@ -156,9 +156,11 @@ int tutti_read_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret
     const char *p = text;
 
     for (; isdigit((unsigned char)*p); p++) {
-        if (value > (UINT64_MAX - 9) / 10)
+        uint64_t digit = (uint64_t)(*p - '0');
+
+        if (value > (UINT64_MAX - digit) / 10)
             break;
-        value = value * 10 + (uint64_t)(*p - '0');
+        value = value * 10 + digit;
     }
     if (p == text || *p != '\0' || value < min || value > max)
         return tutti_fail(err, TUTTI_EINVAL, "not a number '%s' (%" PRIu64 " to %" PRIu64 ")", text,
