@@ -110,6 +110,10 @@ TEST(words_that_are_wrong_are_refused)
     refused("ecmp=2", "'ecmp=2': not a way to spread flows '2' (ecmp=hash, a spine drawn for each "
                       "flow)");
     refused("ecmp=hash,ecmp=hash", "'ecmp=hash' comes after another 'ecmp=' (one)");
+    refused("slow-link=1%:2,slow-link=1%:2",
+            "'slow-link=1%:2' is given twice (once, or another slow-link)");
+    refused("slow-node=host1:2,latency=1..2,slow-node=host1:2.00",
+            "'slow-node=host1:2.00' is given twice (once, or another slow-node)");
     refused("", "an empty word in '' (WHAT=VALUE,...)");
     refused("start=1us,", "an empty word in 'start=1us,' (WHAT=VALUE,...)");
 }
@@ -120,7 +124,7 @@ TEST(too_many_words_are_refused)
     char factors[4096] = "rates=1";
 
     for (int i = 0; i < TUTTI_PERTURB_ITEMS_MAX; i++)
-        strncat(words, ",slow-link=1:2", sizeof(words) - strlen(words) - 1);
+        snprintf(words + strlen(words), sizeof(words) - strlen(words), ",slow-link=1:%d", i + 3);
     refused(words, "too many perturbations (at most 64)");
     for (int i = 0; i < TUTTI_PERTURB_FACTORS_MAX; i++)
         strncat(factors, "/1", sizeof(factors) - strlen(factors) - 1);
@@ -362,7 +366,7 @@ TEST(draws_depend_on_seed_kind_and_turn_alone)
     struct tutti_topo *one = perturbed("ring:n=200,bw=64GB/s", "slow-link=50:2", 1);
     struct tutti_topo *other = perturbed("ring:n=200,bw=64GB/s", "slow-link=50:2", 2);
     struct tutti_topo *twice =
-        perturbed("ring:n=200,bw=64GB/s", "slow-link=50:2,slow-link=50:2", 1);
+        perturbed("ring:n=200,bw=64GB/s", "slow-link=50:2,slow-link=49:2", 1);
     struct tutti_topo *mixed =
         perturbed("ring:n=200,bw=64GB/s", "start=1us,latency=1..2,slow-link=50:2,rates=1", 1);
     uint32_t differ = 0;

@@ -74,7 +74,8 @@ struct tutti_perturb {
  *   ecmp=hash             each flow between two NICs takes a spine drawn for it, as switches with
  *                         ECMP have it, so that some get several and others none; without it flows
  *                         are spread evenly, as adaptive routing comes close to
- * latency, rates, start and ecmp may stand there once. -TUTTI_EINVAL shows what would be accepted.
+ * latency, rates, start and ecmp may stand there once, and nothing twice. -TUTTI_EINVAL shows what
+ * would be accepted.
  */
 int tutti_perturb_add(struct tutti_perturb *perturb, const char *words, struct tutti_err *err);
 

@@ -211,6 +211,14 @@ static int read_kind(const char *word, struct part *part, enum tutti_perturb_kin
                       word);
 }
 
+/* Whether both mean the same, however their numbers are written. */
+static bool same(const struct tutti_perturb_item *a, const struct tutti_perturb_item *b)
+{
+    return a->kind == b->kind && a->whom == b->whom && a->number == b->number &&
+           strcmp(a->name, b->name) == 0 && a->factor_count == b->factor_count &&
+           memcmp(a->factors, b->factors, sizeof(a->factors)) == 0;
+}
+
 static int read_item(const struct tutti_perturb *perturb, struct part part,
                      struct tutti_perturb_item *item, struct tutti_err *err)
 {
@@ -259,6 +267,11 @@ int tutti_perturb_add(struct tutti_perturb *perturb, const char *words, struct t
         status = read_item(perturb, part, &item, err);
         if (status < 0)
             return status;
+        for (uint32_t i = 0; i < perturb->item_count; i++) {
+            if (same(&perturb->items[i], &item))
+                return tutti_fail(err, TUTTI_EINVAL, "'%s' is given twice (once, or another %s)",
+                                  item.text, kinds[item.kind].name);
+        }
         perturb->items[perturb->item_count++] = item;
     }
     return 0;
