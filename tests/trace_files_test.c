@@ -60,6 +60,14 @@ TEST(what_is_no_table_is_refused_with_the_line)
         {"size_bytes,time_us\n8.5,1\n", "a.csv: line 2: size '8.5' is no whole number of bytes"},
         {"size_bytes,time_us\n8\n", "a.csv: line 2: no time_us"},
         {"size_bytes,time_us\n,5\n", "a.csv: line 2: no size_bytes"},
+        {"size_bytes,time_us,colective\n8,1,allreduce\n",
+         "a.csv: line 1: unknown column 'colective' (did you mean 'collective'?)"},
+        {"size_bytes,time_us,busbw_GBs\n8,1,2\n",
+         "a.csv: line 1: unknown column 'busbw_GBs' (did you mean 'busbw_GBps'?)"},
+        {"size_byte,time_us\n8,1\n",
+         "a.csv: line 1: unknown column 'size_byte' (did you mean 'size_bytes'?)"},
+        {"collective,size_bytes,time_us\nall_reduce,8,1\nallgather,8,1\n",
+         "a.csv: line 3: 'allgather' in a table of 'allreduce' (one collective a file)"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -69,6 +77,23 @@ TEST(what_is_no_table_is_refused_with_the_line)
         CHECK_TEXT(err.text, cases[i].message);
         CHECK_INT(log.table_count, 77);
     }
+}
+
+/* Other columns are nobody's business here, nor a second one like one of ours. */
+TEST(a_column_may_say_which_collective_it_is)
+{
+    struct tutti_nccl_log log;
+    struct tutti_err err = {""};
+
+    REQUIRE(parse("collective,size_bytes,time_us,time_ns,min_us,iterations\n"
+                  "all_gather,1024,15,15000,14,20\nallgather,2048,16,16000,14,20\n",
+                  &log, &err) == 0);
+    CHECK(log.tables[0].has_collective);
+    CHECK_INT(log.tables[0].collective, TUTTI_ALLGATHER);
+    CHECK_INT(log.tables[0].row_count, 2);
+    tutti_nccl_log_free(&log);
+    CHECK_INT(parse("collective,size_bytes,time_us\nsum,8,1\n", &log, &err), -TUTTI_EINVAL);
+    CHECK(strstr(err.text, "a.csv: line 2: ") == err.text);
 }
 
 TEST(all_collected_measurements_load)

@@ -12,6 +12,7 @@
 struct tutti_sink;
 
 struct tutti_args;
+struct tutti_ask;
 struct tutti_err;
 struct tutti_topo;
 
@@ -39,6 +40,11 @@ struct tutti_cases {
 
 int tutti_cases_add(struct tutti_cases *cases, const struct tutti_case *one);
 void tutti_cases_done(struct tutti_cases *cases);
+
+/* Fills in what is predicted of each by `ask`, but for what the case says itself. What a log
+ * repeats is predicted once. */
+int tutti_cases_predict(struct tutti_cases *cases, const struct tutti_ask *ask,
+                        uint32_t thread_count, struct tutti_sink *sink, struct tutti_err *err);
 
 /* Absolute errors in percent of what was measured. The median of an even number is the mean of the
  * two in the middle; p90 is the smallest error that at least 90 % of the cases do not exceed. */

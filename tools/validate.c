@@ -81,58 +81,6 @@ static int take_logs(const struct tutti_args *args, struct validation *v, struct
     return status;
 }
 
-static bool same_but_count(const struct tutti_case *one, const struct tutti_case *other)
-{
-    const struct tutti_coll_params *a = &one->params, *b = &other->params;
-
-    return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
-           a->root == b->root && one->iteration_count == other->iteration_count;
-}
-
-/* Predicts `count` cases that differ in size alone, each as it was timed. */
-static int predict_group(const struct validation *v, uint32_t thread_count,
-                         struct tutti_case *cases, size_t count, struct tutti_sink *sink,
-                         struct tutti_err *err)
-{
-    struct tutti_point *points = calloc(count, sizeof(*points));
-    const struct tutti_algorithm *algorithm = NULL;
-    struct tutti_bound_law no_bound = tutti_bound_law_none(v->ask.topo);
-    struct tutti_ask ask = v->ask;
-    int status = 0;
-
-    if (points == NULL)
-        return tutti_nomem(err);
-    if (strcmp(ask.algorithm, "auto") != 0 && !tutti_algorithm_is_nccl(ask.algorithm))
-        status = tutti_algorithm_find(ask.algorithm, cases[0].params.collective, &algorithm, err);
-    if (status < 0) {
-        free(points);
-        return tutti_wrap(err, status, "option '-a'");
-    }
-    ask.params.collective = cases[0].params.collective;
-    ask.params.dtype = cases[0].params.dtype;
-    ask.params.op = cases[0].params.op;
-    ask.params.root = cases[0].params.root;
-    ask.bound_law = &no_bound; /* nobody looks at bounds here */
-    ask.iteration_count = cases[0].iteration_count;
-    for (size_t i = 0; i < count; i++) {
-        points[i].algorithm = v->ask.algorithm;
-        points[i].count = cases[i].params.count;
-    }
-    tutti_points_predict(&ask, "validate", thread_count, points, count, sink);
-    for (size_t i = 0; status == 0 && i < count; i++) {
-        status = points[i].status;
-        if (status < 0)
-            (void)tutti_fail(err, (enum tutti_status) - status, "size %" PRIu64 ": %s",
-                             cases[i].bytes, points[i].err.text);
-        cases[i].predicted_us =
-            fmax((double)points[i].answer.time_ps / (double)TUTTI_PS_PER_US, cases[i].least_us);
-        cases[i].algorithm = points[i].answer.algorithm;
-        cases[i].protocol = points[i].answer.protocol;
-    }
-    free(points);
-    return status;
-}
-
 static int predict_logs(const struct tutti_args *args, struct validation *v,
                         struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -141,15 +89,9 @@ static int predict_logs(const struct tutti_args *args, struct validation *v,
     double bytes_per_s = 0;
     int status = tutti_null_ring(v->topo, &latency_ps, &bytes_per_s, err);
 
-    for (size_t i = 0; status == 0 && i < v->cases.case_count;) {
-        size_t end = i + 1;
-
-        while (end < v->cases.case_count && same_but_count(&cases[i], &cases[end]))
-            end++;
-        status = predict_group(v, (uint32_t)tutti_args_number(args, "jobs"), cases + i, end - i,
-                               sink, err);
-        i = end;
-    }
+    if (status == 0)
+        status = tutti_cases_predict(&v->cases, &v->ask, (uint32_t)tutti_args_number(args, "jobs"),
+                                     sink, err);
     for (size_t i = 0; status == 0 && i < v->cases.case_count; i++)
         cases[i].null_us = tutti_null_us(cases[i].params.collective, v->topo->rank_count,
                                          cases[i].bytes, latency_ps, bytes_per_s);

@@ -14,13 +14,24 @@
 
 enum { CELLS_MAX = 256, LINE_BYTES_MAX = 1 << 16 };
 
-/* The columns that are read, in the order of `column_names`. */
-enum { SIZE, TIME, ALGBW, BUSBW, IN_TIME, IN_ALGBW, IN_BUSBW, COLUMN_COUNT };
+/* The columns that are read, in the order of `column_names`; NUMBER_COUNT are numbers. */
+enum {
+    SIZE,
+    TIME,
+    ALGBW,
+    BUSBW,
+    IN_TIME,
+    IN_ALGBW,
+    IN_BUSBW,
+    NUMBER_COUNT,
+    COLLECTIVE = NUMBER_COUNT,
+    COLUMN_COUNT
+};
 
 static const char *const column_names[COLUMN_COUNT] = {
     "size_bytes",          "time_us",          "algbw_GBps",
     "busbw_GBps",          "in_place_time_us", "in_place_algbw_GBps",
-    "in_place_busbw_GBps",
+    "in_place_busbw_GBps", "collective",
 };
 
 struct reader {
@@ -32,6 +43,8 @@ struct reader {
     char *cell[CELLS_MAX];
     size_t cell_count;
     size_t column[COLUMN_COUNT]; /* index of the cell, CELLS_MAX: absent */
+    bool has_collective;
+    enum tutti_collective collective; /* of all rows */
     struct tutti_nccl_row *rows;
     size_t row_count;
     size_t row_capacity;
@@ -137,6 +150,56 @@ static int read_mark(struct reader *reader, struct tutti_err *err)
     return 0;
 }
 
+enum { NAME_BYTES_MAX = 32, NEAR = 2 };
+
+static size_t least(size_t a, size_t b, size_t c)
+{
+    size_t ab = a < b ? a : b;
+
+    return ab < c ? ab : c;
+}
+
+/* Whether at most NEAR letters were added, left out or mistaken (Levenshtein, with one row). */
+static bool is_near(const char *typed, const char *name)
+{
+    size_t row[NAME_BYTES_MAX + 1];
+    size_t typed_bytes = strlen(typed);
+    size_t bytes = strlen(name);
+
+    assert(bytes <= NAME_BYTES_MAX);
+    if (typed_bytes > bytes + NEAR)
+        return false;
+    for (size_t j = 0; j <= bytes; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= typed_bytes; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= bytes; j++) {
+            size_t above = row[j];
+
+            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (typed[i - 1] != name[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[bytes] <= NEAR;
+}
+
+/* A column that is all but one of ours, which is not there, is that one misspelt: passed over, its
+ * figures would be missed by nobody. */
+static int refuse_misspelt(const struct reader *reader, struct tutti_err *err)
+{
+    for (size_t j = 0; j < reader->cell_count; j++) {
+        for (size_t i = 0; i < COLUMN_COUNT; i++) {
+            if (reader->column[i] == CELLS_MAX && is_near(reader->cell[j], column_names[i]))
+                return tutti_fail(
+                    err, TUTTI_EINVAL, "%s: line %u: unknown column '%s' (did you mean '%s'?)",
+                    reader->name, reader->line_number, reader->cell[j], column_names[i]);
+        }
+    }
+    return 0;
+}
+
 /* Reads lines up to the header and finds the columns in it. */
 static int read_header(struct reader *reader, struct tutti_err *err)
 {
@@ -157,8 +220,9 @@ static int read_header(struct reader *reader, struct tutti_err *err)
                 reader->column[i] = j - 1;
         }
     }
-    if (reader->column[SIZE] < CELLS_MAX && reader->column[TIME] < CELLS_MAX)
-        return 0;
+    status = refuse_misspelt(reader, err);
+    if (status < 0 || (reader->column[SIZE] < CELLS_MAX && reader->column[TIME] < CELLS_MAX))
+        return status;
     return tutti_fail(
         err, TUTTI_EINVAL, "%s: line %u: no column '%s' in the header (the first is '%.40s')",
         reader->name, reader->line_number,
@@ -184,12 +248,35 @@ static int read_cell(const struct reader *reader, size_t which, double *ret, str
     return 0;
 }
 
-static int read_row(const struct reader *reader, struct tutti_nccl_row *row, struct tutti_err *err)
+/* One table is of one collective. */
+static int read_collective(struct reader *reader, struct tutti_err *err)
 {
-    double value[COLUMN_COUNT];
-    int status = 0;
+    size_t index = reader->column[COLLECTIVE];
+    const char *cell = index < reader->cell_count ? reader->cell[index] : "";
+    enum tutti_collective collective = TUTTI_CUSTOM;
+    int status;
 
-    for (size_t i = 0; i < COLUMN_COUNT && status == 0; i++)
+    if (index == CELLS_MAX)
+        return 0;
+    status = tutti_collective_find(cell, &collective, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "%s: line %u", reader->name, reader->line_number);
+    if (reader->has_collective && collective != reader->collective)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%s: line %u: '%s' in a table of '%s' (one collective a file)",
+                          reader->name, reader->line_number, tutti_collective_name(collective),
+                          tutti_collective_name(reader->collective));
+    reader->has_collective = true;
+    reader->collective = collective;
+    return 0;
+}
+
+static int read_row(struct reader *reader, struct tutti_nccl_row *row, struct tutti_err *err)
+{
+    double value[NUMBER_COUNT];
+    int status = read_collective(reader, err);
+
+    for (size_t i = 0; i < NUMBER_COUNT && status == 0; i++)
         status = read_cell(reader, i, &value[i], err);
     if (status < 0)
         return status;
@@ -259,7 +346,8 @@ static int finish(const struct reader *reader, struct tutti_nccl_log *ret, struc
     memcpy(rows, reader->rows, reader->row_count * sizeof(*rows));
     log.tables[0].rows = rows;
     log.tables[0].row_count = reader->row_count;
-    log.tables[0].collective = TUTTI_CUSTOM;
+    log.tables[0].has_collective = reader->has_collective;
+    log.tables[0].collective = reader->has_collective ? reader->collective : TUTTI_CUSTOM;
     log.tables[0].average_busbw_GBps = NAN;
     *ret = log;
     return 0;

@@ -14,8 +14,9 @@ struct tutti_record;
 
 /* Reads a table of measurements: a header line with at least size_bytes and time_us; algbw_GBps,
  * busbw_GBps, in_place_time_us, in_place_algbw_GBps, in_place_busbw_GBps are taken where present,
- * other columns ignored, lines that start with '#' skipped. One table with the fields that CSV does
- * not carry left unknown. */
+ * and collective, the same in all rows; lines that start with '#' are skipped, and so are other
+ * columns, but for one whose name is all but one of these: that is refused. One table with the
+ * fields that CSV does not carry left unknown. */
 int tutti_csv_measurements_parse(const char *name, const char *text, size_t bytes,
                                  struct tutti_nccl_log *ret, struct tutti_err *err);
 
