@@ -208,6 +208,49 @@ TEST(who_does_not_want_to_end_is_ended)
     CHECK(seen.ms >= 1300 && seen.ms < 5000);
 }
 
+static int one_is_stopped(int index)
+{
+    if (index == 0)
+        return 3;
+    if (index == 1)
+        (void)kill(getpid(), SIGSTOP);
+    nap(100);
+    return 0;
+}
+
+/* A stopped one can neither end nor say why: nothing is waited for. */
+TEST(once_only_a_stopped_one_is_left_it_is_ended_at_once)
+{
+    struct seen seen = run(one_is_stopped, 0);
+
+    CHECK_INT(seen.code, 3);
+    CHECK(seen.ms < 300); /* the others' time; and another second until it is made to */
+}
+
+static int one_is_continued(int index)
+{
+    if (index == 0)
+        return 3;
+    if (index == 1) {
+        (void)kill(getpid(), SIGSTOP);
+        nap(100);
+        fprintf(stderr, "going on\n");
+        return 0;
+    }
+    nap(50);
+    (void)kill(stage->ids[1], SIGCONT);
+    nap(50);
+    return 0;
+}
+
+TEST(one_that_goes_on_is_given_its_time)
+{
+    struct seen seen = run(one_is_continued, 0);
+
+    CHECK_INT(seen.code, 3);
+    CHECK(strstr(seen.err, "[1] going on\n") != NULL);
+}
+
 static int sleep_long(int index)
 {
     (void)index;

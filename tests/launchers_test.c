@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/commands.h"
@@ -64,6 +65,10 @@ TEST(our_own_launcher)
 {
     check_plays(SAFELY TUTTI RUN "--launch 4");
     check_plays(SAFELY TUTTI RUN "--launch 1");
+    /* What is closed is not taken by a socket. */
+    check_plays(SAFELY TUTTI RUN "--launch 2 <&-");
+    check_plays(SAFELY TUTTI RUN "--launch 2 <&- 2>&-");
+    check_refused(SAFELY TUTTI RUN "--launch 2 >&-", 1, "cannot write the output");
     check_plays("TUTTI_SECRET=squirrel " SAFELY TUTTI RUN "--launch 2 -g 4");
 }
 
@@ -84,10 +89,31 @@ static int children_of(pid_t id, pid_t *ret, int max)
     return count;
 }
 
-/* A long run of three; `harm` is done to one of its processes, or to the command (-1), once all
- * are there. Returns its status as wait has it; what it said in `said`. */
-static int harm_one(int number, int victim, char *said, size_t said_bytes)
+static int64_t now_ms(void)
 {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* What is said of one that is lost names no other one. */
+static void check_blames(const char *said, int victim)
+{
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "process %d", i);
+        if ((strstr(said, name) != NULL) != (i == victim))
+            TEST_FAIL("%d is lost, and it said\n%s", victim, said);
+    }
+}
+
+/* A long run of three; `harm` is done to one of its processes, or to the command (-1), once all
+ * are there. Returns its status as wait has it; what it said in `said`, how long it took. */
+static int harm_one(int number, int victim, char *said, size_t said_bytes, int64_t *ret_ms)
+{
+    int64_t harmed_ms;
     pid_t children[3];
     int err = memfd_create("err", MFD_CLOEXEC);
     int status = 0;
@@ -109,8 +135,10 @@ static int harm_one(int number, int victim, char *said, size_t said_bytes)
     }
     (void)poll(NULL, 0, 500); /* to meet, and to play */
     CHECK_INT(count, 3);
+    harmed_ms = now_ms();
     (void)kill(victim < 0 ? id : children[victim], number);
     (void)waitpid(id, &status, 0);
+    *ret_ms = now_ms() - harmed_ms;
     bytes = pread(err, said, said_bytes - 1, 0);
     said[bytes > 0 ? bytes : 0] = '\0';
     close(err);
@@ -126,21 +154,38 @@ static int harm_one(int number, int victim, char *said, size_t said_bytes)
 TEST(our_own_launcher_leaves_nothing_behind)
 {
     char said[4096];
-    int status = harm_one(SIGKILL, 2, said, sizeof(said));
+    int64_t ms;
+    int status = harm_one(SIGKILL, 2, said, sizeof(said), &ms);
 
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
     CHECK(strstr(said, "tutti run: process 2 of 3 was ended by signal 9 (Killed)\n") != NULL);
     CHECK(strstr(said, "[1] tutti run: ") != NULL);
     CHECK(strstr(said, "busbw") == NULL);
+    check_blames(said, 2);
     if (test_failures > 0)
         fprintf(stderr, "%s", said);
-    status = harm_one(SIGSTOP, 0, said, sizeof(said));
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    CHECK(strstr(said, "[2] tutti run: ") != NULL && strstr(said, "busbw") == NULL);
-    status = harm_one(SIGINT, -1, said, sizeof(said));
+    status = harm_one(SIGINT, -1, said, sizeof(said), &ms);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-    status = harm_one(SIGKILL, -1, said, sizeof(said));
+    status = harm_one(SIGKILL, -1, said, sizeof(said), &ms);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* Ring: of three, one that is stopped holds up one neighbour, and that one the other. A deadline of
+ * 3 s is kept, and what a stopped process would need to end is not waited for. */
+TEST(one_that_is_stopped_ends_the_run_at_its_deadline)
+{
+    for (int victim = 0; victim < 2; victim++) {
+        char said[4096];
+        int64_t ms;
+        int status = harm_one(SIGSTOP, victim, said, sizeof(said), &ms);
+
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        CHECK(strstr(said, "[2] tutti run: ") != NULL && strstr(said, "busbw") == NULL);
+        check_blames(said, victim);
+        if (ms > 3500)
+            TEST_FAIL("process %d of 3 stopped, deadline 3 s, and it took %lld ms", victim,
+                      (long long)ms);
+    }
 }
 
 TEST(lines_of_ssh)

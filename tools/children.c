@@ -18,8 +18,9 @@
 enum { LINE_BYTES = 2048, ASK_MS = 1000 };
 
 struct child {
-    pid_t id;    /* 0: not started, or ended and waited for */
-    int outputs; /* the end to read from, or -1 */
+    pid_t id;     /* 0: not started, or ended and waited for */
+    bool stopped; /* by a signal, until it is continued: it can neither end nor say anything */
+    int outputs;  /* the end to read from, or -1 */
     size_t used;
     char line[LINE_BYTES];
 };
@@ -288,11 +289,25 @@ static void note_end(struct tutti_children *c, uint32_t index, int status, int64
 static void reap(struct tutti_children *c, int64_t grace_ms)
 {
     for (uint32_t i = 0; i < c->count; i++) {
+        struct child *child = &c->children[i];
         int status;
 
-        if (c->children[i].id > 0 && waitpid(c->children[i].id, &status, WNOHANG) > 0)
-            note_end(c, i, status, grace_ms);
+        while (child->id > 0 && waitpid(child->id, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
+            child->stopped = WIFSTOPPED(status);
+            if (WIFEXITED(status) || WIFSIGNALED(status))
+                note_end(c, i, status, grace_ms);
+        }
     }
+}
+
+/* Whether nobody is left who could still end by itself. */
+static bool all_stopped(const struct tutti_children *c)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->children[i].id > 0 && !c->children[i].stopped)
+            return false;
+    }
+    return true;
 }
 
 static void read_signals(struct tutti_children *c)
@@ -314,6 +329,8 @@ static int urge(struct tutti_children *c)
 
     if (c->ask_ms == 0)
         return -1;
+    if (c->kill_ms == 0 && all_stopped(c))
+        c->kill_ms = now;
     if (c->kill_ms == 0 && now >= c->ask_ms) {
         signal_all(c, SIGTERM);
         c->kill_ms = now + ASK_MS;

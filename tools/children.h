@@ -26,9 +26,10 @@ int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *s
 int tutti_children_start(struct tutti_children *children, bool *ret_child, struct tutti_err *err);
 
 /* Waits for all. When one fails, the others have `grace_ps` to end by themselves, having something
- * to say of it; then they are asked to (TERM), then made to (KILL). 0 if all ended with 0; else
- * what the first to fail ended with, 1 where a signal ended it, which is said. Where a signal has
- * ended this command, does not return. Frees the children. */
+ * to say of it; then they are asked to (TERM), then made to (KILL): at once where only stopped ones
+ * (SIGSTOP) are left. 0 if all ended with 0; else what the first to fail ended with, 1 where a
+ * signal ended it, which is said. Where a signal has ended this command, does not return. Frees the
+ * children. */
 int tutti_children_wait(struct tutti_children *children, tutti_ps grace_ps);
 
 #endif

@@ -1,9 +1,25 @@
 /* The command `tutti`: its words are a call of libtutti_cli, printed here. */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "tools/cli.h"
+
+/* A standard descriptor that is closed would be taken by the next file or socket, which then gets
+ * what is meant for stderr, or is replaced. What is opened here cannot be read or written, as the
+ * closed one could not. */
+static bool keep_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags) != fd)
+            return false;
+    }
+    return true;
+}
 
 int main(int argc, char **argv)
 {
@@ -14,6 +30,8 @@ int main(int argc, char **argv)
         .notes_terminal = isatty(STDERR_FILENO) != 0,
     };
 
+    if (!keep_standard_descriptors())
+        return 1; /* and where could it be said? */
     /* A reader that went away is an error of writing like any other, said and counted as one. */
     (void)signal(SIGPIPE, SIG_IGN);
     return tutti_cli_call(argc > 0 ? argc - 1 : 0, argv + 1, &sink, NULL);

@@ -114,25 +114,38 @@ static void copy_events(const struct result *result, struct tutti_record *record
 
 /* ---- of all processes ---- */
 
-/* The process that this one found gone, or UINT32_MAX: carriers say "(process 3) is gone". */
-static uint32_t found_gone(const struct verdict *verdict)
+/* Where a carrier says "rank 5 (process 3) is gone", and which process; NULL, UINT32_MAX: nowhere.
+ * The last place counts. */
+static char *find_gone(char *text, uint32_t *ret_process)
 {
-    uint32_t process = UINT32_MAX;
+    char *found = NULL;
 
-    for (const char *p = strstr(verdict->err.text, "(process "); p != NULL;
-         p = strstr(p + 1, "(process ")) {
+    *ret_process = UINT32_MAX;
+    for (char *p = strstr(text, "rank "); p != NULL; p = strstr(p + 1, "rank ")) {
         uint32_t number = 0;
         int bytes = 0;
 
-        if (sscanf(p, "(process %" SCNu32 ") is gone%n", &number, &bytes) == 1 && bytes > 0)
-            process = number;
+        if (sscanf(p, "rank %*u (process %" SCNu32 ") is gone%n", &number, &bytes) != 1 ||
+            bytes == 0)
+            continue;
+        *ret_process = number;
+        found = p;
     }
+    return found;
+}
+
+/* The process that this one found gone, or UINT32_MAX. */
+static uint32_t found_gone(struct verdict *verdict)
+{
+    uint32_t process;
+
+    (void)find_gone(verdict->err.text, &process);
     return process;
 }
 
 /* Who was found gone may have ended for a third one: the one at the end of such a chain, which may
  * be a circle of two that have lost each other. */
-static uint32_t chase(const struct verdict *all, uint32_t count, uint32_t first)
+static uint32_t chase(struct verdict *all, uint32_t count, uint32_t first)
 {
     for (uint32_t turn = 0; turn < count; turn++) {
         uint32_t next = found_gone(&all[first]);
@@ -146,7 +159,7 @@ static uint32_t chase(const struct verdict *all, uint32_t count, uint32_t first)
 
 /* Whose word holds: of those that did not only find others gone, the first. Else, of those at the
  * ends of the chains, the one that ended first. NULL: all is well. */
-static const struct verdict *choose(const struct verdict *all, uint32_t count)
+static const struct verdict *choose(struct verdict *all, uint32_t count)
 {
     const struct verdict *chosen = NULL;
 
@@ -163,6 +176,25 @@ static const struct verdict *choose(const struct verdict *all, uint32_t count)
     return chosen;
 }
 
+/* What was seen here, once the crew has told who is lost: a third process that has ended for it, as
+ * this one does, closes its connections, too, and is not to be blamed. */
+static void say_who(struct tutti_err *err, int status, const struct tutti_err *lost)
+{
+    uint32_t process;
+    char *gone = find_gone(err->text, &process);
+    char named[32];
+
+    (void)snprintf(named, sizeof(named), "process %" PRIu32 " of ", process);
+    if (gone != NULL && strstr(lost->text, named) == NULL) {
+        while (gone > err->text && (gone[-1] == ' ' || gone[-1] == ':'))
+            gone--;
+        *gone = '\0';
+        (void)tutti_wrap(err, status, "broken off");
+    }
+    if (strstr(err->text, lost->text) == NULL)
+        (void)tutti_wrap(err, status, "%s", lost->text);
+}
+
 /* All say how it went. In all processes the same one's word holds. */
 static int judge(struct result *result, struct tutti_err *err)
 {
@@ -173,15 +205,13 @@ static int judge(struct result *result, struct tutti_err *err)
                                      result->wait_ps, &lost);
 
     if (status < 0) {
-        /* The crew knows who is gone; what was seen here, what that has held up: which may have
-         * been somebody else, who has ended for it before. */
+        /* The crew knows who is gone; what was seen here, what that has held up. */
         if (result->mine.status < 0) {
             struct tutti_err who = lost;
 
             status = (int)result->mine.status;
             lost = result->mine.err;
-            if (strstr(lost.text, who.text) == NULL)
-                (void)tutti_wrap(&lost, status, "%s", who.text);
+            say_who(&lost, status, &who);
         }
         tutti_crew_stop(crew, status, &lost);
         if (err != NULL)
