@@ -480,6 +480,11 @@ int tutti_command_compare(const struct tutti_args *args, struct tutti_sink *sink
                        "option '-a': which one 'auto' is, compare finds out (NAME[,NAME] or all)");
     if (status == 0)
         status = tutti_shared_check_plot(args, err);
+    if (status == 0 && speaks && svg != NULL) {
+        status = tutti_file_check_target(svg, err);
+        if (status < 0)
+            (void)tutti_wrap(err, status, "option '--svg'");
+    }
     status = tutti_job_agree(args->job, status, err);
     if (status < 0)
         return status;

@@ -101,7 +101,9 @@ static void print_title(const char *page, FILE *out)
 
 static const char exit_text[] =
     ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nfailed, or a check did not hold\n"
-    ".TP\n.B 2\nwrong usage or input\n.TP\n.B 77\nthis machine or this build lacks what it needs\n";
+    ".TP\n.B 2\nwrong usage or input\n.TP\n.B 77\nthis machine or this build lacks what it needs, "
+    "time or "
+    "memory to simulate it included\n";
 
 /* "tutti-topo-show" for "topo show". */
 static void name_page(const struct tutti_command *command, char *buf, size_t buf_bytes)

@@ -203,7 +203,7 @@ int tutti_command_predict(const struct tutti_args *args, struct tutti_sink *sink
     const char *trace = tutti_args_text(args, "trace");
     struct tutti_sweep sweep;
     bool speaks = args->job->index == 0;
-    int status = tutti_job_agree(args->job, tutti_trace_check(trace, err), err);
+    int status = tutti_job_agree(args->job, tutti_trace_check(trace, speaks, err), err);
 
     if (status < 0)
         return status;

@@ -417,7 +417,8 @@ int tutti_command_run(const struct tutti_args *args, struct tutti_sink *sink, st
     if (status == 0)
         status = check_options(args, &run, err);
     if (status == 0)
-        status = tutti_trace_check(tutti_args_text(args, "trace"), err);
+        status =
+            tutti_trace_check(tutti_args_text(args, "trace"), tutti_run_writes_here(args), err);
     if (status < 0)
         return status;
     tutti_record_init(&record);

@@ -250,8 +250,9 @@ static int failure_of(const struct tutti_sweep *sweep, size_t first, size_t end,
     forced =
         failed->status == -TUTTI_ETIME ||
         (failed->status == -TUTTI_ELACK && strstr(failed->err.text, "too large for this ") != NULL);
-    return tutti_fail(err, (enum tutti_status) - failed->status, "%s%s", failed->err.text,
-                      forced ? " (--force runs it)" : "");
+    /* Too much to simulate is what this machine lacks, be it time or memory. */
+    return tutti_fail(err, forced ? TUTTI_ELACK : (enum tutti_status) - failed->status, "%s%s",
+                      failed->err.text, forced ? " (--force runs it)" : "");
 }
 
 /* The bound of all points; where there is none, each point says what is wrong. */

@@ -328,6 +328,11 @@ int tutti_command_topo_show(const struct tutti_args *args, struct tutti_sink *si
     struct show show = {.seed = tutti_args_number(args, "seed")};
     int status = tutti_perturb_read(args, false, &show.perturb, err);
 
+    if (status == 0 && svg != NULL) {
+        status = tutti_file_check_target(svg, err);
+        if (status < 0)
+            (void)tutti_wrap(err, status, "option '--svg'");
+    }
     if (status == 0)
         status = tutti_machine_load(tutti_args_operand(args, 0),
                                     (uint32_t)tutti_args_number(args, "nodes"), &topo, err);

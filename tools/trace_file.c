@@ -1,7 +1,6 @@
 /* Writes a record in the format that the name of the file asks for; see trace_file.h. */
 #include "tools/trace_file.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +18,15 @@ static bool ends_with(const char *text, const char *end)
     return text_bytes > end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
 }
 
-int tutti_trace_check(const char *path, struct tutti_err *err)
+int tutti_trace_check(const char *path, bool writes, struct tutti_err *err)
 {
-    if (path == NULL || ends_with(path, ".json") || ends_with(path, ".csv"))
+    if (path == NULL)
         return 0;
+    if (ends_with(path, ".json") || ends_with(path, ".csv")) {
+        int status = writes ? tutti_file_check_target(path, err) : 0;
+
+        return status < 0 ? tutti_wrap(err, status, "option '--trace'") : 0;
+    }
     return tutti_fail(err, TUTTI_EINVAL,
                       "option '--trace': cannot tell the format of '%s' (FILE.json: Chrome and "
                       "Perfetto, FILE.csv)",

@@ -2,6 +2,8 @@
 #ifndef TUTTI_TOOLS_TRACE_FILE_H
 #define TUTTI_TOOLS_TRACE_FILE_H
 
+#include <stdbool.h>
+
 struct tutti_err;
 struct tutti_sink;
 struct tutti_record;
@@ -13,8 +15,9 @@ struct tutti_record;
                 "FILE.csv"                                                               \
     }
 
-/* Before any work: can the format be told from the name? NULL is fine. */
-int tutti_trace_check(const char *path, struct tutti_err *err);
+/* Before any work: can the format be told from the name, and, where this process is the one that
+ * `writes` it, can it be written? NULL is fine. */
+int tutti_trace_check(const char *path, bool writes, struct tutti_err *err);
 
 /* `title` names the run. */
 int tutti_trace_write(const char *path, const struct tutti_record *record, const char *title,

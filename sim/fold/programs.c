@@ -216,9 +216,11 @@ static bool is_kind(const struct reader *reader, uint32_t kind)
 {
     uint32_t first = reader->kind_first[kind];
 
-    return reader->kind_first[kind + 1] - first == reader->word_count &&
-           memcmp(reader->store + first, reader->words,
-                  reader->word_count * sizeof(*reader->words)) == 0;
+    if (reader->kind_first[kind + 1] - first != reader->word_count)
+        return false;
+    /* Of no data there are no words, and perhaps no memory for any. */
+    return reader->word_count == 0 || memcmp(reader->store + first, reader->words,
+                                             reader->word_count * sizeof(*reader->words)) == 0;
 }
 
 /* The number of the program in reader->words. */
