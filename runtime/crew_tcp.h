@@ -15,7 +15,10 @@ TUTTI_API_BEGIN
 
 /* Zeroed but for size, index, count and root it is good for processes of one host.
  *
- * The secret keeps strangers from joining, and replayed or forged greetings too. It does not hide
+ * The secret keeps strangers from joining, and replayed or forged greetings too. Who listens on the
+ * way, or at the port of process 0, gets what lets him try guesses at leisure, so that the secret
+ * must be drawn at random, and a short one is refused. After the greeting nothing is encrypted and
+ * nothing authenticated, neither what the crew exchanges nor the data: the secret does not hide
  * what is sent, nor keep out who can change packets on their way between two hosts. */
 struct tutti_crew_tcp_opts {
     size_t size;    /* sizeof(struct tutti_crew_tcp_opts): runtime/api.h */
@@ -24,12 +27,13 @@ struct tutti_crew_tcp_opts {
     /* Of process 0: "host:port", "10.0.0.1:port" or "[IPv6]:port", the same text everywhere. */
     const char *root;
     /* An interface ("eth0") or an address of this host, to be reached at for the rendezvous
-     * (process 0) and for data connections (all). NULL: wherever root and the connection to it lie;
-     * loopback alone if root is loopback. */
+     * (process 0) and for data connections (all). NULL: process 0 listens at the address of root,
+     * but on all of this host where root is a name, or an address of none of its interfaces, and
+     * the others at the one that leads to root; loopback alone if root is loopback. */
     const char *bind;
-    const void *secret; /* NULL: none; then loopback alone is served */
-    size_t secret_bytes;
-    bool open_to_all; /* without a secret, on any address: whoever comes first is let in */
+    const void *secret;  /* NULL: none; then loopback alone is served */
+    size_t secret_bytes; /* TUTTI_CREW_TCP_SECRET_BYTES_MIN or more */
+    bool open_to_all;    /* without a secret, on any address: whoever comes first is let in */
     /* Process 0 listens already: tutti_crew_tcp_listen, perhaps in the process that started this
      * one. It is the crew's from a successful open on. */
     bool has_listen_fd;
@@ -43,7 +47,11 @@ struct tutti_crew_tcp_opts {
     void *log_data;
 };
 
-enum { TUTTI_CREW_TCP_ADDRESS_BYTES = 320, TUTTI_CREW_TCP_COUNT_MAX = 65536 };
+enum {
+    TUTTI_CREW_TCP_ADDRESS_BYTES = 320,
+    TUTTI_CREW_TCP_COUNT_MAX = 65536,
+    TUTTI_CREW_TCP_SECRET_BYTES_MIN = 16,
+};
 
 /* Joins the crew: returns when all processes are there. Until it is let in a process waits as long
  * as its own deadline says, from then on as long as that of process 0. -TUTTI_ETIME names those

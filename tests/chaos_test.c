@@ -152,7 +152,7 @@ static void become(const struct story *story, int index, uint16_t port, const st
     (void)setenv("TUTTI_RANK", rank, 1);
     (void)setenv("TUTTI_SIZE", size, 1);
     (void)setenv("TUTTI_ROOT", root, 1);
-    (void)setenv("TUTTI_SECRET", "chaos", 1);
+    (void)setenv("TUTTI_SECRET", "chaos on four hosts", 1);
     (void)dup2(p->out, STDOUT_FILENO);
     (void)dup2(p->err, STDERR_FILENO);
     (void)execl(TUTTI, "tutti", "run", "-B", "tcp", "-a", story->algorithm, "-b", story->size, "-e",

@@ -36,7 +36,7 @@ static int story(struct tutti_err *err)
 {
     int status = 0;
 
-    if (!crew_prepare(&world, 2, "127.0.0.1:0", "sesame", do_all))
+    if (!crew_prepare(&world, 2, "127.0.0.1:0", "open sesame open", do_all))
         return tutti_fail(err, TUTTI_EIO, "cannot listen");
     for (uint32_t i = 0; i < 2; i++)
         world.ones[i].opts.deadline_ps = SHORT_PS;

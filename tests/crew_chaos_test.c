@@ -127,8 +127,8 @@ static bool start(uint64_t seed, enum fate fate, pid_t pids[COUNT])
     struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
                                        .count = COUNT,
                                        .root = "127.0.0.1:0",
-                                       .secret = "sesame",
-                                       .secret_bytes = 6,
+                                       .secret = "open sesame open",
+                                       .secret_bytes = 16,
                                        .deadline_ps = DEADLINE_PS,
                                        .stall_ps = STALL_PS};
     struct tutti_err err = {""};

@@ -69,8 +69,8 @@ static bool start_holding(unsigned held, unsigned mask, story *tell, tutti_ps st
     struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
                                        .count = COUNT,
                                        .root = "127.0.0.1:0",
-                                       .secret = "sesame",
-                                       .secret_bytes = 6,
+                                       .secret = "open sesame open",
+                                       .secret_bytes = 16,
                                        .deadline_ps = LONG_PS,
                                        .stall_ps = stall_ps};
     struct tutti_err err = {""};

@@ -69,7 +69,7 @@ TEST(who_knows_the_secret_is_let_in)
     static const size_t steps[] = {1, 7, 1000};
 
     for (size_t i = 0; i < 3; i++) {
-        meet("sesame", "sesame");
+        meet("open sesame open", "open sesame open");
         talk(steps[i]);
         CHECK_INT(host.state, TUTTI_GREET_DONE);
         CHECK_INT(guest.state, TUTTI_GREET_DONE);
@@ -99,10 +99,10 @@ TEST(secrets_that_differ_are_told_apart)
         const char *guests;
         const char *hosts;
         enum tutti_greet_reason reason;
-    } cases[] = {{"sesame", "Sesame", TUTTI_GREET_WRONG_SECRET},
-                 {"", "sesame", TUTTI_GREET_WRONG_SECRET},
-                 {NULL, "sesame", TUTTI_GREET_NO_SECRET},
-                 {"sesame", NULL, TUTTI_GREET_UNWANTED_SECRET}};
+    } cases[] = {{"open sesame open", "Open sesame open", TUTTI_GREET_WRONG_SECRET},
+                 {"", "open sesame open", TUTTI_GREET_WRONG_SECRET},
+                 {NULL, "open sesame open", TUTTI_GREET_NO_SECRET},
+                 {"open sesame open", NULL, TUTTI_GREET_UNWANTED_SECRET}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         meet(cases[i].guests, cases[i].hosts);
@@ -120,12 +120,12 @@ TEST(a_stranger_learns_nothing)
 {
     uint8_t first[TUTTI_GREET_CHALLENGE_BYTES];
 
-    meet("sesame", "sesame");
+    meet("open sesame open", "open sesame open");
     talk(1000);
     for (size_t i = 0; i + sizeof(session) <= heard.count; i++)
         CHECK(memcmp(heard.bytes + i, session, sizeof(session)) != 0);
     /* Before that, hosts with different secrets say the very same. */
-    meet("x", "sesame");
+    meet("x", "open sesame open");
     carry(&guest, &host, 1000);
     CHECK_INT(host.out_bytes, TUTTI_GREET_CHALLENGE_BYTES);
     memcpy(first, host.out, sizeof(first));
@@ -140,13 +140,13 @@ TEST(a_replay_is_refused)
     uint8_t nonce[TUTTI_GREET_NONCE_BYTES];
     uint8_t said[TUTTI_GREET_HELLO_BYTES + TUTTI_GREET_PROOF_BYTES];
 
-    meet("sesame", "sesame");
+    meet("open sesame open", "open sesame open");
     memcpy(said, guest.out, TUTTI_GREET_HELLO_BYTES);
     carry(&guest, &host, 1000);
     carry(&host, &guest, 1000);
     memcpy(said + TUTTI_GREET_HELLO_BYTES, guest.out, TUTTI_GREET_PROOF_BYTES);
     fill(nonce, 'i');
-    tutti_greet_host(&host, "sesame", 6, nonce);
+    tutti_greet_host(&host, "open sesame open", 6, nonce);
     for (size_t at = 0; at < sizeof(said);) {
         size_t bytes = host.in_bytes;
 
@@ -165,7 +165,7 @@ TEST(an_impostor_is_found_out)
 {
     uint8_t proof[TUTTI_GREET_PROOF_BYTES];
 
-    meet("sesame", "guess");
+    meet("open sesame open", "guess");
     carry(&guest, &host, 1000);
     host.challenge[23] |= 1;
     carry(&host, &guest, 1000);
@@ -185,7 +185,7 @@ static void turn_bit(size_t message, size_t bit)
     struct tutti_greet *to = message % 2 == 0 ? &host : &guest;
     uint8_t wrong[TUTTI_GREET_WELCOME_BYTES];
 
-    meet("sesame", "sesame");
+    meet("open sesame open", "open sesame open");
     for (size_t i = 0; i < message; i++)
         carry(i % 2 == 0 ? &guest : &host, i % 2 == 0 ? &host : &guest, 1000);
     if (host.state == TUTTI_GREET_PROVED)
@@ -216,7 +216,7 @@ TEST(no_bit_can_be_turned_on_the_way)
 
 TEST(another_version_is_named_on_both_sides)
 {
-    meet("sesame", "sesame");
+    meet("open sesame open", "open sesame open");
     guest.hello[11] = 9;
     carry(&guest, &host, TUTTI_GREET_PREFIX_BYTES);
     CHECK_INT(host.state, TUTTI_GREET_REFUSED);
@@ -228,7 +228,7 @@ TEST(another_version_is_named_on_both_sides)
     CHECK_INT(guest.reason, TUTTI_GREET_OTHER_VERSION);
     CHECK_INT(guest.value, TUTTI_GREET_VERSION);
     /* And a host of another version, by its challenge. */
-    meet("sesame", "sesame");
+    meet("open sesame open", "open sesame open");
     carry(&guest, &host, 1000);
     host.challenge[11] = 7;
     carry(&host, &guest, 1000);
@@ -240,7 +240,7 @@ TEST(a_browser_is_a_stranger)
 {
     static const char request[] = "GET / HTTP/1.1\r\n\r\n";
 
-    meet("sesame", "sesame");
+    meet("open sesame open", "open sesame open");
     memcpy(host.in, request, host.in_bytes);
     tutti_greet_took(&host, host.in_bytes);
     CHECK_INT(host.state, TUTTI_GREET_STRANGER);
@@ -259,7 +259,7 @@ TEST(a_refusal_says_why)
     memset(note, 'n', sizeof(note));
     note[sizeof(note) - 1] = '\0';
     memcpy(note, "\033[2J\n\377", 6); /* no screen is cleared by who has proved nothing */
-    meet("sesame", "sesame");
+    meet("open sesame open", "open sesame open");
     carry(&guest, &host, 1000);
     carry(&host, &guest, 1000);
     carry(&guest, &host, 1000);

@@ -176,8 +176,8 @@ static void live(uint32_t index, bool wait)
                                        .count = COUNT,
                                        .root = root,
                                        .bind = bind_to,
-                                       .secret = "sesame",
-                                       .secret_bytes = 6,
+                                       .secret = "open sesame open",
+                                       .secret_bytes = 16,
                                        .deadline_ps = SOON_PS,
                                        .stall_ps = TUTTI_PS_PER_S};
     struct kid *kid = &kids[index];

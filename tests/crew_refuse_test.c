@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "runtime/crew/address.h"
+#include "runtime/crew/keeper.h"
 #include "runtime/crew/talk.h"
 #include "tests/crew_world.h"
 
@@ -79,9 +80,9 @@ TEST(a_wrong_secret_is_refused)
 {
     struct tutti_crew_tcp_opts more;
 
-    REQUIRE(prepare(3, "sesame"));
+    REQUIRE(prepare(3, "open sesame open"));
     more = world.ones[2].opts;
-    more.secret = "Sesame";
+    more.secret = "Open sesame open";
     with_one_more(&more, "has another secret than this process", "it has the wrong secret");
 }
 
@@ -89,7 +90,7 @@ TEST(no_secret_is_refused)
 {
     struct tutti_crew_tcp_opts more;
 
-    REQUIRE(prepare(3, "sesame"));
+    REQUIRE(prepare(3, "open sesame open"));
     more = world.ones[2].opts;
     more.secret = NULL;
     with_one_more(&more, "wants a secret, and this process has none", "it has no secret");
@@ -101,8 +102,8 @@ TEST(a_secret_that_nobody_asked_for_is_refused)
 
     REQUIRE(prepare(3, NULL));
     more = world.ones[2].opts;
-    more.secret = "sesame";
-    more.secret_bytes = 6;
+    more.secret = "open sesame open";
+    more.secret_bytes = 16;
     with_one_more(&more, "has no secret, and this process has one",
                   "it has a secret, and this process none");
 }
@@ -111,7 +112,7 @@ TEST(another_count_is_shown_to_both)
 {
     struct tutti_crew_tcp_opts more;
 
-    REQUIRE(prepare(3, "sesame"));
+    REQUIRE(prepare(3, "open sesame open"));
     more = world.ones[2].opts;
     more.count = 5;
     with_one_more(&more, "counts 3 processes, this process 5",
@@ -125,7 +126,7 @@ TEST(an_index_comes_once)
     struct tutti_err err = {""};
     int status = 0;
 
-    REQUIRE(prepare(3, "sesame"));
+    REQUIRE(prepare(3, "open sesame open"));
     more = world.ones[1].opts;
     crew_start(&world, 0);
     crew_start(&world, 1);
@@ -182,9 +183,9 @@ TEST(another_version_is_refused)
     struct tutti_call caller;
     struct tutti_err err = {""};
 
-    REQUIRE(prepare(2, "sesame"));
+    REQUIRE(prepare(2, "open sesame open"));
     crew_start(&world, 0);
-    REQUIRE(call(&caller, &hello, "sesame"));
+    REQUIRE(call(&caller, &hello, "open sesame open"));
     caller.greet.hello[11] = 9;
     CHECK_INT(finish(&caller, &err), TUTTI_CALL_REFUSED);
     CHECK_TEXT(err.text, "'root' has version 1 of the protocol, this process 1");
@@ -206,7 +207,7 @@ TEST(no_seat_is_given_that_is_not_there)
                  {UINT32_MAX, 1, TUTTI_GREET_JOIN}, {1, 0, TUTTI_GREET_JOIN},
                  {1, 65536, TUTTI_GREET_JOIN},      {1, 1, TUTTI_GREET_LINK}};
 
-    REQUIRE(prepare(2, "sesame"));
+    REQUIRE(prepare(2, "open sesame open"));
     crew_start(&world, 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct tutti_hello hello = {
@@ -214,7 +215,7 @@ TEST(no_seat_is_given_that_is_not_there)
         struct tutti_call caller;
         struct tutti_err err = {""};
 
-        REQUIRE(call(&caller, &hello, "sesame"));
+        REQUIRE(call(&caller, &hello, "open sesame open"));
         CHECK_INT(finish(&caller, &err), TUTTI_CALL_REFUSED);
         tutti_call_end(&caller);
     }
@@ -228,7 +229,7 @@ TEST(no_seat_is_given_that_is_not_there)
 
 TEST(who_has_not_come_is_named_to_all)
 {
-    REQUIRE(prepare(8, "sesame"));
+    REQUIRE(prepare(8, "open sesame open"));
     world.ones[0].opts.deadline_ps = 500 * TUTTI_PS_PER_MS;
     for (uint32_t i = 0; i < 8; i++)
         if (i != 2 && i != 5)
@@ -243,9 +244,9 @@ TEST(who_has_not_come_is_named_to_all)
 
 TEST(one_alone_is_named_in_the_singular_and_refusals_are_hinted_at)
 {
-    REQUIRE(prepare(2, "sesame"));
+    REQUIRE(prepare(2, "open sesame open"));
     world.ones[0].opts.deadline_ps = 500 * TUTTI_PS_PER_MS;
-    world.ones[1].opts.secret = "Sesame";
+    world.ones[1].opts.secret = "Open sesame open";
     crew_run(&world);
     crew_expect(&world, 0, -TUTTI_ETIME,
                 "process 1 of 2 has not come within 500ms (1 refused, last 127.0.0.1:");
@@ -355,10 +356,96 @@ TEST(wrong_options_are_named)
     CHECK_TEXT(err.text, "descriptor 1 is no listening socket");
 }
 
+/* Whoever sits at the port of process 0 gets what tells a right guess from a wrong one, and may try
+ * as many as he likes. */
+TEST(a_secret_that_can_be_guessed_is_refused)
+{
+    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
+                                       .index = 1,
+                                       .count = 2,
+                                       .root = "127.0.0.1:1",
+                                       .secret = "open sesame open",
+                                       .secret_bytes = 15};
+    char address[TUTTI_CREW_TCP_ADDRESS_BYTES];
+    struct tutti_crew *crew = NULL;
+    struct tutti_err err = {""};
+    int fd = -1;
+
+    CHECK_INT(tutti_crew_tcp_open(&opts, &crew, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "a secret of 15 bytes can be guessed (16 or more, drawn at random)");
+    opts.index = 0;
+    opts.root = "127.0.0.1:0";
+    CHECK_INT(tutti_crew_tcp_listen(&opts, &fd, address, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "a secret of 15 bytes can be guessed (16 or more, drawn at random)");
+    opts.secret_bytes = 16;
+    CHECK_OK(tutti_crew_tcp_listen(&opts, &fd, address, &err), err);
+    close(fd);
+}
+
+/* ---- where is listened ---- */
+
+static bool listens_at(int fd, const struct tutti_address *address)
+{
+    struct tutti_address own;
+
+    tutti_address_of_socket(fd, &own);
+    tutti_address_set_port(&own, 0);
+    return tutti_address_same(&own, address);
+}
+
+/* An address of this host that is not its loopback; nothing is sent there (RFC 5737). */
+static bool find_own(struct tutti_address *ret)
+{
+    struct tutti_address away;
+
+    CHECK(tutti_address_of_numbers("192.0.2.1", &away));
+    tutti_address_set_port(&away, 9);
+    return tutti_address_towards(&away, ret) && !tutti_address_is_loopback(ret);
+}
+
+static struct tutti_address expected;
+
+static int meet_there(struct crew_one *one, struct tutti_err *err)
+{
+    const struct tutti_crew_tcp *crew = (const struct tutti_crew_tcp *)one->crew;
+
+    CHECK(listens_at(crew->links->fd, &expected));
+    return meet(one, err);
+}
+
+TEST(with_a_secret_an_address_in_numbers_is_listened_at_alone)
+{
+    char where[TUTTI_ADDRESS_TEXT_BYTES];
+
+    if (!find_own(&expected))
+        SKIP("no address here but the loopback's");
+    REQUIRE(crew_prepare(&world, 3, tutti_address_text(&expected, where), "open sesame open",
+                         meet_there));
+    CHECK(listens_at(world.listen_fd, &expected));
+    crew_run(&world);
+    crew_expect_ok(&world);
+}
+
+/* A router may pass on what is sent to an address of its own; and a name may mean another address
+ * to others. */
+TEST(other_addresses_and_names_are_listened_for_on_all)
+{
+    static const char *const roots[] = {"192.0.2.1:0", "here.example:0"};
+    struct tutti_address all[2];
+
+    tutti_address_any(AF_INET6, false, &all[0]);
+    tutti_address_any(AF_INET, false, &all[1]);
+    for (size_t i = 0; i < 2; i++) {
+        REQUIRE(crew_prepare(&world, 2, roots[i], "open sesame open", meet));
+        CHECK(listens_at(world.listen_fd, &all[0]) || listens_at(world.listen_fd, &all[1]));
+        close(world.listen_fd);
+    }
+}
+
 /* With a secret, an interface may be chosen by its name, and is told to the others. */
 TEST(an_interface_is_chosen_by_name)
 {
-    REQUIRE(crew_prepare(&world, 3, "127.0.0.1:0", "sesame", meet));
+    REQUIRE(crew_prepare(&world, 3, "127.0.0.1:0", "open sesame open", meet));
     for (uint32_t i = 0; i < 3; i++)
         world.ones[i].opts.bind = i == 1 ? "127.0.0.1" : "lo";
     crew_run(&world);

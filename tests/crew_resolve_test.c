@@ -65,8 +65,8 @@ TEST(who_looks_for_process_0_stops_at_the_deadline)
                                        .index = 1,
                                        .count = 2,
                                        .root = "slow.test:4242",
-                                       .secret = "x",
-                                       .secret_bytes = 1,
+                                       .secret = "open sesame open",
+                                       .secret_bytes = 16,
                                        .deadline_ps = TUTTI_PS_PER_S / 2};
     struct tutti_crew *crew = NULL;
     struct tutti_err err = {""};

@@ -25,7 +25,7 @@ enum {
 /* What the C library may take for itself meanwhile; sanitizers keep what is freed for a while. */
 static const long growth_bytes_max = sizeof(TUTTI_BUILD_SANITIZE) > 1 ? 64 << 20 : 512 << 10;
 
-static const char secret[] = "open sesame";
+static const char secret[] = "open sesame open";
 
 static struct tutti_address port_address;
 static struct tutti_random dice;
@@ -203,7 +203,8 @@ static void say_ones(int fd)
  * been let in. */
 static void guess(int fd)
 {
-    static const char *const keys[] = {"open Sesame", "", "open sesame ", "sesame"};
+    static const char *const keys[] = {"open Sesame open", "", "open sesame open ",
+                                       "open sesame ope"};
     struct tutti_greet greet;
     uint8_t frames[2 * TUTTI_FRAME_HEAD_BYTES] = {0};
 

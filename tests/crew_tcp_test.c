@@ -58,7 +58,7 @@ TEST(over_IPv6_with_a_secret_too)
     if (tutti_crew_tcp_listen(&opts, &fd, address, &err) != 0)
         SKIP("no IPv6 loopback here");
     close(fd);
-    REQUIRE(crew_prepare(&world, 4, "[::1]:0", "sesame", exchange_some));
+    REQUIRE(crew_prepare(&world, 4, "[::1]:0", "open sesame open", exchange_some));
     CHECK(strncmp(world.root, "[::1]:", 6) == 0);
     crew_run(&world);
     crew_expect_ok(&world);
@@ -92,7 +92,7 @@ TEST(in_any_order_and_late)
     static const unsigned delays_ms[3][4] = {{0, 30, 60, 90}, {300, 0, 0, 150}, {0, 200, 0, 0}};
 
     for (size_t i = 0; i < 3; i++) {
-        REQUIRE(crew_prepare(&world, 4, "localhost:0", "sesame", exchange_some));
+        REQUIRE(crew_prepare(&world, 4, "localhost:0", "open sesame open", exchange_some));
         for (uint32_t j = 0; j < 4; j++)
             world.ones[j].delay_ms = delays_ms[i][j];
         crew_run(&world);
@@ -242,7 +242,7 @@ TEST(links_lead_where_they_should)
     static const uint32_t counts[] = {2, 3, 7};
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        REQUIRE(crew_prepare(&world, counts[i], "127.0.0.1:0", i == 1 ? "sesame" : NULL,
+        REQUIRE(crew_prepare(&world, counts[i], "127.0.0.1:0", i == 1 ? "open sesame open" : NULL,
                              link_up_twice));
         crew_run(&world);
         crew_expect_ok(&world);

@@ -69,7 +69,7 @@ TEST(our_own_launcher)
     check_plays(SAFELY TUTTI RUN "--launch 2 <&-");
     check_plays(SAFELY TUTTI RUN "--launch 2 <&- 2>&-");
     check_refused(SAFELY TUTTI RUN "--launch 2 >&-", 1, "cannot write the output");
-    check_plays("TUTTI_SECRET=squirrel " SAFELY TUTTI RUN "--launch 2 -g 4");
+    check_plays("TUTTI_SECRET=squirrel-on-the-walnut " SAFELY TUTTI RUN "--launch 2 -g 4");
 }
 
 /* The processes that `id` has started, by the system's own account; in the order of their start. */
@@ -207,8 +207,11 @@ TEST(beyond_this_host)
     "TUTTI_RANK=$i TUTTI_SIZE=2 TUTTI_ROOT=$address:$port "
     if (system("hostname -I | grep -q '^[0-9.]* '") != 0)
         SKIP("no address here but the loopback's");
-    check_plays(BEYOND "TUTTI_SECRET=walnut " SAFELY TUTTI RUN "& done; wait");
+    check_plays(BEYOND "TUTTI_SECRET=walnut-of-the-squirrel " SAFELY TUTTI RUN "& done; wait");
     check_plays(BEYOND SAFELY TUTTI RUN "--open & done; wait");
+    check_refused("TUTTI_SECRET=walnut " SAFELY TUTTI RUN "--launch 2", 2,
+                  "tutti run: variable 'TUTTI_SECRET': 6 characters can be guessed (16 or more, "
+                  "drawn at random: openssl rand -hex 16)\n");
     check_refused(BEYOND SAFELY TUTTI RUN "--deadline 1s & done; wait", 0,
                   "(TUTTI_SECRET, the same for all, or '--open')");
 }

@@ -67,6 +67,11 @@ static int read_secret(struct tutti_join *join, struct tutti_err *err)
     if (strlen(secret) >= sizeof(join->secret))
         return tutti_fail(err, TUTTI_EINVAL, "variable 'TUTTI_SECRET': more than %zu characters",
                           sizeof(join->secret) - 1);
+    if (strlen(secret) < TUTTI_CREW_TCP_SECRET_BYTES_MIN)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "variable 'TUTTI_SECRET': %zu characters can be guessed (%d or more, "
+                          "drawn at random: openssl rand -hex 16)",
+                          strlen(secret), TUTTI_CREW_TCP_SECRET_BYTES_MIN);
     (void)snprintf(join->secret, sizeof(join->secret), "%s", secret);
     return 0;
 }

@@ -500,8 +500,11 @@ const struct tutti_command tutti_cli_run = {
         "this process says which of how many it is: Open MPI's or MPICH's mpirun, Slurm's srun, "
         "torchrun, horovodrun, LSF, a TF_CONFIG, RANK and WORLD_SIZE, Kubernetes, or TUTTI_RANK, "
         "TUTTI_SIZE and TUTTI_ROOT=HOST:PORT of process 0; 'tutti doctor' shows it. All processes "
-        "that prove to know TUTTI_SECRET are let in; without one only those of the same host are, "
-        "or anybody with --open. When a process is lost or stands still, all others end within "
+        "that prove to know TUTTI_SECRET are let in (16 characters or more, drawn at random: "
+        "openssl rand -hex 16; what is sent afterwards is neither encrypted nor authenticated); "
+        "without one only those of the same host are, or anybody with --open. Process 0 listens at "
+        "the address of TUTTI_ROOT alone, if that is one in numbers, else on all of its host; "
+        "--interface names another. When a process is lost or stands still, all others end within "
         "the deadline, with exit code 1, and name it. With mpi an mpirun starts them.\n\n"
         "Backend 'sim' plays the same schedule on a virtual clock, on the machine of --topo, with "
         "the same data.",

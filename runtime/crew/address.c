@@ -96,19 +96,54 @@ static int find_interface(const char *name, int family, struct tutti_address *re
     return 0;
 }
 
-int tutti_address_of_interface(const char *bind_to, int family, struct tutti_address *ret,
-                               struct tutti_err *err)
+bool tutti_address_of_numbers(const char *host, struct tutti_address *ret)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
+
+    if (getaddrinfo(host, NULL, &hints, &list) != 0)
+        return false;
+    memset(ret, 0, sizeof(*ret));
+    memcpy(&ret->as, list->ai_addr, list->ai_addrlen);
+    ret->bytes = list->ai_addrlen;
+    freeaddrinfo(list);
+    return true;
+}
+
+bool tutti_address_is_own(const struct tutti_address *address)
+{
+    struct tutti_address any_port = *address;
+    int fd = socket(address->as.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool own;
+
+    tutti_address_set_port(&any_port, 0);
+    own = fd >= 0 && bind(fd, &any_port.as.any, any_port.bytes) == 0;
+    if (fd >= 0)
+        close(fd);
+    return own;
+}
+
+bool tutti_address_towards(const struct tutti_address *to, struct tutti_address *ret)
+{
+    int fd = socket(to->as.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool known = fd >= 0 && connect(fd, &to->as.any, to->bytes) == 0;
+
+    if (known)
+        tutti_address_of_socket(fd, ret);
+    if (known)
+        tutti_address_set_port(ret, 0);
+    if (fd >= 0)
+        close(fd);
+    return known;
+}
+
+int tutti_address_of_interface(const char *bind_to, int family, struct tutti_address *ret,
+                               struct tutti_err *err)
+{
     struct tutti_address found;
     int status = 0;
 
-    if (getaddrinfo(bind_to, NULL, &hints, &list) == 0) {
-        memset(&found, 0, sizeof(found));
-        memcpy(&found.as, list->ai_addr, list->ai_addrlen);
-        found.bytes = list->ai_addrlen;
-        freeaddrinfo(list);
+    if (tutti_address_of_numbers(bind_to, &found)) {
         if (merit(&found.as.any, family) == 0)
             return tutti_fail(err, TUTTI_EINVAL, "address '%.100s' is not of %s, as process 0 is",
                               bind_to, family == AF_INET ? "IPv4" : "IPv6");

@@ -32,6 +32,17 @@ int tutti_address_split(const char *text, char *ret_host, uint16_t *ret_port,
 int tutti_address_resolve(const char *host, uint16_t port, uint32_t skip, tutti_ps wait_ps,
                           struct tutti_address *ret, struct tutti_err *err);
 
+/* "10.0.0.1", "::1" or "fe80::1%eth0", with port 0; false: a name. */
+bool tutti_address_of_numbers(const char *host, struct tutti_address *ret);
+
+/* Whether one can listen there: not at an address of another host, or of a router before this one.
+ */
+bool tutti_address_is_own(const struct tutti_address *address);
+
+/* Of this host, the one that connections to `to` would come from, with port 0; false: none would.
+ * Nothing is sent. */
+bool tutti_address_towards(const struct tutti_address *to, struct tutti_address *ret);
+
 /* An interface's address, or a numeric one, of this host. family: AF_INET, AF_INET6, or AF_UNSPEC
  * (then IPv4 before IPv6). */
 int tutti_address_of_interface(const char *bind, int family, struct tutti_address *ret,

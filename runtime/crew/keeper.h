@@ -130,6 +130,9 @@ int tutti_crew_tcp_listen_links(struct tutti_crew_tcp *crew, const struct tutti_
 int tutti_crew_tcp_take(const struct tutti_crew_tcp_opts *opts, struct tutti_crew_tcp_opts *ret,
                         struct tutti_err *err);
 
+/* -TUTTI_EINVAL where there is a secret, and it is too short. */
+int tutti_crew_tcp_check_secret(const struct tutti_crew_tcp_opts *opts, struct tutti_err *err);
+
 /* Whether loopback alone is served: by the name of process 0, without looking it up. */
 bool tutti_crew_tcp_is_local(const struct tutti_crew_tcp_opts *opts, const char *host);
 

@@ -9,14 +9,24 @@
 
 static const tutti_ps DEFAULT_WAIT_PS = 30 * TUTTI_PS_PER_S;
 
+int tutti_crew_tcp_check_secret(const struct tutti_crew_tcp_opts *opts, struct tutti_err *err)
+{
+    if (opts->secret == NULL || opts->secret_bytes >= TUTTI_CREW_TCP_SECRET_BYTES_MIN)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "a secret of %zu bytes can be guessed (%d or more, drawn at random)",
+                      opts->secret_bytes, TUTTI_CREW_TCP_SECRET_BYTES_MIN);
+}
+
 bool tutti_crew_tcp_is_local(const struct tutti_crew_tcp_opts *opts, const char *host)
 {
     return tutti_host_is_loopback(host) || (opts->secret == NULL && !opts->open_to_all);
 }
 
-/* The address for process 0 to listen at. A host's own name may stand for loopback in its own list
- * of hosts and for something else in all others: unless it is loopback by its very words, a name is
- * listened for on all addresses. */
+/* The address for process 0 to listen at. In numbers it is that one alone, unless it is none of
+ * this host, but of a router that passes connections on. A host's own name may stand for loopback
+ * in its own list of hosts and for something else in all others: unless it is loopback by its very
+ * words, a name is listened for on all addresses. */
 static int choose(const struct tutti_crew_tcp_opts *opts, const char *host, uint16_t port,
                   struct tutti_address *ret, struct tutti_err *err)
 {
@@ -28,12 +38,15 @@ static int choose(const struct tutti_crew_tcp_opts *opts, const char *host, uint
             opts->bind, strchr(host, ':') != NULL ? AF_INET6 : AF_UNSPEC, ret, err);
     } else if (tutti_crew_tcp_is_local(opts, host)) {
         status = tutti_address_resolve(host, port, 0, wait_ps, ret, err);
-    } else {
+    } else if (!tutti_address_of_numbers(host, ret) || !tutti_address_is_own(ret)) {
         tutti_address_any(AF_INET6, false, ret);
     }
     if (status < 0)
         return status;
     tutti_address_set_port(ret, port);
+    status = tutti_crew_tcp_check_secret(opts, err);
+    if (status < 0)
+        return status;
     if (opts->secret == NULL && !opts->open_to_all && !tutti_address_is_loopback(ret)) {
         char text[TUTTI_ADDRESS_TEXT_BYTES];
 
@@ -44,17 +57,20 @@ static int choose(const struct tutti_crew_tcp_opts *opts, const char *host, uint
     return 0;
 }
 
+static bool is_any(const struct tutti_address *address)
+{
+    struct tutti_address any;
+
+    tutti_address_any(address->as.any.sa_family, false, &any);
+    tutti_address_set_port(&any, tutti_address_port(address));
+    return tutti_address_same(&any, address);
+}
+
 /* Of an interface or address that was asked for the others have to know: root may lie elsewhere. */
 static bool is_reached_at(const struct tutti_crew_tcp_opts *opts,
                           const struct tutti_address *listened)
 {
-    struct tutti_address any;
-
-    if (opts->bind == NULL)
-        return false;
-    tutti_address_any(listened->as.any.sa_family, false, &any);
-    tutti_address_set_port(&any, tutti_address_port(listened));
-    return !tutti_address_same(&any, listened);
+    return opts->bind != NULL && !is_any(listened);
 }
 
 static int listen_by(const struct tutti_crew_tcp_opts *opts, int *ret_fd, char *ret_address,
@@ -125,8 +141,12 @@ int tutti_crew_tcp_listen_links(struct tutti_crew_tcp *crew, const struct tutti_
         if (status < 0)
             return status;
         tutti_address_pack(&address, seat.address);
-    } else if (crew->base.index == 0 && tutti_address_is_loopback(root)) {
+    } else if (crew->base.index == 0 && !is_any(root)) {
         address = *root; /* members come where they came before */
+    } else if (crew->base.index > 0 && tutti_address_towards(root, &address) &&
+               !tutti_address_is_loopback(&address)) {
+        /* Process 0 tells the others whence this one has come; on its own host that may be
+         * loopback, and others come from elsewhere. */
     } else {
         tutti_address_any(root->as.any.sa_family, tutti_crew_tcp_is_local(opts, host), &address);
     }

@@ -346,6 +346,9 @@ static int check(const struct tutti_crew_tcp_opts *opts, struct tutti_err *err)
         return 0;
     if (opts->root == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "no address of process 0 (host:port)");
+    status = tutti_crew_tcp_check_secret(opts, err);
+    if (status < 0)
+        return status;
     status = tutti_address_split(opts->root, host, &port, err);
     if (status == 0 && port == 0 && !opts->has_listen_fd)
         status = tutti_fail(err, TUTTI_EINVAL, "no port of process 0 in '%s'", opts->root);
