@@ -515,7 +515,6 @@ int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_c
 
         for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++) {
             struct tutti_wide *load = &loads[quotient->ways[k].link];
-
             *load = tutti_wide_add(*load, tutti_wide_product(bytes, quotient->ways[k].weight));
         }
     }
