@@ -14,7 +14,7 @@
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
 #include "sim/predict/ask.h"
-#include "sim/shape/host_rings.h"
+#include "sim/shape/channels.h"
 #include "sim/shape/memory.h"
 #include "sim/shape/nccl_run.h"
 #include "sim/shape/nccl_switch.h"
@@ -44,32 +44,6 @@ static const char *protocol_name(const struct tutti_protocol *protocol)
     return protocol != NULL ? protocol->name : "none";
 }
 
-static bool runs_on_rings(const struct tutti_algorithm *algorithm)
-{
-    return strcmp(algorithm->name, "ring") == 0 ||
-           strcmp(algorithm->name, "ring-bidirectional") == 0;
-}
-
-enum { RING_BLOCK_BYTES_MIN = 4096 };
-
-/* How many channels an algorithm that runs on rings gets if that is left open: one for each ring of
- * the machine, for each uses other links; but one alone where that would leave less than 4 KiB of
- * what goes round for each rank, for then latencies decide and more messages cost. NCCL 2.28 takes
- * channels away below as much (8 bytes for each of 512 threads and each rank). */
-static uint32_t ring_channels(const struct tutti_coll_params *params,
-                              const struct tutti_shape *shape)
-{
-    uint64_t block = params->count * tutti_dtype_bytes(params->dtype);
-
-    if (tutti_collective_is_rooted(params->collective))
-        return shape->order_count; /* these go along the ring in chunks of their own */
-    if (params->collective == TUTTI_ALLREDUCE)
-        block /= shape->rank_count;
-    return shape->order_count > 0 && block / shape->order_count < RING_BLOCK_BYTES_MIN
-               ? 1
-               : shape->order_count;
-}
-
 static int generate_nccl(const struct tutti_ask *ask, struct tutti_schedule **ret,
                          struct tutti_err *err)
 {
@@ -95,16 +69,13 @@ static int generate(const struct tutti_ask *ask, const struct tutti_algorithm *a
     struct tutti_coll_params params = ask->params;
     struct tutti_shape shape = ask->topo->shape;
     uint32_t *orders = NULL;
-    int status = 0;
+    int status;
 
     if (tutti_is_nccl(algorithm->name))
         return generate_nccl(ask, ret, err);
-    if (runs_on_rings(algorithm))
-        status = tutti_host_rings(ask->topo, &shape, &orders, err);
+    status = tutti_shape_channels(ask->topo, algorithm->name, &params, &shape, &orders, err);
     if (status < 0)
         return status;
-    if (params.channel_count == 0 && runs_on_rings(algorithm))
-        params.channel_count = ring_channels(&params, &shape);
     status = tutti_coll_generate(algorithm->name, &params, &shape, ret, err);
     free(orders);
     return status;

@@ -26,9 +26,10 @@ struct tutti_ask {
                                         NCCL_ALGO: "nccl:ring", "nccl:tree", "nccl:pat", or of
                                         messages "nccl:p2p"; params then say nothing of cuts */
     struct tutti_coll_params params; /* channel_count 0: with algorithms that run on rings one for
-                                        each ring order of the topology, or, where it has none, for
-                                        each NIC of its hosts, if each then has 4 KiB of every block
-                                        that goes round; else 1 */
+                                        each ring order of the topology, or, where hosts have
+                                        several NICs, as many as let each carry as much, if each
+                                        then has 4 KiB of every block that goes round, else 1;
+                                        chain-tree: two or four times as many, at least 2 */
     const char
         *protocol; /* "none" (also NULL), "ll", "ll128", "simple", or "auto": the fastest; with
                              "nccl" its own choice, or forced by name as if by NCCL_PROTO */

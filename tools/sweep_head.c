@@ -197,11 +197,12 @@ static const struct tutti_point *left_out(const struct tutti_sweep *sweep, uint3
 static const char *reason_of(const struct tutti_sweep *sweep, const struct tutti_point *point,
                              struct tutti_err *err)
 {
-    struct tutti_coll_params params = sweep->ask.params;
+    struct tutti_ask ask = sweep->ask;
     struct tutti_schedule *schedule = NULL;
 
-    params.count = point->count;
-    if (tutti_coll_generate(point->algorithm, &params, &sweep->topo->shape, &schedule, err) < 0)
+    ask.algorithm = point->algorithm;
+    ask.params.count = point->count;
+    if (tutti_predict_schedule(&ask, &schedule, err) < 0)
         return err->text;
     tutti_schedule_free(schedule);
     return point->err.text;

@@ -46,6 +46,9 @@ static const struct tutti_algorithm algorithms[] = {
           tutti_coll_reduce_broadcast),
     ENTRY("torus", "a bucket for every axis and direction of a grid, all links busy", AR,
           tutti_coll_torus),
+    ENTRY("chain-tree",
+          "chains inside hosts, two binary trees between them, by every NIC (NCCL's tree)", AR,
+          tutti_coll_chain_tree),
 };
 
 const struct tutti_algorithm *tutti_algorithms(size_t *ret_count)

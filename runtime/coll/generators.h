@@ -18,6 +18,7 @@ GENERATOR(halving_doubling);
 GENERATOR(halving);
 GENERATOR(binomial);
 GENERATOR(double_binary_tree);
+GENERATOR(chain_tree);
 GENERATOR(one_shot);
 GENERATOR(two_shot);
 GENERATOR(direct);
