@@ -81,6 +81,8 @@ TEST(commands_that_predict)
          "/alloc_fail.svg");
     each("predict ring:n=4 -a ring -b 1K --jobs 1 --perturb slow-link=1:2,start=1us");
     each("compare ring:n=3 -a ring -b 1K --jobs 1 --perturb rates=1/0.5");
+    each("predict switch:n=4 -b 1K --jobs 1 --schedule " TUTTI_SOURCE_DIR
+         "/tools/examples/two-steps4.schedule");
     each("validate switch:n=8,bw=50GB/s,lat=1us -e 8 --log " TUTTI_SOURCE_DIR
          "/tests/fixtures/nccl-tests/v2.19.log");
     each("validate switch:n=8,bw=50GB/s,lat=1us -e 8 -j 1 --plot utf8 --svg " TUTTI_BINARY_DIR

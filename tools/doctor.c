@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "build.h"
+#include "runtime/coll.h"
 #include "runtime/data.h"
 #include "runtime/launch.h"
 #include "runtime/mpi.h"
@@ -49,6 +50,10 @@ static int add_build(struct tutti_table *table)
            add(table, "libexpat", expat ? "yes" : "no",
                expat ? "reads NCCL topology XML"
                      : "NCCL topology XML cannot be read; apt install libexpat1-dev, build again") |
+           add(table, "plugins", tutti_algorithm_loads() ? "yes" : "no",
+               tutti_algorithm_loads() ? "-a FILE.so adds algorithms of one's own (runtime/coll.h)"
+                                       : "algorithms of one's own are linked in, for want of "
+                                         "dlopen") |
            add(table, "libpmix", pmix != NULL ? pmix : "no",
                pmix != NULL ? "asks a launcher of several hosts where process 0 is"
                             : "such launchers need TUTTI_ROOT; apt install libpmix-dev, build "

@@ -148,8 +148,8 @@ static int try_one(const struct tutti_perform *trial, const char *algorithm,
 int tutti_perform_find_best(const struct tutti_perform *ask, const char **ret,
                             struct tutti_err *err)
 {
-    size_t count = 0;
-    const struct tutti_algorithm *algorithms = tutti_algorithms(&count);
+    const struct tutti_algorithm_set *added = ask->params.added;
+    const struct tutti_algorithm *algorithm;
     struct tutti_perform trial = *ask;
     struct tutti_buffers buffers = {0};
     const char *best = NULL;
@@ -160,16 +160,16 @@ int tutti_perform_find_best(const struct tutti_perform *ask, const char **ret,
     trial.iteration_count = TRIAL_ITERATIONS;
     trial.back_to_back = false;
     trial.record = NULL;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; (algorithm = tutti_algorithm_at(added, i)) != NULL; i++) {
         tutti_ps took_ps = 0;
 
-        if ((algorithms[i].collectives >> ask->params.collective & 1) == 0)
+        if ((algorithm->collectives >> ask->params.collective & 1) == 0)
             continue;
-        status = try_one(&trial, algorithms[i].name, &buffers, &took_ps, err);
+        status = try_one(&trial, algorithm->name, &buffers, &took_ps, err);
         if (status < 0 && status != -TUTTI_EINVAL) /* EINVAL: does not fit this shape */
             break;
         if (status == 0 && (best == NULL || took_ps < best_ps)) {
-            best = algorithms[i].name;
+            best = algorithm->name;
             best_ps = took_ps;
         }
     }

@@ -241,12 +241,13 @@ const struct tutti_command tutti_cli_predict = {
             "'valid' where it is true but perhaps out of reach. SPEC is a preset ('tutti topo "
             "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
             "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "
-            "table tell what was resolved." TUTTI_PERTURB_TEXT TUTTI_PERTURB_START_TEXT
-                TUTTI_PERTURB_RULES_TEXT TUTTI_PERTURB_NULL_TEXT
+            "table tell what was resolved.\n\n" TUTTI_OWN_TEXT TUTTI_PERTURB_TEXT
+                TUTTI_PERTURB_START_TEXT TUTTI_PERTURB_RULES_TEXT TUTTI_PERTURB_NULL_TEXT
             "\n\nUnder mpirun or srun the processes share the points and the first prints one "
             "table, if "
             "this build has MPI ('tutti doctor' tells).",
     .examples = "tutti predict dgx-h100\n"
+                "tutti predict switch:n=4,bw=50GB/s,lat=1us --schedule my.schedule -b 1M\n"
                 "tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"
                 "tutti predict tpu-v4:4x4x8 -a torus -b 64M\n"
                 "tutti predict ring:n=4,bw=50GB/s,lat=1us -a ring -b 1M --trace ring.json\n"

@@ -164,6 +164,7 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
     tutti_json_count(json, "warmup_iterations", perform->warmup_count);
     tutti_json_count(json, "iterations", perform->iteration_count);
     tutti_json_text(json, "timing", timing_text(run));
+    tutti_own_json(&run->own, json);
     if (stage->local != NULL)
         tutti_local_json(stage->local, json);
     if (stage->emulation != NULL)
@@ -222,6 +223,7 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
         tutti_table_csv(table, sink->out);
     } else {
         print_head(run, stage, sink->out);
+        tutti_own_print(&run->own, sink->out);
         tutti_table_print(table, sink->out);
         if (stage->emulation != NULL)
             tutti_emulation_print_tail(stage->emulation, sink->out);
@@ -294,6 +296,8 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
             tutti_fail(err, TUTTI_EINVAL,
                        "option '-g': %" PRIu32 " ranks, but '%s' has %" PRIu32 " (that, or no -g)",
                        run->rank_count, topo->name, topo->rank_count);
+    if (status == 0)
+        status = tutti_own_fits_machine(&run->own, topo, err);
     if (status == 0)
         status = tutti_calib_choose(args, topo, ask.protocol, &stage->calib, err);
     ask.protocols = stage->calib.made.protocols;
@@ -408,27 +412,45 @@ static int play_together(const struct tutti_args *args, struct tutti_run *run,
     return tutti_run_crew_close(&with, status, deadline_ps, err);
 }
 
+/* A schedule without a contract is played as it stands, and nothing is known of what comes out. */
+static int check_data(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    bool custom = run->perform.params.collective == TUTTI_CUSTOM;
+
+    if (custom && tutti_args_given(args, "check") && tutti_args_number(args, "check") != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-C': schedule '%s' has no contract to check data by (-C 0)",
+                          run->own.name);
+    run->perform.check = tutti_args_number(args, "check") != 0 && !custom;
+    run->perform.carry = run->perform.check || (strcmp(run->backend, "sim") != 0 && !custom);
+    return 0;
+}
+
 int tutti_command_run(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_record record;
     struct tutti_run run;
     int status = tutti_run_read(args, &run, err);
 
-    if (status == 0)
-        status = check_options(args, &run, err);
+    if (status < 0)
+        return status;
+    status = check_options(args, &run, err);
     if (status == 0)
         status =
             tutti_trace_check(tutti_args_text(args, "trace"), tutti_run_writes_here(args), err);
-    if (status < 0)
+    if (status == 0)
+        status = check_data(args, &run, err);
+    if (status < 0) {
+        tutti_run_done(&run);
         return status;
+    }
     tutti_record_init(&record);
     run.perform.back_to_back = tutti_args_flag(args, "back-to-back");
-    run.perform.check = tutti_args_number(args, "check") != 0;
-    run.perform.carry = run.perform.check || strcmp(run.backend, "sim") != 0;
     run.emulated = tutti_args_given(args, "emulate");
     run.record = tutti_args_given(args, "trace") ? &record : NULL;
     status = play_together(args, &run, sink, err);
     tutti_record_done(&record);
+    tutti_run_done(&run);
     return status;
 }
 
@@ -507,11 +529,12 @@ const struct tutti_command tutti_cli_run = {
         "--interface names another. When a process is lost or stands still, all others end within "
         "the deadline, with exit code 1, and name it. With mpi an mpirun starts them.\n\n"
         "Backend 'sim' plays the same schedule on a virtual clock, on the machine of --topo, with "
-        "the same data.",
+        "the same data.\n\n" TUTTI_OWN_TEXT,
     .examples = "tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"
                 "tutti run -B threads -g 2 -a ring --predict\n"
                 "tutti run -B threads -g 2 -c allgather -a all -b 1M\n"
                 "tutti run -B threads -g 4 -a two-shot -b 1M --trace two-shot.json\n"
+                "tutti run -B threads --schedule my.schedule -b 64K\n"
                 "tutti run -B threads --emulate dgx-h100:nodes=2 -a ring,hierarchical -b 1M\n"
                 "tutti run -B tcp --launch 2 --emulate dgx-h100:nodes=2 -a hierarchical -b 1M\n"
                 "tutti run -B tcp --launch 4 -a ring,halving-doubling -b 64K -e 16M -f 4\n"

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "tools/options.h"
+#include "tools/own.h"
 #include "tools/perform.h"
 #include "tools/shared_options.h"
 #include "tools/sizes.h"
@@ -16,7 +17,8 @@ struct tutti_local_beside;
 
 /* What the command line asks for. */
 struct tutti_run {
-    const char *backend; /* "threads", "sim", "tcp" or "mpi" */
+    struct tutti_own own; /* algorithms of one's own */
+    const char *backend;  /* "threads", "sim", "tcp" or "mpi" */
     uint32_t rank_count;
     bool pin;
     bool emulated; /* --emulate: each row has a backend of its own */
@@ -53,7 +55,7 @@ struct tutti_run {
          .value = "NAME[,NAME]",                                                                   \
          .standard = "auto",                                                                       \
          .help = "algorithms; auto: for each size the fastest in a short trial; all: one row "     \
-                 "each"},                                                                          \
+                 "each; FILE.so: a plugin"},                                                       \
         TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "16M", "4"),                            \
         {.letter = 'w',                                                                            \
          .name = "warmup-iters",                                                                   \
@@ -70,8 +72,8 @@ struct tutti_run {
          .min = 1,                                                                                 \
          .max = 1000000,                                                                           \
          .help = "timed iterations"},                                                              \
-        TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT, TUTTI_OPTION_CHANNELS,             \
-        TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,                               \
+        TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT,             \
+        TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,        \
         {.name = "pin",                                                                            \
          .type = TUTTI_OPTION_FLAG,                                                                \
          .help =                                                                                   \
@@ -89,8 +91,9 @@ struct tutti_run {
         .max = UINT64_MAX, .help = "of the data that the ranks start with, and of the jitter"      \
     }
 
-/* Reads them. -TUTTI_ELACK for a backend that this build has not. */
+/* Reads them. -TUTTI_ELACK for a backend that this build has not. tutti_run_done ends it. */
 int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err);
+void tutti_run_done(struct tutti_run *run);
 
 /* The element count at size number `index`, of the collective and type asked for. */
 uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index);

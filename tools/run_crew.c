@@ -3,11 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/backend.h"
 #include "runtime/crew.h"
 #include "runtime/mpi.h"
+#include "runtime/random.h"
 #include "runtime/tcp.h"
 
 bool tutti_run_is_crew(const struct tutti_run *run)
@@ -119,6 +121,26 @@ static int compare_commands(const struct tutti_args *args, struct tutti_crew *cr
     return tutti_crew_same(crew, "the options", text, deadline_ps, err);
 }
 
+/* The schedule of --schedule, which each has read for itself. */
+static int compare_schedules(const struct tutti_run *run, struct tutti_crew *crew,
+                             tutti_ps deadline_ps, struct tutti_err *err)
+{
+    char *text = NULL;
+    char words[64];
+    uint64_t hash = 0;
+    int status;
+
+    if (run->own.schedule == NULL)
+        return 0;
+    status = tutti_schedule_print(run->own.schedule, &text, err);
+    for (size_t i = 0; status == 0 && text[i] != '\0'; i++)
+        hash = tutti_random_hash(hash, (unsigned char)text[i], i, 0);
+    free(text);
+    (void)snprintf(words, sizeof(words), "%s of hash %016" PRIx64, run->own.name, hash);
+    status = tutti_crew_agree(crew, status, deadline_ps, err);
+    return status < 0 ? status : tutti_crew_same(crew, "the schedule", words, deadline_ps, err);
+}
+
 /* One rank a process if nothing is asked for; on processors of their own where all of this host
  * find one. */
 static int choose_ranks(const struct tutti_args *args, struct tutti_run *run,
@@ -132,6 +154,11 @@ static int choose_ranks(const struct tutti_args *args, struct tutti_run *run,
     if (run->rank_count > TUTTI_RUN_RANKS_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "'%" PRIu32 "' processes (at most %d)", crew->count,
                           TUTTI_RUN_RANKS_MAX);
+    if (run->own.schedule != NULL && run->rank_count < crew->count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "schedule '%s' has %" PRIu32 " ranks, but there are %" PRIu32
+                          " processes (at most one a rank)",
+                          run->own.name, run->rank_count, crew->count);
     if (run->rank_count < crew->count)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-g': '%" PRIu32 "' ranks in %" PRIu32
@@ -176,6 +203,8 @@ int tutti_run_crew_open(const struct tutti_args *args, struct tutti_run *run,
 
     if (status == 0 && with.crew != NULL)
         status = compare_commands(args, with.crew, deadline_ps, err);
+    if (status == 0 && with.crew != NULL)
+        status = compare_schedules(run, with.crew, deadline_ps, err);
     if (status == 0 && with.crew != NULL)
         status = choose_ranks(args, run, &with, err);
     if (status == 0 && with.crew != NULL)

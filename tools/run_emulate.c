@@ -55,6 +55,8 @@ static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
                           "option '-g': %" PRIu32 " ranks, but '%s' has %" PRIu32
                           " (that, or no -g)",
                           run->rank_count, topo->name, topo->rank_count);
+    if (tutti_own_fits_machine(&run->own, topo, err) < 0)
+        return -TUTTI_EINVAL;
     if (topo->rank_count > TUTTI_RUN_RANKS_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--emulate': '%s' has %" PRIu32 " ranks (at most %d)", topo->name,

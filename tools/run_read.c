@@ -53,7 +53,7 @@ static int add_algorithm(struct tutti_run *run, const char *name, size_t bytes, 
         return tutti_fail(err, TUTTI_EINVAL, "option '-a': '%s' stands among others (alone)", text);
     if (text[0] == '\0')
         return tutti_fail(err, TUTTI_EINVAL, "option '-a': a name is empty (NAME[,NAME])");
-    status = tutti_algorithm_find(text, run->perform.params.collective, &algorithm, err);
+    status = tutti_algorithm_find_for(text, &run->perform.params, &algorithm, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '-a'");
     for (size_t i = 0; i < *count; i++) {
@@ -70,8 +70,7 @@ static int add_algorithm(struct tutti_run *run, const char *name, size_t bytes, 
 static int read_algorithms(const char *text, struct tutti_run *run, struct tutti_err *err)
 {
     size_t count = 0;
-    size_t known = 0;
-    const struct tutti_algorithm *algorithms = tutti_algorithms(&known);
+    const struct tutti_algorithm *known;
     int status = 0;
 
     if (strcmp(text, "auto") == 0) {
@@ -83,9 +82,10 @@ static int read_algorithms(const char *text, struct tutti_run *run, struct tutti
                           "option '-a': this build has no backend that runs NCCL itself (an "
                           "algorithm by name, auto or all)");
     run->all = strcmp(text, "all") == 0;
-    for (size_t i = 0; run->all && i < known && count < TUTTI_RUN_ALGORITHMS_MAX; i++) {
-        if ((algorithms[i].collectives >> run->perform.params.collective & 1) != 0)
-            run->algorithms[count++] = algorithms[i].name;
+    for (size_t i = 0; run->all && (known = tutti_algorithm_at(run->own.set, i)) != NULL; i++) {
+        if ((known->collectives >> run->perform.params.collective & 1) != 0 &&
+            count < TUTTI_RUN_ALGORITHMS_MAX)
+            run->algorithms[count++] = known->name;
     }
     while (!run->all && status == 0) {
         size_t bytes = strcspn(text, ",");
@@ -110,6 +110,60 @@ static int read_data(const struct tutti_args *args, struct tutti_run *run, struc
     return tutti_shared_params(args, params, err);
 }
 
+static int read_cuts(const struct tutti_args *args, struct tutti_coll_params *params,
+                     struct tutti_err *err)
+{
+    params->channel_count = (uint32_t)tutti_args_number(args, "channels");
+    params->chunk_bytes = tutti_args_number(args, "chunk");
+    params->slice_count = (uint32_t)tutti_args_number(args, "slices");
+    params->slot_count = (uint32_t)tutti_args_number(args, "slots");
+    if (tutti_args_given(args, "chunk") && params->chunk_bytes == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--chunk': a grain of '0' bytes (1 or more)");
+    return 0;
+}
+
+/* What is played: the schedule and the plugins of one's own, and how much data. */
+static int read_what(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    struct tutti_coll_params *params = &run->perform.params;
+    int status = read_data(args, run, err);
+
+    if (status == 0)
+        status = tutti_own_open(args, true, &run->own, err);
+    if (status == 0)
+        status = tutti_own_params(args, &run->own, params, err);
+    if (status == 0)
+        status = read_algorithms(run->own.algorithms, run, err);
+    if (status == 0)
+        status = tutti_own_sizes(args, &run->own, &run->sizes, err);
+    if (params->collective == TUTTI_BARRIER) /* has no data, so one size */
+        run->sizes = (struct tutti_sizes){.factor = 2, .count = 1};
+    return status < 0 ? status : read_cuts(args, params, err);
+}
+
+/* How many ranks, and where; on a machine, simulated or emulated, there are as many as that has. */
+static int read_ranks(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    const struct tutti_schedule *own = run->own.schedule;
+    int status = 0;
+
+    if (tutti_args_flag(args, "pin") && tutti_args_flag(args, "no-pin"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--pin' and '--no-pin' contradict each other (one of them)");
+    if (run->rank_count != 0)
+        status = tutti_own_fits(&run->own, run->rank_count, "'-g' says", err);
+    else if (own != NULL && strcmp(run->backend, "sim") != 0)
+        run->rank_count = own->rank_count;
+    if (own != NULL && run->rank_count > TUTTI_RUN_RANKS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "schedule '%s' has %u ranks (at most %d are played)",
+                          run->own.name, own->rank_count, TUTTI_RUN_RANKS_MAX);
+    if (strcmp(run->backend, "threads") == 0 && run->rank_count == 0)
+        run->rank_count = 2;
+    run->pin = tutti_args_flag(args, "pin") ||
+               (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
+    return status;
+}
+
 int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err)
 {
     struct tutti_run run = {
@@ -119,37 +173,26 @@ int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct 
                     .deadline_ps = (tutti_ps)tutti_args_number(args, "deadline"),
                     .seed = tutti_args_number(args, "seed")},
     };
-    struct tutti_coll_params *params = &run.perform.params;
     int status = read_backend(args, &run, err);
 
     if (status == 0)
-        status = read_data(args, &run, err);
+        status = read_what(args, &run, err);
     if (status == 0)
-        status = read_algorithms(tutti_args_text(args, "algorithm"), &run, err);
-    if (status == 0)
-        status = tutti_sizes_read(args, &run.sizes, err);
-    if (status < 0)
+        status = read_ranks(args, &run, err);
+    if (status == 0 && run.perform.deadline_ps == 0)
+        status = tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
+                            tutti_args_text(args, "deadline"));
+    if (status < 0) {
+        tutti_run_done(&run);
         return status;
-    if (tutti_args_flag(args, "pin") && tutti_args_flag(args, "no-pin"))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "options '--pin' and '--no-pin' contradict each other (one of them)");
-    if (strcmp(run.backend, "threads") == 0 && run.rank_count == 0)
-        run.rank_count = 2;
-    run.pin = tutti_args_flag(args, "pin") ||
-              (!tutti_args_flag(args, "no-pin") && run.rank_count <= tutti_run_processors());
-    if (run.perform.deadline_ps == 0)
-        return tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
-                          tutti_args_text(args, "deadline"));
-    params->channel_count = (uint32_t)tutti_args_number(args, "channels");
-    params->chunk_bytes = tutti_args_number(args, "chunk");
-    if (tutti_args_given(args, "chunk") && params->chunk_bytes == 0)
-        return tutti_fail(err, TUTTI_EINVAL, "option '--chunk': a grain of '0' bytes (1 or more)");
-    params->slice_count = (uint32_t)tutti_args_number(args, "slices");
-    params->slot_count = (uint32_t)tutti_args_number(args, "slots");
-    if (params->collective == TUTTI_BARRIER) /* has no data, so one size */
-        run.sizes = (struct tutti_sizes){.factor = 2, .count = 1};
+    }
     *ret = run;
     return 0;
+}
+
+void tutti_run_done(struct tutti_run *run)
+{
+    tutti_own_done(&run->own);
 }
 
 uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index)
@@ -158,6 +201,5 @@ uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index)
 
     if (params->collective == TUTTI_BARRIER)
         return 0;
-    return tutti_sizes_elements(params->collective, tutti_sizes_at(&run->sizes, index),
-                                params->dtype, run->rank_count);
+    return tutti_own_count(&run->own, params, tutti_sizes_at(&run->sizes, index), run->rank_count);
 }

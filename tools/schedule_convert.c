@@ -10,6 +10,7 @@
 int tutti_command_schedule_convert(const struct tutti_args *args, struct tutti_sink *sink,
                                    struct tutti_err *err)
 {
+    struct tutti_own own;
     struct tutti_schedule *schedule = NULL;
     char *text = NULL;
     int status = 0;
@@ -17,7 +18,7 @@ int tutti_command_schedule_convert(const struct tutti_args *args, struct tutti_s
     if (!tutti_args_is(args, "to", "text"))
         return tutti_fail(err, TUTTI_ELACK, "writing '%s' is not built yet (text)",
                           tutti_args_text(args, "to"));
-    status = tutti_schedule_load(args, &schedule, err);
+    status = tutti_schedule_load(args, &own, &schedule, err);
     if (status < 0)
         return status;
     status = tutti_schedule_walkable(schedule, err);
@@ -28,6 +29,7 @@ int tutti_command_schedule_convert(const struct tutti_args *args, struct tutti_s
         status = tutti_file_write(tutti_args_text(args, "output"), text, strlen(text), sink, err);
     free(text);
     tutti_schedule_free(schedule);
+    tutti_own_done(&own);
     return status;
 }
 
@@ -61,7 +63,11 @@ const struct tutti_command tutti_cli_schedule_convert = {
     "[last]', 'COMPUTE TIME' or 'COMPUTE N flops', 'CALL N PLACE PLACE PLACE' (where in, out and "
     "scratch of callee N begin). A PLACE is in+N, out+N or scratch+N, in bytes. Any step may end "
     "with 'after lane L step S' and then waits for it. 'callee NAME' begins the head of a schedule "
-    "that CALL can name, counted from 0.",
+    "that CALL can name, counted from 0.\n\n"
+    "With 'chunks N' in the head the elements of 'count' are N equal chunks, and all offsets and "
+    "lengths count chunks: 'SEND in+2 1 C to 3', 'scratch 3 C'. Such a schedule has no callees, "
+    "and "
+    "predict, compare and run --schedule take it at any size.",
     .examples = "tutti schedule convert -c allreduce -a ring -g 4 -b 1K --output ring4.schedule\n"
                 "tutti schedule convert -a halving-doubling -g 8 | tutti schedule prove -",
     .options = options,

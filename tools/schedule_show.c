@@ -8,6 +8,7 @@
 #include "runtime/status.h"
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/schedule_source.h"
 #include "tools/schedule_verdict.h"
 
 static const struct tutti_column columns[] = {
@@ -182,9 +183,10 @@ static int show(const struct tutti_args *args, struct view *view, struct tutti_s
 int tutti_command_schedule_show(const struct tutti_args *args, struct tutti_sink *sink,
                                 struct tutti_err *err)
 {
+    struct tutti_own own;
     struct tutti_schedule *schedule = NULL;
     struct view view = {.limit = tutti_args_number(args, "limit")};
-    int status = tutti_schedule_load(args, &schedule, err);
+    int status = tutti_schedule_load(args, &own, &schedule, err);
 
     if (status < 0)
         return status;
@@ -192,6 +194,7 @@ int tutti_command_schedule_show(const struct tutti_args *args, struct tutti_sink
     status = tutti_schedule_wrap(args, schedule, show(args, &view, sink, err), err);
     tutti_table_free(view.table);
     tutti_schedule_free(schedule);
+    tutti_own_done(&own);
     return status;
 }
 

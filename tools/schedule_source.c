@@ -52,15 +52,12 @@ static int refuse_other_formats(const char *text, size_t bytes, struct tutti_err
     return 0;
 }
 
-static int load_file(const struct tutti_args *args, const char *file, struct tutti_schedule **ret,
-                     struct tutti_err *err)
+int tutti_schedule_load_file(const char *file, struct tutti_schedule **ret, struct tutti_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
-    int status = refuse_options(args, file, err);
+    int status = tutti_file_read(file, &text, &bytes, err);
 
-    if (status == 0)
-        status = tutti_file_read(file, &text, &bytes, err);
     if (status < 0)
         return status;
     status = refuse_other_formats(text, bytes, err);
@@ -138,8 +135,8 @@ static int read_shape(const struct tutti_args *args, struct tutti_shape *shape,
     return 0;
 }
 
-static int generate(const struct tutti_args *args, struct tutti_schedule **ret,
-                    struct tutti_err *err)
+static int generate(const struct tutti_args *args, const struct tutti_own *own,
+                    struct tutti_schedule **ret, struct tutti_err *err)
 {
     struct tutti_coll_params params = {
         .channel_count = (uint32_t)tutti_args_number(args, "channels"),
@@ -148,9 +145,9 @@ static int generate(const struct tutti_args *args, struct tutti_schedule **ret,
         .slot_count = (uint32_t)tutti_args_number(args, "slots"),
     };
     struct tutti_shape shape = {0};
-    const char *algorithm = tutti_args_text(args, "algorithm");
     int status = tutti_shared_params(args, &params, err);
 
+    params.added = own->set;
     if (status < 0)
         return status;
     status = read_shape(args, &shape, err);
@@ -160,17 +157,27 @@ static int generate(const struct tutti_args *args, struct tutti_schedule **ret,
         return tutti_fail(err, TUTTI_EINVAL, "option '--chunk': a grain of '0' bytes (1 or more)");
     params.count = tutti_sizes_elements(params.collective, tutti_args_number(args, "bytes"),
                                         params.dtype, shape.rank_count);
-    return tutti_coll_generate(algorithm, &params, &shape, ret, err);
+    return tutti_coll_generate(own->algorithms, &params, &shape, ret, err);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-int tutti_schedule_load(const struct tutti_args *args, struct tutti_schedule **ret,
-                        struct tutti_err *err)
+int tutti_schedule_load(const struct tutti_args *args, struct tutti_own *ret_own,
+                        struct tutti_schedule **ret, struct tutti_err *err)
 {
     const char *file = tutti_args_operand(args, 0);
+    struct tutti_own own = {.set = NULL};
+    int status =
+        file != NULL ? refuse_options(args, file, err) : tutti_own_open(args, false, &own, err);
 
-    return file != NULL ? load_file(args, file, ret, err) : generate(args, ret, err);
+    if (status == 0)
+        status = file != NULL ? tutti_schedule_load_file(file, ret, err)
+                              : generate(args, &own, ret, err);
+    if (status < 0)
+        tutti_own_done(&own);
+    else
+        *ret_own = own;
+    return status;
 }
 
 int tutti_schedule_wrap(const struct tutti_args *args, const struct tutti_schedule *schedule,

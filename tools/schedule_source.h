@@ -4,6 +4,7 @@
 
 #include "runtime/schedule.h"
 #include "tools/options.h"
+#include "tools/own.h"
 #include "tools/shared_options.h"
 
 /* Rows of an option table. */
@@ -14,7 +15,7 @@
          .type = TUTTI_OPTION_TEXT,                                                              \
          .value = "NAME",                                                                        \
          .standard = "ring",                                                                     \
-         .help = "algorithm that writes the schedule"},                                          \
+         .help = "algorithm that writes the schedule, by name or as a plugin (FILE.so)"},        \
         {.letter = 'g',                                                                          \
          .name = "ranks",                                                                        \
          .type = TUTTI_OPTION_COUNT,                                                             \
@@ -65,9 +66,13 @@
     "The schedule comes from FILE, which holds our text form ('-' is stdin), or, without FILE, " \
     "from an algorithm: -c, -a, -g and -b say which, for how many ranks and how much data. "
 
-/* Reads or generates it; *ret is the caller's. Messages name the file, or the algorithm. */
-int tutti_schedule_load(const struct tutti_args *args, struct tutti_schedule **ret,
-                        struct tutti_err *err);
+/* Reads or generates it; *ret is the caller's, and so is *ret_own, which ends after it: the plugin
+ * that may have made it. Messages name the file, or the algorithm. */
+int tutti_schedule_load(const struct tutti_args *args, struct tutti_own *ret_own,
+                        struct tutti_schedule **ret, struct tutti_err *err);
+
+/* Of a file ('-' is stdin). */
+int tutti_schedule_load_file(const char *file, struct tutti_schedule **ret, struct tutti_err *err);
 
 /* Puts the file's or the schedule's name before a message about it. */
 int tutti_schedule_wrap(const struct tutti_args *args, const struct tutti_schedule *schedule,

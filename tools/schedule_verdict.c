@@ -135,10 +135,11 @@ int tutti_schedule_verdict(const struct tutti_args *args,
                                         struct tutti_err *err),
                            const char *holds, struct tutti_sink *sink, struct tutti_err *err)
 {
+    struct tutti_own own;
     struct tutti_schedule *schedule = NULL;
     struct tutti_price price;
     char promised[256];
-    int status = tutti_schedule_load(args, &schedule, err);
+    int status = tutti_schedule_load(args, &own, &schedule, err);
 
     if (status < 0)
         return status;
@@ -153,5 +154,6 @@ int tutti_schedule_verdict(const struct tutti_args *args,
     if (status == 0)
         status = print(args, schedule, &price, holds, sink, err);
     tutti_schedule_free(schedule);
+    tutti_own_done(&own);
     return status;
 }

@@ -52,7 +52,7 @@
                 "binomial, double-binary-tree, one-shot, two-shot, direct, hierarchical, "     \
                 "reduce-broadcast, torus; nccl: whatever NCCL would run, on a machine of "     \
                 "GPUs, or of it nccl:ring, nccl:tree and so on; auto: the fastest of the "     \
-                "others; all: every one of them that fits"                                     \
+                "others; all: every one of them that fits; FILE.so: a plugin"                  \
     }
 
 #define TUTTI_OPTION_PROTOCOL                                                                    \

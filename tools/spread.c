@@ -186,11 +186,29 @@ static uint64_t hash_ask(uint64_t hash, const struct tutti_ask *ask)
     return hash_text(hash_text(hash, ask->protocol), ask->fold);
 }
 
+/* Schedules of one's own, which each process has read for itself, to the last step. */
+static int hash_own(const struct tutti_algorithm_set *added, uint64_t *hash, struct tutti_err *err)
+{
+    const struct tutti_algorithm *algorithm;
+    int status = 0;
+
+    for (size_t i = 0; status == 0 && (algorithm = tutti_algorithm_at(added, i)) != NULL; i++) {
+        char *text = NULL;
+
+        if (algorithm->schedule != NULL)
+            status = tutti_schedule_print(algorithm->schedule, &text, err);
+        *hash = hash_text(*hash, text);
+        free(text);
+    }
+    return status;
+}
+
 int tutti_spread_check(const struct tutti_job *job, const struct tutti_ask *ask,
                        const struct tutti_perturb *perturb, const struct tutti_point *points,
                        size_t point_count, struct tutti_err *err)
 {
     uint64_t hash = tutti_random_hash(sizeof(struct result), point_count, 0, 0);
+    int status;
 
     if (job->count == 1)
         return 0;
@@ -198,6 +216,9 @@ int tutti_spread_check(const struct tutti_job *job, const struct tutti_ask *ask,
     hash = hash_ask(hash_machine(hash, ask->topo), ask);
     for (uint32_t i = 0; i < perturb->item_count; i++)
         hash = hash_text(hash, perturb->items[i].text);
+    status = tutti_job_agree(job, hash_own(ask->params.added, &hash, err), err);
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < point_count; i++)
         hash = tutti_random_hash(hash_text(hash, points[i].algorithm), points[i].count, 0, 0);
     if (tutti_job_min(job, hash) == ~tutti_job_min(job, ~hash)) /* the least is the greatest */

@@ -39,21 +39,21 @@ static int add_algorithm(struct tutti_sweep *sweep, const char *name, size_t byt
         return 0; /* what it names is found out with the machine */
     if (strcmp(kept, "all") == 0 || strcmp(kept, "auto") == 0)
         return tutti_fail(err, TUTTI_EINVAL, "'%s' stands among others (alone)", kept);
-    return tutti_algorithm_find(kept, sweep->ask.params.collective, &found, err);
+    return tutti_algorithm_find_for(kept, &sweep->ask.params, &found, err);
 }
 
 /* "ring,torus", "auto" or "all". */
 static int read_algorithms(struct tutti_sweep *sweep, const char *text, struct tutti_err *err)
 {
-    size_t count = 0;
-    const struct tutti_algorithm *table = tutti_algorithms(&count);
+    const struct tutti_algorithm_set *added = sweep->own.set;
+    const struct tutti_algorithm *known;
     int status = 0;
 
     sweep->best = strcmp(text, "auto") == 0;
     sweep->all = sweep->best || strcmp(text, "all") == 0;
-    for (size_t i = 0; sweep->all && i < count && status == 0; i++) {
-        if (serves(&table[i], sweep->ask.params.collective))
-            status = add_algorithm(sweep, table[i].name, strlen(table[i].name), err);
+    for (size_t i = 0; sweep->all && (known = tutti_algorithm_at(added, i)) != NULL; i++) {
+        if (status == 0 && serves(known, sweep->ask.params.collective))
+            status = add_algorithm(sweep, known->name, strlen(known->name), err);
     }
     for (const char *p = text; !sweep->all && status == 0; p++) {
         size_t bytes = strcspn(p, ",");
@@ -69,11 +69,13 @@ static int read_algorithms(struct tutti_sweep *sweep, const char *text, struct t
     return 0;
 }
 
-static int read_params(const struct tutti_args *args, struct tutti_coll_params *params,
-                       struct tutti_err *err)
+static int read_params(const struct tutti_args *args, const struct tutti_own *own,
+                       struct tutti_coll_params *params, struct tutti_err *err)
 {
     int status = tutti_shared_params(args, params, err);
 
+    if (status == 0)
+        status = tutti_own_params(args, own, params, err);
     if (status < 0)
         return status;
     params->channel_count = (uint32_t)tutti_args_number(args, "channels");
@@ -127,7 +129,7 @@ static int make_points(struct tutti_sweep *sweep, struct tutti_err *err)
 
         sweep->points[i].algorithm = sweep->algorithms[i % sweep->algorithm_count];
         sweep->points[i].count =
-            tutti_sizes_elements(params->collective, bytes, params->dtype, sweep->topo->rank_count);
+            tutti_own_count(&sweep->own, params, bytes, sweep->topo->rank_count);
     }
     return 0;
 }
@@ -140,11 +142,13 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep,
 
     ask->size = sizeof(*ask);
     if (status == 0)
-        status = read_params(args, &ask->params, err);
+        status = tutti_own_open(args, true, &sweep->own, err);
     if (status == 0)
-        status = read_algorithms(sweep, tutti_args_text(args, "algorithm"), err);
+        status = read_params(args, &sweep->own, &ask->params, err);
     if (status == 0)
-        status = tutti_sizes_read(args, &sweep->sizes, err);
+        status = read_algorithms(sweep, sweep->own.algorithms, err);
+    if (status == 0)
+        status = tutti_own_sizes(args, &sweep->own, &sweep->sizes, err);
     if (status == 0)
         status = tutti_perturb_read(args, true, &sweep->perturb, err);
     ask->seed = tutti_args_number(args, "seed");
@@ -175,6 +179,9 @@ int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret,
     if (status == 0) {
         sweep.ask.topo = sweep.topo;
         sweep.ask.protocol = tutti_sweep_protocol(sweep.topo, tutti_args_text(args, "protocol"));
+        status = tutti_own_fits_machine(&sweep.own, sweep.topo, err);
+    }
+    if (status == 0) {
         status = tutti_perturb_check(sweep.topo, &sweep.perturb, err);
         if (status < 0)
             status = tutti_wrap(err, status, "option '--perturb'");
@@ -201,6 +208,7 @@ void tutti_sweep_close(struct tutti_sweep *sweep)
     free(sweep->calm);
     free(sweep->start_ps);
     tutti_nccl_options_done(&sweep->nccl);
+    tutti_own_done(&sweep->own);
     sweep->topo = NULL;
     sweep->points = sweep->calm = NULL;
     sweep->start_ps = NULL;

@@ -13,6 +13,7 @@
 #include "tools/json.h"
 #include "tools/nccl_options.h"
 #include "tools/options.h"
+#include "tools/own.h"
 #include "tools/perturb.h"
 #include "tools/points.h"
 #include "tools/shared_options.h"
@@ -42,6 +43,7 @@ struct tutti_sweep {
     struct tutti_point *calm;     /* [point_count]: as it should be; NULL: nothing is perturbed */
     tutti_ps *start_ps;           /* [rank_count], or NULL */
     struct tutti_nccl_options nccl;
+    struct tutti_own own; /* algorithms of one's own */
 };
 
 /* The rows of an option table that are the same for both. */
@@ -50,7 +52,7 @@ struct tutti_sweep {
         TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, \
         TUTTI_OPTION_JITTER, TUTTI_OPTION_PERTURB, TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX,  \
         TUTTI_OPTION_FORCE, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NCCL_ENV,    \
-        TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_FORMAT
+        TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_FORMAT
 
 /* Reads all of it and makes the points, not yet predicted. This and the run fail in all processes
  * of a job alike. */

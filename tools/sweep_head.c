@@ -170,6 +170,7 @@ void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command
     tutti_calib_print_choice(&sweep->calib, out);
     tutti_perturb_print(&sweep->perturb, sweep->ask.seed, "# perturb:  ", out);
     print_nccl(sweep, out);
+    tutti_own_print(&sweep->own, out);
     print_asked(sweep, out);
 }
 
@@ -216,7 +217,9 @@ void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
 
     for (size_t i = 0; i < sweep->point_count; i++)
         over = over || (sweep->points[i].status == 0 && sweep->points[i].answer.beats_bound);
-    if (over)
+    if (over && sweep->own.schedule != NULL && !sweep->own.proved)
+        fprintf(out, "# over 100 %% of the bound: what is not proved need not move what it says\n");
+    else if (over)
         fprintf(out,
                 "# over 100 %% of the bound, so faster than the machine can be: model %s does not "
                 "share links among messages (fair does)\n",
@@ -295,6 +298,7 @@ void tutti_sweep_json_head(const struct tutti_sweep *sweep, struct tutti_json *j
     if (sweep->nccl.version != NULL)
         tutti_json_text(json, "nccl",
                         is_rccl(sweep) ? "rccl" : tutti_nccl_version_name(sweep->nccl.version));
+    tutti_own_json(&sweep->own, json);
     tutti_json_number(json, "jitter", ask->jitter);
     tutti_json_count(json, "seed", ask->seed);
     tutti_perturb_json(&sweep->perturb, ask->seed, json);

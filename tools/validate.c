@@ -246,8 +246,8 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
         return status;
     with = v->with.crew != NULL ? &v->with : NULL;
     v->here = true;
-    v->run.perform.carry = true;
-    v->run.perform.check = true;
+    v->run.perform.check = v->run.perform.params.collective != TUTTI_CUSTOM;
+    v->run.perform.carry = v->run.perform.check;
     status = tutti_run_local(&v->run, with, calib, "validate", &v->local, sink, err);
     v->how = calib != NULL ? calib : "measured first";
     if (status == 0) {
@@ -437,6 +437,7 @@ int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sin
                             errors.median_abs_percent, tutti_args_text(args, "limit"));
     status = tutti_run_crew_close(&v.with, status, v.run.perform.deadline_ps, err);
     tutti_local_beside_close(&v.beside);
+    tutti_run_done(&v.run);
     tutti_cases_done(&v.cases);
     tutti_nccl_options_done(&v.nccl);
     tutti_measurements_done(&v.measurements);

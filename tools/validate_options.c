@@ -29,6 +29,7 @@ static const struct {
     {"stepbytes", HERE},
     {"warmup-iters", HERE},
     {"iters", HERE},
+    {"schedule", HERE},
     {"datatype", HERE},
     {"op", HERE},
     {"root", HERE},

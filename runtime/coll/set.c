@@ -175,10 +175,6 @@ static int check_name(const struct tutti_algorithm_set *set, const char *name,
 static int check_algorithm(const struct tutti_algorithm_set *set,
                            const struct tutti_algorithm *algorithm, struct tutti_err *err)
 {
-    if (algorithm->size != sizeof(*algorithm))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "an algorithm's struct of '%zu' bytes (%zu, as this library has it)",
-                          algorithm->size, sizeof(*algorithm));
     if ((algorithm->generate == NULL) == (algorithm->schedule == NULL))
         return tutti_fail(err, TUTTI_EINVAL,
                           "algorithm '%.40s' neither generates nor is a schedule, or both (one)",
@@ -195,18 +191,22 @@ static int check_algorithm(const struct tutti_algorithm_set *set,
 int tutti_algorithm_add(struct tutti_algorithm_set *set, const struct tutti_algorithm *algorithm,
                         struct tutti_err *err)
 {
-    int status = check_algorithm(set, algorithm, err);
-    struct tutti_algorithm *added = &set->algorithms[set->count];
-    const char *summary = algorithm->summary != NULL ? algorithm->summary : "";
+    struct tutti_algorithm taken;
+    const char *summary;
+    int status = tutti_take("tutti_algorithm", &taken, sizeof(taken), algorithm,
+                            TUTTI_BYTES_TO(struct tutti_algorithm, schedule), err);
 
+    if (status == 0)
+        status = check_algorithm(set, &taken, err);
     if (status < 0)
         return status;
-    *added = *algorithm;
-    added->name = tutti_arena_copy_text(set->arena, algorithm->name);
-    added->summary = tutti_arena_copy_text(set->arena, summary);
-    if (added->name == NULL || added->summary == NULL)
+    summary = taken.summary != NULL ? taken.summary : "";
+    taken.size = sizeof(taken);
+    taken.name = tutti_arena_copy_text(set->arena, taken.name);
+    taken.summary = tutti_arena_copy_text(set->arena, summary);
+    if (taken.name == NULL || taken.summary == NULL)
         return tutti_nomem(err);
-    set->count++;
+    set->algorithms[set->count++] = taken;
     return 0;
 }
 
@@ -246,11 +246,13 @@ static int check_plugin(const struct tutti_plugin *plugin, struct tutti_err *err
 static int add_all(struct tutti_algorithm_set *set, const struct tutti_plugin *plugin,
                    struct tutti_err *err)
 {
+    const char *next = (const char *)plugin->algorithms;
+    size_t stride = plugin->algorithms->size; /* as the plugin was compiled */
     uint32_t before = set->count;
     int status = 0;
 
-    for (uint32_t i = 0; status == 0 && i < plugin->algorithm_count; i++)
-        status = tutti_algorithm_add(set, &plugin->algorithms[i], err);
+    for (uint32_t i = 0; status == 0 && i < plugin->algorithm_count; i++, next += stride)
+        status = tutti_algorithm_add(set, (const struct tutti_algorithm *)(const void *)next, err);
     if (status < 0)
         set->count = before;
     return status;
