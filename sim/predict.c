@@ -34,11 +34,6 @@ struct outcome {
     struct tutti_protocol own; /* that of the entry may be this one, of the best outcome */
 };
 
-static const char *or_default(const char *text, const char *standard)
-{
-    return text != NULL ? text : standard;
-}
-
 static const char *protocol_name(const struct tutti_protocol *protocol)
 {
     return protocol != NULL ? protocol->name : "none";
@@ -147,7 +142,7 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
                       struct outcome *outcome, struct tutti_err *err)
 {
     const struct entry *entry = &outcome->entry;
-    const char *fold = or_default(ask->fold, "auto");
+    const char *fold = ask->fold;
     struct tutti_folded folded = {.class_count = 0};
     struct tutti_err why = {.text = "fold is off"};
     struct tutti_err text = {.text = ""};
@@ -257,7 +252,7 @@ static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedul
 {
     struct tutti_fold_known known = {.memory = ask->memory != NULL ? ask->memory->fold : NULL};
     size_t count = all_protocols ? TUTTI_PROTOCOLS : 1;
-    const struct tutti_protocol *protocols = all_protocols ? tutti_ask_protocols(ask) : only;
+    const struct tutti_protocol *protocols = all_protocols ? ask->protocols : only;
     tutti_ps least[TUTTI_PROTOCOLS] = {0};
     bool done[TUTTI_PROTOCOLS] = {false};
     size_t best = count;
@@ -397,7 +392,7 @@ static int try_one(const struct tutti_ask *ask, const struct tutti_algorithm *al
 
 static int refuse_unknown(const struct tutti_ask *ask, struct tutti_err *err)
 {
-    const char *fold = or_default(ask->fold, "auto");
+    const char *fold = ask->fold;
 
     if (strcmp(fold, "auto") != 0 && strcmp(fold, "on") != 0 && strcmp(fold, "off") != 0)
         return tutti_fail(err, TUTTI_EINVAL, "unknown fold '%s' (auto, on or off)", fold);
@@ -440,7 +435,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     if (status < 0)
         return status;
     if (any_protocol)
-        status = tutti_ask_protocol(ask, run.protocol, &protocol, err);
+        status = tutti_ask_find_protocol(ask, run.protocol, &protocol, err);
     assert(status == 0);
     if (protocol != NULL && tutti_nccl_run_costs(&run, protocol, &best->own))
         protocol = &best->own;
@@ -458,7 +453,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
 
 static int find_best(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
 {
-    const char *protocol = or_default(ask->protocol, "none");
+    const char *protocol = ask->protocol;
     bool all_protocols = strcmp(protocol, "auto") == 0;
     const struct tutti_protocol *only = NULL;
     const struct tutti_algorithm *algorithm = NULL;
@@ -466,7 +461,7 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best, struct t
 
     if (status < 0)
         return status;
-    if (!all_protocols && tutti_ask_protocol(ask, protocol, &only, NULL) < 0)
+    if (!all_protocols && tutti_ask_find_protocol(ask, protocol, &only, NULL) < 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "unknown protocol '%s' (none, ll, ll128, simple or auto)", protocol);
     if (tutti_is_nccl(ask->algorithm))
@@ -527,19 +522,32 @@ static int record_winner(const struct tutti_ask *ask, struct outcome *best, stru
     return status;
 }
 
+/* Nothing is priced by mistake. */
+static int refuse_none(const struct tutti_ask *ask, struct tutti_err *err)
+{
+    if (ask->params.count > 0 || ask->empty || ask->params.collective == TUTTI_BARRIER)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "%s of 0 elements (params.count; set .empty if that is meant)",
+                      tutti_collective_name(ask->params.collective));
+}
+
 int tutti_predict(const struct tutti_ask *given, struct tutti_answer *ret, struct tutti_err *err)
 {
     struct tutti_answer answer = {.folded = false};
     struct outcome best = {.entry = {.algorithm = NULL}};
-    struct tutti_ask ask;
-    int status = tutti_ask_take(given, &ask, err);
+    struct tutti_whole_ask whole;
+    const struct tutti_ask *ask = &whole.ask;
+    int status = tutti_ask_make_whole(given, &whole, err);
 
     if (status == 0)
-        status = find_best(&ask, &best, err);
-    if (status == 0 && ask.record != NULL) /* the winner once more: records are large */
-        status = record_winner(&ask, &best, err);
+        status = refuse_none(ask, err);
     if (status == 0)
-        status = fill_answer(&ask, &best, &answer, err);
+        status = find_best(ask, &best, err);
+    if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
+        status = record_winner(ask, &best, err);
+    if (status == 0)
+        status = fill_answer(ask, &best, &answer, err);
     if (status == 0)
         *ret = answer;
     return status;
@@ -549,13 +557,14 @@ int tutti_predict_schedule(const struct tutti_ask *given, struct tutti_schedule 
                            struct tutti_err *err)
 {
     const struct tutti_algorithm *algorithm = NULL;
-    struct tutti_ask ask;
-    int status = tutti_ask_take(given, &ask, err);
+    struct tutti_whole_ask whole;
+    const struct tutti_ask *ask = &whole.ask;
+    int status = tutti_ask_make_whole(given, &whole, err);
 
     if (status < 0)
         return status;
-    if (tutti_is_nccl(ask.algorithm))
-        return generate_nccl(&ask, ret, err);
-    status = tutti_algorithm_find_for(ask.algorithm, &ask.params, &algorithm, err);
-    return status < 0 ? status : generate(&ask, algorithm, ret, err);
+    if (tutti_is_nccl(ask->algorithm))
+        return generate_nccl(ask, ret, err);
+    status = tutti_algorithm_find_for(ask->algorithm, &ask->params, &algorithm, err);
+    return status < 0 ? status : generate(ask, algorithm, ret, err);
 }

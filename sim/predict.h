@@ -16,25 +16,35 @@ TUTTI_API_BEGIN
 struct tutti_predict_memory;
 struct tutti_nccl_env;
 
+/* What holds where nothing is said: here, and in the options of `tutti predict`. A question that
+ * has a size, a machine and a count gets the answer that the command gives, to the digit. */
+#define TUTTI_STANDARD_ALGORITHM "auto"
+#define TUTTI_STANDARD_MODEL     TUTTI_MODEL_FAIR /* 0 */
+#define TUTTI_STANDARD_FOLD      "auto"
+#define TUTTI_STANDARD_SEED      42 /* of the command; 0 is a seed like any other */
+#define TUTTI_STANDARD_SECONDS   600
+#define TUTTI_STANDARD_STEPS     2000000
+
 /* What is left 0 or NULL is chosen: see each field. */
 struct tutti_ask {
     size_t size; /* sizeof(struct tutti_ask): runtime/api.h */
     const struct tutti_topo *topo;
-    const char *algorithm; /* a name of tutti_algorithms() or of params.added, "auto": the fastest
-                                        of these, or "nccl":
-                                        what NCCL would run, or one of its by name, as if forced by
-                                        NCCL_ALGO: "nccl:ring", "nccl:tree", "nccl:pat", or of
-                                        messages "nccl:p2p"; params then say nothing of cuts */
+    /* A name of tutti_algorithms() or of params.added, "auto" (also NULL): the fastest of these, or
+     * "nccl": what NCCL would run, or one of its by name, as if forced by NCCL_ALGO: "nccl:ring",
+     * "nccl:tree", "nccl:pat", or of messages "nccl:p2p"; params then say nothing of cuts. */
+    const char *algorithm;
     struct tutti_coll_params params; /* channel_count 0: with algorithms that run on rings one for
                                         each ring order of the topology, or, where hosts have
                                         several NICs, as many as let each carry as much, if each
                                         then has 4 KiB of every block that goes round, else 1;
                                         chain-tree: two or four times as many, at least 2 */
-    const char
-        *protocol; /* "none" (also NULL), "ll", "ll128", "simple", or "auto": the fastest; with
-                             "nccl" its own choice, or forced by name as if by NCCL_PROTO */
-    const struct tutti_protocol *protocols; /* what they cost: TUTTI_PROTOCOLS of them, as named
-                                               there; NULL: tutti_protocols() */
+    /* "ll", "ll128", "simple", or "auto": the fastest; with "nccl" its own choice, or forced by
+     * name as if by NCCL_PROTO. "none": no protocol costs, but only latencies and rates of the
+     * topology. NULL: that of tutti_predict_protocol(). */
+    const char *protocol;
+    /* What they cost: TUTTI_PROTOCOLS of them, in the order of tutti_protocols(), which are NCCL's
+     * own figures. NULL: fitted to public measurements, as tutti_calibrated_for() has them. */
+    const struct tutti_protocol *protocols;
     enum tutti_model model;
     uint64_t seed;
     double jitter;
@@ -52,15 +62,18 @@ struct tutti_ask {
                                  its part. Heeded where that makes a difference and NCCL runs:
                                  broadcast and reduce, along chains of which no rank waits for the
                                  last */
-    uint32_t seconds_max; /* 0, or: to play every rank for about longer is refused: -TUTTI_ETIME */
+    /* To play every rank for about longer is refused: -TUTTI_ETIME. 0: TUTTI_STANDARD_SECONDS. */
+    uint32_t seconds_max;
     bool strict; /* what turns out to take longer than seconds_max, folded or not, is given up: what
                     sharing links takes is counted, no clock is asked */
     bool force;  /* play whatever it takes, in time and in memory */
     struct tutti_predict_memory *memory; /* NULL, or what predictions on this machine may tell each
                                          other: see tutti_predict_memory_new */
-    uint64_t step_count_max; /* 0, or: what takes about more steps to simulate is refused; of ranks
-                                folded together those of one count. Of those, and of rings on one
-                                lane, there may be 8 times as many: they are simulated faster */
+    /* What takes about more steps to simulate is refused; of ranks folded together those of one
+     * count. Of those, and of rings on one lane, there may be 8 times as many: they are simulated
+     * faster. 0: TUTTI_STANDARD_STEPS with "auto", else no limit. */
+    uint64_t step_count_max;
+    bool empty; /* params.count 0 is meant, to move nothing; else it is refused, but of a barrier */
 };
 
 struct tutti_answer {
@@ -103,7 +116,11 @@ int tutti_predict_schedule(const struct tutti_ask *ask, struct tutti_schedule **
 /* An answer's name of an algorithm or a protocol that lasts, for one that does not; "": none. */
 const char *tutti_predict_name(const struct tutti_ask *ask, const char *name);
 
-/* A protocol by name as `ask` costs it; "none": NULL. -TUTTI_EINVAL for what is no name. */
+/* What `protocol` NULL stands for: "auto" where there is NVLink, xGMI, PCIe or C2C, else "none". */
+const char *tutti_predict_protocol(const struct tutti_topo *topo);
+
+/* A protocol of ask->protocols (not NULL) by name; "none": NULL. -TUTTI_EINVAL for what is no name.
+ */
 int tutti_ask_protocol(const struct tutti_ask *ask, const char *name,
                        const struct tutti_protocol **ret, struct tutti_err *err);
 

@@ -54,7 +54,8 @@ static const struct tutti_protocol protocols[TUTTI_PROTOCOLS] = {
 
 const struct tutti_protocol *tutti_protocols(size_t *ret_count)
 {
-    *ret_count = sizeof(protocols) / sizeof(protocols[0]);
+    if (ret_count != NULL)
+        *ret_count = sizeof(protocols) / sizeof(protocols[0]);
     return protocols;
 }
 

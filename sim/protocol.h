@@ -70,8 +70,8 @@ struct tutti_protocol {
 };
 
 /* NCCL's own figures (2.28 tuning tables: base latency, hardware latency, wire format), which it
- * decides by: not what was measured. TUTTI_PROTOCOLS of them; and one by name, where "none" is
- * found too and gives NULL: no protocol costs. */
+ * decides by: not what was measured. TUTTI_PROTOCOLS of them (ret_count may be NULL); and one by
+ * name, where "none" is found too and gives NULL: no protocol costs. */
 const struct tutti_protocol *tutti_protocols(size_t *ret_count);
 int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, struct tutti_err *err);
 

@@ -15,10 +15,10 @@ TUTTI_API_BEGIN
 struct tutti_topo;
 
 enum tutti_model {
+    TUTTI_MODEL_FAIR,      /* max-min fair sharing of every link on the route; latency first */
     TUTTI_MODEL_ALPHABETA, /* uncontended: a message takes the route's latency plus bytes over its
                               narrowest link; the first link of the route serves one message at a
                               time */
-    TUTTI_MODEL_FAIR,      /* max-min fair sharing of every link on the route; latency first */
 };
 
 struct tutti_sim_opts {

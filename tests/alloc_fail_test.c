@@ -375,6 +375,7 @@ static int predict(const char *spec, const char *algorithm, struct tutti_err *er
 {
     struct tutti_topo *topo = NULL;
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocols = tutti_protocols(NULL),
                             .algorithm = algorithm,
                             .params = params_of(TUTTI_ALLREDUCE),
                             .protocol = "auto",

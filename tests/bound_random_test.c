@@ -127,6 +127,7 @@ static struct tutti_ask draw_ask(struct tutti_random *random, const struct tutti
     uint64_t bytes = (UINT64_C(4) << below(random, 32)) - below(random, 4);
     struct tutti_ask ask = {
         .size = sizeof(struct tutti_ask),
+        .empty = true,
         .topo = topo,
         .algorithm = draw_algorithm(random, collective),
         .params = {.collective = collective,

@@ -130,6 +130,7 @@ static tutti_ps predicted(const struct tutti_topo *topo, const char *algorithm, 
                           enum tutti_model model, const char *fold, struct tutti_answer *answer)
 {
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocol = "none",
                             .topo = topo,
                             .algorithm = algorithm,
                             .params = {.collective = TUTTI_ALLREDUCE,

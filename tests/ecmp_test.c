@@ -121,6 +121,7 @@ static bool share_a_link(const struct tutti_topo *topo, const uint32_t pairs[2][
 static tutti_ps time_of(const struct tutti_topo *topo, uint64_t bytes, const char *fold)
 {
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocol = "none",
                             .topo = topo,
                             .algorithm = "halving-doubling",
                             .params = {.collective = TUTTI_ALLREDUCE,

@@ -19,6 +19,7 @@ static void schedule_for(const struct world *world, const char *algorithm, uint6
 {
     struct tutti_ask ask = {
         .size = sizeof(struct tutti_ask),
+        .protocol = "none",
         .algorithm = algorithm,
         .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = count},
         .model = world->model,

@@ -210,6 +210,7 @@ static void draw_ask(struct scene *scene)
     scene->ask.model = below(scene, 2) == 0 ? TUTTI_MODEL_ALPHABETA : TUTTI_MODEL_FAIR;
     draw_protocols(&scene->random, scene->protocols);
     scene->ask.protocols = scene->protocols;
+    scene->ask.protocol = "none";
     if (below(scene, 2) == 0)
         scene->ask.protocol = scene->protocols[below(scene, TUTTI_PROTOCOLS)].name;
     if (below(scene, 4) == 0)
@@ -375,6 +376,7 @@ TEST(senders_that_wait_for_slots_given_back_one_by_one_are_not_folded)
     scene.topo = machine(scene.spec);
     scene.no_bound = tutti_bound_law_none(scene.topo);
     scene.ask = (struct tutti_ask){.size = sizeof(struct tutti_ask),
+                                   .protocol = "none",
                                    .topo = scene.topo,
                                    .algorithm = "reduce-broadcast",
                                    .model = TUTTI_MODEL_FAIR,

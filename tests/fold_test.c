@@ -108,7 +108,8 @@ TEST(folded_times_are_those_of_all_ranks)
     tutti_random_seed(&random, test_seed);
     for (uint64_t i = 0; i < test_count(100000, 6000); i++) {
         struct tutti_topo *topo = draw_machine(&random);
-        struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts), .topo = topo};
+        struct tutti_sim_opts opts = {
+            .size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_ALPHABETA, .topo = topo};
         struct tutti_schedule *schedule = NULL;
         struct tutti_folded folded = {.class_count = 0};
         int status = -TUTTI_ELACK;
@@ -187,10 +188,11 @@ TEST(what_does_not_fold_says_why)
                                          .model = TUTTI_MODEL_ALPHABETA};
     const struct tutti_sim_opts fair = {.size = sizeof(struct tutti_sim_opts),
                                         .model = TUTTI_MODEL_FAIR};
-    const struct tutti_sim_opts jitter = {.size = sizeof(struct tutti_sim_opts), .jitter = 0.1};
+    const struct tutti_sim_opts jitter = {
+        .size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_ALPHABETA, .jitter = 0.1};
     const tutti_ps starts[8] = {0, 0, 0, 0, 0, 0, 0, 1};
-    const struct tutti_sim_opts skewed = {.size = sizeof(struct tutti_sim_opts),
-                                          .start_ps = starts};
+    const struct tutti_sim_opts skewed = {
+        .size = sizeof(struct tutti_sim_opts), .model = TUTTI_MODEL_ALPHABETA, .start_ps = starts};
 
     refused("mesh:5", "ring", 60, 1, fair, 0, "at least 3 of its 5 lanes are different");
     refused("ring:n=8", "ring", 64, 1, jitter, 0, "jitter makes every rank different");

@@ -65,6 +65,7 @@ TEST(trees_fail_cleanly)
 static int predict(const struct tutti_topo *topo, struct tutti_err *err)
 {
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocols = tutti_protocols(NULL),
                             .topo = topo,
                             .algorithm = "nccl",
                             .params = {.dtype = TUTTI_FLOAT32, .count = 64},

@@ -164,6 +164,7 @@ TEST(an_all_to_all_over_ten_hosts_is_folded_into_one_rank)
 {
     struct tutti_topo *topo = NULL;
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocols = tutti_protocols(NULL),
                             .algorithm = "nccl",
                             .params = {.collective = TUTTI_ALLTOALL, .count = 26212},
                             .protocol = "auto",
@@ -190,6 +191,7 @@ TEST(what_shares_its_links_for_too_long_is_given_up)
 {
     struct tutti_topo *topo = NULL;
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocols = tutti_protocols(NULL),
                             .algorithm = "nccl",
                             .params = {.collective = TUTTI_ALLTOALL, .count = 1 << 17},
                             .protocol = "auto",
@@ -215,6 +217,7 @@ TEST(what_is_given_up_is_so_whatever_is_remembered)
 {
     struct tutti_topo *topo = NULL;
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocols = tutti_protocols(NULL),
                             .algorithm = "nccl",
                             .params = {.collective = TUTTI_ALLTOALL, .count = 1 << 12},
                             .protocol = "auto",
@@ -241,6 +244,7 @@ TEST(rings_of_four_gpus_fold_though_channels_run_both_ways)
 {
     struct tutti_topo *topo = NULL;
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocols = tutti_protocols(NULL),
                             .algorithm = "nccl:ring",
                             .params = {.collective = TUTTI_ALLREDUCE,
                                        .dtype = TUTTI_FLOAT32,

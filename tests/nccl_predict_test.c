@@ -28,6 +28,7 @@ static struct tutti_ask ask_for(const struct tutti_topo *topo, const char *algor
                                 enum tutti_collective collective, uint64_t bytes)
 {
     return (struct tutti_ask){.size = sizeof(struct tutti_ask),
+                              .protocols = tutti_protocols(NULL),
                               .topo = topo,
                               .algorithm = algorithm,
                               .params = {.collective = collective,
@@ -273,7 +274,7 @@ TEST(names_and_variables_force_alike)
         CHECK_INT(named.channel_count, forced.channel_count);
         CHECK_TEXT(picked.algorithm, "nccl:tree");
         CHECK(picked.time_ps != forced.time_ps);
-        ask.protocol = NULL;
+        ask.protocol = "none";
         CHECK_OK(tutti_predict(&ask, &forced, &err), err);
         CHECK_TEXT(forced.protocol, "none");
         CHECK(forced.time_ps < named.time_ps);

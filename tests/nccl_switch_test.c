@@ -33,6 +33,7 @@ static tutti_ps time_set(const struct tutti_topo *topo, const struct tutti_nccl_
 {
     struct tutti_ask ask = {
         .size = sizeof(struct tutti_ask),
+        .protocols = tutti_protocols(NULL),
         .topo = topo,
         .algorithm = algorithm,
         .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
@@ -462,6 +463,8 @@ TEST(without_switches_that_add_collnet_is_named_as_what_is_missing)
     struct tutti_topo *topo = machine("dgx-h100:nodes=2");
     struct tutti_nccl_env *env = collnet_env();
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .model = TUTTI_MODEL_ALPHABETA,
+                            .protocol = "none",
                             .topo = topo,
                             .algorithm = "nccl:collnetdirect",
                             .params = {.collective = TUTTI_ALLREDUCE, .count = 1},
@@ -490,6 +493,8 @@ TEST(few_nodes_have_no_collnet)
         struct tutti_topo *topo = machine(cases[c].spec);
         struct tutti_nccl_env *env = collnet_env();
         struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                                .model = TUTTI_MODEL_ALPHABETA,
+                                .protocol = "none",
                                 .topo = topo,
                                 .algorithm = "nccl",
                                 .params = {.collective = TUTTI_ALLREDUCE, .count = 64 << 20},

@@ -59,7 +59,8 @@ TEST(the_example_is_proved_for_all_powers_of_two)
 TEST(the_example_is_predicted_and_wins_where_its_paper_says)
 {
     struct tutti_algorithm_set *set = skip() ? NULL : load("own_algorithm", 0, NULL);
-    struct tutti_ask ask = {.size = sizeof(ask), .algorithm = "swing", .params.added = set};
+    struct tutti_ask ask = {
+        .size = sizeof(ask), .algorithm = "swing", .params.added = set, .empty = true};
     struct tutti_topo *topo = NULL;
     struct tutti_answer answer = {0};
     struct tutti_err err = {""};

@@ -19,7 +19,11 @@ struct question {
 
 static struct question question(const char *spec, const char *algorithm, uint64_t bytes)
 {
-    struct question q = {.ask = {.size = sizeof(struct tutti_ask), .algorithm = algorithm}};
+    struct question q = {.ask = {.size = sizeof(struct tutti_ask),
+                                 .model = TUTTI_MODEL_ALPHABETA,
+                                 .protocol = "none",
+                                 .protocols = tutti_protocols(NULL),
+                                 .algorithm = algorithm}};
 
     CHECK_OK(tutti_topo_from_spec(spec, &q.topo, &q.err), q.err);
     q.ask.topo = q.topo;
@@ -408,7 +412,7 @@ static tutti_ps plain_ring_ps(const struct question *q)
 {
     struct question plain = *q;
 
-    plain.ask.protocols = NULL;
+    plain.ask.protocols = tutti_protocols(NULL);
     return time_of(&plain, "ring");
 }
 

@@ -116,6 +116,7 @@ static void expect_pick(const struct tutti_topo *topo, uint64_t bytes, const cha
 {
     struct tutti_ask ask = {
         .size = sizeof(struct tutti_ask),
+        .protocols = tutti_protocols(NULL),
         .topo = topo,
         .algorithm = "nccl",
         .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = bytes / 4},
@@ -254,6 +255,7 @@ TEST(small_all_gathers_are_sent_directly)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct tutti_topo *topo = machine(cases[i].spec);
         struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                                .protocols = tutti_protocols(NULL),
                                 .topo = topo,
                                 .algorithm = "nccl",
                                 .params = {.collective = TUTTI_ALLGATHER, .dtype = TUTTI_FLOAT32},
@@ -277,6 +279,7 @@ TEST(the_least_goes_to_all_at_once_and_msccl_can_be_off)
     struct tutti_err err = {""};
     struct tutti_answer answer;
     struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .protocols = tutti_protocols(NULL),
                             .topo = topo,
                             .algorithm = "nccl",
                             .params = {.collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32},
@@ -312,6 +315,7 @@ TEST(every_collective_has_a_schedule)
         for (int c = 0; c <= TUTTI_SENDRECV; c++) {
             struct tutti_ask ask = {
                 .size = sizeof(struct tutti_ask),
+                .protocols = tutti_protocols(NULL),
                 .topo = topo,
                 .algorithm = "nccl",
                 .params = {.collective = (enum tutti_collective)c, .dtype = TUTTI_FLOAT32},

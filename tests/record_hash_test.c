@@ -77,6 +77,7 @@ static void play_case(struct table *table, const struct tutti_topo *topo, const 
     struct tutti_err err = {.text = ""};
     struct tutti_ask ask = {
         .size = sizeof(struct tutti_ask),
+        .protocols = tutti_protocols(NULL),
         .topo = topo,
         .algorithm = algorithm,
         .params = {.collective = collective,
@@ -95,6 +96,7 @@ static void play_case(struct table *table, const struct tutti_topo *topo, const 
         .jitter = m->jitter,
         .reduce_bytes_per_s = m->reduce_bytes_per_s,
         .record = &record,
+        .empty = true,
     };
     int status;
 

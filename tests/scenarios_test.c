@@ -38,8 +38,10 @@ static struct tutti_answer predict(const char *spec, enum tutti_collective colle
     struct tutti_topo *topo = NULL;
     struct tutti_answer answer = {0};
     struct tutti_err err = {""};
-    struct tutti_ask ask = {
-        .size = sizeof(struct tutti_ask), .algorithm = algorithm, .protocol = "none"};
+    struct tutti_ask ask = {.size = sizeof(struct tutti_ask),
+                            .model = TUTTI_MODEL_ALPHABETA,
+                            .algorithm = algorithm,
+                            .protocol = "none"};
     uint64_t parts;
 
     if (tutti_topo_from_spec(spec, &topo, &err) < 0) {

@@ -77,7 +77,7 @@ static inline void story_machine(struct story *story, const char *text, enum tut
 
 static inline struct story story_begin(const char *world)
 {
-    struct story story = {.iteration_count = 1};
+    struct story story = {.iteration_count = 1, .opts = {.model = TUTTI_MODEL_ALPHABETA}};
 
     story_machine(&story, world, TUTTI_LINK_GENERIC, 0);
     return story;

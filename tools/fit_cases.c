@@ -282,6 +282,7 @@ static int predict_point(const struct tutti_fit_case *one, double least_us,
         .iteration_count = tutti_timed_iterations(table),
         .seconds_max = SECONDS_MAX,
         .memory = one->memory,
+        .empty = true,
     };
     struct tutti_answer answer;
     int status;

@@ -273,6 +273,9 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
     const char *spec = tutti_args_text(args, "topo");
     struct tutti_ask ask = {
         .size = sizeof(struct tutti_ask),
+        .protocol = "none",
+        .protocols = tutti_protocols(NULL),
+        .empty = true,
         .seed = run->perform.seed,
         .jitter = tutti_args_real(args, "jitter"),
         .reduce_bytes_per_s = tutti_args_number(args, "reduce-rate"),

@@ -85,6 +85,7 @@ static int open_here(const struct tutti_args *args, struct tutti_run *run,
     *ret = (struct tutti_emulation){
         .with = with,
         .ask = {.size = sizeof(struct tutti_ask),
+                .empty = true,
                 .reduce_bytes_per_s = tutti_args_number(args, "reduce-rate")}};
     status = read_scale(args, ret, err);
     if (status < 0)

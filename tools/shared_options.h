@@ -3,7 +3,12 @@
 #define TUTTI_TOOLS_SHARED_OPTIONS_H
 
 #include "runtime/schedule.h"
+#include "sim/predict.h"
 #include "tools/options.h"
+
+/* A number of the library as the text of an option. */
+#define TUTTI_TEXT_OF(number)       TUTTI_TEXT_OF_WORDS(number)
+#define TUTTI_TEXT_OF_WORDS(number) #number
 
 #define TUTTI_OPTION_FORMAT                                                                 \
     {                                                                                       \
@@ -111,15 +116,16 @@
 
 #define TUTTI_OPTION_SEED                                                                       \
     {                                                                                           \
-        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,   \
-        .max = UINT64_MAX,                                                                      \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N",                               \
+        .standard = TUTTI_TEXT_OF(TUTTI_STANDARD_SEED), .min = 0, .max = UINT64_MAX,            \
         .help = "of all that is drawn (--jitter, --perturb): the same seed, the same bytes out" \
     }
 
-#define TUTTI_OPTION_FOLD                                                                        \
-    {                                                                                            \
-        .name = "fold", .type = TUTTI_OPTION_CHOICE, .value = "auto|on|off", .standard = "auto", \
-        .help = "simulate one of several ranks that behave alike (on: or refuse)"                \
+#define TUTTI_OPTION_FOLD                                                         \
+    {                                                                             \
+        .name = "fold", .type = TUTTI_OPTION_CHOICE, .value = "auto|on|off",      \
+        .standard = TUTTI_STANDARD_FOLD,                                          \
+        .help = "simulate one of several ranks that behave alike (on: or refuse)" \
     }
 
 #define TUTTI_OPTION_JOBS                                                                       \
@@ -132,8 +138,8 @@
 
 #define TUTTI_OPTION_STEPS_MAX                                                                    \
     {                                                                                             \
-        .name = "steps-max", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "2000000",     \
-        .min = 1, .max = UINT64_MAX,                                                              \
+        .name = "steps-max", .type = TUTTI_OPTION_COUNT, .value = "N",                            \
+        .standard = TUTTI_TEXT_OF(TUTTI_STANDARD_STEPS), .min = 1, .max = UINT64_MAX,             \
         .help = "auto and all leave out, and name, what takes more steps to simulate at a size, " \
                 "or, folded or round one ring, 8 times as many"                                   \
     }

@@ -89,16 +89,7 @@ static int read_params(const struct tutti_args *args, const struct tutti_own *ow
 
 const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *asked)
 {
-    if (strcmp(asked, "auto") != 0)
-        return asked;
-    for (uint32_t i = 0; i < topo->link_count; i++) {
-        uint8_t kind = tutti_topo_link(topo, i).kind;
-
-        if (kind == TUTTI_LINK_NVLINK || kind == TUTTI_LINK_XGMI || kind == TUTTI_LINK_PCIE ||
-            kind == TUTTI_LINK_C2C)
-            return "auto";
-    }
-    return "none";
+    return strcmp(asked, "auto") == 0 ? tutti_predict_protocol(topo) : asked;
 }
 
 /* Is NCCL's own choice among what is asked for? */
@@ -155,7 +146,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep,
     ask->jitter = tutti_args_real(args, "jitter");
     ask->reduce_bytes_per_s = tutti_args_number(args, "reduce-rate");
     ask->force = tutti_args_flag(args, "force");
-    ask->seconds_max = TUTTI_SWEEP_SECONDS_MAX;
+    ask->empty = true; /* sizes of less than an element are asked for, too */
     if (sweep->all)
         ask->step_count_max = tutti_args_number(args, "steps-max");
     ask->fold = tutti_args_text(args, "fold");

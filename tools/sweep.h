@@ -22,7 +22,6 @@
 enum {
     TUTTI_SWEEP_ALGORITHMS_MAX = 32,
     TUTTI_SWEEP_NAME_BYTES = 32,
-    TUTTI_SWEEP_SECONDS_MAX = 600, /* of one point, but with --force */
 };
 
 struct tutti_sweep {

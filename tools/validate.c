@@ -408,7 +408,8 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
 int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sink,
                            struct tutti_err *err)
 {
-    struct validation v = {.ask = {.size = sizeof(struct tutti_ask), .algorithm = "auto"}};
+    struct validation v = {
+        .ask = {.size = sizeof(struct tutti_ask), .empty = true, .algorithm = "auto"}};
     struct tutti_errors errors = {0};
     int status = tutti_validate_options_check(args, err);
 

@@ -22,6 +22,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *as
     int status;
 
     ask->ask.size = sizeof(ask->ask);
+    ask->ask.empty = true;
     ask->ask.algorithm =
         tutti_args_given(args, "algorithm") ? tutti_args_text(args, "algorithm") : "nccl";
     ask->protocol = tutti_args_text(args, "protocol");

@@ -3,36 +3,101 @@
 
 #include <string.h>
 
-#include "sim/predict.h"
+#include "runtime/status.h"
+#include "sim/shape/memory.h"
 
-int tutti_ask_take(const struct tutti_ask *given, struct tutti_ask *ret, struct tutti_err *err)
+const char *tutti_predict_protocol(const struct tutti_topo *topo)
 {
-    return tutti_take("tutti_ask", ret, sizeof(*ret), given,
-                      TUTTI_BYTES_TO(struct tutti_ask, step_count_max), err);
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        uint8_t kind = tutti_topo_link(topo, i).kind;
+
+        if (kind == TUTTI_LINK_NVLINK || kind == TUTTI_LINK_XGMI || kind == TUTTI_LINK_PCIE ||
+            kind == TUTTI_LINK_C2C)
+            return "auto";
+    }
+    return "none";
 }
 
-const struct tutti_protocol *tutti_ask_protocols(const struct tutti_ask *ask)
+static int take(const struct tutti_ask *given, struct tutti_ask *ret, struct tutti_err *err)
 {
-    size_t count;
+    int status = tutti_take("tutti_ask", ret, sizeof(*ret), given,
+                            TUTTI_BYTES_TO(struct tutti_ask, step_count_max), err);
 
-    return ask->protocols != NULL ? ask->protocols : tutti_protocols(&count);
+    if (status == 0 && ret->topo == NULL)
+        status = tutti_fail(err, TUTTI_EINVAL, "a prediction needs a topology");
+    return status;
+}
+
+/* What protocols cost, where that is not said; once for all that share a memory. */
+static int choose_costs(struct tutti_whole_ask *whole, struct tutti_err *err)
+{
+    struct tutti_ask *ask = &whole->ask;
+    struct tutti_predict_memory *memory = ask->memory;
+    int status;
+
+    if (ask->protocols != NULL)
+        return 0;
+    if (strcmp(ask->protocol, "none") == 0) {
+        ask->protocols = tutti_protocols(NULL);
+        return 0;
+    }
+    if (memory != NULL && memory->has_costs) {
+        ask->protocols = memory->costs.protocols;
+        return 0;
+    }
+    status = tutti_calibrated_for(ask->topo, &whole->costs, err);
+    if (status < 0)
+        return status;
+    ask->protocols = whole->costs.protocols;
+    if (memory != NULL) {
+        memory->costs = whole->costs;
+        memory->has_costs = true;
+    }
+    return 0;
+}
+
+int tutti_ask_make_whole(const struct tutti_ask *given, struct tutti_whole_ask *ret,
+                         struct tutti_err *err)
+{
+    struct tutti_ask *ask = &ret->ask;
+    int status = take(given, ask, err);
+
+    if (status < 0)
+        return status;
+    if (ask->algorithm == NULL)
+        ask->algorithm = TUTTI_STANDARD_ALGORITHM;
+    if (ask->protocol == NULL)
+        ask->protocol = tutti_predict_protocol(ask->topo);
+    if (ask->fold == NULL)
+        ask->fold = TUTTI_STANDARD_FOLD;
+    if (ask->seconds_max == 0)
+        ask->seconds_max = TUTTI_STANDARD_SECONDS;
+    if (ask->step_count_max == 0 && strcmp(ask->algorithm, "auto") == 0)
+        ask->step_count_max = TUTTI_STANDARD_STEPS;
+    return choose_costs(ret, err);
+}
+
+int tutti_ask_find_protocol(const struct tutti_ask *ask, const char *name,
+                            const struct tutti_protocol **ret, struct tutti_err *err)
+{
+    for (size_t i = 0; i < TUTTI_PROTOCOLS; i++) {
+        if (strcmp(name, ask->protocols[i].name) == 0) {
+            *ret = &ask->protocols[i];
+            return 0;
+        }
+    }
+    return tutti_protocol_find(name, ret, err);
 }
 
 int tutti_ask_protocol(const struct tutti_ask *given, const char *name,
                        const struct tutti_protocol **ret, struct tutti_err *err)
 {
-    const struct tutti_protocol *protocols;
     struct tutti_ask ask;
-    int status = tutti_ask_take(given, &ask, err);
+    int status = take(given, &ask, err);
 
     if (status < 0)
         return status;
-    protocols = tutti_ask_protocols(&ask);
-    for (size_t i = 0; i < TUTTI_PROTOCOLS; i++) {
-        if (strcmp(name, protocols[i].name) == 0) {
-            *ret = &protocols[i];
-            return 0;
-        }
-    }
-    return tutti_protocol_find(name, ret, err);
+    if (ask.protocols == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "the question has no costs of its own (protocols)");
+    return tutti_ask_find_protocol(&ask, name, ret, err);
 }

@@ -1,15 +1,23 @@
-/* A question as its caller has it, made whole. */
+/* A question as its caller has it, made whole: fields of later versions, and what is not said. */
 #ifndef TUTTI_SIM_PREDICT_ASK_H
 #define TUTTI_SIM_PREDICT_ASK_H
 
-struct tutti_ask;
-struct tutti_err;
-struct tutti_protocol;
+#include "sim/calib.h"
+#include "sim/predict.h"
 
-/* A copy with all fields that this version knows. -TUTTI_EINVAL, -TUTTI_ELACK: see tutti_take(). */
-int tutti_ask_take(const struct tutti_ask *given, struct tutti_ask *ret, struct tutti_err *err);
+/* `ask` has all fields that this version knows, and all that have a standard: its `protocols` may
+ * be those of `costs`. Not to be copied. */
+struct tutti_whole_ask {
+    struct tutti_ask ask;
+    struct tutti_calibrated costs;
+};
 
-/* Of a whole question: TUTTI_PROTOCOLS of them. */
-const struct tutti_protocol *tutti_ask_protocols(const struct tutti_ask *ask);
+/* -TUTTI_EINVAL, -TUTTI_ELACK: see tutti_take(), and no machine. */
+int tutti_ask_make_whole(const struct tutti_ask *given, struct tutti_whole_ask *ret,
+                         struct tutti_err *err);
+
+/* A protocol of a whole question, by name. */
+int tutti_ask_find_protocol(const struct tutti_ask *ask, const char *name,
+                            const struct tutti_protocol **ret, struct tutti_err *err);
 
 #endif

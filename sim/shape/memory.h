@@ -3,8 +3,10 @@
 #ifndef TUTTI_SIM_SHAPE_MEMORY_H
 #define TUTTI_SIM_SHAPE_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/calib.h"
 #include "sim/nccl/env.h"
 
 struct tutti_err;
@@ -16,7 +18,9 @@ enum { TUTTI_COMMS_MAX = 16 };
 
 struct tutti_predict_memory {
     struct tutti_fold_memory *fold;
-    uint32_t comm_count; /* made so far; the newest TUTTI_COMMS_MAX are kept */
+    bool has_costs;
+    struct tutti_calibrated costs; /* of protocols, where the question has none */
+    uint32_t comm_count;           /* made so far; the newest TUTTI_COMMS_MAX are kept */
     struct tutti_nccl_comm *comms[TUTTI_COMMS_MAX];
     struct tutti_nccl_env envs[TUTTI_COMMS_MAX]; /* that they were made with */
 };

@@ -106,6 +106,7 @@ static int subject_open(struct subject *subject, const struct bench *bench, stru
     int status;
 
     *subject = (struct subject){.opts = {.size = sizeof(struct tutti_sim_opts),
+                                         .model = TUTTI_MODEL_ALPHABETA,
                                          .seed = 1,
                                          .jitter = strtod(bench->jitter, NULL)}};
     status = tutti_topo_from_spec(bench->spec, &subject->topo, err);

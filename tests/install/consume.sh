@@ -34,16 +34,21 @@ lib=$(dirname "$pc")
 command -v "$cxx" >/dev/null 2>&1 || cxx=""
 [ -n "$cxx" ] || echo "skipped: C++ (no compiler of it here)"
 
-# What the command says of the same machine and size: algorithm, protocol, bytes, picoseconds.
-expected=$("$prefix/bin/tutti" predict dgx-h100:nodes=2 -a auto -b 16M -e 16M --format csv |
-    awk -F, '/^#/ { next }
-        !seen++ { for (i = 1; i <= NF; i++) at[$i] = i; next }
-        { printf "%s %s %s %.0f\n", $at["algorithm"], $at["protocol"], $at["bytes"],
-              $at["time_us"] * 1e6 }')
-[ -n "$expected" ] || die "the installed command says nothing"
+# What the command says of a machine and a size: algorithm, protocol, bytes, picoseconds.
+machines="dgx-h100:nodes=2 tpu-v4:4x4x4"
+say() {
+    "$prefix/bin/tutti" predict "$1" -a auto -b 16M -e 16M --format csv |
+        awk -F, '/^#/ { next }
+            !seen++ { for (i = 1; i <= NF; i++) at[$i] = i; next }
+            { printf "%s %s %s %.0f\n", $at["algorithm"], $at["protocol"], $at["bytes"],
+                  $at["time_us"] * 1e6 }'
+}
+expected=$(for machine in $machines; do say "$machine"; done)
+[ "$(echo "$expected" | wc -l)" = 2 ] || die "the installed command says '$expected'"
 
 check() { # NAME PROGRAM
-    seen=$(LD_LIBRARY_PATH="$lib" "$2") || die "$1: exit $?"
+    seen=$(for machine in $machines; do LD_LIBRARY_PATH="$lib" "$2" "$machine"; done) ||
+        die "$1: exit $?"
     checks=$((checks + 1))
     [ "$seen" = "$expected" ] && return
     echo "$1: '$seen', but the command says '$expected'" >&2

@@ -5,28 +5,22 @@
 
 #include "runtime/status.h"
 #include "runtime/threads.h"
-#include "sim/calib.h"
 #include "sim/predict.h"
 #include "topo/topo.h"
 
-namespace {
+namespace
+{
 
 int predict(const tutti_topo *machine, tutti_err *err)
 {
-    tutti_calibrated costs = tutti_calibrated();
     tutti_answer answer;
     tutti_ask ask = tutti_ask();
-    int status = tutti_calibrated_for(machine, &costs, err);
+    int status;
 
     ask.size = sizeof(ask);
     ask.topo = machine;
-    ask.algorithm = "auto";
     ask.params.count = 4 << 20;
-    ask.protocol = "auto";
-    ask.protocols = costs.protocols;
-    ask.model = TUTTI_MODEL_FAIR;
-    if (status == 0)
-        status = tutti_predict(&ask, &answer, err);
+    status = tutti_predict(&ask, &answer, err);
     if (status == 0)
         std::printf("%s %s %llu %lld\n", answer.algorithm, answer.protocol,
                     static_cast<unsigned long long>(answer.bytes),
@@ -68,11 +62,11 @@ int play(tutti_err *err)
 
 } // namespace
 
-int main()
+int main(int argc, char **argv)
 {
     tutti_topo *machine = nullptr;
     tutti_err err;
-    int status = tutti_topo_from_spec("dgx-h100:nodes=2", &machine, &err);
+    int status = tutti_topo_from_spec(argc > 1 ? argv[1] : "dgx-h100", &machine, &err);
 
     if (status == 0)
         status = predict(machine, &err);
