@@ -1,10 +1,10 @@
 /* Measurements from CSV; records as CSV and as a Chrome trace. */
-#include <dirent.h>
 #include <math.h>
 
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 #include "traces/chrome.h"
 #include "traces/csv.h"
@@ -99,26 +99,23 @@ TEST(a_column_may_say_which_collective_it_is)
 TEST(all_collected_measurements_load)
 {
     const char *dir = TUTTI_DATA_DIR "/nccl-tests";
-    DIR *handle = opendir(dir);
+    size_t file_count;
+    char **files = list_files(dir, ".csv", &file_count);
     size_t count = 0;
     size_t rows = 0;
 
-    if (handle == NULL)
-        SKIP("no measurements in " TUTTI_DATA_DIR "/nccl-tests");
-    for (struct dirent *entry; (entry = readdir(handle)) != NULL;) {
-        const char *dot = strrchr(entry->d_name, '.');
+    for (size_t i = 0; i < file_count; i++) {
         char path[1024];
         char *text;
         size_t bytes;
         struct tutti_nccl_log log;
         struct tutti_err err;
         /* INDEX.csv and points_*.csv list other things than sweeps. */
-        if (dot == NULL || strcmp(dot, ".csv") != 0 || strcmp(entry->d_name, "INDEX.csv") == 0 ||
-            strncmp(entry->d_name, "points_", 7) == 0)
+        if (strcmp(files[i], "INDEX.csv") == 0 || strncmp(files[i], "points_", 7) == 0)
             continue;
-        snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
         text = test_read_file(path, &bytes);
-        if (tutti_csv_measurements_parse(entry->d_name, text, bytes, &log, &err) == 0) {
+        if (tutti_csv_measurements_parse(files[i], text, bytes, &log, &err) == 0) {
             count++;
             rows += log.tables[0].row_count;
             tutti_nccl_log_free(&log);
@@ -127,8 +124,45 @@ TEST(all_collected_measurements_load)
         }
         free(text);
     }
-    closedir(handle);
+    free_files(files, file_count);
+    if (file_count == 0)
+        SKIP("no measurements in " TUTTI_DATA_DIR "/nccl-tests");
     printf("%zu tables, %zu rows\n", count, rows);
+}
+
+/* What is collected later may be of another kind, and is no failure of what is tested here. */
+TEST(collected_files_that_are_on_no_list_are_passed_over)
+{
+    static const char *const kinds[][2] = {{"nccl-tests", ".csv"},
+                                           {"nccl-tests", ".log"},
+                                           {"mpi", ".log"},
+                                           {"topo-xml", ".xml"},
+                                           {"topo-xml/handwritten", ".xml"}};
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    fprintf(out, "# The collected files that tests know; the others they pass over.\n");
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        char dir[1024];
+        size_t count;
+        char **files;
+
+        snprintf(dir, sizeof(dir), "%s/%s", TUTTI_DATA_DIR, kinds[k][0]);
+        files = list_files(dir, kinds[k][1], &count);
+        for (size_t i = 0; i < count; i++)
+            fprintf(out, "%s/%s\n", kinds[k][0], files[i]);
+        free_files(files, count);
+    }
+    fclose(out);
+    if (getenv("TUTTI_UPDATE_GOLDEN") != NULL && strchr(text, '\n')[1] != '\0') {
+        test_golden("data-files.txt", text);
+    } else {
+        CHECK(!is_known(TUTTI_DATA_DIR "/nccl-tests", "of-tomorrow.log"));
+        CHECK(is_known(TUTTI_DATA_DIR "/topo-xml/handwritten", "h100x8.xml"));
+        CHECK(is_known(TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests", "of-tomorrow.log"));
+    }
+    free(text);
 }
 
 /* Two ranks: 0 sends twice without waiting, 1 receives both and reduces the second. */

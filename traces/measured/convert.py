@@ -12,8 +12,9 @@
 DATA is the folder of collected data: nccl-tests/ and mpi/ with a CSV and a JSON a table (the JSON:
 source, platform, gpu, gpus_per_node, nodes, ranks, network, collective, dtype, quality, and where
 known nccl, cuda, env, caveat), points_*.csv of single figures. map.txt, beside this script, says
-which machine each was measured on. The same data give the same bytes. The format of the tables is
-explained in traces/measured.h, which reads them.
+which machine each was measured on; a table of which it says nothing is passed over by name. The
+same data give the same bytes. The format of the tables is explained in traces/measured.h, which
+reads them.
 """
 import csv
 import fnmatch
@@ -76,11 +77,13 @@ class Map:
             fail("%s: '%s' is neither a platform nor a log" % (where, line))
 
     def find(self, name):
+        """The line of a table, or None: of tables collected since, it knows nothing."""
         for line in self.lines:
             if fnmatch.fnmatchcase(name, line[0]):
                 line[6] += 1
                 return line
-        fail("no line of map.txt fits '%s'" % name)
+        print("passed over: no line of map.txt fits '%s'" % name)
+        return None
 
 
 def machine_spec(platform, table, keys):
@@ -262,11 +265,14 @@ def positive(value):
 
 
 def read_table(folder, facts, mapping):
-    """One collected table, as a dictionary of what is printed."""
+    """One collected table, as a dictionary of what is printed; None where it is of no machine."""
     name = facts['id']
-    if facts['dir'] == 'mpi':
+    if facts.get('dir') == 'mpi':
         facts.setdefault('library', 'mpi')
-    _, site, platform_name, keys, note, _, _ = mapping.find(name)
+    line = mapping.find(name)
+    if line is None:
+        return None
+    _, site, platform_name, keys, note, _, _ = line
     platform = mapping.platforms[platform_name]
     library, version = split_library(facts.get('nccl') or facts.get('library'))
     log_path = os.path.join(folder, name + '.log')
@@ -358,6 +364,8 @@ def read_typed(path, mapping):
             elif words[0] == 'end':
                 facts['ranks'], facts['nodes'] = int(facts['ranks']), int(facts['nodes'])
                 tables.append(read_table('', facts, mapping))
+                if tables[-1] is None:  # typed, but not said of which machine
+                    fail('%s: table %s' % (where, facts['id']))
             elif not rows:
                 facts[words[0]] = line.partition(' ')[2].strip()
             elif 'only' in facts:
@@ -525,11 +533,12 @@ def read_all(data, mapping):
         for path in sorted(glob.glob(os.path.join(data, folder, '*.json'))):
             with open(path, encoding='utf-8') as file:
                 facts = json.load(file)
-            if facts['collective'] not in COLLECTIVES:
-                print("left out: '%s' measured '%s'" % (facts['id'], facts['collective']))
+            name = facts.setdefault('id', os.path.basename(path)[:-len('.json')])
+            if facts.get('collective') not in COLLECTIVES:
+                print("left out: '%s' measured '%s'" % (name, facts.get('collective')))
                 continue
             tables.append(read_table(os.path.join(data, folder), facts, mapping))
-    return tables + read_points(data, mapping)
+    return [table for table in tables + read_points(data, mapping) if table is not None]
 
 
 def write_all(files, what, check):
