@@ -104,6 +104,100 @@ TEST(chunks_of_nvls_shrink_with_the_size)
            "NVLSTree/Simple 32c 20w 32 x 65536B/1");
 }
 
+/* Simple's 512 KiB of a step are halved down to 64 KiB while 32 of them, of a reduce-scatter 16,
+ * are more than a channel's share (NCCL 2.28 enqueue.cc calcCollChunking). Of two ranks and two
+ * channels that is half of what nccl-tests calls the size. */
+TEST(chunks_of_pat_shrink_with_the_share_of_a_channel)
+{
+    static const struct {
+        enum tutti_collective collective;
+        uint64_t share_KiB;
+        const char *expected;
+    } cases[] = {
+        {TUTTI_ALLGATHER, 32 * 512, "PAT/Simple 2c 20w 2 x 524288B/1"},
+        {TUTTI_ALLGATHER, 32 * 512 - 64, "PAT/Simple 2c 20w 2 x 262144B/1"},
+        {TUTTI_ALLGATHER, 32 * 256, "PAT/Simple 2c 20w 2 x 262144B/1"},
+        {TUTTI_ALLGATHER, 32 * 128, "PAT/Simple 2c 20w 2 x 131072B/1"},
+        {TUTTI_ALLGATHER, 32 * 128 - 64, "PAT/Simple 2c 20w 2 x 65536B/1"},
+        {TUTTI_ALLGATHER, 32 * 32, "PAT/Simple 2c 20w 2 x 65536B/1"},
+        {TUTTI_REDUCESCATTER, 16 * 512, "PAT/Simple 2c 20w 2 x 524288B/1"},
+        {TUTTI_REDUCESCATTER, 16 * 512 - 64, "PAT/Simple 2c 20w 2 x 262144B/1"},
+        {TUTTI_REDUCESCATTER, 16 * 64, "PAT/Simple 2c 20w 2 x 65536B/1"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        expect("ONE90", 2, "2.28.9", "NCCL_ALGO=allgather:PAT;reducescatter:PAT",
+               cases[i].collective, 2 * cases[i].share_KiB << 10, cases[i].expected);
+}
+
+/* NCCL 2.23 on: PAT needs compute capability 6.0, a P100 (tuning.cc: minCompCap >= 60). */
+TEST(pat_runs_from_pascal_on)
+{
+    static const struct {
+        uint32_t compute;
+        const char *missing;
+    } cases[] = {{90, NULL}, {60, NULL}, {52, "needs compute capability 6.0"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct nccl_vector *vector = vector_of("ONE90", 2, "2.28.9");
+        struct tutti_nccl_facts facts = facts_of("ONE90");
+        struct tutti_nccl_comm comm = {.rank_count = 2, .node_count = 2};
+        struct tutti_nccl_choice choice;
+        struct tutti_err err = {""};
+
+        facts.compute_min = facts.compute_max = cases[i].compute;
+        read_graphs(vector, &comm);
+        CHECK_OK(tune(&facts, "2.28.9", NULL, &comm, &err), err);
+        choice = choice_of(&comm, TUTTI_ALLGATHER, 1 << 15);
+        CHECK((choice.missing[TUTTI_NCCL_PAT][TUTTI_NCCL_SIMPLE] == NULL) ==
+              (cases[i].missing == NULL));
+        if (cases[i].missing != NULL)
+            CHECK_TEXT(choice.missing[TUTTI_NCCL_PAT][TUTTI_NCCL_SIMPLE], cases[i].missing);
+        CHECK_INT(choice.algorithm, cases[i].missing == NULL ? TUTTI_NCCL_PAT : TUTTI_NCCL_RING);
+        tutti_nccl_tables_free(comm.tables);
+    }
+}
+
+/* NCCL 2.30 transport/nvls.cc, ncclNvlsTreeSm100Tuning, branch by branch: nodes, GPUs of each, rate
+ * of a port, and how far it is from its GPU; channels, chunk, and the largest chunk of a tree. */
+TEST(nvls_of_blackwell_is_tuned_by_nodes_ports_and_gpus)
+{
+    static const struct {
+        uint32_t nodes, gpus;
+        double nic_GBps;
+        enum tutti_nccl_path type;
+        uint32_t channels, chunk_KiB, tree_KiB; /* 0: no bound */
+    } cases[] = {
+        {2, 4, 50, TUTTI_PATH_PIX, 32, 256, 256},   {2, 5, 50, TUTTI_PATH_PIX, 32, 128, 64},
+        {2, 8, 50, TUTTI_PATH_PXB, 32, 128, 64},    {2, 8, 50, TUTTI_PATH_PXN, 32, 128, 128},
+        {2, 8, 96, TUTTI_PATH_PIX, 32, 128, 128},   {2, 12, 50, TUTTI_PATH_PIX, 32, 128, 128},
+        {2, 16, 100, TUTTI_PATH_PHB, 32, 128, 64},  {2, 8, 47, TUTTI_PATH_PIX, 32, 128, 0},
+        {3, 8, 96, TUTTI_PATH_PHB, 24, 256, 256},   {3, 9, 96, TUTTI_PATH_PIX, 32, 128, 128},
+        {4, 31, 100, TUTTI_PATH_PIX, 32, 128, 128}, {4, 32, 100, TUTTI_PATH_PIX, 32, 128, 64},
+        {4, 8, 48, TUTTI_PATH_PXB, 24, 128, 64},    {4, 8, 95, TUTTI_PATH_PXN, 24, 128, 128},
+        {4, 8, 25, TUTTI_PATH_PIX, 32, 128, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_nccl_facts facts = facts_of("B200x8");
+        struct tutti_nccl_comm comm = {.rank_count = cases[i].nodes * cases[i].gpus,
+                                       .node_count = cases[i].nodes};
+        struct tutti_err err = {""};
+
+        facts.nic_GBps = cases[i].nic_GBps;
+        read_graphs(vector_of("B200x8", 2, "2.28.9"), &comm);
+        comm.graphs[TUTTI_GRAPH_NVLS].type_inter = (uint8_t)cases[i].type;
+        CHECK_OK(tune(&facts, "2.30.7", NULL, &comm, &err), err);
+        CHECK_INT(comm.nvls_channel_count, cases[i].channels);
+        CHECK_INT(comm.tables->nvls_chunk_bytes, cases[i].chunk_KiB << 10);
+        if (cases[i].tree_KiB == 0)
+            CHECK(comm.tables->nvls_tree_chunk_bytes == UINT64_MAX);
+        else
+            CHECK_INT(comm.tables->nvls_tree_chunk_bytes, cases[i].tree_KiB << 10);
+        tutti_nccl_tables_free(comm.tables);
+    }
+}
+
 TEST(variables_switch_algorithms_and_protocols_off)
 {
     expect("H100x8", 1, "2.28.9", "NCCL_NVLS_ENABLE=0", TUTTI_ALLREDUCE, 1 << 26,
@@ -153,6 +247,11 @@ TEST(messages_are_cut_into_parts)
     expect("H100x8", 2, "2.28.9", NULL, TUTTI_SENDRECV, 1 << 16, "Ring/Simple 1c 20w 1 x 32768B/1");
     expect("L40x2", 1, "2.28.9", "NCCL_P2P_LL_THRESHOLD=0", TUTTI_SENDRECV, 8,
            "Ring/Simple 1c 20w 1 x 131072B/1");
+    /* No chunk is larger than one of 8 of a buffer: 512 KiB of the usual 4 MiB, 64 KiB of 512. */
+    expect("H100x8", 1, "2.28.9", "NCCL_P2P_NVL_CHUNKSIZE=1048576", TUTTI_SENDRECV, 1 << 20,
+           "Ring/Simple 4c 20w 4 x 524288B/1");
+    expect("H100x8", 1, "2.28.9", "NCCL_BUFFSIZE=524288", TUTTI_SENDRECV, 1 << 20,
+           "Ring/Simple 4c 20w 4 x 65536B/1");
 }
 
 TEST(what_is_missing_says_why)

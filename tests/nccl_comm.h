@@ -90,25 +90,32 @@ static struct tutti_nccl_facts facts_of(const char *machine)
     return facts;
 }
 
-/* `env_list` may be NULL. What it takes is given back by tutti_nccl_tables_free(comm->tables). */
-static int make(const struct nccl_vector *vector, const char *version, const char *env_list,
+/* Of `facts`; the graphs of *comm are there. */
+static int tune(const struct tutti_nccl_facts *facts, const char *version, const char *env_list,
                 struct tutti_nccl_comm *comm, struct tutti_err *err)
 {
-    struct tutti_nccl_facts facts = facts_of(vector->machine);
     struct tutti_nccl_env *env = NULL;
-    int status;
+    int status = tutti_nccl_version_find(version, &comm->version, err);
 
-    *comm = (struct tutti_nccl_comm){.rank_count = vector->ranks, .node_count = vector->nodes};
-    read_graphs(vector, comm);
-    status = tutti_nccl_version_find(version, &comm->version, err);
     if (status == 0)
         status = tutti_nccl_env_new(&env, err);
     if (status == 0 && env_list != NULL)
         status = tutti_nccl_env_add(env, env_list, err);
     if (status == 0)
-        status = tutti_nccl_tune(comm, &facts, env, err);
+        status = tutti_nccl_tune(comm, facts, env, err);
     tutti_nccl_env_free(env);
     return status;
+}
+
+/* `env_list` may be NULL. What it takes is given back by tutti_nccl_tables_free(comm->tables). */
+static int make(const struct nccl_vector *vector, const char *version, const char *env_list,
+                struct tutti_nccl_comm *comm, struct tutti_err *err)
+{
+    struct tutti_nccl_facts facts = facts_of(vector->machine);
+
+    *comm = (struct tutti_nccl_comm){.rank_count = vector->ranks, .node_count = vector->nodes};
+    read_graphs(vector, comm);
+    return tune(&facts, version, env_list, comm, err);
 }
 
 static const struct nccl_vector *vector_of(const char *machine, unsigned nodes, const char *version)

@@ -124,19 +124,17 @@ TEST(graphs_of_2_30_7)
 
 /* ---- stories ------------------------------------------------------------------------------- */
 
-/* A communicator of `nodes` hosts of the table; `env`: "NAME=value ...". */
-static struct tutti_nccl_comm *make(const char *machine, uint32_t nodes, const char *env_list)
+/* A communicator of `nodes` such hosts; `env`: "NAME=value ...". */
+static struct tutti_nccl_comm *make_of(struct host *host, uint32_t nodes, const char *env_list)
 {
     struct tutti_nccl_comm_params params = {.host_count = nodes};
     struct tutti_nccl_comm *comm = NULL;
     struct tutti_nccl_env *env = NULL;
     struct tutti_err err = {""};
-    struct host host;
     char name[64], value[64];
     int used;
 
-    CHECK(host_named(&host, machine));
-    params.hardware = host_hardware(&host);
+    params.hardware = host_hardware(host);
     CHECK_OK(tutti_nccl_env_new(&env, &err), err);
     for (; sscanf(env_list, " %63[A-Z0-9_]=%63[^ ]%n", name, value, &used) == 2; env_list += used)
         CHECK_OK(tutti_nccl_env_set(env, name, value, &err), err);
@@ -144,6 +142,15 @@ static struct tutti_nccl_comm *make(const char *machine, uint32_t nodes, const c
     CHECK_OK(tutti_nccl_comm_new(&params, &comm, &err), err);
     tutti_nccl_env_free(env);
     return comm;
+}
+
+/* Likewise of hosts of the table. */
+static struct tutti_nccl_comm *make(const char *machine, uint32_t nodes, const char *env_list)
+{
+    struct host host;
+
+    CHECK(host_named(&host, machine));
+    return make_of(&host, nodes, env_list);
 }
 
 static void expect_graphs(const char *machine, uint32_t nodes, const char *env_list,
@@ -222,6 +229,33 @@ TEST(what_a_search_did_is_told_in_words)
     expect_words("L40x8", 1, TUTTI_GRAPH_RING,
                  "1 channel of 10 GB/s (SYS); 114 attempts from 20 GB/s on; PIX within the node is "
                  "not enough");
+}
+
+/* Two pairs of cards with bridges, and a port, under one switch: with peer access by NVLink alone
+ * the way between pairs leads through the CPU (PHB), while the port is as near as can be (PIX), and
+ * between GPUs nothing is allowed that is farther than what is to ports (search.cc: maxIntra is
+ * typeInter where there is a network). */
+TEST(pairs_that_are_farther_from_each_other_than_from_their_port_collapse)
+{
+    struct tutti_nccl_comm *comm;
+    struct host host = {.cpus = {{0}}};
+    uint32_t parent;
+    char text[TEXT_BYTES];
+
+    host_cpu(&host, HOST_INTEL, 6, 106);
+    parent = host_pci(&host, 0, TUTTI_HW_NONE, 4);
+    for (uint32_t g = 0; g < 4; g++)
+        host_gpu(&host, 0, parent, 4, 86);
+    host_net(&host, 0, parent, 4, 50000);
+    for (uint32_t g = 0; g < 4; g++)
+        host_nvlink(&host, g, TUTTI_TARGET_GPU, g ^ 1, 4);
+    comm = make_of(&host, 2, "NCCL_P2P_LEVEL=NVL");
+    REQUIRE(comm != NULL);
+    tutti_nccl_explain(comm, TUTTI_GRAPH_RING, text, sizeof(text));
+    CHECK_TEXT(text,
+               "collapsed to 1 channel of 0.1 GB/s in the order of ranks: 82 attempts from 6 down "
+               "to 0.12 GB/s found no channel; a way between GPUs is PHB, beyond PIX");
+    tutti_nccl_comm_free(comm);
 }
 
 TEST(without_peer_access_a_fast_port_beats_the_way_between_sockets)

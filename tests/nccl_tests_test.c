@@ -102,6 +102,26 @@ TEST(a_current_log_says_who_ran_what_where)
     tutti_nccl_log_free(&log);
 }
 
+/* Rows without the column of wrong elements, and without a header that would say so: three figures
+ * a side, so that the fourth is the time in place. */
+TEST(six_figures_are_two_sides_of_three)
+{
+    static const char text[] =
+        "  1048576  262144  float  sum  40.2  26.08  45.65  41.0  25.58  44.76\n";
+    struct tutti_nccl_log log;
+    struct tutti_err err;
+    const struct tutti_nccl_row *row;
+
+    REQUIRE(tutti_nccl_tests_parse("a log", text, strlen(text), &log, &err) == 0);
+    row = &log.tables[0].rows[0];
+    CHECK(row->out_of_place.time_us == 40.2 && row->out_of_place.busbw_GBps == 45.65);
+    CHECK(row->in_place.time_us == 41.0);
+    CHECK(row->in_place.algbw_GBps == 25.58);
+    CHECK(row->in_place.busbw_GBps == 44.76);
+    CHECK(isnan(row->out_of_place.wrong));
+    tutti_nccl_log_free(&log);
+}
+
 /* The header's "warmup iters: 5 iters: 20 agg iters: 1", as different versions wrote it. */
 TEST(a_log_says_how_many_it_timed_in_a_row)
 {

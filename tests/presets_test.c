@@ -2,6 +2,7 @@
 #include "runtime/status.h"
 #include "tests/machines.h"
 #include "tests/test.h"
+#include "topo/hardware.h"
 #include "topo/topo.h"
 
 static void expect_refusal(const char *spec, const char *message)
@@ -50,6 +51,34 @@ static uint32_t switches_that_reduce(const struct tutti_topo *topo)
     for (uint32_t v = 0; v < topo->node_count; v++)
         count += tutti_topo_node(topo, v).reduces;
     return count;
+}
+
+/* NVLinks of a GPU by its maker's page on NVLink, generation by generation (1st 4, 2nd 6, 3rd 12,
+ * 4th and 5th 18), and as the drivers list them: NCCL counts its channels by them (H100: 24 where
+ * it finds 18, 28 where 17). */
+TEST(gpus_of_presets_have_as_many_nvlinks_as_they_are_made_with)
+{
+    static const struct {
+        const char *spec;
+        uint32_t links;
+    } cases[] = {
+        {"dgx-1p", 4},    {"dgx-1v", 6},    {"dgx-2", 6},     {"dgx-a100", 12},
+        {"dgx-h100", 18}, {"hgx-h200", 18}, {"hgx-b200", 18}, {"gb200-nvl72", 18},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_topo *topo = machine(cases[i].spec);
+        const struct tutti_hardware *hw;
+        uint32_t links = 0;
+
+        REQUIRE(topo != NULL);
+        hw = topo->hardware;
+        for (uint32_t l = 0; l < hw->nvlink_count; l++)
+            links += hw->nvlinks[l].gpu == 0 ? hw->nvlinks[l].count : 0;
+        if (links != cases[i].links)
+            TEST_FAIL("%s: %u NVLinks a GPU, made with %u", cases[i].spec, links, cases[i].links);
+        tutti_topo_free(topo);
+    }
 }
 
 /* One line a preset of what users see, so that no default changes unnoticed. */

@@ -95,13 +95,18 @@ TEST(cables_between_the_same_two_nodes_add_up)
 
     CHECK_OK(tutti_topo_add_cable(builder, &link, &err), err);
     link.cable_count = 2;
-    link.latency_ps = 5;
-    CHECK_OK(tutti_topo_add_cable(builder, &link, &err), err);
     link.kind = TUTTI_LINK_PCIE;
     CHECK_OK(tutti_topo_add_link(builder, &link, &err), err);
+    link.kind = TUTTI_LINK_GENERIC;
+    link.latency_ps = 5;
+    CHECK_OK(tutti_topo_add_cable(builder, &link, &err), err);
     CHECK_OK(tutti_topo_freeze(builder, &topo, &err), err);
     REQUIRE(topo != NULL);
     CHECK_INT(topo->link_count, 3);
+    /* In the place of the first of them, whatever came in between. */
+    CHECK_INT(tutti_topo_link(topo, 0).kind, TUTTI_LINK_GENERIC);
+    CHECK_INT(tutti_topo_link(topo, 1).from, 1);
+    CHECK_INT(tutti_topo_link(topo, 1).bytes_per_s, 50);
     CHECK_INT(tutti_topo_link(topo, 0).bytes_per_s, 50);
     CHECK_INT(tutti_topo_link(topo, 0).cable_count, 3);
     CHECK_INT(tutti_topo_link(topo, 0).latency_ps, 5);

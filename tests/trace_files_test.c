@@ -324,6 +324,48 @@ TEST(a_record_as_a_chrome_trace)
     tutti_record_done(&record);
 }
 
+/* RFC 3629, section 4: the first and the last of each length pass, and what is none of them becomes
+ * a replacement character a byte: overlong forms, surrogates, beyond U+10FFFF, ends too soon. */
+TEST(titles_are_utf8_or_are_made_so)
+{
+    static const struct {
+        const char *bytes, *json;
+    } cases[] = {
+        {"\x7f", "\\u007f"},
+        {"\xc2\x80 \xdf\xbf", "\xc2\x80 \xdf\xbf"},
+        {"\xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xef\xbf\xbf",
+         "\xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xef\xbf\xbf"},
+        {"\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf"},
+        {"\x80", "\\ufffd"},
+        {"\xc1\xbf", "\\ufffd\\ufffd"},
+        {"\xc2", "\\ufffd"},
+        {"\xe0\x9f\xbf", "\\ufffd\\ufffd\\ufffd"},
+        {"\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"},
+        {"\xef\xbf", "\\ufffd\\ufffd"},
+        {"\xf0\x8f\xbf\xbf", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xf0\x90\x80", "\\ufffd\\ufffd\\ufffd"},
+        {"\xf4\x90\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xf5\x80\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xe2\x82-", "\\ufffd\\ufffd-"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_record record;
+        struct tutti_err err;
+        char title[64], json[128];
+        char *text = NULL;
+
+        tutti_record_init(&record);
+        snprintf(title, sizeof(title), "<%s>", cases[i].bytes);
+        snprintf(json, sizeof(json), "<%s>", cases[i].json);
+        CHECK_OK(tutti_chrome_print(&record, title, &text, &err), err);
+        if (strstr(text, json) == NULL)
+            TEST_FAIL("case %zu: %s", i, text);
+        free(text);
+        tutti_record_done(&record);
+    }
+}
+
 TEST(titles_of_any_bytes_and_empty_records_give_valid_json)
 {
     struct tutti_record record;

@@ -401,10 +401,7 @@ static void visit_sampled(const struct tutti_partition *partition,
     struct regular *regular = context;
     int spread = spread_of(partition, regular->sample);
 
-    if (spread == 0)
-        regular->odd = true;
-    if (regular->odd)
-        return;
+    assert(spread != 0); /* only_look has seen it before */
     if (spread == 1)
         copy_local(regular, partition);
     else
