@@ -45,7 +45,7 @@ job run -B mpi -a ring -b 64K -n 3 --predict --format csv
 ends 0 out 1 'predicted_us' run
 
 # What threads have measured says nothing of it.
-"$tutti" calibrate -B threads -g 1 -e 48K -o "$dir/threads.local" --format csv >"$dir/out"
+"$tutti" calibrate -B threads -g 1 -e 48K -O "$dir/threads.local" --format csv >"$dir/out"
 job validate -B mpi -a ring -b 64K --calib "$dir/threads.local"
 ends 2 err 1 "it is of backend 'threads' (one that 'calibrate -B mpi' has written)" validate
 echo "calibrate, validate and run --predict agree on -B mpi"

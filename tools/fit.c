@@ -433,7 +433,7 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
      .help = "a calibration whose values stay, so that only what it lacks is fitted"},
-    {.letter = 'o',
+    {.letter = 'O',
      .name = "output",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
@@ -491,14 +491,14 @@ const struct tutti_command tutti_cli_calibrate = {
         "processes measure together, and to that comes what the system or the MPI library "
         "takes to send and to receive. The file (-o) is for 'validate -B' and 'run "
         "--predict'.",
-    .examples = "tutti calibrate -o mine.calib\n"
+    .examples = "tutti calibrate -O mine.calib\n"
                 "tutti calibrate --filter quality=good,collective=allreduce,nodes=1\n"
                 "tutti predict dgx-h100 -a nccl --calib mine.calib\n"
-                "tutti calibrate dgx-h100:nodes=2 --log all_reduce_16.log -o mine.calib\n"
-                "tutti calibrate -B threads -o here.local\n"
+                "tutti calibrate dgx-h100:nodes=2 --log all_reduce_16.log -O mine.calib\n"
+                "tutti calibrate -B threads -O here.local\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
-                "tutti calibrate -B tcp --launch 2 -o here-tcp.local\n"
-                "mpirun -n 2 tutti calibrate -B mpi -o here-mpi.local",
+                "tutti calibrate -B tcp --launch 2 -O here-tcp.local\n"
+                "mpirun -n 2 tutti calibrate -B mpi -O here-mpi.local",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = tutti_command_calibrate,

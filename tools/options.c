@@ -224,6 +224,21 @@ static int take_long(struct tutti_args *args, const char *word, int argc, char *
     return take(args, index, shown, attached, argc, argv, at, err);
 }
 
+/* The other case of a letter is the likeliest slip: -O is a file, -o the operator, on all commands.
+ */
+static int refuse_letter(const struct tutti_command *command, char letter, struct tutti_err *err)
+{
+    unsigned char typed = (unsigned char)letter;
+    char other = (char)(islower(typed) ? toupper(typed) : tolower(typed));
+    uint32_t index = find_letter(command, other);
+
+    if (index != UINT32_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "unknown option '-%c' (did you mean '-%c, --%s'?)",
+                          letter, other, command->options[index].name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown option '-%c' ('tutti %s --help' lists them)",
+                      letter, command->name);
+}
+
 static int take_short(struct tutti_args *args, const char *word, int argc, char **argv, int *at,
                       struct tutti_err *err)
 {
@@ -236,8 +251,7 @@ static int take_short(struct tutti_args *args, const char *word, int argc, char 
         return 0;
     }
     if (index == UINT32_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' ('tutti %s --help' lists them)",
-                          shown, args->command->name);
+        return refuse_letter(args->command, word[1], err);
     return take(args, index, shown, attached, argc, argv, at, err);
 }
 

@@ -40,11 +40,12 @@ static const struct tutti_option options[] = {
      .value = "text|msccl|goal",
      .standard = "text",
      .help = "format to write (only text so far)"},
-    {.name = "output",
+    {.letter = 'O',
+     .name = "output",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
      .standard = "-",
-     .help = "where to write; - is stdout"},
+     .help = "where to write; - is standard output"},
 };
 
 const struct tutti_command tutti_cli_schedule_convert = {
@@ -68,7 +69,7 @@ const struct tutti_command tutti_cli_schedule_convert = {
     "lengths count chunks: 'SEND in+2 1 C to 3', 'scratch 3 C'. Such a schedule has no callees, "
     "and "
     "predict, compare and run --schedule take it at any size.",
-    .examples = "tutti schedule convert -c allreduce -a ring -g 4 -b 1K --output ring4.schedule\n"
+    .examples = "tutti schedule convert -c allreduce -a ring -g 4 -b 1K -O ring4.schedule\n"
                 "tutti schedule convert -a halving-doubling -g 8 | tutti schedule prove -",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

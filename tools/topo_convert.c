@@ -40,7 +40,7 @@ int tutti_command_topo_convert(const struct tutti_args *args, struct tutti_sink 
 }
 
 static const struct tutti_option options[] = {
-    {.letter = 'o',
+    {.letter = 'O',
      .name = "output",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
@@ -68,7 +68,7 @@ const struct tutti_command tutti_cli_topo_convert = {
             " Written to a file, a perturbed machine is like any other: where its routes are "
             "searched, they follow its new rates.",
     .examples = "tutti topo convert dgx-1v\n"
-                "tutti topo convert h100x8.xml --nodes 4 -o cluster.topo",
+                "tutti topo convert h100x8.xml --nodes 4 -O cluster.topo",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = tutti_command_topo_convert,

@@ -20,7 +20,7 @@ while [ "$i" -lt "$runs" ]; do
     i=$((i + 1))
     echo "== run $i, load $(cut -d ' ' -f 1-3 /proc/loadavg)"
     # shellcheck disable=SC2086 # some words, or none
-    $under "$tutti" calibrate -B "$backend" $together -o "$dir/here.local" |
+    $under "$tutti" calibrate -B "$backend" $together -O "$dir/here.local" |
         grep '^# the processors moved\|^# fit'
     # shellcheck disable=SC2086
     $under "$tutti" validate -B "$backend" $together --calib "$dir/here.local" -a "$algorithms" \
