@@ -14,6 +14,7 @@
 #include "tools/local.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
 
@@ -69,24 +70,26 @@ static void print_json(const struct here *here, const struct tutti_table *table,
     tutti_json_close(&json);
 }
 
-static void print_text(const struct here *here, const struct tutti_table *table, FILE *out)
+static void print_text(const struct here *here, const struct tutti_table *table,
+                       const struct tutti_page *page)
 {
+    FILE *out = page->out;
+
     fprintf(out,
             "# tutti %s calibrate -B %s: %" PRIu32 " rank%s, %" PRIu32
             " small schedules timed, no collective\n",
             TUTTI_BUILD_VERSION, here->local.backend, here->local.rank_count,
             here->local.rank_count == 1 ? "" : "s", here->points.count);
-    tutti_local_show(&here->local, "measured", out);
-    tutti_table_print(table, out);
+    tutti_local_show(&here->local, "measured", true, out);
+    tutti_table_print(table, page);
     if (here->points.again_count > 0)
         fprintf(out,
                 "# the processors moved: %" PRIu32 " timings were done again, %" PRIu32
                 " schedules left out\n",
                 here->points.again_count, here->points.left_out_count);
     fprintf(out,
-            "# fit: %" PRIu32
-            " iterations%s; residuals, either way: median %.1f %%, 9 of 10 within "
-            "%.1f %%, worst %.1f %%\n",
+            "# fit: %" PRIu32 " iterations%s; residuals: median %.1f %%, 9 of 10 within %.1f %%, "
+            "worst %.1f %%\n",
             here->fitted.iteration_count, here->fitted.converged ? "" : ", not converged",
             here->fitted.median_abs_percent, here->fitted.p90_abs_percent,
             here->fitted.worst_abs_percent);
@@ -95,7 +98,10 @@ static void print_text(const struct here *here, const struct tutti_table *table,
 static int print(const struct tutti_args *args, const struct here *here, struct tutti_sink *sink,
                  struct tutti_err *err)
 {
+    bool people = tutti_args_is(args, "format", "table");
     struct tutti_table *table = table_of(here);
+    struct tutti_page page;
+    int status = 0;
 
     if (table == NULL)
         return tutti_nomem(err);
@@ -104,9 +110,13 @@ static int print(const struct tutti_args *args, const struct here *here, struct 
     else if (tutti_args_is(args, "format", "json"))
         print_json(here, table, sink);
     else
-        print_text(here, table, sink->out);
+        status = tutti_page_open(&page, sink, err);
+    if (status == 0 && people) {
+        print_text(here, table, &page);
+        status = tutti_page_close(&page, 0, err);
+    }
     tutti_table_free(table);
-    return 0;
+    return status;
 }
 
 static int write_file(const struct tutti_args *args, const struct here *here,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "build.h"
@@ -209,6 +210,51 @@ static int flush(const struct call *call, const char *name, int code, bool told)
     return 1;
 }
 
+static bool has_option(const struct tutti_command *command, const char *name)
+{
+    for (size_t i = 0; i < command->option_count; i++) {
+        if (strcmp(command->options[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool wants_colour(const struct tutti_args *args, const struct tutti_sink *sink)
+{
+    const char *no = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+
+    if (!tutti_args_is(args, "colour", "auto"))
+        return tutti_args_is(args, "colour", "always");
+    return sink->out_terminal && (no == NULL || no[0] == '\0') && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+/* The sink as -v, -q and --colour want it, as long as the command runs. */
+static int run_on_page(const struct tutti_args *args, struct tutti_sink *sink,
+                       struct tutti_err *err)
+{
+    const struct tutti_sink before = *sink;
+    int status;
+
+    if (has_option(args->command, "quiet")) {
+        sink->verbose = sink->verbose || tutti_args_flag(args, "verbose");
+        sink->quiet = sink->quiet || tutti_args_flag(args, "quiet");
+        sink->colour = wants_colour(args, sink);
+        if (tutti_args_flag(args, "verbose") && tutti_args_flag(args, "quiet"))
+            status = tutti_fail(err, TUTTI_EINVAL,
+                                "options '-v' and '-q' contradict each other (one of them)");
+        else
+            status = args->command->run(args, sink, err);
+    } else {
+        status = args->command->run(args, sink, err);
+    }
+    sink->verbose = before.verbose;
+    sink->quiet = before.quiet;
+    sink->colour = before.colour;
+    return status;
+}
+
 static int run_in_job(const struct tutti_command *command, const struct call *call,
                       const struct tutti_job *job)
 {
@@ -220,7 +266,7 @@ static int run_in_job(const struct tutti_command *command, const struct call *ca
     args.job = job;
     status = tutti_job_agree(job, status, &err);
     if (status == 0 && !args.help)
-        status = command->run(&args, call->sink, &err);
+        status = run_on_page(&args, call->sink, &err);
     else if (status == 0 && job->index == 0)
         tutti_help_print(command, call->sink->out);
     if (status == 0 || args.words != NULL)

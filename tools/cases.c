@@ -8,6 +8,7 @@
 
 #include "runtime/status.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/sink.h"
 #include "topo/topo.h"
 
@@ -234,7 +235,7 @@ static int make_table(const struct tutti_cases *cases, struct tutti_column *show
 }
 
 int tutti_cases_print(const struct tutti_cases *cases, const struct tutti_errors *errors,
-                      struct tutti_sink *sink, struct tutti_err *err)
+                      const struct tutti_page *page, struct tutti_err *err)
 {
     struct tutti_column shown[COLUMN_COUNT];
     struct tutti_table *table = NULL;
@@ -243,17 +244,19 @@ int tutti_cases_print(const struct tutti_cases *cases, const struct tutti_errors
 
     if (status < 0)
         return status;
-    tutti_table_print(table, sink->out);
+    tutti_table_print(table, page);
     tutti_table_free(table);
-    fprintf(sink->out,
-            "# error of %zu sizes, either way: median %s %%, 9 of 10 within %s %%, worst %s %%; "
-            "null model: median %s %%\n",
-            cases->case_count, tutti_number_text(errors->median_abs_percent, text[0]),
-            tutti_number_text(errors->p90_abs_percent, text[1]),
-            tutti_number_text(errors->worst_abs_percent, text[2]),
-            tutti_number_text(errors->null_median_abs_percent, text[3]));
+    fprintf(
+        page->out,
+        "# error of %zu size%s: median %s %%, 9 of 10 within %s %%, worst %s %%; null model: %s "
+        "%%\n",
+        cases->case_count, cases->case_count == 1 ? "" : "s",
+        tutti_number_text(errors->median_abs_percent, text[0]),
+        tutti_number_text(errors->p90_abs_percent, text[1]),
+        tutti_number_text(errors->worst_abs_percent, text[2]),
+        tutti_number_text(errors->null_median_abs_percent, text[3]));
     if (errors->small_count > 0 && errors->small_count < cases->case_count)
-        fprintf(sink->out, "#   median below 1 MiB %s %% of %zu, from there on %s %% of %zu\n",
+        fprintf(page->out, "#   median below 1 MiB %s %% of %zu, from there on %s %% of %zu\n",
                 tutti_number_text(errors->small_median_abs_percent, text[0]), errors->small_count,
                 tutti_number_text(errors->large_median_abs_percent, text[1]),
                 cases->case_count - errors->small_count);

@@ -9,6 +9,7 @@
 #include "runtime/coll.h"
 #include "tools/json.h"
 
+struct tutti_page;
 struct tutti_sink;
 
 struct tutti_args;
@@ -82,7 +83,7 @@ int tutti_null_ring(const struct tutti_topo *topo, double *ret_latency_ps, doubl
 /* Rows, then the errors: as a table, as the members "cases", "median_abs_percent", ... of an open
  * JSON object, or as CSV. */
 int tutti_cases_print(const struct tutti_cases *cases, const struct tutti_errors *errors,
-                      struct tutti_sink *sink, struct tutti_err *err);
+                      const struct tutti_page *page, struct tutti_err *err);
 int tutti_cases_json(const struct tutti_cases *cases, const struct tutti_errors *errors,
                      struct tutti_json *json, struct tutti_err *err);
 int tutti_cases_csv(const struct tutti_cases *cases, struct tutti_sink *sink,

@@ -8,6 +8,7 @@
 #include "tools/commands.h"
 #include "tools/files.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/ranking.h"
 #include "tools/shared_options.h"
 #include "tools/sweep.h"
@@ -316,8 +317,8 @@ static int open_drawing(struct drawing *drawing, const struct tutti_ranking *ran
     return 0;
 }
 
-static int print_plot(const struct tutti_args *args, const struct tutti_ranking *ranking,
-                      struct tutti_sink *sink, struct tutti_err *err)
+static int print_plot(const struct tutti_args *args, const struct tutti_ranking *ranking, FILE *out,
+                      struct tutti_err *err)
 {
     struct drawing drawing;
     char *text = NULL;
@@ -326,7 +327,7 @@ static int print_plot(const struct tutti_args *args, const struct tutti_ranking 
     if (status == 0)
         status = tutti_chart_text(&drawing.chart, tutti_shared_plot_utf8(args), &text, err);
     if (status == 0)
-        fputs(text, sink->out);
+        fputs(text, out);
     free(text);
     free(drawing.values);
     return status;
@@ -386,8 +387,7 @@ static void print_letters(const struct tutti_ranking *ranking, FILE *out)
 }
 
 /* Who would win where if the machine were as it should be. */
-static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_sink *sink,
-                           struct tutti_err *err)
+static int print_calm_wins(const struct tutti_ranking *ranking, FILE *out, struct tutti_err *err)
 {
     struct tutti_sweep calm = *ranking->sweep;
     struct tutti_ranking calm_ranking;
@@ -402,7 +402,7 @@ static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_sin
         return status;
     wins = wins_text(&calm_ranking);
     if (wins != NULL)
-        fprintf(sink->out, "# unperturbed: %s\n", wins);
+        fprintf(out, "# unperturbed: %s\n", wins);
     else
         status = tutti_nomem(err);
     free(wins);
@@ -411,29 +411,30 @@ static int print_calm_wins(const struct tutti_ranking *ranking, struct tutti_sin
 }
 
 static int print_people(const struct tutti_args *args, const struct tutti_ranking *ranking,
-                        const struct tutti_table *table, struct tutti_sink *sink,
+                        const struct tutti_table *table, const struct tutti_page *page,
                         struct tutti_err *err)
 {
     bool one_size = ranking->row_count == 1;
-    bool plot = !one_size && !tutti_args_is(args, "plot", "none");
+    bool plot = !one_size && !tutti_args_is(args, "plot", "none") &&
+                (!page->quiet || tutti_args_given(args, "plot"));
     char *wins = wins_text(ranking);
     int status = 0;
 
     if (wins == NULL)
         return tutti_nomem(err);
-    tutti_sweep_print_head(ranking->sweep, "compare", sink->out);
+    tutti_sweep_print_head(ranking->sweep, "compare", page);
     if (one_size)
-        print_bound(ranking, sink->out);
-    tutti_table_print(table, sink->out);
+        print_bound(ranking, page->out);
+    tutti_table_print(table, page);
     if (!one_size && !plot)
-        print_letters(ranking, sink->out);
-    fprintf(sink->out, "# %s\n", wins);
+        print_letters(ranking, page->out);
+    fprintf(page->out, "# %s\n", wins);
     free(wins);
-    status = print_calm_wins(ranking, sink, err);
-    tutti_sweep_print_left_out(ranking->sweep, sink->out);
+    status = print_calm_wins(ranking, page->out, err);
+    tutti_sweep_print_left_out(ranking->sweep, page->out);
     if (status == 0 && plot) {
-        fputc('\n', sink->out);
-        status = print_plot(args, ranking, sink, err);
+        fputs(page->quiet ? "" : "\n", page->out);
+        status = print_plot(args, ranking, page->out, err);
     }
     return status;
 }
@@ -442,13 +443,16 @@ static int print_results(const struct tutti_args *args, const struct tutti_ranki
                          struct tutti_sink *sink, struct tutti_err *err)
 {
     bool people = tutti_args_is(args, "format", "table");
+    struct tutti_page page;
     struct tutti_table *table = make_table(ranking, people);
     int status = 0;
 
     if (table == NULL)
         return tutti_nomem(err);
     if (people) {
-        status = print_people(args, ranking, table, sink, err);
+        status = tutti_page_open(&page, sink, err);
+        if (status == 0)
+            status = tutti_page_close(&page, print_people(args, ranking, table, &page, err), err);
     } else if (tutti_args_is(args, "format", "json")) {
         struct tutti_json json = {.out = sink->out};
 

@@ -18,6 +18,7 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/pmix.h"
 #include "tools/shared_options.h"
 
@@ -190,6 +191,7 @@ int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
     struct tutti_table *table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+    struct tutti_page page;
     int status = table == NULL ? -TUTTI_ENOMEM : 0;
 
     if (status == 0)
@@ -215,13 +217,17 @@ int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
     } else {
-        tutti_table_print(table, sink->out);
+        status = tutti_page_open(&page, sink, err);
+        if (status == 0) {
+            tutti_table_print(table, &page);
+            status = tutti_page_close(&page, 0, err);
+        }
     }
     tutti_table_free(table);
-    return 0;
+    return status;
 }
 
-static const struct tutti_option options[] = {TUTTI_OPTION_FORMAT};
+static const struct tutti_option options[] = {TUTTI_OPTIONS_OUTPUT};
 
 const struct tutti_command tutti_cli_doctor = {
     .name = "doctor",

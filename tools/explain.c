@@ -9,6 +9,7 @@
 #include "tools/commands.h"
 #include "tools/machine.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/shared_options.h"
 #include "tools/sweep.h"
 
@@ -272,10 +273,23 @@ static void print_changes(const struct tutti_explanation *e, FILE *out)
     }
 }
 
+static void print_page(const struct tutti_explanation *e, const struct tutti_table *results,
+                       const struct tutti_page *page)
+{
+    tutti_explain_head(e, page->out);
+    if (e->sizes.count == 1) {
+        tutti_explain_size(e, &e->sizes_explained[0], page->out);
+    } else {
+        tutti_table_print(results, page);
+        print_changes(e, page->out);
+    }
+}
+
 static int print_all(const struct tutti_args *args, const struct tutti_explanation *e,
                      struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tables tables = {NULL, NULL, NULL};
+    struct tutti_page page;
     int status = fill_tables(e, &tables);
 
     if (status < 0) {
@@ -285,12 +299,10 @@ static int print_all(const struct tutti_args *args, const struct tutti_explanati
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(tables.results, sink->out);
     } else {
-        tutti_explain_head(e, sink->out);
-        if (e->sizes.count == 1) {
-            tutti_explain_size(e, &e->sizes_explained[0], sink->out);
-        } else {
-            tutti_table_print(tables.results, sink->out);
-            print_changes(e, sink->out);
+        status = tutti_page_open(&page, sink, err);
+        if (status == 0) {
+            print_page(e, tables.results, &page);
+            status = tutti_page_close(&page, 0, err);
         }
     }
     tutti_table_free(tables.results);
@@ -327,7 +339,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_AS_NCCL,
     TUTTI_OPTION_NCCL_ENV,
     TUTTI_OPTION_NODES,
-    TUTTI_OPTION_FORMAT,
+    TUTTI_OPTIONS_OUTPUT,
 };
 
 const struct tutti_command tutti_cli_explain = {

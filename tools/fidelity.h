@@ -13,6 +13,8 @@
 #include "tools/measurements.h"
 #include "traces/measured.h"
 
+struct tutti_page;
+
 struct tutti_err;
 
 /* Who forecasts; the peers are explained in fidelity_peers.h. */
@@ -115,7 +117,8 @@ bool tutti_fidelity_counts(const struct tutti_fidelity_table *table);
 /* The summary and the tables as text, JSON or (every size) CSV; the picture of measured against
  * predicted. */
 int tutti_fidelity_print(const struct tutti_fidelity *fidelity,
-                         const struct tutti_fidelity_ask *ask, FILE *out, struct tutti_err *err);
+                         const struct tutti_fidelity_ask *ask, const struct tutti_page *page,
+                         struct tutti_err *err);
 int tutti_fidelity_json(const struct tutti_fidelity *fidelity, struct tutti_json *json,
                         struct tutti_err *err);
 int tutti_fidelity_csv(const struct tutti_fidelity *fidelity, FILE *out, struct tutti_err *err);

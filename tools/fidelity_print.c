@@ -9,6 +9,7 @@
 #include "tools/fidelity.h"
 #include "tools/fidelity_nccl.h"
 #include "tools/output.h"
+#include "tools/page.h"
 
 struct band {
     const char *name;
@@ -367,8 +368,8 @@ static void print_stand_ins(const struct tutti_fidelity *fidelity, FILE *out)
                 count);
 }
 
-static int print_section(const struct tutti_fidelity *fidelity, size_t index, FILE *out,
-                         struct tutti_err *err)
+static int print_section(const struct tutti_fidelity *fidelity, size_t index,
+                         const struct tutti_page *page, struct tutti_err *err)
 {
     struct tutti_table *table = tutti_table_new(sum_columns, SUM_COLUMNS);
     int status;
@@ -378,10 +379,10 @@ static int print_section(const struct tutti_fidelity *fidelity, size_t index, FI
     status = index < SECTION_COUNT ? add_section(fidelity, index, table, err)
                                    : add_peers(fidelity, table, err);
     if (status == 0 && tutti_table_rows(table) > 0) {
-        fprintf(out, "#\n# %s\n",
+        fprintf(page->out, "#\n# %s\n",
                 index < SECTION_COUNT ? sections[index].title
                                       : "peers, and ours on the sizes that they forecast");
-        tutti_table_print(table, out);
+        tutti_table_print(table, page);
     }
     tutti_table_free(table);
     return status;
@@ -532,9 +533,11 @@ static void print_head(const struct tutti_fidelity *fidelity, const struct tutti
 }
 
 int tutti_fidelity_print(const struct tutti_fidelity *fidelity,
-                         const struct tutti_fidelity_ask *ask, FILE *out, struct tutti_err *err)
+                         const struct tutti_fidelity_ask *ask, const struct tutti_page *page,
+                         struct tutti_err *err)
 {
     struct tutti_table *table = tutti_table_new(table_columns, TABLE_COLUMNS);
+    FILE *out = page->out;
     int status;
 
     if (table == NULL)
@@ -542,7 +545,7 @@ int tutti_fidelity_print(const struct tutti_fidelity *fidelity,
     print_head(fidelity, ask, out);
     status = add_tables(fidelity, table, err);
     if (status == 0)
-        tutti_table_print(table, out);
+        tutti_table_print(table, page);
     tutti_table_free(table);
     if (status == 0) {
         print_missing(fidelity, out);
@@ -553,8 +556,8 @@ int tutti_fidelity_print(const struct tutti_fidelity *fidelity,
     if (status == 0)
         status = print_plot(fidelity, out, err);
     for (size_t i = SECTION_COUNT; status == 0 && i > 0; i--)
-        status = print_section(fidelity, i - 1, out, err);
-    return status == 0 ? print_section(fidelity, SECTION_COUNT, out, err) : status;
+        status = print_section(fidelity, i - 1, page, err);
+    return status == 0 ? print_section(fidelity, SECTION_COUNT, page, err) : status;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -19,6 +19,7 @@
 #include "tools/fit_unseen.h"
 #include "tools/nccl_options.h"
 #include "tools/options.h"
+#include "tools/page.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
 #include "tools/shared_options.h"
@@ -212,34 +213,46 @@ static int write_calib(const struct tutti_args *args, const struct tutti_calib *
     return status;
 }
 
-static int print_all(const struct tutti_args *args, struct tutti_fit_job *job,
+static int print_page(const struct tutti_fit_job *job, const struct tutti_calib *calib, size_t open,
+                      const struct tutti_page *page, struct tutti_err *err)
+{
+    size_t wrong = 0;
+    int status;
+
+    for (size_t i = 0; i < job->cases.point_count; i++)
+        wrong += job->cases.points[i].wrong;
+    fprintf(page->out, "# tutti %s calibrate\n", TUTTI_BUILD_VERSION);
+    fprintf(
+        page->out,
+        "# measured: %zu tables, %zu sizes; left out: %zu tables (other libraries, no machine), "
+        "%zu sizes\n",
+        job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
+    fprintf(page->out, "# fit:      %zu parameters, %" PRIu32 " iterations%s\n",
+            job->values.parameter_count, job->fit->iteration_count,
+            job->fit->converged ? "" : ", not converged");
+    if (job->folds_alone)
+        fprintf(page->out,
+                "# without:  each a fit without a fifth of all sites, or platforms, its own among "
+                "them\n");
+    status = tutti_fit_print_errors(job, page, err);
+    return status == 0 ? tutti_fit_print_values(job, calib, open, page, err) : status;
+}
+
+static int print_all(const struct tutti_args *args, const struct tutti_fit_job *job,
                      const struct tutti_calib *calib, size_t open, struct tutti_sink *sink,
                      struct tutti_err *err)
 {
-    size_t wrong = 0;
+    struct tutti_page page;
     int status;
 
     if (tutti_args_is(args, "format", "csv"))
         return tutti_fit_print_csv(job, sink);
     if (tutti_args_is(args, "format", "json"))
         return tutti_fit_print_json(job, calib, open, sink, err);
-    for (size_t i = 0; i < job->cases.point_count; i++)
-        wrong += job->cases.points[i].wrong;
-    fprintf(sink->out, "# tutti %s calibrate\n", TUTTI_BUILD_VERSION);
-    fprintf(
-        sink->out,
-        "# measured: %zu tables, %zu sizes; left out: %zu tables (other libraries, no machine), "
-        "%zu sizes\n",
-        job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
-    fprintf(sink->out, "# fit:      %zu parameters, %" PRIu32 " iterations%s\n",
-            job->values.parameter_count, job->fit->iteration_count,
-            job->fit->converged ? "" : ", not converged");
-    if (job->folds_alone)
-        fprintf(sink->out,
-                "# without:  each a fit without a fifth of all sites, or platforms, its own among "
-                "them\n");
-    status = tutti_fit_print_errors(job, sink, err);
-    return status == 0 ? tutti_fit_print_values(job, calib, open, sink, err) : status;
+    status = tutti_page_open(&page, sink, err);
+    if (status < 0)
+        return status;
+    return tutti_page_close(&page, print_page(job, calib, open, &page, err), err);
 }
 
 /* What is not fitted. */
@@ -462,6 +475,7 @@ static const struct tutti_option options[] = {
      .value = "table|json|csv",
      .standard = "table",
      .help = "errors summed up; those and the values; or every size: measured, and as fitted"},
+    TUTTI_OPTIONS_PAGE,
 };
 
 const struct tutti_command tutti_cli_calibrate = {

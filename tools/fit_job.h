@@ -9,6 +9,7 @@
 #include "tools/fit_cases.h"
 #include "tools/fit_values.h"
 
+struct tutti_page;
 struct tutti_sink;
 
 /* A fit, and the times by it: of all points with what they tell, and of each without its site and
@@ -31,8 +32,8 @@ struct tutti_fit_job {
 /* Room for so many, all 0; NULL: no memory. */
 double *tutti_fit_numbers(size_t count);
 
-/* The errors by collective and band of sizes, on stdout. */
-int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_sink *sink,
+/* The errors by collective and band of sizes, on a page. */
+int tutti_fit_print_errors(const struct tutti_fit_job *job, const struct tutti_page *page,
                            struct tutti_err *err);
 
 /* A row a size, with what was measured and the three predictions. */
@@ -45,6 +46,6 @@ int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_cal
 /* The values of `calib` that this fit has found, with their intervals, and which of them the data
  * leave open; of so many that nobody would read them only how many. */
 int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                           size_t open, struct tutti_sink *sink, struct tutti_err *err);
+                           size_t open, const struct tutti_page *page, struct tutti_err *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "tools/fit_job.h"
 #include "tools/json.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/sink.h"
 
 double *tutti_fit_numbers(size_t count)
@@ -64,16 +65,16 @@ static const char *collective_of(int collective)
                : tutti_collective_name((enum tutti_collective)collective);
 }
 
-int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_sink *sink,
+int tutti_fit_print_errors(const struct tutti_fit_job *job, const struct tutti_page *page,
                            struct tutti_err *err)
 {
     double *room = tutti_fit_numbers(job->cases.point_count);
 
     if (room == NULL)
         return tutti_nomem(err);
-    fprintf(sink->out,
+    fprintf(page->out,
             "# errors in percent, median and 9 of 10; a power of two of bytes in a table counts "
-            "once\n"
+            "once\n" TUTTI_PAGE_TITLE
             "#  collective     size     sizes   as fitted       without its site  without its "
             "platform\n");
     for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
@@ -87,7 +88,7 @@ int tutti_fit_print_errors(const struct tutti_fit_job *job, struct tutti_sink *s
             (void)sum_up(job, job->by_site, collective, bands[b].least, bands[b].most, site, room);
             (void)sum_up(job, job->by_platform, collective, bands[b].least, bands[b].most, platform,
                          room);
-            fprintf(sink->out,
+            fprintf(page->out,
                     "   %-13s  %-7s  %5zu  %6.1f  %6.1f   %6.1f  %6.1f    %6.1f  %6.1f\n",
                     collective_of(collective), bands[b].name, count, seen[0], seen[1], site[0],
                     site[1], platform[0], platform[1]);
@@ -204,7 +205,7 @@ int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_cal
 }
 
 int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                           size_t open, struct tutti_sink *sink, struct tutti_err *err)
+                           size_t open, const struct tutti_page *page, struct tutti_err *err)
 {
     static const struct tutti_column columns[] = {
         {"name", "value", "", TUTTI_CELL_TEXT},
@@ -216,11 +217,11 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
     struct tutti_table *table;
     int status = 0;
 
-    fprintf(sink->out,
+    fprintf(page->out,
             "# values:   %zu, of which the data do not tell %zu (those stay near where they begin)"
             "%s\n",
             job->values.value_count, open,
-            job->values.value_count > VALUES_SHOWN_MAX ? "; -o and JSON have them" : "");
+            job->values.value_count > VALUES_SHOWN_MAX ? "; -O and JSON have them" : "");
     if (job->values.value_count > VALUES_SHOWN_MAX)
         return 0;
     table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
@@ -236,7 +237,7 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
             status = tutti_nomem(err);
     }
     if (status == 0)
-        tutti_table_print(table, sink->out);
+        tutti_table_print(table, page);
     tutti_table_free(table);
     return status;
 }

@@ -181,12 +181,14 @@ double tutti_local_null_bytes_per_s(const struct tutti_local *local)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-void tutti_local_show(const struct tutti_local *local, const char *how, FILE *out)
+void tutti_local_show(const struct tutti_local *local, const char *how, bool verbose, FILE *out)
 {
     fprintf(out, "# machine:   %s, %" PRIu32 " processor%s; %s%s%s\n",
             local->machine[0] != '\0' ? local->machine : "without a name", local->processor_count,
             local->processor_count == 1 ? "" : "s", how, local->date[0] != '\0' ? ", " : "",
             local->date);
+    if (!verbose)
+        return;
     if (local->apart_ns > 0)
         fprintf(out,
                 "#   processors %.0f ns apart meanwhile: from one's storing a word until the "
@@ -208,12 +210,14 @@ void tutti_local_show(const struct tutti_local *local, const char *how, FILE *ou
     }
 }
 
-void tutti_local_sum_up(const struct tutti_local *local, const char *how, FILE *out)
+void tutti_local_sum_up(const struct tutti_local *local, const char *how, bool verbose, FILE *out)
 {
     const struct tutti_local_value *v = local->values;
 
     fprintf(out, "# %s: to begin and end takes %.2f us, to hand a message on %.2f us\n", how,
             v[TUTTI_LOCAL_LAUNCH].value, v[TUTTI_LOCAL_HOP].value);
+    if (!verbose)
+        return;
     fprintf(
         out,
         "#   GB/s of a rank to read %.0f from its own cache, %.1f from another's, %.1f from the "

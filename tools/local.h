@@ -130,9 +130,9 @@ double tutti_local_null_bytes_per_s(const struct tutti_local *local);
 
 /* What is known of the machine, as lines of '#' and as the member "machine" of an open JSON object.
  * The lines end with how it came to be known: `how`. */
-void tutti_local_show(const struct tutti_local *local, const char *how, FILE *out);
+void tutti_local_show(const struct tutti_local *local, const char *how, bool verbose, FILE *out);
 /* The same in three lines, the same for every machine but for the numbers. */
-void tutti_local_sum_up(const struct tutti_local *local, const char *how, FILE *out);
+void tutti_local_sum_up(const struct tutti_local *local, const char *how, bool verbose, FILE *out);
 void tutti_local_json(const struct tutti_local *local, struct tutti_json *json);
 
 #endif

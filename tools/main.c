@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "tools/cli.h"
@@ -29,6 +30,12 @@ int main(int argc, char **argv)
         .out_terminal = isatty(STDOUT_FILENO) != 0,
         .notes_terminal = isatty(STDERR_FILENO) != 0,
     };
+    struct winsize size;
+
+    /* Narrow terminals get narrow tables, wide ones what is printed at most. */
+    if (sink.out_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60 &&
+        size.ws_col < 100)
+        sink.columns = size.ws_col;
 
     if (!keep_standard_descriptors())
         return 1; /* and where could it be said? */

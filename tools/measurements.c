@@ -10,6 +10,7 @@
 #include "runtime/status.h"
 #include "tools/fidelity_nccl.h"
 #include "tools/logs.h"
+#include "topo/hardware.h"
 #include "topo/topo.h"
 
 static double side_time(const struct tutti_nccl_row *row, enum tutti_side side)
@@ -196,4 +197,40 @@ void tutti_measurements_done(struct tutti_measurements *measurements)
 {
     free(measurements->tables);
     *measurements = (struct tutti_measurements){0};
+}
+
+void tutti_measurements_print_table(const struct tutti_measurements_table *table, bool by_nccl,
+                                    FILE *out)
+{
+    bool in_a_row = tutti_collective_is_rooted(table->collective);
+
+    fprintf(out, "# log:      %s: %s", table->log, tutti_collective_name(table->collective));
+    if (table->rank_count > 0)
+        fprintf(out, ", %" PRIu32 " ranks", table->rank_count);
+    else
+        fprintf(out, ", does not say how many ranks");
+    if (table->library[0] != '\0')
+        fprintf(out, ", NCCL %s", table->library);
+    if (table->device[0] != '\0')
+        fprintf(out, ", %s", table->device);
+    fprintf(out, "; %" PRIu32 " size%s", table->taken_count, table->taken_count == 1 ? "" : "s");
+    if (by_nccl && in_a_row && table->iteration_count > 1)
+        fprintf(out, ", each the mean of %" PRIu32 " in a row", table->iteration_count);
+    if (table->left_out_count > 0)
+        fprintf(out, ", %" PRIu32 " left out (no bytes, no time, or out of -b and -e)",
+                table->left_out_count);
+    fputc('\n', out);
+}
+
+void tutti_measurements_print_mismatch(const struct tutti_measurements_table *table,
+                                       const struct tutti_topo *topo, FILE *out)
+{
+    uint32_t measured = tutti_hw_device_sm(table->device);
+    uint32_t machine = topo->hardware != NULL ? topo->hardware->gpus[0].sm : 0;
+
+    if (measured != 0 && machine != 0 && measured != machine)
+        fprintf(out,
+                "# log:      that is another GPU than the machine's (sm %" PRIu32 ", not %" PRIu32
+                "): 'tutti topo list' has others\n",
+                measured, machine);
 }

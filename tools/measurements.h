@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "tools/cases.h"
 
@@ -57,5 +58,14 @@ int tutti_measurements_take(const struct tutti_measurements_ask *ask, const stru
 double tutti_measurements_least_us(const struct tutti_measurements_table *table,
                                    uint32_t rank_count);
 void tutti_measurements_done(struct tutti_measurements *measurements);
+
+/* A line above the results of what a log says; `by_nccl`: NCCL's algorithms are predicted. */
+void tutti_measurements_print_table(const struct tutti_measurements_table *table, bool by_nccl,
+                                    FILE *out);
+
+/* And one more where it was measured on another generation of GPU than the machine's, which is a
+ * slip that the errors alone do not tell. */
+void tutti_measurements_print_mismatch(const struct tutti_measurements_table *table,
+                                       const struct tutti_topo *topo, FILE *out);
 
 #endif

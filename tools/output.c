@@ -9,23 +9,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-
-union cell {
-    char *text;
-    uint64_t count;
-    double number;
-    bool truth;
-};
-
-struct tutti_table {
-    const struct tutti_column *columns;
-    size_t column_count;
-    union cell *cells; /* [row_count * column_count] */
-    size_t row_count;
-    size_t row_capacity;
-};
-
-enum { CELL_BYTES = 128 };
+#include "tools/table.h"
 
 struct tutti_table *tutti_table_new(const struct tutti_column *columns, size_t column_count)
 {
@@ -48,13 +32,15 @@ void tutti_table_free(struct tutti_table *table)
             free(table->cells[i].text);
     }
     free(table->cells);
+    free(table->marked);
     free(table);
 }
 
 static bool grow(struct tutti_table *table)
 {
     size_t capacity = table->row_capacity == 0 ? 16 : 2 * table->row_capacity;
-    union cell *cells;
+    union tutti_cell *cells;
+    bool *marked;
 
     if (table->row_count < table->row_capacity)
         return true;
@@ -62,13 +48,17 @@ static bool grow(struct tutti_table *table)
     if (cells == NULL)
         return false;
     table->cells = cells;
+    marked = realloc(table->marked, capacity * sizeof(*marked));
+    if (marked == NULL)
+        return false;
+    table->marked = marked;
     table->row_capacity = capacity;
     return true;
 }
 
 int tutti_table_add(struct tutti_table *table, ...)
 {
-    union cell *row;
+    union tutti_cell *row;
     bool complete = true;
     va_list args;
 
@@ -95,6 +85,7 @@ int tutti_table_add(struct tutti_table *table, ...)
         }
     }
     va_end(args);
+    table->marked[table->row_count] = false;
     table->row_count++;
     if (complete)
         return 0;
@@ -106,6 +97,17 @@ int tutti_table_add(struct tutti_table *table, ...)
     return -TUTTI_ENOMEM;
 }
 
+void tutti_table_keep_units(struct tutti_table *table)
+{
+    table->keeps_units = true;
+}
+
+void tutti_table_mark(struct tutti_table *table)
+{
+    assert(table->row_count > 0);
+    table->marked[table->row_count - 1] = true;
+}
+
 size_t tutti_table_rows(const struct tutti_table *table)
 {
     return table->row_count;
@@ -113,11 +115,16 @@ size_t tutti_table_rows(const struct tutti_table *table)
 
 const char *tutti_number_text(double value, char *buf)
 {
+    enum { DIGITS_MAX = 9 };
     double size = fabs(value);
     int digits = size >= 1000 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4;
 
+    for (double shown = size * 1e4; shown < 100 && digits < DIGITS_MAX; shown *= 10)
+        digits++;
     if (!isfinite(value))
         (void)snprintf(buf, TUTTI_NUMBER_TEXT_BYTES, "N/A");
+    else if (size < 1e-9)
+        (void)snprintf(buf, TUTTI_NUMBER_TEXT_BYTES, "0");
     else if (size >= 1e12)
         (void)snprintf(buf, TUTTI_NUMBER_TEXT_BYTES, "%.4g", value);
     else
@@ -125,108 +132,26 @@ const char *tutti_number_text(double value, char *buf)
     return buf;
 }
 
-/* The text of a cell in the table; numbers and words are cut nowhere but at CELL_BYTES. */
-static const char *cell_text(const struct tutti_table *table, size_t row, size_t column, char *buf)
+const char *tutti_table_cell(const struct tutti_table *table, size_t row, size_t column, char *buf)
 {
-    const union cell *cell = &table->cells[row * table->column_count + column];
+    const union tutti_cell *cell = &table->cells[row * table->column_count + column];
 
     switch (table->columns[column].type) {
     case TUTTI_CELL_TEXT:
         return cell->text;
     case TUTTI_CELL_COUNT:
-        (void)snprintf(buf, CELL_BYTES, "%" PRIu64, cell->count);
+        (void)snprintf(buf, TUTTI_CELL_BYTES, "%" PRIu64, cell->count);
         return buf;
     case TUTTI_CELL_NUMBER:
         return tutti_number_text(cell->number, buf);
     case TUTTI_CELL_WHOLE:
-        (void)snprintf(buf, CELL_BYTES, isfinite(cell->number) ? "%.0f" : "N/A", cell->number);
+        (void)snprintf(buf, TUTTI_CELL_BYTES, isfinite(cell->number) ? "%.0f" : "N/A",
+                       cell->number);
         return buf;
     case TUTTI_CELL_BOOL:
         return cell->truth ? "yes" : "no";
     }
     return "";
-}
-
-static int longest(int a, size_t b)
-{
-    return b > (size_t)a ? (int)b : a;
-}
-
-static int column_width(const struct tutti_table *table, size_t column)
-{
-    char buf[CELL_BYTES];
-    int width = longest((int)strlen(table->columns[column].title),
-                        strlen(table->columns[column].unit) +
-                            (*table->columns[column].unit != 0 ? 2u : 0u));
-
-    for (size_t row = 0; row < table->row_count; row++)
-        width = longest(width, strlen(cell_text(table, row, column, buf)));
-    return width;
-}
-
-/* Text leans to the left, numbers to the right; no blanks at the end of a line. */
-static void print_cell(FILE *out, const char *text, int width, bool left, bool last)
-{
-    if (left && last)
-        fprintf(out, "  %s", text);
-    else
-        fprintf(out, left ? "  %-*s" : "  %*s", width, text);
-}
-
-static void print_header(const struct tutti_table *table, const int *width, size_t last, FILE *out)
-{
-    char unit[CELL_BYTES];
-
-    fputc('#', out);
-    for (size_t i = 0; i <= last; i++) {
-        if (table->columns[i].title != NULL)
-            print_cell(out, table->columns[i].title, width[i],
-                       table->columns[i].type == TUTTI_CELL_TEXT, i == last);
-    }
-    fputc('\n', out);
-    while (last > 0 && (table->columns[last].title == NULL || table->columns[last].unit[0] == '\0'))
-        last--;
-    if (table->columns[last].unit[0] == '\0')
-        return;
-    fputc('#', out);
-    for (size_t i = 0; i <= last; i++) {
-        const char *name = table->columns[i].unit;
-
-        if (table->columns[i].title == NULL)
-            continue;
-        (void)snprintf(unit, sizeof(unit), *name != '\0' ? "(%s)" : "%s", name);
-        print_cell(out, unit, width[i], table->columns[i].type == TUTTI_CELL_TEXT, i == last);
-    }
-    fputc('\n', out);
-}
-
-void tutti_table_print(const struct tutti_table *table, FILE *out)
-{
-    int width[TUTTI_COLUMNS_MAX] = {0};
-    char buf[CELL_BYTES];
-    size_t last = 0;
-
-    for (size_t i = 0; i < table->column_count; i++) {
-        if (table->columns[i].title != NULL) {
-            width[i] = column_width(table, i);
-            last = i;
-        }
-    }
-    print_header(table, width, last, out);
-    for (size_t row = 0; row < table->row_count; row++) {
-        size_t end = last;
-
-        while (end > 0 &&
-               (table->columns[end].title == NULL || cell_text(table, row, end, buf)[0] == '\0'))
-            end--;
-        fputc(' ', out);
-        for (size_t i = 0; i <= end; i++) {
-            if (table->columns[i].title != NULL)
-                print_cell(out, cell_text(table, row, i, buf), width[i],
-                           table->columns[i].type == TUTTI_CELL_TEXT, i == end);
-        }
-        fputc('\n', out);
-    }
 }
 
 /* RFC 4180: a field with a comma, a quote or a line end is quoted, quotes are doubled. */
@@ -247,14 +172,14 @@ static void print_field(FILE *out, const char *text)
 
 void tutti_table_csv(const struct tutti_table *table, FILE *out)
 {
-    char buf[CELL_BYTES];
+    char buf[TUTTI_CELL_BYTES];
 
     for (size_t i = 0; i < table->column_count; i++)
         fprintf(out, "%s%s", i > 0 ? "," : "", table->columns[i].key);
     fputc('\n', out);
     for (size_t row = 0; row < table->row_count; row++) {
         for (size_t i = 0; i < table->column_count; i++) {
-            const union cell *cell = &table->cells[row * table->column_count + i];
+            const union tutti_cell *cell = &table->cells[row * table->column_count + i];
 
             if (i > 0)
                 fputc(',', out);
@@ -262,7 +187,7 @@ void tutti_table_csv(const struct tutti_table *table, FILE *out)
                 fputs(cell->truth ? "true" : "false", out);
             else if (table->columns[i].type != TUTTI_CELL_NUMBER &&
                      table->columns[i].type != TUTTI_CELL_WHOLE)
-                print_field(out, cell_text(table, row, i, buf));
+                print_field(out, tutti_table_cell(table, row, i, buf));
             else if (isfinite(cell->number))
                 fprintf(out, "%.12g", cell->number);
         }
@@ -276,7 +201,7 @@ void tutti_table_json(const struct tutti_table *table, const char *key, struct t
     for (size_t row = 0; row < table->row_count; row++) {
         tutti_json_open(json, NULL, '{');
         for (size_t i = 0; i < table->column_count; i++) {
-            const union cell *cell = &table->cells[row * table->column_count + i];
+            const union tutti_cell *cell = &table->cells[row * table->column_count + i];
             const char *name = table->columns[i].key;
 
             switch (table->columns[i].type) {

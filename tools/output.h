@@ -10,6 +10,7 @@
 #include "tools/json.h"
 
 struct tutti_err;
+struct tutti_page;
 
 enum tutti_cell_type {
     TUTTI_CELL_TEXT,   /* const char *, copied */
@@ -39,8 +40,17 @@ void tutti_table_free(struct tutti_table *table);
 int tutti_table_add(struct tutti_table *table, ...);
 size_t tutti_table_rows(const struct tutti_table *table);
 
-/* Aligned columns; the titles and units are lines that begin with '#'. */
-void tutti_table_print(const struct tutti_table *table, FILE *out);
+/* What is measured differs from run to run, and its unit must not: GB/s however slow. */
+void tutti_table_keep_units(struct tutti_table *table);
+
+/* The row added last is the one to look at. */
+void tutti_table_mark(struct tutti_table *table);
+
+/* Aligned columns; the titles and units are lines that begin with '#'. Where they are wider than
+ * the page, columns that matter less go first (table_print.c), then names are cut or go on below,
+ * never numbers. GB/s are printed as MB/s or kB/s where all of the table are below 1. */
+void tutti_table_print(const struct tutti_table *table, const struct tutti_page *page);
+
 void tutti_table_csv(const struct tutti_table *table, FILE *out);
 /* An array under `key`, one object a row. */
 void tutti_table_json(const struct tutti_table *table, const char *key, struct tutti_json *json);

@@ -6,6 +6,7 @@
 #include "runtime/record.h"
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/sweep.h"
 #include "tools/trace_file.h"
 
@@ -125,10 +126,15 @@ static struct tutti_table *make_table(const struct tutti_sweep *sweep)
     struct tutti_table *table =
         tutti_table_new(columns, COLUMNS - (sweep->calm == NULL ? TUTTI_PERTURB_COLUMNS : 0));
     int status = table == NULL || perturb == NULL ? -TUTTI_ENOMEM : 0;
+    bool marks = !sweep->best && sweep->algorithm_count > 1; /* one among several is the fastest */
 
     for (size_t i = 0; status == 0 && i < sweep->point_count; i++) {
-        if (is_shown(sweep, i))
-            status = add_row(table, sweep, &sweep->points[i], perturb);
+        if (!is_shown(sweep, i))
+            continue;
+        status = add_row(table, sweep, &sweep->points[i], perturb);
+        if (status == 0 && marks &&
+            &sweep->points[i] == tutti_sweep_best(sweep, (uint32_t)(i / sweep->algorithm_count)))
+            tutti_table_mark(table);
     }
     free(perturb);
     if (status == 0)
@@ -137,10 +143,28 @@ static struct tutti_table *make_table(const struct tutti_sweep *sweep)
     return NULL;
 }
 
+static int print_page(const struct tutti_sweep *sweep, const struct tutti_table *table,
+                      const struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_page page;
+    int status = tutti_page_open(&page, sink, err);
+
+    if (status < 0)
+        return status;
+    tutti_sweep_print_head(sweep, "predict", &page);
+    if (page.verbose)
+        print_folding(sweep, page.out);
+    tutti_table_print(table, &page);
+    print_binding(sweep, page.out);
+    tutti_sweep_print_left_out(sweep, page.out);
+    return tutti_page_close(&page, 0, err);
+}
+
 static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
                          struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_table *table = make_table(sweep);
+    int status = 0;
 
     if (table == NULL)
         return tutti_nomem(err);
@@ -155,14 +179,10 @@ static int print_results(const struct tutti_args *args, const struct tutti_sweep
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
     } else {
-        tutti_sweep_print_head(sweep, "predict", sink->out);
-        print_folding(sweep, sink->out);
-        tutti_table_print(table, sink->out);
-        print_binding(sweep, sink->out);
-        tutti_sweep_print_left_out(sweep, sink->out);
+        status = print_page(sweep, table, sink, err);
     }
     tutti_table_free(table);
-    return 0;
+    return status;
 }
 
 /* The last point once more, by the algorithm and the protocol that won, and with its events. */

@@ -14,6 +14,7 @@
 #include "tools/local.h"
 #include "tools/machine.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
 #include "tools/run_emulate.h"
@@ -24,9 +25,9 @@
 static const struct tutti_column columns[] = {
     {"bytes", "size", "B", TUTTI_CELL_COUNT},
     {"count", "count", "elements", TUTTI_CELL_COUNT},
-    {"type", "type", "", TUTTI_CELL_TEXT},
-    {"redop", "redop", "", TUTTI_CELL_TEXT},
-    {"root", "root", "", TUTTI_CELL_WHOLE},
+    {"type", NULL, "", TUTTI_CELL_TEXT}, /* these three are the same in all rows: */
+    {"redop", NULL, "", TUTTI_CELL_TEXT},
+    {"root", NULL, "", TUTTI_CELL_WHOLE}, /* the line above the table says them */
     {"algorithm", "algorithm", "", TUTTI_CELL_TEXT},
     {"protocol", NULL, "", TUTTI_CELL_TEXT}, /* shown with sim and --emulate */
     {"time_us", "time", "us", TUTTI_CELL_NUMBER},
@@ -66,6 +67,8 @@ static struct tutti_table *new_table(const struct stage *stage, struct tutti_col
             shown[i].title = "protocol";
         if (sim && strcmp(columns[i].key, "best_us") == 0)
             shown[i].title = NULL;
+        if (predicted && strcmp(columns[i].key, "count") == 0)
+            shown[i].title = NULL; /* what is measured varies in width, and the columns must not */
         if (predicted && strcmp(columns[i].key, "predicted_us") == 0)
             shown[i].title = "predicted";
         if (predicted && strcmp(columns[i].key, "error_percent") == 0)
@@ -115,15 +118,18 @@ static void print_threads(const struct tutti_run *run, FILE *out)
                                          : "");
 }
 
-static void print_head(const struct tutti_run *run, const struct stage *stage, FILE *out)
+static void print_head(const struct tutti_run *run, const struct stage *stage,
+                       const struct tutti_page *page)
 {
+    FILE *out = page->out;
     const struct tutti_perform *perform = &run->perform;
     const char *checked = perform->check ? "data checked" : "data NOT checked";
     const char *plural = run->rank_count == 1 ? "" : "s";
     char text[128];
 
-    fprintf(out, "# tutti run %s: %s, %" PRIu32 " rank%s", TUTTI_BUILD_VERSION,
-            tutti_collective_name(perform->params.collective), run->rank_count, plural);
+    fprintf(out, "# tutti %s run: ", TUTTI_BUILD_VERSION);
+    tutti_shared_print_params(&perform->params, out);
+    fprintf(out, ", %" PRIu32 " rank%s", run->rank_count, plural);
     if (stage->topo != NULL) {
         fprintf(out, " simulated on '%s'\n# virtual clock, out of place, %s\n", stage->topo->name,
                 checked);
@@ -136,13 +142,12 @@ static void print_head(const struct tutti_run *run, const struct stage *stage, F
     } else {
         print_threads(run, out);
     }
-    fprintf(out,
-            "# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place only, %s\n",
+    fprintf(out, "# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place, %s\n",
             perform->warmup_count, perform->iteration_count, timing_text(run), checked);
     if (stage->local != NULL)
-        tutti_local_sum_up(stage->local, stage->how, out);
+        tutti_local_sum_up(stage->local, stage->how, page->verbose, out);
     if (stage->emulation != NULL)
-        tutti_emulation_print_head(stage->emulation, out);
+        tutti_emulation_print_head(stage->emulation, page->verbose, out);
 }
 
 static void json_head(const struct tutti_run *run, const struct stage *stage,
@@ -188,14 +193,33 @@ static void print_disturbed(const struct stage *stage, const struct tutti_run_ro
     }
     if (tutti_local_moved(least_ns, most_ns))
         fprintf(out,
-                "# the processors moved: %.0f ns apart when measured, %.0f to %.0f ns beside the "
-                "rows, which are predicted as they then lay; %" PRIu32 " of %zu moved meanwhile\n",
+                "# the processors moved: %.0f ns apart when measured, %.0f to %.0f ns later; in "
+                "%" PRIu32 " of %zu rows\n",
                 then_ns, least_ns, most_ns, moved_count, rows->row_count);
     if (others >= OTHERS_PERCENT_MIN)
         fprintf(out,
-                "# busy:      others had %.0f %% of the processors meanwhile, so times are longer "
-                "and predictions worth less\n",
+                "# busy:      others had %.0f %% of the processors: times are longer, predictions "
+                "worth less\n",
                 others);
+}
+
+static int print_page(const struct tutti_run *run, const struct stage *stage,
+                      const struct tutti_run_rows *rows, const struct tutti_table *table,
+                      const struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_page page;
+    int status = tutti_page_open(&page, sink, err);
+
+    if (status < 0)
+        return status;
+    print_head(run, stage, &page);
+    tutti_own_print(&run->own, page.out);
+    tutti_table_print(table, &page);
+    if (stage->emulation != NULL)
+        tutti_emulation_print_tail(stage->emulation, page.out);
+    if (stage->local != NULL)
+        print_disturbed(stage, rows, page.out);
+    return tutti_page_close(&page, 0, err);
 }
 
 static int print_rows(const struct tutti_args *args, const struct tutti_run *run,
@@ -206,6 +230,8 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
     struct tutti_table *table = new_table(stage, shown);
     int status = table == NULL ? -TUTTI_ENOMEM : 0;
 
+    if (status == 0 && stage->topo == NULL && stage->emulation == NULL)
+        tutti_table_keep_units(table);
     for (size_t i = 0; status == 0 && i < rows->row_count; i++)
         status = add_row(table, run, &rows->rows[i]);
     if (status < 0) {
@@ -222,16 +248,10 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
     } else {
-        print_head(run, stage, sink->out);
-        tutti_own_print(&run->own, sink->out);
-        tutti_table_print(table, sink->out);
-        if (stage->emulation != NULL)
-            tutti_emulation_print_tail(stage->emulation, sink->out);
-        if (stage->local != NULL)
-            print_disturbed(stage, rows, sink->out);
+        status = print_page(run, stage, rows, table, sink, err);
     }
     tutti_table_free(table);
-    return 0;
+    return status;
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -489,7 +509,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_REDUCE_RATE,
     TUTTI_OPTION_JITTER,
     TUTTI_OPTION_TRACE,
-    TUTTI_OPTION_FORMAT,
+    TUTTI_OPTIONS_OUTPUT,
 };
 
 const struct tutti_command tutti_cli_run = {

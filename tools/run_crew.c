@@ -97,9 +97,9 @@ static int open_mpi(const struct tutti_args *args, struct tutti_run_crew *with,
 static int compare_commands(const struct tutti_args *args, struct tutti_crew *crew,
                             tutti_ps deadline_ps, struct tutti_err *err)
 {
-    static const char *const own[] = {"rendezvous", "launcher", "interface", "open",
-                                      "engine",     "trace",    "format",    "pin",
-                                      "no-pin",     "output",   "svg",       "plot"};
+    static const char *const own[] = {"rendezvous", "launcher", "interface", "open",   "engine",
+                                      "trace",      "format",   "pin",       "no-pin", "output",
+                                      "svg",        "plot",     "verbose",   "quiet",  "colour"};
     const struct tutti_command *command = args->command;
     char text[2048] = "";
 

@@ -320,13 +320,15 @@ static double scale_that_may_do(const struct tutti_emulation *emulation)
     return ceil(scale / unit) * unit;
 }
 
-void tutti_emulation_print_head(const struct tutti_emulation *emulation, FILE *out)
+void tutti_emulation_print_head(const struct tutti_emulation *emulation, bool verbose, FILE *out)
 {
     const struct tutti_ask *ask = &emulation->ask;
     char rate[TUTTI_UNIT_TEXT_BYTES];
 
     fprintf(out, "# emulated:  '%s', %" PRIu64 " times as slow%s\n", ask->topo->name,
             emulation->scale, emulation->automatic ? " (--scale auto)" : "");
+    if (!verbose)
+        return;
     fprintf(out,
             "# held back: each message by its route, the links it shares (%s) and what its "
             "protocol costs; adding and copying ",
@@ -345,16 +347,17 @@ void tutti_emulation_print_tail(const struct tutti_emulation *emulation, FILE *o
     const struct tutti_tempo *tempo = &emulation->tempo;
 
     fprintf(out,
-            "# kept time: %" PRIu64 " of %" PRIu64 " instants came late, at worst by %.0f us; the "
-            "threads were at work %.0f %% of the time\n",
+            "# kept time: %" PRIu64 " of %" PRIu64
+            " instants late, at worst by %.0f us; threads at work "
+            "%.0f %% of the time\n",
             tempo->late_count, tempo->instant_count,
             (double)tempo->late_ps_max / (double)TUTTI_PS_PER_US, work_percent(tempo));
     if (emulation->slow_count == 0)
         return;
     fprintf(out,
-            "# NOT faithful: %" PRIu32 " of %" PRIu32 " rows took longer than emulated, up to "
-            "%.0f %%: this machine cannot keep up with --scale %" PRIu64
-            " (%.0f may do, or auto)\n",
+            "# NOT faithful: %" PRIu32 " of %" PRIu32
+            " rows up to %.0f %% too slow here at --scale "
+            "%" PRIu64 " (%.0f may do, or auto)\n",
             emulation->slow_count, emulation->row_count, emulation->worst_percent, emulation->scale,
             scale_that_may_do(emulation));
 }

@@ -45,7 +45,7 @@ int tutti_run_emulated(struct tutti_run *run, struct tutti_emulation *emulation,
                        struct tutti_err *err);
 
 /* The lines of '#' above and below the rows, and a member of an open JSON object. */
-void tutti_emulation_print_head(const struct tutti_emulation *emulation, FILE *out);
+void tutti_emulation_print_head(const struct tutti_emulation *emulation, bool verbose, FILE *out);
 void tutti_emulation_print_tail(const struct tutti_emulation *emulation, FILE *out);
 void tutti_emulation_json(const struct tutti_emulation *emulation, struct tutti_json *json);
 

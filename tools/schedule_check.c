@@ -2,7 +2,7 @@
 #include "tools/commands.h"
 #include "tools/schedule_verdict.h"
 
-static const struct tutti_option options[] = {TUTTI_OPTIONS_SCHEDULE_SOURCE, TUTTI_OPTION_FORMAT};
+static const struct tutti_option options[] = {TUTTI_OPTIONS_SCHEDULE_SOURCE, TUTTI_OPTIONS_OUTPUT};
 
 int tutti_command_schedule_check(const struct tutti_args *args, struct tutti_sink *sink,
                                  struct tutti_err *err)

@@ -4,7 +4,7 @@
 #include "tools/commands.h"
 #include "tools/schedule_verdict.h"
 
-static const struct tutti_option options[] = {TUTTI_OPTIONS_SCHEDULE_SOURCE, TUTTI_OPTION_FORMAT};
+static const struct tutti_option options[] = {TUTTI_OPTIONS_SCHEDULE_SOURCE, TUTTI_OPTIONS_OUTPUT};
 
 /* A proof says little of a schedule that could race: the check comes first. */
 static int check_and_prove(const struct tutti_schedule *schedule, struct tutti_err *err)

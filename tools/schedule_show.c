@@ -8,6 +8,7 @@
 #include "runtime/status.h"
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/schedule_source.h"
 #include "tools/schedule_verdict.h"
 
@@ -71,8 +72,9 @@ static int list(struct view *view)
     return status;
 }
 
-static void print_table(const struct view *view, FILE *out)
+static void print_table(const struct view *view, const struct tutti_page *page)
 {
+    FILE *out = page->out;
     const struct tutti_schedule *s = view->schedule;
     const struct tutti_price *price = &view->price;
     char contract[TUTTI_CONTRACT_TEXT_BYTES];
@@ -96,7 +98,7 @@ static void print_table(const struct view *view, FILE *out)
                 price->sent_bytes_max, price->reduced_bytes_max, price->copied_bytes_max);
     else
         fprintf(out, "# cannot be played: %s\n", view->cause.text);
-    tutti_table_print(view->table, out);
+    tutti_table_print(view->table, page);
     if (view->left_out > 0)
         fprintf(out, "# and %" PRIu64 " steps more (--limit, --rank)\n", view->left_out);
 }
@@ -158,6 +160,7 @@ static int read_ranks(const struct tutti_args *args, struct view *view, struct t
 static int show(const struct tutti_args *args, struct view *view, struct tutti_sink *sink,
                 struct tutti_err *err)
 {
+    struct tutti_page page;
     int status = read_ranks(args, view, err);
 
     if (status == 0)
@@ -168,6 +171,7 @@ static int show(const struct tutti_args *args, struct view *view, struct tutti_s
     if (status == -TUTTI_ENOMEM)
         return tutti_nomem(err);
     view->playable = status == 0;
+    status = 0;
     view->table = tutti_table_new(columns, sizeof(columns) / sizeof(columns[0]));
     if (view->table == NULL || list(view) < 0)
         return tutti_nomem(err);
@@ -176,8 +180,11 @@ static int show(const struct tutti_args *args, struct view *view, struct tutti_s
     else if (tutti_args_is(args, "format", "csv"))
         tutti_table_csv(view->table, sink->out);
     else
-        print_table(view, sink->out);
-    return 0;
+        status = tutti_page_open(&page, sink, err);
+    if (status < 0 || !tutti_args_is(args, "format", "table"))
+        return status;
+    print_table(view, &page);
+    return tutti_page_close(&page, 0, err);
 }
 
 int tutti_command_schedule_show(const struct tutti_args *args, struct tutti_sink *sink,
@@ -213,7 +220,7 @@ static const struct tutti_option options[] = {
      .min = 0,
      .max = 10000000,
      .help = "list no more steps than this; how many are left out is said"},
-    TUTTI_OPTION_FORMAT,
+    TUTTI_OPTIONS_OUTPUT,
 };
 
 const struct tutti_command tutti_cli_schedule_show = {

@@ -33,6 +33,17 @@ int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params 
     return tutti_shared_refuse_root(args, params->collective, err);
 }
 
+void tutti_shared_print_params(const struct tutti_coll_params *params, FILE *out)
+{
+    fputs(tutti_collective_name(params->collective), out);
+    if (params->collective != TUTTI_BARRIER)
+        fprintf(out, " of %s", tutti_dtype_name(params->dtype));
+    if (tutti_collective_reduces(params->collective))
+        fprintf(out, ", %s", tutti_op_name(params->op));
+    if (tutti_collective_is_rooted(params->collective))
+        fprintf(out, ", root %" PRIu32, params->root);
+}
+
 int tutti_shared_refuse_root(const struct tutti_args *args, enum tutti_collective collective,
                              struct tutti_err *err)
 {

@@ -10,11 +10,29 @@
 #define TUTTI_TEXT_OF(number)       TUTTI_TEXT_OF_WORDS(number)
 #define TUTTI_TEXT_OF_WORDS(number) #number
 
-#define TUTTI_OPTION_FORMAT                                                                 \
-    {                                                                                       \
-        .name = "format", .type = TUTTI_OPTION_CHOICE, .value = "table|json|csv",           \
-        .standard = "table", .help = "how to print the results; JSON is a stable interface" \
+/* Of every command that prints results. */
+#define TUTTI_OPTIONS_PAGE                                                               \
+    {.letter = 'v',                                                                      \
+     .name = "verbose",                                                                  \
+     .type = TUTTI_OPTION_FLAG,                                                          \
+     .help = "say above a table all that was resolved: links, figures, costs"},          \
+        {.letter = 'q',                                                                  \
+         .name = "quiet",                                                                \
+         .type = TUTTI_OPTION_FLAG,                                                      \
+         .help = "print the table alone, without a line of # but its titles"},           \
+    {                                                                                    \
+        .name = "colour", .type = TUTTI_OPTION_CHOICE, .value = "auto|always|never",     \
+        .standard = "auto",                                                              \
+        .help = "of tables; auto: on a terminal, unless NO_COLOR is set or TERM is dumb" \
     }
+
+#define TUTTI_OPTIONS_OUTPUT                                          \
+    {.name = "format",                                                \
+     .type = TUTTI_OPTION_CHOICE,                                     \
+     .value = "table|json|csv",                                       \
+     .standard = "table",                                             \
+     .help = "how to print the results; JSON is a stable interface"}, \
+        TUTTI_OPTIONS_PAGE
 
 #define TUTTI_OPTION_NODES                                                                    \
     {                                                                                         \
@@ -157,6 +175,9 @@ struct tutti_coll_params;
  * are. -TUTTI_EINVAL names the option. */
 int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params *params,
                         struct tutti_err *err);
+
+/* "allreduce of float, sum"; with the root where there is one. */
+void tutti_shared_print_params(const struct tutti_coll_params *params, FILE *out);
 
 /* -TUTTI_EINVAL: -r is given, and the collective has none. */
 int tutti_shared_refuse_root(const struct tutti_args *args, enum tutti_collective collective,

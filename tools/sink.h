@@ -16,6 +16,11 @@ struct tutti_sink {
     FILE *notes;         /* warnings, progress, the words of other processes */
     bool out_terminal;   /* `out` is one: charts are drawn unasked */
     bool notes_terminal; /* `notes` is one: progress is shown */
+    /* Of results for people, which the options -v, -q and --colour of a command line set. */
+    int columns;  /* of a line, at most; 0: 100 */
+    bool verbose; /* all that was resolved above a table, not what matters most */
+    bool quiet;   /* a table alone */
+    bool colour;
     /* The command has started copies of its process (run --launch), and this is one of them: when
      * the command returns, its part is done and the process is to end with its exit code. */
     bool child;

@@ -19,6 +19,8 @@
 #include "tools/shared_options.h"
 #include "tools/sizes.h"
 
+struct tutti_page;
+
 enum {
     TUTTI_SWEEP_ALGORITHMS_MAX = 32,
     TUTTI_SWEEP_NAME_BYTES = 32,
@@ -51,7 +53,7 @@ struct tutti_sweep {
         TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS, TUTTI_OPTION_REDUCE_RATE, \
         TUTTI_OPTION_JITTER, TUTTI_OPTION_PERTURB, TUTTI_OPTION_SEED, TUTTI_OPTION_STEPS_MAX,  \
         TUTTI_OPTION_FORCE, TUTTI_OPTION_FOLD, TUTTI_OPTION_AS_NCCL, TUTTI_OPTION_NCCL_ENV,    \
-        TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_FORMAT
+        TUTTI_OPTION_NODES, TUTTI_OPTION_JOBS, TUTTI_OPTION_SCHEDULE, TUTTI_OPTIONS_OUTPUT
 
 /* Reads all of it and makes the points, not yet predicted. This and the run fail in all processes
  * of a job alike. */
@@ -75,14 +77,17 @@ double tutti_sweep_calm_us(const struct tutti_sweep *sweep, const struct tutti_p
 double tutti_sweep_times_calm(const struct tutti_sweep *sweep, const struct tutti_point *point);
 
 /* The machine alone: its lines of '#', and the member "topology" of an open JSON object. */
-void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out);
+void tutti_sweep_print_machine(const struct tutti_topo *topo, const struct tutti_page *page);
+/* Which of a machine's figures nobody has published, in few words: "; latencies assumed". */
+void tutti_sweep_print_assumed(const char *source, FILE *out);
 void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *json);
 
 /* The fastest point of a size, of equals the first; NULL if none was predicted. */
 const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint32_t size_index);
 
 /* The lines of '#' above a table: version, machine, what was asked for. */
-void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command, FILE *out);
+void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command,
+                            const struct tutti_page *page);
 /* The lines below it: what no machine can do, and algorithms that were left out, and why. */
 void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out);
 

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "build.h"
+#include "tools/page.h"
+#include "tools/shared_options.h"
 #include "tools/sweep.h"
 
-enum { LINK_GROUPS_MAX = 8 };
+enum { LINK_GROUPS_MAX = 8, SEED_STANDARD = 42 };
 
 /* Links alike in kind, rate, latency and burst. */
 struct link_group {
@@ -81,9 +83,33 @@ static void print_open_axes(const struct tutti_shape *shape, FILE *out)
         fputc(')', out);
 }
 
-void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out)
+void tutti_sweep_print_assumed(const char *source, FILE *out)
+{
+    enum { WORDS_BYTES_MAX = 40 };
+    const char *clause = source;
+
+    for (const char *next = source; next != NULL; clause = next + 2) {
+        char words[WORDS_BYTES_MAX + 1];
+        size_t bytes;
+
+        next = strstr(clause, "; ");
+        bytes = next != NULL ? (size_t)(next - clause) : strlen(clause);
+        (void)snprintf(words, sizeof(words), "%.*s", (int)bytes, clause);
+        if (bytes <= WORDS_BYTES_MAX && strstr(words, "assumed") != NULL)
+            fprintf(out, "; %s", words);
+        if (next == NULL)
+            break;
+    }
+    if (strstr(source, "unverified") != NULL)
+        fputs("; some figures unverified", out);
+    else if (strstr(source, "round number") != NULL)
+        fputs("; round numbers", out);
+}
+
+void tutti_sweep_print_machine(const struct tutti_topo *topo, const struct tutti_page *page)
 {
     const struct tutti_shape *shape = &topo->shape;
+    FILE *out = page->out;
 
     fprintf(out, "# machine:  %s: %u rank%s", topo->name, topo->rank_count,
             topo->rank_count == 1 ? "" : "s");
@@ -96,7 +122,11 @@ void tutti_sweep_print_machine(const struct tutti_topo *topo, FILE *out)
     print_open_axes(shape, out);
     if (shape->order_count > 1)
         fprintf(out, ", %u rings", shape->order_count);
+    if (!page->verbose)
+        tutti_sweep_print_assumed(topo->source, out);
     fputc('\n', out);
+    if (!page->verbose)
+        return;
     print_links(topo, out);
     fprintf(out, "# figures:  %s\n", topo->source);
 }
@@ -113,7 +143,7 @@ static bool is_rccl(const struct tutti_sweep *sweep)
 }
 
 /* Which NCCL decided, if it did. */
-static void print_nccl(const struct tutti_sweep *sweep, FILE *out)
+static void print_nccl(const struct tutti_sweep *sweep, bool verbose, FILE *out)
 {
     const struct tutti_nccl_options *nccl = &sweep->nccl;
     const char *note = NULL;
@@ -126,15 +156,17 @@ static void print_nccl(const struct tutti_sweep *sweep, FILE *out)
         fprintf(out, "# nccl:     as %s decides", tutti_nccl_version_name(nccl->version));
         note = tutti_nccl_version_note(nccl->version);
     }
-    if (note != NULL)
+    if (note != NULL && verbose)
         fprintf(out, ": %s", note);
     if (nccl->text != NULL)
         fprintf(out, "; set: %s", nccl->text);
     fputc('\n', out);
 }
 
-static void print_asked(const struct tutti_sweep *sweep, FILE *out)
+/* What was asked for; and in few words the costs, where a line of their own does not tell. */
+static void print_asked(const struct tutti_sweep *sweep, const struct tutti_page *page)
 {
+    FILE *out = page->out;
     const struct tutti_ask *ask = &sweep->ask;
     const struct tutti_coll_params *params = &ask->params;
     char text[TUTTI_UNIT_TEXT_BYTES];
@@ -150,28 +182,29 @@ static void print_asked(const struct tutti_sweep *sweep, FILE *out)
         fprintf(out, ", slots %u", params->slot_count);
     if (ask->reduce_bytes_per_s > 0)
         fprintf(out, ", reduction %s", tutti_print_rate(ask->reduce_bytes_per_s, text));
-    fprintf(out, ", jitter %g, seed %" PRIu64 "\n", ask->jitter, ask->seed);
+    if (page->verbose || ask->jitter > 0 || ask->seed != SEED_STANDARD)
+        fprintf(out, ", jitter %g, seed %" PRIu64, ask->jitter, ask->seed);
+    if (!page->verbose && sweep->calib.is_told)
+        fprintf(out, "; costs %.*s", (int)strcspn(sweep->calib.made.text, ";"),
+                sweep->calib.made.text);
+    fputc('\n', out);
 }
 
-void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command, FILE *out)
+void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command,
+                            const struct tutti_page *page)
 {
-    const struct tutti_coll_params *params = &sweep->ask.params;
+    FILE *out = page->out;
 
-    fprintf(out, "# tutti %s %s: %s", TUTTI_BUILD_VERSION, command,
-            tutti_collective_name(params->collective));
-    if (params->collective != TUTTI_BARRIER)
-        fprintf(out, " of %s", tutti_dtype_name(params->dtype));
-    if (tutti_collective_reduces(params->collective))
-        fprintf(out, ", %s", tutti_op_name(params->op));
-    if (tutti_collective_is_rooted(params->collective))
-        fprintf(out, ", root %u", params->root);
+    fprintf(out, "# tutti %s %s: ", TUTTI_BUILD_VERSION, command);
+    tutti_shared_print_params(&sweep->ask.params, out);
     fputc('\n', out);
-    tutti_sweep_print_machine(sweep->topo, out);
-    tutti_calib_print_choice(&sweep->calib, out);
+    tutti_sweep_print_machine(sweep->topo, page);
+    if (page->verbose)
+        tutti_calib_print_choice(&sweep->calib, out);
     tutti_perturb_print(&sweep->perturb, sweep->ask.seed, "# perturb:  ", out);
-    print_nccl(sweep, out);
+    print_nccl(sweep, page->verbose, out);
     tutti_own_print(&sweep->own, out);
-    print_asked(sweep, out);
+    print_asked(sweep, page);
 }
 
 /* The first failure of algorithm `index`, or NULL: an algorithm may fit small sizes alone.

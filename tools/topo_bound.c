@@ -10,9 +10,11 @@
 #include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/perturb.h"
 #include "tools/shared_options.h"
 #include "tools/sizes.h"
+#include "tools/sweep.h"
 #include "topo/topo.h"
 
 static const struct tutti_column columns[] = {
@@ -138,22 +140,30 @@ static void print_json(const struct question *question, const struct tutti_table
     tutti_json_close(&json);
 }
 
-static void print_table(const struct question *question, const struct tutti_table *table, FILE *out)
+static void print_table(const struct question *question, const struct tutti_table *table,
+                        const struct tutti_page *page)
 {
+    FILE *out = page->out;
+
     fprintf(out, "# tutti %s topo bound: %s of %s\n", TUTTI_BUILD_VERSION,
             tutti_collective_name(question->contract.collective),
             tutti_dtype_name(question->contract.dtype));
-    fprintf(out, "# machine:  %s: %" PRIu32 " rank%s\n", question->topo->name,
+    fprintf(out, "# machine:  %s: %" PRIu32 " rank%s", question->topo->name,
             question->topo->rank_count, question->topo->rank_count == 1 ? "" : "s");
-    fprintf(out, "# figures:  %s\n", question->topo->source);
+    if (!page->verbose)
+        tutti_sweep_print_assumed(question->topo->source, out);
+    fputc('\n', out);
+    if (page->verbose)
+        fprintf(out, "# figures:  %s\n", question->topo->source);
     tutti_perturb_print(&question->perturb, question->seed, "# perturb:  ", out);
-    tutti_table_print(table, out);
+    tutti_table_print(table, page);
 }
 
 static int answer(const struct tutti_args *args, const struct question *question,
                   struct tutti_sink *sink, struct tutti_err *err)
 {
     bool perturbed = question->perturb.item_count > 0;
+    struct tutti_page page;
     struct tutti_table *table =
         tutti_table_new(columns, COLUMNS - (perturbed ? 0 : TUTTI_PERTURB_COLUMNS));
     char *words = tutti_perturb_text(&question->perturb, question->seed);
@@ -168,7 +178,11 @@ static int answer(const struct tutti_args *args, const struct question *question
         else if (tutti_args_is(args, "format", "csv"))
             tutti_table_csv(table, sink->out);
         else
-            print_table(question, table, sink->out);
+            status = tutti_page_open(&page, sink, err);
+    }
+    if (status == 0 && tutti_args_is(args, "format", "table")) {
+        print_table(question, table, &page);
+        status = tutti_page_close(&page, 0, err);
     }
     free(words);
     tutti_table_free(table);
@@ -193,7 +207,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "1G", "4"),
     TUTTI_OPTION_DTYPE,      TUTTI_OPTION_ROOT,
     TUTTI_OPTION_PERTURB,    TUTTI_OPTION_PERTURB_SEED,
-    TUTTI_OPTION_NODES,      TUTTI_OPTION_FORMAT,
+    TUTTI_OPTION_NODES,      TUTTI_OPTIONS_OUTPUT,
 };
 
 const struct tutti_command tutti_cli_topo_bound = {

@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/shared_options.h"
 #include "topo/topo.h"
 
@@ -57,6 +58,19 @@ static void print_one(const struct tutti_preset *preset, FILE *out)
     fprintf(out, "\n  figures: %s\n  example: %s\n", preset->source, preset->example);
 }
 
+/* One, or all. */
+static void print_page(const struct tutti_preset *one, const struct tutti_table *table,
+                       const struct tutti_page *page)
+{
+    if (one != NULL) {
+        print_one(one, page->out);
+        return;
+    }
+    tutti_table_print(table, page);
+    fprintf(page->out,
+            "# 'tutti topo list PRESET' shows its keys and where its figures come from\n");
+}
+
 int tutti_command_topo_list(const struct tutti_args *args, struct tutti_sink *sink,
                             struct tutti_err *err)
 {
@@ -64,6 +78,7 @@ int tutti_command_topo_list(const struct tutti_args *args, struct tutti_sink *si
     size_t count = 0;
     const struct tutti_preset *presets = tutti_presets(&count);
     struct tutti_table *table;
+    struct tutti_page page;
     int status = 0;
 
     if (name != NULL) {
@@ -89,18 +104,18 @@ int tutti_command_topo_list(const struct tutti_args *args, struct tutti_sink *si
         tutti_json_close(&json);
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
-    } else if (name != NULL) {
-        print_one(presets, sink->out);
     } else {
-        tutti_table_print(table, sink->out);
-        fprintf(sink->out,
-                "# 'tutti topo list PRESET' shows its keys and where its figures come from\n");
+        status = tutti_page_open(&page, sink, err);
+        if (status == 0) {
+            print_page(name != NULL ? presets : NULL, table, &page);
+            status = tutti_page_close(&page, 0, err);
+        }
     }
     tutti_table_free(table);
-    return 0;
+    return status;
 }
 
-static const struct tutti_option options[] = {TUTTI_OPTION_FORMAT};
+static const struct tutti_option options[] = {TUTTI_OPTIONS_OUTPUT};
 
 const struct tutti_command tutti_cli_topo_list = {
     .name = "topo list",

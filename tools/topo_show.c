@@ -10,8 +10,10 @@
 #include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/page.h"
 #include "tools/perturb.h"
 #include "tools/shared_options.h"
+#include "tools/sweep.h"
 #include "topo/describe.h"
 #include "topo/topo.h"
 
@@ -140,7 +142,7 @@ static int fill_links(struct show *show)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-static void print_shape(const struct tutti_topo *topo, FILE *out)
+static void print_shape(const struct tutti_topo *topo, bool assumed, FILE *out)
 {
     const struct tutti_shape *shape = &topo->shape;
 
@@ -153,18 +155,37 @@ static void print_shape(const struct tutti_topo *topo, FILE *out)
     for (uint32_t i = 0; i < shape->dim_count; i++)
         fprintf(out, "%s%" PRIu32 "%s", i == 0 ? ", grid " : "x", shape->dim[i],
                 shape->wrap[i] ? " ring" : "");
+    if (assumed)
+        tutti_sweep_print_assumed(topo->source, out);
     fputc('\n', out);
 }
 
-static void print_range(const char *title, uint64_t min, uint64_t max, FILE *out)
+static void print_range(const char *who, uint64_t min, uint64_t max, FILE *out)
 {
     char a[TUTTI_UNIT_TEXT_BYTES];
     char b[TUTTI_UNIT_TEXT_BYTES];
 
-    fprintf(out, "# %-10s %s", title, tutti_print_rate(max, b));
+    fprintf(out, "; %s %s out", who, tutti_print_rate(max, b));
     if (min != max)
         fprintf(out, " (the poorest: %s)", tutti_print_rate(min, a));
-    fprintf(out, " out at most\n");
+}
+
+/* What it can move, and how far it is across: "400GB/s one way; a rank 513GB/s out; ...". */
+static void print_reach(const struct show *show, FILE *out)
+{
+    const struct tutti_description *d = &show->description;
+    char text[TUTTI_UNIT_TEXT_BYTES];
+
+    if (show->topo->rank_count <= 1)
+        return;
+    fprintf(out, "# bisection: %s one way", tutti_print_rate(d->bisection_bytes_per_s, text));
+    print_range("a rank", d->rank_out_min, d->rank_out_max, out);
+    if (d->host_out_max > 0)
+        print_range("a host", d->host_out_min, d->host_out_max, out);
+    if (d->far_ps > 0)
+        fprintf(out, "; farthest: %" PRIu32 " to %" PRIu32 ", %s", d->far_from, d->far_to,
+                tutti_print_time(d->far_ps, text));
+    fputc('\n', out);
 }
 
 /* A line a ring; of long ones the beginning. */
@@ -189,28 +210,22 @@ static void print_orders(const struct tutti_topo *topo, FILE *out)
     }
 }
 
-static void print_text(const struct show *show, FILE *out)
+static void print_text(const struct show *show, const struct tutti_page *page)
 {
     const struct tutti_topo *topo = show->topo;
     const struct tutti_description *d = &show->description;
-    char text[TUTTI_UNIT_TEXT_BYTES];
+    FILE *out = page->out;
 
     fprintf(out, "# tutti %s topo show\n", TUTTI_BUILD_VERSION);
-    print_shape(topo, out);
-    fprintf(out, "# figures:   %s\n", topo->source);
+    print_shape(topo, !page->verbose, out);
+    if (page->verbose)
+        fprintf(out, "# figures:   %s\n", topo->source);
     tutti_perturb_print(&show->perturb, show->seed, "# perturb:   ", out);
-    if (topo->rank_count > 1) {
-        fprintf(out, "# bisection: %s one way\n", tutti_print_rate(d->bisection_bytes_per_s, text));
-        print_range("a rank:", d->rank_out_min, d->rank_out_max, out);
-    }
-    if (d->host_out_max > 0)
-        print_range("a host:", d->host_out_min, d->host_out_max, out);
-    if (d->far_ps > 0)
-        fprintf(out, "# farthest:  rank %" PRIu32 " to rank %" PRIu32 ", %s on the shortest path\n",
-                d->far_from, d->far_to, tutti_print_time(d->far_ps, text));
-    print_orders(topo, out);
-    tutti_table_print(show->nodes, out);
-    tutti_table_print(show->links != NULL ? show->links : show->groups, out);
+    print_reach(show, out);
+    if (page->verbose)
+        print_orders(topo, out);
+    tutti_table_print(show->nodes, page);
+    tutti_table_print(show->links != NULL ? show->links : show->groups, page);
     if (d->link_more > 0 && show->links == NULL)
         fprintf(out, "# and %" PRIu32 " links of other kinds (--links lists all)\n", d->link_more);
 }
@@ -280,6 +295,7 @@ static void print_json(const struct show *show, struct tutti_sink *sink)
 static int print(const struct tutti_args *args, struct show *show, struct tutti_sink *sink,
                  struct tutti_err *err)
 {
+    struct tutti_page page;
     int status = 0;
 
     show->nodes = TABLE_NEW(node_columns);
@@ -300,8 +316,12 @@ static int print(const struct tutti_args *args, struct show *show, struct tutti_
         print_json(show, sink);
     else if (tutti_args_is(args, "format", "csv"))
         tutti_table_csv(show->links != NULL ? show->links : show->groups, sink->out);
-    else
-        print_text(show, sink->out);
+    else if (tutti_page_open(&page, sink, err) == 0) {
+        print_text(show, &page);
+        status = tutti_page_close(&page, 0, err);
+    } else {
+        status = -TUTTI_ENOMEM;
+    }
     tutti_table_free(show->nodes);
     tutti_table_free(show->groups);
     tutti_table_free(show->links);
@@ -358,7 +378,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_PERTURB,
     TUTTI_OPTION_PERTURB_SEED,
     TUTTI_OPTION_NODES,
-    TUTTI_OPTION_FORMAT,
+    TUTTI_OPTIONS_OUTPUT,
 };
 
 const struct tutti_command tutti_cli_topo_show = {

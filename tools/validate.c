@@ -15,6 +15,7 @@
 #include "tools/local.h"
 #include "tools/logs.h"
 #include "tools/measurements.h"
+#include "tools/page.h"
 #include "tools/run.h"
 #include "tools/run_crew.h"
 #include "tools/sizes.h"
@@ -275,50 +276,19 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void print_log(const struct tutti_measurements_table *table, bool by_nccl, FILE *out)
+static void print_head(const struct tutti_args *args, const struct validation *v,
+                       const struct tutti_page *page)
 {
-    bool in_a_row = tutti_collective_is_rooted(table->collective);
+    FILE *out = page->out;
 
-    fprintf(out, "# log:      %s: %s", table->log, tutti_collective_name(table->collective));
-    if (table->rank_count > 0)
-        fprintf(out, ", %" PRIu32 " ranks", table->rank_count);
-    else
-        fprintf(out, ", does not say how many ranks");
-    if (table->library[0] != '\0')
-        fprintf(out, ", NCCL %s", table->library);
-    if (table->device[0] != '\0')
-        fprintf(out, ", %s", table->device);
-    fprintf(out, "; %" PRIu32 " size%s", table->taken_count, table->taken_count == 1 ? "" : "s");
-    if (by_nccl && in_a_row && table->iteration_count > 1)
-        fprintf(out, ", each the mean of %" PRIu32 " in a row", table->iteration_count);
-    if (table->left_out_count > 0)
-        fprintf(out, ", %" PRIu32 " left out (no bytes, no time, or out of -b and -e)",
-                table->left_out_count);
-    fputc('\n', out);
-}
-
-/* A preset of another generation is a slip that the errors alone do not tell. */
-static void print_mismatch(const struct tutti_measurements_table *table,
-                           const struct tutti_topo *topo, FILE *out)
-{
-    uint32_t measured = tutti_hw_device_sm(table->device);
-    uint32_t machine = topo->hardware != NULL ? topo->hardware->gpus[0].sm : 0;
-
-    if (measured != 0 && machine != 0 && measured != machine)
-        fprintf(out,
-                "#           that is another GPU than the machine's (sm %" PRIu32 ", not %" PRIu32
-                "): 'tutti topo list' has others\n",
-                measured, machine);
-}
-
-static void print_head(const struct tutti_args *args, const struct validation *v, FILE *out)
-{
     fprintf(out, "# tutti %s validate", TUTTI_BUILD_VERSION);
     if (v->here) {
         fprintf(out, ": %s, %" PRIu32 " rank%s by %s on %" PRIu32 " processors\n",
                 tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
                 v->run.rank_count == 1 ? "" : "s", v->run.backend, tutti_run_processors());
-        tutti_local_show(&v->local, v->how, out);
+        tutti_local_show(&v->local, v->how, page->verbose, out);
+        if (!page->verbose)
+            return;
         fprintf(
             out,
             "# predicted: the same schedule played on a machine of these caches and rates, and as "
@@ -334,29 +304,33 @@ static void print_head(const struct tutti_args *args, const struct validation *v
             : tutti_args_is(args, "side", "best") ? "the better of in place and out of "
                                                     "place"
                                                   : "out-of-place times");
-    tutti_sweep_print_machine(v->topo, out);
+    tutti_sweep_print_machine(v->topo, page);
     if (v->logs.tell_machine)
         fprintf(
             out,
             "#            so by the GPUs that the log lists, and else as such hosts usually are; "
             "a SPEC says better\n");
-    tutti_calib_print_choice(&v->calib, out);
+    if (page->verbose)
+        tutti_calib_print_choice(&v->calib, out);
     for (uint32_t i = 0; i < v->measurements.table_count; i++) {
-        print_log(&v->measurements.tables[i], tutti_algorithm_is_nccl(v->ask.algorithm), out);
-        print_mismatch(&v->measurements.tables[i], v->topo, out);
+        tutti_measurements_print_table(&v->measurements.tables[i],
+                                       tutti_algorithm_is_nccl(v->ask.algorithm), out);
+        tutti_measurements_print_mismatch(&v->measurements.tables[i], v->topo, out);
     }
-    fprintf(out, "# predicted: algorithm %s, protocol %s, model %s; not fitted to the log\n",
+    fprintf(out, "# predicted: algorithm %s, protocol %s, model %s; not fitted to the log",
             v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
     if (v->nccl.asked != NULL)
-        fprintf(out, "#            as NCCL %s\n", tutti_nccl_version_name(v->nccl.version));
-    fprintf(out,
-            "# null model: one flat ring 0, 1, ... at the nominal rate and latency of its slowest "
-            "hop\n");
+        fprintf(out, "; as NCCL %s", tutti_nccl_version_name(v->nccl.version));
+    if (!page->verbose && v->calib.is_told)
+        fprintf(out, "; costs %.*s", (int)strcspn(v->calib.made.text, ";"), v->calib.made.text);
+    fputc('\n', out);
+    if (page->verbose)
+        fprintf(out, "# null model: one flat ring 0, 1, ... at the nominal rate and latency of its "
+                     "slowest hop\n");
 }
 
 /* How the machine lay, and what a prediction from its calibration alone would have been worth. */
-static void print_beside(const struct validation *v, const struct tutti_errors *errors,
-                         struct tutti_sink *sink)
+static void print_beside(const struct validation *v, const struct tutti_errors *errors, FILE *out)
 {
     double least_ns = INFINITY;
     double most_ns = 0;
@@ -365,16 +339,16 @@ static void print_beside(const struct validation *v, const struct tutti_errors *
         least_ns = fmin(least_ns, v->cases.cases[i].apart_ns);
         most_ns = fmax(most_ns, v->cases.cases[i].apart_ns);
     }
-    fprintf(sink->out, "# processors: %.0f to %.0f ns apart, probed %" PRIu32 " time%s; ", least_ns,
+    fprintf(out, "# processors: %.0f to %.0f ns apart, probed %" PRIu32 " time%s", least_ns,
             most_ns, v->beside.probe_count, v->beside.probe_count == 1 ? "" : "s");
     if (v->moved_count > 0)
-        fprintf(sink->out, "they moved during %" PRIu32 " of %zu timings; ", v->moved_count,
-                v->cases.case_count);
+        fprintf(out, ", moved in %" PRIu32 " of %zu timings", v->moved_count, v->cases.case_count);
     if (v->local.apart_ns > 0)
-        fprintf(sink->out, "when calibrated %.0f ns, and predicted as then", v->local.apart_ns);
+        fprintf(out, "\n# processors: when calibrated %.0f ns, and predicted as then",
+                v->local.apart_ns);
     else
-        fprintf(sink->out, "predicted as calibrated");
-    fprintf(sink->out, ": median error %.1f %%\n", errors->calibrated_median_abs_percent);
+        fprintf(out, "\n# processors: predicted as calibrated");
+    fprintf(out, ": median error %.1f %%\n", errors->calibrated_median_abs_percent);
 }
 
 static int print_all(const struct tutti_args *args, const struct validation *v,
@@ -382,16 +356,22 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
                      struct tutti_err *err)
 {
     struct tutti_json json = {.out = sink->out};
+    struct tutti_page page;
     int status = 0;
 
     if (tutti_args_is(args, "format", "csv"))
         return tutti_cases_csv(&v->cases, sink, err);
     if (!tutti_args_is(args, "format", "json")) {
-        print_head(args, v, sink->out);
-        status = tutti_cases_print(&v->cases, errors, sink, err);
+        status = tutti_page_open(&page, sink, err);
+        if (status < 0)
+            return status;
+        print_head(args, v, &page);
+        status = tutti_cases_print(&v->cases, errors, &page, err);
         if (v->here && status == 0)
-            print_beside(v, errors, sink);
-        return status < 0 ? status : tutti_validate_plot_cases(args, &v->cases, sink, err);
+            print_beside(v, errors, page.out);
+        if (status == 0)
+            status = tutti_validate_plot_cases(args, &v->cases, sink->out_terminal, page.out, err);
+        return tutti_page_close(&page, status, err);
     }
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
@@ -490,7 +470,7 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_AS_NCCL,
     TUTTI_OPTION_NCCL_ENV,
     TUTTI_OPTION_JOBS,
-    TUTTI_OPTION_FORMAT,
+    TUTTI_OPTIONS_OUTPUT,
 };
 
 const struct tutti_command tutti_cli_validate = {

@@ -11,6 +11,7 @@
 #include "tools/files.h"
 #include "tools/measured_files.h"
 #include "tools/nccl_options.h"
+#include "tools/page.h"
 #include "tools/sizes.h"
 #include "tools/validate_plot.h"
 
@@ -83,14 +84,20 @@ static int print_all(const struct tutti_args *args, const struct tutti_fidelity 
                      struct tutti_err *err)
 {
     struct tutti_json json = {.out = sink->out};
+    struct tutti_page page;
     int status;
 
     if (tutti_args_is(args, "format", "csv"))
         return tutti_fidelity_csv(fidelity, sink->out, err);
     if (!tutti_args_is(args, "format", "json")) {
-        fprintf(sink->out, "# tutti %s validate: all tables\n", TUTTI_BUILD_VERSION);
-        status = tutti_fidelity_print(fidelity, ask, sink->out, err);
-        return status < 0 ? status : tutti_validate_plot_tables(args, fidelity, sink, err);
+        status = tutti_page_open(&page, sink, err);
+        if (status < 0)
+            return status;
+        fprintf(page.out, "# tutti %s validate: all tables\n", TUTTI_BUILD_VERSION);
+        status = tutti_fidelity_print(fidelity, ask, &page, err);
+        if (status == 0)
+            status = tutti_validate_plot_tables(args, fidelity, sink->out_terminal, page.out, err);
+        return tutti_page_close(&page, status, err);
     }
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);

@@ -16,33 +16,33 @@
 /* ---- on the terminal ------------------------------------------------------------------------- */
 
 /* auto draws on a terminal alone. */
-static bool is_wanted(const struct tutti_args *args, struct tutti_sink *sink)
+static bool is_wanted(const struct tutti_args *args, bool terminal)
 {
     if (tutti_args_is(args, "plot", "auto"))
-        return sink->out_terminal != 0;
+        return terminal && !tutti_args_flag(args, "quiet");
     return !tutti_args_is(args, "plot", "none");
 }
 
 /* Sorts the points. */
 static int print_points(const struct tutti_args *args, struct tutti_error_point *points,
-                        size_t count, struct tutti_sink *sink, struct tutti_err *err)
+                        size_t count, FILE *out, struct tutti_err *err)
 {
     char *text = NULL;
     int status = tutti_error_plot(points, count, tutti_shared_plot_utf8(args), &text, err);
 
     if (status == 0)
-        fputs(text, sink->out);
+        fputs(text, out);
     free(text);
     return status;
 }
 
 int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_cases *cases,
-                              struct tutti_sink *sink, struct tutti_err *err)
+                              bool terminal, FILE *out, struct tutti_err *err)
 {
     struct tutti_error_point *points;
     int status;
 
-    if (!is_wanted(args, sink))
+    if (!is_wanted(args, terminal))
         return 0;
     points = calloc(cases->case_count + 1, sizeof(*points));
     if (points == NULL)
@@ -50,19 +50,19 @@ int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_
     for (size_t i = 0; i < cases->case_count; i++)
         points[i] = (struct tutti_error_point){
             cases->cases[i].bytes, cases->cases[i].predicted_us / cases->cases[i].measured_us};
-    status = print_points(args, points, cases->case_count, sink, err);
+    status = print_points(args, points, cases->case_count, out, err);
     free(points);
     return status;
 }
 
 int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
-                               struct tutti_sink *sink, struct tutti_err *err)
+                               bool terminal, FILE *out, struct tutti_err *err)
 {
     struct tutti_error_point *points;
     size_t count = 0;
     int status;
 
-    if (!is_wanted(args, sink))
+    if (!is_wanted(args, terminal))
         return 0;
     for (size_t t = 0; t < fidelity->table_count; t++)
         count += fidelity->tables[t].row_count;
@@ -81,7 +81,7 @@ int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti
                                                                          row->measured_us};
         }
     }
-    status = print_points(args, points, count, sink, err);
+    status = print_points(args, points, count, out, err);
     free(points);
     return status;
 }

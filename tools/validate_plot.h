@@ -2,16 +2,19 @@
 #ifndef TUTTI_TOOLS_VALIDATE_PLOT_H
 #define TUTTI_TOOLS_VALIDATE_PLOT_H
 
+#include <stdbool.h>
+#include <stdio.h>
+
 #include "tools/cases.h"
 #include "tools/fidelity.h"
 #include "tools/options.h"
 
-/* On stdout, below the table, if --plot wants it: of the cases, or of all sizes of the chosen
- * tables that count (good, and of NCCL or RCCL). */
+/* Below the table, if --plot wants it (auto: on a terminal): of the cases, or of all sizes of the
+ * chosen tables that count (good, and of NCCL or RCCL). */
 int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_cases *cases,
-                              struct tutti_sink *sink, struct tutti_err *err);
+                              bool terminal, FILE *out, struct tutti_err *err);
 int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
-                               struct tutti_sink *sink, struct tutti_err *err);
+                               bool terminal, FILE *out, struct tutti_err *err);
 
 /* To the file of --svg, if it is given: a line each for what was measured and what was predicted,
  * of each log, collective and algorithm played here, and one of the null model of the first. Of a
