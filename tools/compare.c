@@ -541,8 +541,9 @@ const struct tutti_command tutti_cli_compare = {
                 TUTTI_PERTURB_NULL_TEXT " Below the table stands who wins where if nothing changes."
             "\n\nUnder mpirun or srun the processes share the points and the first prints one "
             "table, if "
-            "this build has MPI ('tutti doctor' tells).",
+            "this build has MPI ('tutti doctor' tells).\n\n" TUTTI_OWN_TEXT,
     .examples = "tutti compare dgx-h100\n"
+                "tutti compare switch:n=4,bw=50GB/s,lat=1us --schedule my.schedule\n"
                 "tutti compare dgx-h100:nodes=4 -a ring,hierarchical,double-binary-tree -b 1K -e "
                 "1G\n"
                 "tutti compare tpu-v5e:8x8 -c allgather --svg allgather.svg\n"

@@ -79,7 +79,11 @@ static void print_table(const struct view *view, const struct tutti_page *page)
     const struct tutti_price *price = &view->price;
     char contract[TUTTI_CONTRACT_TEXT_BYTES];
 
-    fprintf(out, "# schedule %s: %s\n", s->name, tutti_contract_text(&s->contract, contract));
+    fprintf(out, "# schedule %s: %s", s->name, tutti_contract_text(&s->contract, contract));
+    if (s->chunk_count > 0)
+        fprintf(out, ", in %" PRIu64 " chunk%s of %" PRIu64 " B", s->chunk_count,
+                s->chunk_count == 1 ? "" : "s", tutti_schedule_chunk_bytes(s));
+    fputc('\n', out);
     fprintf(out,
             "# ranks %u, lanes %u, slots %u; a rank has in %" PRIu64 " B, out %" PRIu64
             " B, scratch %" PRIu64 " B\n",
@@ -120,6 +124,7 @@ static void print_json(const struct view *view, struct tutti_sink *sink)
     tutti_json_count(&json, "ranks", s->rank_count);
     tutti_json_count(&json, "lanes", s->lane_count);
     tutti_json_count(&json, "slots", s->slot_count);
+    tutti_json_count(&json, "chunks", s->chunk_count);
     tutti_json_count(&json, "callees", s->callee_count);
     tutti_json_count(&json, "in_bytes", s->in_bytes);
     tutti_json_count(&json, "out_bytes", s->out_bytes);
