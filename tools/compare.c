@@ -6,6 +6,7 @@
 
 #include "tools/chart.h"
 #include "tools/commands.h"
+#include "tools/compare_times.h"
 #include "tools/files.h"
 #include "tools/output.h"
 #include "tools/page.h"
@@ -426,6 +427,8 @@ static int print_people(const struct tutti_args *args, const struct tutti_rankin
     if (one_size)
         print_bound(ranking, page->out);
     tutti_table_print(table, page);
+    if (!one_size)
+        tutti_compare_times(ranking, page->out);
     if (!one_size && !plot)
         print_letters(ranking, page->out);
     fprintf(page->out, "# %s\n", wins);
@@ -532,16 +535,16 @@ const struct tutti_command tutti_cli_compare = {
     .operands = "SPEC",
     .operand_min = 1,
     .operand_max = 1,
-    .text = "Simulates a collective by every algorithm that fits the machine and prints for each "
-            "size the fastest, its share of the physical bound, and the ranking of all by the "
-            "letters of the chart's legend; then from which size on which algorithm wins, and a "
+    .text = "Simulates a collective by every algorithm that fits the machine, and by what NCCL or "
+            "RCCL would run where that is known, and prints for each size the fastest, its share "
+            "of the physical bound, and the ranking of all by the letters of the chart's legend; "
+            "then what each takes in microseconds, from which size on which algorithm wins, and a "
             "chart of time by size, both in powers. CSV and JSON have all points.\n\n"
             "What cannot be laid out on the machine is named below the table with the "
             "reason." TUTTI_PERTURB_TEXT TUTTI_PERTURB_START_TEXT TUTTI_PERTURB_RULES_TEXT
                 TUTTI_PERTURB_NULL_TEXT " Below the table stands who wins where if nothing changes."
             "\n\nUnder mpirun or srun the processes share the points and the first prints one "
-            "table, if "
-            "this build has MPI ('tutti doctor' tells).\n\n" TUTTI_OWN_TEXT,
+            "table, if this build has MPI ('tutti doctor' tells).\n\n" TUTTI_OWN_TEXT,
     .examples = "tutti compare dgx-h100\n"
                 "tutti compare switch:n=4,bw=50GB/s,lat=1us --schedule my.schedule\n"
                 "tutti compare dgx-h100:nodes=4 -a ring,hierarchical,double-binary-tree -b 1K -e "

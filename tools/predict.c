@@ -25,6 +25,7 @@ static const struct tutti_column columns[] = {
     {"folded", NULL, "", TUTTI_CELL_BOOL},
     {"bound_by", NULL, "", TUTTI_CELL_TEXT},
     {"beats_bound", NULL, "", TUTTI_CELL_BOOL},
+    {"lacks", NULL, "", TUTTI_CELL_TEXT},
     TUTTI_PERTURB_TABLE_COLUMNS,
 };
 
@@ -41,6 +42,7 @@ static int add_row(struct tutti_table *table, const struct tutti_sweep *sweep,
     const struct tutti_answer *answer = &point->answer;
     bool moves = answer->time_ps > 0 && answer->bytes > 0; /* else there is no rate */
     bool bound = answer->bound.time_ps > 0;
+    char lacks[TUTTI_SWEEP_LACKS_BYTES];
 
     return tutti_table_add(
         table, answer->bytes, point->count, answer->algorithm, answer->protocol,
@@ -48,18 +50,42 @@ static int add_row(struct tutti_table *table, const struct tutti_sweep *sweep,
         moves ? answer->busbw_GBps : NAN, bound ? microseconds(answer->bound.time_ps) : NAN,
         tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
         answer->event_count, (int)answer->folded, bound ? answer->bound.binding : "",
-        (int)answer->beats_bound, tutti_sweep_calm_us(sweep, point),
-        tutti_sweep_times_calm(sweep, point), perturb);
+        (int)answer->beats_bound, tutti_sweep_lacks(sweep, point, lacks),
+        tutti_sweep_calm_us(sweep, point), tutti_sweep_times_calm(sweep, point), perturb);
 }
 
-/* The points that are shown: all that were predicted, or the fastest of each size. */
+/* The points that are shown: all that were predicted, or of each size what NCCL or RCCL would run
+ * and the fastest of the others. */
 static bool is_shown(const struct tutti_sweep *sweep, size_t index)
 {
     const struct tutti_point *point = &sweep->points[index];
+    uint32_t size_index = (uint32_t)(index / sweep->algorithm_count);
 
     if (sweep->best)
-        return point == tutti_sweep_best(sweep, (uint32_t)(index / sweep->algorithm_count));
+        return point == tutti_sweep_best(sweep, size_index) ||
+               point == tutti_sweep_library(sweep, size_index);
     return point->status == 0;
+}
+
+/* Where Tutti's own algorithms fall short, and by what: the first and the last of such sizes. */
+static void print_lacks(const struct tutti_sweep *sweep, FILE *out)
+{
+    char text[TUTTI_SWEEP_LACKS_BYTES];
+    char size[TUTTI_UNIT_TEXT_BYTES];
+    size_t first = SIZE_MAX;
+    size_t last = 0;
+
+    for (size_t i = 0; i < sweep->point_count && sweep->best; i++) {
+        if (!is_shown(sweep, i) || *tutti_sweep_lacks(sweep, &sweep->points[i], text) == '\0')
+            continue;
+        first = first == SIZE_MAX ? i : first;
+        last = i;
+    }
+    for (size_t i = first; i <= last; i += last > first ? last - first : 1)
+        fprintf(out, "# lacks:    at %s %s takes %s\n",
+                tutti_print_size(sweep->points[i].answer.bytes, size),
+                sweep->points[i].answer.algorithm,
+                tutti_sweep_lacks(sweep, &sweep->points[i], text));
 }
 
 /* What binds at the smallest and at the largest size, if it is known: people ask why. */
@@ -156,6 +182,7 @@ static int print_page(const struct tutti_sweep *sweep, const struct tutti_table 
         print_folding(sweep, page.out);
     tutti_table_print(table, &page);
     print_binding(sweep, page.out);
+    print_lacks(sweep, page.out);
     tutti_sweep_print_left_out(sweep, page.out);
     return tutti_page_close(&page, 0, err);
 }
@@ -256,16 +283,20 @@ const struct tutti_command tutti_cli_predict = {
     .operands = "SPEC",
     .operand_min = 1,
     .operand_max = 1,
-    .text = "Simulates a collective on a machine and prints for each size what it takes, beside "
-            "the physical lower bound of that machine: 'exact' where the bound can be reached, "
-            "'valid' where it is true but perhaps out of reach. SPEC is a preset ('tutti topo "
-            "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
-            "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "
-            "table tell what was resolved.\n\n" TUTTI_OWN_TEXT TUTTI_PERTURB_TEXT
-                TUTTI_PERTURB_START_TEXT TUTTI_PERTURB_RULES_TEXT TUTTI_PERTURB_NULL_TEXT
-            "\n\nUnder mpirun or srun the processes share the points and the first prints one "
-            "table, if "
-            "this build has MPI ('tutti doctor' tells).",
+    .text =
+        "Simulates a collective on a machine and prints for each size what it takes, beside "
+        "the physical lower bound of that machine: 'exact' where the bound can be reached, "
+        "'valid' where it is true but perhaps out of reach. On a machine of GPUs whose library is "
+        "known a size has two rows: what NCCL or RCCL would run ('nccl'), and the fastest of "
+        "Tutti's own algorithms; '# lacks' says where these fall far behind. SPEC is a preset "
+        "('tutti topo "
+        "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
+        "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "
+        "table tell what was resolved.\n\n" TUTTI_OWN_TEXT TUTTI_PERTURB_TEXT
+            TUTTI_PERTURB_START_TEXT TUTTI_PERTURB_RULES_TEXT TUTTI_PERTURB_NULL_TEXT
+        "\n\nUnder mpirun or srun the processes share the points and the first prints one "
+        "table, if "
+        "this build has MPI ('tutti doctor' tells).",
     .examples = "tutti predict dgx-h100\n"
                 "tutti predict switch:n=4,bw=50GB/s,lat=1us --schedule my.schedule -b 1M\n"
                 "tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"

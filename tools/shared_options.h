@@ -67,15 +67,16 @@
     }
 
 /* `algorithm` is what holds if nothing is given. */
-#define TUTTI_OPTION_ALGORITHM(algorithm)                                                      \
-    {                                                                                          \
-        .letter = 'a', .name = "algorithm", .type = TUTTI_OPTION_TEXT, .value = "NAME[,NAME]", \
-        .standard = algorithm,                                                                 \
-        .help = "ring, ring-bidirectional, recursive-doubling, halving-doubling, halving, "    \
-                "binomial, double-binary-tree, one-shot, two-shot, direct, hierarchical, "     \
-                "reduce-broadcast, torus; nccl: whatever NCCL would run, on a machine of "     \
-                "GPUs, or of it nccl:ring, nccl:tree and so on; auto: the fastest of the "     \
-                "others; all: every one of them that fits; FILE.so: a plugin"                  \
+#define TUTTI_OPTION_ALGORITHM(algorithm)                                                       \
+    {                                                                                           \
+        .letter = 'a', .name = "algorithm", .type = TUTTI_OPTION_TEXT, .value = "NAME[,NAME]",  \
+        .standard = algorithm,                                                                  \
+        .help = "ring, ring-bidirectional, recursive-doubling, halving-doubling, halving, "     \
+                "binomial, double-binary-tree, one-shot, two-shot, direct, hierarchical, "      \
+                "reduce-broadcast, torus, chain-tree; nccl: whatever NCCL or RCCL would run, "  \
+                "on a machine of GPUs, or of it nccl:ring, nccl:tree and so on; auto: nccl, "   \
+                "where that is known, and beside it the fastest of the others; all: every one " \
+                "that fits; FILE.so: a plugin"                                                  \
     }
 
 #define TUTTI_OPTION_PROTOCOL                                                                    \

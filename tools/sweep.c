@@ -125,8 +125,7 @@ static int make_points(struct tutti_sweep *sweep, struct tutti_err *err)
     return 0;
 }
 
-static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep,
-                    struct tutti_sink *sink, struct tutti_err *err)
+static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep, struct tutti_err *err)
 {
     struct tutti_ask *ask = &sweep->ask;
     int status = tutti_model_find(tutti_args_text(args, "model"), &ask->model, err);
@@ -150,11 +149,35 @@ static int read_ask(const struct tutti_args *args, struct tutti_sweep *sweep,
     if (sweep->all)
         ask->step_count_max = tutti_args_number(args, "steps-max");
     ask->fold = tutti_args_text(args, "fold");
+    sweep->thread_count = (uint32_t)tutti_args_number(args, "jobs");
+    return status;
+}
+
+/* Where it is known what NCCL or RCCL would see of the hosts, all algorithms begin with "nccl". */
+static int add_library(struct tutti_sweep *sweep, struct tutti_err *err)
+{
+    if (!sweep->all || sweep->topo->hardware == NULL)
+        return 0;
+    if (sweep->algorithm_count == TUTTI_SWEEP_ALGORITHMS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "too many algorithms (at most %d)",
+                          TUTTI_SWEEP_ALGORITHMS_MAX);
+    memmove(sweep->algorithms[1], sweep->algorithms[0],
+            sweep->algorithm_count * sizeof(sweep->algorithms[0]));
+    (void)snprintf(sweep->algorithms[0], sizeof(sweep->algorithms[0]), "nccl");
+    sweep->algorithm_count++;
+    sweep->library = true;
+    return 0;
+}
+
+static int read_nccl(const struct tutti_args *args, struct tutti_sweep *sweep,
+                     struct tutti_sink *sink, struct tutti_err *err)
+{
+    int status = add_library(sweep, err);
+
     if (status == 0)
         status = tutti_nccl_options_read(args, runs_nccl(sweep), &sweep->nccl, sink, err);
-    ask->as_nccl = sweep->nccl.version;
-    ask->env = sweep->nccl.env;
-    sweep->thread_count = (uint32_t)tutti_args_number(args, "jobs");
+    sweep->ask.as_nccl = sweep->nccl.version;
+    sweep->ask.env = sweep->nccl.env;
     return status;
 }
 
@@ -162,11 +185,13 @@ int tutti_sweep_open(const struct tutti_args *args, struct tutti_sweep *ret,
                      struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_sweep sweep = {.job = args->job};
-    int status = read_ask(args, &sweep, sink, err);
+    int status = read_ask(args, &sweep, err);
 
     if (status == 0)
         status = tutti_machine_load(tutti_args_operand(args, 0),
                                     (uint32_t)tutti_args_number(args, "nodes"), &sweep.topo, err);
+    if (status == 0)
+        status = read_nccl(args, &sweep, sink, err);
     if (status == 0) {
         sweep.ask.topo = sweep.topo;
         sweep.ask.protocol = tutti_sweep_protocol(sweep.topo, tutti_args_text(args, "protocol"));
@@ -211,12 +236,19 @@ const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint
     const struct tutti_point *points = &sweep->points[(size_t)size_index * sweep->algorithm_count];
     const struct tutti_point *best = NULL;
 
-    for (uint32_t i = 0; i < sweep->algorithm_count; i++) {
+    for (uint32_t i = sweep->library && sweep->best ? 1 : 0; i < sweep->algorithm_count; i++) {
         if (points[i].status == 0 &&
             (best == NULL || points[i].answer.time_ps < best->answer.time_ps))
             best = &points[i];
     }
     return best;
+}
+
+const struct tutti_point *tutti_sweep_library(const struct tutti_sweep *sweep, uint32_t size_index)
+{
+    const struct tutti_point *point = &sweep->points[(size_t)size_index * sweep->algorithm_count];
+
+    return sweep->library && point->status == 0 ? point : NULL;
 }
 
 /* A failure that leaves an algorithm out of `-a all`: it does not fit, or is too large to hold or

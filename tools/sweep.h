@@ -35,7 +35,8 @@ struct tutti_sweep {
     struct tutti_sizes sizes;
     uint32_t thread_count;
     bool all;                 /* -a all or auto: what does not fit is left out, and named */
-    bool best;                /* -a auto: of all, the fastest at each size is wanted */
+    bool best;                /* -a auto: of all, the fastest at each size is wanted, */
+    bool library;             /* beside the first of them, "nccl": where its choice is known */
     uint32_t algorithm_count; /* as asked for, in that order */
     char algorithms[TUTTI_SWEEP_ALGORITHMS_MAX][TUTTI_SWEEP_NAME_BYTES];
     struct tutti_point *points; /* [sizes.count * algorithm_count], by size, then by algorithm */
@@ -82,8 +83,17 @@ void tutti_sweep_print_machine(const struct tutti_topo *topo, const struct tutti
 void tutti_sweep_print_assumed(const char *source, FILE *out);
 void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *json);
 
-/* The fastest point of a size, of equals the first; NULL if none was predicted. */
+/* The fastest point of a size, of equals the first; NULL if none was predicted. With -a auto of
+ * Tutti's own algorithms, and what NCCL or RCCL would run is the other; NULL where that is not
+ * known. */
 const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint32_t size_index);
+const struct tutti_point *tutti_sweep_library(const struct tutti_sweep *sweep, uint32_t size_index);
+
+/* What Tutti's own algorithms lack at a point where the fastest of them takes over 1.3 times what
+ * NCCL or RCCL would, from 1 MiB on; "" where they do not, or the point is another one. */
+enum { TUTTI_SWEEP_LACKS_BYTES = 224 };
+const char *tutti_sweep_lacks(const struct tutti_sweep *sweep, const struct tutti_point *point,
+                              char buf[TUTTI_SWEEP_LACKS_BYTES]);
 
 /* The lines of '#' above a table: version, machine, what was asked for. */
 void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command,

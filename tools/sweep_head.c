@@ -214,11 +214,12 @@ static const struct tutti_point *left_out(const struct tutti_sweep *sweep, uint3
 {
     const struct tutti_point *first = NULL;
 
+    bool all = !sweep->best || (sweep->library && index == 0);
+
     *ret_count = 0;
     for (size_t i = index; i < sweep->point_count; i += sweep->algorithm_count) {
-        if (sweep->points[i].status < 0 &&
-            (!sweep->best || sweep->points[i].status == -TUTTI_ELACK ||
-             sweep->points[i].status == -TUTTI_ETIME)) {
+        if (sweep->points[i].status < 0 && (all || sweep->points[i].status == -TUTTI_ELACK ||
+                                            sweep->points[i].status == -TUTTI_ETIME)) {
             first = first == NULL ? &sweep->points[i] : first;
             ++*ret_count;
         }
