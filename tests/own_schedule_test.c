@@ -263,6 +263,47 @@ TEST(what_is_added_is_found_after_the_table_and_by_its_set_alone)
     tutti_algorithm_set_free(set);
 }
 
+/* One rank too few. */
+static int generate_short(const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                          struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tutti_shape less = tutti_shape_flat(shape->rank_count - 1);
+
+    return generate(params, &less, ret, err);
+}
+
+/* Half of the data. */
+static int generate_half(const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                         struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tutti_coll_params less = *params;
+
+    less.count /= 2;
+    return generate(&less, shape, ret, err);
+}
+
+TEST(what_was_not_asked_for_is_no_answer)
+{
+    const struct tutti_algorithm bad[] = {
+        {.size = sizeof(bad[0]), .name = "short", .collectives = 1, .generate = generate_short},
+        {.size = sizeof(bad[0]), .name = "half", .collectives = 1, .generate = generate_half},
+    };
+    struct tutti_algorithm_set *set = new_set();
+    struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE, .count = 6, .added = set};
+    struct tutti_shape shape = tutti_shape_flat(3);
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_algorithm_add(set, &bad[0], &err), err);
+    CHECK_OK(tutti_algorithm_add(set, &bad[1], &err), err);
+    CHECK_INT(tutti_coll_generate("short", &params, &shape, &schedule, &err), -TUTTI_ECHECK);
+    CHECK_TEXT(err.text, "algorithm 'short' made a schedule of '2' ranks (3)");
+    CHECK_INT(tutti_coll_generate("half", &params, &shape, &schedule, &err), -TUTTI_ECHECK);
+    CHECK_TEXT(err.text,
+               "algorithm 'half' made a schedule of allreduce of '3' elements (allreduce of 6)");
+    tutti_algorithm_set_free(set);
+}
+
 /* ---- predicted ------------------------------------------------------------------------------- */
 
 static struct tutti_topo *machine(const char *spec)

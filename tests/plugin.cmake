@@ -10,7 +10,8 @@ foreach(room runtime topo sim traces)
 endforeach()
 set(plugins ${CMAKE_SOURCE_DIR}/tools/examples/own_algorithm.c
     ${CMAKE_SOURCE_DIR}/tests/plugins/other_version.c
-    ${CMAKE_SOURCE_DIR}/tests/plugins/no_symbol.c ${CMAKE_SOURCE_DIR}/tests/plugins/name_taken.c)
+    ${CMAKE_SOURCE_DIR}/tests/plugins/no_symbol.c ${CMAKE_SOURCE_DIR}/tests/plugins/name_taken.c
+    ${CMAKE_SOURCE_DIR}/tests/plugins/out_of_bounds.c)
 foreach(source ${plugins})
     get_filename_component(name ${source} NAME_WE)
     add_library(plugin_${name} MODULE ${source})

@@ -133,6 +133,8 @@ TEST(the_command_takes_a_plugin_as_an_algorithm)
     command("predict torus:16 -a ring,own_algorithm.so -b 4K --format csv", 0, ",swing,none,");
     command("predict torus:8x8 -a auto,own_algorithm.so -b 64K --format json", 0, "\"results\"");
     command("compare torus:16 -a all,own_algorithm.so -b 4K --format csv", 0, ",swing,none,");
+    command("compare torus:16,bw=50GB/s,lat=1us -a all,own_algorithm.so -b 16K --format csv", 0,
+            "16384,4096,1,swing,none,12.29"); /* as tools/examples/README.md has it */
     command("run -B threads -g 4 -a own_algorithm.so -b 64K --format csv", 0, ",swing,none,");
     command("run -B sim --topo torus:4 -a all,own_algorithm.so -b 4K --format csv", 0, ",swing,");
     command("doctor", 0, "plugins");
@@ -156,6 +158,8 @@ TEST(the_command_refuses_bad_plugins_in_one_line)
             "(const struct tutti_plugin, coll.h)\n");
     command("compare torus:16 -a all,other_version.so", 2, "it is a plugin of version '2'");
     command("run -B threads -a name_taken.so", 2, "there is an algorithm 'ring' already");
+    command("run -B threads -g 2 -a ./out_of_bounds.so -b 4K", 1, "algorithm 'past': ");
+    command("schedule check -g 2 -a ./out_of_bounds.so -b 4K", 1, "past: rank 0, lane 0, step 0");
     command("predict torus:16 -c allgather -a own_algorithm.so", 2,
             "no algorithm 'swing' for allgather (ring ");
     command("predict torus:6 -a own_algorithm.so -b 1K", 2, "swing is for 2, 4, 8, ... ranks");

@@ -95,6 +95,7 @@ static int read_list(struct tutti_own *own, const char *text, enum tutti_collect
 {
     const char *all = find_all(text);
     bool first = true;
+    bool named = false; /* the schedule is: then it stands there */
     int status = 0;
 
     for (const char *p = text; status == 0; p++) {
@@ -108,6 +109,7 @@ static int read_list(struct tutti_own *own, const char *text, enum tutti_collect
                 put_plugin(own, collective, first_added, added, list, &first);
         } else if (all == NULL) {
             put(list, &first, p, bytes);
+            named = named || (bytes == strlen(own->name) && memcmp(p, own->name, bytes) == 0);
         }
         p += bytes;
         if (*p == '\0')
@@ -117,7 +119,7 @@ static int read_list(struct tutti_own *own, const char *text, enum tutti_collect
         return tutti_wrap(err, status, "option '-a'");
     if (all != NULL)
         fputs(all, list);
-    else if (own->schedule != NULL)
+    else if (own->schedule != NULL && !named)
         put(list, &first, own->name, strlen(own->name));
     return 0;
 }

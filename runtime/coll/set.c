@@ -97,6 +97,60 @@ static int lay_out(const struct tutti_algorithm *algorithm, const struct tutti_c
     return tutti_schedule_scale(schedule, params->count, ret, err);
 }
 
+/* What an added generator has made is for what it was asked: backends and bounds go by that. */
+static int check_made(const char *name, const struct tutti_coll_params *params,
+                      const struct tutti_shape *shape, const struct tutti_schedule *made,
+                      struct tutti_err *err)
+{
+    const struct tutti_contract *c = &made->contract;
+
+    if (made->rank_count != shape->rank_count)
+        return tutti_fail(err, TUTTI_ECHECK, "algorithm '%s' made a schedule of '%u' ranks (%u)",
+                          name, made->rank_count, shape->rank_count);
+    if (c->collective != params->collective || c->count != params->count)
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "algorithm '%s' made a schedule of %s of '%llu' elements (%s of %llu)",
+                          name, tutti_collective_name(c->collective), (unsigned long long)c->count,
+                          tutti_collective_name(params->collective),
+                          (unsigned long long)params->count);
+    if (c->dtype != params->dtype ||
+        (tutti_collective_reduces(c->collective) && c->op != params->op) ||
+        (tutti_collective_is_rooted(c->collective) && c->root != params->root))
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "algorithm '%s' made a schedule of another type, operator or root than "
+                          "it was asked for",
+                          name);
+    return 0;
+}
+
+static int generate_added(const struct tutti_algorithm *algorithm,
+                          const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                          struct tutti_schedule **ret, struct tutti_err *err)
+{
+    struct tutti_schedule *made = NULL;
+    int status = algorithm->generate(params, shape, &made, err);
+
+    if (status < 0)
+        return status;
+    status = check_made(algorithm->name, params, shape, made, err);
+    if (status < 0)
+        tutti_schedule_free(made);
+    else
+        *ret = made;
+    return status;
+}
+
+static bool is_of_table(const struct tutti_algorithm *algorithm)
+{
+    size_t count;
+    const struct tutti_algorithm *table = tutti_algorithms(&count);
+    bool found = false;
+
+    for (size_t i = 0; i < count; i++)
+        found = found || algorithm == &table[i];
+    return found;
+}
+
 int tutti_coll_generate(const char *algorithm, const struct tutti_coll_params *params,
                         const struct tutti_shape *shape, struct tutti_schedule **ret,
                         struct tutti_err *err)
@@ -113,7 +167,8 @@ int tutti_coll_generate(const char *algorithm, const struct tutti_coll_params *p
         return status;
     if (found->generate == NULL)
         return lay_out(found, params, shape, ret, err);
-    return found->generate(params, shape, ret, err);
+    return is_of_table(found) ? found->generate(params, shape, ret, err)
+                              : generate_added(found, params, shape, ret, err);
 }
 
 /* ---- sets ------------------------------------------------------------------------------------ */
