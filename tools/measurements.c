@@ -141,7 +141,6 @@ static int take_table(const struct tutti_measurements_ask *ask, const char *log,
         .iteration_count = table->iteration_count > 0 ? table->iteration_count
                            : is_nccl_tests            ? TUTTI_NCCL_TESTS_ITERATIONS
                                                       : 1,
-        .is_nccl_tests = is_nccl_tests,
         .is_rccl = is_rccl(table),
         .process_ranks = table->process_count > 0 ? table->rank_count / table->process_count : 0,
     };

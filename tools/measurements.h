@@ -35,7 +35,6 @@ struct tutti_measurements_table {
     char library[64];
     char version[32]; /* of the library: "2.19.3" or "22809", "" where the log does not say */
     char device[96];
-    bool is_nccl_tests; /* which runs NCCL, or RCCL: no CSV but one with busbw */
     bool is_rccl;
     uint32_t process_ranks;   /* GPUs that one process launches on; 0: the log does not tell */
     uint32_t iteration_count; /* timed in a row, as a log says or nccl-tests does; of other CSV 1 */

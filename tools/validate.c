@@ -112,7 +112,7 @@ static int read_algorithm(const struct tutti_args *args, const char **ret, struc
     return 0;
 }
 
-/* Without a word NCCL has chosen what its tests measured, on a machine of which it can be told. */
+/* Without a word NCCL has chosen what was measured, on a machine of which it can be told. */
 static int settle_algorithm(const struct tutti_args *args, struct validation *v,
                             struct tutti_err *err)
 {
@@ -120,8 +120,6 @@ static int settle_algorithm(const struct tutti_args *args, struct validation *v,
 
     if (tutti_args_given(args, "algorithm"))
         return 0;
-    for (uint32_t i = 0; i < v->measurements.table_count; i++)
-        by_nccl = by_nccl && v->measurements.tables[i].is_nccl_tests;
     if (by_nccl)
         v->ask.algorithm = "nccl";
     return by_nccl ? 0 : tutti_nccl_options_refuse(args, err);
