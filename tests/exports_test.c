@@ -208,7 +208,8 @@ TEST(the_doors_are_cxx_as_well)
     if (TUTTI_CXX[0] == '\0')
         SKIP("no compiler of C++ here");
     seen = run("cd '" TUTTI_SOURCE_DIR "' &&"
-               " printf '#include \"%s\"\\n' runtime/*.h topo/*.h sim/*.h traces/*.h |"
+               " printf '#include \"%s\"\\n' runtime/*.h topo/*.h sim/*.h traces/*.h"
+               " tools/cli.h tools/commands.h |"
                " '" TUTTI_CXX "' -x c++ -std=c++11 -Wall -Wextra -pedantic -Werror -I."
                " -fsyntax-only -");
     if (seen.exit != 0)

@@ -151,6 +151,19 @@ static void add_ecmp(struct scene *scene)
                  used > 0 ? "," : "");
 }
 
+/* Whether the last word, behind the comma at `comma`, stands there before: that is refused. */
+static bool is_twice(const char *words, size_t comma)
+{
+    const char *last = words + comma + 1;
+    size_t bytes = strlen(last);
+
+    for (const char *word = words; word < last; word += strcspn(word, ",") + 1) {
+        if (strcspn(word, ",") == bytes && strncmp(word, last, bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void disturb(struct scene *scene)
 {
     static struct tutti_perturb perturb; /* large */
@@ -158,8 +171,13 @@ static void disturb(struct scene *scene)
     uint64_t seed = tutti_random_next(&scene->random);
     struct tutti_err err = {""};
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        size_t used = strlen(scene->words);
+
         add_word(scene);
+        if (used > 0 && scene->words[used] != '\0' && is_twice(scene->words, used))
+            scene->words[used] = '\0';
+    }
     add_ecmp(scene);
     perturb.item_count = 0;
     if (scene->words[0] == '\0')

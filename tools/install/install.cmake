@@ -31,7 +31,8 @@ if(TARGET tutti)
     install(TARGETS tutti_cli_shared EXPORT tuttiCliTargets
             INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
     install(EXPORT tuttiCliTargets NAMESPACE tutti:: DESTINATION ${TUTTI_PACKAGE})
-    install(FILES tools/cli.h tools/sink.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti/tools)
+    install(FILES tools/cli.h tools/commands.h tools/options.h tools/sink.h
+            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti/tools)
     install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL
             FILES_MATCHING PATTERN "*.1")
     foreach(shell bash:bash-completion/completions zsh:zsh/site-functions
