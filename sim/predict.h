@@ -43,7 +43,8 @@ struct tutti_ask {
      * topology. NULL: that of tutti_predict_protocol(). */
     const char *protocol;
     /* What they cost: TUTTI_PROTOCOLS of them, in the order of tutti_protocols(), which are NCCL's
-     * own figures. NULL: fitted to public measurements, as tutti_calibrated_for() has them. */
+     * own figures. NULL: fitted to public measurements, as tutti_calibrated_for() has them, which
+     * takes 2 ms; with `memory`, once. */
     const struct tutti_protocol *protocols;
     enum tutti_model model;
     uint64_t seed;

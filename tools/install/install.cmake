@@ -1,22 +1,29 @@
 # What `cmake --install` copies: the command, the libraries, the doors, and what finds them by
-# pkg-config and find_package. The target `product` builds all of it, and nothing else.
+# pkg-config and find_package. The target `product` builds all of it, and nothing else. A profile
+# without some of the targets installs the others; TUTTI_ROOMS: those whose doors it has.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(TUTTI_PRODUCTS tutti_static tutti_shared)
+if(NOT DEFINED TUTTI_ROOMS)
+    set(TUTTI_ROOMS runtime topo sim traces)
+endif()
+set(TUTTI_PRODUCTS tutti_static)
 set(TUTTI_PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 set_target_properties(tutti_static PROPERTIES EXPORT_NAME static)
-set_target_properties(tutti_shared PROPERTIES EXPORT_NAME tutti)
-install(TARGETS tutti_static tutti_shared EXPORT tuttiTargets
+if(TARGET tutti_shared)
+    list(APPEND TUTTI_PRODUCTS tutti_shared)
+    set_target_properties(tutti_shared PROPERTIES EXPORT_NAME tutti)
+endif()
+install(TARGETS ${TUTTI_PRODUCTS} EXPORT tuttiTargets
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${TUTTI_PACKAGE})
-foreach(room runtime topo sim traces)
+foreach(room ${TUTTI_ROOMS})
     file(GLOB DOORS CONFIGURE_DEPENDS ${room}/*.h)
     install(FILES ${DOORS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti/${room})
 endforeach()
 
 # Apart, for it alone needs MPI: find_package(tutti COMPONENTS mpi). A static library, over static.
-if(TUTTI_HAVE_MPI)
+if(TUTTI_HAVE_MPI AND TARGET tutti_mpi)
     list(APPEND TUTTI_PRODUCTS tutti_mpi)
     set_target_properties(tutti_mpi PROPERTIES EXPORT_NAME mpi)
     install(TARGETS tutti_mpi EXPORT tuttiMpiTargets)
@@ -43,9 +50,9 @@ if(TARGET tutti)
         install(DIRECTORY ${CMAKE_BINARY_DIR}/completion/${from}/
                 DESTINATION ${CMAKE_INSTALL_DATADIR}/${to} OPTIONAL)
     endforeach()
+    install(DIRECTORY traces/measured/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/measured
+            FILES_MATCHING PATTERN "*.measured" PATTERN "*.calib")
 endif()
-install(DIRECTORY traces/measured/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/measured
-        FILES_MATCHING PATTERN "*.measured" PATTERN "*.calib")
 
 # ---- how others find it: both files go by where they lie, so that the whole may be moved -----------
 set(TUTTI_PC_REQUIRES "")
@@ -55,7 +62,10 @@ endif()
 if(TUTTI_HAVE_URING)
     list(APPEND TUTTI_PC_REQUIRES liburing)
 endif()
-set(TUTTI_PC_LIBS "-lm -pthread")
+set(TUTTI_PC_LIBS -lm)
+if(Threads_FOUND)
+    string(APPEND TUTTI_PC_LIBS " -pthread")
+endif()
 if(TUTTI_HAVE_DLOPEN AND CMAKE_DL_LIBS)
     string(APPEND TUTTI_PC_LIBS " -l${CMAKE_DL_LIBS}")
 endif()
