@@ -522,6 +522,18 @@ static int record_winner(const struct tutti_ask *ask, struct outcome *best, stru
     return status;
 }
 
+/* Where nobody has named NCCL, and it does not do what is asked for, the others may. */
+static int find_chosen(struct tutti_whole_ask *whole, struct outcome *best, struct tutti_err *err)
+{
+    int status = find_best(&whole->ask, best, err);
+
+    if (!whole->chosen || !is_left_out(status))
+        return status;
+    tutti_ask_do_without(whole);
+    *best = (struct outcome){.entry = {.algorithm = NULL}};
+    return find_best(&whole->ask, best, err);
+}
+
 /* Nothing is priced by mistake. */
 static int refuse_none(const struct tutti_ask *ask, struct tutti_err *err)
 {
@@ -543,7 +555,7 @@ int tutti_predict(const struct tutti_ask *given, struct tutti_answer *ret, struc
     if (status == 0)
         status = refuse_none(ask, err);
     if (status == 0)
-        status = find_best(ask, &best, err);
+        status = find_chosen(&whole, &best, err);
     if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
         status = record_winner(ask, &best, err);
     if (status == 0)

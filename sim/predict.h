@@ -18,20 +18,21 @@ struct tutti_nccl_env;
 
 /* What holds where nothing is said: here, and in the options of `tutti predict`. A question that
  * has a size, a machine and a count gets the answer that the command gives, to the digit. */
-#define TUTTI_STANDARD_ALGORITHM "auto"
-#define TUTTI_STANDARD_MODEL     TUTTI_MODEL_FAIR /* 0 */
-#define TUTTI_STANDARD_FOLD      "auto"
-#define TUTTI_STANDARD_SEED      42 /* of the command; 0 is a seed like any other */
-#define TUTTI_STANDARD_SECONDS   600
-#define TUTTI_STANDARD_STEPS     2000000
+#define TUTTI_STANDARD_MODEL   TUTTI_MODEL_FAIR /* 0 */
+#define TUTTI_STANDARD_FOLD    "auto"
+#define TUTTI_STANDARD_SEED    42 /* of the command; 0 is a seed like any other */
+#define TUTTI_STANDARD_SECONDS 600
+#define TUTTI_STANDARD_STEPS   2000000
 
 /* What is left 0 or NULL is chosen: see each field. */
 struct tutti_ask {
     size_t size; /* sizeof(struct tutti_ask): runtime/api.h */
     const struct tutti_topo *topo;
-    /* A name of tutti_algorithms() or of params.added, "auto" (also NULL): the fastest of these, or
-     * "nccl": what NCCL would run, or one of its by name, as if forced by NCCL_ALGO: "nccl:ring",
-     * "nccl:tree", "nccl:pat", or of messages "nccl:p2p"; params then say nothing of cuts. */
+    /* A name of tutti_algorithms() or of params.added, "auto": the fastest of these, or "nccl":
+     * what NCCL or RCCL would run, or one of its by name, as if forced by NCCL_ALGO: "nccl:ring",
+     * "nccl:tree", "nccl:pat", or of messages "nccl:p2p"; params then say nothing of cuts. NULL:
+     * the first row of the command: "nccl" where topo->hardware is known and that can be modelled,
+     * else "auto". */
     const char *algorithm;
     struct tutti_coll_params params; /* channel_count 0: with algorithms that run on rings one for
                                         each ring order of the topology, or, where hosts have

@@ -22,12 +22,13 @@ static struct tutti_ask bare(const struct tutti_topo *topo, uint64_t count)
 
 /* With everything said. */
 static struct tutti_ask full(const struct tutti_topo *topo, uint64_t count,
-                             const struct tutti_calibrated *costs, const char *protocol)
+                             const struct tutti_calibrated *costs, const char *algorithm,
+                             const char *protocol)
 {
     return (struct tutti_ask){
         .size = sizeof(struct tutti_ask),
         .topo = topo,
-        .algorithm = "auto",
+        .algorithm = algorithm,
         .params = {.collective = TUTTI_ALLREDUCE,
                    .dtype = TUTTI_FLOAT32,
                    .op = TUTTI_SUM,
@@ -48,11 +49,12 @@ TEST(what_is_not_said_is_what_the_command_takes)
 {
     static const struct {
         const char *spec;
+        const char *algorithm;
         const char *protocol;
-    } cases[] = {{"dgx-h100", "auto"},
-                 {"mi300x:nodes=2", "auto"},
-                 {"tpu-v4:4x4x4", "none"},
-                 {"ring:n=5", "none"}};
+    } cases[] = {{"dgx-h100", "nccl", "auto"},
+                 {"mi300x:nodes=2", "nccl", "auto"},
+                 {"tpu-v4:4x4x4", "auto", "none"},
+                 {"ring:n=5", "auto", "none"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct tutti_topo *topo = machine(cases[i].spec);
@@ -65,7 +67,7 @@ TEST(what_is_not_said_is_what_the_command_takes)
         CHECK_TEXT(tutti_predict_protocol(topo), cases[i].protocol);
         CHECK_OK(tutti_calibrated_for(topo, &costs, &err), err);
         for (uint64_t count = 1000; count <= 100000000; count *= 100) {
-            ask = full(topo, count, &costs, cases[i].protocol);
+            ask = full(topo, count, &costs, cases[i].algorithm, cases[i].protocol);
             CHECK_OK(tutti_predict(&ask, &said, &err), err);
             ask = bare(topo, count);
             CHECK_OK(tutti_predict(&ask, &seen, &err), err);
@@ -75,6 +77,22 @@ TEST(what_is_not_said_is_what_the_command_takes)
         }
         tutti_topo_free(topo);
     }
+}
+
+/* The same where NCCL is asked of what it does not do. */
+TEST(what_nccl_does_not_do_is_done_by_the_fastest)
+{
+    struct tutti_topo *topo = machine("dgx-h100");
+    struct tutti_answer answer = {.time_ps = 0};
+    struct tutti_err err;
+    struct tutti_ask ask = bare(topo, 0);
+
+    ask.params.collective = TUTTI_BARRIER;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK(strncmp(answer.algorithm, "nccl", 4) != 0);
+    ask.algorithm = "nccl";
+    CHECK_INT(tutti_predict(&ask, &answer, &err), -TUTTI_EINVAL);
+    tutti_topo_free(topo);
 }
 
 /* Costs of its own are remembered with the rest, and NCCL's own can be asked for. */

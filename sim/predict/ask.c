@@ -56,6 +56,12 @@ static int choose_costs(struct tutti_whole_ask *whole, struct tutti_err *err)
     return 0;
 }
 
+static void limit_steps(struct tutti_ask *ask)
+{
+    if (ask->step_count_max == 0 && strcmp(ask->algorithm, "auto") == 0)
+        ask->step_count_max = TUTTI_STANDARD_STEPS;
+}
+
 int tutti_ask_make_whole(const struct tutti_ask *given, struct tutti_whole_ask *ret,
                          struct tutti_err *err)
 {
@@ -64,17 +70,24 @@ int tutti_ask_make_whole(const struct tutti_ask *given, struct tutti_whole_ask *
 
     if (status < 0)
         return status;
+    ret->chosen = ask->algorithm == NULL && ask->topo->hardware != NULL;
     if (ask->algorithm == NULL)
-        ask->algorithm = TUTTI_STANDARD_ALGORITHM;
+        ask->algorithm = ret->chosen ? "nccl" : "auto";
     if (ask->protocol == NULL)
         ask->protocol = tutti_predict_protocol(ask->topo);
     if (ask->fold == NULL)
         ask->fold = TUTTI_STANDARD_FOLD;
     if (ask->seconds_max == 0)
         ask->seconds_max = TUTTI_STANDARD_SECONDS;
-    if (ask->step_count_max == 0 && strcmp(ask->algorithm, "auto") == 0)
-        ask->step_count_max = TUTTI_STANDARD_STEPS;
+    limit_steps(ask);
     return choose_costs(ret, err);
+}
+
+void tutti_ask_do_without(struct tutti_whole_ask *whole)
+{
+    whole->chosen = false;
+    whole->ask.algorithm = "auto";
+    limit_steps(&whole->ask);
 }
 
 int tutti_ask_find_protocol(const struct tutti_ask *ask, const char *name,

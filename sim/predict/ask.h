@@ -10,11 +10,15 @@
 struct tutti_whole_ask {
     struct tutti_ask ask;
     struct tutti_calibrated costs;
+    bool chosen; /* its algorithm is "nccl" because none was named: else tutti_ask_do_without() */
 };
 
 /* -TUTTI_EINVAL, -TUTTI_ELACK: see tutti_take(), and no machine. */
 int tutti_ask_make_whole(const struct tutti_ask *given, struct tutti_whole_ask *ret,
                          struct tutti_err *err);
+
+/* Where what NCCL would run is not modelled: "auto" in its place. */
+void tutti_ask_do_without(struct tutti_whole_ask *whole);
 
 /* A protocol of a whole question, by name. */
 int tutti_ask_find_protocol(const struct tutti_ask *ask, const char *name,

@@ -34,13 +34,14 @@ lib=$(dirname "$pc")
 command -v "$cxx" >/dev/null 2>&1 || cxx=""
 [ -n "$cxx" ] || echo "skipped: C++ (no compiler of it here)"
 
-# What the command says of a machine and a size: algorithm, protocol, bytes, picoseconds.
+# What the command says first of a machine and a size: algorithm, protocol, bytes, picoseconds.
 machines="dgx-h100:nodes=2 tpu-v4:4x4x4"
 say() {
-    "$prefix/bin/tutti" predict "$1" -a auto -b 16M -e 16M --format csv |
+    "$prefix/bin/tutti" predict "$1" -b 16M -e 16M --format csv |
         awk -F, '/^#/ { next }
-            !seen++ { for (i = 1; i <= NF; i++) at[$i] = i; next }
-            { printf "%s %s %s %.0f\n", $at["algorithm"], $at["protocol"], $at["bytes"],
+            { row++ }
+            row == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+            row == 2 { printf "%s %s %s %.0f\n", $at["algorithm"], $at["protocol"], $at["bytes"],
                   $at["time_us"] * 1e6 }'
 }
 expected=$(for machine in $machines; do say "$machine"; done)
