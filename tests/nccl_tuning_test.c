@@ -1,5 +1,7 @@
 /* NCCL's tuning held against NCCL's own numbers: tables, picks and times from the graphs that its
  * search found (nccl_vectors.h), shares of channels, chunks. */
+#include <math.h>
+
 #include "tests/nccl_comm.h"
 #include "tests/nccl_hosts.h"
 
@@ -207,6 +209,98 @@ TEST(links_of_pairs_count_direct_or_by_the_switch)
     expect_facts("V100x8", 0, true, false);
     expect_facts("L40x8", 0, false, false);
     expect_facts("ONE90", 0, false, false);
+}
+
+/* ---- latencies ----------------------------------------------------------------------------- */
+
+static double ring_us(const struct tutti_nccl_comm *comm, uint64_t bytes)
+{
+    return choice_of(comm, TUTTI_ALLREDUCE, bytes)
+        .rows[TUTTI_NCCL_RING][TUTTI_NCCL_SIMPLE]
+        .latency_us;
+}
+
+/* NCCL's tuning.cc, "Plateau effect of ring": on several nodes the latency of Simple's ring counts
+ * 1.9 times, from compute capability 8.0 on 1.4 times, once every channel and rank has 64 bytes;
+ * before 2.18 1.9 times, from 9.0 on 1.5 times, once every rank has 4 KiB. */
+TEST(a_ring_over_the_network_waits_more_once_it_is_full)
+{
+    static const struct {
+        const char *machine, *version;
+        uint32_t begins; /* bytes a rank; 0: 64 a channel */
+        double factor;
+    } cases[] = {
+        {"V100x8", "2.28.9", 0, 1.9},  {"A100x8", "2.28.9", 0, 1.4},  {"H100x8", "2.28.9", 0, 1.4},
+        {"V100x8", "2.16", 4096, 1.9}, {"A100x8", "2.16", 4096, 1.9}, {"H100x8", "2.16", 4096, 1.5},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_nccl_comm comm;
+        struct tutti_err err = {""};
+        uint64_t bytes = cases[i].begins;
+        double before_us;
+
+        CHECK_OK(
+            make(vector_of(cases[i].machine, 2, "2.28.9"), cases[i].version, NULL, &comm, &err),
+            err);
+        bytes = comm.rank_count * (bytes > 0 ? bytes : 64 * comm.channel_count);
+        before_us = ring_us(&comm, bytes - 4);
+        CHECK(before_us > 1);
+        if (fabs(ring_us(&comm, bytes) - cases[i].factor * before_us) > 1e-4 * before_us)
+            TEST_FAIL("%s of NCCL %s: %.4f us after %.4f", cases[i].machine, cases[i].version,
+                      ring_us(&comm, bytes), before_us);
+        tutti_nccl_tables_free(comm.tables);
+    }
+}
+
+static double far_ring_us(const struct tutti_nccl_facts *facts)
+{
+    struct tutti_nccl_comm comm = {.rank_count = 16, .node_count = 2};
+    struct tutti_err err = {""};
+    double us;
+
+    read_graphs(vector_of("A100x8", 2, "2.28.9"), &comm);
+    CHECK_OK(tune(facts, "2.28.9", NULL, &comm, &err), err);
+    us = tutti_nccl_row(&comm, TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_SIMPLE).latency_us;
+    tutti_nccl_tables_free(comm.tables);
+    return us;
+}
+
+/* tuning.cc getNetOverhead: an AMD CPU takes 2 us to post, others 1 us, and so do hosts whose CPUs
+ * differ; with Simple three times that is the least a step takes, of 28 inside nodes. */
+TEST(who_posts_to_the_network_takes_its_time)
+{
+    struct tutti_nccl_facts facts = facts_of("A100x8");
+    double amd_us = far_ring_us(&facts);
+    double mixed_us;
+
+    CHECK_INT(facts.cpu_vendor, TUTTI_VENDOR_AMD);
+    facts.cpus_mixed = true;
+    mixed_us = far_ring_us(&facts);
+    facts.cpus_mixed = false;
+    facts.cpu_vendor = TUTTI_VENDOR_INTEL;
+    CHECK(fabs(far_ring_us(&facts) - mixed_us) < 1e-9);
+    CHECK(amd_us - mixed_us > 28 * 2 - 1e-3 && amd_us - mixed_us < 28 * 3 + 1e-3);
+}
+
+/* tuning.cc: on POWER a tree's step over PCI with Simple is as quick as a ring's. Both begin with
+ * 8.4 us and take as many steps within a host. */
+TEST(trees_of_power_step_over_pci_as_rings_do)
+{
+    for (int power = 0; power < 2; power++) {
+        struct tutti_nccl_facts facts = facts_of("L40x4");
+        struct tutti_nccl_comm comm = {.rank_count = 4, .node_count = 1};
+        struct tutti_err err = {""};
+        struct tutti_nccl_estimate tree, ring;
+
+        facts.cpu_arch = power ? TUTTI_ARCH_PPC64 : TUTTI_ARCH_X86_64;
+        read_graphs(vector_of("L40x4", 1, "2.28.9"), &comm);
+        CHECK_OK(tune(&facts, "2.28.9", NULL, &comm, &err), err);
+        tree = tutti_nccl_row(&comm, TUTTI_ALLREDUCE, TUTTI_NCCL_TREE, TUTTI_NCCL_SIMPLE);
+        ring = tutti_nccl_row(&comm, TUTTI_ALLREDUCE, TUTTI_NCCL_RING, TUTTI_NCCL_SIMPLE);
+        CHECK((fabs(tree.latency_us - ring.latency_us) < 1e-6) == power);
+        tutti_nccl_tables_free(comm.tables);
+    }
 }
 
 /* ---- channels, threads, shares ------------------------------------------------------------- */
