@@ -10,6 +10,7 @@
 #include "runtime/status.h"
 #include "runtime/wide.h"
 #include "sim/fold/fold.h"
+#include "sim/fold/ring_chunks.h"
 #include "sim/net/net.h"
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
@@ -136,6 +137,24 @@ static int play_all(const struct tutti_ask *ask, const struct tutti_sim_opts *op
     return status;
 }
 
+static struct tutti_sim_opts opts_of(const struct tutti_ask *ask,
+                                     const struct tutti_protocol *protocol)
+{
+    return (struct tutti_sim_opts){
+        .size = sizeof(struct tutti_sim_opts),
+        .topo = ask->topo,
+        .model = ask->model,
+        .protocol = protocol,
+        .seed = ask->seed,
+        .jitter = ask->jitter,
+        .start_ps = ask->start_ps,
+        .reduce_bytes_per_s = ask->reduce_bytes_per_s,
+        .seconds_max = ask->seconds_max,
+        .strict = ask->strict,
+        .force = ask->force,
+    };
+}
+
 /* Plays folded, or, where that cannot be and need not be, every rank. A record wants them all. */
 static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
                       struct tutti_fold_known *known, struct tutti_record *record,
@@ -146,19 +165,7 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
     struct tutti_folded folded = {.class_count = 0};
     struct tutti_err why = {.text = "fold is off"};
     struct tutti_err text = {.text = ""};
-    struct tutti_sim_opts opts = {
-        .size = sizeof(struct tutti_sim_opts),
-        .topo = ask->topo,
-        .model = ask->model,
-        .protocol = entry->protocol,
-        .seed = ask->seed,
-        .jitter = ask->jitter,
-        .start_ps = ask->start_ps,
-        .reduce_bytes_per_s = ask->reduce_bytes_per_s,
-        .seconds_max = ask->seconds_max,
-        .strict = ask->strict,
-        .force = ask->force,
-    };
+    struct tutti_sim_opts opts = opts_of(ask, entry->protocol);
     int status = 0;
     int folding = -TUTTI_ELACK;
 
@@ -188,48 +195,31 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
 
 /* ---- which protocols are worth playing ------------------------------------------------------- */
 
-/* Rounds of a ring, each of which waits for a message of the one before; 0 where there is none. */
-static uint64_t ring_rounds(const struct tutti_schedule *schedule)
+/* Writes a time that no play goes below: the launch, and the larger of the longest way around a
+ * ring and, where links are shared as they are in fact, the bytes that have to cross the machine.
+ * 0 or -TUTTI_ENOMEM. */
+static int least_ps(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
+                    const struct tutti_protocol *protocol, tutti_ps *ret)
 {
-    struct tutti_ring_phase phase;
-
-    if (schedule->ops->ring_chunk == NULL || !schedule->ops->ring_chunk(schedule, 0, 0, &phase))
-        return 0;
-    return phase.transfer_count;
-}
-
-/* The least that any kind of hop adds to the time of a message. */
-static tutti_ps least_hop_ps(const struct tutti_protocol *protocol)
-{
-    tutti_ps least = INT64_MAX;
-
-    for (int hop = 0; hop < TUTTI_HOP_ROUTE_COUNT; hop++) {
-        tutti_ps hop_ps = tutti_add_ps(protocol->message_ps[hop], protocol->slice_ps[hop]);
-
-        least = hop_ps < least ? hop_ps : least;
-    }
-    return least;
-}
-
-/* A time that no play goes below: the launch, and the larger of what the rounds of a ring add to
- * it and, where links are shared as they are in fact, the bytes that have to cross the machine. */
-static tutti_ps least_ps(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
-                         const struct tutti_protocol *protocol)
-{
+    struct tutti_sim_opts opts = opts_of(ask, protocol);
     struct tutti_bound bound = {.bandwidth_ps = 0};
-    uint64_t rounds_ps;
-    uint64_t bytes_ps;
+    tutti_ps way_ps = 0;
     uint64_t least;
+    int status;
 
+    *ret = 0;
     if (protocol == NULL)
         return 0;
+    status = tutti_ring_chunks_least(&opts, schedule, &way_ps);
+    if (status < 0)
+        return status;
     if (ask->bound_law == NULL || ask->model != TUTTI_MODEL_FAIR ||
         tutti_bound_law_at(ask->bound_law, ask->params.count, ask->params.dtype, &bound, NULL) < 0)
         bound.bandwidth_ps = 0;
-    rounds_ps = tutti_times(ring_rounds(schedule), (uint64_t)least_hop_ps(protocol));
-    bytes_ps = tutti_muldiv((uint64_t)bound.bandwidth_ps, protocol->wire_num, protocol->wire_den);
-    least = tutti_plus((uint64_t)protocol->launch_ps, rounds_ps > bytes_ps ? rounds_ps : bytes_ps);
-    return least > INT64_MAX ? INT64_MAX : (tutti_ps)least;
+    least = tutti_muldiv((uint64_t)bound.bandwidth_ps, protocol->wire_num, protocol->wire_den);
+    least = least > INT64_MAX ? INT64_MAX : least;
+    *ret = tutti_add_ps(protocol->launch_ps, tutti_later_ps((tutti_ps)least, way_ps));
+    return 0;
 }
 
 /* The protocol, of those not done, of the smallest least time; of equals the first. */
@@ -258,8 +248,10 @@ static int try_protocols(const struct tutti_ask *ask, const struct tutti_schedul
     size_t best = count;
     int status = 0;
 
-    for (size_t i = 0; i < count && all_protocols; i++)
-        least[i] = least_ps(ask, schedule, &protocols[i]);
+    for (size_t i = 0; i < count && all_protocols && status == 0; i++)
+        status = least_ps(ask, schedule, &protocols[i], &least[i]);
+    if (status < 0)
+        return tutti_nomem(err);
     for (size_t i = next_protocol(least, done, count); i < count && status == 0;
          i = next_protocol(least, done, count)) {
         struct outcome outcome = *ret;

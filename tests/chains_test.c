@@ -105,7 +105,7 @@ TEST(short_chunks_take_as_long_as_all_ranks)
 
         if (below(&random, 4) == 0)
             disturb(&random, topo);
-        draw_protocols(&random, protocols);
+        draw_costs(&random, topo, protocols);
         if (below(&random, 2) == 0)
             opts.protocol = &protocols[below(&random, TUTTI_PROTOCOLS)];
         if (schedule != NULL && tutti_chains_play(&opts, schedule, 0, &folded, NULL) == 0) {

@@ -101,7 +101,7 @@ static bool draw_scene(struct tutti_random *random, const char *spec, struct sce
     scene->opts.topo = scene->topo;
     if (below(random, 4) == 0)
         scene->opts.model = TUTTI_MODEL_FAIR;
-    draw_protocols(random, scene->protocols);
+    draw_costs(random, scene->topo, scene->protocols);
     if (below(random, 3) == 0)
         scene->opts.protocol = &scene->protocols[below(random, TUTTI_PROTOCOLS)];
     if (below(random, 8) == 0)

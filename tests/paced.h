@@ -1,9 +1,10 @@
 /* Protocols as a calibration may make them, for random tests: NCCL's own, and others that keep the
- * messages of a connection apart and use less of some links. */
+ * messages of a connection apart and use less of some links; and the fitted ones. */
 #ifndef TUTTI_TESTS_PACED_H
 #define TUTTI_TESTS_PACED_H
 
 #include "runtime/random.h"
+#include "sim/calib.h"
 #include "sim/protocol.h"
 
 static inline uint32_t paced_below(struct tutti_random *random, uint32_t bound)
@@ -50,6 +51,20 @@ static inline void draw_protocols(struct tutti_random *random,
             protocols[i].link_ppm[hop] = protocols[i].link_ppm[0];
         }
     }
+}
+
+/* The same, or, one time in four, what was fitted to measurements: what predictions go by unless
+ * told otherwise. */
+static inline void draw_costs(struct tutti_random *random, const struct tutti_topo *topo,
+                              struct tutti_protocol protocols[TUTTI_PROTOCOLS])
+{
+    struct tutti_calibrated fitted;
+
+    draw_protocols(random, protocols);
+    if (paced_below(random, 4) > 0 || tutti_calibrated_for(topo, &fitted, NULL) < 0)
+        return;
+    for (size_t i = 0; i < TUTTI_PROTOCOLS; i++)
+        protocols[i] = fitted.protocols[i];
 }
 
 #endif

@@ -22,6 +22,7 @@
 #include "sim/fold/memory.h"
 #include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
+#include "sim/fold/ring_chunks.h"
 #include "sim/net/net.h"
 #include "sim/play/flow_past.h"
 #include "sim/play/start.h"
@@ -553,7 +554,9 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
         if (opts->start_ps[rank] != opts->start_ps[0])
             return tutti_fail(err, TUTTI_ELACK, "ranks start at different times");
     }
-    status = play_ranks(opts, schedule, step_count_max, ret, err);
+    status = even ? -TUTTI_ELACK : tutti_ring_chunks_play(opts, schedule, ret, err);
+    if (status == -TUTTI_ELACK)
+        status = play_ranks(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = tutti_exchange_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)

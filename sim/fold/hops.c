@@ -11,6 +11,7 @@
 #include "sim/fold/rings.h"
 #include "sim/net/net.h"
 #include "sim/play/wires.h"
+#include "sim/protocol.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
 
@@ -26,9 +27,10 @@ struct search {
     bool keep_links;
 };
 
-int tutti_hops_add(struct tutti_hops *hops, const struct tutti_ring_phase *phase, uint32_t *ret,
-                   struct tutti_err *err)
+int tutti_hops_add(struct tutti_hops *hops, uint32_t lane, const struct tutti_ring_phase *phase,
+                   uint32_t *ret, struct tutti_err *err)
 {
+    struct tutti_hop_family *family;
     uint32_t i = 0;
 
     while (i < hops->family_count && !tutti_is_same_way(&hops->families[i].way, phase))
@@ -38,6 +40,10 @@ int tutti_hops_add(struct tutti_hops *hops, const struct tutti_ring_phase *phase
                           TUTTI_HOP_FAMILIES_MAX);
     if (i == hops->family_count)
         hops->families[hops->family_count++] = (struct tutti_hop_family){.way = *phase};
+    family = &hops->families[i];
+    if (family->lane_count == 0 || family->lane != lane)
+        family->lane_count++;
+    family->lane = lane;
     *ret = i;
     return 0;
 }
@@ -107,17 +113,15 @@ static int find_kind(struct tutti_hops *hops, const struct tutti_route_weight *k
 /* ---- routes ---------------------------------------------------------------------------------- */
 
 /* Notes whose the links of a route are. */
-static int take_links(struct search *search, uint32_t count, struct tutti_err *err)
+static void take_links(struct search *search, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *owner = &search->owner[search->route[i]];
 
-        if (*owner == search->family + 1)
-            return tutti_fail(err, TUTTI_ELACK, "connections share links, which 'fair' divides");
+        search->hops->shares |= *owner == search->family + 1;
         search->hops->exclusive &= *owner == 0;
         *owner = (uint8_t)(search->family + 1);
     }
-    return 0;
 }
 
 static int keep_links(struct search *search, uint32_t rank, uint32_t count)
@@ -146,7 +150,6 @@ static int find_hop(struct search *search, uint32_t from, uint32_t to, uint32_t 
     const struct tutti_topo *topo = search->opts->topo;
     uint32_t count = tutti_topo_route(topo, from, to, search->route, topo->node_count);
     struct tutti_route_weight kind;
-    int status;
 
     if (count == 0 || from == to)
         return tutti_fail(err, TUTTI_ELACK, "rank %" PRIu32 " cannot reach rank %" PRIu32, from,
@@ -154,9 +157,7 @@ static int find_hop(struct search *search, uint32_t from, uint32_t to, uint32_t 
     kind = tutti_route_weigh(topo, search->opts->protocol, search->route, count);
     if (search->opts->model != TUTTI_MODEL_FAIR)
         count = 1;
-    status = take_links(search, count, err);
-    if (status < 0)
-        return status;
+    take_links(search, count);
     if (keep_links(search, from, count) < 0 || find_kind(search->hops, &kind, *ret, ret) < 0)
         return tutti_nomem(err);
     return 0;
@@ -251,6 +252,19 @@ static int find_on_axes(struct search *search)
     return status < 0 ? status : 1;
 }
 
+static int lay_seats(const struct tutti_ring_phase *way, uint32_t rank_count, uint32_t **seats)
+{
+    *seats = NULL;
+    if (way->order == NULL)
+        return 0;
+    *seats = calloc(rank_count, sizeof(**seats));
+    if (*seats == NULL)
+        return -TUTTI_ENOMEM;
+    for (uint32_t i = 0; i < way->size; i++)
+        (*seats)[way->order[i]] = i;
+    return 0;
+}
+
 static int open_family(struct search *search, struct tutti_hop_family *family, uint32_t **seats,
                        struct tutti_err *err)
 {
@@ -264,14 +278,91 @@ static int open_family(struct search *search, struct tutti_hop_family *family, u
         family->link_first = calloc((size_t)n + 1, sizeof(*family->link_first));
     else if (search->keep_links)
         family->links = calloc(n, sizeof(*family->links));
-    if (family->way.order != NULL)
-        *seats = calloc(n, sizeof(**seats));
     if (family->kinds == NULL || (search->keep_links && fair && family->link_first == NULL) ||
         (search->keep_links && !fair && family->links == NULL) ||
-        (family->way.order != NULL && *seats == NULL))
+        lay_seats(&family->way, n, seats) < 0)
         return tutti_nomem(err);
-    for (uint32_t i = 0; i < family->way.size && family->way.order != NULL; i++)
-        (*seats)[family->way.order[i]] = i;
+    return 0;
+}
+
+/* ---- links with room for all ----------------------------------------------------------------- */
+
+/* Adds what the hops of a family can ask of their links at most; returns whether each link has that
+ * much. (A millionth less: sums of rates are doubles elsewhere.) */
+static bool links_have_room(const struct search *search, const struct tutti_hop_family *family,
+                            const uint32_t *seats, uint64_t *asked)
+{
+    const struct tutti_topo *topo = search->opts->topo;
+
+    for (uint32_t rank = 0; rank < topo->rank_count; rank++) {
+        uint32_t count = tutti_topo_route(topo, rank, next_of(&family->way, seats, rank),
+                                          search->route, topo->node_count);
+        uint32_t kind = family->kinds != NULL ? family->kinds[rank] : family->kind;
+        uint64_t pace = search->hops->kinds[kind].pace.bytes_per_s;
+
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t link = search->route[i];
+            uint64_t rate = tutti_link_rate(topo, search->opts->protocol, link);
+            bool alone = asked[link] == 0 && family->lane_count == 1;
+            uint64_t room = alone ? rate : rate - rate / 1000000;
+
+            if (asked[link] > room || (room - asked[link]) / pace < family->lane_count)
+                return false;
+            asked[link] += family->lane_count * pace;
+        }
+    }
+    return true;
+}
+
+/* Where connections have paces of their own, links that several share may have room for all of them
+ * at once: then none holds up another, as if each had links of its own. */
+static int find_room(const struct search *search)
+{
+    struct tutti_hops *hops = search->hops;
+    const struct tutti_topo *topo = search->opts->topo;
+    uint64_t *asked = calloc((size_t)topo->link_count + 1, sizeof(*asked));
+    bool room = true;
+    int status = asked == NULL ? -TUTTI_ENOMEM : 0;
+
+    for (uint32_t i = 0; i < hops->family_count && room && status == 0; i++) {
+        uint32_t *seats = NULL;
+
+        status = lay_seats(&hops->families[i].way, topo->rank_count, &seats);
+        if (status == 0)
+            room = links_have_room(search, &hops->families[i], seats, asked);
+        free(seats);
+    }
+    free(asked);
+    return status < 0 ? status : room;
+}
+
+static bool is_paced(const struct tutti_sim_opts *opts)
+{
+    bool paced = false;
+
+    for (int hop = 0; hop < TUTTI_HOP_ROUTE_COUNT && opts->protocol != NULL; hop++)
+        paced |= opts->protocol->lane_bytes_per_s[hop] > 0;
+    return paced && opts->model == TUTTI_MODEL_FAIR;
+}
+
+/* What is to be said of links that several hops share, or several lanes. */
+static int settle_sharing(struct search *search, struct tutti_err *err)
+{
+    struct tutti_hops *hops = search->hops;
+    bool shared = hops->shares || !hops->exclusive;
+    int room = 0;
+
+    for (uint32_t i = 0; i < hops->family_count; i++)
+        shared |= hops->families[i].lane_count > 1;
+    if (shared && is_paced(search->opts))
+        room = find_room(search);
+    if (room < 0)
+        return tutti_nomem(err);
+    hops->has_room = room > 0;
+    hops->exclusive |= hops->has_room;
+    hops->shares &= !hops->has_room;
+    if (hops->shares)
+        return tutti_fail(err, TUTTI_ELACK, "connections share links, which 'fair' divides");
     return 0;
 }
 
@@ -282,6 +373,7 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
     int status = 0;
 
     hops->exclusive = true;
+    hops->shares = hops->has_room = false;
     if (!keep)
         status = find_on_axes(&search);
     if (status != 0)
@@ -299,6 +391,8 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
             status = find_family(&search, &hops->families[i], seats, err);
         free(seats);
     }
+    if (status == 0)
+        status = settle_sharing(&search, err);
     free(search.route);
     free(search.owner);
     return status;

@@ -4,7 +4,8 @@
  *
  * Links: a family of hops that shares no link with another serves one phase of one lane, or several
  * that are in order: a lane comes after itself, or by what the schedule says. Where it is not known
- * to be so, the times at which links become free are written down and compared. */
+ * to be so, the times at which links become free are written down and compared; unless links have
+ * room for all that goes over them at once, as where a protocol paces connections. */
 #include "sim/fold/phases.h"
 
 #include <assert.h>
@@ -73,7 +74,7 @@ static int read_lanes(struct play *play, uint32_t *ret_size_max, struct tutti_er
             uint32_t size = lane->phases[p].size;
 
             *ret_size_max = size > *ret_size_max ? size : *ret_size_max;
-            status = tutti_hops_add(&play->hops, &lane->phases[p], &lane->families[p], err);
+            status = tutti_hops_add(&play->hops, i, &lane->phases[p], &lane->families[p], err);
         }
         if (lane->phase_count > play->phase_count)
             play->phase_count = lane->phase_count;
@@ -233,6 +234,7 @@ static int prepare(struct play *play, struct tutti_err *err)
         return status;
     play->compares = !takes_turns(play);
     status = tutti_hops_find(&play->hops, play->opts, play->compares, err);
+    play->compares &= !play->hops.has_room;
     if (status == 0 && !play->hops.exclusive && !play->compares) {
         play->compares = true;
         status = tutti_hops_find(&play->hops, play->opts, true, err);
