@@ -248,15 +248,27 @@ static void tree_emit(const struct tutti_schedule *schedule, uint32_t rank, uint
     (node.up ? emit_up : emit_down)(tree, &node, round / rounds, (uint32_t)(round % rounds), out);
 }
 
-/* How many items of a share, from the first on, are alike. */
-static uint64_t like_items(const struct tree *tree, uint32_t share)
+/* How many items of a share, from one on, repeat, and after how many. Of NCCL's chunks, all but the
+ * last are alike; so are their slices, but the last, which may be shorter. */
+static uint64_t like_items(const struct tree *tree, uint32_t share, uint64_t item, uint32_t *period)
 {
     uint64_t parts = (uint64_t)tree->coll.share_count * tree->item_count;
+    uint32_t slices = tree->coll.slice_count;
+    uint64_t whole, length;
+    struct range piece;
 
-    if (tree->plan.kind == TREE_HOSTS)
-        return nccl_share(&tree->cut, share).count / nccl_chunk(&tree->cut, share) *
-               tree->coll.slice_count;
-    return tree->coll.schedule.contract.count % parts == 0 ? tree->item_count : 0;
+    *period = 1;
+    if (tree->plan.kind != TREE_HOSTS)
+        return tree->coll.schedule.contract.count % parts == 0 ? tree->item_count - item : 0;
+    piece = nccl_piece(nccl_share(&tree->cut, share), item / slices, nccl_chunk(&tree->cut, share));
+    whole = nccl_share(&tree->cut, share).count / nccl_chunk(&tree->cut, share) * slices;
+    length = nccl_slice(&tree->cut, piece, 0).count;
+    if (item < whole) {
+        *period = length * slices == piece.count ? 1 : slices;
+        return whole - item;
+    }
+    whole = piece.count / length;
+    return item % slices < whole ? whole - item % slices : 0;
 }
 
 /* Where items are of one length they repeat; a reduce begins to wait for its own sums only when
@@ -266,16 +278,18 @@ static uint64_t tree_steady(const struct tutti_schedule *schedule, uint32_t rank
 {
     const struct tree *tree = (const struct tree *)schedule;
     struct node node = find_node(tree, rank, lane);
-    uint64_t first = tree->keep_count * rounds_of_item(tree, &node);
-    uint64_t end = like_items(tree, node.share) * rounds_of_item(tree, &node);
+    uint64_t rounds = rounds_of_item(tree, &node);
+    uint64_t first = tree->keep_count * rounds;
+    uint64_t end;
+    uint32_t period;
 
+    if (round >= items_of(tree, node.share) * rounds)
+        return 0;
+    end = rounds * (round / rounds + like_items(tree, node.share, round / rounds, &period));
     if (round >= end)
         return 0;
-    *ret_period = rounds_of_item(tree, &node) *
-                  (tree->plan.kind == TREE_HOSTS ? tree->coll.slice_count : 1); /* slices differ */
-    if (round < first)
-        return first - round;
-    return end - round;
+    *ret_period = rounds * period;
+    return (round < first && first < end ? first : end) - round;
 }
 
 static const struct tutti_schedule_ops tree_ops = {
