@@ -4,6 +4,7 @@
 #define TUTTI_RUNTIME_WIDE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/api.h"
@@ -25,6 +26,12 @@ static inline uint64_t tutti_plus(uint64_t a, uint64_t b)
     uint64_t sum;
 
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* A count for calloc() and its like; SIZE_MAX, of which there never is memory, where it is more. */
+static inline size_t tutti_size(uint64_t value)
+{
+    return (size_t)value == value ? (size_t)value : SIZE_MAX;
 }
 
 /* (a * b + more) / c rounded down, by way of 128 bits; UINT64_MAX where it is more. c is not 0. */

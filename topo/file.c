@@ -85,7 +85,7 @@ static uint64_t text_hash(const char *text)
 /* The slot of a name, or the empty one where it belongs. */
 static size_t slot_of(const struct names *names, const char *name)
 {
-    size_t slot = text_hash(name) & (names->slot_count - 1);
+    size_t slot = (size_t)text_hash(name) & (names->slot_count - 1);
 
     while (names->slots[slot] != 0 && strcmp(names->text[names->slots[slot] - 1], name) != 0)
         slot = (slot + 1) & (names->slot_count - 1);

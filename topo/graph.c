@@ -7,6 +7,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "topo/graph/builder.h"
 #include "topo/graph/rule.h"
 #include "topo/hardware.h"
@@ -196,10 +197,10 @@ int tutti_topo_set_shape(struct tutti_topo_builder *builder, const struct tutti_
         return tutti_fail(err, TUTTI_EINVAL, "a shape of %u levels and %u dims (at most %d and %d)",
                           shape->level_count, shape->dim_count, TUTTI_LEVELS_MAX, TUTTI_DIMS_MAX);
     if (shape->order_count > 0) {
-        orders = tutti_arena_take(builder->arena, entries, sizeof(*orders));
+        orders = tutti_arena_take(builder->arena, tutti_size(entries), sizeof(*orders));
         if (orders == NULL)
             return tutti_nomem(err);
-        memcpy(orders, shape->orders, entries * sizeof(*orders));
+        memcpy(orders, shape->orders, (size_t)entries * sizeof(*orders));
     }
     builder->shape = *shape;
     builder->shape.orders = orders;

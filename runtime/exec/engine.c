@@ -9,6 +9,7 @@
 #include "runtime/exec/program.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 enum {
     DONE_BATCH = 64,
@@ -339,7 +340,7 @@ int tutti_engine_new(const struct tutti_schedule *schedule, uint32_t first_rank,
 
         engine->lanes = calloc(lane_total + 1, sizeof(engine->lanes[0]));
         engine->ready = calloc(lane_total + 1, sizeof(engine->ready[0]));
-        engine->sends = calloc(engine->program.sends_max + 1, sizeof(engine->sends[0]));
+        engine->sends = calloc(tutti_size(engine->program.sends_max + 1), sizeof(engine->sends[0]));
         if (!stored)
             engine->cursors = calloc(lane_total, sizeof(engine->cursors[0]));
         if (engine->lanes == NULL || engine->ready == NULL || engine->sends == NULL ||
@@ -372,8 +373,8 @@ int tutti_engine_run(struct tutti_engine *engine, const struct tutti_stage_ops *
 {
     struct tutti_done done[DONE_BATCH];
 
-    if (record != NULL &&
-        tutti_record_reserve(record, record->event_count + engine->program.step_count) < 0)
+    if (record != NULL && tutti_record_reserve(record, tutti_size(record->event_count +
+                                                                  engine->program.step_count)) < 0)
         return tutti_nomem(err);
     engine->record = record;
     rewind_all(engine);

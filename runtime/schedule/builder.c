@@ -82,7 +82,7 @@ static void stored_emit(const struct tutti_schedule *schedule, uint32_t rank, ui
     assert(found != NULL);
     assert(first < found->count);
     count = found->count - first < STEPS_A_ROUND ? found->count - first : STEPS_A_ROUND;
-    memcpy(out->step, s->steps + found->first + first, count * sizeof(out->step[0]));
+    memcpy(out->step, s->steps + found->first + first, (size_t)count * sizeof(out->step[0]));
     out->step_count = (uint32_t)count;
 }
 

@@ -247,8 +247,8 @@ static int place_lanes(struct tutti_flat_schedule *flat, struct tutti_err *err)
                               flat->inner->name, TUTTI_LANES_MAX);
     }
     flat->base.lane_count = (uint32_t)next;
-    flat->owner =
-        tutti_arena_take(flat->base.arena, next - flat->inner->lane_count, sizeof(*flat->owner));
+    flat->owner = tutti_arena_take(flat->base.arena, (size_t)next - flat->inner->lane_count,
+                                   sizeof(*flat->owner));
     if (flat->owner == NULL)
         return tutti_nomem(err);
     for (uint32_t lane = 0; lane < flat->inner->lane_count; lane++)

@@ -7,6 +7,7 @@
 #include "runtime/schedule.h"
 #include "runtime/schedule/run.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 struct node {
     uint64_t depth;
@@ -114,7 +115,7 @@ static int measure_rounds(struct tutti_run *run, uint64_t *ret, struct tutti_err
         d.first[i] = count;
         count += run->chains[i].step_count;
     }
-    d.ends = tutti_arena_take(run->arena, count, sizeof(*d.ends));
+    d.ends = tutti_arena_take(run->arena, tutti_size(count), sizeof(*d.ends));
     if (d.now == NULL || d.first == NULL || d.ends == NULL)
         return tutti_nomem(err);
     status = tutti_run_play(run, &ops, &d, err);

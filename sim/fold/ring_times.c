@@ -73,7 +73,7 @@ int tutti_ring_desk_reserve(struct tutti_ring_desk *desk, uint64_t count)
 
     if (count <= desk->memory_count)
         return 0;
-    memory = realloc(desk->memory, count * sizeof(*memory));
+    memory = realloc(desk->memory, tutti_size(tutti_times(count, sizeof(*memory))));
     if (memory == NULL)
         return -TUTTI_ENOMEM;
     desk->memory = memory;
@@ -132,7 +132,7 @@ static int play_messages(struct tutti_ring_desk *desk, const struct tutti_ring *
         play_round(ring, before, opened, start, done, t < ring->reduce_count ? ring->reduce_ps : 0);
         before = done;
     }
-    memcpy(ring->finish_ps, before, d * sizeof(*before));
+    memcpy(ring->finish_ps, before, (size_t)d * sizeof(*before));
     return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/nccl/flatten.h"
 
 enum { LINK_ROOM_FIRST = 8, INTEL_FAMILY = 6, YONGFENG_FAMILY = 7 };
@@ -323,9 +324,9 @@ static int take_arrays(struct build *b)
     uint64_t most = hosts * ((uint64_t)hw->cpu_count * 2 + hw->pci_count + hw->net_count) + 1;
     struct tutti_nccl_system *s = b->system;
 
-    s->nodes = tutti_arena_take(b->arena, most, sizeof(*s->nodes));
+    s->nodes = tutti_arena_take(b->arena, tutti_size(most), sizeof(*s->nodes));
     for (int k = 0; k < TUTTI_NCCL_KINDS; k++) {
-        s->of[k] = tutti_arena_take(b->arena, most, sizeof(*s->of[k]));
+        s->of[k] = tutti_arena_take(b->arena, tutti_size(most), sizeof(*s->of[k]));
         if (s->of[k] == NULL)
             return -TUTTI_ENOMEM;
     }

@@ -8,11 +8,12 @@
 #include "runtime/backend.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 /* `count` times `bytes` zeroed bytes; never NULL unless memory ran out. */
 static unsigned char *take(uint64_t count, uint64_t bytes)
 {
-    return calloc((size_t)(count > 0 ? count : 1), (size_t)(bytes > 0 ? bytes : 1));
+    return calloc(tutti_size(count > 0 ? count : 1), tutti_size(bytes > 0 ? bytes : 1));
 }
 
 /* The address of bytes of a rank; that they lie inside was checked when the engine was made. */

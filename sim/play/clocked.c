@@ -259,8 +259,8 @@ int tutti_clocked_new(const struct tutti_sim_opts *opts, const struct tutti_sche
         clocked->done_capacity = 64;
         while (clocked->done_capacity < lane_count)
             clocked->done_capacity *= 2;
-        clocked->lanes = calloc(lane_count + 1, sizeof(*clocked->lanes));
-        clocked->woken = calloc(lane_count + 1, sizeof(*clocked->woken));
+        clocked->lanes = calloc((size_t)clocked->lane_count + 1, sizeof(*clocked->lanes));
+        clocked->woken = calloc((size_t)clocked->lane_count + 1, sizeof(*clocked->woken));
         clocked->done = calloc(clocked->done_capacity, sizeof(*clocked->done));
         if (clocked->lanes == NULL || clocked->woken == NULL || clocked->done == NULL ||
             tutti_queue_reserve(&clocked->timers, clocked->lane_count) < 0)

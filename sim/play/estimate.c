@@ -96,9 +96,13 @@ static double carried_bytes(const struct tutti_sim_opts *opts, const struct tutt
     return each * schedule->rank_count + (given ? 0 : (double)schedule->in_bytes);
 }
 
+/* What the machine has; HUGE_VAL where libc does not know it, as wasi's does not. */
 static double memory_bytes(void)
 {
-    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && page_bytes > 0 ? (double)pages * (double)page_bytes : HUGE_VAL;
 }
 
 /* Rounds of each lane, and the steps of their middle one. */

@@ -566,8 +566,8 @@ int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedul
     flow->unsuited = lane_count >= NONE || schedule->slot_count > FLOW_SLOTS_MAX;
     status = tutti_wires_init(&flow->wires, opts->topo, opts->protocol, &flow->net, err);
     if (status == 0 && !flow->unsuited) {
-        flow->lanes = calloc(lane_count + 1, sizeof(*flow->lanes));
-        flow->ready = calloc(lane_count + 1, sizeof(*flow->ready));
+        flow->lanes = calloc((size_t)flow->lane_count + 1, sizeof(*flow->lanes));
+        flow->ready = calloc((size_t)flow->lane_count + 1, sizeof(*flow->ready));
         if (tutti_flow_links_init(&flow->links, opts->topo->link_count) < 0 ||
             flow->lanes == NULL || flow->ready == NULL)
             status = tutti_nomem(err);

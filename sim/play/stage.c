@@ -434,7 +434,7 @@ int tutti_stage_init(struct tutti_stage *stage, const struct tutti_sim_opts *opt
     if (status == 0)
         status = tutti_carry_init(&stage->carry, play, opts->carry, err);
     if (status == 0) {
-        stage->lanes = calloc(lane_count + 1, sizeof(*stage->lanes));
+        stage->lanes = calloc((size_t)stage->lane_count + 1, sizeof(*stage->lanes));
         if (stage->lanes == NULL || tutti_queue_reserve(&stage->timers, (uint32_t)lane_count) < 0)
             status = tutti_nomem(err);
     }

@@ -30,7 +30,7 @@ static int check_names(const struct tutti_topo_builder *builder, struct tutti_er
         return tutti_nomem(err);
     for (uint32_t v = 0; v < builder->node_count && status == 0; v++) {
         const char *name = builder->nodes[v].name;
-        size_t slot = text_hash(name) & (slots - 1);
+        size_t slot = (size_t)text_hash(name) & (slots - 1);
 
         for (; table[slot] != 0 && status == 0; slot = (slot + 1) & (slots - 1))
             if (strcmp(builder->nodes[table[slot] - 1].name, name) == 0)

@@ -101,7 +101,7 @@ static int try_draw(const struct tutti_crowd *crowd, struct wanted wanted, uint6
 {
     bool all = aim >= crowd->count;
     uint64_t room = all ? crowd->count : 2 * aim;
-    struct ticket *tickets = malloc((room + 1) * sizeof(*tickets));
+    struct ticket *tickets = malloc(tutti_size(tutti_times(room + 1, sizeof(*tickets))));
     uint32_t *drawn = NULL;
     uint64_t count;
 
@@ -109,11 +109,11 @@ static int try_draw(const struct tutti_crowd *crowd, struct wanted wanted, uint6
         return tutti_nomem(err);
     count = gather(crowd, all ? UINT64_MAX : UINT64_MAX / crowd->count * aim, tickets, room);
     if (count <= room) {
-        qsort(tickets, count, sizeof(*tickets), compare_tickets);
+        qsort(tickets, (size_t)count, sizeof(*tickets), compare_tickets);
         *ret_count = count_drawn(tickets, count, wanted, ret_different);
     }
     if (*ret_count > 0)
-        drawn = malloc(*ret_count * sizeof(*drawn));
+        drawn = malloc((size_t)*ret_count * sizeof(*drawn));
     for (uint64_t i = 0; i < *ret_count && drawn != NULL; i++)
         drawn[i] = tickets[i].index;
     free(tickets);
