@@ -303,6 +303,51 @@ TEST(trees_of_power_step_over_pci_as_rings_do)
     }
 }
 
+/* ---- what may run -------------------------------------------------------------------------- */
+
+/* tuning.cc: LL128 needs ports no further than PXB, from Hopper on, with C2C, than PXN, and GPUs of
+ * one compute capability, which 2.30 asks below Hopper alone. */
+TEST(ll128_runs_where_its_bytes_arrive_as_one)
+{
+    static const char *const pxb = "LL128 needs network ports no further than PXB";
+    static const char *const pxn = "LL128 needs network ports no further than PXN";
+    static const char *const one = "LL128 needs GPUs of one compute capability";
+    const struct {
+        const char *machine, *version, *env;
+        enum tutti_nccl_path type;
+        uint32_t compute_max;
+        const char *missing;
+    } cases[] = {
+        {"A100x8", "2.28.9", NULL, TUTTI_PATH_PXB, 80, NULL},
+        {"A100x8", "2.28.9", NULL, TUTTI_PATH_PXN, 80, pxb},
+        {"H100x8", "2.28.9", NULL, TUTTI_PATH_PXN, 90, NULL},
+        {"H100x8", "2.28.9", NULL, TUTTI_PATH_PHB, 90, pxn},
+        {"H100x8", "2.28.9", "NCCL_LL128_C2C=0", TUTTI_PATH_PXN, 90, pxb},
+        {"A100x8", "2.28.9", NULL, TUTTI_PATH_PXB, 90, one},
+        {"A100x8", "2.30.7", NULL, TUTTI_PATH_PXB, 90, one},
+        {"H100x8", "2.28.9", NULL, TUTTI_PATH_PXB, 100, one},
+        {"H100x8", "2.30.7", NULL, TUTTI_PATH_PXB, 100, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct nccl_vector *vector = vector_of(cases[i].machine, 2, "2.28.9");
+        struct tutti_nccl_facts facts = facts_of(cases[i].machine);
+        struct tutti_nccl_comm comm = {.rank_count = 16, .node_count = 2};
+        struct tutti_err err = {""};
+        const char *missing;
+
+        facts.compute_max = cases[i].compute_max;
+        read_graphs(vector, &comm);
+        comm.graphs[TUTTI_GRAPH_RING].type_inter = (uint8_t)cases[i].type;
+        CHECK_OK(tune(&facts, cases[i].version, cases[i].env, &comm, &err), err);
+        missing =
+            choice_of(&comm, TUTTI_ALLREDUCE, 1 << 20).missing[TUTTI_NCCL_RING][TUTTI_NCCL_LL128];
+        CHECK_TEXT(missing != NULL ? missing : "",
+                   cases[i].missing != NULL ? cases[i].missing : "");
+        tutti_nccl_tables_free(comm.tables);
+    }
+}
+
 /* ---- channels, threads, shares ------------------------------------------------------------- */
 
 /* "24c 16w -> 22 [12288, 20x12288, 4096]": channels allowed, warps, channels used, their counts. */
