@@ -198,6 +198,33 @@ TEST(nvls_of_blackwell_is_tuned_by_nodes_ports_and_gpus)
     }
 }
 
+/* NVLSTree of two nodes: a channel's share, a sixteenth, is below 4, then 1, chunks of 8 heads.
+ * Tree with LL128 of one node of 8: 1.8 * 64 / 8 = 14.4 chunks of a share, a 24th, are wanted as
+ * long as they are above 128 KiB, then 3.6 above 32 KiB (calcCollChunking). */
+TEST(chunks_of_trees_shrink_with_the_share_of_a_channel)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *chunk;
+    } nvls[] = {{68 << 20, "131072B"},
+                {60 << 20, "65536B"},
+                {9 << 20, "65536B"},
+                {7 << 20, "32768B"}},
+      ll128[] = {{240000000, "576000B"}, {144000000, "288000B"}, {72000000, "144000B"}};
+    char expected[64];
+
+    for (size_t i = 0; i < sizeof(nvls) / sizeof(nvls[0]); i++) {
+        snprintf(expected, sizeof(expected), "NVLSTree/Simple 16c 20w 16 x %s/1", nvls[i].chunk);
+        expect("H100x8", 2, "2.28.9", "NCCL_ALGO=NVLSTree", TUTTI_ALLREDUCE, nvls[i].bytes,
+               expected);
+    }
+    for (size_t i = 0; i < sizeof(ll128) / sizeof(ll128[0]); i++) {
+        snprintf(expected, sizeof(expected), "Tree/LL128 24c 20w 24 x %s/1", ll128[i].chunk);
+        expect("H100x8", 1, "2.28.9", "NCCL_ALGO=Tree,NCCL_PROTO=LL128", TUTTI_ALLREDUCE,
+               ll128[i].bytes, expected);
+    }
+}
+
 TEST(variables_switch_algorithms_and_protocols_off)
 {
     expect("H100x8", 1, "2.28.9", "NCCL_NVLS_ENABLE=0", TUTTI_ALLREDUCE, 1 << 26,

@@ -348,6 +348,148 @@ TEST(ll128_runs_where_its_bytes_arrive_as_one)
     }
 }
 
+/* graph/connect.cc: Hopper's channels double on several nodes where a search's are fast, while they
+ * are fewer than 16, and in 2.18 and 2.19 while 32 are not exceeded. */
+TEST(channels_of_hopper_double_on_several_nodes)
+{
+    static const struct {
+        const char *version;
+        uint32_t found, channels; /* by the search; in the end */
+    } cases[] = {
+        {"2.28.9", 8, 16}, {"2.28.9", 4, 16}, {"2.19", 8, 32}, {"2.19", 9, 18}, {"2.16", 4, 8}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tutti_nccl_facts facts = facts_of("H100x8");
+        struct tutti_nccl_comm comm = {.rank_count = 16, .node_count = 2};
+        struct tutti_err err = {""};
+
+        read_graphs(vector_of("H100x8", 2, "2.28.9"), &comm);
+        comm.graphs[TUTTI_GRAPH_RING].channel_count = cases[i].found;
+        comm.graphs[TUTTI_GRAPH_TREE].channel_count = cases[i].found;
+        comm.graphs[TUTTI_GRAPH_RING].bw_intra_GBps = 48;
+        CHECK_OK(tune(&facts, cases[i].version, NULL, &comm, &err), err);
+        CHECK_INT(comm.channel_count, cases[i].channels);
+        tutti_nccl_tables_free(comm.tables);
+    }
+}
+
+static double lone_ring_GBps(const char *version, enum tutti_nccl_protocol protocol)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_err err = {""};
+    double GBps;
+
+    CHECK_OK(make(vector_of("ONE90", 2, "2.28.9"), version,
+                  protocol == TUTTI_NCCL_LL128 ? "NCCL_PROTO=LL128" : NULL, &comm, &err),
+             err);
+    GBps = tutti_nccl_row(&comm, TUTTI_ALLREDUCE, TUTTI_NCCL_RING, protocol).algbw_GBps;
+    tutti_nccl_tables_free(comm.tables);
+    return GBps;
+}
+
+/* tuning.cc: LL128 leaves a ring .92 of its speed; before 2.22 .7 where each rank is alone. */
+TEST(ll128_slows_a_ring_of_lone_ranks)
+{
+    double simple_GBps = lone_ring_GBps("2.28.9", TUTTI_NCCL_SIMPLE);
+
+    CHECK(simple_GBps > 0);
+    CHECK(fabs(lone_ring_GBps("2.28.9", TUTTI_NCCL_LL128) / simple_GBps - .92) < 1e-4);
+    CHECK(fabs(lone_ring_GBps("2.21.5", TUTTI_NCCL_LL128) / simple_GBps - .7) < 1e-4);
+}
+
+/* ---- CollNet ------------------------------------------------------------------------------- */
+
+/* H100x8, or A100x8, on two nodes whose network reduces: `heads` channels of `GBps` each. */
+static void tune_collnet(const char *machine, uint32_t heads, double GBps, const char *algorithm,
+                         struct tutti_nccl_comm *comm)
+{
+    struct tutti_nccl_facts facts = facts_of(machine);
+    struct tutti_nccl_graph graph = {
+        .channel_count = heads, .bw_intra_GBps = GBps, .bw_inter_GBps = GBps};
+    struct tutti_err err = {""};
+    char env[128];
+
+    *comm = (struct tutti_nccl_comm){.rank_count = 16, .node_count = 2};
+    read_graphs(vector_of(machine, 2, "2.28.9"), comm);
+    comm->graphs[TUTTI_GRAPH_COLLNET_CHAIN] = comm->graphs[TUTTI_GRAPH_COLLNET_DIRECT] = graph;
+    comm->graphs[TUTTI_GRAPH_NVLS].bw_inter_GBps = GBps;
+    snprintf(env, sizeof(env), "NCCL_COLLNET_ENABLE=1,NCCL_ALGO=%s", algorithm);
+    CHECK_OK(tune(&facts, "2.28.9", env, comm, &err), err);
+}
+
+static void expect_direct(const char *machine, uint32_t heads, double GBps,
+                          enum tutti_collective collective, double algbw_GBps)
+{
+    struct tutti_nccl_comm comm;
+    struct tutti_nccl_estimate row;
+
+    tune_collnet(machine, heads, GBps, "CollNetDirect", &comm);
+    row = tutti_nccl_row(&comm, collective, TUTTI_NCCL_COLLNET_DIRECT, TUTTI_NCCL_SIMPLE);
+    if (fabs(row.algbw_GBps - algbw_GBps) > 1e-3)
+        TEST_FAIL("%s, %u heads: %.4f GB/s, expected %.4f", machine, heads, row.algbw_GBps,
+                  algbw_GBps);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+/* tuning.cc: half of what its channels carry, less by half of the GPUs beyond one a port, and .85
+ * of it from Hopper on; gathering, what all GPUs get, at .9 of a port each. A head for each GPU. */
+TEST(collnet_direct_is_bound_by_its_ports)
+{
+    struct tutti_nccl_comm comm;
+
+    expect_direct("H100x8", 8, 40, TUTTI_ALLREDUCE, 8 * 40 * .85 / 2);
+    expect_direct("H100x8", 4, 40, TUTTI_ALLREDUCE, 4 * 40 / 1.5 * .85 / 2);
+    expect_direct("A100x8", 8, 20, TUTTI_ALLREDUCE, 8 * 20 / 2.0);
+    expect_direct("H100x8", 8, 40, TUTTI_ALLGATHER, 8 * 40 * .9);
+    tune_collnet("H100x8", 7, 40, "allreduce:Ring;allgather:CollNetDirect", &comm);
+    CHECK(tutti_nccl_row(&comm, TUTTI_ALLGATHER, TUTTI_NCCL_COLLNET_DIRECT, TUTTI_NCCL_SIMPLE)
+              .algbw_GBps <= 0);
+    tutti_nccl_tables_free(comm.tables);
+}
+
+/* enqueue.cc calcCollChunking: where NVLS on several nodes does not reach 150 GB/s, chunks are of
+ * 32 KiB at most; of 8 heads and as many channels as there are, 8 GiB are many of any size. */
+TEST(slow_networks_make_the_chunks_of_nvls_small)
+{
+    static const double GBps[] = {10, 48};
+    static const uint64_t chunk_bytes[] = {32768, 131072};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct tutti_nccl_comm comm;
+        double algbw_GBps;
+
+        tune_collnet("H100x8", 8, GBps[i], "NVLS", &comm);
+        algbw_GBps =
+            tutti_nccl_row(&comm, TUTTI_ALLREDUCE, TUTTI_NCCL_NVLS, TUTTI_NCCL_SIMPLE).algbw_GBps;
+        CHECK((algbw_GBps < 150) == (chunk_bytes[i] == 32768));
+        CHECK(algbw_GBps > 15);
+        CHECK_INT(choice_of(&comm, TUTTI_ALLREDUCE, UINT64_C(1) << 33).chunk_bytes, chunk_bytes[i]);
+        tutti_nccl_tables_free(comm.tables);
+    }
+}
+
+/* calcCollChunking: a chain over the 8 GPUs of a host has 256 KiB; 512 chunks on each channel are
+ * wanted of more than 128 KiB, 64 of more than 64 KiB, 8 of more than 32. */
+TEST(chunks_of_a_chain_shrink_with_its_depth)
+{
+    static const struct {
+        uint64_t channel_KiB; /* of the size, for each channel */
+        uint64_t chunk_KiB;
+    } cases[] = {{512 * 256, 256},     {512 * 256 - 256, 128}, {64 * 128, 128},
+                 {64 * 128 - 128, 64}, {8 * 64, 64},           {8 * 64 - 64, 32}};
+    struct tutti_nccl_comm comm;
+
+    tune_collnet("H100x8", 8, 40, "CollNetChain", &comm);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint64_t bytes = comm.channel_count * cases[i].channel_KiB << 10;
+        struct tutti_nccl_choice choice = choice_of(&comm, TUTTI_ALLREDUCE, bytes);
+
+        CHECK_INT(choice.channels_allowed, comm.channel_count);
+        CHECK_INT(choice.chunk_bytes, cases[i].chunk_KiB << 10);
+    }
+    tutti_nccl_tables_free(comm.tables);
+}
+
 /* ---- channels, threads, shares ------------------------------------------------------------- */
 
 /* "24c 16w -> 22 [12288, 20x12288, 4096]": channels allowed, warps, channels used, their counts. */
