@@ -124,12 +124,17 @@ void tutti_emulation_close(struct tutti_emulation *emulation)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Times here of what takes `ps` there. */
-static tutti_ps slowed_ps(const struct tutti_emulation *emulation, tutti_ps ps)
+/* What was measured here, as the clock of the emulated machine has it: that does not depend on how
+ * many times as slow it was played. */
+static void tell_in_its_time(const struct tutti_emulation *emulation,
+                             struct tutti_performed *performed)
 {
-    uint64_t slowed = tutti_times((uint64_t)ps, emulation->scale);
+    double scale = (double)emulation->scale;
 
-    return slowed > INT64_MAX ? INT64_MAX : (tutti_ps)slowed;
+    performed->time_ps = (tutti_ps)llround((double)performed->time_ps / scale);
+    performed->best_ps = (tutti_ps)llround((double)performed->best_ps / scale);
+    performed->algbw_GBps *= scale;
+    performed->busbw_GBps *= scale;
 }
 
 static void add_tempo(struct tutti_tempo *sum, const struct tutti_tempo *tempo)
@@ -188,7 +193,8 @@ static int play_answer(const struct tutti_run *run, struct tutti_emulation *emul
         add_tempo(&emulation->tempo, &tempo);
         row->count = ask->params.count;
         row->protocol = answer->protocol;
-        row->predicted_ps = slowed_ps(emulation, answer->time_ps);
+        row->predicted_ps = answer->time_ps;
+        tell_in_its_time(emulation, &row->performed);
     }
     tutti_backend_close(perform.backend);
     tutti_shaper_close(shaper);
@@ -325,8 +331,8 @@ void tutti_emulation_print_head(const struct tutti_emulation *emulation, bool ve
     const struct tutti_ask *ask = &emulation->ask;
     char rate[TUTTI_UNIT_TEXT_BYTES];
 
-    fprintf(out, "# emulated:  '%s', %" PRIu64 " times as slow%s\n", ask->topo->name,
-            emulation->scale, emulation->automatic ? " (--scale auto)" : "");
+    fprintf(out, "# emulated:  '%s', whose times these are; played at --scale %" PRIu64 "%s\n",
+            ask->topo->name, emulation->scale, emulation->automatic ? " (auto)" : "");
     if (!verbose)
         return;
     fprintf(out,
@@ -337,8 +343,7 @@ void tutti_emulation_print_head(const struct tutti_emulation *emulation, bool ve
         fprintf(out, "hidden behind the wire\n");
     else
         fprintf(out, "at %s\n", tutti_print_rate(ask->reduce_bytes_per_s, rate));
-    fprintf(out, "# predicted: the same schedule simulated on that machine, times %" PRIu64 "\n",
-            emulation->scale);
+    fputs("# predicted: the same schedule simulated on that machine\n", out);
     tutti_calib_print_choice(&emulation->calib, out);
 }
 
@@ -348,7 +353,7 @@ void tutti_emulation_print_tail(const struct tutti_emulation *emulation, FILE *o
 
     fprintf(out,
             "# kept time: %" PRIu64 " of %" PRIu64
-            " instants late, at worst by %.0f us; threads at work "
+            " instants late, at worst by %.0f us here; threads at work "
             "%.0f %% of the time\n",
             tempo->late_count, tempo->instant_count,
             (double)tempo->late_ps_max / (double)TUTTI_PS_PER_US, work_percent(tempo));

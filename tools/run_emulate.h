@@ -21,8 +21,8 @@ struct tutti_emulation {
     struct tutti_topo *topo;
     struct tutti_calib_choice calib; /* which `ask` points into: not to be copied */
     struct tutti_ask ask;            /* what is simulated for it, and gives the times */
-    uint64_t scale;           /* times are so many times as long; once run, if `automatic`, too */
-    bool automatic;           /* --scale auto: the least power of ten that this machine keeps up */
+    uint64_t scale; /* it is played so many times as slow; once run, if `automatic`, too */
+    bool automatic; /* --scale auto: the least power of ten that this machine keeps up */
     struct tutti_tempo tempo; /* of all rows */
     uint32_t row_count;
     uint32_t slow_count;  /* rows that took too long: by TUTTI_EMULATE_SLOW_PERCENT or more */
@@ -55,7 +55,7 @@ void tutti_emulation_json(const struct tutti_emulation *emulation, struct tutti_
      .value = "SPEC",                                                                             \
      .help =                                                                                      \
          "threads, tcp: let messages take the time that this machine would take, a preset or a "  \
-         "file, times --scale; the ranks are its ranks"},                                         \
+         "file, in its own time; the ranks are its ranks"},                                       \
     {                                                                                             \
         .name = "scale", .type = TUTTI_OPTION_TEXT, .value = "N", .standard = "auto",             \
         .help = "with --emulate: times are N times as long: latencies times N, rates divided by " \
