@@ -30,6 +30,7 @@ static const struct tutti_command *const commands[] = {
     &tutti_cli_schedule_prove,
     &tutti_cli_schedule_convert,
     &tutti_cli_doctor,
+    &tutti_cli_completion,
 };
 /* clang-format on */
 

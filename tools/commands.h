@@ -33,6 +33,7 @@ TUTTI_COMMAND(schedule_prove);
 TUTTI_COMMAND(schedule_convert);
 TUTTI_COMMAND(doctor);
 TUTTI_COMMAND(calibrate);
+TUTTI_COMMAND(completion);
 
 #undef TUTTI_COMMAND
 
