@@ -30,25 +30,46 @@ static const struct tutti_preset *find_preset(const char *spec)
     return NULL;
 }
 
-/* Neither: the message names both possibilities, and the preset that may be meant. */
-static int refuse(const char *spec, struct tutti_err *err)
+/* Those whose summary has the word: "v100". */
+static const char *alike_by_summary(const char *typed, char *buf, size_t buf_bytes)
+{
+    size_t count = 0;
+    const struct tutti_preset *presets = tutti_presets(&count);
+    size_t used = 0;
+
+    for (size_t i = 0; i < count && used < buf_bytes && strlen(typed) >= 3; i++) {
+        if (strcasestr(presets[i].summary, typed) != NULL)
+            used += (size_t)snprintf(buf + used, buf_bytes - used, "%s'%s'", used > 0 ? " or " : "",
+                                     presets[i].name);
+    }
+    return used == 0 ? NULL : buf;
+}
+
+const char *tutti_machine_alike(const char *spec, char *buf, size_t buf_bytes)
 {
     size_t count = 0;
     const struct tutti_preset *presets = tutti_presets(&count);
     char names[1024] = "";
     char typed[64];
-    char near[64];
     size_t bytes = strcspn(spec, ":");
     size_t used = 0;
-    const char *best;
+    const char *alike;
 
     for (size_t i = 0; i < count && used < sizeof(names); i++)
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s|", presets[i].name);
     (void)snprintf(typed, sizeof(typed), "%.*s", (int)(bytes < 63 ? bytes : 63), spec);
-    best = tutti_nearest(typed, names, near, sizeof(near));
-    if (best != NULL)
+    alike = tutti_alike(typed, names, buf, buf_bytes);
+    return alike != NULL ? alike : alike_by_summary(typed, buf, buf_bytes);
+}
+
+/* Neither: the message names both possibilities, and the presets that may be meant. */
+static int refuse(const char *spec, struct tutti_err *err)
+{
+    char alike[256];
+
+    if (tutti_machine_alike(spec, alike, sizeof(alike)) != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "there is no preset and no file '%s' (did you mean '%s'?)", spec, best);
+                          "there is no preset and no file '%s' (did you mean %s?)", spec, alike);
     return tutti_fail(err, TUTTI_EINVAL,
                       "there is no preset and no file '%s' ('tutti topo list' shows the presets)",
                       spec);

@@ -2,6 +2,7 @@
 #ifndef TUTTI_TOOLS_MACHINE_H
 #define TUTTI_TOOLS_MACHINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct tutti_err;
@@ -13,5 +14,8 @@ struct tutti_topo;
  * preset's own network where it has one, else by tutti_topo_replicate(). */
 int tutti_machine_load(const char *spec_or_file, uint32_t nodes, struct tutti_topo **ret,
                        struct tutti_err *err);
+
+/* The presets that a misspelt or shortened name may mean, "'dgx-1v' or 'dgx-2'"; NULL if none. */
+const char *tutti_machine_alike(const char *spec, char *buf, size_t buf_bytes);
 
 #endif

@@ -96,6 +96,10 @@ const char *tutti_args_word(const struct tutti_args *args, const char *name, uin
  * near. */
 const char *tutti_nearest(const char *text, const char *words, char *buf, size_t buf_bytes);
 
+/* The words that have `text` in them, "'dgx-h100' or 'h100x'", else the nearest; NULL if none is
+ * near. */
+const char *tutti_alike(const char *text, const char *words, char *buf, size_t buf_bytes);
+
 /* What --help prints, and the page of section 1 in man(7). */
 void tutti_help_print(const struct tutti_command *command, FILE *out);
 void tutti_man_print(const struct tutti_command *command, FILE *out);

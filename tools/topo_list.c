@@ -3,6 +3,7 @@
 
 #include "build.h"
 #include "tools/commands.h"
+#include "tools/machine.h"
 #include "tools/options.h"
 #include "tools/output.h"
 #include "tools/page.h"
@@ -19,20 +20,14 @@ static const struct tutti_preset *find(const char *name, struct tutti_err *err)
 {
     size_t count = 0;
     const struct tutti_preset *presets = tutti_presets(&count);
-    char names[1024] = "";
-    char near[64];
-    size_t used = 0;
-    const char *best;
+    char alike[256];
 
     for (size_t i = 0; i < count; i++) {
         if (strcmp(presets[i].name, name) == 0)
             return &presets[i];
-        if (used < sizeof(names))
-            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s|", presets[i].name);
     }
-    best = tutti_nearest(name, names, near, sizeof(near));
-    if (best != NULL)
-        tutti_fail(err, TUTTI_EINVAL, "unknown preset '%s' (did you mean '%s'?)", name, best);
+    if (tutti_machine_alike(name, alike, sizeof(alike)) != NULL)
+        tutti_fail(err, TUTTI_EINVAL, "unknown preset '%s' (did you mean %s?)", name, alike);
     else
         tutti_fail(err, TUTTI_EINVAL, "unknown preset '%s' ('tutti topo list' shows them)", name);
     return NULL;

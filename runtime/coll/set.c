@@ -37,11 +37,34 @@ const struct tutti_algorithm *tutti_algorithm_at(const struct tutti_algorithm_se
     return set != NULL && index < set->count ? &set->algorithms[index] : NULL;
 }
 
+/* Algorithms whose names have `name` in them: "tree" is in two, and NCCL has one of its own. */
+static void find_alike(const char *name, const struct tutti_coll_params *params, char *text,
+                       size_t text_bytes)
+{
+    static const char *const of_nccl[] = {"ring", "tree", "pat", "nvls", "nvlstree"};
+    const struct tutti_algorithm *algorithm;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; (algorithm = tutti_algorithm_at(params->added, i)) != NULL; i++) {
+        if ((algorithm->collectives & (1u << (unsigned)params->collective)) != 0 &&
+            strlen(name) >= 3 && strstr(algorithm->name, name) != NULL && used < text_bytes)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s'%s'", used > 0 ? ", " : "",
+                                     algorithm->name);
+    }
+    for (size_t i = 0; i < sizeof(of_nccl) / sizeof(of_nccl[0]); i++) {
+        if (strcmp(name, of_nccl[i]) == 0 && used < text_bytes)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s'nccl:%s'",
+                                     used > 0 ? " or " : "", name);
+    }
+}
+
 int tutti_algorithm_find_for(const char *name, const struct tutti_coll_params *params,
                              const struct tutti_algorithm **ret, struct tutti_err *err)
 {
     const struct tutti_algorithm *algorithm;
     char names[512] = "";
+    char alike[256];
     size_t used = 0;
 
     for (size_t i = 0; (algorithm = tutti_algorithm_at(params->added, i)) != NULL; i++) {
@@ -59,8 +82,11 @@ int tutti_algorithm_find_for(const char *name, const struct tutti_coll_params *p
         if (used >= sizeof(names))
             used = sizeof(names) - 1;
     }
-    return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' for %s (%s)", name,
-                      tutti_collective_name(params->collective), names);
+    find_alike(name, params, alike, sizeof(alike));
+    return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' for %s (%s%s%s)", name,
+                      tutti_collective_name(params->collective),
+                      alike[0] != '\0' ? "did you mean " : "", alike[0] != '\0' ? alike : names,
+                      alike[0] != '\0' ? "?" : "");
 }
 
 int tutti_algorithm_find(const char *name, enum tutti_collective collective,

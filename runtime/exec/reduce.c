@@ -106,6 +106,16 @@ const char *tutti_op_name(enum tutti_op op)
     return ops[op];
 }
 
+/* More names that people type. */
+static const struct {
+    const char *name;
+    enum tutti_dtype dtype;
+} short_names[] = {
+    {"bf16", TUTTI_BFLOAT16}, {"fp16", TUTTI_FLOAT16}, {"f16", TUTTI_FLOAT16},
+    {"fp32", TUTTI_FLOAT32},  {"f32", TUTTI_FLOAT32},  {"fp64", TUTTI_FLOAT64},
+    {"f64", TUTTI_FLOAT64},
+};
+
 int tutti_dtype_find(const char *name, enum tutti_dtype *ret, struct tutti_err *err)
 {
     for (int i = 0; i < TUTTI_DTYPE_COUNT; i++) {
@@ -114,6 +124,12 @@ int tutti_dtype_find(const char *name, enum tutti_dtype *ret, struct tutti_err *
             continue;
         *ret = (enum tutti_dtype)i;
         return 0;
+    }
+    for (size_t i = 0; i < sizeof(short_names) / sizeof(short_names[0]); i++) {
+        if (strcmp(name, short_names[i].name) == 0) {
+            *ret = short_names[i].dtype;
+            return 0;
+        }
     }
     return tutti_fail(err, TUTTI_EINVAL,
                       "unknown data type '%s' (float, double, half, bfloat16, int32, int64, int8, "

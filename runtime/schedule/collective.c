@@ -1,5 +1,6 @@
 /* The collectives: their names, the sizes of their buffers, and how nccl-tests counts them. */
 #include <assert.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "runtime/schedule.h"
@@ -10,7 +11,6 @@ enum extent { EXTENT_NONE, EXTENT_COUNT, EXTENT_ALL };
 
 struct collective {
     const char *name;
-    const char *other_name; /* nccl-tests' spelling */
     enum extent in;
     enum extent out;
     enum extent size;           /* nccl-tests' column "size": the larger of the two */
@@ -18,16 +18,15 @@ struct collective {
 };
 
 static const struct collective collectives[TUTTI_COLLECTIVE_COUNT] = {
-    [TUTTI_ALLREDUCE] = {"allreduce", "all_reduce", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 2},
-    [TUTTI_REDUCESCATTER] = {"reducescatter", "reduce_scatter", EXTENT_ALL, EXTENT_COUNT,
-                             EXTENT_ALL, 1},
-    [TUTTI_ALLGATHER] = {"allgather", "all_gather", EXTENT_COUNT, EXTENT_ALL, EXTENT_ALL, 1},
-    [TUTTI_BROADCAST] = {"broadcast", "broadcast", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
-    [TUTTI_REDUCE_TO_ROOT] = {"reduce", "reduce", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
-    [TUTTI_ALLTOALL] = {"alltoall", "all_to_all", EXTENT_ALL, EXTENT_ALL, EXTENT_ALL, 1},
-    [TUTTI_SENDRECV] = {"sendrecv", "send_recv", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
-    [TUTTI_BARRIER] = {"barrier", "barrier", EXTENT_NONE, EXTENT_NONE, EXTENT_NONE, 0},
-    [TUTTI_CUSTOM] = {"custom", "custom", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
+    [TUTTI_ALLREDUCE] = {"allreduce", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 2},
+    [TUTTI_REDUCESCATTER] = {"reducescatter", EXTENT_ALL, EXTENT_COUNT, EXTENT_ALL, 1},
+    [TUTTI_ALLGATHER] = {"allgather", EXTENT_COUNT, EXTENT_ALL, EXTENT_ALL, 1},
+    [TUTTI_BROADCAST] = {"broadcast", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
+    [TUTTI_REDUCE_TO_ROOT] = {"reduce", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
+    [TUTTI_ALLTOALL] = {"alltoall", EXTENT_ALL, EXTENT_ALL, EXTENT_ALL, 1},
+    [TUTTI_SENDRECV] = {"sendrecv", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
+    [TUTTI_BARRIER] = {"barrier", EXTENT_NONE, EXTENT_NONE, EXTENT_NONE, 0},
+    [TUTTI_CUSTOM] = {"custom", EXTENT_COUNT, EXTENT_COUNT, EXTENT_COUNT, 0},
 };
 
 /* Saturates: whoever makes a schedule refuses sizes that reach UINT64_MAX. */
@@ -51,11 +50,21 @@ const char *tutti_collective_name(enum tutti_collective collective)
     return collectives[collective].name;
 }
 
+/* "all-reduce", "AllReduce" and nccl-tests' "all_reduce" are allreduce. */
+static bool same_name(const char *typed, const char *name)
+{
+    for (; *name != '\0'; name++, typed++) {
+        typed += *typed == '-' || *typed == '_';
+        if (tolower((unsigned char)*typed) != *name)
+            return false;
+    }
+    return *typed == '\0';
+}
+
 int tutti_collective_find(const char *name, enum tutti_collective *ret, struct tutti_err *err)
 {
     for (unsigned i = 0; i < TUTTI_COLLECTIVE_COUNT; i++) {
-        if (strcmp(name, collectives[i].name) == 0 ||
-            strcmp(name, collectives[i].other_name) == 0) {
+        if (same_name(name, collectives[i].name)) {
             *ret = (enum tutti_collective)i;
             return 0;
         }

@@ -66,13 +66,36 @@ static const char *accepted(const struct tutti_spec *spec, char *buf, size_t buf
     return buf;
 }
 
+/* A key that begins or ends as the item does, or has it in it: "node" of nodes=; NULL: none. */
+static const char *alike(const struct tutti_spec *spec, const char *item, size_t *ret_bytes)
+{
+    const char *keys = spec->info->keys;
+    const char *word;
+    const char *value;
+
+    while ((keys = next_word(keys, &word, ret_bytes, &value)) != NULL) {
+        size_t common = 0;
+
+        while (common < *ret_bytes && item[common] == word[common])
+            common++;
+        if (common >= 2 && (common == *ret_bytes || item[common] == '\0'))
+            return word;
+    }
+    return NULL;
+}
+
 static int unknown(const struct tutti_spec *spec, const char *what, const char *item,
                    struct tutti_err *err)
 {
     char words[512];
+    char meant[64] = "";
+    size_t bytes = 0;
+    const char *key = alike(spec, item, &bytes);
 
-    return tutti_fail(err, TUTTI_EINVAL, "unknown %s '%s' of preset '%s' (%s)", what, item,
-                      spec->info->name, accepted(spec, words, sizeof(words)));
+    if (key != NULL)
+        (void)snprintf(meant, sizeof(meant), "did you mean '%.*s'? all: ", (int)bytes, key);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown %s '%s' of preset '%s' (%s%s)", what, item,
+                      spec->info->name, meant, accepted(spec, words, sizeof(words)));
 }
 
 /* Sorts one item "key=value", "flag" or "4x4x8" into the table. The text is cut up in place. */
