@@ -301,8 +301,8 @@ TEST(files_say_them)
                "source a test\n"
                "node a device rank=0\n"
                "node b device rank=1\n"
-               "link a b net 0.125GB/s 10us burst=18000\n"
-               "link b a net 0.125GB/s 10us\n"
+               "link a b net 125MB/s 10us burst=18000\n"
+               "link b a net 125MB/s 10us\n"
                "levels 2\n");
 }
 

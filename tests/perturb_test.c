@@ -337,7 +337,8 @@ TEST(every_cable_can_be_drawn_and_no_more)
     CHECK_TEXT(err.text, "'slow-link=6:2': there are 5 cables (at most so many)");
     perturb = perturb_of("slow-node=6:2");
     CHECK_INT(tutti_perturb_check(topo, &perturb, &err), -TUTTI_EINVAL);
-    CHECK_TEXT(err.text, "'slow-node=6:2': 'ring:n=5,bw=64GB/s' has 5 devices (at most so many)");
+    CHECK_TEXT(err.text, "'slow-node=6:2': 'ring:n=5,bw=64GB/s, perturbed' has 5 devices "
+                         "(at most so many)");
     CHECK_INT(tutti_topo_perturb(topo, &perturb, test_seed, &err), -TUTTI_EINVAL);
     CHECK_TEXT(err.text, "'slow-node=6:2': there are 5 devices (at most so many)");
     tutti_topo_free(topo);

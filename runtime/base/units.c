@@ -204,7 +204,12 @@ static void print_fixed(char *buf, uint64_t value, int digits, const char *suffi
 
 const char *tutti_print_rate(uint64_t bytes_per_s, char *buf)
 {
-    print_fixed(buf, bytes_per_s, 9, "GB/s");
+    if (bytes_per_s >= 1000000000 || bytes_per_s == 0)
+        print_fixed(buf, bytes_per_s, 9, "GB/s");
+    else if (bytes_per_s >= 1000000)
+        print_fixed(buf, bytes_per_s, 6, "MB/s");
+    else
+        print_fixed(buf, bytes_per_s, 3, "kB/s");
     return buf;
 }
 

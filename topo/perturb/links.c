@@ -338,10 +338,11 @@ static int perturb_item(struct tutti_topo *topo, struct tutti_perturb_item *item
     return 0;
 }
 
-/* "...; perturbed: slow-link=1:2, latency=1..1.2 (seed 42)" */
+/* "...; perturbed: slow-link=1:2, latency=1..1.2 (seed 42)"; its name is its own as well. */
 static int say_so(struct tutti_topo *topo, const struct tutti_perturb *perturb, uint64_t seed,
                   struct tutti_err *err)
 {
+    static const char suffix[] = ", perturbed";
     size_t room = strlen(topo->source) + (perturb->item_count + 1) * (TUTTI_PERTURB_TEXT_BYTES + 8);
     char *text = tutti_arena_take(topo->arena, room, 1);
     size_t used = 0;
@@ -358,6 +359,15 @@ static int say_so(struct tutti_topo *topo, const struct tutti_perturb *perturb, 
         return 0;
     (void)snprintf(text + used, room - used, " (seed %" PRIu64 ")", seed);
     topo->source = text;
+    room = strlen(topo->name);
+    if (room >= strlen(suffix) && strcmp(topo->name + room - strlen(suffix), suffix) == 0)
+        return 0;
+    room += sizeof(suffix);
+    text = tutti_arena_take(topo->arena, room, 1);
+    if (text == NULL)
+        return tutti_nomem(err);
+    (void)snprintf(text, room, "%s%s", topo->name, suffix);
+    topo->name = text;
     return 0;
 }
 

@@ -90,12 +90,49 @@ static int unknown_preset(const char *name, size_t name_bytes, struct tutti_err 
                       nearest > 2 ? "" : "nearest: ", names);
 }
 
+/* Whether the preset is of no vendor's machine: its source is a clause on bw, then one on lat. */
+static bool is_generic(const struct tutti_preset *preset)
+{
+    return strstr(preset->keys, "burst=") != NULL;
+}
+
+/* Where the figures come from that are not the preset's own: "bw as given; 500 ns a round number".
+ * Leaves `text` empty where all are. */
+static void source_of(const struct tutti_spec *spec, char *text, size_t text_bytes)
+{
+    static const char *const keys[] = {"bw",  "lat",   "nic",    "nicbw", "niclat",
+                                       "hop", "cpubw", "cpulat", "dcnbw", "dcnlat"};
+    const char *source = spec->info->source;
+    const char *second = strstr(source, "; ");
+    bool generic = is_generic(spec->info) && second != NULL;
+    bool given[2] = {tutti_spec_given(spec, "bw"), tutti_spec_given(spec, "lat")};
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (tutti_spec_given(spec, keys[i]) && used < text_bytes)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", used > 0 ? ", " : "",
+                                     keys[i]);
+    }
+    if (used == 0 || used >= text_bytes)
+        return;
+    used += (size_t)snprintf(text + used, text_bytes - used, " as given");
+    if (!generic && used < text_bytes)
+        (void)snprintf(text + used, text_bytes - used, ", else: %s", source);
+    if (generic && !given[0] && used < text_bytes)
+        used += (size_t)snprintf(text + used, text_bytes - used, "; %.*s", (int)(second - source),
+                                 source);
+    if (generic && !given[1] && used < text_bytes)
+        (void)snprintf(text + used, text_bytes - used, "%s", second);
+}
+
 int tutti_topo_from_spec(const char *spec, struct tutti_topo **ret, struct tutti_err *err)
 {
     size_t name_bytes = strcspn(spec, ":");
     const char *items = spec[name_bytes] == ':' ? spec + name_bytes + 1 : NULL;
     struct tutti_topo_builder *builder = NULL;
     struct tutti_spec opened;
+    char source[512];
     size_t i = 0;
     int status;
 
@@ -110,7 +147,11 @@ int tutti_topo_from_spec(const char *spec, struct tutti_topo **ret, struct tutti
     status = tutti_topo_builder_new(spec, presets[i].source, &builder, err);
     if (status < 0)
         return status;
-    status = builds[i](&opened, builder, err);
+    source_of(&opened, source, sizeof(source));
+    if (source[0] != '\0')
+        status = tutti_topo_set_title(builder, NULL, source, err);
+    if (status == 0)
+        status = builds[i](&opened, builder, err);
     if (status < 0) {
         tutti_topo_builder_free(builder);
         return status;
