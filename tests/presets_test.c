@@ -62,8 +62,9 @@ TEST(gpus_of_presets_have_as_many_nvlinks_as_they_are_made_with)
         const char *spec;
         uint32_t links;
     } cases[] = {
-        {"dgx-1p", 4},    {"dgx-1v", 6},    {"dgx-2", 6},     {"dgx-a100", 12},
-        {"dgx-h100", 18}, {"hgx-h200", 18}, {"hgx-b200", 18}, {"gb200-nvl72", 18},
+        {"dgx-1p", 4},        {"dgx-1v", 6},         {"dgx-2", 6},          {"dgx-a100", 12},
+        {"dgx-h100", 18},     {"hgx-h200", 18},      {"hgx-b200", 18},      {"gb200-nvl72", 18},
+        {"host:gpu=v100", 6}, {"host:gpu=a100", 12}, {"host:gpu=h100", 18}, {"host:gpu=b200", 18},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
