@@ -185,3 +185,66 @@ TEST(a_sink_can_be_two_functions)
     CHECK(heard.notes_bytes > 0);
     seen_done(&seen);
 }
+
+static int widest(const char *text)
+{
+    int most = 0;
+    int columns = 0;
+
+    for (const char *p = text; *p != '\0'; p++) {
+        columns = *p == '\n' ? 0 : columns + (((unsigned char)*p & 0xc0) != 0x80);
+        most = columns > most ? columns : most;
+    }
+    return most;
+}
+
+TEST(no_page_is_wider_than_100_columns)
+{
+    static const char *const lines[] = {
+        "predict dgx-h100:nodes=2 -a all -b 1K -e 4G -f 256 -v",
+        "predict dgx-h100:nodes=2 -b 4G --perturb latency=1..1.2 -v",
+        "compare dgx-h100:nodes=2 -b 1K -e 1G -f 1024 --plot utf8 -v",
+        "explain dgx-h100:nodes=2 -b 1K -e 1G -f 32",
+        "explain dgx-h100 -b 64M -v",
+        "topo list",
+        "topo list host",
+        "topo show dgx-h100:nodes=2 -v",
+        "topo bound dgx-h100:nodes=2 -b 4G -v",
+        "doctor",
+        "schedule show -c allreduce -a ring -g 4 -b 1K",
+        "run -B sim --topo dgx-h100 -b 4G -v -C 0",
+        "run -B threads -g 2 -b 1K -e 1M -f 1024 -n 1 -w 0",
+        "run -B threads --emulate switch:n=2,bw=100MB/s -b 1K --scale 1 -n 1 -w 0 -v",
+        "validate dgx-h100 --log " TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests/v2.19.log -v",
+    };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct tutti_sink_text text;
+        struct tutti_err err;
+
+        CHECK_INT(call(lines[i], &text, &err), 0);
+        if (widest(text.out) > 100)
+            TEST_FAIL("tutti %s: %d columns (at most 100):\n%s", lines[i], widest(text.out),
+                      text.out);
+        tutti_sink_text_done(&text);
+    }
+}
+
+TEST(quiet_is_a_table_alone_and_colour_is_asked_for)
+{
+    struct tutti_sink_text text;
+    struct tutti_err err;
+
+    CHECK_INT(call("predict dgx-1v -a all -b 1M -q", &text, &err), 0);
+    CHECK(strncmp(text.out, "#     size", 10) == 0);
+    CHECK(strstr(text.out, "\n# ") == NULL || strstr(text.out, "\n#   ") != NULL);
+    CHECK(strstr(text.out, "machine:") == NULL);
+    CHECK(strchr(text.out, '\033') == NULL);
+    tutti_sink_text_done(&text);
+    CHECK_INT(call("predict dgx-1v -a all -b 1M --colour always", &text, &err), 0);
+    CHECK(strstr(text.out, "\033[2m# machine:") != NULL);
+    CHECK(strstr(text.out, "\033[1m   1048576") != NULL);
+    tutti_sink_text_done(&text);
+    CHECK_INT(call("predict dgx-1v -b 1M -q -v", &text, &err), 2);
+    tutti_sink_text_done(&text);
+}

@@ -210,6 +210,10 @@ static int make_table(const struct tutti_cases *cases, struct tutti_column *show
     int status;
 
     memcpy(shown, columns, sizeof(columns));
+    for (size_t i = 0; i < COLUMN_COUNT && is_here(cases); i++) {
+        if (strcmp(shown[i].key, "null_us") == 0 || strcmp(shown[i].key, "protocol") == 0)
+            shown[i].title = NULL; /* widths vary with what is measured, and the columns must not */
+    }
     for (size_t i = 1; i < cases->case_count; i++) {
         if (cases->cases[i].log != cases->cases[0].log)
             shown[LOG_COLUMN].title = "log";

@@ -10,8 +10,10 @@
 /* Columns that go, the first first, where a table is too wide: JSON and CSV have them, or all rows
  * are alike in them. */
 static const char *const less[] = {
-    "events",  "keys",   "root",    "redop",      "type",       "count",      "best_us",
-    "example", "slices", "threads", "latency_us", "bound_kind", "algbw_GBps",
+    "events",     "keys",         "root",       "redop",   "type",
+    "count",      "best_us",      "example",    "slices",  "threads",
+    "latency_us", "bound_kind",   "algbw_GBps", "null_us", "channels_allowed",
+    "channels",   "runner_up_us",
 };
 
 enum { TEXT_COLUMNS_MIN = 12 };
