@@ -98,7 +98,7 @@ TEST(commands_that_predict)
 TEST(commands_that_fit)
 {
     each("calibrate " TUTTI_SOURCE_DIR "/tests/fixtures/measured/pair.measured --jobs 1 "
-         "--iterations 1 -o " TUTTI_BINARY_DIR "/alloc_fail.calib");
+         "--iterations 1 -O " TUTTI_BINARY_DIR "/alloc_fail.calib");
 }
 
 TEST(commands_that_explain)

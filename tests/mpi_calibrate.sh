@@ -27,7 +27,7 @@ ends() {
     fi
 }
 
-job calibrate -B mpi -e 96K -o "$dir/here.local"
+job calibrate -B mpi -e 96K -O "$dir/here.local"
 ends 0 out 1 '^# fit: .* median ' calibrate # one process speaks
 grep -q '^backend mpi$' "$dir/here.local"
 grep -q '^processes 2$' "$dir/here.local"
