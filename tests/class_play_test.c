@@ -166,7 +166,7 @@ static void check_least(uint64_t number, const struct tutti_sim_opts *opts,
                         const struct tutti_schedule *schedule, struct tutti_quotient *quotient,
                         const struct tutti_class_played *classes)
 {
-    struct tutti_fold_known known = {.quotients = {quotient}, .load_ps = classes->load_ps};
+    struct tutti_fold_known known = {.quotients = {quotient}, .loads = classes->loads};
 
     for (size_t i = 0; i < TUTTI_PROTOCOLS; i++) {
         struct tutti_sim_opts other = *opts;

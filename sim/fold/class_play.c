@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
-#include "runtime/wide.h"
 #include "sim/net/fair.h"
 #include "sim/play/estimate.h"
 #include "sim/play/start.h"
@@ -486,43 +485,6 @@ static int make(struct tutti_class_play *play, struct tutti_err *err)
     return open_net(play, err);
 }
 
-/* The longest that a link takes for what crosses it. */
-static tutti_ps busiest_ps(const struct tutti_quotient *quotient, const struct tutti_wide *loads)
-{
-    uint64_t most = 0;
-
-    for (uint32_t i = 0; i < quotient->link_count; i++) {
-        uint64_t rate = tutti_quotient_rate(quotient, NULL, i);
-        struct tutti_wide rest;
-        struct tutti_wide took = tutti_wide_divide(tutti_wide_times(loads[i], TUTTI_PS_PER_S),
-                                                   tutti_wide_of(rate), &rest);
-
-        most = tutti_wide_word(took) > most ? tutti_wide_word(took) : most;
-    }
-    return most > INT64_MAX ? INT64_MAX : (tutti_ps)most;
-}
-
-int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_class_skip *skip,
-                     int64_t more, tutti_ps *ret, struct tutti_err *err)
-{
-    struct tutti_wide *loads = calloc((size_t)quotient->link_count + 1, sizeof(*loads));
-
-    if (loads == NULL)
-        return tutti_nomem(err);
-    for (uint32_t i = 0; i < quotient->wire_count; i++) {
-        const struct tutti_quotient_wire *wire = &quotient->wires[i];
-        uint64_t bytes = skip->bytes[i] + (uint64_t)more * skip->run_bytes[i];
-
-        for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++) {
-            struct tutti_wide *load = &loads[quotient->ways[k].link];
-            *load = tutti_wide_add(*load, tutti_wide_product(bytes, quotient->ways[k].weight));
-        }
-    }
-    *ret = busiest_ps(quotient, loads);
-    free(loads);
-    return 0;
-}
-
 static int open_skip(const struct tutti_quotient *quotient, struct tutti_class_skip *skip,
                      struct tutti_err *err)
 {
@@ -552,7 +514,7 @@ static int sum_up(const struct tutti_class_play *play, struct tutti_class_played
         ret->step_count += play->lanes[lane].index * play->quotient->lanes[lane].size;
     for (uint32_t wire = 0; wire < play->quotient->wire_count; wire++)
         play->skip->bytes[wire] = play->wires[wire].bytes;
-    return tutti_class_load(play->quotient, play->skip, 0, &ret->load_ps, err);
+    return tutti_class_load(play->quotient, play->skip, 0, ret, err);
 }
 
 int tutti_class_play_noting(const struct tutti_sim_opts *opts,

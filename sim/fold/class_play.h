@@ -103,8 +103,9 @@ int tutti_steady_watch(struct tutti_steady *steady, struct tutti_class_play *pla
 struct tutti_class_played {
     tutti_ps end_ps;
     uint64_t step_count;
-    tutti_ps load_ps;      /* what crossed the busiest link takes it, as it is without a protocol */
-    tutti_ps drain_ps_max; /* the most that a message took beyond its latency */
+    tutti_ps load_ps; /* what crossed the busiest link takes it, as it is without a protocol */
+    struct tutti_hop_loads loads;
+    tutti_ps drain_ps_max;    /* the most that a message took beyond its latency */
     uint64_t simulated_count; /* steps, of those of one lane of each class */
     uint64_t look_count;      /* at flows of links: see tutti_play_goes_on() */
 };
@@ -121,8 +122,8 @@ int tutti_class_play_noting(const struct tutti_sim_opts *opts,
                             struct tutti_class_skip *skip, struct tutti_class_played *ret,
                             struct tutti_err *err);
 
-/* The load of a play that has skipped `more` runs more. */
+/* The loads of a play that has skipped `more` runs more, into *ret. */
 int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_class_skip *skip,
-                     int64_t more, tutti_ps *ret, struct tutti_err *err);
+                     int64_t more, struct tutti_class_played *ret, struct tutti_err *err);
 
 #endif

@@ -512,7 +512,7 @@ static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_sc
                                             step_count_max, &played, err);
         if (status < 0)
             continue;
-        known->load_ps = played.load_ps;
+        known->loads = played.loads;
         tutti_fold_note_took(known, opts, played.end_ps, played.drain_ps_max);
         *ret = (struct tutti_folded){.end_ps = played.end_ps,
                                      .step_count = played.step_count,

@@ -24,12 +24,12 @@
 
 #include "runtime/units.h"
 #include "sim/fold/programs.h"
+#include "sim/fold/quotient.h"
 
 struct tutti_err;
 struct tutti_fold_lanes;
 struct tutti_fold_memory;
 struct tutti_protocol;
-struct tutti_quotient;
 struct tutti_schedule;
 struct tutti_sim_opts;
 
@@ -63,7 +63,7 @@ struct tutti_fold_known {
     int status;                       /* of reading programs; negative: and why */
     struct tutti_err *why;
     const struct tutti_quotient *quotients[2]; /* those that have been found, the memory's */
-    tutti_ps load_ps; /* the busiest link's, see sim/fold/class_play.h; 0: not known */
+    struct tutti_hop_loads loads;              /* 0: not known */
     struct tutti_fold_took took[TUTTI_FOLD_TOOK_MAX];
     uint32_t took_count;
 };

@@ -234,7 +234,7 @@ static int sum_up(const struct tutti_islands *islands, struct tutti_class_played
     }
     played.step_count *= 2 * islands->round_count + islands->reduce_count;
     skip.bytes = skip.run_bytes = bytes + count;
-    status = tutti_class_load(quotient, &skip, 0, &played.load_ps, err);
+    status = tutti_class_load(quotient, &skip, 0, &played, err);
     if (status == 0)
         *ret = played;
     free(bytes);

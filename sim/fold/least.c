@@ -1,6 +1,7 @@
 /* Times below which no play under `fair` ends, whatever the protocol, by what is known of it:
  *
- *   load   the busiest link has to carry all that crosses it, stretched as the protocol does
+ *   load   the busiest link of each kind has to carry all that crosses it, stretched as the
+ *          protocol does, at the share of its rate that the protocol can use
  *   path   where data goes around a ring, the latencies of as many hops in a row as it has rounds,
  *          for each round waits for the message of the one before
  *
@@ -10,9 +11,12 @@
  *
  * On top comes the launch. The load is taken a millionth less, for rates are doubles. */
 #include <assert.h>
+#include <stdlib.h>
 
 #include "runtime/schedule.h"
+#include "runtime/status.h"
 #include "runtime/wide.h"
+#include "sim/fold/class_play.h"
 #include "sim/fold/fold.h"
 #include "sim/fold/quotient.h"
 #include "sim/net/net.h"
@@ -20,14 +24,65 @@
 #include "sim/protocol.h"
 #include "sim/sim.h"
 
+/* The longest that links of a kind take for what crosses them. */
+static tutti_ps busiest_ps(const struct tutti_quotient *quotient, const struct tutti_wide *loads,
+                           int hop)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < quotient->link_count; i++) {
+        struct tutti_wide rate = tutti_wide_of(quotient->link_rates[i][hop]);
+        struct tutti_wide load = tutti_wide_times(loads[i], TUTTI_PS_PER_S);
+
+        if (!tutti_wide_is_zero(rate))
+            load = tutti_wide_divide(load, rate, &rate);
+        if (quotient->link_rates[i][hop] > 0 && tutti_wide_word(load) > most)
+            most = tutti_wide_word(load);
+    }
+    return most > INT64_MAX ? INT64_MAX : (tutti_ps)most;
+}
+
+int tutti_class_load(const struct tutti_quotient *quotient, const struct tutti_class_skip *skip,
+                     int64_t more, struct tutti_class_played *ret, struct tutti_err *err)
+{
+    struct tutti_wide *loads = calloc((size_t)quotient->link_count + 1, sizeof(*loads));
+
+    if (loads == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < quotient->wire_count; i++) {
+        const struct tutti_quotient_wire *wire = &quotient->wires[i];
+        uint64_t bytes = skip->bytes[i] + (uint64_t)more * skip->run_bytes[i];
+
+        for (uint32_t k = wire->way_first; k < wire->way_first + wire->way_count; k++) {
+            struct tutti_wide *load = &loads[quotient->ways[k].link];
+            *load = tutti_wide_add(*load, tutti_wide_product(bytes, quotient->ways[k].weight));
+        }
+    }
+    ret->load_ps = 0;
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        ret->loads.ps[hop] = busiest_ps(quotient, loads, hop);
+        ret->load_ps = tutti_later_ps(ret->load_ps, ret->loads.ps[hop]);
+    }
+    free(loads);
+    return 0;
+}
+
 enum { LOAD_MARGIN = 1000000 };
 
-static tutti_ps load_ps(tutti_ps plain_ps, const struct tutti_protocol *protocol)
+static tutti_ps load_ps(const struct tutti_hop_loads *loads, const struct tutti_protocol *protocol)
 {
-    uint64_t load = tutti_muldiv((uint64_t)plain_ps, protocol->wire_num, protocol->wire_den);
+    uint64_t most = 0;
 
-    load -= load / LOAD_MARGIN + (load > 0);
-    return load > INT64_MAX ? INT64_MAX : (tutti_ps)load;
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        uint32_t ppm = protocol->link_ppm[hop] > 0 ? protocol->link_ppm[hop] : TUTTI_PPM;
+        uint64_t load =
+            tutti_muldiv((uint64_t)loads->ps[hop], protocol->wire_num, protocol->wire_den);
+
+        load = tutti_muldiv(load, TUTTI_PPM, ppm);
+        most = load > most ? load : most;
+    }
+    most -= most / LOAD_MARGIN + (most > 0);
+    return most > INT64_MAX ? INT64_MAX : (tutti_ps)most;
 }
 
 /* Along the ring, from the first of the lanes on. */
@@ -78,7 +133,7 @@ tutti_ps tutti_fold_least_ps(const struct tutti_fold_known *known,
                              const struct tutti_schedule *schedule,
                              const struct tutti_protocol *protocol)
 {
-    tutti_ps least = load_ps(known->load_ps, protocol);
+    tutti_ps least = load_ps(&known->loads, protocol);
 
     for (int i = 0; i < 2; i++) {
         tutti_ps path = 0;

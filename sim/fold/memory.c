@@ -348,7 +348,7 @@ static bool add_runs(const struct tutti_fold_play *play, const struct tutti_quot
         return false;
     ret->end_ps = end_ps;
     ret->step_count += (uint64_t)more * skip->step_count;
-    *status = tutti_class_load(quotient, skip, more, &ret->load_ps, err);
+    *status = tutti_class_load(quotient, skip, more, ret, err);
     return true;
 }
 

@@ -62,6 +62,11 @@ struct tutti_quotient {
     uint32_t *in_rank;
 };
 
+/* What crosses the busiest link of each kind takes it, as it is without a protocol. */
+struct tutti_hop_loads {
+    tutti_ps ps[TUTTI_HOP_COUNT];
+};
+
 /* Finds the coarsest in which like lanes have like wires in the same order of first use.
  * `ordered`: no two wires of a lane are alike; else those that lead to like lanes over like links
  * are. -TUTTI_ELACK and why if there is none worth it. */
