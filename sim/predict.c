@@ -15,6 +15,7 @@
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
 #include "sim/predict/ask.h"
+#include "sim/predict/stretch.h"
 #include "sim/shape/channels.h"
 #include "sim/shape/memory.h"
 #include "sim/shape/nccl_run.h"
@@ -163,9 +164,11 @@ static int play_entry(const struct tutti_ask *ask, const struct tutti_schedule *
     const struct entry *entry = &outcome->entry;
     const char *fold = ask->fold;
     struct tutti_folded folded = {.class_count = 0};
+    struct tutti_protocol stretched;
     struct tutti_err why = {.text = "fold is off"};
     struct tutti_err text = {.text = ""};
-    struct tutti_sim_opts opts = opts_of(ask, entry->protocol);
+    struct tutti_sim_opts opts =
+        opts_of(ask, tutti_stretch_costs(ask->stretch, entry->protocol, &stretched));
     int status = 0;
     int folding = -TUTTI_ELACK;
 
@@ -421,6 +424,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
                     struct tutti_err *err)
 {
     const struct tutti_protocol *protocol = NULL;
+    struct tutti_protocol stretched;
     struct tutti_nccl_run run;
     int status = tutti_nccl_run_new(ask, &run, err);
 
@@ -434,7 +438,8 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     best->entry = (struct entry){.algorithm = run.algorithm, .protocol = protocol};
     best->channel_count = run.channel_count;
     if (run.schedule == NULL) {
-        best->played.total_ps = tutti_nccl_switch_time(ask->topo, &run.switched, protocol);
+        best->played.total_ps = tutti_nccl_switch_time(
+            ask->topo, &run.switched, tutti_stretch_costs(ask->stretch, protocol, &stretched));
         return 0;
     }
     status = try_protocols(ask, run.schedule, protocol, false, best, err);

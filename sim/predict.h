@@ -14,6 +14,7 @@
 TUTTI_API_BEGIN
 
 struct tutti_predict_memory;
+struct tutti_stretch;
 struct tutti_nccl_env;
 
 /* What holds where nothing is said: here, and in the options of `tutti predict`. A question that
@@ -76,6 +77,7 @@ struct tutti_ask {
      * faster. 0: TUTTI_STANDARD_STEPS with "auto", else no limit. */
     uint64_t step_count_max;
     bool empty; /* params.count 0 is meant, to move nothing; else it is refused, but of a barrier */
+    const struct tutti_stretch *stretch; /* NULL; the library's own, see sim/limit.h */
 };
 
 struct tutti_answer {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/record.h"
+#include "sim/limit.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/page.h"
@@ -25,6 +26,7 @@ static const struct tutti_column columns[] = {
     {"folded", NULL, "", TUTTI_CELL_BOOL},
     {"bound_by", NULL, "", TUTTI_CELL_TEXT},
     {"beats_bound", NULL, "", TUTTI_CELL_BOOL},
+    {"limited_by", NULL, "", TUTTI_CELL_TEXT},
     {"lacks", NULL, "", TUTTI_CELL_TEXT},
     TUTTI_PERTURB_TABLE_COLUMNS,
 };
@@ -36,8 +38,19 @@ static double microseconds(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_US;
 }
 
+/* What limits the prediction of a point. */
+static int find_limit(const struct tutti_sweep *sweep, const struct tutti_point *point,
+                      char text[TUTTI_LIMIT_TEXT_BYTES], struct tutti_err *err)
+{
+    struct tutti_ask ask = sweep->ask;
+
+    ask.algorithm = point->algorithm;
+    ask.params.count = point->count;
+    return tutti_predict_limit(&ask, &point->answer, text, err);
+}
+
 static int add_row(struct tutti_table *table, const struct tutti_sweep *sweep,
-                   const struct tutti_point *point, const char *perturb)
+                   const struct tutti_point *point, const char *limit, const char *perturb)
 {
     const struct tutti_answer *answer = &point->answer;
     bool moves = answer->time_ps > 0 && answer->bytes > 0; /* else there is no rate */
@@ -50,7 +63,7 @@ static int add_row(struct tutti_table *table, const struct tutti_sweep *sweep,
         moves ? answer->busbw_GBps : NAN, bound ? microseconds(answer->bound.time_ps) : NAN,
         tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
         answer->event_count, (int)answer->folded, bound ? answer->bound.binding : "",
-        (int)answer->beats_bound, tutti_sweep_lacks(sweep, point, lacks),
+        (int)answer->beats_bound, limit, tutti_sweep_lacks(sweep, point, lacks),
         tutti_sweep_calm_us(sweep, point), tutti_sweep_times_calm(sweep, point), perturb);
 }
 
@@ -105,11 +118,39 @@ static void print_binding(const struct tutti_sweep *sweep, FILE *out)
     if (first == NULL)
         return;
     if (strcmp(first->answer.bound.binding, last->answer.bound.binding) == 0)
-        fprintf(out, "# bound by: %s\n", last->answer.bound.binding);
+        fprintf(out, "# physical bound: %s\n", last->answer.bound.binding);
     else
-        fprintf(out, "# bound by: %s at %s; %s at %s\n", first->answer.bound.binding,
+        fprintf(out, "# physical bound: %s at %s; %s at %s\n", first->answer.bound.binding,
                 tutti_print_size(first->answer.bytes, from), last->answer.bound.binding,
                 tutti_print_size(last->answer.bytes, to));
+}
+
+/* The same of the prediction: of the first row and of the last. */
+static int print_limits(const struct tutti_sweep *sweep, FILE *out, struct tutti_err *err)
+{
+    char limits[2][TUTTI_LIMIT_TEXT_BYTES];
+    char sizes[2][TUTTI_UNIT_TEXT_BYTES];
+    const struct tutti_point *ends[2] = {NULL, NULL};
+    int status = 0;
+
+    for (size_t i = 0; i < sweep->point_count; i++) {
+        if (!is_shown(sweep, i))
+            continue;
+        ends[0] = ends[0] == NULL ? &sweep->points[i] : ends[0];
+        ends[1] = &sweep->points[i];
+    }
+    for (int k = 0; k < 2 && ends[0] != NULL && status == 0; k++) {
+        (void)tutti_print_size(ends[k]->answer.bytes, sizes[k]);
+        status = find_limit(sweep, ends[k], limits[k], err);
+    }
+    if (status < 0 || ends[0] == NULL)
+        return status;
+    if (ends[0] == ends[1])
+        fprintf(out, "# limited by: %s\n", limits[0]);
+    else
+        fprintf(out, "# limited by: %s: %s at %s; %s: %s at %s\n", ends[0]->answer.algorithm,
+                limits[0], sizes[0], ends[1]->answer.algorithm, limits[1], sizes[1]);
+    return 0;
 }
 
 /* Which rows come of a few ranks that stand for all. */
@@ -146,8 +187,9 @@ static void print_folding(const struct tutti_sweep *sweep, FILE *out)
 }
 
 /* A table of all rows; NULL when memory ran out. */
-static struct tutti_table *make_table(const struct tutti_sweep *sweep)
+static struct tutti_table *make_table(const struct tutti_sweep *sweep, bool people)
 {
+    char limit[TUTTI_LIMIT_TEXT_BYTES] = "";
     char *perturb = tutti_perturb_text(&sweep->perturb, sweep->ask.seed);
     struct tutti_table *table =
         tutti_table_new(columns, COLUMNS - (sweep->calm == NULL ? TUTTI_PERTURB_COLUMNS : 0));
@@ -157,7 +199,10 @@ static struct tutti_table *make_table(const struct tutti_sweep *sweep)
     for (size_t i = 0; status == 0 && i < sweep->point_count; i++) {
         if (!is_shown(sweep, i))
             continue;
-        status = add_row(table, sweep, &sweep->points[i], perturb);
+        if (!people)
+            status = find_limit(sweep, &sweep->points[i], limit, NULL);
+        if (status == 0)
+            status = add_row(table, sweep, &sweep->points[i], limit, perturb);
         if (status == 0 && marks &&
             &sweep->points[i] == tutti_sweep_best(sweep, (uint32_t)(i / sweep->algorithm_count)))
             tutti_table_mark(table);
@@ -181,16 +226,17 @@ static int print_page(const struct tutti_sweep *sweep, const struct tutti_table 
     if (page.verbose)
         print_folding(sweep, page.out);
     tutti_table_print(table, &page);
+    status = print_limits(sweep, page.out, err);
     print_binding(sweep, page.out);
     print_lacks(sweep, page.out);
     tutti_sweep_print_left_out(sweep, page.out);
-    return tutti_page_close(&page, 0, err);
+    return tutti_page_close(&page, status, err);
 }
 
 static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
                          struct tutti_sink *sink, struct tutti_err *err)
 {
-    struct tutti_table *table = make_table(sweep);
+    struct tutti_table *table = make_table(sweep, tutti_args_is(args, "format", "table"));
     int status = 0;
 
     if (table == NULL)
@@ -288,7 +334,9 @@ const struct tutti_command tutti_cli_predict = {
         "the physical lower bound of that machine: 'exact' where the bound can be reached, "
         "'valid' where it is true but perhaps out of reach. On a machine of GPUs whose library is "
         "known a size has two rows: what NCCL or RCCL would run ('nccl'), and the fastest of "
-        "Tutti's own algorithms; '# lacks' says where these fall far behind. SPEC is a preset "
+        "Tutti's own algorithms; '# lacks' says where these fall far behind. '# limited by' says "
+        "what most of the predicted time hangs on; the physical bound is the machine's, whatever "
+        "runs. SPEC is a preset "
         "('tutti topo "
         "list' shows them) or a file: NCCL topology XML or our own text.\n\n"
         "Size, count, algbw and busbw are those of nccl-tests. The lines of '#' above the "

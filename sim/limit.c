@@ -1,0 +1,164 @@
+/* What limits a prediction; see limit.h. Where something is slower by a small part, the time grows
+ * by that part of what hangs on it: so the parts add up to the whole, and overlap of what does not
+ * bind counts nothing. */
+#include "sim/limit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "sim/play/wires.h"
+#include "sim/predict/stretch.h"
+#include "sim/shape/nccl_run.h"
+
+enum { SLOWER_PPM = 950000, MORE_PS = 1000 };
+
+struct trial {
+    struct tutti_ask ask;
+    struct tutti_bound_law law;
+    tutti_ps time_ps; /* as it is */
+    int status;       /* the first failure */
+};
+
+/* By how much the time grows, which may be negative. */
+static tutti_ps growth(struct trial *trial, const struct tutti_stretch *stretch)
+{
+    struct tutti_answer answer = {.time_ps = trial->time_ps};
+
+    trial->ask.stretch = stretch;
+    if (trial->status == 0)
+        trial->status = tutti_predict(&trial->ask, &answer, NULL);
+    return answer.time_ps - trial->time_ps;
+}
+
+/* The part of the time that hangs on a rate which was slowed down, in percent. */
+static double percent(const struct trial *trial, tutti_ps grown_ps)
+{
+    double slower = (double)TUTTI_PPM / SLOWER_PPM - 1;
+
+    return 100.0 * (double)grown_ps / (double)trial->time_ps / slower;
+}
+
+static void say_launch(tutti_ps launch_ps, double part, char *ret)
+{
+    char text[TUTTI_UNIT_TEXT_BYTES];
+
+    (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "launch of %s (%.0f %%)",
+                   tutti_print_time(launch_ps, text), part);
+}
+
+static void say_latency(struct trial *trial, double part, char *ret)
+{
+    struct tutti_stretch stretch = tutti_stretch_none();
+    tutti_ps grown_ps;
+
+    stretch.message_ps = MORE_PS;
+    grown_ps = growth(trial, &stretch);
+    if (trial->status == 0 && grown_ps >= MORE_PS)
+        (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "latency of %" PRId64 " step%s (%.0f %%)",
+                       grown_ps / MORE_PS, grown_ps / MORE_PS == 1 ? "" : "s", part);
+}
+
+/* Links of a kind of hop: the slowest, and whether others are faster. */
+static void say_links(const struct trial *trial, enum tutti_hop hop, double part, char *ret)
+{
+    const struct tutti_topo *topo = trial->ask.topo;
+    struct tutti_link least = {.bytes_per_s = UINT64_MAX};
+    char names[2][TUTTI_NODE_NAME_BYTES];
+    char rate[TUTTI_UNIT_TEXT_BYTES];
+    bool faster = false;
+
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        struct tutti_link link;
+
+        if (tutti_link_hop(topo, i) != hop)
+            continue;
+        link = tutti_topo_link(topo, i);
+        faster =
+            faster || (least.bytes_per_s != UINT64_MAX && link.bytes_per_s != least.bytes_per_s);
+        least = link.bytes_per_s < least.bytes_per_s ? link : least;
+    }
+    if (least.bytes_per_s == UINT64_MAX)
+        return;
+    (void)tutti_print_rate(least.bytes_per_s, rate);
+    if (!faster)
+        (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "%s links of %s (%.0f %%)",
+                       tutti_link_kind_name((enum tutti_link_kind)least.kind), rate, part);
+    else
+        (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES,
+                       "%s links (%.0f %%), the slowest %.40s -> %.40s of %s",
+                       tutti_link_kind_name((enum tutti_link_kind)least.kind), part,
+                       tutti_topo_node_name(topo, least.from, names[0]),
+                       tutti_topo_node_name(topo, least.to, names[1]), rate);
+}
+
+/* The kind of links on which most hangs. */
+static void find_links(struct trial *trial, char *ret)
+{
+    enum tutti_hop most = TUTTI_HOP_COUNT;
+    tutti_ps most_ps = 0;
+
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        struct tutti_stretch stretch = tutti_stretch_none();
+        tutti_ps grown_ps;
+
+        stretch.link_ppm[hop] = SLOWER_PPM;
+        grown_ps = growth(trial, &stretch);
+        most = grown_ps > most_ps ? (enum tutti_hop)hop : most;
+        most_ps = grown_ps > most_ps ? grown_ps : most_ps;
+    }
+    if (trial->status == 0 && most < TUTTI_HOP_COUNT)
+        say_links(trial, most, percent(trial, most_ps), ret);
+}
+
+static void find_limit(struct trial *trial, const char *protocol, char *ret)
+{
+    struct tutti_stretch stretch = tutti_stretch_none();
+    tutti_ps launch_ps;
+    double launch, lanes, links, latency;
+
+    stretch.launched = false;
+    launch_ps = -growth(trial, &stretch);
+    launch = 100.0 * (double)launch_ps / (double)trial->time_ps;
+    stretch = tutti_stretch_none();
+    stretch.lane_ppm = SLOWER_PPM;
+    lanes = percent(trial, growth(trial, &stretch));
+    stretch = tutti_stretch_none();
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
+        stretch.link_ppm[hop] = SLOWER_PPM;
+    links = percent(trial, growth(trial, &stretch));
+    latency = 100.0 - launch - lanes - links;
+    if (trial->status < 0)
+        return;
+    if (launch >= lanes && launch >= links && launch >= latency)
+        say_launch(launch_ps, launch, ret);
+    else if (lanes >= links && lanes >= latency)
+        (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "lane rate of protocol %s (%.0f %%)", protocol,
+                       lanes);
+    else if (links >= latency)
+        find_links(trial, ret);
+    else
+        say_latency(trial, latency, ret);
+}
+
+int tutti_predict_limit(const struct tutti_ask *ask, const struct tutti_answer *answer,
+                        char ret[TUTTI_LIMIT_TEXT_BYTES], struct tutti_err *err)
+{
+    struct trial trial = {
+        .ask = *ask, .law = tutti_bound_law_none(ask->topo), .time_ps = answer->time_ps};
+
+    (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "not known");
+    if (ask->topo->rank_count > TUTTI_LIMIT_RANKS_MAX || ask->jitter > 0 || answer->time_ps <= 0)
+        return 0;
+    if (ask->algorithm == NULL || !tutti_is_nccl(ask->algorithm)) { /* what won, as it won */
+        trial.ask.algorithm = answer->algorithm;
+        trial.ask.protocol = answer->protocol;
+    }
+    trial.ask.bound_law = &trial.law;
+    trial.ask.record = NULL;
+    trial.ask.memory = NULL;
+    trial.ask.step_count_max = 0;
+    find_limit(&trial, answer->protocol, ret);
+    return trial.status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
+}
