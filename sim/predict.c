@@ -309,7 +309,8 @@ static bool is_left_out(int status)
 
 /* The fastest of all algorithms that fit. */
 static int try_all(const struct tutti_ask *ask, const struct tutti_protocol *only,
-                   bool all_protocols, struct outcome *best, struct tutti_err *err)
+                   bool all_protocols, struct outcome *best, struct tutti_left_out *left_out,
+                   struct tutti_err *err)
 {
     const struct tutti_algorithm *algorithm;
     struct tutti_err why = {.text = ""};
@@ -324,6 +325,7 @@ static int try_all(const struct tutti_ask *ask, const struct tutti_protocol *onl
                 *err = why;
             return status;
         }
+        tutti_left_out_note(left_out, algorithm->name, status, &why);
     }
     if (best->entry.algorithm != NULL)
         return 0;
@@ -448,7 +450,8 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     return status == 0 && run.chain ? repeat(ask, best, err) : status;
 }
 
-static int find_best(const struct tutti_ask *ask, struct outcome *best, struct tutti_err *err)
+static int find_best(const struct tutti_ask *ask, struct outcome *best,
+                     struct tutti_left_out *left_out, struct tutti_err *err)
 {
     const char *protocol = ask->protocol;
     bool all_protocols = strcmp(protocol, "auto") == 0;
@@ -464,7 +467,7 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best, struct t
     if (tutti_is_nccl(ask->algorithm))
         return try_nccl(ask, strcmp(protocol, "none") != 0, best, err);
     if (strcmp(ask->algorithm, "auto") == 0)
-        return try_all(ask, only, all_protocols, best, err);
+        return try_all(ask, only, all_protocols, best, left_out, err);
     status = tutti_algorithm_find_for(ask->algorithm, &ask->params, &algorithm, err);
     return status < 0 ? status : try_one(ask, algorithm, only, all_protocols, best, err);
 }
@@ -520,15 +523,21 @@ static int record_winner(const struct tutti_ask *ask, struct outcome *best, stru
 }
 
 /* Where nobody has named NCCL, and it does not do what is asked for, the others may. */
-static int find_chosen(struct tutti_whole_ask *whole, struct outcome *best, struct tutti_err *err)
+static int find_chosen(struct tutti_whole_ask *whole, struct outcome *best,
+                       struct tutti_left_out *left_out, struct tutti_err *err)
 {
-    int status = find_best(&whole->ask, best, err);
+    struct tutti_err why;
+    int status = find_best(&whole->ask, best, left_out, &why);
 
-    if (!whole->chosen || !is_left_out(status))
-        return status;
-    tutti_ask_do_without(whole);
-    *best = (struct outcome){.entry = {.algorithm = NULL}};
-    return find_best(&whole->ask, best, err);
+    if (whole->chosen && is_left_out(status)) {
+        tutti_left_out_note(left_out, whole->ask.algorithm, status, &why);
+        tutti_ask_do_without(whole);
+        *best = (struct outcome){.entry = {.algorithm = NULL}};
+        status = find_best(&whole->ask, best, left_out, &why);
+    }
+    if (status < 0 && err != NULL)
+        *err = why;
+    return status;
 }
 
 /* Nothing is priced by mistake. */
@@ -543,7 +552,7 @@ static int refuse_none(const struct tutti_ask *ask, struct tutti_err *err)
 
 int tutti_predict(const struct tutti_ask *given, struct tutti_answer *ret, struct tutti_err *err)
 {
-    struct tutti_answer answer = {.folded = false};
+    struct tutti_answer answer = {.left_out = {.count = 0}};
     struct outcome best = {.entry = {.algorithm = NULL}};
     struct tutti_whole_ask whole;
     const struct tutti_ask *ask = &whole.ask;
@@ -552,7 +561,7 @@ int tutti_predict(const struct tutti_ask *given, struct tutti_answer *ret, struc
     if (status == 0)
         status = refuse_none(ask, err);
     if (status == 0)
-        status = find_chosen(&whole, &best, err);
+        status = find_chosen(&whole, &best, &answer.left_out, err);
     if (status == 0 && ask->record != NULL) /* the winner once more: records are large */
         status = record_winner(ask, &best, err);
     if (status == 0)

@@ -80,6 +80,17 @@ struct tutti_ask {
     const struct tutti_stretch *stretch; /* NULL; the library's own, see sim/limit.h */
 };
 
+/* Candidates of "auto" that were not simulated, so that one of them may be the fastest: for what it
+ * would take in steps, time or memory, or as it is not modelled. Who does not fit the machine or
+ * the collective is no candidate. */
+enum { TUTTI_LEFT_OUT_BYTES = 256 };
+struct tutti_left_out {
+    uint32_t count;
+    const char *algorithm; /* the first of them; NULL: none */
+    char
+        why[TUTTI_LEFT_OUT_BYTES]; /* as tutti_predict() by that name would say, or its beginning */
+};
+
 struct tutti_answer {
     const char *algorithm; /* that was run or won */
     const char *protocol;
@@ -96,6 +107,7 @@ struct tutti_answer {
     uint64_t event_count; /* steps of all ranks, those folded away included */
     bool folded;
     uint32_t class_count; /* folded: ranks simulated, each for all that do the same; else 0 */
+    struct tutti_left_out left_out;
 };
 
 /* Predicts. -TUTTI_EINVAL where the algorithm does not fit the topology or collective (the message
@@ -103,7 +115,7 @@ struct tutti_answer {
  * step_count_max, longer than the clock counts (106 days), or, with fold "on", not to be folded;
  * -TUTTI_ETIME, with steps, time, memory and why it does not fold, beyond seconds_max;
  * folded times equal unfolded ones. With "auto" algorithms that fail in either way are left out,
- * and only if none is left it is an error. */
+ * which the answer tells but of those that do not fit, and only if none is left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
 
 /* For who asks about many sizes or algorithms on one machine: what one prediction finds out about

@@ -123,6 +123,53 @@ TEST(costs_can_be_remembered_and_chosen)
     tutti_topo_free(topo);
 }
 
+/* What the fastest was not looked for among is told; what does not fit, like a torus on a switch,
+ * is nothing to tell. */
+TEST(an_answer_tells_what_was_left_out)
+{
+    struct tutti_topo *topo = machine("switch:n=32");
+    struct tutti_answer answer;
+    struct tutti_err err;
+    struct tutti_ask ask = bare(topo, 1 << 18);
+
+    ask.fold = "off";
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_INT(answer.left_out.count, 0);
+    CHECK(answer.left_out.algorithm == NULL);
+    CHECK_TEXT(answer.left_out.why, "");
+
+    ask.step_count_max = 750;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_TEXT(answer.algorithm, "halving-doubling");
+    CHECK_INT(answer.left_out.count, 5);
+    CHECK_TEXT(answer.left_out.algorithm, "ring");
+    CHECK_TEXT(answer.left_out.why, "it takes about 6048 steps to simulate (at most 6000)");
+
+    ask.algorithm = answer.algorithm; /* by name nothing is left out */
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_INT(answer.left_out.count, 0);
+    tutti_topo_free(topo);
+}
+
+/* So is what would take more than a second. */
+TEST(what_takes_too_long_is_told_as_left_out)
+{
+    struct tutti_topo *topo = machine("switch:n=1200");
+    struct tutti_answer answer;
+    struct tutti_err err;
+    struct tutti_ask ask = bare(topo, 600);
+
+    ask.params.collective = TUTTI_REDUCESCATTER;
+    ask.fold = "off";
+    ask.seconds_max = 1;
+    ask.step_count_max = UINT64_MAX;
+    CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+    CHECK_TEXT(answer.algorithm, "halving");
+    CHECK(answer.left_out.count > 0);
+    CHECK(strstr(answer.left_out.why, "at most 1") != NULL);
+    tutti_topo_free(topo);
+}
+
 TEST(nothing_is_priced_by_mistake)
 {
     struct tutti_topo *topo = machine("dgx-h100");

@@ -1,6 +1,7 @@
 /* A question as its caller has it, made whole: fields that later versions added, what is chosen. */
 #include "sim/predict/ask.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/status.h"
@@ -88,6 +89,18 @@ void tutti_ask_do_without(struct tutti_whole_ask *whole)
     whole->chosen = false;
     whole->ask.algorithm = "auto";
     limit_steps(&whole->ask);
+}
+
+void tutti_left_out_note(struct tutti_left_out *left_out, const char *algorithm, int status,
+                         const struct tutti_err *why)
+{
+    if (status != -TUTTI_ELACK && status != -TUTTI_ETIME)
+        return;
+    if (left_out->count++ > 0)
+        return;
+    left_out->algorithm = algorithm;
+    (void)snprintf(left_out->why, sizeof(left_out->why), "%.*s", (int)sizeof(left_out->why) - 1,
+                   why->text);
 }
 
 int tutti_ask_find_protocol(const struct tutti_ask *ask, const char *name,

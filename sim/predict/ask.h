@@ -20,6 +20,10 @@ int tutti_ask_make_whole(const struct tutti_ask *given, struct tutti_whole_ask *
 /* Where what NCCL would run is not modelled: "auto" in its place. */
 void tutti_ask_do_without(struct tutti_whole_ask *whole);
 
+/* Counts an algorithm that failed with `status`, and keeps the first; what does not fit is none. */
+void tutti_left_out_note(struct tutti_left_out *left_out, const char *algorithm, int status,
+                         const struct tutti_err *why);
+
 /* A protocol of a whole question, by name. */
 int tutti_ask_find_protocol(const struct tutti_ask *ask, const char *name,
                             const struct tutti_protocol **ret, struct tutti_err *err);
