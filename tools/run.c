@@ -219,6 +219,7 @@ static int print_page(const struct tutti_run *run, const struct stage *stage,
         tutti_emulation_print_tail(stage->emulation, page.out);
     if (stage->local != NULL)
         print_disturbed(stage, rows, page.out);
+    tutti_run_print_left_out(rows, page.out);
     return tutti_page_close(&page, 0, err);
 }
 
@@ -244,6 +245,7 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
         tutti_json_open(&json, NULL, '{');
         json_head(run, stage, &json);
         tutti_table_json(table, "results", &json);
+        tutti_run_json_left_out(rows, &json);
         tutti_json_close(&json);
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
@@ -260,8 +262,8 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
 static int check_options(const struct tutti_args *args, const struct tutti_run *run,
                          struct tutti_err *err)
 {
-    static const char *const of_sim[] = {"topo",   "nodes",       "model", "protocol",
-                                         "jitter", "reduce-rate", NULL};
+    static const char *const of_sim[] = {"topo",   "nodes",       "model",     "protocol",
+                                         "jitter", "reduce-rate", "steps-max", NULL};
     static const char *const of_threads[] = {"pin",     "no-pin", "deadline",     "emulate",
                                              "predict", "scale",  "back-to-back", NULL};
     bool sim = strcmp(run->backend, "sim") == 0;
@@ -296,6 +298,7 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
         .protocol = "none",
         .protocols = tutti_protocols(NULL),
         .empty = true,
+        .step_count_max = tutti_run_steps_max(args, run),
         .seed = run->perform.seed,
         .jitter = tutti_args_real(args, "jitter"),
         .reduce_bytes_per_s = tutti_args_number(args, "reduce-rate"),
@@ -508,6 +511,14 @@ static const struct tutti_option options[] = {
     TUTTI_OPTION_PROTOCOL,
     TUTTI_OPTION_REDUCE_RATE,
     TUTTI_OPTION_JITTER,
+    {.name = "steps-max",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .standard = TUTTI_TEXT_OF(TUTTI_STANDARD_STEPS),
+     .min = 1,
+     .max = UINT64_MAX,
+     .help = "sim, --emulate: auto leaves out, and names, what takes more steps to simulate at a "
+             "size, or, folded or round one ring, 8 times as many"},
     TUTTI_OPTION_TRACE,
     TUTTI_OPTIONS_OUTPUT,
 };

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/predict.h"
+#include "tools/json.h"
 #include "tools/options.h"
 #include "tools/own.h"
 #include "tools/perform.h"
@@ -95,6 +97,9 @@ struct tutti_run {
 int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err);
 void tutti_run_done(struct tutti_run *run);
 
+/* --steps-max, for `auto`; 0: no limit, of what is named. */
+uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run *run);
+
 /* The element count at size number `index`, of the collective and type asked for. */
 uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index);
 
@@ -113,11 +118,19 @@ struct tutti_run_rows {
     size_t row_count;
     size_t row_capacity;
     uint64_t wrong_count; /* sum over all rows */
+    /* What `auto` left out at all sizes; of the first size that has any, its bytes. */
+    struct tutti_left_out left_out;
+    uint64_t left_out_bytes;
 };
 
 /* Copies a row to the end. */
 int tutti_run_add(struct tutti_run_rows *rows, const struct tutti_run_row *row);
 void tutti_run_rows_done(struct tutti_run_rows *rows);
+
+/* Counts what an answer left out, and says so: a line of '#', or a member of an open object. */
+void tutti_run_note_left_out(struct tutti_run_rows *rows, const struct tutti_answer *answer);
+void tutti_run_print_left_out(const struct tutti_run_rows *rows, FILE *out);
+void tutti_run_json_left_out(const struct tutti_run_rows *rows, struct tutti_json *json);
 
 /* Progress: one line that overwrites itself, and only for somebody who looks; `what` NULL: away
  * with it. */

@@ -86,6 +86,7 @@ static int open_here(const struct tutti_args *args, struct tutti_run *run,
         .with = with,
         .ask = {.size = sizeof(struct tutti_ask),
                 .empty = true,
+                .step_count_max = tutti_run_steps_max(args, run),
                 .reduce_bytes_per_s = tutti_args_number(args, "reduce-rate")}};
     status = read_scale(args, ret, err);
     if (status < 0)
@@ -244,6 +245,7 @@ static int play_row(const struct tutti_run *run, struct tutti_emulation *emulati
     if (status < 0)
         return status;
     percent = percent_slow(&row, row.performed.time_ps);
+    tutti_run_note_left_out(rows, answer);
     emulation->row_count++;
     emulation->slow_count += percent >= TUTTI_EMULATE_SLOW_PERCENT;
     emulation->worst_percent = fmax(emulation->worst_percent, percent);

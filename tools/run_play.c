@@ -46,6 +46,48 @@ void tutti_run_rows_done(struct tutti_run_rows *rows)
     *rows = (struct tutti_run_rows){0};
 }
 
+void tutti_run_note_left_out(struct tutti_run_rows *rows, const struct tutti_answer *answer)
+{
+    uint32_t count = rows->left_out.count;
+
+    if (count == 0) {
+        rows->left_out = answer->left_out;
+        rows->left_out_bytes = answer->bytes;
+    }
+    rows->left_out.count = count + answer->left_out.count;
+}
+
+void tutti_run_print_left_out(const struct tutti_run_rows *rows, FILE *out)
+{
+    const struct tutti_left_out *left_out = &rows->left_out;
+    char size[TUTTI_UNIT_TEXT_BYTES];
+
+    if (left_out->count == 0)
+        return;
+    fprintf(out, "# auto left out: %s at %s", left_out->algorithm,
+            tutti_print_size(rows->left_out_bytes, size));
+    if (left_out->count > 1)
+        fprintf(out, " and %" PRIu32 " more", left_out->count - 1);
+    fprintf(out, ": %s%s\n", left_out->why,
+            strstr(left_out->why, "steps to simulate") != NULL
+                ? " (--steps-max raises the limit; an algorithm that -a names has none)"
+                : "");
+}
+
+void tutti_run_json_left_out(const struct tutti_run_rows *rows, struct tutti_json *json)
+{
+    const struct tutti_left_out *left_out = &rows->left_out;
+
+    if (left_out->count == 0)
+        return;
+    tutti_json_open(json, "auto_left_out", '{');
+    tutti_json_count(json, "count", left_out->count);
+    tutti_json_text(json, "algorithm", left_out->algorithm);
+    tutti_json_count(json, "bytes", rows->left_out_bytes);
+    tutti_json_text(json, "why", left_out->why);
+    tutti_json_close(json);
+}
+
 void tutti_run_show(const char *command, const char *what, const char *detail,
                     struct tutti_sink *sink)
 {
@@ -218,7 +260,8 @@ int tutti_run_threads(struct tutti_run *run, const char *command, const struct t
 
 /* The prediction tells algorithm and protocol; then the same schedule is played with data. */
 static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bool last,
-                          struct tutti_run_row *row, struct tutti_err *err)
+                          struct tutti_run_row *row, struct tutti_run_rows *rows,
+                          struct tutti_err *err)
 {
     struct tutti_perform perform = run->perform;
     const struct tutti_protocol *protocol = NULL;
@@ -245,6 +288,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bo
         return status;
     row->count = ask->params.count;
     row->protocol = answer.protocol;
+    tutti_run_note_left_out(rows, &answer);
     perform.shape = &ask->topo->shape;
     perform.params = ask->params;
     perform.predicted = ask;
@@ -271,7 +315,7 @@ int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char
             one.algorithm = run->algorithms[k];
             tutti_run_show(command, one.algorithm,
                            tutti_print_size(tutti_sizes_at(&run->sizes, i), size), sink);
-            status = play_predicted(run, &one, i + 1 == run->sizes.count, &row, err);
+            status = play_predicted(run, &one, i + 1 == run->sizes.count, &row, &rows, err);
             if (status == -TUTTI_EINVAL && run->all)
                 status = 0; /* does not fit this machine: the next one */
             else if (status == 0 && tutti_run_add(&rows, &row) < 0)

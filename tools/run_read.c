@@ -98,6 +98,11 @@ static int read_algorithms(const char *text, struct tutti_run *run, struct tutti
     return status;
 }
 
+uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run *run)
+{
+    return strcmp(run->algorithms[0], "auto") == 0 ? tutti_args_number(args, "steps-max") : 0;
+}
+
 static int read_data(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
 {
     struct tutti_coll_params *params = &run->perform.params;

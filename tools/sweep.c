@@ -259,6 +259,13 @@ static bool may_be_left_out(const struct tutti_sweep *sweep, int status)
            (status == -TUTTI_EINVAL || status == -TUTTI_ELACK || status == -TUTTI_ETIME);
 }
 
+bool tutti_sweep_may_be_forced(const struct tutti_point *point)
+{
+    return point->status == -TUTTI_ETIME ||
+           (point->status == -TUTTI_ELACK &&
+            strstr(point->err.text, "too large for this ") != NULL);
+}
+
 /* Is there, among the points [first, end) of one size, a failure that ends the sweep? */
 static int failure_of(const struct tutti_sweep *sweep, size_t first, size_t end,
                       struct tutti_err *err)
@@ -278,9 +285,7 @@ static int failure_of(const struct tutti_sweep *sweep, size_t first, size_t end,
         failed = &sweep->points[first];
     if (failed == NULL)
         return 0;
-    forced =
-        failed->status == -TUTTI_ETIME ||
-        (failed->status == -TUTTI_ELACK && strstr(failed->err.text, "too large for this ") != NULL);
+    forced = tutti_sweep_may_be_forced(failed);
     /* Too much to simulate is what this machine lacks, be it time or memory. */
     return tutti_fail(err, forced ? TUTTI_ELACK : (enum tutti_status) - failed->status, "%s%s",
                       failed->err.text, forced ? " (--force runs it)" : "");

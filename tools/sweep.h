@@ -72,6 +72,9 @@ const char *tutti_sweep_protocol(const struct tutti_topo *topo, const char *aske
 int tutti_sweep_run(struct tutti_sweep *sweep, const char *command, struct tutti_sink *sink,
                     struct tutti_err *err);
 
+/* A failure that --force does without: what it would take in time or memory. */
+bool tutti_sweep_may_be_forced(const struct tutti_point *point);
+
 /* For the columns of TUTTI_PERTURB_COLUMNS: what the point took undisturbed, in microseconds, and
  * how many times that it takes; NAN where it is not known, or not perturbed. */
 double tutti_sweep_calm_us(const struct tutti_sweep *sweep, const struct tutti_point *point);

@@ -243,10 +243,20 @@ static const char *reason_of(const struct tutti_sweep *sweep, const struct tutti
     return point->err.text;
 }
 
+/* The size asked for of a point. */
+static uint64_t bytes_of(const struct tutti_sweep *sweep, const struct tutti_point *point)
+{
+    size_t index = (size_t)(point - sweep->points);
+
+    return tutti_sizes_at(&sweep->sizes, (uint32_t)(index / sweep->algorithm_count));
+}
+
 void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
 {
     struct tutti_err err;
+    char size[TUTTI_UNIT_TEXT_BYTES];
     bool large = false;
+    bool forced = false;
     bool over = false;
 
     for (size_t i = 0; i < sweep->point_count; i++)
@@ -266,12 +276,16 @@ void tutti_sweep_print_left_out(const struct tutti_sweep *sweep, FILE *out)
             continue;
         fprintf(out, "# left out: %s", point->algorithm);
         if (count < sweep->sizes.count)
-            fprintf(out, " at %u of %u sizes", count, sweep->sizes.count);
+            fprintf(out, " at %u of %u sizes, first at %s", count, sweep->sizes.count,
+                    tutti_print_size(bytes_of(sweep, point), size));
         fprintf(out, ": %s\n", reason_of(sweep, point, &err));
         large = large || strstr(point->err.text, "steps to simulate") != NULL;
+        forced = forced || tutti_sweep_may_be_forced(point);
     }
     if (large)
         fprintf(out, "# (--steps-max raises the limit; an algorithm that -a names has none)\n");
+    if (forced)
+        fprintf(out, "# (--force simulates it all the same)\n");
 }
 
 void tutti_sweep_json_machine(const struct tutti_topo *topo, struct tutti_json *json)
