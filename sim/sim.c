@@ -3,13 +3,13 @@
 #include "sim/sim.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/engine.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
+#include "sim/memory/memory.h"
 #include "sim/play/clocked.h"
 #include "sim/play/drained.h"
 #include "sim/play/estimate.h"
@@ -24,21 +24,54 @@ struct sim {
     struct tutti_backend backend;
     struct tutti_sim_opts opts;
     tutti_ps drain_ps_max; /* see sim/play/drained.h */
+    size_t mark;           /* of opts.memory, before this */
 };
 
 static const enum tutti_model models[] = {TUTTI_MODEL_ALPHABETA, TUTTI_MODEL_FAIR};
 
 static void sim_close(struct tutti_backend *backend)
 {
-    free(backend);
+    struct sim *sim = (struct sim *)backend;
+    struct tutti_memory *memory;
+    size_t mark;
+
+    if (sim == NULL)
+        return;
+    memory = sim->opts.memory;
+    mark = sim->mark;
+    tutti_memory_give(memory, sim);
+    tutti_memory_rewind(memory, mark);
 }
 
-static int compare_ps(const void *a, const void *b)
+/* Lets times[at] down to its place in a heap, the latest on top. */
+static void sink(tutti_ps *times, uint32_t at, uint32_t count)
 {
-    const tutti_ps *left = a;
-    const tutti_ps *right = b;
+    tutti_ps time = times[at];
 
-    return (*left > *right) - (*left < *right);
+    while (at < count / 2) {
+        uint32_t child = 2 * at + 1;
+
+        child += child + 1 < count && times[child + 1] > times[child];
+        if (times[child] <= time)
+            break;
+        times[at] = times[child];
+        at = child;
+    }
+    times[at] = time;
+}
+
+/* In place: qsort of libc takes memory. */
+static void sort(tutti_ps *times, uint32_t count)
+{
+    for (uint32_t i = count / 2; i > 0; i--)
+        sink(times, i - 1, count);
+    for (uint32_t i = count; i > 1; i--) {
+        tutti_ps last = times[i - 1];
+
+        times[i - 1] = times[0];
+        times[0] = last;
+        sink(times, 0, i - 1);
+    }
 }
 
 /* One play: by data flow as long as that suits, else by the clock, else by an engine on the
@@ -48,6 +81,7 @@ struct show {
     const struct tutti_play *play;
     struct tutti_flow *flow;
     struct tutti_clocked *clocked;
+    size_t mark; /* of opts->memory, before flow or clocked */
     bool staged; /* nothing else will do */
     struct tutti_stage stage;
     struct tutti_engine *engine; /* with the stage, once it is needed */
@@ -81,7 +115,8 @@ static int show_open(struct show *show, const struct tutti_sim_opts *opts,
 {
     bool carries = carries_data(opts, play);
 
-    *show = (struct show){.opts = opts, .play = play, .staged = carries};
+    *show = (struct show){
+        .opts = opts, .play = play, .mark = tutti_memory_mark(opts->memory), .staged = carries};
     if (carries || opts->topo->has_bursts)
         return 0;
     return tutti_flow_new(opts, play->schedule, &show->flow, err);
@@ -111,6 +146,17 @@ static tutti_ps no_earlier_than_begun(const struct show *show, tutti_ps end_ps)
     return end_ps;
 }
 
+/* What looking takes is given back. */
+static int check_fits(const struct tutti_sim_opts *opts, const struct tutti_play *play, bool flows,
+                      struct tutti_err *err)
+{
+    size_t mark = tutti_memory_mark(opts->memory);
+    int status = tutti_play_fits(opts, play, flows, err);
+
+    tutti_memory_rewind(opts->memory, mark);
+    return status;
+}
+
 /* This and the next: 1: played; 0: that does not suit it. */
 static int play_flow(struct show *show, uint64_t seed, struct tutti_record *record,
                      tutti_ps *ret_ps, struct tutti_err *err)
@@ -126,6 +172,7 @@ static int play_flow(struct show *show, uint64_t seed, struct tutti_record *reco
         return status;
     tutti_flow_free(show->flow);
     show->flow = NULL;
+    tutti_memory_rewind(show->opts->memory, show->mark);
     if (record != NULL)
         tutti_record_clear(record);
     return 0;
@@ -139,7 +186,7 @@ static int play_clocked(struct show *show, uint64_t seed, struct tutti_record *r
     if (show->staged)
         return 0;
     if (show->clocked == NULL) /* slower than what was weighed at first */
-        status = tutti_play_fits(show->opts, show->play, false, err);
+        status = check_fits(show->opts, show->play, false, err);
     if (status == 0 && show->clocked == NULL)
         status = tutti_clocked_new(show->opts, show->play->schedule, &show->clocked, err);
     if (status == 0)
@@ -153,6 +200,7 @@ static int play_clocked(struct show *show, uint64_t seed, struct tutti_record *r
         return status;
     tutti_clocked_free(show->clocked);
     show->clocked = NULL;
+    tutti_memory_rewind(show->opts->memory, show->mark);
     show->staged = true;
     if (record != NULL)
         tutti_record_clear(record);
@@ -170,6 +218,10 @@ static int play_once(struct show *show, uint64_t number, struct tutti_record *re
         status = play_clocked(show, seed, record, ret_ps, err);
     if (status != 0)
         return status < 0 ? status : 0;
+    if (show->opts->memory != NULL)
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "'%s' cannot be played to its end (a play with memory NULL says why)",
+                          show->play->schedule->name);
     if (show->engine == NULL)
         status = open_stage(show, err);
     if (status < 0)
@@ -219,9 +271,20 @@ static void summarise(const struct tutti_play *play, tutti_ps *times, uint32_t c
     ret->best_ps = ret->median_ps = (tutti_ps)total_ps.low;
     if (!play->barrier)
         return;
-    qsort(times, count, sizeof(*times), compare_ps);
+    sort(times, count);
     ret->best_ps = times[0];
     ret->median_ps = times[count / 2];
+}
+
+/* What is played here alone needs no memory but the caller's. */
+static int play_check_memory(const struct tutti_sim_opts *opts, const struct tutti_play *play,
+                             struct tutti_err *err)
+{
+    if (opts->memory == NULL || (play->record == NULL && !carries_data(opts, play)))
+        return 0;
+    return tutti_fail(err, TUTTI_ELACK,
+                      "memory of the caller's has no room for %s of '%s' (memory NULL)",
+                      play->record != NULL ? "a record" : "the data", play->schedule->name);
 }
 
 static int play_check(const struct tutti_sim_opts *opts, const struct tutti_play *play,
@@ -233,35 +296,38 @@ static int play_check(const struct tutti_sim_opts *opts, const struct tutti_play
                           " (as many)",
                           play->schedule->name, play->schedule->rank_count, opts->topo->name,
                           opts->topo->rank_count);
-    return 0;
+    return play_check_memory(opts, play, err);
 }
 
-static int sim_play(struct tutti_backend *backend, const struct tutti_play *play,
-                    struct tutti_played *ret, struct tutti_err *err)
+/* Says how much more it takes at least, where that is what was wrong. */
+static int refuse_small(const struct tutti_memory *memory, int status, struct tutti_err *err)
 {
-    struct sim *sim = (struct sim *)backend;
+    if (status != -TUTTI_ENOMEM || memory == NULL || memory->start == NULL ||
+        memory->needed <= memory->bytes)
+        return status;
+    return tutti_fail(
+        err, TUTTI_ENOMEM,
+        "%zu bytes of memory are too few (%zu at least; a play with memory.start NULL "
+        "tells how many)",
+        memory->bytes, memory->needed);
+}
+
+/* Plays what has been looked at. */
+static int play_checked(struct sim *sim, const struct tutti_play *play, tutti_ps *times,
+                        struct tutti_played *ret, struct tutti_err *err)
+{
     struct tutti_played played = {.total_ps = 0};
     struct show show;
-    tutti_ps *times = NULL;
-    int status = play_check(&sim->opts, play, err);
+    int status = show_open(&show, &sim->opts, play, err);
 
-    if (status == 0)
-        status = tutti_play_fits(&sim->opts, play, !carries_data(&sim->opts, play), err);
     if (status < 0)
         return status;
-    status = show_open(&show, &sim->opts, play, err);
-    if (status < 0)
-        return status;
-    times = calloc(distinct_count(&sim->opts, play), sizeof(*times));
-    if (times == NULL) {
-        status = tutti_nomem(err);
-        goto out;
-    }
     if (play->record != NULL)
         tutti_record_clear(play->record);
     status = play_all(&show, times, err);
+    show_close(&show);
     if (status < 0)
-        goto out;
+        return status;
     if (play->record != NULL)
         tutti_record_sort(play->record);
     summarise(play, times, distinct_count(&sim->opts, play), &played);
@@ -269,10 +335,27 @@ static int sim_play(struct tutti_backend *backend, const struct tutti_play *play
     /* What waits for longer finds more tokens: that tells nothing of slower protocols. */
     sim->drain_ps_max = sim->opts.topo->has_bursts ? -1 : show.drain_ps_max;
     *ret = played;
-out:
-    free(times);
-    show_close(&show);
-    return status;
+    return 0;
+}
+
+static int sim_play(struct tutti_backend *backend, const struct tutti_play *play,
+                    struct tutti_played *ret, struct tutti_err *err)
+{
+    struct sim *sim = (struct sim *)backend;
+    struct tutti_memory *memory = sim->opts.memory;
+    size_t mark = tutti_memory_mark(memory);
+    tutti_ps *times = NULL;
+    int status = play_check(&sim->opts, play, err);
+
+    if (status == 0)
+        status = check_fits(&sim->opts, play, !carries_data(&sim->opts, play), err);
+    if (status == 0) {
+        times = tutti_memory_take(memory, distinct_count(&sim->opts, play), sizeof(*times));
+        status = times == NULL ? tutti_nomem(err) : play_checked(sim, play, times, ret, err);
+    }
+    tutti_memory_give(memory, times);
+    tutti_memory_rewind(memory, mark);
+    return refuse_small(memory, status, err);
 }
 
 tutti_ps tutti_sim_drain_ps_max(const struct tutti_backend *backend)
@@ -291,6 +374,17 @@ static int check_starts(const struct tutti_sim_opts *opts, struct tutti_err *err
     return 0;
 }
 
+static int check_memory(const struct tutti_sim_opts *opts, struct tutti_err *err)
+{
+    const struct tutti_memory *memory = opts->memory;
+
+    if (memory == NULL || (uintptr_t)memory->start % TUTTI_MEMORY_ALIGN == 0)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "memory is to start at a multiple of '%d' bytes (_Alignas(max_align_t))",
+                      TUTTI_MEMORY_ALIGN);
+}
+
 static const struct tutti_backend_ops sim_ops = {
     .size = sizeof(struct tutti_backend_ops),
     .name = "sim",
@@ -303,6 +397,7 @@ int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret
 {
     struct tutti_sim_opts own;
     struct sim *sim;
+    size_t mark;
     int status = tutti_take("tutti_sim_opts", &own, sizeof(own), opts,
                             TUTTI_BYTES_TO(struct tutti_sim_opts, carry), err);
 
@@ -314,11 +409,15 @@ int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret
         return tutti_fail(err, TUTTI_EINVAL, "jitter '%g' is out of range (0 to %d)", own.jitter,
                           JITTER_MAX);
     status = check_starts(&own, err);
+    if (status == 0)
+        status = check_memory(&own, err);
     if (status < 0)
         return status;
-    sim = calloc(1, sizeof(*sim));
+    mark = tutti_memory_mark(own.memory);
+    sim = tutti_memory_take(own.memory, 1, sizeof(*sim));
     if (sim == NULL)
-        return tutti_nomem(err);
+        return refuse_small(own.memory, tutti_nomem(err), err);
+    sim->mark = mark;
     sim->backend.ops = &sim_ops;
     sim->opts = own;
     sim->drain_ps_max = -1;

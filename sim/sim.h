@@ -21,6 +21,29 @@ enum tutti_model {
                               time */
 };
 
+/* Memory of the caller's, for a machine without a heap: neither open nor play then takes any other,
+ * and times are the same. One backend at a time; closed, it may serve the next.
+ *
+ *     static _Alignas(16) char bytes[200000];
+ *     struct tutti_memory memory = {.start = bytes, .bytes = sizeof(bytes)};
+ *     struct tutti_sim_opts opts = {.size = sizeof(opts), .topo = machine, .memory = &memory};
+ *
+ * It serves plays without data and without a record (else -TUTTI_ELACK), of any model and size; of
+ * a schedule that cannot be played to its end a play says that (-TUTTI_ECHECK), and not why. What
+ * does not fit ends with -TUTTI_ENOMEM, and `needed` is then more than `bytes`, if perhaps not all.
+ * How much it takes in all a play tells where there is a heap: with `start` NULL memory comes from
+ * there, and `needed` is afterwards what the same play needs, to the byte where pointers are as
+ * long. Machine and schedule are made on the heap, or are constants. */
+enum { TUTTI_MEMORY_ALIGN = 16 };
+struct tutti_memory {
+    void *start; /* a multiple of TUTTI_MEMORY_ALIGN */
+    size_t bytes;
+    size_t needed; /* the most that was taken or asked for, at any time so far */
+    size_t used;   /* these are the simulator's, and 0 at first */
+    size_t last_at;
+    void *last;
+};
+
 struct tutti_sim_opts {
     size_t size; /* sizeof(struct tutti_sim_opts): runtime/api.h */
     const struct tutti_topo
@@ -39,6 +62,7 @@ struct tutti_sim_opts {
                     links has taken, no clock is asked */
     bool force;  /* play whatever it takes, in time and in memory */
     bool carry;  /* move and reduce real data; on by itself when play gives buffers */
+    struct tutti_memory *memory; /* borrowed, must outlive; NULL: the heap */
 };
 
 /* Opens the simulator. The virtual clock starts at 0 in every play, whoever begins later, and stops

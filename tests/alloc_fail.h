@@ -40,6 +40,7 @@ enum { ALLOC_FAIL_LIVE_MAX = 1 << 16 };
 static struct {
     pthread_mutex_t lock; /* guards all of it */
     bool armed;
+    bool forbidden;   /* any call ends the program */
     uint64_t count;   /* allocations since arming */
     uint64_t fail_at; /* the number of the one that fails, from 1; 0: none */
     bool failed;
@@ -53,6 +54,8 @@ static bool alloc_fail_now(void)
 {
     bool fail;
 
+    if (alloc_fail.forbidden)
+        abort();
     pthread_mutex_lock(&alloc_fail.lock);
     fail = alloc_fail.armed && ++alloc_fail.count == alloc_fail.fail_at;
     alloc_fail.failed = alloc_fail.failed || fail;
@@ -66,6 +69,8 @@ static void alloc_fail_forget(const void *block)
 {
     size_t i;
 
+    if (alloc_fail.forbidden)
+        abort();
     pthread_mutex_lock(&alloc_fail.lock);
     i = alloc_fail.live_count;
     while (i > 0 && alloc_fail.live[i - 1] != block)
@@ -130,7 +135,13 @@ void __wrap_free(void *block)
     __real_free(block);
 }
 
-static void alloc_fail_arm(uint64_t fail_at)
+/* From now on no allocation and no free may be called at all, or again; with no other thread. */
+static inline void alloc_fail_forbid(bool forbidden)
+{
+    alloc_fail.forbidden = forbidden;
+}
+
+static inline void alloc_fail_arm(uint64_t fail_at)
 {
     pthread_mutex_lock(&alloc_fail.lock);
     alloc_fail.armed = true;
@@ -143,7 +154,7 @@ static void alloc_fail_arm(uint64_t fail_at)
 }
 
 /* Judges the run that has just ended with `status`; false: no further runs. */
-static bool alloc_fail_judge(const char *call, int status, const char *message)
+static inline bool alloc_fail_judge(const char *call, int status, const char *message)
 {
     pthread_mutex_lock(&alloc_fail.lock);
     alloc_fail.armed = false;

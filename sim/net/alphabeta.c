@@ -8,9 +8,9 @@
  *
  * A link with a token bucket is free again when that is full: see net.h. */
 #include <assert.h>
-#include <stdlib.h>
 
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/net/net.h"
 #include "sim/queue/queue.h"
 
@@ -47,23 +47,25 @@ static void alphabeta_close(struct tutti_net *net)
     if (model == NULL)
         return;
     tutti_queue_done(&model->arrivals);
-    free(model->connections);
-    free(model->free_ps);
-    free(model);
+    tutti_memory_give(net->memory, model->connections);
+    tutti_memory_give(net->memory, model->free_ps);
+    tutti_memory_give(net->memory, model);
 }
 
 static int alphabeta_open(const struct tutti_net_links *links, struct tutti_net **ret,
                           struct tutti_err *err)
 {
-    struct alphabeta *model = calloc(1, sizeof(*model));
+    struct alphabeta *model = tutti_memory_take(links->memory, 1, sizeof(*model));
 
     if (model == NULL)
         return tutti_nomem(err);
     model->net.ops = &tutti_net_alphabeta;
+    model->net.memory = model->arrivals.memory = links->memory;
     model->link_count = links->link_count;
     model->bytes_per_s = links->bytes_per_s;
     model->burst_bytes = links->burst_bytes;
-    model->free_ps = calloc((size_t)links->link_count + 1, sizeof(*model->free_ps));
+    model->free_ps =
+        tutti_memory_take(links->memory, (size_t)links->link_count + 1, sizeof(*model->free_ps));
     if (model->free_ps == NULL) {
         alphabeta_close(&model->net);
         return tutti_nomem(err);
@@ -99,8 +101,8 @@ static int alphabeta_connect(struct tutti_net *net, const uint32_t *links, uint3
 {
     struct alphabeta *model = (struct alphabeta *)net;
     struct connection *connection;
-    int status = tutti_grow(&model->connections, &model->connection_capacity,
-                            (uint64_t)model->connection_count + 1, sizeof(*connection));
+    int status = tutti_memory_grow(net->memory, &model->connections, &model->connection_capacity,
+                                   (uint64_t)model->connection_count + 1, sizeof(*connection));
 
     assert(link_count > 0);
     if (status < 0)

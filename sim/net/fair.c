@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/net/fair.h"
 #include "sim/net/maxmin.h"
 #include "sim/queue/queue.h"
@@ -67,26 +68,29 @@ static void fair_close(struct tutti_net *net)
         return;
     tutti_maxmin_done(&model->maxmin);
     tutti_queue_done(&model->events);
-    free(model->full_ps);
-    free(model->connections);
-    free(model->messages);
-    free(model);
+    tutti_memory_give(net->memory, model->full_ps);
+    tutti_memory_give(net->memory, model->connections);
+    tutti_memory_give(net->memory, model->messages);
+    tutti_memory_give(net->memory, model);
 }
 
 static int fair_open(const struct tutti_net_links *links, struct tutti_net **ret,
                      struct tutti_err *err)
 {
-    struct fair *model = calloc(1, sizeof(*model));
+    struct fair *model = tutti_memory_take(links->memory, 1, sizeof(*model));
 
     if (model == NULL)
         return tutti_nomem(err);
     model->net.ops = &tutti_net_fair;
+    model->net.memory = model->events.memory = links->memory;
     model->burst_bytes = links->burst_bytes;
     model->link_count = links->link_count;
     if (links->burst_bytes != NULL)
-        model->full_ps = calloc((size_t)links->link_count + 1, sizeof(*model->full_ps));
+        model->full_ps = tutti_memory_take(links->memory, (size_t)links->link_count + 1,
+                                           sizeof(*model->full_ps));
     if ((links->burst_bytes != NULL && model->full_ps == NULL) ||
-        tutti_maxmin_init(&model->maxmin, links->bytes_per_s, links->link_count) < 0) {
+        tutti_maxmin_init_in(&model->maxmin, links->memory, links->bytes_per_s, links->link_count) <
+            0) {
         fair_close(&model->net);
         return tutti_nomem(err);
     }
@@ -128,8 +132,9 @@ int tutti_fair_connect(struct tutti_net *net, const uint32_t *links, const uint3
                        uint32_t link_count, struct tutti_pace pace)
 {
     struct fair *model = (struct fair *)net;
-    int status = tutti_grow(&model->connections, &model->connection_capacity,
-                            (uint64_t)model->connection_count + 1, sizeof(*model->connections));
+    int status =
+        tutti_memory_grow(net->memory, &model->connections, &model->connection_capacity,
+                          (uint64_t)model->connection_count + 1, sizeof(*model->connections));
 
     if (status == 0)
         status = tutti_maxmin_add(&model->maxmin, links, weights, link_count,
@@ -149,8 +154,8 @@ static int fair_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
 static int fair_reserve(struct tutti_net *net, uint32_t message_count)
 {
     struct fair *model = (struct fair *)net;
-    int status = tutti_grow(&model->messages, &model->message_capacity, message_count,
-                            sizeof(*model->messages));
+    int status = tutti_memory_grow(net->memory, &model->messages, &model->message_capacity,
+                                   message_count, sizeof(*model->messages));
 
     return status < 0 ? status : tutti_queue_reserve(&model->events, message_count);
 }

@@ -6,9 +6,9 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/net/maxmin_near.h"
 #include "sim/net/net.h"
 
@@ -119,10 +119,16 @@ static struct tutti_maxmin_link idle_link(uint64_t bytes_per_s)
 
 int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, uint32_t count)
 {
-    *maxmin = (struct tutti_maxmin){.link_count = count, .link_capacity = count};
-    maxmin->links = calloc((size_t)count + 1, sizeof(*maxmin->links));
-    maxmin->dirty = calloc((size_t)count + 1, sizeof(*maxmin->dirty));
-    maxmin->some_links = calloc((size_t)count + 1, sizeof(*maxmin->some_links));
+    return tutti_maxmin_init_in(maxmin, NULL, bytes_per_s, count);
+}
+
+int tutti_maxmin_init_in(struct tutti_maxmin *maxmin, struct tutti_memory *memory,
+                         const uint64_t *bytes_per_s, uint32_t count)
+{
+    *maxmin = (struct tutti_maxmin){.memory = memory, .link_count = count, .link_capacity = count};
+    maxmin->links = tutti_memory_take(memory, (size_t)count + 1, sizeof(*maxmin->links));
+    maxmin->dirty = tutti_memory_take(memory, (size_t)count + 1, sizeof(*maxmin->dirty));
+    maxmin->some_links = tutti_memory_take(memory, (size_t)count + 1, sizeof(*maxmin->some_links));
     if (maxmin->links == NULL || maxmin->dirty == NULL || maxmin->some_links == NULL) {
         tutti_maxmin_done(maxmin);
         return -TUTTI_ENOMEM;
@@ -134,13 +140,13 @@ int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, 
 
 void tutti_maxmin_done(struct tutti_maxmin *maxmin)
 {
-    free(maxmin->links);
-    free(maxmin->flows);
-    free(maxmin->hops);
-    free(maxmin->dirty);
-    free(maxmin->some_links);
-    free(maxmin->some_flows);
-    free(maxmin->held);
+    tutti_memory_give(maxmin->memory, maxmin->links);
+    tutti_memory_give(maxmin->memory, maxmin->flows);
+    tutti_memory_give(maxmin->memory, maxmin->hops);
+    tutti_memory_give(maxmin->memory, maxmin->dirty);
+    tutti_memory_give(maxmin->memory, maxmin->some_links);
+    tutti_memory_give(maxmin->memory, maxmin->some_flows);
+    tutti_memory_give(maxmin->memory, maxmin->held);
     *maxmin = (struct tutti_maxmin){.link_count = 0};
 }
 
@@ -168,9 +174,12 @@ static int grow_links(struct tutti_maxmin *maxmin)
     uint32_t dirty_capacity = capacity;
     uint32_t some_capacity = capacity;
 
-    if (tutti_grow(&maxmin->dirty, &dirty_capacity, needed, sizeof(*maxmin->dirty)) < 0 ||
-        tutti_grow(&maxmin->some_links, &some_capacity, needed, sizeof(*maxmin->some_links)) < 0 ||
-        tutti_grow(&maxmin->links, &capacity, needed, sizeof(*maxmin->links)) < 0)
+    if (tutti_memory_grow(maxmin->memory, &maxmin->dirty, &dirty_capacity, needed,
+                          sizeof(*maxmin->dirty)) < 0 ||
+        tutti_memory_grow(maxmin->memory, &maxmin->some_links, &some_capacity, needed,
+                          sizeof(*maxmin->some_links)) < 0 ||
+        tutti_memory_grow(maxmin->memory, &maxmin->links, &capacity, needed,
+                          sizeof(*maxmin->links)) < 0)
         return -TUTTI_ENOMEM;
     maxmin->link_capacity = capacity;
     return 0;
@@ -180,13 +189,15 @@ static int grow_flows(struct tutti_maxmin *maxmin, uint32_t hop_count)
 {
     uint64_t needed = (uint64_t)maxmin->flow_count + 1;
 
-    if (tutti_grow(&maxmin->flows, &maxmin->flow_capacity, needed, sizeof(*maxmin->flows)) < 0 ||
-        tutti_grow(&maxmin->some_flows, &maxmin->some_capacity, needed,
-                   sizeof(*maxmin->some_flows)) < 0 ||
-        tutti_grow(&maxmin->held, &maxmin->held_capacity, needed, sizeof(*maxmin->held)) < 0)
+    if (tutti_memory_grow(maxmin->memory, &maxmin->flows, &maxmin->flow_capacity, needed,
+                          sizeof(*maxmin->flows)) < 0 ||
+        tutti_memory_grow(maxmin->memory, &maxmin->some_flows, &maxmin->some_capacity, needed,
+                          sizeof(*maxmin->some_flows)) < 0 ||
+        tutti_memory_grow(maxmin->memory, &maxmin->held, &maxmin->held_capacity, needed,
+                          sizeof(*maxmin->held)) < 0)
         return -TUTTI_ENOMEM;
-    return tutti_grow(&maxmin->hops, &maxmin->hop_capacity, (uint64_t)maxmin->hop_count + hop_count,
-                      sizeof(*maxmin->hops));
+    return tutti_memory_grow(maxmin->memory, &maxmin->hops, &maxmin->hop_capacity,
+                             (uint64_t)maxmin->hop_count + hop_count, sizeof(*maxmin->hops));
 }
 
 static void add_hop(struct tutti_maxmin *maxmin, uint32_t link, uint32_t weight)

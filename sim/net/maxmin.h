@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct tutti_memory;
+
 /* A flow's stay on one link: a member of the list of active flows of that link. */
 struct tutti_maxmin_hop {
     uint32_t link;
@@ -65,9 +67,12 @@ struct tutti_maxmin {
     uint32_t some_flow_count;
     uint32_t solve_count;
     uint64_t look_count; /* at flows of links, in all solving since the reset */
+    struct tutti_memory *memory;
 };
 
 int tutti_maxmin_init(struct tutti_maxmin *maxmin, const uint64_t *bytes_per_s, uint32_t count);
+int tutti_maxmin_init_in(struct tutti_maxmin *maxmin, struct tutti_memory *memory,
+                         const uint64_t *bytes_per_s, uint32_t count); /* sim/memory/memory.h */
 void tutti_maxmin_done(struct tutti_maxmin *maxmin);
 void tutti_maxmin_reset(struct tutti_maxmin *maxmin); /* all flows inactive */
 

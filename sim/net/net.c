@@ -2,11 +2,10 @@
 #include "sim/net/net.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "runtime/status.h"
 #include "runtime/wide.h"
+#include "sim/memory/memory.h"
 
 tutti_ps tutti_stretch_ps(tutti_ps ps, uint64_t stretch_q32)
 {
@@ -67,21 +66,5 @@ struct tutti_net_bucket tutti_net_route_bucket(const struct tutti_net_links *all
 
 int tutti_grow(void *memory_pointer, uint32_t *capacity, uint64_t needed, size_t size)
 {
-    uint64_t count = *capacity > 0 ? *capacity : 16;
-    void *memory;
-
-    assert(size > 0);
-    if (needed <= *capacity)
-        return 0;
-    while (count < needed)
-        count *= 2;
-    if (count >= UINT32_MAX || count > SIZE_MAX / size)
-        return -TUTTI_ENOMEM;
-    memcpy(&memory, memory_pointer, sizeof(memory));
-    memory = realloc(memory, (size_t)count * size);
-    if (memory == NULL)
-        return -TUTTI_ENOMEM;
-    memcpy(memory_pointer, &memory, sizeof(memory));
-    *capacity = (uint32_t)count;
-    return 0;
+    return tutti_memory_grow(NULL, memory_pointer, capacity, needed, size);
 }

@@ -10,6 +10,7 @@
 #include "sim/protocol.h"
 
 struct tutti_err;
+struct tutti_memory;
 struct tutti_net;
 
 #define TUTTI_MESSAGE_NONE UINT32_MAX
@@ -33,6 +34,7 @@ struct tutti_net_links {
     uint32_t link_count;
     const uint64_t *bytes_per_s; /* [link_count], borrowed, none is 0 */
     const uint32_t *burst_bytes; /* [link_count], borrowed; NULL: no link has a bucket */
+    struct tutti_memory *memory; /* NULL: the heap */
 };
 
 /* One message to start. Connections and messages are small numbers that the caller gives out; a
@@ -69,6 +71,7 @@ struct tutti_net_ops {
 struct tutti_net {
     const struct tutti_net_ops *ops; /* a model embeds this struct as its first member */
     uint64_t look_count; /* at flows of links, to share them: what it has taken so far, about */
+    struct tutti_memory *memory;
 };
 
 extern const struct tutti_net_ops tutti_net_alphabeta;

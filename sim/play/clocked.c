@@ -7,11 +7,11 @@
 #include "sim/play/estimate.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/play/clocked_state.h"
 #include "sim/play/clocked_steps.h"
 #include "sim/sim.h"
@@ -224,16 +224,19 @@ static int open_net(struct tutti_clocked *clocked, struct tutti_err *err)
     const struct tutti_net_ops *ops =
         clocked->opts->model == TUTTI_MODEL_FAIR ? &tutti_net_fair : &tutti_net_alphabeta;
 
-    clocked->link_rates = calloc((size_t)topo->link_count + 1, sizeof(*clocked->link_rates));
+    clocked->link_rates = tutti_memory_take(clocked->opts->memory, (size_t)topo->link_count + 1,
+                                            sizeof(*clocked->link_rates));
     if (clocked->link_rates == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < topo->link_count; i++)
         clocked->link_rates[i] = tutti_link_rate(topo, clocked->opts->protocol, i);
-    if (topo->has_bursts && tutti_link_bursts(topo, &clocked->link_bursts) < 0)
+    if (topo->has_bursts &&
+        tutti_link_bursts(clocked->opts->memory, topo, &clocked->link_bursts) < 0)
         return tutti_nomem(err);
     return ops->open(&(struct tutti_net_links){.link_count = topo->link_count,
                                                .bytes_per_s = clocked->link_rates,
-                                               .burst_bytes = clocked->link_bursts},
+                                               .burst_bytes = clocked->link_bursts,
+                                               .memory = clocked->opts->memory},
                      &clocked->net, err);
 }
 
@@ -241,12 +244,13 @@ int tutti_clocked_new(const struct tutti_sim_opts *opts, const struct tutti_sche
                       struct tutti_clocked **ret, struct tutti_err *err)
 {
     uint64_t lane_count = (uint64_t)schedule->rank_count * schedule->lane_count;
-    struct tutti_clocked *clocked = calloc(1, sizeof(*clocked));
+    struct tutti_clocked *clocked = tutti_memory_take(opts->memory, 1, sizeof(*clocked));
     int status;
 
     if (clocked == NULL)
         return tutti_nomem(err);
     clocked->opts = opts;
+    clocked->timers.memory = opts->memory;
     clocked->schedule = schedule;
     clocked->lane_count = (uint32_t)lane_count;
     clocked->rooms = rooms_of(schedule);
@@ -254,14 +258,18 @@ int tutti_clocked_new(const struct tutti_sim_opts *opts, const struct tutti_sche
     clocked->unsuited = lane_count >= NONE / 2;
     status = open_net(clocked, err);
     if (status == 0)
-        status = tutti_wires_init(&clocked->table, opts->topo, opts->protocol, clocked->net, err);
+        status = tutti_wires_init(&clocked->table, opts->topo, opts->protocol, clocked->net,
+                                  opts->memory, err);
     if (status == 0 && !clocked->unsuited) {
         clocked->done_capacity = 64;
         while (clocked->done_capacity < lane_count)
             clocked->done_capacity *= 2;
-        clocked->lanes = calloc((size_t)clocked->lane_count + 1, sizeof(*clocked->lanes));
-        clocked->woken = calloc((size_t)clocked->lane_count + 1, sizeof(*clocked->woken));
-        clocked->done = calloc(clocked->done_capacity, sizeof(*clocked->done));
+        clocked->lanes = tutti_memory_take(opts->memory, (size_t)clocked->lane_count + 1,
+                                           sizeof(*clocked->lanes));
+        clocked->woken = tutti_memory_take(opts->memory, (size_t)clocked->lane_count + 1,
+                                           sizeof(*clocked->woken));
+        clocked->done =
+            tutti_memory_take(opts->memory, clocked->done_capacity, sizeof(*clocked->done));
         if (clocked->lanes == NULL || clocked->woken == NULL || clocked->done == NULL ||
             tutti_queue_reserve(&clocked->timers, clocked->lane_count) < 0)
             status = tutti_nomem(err);
@@ -276,18 +284,21 @@ int tutti_clocked_new(const struct tutti_sim_opts *opts, const struct tutti_sche
 
 void tutti_clocked_free(struct tutti_clocked *clocked)
 {
+    struct tutti_memory *memory;
+
     if (clocked == NULL)
         return;
+    memory = clocked->opts->memory;
     tutti_wires_done(&clocked->table);
     tutti_queue_done(&clocked->timers);
     if (clocked->net != NULL)
         clocked->net->ops->close(clocked->net);
-    free(clocked->link_rates);
-    free(clocked->link_bursts);
-    free(clocked->wires);
-    free(clocked->messages);
-    free(clocked->lanes);
-    free(clocked->woken);
-    free(clocked->done);
-    free(clocked);
+    tutti_memory_give(memory, clocked->link_rates);
+    tutti_memory_give(memory, clocked->link_bursts);
+    tutti_memory_give(memory, clocked->wires);
+    tutti_memory_give(memory, clocked->messages);
+    tutti_memory_give(memory, clocked->lanes);
+    tutti_memory_give(memory, clocked->woken);
+    tutti_memory_give(memory, clocked->done);
+    tutti_memory_give(memory, clocked);
 }

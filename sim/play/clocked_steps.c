@@ -4,11 +4,11 @@
 #include "sim/play/clocked_steps.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/play/clocked_state.h"
 #include "sim/play/start.h"
 #include "sim/sim.h"
@@ -72,8 +72,8 @@ static int grow_messages(struct tutti_clocked *clocked)
     uint32_t capacity = clocked->done_capacity;
     uint32_t *done;
 
-    if (tutti_grow(&clocked->messages, &clocked->message_capacity,
-                   (uint64_t)clocked->message_count + 1, sizeof(*clocked->messages)) < 0 ||
+    if (tutti_memory_grow(clocked->opts->memory, &clocked->messages, &clocked->message_capacity,
+                          (uint64_t)clocked->message_count + 1, sizeof(*clocked->messages)) < 0 ||
         clocked->net->ops->reserve(clocked->net, clocked->message_capacity) < 0)
         return -TUTTI_ENOMEM;
     if ((uint64_t)clocked->lane_count + clocked->message_capacity >= NONE / 2)
@@ -82,12 +82,12 @@ static int grow_messages(struct tutti_clocked *clocked)
         capacity = capacity == 0 ? 64 : 2 * capacity;
     if (capacity == clocked->done_capacity)
         return 0;
-    done = malloc((size_t)capacity * sizeof(*done));
+    done = tutti_memory_take(clocked->opts->memory, capacity, sizeof(*done));
     if (done == NULL)
         return -TUTTI_ENOMEM;
     for (uint32_t i = 0; i < clocked->done_count; i++)
         done[i] = clocked->done[(clocked->done_first + i) & (clocked->done_capacity - 1)];
-    free(clocked->done);
+    tutti_memory_give(clocked->opts->memory, clocked->done);
     clocked->done = done;
     clocked->done_first = 0;
     clocked->done_capacity = capacity;
@@ -254,8 +254,8 @@ static int find_wire(struct tutti_clocked *clocked, uint32_t from, uint32_t to, 
     if (*ret < clocked->wire_count)
         return 0;
     assert(*ret == clocked->wire_count);
-    if (tutti_grow(&clocked->wires, &clocked->wire_capacity, (uint64_t)clocked->wire_count + 1,
-                   sizeof(*clocked->wires)) < 0)
+    if (tutti_memory_grow(clocked->opts->memory, &clocked->wires, &clocked->wire_capacity,
+                          (uint64_t)clocked->wire_count + 1, sizeof(*clocked->wires)) < 0)
         return tutti_nomem(err);
     clocked->wires[clocked->wire_count++] = (struct wire){
         .latency_ps = clocked->table.wires[*ret].latency_ps,

@@ -7,13 +7,13 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "runtime/backend.h"
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/net/net.h"
 #include "sim/play/stage.h"
 #include "sim/play/wires.h"
@@ -66,18 +66,19 @@ static void walk_rank(const struct tutti_schedule *schedule, uint32_t rank, uint
 }
 
 /* The mean over the first rank, the second, the middle one and the last, times all ranks. */
-static int sample(const struct tutti_schedule *schedule, struct need *need, struct tutti_err *err)
+static int sample(struct tutti_memory *memory, const struct tutti_schedule *schedule,
+                  struct need *need, struct tutti_err *err)
 {
     uint32_t n = schedule->rank_count;
     uint32_t ranks[SAMPLES] = {0, n > 1 ? 1 : 0, n / 2, n - 1};
-    uint32_t *seen = calloc(n, sizeof(*seen));
+    uint32_t *seen = tutti_memory_take(memory, n, sizeof(*seen));
     uint32_t serial = 0;
 
     if (seen == NULL)
         return tutti_nomem(err);
     for (int i = 0; i < SAMPLES; i++)
         walk_rank(schedule, ranks[i], seen, &serial, need);
-    free(seen);
+    tutti_memory_give(memory, seen);
     need->connections *= (double)n / SAMPLES;
     need->events *= (double)n / SAMPLES;
     return 0;
@@ -172,7 +173,7 @@ static int crowd_s(const struct tutti_sim_opts *opts, const struct tutti_schedul
     *ret_s = 0;
     if (opts->model != TUTTI_MODEL_FAIR || schedule->rank_count < 2)
         return 0;
-    links = calloc(opts->topo->node_count, sizeof(*links));
+    links = tutti_memory_take(opts->memory, opts->topo->node_count, sizeof(*links));
     if (links == NULL)
         return tutti_nomem(err);
     each = first_sends(opts, schedule, UINT32_MAX, links, &hops);
@@ -183,7 +184,7 @@ static int crowd_s(const struct tutti_sim_opts *opts, const struct tutti_schedul
         (void)first_sends(opts, schedule, stride, links, &hops);
         hops /= ceil(each / stride);
     }
-    free(links);
+    tutti_memory_give(opts->memory, links);
     *ret_s = 8e-8 * each * schedule->rank_count * hops * hops;
     return 0;
 }
@@ -209,7 +210,7 @@ static int estimate_memory(const struct tutti_sim_opts *opts, const struct tutti
 
     if (need.connections * each_connection > SMALL_BYTES || play->record != NULL) {
         need.connections = 0;
-        status = sample(schedule, &need, err);
+        status = sample(opts->memory, schedule, &need, err);
     }
     if (status < 0)
         return status;
@@ -276,6 +277,8 @@ int tutti_play_fits(const struct tutti_sim_opts *opts, const struct tutti_play *
         if (seconds > opts->seconds_max)
             return refuse_time(opts, play, steps, seconds, err);
     }
+    if (opts->memory != NULL) /* its end is seen when it is reached */
+        return 0;
     status = estimate_memory(opts, play, &need, err);
     if (status < 0 || need.bytes < memory_bytes())
         return status;

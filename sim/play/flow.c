@@ -14,12 +14,12 @@
 #include "sim/play/flow.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/play/flow_await.h"
 #include "sim/play/flow_relay.h"
 #include "sim/play/flow_state.h"
@@ -34,16 +34,18 @@ static int flow_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
                         struct tutti_pace pace)
 {
     struct tutti_flow *flow = (struct tutti_flow *)net;
+    struct tutti_memory *memory = flow->opts->memory;
     bool fair = flow->opts->model == TUTTI_MODEL_FAIR;
     uint32_t owner = fair ? flow->wire_count : flow->sender;
     uint64_t slots = ((uint64_t)flow->wire_count + 1) * flow->slot_count;
     struct wire *wire;
 
-    if (tutti_grow(&flow->flow_wires, &flow->wire_capacity, (uint64_t)flow->wire_count + 1,
-                   sizeof(*flow->flow_wires)) < 0 ||
-        tutti_grow(&flow->slots, &flow->slot_capacity, slots, sizeof(*flow->slots)) < 0 ||
-        (flow->record != NULL &&
-         tutti_grow(&flow->starts, &flow->start_capacity, slots, sizeof(*flow->starts)) < 0))
+    if (tutti_memory_grow(memory, &flow->flow_wires, &flow->wire_capacity,
+                          (uint64_t)flow->wire_count + 1, sizeof(*flow->flow_wires)) < 0 ||
+        tutti_memory_grow(memory, &flow->slots, &flow->slot_capacity, slots, sizeof(*flow->slots)) <
+            0 ||
+        (flow->record != NULL && tutti_memory_grow(memory, &flow->starts, &flow->start_capacity,
+                                                   slots, sizeof(*flow->starts)) < 0))
         return -TUTTI_ENOMEM;
     wire = &flow->flow_wires[flow->wire_count];
     memset(&flow->slots[slots - flow->slot_count], 0, flow->slot_count * sizeof(*flow->slots));
@@ -521,17 +523,15 @@ int tutti_flow_play(struct tutti_flow *flow, uint64_t seed, tutti_ps start_ps,
                     struct tutti_record *record, tutti_ps *ret_end_ps, uint64_t *ret_step_count,
                     struct tutti_err *err)
 {
-    int status;
-
     if (flow->unsuited)
         return 0;
     flow->seed = seed;
     flow->record = record;
-    if (record != NULL && tutti_grow(&flow->starts, &flow->start_capacity, flow->slot_capacity,
-                                     sizeof(*flow->starts)) < 0)
+    if (record != NULL &&
+        tutti_memory_grow(flow->opts->memory, &flow->starts, &flow->start_capacity,
+                          flow->slot_capacity, sizeof(*flow->starts)) < 0)
         return tutti_nomem(err);
-    status = run_all(flow, start_ps, err);
-    if (status < 0)
+    if (run_all(flow, start_ps, err) < 0)
         return tutti_nomem(err);
     flow->unsuited |= !all_ended(flow); /* a deadlock: the stage will say who waits for what */
     if (flow->unsuited)
@@ -549,8 +549,9 @@ tutti_ps tutti_flow_drain_ps_max(const struct tutti_flow *flow)
 int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                    struct tutti_flow **ret, struct tutti_err *err)
 {
+    struct tutti_memory *memory = opts->memory;
     uint64_t lane_count = (uint64_t)schedule->rank_count * schedule->lane_count;
-    struct tutti_flow *flow = calloc(1, sizeof(*flow));
+    struct tutti_flow *flow = tutti_memory_take(memory, 1, sizeof(*flow));
     int status;
 
     if (flow == NULL)
@@ -564,11 +565,11 @@ int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedul
     flow->rooms = rooms_of(schedule);
     flow->jitter_q32 = tutti_jitter_q32(opts->jitter);
     flow->unsuited = lane_count >= NONE || schedule->slot_count > FLOW_SLOTS_MAX;
-    status = tutti_wires_init(&flow->wires, opts->topo, opts->protocol, &flow->net, err);
+    status = tutti_wires_init(&flow->wires, opts->topo, opts->protocol, &flow->net, memory, err);
     if (status == 0 && !flow->unsuited) {
-        flow->lanes = calloc((size_t)flow->lane_count + 1, sizeof(*flow->lanes));
-        flow->ready = calloc((size_t)flow->lane_count + 1, sizeof(*flow->ready));
-        if (tutti_flow_links_init(&flow->links, opts->topo->link_count) < 0 ||
+        flow->lanes = tutti_memory_take(memory, (size_t)flow->lane_count + 1, sizeof(*flow->lanes));
+        flow->ready = tutti_memory_take(memory, (size_t)flow->lane_count + 1, sizeof(*flow->ready));
+        if (tutti_flow_links_init(&flow->links, opts->topo->link_count, memory) < 0 ||
             flow->lanes == NULL || flow->ready == NULL)
             status = tutti_nomem(err);
     }
@@ -582,14 +583,17 @@ int tutti_flow_new(const struct tutti_sim_opts *opts, const struct tutti_schedul
 
 void tutti_flow_free(struct tutti_flow *flow)
 {
+    struct tutti_memory *memory;
+
     if (flow == NULL)
         return;
+    memory = flow->opts->memory;
     tutti_wires_done(&flow->wires);
-    free(flow->flow_wires);
-    free(flow->slots);
-    free(flow->starts);
+    tutti_memory_give(memory, flow->flow_wires);
+    tutti_memory_give(memory, flow->slots);
+    tutti_memory_give(memory, flow->starts);
     tutti_flow_links_done(&flow->links);
-    free(flow->lanes);
-    free(flow->ready);
-    free(flow);
+    tutti_memory_give(memory, flow->lanes);
+    tutti_memory_give(memory, flow->ready);
+    tutti_memory_give(memory, flow);
 }

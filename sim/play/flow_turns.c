@@ -4,18 +4,19 @@
 #include "sim/play/flow_turns.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 #include "sim/net/net.h"
 
 #define NONE UINT32_MAX
 
-int tutti_flow_links_init(struct flow_links *links, uint32_t link_count)
+int tutti_flow_links_init(struct flow_links *links, uint32_t link_count,
+                          struct tutti_memory *memory)
 {
-    *links = (struct flow_links){.link_count = link_count};
-    links->first = malloc(((size_t)link_count + 1) * sizeof(*links->first));
+    *links = (struct flow_links){.memory = memory, .link_count = link_count};
+    links->first = tutti_memory_take(memory, (size_t)link_count + 1, sizeof(*links->first));
     if (links->first == NULL)
         return -TUTTI_ENOMEM;
     for (uint32_t i = 0; i < link_count; i++)
@@ -25,9 +26,9 @@ int tutti_flow_links_init(struct flow_links *links, uint32_t link_count)
 
 void tutti_flow_links_done(struct flow_links *links)
 {
-    free(links->first);
-    free(links->users);
-    free(links->turns);
+    tutti_memory_give(links->memory, links->first);
+    tutti_memory_give(links->memory, links->users);
+    tutti_memory_give(links->memory, links->turns);
     *links = (struct flow_links){.link_count = 0};
 }
 
@@ -47,8 +48,8 @@ void tutti_flow_links_reset(struct flow_links *links)
 static int begin_turns(struct flow_links *links, struct user *only)
 {
     struct turns *turns;
-    int status = tutti_grow(&links->turns, &links->turns_capacity, (uint64_t)links->turns_count + 1,
-                            sizeof(*links->turns));
+    int status = tutti_memory_grow(links->memory, &links->turns, &links->turns_capacity,
+                                   (uint64_t)links->turns_count + 1, sizeof(*links->turns));
 
     if (status < 0)
         return status;
@@ -74,8 +75,8 @@ int tutti_flow_links_user(struct flow_links *links, uint32_t link, uint32_t owne
             return 0;
         }
     }
-    status = tutti_grow(&links->users, &links->user_capacity, (uint64_t)links->user_count + 1,
-                        sizeof(*links->users));
+    status = tutti_memory_grow(links->memory, &links->users, &links->user_capacity,
+                               (uint64_t)links->user_count + 1, sizeof(*links->users));
     if (status == 0 && first != NONE && links->users[first].turns == NONE)
         status = begin_turns(links, &links->users[first]);
     if (status < 0)

@@ -7,6 +7,8 @@
 
 #include "runtime/units.h"
 
+struct tutti_memory;
+
 enum { TURNS_KEPT = 8 }; /* of each link; a torus of three axes takes five */
 
 /* A lane (alphabeta) or a connection (fair) on one link. */
@@ -43,10 +45,12 @@ struct flow_links {
     struct turns *turns; /* of the links with more than one user */
     uint32_t turns_count;
     uint32_t turns_capacity;
+    struct tutti_memory *memory;
 };
 
 /* 0 or -TUTTI_ENOMEM, as below. */
-int tutti_flow_links_init(struct flow_links *links, uint32_t link_count);
+int tutti_flow_links_init(struct flow_links *links, uint32_t link_count,
+                          struct tutti_memory *memory);
 void tutti_flow_links_done(struct flow_links *links);
 void tutti_flow_links_reset(struct flow_links *links); /* nothing used so far; keeps the users */
 

@@ -170,7 +170,7 @@ static int open_whole(const struct tutti_sim_opts *opts, struct tutti_shaper **r
     shaper->link_rates = calloc((size_t)topo->link_count + 1, sizeof(*shaper->link_rates));
     shaper->route = calloc((size_t)topo->node_count + 1, sizeof(*shaper->route));
     if (shaper->link_rates == NULL || shaper->route == NULL ||
-        (topo->has_bursts && tutti_link_bursts(topo, &shaper->link_bursts) < 0)) {
+        (topo->has_bursts && tutti_link_bursts(NULL, topo, &shaper->link_bursts) < 0)) {
         shaper_close(&shaper->base);
         return tutti_nomem(err);
     }

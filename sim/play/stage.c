@@ -407,7 +407,7 @@ static int net_open(struct tutti_stage *stage, struct tutti_err *err)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < topo->link_count; i++)
         stage->link_rates[i] = tutti_link_rate(topo, stage->opts->protocol, i);
-    if (topo->has_bursts && tutti_link_bursts(topo, &stage->link_bursts) < 0)
+    if (topo->has_bursts && tutti_link_bursts(NULL, topo, &stage->link_bursts) < 0)
         return tutti_nomem(err);
     return ops->open(&(struct tutti_net_links){.link_count = topo->link_count,
                                                .bytes_per_s = stage->link_rates,
@@ -430,7 +430,7 @@ int tutti_stage_init(struct tutti_stage *stage, const struct tutti_sim_opts *opt
     stage->jitter_q32 = tutti_jitter_q32(opts->jitter);
     status = net_open(stage, err);
     if (status == 0)
-        status = tutti_wires_init(&stage->wires, opts->topo, opts->protocol, stage->net, err);
+        status = tutti_wires_init(&stage->wires, opts->topo, opts->protocol, stage->net, NULL, err);
     if (status == 0)
         status = tutti_carry_init(&stage->carry, play, opts->carry, err);
     if (status == 0) {

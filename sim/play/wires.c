@@ -3,11 +3,11 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
+#include "sim/memory/memory.h"
 #include "sim/net/net.h"
 #include "sim/protocol.h"
 #include "topo/topo.h"
@@ -96,9 +96,9 @@ uint64_t tutti_link_rate(const struct tutti_topo *topo, const struct tutti_proto
     return tutti_protocol_link_rate(protocol, tutti_link_hop(topo, link), figures.bytes_per_s);
 }
 
-int tutti_link_bursts(const struct tutti_topo *topo, uint32_t **ret)
+int tutti_link_bursts(struct tutti_memory *memory, const struct tutti_topo *topo, uint32_t **ret)
 {
-    uint32_t *bursts = calloc((size_t)topo->link_count + 1, sizeof(*bursts));
+    uint32_t *bursts = tutti_memory_take(memory, (size_t)topo->link_count + 1, sizeof(*bursts));
 
     if (bursts == NULL)
         return -TUTTI_ENOMEM;
@@ -193,10 +193,10 @@ static int table_grow(struct tutti_wires *wires)
         return -TUTTI_ENOMEM;
     while (size <= wires->wire_count * 2)
         size *= 2;
-    table = calloc(size, sizeof(*table));
+    table = tutti_memory_take(wires->memory, size, sizeof(*table));
     if (table == NULL)
         return -TUTTI_ENOMEM;
-    free(wires->table);
+    tutti_memory_give(wires->memory, wires->table);
     wires->table = table;
     wires->table_size = size;
     for (uint32_t i = 0; i < wires->wire_count; i++) {
@@ -220,8 +220,8 @@ static int wire_make(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
                           "' (another of the %" PRIu32 " ranks)",
                           lane, from, to, topo->rank_count);
     if (table_grow(wires) < 0 ||
-        tutti_grow(&wires->wires, &wires->wire_capacity, (uint64_t)wires->wire_count + 1,
-                   sizeof(*wires->wires)) < 0)
+        tutti_memory_grow(wires->memory, &wires->wires, &wires->wire_capacity,
+                          (uint64_t)wires->wire_count + 1, sizeof(*wires->wires)) < 0)
         return tutti_nomem(err);
     link_count = tutti_topo_route(topo, from, to, wires->route, topo->node_count);
     assert(link_count <= topo->node_count);
@@ -246,20 +246,20 @@ static int wire_make(struct tutti_wires *wires, uint32_t from, uint32_t to, uint
 
 int tutti_wires_init(struct tutti_wires *wires, const struct tutti_topo *topo,
                      const struct tutti_protocol *protocol, struct tutti_net *net,
-                     struct tutti_err *err)
+                     struct tutti_memory *memory, struct tutti_err *err)
 {
-    *wires = (struct tutti_wires){.topo = topo, .protocol = protocol, .net = net};
+    *wires = (struct tutti_wires){.memory = memory, .topo = topo, .protocol = protocol, .net = net};
     wires->message_free = TUTTI_MESSAGE_NONE;
-    wires->route = calloc((size_t)topo->node_count + 1, sizeof(*wires->route));
+    wires->route = tutti_memory_take(memory, (size_t)topo->node_count + 1, sizeof(*wires->route));
     return wires->route == NULL ? tutti_nomem(err) : 0;
 }
 
 void tutti_wires_done(struct tutti_wires *wires)
 {
-    free(wires->route);
-    free(wires->wires);
-    free(wires->table);
-    free(wires->messages);
+    tutti_memory_give(wires->memory, wires->route);
+    tutti_memory_give(wires->memory, wires->wires);
+    tutti_memory_give(wires->memory, wires->table);
+    tutti_memory_give(wires->memory, wires->messages);
     *wires = (struct tutti_wires){.topo = NULL};
 }
 
@@ -325,8 +325,8 @@ int tutti_wires_push(struct tutti_wires *wires, uint32_t wire, uint32_t *ret_mes
         wires->message_free = wires->messages[id].next;
     } else {
         id = wires->message_count;
-        if (tutti_grow(&wires->messages, &wires->message_capacity, (uint64_t)id + 1,
-                       sizeof(*wires->messages)) < 0 ||
+        if (tutti_memory_grow(wires->memory, &wires->messages, &wires->message_capacity,
+                              (uint64_t)id + 1, sizeof(*wires->messages)) < 0 ||
             wires->net->ops->reserve(wires->net, wires->message_capacity) < 0)
             return tutti_nomem(err);
         wires->message_count++;

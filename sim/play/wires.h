@@ -10,6 +10,7 @@
 
 struct tutti_err;
 struct tutti_link;
+struct tutti_memory;
 struct tutti_net;
 struct tutti_step;
 struct tutti_topo;
@@ -60,11 +61,12 @@ struct tutti_wires {
     uint32_t message_count; /* given out at least once */
     uint32_t message_capacity;
     uint32_t message_free; /* list of those given back */
+    struct tutti_memory *memory;
 };
 
 int tutti_wires_init(struct tutti_wires *wires, const struct tutti_topo *topo,
                      const struct tutti_protocol *protocol, struct tutti_net *net,
-                     struct tutti_err *err);
+                     struct tutti_memory *memory, struct tutti_err *err);
 void tutti_wires_done(struct tutti_wires *wires);
 void tutti_wires_reset(struct tutti_wires *wires); /* no messages under way, counts at 0 */
 
@@ -81,9 +83,8 @@ enum tutti_hop tutti_route_hop(const struct tutti_topo *topo, const uint32_t *li
 uint64_t tutti_link_rate(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
                          uint32_t link);
 
-/* The depths of the token buckets of all links, in bytes; *ret is freed by the caller with free().
- */
-int tutti_link_bursts(const struct tutti_topo *topo, uint32_t **ret);
+/* The depths of the token buckets of all links, in bytes; the caller gives *ret back. */
+int tutti_link_bursts(struct tutti_memory *memory, const struct tutti_topo *topo, uint32_t **ret);
 
 /* Latency of a message: that of the links of its route, and what the protocol (or NULL) adds. */
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,

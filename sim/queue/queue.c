@@ -11,10 +11,10 @@
 #include "sim/queue/queue.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/memory/memory.h"
 
 #define NONE UINT32_MAX
 
@@ -122,7 +122,8 @@ int tutti_queue_reserve(struct tutti_queue *queue, uint32_t id_count)
 
     if (id_count <= queue->capacity)
         return 0;
-    nodes = realloc(queue->nodes, (size_t)id_count * sizeof(*nodes));
+    nodes = tutti_memory_resize(queue->memory, queue->nodes, queue->capacity * sizeof(*nodes),
+                                (size_t)id_count * sizeof(*nodes));
     if (nodes == NULL)
         return -TUTTI_ENOMEM;
     queue->nodes = nodes;
@@ -134,7 +135,7 @@ int tutti_queue_reserve(struct tutti_queue *queue, uint32_t id_count)
 
 void tutti_queue_done(struct tutti_queue *queue)
 {
-    free(queue->nodes);
+    tutti_memory_give(queue->memory, queue->nodes);
     *queue = (struct tutti_queue){.capacity = 0};
 }
 

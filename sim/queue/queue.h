@@ -7,6 +7,8 @@
 
 #include "runtime/units.h"
 
+struct tutti_memory;
+
 enum {
     TUTTI_QUEUE_DIGIT_BITS = 6,
     TUTTI_QUEUE_DIGITS = 1 << TUTTI_QUEUE_DIGIT_BITS,
@@ -34,6 +36,7 @@ struct tutti_queue {
     bool next_known;
     uint32_t count;
     uint32_t capacity;
+    struct tutti_memory *memory; /* of the nodes; NULL: the heap */
 };
 
 /* Room for the ids [0, id_count): 0 or -TUTTI_ENOMEM. */
