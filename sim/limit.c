@@ -112,34 +112,51 @@ static void find_links(struct trial *trial, char *ret)
         say_links(trial, most, percent(trial, most_ps), ret);
 }
 
+static double most_of(const double *parts, size_t count)
+{
+    double most = parts[0];
+
+    for (size_t i = 1; i < count; i++)
+        most = parts[i] > most ? parts[i] : most;
+    return most;
+}
+
 static void find_limit(struct trial *trial, const char *protocol, char *ret)
 {
+    enum { LAUNCH, LANES, SLICES, LINKS, LATENCY, PARTS };
     struct tutti_stretch stretch = tutti_stretch_none();
+    double parts[PARTS];
+    double most;
     tutti_ps launch_ps;
-    double launch, lanes, links, latency;
 
     stretch.launched = false;
     launch_ps = -growth(trial, &stretch);
-    launch = 100.0 * (double)launch_ps / (double)trial->time_ps;
+    parts[LAUNCH] = 100.0 * (double)launch_ps / (double)trial->time_ps;
     stretch = tutti_stretch_none();
     stretch.lane_ppm = SLOWER_PPM;
-    lanes = percent(trial, growth(trial, &stretch));
+    parts[LANES] = percent(trial, growth(trial, &stretch));
+    stretch = tutti_stretch_none();
+    stretch.slice_ppm = SLOWER_PPM;
+    parts[SLICES] = percent(trial, growth(trial, &stretch));
     stretch = tutti_stretch_none();
     for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
         stretch.link_ppm[hop] = SLOWER_PPM;
-    links = percent(trial, growth(trial, &stretch));
-    latency = 100.0 - launch - lanes - links;
+    parts[LINKS] = percent(trial, growth(trial, &stretch));
+    parts[LATENCY] = 100.0 - parts[LAUNCH] - parts[LANES] - parts[SLICES] - parts[LINKS];
     if (trial->status < 0)
         return;
-    if (launch >= lanes && launch >= links && launch >= latency)
-        say_launch(launch_ps, launch, ret);
-    else if (lanes >= links && lanes >= latency)
+    most = most_of(parts, PARTS);
+    if (parts[LAUNCH] >= most)
+        say_launch(launch_ps, most, ret);
+    else if (parts[LANES] >= most)
         (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "lane rate of protocol %s (%.0f %%)", protocol,
-                       lanes);
-    else if (links >= latency)
+                       most);
+    else if (parts[SLICES] >= most)
+        (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "overhead of each message (%.0f %%)", most);
+    else if (parts[LINKS] >= most)
         find_links(trial, ret);
     else
-        say_latency(trial, latency, ret);
+        say_latency(trial, most, ret);
 }
 
 int tutti_predict_limit(const struct tutti_ask *ask, const struct tutti_answer *answer,

@@ -11,12 +11,13 @@ TUTTI_API_BEGIN
 enum { TUTTI_LIMIT_TEXT_BYTES = 160, TUTTI_LIMIT_RANKS_MAX = 65536 };
 
 /* Says what has the largest part in an answer's time, and how large that is: "launch of 12.3us (80
- * %)", "latency of 14 steps (93 %)", "lane rate of protocol ll (70 %)", "net links of 50GB/s (91
- * %)" (and the slowest by name, if others of the kind are faster). `ask` is the question that was
- * answered, for one algorithm or "auto". The answer is simulated some three to ten times more: with
- * no launch, with lanes and links of each kind slower by 5 %, with messages later by a nanosecond;
- * what neither of these explains is latency. "not known" beyond TUTTI_LIMIT_RANKS_MAX ranks, under
- * jitter, and for what could not be simulated so. -TUTTI_ENOMEM alone fails. */
+ * %)", "latency of 14 steps (93 %)", "lane rate of protocol ll (70 %)", "overhead of each message
+ * (50 %)", "net links of 50GB/s (91 %)" (and the slowest by name, if others of the kind are
+ * faster). `ask` is the question that was answered, for one algorithm or "auto". The answer is
+ * simulated some four to ten times more: with no launch, with lanes and links of each kind slower
+ * by 5 %, with messages as much farther apart, with messages later by a nanosecond; what none of
+ * these explains is latency. "not known" beyond TUTTI_LIMIT_RANKS_MAX ranks, under jitter, and for
+ * what could not be simulated so. -TUTTI_ENOMEM alone fails. */
 int tutti_predict_limit(const struct tutti_ask *ask, const struct tutti_answer *answer,
                         char ret[TUTTI_LIMIT_TEXT_BYTES], struct tutti_err *err);
 

@@ -66,6 +66,7 @@ struct tutti_protocol {
         uint32_t link_ppm;         /* as above; 0: all of it */
         uint32_t tree_link_ppm;    /* the same by NVLSTree, whose threads also pass all bytes on
                                    to other hosts; 0: as link_ppm */
+        uint32_t tree_ppm;         /* of what its kernel passes on at most; 0: all of it */
     } nvls;
 };
 

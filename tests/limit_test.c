@@ -95,3 +95,25 @@ TEST(a_slow_lane_holds_back_its_protocol)
     CHECK_TEXT(limit(&ask, "switch:n=8,bw=450GB/s,lat=500ns", "ring", 64 << 20),
                "lane rate of protocol ll (100 %)");
 }
+
+/* 14 steps, of which each has its connection for 10 us, and then takes 0.5 us. */
+TEST(what_keeps_messages_apart_is_no_latency)
+{
+    struct tutti_protocol protocols[TUTTI_PROTOCOLS];
+    struct tutti_ask ask;
+
+    costs(protocols, &ask);
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
+        protocols[0].slice_ps[hop] = 10 * TUTTI_PS_PER_US;
+    CHECK_TEXT(limit(&ask, "switch:n=8,bw=450GB/s,lat=500ns", "ring", 1024),
+               "overhead of each message (95 %)");
+}
+
+/* NCCL's kernel passes on less than eight ports of 50 GB/s: not the latency of some steps. */
+TEST(a_large_one_between_nvswitches_waits_for_the_kernel)
+{
+    struct tutti_ask ask = {.size = 0};
+
+    CHECK(strstr(limit(&ask, "hgx-b200:nodes=16", "nccl:nvlstree", 1 << 30),
+                 "lane rate of protocol simple") != NULL);
+}

@@ -11,6 +11,7 @@
 struct tutti_stretch {
     bool launched; /* a launch is paid for */
     uint32_t lane_ppm;
+    uint32_t slice_ppm; /* as of a rate: what keeps messages apart lasts the longer */
     uint32_t link_ppm[TUTTI_HOP_COUNT];
     tutti_ps message_ps;
 };

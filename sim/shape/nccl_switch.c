@@ -278,6 +278,8 @@ static void fill_nvls(const struct tutti_protocol *protocol, struct tutti_switch
     if (ppm > 0)
         s->gpu_bytes_per_s = tutti_muldiv(s->gpu_bytes_per_s, ppm, TUTTI_PPM);
     s->gpu_bytes_per_s += s->gpu_bytes_per_s == 0;
+    if (protocol->nvls.tree_ppm > 0)
+        s->tree_bytes_per_s = tutti_muldiv(s->tree_bytes_per_s, protocol->nvls.tree_ppm, TUTTI_PPM);
 }
 
 /* Between GPUs CollNet sends what rings and trees do. */
