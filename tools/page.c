@@ -43,6 +43,16 @@ static bool is_labelled(const char *line, size_t bytes)
     return bytes > 2 && line[0] == ' ' && line[1] == ' ' && line[2] != ' ';
 }
 
+/* "              CollNet is off: ...": more of what stands below a label, as far in as that. */
+static bool is_continued(const char *line, size_t bytes)
+{
+    for (size_t i = 0; i < LABEL_COLUMNS; i++) {
+        if (i >= bytes || line[i] != ' ')
+            return false;
+    }
+    return bytes > LABEL_COLUMNS && line[LABEL_COLUMNS] != ' ';
+}
+
 /* Where the text begins behind a label, for the lines that follow; 4 if there is none. */
 static int indent_of(const char *line, size_t bytes)
 {
@@ -58,15 +68,15 @@ static int indent_of(const char *line, size_t bytes)
     return (int)at;
 }
 
-/* How many bytes of the line to print now: up to a blank, at most `columns` characters, more only
- * where a word is longer than that. */
+/* How many bytes of the line to print now: up to a blank, but none before '%', at most `columns`
+ * characters, more only where a word is longer than that. */
 static size_t part(const char *line, size_t bytes, int columns, size_t least)
 {
     size_t end = bytes;
     int column = 0;
 
     for (size_t i = 0; i < bytes; i++) {
-        if (line[i] == ' ' && i > least)
+        if (line[i] == ' ' && i > least && !(i + 1 < bytes && line[i + 1] == '%'))
             end = i;
         column += ((unsigned char)line[i] & 0xc0) != 0x80;
         if (column > columns && end < bytes)
@@ -98,7 +108,8 @@ static void print_wrapped(const struct tutti_page *page, const char *line, size_
     }
 }
 
-static void print_line(const struct tutti_page *page, const char *line, size_t bytes)
+/* Prints a line, below one with a label if `labelled`; says whether it is of a label itself. */
+static bool print_line(const struct tutti_page *page, bool labelled, const char *line, size_t bytes)
 {
     bool title = bytes > 0 && line[0] == TUTTI_PAGE_TITLE[0];
     bool note = bytes > 0 && line[0] == '#';
@@ -106,20 +117,23 @@ static void print_line(const struct tutti_page *page, const char *line, size_t b
 
     line += title;
     bytes -= title;
+    labelled = is_labelled(line, bytes) || (labelled && is_continued(line, bytes));
     if (note && page->quiet)
-        return;
+        return labelled;
     if (dim)
         fputs("\033[2m", page->to);
-    if (note || is_labelled(line, bytes))
+    if (note || labelled)
         print_wrapped(page, line, bytes);
     else
         fwrite(line, 1, bytes, page->to);
     fputs(dim ? "\033[0m\n" : "\n", page->to);
+    return labelled;
 }
 
 int tutti_page_close(struct tutti_page *page, int status, struct tutti_err *err)
 {
     size_t at = 0;
+    bool labelled = false;
 
     if (fclose(page->out) != 0 && status == 0)
         status = tutti_nomem(err);
@@ -128,7 +142,7 @@ int tutti_page_close(struct tutti_page *page, int status, struct tutti_err *err)
         const char *end = memchr(line, '\n', page->bytes - at);
         size_t bytes = end != NULL ? (size_t)(end - line) : page->bytes - at;
 
-        print_line(page, line, bytes);
+        labelled = print_line(page, labelled, line, bytes);
         at += bytes + 1;
     }
     free(page->text);
