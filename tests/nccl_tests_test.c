@@ -189,8 +189,9 @@ TEST(a_text_without_a_table_is_refused_and_nothing_is_touched)
         struct tutti_err err;
         CHECK_INT(tutti_nccl_tests_parse("a.log", texts[i], strlen(texts[i]), &log, &err),
                   -TUTTI_EINVAL);
-        CHECK_TEXT(err.text, "a.log: no nccl-tests table (looked for rows like '  8  2  float  "
-                             "sum ...')");
+        CHECK_TEXT(err.text,
+                   "a.log: no nccl-tests table (looked for rows like '  8  2  float  sum ...'; CSV "
+                   "names its columns first, size_bytes and time_us)");
         CHECK_INT(log.table_count, 77);
         CHECK_INT(tutti_nccl_tests_parse("a.log", texts[i], strlen(texts[i]), &log, NULL),
                   -TUTTI_EINVAL);

@@ -191,7 +191,7 @@ static int refuse_command(const struct call *call)
     best = tutti_nearest(word, words + 1, near, sizeof(near));
     if (best != NULL)
         return refuse(call, "", "unknown command '%s' (did you mean '%s'?)", word, best);
-    return refuse(call, "", "unknown %s '%s' ('tutti help' lists them)",
+    return refuse(call, "", "unknown %s '%s' ('tutti help' lists them, and what is not there yet)",
                   word[0] == '-' ? "option" : "command", word);
 }
 

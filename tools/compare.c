@@ -257,8 +257,11 @@ static void name_drawing(struct drawing *drawing, const struct tutti_ranking *ra
                          const char *wins)
 {
     const struct tutti_sweep *sweep = ranking->sweep;
+    size_t said = strlen(wins);
     bool exact = true;
 
+    while (said > 95 || (wins[said] != '\0' && said > 1 && wins[said - 2] != ','))
+        said--; /* whole clauses */
     for (uint32_t row = 0; row < ranking->row_count; row++)
         exact = exact && tutti_ranking_at(ranking, row, 0)->answer.bound.exact;
 
@@ -266,8 +269,9 @@ static void name_drawing(struct drawing *drawing, const struct tutti_ranking *ra
                    tutti_collective_name(sweep->ask.params.collective), sweep->topo->name,
                    strlen(sweep->topo->name) > 40 ? "..." : "", sweep->topo->rank_count);
     (void)snprintf(drawing->subtitle, sizeof(drawing->subtitle),
-                   "%.95s%s (simulated: %s, protocol %s)", wins, strlen(wins) > 95 ? "..." : "",
-                   tutti_model_name(sweep->ask.model), sweep->ask.protocol);
+                   "%.*s%s (simulated: %s, protocol %s)", (int)said, wins,
+                   wins[said] != '\0' ? "..." : "", tutti_model_name(sweep->ask.model),
+                   sweep->ask.protocol);
     (void)snprintf(drawing->bound_name, sizeof(drawing->bound_name), "bound (%s)",
                    exact ? "exact" : "valid");
 }

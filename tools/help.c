@@ -116,6 +116,8 @@ void tutti_usage_print(FILE *out)
             "print the version");
     fprintf(out, "SPEC is a machine: a preset such as 'dgx-h100:nodes=2' ('tutti topo list' shows "
                  "all),\nor a file: NCCL topology XML, or the text of 'tutti topo convert'.\n\n"
+                 "Not yet: steps and strategies of training, parameter servers, what fits into "
+                 "memory, failures,\nmoney; playing on GPUs.\n\n"
                  "examples:\n"
                  "  tutti compare dgx-h100\n"
                  "  tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"

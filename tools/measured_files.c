@@ -44,6 +44,11 @@ static int load_file(const char *path, struct tutti_measured *set, struct tutti_
     if (status < 0)
         return status;
     status = tutti_measured_parse(path, text, bytes, set, err);
+    if (status == -TUTTI_EINVAL && strncmp(text, "tutti measured", 14) != 0)
+        status = tutti_fail(err, TUTTI_EINVAL,
+                            "%s: no table of measurements (it begins 'tutti measured 1'; a log of "
+                            "nccl-tests goes with --log)",
+                            path);
     free(text);
     return status;
 }

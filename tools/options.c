@@ -282,8 +282,9 @@ static int check_operands(const struct tutti_args *args, struct tutti_err *err)
             if (command->operand_max == 0)
                 return tutti_fail(err, TUTTI_EINVAL, "unexpected word '%s' (it takes options only)",
                                   args->words[i]);
-            return tutti_fail(err, TUTTI_EINVAL, "unexpected word '%s' (%s)", args->words[i],
-                              command->operands);
+            return tutti_fail(err, TUTTI_EINVAL, "unexpected word '%s' (%s%s%s)", args->words[i],
+                              command->operand_max == 1 ? "one " : "", command->operands,
+                              strncmp(args->words[i], "NCCL_", 5) == 0 ? "; variables: --env" : "");
         }
     }
     if (count < command->operand_min)

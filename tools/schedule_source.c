@@ -162,6 +162,18 @@ static int generate(const struct tutti_args *args, const struct tutti_own *own,
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
+static bool is_algorithm(const char *name)
+{
+    size_t count = 0;
+    const struct tutti_algorithm *table = tutti_algorithms(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(table[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 int tutti_schedule_load(const struct tutti_args *args, struct tutti_own *ret_own,
                         struct tutti_schedule **ret, struct tutti_err *err)
 {
@@ -173,6 +185,9 @@ int tutti_schedule_load(const struct tutti_args *args, struct tutti_own *ret_own
     if (status == 0)
         status = file != NULL ? tutti_schedule_load_file(file, ret, err)
                               : generate(args, &own, ret, err);
+    if (status < 0 && file != NULL && is_algorithm(file))
+        status = tutti_fail(err, TUTTI_EINVAL, "there is no file '%s' (the algorithm: -a %s -g 4)",
+                            file, file);
     if (status < 0)
         tutti_own_done(&own);
     else

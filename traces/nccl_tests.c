@@ -363,7 +363,7 @@ int tutti_nccl_tests_parse(const char *name, const char *text, size_t bytes,
     if (status == 0 && reader->row_count == 0)
         status = tutti_fail(err, TUTTI_EINVAL,
                             "%s: no nccl-tests table (looked for rows like '  8  2  float  sum "
-                            "...')",
+                            "...'; CSV names its columns first, size_bytes and time_us)",
                             name);
     else if (status == 0)
         status = finish(reader, ret);

@@ -37,11 +37,15 @@ const struct tutti_algorithm *tutti_algorithm_at(const struct tutti_algorithm_se
     return set != NULL && index < set->count ? &set->algorithms[index] : NULL;
 }
 
-/* Algorithms whose names have `name` in them: "tree" is in two, and NCCL has one of its own. */
+/* Algorithms whose names have `name` in them: "tree" is in two, and NCCL has one of its own;
+ * and the nearest to those of TensorFlow. */
 static void find_alike(const char *name, const struct tutti_coll_params *params, char *text,
                        size_t text_bytes)
 {
     static const char *const of_nccl[] = {"ring", "tree", "pat", "nvls", "nvlstree"};
+    static const char *const of_tensorflow[][2] = {{"NcclAllReduce", "nccl"},
+                                                   {"ReductionToOneDevice", "reduce-broadcast"},
+                                                   {"HierarchicalCopyAllReduce", "binomial"}};
     const struct tutti_algorithm *algorithm;
     size_t used = 0;
 
@@ -56,6 +60,10 @@ static void find_alike(const char *name, const struct tutti_coll_params *params,
         if (strcmp(name, of_nccl[i]) == 0 && used < text_bytes)
             used += (size_t)snprintf(text + used, text_bytes - used, "%s'nccl:%s'",
                                      used > 0 ? " or " : "", name);
+    }
+    for (size_t i = 0; i < sizeof(of_tensorflow) / sizeof(of_tensorflow[0]); i++) {
+        if (strcmp(name, of_tensorflow[i][0]) == 0)
+            (void)snprintf(text, text_bytes, "'%s'", of_tensorflow[i][1]);
     }
 }
 
