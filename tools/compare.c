@@ -432,7 +432,7 @@ static int print_people(const struct tutti_args *args, const struct tutti_rankin
         print_bound(ranking, page->out);
     tutti_table_print(table, page);
     if (!one_size)
-        tutti_compare_times(ranking, page->out);
+        tutti_compare_times(ranking, page->columns, page->out);
     if (!one_size && !plot)
         print_letters(ranking, page->out);
     fprintf(page->out, "# %s\n", wins);

@@ -55,15 +55,17 @@ static void print_line(const struct tutti_ranking *ranking, uint32_t row, const 
     fputc('\n', out);
 }
 
-void tutti_compare_times(const struct tutti_ranking *ranking, FILE *out)
+void tutti_compare_times(const struct tutti_ranking *ranking, int columns, FILE *out)
 {
     uint32_t listed[LETTERS_MAX];
+    int room = (columns - SIZE_COLUMNS) / TIME_COLUMNS;
+    uint32_t most = room < 1 ? 1 : room < LETTERS_MAX ? (uint32_t)room : LETTERS_MAX;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < ranking->sweep->algorithm_count; i++) {
         if (runs(ranking, i))
             listed[count++] = i;
-        if (count == 0 || (count < LETTERS_MAX && i + 1 < ranking->sweep->algorithm_count))
+        if (count == 0 || (count < most && i + 1 < ranking->sweep->algorithm_count))
             continue;
         print_line(ranking, UINT32_MAX, listed, count, out);
         for (uint32_t row = 0; row < ranking->row_count; row++)
