@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -22,12 +23,20 @@ static bool keep_standard_descriptors(void)
     return true;
 }
 
+/* Open MPI's launcher gives each process a terminal of its own, and copies what it prints to where
+ * nobody may be looking. */
+static bool is_launched(void)
+{
+    return getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("PMIX_RANK") != NULL ||
+           getenv("PMI_RANK") != NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct tutti_sink sink = {
         .out = stdout,
         .notes = stderr,
-        .out_terminal = isatty(STDOUT_FILENO) != 0,
+        .out_terminal = !is_launched() && isatty(STDOUT_FILENO) != 0,
         .notes_terminal = isatty(STDERR_FILENO) != 0,
     };
     struct winsize size;
