@@ -66,7 +66,8 @@ static const char *accepted(const struct tutti_spec *spec, char *buf, size_t buf
     return buf;
 }
 
-/* A key that begins or ends as the item does, or has it in it: "node" of nodes=; NULL: none. */
+/* A key that begins as the item does, or the item as it: "node" of nodes=; NULL: none. A word that
+ * is known, but not with a value, is not meant once more. */
 static const char *alike(const struct tutti_spec *spec, const char *item, size_t *ret_bytes)
 {
     const char *keys = spec->info->keys;
@@ -78,7 +79,9 @@ static const char *alike(const struct tutti_spec *spec, const char *item, size_t
 
         while (common < *ret_bytes && item[common] == word[common])
             common++;
-        if (common >= 2 && (common == *ret_bytes || item[common] == '\0'))
+        if (*ret_bytes == strlen(dims_key) && memcmp(word, dims_key, *ret_bytes) == 0)
+            continue;
+        if (common >= 2 && (common == *ret_bytes) != (item[common] == '\0'))
             return word;
     }
     return NULL;
