@@ -227,6 +227,7 @@ static const struct {
     {"binomial", TUTTI_BARRIER},
     {"reduce-broadcast", TUTTI_ALLREDUCE},
     {"double-binary-tree", TUTTI_ALLREDUCE},
+    {"chain-tree", TUTTI_ALLREDUCE},
     {"torus", TUTTI_ALLREDUCE},
 };
 
