@@ -101,7 +101,7 @@ static void print_title(const char *page, FILE *out)
 
 static const char exit_text[] =
     ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\nfailed, or a check did not hold\n"
-    ".TP\n.B 2\nwrong usage or input\n.TP\n.B 77\nthis machine or this build lacks what it needs, "
+    ".TP\n.B 2\nwrong usage or input\n.TP\n.B 77\nthis machine or this build lacks\nwhat it needs, "
     "time or "
     "memory to simulate it included\n";
 
