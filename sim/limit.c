@@ -37,7 +37,19 @@ static double percent(const struct trial *trial, tutti_ps grown_ps)
 {
     double slower = (double)TUTTI_PPM / SLOWER_PPM - 1;
 
-    return 100.0 * (double)grown_ps / (double)trial->time_ps / slower;
+    double part = 100.0 * (double)grown_ps / (double)trial->time_ps / slower;
+
+    return part < 100 ? part : 100; /* where what binds changes within the 5 % */
+}
+
+/* To five digits. */
+static uint64_t rounded(uint64_t value)
+{
+    uint64_t unit = 1;
+
+    while (value / unit >= 100000)
+        unit *= 10;
+    return (value / unit + (value % unit >= unit - unit / 2 ? 1 : 0)) * unit;
 }
 
 static void say_launch(tutti_ps launch_ps, double part, char *ret)
@@ -45,7 +57,7 @@ static void say_launch(tutti_ps launch_ps, double part, char *ret)
     char text[TUTTI_UNIT_TEXT_BYTES];
 
     (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "launch of %s (%.0f %%)",
-                   tutti_print_time(launch_ps, text), part);
+                   tutti_print_time((tutti_ps)rounded((uint64_t)launch_ps), text), part);
 }
 
 static void say_latency(struct trial *trial, double part, char *ret)
@@ -81,7 +93,7 @@ static void say_links(const struct trial *trial, enum tutti_hop hop, double part
     }
     if (least.bytes_per_s == UINT64_MAX)
         return;
-    (void)tutti_print_rate(least.bytes_per_s, rate);
+    (void)tutti_print_rate(rounded(least.bytes_per_s), rate);
     if (!faster)
         (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "%s links of %s (%.0f %%)",
                        tutti_link_kind_name((enum tutti_link_kind)least.kind), rate, part);

@@ -277,6 +277,8 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
 static void print_head(const struct tutti_args *args, const struct validation *v,
                        const struct tutti_page *page)
 {
+    bool file = tutti_args_given(args, "calib") && !tutti_args_is(args, "calib", "builtin") &&
+                !tutti_args_is(args, "calib", "none");
     FILE *out = page->out;
 
     fprintf(out, "# tutti %s validate", TUTTI_BUILD_VERSION);
@@ -315,11 +317,15 @@ static void print_head(const struct tutti_args *args, const struct validation *v
                                        tutti_algorithm_is_nccl(v->ask.algorithm), out);
         tutti_measurements_print_mismatch(&v->measurements.tables[i], v->topo, out);
     }
-    fprintf(out, "# predicted: algorithm %s, protocol %s, model %s; not fitted to the log",
-            v->ask.algorithm, v->ask.protocol, tutti_model_name(v->ask.model));
+    fprintf(out, "# predicted: algorithm %s, protocol %s, model %s; ", v->ask.algorithm,
+            v->ask.protocol, tutti_model_name(v->ask.model));
+    if (file) /* which may have been fitted to this very log */
+        fprintf(out, "with the costs of %s", tutti_args_text(args, "calib"));
+    else
+        fputs("not fitted to the log", out);
     if (v->nccl.asked != NULL)
         fprintf(out, "; as NCCL %s", tutti_nccl_version_name(v->nccl.version));
-    if (!page->verbose && v->calib.is_told)
+    if (!page->verbose && v->calib.is_told && !file)
         fprintf(out, "; costs %.*s", (int)strcspn(v->calib.made.text, ";"), v->calib.made.text);
     fputc('\n', out);
     if (page->verbose)
