@@ -36,7 +36,6 @@ static tutti_ps growth(struct trial *trial, const struct tutti_stretch *stretch)
 static double percent(const struct trial *trial, tutti_ps grown_ps)
 {
     double slower = (double)TUTTI_PPM / SLOWER_PPM - 1;
-
     double part = 100.0 * (double)grown_ps / (double)trial->time_ps / slower;
 
     return part < 100 ? part : 100; /* where what binds changes within the 5 % */

@@ -62,7 +62,7 @@ static void find_alike(const char *name, const struct tutti_coll_params *params,
                                      used > 0 ? " or " : "", name);
     }
     for (size_t i = 0; i < sizeof(of_tensorflow) / sizeof(of_tensorflow[0]); i++) {
-        if (strcmp(name, of_tensorflow[i][0]) == 0)
+        if (params->collective == TUTTI_ALLREDUCE && strcmp(name, of_tensorflow[i][0]) == 0)
             (void)snprintf(text, text_bytes, "'%s'", of_tensorflow[i][1]);
     }
 }
