@@ -14,6 +14,16 @@
 
 enum { SLOWER_PPM = 950000, MORE_PS = 1000 };
 
+/* What each simulation may take at most: about a second. */
+enum { SECONDS_MAX = 2, STEPS_MAX = 1 << 22 };
+
+/* tutti_predict() allows steps of folded ranks 8 times as many, which is for rings: others take as
+ * long as unfolded ones, links that are shared being divided anew. */
+static uint64_t steps_max(const struct tutti_answer *answer)
+{
+    return answer->folded && answer->event_count > STEPS_MAX ? STEPS_MAX / 8 : STEPS_MAX;
+}
+
 struct trial {
     struct tutti_ask ask;
     struct tutti_bound_law law;
@@ -184,9 +194,13 @@ int tutti_predict_limit(const struct tutti_ask *ask, const struct tutti_answer *
         trial.ask.protocol = answer->protocol;
     }
     trial.ask.bound_law = &trial.law;
+    trial.ask.fold = NULL; /* as is cheapest: times are the same */
+    trial.ask.seconds_max = SECONDS_MAX;
+    trial.ask.strict = true;
+    trial.ask.force = false;
     trial.ask.record = NULL;
     trial.ask.memory = NULL;
-    trial.ask.step_count_max = 0;
+    trial.ask.step_count_max = steps_max(answer);
     find_limit(&trial, answer->protocol, ret);
     return trial.status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
 }
