@@ -195,6 +195,33 @@ static void from_array(const void *context, uint32_t index, struct tutti_link_ch
     *ret = ((const struct tutti_link_change *)context)[index];
 }
 
+static bool ends_in_cpu(const struct tutti_topo *topo, uint32_t node)
+{
+    return tutti_topo_node(topo, node).kind == TUTTI_NODE_CPU;
+}
+
+/* Links that are said to be alike differ in their ends only, and those are as much CPUs. */
+static void check_likeness(const struct tutti_topo *topo)
+{
+    for (uint32_t l = 0; l < topo->link_count; l++) {
+        struct tutti_link_likeness likeness = tutti_topo_link_likeness(topo, l);
+        struct tutti_link link = tutti_topo_link(topo, l);
+
+        for (uint32_t m = 0; m < l && likeness.rule != NULL; m++) {
+            struct tutti_link_likeness other = tutti_topo_link_likeness(topo, m);
+            struct tutti_link like = tutti_topo_link(topo, m);
+
+            if (other.rule != likeness.rule || other.change != likeness.change)
+                continue;
+            CHECK(ends_in_cpu(topo, link.from) == ends_in_cpu(topo, like.from) &&
+                  ends_in_cpu(topo, link.to) == ends_in_cpu(topo, like.to));
+            like.from = link.from;
+            like.to = link.to;
+            CHECK(memcmp(&link, &like, sizeof(link)) == 0);
+        }
+    }
+}
+
 static void check_changed(struct tutti_topo *topo)
 {
     struct tutti_link_change changes[] = {
@@ -222,6 +249,7 @@ static void check_changed(struct tutti_topo *topo)
             }
         }
     }
+    check_likeness(topo);
     for (uint32_t v = 0; v < topo->node_count; v++)
         check_out_links(topo, v);
     changes[2].bytes_per_s = 10;

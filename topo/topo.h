@@ -189,6 +189,13 @@ struct tutti_node tutti_topo_node(const struct tutti_topo *topo, uint32_t node);
 struct tutti_link tutti_topo_link(const struct tutti_topo *topo, uint32_t link);
 /* The same, but from and to may be those of another link: in less time for machines by rule. */
 struct tutti_link tutti_topo_link_figures(const struct tutti_topo *topo, uint32_t link);
+/* What the figures of a link are those of. Links of machines by rule that have equal ones differ in
+ * their ends only, and these are CPUs, NICs, switches and devices alike. */
+struct tutti_link_likeness {
+    const void *rule;   /* NULL: it is like no other that is known */
+    const void *change; /* NULL: it was not changed */
+};
+struct tutti_link_likeness tutti_topo_link_likeness(const struct tutti_topo *topo, uint32_t link);
 /* Up to `capacity` links from `first` on, in a row; returns how many there were. For loops over all
  * links: 2 ns a link in blocks of some hundreds. */
 uint32_t tutti_topo_links(const struct tutti_topo *topo, uint32_t first, struct tutti_link *links,

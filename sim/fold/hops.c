@@ -15,6 +15,15 @@
 #include "sim/sim.h"
 #include "topo/topo.h"
 
+enum { LIKE_LINKS = 12, LIKE_ROUTES = 256 };
+
+/* A route that was weighed: another one whose links are like these, in order, weighs the same. */
+struct like_route {
+    uint32_t kind;
+    uint32_t count; /* 0: none yet */
+    struct tutti_link_likeness links[LIKE_LINKS];
+};
+
 /* What is at hand while hops are looked for. */
 struct search {
     struct tutti_hops *hops;
@@ -25,6 +34,7 @@ struct search {
     uint32_t link_count; /* kept so far */
     uint32_t link_capacity;
     bool keep_links;
+    struct like_route *like; /* [LIKE_ROUTES], by a hash of the links; NULL: no memory for it */
 };
 
 int tutti_hops_add(struct tutti_hops *hops, uint32_t lane, const struct tutti_ring_phase *phase,
@@ -112,6 +122,55 @@ static int find_kind(struct tutti_hops *hops, const struct tutti_route_weight *k
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
+/* The place of the route and those like it; NULL: it is weighed by itself. */
+static struct like_route *like_place(const struct search *search, uint32_t count,
+                                     struct tutti_link_likeness *links)
+{
+    uint64_t hash = count;
+
+    if (search->like == NULL || count > LIKE_LINKS)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        links[i] = tutti_topo_link_likeness(search->opts->topo, search->route[i]);
+        if (links[i].rule == NULL)
+            return NULL;
+        hash ^= (uint64_t)(uintptr_t)links[i].rule + 3 * (uint64_t)(uintptr_t)links[i].change;
+        hash *= UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return &search->like[(hash >> 40) % LIKE_ROUTES];
+}
+
+static bool is_like(const struct like_route *like, const struct tutti_link_likeness *links,
+                    uint32_t count)
+{
+    bool same = like->count == count;
+
+    for (uint32_t i = 0; i < count && same; i++)
+        same = like->links[i].rule == links[i].rule && like->links[i].change == links[i].change;
+    return same;
+}
+
+/* The kind of the route at hand. */
+static int weigh_route(struct search *search, uint32_t count, uint32_t *ret)
+{
+    struct tutti_link_likeness links[LIKE_LINKS];
+    struct like_route *like = like_place(search, count, links);
+    struct tutti_route_weight weight;
+
+    if (like != NULL && is_like(like, links, count)) {
+        *ret = like->kind;
+        return 0;
+    }
+    weight = tutti_route_weigh(search->opts->topo, search->opts->protocol, search->route, count);
+    if (find_kind(search->hops, &weight, *ret, ret) < 0)
+        return -TUTTI_ENOMEM;
+    if (like != NULL) {
+        *like = (struct like_route){.kind = *ret, .count = count};
+        memcpy(like->links, links, count * sizeof(*links));
+    }
+    return 0;
+}
+
 /* Notes whose the links of a route are. */
 static void take_links(struct search *search, uint32_t count)
 {
@@ -149,16 +208,16 @@ static int find_hop(struct search *search, uint32_t from, uint32_t to, uint32_t 
 {
     const struct tutti_topo *topo = search->opts->topo;
     uint32_t count = tutti_topo_route(topo, from, to, search->route, topo->node_count);
-    struct tutti_route_weight kind;
 
     if (count == 0 || from == to)
         return tutti_fail(err, TUTTI_ELACK, "rank %" PRIu32 " cannot reach rank %" PRIu32, from,
                           to);
-    kind = tutti_route_weigh(topo, search->opts->protocol, search->route, count);
+    if (weigh_route(search, count, ret) < 0)
+        return tutti_nomem(err);
     if (search->opts->model != TUTTI_MODEL_FAIR)
         count = 1;
     take_links(search, count);
-    if (keep_links(search, from, count) < 0 || find_kind(search->hops, &kind, *ret, ret) < 0)
+    if (keep_links(search, from, count) < 0)
         return tutti_nomem(err);
     return 0;
 }
@@ -380,6 +439,7 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
         return status < 0 ? tutti_nomem(err) : 0;
     search.route = calloc((size_t)opts->topo->node_count + 1, sizeof(*search.route));
     search.owner = calloc((size_t)opts->topo->link_count + 1, sizeof(*search.owner));
+    search.like = calloc(LIKE_ROUTES, sizeof(*search.like));
     if (search.route == NULL || search.owner == NULL)
         status = tutti_nomem(err);
     for (uint32_t i = 0; i < hops->family_count && status == 0; i++) {
@@ -395,6 +455,7 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
         status = settle_sharing(&search, err);
     free(search.route);
     free(search.owner);
+    free(search.like);
     return status;
 }
 

@@ -97,6 +97,18 @@ struct tutti_link tutti_topo_link_figures(const struct tutti_topo *topo, uint32_
     return answer;
 }
 
+struct tutti_link_likeness tutti_topo_link_likeness(const struct tutti_topo *topo, uint32_t link)
+{
+    const struct tutti_graph *graph = topo->graph;
+
+    if (graph->rule == NULL || graph->rule->ops->like == NULL)
+        return (struct tutti_link_likeness){.rule = NULL};
+    assert(link < topo->link_count);
+    return (struct tutti_link_likeness){
+        .rule = graph->rule->ops->like(graph->rule, link),
+        .change = graph->changes != NULL ? tutti_link_changed(graph->changes, link) : NULL};
+}
+
 /* The changed ones of [first, first + count). */
 static void change_some(const struct tutti_link_changes *changes, uint32_t first, uint32_t count,
                         struct tutti_link *links)
