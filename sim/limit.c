@@ -17,11 +17,11 @@ enum { SLOWER_PPM = 950000, MORE_PS = 1000 };
 /* What each simulation may take at most: about a second. */
 enum { SECONDS_MAX = 2, STEPS_MAX = 1 << 22 };
 
-/* tutti_predict() allows steps of folded ranks 8 times as many, which is for rings: others take as
- * long as unfolded ones, links that are shared being divided anew. */
+/* tutti_predict() allows steps of folded ranks 8 times as many, as those of rings are. Others take
+ * more time than unfolded ones, as links that are shared are divided anew at each. */
 static uint64_t steps_max(const struct tutti_answer *answer)
 {
-    return answer->folded && answer->event_count > STEPS_MAX ? STEPS_MAX / 8 : STEPS_MAX;
+    return answer->folded && answer->event_count > STEPS_MAX ? STEPS_MAX / 64 : STEPS_MAX;
 }
 
 struct trial {
