@@ -218,12 +218,11 @@ void tutti_local_sum_up(const struct tutti_local *local, const char *how, bool v
             v[TUTTI_LOCAL_LAUNCH].value, v[TUTTI_LOCAL_HOP].value);
     if (!verbose)
         return;
-    fprintf(
-        out,
-        "#   GB/s of a rank to read %.0f from its own cache, %.1f from another's, %.1f from the "
-        "shared one, %.1f from memory\n",
-        v[TUTTI_LOCAL_READ_OWN].value, v[TUTTI_LOCAL_READ_OTHER].value,
-        v[TUTTI_LOCAL_READ_SHARED].value, v[TUTTI_LOCAL_READ_MEMORY].value);
+    fprintf(out,
+            "#   GB/s of a rank to read: own cache %.0f, another's %.1f, shared one %.1f, memory "
+            "%.1f\n",
+            v[TUTTI_LOCAL_READ_OWN].value, v[TUTTI_LOCAL_READ_OTHER].value,
+            v[TUTTI_LOCAL_READ_SHARED].value, v[TUTTI_LOCAL_READ_MEMORY].value);
     if (tutti_local_has(local, TUTTI_LOCAL_LEND))
         fprintf(out,
                 "#   to hand over %.1f to other processes, to receive %.1f, from memory %.1f, and "
