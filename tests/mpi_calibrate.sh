@@ -34,7 +34,7 @@ grep -q '^processes 2$' "$dir/here.local"
 grep -q '^send_near_GBps ' "$dir/here.local" # what says something of processes is there
 
 job validate -B mpi -a ring -b 64K -n 3 --calib "$dir/here.local"
-ends 0 out 1 '^# error of 1 sizes, .*null model: median ' validate
+ends 0 out 1 '^# error of 1 size: .*null model: ' validate
 
 job run -B mpi -a ring -b 64K -n 3 --predict --calib "$dir/here.local" --format csv
 ends 0 out 1 ',ring,[^,]*,' run

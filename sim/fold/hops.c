@@ -34,7 +34,7 @@ struct search {
     uint32_t link_count; /* kept so far */
     uint32_t link_capacity;
     bool keep_links;
-    struct like_route *like; /* [LIKE_ROUTES], by a hash of the links; NULL: no memory for it */
+    struct like_route *like; /* [LIKE_ROUTES], by a hash of the links */
 };
 
 int tutti_hops_add(struct tutti_hops *hops, uint32_t lane, const struct tutti_ring_phase *phase,
@@ -128,7 +128,7 @@ static struct like_route *like_place(const struct search *search, uint32_t count
 {
     uint64_t hash = count;
 
-    if (search->like == NULL || count > LIKE_LINKS)
+    if (count > LIKE_LINKS)
         return NULL;
     for (uint32_t i = 0; i < count; i++) {
         links[i] = tutti_topo_link_likeness(search->opts->topo, search->route[i]);
@@ -440,7 +440,7 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
     search.route = calloc((size_t)opts->topo->node_count + 1, sizeof(*search.route));
     search.owner = calloc((size_t)opts->topo->link_count + 1, sizeof(*search.owner));
     search.like = calloc(LIKE_ROUTES, sizeof(*search.like));
-    if (search.route == NULL || search.owner == NULL)
+    if (search.route == NULL || search.owner == NULL || search.like == NULL)
         status = tutti_nomem(err);
     for (uint32_t i = 0; i < hops->family_count && status == 0; i++) {
         uint32_t *seats = NULL;
