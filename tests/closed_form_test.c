@@ -221,14 +221,10 @@ static const struct {
     const char *algorithm;
     enum tutti_collective collective;
 } elsewhere[] = {
-    {"binomial", TUTTI_ALLREDUCE},
-    {"binomial", TUTTI_BROADCAST},
-    {"binomial", TUTTI_REDUCE_TO_ROOT},
-    {"binomial", TUTTI_BARRIER},
-    {"reduce-broadcast", TUTTI_ALLREDUCE},
-    {"double-binary-tree", TUTTI_ALLREDUCE},
-    {"chain-tree", TUTTI_ALLREDUCE},
-    {"torus", TUTTI_ALLREDUCE},
+    {"binomial", TUTTI_ALLREDUCE},         {"binomial", TUTTI_BROADCAST},
+    {"binomial", TUTTI_REDUCE_TO_ROOT},    {"binomial", TUTTI_BARRIER},
+    {"reduce-broadcast", TUTTI_ALLREDUCE}, {"double-binary-tree", TUTTI_ALLREDUCE},
+    {"chain-tree", TUTTI_ALLREDUCE},       {"torus", TUTTI_ALLREDUCE},
 };
 
 static bool has_form(const char *algorithm, enum tutti_collective collective)
