@@ -8,6 +8,10 @@
 
 #include "tests/cli_text.h"
 
+/* The tree, as commands are told of it: lines are cut by their width, and a name that is as long in
+ * every clone leaves them alone. */
+#define CLI_SOURCE "../source"
+
 /* Bytes of the number at `p` (0: none), which may be part of no word. */
 static size_t number_bytes(const char *start, const char *p, bool decimals_only)
 {
@@ -26,18 +30,25 @@ static size_t number_bytes(const char *start, const char *p, bool decimals_only)
     return bytes;
 }
 
+/* Bytes of the tree's own path at `p`, by either name (0: it is not there). */
+static size_t source_bytes(const char *p)
+{
+    if (strncmp(p, TUTTI_SOURCE_DIR, strlen(TUTTI_SOURCE_DIR)) == 0)
+        return strlen(TUTTI_SOURCE_DIR);
+    return strncmp(p, CLI_SOURCE, strlen(CLI_SOURCE)) == 0 ? strlen(CLI_SOURCE) : 0;
+}
+
 /* What was printed, as it is compared: the tree's own path and numbers that vary replaced. */
 static void cli_mask(const char *seen, bool masked, bool decimals_only, struct text *ret)
 {
-    const size_t source_bytes = strlen(TUTTI_SOURCE_DIR);
-
     text_add(ret, "", 0);
     for (const char *p = seen; *p != '\0';) {
         size_t number = masked ? number_bytes(seen, p, decimals_only) : 0;
+        size_t source = source_bytes(p);
 
-        if (strncmp(p, TUTTI_SOURCE_DIR, source_bytes) == 0) {
+        if (source > 0) {
             text_add(ret, "$SOURCE", 7);
-            p += source_bytes;
+            p += source;
         } else if (number > 0) {
             text_add(ret, "N", 1);
             p += number;

@@ -188,9 +188,9 @@ static void become(const struct cli_case *c, const char *top)
     snprintf(path, sizeof(path), "%s:/usr/local/bin:/usr/bin:/bin", TUTTI_BINARY_DIR);
     setenv("PATH", path, 1);
     setenv("LC_ALL", "C", 1);
-    setenv("FIXTURES", TUTTI_SOURCE_DIR "/tests/fixtures", 1);
-    setenv("EXAMPLES", TUTTI_SOURCE_DIR "/tools/examples", 1);
-    setenv("DATA", TUTTI_DATA_DIR, 1);
+    setenv("FIXTURES", CLI_SOURCE "/tests/fixtures", 1);
+    setenv("EXAMPLES", CLI_SOURCE "/tools/examples", 1);
+    setenv("DATA", "../data", 1);
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
         _exit(126);
     close(in);
@@ -304,10 +304,15 @@ static void play_case(const struct cli_case *c, struct outcome *ret)
 {
     char top[] = "/tmp/tutti-cli-XXXXXX";
     char work[64];
+    char link[64];
 
     REQUIRE(mkdtemp(top) != NULL);
     snprintf(work, sizeof(work), "%s/work", top);
     REQUIRE(mkdir(work, 0700) == 0);
+    snprintf(link, sizeof(link), "%s/source", top);
+    REQUIRE(symlink(TUTTI_SOURCE_DIR, link) == 0);
+    snprintf(link, sizeof(link), "%s/data", top);
+    REQUIRE(symlink(TUTTI_DATA_DIR, link) == 0);
     make_files(c, work);
     ret->code = run_in(c, top);
     read_seen(c, top, "out", &ret->out);
