@@ -2,6 +2,7 @@
  * are those of all ranks, to the picosecond. */
 #include "runtime/backend.h"
 #include "sim/fold/fold.h"
+#include "sim/fold/hops.h"
 #include "sim/fold/phases.h"
 #include "tests/fold_cases.h"
 #include "tests/links.h"
@@ -120,14 +121,42 @@ struct tally {
     uint32_t refused;
 };
 
+/* The same under another protocol first, so that its hops are known; or not. */
+static void play_before(const struct scene *scene, uint64_t number, struct tutti_hops *known)
+{
+    struct tutti_sim_opts opts = scene->opts;
+    struct tutti_folded folded;
+
+    opts.protocol = number % 4 < TUTTI_PROTOCOLS ? &scene->protocols[number % 4] : NULL;
+    if (number % 3 > 0)
+        (void)tutti_phases_play(&opts, scene->schedule, 0, known, &folded, NULL);
+}
+
+/* No play ends before the time that is said to be the least. */
+static void check_least(const struct scene *scene, struct tutti_hops *known, tutti_ps end_ps)
+{
+    const struct tutti_protocol *protocol = scene->opts.protocol;
+    tutti_ps launch_ps = protocol != NULL ? protocol->launch_ps : 0;
+    tutti_ps least_ps = tutti_phases_least_ps(known, scene->schedule, protocol);
+
+    CHECK(least_ps > 0 || end_ps < 2 * TUTTI_PS_PER_US);
+    CHECK(launch_ps + least_ps <= end_ps);
+}
+
 /* Plays a scene both ways, if it can be folded. */
 static void compare(const struct scene *scene, uint64_t number, struct tally *tally)
 {
     struct tutti_folded folded = {.class_count = 0};
+    struct tutti_hops known = {.family_count = 0};
     struct tutti_err err = {.text = ""};
-    int status = tutti_phases_play(&scene->opts, scene->schedule, 0, &folded, &err);
     struct tutti_played played;
+    int status;
 
+    play_before(scene, number, &known);
+    status = tutti_phases_play(&scene->opts, scene->schedule, 0, &known, &folded, &err);
+    if (status == 0)
+        check_least(scene, &known, folded.end_ps);
+    tutti_hops_drop(&known);
     if (status < 0) {
         CHECK_INT(status, -TUTTI_ELACK);
         if (getenv("TUTTI_TEST_TALK") != NULL)

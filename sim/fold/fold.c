@@ -454,10 +454,7 @@ static int find_lanes(const struct tutti_sim_opts *opts, const struct tutti_sche
             *err = *known->why;
         return known->status;
     }
-    if (known->memory == NULL) {
-        status = tutti_fold_memory_new(&known->own, err);
-        known->memory = known->own;
-    }
+    status = tutti_fold_known_memory(known, err);
     if (status == 0) {
         known->why = calloc(1, sizeof(*known->why));
         status = known->why == NULL ? tutti_nomem(err) : 0;
@@ -481,14 +478,6 @@ static int find_quotient(const struct tutti_sim_opts *opts, const struct tutti_s
     if (status == 0)
         known->quotients[ordered] = known->lanes->quotients[ordered];
     return status;
-}
-
-void tutti_fold_known_done(struct tutti_fold_known *known)
-{
-    tutti_fold_memory_free(known->own);
-    tutti_kinds_done(&known->kinds);
-    free(known->why);
-    *known = (struct tutti_fold_known){.status = 0};
 }
 
 /* One lane of each class, under `fair`. Wires to like lanes are taken to be alike; if that does not
@@ -587,7 +576,10 @@ int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_
     if (opts->topo->has_bursts)
         return tutti_fail(err, TUTTI_ELACK, "links have token buckets, which only a full play has");
     if (suits)
-        status = tutti_phases_play(opts, schedule, step_count_max, ret, &why);
+        status = tutti_fold_known_memory(known, &why);
+    if (suits && status == 0)
+        status = tutti_phases_play(opts, schedule, step_count_max,
+                                   tutti_fold_memory_hops(known->memory), ret, &why);
     if (status != -TUTTI_ELACK) {
         if (status < 0 && err != NULL)
             *err = why;

@@ -68,6 +68,8 @@ struct tutti_fold_known {
     uint32_t took_count;
 };
 void tutti_fold_known_done(struct tutti_fold_known *known);
+/* Where there is no memory, makes one for the plays of this schedule. */
+int tutti_fold_known_memory(struct tutti_fold_known *known, struct tutti_err *err);
 
 /* Notes what a play took, of one lane of each class or of all ranks; without a protocol, with
  * jitter, or where drain_ps_max is negative, for it is not known, there is nothing to note. */

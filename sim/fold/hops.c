@@ -60,21 +60,23 @@ int tutti_hops_add(struct tutti_hops *hops, uint32_t lane, const struct tutti_ri
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-static bool is_kind(const struct tutti_route_weight *a, const struct tutti_route_weight *b)
+static bool is_kind(const struct tutti_route_figures *a, const struct tutti_route_figures *b)
 {
-    return a->latency_ps == b->latency_ps && a->pace.bytes_per_s == b->pace.bytes_per_s &&
-           a->pace.slice_ps == b->pace.slice_ps;
+    return a->latency_ps == b->latency_ps && a->hop == b->hop &&
+           memcmp(a->bytes_per_s, b->bytes_per_s, sizeof(a->bytes_per_s)) == 0;
 }
 
-static uint32_t *kind_place(const struct tutti_hops *hops, const struct tutti_route_weight *kind)
+static uint32_t *kind_place(const struct tutti_hops *hops, const struct tutti_route_figures *kind)
 {
-    uint64_t place = tutti_random_hash((uint64_t)kind->pace.slice_ps, (uint64_t)kind->latency_ps,
-                                       kind->pace.bytes_per_s, 0);
+    uint64_t place = tutti_random_hash((uint64_t)kind->latency_ps, kind->hop, 0, 0);
 
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
+        if (kind->bytes_per_s[hop] < UINT64_MAX)
+            place = tutti_random_hash(place, kind->bytes_per_s[hop], (uint64_t)hop, 0);
     for (;; place++) {
         uint32_t *entry = &hops->table[place & (hops->table_size - 1)];
 
-        if (*entry == 0 || is_kind(&hops->kinds[*entry - 1], kind))
+        if (*entry == 0 || is_kind(&hops->figures[*entry - 1], kind))
             return entry;
     }
 }
@@ -94,26 +96,26 @@ static int grow_table(struct tutti_hops *hops)
     hops->table = table;
     hops->table_size = size;
     for (uint32_t i = 0; i < hops->kind_count; i++)
-        *kind_place(hops, &hops->kinds[i]) = i + 1;
+        *kind_place(hops, &hops->figures[i]) = i + 1;
     return 0;
 }
 
 /* The number of a kind; `guess` is what the hop before has. */
-static int find_kind(struct tutti_hops *hops, const struct tutti_route_weight *kind, uint32_t guess,
-                     uint32_t *ret)
+static int find_kind(struct tutti_hops *hops, const struct tutti_route_figures *kind,
+                     uint32_t guess, uint32_t *ret)
 {
     uint32_t *entry;
 
     *ret = guess;
-    if (guess < hops->kind_count && is_kind(&hops->kinds[guess], kind))
+    if (guess < hops->kind_count && is_kind(&hops->figures[guess], kind))
         return 0;
     if (grow_table(hops) < 0 ||
-        tutti_grow(&hops->kinds, &hops->kind_capacity, (uint64_t)hops->kind_count + 1,
-                   sizeof(*hops->kinds)) < 0)
+        tutti_grow(&hops->figures, &hops->kind_capacity, (uint64_t)hops->kind_count + 1,
+                   sizeof(*hops->figures)) < 0)
         return -TUTTI_ENOMEM;
     entry = kind_place(hops, kind);
     if (*entry == 0) {
-        hops->kinds[hops->kind_count] = *kind;
+        hops->figures[hops->kind_count] = *kind;
         *entry = ++hops->kind_count;
     }
     *ret = *entry - 1;
@@ -155,14 +157,14 @@ static int weigh_route(struct search *search, uint32_t count, uint32_t *ret)
 {
     struct tutti_link_likeness links[LIKE_LINKS];
     struct like_route *like = like_place(search, count, links);
-    struct tutti_route_weight weight;
+    struct tutti_route_figures figures;
 
     if (like != NULL && is_like(like, links, count)) {
         *ret = like->kind;
         return 0;
     }
-    weight = tutti_route_weigh(search->opts->topo, search->opts->protocol, search->route, count);
-    if (find_kind(search->hops, &weight, *ret, ret) < 0)
+    figures = tutti_route_figures(search->opts->topo, search->route, count);
+    if (find_kind(search->hops, &figures, *ret, ret) < 0)
         return -TUTTI_ENOMEM;
     if (like != NULL) {
         *like = (struct like_route){.kind = *ret, .count = count};
@@ -177,8 +179,8 @@ static void take_links(struct search *search, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *owner = &search->owner[search->route[i]];
 
-        search->hops->shares |= *owner == search->family + 1;
-        search->hops->exclusive &= *owner == 0;
+        search->hops->found_shares |= *owner == search->family + 1;
+        search->hops->found_exclusive &= *owner == 0;
         *owner = (uint8_t)(search->family + 1);
     }
 }
@@ -246,13 +248,13 @@ static int find_family(struct search *search, struct tutti_hop_family *family,
 
         if (status < 0)
             return status;
-        family->kinds[rank] = kind;
-        alike &= kind == family->kinds[0];
+        family->found[rank] = kind;
+        alike &= kind == family->found[0];
     }
-    family->kind = family->kinds[0];
+    family->found_kind = family->found[0];
     if (alike) {
-        free(family->kinds);
-        family->kinds = NULL;
+        free(family->found);
+        family->found = NULL;
     }
     return 0;
 }
@@ -263,29 +265,27 @@ static int find_on_axis(struct search *search, struct tutti_hop_family *family,
 {
     const struct tutti_topo *topo = search->opts->topo;
     struct tutti_ring_phase up = family->way;
-    struct tutti_route_weight kind = tutti_link_weigh(search->opts->protocol, &axis->link);
+    struct tutti_route_figures kind = tutti_link_figures(&axis->link);
 
-    free(family->kinds);
-    family->kinds = NULL;
     up.reversed = false;
-    if (find_kind(search->hops, &kind, 0, &family->kind) < 0)
+    if (find_kind(search->hops, &kind, 0, &family->found_kind) < 0)
         return -TUTTI_ENOMEM;
     for (uint32_t i = 0; axis->changed && i < topo->rank_count; i++) {
         uint32_t link = axis->first + axis->per_rank * i;
         uint32_t sender = axis->of_next ? next_of(&up, NULL, i) : i;
-        uint32_t number = family->kind;
+        uint32_t number = family->found_kind;
 
         if (!tutti_topo_link_is_changed(topo, link))
             continue;
-        if (family->kinds == NULL) {
-            family->kinds = malloc(topo->rank_count * sizeof(*family->kinds));
-            for (uint32_t k = 0; family->kinds != NULL && k < topo->rank_count; k++)
-                family->kinds[k] = family->kind;
+        if (family->found == NULL) {
+            family->found = malloc(topo->rank_count * sizeof(*family->found));
+            for (uint32_t k = 0; family->found != NULL && k < topo->rank_count; k++)
+                family->found[k] = family->found_kind;
         }
-        kind = tutti_route_weigh(topo, search->opts->protocol, &link, 1);
-        if (family->kinds == NULL || find_kind(search->hops, &kind, number, &number) < 0)
+        kind = tutti_route_figures(topo, &link, 1);
+        if (family->found == NULL || find_kind(search->hops, &kind, number, &number) < 0)
             return -TUTTI_ENOMEM;
-        family->kinds[sender] = number;
+        family->found[sender] = number;
     }
     return 0;
 }
@@ -330,14 +330,13 @@ static int open_family(struct search *search, struct tutti_hop_family *family, u
     uint32_t n = search->opts->topo->rank_count;
     bool fair = search->opts->model == TUTTI_MODEL_FAIR;
 
-    free(family->kinds);
     search->link_count = search->link_capacity = 0;
-    family->kinds = calloc(n, sizeof(*family->kinds));
+    family->found = malloc(n * sizeof(*family->found));
     if (search->keep_links && fair)
         family->link_first = calloc((size_t)n + 1, sizeof(*family->link_first));
     else if (search->keep_links)
         family->links = calloc(n, sizeof(*family->links));
-    if (family->kinds == NULL || (search->keep_links && fair && family->link_first == NULL) ||
+    if (family->found == NULL || (search->keep_links && fair && family->link_first == NULL) ||
         (search->keep_links && !fair && family->links == NULL) ||
         lay_seats(&family->way, n, seats) < 0)
         return tutti_nomem(err);
@@ -425,49 +424,105 @@ static int settle_sharing(struct search *search, struct tutti_err *err)
     return 0;
 }
 
+/* Forgets what was found, but not the families. */
+static void forget(struct tutti_hops *hops)
+{
+    for (uint32_t i = 0; i < hops->family_count; i++) {
+        struct tutti_hop_family *family = &hops->families[i];
+
+        free(family->found);
+        free(family->links);
+        free(family->link_first);
+        family->found = family->links = family->link_first = NULL;
+        family->kinds = NULL;
+    }
+    free(hops->figures);
+    free(hops->kinds);
+    free(hops->same);
+    free(hops->table);
+    hops->figures = NULL;
+    hops->kinds = NULL;
+    hops->same = hops->table = NULL;
+    hops->kind_count = hops->kind_capacity = hops->table_size = 0;
+    hops->topo = NULL;
+    hops->on_axes = hops->has_links = hops->found_shares = false;
+    hops->found_exclusive = true;
+}
+
+/* Goes through the routes of all families. */
+static int find_routes(struct search *search, struct tutti_err *err)
+{
+    const struct tutti_topo *topo = search->opts->topo;
+    struct tutti_hops *hops = search->hops;
+    int status = 0;
+
+    search->owner = calloc((size_t)topo->link_count + 1, sizeof(*search->owner));
+    search->like = calloc(LIKE_ROUTES, sizeof(*search->like));
+    if (search->owner == NULL || search->like == NULL)
+        status = tutti_nomem(err);
+    for (uint32_t i = 0; i < hops->family_count && status == 0; i++) {
+        uint32_t *seats = NULL;
+
+        search->family = i;
+        status = open_family(search, &hops->families[i], &seats, err);
+        if (status == 0)
+            status = find_family(search, &hops->families[i], seats, err);
+        free(seats);
+    }
+    free(search->owner);
+    free(search->like);
+    search->owner = NULL;
+    search->like = NULL;
+    return status;
+}
+
+/* Finds what does not hang on the protocol. */
+static int find_all(struct search *search, struct tutti_err *err)
+{
+    struct tutti_hops *hops = search->hops;
+    int status = 0;
+
+    forget(hops);
+    if (!search->keep_links)
+        status = find_on_axes(search);
+    if (status < 0)
+        return tutti_nomem(err);
+    hops->on_axes = status > 0;
+    if (!hops->on_axes)
+        status = find_routes(search, err);
+    if (status < 0)
+        return status;
+    hops->has_links = search->keep_links;
+    hops->model = search->opts->model;
+    hops->topo = search->opts->topo;
+    return 0;
+}
+
 int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, bool keep,
                     struct tutti_err *err)
 {
     struct search search = {.hops = hops, .opts = opts, .keep_links = keep};
     int status = 0;
 
-    hops->exclusive = true;
-    hops->shares = hops->has_room = false;
-    if (!keep)
-        status = find_on_axes(&search);
-    if (status != 0)
-        return status < 0 ? tutti_nomem(err) : 0;
-    search.route = calloc((size_t)opts->topo->node_count + 1, sizeof(*search.route));
-    search.owner = calloc((size_t)opts->topo->link_count + 1, sizeof(*search.owner));
-    search.like = calloc(LIKE_ROUTES, sizeof(*search.like));
-    if (search.route == NULL || search.owner == NULL || search.like == NULL)
+    search.route = malloc(((size_t)opts->topo->node_count + 1) * sizeof(*search.route));
+    if (search.route == NULL)
+        return tutti_nomem(err);
+    if (hops->topo != opts->topo || hops->model != opts->model || (keep && !hops->has_links))
+        status = find_all(&search, err);
+    hops->exclusive = hops->found_exclusive;
+    hops->shares = hops->found_shares;
+    hops->has_room = false;
+    if (status == 0 && tutti_hops_weigh(hops, opts->protocol) < 0)
         status = tutti_nomem(err);
-    for (uint32_t i = 0; i < hops->family_count && status == 0; i++) {
-        uint32_t *seats = NULL;
-
-        search.family = i;
-        status = open_family(&search, &hops->families[i], &seats, err);
-        if (status == 0)
-            status = find_family(&search, &hops->families[i], seats, err);
-        free(seats);
-    }
-    if (status == 0)
+    if (status == 0 && !hops->on_axes)
         status = settle_sharing(&search, err);
     free(search.route);
-    free(search.owner);
-    free(search.like);
     return status;
 }
 
 void tutti_hops_done(struct tutti_hops *hops)
 {
-    for (uint32_t i = 0; i < hops->family_count; i++) {
-        free(hops->families[i].kinds);
-        free(hops->families[i].links);
-        free(hops->families[i].link_first);
-    }
-    free(hops->kinds);
-    free(hops->table);
+    forget(hops);
     *hops = (struct tutti_hops){.family_count = 0};
 }
 

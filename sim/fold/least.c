@@ -4,6 +4,7 @@
  *          protocol does, at the share of its rate that the protocol can use
  *   path   where data goes around a ring, the latencies of as many hops in a row as it has rounds,
  *          for each round waits for the message of the one before
+ *   rings  where data goes around rings in phases, the best hops of each phase, one after the other
  *
  *   took   what a play under another protocol took, where each hop costs more now, by more than any
  *          message took there beyond its latency: each link of the chain of messages and steps that
@@ -18,6 +19,8 @@
 #include "runtime/wide.h"
 #include "sim/fold/class_play.h"
 #include "sim/fold/fold.h"
+#include "sim/fold/memory.h"
+#include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
 #include "sim/net/net.h"
 #include "sim/play/wires.h"
@@ -118,6 +121,25 @@ static tutti_ps took_ps(const struct tutti_fold_took *took, const struct tutti_p
     return took->end_ps - took->protocol->launch_ps;
 }
 
+int tutti_fold_known_memory(struct tutti_fold_known *known, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (known->memory == NULL) {
+        status = tutti_fold_memory_new(&known->own, err);
+        known->memory = known->own;
+    }
+    return status;
+}
+
+void tutti_fold_known_done(struct tutti_fold_known *known)
+{
+    tutti_fold_memory_free(known->own);
+    tutti_kinds_done(&known->kinds);
+    free(known->why);
+    *known = (struct tutti_fold_known){.status = 0};
+}
+
 void tutti_fold_note_took(struct tutti_fold_known *known, const struct tutti_sim_opts *opts,
                           tutti_ps end_ps, tutti_ps drain_ps_max)
 {
@@ -142,6 +164,9 @@ tutti_ps tutti_fold_least_ps(const struct tutti_fold_known *known,
             path = path_ps(known->quotients[i], schedule, protocol);
         least = path > least ? path : least;
     }
+    if (known->memory != NULL)
+        least = tutti_later_ps(least, tutti_phases_least_ps(tutti_fold_memory_hops(known->memory),
+                                                            schedule, protocol));
     for (uint32_t i = 0; i < known->took_count; i++)
         least = tutti_later_ps(least, took_ps(&known->took[i], protocol));
     return tutti_add_ps(protocol->launch_ps, least);

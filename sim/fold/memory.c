@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "sim/fold/hops.h"
 #include "sim/play/estimate.h"
 #include "sim/play/start.h"
 #include "sim/sim.h"
@@ -55,6 +56,7 @@ struct tutti_fold_memory {
     struct reading readings[READ_MAX];
     uint32_t reading_count;
     uint32_t oldest; /* of them, once there are READ_MAX */
+    struct tutti_hops hops;
 };
 
 /* ---- what was read --------------------------------------------------------------------------- */
@@ -184,7 +186,14 @@ void tutti_fold_memory_free(struct tutti_fold_memory *memory)
         free_reading(&memory->readings[i]);
     for (uint32_t i = 0; memory != NULL && i < memory->count; i++)
         free_lanes(memory->lanes[i]);
+    if (memory != NULL)
+        tutti_hops_drop(&memory->hops);
     free(memory);
+}
+
+struct tutti_hops *tutti_fold_memory_hops(struct tutti_fold_memory *memory)
+{
+    return &memory->hops;
 }
 
 static uint64_t words_of(const struct tutti_fold_lanes *lanes)

@@ -14,6 +14,7 @@
 #include "sim/fold/quotient.h"
 
 struct tutti_err;
+struct tutti_hops;
 struct tutti_schedule;
 struct tutti_sim_opts;
 struct tutti_topo;
@@ -34,6 +35,9 @@ struct tutti_fold_lanes {
 
 int tutti_fold_memory_new(struct tutti_fold_memory **ret, struct tutti_err *err);
 void tutti_fold_memory_free(struct tutti_fold_memory *memory); /* NULL is a no-op */
+
+/* The hops of the last schedule of ring phases, or none; the memory's. */
+struct tutti_hops *tutti_fold_memory_hops(struct tutti_fold_memory *memory);
 
 /* Reads the programs of a schedule, or knows them by its recipe. *ret is the memory's, until
  * another schedule is read; the kinds of programs are the caller's. -TUTTI_ELACK as

@@ -326,7 +326,8 @@ static bool gather(const struct tutti_phase_desk *desk, const struct tutti_phase
             is_free &=
                 tutti_time_of(ask->slots, desk->bases[i] + next) <= ready_ps[(size_t)i * size];
         for (uint32_t i = 0; i < count && family->kinds != NULL; i++)
-            desk->kinds[(size_t)i * size + seat] = family->kinds[desk->bases[i] + rank];
+            desk->kinds[(size_t)i * size + seat] =
+                desk->hops->same[family->kinds[desk->bases[i] + rank]];
     }
     return is_free;
 }

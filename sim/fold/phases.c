@@ -14,6 +14,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 #include "sim/fold/fold.h"
 #include "sim/fold/phase.h"
 #include "sim/fold/rings.h"
@@ -37,6 +38,7 @@ struct play {
     tutti_ps *starts_ps;  /* [rank], or NULL: all start together */
     bool compares;        /* times on links */
     struct tutti_hops hops;
+    struct tutti_hops *known; /* where they come from, and go */
     struct tutti_phase_desk desk;
     uint32_t simulated_count;
     tutti_ps end_ps;
@@ -232,6 +234,7 @@ static int prepare(struct play *play, struct tutti_err *err)
 
     if (status < 0)
         return status;
+    tutti_hops_take(&play->hops, play->opts->topo, play->known);
     play->compares = !takes_turns(play);
     status = tutti_hops_find(&play->hops, play->opts, play->compares, err);
     play->compares &= !play->hops.has_room;
@@ -268,13 +271,14 @@ static void finish(struct play *play)
             forget(play, &play->lanes[i].times[p]);
     }
     tutti_phase_desk_done(&play->desk);
-    tutti_hops_done(&play->hops);
+    tutti_hops_give(&play->hops, play->known);
     free(play->starts_ps);
     free(play->lanes);
 }
 
 int tutti_phases_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                      uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+                      uint64_t step_count_max, struct tutti_hops *known, struct tutti_folded *ret,
+                      struct tutti_err *err)
 {
     struct play *play = calloc(1, sizeof(*play));
     int status;
@@ -283,6 +287,7 @@ int tutti_phases_play(const struct tutti_sim_opts *opts, const struct tutti_sche
         return tutti_nomem(err);
     play->opts = opts;
     play->schedule = schedule;
+    play->known = known;
     play->desk.update_count_max = UPDATES_MAX;
     if (step_count_max > 0 && step_count_max < UPDATES_MAX)
         play->desk.update_count_max = step_count_max;
@@ -296,4 +301,48 @@ int tutti_phases_play(const struct tutti_sim_opts *opts, const struct tutti_sche
     finish(play);
     free(play);
     return status;
+}
+
+/* Of the phases of one lane; INT64_MAX where a phase goes ways that are not known. Times of shared
+ * links are rounded as doubles are: a picosecond a message. */
+static tutti_ps lane_least_ps(const struct tutti_hops *known, const struct tutti_sim_opts *opts,
+                              const struct tutti_route_weight *best,
+                              const struct tutti_ring_phase *phases, uint32_t count)
+{
+    tutti_ps sum = 0;
+
+    for (uint32_t p = 0; p < count; p++) {
+        uint32_t family;
+        tutti_ps hop_ps;
+
+        if (!tutti_hops_family(known, &phases[p], &family))
+            return INT64_MAX;
+        hop_ps = tutti_add_ps(best[family].latency_ps,
+                              tutti_hop_busy_ps(opts, best[family].pace, phases[p].bytes));
+        if (hop_ps > 1 &&
+            tutti_times((uint64_t)hop_ps - 1, phases[p].transfer_count) < INT64_MAX / 4)
+            sum = tutti_add_ps(sum, (hop_ps - 1) * (tutti_ps)phases[p].transfer_count);
+    }
+    return sum;
+}
+
+tutti_ps tutti_phases_least_ps(struct tutti_hops *known, const struct tutti_schedule *schedule,
+                               const struct tutti_protocol *protocol)
+{
+    struct tutti_sim_opts opts = {.model = known->model, .protocol = protocol};
+    struct tutti_route_weight best[TUTTI_HOP_FAMILIES_MAX];
+    tutti_ps most = 0;
+
+    if (!tutti_phases_suit(schedule) || tutti_hops_best(known, protocol, best) < 0)
+        return 0;
+    for (uint32_t i = 0; i < schedule->lane_count; i++) {
+        struct tutti_ring_phase phases[PHASES_MAX];
+        uint32_t count = schedule->ops->ring_phases(schedule, i, phases, PHASES_MAX);
+        tutti_ps lane_ps = lane_least_ps(known, &opts, best, phases, count);
+
+        if (lane_ps == INT64_MAX)
+            return 0;
+        most = tutti_later_ps(most, lane_ps);
+    }
+    return most;
 }

@@ -108,55 +108,75 @@ int tutti_link_bursts(struct tutti_memory *memory, const struct tutti_topo *topo
     return 0;
 }
 
-/* Adds a link to a route whose slowest hop is *slowest. */
-static void add_link(struct tutti_route_weight *weight, enum tutti_hop *slowest,
-                     const struct tutti_protocol *protocol, const struct tutti_link *link,
-                     enum tutti_hop hop)
+static struct tutti_route_figures no_figures(void)
 {
-    uint64_t rate = tutti_protocol_link_rate(protocol, hop, link->bytes_per_s);
+    struct tutti_route_figures figures = {.hop = TUTTI_HOP_NVLINK};
 
-    weight->latency_ps = tutti_add_ps(weight->latency_ps, link->latency_ps);
-    if (rate < weight->bytes_per_s)
-        weight->bytes_per_s = rate;
-    *slowest = slower(*slowest, hop);
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++)
+        figures.bytes_per_s[hop] = UINT64_MAX;
+    return figures;
 }
 
-/* What a protocol adds to a route of some kind. */
-static void add_protocol(struct tutti_route_weight *weight, enum tutti_hop hop,
-                         const struct tutti_protocol *protocol)
+static void add_link(struct tutti_route_figures *figures, const struct tutti_link *link,
+                     enum tutti_hop hop)
 {
+    figures->latency_ps = tutti_add_ps(figures->latency_ps, link->latency_ps);
+    if (link->bytes_per_s < figures->bytes_per_s[hop])
+        figures->bytes_per_s[hop] = link->bytes_per_s;
+    figures->hop = slower(figures->hop, hop);
+}
+
+struct tutti_route_figures tutti_route_figures(const struct tutti_topo *topo, const uint32_t *links,
+                                               uint32_t link_count)
+{
+    struct tutti_route_figures figures = no_figures();
+
+    for (uint32_t i = 0; i < link_count; i++) {
+        struct tutti_link link = tutti_topo_link_figures(topo, links[i]);
+
+        add_link(&figures, &link, tutti_link_hop(topo, links[i]));
+    }
+    figures.hop = settle_hop(topo, links, link_count, figures.hop);
+    return figures;
+}
+
+struct tutti_route_figures tutti_link_figures(const struct tutti_link *link)
+{
+    struct tutti_route_figures figures = no_figures();
+
+    add_link(&figures, link, hop_of_kind((enum tutti_link_kind)link->kind));
+    return figures;
+}
+
+/* Of links of one kind the narrowest carries least under any protocol. */
+struct tutti_route_weight tutti_figures_weigh(const struct tutti_route_figures *figures,
+                                              const struct tutti_protocol *protocol)
+{
+    struct tutti_route_weight weight = {.latency_ps = figures->latency_ps,
+                                        .bytes_per_s = UINT64_MAX};
+
+    for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
+        uint64_t rate = figures->bytes_per_s[hop];
+
+        if (rate < UINT64_MAX)
+            rate = tutti_protocol_link_rate(protocol, (enum tutti_hop)hop, rate);
+        weight.bytes_per_s = rate < weight.bytes_per_s ? rate : weight.bytes_per_s;
+    }
     if (protocol != NULL)
-        weight->latency_ps = tutti_add_ps(weight->latency_ps, protocol->message_ps[hop]);
-    weight->pace = tutti_protocol_pace(protocol, hop);
-    if (weight->pace.bytes_per_s == 0 || weight->pace.bytes_per_s > weight->bytes_per_s)
-        weight->pace.bytes_per_s = weight->bytes_per_s;
+        weight.latency_ps = tutti_add_ps(weight.latency_ps, protocol->message_ps[figures->hop]);
+    weight.pace = tutti_protocol_pace(protocol, figures->hop);
+    if (weight.pace.bytes_per_s == 0 || weight.pace.bytes_per_s > weight.bytes_per_s)
+        weight.pace.bytes_per_s = weight.bytes_per_s;
+    return weight;
 }
 
 struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
                                             const struct tutti_protocol *protocol,
                                             const uint32_t *links, uint32_t link_count)
 {
-    struct tutti_route_weight weight = {.bytes_per_s = UINT64_MAX};
-    enum tutti_hop slowest = TUTTI_HOP_NVLINK;
+    struct tutti_route_figures figures = tutti_route_figures(topo, links, link_count);
 
-    for (uint32_t i = 0; i < link_count; i++) {
-        struct tutti_link link = tutti_topo_link_figures(topo, links[i]);
-
-        add_link(&weight, &slowest, protocol, &link, tutti_link_hop(topo, links[i]));
-    }
-    add_protocol(&weight, settle_hop(topo, links, link_count, slowest), protocol);
-    return weight;
-}
-
-struct tutti_route_weight tutti_link_weigh(const struct tutti_protocol *protocol,
-                                           const struct tutti_link *link)
-{
-    struct tutti_route_weight weight = {.bytes_per_s = UINT64_MAX};
-    enum tutti_hop slowest = TUTTI_HOP_NVLINK;
-
-    add_link(&weight, &slowest, protocol, link, hop_of_kind((enum tutti_link_kind)link->kind));
-    add_protocol(&weight, slowest, protocol);
-    return weight;
+    return tutti_figures_weigh(&figures, protocol);
 }
 
 tutti_ps tutti_route_latency_ps(const struct tutti_topo *topo,

@@ -101,8 +101,19 @@ struct tutti_route_weight {
 struct tutti_route_weight tutti_route_weigh(const struct tutti_topo *topo,
                                             const struct tutti_protocol *protocol,
                                             const uint32_t *links, uint32_t link_count);
-struct tutti_route_weight tutti_link_weigh(const struct tutti_protocol *protocol,
-                                           const struct tutti_link *link);
+
+/* What the weight of a route comes of, whatever the protocol; and of a single link. */
+struct tutti_route_figures {
+    tutti_ps latency_ps; /* of its links */
+    enum tutti_hop hop;  /* what it is */
+    uint64_t
+        bytes_per_s[TUTTI_HOP_COUNT]; /* of the narrowest link of each kind; UINT64_MAX: none */
+};
+struct tutti_route_figures tutti_route_figures(const struct tutti_topo *topo, const uint32_t *links,
+                                               uint32_t link_count);
+struct tutti_route_figures tutti_link_figures(const struct tutti_link *link);
+struct tutti_route_weight tutti_figures_weigh(const struct tutti_route_figures *figures,
+                                              const struct tutti_protocol *protocol);
 
 /* What a message weighs on the wire. */
 uint64_t tutti_wire_bytes(const struct tutti_protocol *protocol, uint64_t bytes);
