@@ -162,10 +162,13 @@ TEST(slow_links_of_clusters_bound_as_listed)
 /* All that is in them is slower; the other hosts are as the rule says. */
 TEST(slow_hosts_bound_as_listed)
 {
-    static const char *const specs[] = {
-        "dgx-h100:nodes=10,group=5",       "rail:nodes=12,gpus=4,group=4,spines=3",
-        "dgx-1v:nodes=12,group=3",         "rail:nodes=9,gpus=1,group=3",
-        "dgx-h100:nodes=8,group=2,over=3", "rail:nodes=10,gpus=2,nics=1,group=5,spines=2,over=2"};
+    static const char *const specs[] = {"dgx-h100:nodes=10,group=5",
+                                        "rail:nodes=12,gpus=4,group=4,spines=3",
+                                        "dgx-1v:nodes=12,group=3",
+                                        "rail:nodes=9,gpus=1,group=3",
+                                        "dgx-h100:nodes=11,group=4",
+                                        "dgx-h100:nodes=8,group=2,over=3",
+                                        "rail:nodes=10,gpus=2,nics=1,group=5,spines=2,over=2"};
     static const char *const words[] = {"slow-node=10%:1.2", "slow-node=host0:2",
                                         "slow-node=50%:20", "slow-node=2:1.5,slow-link=3:3"};
 

@@ -6,20 +6,28 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "runtime/wide.h"
+#include "topo/bounds/least_partition.h"
 #include "topo/bounds/regular.h"
 #include "topo/graph/routes.h"
 
 enum { SEEN_MAX = 4, SEEN_RANKS_MIN = 64, RATES_MAX = 8, TWIG_ROUNDS_MAX = 6 };
 
+/* Partitions visited: another of them tells nothing. */
+struct seen {
+    uint32_t *group[SEEN_MAX];
+    uint32_t count;
+};
+
 struct walk {
     struct tutti_partition partition;
     const struct tutti_topo *topo;
-    uint32_t *parent;         /* [node_count]: union-find */
-    uint32_t *number;         /* [node_count]: of a root's group, while groups are numbered */
-    uint32_t *left;           /* [node_count]: neighbours not yet peeled off */
-    uint32_t *seen[SEEN_MAX]; /* [rank_count]: partitions visited; another of them tells nothing */
-    uint32_t seen_count;
+    uint32_t *parent;             /* [node_count]: union-find */
+    uint32_t *number;             /* [node_count]: of a root's group, while groups are numbered */
+    uint32_t *left;               /* [node_count]: neighbours not yet peeled off */
+    struct seen seen;             /* [rank_count] each */
+    struct tutti_told_hosts told; /* groups within hosts are found in these alone */
+    uint32_t *told_group;         /* [told host * its ranks] */
+    struct seen told_seen;        /* the same each */
     uint64_t between_most; /* bytes a second of the fastest link that lies in no host of copies */
     void (*visit)(const struct tutti_partition *partition, const struct tutti_family_member *member,
                   void *context);
@@ -28,21 +36,25 @@ struct walk {
 
 /* Of large machines, of which levels, hosts and fast links often say the same. Without memory to
  * know, they are visited again. */
-static bool was_seen(struct walk *walk)
+static bool was_seen(struct seen *seen, const uint32_t *group, size_t count)
 {
-    size_t bytes = walk->topo->rank_count * sizeof(uint32_t);
-
-    if (walk->topo->rank_count < SEEN_RANKS_MIN)
+    if (count < SEEN_RANKS_MIN)
         return false;
-    for (uint32_t i = 0; i < walk->seen_count; i++)
-        if (memcmp(walk->seen[i], walk->partition.rank_group, bytes) == 0)
+    for (uint32_t i = 0; i < seen->count; i++)
+        if (memcmp(seen->group[i], group, count * sizeof(*group)) == 0)
             return true;
-    if (walk->seen_count == SEEN_MAX)
+    if (seen->count == SEEN_MAX)
         return false;
-    walk->seen[walk->seen_count] = malloc(bytes);
-    if (walk->seen[walk->seen_count] != NULL)
-        memcpy(walk->seen[walk->seen_count++], walk->partition.rank_group, bytes);
+    seen->group[seen->count] = malloc(count * sizeof(*group));
+    if (seen->group[seen->count] != NULL)
+        memcpy(seen->group[seen->count++], group, count * sizeof(*group));
     return false;
+}
+
+static void forget_seen(struct seen *seen)
+{
+    for (uint32_t i = 0; i < seen->count; i++)
+        free(seen->group[i]);
 }
 
 static void visit(struct walk *walk, enum tutti_family_kind kind, uint32_t index,
@@ -50,10 +62,41 @@ static void visit(struct walk *walk, enum tutti_family_kind kind, uint32_t index
 {
     struct tutti_family_member member = {.kind = kind, .index = index, .bytes_per_s = bytes_per_s};
 
-    if (walk->partition.group_count < 2 || was_seen(walk))
+    if (walk->partition.group_count < 2 ||
+        was_seen(&walk->seen, walk->partition.rank_group, walk->topo->rank_count))
         return;
     tutti_partition_cut(&walk->partition);
     walk->visit(&walk->partition, &member, walk->context);
+}
+
+static bool tells_hosts(const struct walk *walk)
+{
+    return walk->told.count > 0;
+}
+
+/* A partition whose groups lie within hosts, as told_group says. */
+static void visit_told(struct walk *walk, enum tutti_family_kind kind, uint32_t index,
+                       uint64_t bytes_per_s)
+{
+    struct tutti_family_member member = {.kind = kind, .index = index, .bytes_per_s = bytes_per_s};
+    size_t ranks = (size_t)walk->told.count * walk->partition.copies.rank_count;
+
+    if (was_seen(&walk->told_seen, walk->told_group, ranks))
+        return;
+    tutti_partition_cut_hosts(&walk->partition, &walk->told, walk->told_group);
+    walk->visit(&walk->partition, &member, walk->context);
+}
+
+/* So many ranks after one another, of which a host has a multiple, are a group. */
+static void visit_told_blocks(struct walk *walk, enum tutti_family_kind kind, uint32_t index,
+                              uint32_t size)
+{
+    uint32_t ranks = walk->partition.copies.rank_count;
+
+    for (uint32_t i = 0; i < walk->told.count; i++)
+        for (uint32_t d = 0; d < ranks; d++)
+            walk->told_group[(size_t)i * ranks + d] = d / size;
+    visit_told(walk, kind, index, 0);
 }
 
 /* ---- groups by number ------------------------------------------------------------------------ */
@@ -64,6 +107,16 @@ static void by_digit(struct walk *walk, uint32_t inner, uint32_t count)
     for (uint32_t r = 0; r < walk->topo->rank_count; r++)
         walk->partition.rank_group[r] = r / inner % count;
     walk->partition.group_count = count;
+}
+
+static void visit_devices(struct walk *walk)
+{
+    if (tells_hosts(walk)) {
+        visit_told_blocks(walk, TUTTI_FAMILY_DEVICES, 0, 1);
+        return;
+    }
+    by_digit(walk, 1, walk->topo->rank_count);
+    visit(walk, TUTTI_FAMILY_DEVICES, 0, 0);
 }
 
 static void visit_axes(struct walk *walk)
@@ -101,6 +154,10 @@ static void visit_levels(struct walk *walk)
         inner *= topo->shape.level[l];
         if (inner == 1)
             continue;
+        if (tells_hosts(walk) && walk->partition.copies.rank_count % inner == 0) {
+            visit_told_blocks(walk, TUTTI_FAMILY_LEVEL, l, inner);
+            continue;
+        }
         by_digit(walk, inner, topo->rank_count / inner);
         visit(walk, TUTTI_FAMILY_LEVEL, l, 0);
     }
@@ -117,6 +174,10 @@ static void visit_hosts(struct walk *walk)
     uint32_t *number = walk->number;
     uint32_t count = 0;
 
+    if (tells_hosts(walk) && walk->partition.copies.rank_count > 1)
+        visit_told_blocks(walk, TUTTI_FAMILY_HOSTS, 0, walk->partition.copies.rank_count);
+    if (tells_hosts(walk))
+        return;
     for (uint32_t v = 0; v < topo->node_count; v++)
         number[v] = UINT32_MAX;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
@@ -306,6 +367,53 @@ static void join_faster(struct walk *walk, uint64_t bytes_per_s)
     }
 }
 
+/* The sets of a told host's ranks that faster links inside it join. */
+static void group_told(struct walk *walk, uint32_t told, uint64_t bytes_per_s)
+{
+    const struct tutti_copies *copies = &walk->partition.copies;
+    uint32_t *group = walk->told_group + (size_t)told * copies->rank_count;
+    uint32_t host = walk->told.host[told];
+    uint32_t end = (host + 1) * copies->node_count;
+    uint32_t count = 0;
+    uint32_t some;
+
+    for (uint32_t v = host * copies->node_count; v < end; v++) {
+        walk->parent[v] = v;
+        walk->number[v] = UINT32_MAX;
+    }
+    for (uint32_t l = host * copies->link_count; l < (host + 1) * copies->link_count; l += some) {
+        struct tutti_link links[TUTTI_LINK_BLOCK];
+        uint32_t left = (host + 1) * copies->link_count - l;
+
+        some = tutti_topo_links(walk->topo, l, links,
+                                left < TUTTI_LINK_BLOCK ? left : TUTTI_LINK_BLOCK);
+        join_links(walk, links, some, bytes_per_s);
+    }
+    for (uint32_t d = 0; d < copies->rank_count; d++) {
+        uint32_t rank = host * copies->rank_count + d;
+        uint32_t root = find(walk->parent, tutti_topo_rank_node(walk->topo, rank));
+
+        if (walk->number[root] == UINT32_MAX)
+            walk->number[root] = count++;
+        group[d] = walk->number[root];
+    }
+}
+
+/* Where no link between hosts is faster. */
+static void visit_fast_inside(struct walk *walk, uint64_t bytes_per_s)
+{
+    size_t ranks = walk->partition.copies.rank_count;
+    bool joined = false;
+
+    for (uint32_t i = 0; i < walk->told.count; i++) {
+        group_told(walk, i, bytes_per_s);
+        for (size_t d = 0; d < ranks; d++)
+            joined |= walk->told_group[i * ranks + d] != d;
+    }
+    if (joined)
+        visit_told(walk, TUTTI_FAMILY_FAST, 0, bytes_per_s);
+}
+
 static void visit_fast(struct walk *walk)
 {
     const struct tutti_topo *topo = walk->topo;
@@ -313,6 +421,10 @@ static void visit_fast(struct walk *walk)
     uint32_t rate_count = lowest_rates(walk, rates);
 
     for (uint32_t i = 0; i < rate_count; i++) {
+        if (tells_hosts(walk) && rates[i] >= walk->between_most) {
+            visit_fast_inside(walk, rates[i]);
+            continue;
+        }
         for (uint32_t v = 0; v < topo->node_count; v++)
             walk->parent[v] = v;
         join_faster(walk, rates[i]);
@@ -322,12 +434,28 @@ static void visit_fast(struct walk *walk)
     }
 }
 
+/* Has a node one neighbour? Hosts that are copies have as many links each. */
+static bool has_twigs(const struct walk *walk)
+{
+    const struct tutti_copies *copies = &walk->partition.copies;
+    uint32_t v = 0;
+
+    while (v < walk->topo->node_count && tutti_topo_out_count(walk->topo, v) != 1) {
+        v++;
+        if (v == copies->node_count && copies->host_count > 0)
+            v = copies->host_count * copies->node_count;
+    }
+    return v < walk->topo->node_count;
+}
+
 /* Peels off what has one neighbour left and joins it to that neighbour, round by round: in a tree
  * of switches the groups are what hangs under each. */
 static void visit_twigs(struct walk *walk)
 {
     const struct tutti_topo *topo = walk->topo;
 
+    if (!has_twigs(walk))
+        return;
     for (uint32_t v = 0; v < topo->node_count; v++) {
         walk->parent[v] = v;
         walk->left[v] = tutti_topo_out_count(topo, v);
@@ -363,71 +491,12 @@ static void visit_twigs(struct walk *walk)
 
 /* ---- all groups ----------------------------------------------------------------------------- */
 
-/* What two ranks have between them, both ways together. */
-static void fill_rates(const struct tutti_topo *topo,
-                       uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL])
-{
-    for (uint32_t l = 0; l < topo->link_count; l++) {
-        struct tutti_link link = tutti_topo_link(topo, l);
-        uint32_t a = tutti_topo_node(topo, link.from).rank;
-        uint32_t b = tutti_topo_node(topo, link.to).rank;
-
-        if (__builtin_add_overflow(rates[a][b], link.bytes_per_s, &rates[a][b]))
-            rates[a][b] = UINT64_MAX;
-        rates[b][a] = rates[a][b];
-    }
-}
-
-static struct tutti_wide rate_between(uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL],
-                                      const uint32_t *group, uint32_t count)
-{
-    struct tutti_wide sum = {.high = 0};
-
-    for (uint32_t a = 0; a < count; a++)
-        for (uint32_t b = 0; b < a; b++)
-            if (group[a] != group[b])
-                sum = tutti_wide_add_word(sum, rates[a][b]);
-    return sum;
-}
-
-/* The next partition as a restricted growth string: rank r is in a group of a lower rank or in the
- * next new one. At most Bell(8) = 4140 of them. False: that was the last. */
-static bool next_partition(uint32_t *group, uint32_t count)
-{
-    for (uint32_t r = count - 1; r > 0; r--) {
-        uint32_t highest = 0;
-
-        for (uint32_t q = 0; q < r; q++)
-            highest = group[q] > highest ? group[q] : highest;
-        if (group[r] > highest)
-            continue;
-        group[r]++;
-        for (uint32_t q = r + 1; q < count; q++)
-            group[q] = 0;
-        return true;
-    }
-    return false;
-}
-
-static uint32_t groups_of(const uint32_t *group, uint32_t count)
-{
-    uint32_t highest = 0;
-
-    for (uint32_t r = 0; r < count; r++)
-        highest = group[r] > highest ? group[r] : highest;
-    return highest + 1;
-}
-
 /* Few devices, wired directly: each set against the rest, and of all partitions the one with the
  * least rate between the groups for each group beyond the first. */
 static void visit_small(struct walk *walk)
 {
     const struct tutti_topo *topo = walk->topo;
-    uint64_t rates[TUTTI_FAMILY_SMALL][TUTTI_FAMILY_SMALL] = {{0}};
-    uint32_t group[TUTTI_FAMILY_SMALL] = {0};
-    uint32_t best[TUTTI_FAMILY_SMALL] = {0};
     uint32_t count = topo->rank_count;
-    struct tutti_wide best_rate = {.high = 0};
 
     if (count < 2 || count > TUTTI_FAMILY_SMALL || topo->node_count != count)
         return;
@@ -437,19 +506,7 @@ static void visit_small(struct walk *walk)
         walk->partition.group_count = 2;
         visit(walk, TUTTI_FAMILY_SET, 0, 0);
     }
-    fill_rates(topo, rates);
-    while (next_partition(group, count)) {
-        struct tutti_wide rate = rate_between(rates, group, count);
-
-        if (groups_of(best, count) == 1 ||
-            tutti_wide_less(tutti_wide_times(rate, groups_of(best, count) - 1),
-                            tutti_wide_times(best_rate, groups_of(group, count) - 1))) {
-            memcpy(best, group, sizeof(best));
-            best_rate = rate;
-        }
-    }
-    memcpy(walk->partition.rank_group, best, count * sizeof(*best));
-    walk->partition.group_count = groups_of(best, count);
+    walk->partition.group_count = tutti_least_partition(topo, walk->partition.rank_group);
     visit(walk, TUTTI_FAMILY_SET, 0, 0);
 }
 
@@ -471,11 +528,17 @@ int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
     walk.parent = calloc(topo->node_count, sizeof(uint32_t));
     walk.number = calloc(topo->node_count, sizeof(uint32_t));
     walk.left = calloc(topo->node_count, sizeof(uint32_t));
+    if (topo->graph->changes != NULL)
+        tutti_told_hosts_find(&walk.partition, &walk.told);
+    if (tells_hosts(&walk))
+        walk.told_group = malloc((size_t)walk.told.count * walk.partition.copies.rank_count *
+                                 sizeof(*walk.told_group));
+    if (walk.told_group == NULL)
+        walk.told.count = 0;
     if (walk.parent == NULL || walk.number == NULL || walk.left == NULL) {
         status = tutti_nomem(err);
     } else {
-        by_digit(&walk, 1, topo->rank_count);
-        visit(&walk, TUTTI_FAMILY_DEVICES, 0, 0);
+        visit_devices(&walk);
         visit_hosts(&walk);
         visit_levels(&walk);
         visit_axes(&walk);
@@ -483,8 +546,10 @@ int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
         visit_twigs(&walk);
         visit_small(&walk);
     }
-    for (uint32_t i = 0; i < walk.seen_count; i++)
-        free(walk.seen[i]);
+    forget_seen(&walk.seen);
+    forget_seen(&walk.told_seen);
+    free(walk.told.host);
+    free(walk.told_group);
     free(walk.parent);
     free(walk.number);
     free(walk.left);

@@ -30,7 +30,9 @@ struct tutti_family_member {
 
 /* Calls `visit` with each partition of at least two groups, cut and counted; devices first. Equal
  * partitions may come twice. O(links) each, and at most a few dozen; of machines that follow a rule
- * what is alike is counted together (regular.h). The group with rank `root` stands by itself. */
+ * what is alike is counted together (regular.h), and of clusters whose links were changed the hosts
+ * that are as the rule says; rank_group then says nothing. The group with rank `root` stands by
+ * itself. */
 int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
                        void (*visit)(const struct tutti_partition *partition,
                                      const struct tutti_family_member *member, void *context),

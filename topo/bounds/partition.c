@@ -6,6 +6,7 @@
 
 #include "runtime/status.h"
 #include "topo/graph/graph.h"
+#include "topo/graph/rule.h"
 
 enum { PASSES_MAX = 8 };
 #define BETWEEN UINT32_MAX
@@ -152,19 +153,19 @@ static uint32_t strongest_group(const struct tutti_partition *partition, uint32_
     return tutti_wide_less(tutti_wide_add(own, own), vote.total) ? BETWEEN : vote.candidate;
 }
 
-/* Moves switches to their strongest group until none moves any more. What comes after the last one
- * that moved has seen all as it is now. */
-static void label_switches(struct tutti_partition *partition)
+/* Moves switches of nodes [first, end) to their strongest group until none moves any more. What
+ * comes after the last one that moved has seen all as it is now. */
+static void label_switches(struct tutti_partition *partition, uint32_t first, uint32_t end)
 {
     uint32_t spine = partition->spines.node_first;
-    uint32_t last = partition->topo->node_count;
+    uint32_t last = end;
     bool moved = true;
 
     for (int pass = 0; pass < PASSES_MAX && moved; pass++) {
-        uint32_t end = last;
+        uint32_t seen = last;
 
         moved = false;
-        for (uint32_t v = 0; v < (moved ? partition->topo->node_count : end); v++) {
+        for (uint32_t v = first; v < (moved ? end : seen); v++) {
             if (partition->label[v] != BETWEEN)
                 continue;
             /* Spines see the same. */
@@ -259,7 +260,7 @@ void tutti_partition_cut(struct tutti_partition *partition)
 
     count_ranks(partition);
     label_hosts(partition);
-    label_switches(partition);
+    label_switches(partition, 0, topo->node_count);
     partition->out = partition->in = tutti_wide_of(0);
     partition->between_reduces = false;
     for (uint32_t v = 0; v < topo->node_count; v++)
@@ -273,4 +274,149 @@ void tutti_partition_cut(struct tutti_partition *partition)
         cut_links(partition, l, &links[0], spines->count);
         cut_links(partition, l + 1, &links[1], spines->count);
     }
+}
+
+/* ---- hosts that are told --------------------------------------------------------------------- */
+
+/* Where the cables of a host's NICs begin; each has two links. */
+static uint32_t cables_of(const struct tutti_partition *partition, uint32_t host)
+{
+    const struct tutti_cluster_rule *cluster = &partition->topo->graph->rule->cluster;
+
+    return partition->copies.host_count * partition->copies.link_count +
+           2 * host * cluster->nic_count;
+}
+
+static bool is_plain(const struct tutti_partition *partition, uint32_t host)
+{
+    const struct tutti_topo *topo = partition->topo;
+    uint32_t links = partition->copies.link_count;
+
+    return !tutti_graph_any_changed(topo, host * links, links) &&
+           !tutti_graph_any_changed(topo, cables_of(partition, host),
+                                    2 * topo->graph->rule->cluster.nic_count);
+}
+
+/* A leaf switch has one cable to each host: does none have half of the rate of its leaf? */
+static bool leaves_are_between(const struct tutti_partition *partition,
+                               const struct tutti_told_hosts *told)
+{
+    const struct tutti_cluster_rule *cluster = &partition->topo->graph->rule->cluster;
+    uint32_t rest = cluster->host_count % cluster->group_hosts;
+    uint32_t hosts = rest > 0 ? rest : cluster->group_hosts; /* of the smallest leaf */
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < told->count; i++) {
+        uint32_t first = cables_of(partition, told->host[i]);
+
+        for (uint32_t k = 0; k < cluster->nic_count; k++) {
+            uint64_t rate = tutti_topo_link(partition->topo, first + 2 * k + 1).bytes_per_s;
+
+            least = rate < least ? rate : least;
+            most = rate > most ? rate : most;
+        }
+    }
+    return tutti_wide_less(tutti_wide_product(most, 2), tutti_wide_product(least, hosts));
+}
+
+void tutti_told_hosts_find(const struct tutti_partition *partition, struct tutti_told_hosts *ret)
+{
+    struct tutti_told_hosts told = {.plain = UINT32_MAX};
+    uint32_t hosts = partition->copies.host_count;
+    uint32_t root = hosts > 0 ? partition->root / partition->copies.rank_count : 0;
+
+    *ret = told;
+    told.host = hosts > 0 ? malloc(hosts * sizeof(*told.host)) : NULL;
+    if (told.host == NULL)
+        return;
+    for (uint32_t h = 0; h < hosts; h++) {
+        bool plain = h != root && is_plain(partition, h);
+
+        told.plain_count += plain;
+        if (plain && told.plain != UINT32_MAX)
+            continue;
+        if (plain)
+            told.plain = h;
+        told.host[told.count++] = h;
+    }
+    if (leaves_are_between(partition, &told))
+        *ret = told;
+    else
+        free(told.host);
+}
+
+/* The groups of a told host, and the labels of what is in it. Returns how many groups there are. */
+static uint32_t label_host(struct tutti_partition *partition, uint32_t host, const uint32_t *group)
+{
+    uint32_t ranks = partition->copies.rank_count;
+    uint32_t nodes = partition->copies.node_count;
+    uint32_t base = partition->kind_count;
+    uint32_t count = 0;
+
+    for (uint32_t d = 0; d < ranks; d++) {
+        struct tutti_group *own = &partition->groups[base + group[d]];
+
+        if (group[d] == count) {
+            *own = (struct tutti_group){.count = 1, .first = host * ranks + d};
+            count++;
+        }
+        assert(group[d] < count);
+        own->rank_count++;
+        own->has_root = own->has_root || host * ranks + d == partition->root;
+        own->follow_count += d + 1 == ranks || group[d + 1] != group[d];
+    }
+    for (uint32_t v = host * nodes; v < (host + 1) * nodes; v++) {
+        struct tutti_node node = tutti_topo_node(partition->topo, v);
+
+        partition->label[v] = count == 1 ? base : BETWEEN;
+        if (node.kind == TUTTI_NODE_DEVICE)
+            partition->label[v] = base + group[node.rank - host * ranks];
+    }
+    partition->kind_count += count;
+    return count;
+}
+
+/* Does a switch that reduces lie between the groups of a host? */
+static bool reduces_in(const struct tutti_partition *partition, uint32_t host)
+{
+    uint32_t nodes = partition->copies.node_count;
+    bool reduces = false;
+
+    for (uint32_t v = host * nodes; v < (host + 1) * nodes; v++)
+        reduces |= partition->label[v] == BETWEEN && tutti_topo_node(partition->topo, v).reduces;
+    return reduces;
+}
+
+void tutti_partition_cut_hosts(struct tutti_partition *partition,
+                               const struct tutti_told_hosts *told, const uint32_t *group)
+{
+    const struct tutti_cluster_rule *cluster = &partition->topo->graph->rule->cluster;
+    const struct tutti_copies *copies = &partition->copies;
+    struct tutti_wide out = tutti_wide_of(0);
+    struct tutti_wide in = tutti_wide_of(0);
+
+    partition->kind_count = partition->group_count = 0;
+    partition->between_reduces = cluster->reduces;
+    for (uint32_t v = copies->host_count * copies->node_count; v < partition->topo->node_count; v++)
+        partition->label[v] = BETWEEN;
+    for (uint32_t i = 0; i < told->count; i++) {
+        uint32_t host = told->host[i];
+        uint32_t like = host == told->plain ? told->plain_count : 1;
+        uint32_t first = partition->kind_count;
+        uint32_t count = label_host(partition, host, group + (size_t)i * copies->rank_count);
+
+        label_switches(partition, host * copies->node_count, (host + 1) * copies->node_count);
+        partition->out = partition->in = tutti_wide_of(0);
+        cut_between(partition, host * copies->link_count, (host + 1) * copies->link_count);
+        cut_between(partition, cables_of(partition, host), cables_of(partition, host + 1));
+        out = tutti_wide_add(out, tutti_wide_times(partition->out, like));
+        in = tutti_wide_add(in, tutti_wide_times(partition->in, like));
+        for (uint32_t g = first; g < partition->kind_count; g++)
+            partition->groups[g].count = like;
+        partition->group_count += count * like;
+        partition->between_reduces |= reduces_in(partition, host);
+    }
+    partition->out = out;
+    partition->in = in;
 }

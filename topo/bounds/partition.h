@@ -55,4 +55,24 @@ void tutti_partition_close(struct tutti_partition *partition);
  * or less; the placing only decides how near it comes. O(links). */
 void tutti_partition_cut(struct tutti_partition *partition);
 
+/* Hosts of a cluster, of which those that are left out are like `plain`: each of their links, and
+ * of their NICs', is as the rule says. */
+struct tutti_told_hosts {
+    uint32_t count;       /* 0: this is no such cluster */
+    uint32_t *host;       /* [count], in order */
+    uint32_t plain;       /* one of them, or UINT32_MAX */
+    uint32_t plain_count; /* hosts like that, itself included */
+};
+
+/* Lists the hosts that differ, that of the root among them. Without memory it is empty, as where
+ * groups that each lie within one host could be tied to a leaf switch. O(hosts). */
+void tutti_told_hosts_find(const struct tutti_partition *partition, struct tutti_told_hosts *ret);
+
+/* The same as tutti_partition_cut() of a partition whose groups each lie within one host:
+ * group[i * ranks of a host + d] is that of rank d of told host i, counted from 0 in each host in
+ * order of ranks. rank_group is not looked at; hosts like the plain one are counted with it.
+ * O(links of those that are told). */
+void tutti_partition_cut_hosts(struct tutti_partition *partition,
+                               const struct tutti_told_hosts *told, const uint32_t *group);
+
 #endif
