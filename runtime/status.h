@@ -3,6 +3,7 @@
 #define TUTTI_RUNTIME_STATUS_H
 
 #include <stdarg.h>
+#include <stddef.h>
 
 #include "runtime/api.h"
 
@@ -40,6 +41,16 @@ __attribute__((format(printf, 3, 4))) int tutti_wrap(struct tutti_err *err, int 
 
 /* Out of memory, said in one fixed sentence: returns -TUTTI_ENOMEM. */
 int tutti_nomem(struct tutti_err *err);
+
+/* The nearest of `words` (separated by blanks, commas, '|' or '=') to a misspelt or shortened one,
+ * in `buf`; NULL: none is near. */
+const char *tutti_nearest(const char *text, const char *words, char *buf, size_t buf_bytes);
+
+enum { TUTTI_HINT_BYTES = 96 };
+
+/* What stands before the words accepted in a message that refuses one, in `buf` of
+ * TUTTI_HINT_BYTES: "did you mean 'ring'? all: ", or "" where none is near. */
+const char *tutti_nearest_hint(const char *text, const char *words, char *buf);
 
 TUTTI_API_END
 

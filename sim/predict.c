@@ -454,6 +454,8 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best,
                      struct tutti_left_out *left_out, struct tutti_err *err)
 {
     const char *protocol = ask->protocol;
+    static const char protocols[] = "none, ll, ll128, simple or auto";
+    char hint[TUTTI_HINT_BYTES];
     bool all_protocols = strcmp(protocol, "auto") == 0;
     const struct tutti_protocol *only = NULL;
     const struct tutti_algorithm *algorithm = NULL;
@@ -462,8 +464,8 @@ static int find_best(const struct tutti_ask *ask, struct outcome *best,
     if (status < 0)
         return status;
     if (!all_protocols && tutti_ask_find_protocol(ask, protocol, &only, NULL) < 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "unknown protocol '%s' (none, ll, ll128, simple or auto)", protocol);
+        return tutti_fail(err, TUTTI_EINVAL, "unknown protocol '%s' (%s%s)", protocol,
+                          tutti_nearest_hint(protocol, protocols, hint), protocols);
     if (tutti_is_nccl(ask->algorithm))
         return try_nccl(ask, strcmp(protocol, "none") != 0, best, err);
     if (strcmp(ask->algorithm, "auto") == 0)

@@ -61,6 +61,9 @@ const struct tutti_protocol *tutti_protocols(size_t *ret_count)
 
 int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, struct tutti_err *err)
 {
+    static const char words[] = "none, ll, ll128 or simple";
+    char hint[TUTTI_HINT_BYTES];
+
     if (strcmp(name, "none") == 0) { /* no protocol: the topology's own latencies and rates */
         *ret = NULL;
         return 0;
@@ -71,7 +74,8 @@ int tutti_protocol_find(const char *name, const struct tutti_protocol **ret, str
             return 0;
         }
     }
-    return tutti_fail(err, TUTTI_EINVAL, "unknown protocol '%s' (none, ll, ll128 or simple)", name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown protocol '%s' (%s%s)", name,
+                      tutti_nearest_hint(name, words, hint), words);
 }
 
 bool tutti_protocol_same(const struct tutti_protocol *a, const struct tutti_protocol *b)

@@ -427,13 +427,17 @@ int tutti_sim_open(const struct tutti_sim_opts *opts, struct tutti_backend **ret
 
 int tutti_model_find(const char *name, enum tutti_model *ret, struct tutti_err *err)
 {
+    static const char words[] = "alphabeta or fair";
+    char hint[TUTTI_HINT_BYTES];
+
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
         if (strcmp(name, tutti_model_name(models[i])) == 0) {
             *ret = models[i];
             return 0;
         }
     }
-    return tutti_fail(err, TUTTI_EINVAL, "unknown network model '%s' (alphabeta or fair)", name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown network model '%s' (%s%s)", name,
+                      tutti_nearest_hint(name, words, hint), words);
 }
 
 const char *tutti_model_name(enum tutti_model model)

@@ -267,7 +267,7 @@ TEST(what_is_wrong_in_text_is_named)
                    "x: line 13: under of a hardware pci is 'pci3' (a pci or cpu before this line, "
                    "such as cpu0)");
     expect_refusal("hardware pci bus=1 under=cpu0 gen=7 lanes=16",
-                   "x: line 13: not a number '7' (1 to 6)");
+                   "x: line 13: out of range '7' (1 to 6)");
     expect_refusal("hardware gpu under=cpu0 rank=2 dev=2",
                    "x: line 13: under of a hardware gpu is 'cpu0' (a pci before this line, such as "
                    "pci0)");

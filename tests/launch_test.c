@@ -313,6 +313,7 @@ TEST(an_unknown_launcher_is_named)
     struct tutti_env env = {.get = get, .context = &nothing};
 
     CHECK_INT(tutti_launch_read(&env, "slrum", &launch, &err), -TUTTI_EINVAL);
-    CHECK(strncmp(err.text, "unknown launcher 'slrum' (tutti|", 32) == 0);
+    CHECK(strncmp(err.text, "unknown launcher 'slrum' (did you mean 'slurm'? all: tutti|", 59) ==
+          0);
     CHECK(!tutti_launch_by(&env, "slurm", &launch));
 }

@@ -471,7 +471,7 @@ TEST(what_is_no_machine_is_refused_in_one_line)
             "f: line 2: 'hop_us': 'nan' is no number (1e-09 to 100000; as 0.62)");
     refused("tutti local 1\nread_own_GBps 1e-9\n",
             "f: line 2: 'read_own_GBps': '1e-9' is no number (0.001 to 1e+09; as 0.62)");
-    refused("tutti local 1\nranks 0\n", "f: line 2: 'ranks': not a number '0' (1 to 1048576)");
+    refused("tutti local 1\nranks 0\n", "f: line 2: 'ranks': out of range '0' (1 to 1048576)");
     refused("tutti local 1\nskip_us 1\n",
             "f: line 2: unknown word 'skip_us' (backend, machine, date, processors, processes, "
             "ranks, copies, apart_ns, past_cache_bytes, or a parameter as 'hop_us')");

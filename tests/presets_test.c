@@ -262,7 +262,7 @@ TEST(a_pcie_server_hangs_its_gpus_where_it_is_told)
                                       "'sockets=2' (a multiple of the sockets, or 0)");
     expect_refusal("pcie:gpus=6", "preset 'pcie': 'gpus=6' do not spread evenly over 4 switches "
                                   "(a multiple of them)");
-    expect_refusal("pcie:gen=7", "preset 'pcie': key 'gen': not a number '7' (3 to 6)");
+    expect_refusal("pcie:gen=7", "preset 'pcie': key 'gen': out of range '7' (3 to 6)");
 }
 
 /* ---- TPU ----------------------------------------------------------------------------------------

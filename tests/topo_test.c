@@ -15,7 +15,7 @@ static void expect_refusal(const char *spec, const char *message)
 
 TEST(a_wrong_spec_is_refused_with_what_would_be_accepted)
 {
-    expect_refusal("rign", "unknown preset 'rign' (nearest: ring)");
+    expect_refusal("rign", "unknown preset 'rign' (did you mean 'ring'?)");
     expect_refusal("ring:bandwith=50GB/s",
                    "unknown key 'bandwith' of preset 'ring' (n=, bw=, lat=, burst=)");
     expect_refusal("ring:n=4,n=5", "key 'n' of preset 'ring' is given twice");
@@ -24,7 +24,7 @@ TEST(a_wrong_spec_is_refused_with_what_would_be_accepted)
     expect_refusal("ring:n", "key 'n' of preset 'ring' has no value (n=8)");
     expect_refusal("ring:", "empty item in the SPEC of preset 'ring'");
     expect_refusal("ring:n=4,", "empty item in the SPEC of preset 'ring'");
-    expect_refusal("ring:n=0", "preset 'ring': key 'n': not a number '0' (1 to 16777216)");
+    expect_refusal("ring:n=0", "preset 'ring': key 'n': out of range '0' (1 to 16777216)");
     expect_refusal("ring:bw=50", "preset 'ring': key 'bw': not a rate '50' (a unit is needed: "
                                  "50GB/s is bytes, 400Gb/s is bits)");
     expect_refusal("ring:lat=-1us",

@@ -163,15 +163,12 @@ static int refuse(const struct call *call, const char *name, const char *format,
 
 static int refuse_second(const struct call *call, const char *group, const char *words)
 {
-    char near[64];
-    const char *best;
+    char hint[TUTTI_HINT_BYTES];
 
     if (call->argc < 2)
         return refuse(call, group, "a second word is missing (%s)", words);
-    best = tutti_nearest(call->argv[1], words, near, sizeof(near));
-    return refuse(call, group, "unknown command '%s' (%s%s%s)", call->argv[1],
-                  best != NULL ? "did you mean '" : "", best != NULL ? best : words,
-                  best != NULL ? "'?" : "");
+    return refuse(call, group, "unknown command '%s' (%s%s)", call->argv[1],
+                  tutti_nearest_hint(call->argv[1], words, hint), words);
 }
 
 static int refuse_command(const struct call *call)

@@ -362,6 +362,8 @@ int tutti_command_completion(const struct tutti_args *args, struct tutti_sink *s
     static void (*const prints[SHELL_COUNT])(const struct tutti_command *const *, size_t,
                                              FILE *) = {print_bash, print_zsh, print_fish};
     const char *shell = tutti_args_operand(args, 0);
+    static const char words[] = "bash, zsh or fish";
+    char hint[TUTTI_HINT_BYTES];
     size_t count = 0;
     const struct tutti_command *const *commands = tutti_commands(&count);
 
@@ -371,7 +373,8 @@ int tutti_command_completion(const struct tutti_args *args, struct tutti_sink *s
         prints[i](commands, count, sink->out);
         return 0;
     }
-    return tutti_fail(err, TUTTI_EINVAL, "unknown shell '%s' (bash, zsh or fish)", shell);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown shell '%s' (%s%s)", shell,
+                      tutti_nearest_hint(shell, words, hint), words);
 }
 
 const struct tutti_command tutti_cli_completion = {

@@ -91,9 +91,12 @@ static int read_real(const struct tutti_option *option, const char *text, double
 
     errno = 0;
     value = strtod(text, &end);
-    if (!(isdigit((unsigned char)*text) || *text == '.') || *end != '\0' || errno != 0 ||
-        !isfinite(value) || value < (double)option->min || value > (double)option->max)
+    if (!(isdigit((unsigned char)text[*text == '-']) || *text == '.') || *end != '\0')
         return tutti_fail(err, TUTTI_EINVAL, "not a number '%s' (%" PRIu64 " to %" PRIu64 ")", text,
+                          option->min, option->max);
+    if (*text == '-' || errno != 0 || !isfinite(value) || value < (double)option->min ||
+        value > (double)option->max)
+        return tutti_fail(err, TUTTI_EINVAL, "out of range '%s' (%" PRIu64 " to %" PRIu64 ")", text,
                           option->min, option->max);
     *ret = value;
     return 0;
@@ -115,6 +118,14 @@ static int read_size(const struct tutti_option *option, const char *text, uint64
                           tutti_print_size(option->max, most));
     *ret = value;
     return 0;
+}
+
+static int refuse_choice(const struct tutti_option *option, const char *text, struct tutti_err *err)
+{
+    char hint[TUTTI_HINT_BYTES];
+
+    return tutti_fail(err, TUTTI_EINVAL, "unknown value '%s' (%s%s)", text,
+                      tutti_nearest_hint(text, option->value, hint), option->value);
 }
 
 static int read_value(const struct tutti_option *option, const char *text,
@@ -143,7 +154,7 @@ static int read_value(const struct tutti_option *option, const char *text,
         break;
     case TUTTI_OPTION_CHOICE:
         if (!is_choice(text, option->value))
-            status = tutti_fail(err, TUTTI_EINVAL, "unknown value '%s' (%s)", text, option->value);
+            status = refuse_choice(option, text, err);
         break;
     case TUTTI_OPTION_TEXT:
     case TUTTI_OPTION_LIST:

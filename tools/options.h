@@ -92,10 +92,6 @@ double tutti_args_real(const struct tutti_args *args, const char *name);
 const char *tutti_args_operand(const struct tutti_args *args, uint32_t index);
 const char *tutti_args_word(const struct tutti_args *args, const char *name, uint32_t index);
 
-/* The nearest of `words` (separated by '|' or spaces) to a misspelt one, in `buf`; NULL if none is
- * near. */
-const char *tutti_nearest(const char *text, const char *words, char *buf, size_t buf_bytes);
-
 /* The words that have `text` in them, "'dgx-h100' or 'h100x'", else the nearest; NULL if none is
  * near. */
 const char *tutti_alike(const char *text, const char *words, char *buf, size_t buf_bytes);

@@ -26,17 +26,18 @@ static bool is_among(const char *text, const char *words)
 
 static int read_backend(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
 {
+    static const char words[] = "threads, tcp, mpi or sim";
+    char hint[TUTTI_HINT_BYTES];
+
     run->backend = tutti_args_text(args, "backend");
     if (run->backend == NULL)
-        return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (threads, tcp, mpi or sim)");
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (%s)", words);
     if (is_among(run->backend, backends_elsewhere))
-        return tutti_fail(err, TUTTI_ELACK,
-                          "this build has no backend '%s' (threads, tcp, mpi or sim)",
-                          run->backend);
+        return tutti_fail(err, TUTTI_ELACK, "this build has no backend '%s' (%s)", run->backend,
+                          words);
     if (!is_among(run->backend, backends_here))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B': unknown backend '%s' (threads, tcp, mpi or sim)",
-                          run->backend);
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (%s%s)",
+                          run->backend, tutti_nearest_hint(run->backend, words, hint), words);
     return 0;
 }
 

@@ -153,17 +153,21 @@ int tutti_read_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret
                      struct tutti_err *err)
 {
     uint64_t value = 0;
-    const char *p = text;
+    const char *first = text + (*text == '-');
+    const char *p = first;
+    bool fits = *text != '-';
 
     for (; isdigit((unsigned char)*p); p++) {
         uint64_t digit = (uint64_t)(*p - '0');
 
-        if (value > (UINT64_MAX - digit) / 10)
-            break;
-        value = value * 10 + digit;
+        fits = fits && value <= (UINT64_MAX - digit) / 10;
+        value = fits ? value * 10 + digit : value;
     }
-    if (p == text || *p != '\0' || value < min || value > max)
+    if (p == first || *p != '\0')
         return tutti_fail(err, TUTTI_EINVAL, "not a number '%s' (%" PRIu64 " to %" PRIu64 ")", text,
+                          min, max);
+    if (!fits || value < min || value > max)
+        return tutti_fail(err, TUTTI_EINVAL, "out of range '%s' (%" PRIu64 " to %" PRIu64 ")", text,
                           min, max);
     *ret = value;
     return 0;

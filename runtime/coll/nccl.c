@@ -94,6 +94,8 @@ int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *p
                         const struct tutti_chains *chains, struct tutti_schedule **ret,
                         struct tutti_err *err)
 {
+    static const char words[] = "ring, tree, pat, p2p";
+    char hint[TUTTI_HINT_BYTES];
     uint64_t rank_count = (uint64_t)chains->host_count * chains->length;
 
     if (rank_count > UINT32_MAX)
@@ -103,6 +105,6 @@ int tutti_nccl_generate(const char *algorithm, const struct tutti_nccl_params *p
         if (strcmp(algorithms[i].name, algorithm) == 0)
             return generate(i, params, chains, ret, err);
     }
-    return tutti_fail(err, TUTTI_EINVAL, "NCCL has no algorithm '%s' (ring, tree, pat, p2p)",
-                      algorithm);
+    return tutti_fail(err, TUTTI_EINVAL, "NCCL has no algorithm '%s' (%s%s)", algorithm,
+                      tutti_nearest_hint(algorithm, words, hint), words);
 }

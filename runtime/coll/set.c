@@ -73,6 +73,7 @@ int tutti_algorithm_find_for(const char *name, const struct tutti_coll_params *p
     const struct tutti_algorithm *algorithm;
     char names[512] = "";
     char alike[256];
+    char hint[TUTTI_HINT_BYTES];
     size_t used = 0;
 
     for (size_t i = 0; (algorithm = tutti_algorithm_at(params->added, i)) != NULL; i++) {
@@ -91,10 +92,12 @@ int tutti_algorithm_find_for(const char *name, const struct tutti_coll_params *p
             used = sizeof(names) - 1;
     }
     find_alike(name, params, alike, sizeof(alike));
-    return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' for %s (%s%s%s)", name,
+    if (alike[0] != '\0')
+        return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' for %s (did you mean %s?)", name,
+                          tutti_collective_name(params->collective), alike);
+    return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' for %s (%s%s)", name,
                       tutti_collective_name(params->collective),
-                      alike[0] != '\0' ? "did you mean " : "", alike[0] != '\0' ? alike : names,
-                      alike[0] != '\0' ? "?" : "");
+                      tutti_nearest_hint(name, names, hint), names);
 }
 
 int tutti_algorithm_find(const char *name, enum tutti_collective collective,

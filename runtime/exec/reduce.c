@@ -118,6 +118,9 @@ static const struct {
 
 int tutti_dtype_find(const char *name, enum tutti_dtype *ret, struct tutti_err *err)
 {
+    static const char words[] = "float, double, half, bfloat16, int32, int64, int8, uint8";
+    char hint[TUTTI_HINT_BYTES];
+
     for (int i = 0; i < TUTTI_DTYPE_COUNT; i++) {
         if (strcmp(name, dtypes[i].name) != 0 &&
             (dtypes[i].alias == NULL || strcmp(name, dtypes[i].alias) != 0))
@@ -131,21 +134,23 @@ int tutti_dtype_find(const char *name, enum tutti_dtype *ret, struct tutti_err *
             return 0;
         }
     }
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "unknown data type '%s' (float, double, half, bfloat16, int32, int64, int8, "
-                      "uint8)",
-                      name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown data type '%s' (%s%s)", name,
+                      tutti_nearest_hint(name, words, hint), words);
 }
 
 int tutti_op_find(const char *name, enum tutti_op *ret, struct tutti_err *err)
 {
+    static const char words[] = "sum, prod, min, max, avg";
+    char hint[TUTTI_HINT_BYTES];
+
     for (int i = 0; i < TUTTI_OP_COUNT; i++) {
         if (strcmp(name, ops[i]) != 0)
             continue;
         *ret = (enum tutti_op)i;
         return 0;
     }
-    return tutti_fail(err, TUTTI_EINVAL, "unknown operator '%s' (sum, prod, min, max, avg)", name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown operator '%s' (%s%s)", name,
+                      tutti_nearest_hint(name, words, hint), words);
 }
 
 void tutti_reduce(enum tutti_dtype dtype, enum tutti_op op, void *dst, const void *acc,

@@ -127,6 +127,7 @@ static int find(const struct tutti_env *env, const char *launcher,
                 const struct tutti_launch_source **ret, struct tutti_err *err)
 {
     char name[64];
+    char hint[TUTTI_HINT_BYTES];
 
     for (const struct tutti_launch_source *s = tutti_launch_sources; s->name != NULL; s++) {
         if (strcmp(s->name, launcher) != 0)
@@ -139,7 +140,8 @@ static int find(const struct tutti_env *env, const char *launcher,
         *ret = s;
         return 0;
     }
-    return tutti_fail(err, TUTTI_EINVAL, "unknown launcher '%s' (%s)", launcher,
+    return tutti_fail(err, TUTTI_EINVAL, "unknown launcher '%s' (%s%s)", launcher,
+                      tutti_nearest_hint(launcher, tutti_launch_names(), hint),
                       tutti_launch_names());
 }
 

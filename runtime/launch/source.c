@@ -37,13 +37,14 @@ int tutti_env_count(const struct tutti_env *env, const char *names, uint32_t *re
     if (text == NULL)
         return 0;
     for (const char *p = text; *p != '\0'; p++) {
-        if (*p < '0' || *p > '9' || value > TUTTI_LAUNCH_COUNT_MAX)
+        if (*p < '0' || *p > '9')
             return tutti_fail(err, TUTTI_EINVAL, "variable '%s': not a number '%.100s' (0 to %d)",
                               name, text, TUTTI_LAUNCH_COUNT_MAX);
-        value = 10 * value + (uint32_t)(*p - '0');
+        if (value <= TUTTI_LAUNCH_COUNT_MAX)
+            value = 10 * value + (uint32_t)(*p - '0');
     }
     if (value > TUTTI_LAUNCH_COUNT_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "variable '%s': not a number '%.100s' (0 to %d)", name,
+        return tutti_fail(err, TUTTI_EINVAL, "variable '%s': out of range '%.100s' (0 to %d)", name,
                           text, TUTTI_LAUNCH_COUNT_MAX);
     *ret = value;
     return 0;

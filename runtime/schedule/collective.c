@@ -63,6 +63,10 @@ static bool same_name(const char *typed, const char *name)
 
 int tutti_collective_find(const char *name, enum tutti_collective *ret, struct tutti_err *err)
 {
+    static const char words[] =
+        "allreduce reducescatter allgather broadcast reduce alltoall sendrecv barrier";
+    char hint[TUTTI_HINT_BYTES];
+
     for (unsigned i = 0; i < TUTTI_COLLECTIVE_COUNT; i++) {
         if (same_name(name, collectives[i].name)) {
             *ret = (enum tutti_collective)i;
@@ -70,9 +74,8 @@ int tutti_collective_find(const char *name, enum tutti_collective *ret, struct t
         }
     }
     return tutti_fail(err, TUTTI_EINVAL,
-                      "unknown collective '%.40s' (allreduce reducescatter allgather broadcast "
-                      "reduce alltoall sendrecv barrier; custom in the text of a schedule)",
-                      name);
+                      "unknown collective '%.40s' (%s%s; custom in the text of a schedule)", name,
+                      tutti_nearest_hint(name, words, hint), words);
 }
 
 uint64_t tutti_collective_bytes(enum tutti_collective collective, uint64_t count,

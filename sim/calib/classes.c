@@ -150,12 +150,14 @@ static const struct {
 static int refuse_part(int part, const char *word, struct tutti_err *err)
 {
     char accepted[ACCEPTED_BYTES] = "";
+    char hint[TUTTI_HINT_BYTES];
     size_t used = 0;
 
     for (size_t i = 0; parts[part].name(i) != NULL && used < sizeof(accepted); i++)
         used += (size_t)snprintf(accepted + used, sizeof(accepted) - used, "%s%s", i > 0 ? " " : "",
                                  parts[part].name(i));
-    return tutti_fail(err, TUTTI_EINVAL, "unknown %s '%s' (%s)", parts[part].what, word, accepted);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown %s '%s' (%s%s)", parts[part].what, word,
+                      tutti_nearest_hint(word, accepted, hint), accepted);
 }
 
 static int read_part(int part, const char *word, uint8_t *ret, struct tutti_err *err)

@@ -125,6 +125,12 @@ static void set_costs(const struct tutti_nccl_comm *comm, enum tutti_collective 
 /* The form that a name forces; NULL: none. */
 static int find_forced(const struct tutti_ask *ask, const struct form **ret, struct tutti_err *err)
 {
+    const char *words = is_p2p(ask->params.collective)
+                            ? "nccl nccl:p2p"
+                            : "nccl nccl:ring nccl:tree nccl:pat nccl:nvls nccl:nvlstree "
+                              "nccl:collnetdirect nccl:collnetchain";
+    char hint[TUTTI_HINT_BYTES];
+
     *ret = NULL;
     if (strcmp(ask->algorithm, "nccl") == 0)
         return 0;
@@ -142,12 +148,9 @@ static int find_forced(const struct tutti_ask *ask, const struct form **ret, str
             return 0;
         }
     }
-    return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' of NCCL for %s (%s)", ask->algorithm,
+    return tutti_fail(err, TUTTI_EINVAL, "no algorithm '%s' of NCCL for %s (%s%s)", ask->algorithm,
                       tutti_collective_name(ask->params.collective),
-                      is_p2p(ask->params.collective)
-                          ? "nccl nccl:p2p"
-                          : "nccl nccl:ring nccl:tree nccl:pat nccl:nvls nccl:nvlstree "
-                            "nccl:collnetdirect nccl:collnetchain");
+                      tutti_nearest_hint(ask->algorithm, words, hint), words);
 }
 
 /* How data are cut is NCCL's to say, by its variables. */

@@ -193,8 +193,11 @@ static int read_ecmp(struct tutti_perturb_item *item, struct part part, struct t
 static int read_kind(const char *word, struct part *part, enum tutti_perturb_kind *ret,
                      struct tutti_err *err)
 {
+    static const char words[] = "slow-link=, slow-node=, latency=, rates=, start= or ecmp=";
     struct part name = *part;
     bool valued = split(part, "=", &name);
+    char typed[TUTTI_PERTURB_TEXT_BYTES];
+    char hint[TUTTI_HINT_BYTES];
 
     for (unsigned k = 0; k < TUTTI_PERTURB_KIND_COUNT; k++) {
         if (strlen(kinds[k].name) != name.bytes ||
@@ -205,10 +208,9 @@ static int read_kind(const char *word, struct part *part, enum tutti_perturb_kin
         *ret = (enum tutti_perturb_kind)k;
         return 0;
     }
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "unknown perturbation '%s' (slow-link=, slow-node=, latency=, rates=, "
-                      "start= or ecmp=)",
-                      word);
+    (void)snprintf(typed, sizeof(typed), "%.*s", (int)name.bytes, name.text);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown perturbation '%s' (%s%s)", word,
+                      tutti_nearest_hint(typed, words, hint), words);
 }
 
 /* Whether both mean the same, however their numbers are written. */

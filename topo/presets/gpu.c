@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/status.h"
+
 #define TERA UINT64_C(1000000000000)
 #define GIGA UINT64_C(1000000000)
 
@@ -87,12 +89,14 @@ bool tutti_gpu_read_gdr(struct tutti_spec *spec, const struct tutti_cluster *clu
 void tutti_gpu_refuse_model(struct tutti_spec *spec, const char *name)
 {
     char names[1024] = "";
+    char hint[TUTTI_HINT_BYTES];
     size_t used = 0;
 
     for (size_t i = 0; tutti_gpu_model_at(i) != NULL && used < sizeof(names); i++)
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ",
                                  tutti_gpu_model_at(i)->name);
-    tutti_spec_refuse(spec, "key 'gpu': unknown '%.40s' (%s)", name, names);
+    tutti_spec_refuse(spec, "key 'gpu': unknown '%.40s' (%s%s)", name,
+                      tutti_nearest_hint(name, names, hint), names);
 }
 
 void tutti_gpu_model_figures(const struct tutti_gpu_model *model, struct tutti_node *node)

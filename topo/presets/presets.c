@@ -37,57 +37,23 @@ const struct tutti_preset *tutti_presets(size_t *ret_count)
     return presets;
 }
 
-/* Levenshtein's distance; words longer than WORD_BYTES_MAX are far from everything. */
-static size_t distance(const char *a, size_t a_bytes, const char *b)
-{
-    size_t row[WORD_BYTES_MAX + 1];
-    size_t b_bytes = strlen(b);
-
-    if (a_bytes > WORD_BYTES_MAX || b_bytes > WORD_BYTES_MAX)
-        return WORD_BYTES_MAX;
-    for (size_t j = 0; j <= b_bytes; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_bytes; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= b_bytes; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[b_bytes];
-}
-
-/* Names the presets nearest to what was written, or all of them if none is near. */
+/* Names the preset nearest to what was written, or all of them if none is near. */
 static int unknown_preset(const char *name, size_t name_bytes, struct tutti_err *err)
 {
-    size_t nearest = WORD_BYTES_MAX;
+    int bytes = (int)(name_bytes < WORD_BYTES_MAX ? name_bytes : WORD_BYTES_MAX);
     size_t used = 0;
     char names[512] = "";
+    char near[WORD_BYTES_MAX + 1];
+    char typed[WORD_BYTES_MAX + 1];
 
-    for (size_t i = 0; i < PRESET_COUNT; i++) {
-        size_t far = distance(name, name_bytes, presets[i].name);
-
-        nearest = far < nearest ? far : nearest;
-    }
-    for (size_t i = 0; i < PRESET_COUNT && used < sizeof(names); i++) {
-        int wrote = 0;
-
-        if (nearest > 2 || distance(name, name_bytes, presets[i].name) == nearest)
-            wrote = snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? ", " : "",
-                             presets[i].name);
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
-    return tutti_fail(err, TUTTI_EINVAL, "unknown preset '%.*s' (%s%s)",
-                      (int)(name_bytes < 80 ? name_bytes : 80), name,
-                      nearest > 2 ? "" : "nearest: ", names);
+    for (size_t i = 0; i < PRESET_COUNT && used < sizeof(names); i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "",
+                                 presets[i].name);
+    (void)snprintf(typed, sizeof(typed), "%.*s", bytes, name);
+    if (tutti_nearest(typed, names, near, sizeof(near)) != NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "unknown preset '%s' (did you mean '%s'?)", typed,
+                          near);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown preset '%s' (%s)", typed, names);
 }
 
 /* Whether the preset is of no vendor's machine: its source is a clause on bw, then one on lat. */

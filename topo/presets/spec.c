@@ -91,14 +91,17 @@ static int unknown(const struct tutti_spec *spec, const char *what, const char *
                    struct tutti_err *err)
 {
     char words[512];
-    char meant[64] = "";
+    char meant[TUTTI_HINT_BYTES];
     size_t bytes = 0;
     const char *key = alike(spec, item, &bytes);
 
+    (void)accepted(spec, words, sizeof(words));
     if (key != NULL)
         (void)snprintf(meant, sizeof(meant), "did you mean '%.*s'? all: ", (int)bytes, key);
+    else /* sides of a grid are not misspelt */
+        (void)tutti_nearest_hint(isdigit((unsigned char)*item) ? "" : item, words, meant);
     return tutti_fail(err, TUTTI_EINVAL, "unknown %s '%s' of preset '%s' (%s%s)", what, item,
-                      spec->info->name, meant, accepted(spec, words, sizeof(words)));
+                      spec->info->name, meant, words);
 }
 
 /* Sorts one item "key=value", "flag" or "4x4x8" into the table. The text is cut up in place. */
@@ -282,6 +285,7 @@ uint32_t tutti_spec_choice(struct tutti_spec *spec, const char *key, const char 
     char buf[VALUE_BYTES];
     const char *text = value_of(spec, key, buf, sizeof(buf));
     char words[256] = "";
+    char hint[TUTTI_HINT_BYTES];
     size_t used = 0;
 
     for (uint32_t i = 0; names[i] != NULL; i++)
@@ -292,7 +296,8 @@ uint32_t tutti_spec_choice(struct tutti_spec *spec, const char *key, const char 
     for (uint32_t i = 0; names[i] != NULL && used < sizeof(words); i++)
         used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s", i == 0 ? "" : ", ",
                                  names[i]);
-    tutti_spec_refuse(spec, "key '%s': unknown '%s' (%s)", key, text, words);
+    tutti_spec_refuse(spec, "key '%s': unknown '%s' (%s%s)", key, text,
+                      tutti_nearest_hint(text, words, hint), words);
     return 0;
 }
 

@@ -14,13 +14,17 @@ static const char *const engine_names[] = {
 
 int tutti_tcp_engine_find(const char *name, enum tutti_tcp_engine *ret, struct tutti_err *err)
 {
+    static const char words[] = "auto, poll or uring";
+    char hint[TUTTI_HINT_BYTES];
+
     for (unsigned i = 0; i < sizeof(engine_names) / sizeof(engine_names[0]); i++) {
         if (strcmp(name, engine_names[i]) == 0) {
             *ret = (enum tutti_tcp_engine)i;
             return 0;
         }
     }
-    return tutti_fail(err, TUTTI_EINVAL, "unknown engine '%s' (auto, poll or uring)", name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown engine '%s' (%s%s)", name,
+                      tutti_nearest_hint(name, words, hint), words);
 }
 
 /* Measured (tests/bench/notes.md): poll is never slower with the few connections of a rank. */
