@@ -389,6 +389,9 @@ static const struct tutti_option options[] = {
      .help =
          "threads, tcp or mpi: measure this machine instead, and fit what its caches, its memory "
          "and its messages cost"},
+    {.name = "all",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "fit to the tables of measurements that come with Tutti: an hour and more"},
     {.name = "log",
      .type = TUTTI_OPTION_LIST,
      .value = "FILE...",
@@ -485,8 +488,10 @@ const struct tutti_command tutti_cli_calibrate = {
     .operand_max = 1,
     .text =
         "Fits latencies, rates and efficiencies of NCCL's protocols on classes of GPUs and "
-        "links to measured tables (traces/measured, or others of that form), predicting each "
-        "as 'predict -a nccl' would. The fit is robust, in logarithms, from NCCL's own figures "
+        "links to measured tables (those of a folder or file, or with --all those of "
+        "traces/measured, from which traces/measured/fit.sh makes the shipped costs in two such "
+        "fits), predicting each as 'predict -a nccl' would. The fit is robust, in logarithms, from "
+        "NCCL's own figures "
         "on: what it misses by more than a third says little; a value is a product over "
         "classes from general to special, so that one of which little was measured stays near "
         "its like.\n\n"
@@ -505,8 +510,8 @@ const struct tutti_command tutti_cli_calibrate = {
         "processes measure together, and to that comes what the system or the MPI library "
         "takes to send and to receive. The file (-o) is for 'validate -B' and 'run "
         "--predict'.",
-    .examples = "tutti calibrate -O mine.calib\n"
-                "tutti calibrate --filter quality=good,collective=allreduce,nodes=1\n"
+    .examples = "tutti calibrate mine.measured -O mine.calib\n"
+                "tutti calibrate --all --filter quality=good,collective=allreduce,nodes=1\n"
                 "tutti predict dgx-h100 -a nccl --calib mine.calib\n"
                 "tutti calibrate dgx-h100:nodes=2 --log all_reduce_16.log -O mine.calib\n"
                 "tutti calibrate -B threads -O here.local\n"

@@ -244,6 +244,7 @@ int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err
                                           "rendezvous", "interface",   "open",       "launcher",
                                           "engine",     "connections", "congestion", "library"};
     bool here = tutti_args_given(args, "backend");
+    bool named = tutti_args_operand(args, 0) != NULL || tutti_args_given(args, "log");
 
     if (here && tutti_args_given(args, "log"))
         return tutti_fail(err, TUTTI_EINVAL,
@@ -266,5 +267,14 @@ int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err
                               "option '--%s' says nothing without '-B' (threads, tcp, mpi)",
                               of_here[i]);
     }
+    if (!here && !named && !tutti_args_flag(args, "all"))
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "nothing to fit to (FOLDER or FILE of tables, SPEC --log FILE, -B threads "
+            "for this machine, or --all: what comes with Tutti, an hour and more)");
+    if ((here || named) && tutti_args_flag(args, "all"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--all' fits to the tables that come with Tutti (or to what is "
+                          "named here)");
     return 0;
 }

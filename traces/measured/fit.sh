@@ -10,7 +10,7 @@ tutti=${TUTTI:-$here/../../build/tutti}
 runs='quality=good,nodes=..4,timing!=torch|kernel|graph,basis!=assumed'
 "$tutti" calibrate "$here" --filter "$runs,collective=allreduce" \
     --aside "$runs,collective=broadcast|reduce|allgather|reducescatter" \
-    --leave-out "${LEAVE_OUT:-fifth}" --iterations 14 -o "$here/fitted.calib"
+    --leave-out "${LEAVE_OUT:-fifth}" --iterations 14 -O "$here/fitted.calib"
 "$tutti" calibrate "$here" --given "$here/fitted.calib" \
     --filter "$runs,collective=alltoall|sendrecv" --leave-out "${LEAVE_OUT:-fifth}" \
-    --iterations 14 --title 'fitted to public runs of NCCL, 2026-11-26' -o "$here/fitted.calib"
+    --iterations 14 --title 'fitted to public runs of NCCL, 2026-11-26' -O "$here/fitted.calib"
