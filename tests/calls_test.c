@@ -248,3 +248,72 @@ TEST(quiet_is_a_table_alone_and_colour_is_asked_for)
     CHECK_INT(call("predict dgx-1v -b 1M -q -v", &text, &err), 2);
     tutti_sink_text_done(&text);
 }
+
+/* The call on a terminal of `columns`. */
+static int call_on_terminal(const char *line, int columns, struct tutti_sink_text *ret)
+{
+    char words[512];
+    char *argv[WORDS_MAX];
+    struct tutti_sink sink;
+    int code;
+
+    snprintf(words, sizeof(words), "%s", line);
+    if (tutti_sink_open_text(&sink, ret, NULL) < 0)
+        abort();
+    sink.columns = columns;
+    sink.out_terminal = true;
+    sink.notes_terminal = true;
+    code = tutti_cli_call(cut(words, argv), argv, &sink, NULL);
+    CHECK(tutti_sink_close(&sink, NULL) == 0);
+    return code;
+}
+
+TEST(a_narrow_page_says_which_columns_it_has_no_room_for)
+{
+    const char *line = "predict dgx-h100 -b 1M -v --colour never";
+    const char *said = "# 80 columns, too few for ";
+    struct tutti_sink_text text;
+    struct tutti_err err;
+
+    CHECK_INT(call_on_terminal(line, 80, &text), 0);
+    CHECK(strstr(text.out, said) != NULL);
+    CHECK(strstr(text.out, " (100 show ") != NULL);
+    CHECK(widest(text.out) <= 80);
+    tutti_sink_text_done(&text);
+    CHECK_INT(call_on_terminal(line, 0, &text), 0);
+    CHECK(strstr(text.out, "too few") == NULL);
+    tutti_sink_text_done(&text);
+    CHECK_INT(call(line, &text, &err), 0);
+    CHECK(strstr(text.out, "too few") == NULL);
+    tutti_sink_text_done(&text);
+}
+
+TEST(a_check_that_fails_is_red_on_a_terminal_and_a_wrong_word_is_not)
+{
+    static const char cycle[] = "schedule cycle\ncontract sendrecv float sum count 1\nranks 2\n"
+                                "rank 0 lane 0\n  RECV out+0 4 B from 1\n  SEND in+0 4 B to 1\n"
+                                "rank 1 lane 0\n  RECV out+0 4 B from 0\n  SEND in+0 4 B to 0\n";
+    char path[] = "/tmp/tutti-calls-XXXXXX";
+    char bad[64];
+    struct tutti_sink_text text;
+    struct tutti_err err;
+    int fd = mkstemp(path);
+
+    REQUIRE(fd >= 0);
+    REQUIRE(write(fd, cycle, sizeof(cycle) - 1) == (ssize_t)sizeof(cycle) - 1);
+    close(fd);
+    snprintf(bad, sizeof(bad), "schedule check %s", path);
+    REQUIRE(setenv("TERM", "xterm", 1) == 0);
+    REQUIRE(unsetenv("NO_COLOR") == 0);
+    CHECK_INT(call_on_terminal(bad, 0, &text), 1);
+    CHECK(strncmp(text.notes, "\033[31mtutti schedule check: ", 27) == 0);
+    CHECK(strstr(text.notes, "\033[0m\n") != NULL);
+    tutti_sink_text_done(&text);
+    CHECK_INT(call(bad, &text, &err), 1);
+    CHECK(strchr(text.notes, '\033') == NULL);
+    tutti_sink_text_done(&text);
+    CHECK_INT(call_on_terminal("schedule check no-such-file", 0, &text), 2);
+    CHECK(strchr(text.notes, '\033') == NULL);
+    tutti_sink_text_done(&text);
+    unlink(path);
+}

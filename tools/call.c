@@ -119,7 +119,8 @@ struct call {
 
 /* One line, whatever the words of the user or of a file contain; written at once, since other
  * processes may be saying theirs to the same terminal. */
-static void report(const struct call *call, const char *name, const char *text)
+static void report_in(const struct call *call, const char *colour, const char *name,
+                      const char *text)
 {
     char line[TUTTI_ERR_TEXT_BYTES + 1];
     size_t bytes = 0;
@@ -129,7 +130,13 @@ static void report(const struct call *call, const char *name, const char *text)
     for (; *text != '\0' && bytes + 1 < sizeof(line); text++)
         line[bytes++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
     line[bytes] = '\0';
-    fprintf(call->sink->notes, "tutti%s%s: %s\n", name[0] != '\0' ? " " : "", name, line);
+    fprintf(call->sink->notes, "%stutti%s%s: %s%s\n", colour, name[0] != '\0' ? " " : "", name,
+            line, colour[0] != '\0' ? "\033[0m" : "");
+}
+
+static void report(const struct call *call, const char *name, const char *text)
+{
+    report_in(call, "", name, text);
 }
 
 static int exit_code(int status)
@@ -217,14 +224,15 @@ static bool has_option(const struct tutti_command *command, const char *name)
     return false;
 }
 
-static bool wants_colour(const struct tutti_args *args, const struct tutti_sink *sink)
+/* On what is a terminal or not. */
+static bool wants_colour(const struct tutti_args *args, bool is_terminal)
 {
     const char *no = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
 
-    if (!tutti_args_is(args, "colour", "auto"))
+    if (has_option(args->command, "colour") && !tutti_args_is(args, "colour", "auto"))
         return tutti_args_is(args, "colour", "always");
-    return sink->out_terminal && (no == NULL || no[0] == '\0') && terminal != NULL &&
+    return is_terminal && (no == NULL || no[0] == '\0') && terminal != NULL &&
            strcmp(terminal, "dumb") != 0;
 }
 
@@ -238,7 +246,7 @@ static int run_on_page(const struct tutti_args *args, struct tutti_sink *sink,
     if (has_option(args->command, "quiet")) {
         sink->verbose = sink->verbose || tutti_args_flag(args, "verbose");
         sink->quiet = sink->quiet || tutti_args_flag(args, "quiet");
-        sink->colour = wants_colour(args, sink);
+        sink->colour = wants_colour(args, sink->out_terminal);
         if (tutti_args_flag(args, "verbose") && tutti_args_flag(args, "quiet"))
             status = tutti_fail(err, TUTTI_EINVAL,
                                 "options '-v' and '-q' contradict each other (one of them)");
@@ -259,6 +267,7 @@ static int run_in_job(const struct tutti_command *command, const struct call *ca
     struct tutti_args args;
     struct tutti_err err = {.text = ""};
     int status = tutti_args_parse(command, call->argc, call->argv, &args, &err);
+    const char *colour = "";
     int code;
 
     args.job = job;
@@ -267,11 +276,13 @@ static int run_in_job(const struct tutti_command *command, const struct call *ca
         status = run_on_page(&args, call->sink, &err);
     else if (status == 0 && job->index == 0)
         tutti_help_print(command, call->sink->out);
+    if (status == -TUTTI_ECHECK && wants_colour(&args, call->sink->notes_terminal))
+        colour = "\033[31m"; /* a result is wrong, not a word of the command line */
     if (status == 0 || args.words != NULL)
         tutti_args_done(&args);
     code = flush(call, command->name, exit_code(status), status < 0);
     if (status < 0 && job->index == 0 && err.text[0] != '\0') /* else it has been said */
-        report(call, command->name, err.text);
+        report_in(call, colour, command->name, err.text);
     return code;
 }
 

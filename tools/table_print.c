@@ -112,19 +112,45 @@ static int widest_text(const struct layout *layout)
     return widest;
 }
 
-/* Makes room: columns that matter less go, then the widest texts go on in further lines. Numbers
- * stay as they are. */
-static void fit(struct layout *layout)
+/* Makes room on a page of `columns`: those that matter less go, then the widest texts go on in
+ * further lines. Numbers stay as they are. */
+static void fit(struct layout *layout, int columns)
 {
     const struct tutti_table *table = layout->table;
     int widest = 0;
 
     for (size_t k = 0; k < sizeof(less) / sizeof(less[0]); k++) {
-        for (size_t i = 0; i < table->column_count && total(layout) > layout->page->columns; i++)
+        for (size_t i = 0; i < table->column_count && total(layout) > columns; i++)
             layout->shown[i] = layout->shown[i] && strcmp(table->columns[i].key, less[k]) != 0;
     }
-    while (total(layout) > layout->page->columns && (widest = widest_text(layout)) >= 0)
+    while (total(layout) > columns && (widest = widest_text(layout)) >= 0)
         layout->width[widest]--;
+}
+
+/* The titles that the page is too narrow for, though one as wide as they come has them. */
+static void print_left_out(const struct layout *layout, const struct layout *wide)
+{
+    const struct tutti_table *table = layout->table;
+    FILE *out = layout->page->out;
+    size_t count = 0;
+    size_t told = 0;
+
+    for (size_t i = 0; i < table->column_count; i++)
+        count += wide->shown[i] && !layout->shown[i];
+    if (count == 0)
+        return;
+    fprintf(out, "# %d columns, too few for ", layout->page->columns);
+    for (size_t i = 0; i < table->column_count; i++) {
+        if (!wide->shown[i] || layout->shown[i])
+            continue;
+        fprintf(out, "%s%s",
+                told == 0           ? ""
+                : told + 1 == count ? " and "
+                                    : ", ",
+                table->columns[i].title);
+        told++;
+    }
+    fprintf(out, " (%d show %s)\n", TUTTI_PAGE_COLUMNS, count == 1 ? "it" : "them");
 }
 
 /* Text leans to the left, numbers to the right; no blanks at the end of a line. */
@@ -231,6 +257,7 @@ static void print_row(const struct layout *layout, size_t row)
 void tutti_table_print(const struct tutti_table *table, const struct tutti_page *page)
 {
     struct layout layout = {.table = table, .page = page};
+    struct layout wide;
 
     choose_unit(&layout);
     for (size_t i = 0; i < table->column_count; i++) {
@@ -238,7 +265,10 @@ void tutti_table_print(const struct tutti_table *table, const struct tutti_page 
         if (layout.shown[i])
             layout.width[i] = column_width(&layout, i);
     }
-    fit(&layout);
+    wide = layout;
+    fit(&layout, page->columns);
+    fit(&wide, TUTTI_PAGE_COLUMNS);
+    print_left_out(&layout, &wide);
     print_titles(&layout, false);
     print_titles(&layout, true);
     for (size_t row = 0; row < table->row_count; row++)
