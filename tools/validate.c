@@ -12,6 +12,7 @@
 #include "tools/cases.h"
 #include "tools/commands.h"
 #include "tools/files.h"
+#include "tools/fitted.h"
 #include "tools/local.h"
 #include "tools/logs.h"
 #include "tools/measurements.h"
@@ -41,7 +42,9 @@ struct validation {
     struct tutti_nccl_options nccl;         /* logs */
     bool here;                              /* -B threads */
     struct tutti_calib_choice calib;        /* of topo */
-    bool silent;                            /* another process prints */
+    enum tutti_fitted fitted;               /* logs: calib to them */
+    char fitted_table[TUTTI_FITTED_ID_BYTES];
+    bool silent; /* another process prints */
 };
 
 /* ---- logs ------------------------------------------------------------------------------------ */
@@ -321,6 +324,12 @@ static void print_head(const struct tutti_args *args, const struct validation *v
             v->ask.protocol, tutti_model_name(v->ask.model));
     if (file) /* which may have been fitted to this very log */
         fprintf(out, "with the costs of %s", tutti_args_text(args, "calib"));
+    else if (v->fitted == TUTTI_FITTED_TOO)
+        fprintf(out, "its costs were fitted to this log, too (table '%s')", v->fitted_table);
+    else if (v->fitted == TUTTI_FITTED_UNKNOWN)
+        fputs("whether its costs were fitted to this log, too, is not known (their tables are not "
+              "installed)",
+              out);
     else
         fputs("not fitted to the log", out);
     if (v->nccl.asked != NULL)
@@ -389,6 +398,17 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
     return status;
 }
 
+/* The costs that this build has, where they are what predicted, may have seen the logs already. */
+static int look_up_fitted(const struct tutti_args *args, struct validation *v,
+                          struct tutti_err *err)
+{
+    bool builtin = !tutti_args_given(args, "calib") || tutti_args_is(args, "calib", "builtin");
+
+    if (v->here || !builtin || !v->calib.is_told || !tutti_args_is(args, "format", "table"))
+        return 0;
+    return tutti_fitted_find(&v->cases, v->topo->rank_count, &v->fitted, v->fitted_table, err);
+}
+
 int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sink,
                            struct tutti_err *err)
 {
@@ -412,6 +432,8 @@ int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sin
                                                : validate_logs(args, &v, sink, err);
     if (status == 0 && v.cases.case_count > 0)
         status = tutti_cases_errors(&v.cases, &errors, err);
+    if (status == 0 && !v.silent)
+        status = look_up_fitted(args, &v, err);
     if (status == 0 && !v.silent)
         status = print_all(args, &v, &errors, sink, err);
     if (status == 0 && !v.silent)
@@ -490,7 +512,8 @@ const struct tutti_command tutti_cli_validate = {
         "one flat ring at nominal link rates: allreduce 2(n-1) a + 2(n-1)/n S/b, reducescatter, "
         "allgather and alltoall half of that, broadcast and reduce (n-1) a + S/b, sendrecv a + "
         "S/b, where a and b are latency and rate of the slowest hop r to r+1. Nothing is fitted "
-        "to the log. What nccl-tests has measured on GPUs NCCL has chosen, so that -a nccl is the "
+        "to the log; where the costs that this build has were fitted to a table of it, that is "
+        "said. What nccl-tests has measured on GPUs NCCL has chosen, so that -a nccl is the "
         "standard there, in the version that the log names; and where one process drove several "
         "GPUs, no time is less than it takes to launch on them. A log of nccl-tests gives the "
         "mean of so many in a row (20 if it does not say): so does -a nccl where they overlap, in "
