@@ -379,6 +379,8 @@ TEST(symmetric_kernels_are_reckoned_by_their_own_model)
                      "AllReduce_RSxLDMC_AGxSTMC 2 153.288");
     expect_symmetric("H100x8", "NCCL_NVLS_ENABLE=0", TUTTI_ALLREDUCE, 1 << 26,
                      "AllReduce_RSxLD_AGxST 7 356.936");
+    expect_symmetric("B200x8", NULL, TUTTI_ALLREDUCE, 1 << 26,
+                     "AllReduce_RSxLDMC_AGxSTMC 3 88.824"); /* of 4 blocks: 32 in all; 2: 98.938 */
     refuse_symmetric("H100x8", 2, "2.28.9", TUTTI_ALLREDUCE, TUTTI_SUM,
                      "no symmetric kernel for 'allreduce': not here (several GPUs of one node, all "
                      "reached over NVLink)");

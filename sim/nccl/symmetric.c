@@ -142,6 +142,8 @@ static const char *barred(const struct tutti_nccl_comm *comm, int function, enum
     return NULL;
 }
 
+/* NCCL bars LL kernels from 2^31 bytes on, where they move 18 times the bytes of others and more,
+ * and so are never the best anyway. */
 int tutti_nccl_symmetric(const struct tutti_nccl_comm *comm, enum tutti_collective collective,
                          enum tutti_dtype dtype, enum tutti_op op, uint64_t bytes,
                          struct tutti_nccl_symmetric *ret, struct tutti_err *err)
@@ -160,8 +162,7 @@ int tutti_nccl_symmetric(const struct tutti_nccl_comm *comm, enum tutti_collecti
         struct tutti_nccl_symmetric fit;
 
         if (kernels[i].function != function ||
-            (kernels[i].multicast && comm->nvls_channel_count == 0) ||
-            (kernels[i].ll && bytes >= UINT64_C(1) << 31))
+            (kernels[i].multicast && comm->nvls_channel_count == 0))
             continue;
         fit = fit_blocks(&kernels[i], blackwell, (double)bytes, comm->rank_count);
         if (best.kernel == NULL || fit.time_us * (1 + 0.025 * fit.block_count) <
