@@ -24,11 +24,19 @@ static uint64_t steps_max(const struct tutti_answer *answer)
     return answer->folded && answer->event_count > STEPS_MAX ? STEPS_MAX / 64 : STEPS_MAX;
 }
 
+/* The links of a kind of hop. */
+struct hop_links {
+    bool any;
+    bool faster;             /* some are faster than the slowest */
+    struct tutti_link least; /* the slowest, of equals the first */
+};
+
 struct trial {
     struct tutti_ask ask;
     struct tutti_bound_law law;
     tutti_ps time_ps; /* as it is */
     int status;       /* the first failure */
+    struct hop_links links[TUTTI_HOP_COUNT];
 };
 
 /* By how much the time grows, which may be negative. */
@@ -81,49 +89,53 @@ static void say_latency(struct trial *trial, double part, char *ret)
                        grown_ps / MORE_PS, grown_ps / MORE_PS == 1 ? "" : "s", part);
 }
 
-/* Links of a kind of hop: the slowest, and whether others are faster. */
+/* Goes through all links, once. */
+static void sort_links(struct trial *trial)
+{
+    const struct tutti_topo *topo = trial->ask.topo;
+
+    for (uint32_t i = 0; i < topo->link_count; i++) {
+        struct hop_links *links = &trial->links[tutti_link_hop(topo, i)];
+        uint64_t rate = tutti_topo_link_figures(topo, i).bytes_per_s;
+
+        links->faster |= links->any && rate != links->least.bytes_per_s;
+        if (!links->any || rate < links->least.bytes_per_s)
+            links->least = tutti_topo_link(topo, i);
+        links->any = true;
+    }
+}
+
 static void say_links(const struct trial *trial, enum tutti_hop hop, double part, char *ret)
 {
     const struct tutti_topo *topo = trial->ask.topo;
-    struct tutti_link least = {.bytes_per_s = UINT64_MAX};
+    const struct tutti_link *least = &trial->links[hop].least;
+    const char *kind = tutti_link_kind_name((enum tutti_link_kind)least->kind);
     char names[2][TUTTI_NODE_NAME_BYTES];
     char rate[TUTTI_UNIT_TEXT_BYTES];
-    bool faster = false;
 
-    for (uint32_t i = 0; i < topo->link_count; i++) {
-        struct tutti_link link;
-
-        if (tutti_link_hop(topo, i) != hop)
-            continue;
-        link = tutti_topo_link(topo, i);
-        faster =
-            faster || (least.bytes_per_s != UINT64_MAX && link.bytes_per_s != least.bytes_per_s);
-        least = link.bytes_per_s < least.bytes_per_s ? link : least;
-    }
-    if (least.bytes_per_s == UINT64_MAX)
-        return;
-    (void)tutti_print_rate(rounded(least.bytes_per_s), rate);
-    if (!faster)
-        (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "%s links of %s (%.0f %%)",
-                       tutti_link_kind_name((enum tutti_link_kind)least.kind), rate, part);
+    (void)tutti_print_rate(rounded(least->bytes_per_s), rate);
+    if (!trial->links[hop].faster)
+        (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "%s links of %s (%.0f %%)", kind, rate, part);
     else
         (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES,
-                       "%s links (%.0f %%), the slowest %.40s -> %.40s of %s",
-                       tutti_link_kind_name((enum tutti_link_kind)least.kind), part,
-                       tutti_topo_node_name(topo, least.from, names[0]),
-                       tutti_topo_node_name(topo, least.to, names[1]), rate);
+                       "%s links (%.0f %%), the slowest %.40s -> %.40s of %s", kind, part,
+                       tutti_topo_node_name(topo, least->from, names[0]),
+                       tutti_topo_node_name(topo, least->to, names[1]), rate);
 }
 
-/* The kind of links on which most hangs. */
+/* The kind of links on which most hangs, of those that there are. */
 static void find_links(struct trial *trial, char *ret)
 {
     enum tutti_hop most = TUTTI_HOP_COUNT;
     tutti_ps most_ps = 0;
 
+    sort_links(trial);
     for (int hop = 0; hop < TUTTI_HOP_COUNT; hop++) {
         struct tutti_stretch stretch = tutti_stretch_none();
         tutti_ps grown_ps;
 
+        if (!trial->links[hop].any)
+            continue;
         stretch.link_ppm[hop] = SLOWER_PPM;
         grown_ps = growth(trial, &stretch);
         most = grown_ps > most_ps ? (enum tutti_hop)hop : most;
@@ -180,15 +192,28 @@ static void find_limit(struct trial *trial, const char *protocol, char *ret)
         say_latency(trial, most, ret);
 }
 
+/* How many ranks each trial simulates. */
+static uint32_t ranks_of(const struct tutti_ask *ask, const struct tutti_answer *answer)
+{
+    return answer->folded ? answer->class_count : ask->topo->rank_count;
+}
+
 int tutti_predict_limit(const struct tutti_ask *ask, const struct tutti_answer *answer,
                         char ret[TUTTI_LIMIT_TEXT_BYTES], struct tutti_err *err)
 {
     struct trial trial = {
         .ask = *ask, .law = tutti_bound_law_none(ask->topo), .time_ps = answer->time_ps};
 
+    struct tutti_predict_memory *own = NULL;
+    int status = 0;
+
     (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "not known");
-    if (ask->topo->rank_count > TUTTI_LIMIT_RANKS_MAX || ask->jitter > 0 || answer->time_ps <= 0)
+    if (ranks_of(ask, answer) > TUTTI_LIMIT_RANKS_MAX || ask->jitter > 0 || answer->time_ps <= 0)
         return 0;
+    if (ask->memory == NULL)
+        status = tutti_predict_memory_new(&own, err);
+    if (status < 0)
+        return status;
     if (ask->algorithm == NULL || !tutti_is_nccl(ask->algorithm)) { /* what won, as it won */
         trial.ask.algorithm = answer->algorithm;
         trial.ask.protocol = answer->protocol;
@@ -199,8 +224,9 @@ int tutti_predict_limit(const struct tutti_ask *ask, const struct tutti_answer *
     trial.ask.strict = true;
     trial.ask.force = false;
     trial.ask.record = NULL;
-    trial.ask.memory = NULL;
+    trial.ask.memory = own != NULL ? own : ask->memory;
     trial.ask.step_count_max = steps_max(answer);
     find_limit(&trial, answer->protocol, ret);
+    tutti_predict_memory_free(own);
     return trial.status == -TUTTI_ENOMEM ? tutti_nomem(err) : 0;
 }

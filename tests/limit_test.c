@@ -49,13 +49,59 @@ TEST(a_ring_of_large_chunks_waits_for_its_links)
                "generic links of 50GB/s (100 %)");
 }
 
-TEST(many_ranks_and_jitter_are_not_known)
+/* 65,537 ranks of a ring fold into a few. */
+TEST(many_ranks_that_fold_are_few)
 {
     struct tutti_ask ask = {.size = 0};
 
-    CHECK_TEXT(limit(&ask, "ring:n=65537,bw=50GB/s,lat=1us", "ring", 1 << 20), "not known");
+    CHECK_TEXT(limit(&ask, "ring:n=65537,bw=50GB/s,lat=1us", "ring", 1 << 20),
+               "latency of 131072 steps (100 %)");
+}
+
+TEST(many_ranks_and_jitter_are_not_known)
+{
+    struct tutti_ask ask = {.size = 0};
+    struct tutti_topo *topo = NULL;
+    struct tutti_answer answer = {.algorithm = "ring", .protocol = "none", .time_ps = 1};
+    struct tutti_err err = {""};
+    char text[TUTTI_LIMIT_TEXT_BYTES] = "";
+
     ask.jitter = 0.1;
     CHECK_TEXT(limit(&ask, "ring:n=8,bw=50GB/s,lat=1us", "ring", 1 << 20), "not known");
+    CHECK_OK(tutti_topo_from_spec("ring:n=65537", &topo, &err), err);
+    ask = (struct tutti_ask){.size = sizeof(ask), .topo = topo, .algorithm = "ring"};
+    CHECK_OK(tutti_predict_limit(&ask, &answer, text, &err), err);
+    CHECK_TEXT(text, "not known");
+    tutti_topo_free(topo);
+}
+
+/* Whatever was asked about other sizes before. */
+TEST(memory_changes_no_answer)
+{
+    struct tutti_predict_memory *memory = NULL;
+    struct tutti_topo *topo = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_predict_memory_new(&memory, &err), err);
+    CHECK_OK(tutti_topo_from_spec("dgx-h100:nodes=4", &topo, &err), err);
+    for (uint64_t bytes = 1 << 10; bytes <= 1 << 28; bytes *= 64) {
+        struct tutti_ask ask = {.size = sizeof(ask),
+                                .topo = topo,
+                                .algorithm = "hierarchical",
+                                .params = {.collective = TUTTI_ALLREDUCE, .count = bytes / 4}};
+        struct tutti_answer answer;
+        char alone[TUTTI_LIMIT_TEXT_BYTES] = "";
+        char remembered[TUTTI_LIMIT_TEXT_BYTES] = "";
+
+        CHECK_OK(tutti_predict(&ask, &answer, &err), err);
+        CHECK_OK(tutti_predict_limit(&ask, &answer, alone, &err), err);
+        ask.memory = memory;
+        CHECK_OK(tutti_predict_limit(&ask, &answer, remembered, &err), err);
+        CHECK_TEXT(remembered, alone);
+        CHECK(strcmp(alone, "not known") != 0);
+    }
+    tutti_topo_free(topo);
+    tutti_predict_memory_free(memory);
 }
 
 /* With costs that say what it must be. */

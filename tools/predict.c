@@ -40,10 +40,12 @@ static double microseconds(tutti_ps ps)
 
 /* What limits the prediction of a point. */
 static int find_limit(const struct tutti_sweep *sweep, const struct tutti_point *point,
-                      char text[TUTTI_LIMIT_TEXT_BYTES], struct tutti_err *err)
+                      struct tutti_predict_memory *memory, char text[TUTTI_LIMIT_TEXT_BYTES],
+                      struct tutti_err *err)
 {
     struct tutti_ask ask = sweep->ask;
 
+    ask.memory = memory;
     ask.algorithm = point->algorithm;
     ask.params.count = point->count;
     return tutti_predict_limit(&ask, &point->answer, text, err);
@@ -126,7 +128,8 @@ static void print_binding(const struct tutti_sweep *sweep, FILE *out)
 }
 
 /* The same of the prediction: of the first row and of the last. */
-static int print_limits(const struct tutti_sweep *sweep, FILE *out, struct tutti_err *err)
+static int print_limits(const struct tutti_sweep *sweep, struct tutti_predict_memory *memory,
+                        FILE *out, struct tutti_err *err)
 {
     char limits[2][TUTTI_LIMIT_TEXT_BYTES];
     char sizes[2][TUTTI_UNIT_TEXT_BYTES];
@@ -141,7 +144,7 @@ static int print_limits(const struct tutti_sweep *sweep, FILE *out, struct tutti
     }
     for (int k = 0; k < 2 && ends[0] != NULL && status == 0; k++) {
         (void)tutti_print_size(ends[k]->answer.bytes, sizes[k]);
-        status = find_limit(sweep, ends[k], limits[k], err);
+        status = find_limit(sweep, ends[k], memory, limits[k], err);
     }
     if (status < 0 || ends[0] == NULL)
         return status;
@@ -187,7 +190,8 @@ static void print_folding(const struct tutti_sweep *sweep, FILE *out)
 }
 
 /* A table of all rows; NULL when memory ran out. */
-static struct tutti_table *make_table(const struct tutti_sweep *sweep, bool people)
+static struct tutti_table *make_table(const struct tutti_sweep *sweep,
+                                      struct tutti_predict_memory *memory, bool people)
 {
     char limit[TUTTI_LIMIT_TEXT_BYTES] = "";
     char *perturb = tutti_perturb_text(&sweep->perturb, sweep->ask.seed);
@@ -200,7 +204,7 @@ static struct tutti_table *make_table(const struct tutti_sweep *sweep, bool peop
         if (!is_shown(sweep, i))
             continue;
         if (!people)
-            status = find_limit(sweep, &sweep->points[i], limit, NULL);
+            status = find_limit(sweep, &sweep->points[i], memory, limit, NULL);
         if (status == 0)
             status = add_row(table, sweep, &sweep->points[i], limit, perturb);
         if (status == 0 && marks &&
@@ -215,7 +219,8 @@ static struct tutti_table *make_table(const struct tutti_sweep *sweep, bool peop
 }
 
 static int print_page(const struct tutti_sweep *sweep, const struct tutti_table *table,
-                      const struct tutti_sink *sink, struct tutti_err *err)
+                      struct tutti_predict_memory *memory, const struct tutti_sink *sink,
+                      struct tutti_err *err)
 {
     struct tutti_page page;
     int status = tutti_page_open(&page, sink, err);
@@ -226,7 +231,8 @@ static int print_page(const struct tutti_sweep *sweep, const struct tutti_table 
     if (page.verbose)
         print_folding(sweep, page.out);
     tutti_table_print(table, &page);
-    status = print_limits(sweep, page.out, err);
+    if (!page.quiet) /* it is simulated for */
+        status = print_limits(sweep, memory, page.out, err);
     print_binding(sweep, page.out);
     print_lacks(sweep, page.out);
     tutti_sweep_print_left_out(sweep, page.out);
@@ -236,11 +242,18 @@ static int print_page(const struct tutti_sweep *sweep, const struct tutti_table 
 static int print_results(const struct tutti_args *args, const struct tutti_sweep *sweep,
                          struct tutti_sink *sink, struct tutti_err *err)
 {
-    struct tutti_table *table = make_table(sweep, tutti_args_is(args, "format", "table"));
-    int status = 0;
+    struct tutti_predict_memory *memory = NULL;
+    struct tutti_table *table = NULL;
+    int status = tutti_predict_memory_new(&memory, err);
 
-    if (table == NULL)
-        return tutti_nomem(err);
+    if (status == 0) {
+        table = make_table(sweep, memory, tutti_args_is(args, "format", "table"));
+        status = table == NULL ? tutti_nomem(err) : 0;
+    }
+    if (status < 0) {
+        tutti_predict_memory_free(memory);
+        return status;
+    }
     if (tutti_args_is(args, "format", "json")) {
         struct tutti_json json = {.out = sink->out};
 
@@ -252,9 +265,10 @@ static int print_results(const struct tutti_args *args, const struct tutti_sweep
     } else if (tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
     } else {
-        status = print_page(sweep, table, sink, err);
+        status = print_page(sweep, table, memory, sink, err);
     }
     tutti_table_free(table);
+    tutti_predict_memory_free(memory);
     return status;
 }
 

@@ -367,8 +367,8 @@ static int run(struct tutti_class_play *play, uint64_t step_count_max, struct tu
         return status == -TUTTI_ETIME ? status : tutti_nomem(err);
     if (play->unsuited != NULL)
         return tutti_fail(err, TUTTI_ELACK, "'%s': %s", play->schedule->name, play->unsuited);
-    if (play->simulated_count > limit)
-        return tutti_fail(err, TUTTI_ELACK,
+    if (play->simulated_count > limit) /* strict: nor is another way tried, which takes as long */
+        return tutti_fail(err, play->opts->strict ? TUTTI_ETIME : TUTTI_ELACK,
                           "it takes more than %" PRIu64 " steps to simulate, folded",
                           step_count_max);
     for (uint32_t lane = 0; lane < play->quotient->lane_count; lane++) {
