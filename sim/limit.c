@@ -56,7 +56,7 @@ static double percent(const struct trial *trial, tutti_ps grown_ps)
     double slower = (double)TUTTI_PPM / SLOWER_PPM - 1;
     double part = 100.0 * (double)grown_ps / (double)trial->time_ps / slower;
 
-    return part < 100 ? part : 100; /* where what binds changes within the 5 % */
+    return part < 0 ? 0 : part < 100 ? part : 100; /* where what binds changes within the 5 % */
 }
 
 /* To five digits. */
@@ -164,7 +164,7 @@ static void find_limit(struct trial *trial, const char *protocol, char *ret)
 
     stretch.launched = false;
     launch_ps = -growth(trial, &stretch);
-    parts[LAUNCH] = 100.0 * (double)launch_ps / (double)trial->time_ps;
+    parts[LAUNCH] = launch_ps > 0 ? 100.0 * (double)launch_ps / (double)trial->time_ps : 0;
     stretch = tutti_stretch_none();
     stretch.lane_ppm = SLOWER_PPM;
     parts[LANES] = percent(trial, growth(trial, &stretch));
