@@ -65,7 +65,7 @@ static int add_row(struct tutti_table *table, const struct tutti_sweep *sweep,
         moves ? answer->busbw_GBps : NAN, bound ? microseconds(answer->bound.time_ps) : NAN,
         tutti_bound_kind(&answer->bound), bound ? answer->percent_of_bound : NAN,
         answer->event_count, (int)answer->folded, bound ? answer->bound.binding : "",
-        (int)answer->beats_bound, limit, tutti_sweep_lacks(sweep, point, lacks),
+        (int)answer->beats_bound, limit, tutti_sweep_lacks(sweep, point, limit, lacks),
         tutti_sweep_calm_us(sweep, point), tutti_sweep_times_calm(sweep, point), perturb);
 }
 
@@ -82,25 +82,40 @@ static bool is_shown(const struct tutti_sweep *sweep, size_t index)
     return point->status == 0;
 }
 
-/* Where Tutti's own algorithms fall short, and by what: the first and the last of such sizes. */
-static void print_lacks(const struct tutti_sweep *sweep, FILE *out)
+/* Where one of Tutti's own algorithms falls short, and by what. */
+static int print_lack(const struct tutti_sweep *sweep, const struct tutti_point *point,
+                      struct tutti_predict_memory *memory, FILE *out, struct tutti_err *err)
 {
     char text[TUTTI_SWEEP_LACKS_BYTES];
+    char limit[TUTTI_LIMIT_TEXT_BYTES];
     char size[TUTTI_UNIT_TEXT_BYTES];
-    size_t first = SIZE_MAX;
-    size_t last = 0;
+    int status = find_limit(sweep, point, memory, limit, err);
+
+    if (status == 0)
+        fprintf(out, "# lacks:    at %s %s takes %s\n", tutti_print_size(point->answer.bytes, size),
+                point->answer.algorithm, tutti_sweep_lacks(sweep, point, limit, text));
+    return status;
+}
+
+/* Of the first and the last of such sizes. */
+static int print_lacks(const struct tutti_sweep *sweep, struct tutti_predict_memory *memory,
+                       FILE *out, struct tutti_err *err)
+{
+    char text[TUTTI_SWEEP_LACKS_BYTES];
+    const struct tutti_point *ends[2] = {NULL, NULL};
+    int status = 0;
 
     for (size_t i = 0; i < sweep->point_count && sweep->best; i++) {
-        if (!is_shown(sweep, i) || *tutti_sweep_lacks(sweep, &sweep->points[i], text) == '\0')
+        if (!is_shown(sweep, i) || *tutti_sweep_lacks(sweep, &sweep->points[i], "", text) == '\0')
             continue;
-        first = first == SIZE_MAX ? i : first;
-        last = i;
+        ends[0] = ends[0] == NULL ? &sweep->points[i] : ends[0];
+        ends[1] = &sweep->points[i];
     }
-    for (size_t i = first; i <= last; i += last > first ? last - first : 1)
-        fprintf(out, "# lacks:    at %s %s takes %s\n",
-                tutti_print_size(sweep->points[i].answer.bytes, size),
-                sweep->points[i].answer.algorithm,
-                tutti_sweep_lacks(sweep, &sweep->points[i], text));
+    if (ends[0] != NULL)
+        status = print_lack(sweep, ends[0], memory, out, err);
+    if (status == 0 && ends[1] != ends[0])
+        status = print_lack(sweep, ends[1], memory, out, err);
+    return status;
 }
 
 /* What binds at the smallest and at the largest size, if it is known: people ask why. */
@@ -234,7 +249,8 @@ static int print_page(const struct tutti_sweep *sweep, const struct tutti_table 
     if (!page.quiet) /* it is simulated for */
         status = print_limits(sweep, memory, page.out, err);
     print_binding(sweep, page.out);
-    print_lacks(sweep, page.out);
+    if (status == 0 && !page.quiet)
+        status = print_lacks(sweep, memory, page.out, err);
     tutti_sweep_print_left_out(sweep, page.out);
     return tutti_page_close(&page, status, err);
 }

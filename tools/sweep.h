@@ -93,10 +93,11 @@ const struct tutti_point *tutti_sweep_best(const struct tutti_sweep *sweep, uint
 const struct tutti_point *tutti_sweep_library(const struct tutti_sweep *sweep, uint32_t size_index);
 
 /* What Tutti's own algorithms lack at a point where the fastest of them takes over 1.3 times what
- * NCCL or RCCL would, from 1 MiB on; "" where they do not, or the point is another one. */
-enum { TUTTI_SWEEP_LACKS_BYTES = 224 };
+ * NCCL or RCCL would, from 1 MiB on; "" where they do not, or the point is another one. `limit` is
+ * what tutti_predict_limit() says of the point; "": nobody has asked. */
+enum { TUTTI_SWEEP_LACKS_BYTES = 320 };
 const char *tutti_sweep_lacks(const struct tutti_sweep *sweep, const struct tutti_point *point,
-                              char buf[TUTTI_SWEEP_LACKS_BYTES]);
+                              const char *limit, char buf[TUTTI_SWEEP_LACKS_BYTES]);
 
 /* The lines of '#' above a table: version, machine, what was asked for. */
 void tutti_sweep_print_head(const struct tutti_sweep *sweep, const char *command,

@@ -12,7 +12,7 @@ static bool adds_in_switches(const char *algorithm)
 }
 
 const char *tutti_sweep_lacks(const struct tutti_sweep *sweep, const struct tutti_point *point,
-                              char buf[TUTTI_SWEEP_LACKS_BYTES])
+                              const char *limit, char buf[TUTTI_SWEEP_LACKS_BYTES])
 {
     uint32_t size_index = (uint32_t)((size_t)(point - sweep->points) / sweep->algorithm_count);
     const struct tutti_point *library = tutti_sweep_library(sweep, size_index);
@@ -25,10 +25,16 @@ const char *tutti_sweep_lacks(const struct tutti_sweep *sweep, const struct tutt
     times = (double)point->answer.time_ps / (double)library->answer.time_ps;
     if (times * 100 <= LACK_PERCENT)
         return buf;
-    (void)snprintf(buf, TUTTI_SWEEP_LACKS_BYTES, "%.2f times %s: %s", times,
-                   library->answer.algorithm,
-                   adds_in_switches(library->answer.algorithm)
-                       ? "no schedule of messages lets switches add up"
-                       : "no algorithm of Tutti's keeps as many links busy");
+    if (adds_in_switches(library->answer.algorithm))
+        (void)snprintf(buf, TUTTI_SWEEP_LACKS_BYTES,
+                       "%.2f times %s: no schedule of messages lets switches add up", times,
+                       library->answer.algorithm);
+    else if (limit[0] == '\0' || strcmp(limit, "not known") == 0)
+        (void)snprintf(buf, TUTTI_SWEEP_LACKS_BYTES,
+                       "%.2f times %s: no algorithm of Tutti's keeps as many links busy", times,
+                       library->answer.algorithm);
+    else
+        (void)snprintf(buf, TUTTI_SWEEP_LACKS_BYTES, "%.2f times %s: it is limited by %s", times,
+                       library->answer.algorithm, limit);
     return buf;
 }
