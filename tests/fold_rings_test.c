@@ -156,7 +156,7 @@ static void compare(const struct scene *scene, uint64_t number, struct tally *ta
     status = tutti_phases_play(&scene->opts, scene->schedule, 0, &known, &folded, &err);
     if (status == 0)
         check_least(scene, &known, folded.end_ps);
-    tutti_hops_drop(&known);
+    tutti_hops_done(&known);
     if (status < 0) {
         CHECK_INT(status, -TUTTI_ELACK);
         if (getenv("TUTTI_TEST_TALK") != NULL)

@@ -523,6 +523,8 @@ int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, 
 void tutti_hops_done(struct tutti_hops *hops)
 {
     forget(hops);
+    for (uint32_t i = 0; i < hops->family_count; i++)
+        free(hops->families[i].own_order);
     *hops = (struct tutti_hops){.family_count = 0};
 }
 

@@ -22,6 +22,7 @@ struct tutti_hop_family {
     const uint32_t *kinds;       /* [rank that sends] */
     uint32_t *found;             /* the same whatever the protocol; NULL: all are of found_kind */
     uint32_t found_kind;
+    uint32_t *own_order;  /* a copy of the way's, or NULL */
     uint32_t *links;      /* those that a message occupies, by rank; NULL: not kept */
     uint32_t *link_first; /* [rank + 1]; NULL: one a rank */
     uint32_t lane_count;  /* that go this way */
@@ -67,11 +68,10 @@ int tutti_hops_weigh(struct tutti_hops *hops, const struct tutti_protocol *proto
 
 /* What was found of the same families on the same machine goes from `known` to `hops`, all families
  * of which have been added, so that tutti_hops_find() need not look for it; and back, for the next
- * protocol. Without memory it is forgotten. */
-void tutti_hops_take(struct tutti_hops *hops, const struct tutti_topo *topo,
-                     struct tutti_hops *known);
+ * protocol, to be given up by tutti_hops_done(). 0 or -TUTTI_ENOMEM. */
+int tutti_hops_take(struct tutti_hops *hops, const struct tutti_topo *topo,
+                    struct tutti_hops *known);
 void tutti_hops_give(struct tutti_hops *hops, struct tutti_hops *known);
-void tutti_hops_drop(struct tutti_hops *known); /* forgets what was given */
 
 /* For each family that was given the best weight that any of its hops has under a protocol, in each
  * figure by itself. -TUTTI_ELACK: nothing was given. */

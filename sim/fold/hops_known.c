@@ -26,68 +26,52 @@ static bool are_same(const struct tutti_hops *a, const struct tutti_hops *b)
     return same;
 }
 
-void tutti_hops_drop(struct tutti_hops *known)
+/* A copy of each order, for schedules come and go. */
+static int own_orders(struct tutti_hops *hops)
 {
-    for (uint32_t i = 0; i < known->family_count; i++)
-        free((void *)(uintptr_t)known->families[i].way.order);
-    tutti_hops_done(known);
+    for (uint32_t i = 0; i < hops->family_count; i++) {
+        struct tutti_hop_family *family = &hops->families[i];
+        size_t bytes = family->way.size * sizeof(*family->own_order);
+
+        if (family->way.order == NULL)
+            continue;
+        family->own_order = malloc(bytes);
+        if (family->own_order == NULL)
+            return -TUTTI_ENOMEM;
+        memcpy(family->own_order, family->way.order, bytes);
+    }
+    return 0;
 }
 
-void tutti_hops_take(struct tutti_hops *hops, const struct tutti_topo *topo,
-                     struct tutti_hops *known)
+int tutti_hops_take(struct tutti_hops *hops, const struct tutti_topo *topo,
+                    struct tutti_hops *known)
 {
     struct tutti_hops taken = *known;
 
-    if (known->topo == NULL)
-        return;
-    if (known->topo != topo || !are_same(known, hops)) {
-        tutti_hops_drop(known);
-        return;
-    }
+    if (known->topo != topo || !are_same(known, hops))
+        return own_orders(hops);
     for (uint32_t i = 0; i < hops->family_count; i++) {
         const struct tutti_hop_family *family = &hops->families[i];
 
-        free((void *)(uintptr_t)taken.families[i].way.order);
         taken.families[i].way = family->way;
         taken.families[i].lane_count = family->lane_count;
         taken.families[i].lane = family->lane;
     }
     *hops = taken;
     *known = (struct tutti_hops){.family_count = 0};
-}
-
-/* A copy of each order, for schedules come and go. */
-static bool own_orders(struct tutti_hops *hops)
-{
-    bool owned = true;
-
-    for (uint32_t i = 0; i < hops->family_count; i++) {
-        struct tutti_ring_phase *way = &hops->families[i].way;
-        uint32_t *order = NULL;
-
-        if (way->order == NULL)
-            continue;
-        if (owned)
-            order = malloc(way->size * sizeof(*order));
-        owned = order != NULL;
-        if (owned)
-            memcpy(order, way->order, way->size * sizeof(*order));
-        way->order = order;
-    }
-    return owned;
+    return 0;
 }
 
 void tutti_hops_give(struct tutti_hops *hops, struct tutti_hops *known)
 {
-    tutti_hops_drop(known);
     if (hops->topo == NULL || hops->same == NULL) {
         tutti_hops_done(hops);
         return;
     }
-    if (own_orders(hops))
-        *known = *hops;
-    else
-        tutti_hops_drop(hops);
+    for (uint32_t i = 0; i < hops->family_count; i++)
+        hops->families[i].way.order = hops->families[i].own_order;
+    tutti_hops_done(known);
+    *known = *hops;
     *hops = (struct tutti_hops){.family_count = 0};
 }
 

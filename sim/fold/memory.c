@@ -187,7 +187,7 @@ void tutti_fold_memory_free(struct tutti_fold_memory *memory)
     for (uint32_t i = 0; memory != NULL && i < memory->count; i++)
         free_lanes(memory->lanes[i]);
     if (memory != NULL)
-        tutti_hops_drop(&memory->hops);
+        tutti_hops_done(&memory->hops);
     free(memory);
 }
 

@@ -234,7 +234,8 @@ static int prepare(struct play *play, struct tutti_err *err)
 
     if (status < 0)
         return status;
-    tutti_hops_take(&play->hops, play->opts->topo, play->known);
+    if (tutti_hops_take(&play->hops, play->opts->topo, play->known) < 0)
+        return tutti_nomem(err);
     play->compares = !takes_turns(play);
     status = tutti_hops_find(&play->hops, play->opts, play->compares, err);
     play->compares &= !play->hops.has_room;

@@ -510,6 +510,18 @@ static void visit_small(struct walk *walk)
     visit(walk, TUTTI_FAMILY_SET, 0, 0);
 }
 
+/* Finds the hosts in which groups are to be looked for, if those are enough. */
+static int tell_hosts(struct walk *walk, struct tutti_err *err)
+{
+    int status = tutti_told_hosts_find(&walk->partition, &walk->told, err);
+
+    if (status < 0 || !tells_hosts(walk))
+        return status;
+    walk->told_group = malloc((size_t)walk->told.count * walk->partition.copies.rank_count *
+                              sizeof(*walk->told_group));
+    return walk->told_group == NULL ? tutti_nomem(err) : 0;
+}
+
 int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
                        void (*callback)(const struct tutti_partition *partition,
                                         const struct tutti_family_member *member, void *context),
@@ -529,15 +541,10 @@ int tutti_family_visit(const struct tutti_topo *topo, uint32_t root,
     walk.number = calloc(topo->node_count, sizeof(uint32_t));
     walk.left = calloc(topo->node_count, sizeof(uint32_t));
     if (topo->graph->changes != NULL)
-        tutti_told_hosts_find(&walk.partition, &walk.told);
-    if (tells_hosts(&walk))
-        walk.told_group = malloc((size_t)walk.told.count * walk.partition.copies.rank_count *
-                                 sizeof(*walk.told_group));
-    if (walk.told_group == NULL)
-        walk.told.count = 0;
-    if (walk.parent == NULL || walk.number == NULL || walk.left == NULL) {
+        status = tell_hosts(&walk, err);
+    if (status == 0 && (walk.parent == NULL || walk.number == NULL || walk.left == NULL))
         status = tutti_nomem(err);
-    } else {
+    if (status == 0) {
         visit_devices(&walk);
         visit_hosts(&walk);
         visit_levels(&walk);

@@ -320,16 +320,19 @@ static bool leaves_are_between(const struct tutti_partition *partition,
     return tutti_wide_less(tutti_wide_product(most, 2), tutti_wide_product(least, hosts));
 }
 
-void tutti_told_hosts_find(const struct tutti_partition *partition, struct tutti_told_hosts *ret)
+int tutti_told_hosts_find(const struct tutti_partition *partition, struct tutti_told_hosts *ret,
+                          struct tutti_err *err)
 {
     struct tutti_told_hosts told = {.plain = UINT32_MAX};
     uint32_t hosts = partition->copies.host_count;
     uint32_t root = hosts > 0 ? partition->root / partition->copies.rank_count : 0;
 
     *ret = told;
-    told.host = hosts > 0 ? malloc(hosts * sizeof(*told.host)) : NULL;
+    if (hosts == 0)
+        return 0;
+    told.host = malloc(hosts * sizeof(*told.host));
     if (told.host == NULL)
-        return;
+        return tutti_nomem(err);
     for (uint32_t h = 0; h < hosts; h++) {
         bool plain = h != root && is_plain(partition, h);
 
@@ -344,6 +347,7 @@ void tutti_told_hosts_find(const struct tutti_partition *partition, struct tutti
         *ret = told;
     else
         free(told.host);
+    return 0;
 }
 
 /* The groups of a told host, and the labels of what is in it. Returns how many groups there are. */

@@ -64,9 +64,10 @@ struct tutti_told_hosts {
     uint32_t plain_count; /* hosts like that, itself included */
 };
 
-/* Lists the hosts that differ, that of the root among them. Without memory it is empty, as where
- * groups that each lie within one host could be tied to a leaf switch. O(hosts). */
-void tutti_told_hosts_find(const struct tutti_partition *partition, struct tutti_told_hosts *ret);
+/* Lists the hosts that differ, that of the root among them. It is empty where groups that each lie
+ * within one host could be tied to a leaf switch. O(hosts). */
+int tutti_told_hosts_find(const struct tutti_partition *partition, struct tutti_told_hosts *ret,
+                          struct tutti_err *err);
 
 /* The same as tutti_partition_cut() of a partition whose groups each lie within one host:
  * group[i * ranks of a host + d] is that of rank d of told host i, counted from 0 in each host in
