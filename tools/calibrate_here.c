@@ -167,6 +167,8 @@ static int measure(const struct tutti_args *args, const struct tutti_run *run,
 int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
+    static const char words[] = "threads, tcp, mpi";
+    char hint[TUTTI_HINT_BYTES];
     struct tutti_run run = {
         .backend = tutti_args_text(args, "backend"),
         .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
@@ -175,9 +177,8 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
     int status;
 
     if (strcmp(run.backend, "threads") != 0 && !tutti_run_is_crew(&run))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B': backend '%s' measures nothing (threads, tcp, mpi)",
-                          run.backend);
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)",
+                          run.backend, tutti_nearest_hint(run.backend, words, hint), words);
     if (tutti_args_operand(args, 0) != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no FOLDER (one or the "

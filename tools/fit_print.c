@@ -75,8 +75,7 @@ int tutti_fit_print_errors(const struct tutti_fit_job *job, const struct tutti_p
     fprintf(page->out,
             "# errors in percent, median and 9 of 10; a power of two of bytes in a table counts "
             "once\n" TUTTI_PAGE_TITLE
-            "#  collective     size     sizes   as fitted       without its site  without its "
-            "platform\n");
+            "#  collective     size     sizes  as fitted      without site   without platform\n");
     for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
         for (size_t b = 0; b < BANDS; b++) {
             double seen[2], site[2], platform[2];
@@ -88,8 +87,7 @@ int tutti_fit_print_errors(const struct tutti_fit_job *job, const struct tutti_p
             (void)sum_up(job, job->by_site, collective, bands[b].least, bands[b].most, site, room);
             (void)sum_up(job, job->by_platform, collective, bands[b].least, bands[b].most, platform,
                          room);
-            fprintf(page->out,
-                    "   %-13s  %-7s  %5zu  %6.1f  %6.1f   %6.1f  %6.1f    %6.1f  %6.1f\n",
+            fprintf(page->out, "   %-13s  %-7s  %5zu  %6.1f %6.1f  %6.1f %6.1f  %6.1f %6.1f\n",
                     collective_of(collective), bands[b].name, count, seen[0], seen[1], site[0],
                     site[1], platform[0], platform[1]);
         }

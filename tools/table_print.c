@@ -7,13 +7,20 @@
 #include "tools/page.h"
 #include "tools/table.h"
 
-/* Columns that go, the first first, where a table is too wide: JSON and CSV have them, or all rows
- * are alike in them. */
+/* Columns that go, the first first, where a table is too wide: JSON and CSV have them. */
 static const char *const less[] = {
     "events",     "keys",         "root",       "redop",   "type",
     "count",      "best_us",      "example",    "slices",  "threads",
     "latency_us", "bound_kind",   "algbw_GBps", "null_us", "channels_allowed",
     "channels",   "runner_up_us",
+};
+
+/* And where texts in further lines do not help: those that say the same in every row, then others.
+ */
+static const char *const alike[] = {"collective", "library", "quality"};
+static const char *const least[] = {
+    "worst_bytes", "site",        "bound_us", "quality", "library", "median_abs_percent_from_16MiB",
+    "bins",        "worst_table", "tables",   "machine",
 };
 
 enum { TEXT_COLUMNS_MIN = 12 };
@@ -112,19 +119,52 @@ static int widest_text(const struct layout *layout)
     return widest;
 }
 
+static void narrow(struct layout *layout, int columns)
+{
+    int widest = 0;
+
+    while (total(layout) > columns && (widest = widest_text(layout)) >= 0)
+        layout->width[widest]--;
+}
+
+static bool is_alike(const struct tutti_table *table, size_t column)
+{
+    for (size_t row = 1; row < table->row_count; row++) {
+        if (strcmp(table->cells[row * table->column_count + column].text,
+                   table->cells[column].text) != 0)
+            return false;
+    }
+    return table->row_count > 1;
+}
+
+/* The column of that name goes where the table is too wide; `only_alike`: and says nothing. */
+static void leave_out(struct layout *layout, const char *key, int columns, bool only_alike)
+{
+    const struct tutti_table *table = layout->table;
+
+    for (size_t i = 0; i < table->column_count && total(layout) > columns; i++) {
+        if (strcmp(table->columns[i].key, key) == 0 &&
+            (!only_alike || (is_text(layout, i) && is_alike(table, i))))
+            layout->shown[i] = false;
+    }
+}
+
 /* Makes room on a page of `columns`: those that matter less go, then the widest texts go on in
  * further lines. Numbers stay as they are. */
 static void fit(struct layout *layout, int columns)
 {
-    const struct tutti_table *table = layout->table;
-    int widest = 0;
+    int whole[TUTTI_COLUMNS_MAX];
 
-    for (size_t k = 0; k < sizeof(less) / sizeof(less[0]); k++) {
-        for (size_t i = 0; i < table->column_count && total(layout) > columns; i++)
-            layout->shown[i] = layout->shown[i] && strcmp(table->columns[i].key, less[k]) != 0;
-    }
-    while (total(layout) > columns && (widest = widest_text(layout)) >= 0)
-        layout->width[widest]--;
+    for (size_t k = 0; k < sizeof(less) / sizeof(less[0]); k++)
+        leave_out(layout, less[k], columns, false);
+    memcpy(whole, layout->width, sizeof(whole));
+    narrow(layout, columns);
+    for (size_t k = 0; k < sizeof(alike) / sizeof(alike[0]); k++)
+        leave_out(layout, alike[k], columns, true);
+    for (size_t k = 0; k < sizeof(least) / sizeof(least[0]); k++)
+        leave_out(layout, least[k], columns, false);
+    memcpy(layout->width, whole, sizeof(whole)); /* in the room that those have left */
+    narrow(layout, columns);
 }
 
 /* The titles that the page is too narrow for, though one as wide as they come has them. */

@@ -34,15 +34,16 @@ static const struct tutti_preset *find(const char *name, struct tutti_err *err)
 }
 
 /* One preset, a line a thing; the keys wrap by themselves where they are too many for a line. */
-static void print_one(const struct tutti_preset *preset, FILE *out)
+static void print_one(const struct tutti_preset *preset, const struct tutti_page *page)
 {
+    FILE *out = page->out;
     int column = 0;
 
     fprintf(out, "%s: %s\n  keys:    ", preset->name, preset->summary);
     for (const char *at = preset->keys; *at != '\0';) {
         int bytes = (int)strcspn(at, " ");
 
-        if (column > 0 && column + 1 + bytes > 88) {
+        if (column > 0 && column + 1 + bytes > page->columns - 12) {
             fprintf(out, "\n           ");
             column = 0;
         }
@@ -58,7 +59,7 @@ static void print_page(const struct tutti_preset *one, const struct tutti_table 
                        const struct tutti_page *page)
 {
     if (one != NULL) {
-        print_one(one, page->out);
+        print_one(one, page);
         return;
     }
     tutti_table_print(table, page);
