@@ -67,6 +67,30 @@ TEST(a_count_goes_up_to_the_largest)
     CHECK(value == UINT64_MAX - 6);
 }
 
+static void expect_hint(const char *typed, const char *words, const char *expected)
+{
+    char hint[TUTTI_HINT_BYTES];
+
+    CHECK_TEXT(tutti_nearest_hint(typed, words, hint), expected);
+}
+
+TEST(a_near_miss_is_suggested_and_a_far_one_is_not)
+{
+    static const char words[] = "ring, tree, double-binary-tree, nodes= or all";
+
+    expect_hint("rign", words, "did you mean 'ring'? all: "); /* a swap is one slip */
+    expect_hint("RING", words, "did you mean 'ring'? all: ");
+    expect_hint("double", words, "did you mean 'double-binary-tree'? all: ");
+    expect_hint("node", words, "did you mean 'nodes'? all: ");
+    expect_hint("al", words, "did you mean 'all'? all: ");
+    expect_hint("ring", words, ""); /* known, and refused for something else */
+    expect_hint("or", words, "");
+    expect_hint("mine", words, ""); /* two letters off */
+    expect_hint("", words, "");
+    expect_hint("x", words, "");
+    expect_hint("ring", "", "");
+}
+
 TEST(bits_are_not_bytes)
 {
     struct tutti_err err;

@@ -88,9 +88,10 @@ TEST(what_is_wrong_is_said_with_its_line)
                                    "unit)"},
         {"any.any.ll.step_us 1\nany.any.ll.step_us 1",
          "test: line 2: 'any.any.ll.step_us' is given twice (once)"},
-        {"any.any.ll.step 1", "test: line 1: unknown quantity 'step' (launch_us rank_us "
-                              "channel_us early_channel_us step_us slice_us lane_GBps link_percent "
-                              "p2p_launch_us p2p_step_us p2p_GBps p2p_percent)"},
+        {"any.any.ll.step 1",
+         "test: line 1: unknown quantity 'step' (did you mean 'step_us'? all: launch_us rank_us "
+         "channel_us early_channel_us step_us slice_us lane_GBps link_percent "
+         "p2p_launch_us p2p_step_us p2p_GBps p2p_percent)"},
         {"any.any.ll256.step_us 1", "test: line 1: unknown protocol 'll256' (ll ll128 simple)"},
         {"any.wire.ll.step_us 1", "test: line 1: unknown link 'wire' (any nvlink nvswitch xgmi c2c "
                                   "ici generic pcie host root net nvls nvlstree cpunet peer "
@@ -136,14 +137,14 @@ static const char *any_name(struct tutti_random *random, char name[TUTTI_CALIB_N
     while (tutti_calib_link_name(links) != NULL)
         links++;
     for (;;) {
-        const char *link = tutti_calib_link_name(tutti_random_below(random, links));
+        const char *link = tutti_calib_link_name((size_t)tutti_random_below(random, links));
 
         if (strstr("root peer nvls nvlstree", link) != NULL)
             continue; /* which have few values */
         snprintf(name, TUTTI_CALIB_NAME_BYTES, "%s.%s.%s.%s",
-                 tutti_calib_gpu_name(tutti_random_below(random, gpus)), link,
+                 tutti_calib_gpu_name((size_t)tutti_random_below(random, gpus)), link,
                  protocols[tutti_random_below(random, 3)],
-                 tutti_calib_quantity_name(tutti_random_below(random, 6)));
+                 tutti_calib_quantity_name((size_t)tutti_random_below(random, 6)));
         return name;
     }
 }

@@ -24,7 +24,8 @@ TEST(collectives_have_names_and_both_spellings_are_read)
     CHECK_INT(found, TUTTI_REDUCESCATTER);
     CHECK_INT(tutti_collective_find("allgatherv", &found, &err), -TUTTI_EINVAL);
     CHECK_INT(found, TUTTI_REDUCESCATTER);
-    CHECK_TEXT(err.text, "unknown collective 'allgatherv' (allreduce reducescatter allgather "
+    CHECK_TEXT(err.text, "unknown collective 'allgatherv' (did you mean 'allgather'? all: "
+                         "allreduce reducescatter allgather "
                          "broadcast reduce alltoall sendrecv barrier; custom in the text of a "
                          "schedule)");
 }

@@ -53,7 +53,7 @@ const char *tutti_nearest(const char *text, const char *words, char *buf, size_t
 {
     size_t text_bytes = strlen(text);
     size_t best = SIZE_MAX;
-    size_t limit = text_bytes < 6 ? 1 : 2 + text_bytes / 8;
+    size_t limit = text_bytes < 6 ? 1 : 2 + text_bytes / 12;
 
     for (const char *p = words + strspn(words, separators); *p != '\0';
          p += strspn(p, separators)) {
