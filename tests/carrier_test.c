@@ -123,7 +123,7 @@ static int memory_send(struct tutti_carrier *carrier, struct tutti_way *way,
 {
     struct post_office *office = ((struct memory_carrier *)carrier)->office;
     struct end *end = way->own;
-    struct message *message = malloc(sizeof(*message) + parcel->bytes);
+    struct message *message = malloc(sizeof(*message) + (size_t)parcel->bytes);
 
     if (message == NULL)
         return tutti_nomem(err);
@@ -131,7 +131,7 @@ static int memory_send(struct tutti_carrier *carrier, struct tutti_way *way,
     *message =
         (struct message){.bytes = parcel->bytes, .step = parcel->step, .strict = parcel->strict};
     if (parcel->bytes > 0)
-        memcpy(message->data, parcel->src, parcel->bytes);
+        memcpy(message->data, parcel->src, (size_t)parcel->bytes);
     pthread_mutex_lock(&office->lock);
     *end->channel->last = message;
     end->channel->last = &message->next;
@@ -165,7 +165,7 @@ static void deliver(struct end *end, const struct message *message)
     if (message->bytes != landing->bytes)
         return;
     if (landing->take == NULL && message->bytes > 0) {
-        memcpy(landing->dst, message->data, message->bytes);
+        memcpy(landing->dst, message->data, (size_t)message->bytes);
     } else if (landing->take != NULL) {
         if (half > 0)
             landing->take(landing->data, 0, message->data, half);

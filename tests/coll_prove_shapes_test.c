@@ -6,7 +6,7 @@
 static void prove_nest(const struct tutti_shape *shape, void *user)
 {
     struct tutti_shape padded = tutti_shape_flat(shape->rank_count);
-    size_t manner = asked_count % (test_full ? MANNER_COUNT : MANNER_COUNT - 1);
+    size_t manner = (size_t)asked_count % (test_full ? MANNER_COUNT : MANNER_COUNT - 1);
     uint64_t count = 3 * (uint64_t)shape->rank_count - 2;
     struct tutti_coll_params params = params_of(TUTTI_ALLREDUCE, manner, 0, count);
 

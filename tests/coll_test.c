@@ -49,8 +49,8 @@ static void world_open(struct world *world, const struct tutti_schedule *schedul
         total += padded(bytes[b]) * n;
     memset(world, 0, sizeof(*world));
     world->play.schedule = schedule;
-    world->memory = malloc(total);
-    memset(world->memory, 0xA5, total);
+    world->memory = malloc((size_t)total);
+    memset(world->memory, 0xA5, (size_t)total);
     next = world->memory;
     for (int b = 0; b < 4; b++) {
         world->play.buf[b] = calloc(n, sizeof(uint8_t *));

@@ -75,8 +75,8 @@ static void performance_fill(char *at, enum tutti_dtype dtype, uint64_t count, u
 static bool performance_open(struct performance *p, struct tutti_schedule *schedule, uint64_t seed)
 {
     size_t element = tutti_dtype_bytes(schedule->contract.dtype);
-    size_t room[4] = {schedule->in_bytes, schedule->out_bytes, schedule->out_bytes,
-                      schedule->scratch_bytes};
+    size_t room[4] = {(size_t)schedule->in_bytes, (size_t)schedule->out_bytes,
+                      (size_t)schedule->out_bytes, (size_t)schedule->scratch_bytes};
     char **shifted[4] = {p->in, p->out, p->expected, p->scratch};
 
     p->schedule = schedule;
@@ -216,7 +216,7 @@ static uint64_t performance_wrong_bytes(const struct performance *p)
     for (uint32_t r = p->first_rank; r < p->first_rank + p->own_count; r++) {
         if (c->collective == TUTTI_REDUCE_TO_ROOT && r != c->root)
             continue;
-        wrong += memcmp(p->out[r], p->expected[r], p->schedule->out_bytes) != 0;
+        wrong += memcmp(p->out[r], p->expected[r], (size_t)p->schedule->out_bytes) != 0;
     }
     return wrong;
 }
@@ -227,12 +227,12 @@ static uint64_t performance_damage(const struct performance *p, uint64_t seed)
     enum tutti_dtype dtype = p->schedule->contract.dtype;
     size_t element = tutti_dtype_bytes(dtype);
     uint64_t bytes = p->schedule->in_bytes;
-    char *again = malloc(bytes + 8);
+    char *again = malloc((size_t)bytes + 8);
     uint64_t damage = again == NULL;
 
     for (uint32_t r = p->first_rank; r < p->first_rank + p->own_count && again != NULL; r++) {
         performance_fill(again, dtype, bytes / element, seed, r);
-        damage += memcmp(again, p->in[r], bytes) != 0;
+        damage += memcmp(again, p->in[r], (size_t)bytes) != 0;
         for (size_t i = 0; i < element; i++)
             damage += p->memory[1][r][i] != 0x5a;
         for (size_t i = 0; i < GUARD_BYTES; i++)

@@ -45,7 +45,7 @@ static int64_t now_ms(void)
 
 static int exchange(struct tutti_crew *crew, uint64_t seed, uint64_t step, struct tutti_err *err)
 {
-    size_t words = 1 + tutti_random_hash(seed, step, 1, 0) % 2000;
+    size_t words = 1 + (size_t)(tutti_random_hash(seed, step, 1, 0) % 2000);
     uint64_t mine[2000];
     uint64_t all[COUNT * 2000];
     int status;

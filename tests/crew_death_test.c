@@ -33,7 +33,7 @@ static int64_t now_ms(void)
 
 static void nap(unsigned ms)
 {
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
 
     (void)nanosleep(&time, NULL);
 }

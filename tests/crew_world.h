@@ -61,7 +61,7 @@ __attribute__((unused)) static bool crew_prepare(struct crew_world *world, uint3
 __attribute__((unused)) static void *crew_live(void *data)
 {
     struct crew_one *one = data;
-    struct timespec delay = {.tv_sec = one->delay_ms / 1000,
+    struct timespec delay = {.tv_sec = (time_t)(one->delay_ms / 1000),
                              .tv_nsec = (long)(one->delay_ms % 1000) * 1000000};
 
     if (one->delay_ms > 0)

@@ -124,8 +124,8 @@ static bool world_draw(struct world *world, struct tutti_random *random)
     for (uint32_t r = 0; r < world->topo->rank_count; r++) {
         uint64_t count = world->schedule->in_bytes / sizeof(int32_t);
 
-        world->in[r] = calloc(count + 1, sizeof(int32_t));
-        world->out[r] = calloc(world->schedule->out_bytes + 1, 1);
+        world->in[r] = calloc((size_t)count + 1, sizeof(int32_t));
+        world->out[r] = calloc((size_t)world->schedule->out_bytes + 1, 1);
         if (world->in[r] == NULL || world->out[r] == NULL)
             return false;
         for (uint64_t i = 0; i < count; i++)
@@ -230,7 +230,7 @@ static struct outcome play(struct world *world, double jitter, uint64_t seed, bo
     opts.seed = seed;
     tutti_record_init(&record);
     for (uint32_t r = 0; r < world->topo->rank_count; r++)
-        memset(world->out[r], 0x5a, world->schedule->out_bytes);
+        memset(world->out[r], 0x5a, (size_t)world->schedule->out_bytes);
     CHECK_OK(tutti_sim_open(&opts, &backend, &err), err);
     if (tutti_backend_play(backend, &asked, &played, &err) < 0) {
         say(world, err.text);

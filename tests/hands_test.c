@@ -56,7 +56,7 @@ static void ask(struct world *world, uint64_t bits)
     size_t from = bits >> 8 & 0xffff;
     size_t count = (bits >> 24 & 0x7fff) + 1;
     const void *src = world->given + from % (FLOATS - count);
-    size_t to = (bits >> 40) % (FLOATS - count);
+    size_t to = (size_t)(bits >> 40) % (FLOATS - count);
     bool streams = (bits >> 5 & 1) != 0;
     void *dst = world->held[rank] + to;
     struct tutti_spread spread = {.dtype = TUTTI_FLOAT32,

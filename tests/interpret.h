@@ -130,18 +130,18 @@ static bool play_step(struct play *play, uint32_t rank, uint32_t lane)
             me->done[me->index] = 1;
             return true; /* the slot stays taken until the REDUCE */
         }
-        memcpy(dst, message.src, step->bytes);
+        memcpy(dst, message.src, (size_t)step->bytes);
         play_complete_send(play, &message, lane);
         queue->head = (queue->head + 1) % play->schedule->slot_count;
         queue->count--;
     } else {
         if (step->kind == TUTTI_REDUCE)
             play_reduce(contract, dst, play->buf[step->acc_buf][rank] + step->acc_offset,
-                        me->fused.src != NULL ? me->fused.src : src, step->bytes / 4);
+                        me->fused.src != NULL ? me->fused.src : src, (size_t)step->bytes / 4);
         else
-            memcpy(dst, src, step->bytes);
+            memcpy(dst, src, (size_t)step->bytes);
         if ((step->flags & TUTTI_STEP_LAST) != 0 && contract->op == TUTTI_AVG)
-            play_divide(contract, dst, step->bytes / 4, play->schedule->rank_count);
+            play_divide(contract, dst, (size_t)step->bytes / 4, play->schedule->rank_count);
         if (me->fused.src != NULL) {
             struct play_queue *queue = play_queue(play, me->fused.from, rank, lane);
 
@@ -167,7 +167,7 @@ static void play_open(struct play *play)
             struct play_lane *me = play_lane(play, rank, lane);
 
             me->step_count = tutti_schedule_step_count(schedule, rank, lane);
-            me->done = calloc(me->step_count + 1, 1);
+            me->done = calloc((size_t)me->step_count + 1, 1);
             tutti_cursor_open(&me->cursor, schedule, rank, lane);
             me->step = tutti_cursor_next(&me->cursor);
         }
@@ -217,7 +217,7 @@ __attribute__((unused)) static bool play_all(struct play *play, uint64_t seed)
     tutti_random_seed(&random, seed);
     play_open(play);
     while (moved) {
-        size_t first = tutti_random_below(&random, total);
+        size_t first = (size_t)tutti_random_below(&random, total);
 
         moved = false;
         for (size_t i = 0; i < total; i++) {

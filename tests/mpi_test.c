@@ -298,10 +298,10 @@ static void play(struct tutti_backend *backend, const struct tutti_crew *crew,
     for (uint64_t i = 0; i < schedule->out_bytes / bytes; i++)
         put(expected, c->dtype, i, contracted(c, crew->count, crew->index, i));
     if (c->op == TUTTI_AVG && reduces(c->collective))
-        tutti_finish(c->dtype, c->op, expected, schedule->out_bytes / bytes, crew->count);
+        tutti_finish(c->dtype, c->op, expected, (size_t)schedule->out_bytes / bytes, crew->count);
     CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
     if ((c->collective != TUTTI_REDUCE_TO_ROOT || c->root == crew->index) &&
-        memcmp(out, expected, schedule->out_bytes) != 0)
+        memcmp(out, expected, (size_t)schedule->out_bytes) != 0)
         TEST_FAIL("wrong data: %s %s %s in process %u", tutti_collective_name(c->collective),
                   tutti_dtype_name(c->dtype), tutti_op_name(c->op), crew->index);
     CHECK(played.best_ps <= played.median_ps && played.best_ps > 0);

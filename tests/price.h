@@ -168,8 +168,8 @@ static inline uint64_t price_depth(const struct tutti_schedule *schedule, bool o
         uint32_t lane = (uint32_t)(i % schedule->lane_count);
         uint64_t steps = tutti_schedule_step_count(schedule, rank, lane);
 
-        world.lanes[i].ended = malloc((steps + 1) * sizeof(int64_t));
-        memset(world.lanes[i].ended, 0xFF, (steps + 1) * sizeof(int64_t));
+        world.lanes[i].ended = malloc((size_t)(steps + 1) * sizeof(int64_t));
+        memset(world.lanes[i].ended, 0xFF, (size_t)(steps + 1) * sizeof(int64_t));
         tutti_cursor_open(&world.lanes[i].cursor, schedule, rank, lane);
         world.lanes[i].step = tutti_cursor_next(&world.lanes[i].cursor);
     }

@@ -176,7 +176,7 @@ TEST(every_kernel_of_every_instruction_set_gives_the_same_bits)
                 size_t shift[3];
 
                 for (size_t i = 0; i < 3; i++)
-                    shift[i] = tutti_random_below(&random, 16);
+                    shift[i] = (size_t)tutti_random_below(&random, 16);
                 for (size_t k = 0; (kernels = tutti_kernels_at(k)) != NULL; k++)
                     check_one(o, kernels, (enum tutti_dtype)t, (enum tutti_op)op, counts[c], shift);
             }
@@ -197,7 +197,7 @@ TEST(streaming_and_whole_lines_give_the_same_bits)
         b[i] = (float)tutti_random_unit(&random);
     }
     for (size_t shift = 0; shift < 16; shift++) {
-        size_t count = COUNT - tutti_random_below(&random, 8000);
+        size_t count = COUNT - (size_t)tutti_random_below(&random, 8000);
 
         tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, expected, a + 1, b + shift, count);
         if ((shift & 1) != 0)

@@ -88,11 +88,11 @@ static int ref_try(struct ref *ref, uint32_t i, struct tutti_done *done)
     }
     if (step->kind == TUTTI_REDUCE)
         tutti_reduce(dtype, op, dst, ref_at(ref, post.rank, step->acc_buf, step->acc_offset), src,
-                     step->bytes / tutti_dtype_bytes(dtype));
+                     (size_t)step->bytes / tutti_dtype_bytes(dtype));
     else if (step->kind != TUTTI_COMPUTE)
-        memmove(dst, src, step->bytes);
+        memmove(dst, src, (size_t)step->bytes);
     if ((step->flags & TUTTI_STEP_LAST) != 0)
-        tutti_finish(dtype, op, dst, step->bytes / tutti_dtype_bytes(dtype),
+        tutti_finish(dtype, op, dst, (size_t)step->bytes / tutti_dtype_bytes(dtype),
                      ref->schedule->rank_count);
     done[0] = ref_done(&post, TUTTI_DONE_FINISHED);
     ref->waiting_count--;

@@ -112,7 +112,7 @@ static void write_all(uint32_t index, uint64_t message)
             stranger.conn = CONNS; /* once */
         }
         for (uint32_t i = 0; i < count && taken < bite; i++) {
-            size_t bytes = iov[i].iov_len < bite - taken ? iov[i].iov_len : bite - taken;
+            size_t bytes = (size_t)(iov[i].iov_len < bite - taken ? iov[i].iov_len : bite - taken);
 
             memcpy(stream->bytes + stream->written, iov[i].iov_base, bytes);
             stream->written += bytes;
@@ -138,7 +138,7 @@ static int read_all(uint32_t index, struct tutti_err *err)
         uint64_t taken = 0;
 
         for (uint32_t i = 0; i < count && taken < bite; i++) {
-            size_t bytes = iov[i].iov_len < bite - taken ? iov[i].iov_len : bite - taken;
+            size_t bytes = (size_t)(iov[i].iov_len < bite - taken ? iov[i].iov_len : bite - taken);
 
             if (bytes > stream->written - stream->read)
                 bytes = stream->written - stream->read;
@@ -159,7 +159,7 @@ static int read_all(uint32_t index, struct tutti_err *err)
 
 static void keep(void *data, uint64_t offset, const void *piece, uint64_t bytes)
 {
-    memcpy((char *)data + offset, piece, bytes);
+    memcpy((char *)data + offset, piece, (size_t)bytes);
 }
 
 static uint64_t some_bytes(void)
@@ -187,7 +187,7 @@ static int bring(uint64_t number, uint64_t bytes, bool fused, struct tutti_err *
 
     for (uint64_t i = 0; i < bytes; i += 97)
         sent[i] = (char)below(256);
-    memset(got, 0, bytes);
+    memset(got, 0, (size_t)bytes);
     tutti_tcp_line_send(&from.line, &parcel);
     tutti_tcp_line_recv(&to.line, &landing);
     for (uint32_t i = 0; i < CONNS; i++)
@@ -216,7 +216,7 @@ TEST(what_nobody_disturbs_comes_as_it_was_sent)
         CHECK_INT(from.way.done_count, i + 1);
         CHECK_INT(to.way.came_bytes, bytes);
         CHECK_INT(to.way.came_step, i);
-        if (memcmp(sent, got, bytes) != 0)
+        if (memcmp(sent, got, (size_t)bytes) != 0)
             TEST_FAIL("message %" PRIu64 " of %" PRIu64 " bytes is not what was sent", i, bytes);
     }
 }

@@ -38,8 +38,8 @@ static void sum_up(enum tutti_tcp_engine engine, uint32_t connections, const cha
 {
     struct tutti_backend *backend = open_tcp(engine, connections);
     struct tutti_schedule *schedule = allreduce(algorithm, count);
-    int32_t *in = calloc(count + 1, sizeof(in[0]));
-    int32_t *out = calloc(count + 1, sizeof(out[0]));
+    int32_t *in = calloc((size_t)count + 1, sizeof(in[0]));
+    int32_t *out = calloc((size_t)count + 1, sizeof(out[0]));
     const void *ins[PROCESSES_MAX] = {NULL};
     void *outs[PROCESSES_MAX] = {NULL};
     struct tutti_play play = {.size = sizeof(struct tutti_play),

@@ -53,7 +53,7 @@ static void collect(int room)
         struct dirent *entry;
         DIR *dir;
 
-        snprintf(full, sizeof(full), "%s/%s", TUTTI_SOURCE_DIR, todo[first]);
+        snprintf(full, sizeof(full), "%s/%.511s", TUTTI_SOURCE_DIR, todo[first]);
         dir = opendir(full);
         while (dir != NULL && (entry = readdir(dir)) != NULL) {
             char path[512];

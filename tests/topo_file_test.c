@@ -190,7 +190,7 @@ TEST(damaged_text_is_refused_or_read)
     tutti_random_seed(&random, test_seed);
     for (int i = 0; i < (test_full ? 200000 : 3000); i++) {
         char *copy = strdup(text);
-        size_t length = 1 + tutti_random_below(&random, bytes);
+        size_t length = 1 + (size_t)tutti_random_below(&random, bytes);
 
         REQUIRE(copy != NULL);
         for (uint64_t k = tutti_random_below(&random, 4); k > 0; k--)

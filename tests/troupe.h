@@ -24,8 +24,8 @@ static struct timespec troupe_until(tutti_ps timeout_ps)
 
     clock_gettime(CLOCK_REALTIME, &at);
     ns += at.tv_nsec;
-    at.tv_sec += ns / 1000000000;
-    at.tv_nsec = ns % 1000000000;
+    at.tv_sec += (time_t)(ns / 1000000000);
+    at.tv_nsec = (long)(ns % 1000000000);
     return at;
 }
 

@@ -227,7 +227,7 @@ static char *reduce_period(const struct tutti_buffers *b, uint64_t count)
 {
     size_t element = tutti_dtype_bytes(b->contract.dtype);
     uint64_t kept = count < PERIOD ? count : PERIOD;
-    char *period = malloc(kept * element + 1);
+    char *period = malloc((size_t)kept * element + 1);
 
     for (uint64_t i = 0; period != NULL && i < kept; i++) {
         if (is_float(b->contract.dtype))
@@ -245,7 +245,7 @@ static uint64_t count_different(const char *seen, const char *expected, uint64_t
 {
     uint64_t wrong = 0;
 
-    if (memcmp(seen, expected, count * element) == 0)
+    if (memcmp(seen, expected, (size_t)count * element) == 0)
         return 0;
     for (uint64_t i = 0; i < count; i++)
         wrong += memcmp(seen + i * element, expected + i * element, element) != 0;
@@ -394,10 +394,10 @@ static uint64_t memory_left(void)
 
 static void *take(uint64_t bytes)
 {
-    const uint64_t huge = 2u << 20; /* a page may be that large on x86-64 and arm64 */
-    uint64_t unit = bytes >= huge ? huge : 4096;
-    uint64_t rounded = (bytes / unit + 1) * unit;
-    void *memory = aligned_alloc(unit, rounded);
+    const size_t huge = (size_t)2 << 20; /* a page may be that large on x86-64 and arm64 */
+    size_t unit = bytes >= huge ? huge : 4096;
+    size_t rounded = bytes > SIZE_MAX - unit ? 0 : ((size_t)bytes / unit + 1) * unit;
+    void *memory = rounded > 0 ? aligned_alloc(unit, rounded) : NULL;
 
     if (memory != NULL && unit == huge)
         (void)madvise(memory, rounded, MADV_HUGEPAGE); /* a matter of speed alone */
@@ -414,7 +414,7 @@ static void fill(const struct tutti_buffers *b, uint32_t rank)
         store_value(b, in + i * element, rank, i);
     for (uint64_t i = PERIOD; i < count; i += PERIOD) /* from the period before: in cache */
         memcpy(in + i * element, in + (i - PERIOD) * element,
-               (count - i < PERIOD ? count - i : PERIOD) * element);
+               (size_t)(count - i < PERIOD ? count - i : PERIOD) * element);
 }
 
 int tutti_buffers_open(const struct tutti_schedule *schedule, uint64_t seed,
@@ -469,7 +469,7 @@ int tutti_buffers_open_part(const struct tutti_schedule *schedule, uint64_t seed
 void tutti_buffers_spoil(struct tutti_buffers *buffers)
 {
     for (uint32_t r = buffers->first_rank; r < buffers->first_rank + buffers->own_count; r++)
-        memset(buffers->out[r], SPOILT, buffers->out_bytes);
+        memset(buffers->out[r], SPOILT, (size_t)buffers->out_bytes);
 }
 
 void tutti_buffers_close(struct tutti_buffers *buffers)

@@ -54,7 +54,8 @@ static int64_t now_ns(void)
 
 static void sleep_until(int64_t at_ns)
 {
-    struct timespec at = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
+    struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000),
+                          .tv_nsec = (long)(at_ns % 1000000000)};
 
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
         ;

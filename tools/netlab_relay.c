@@ -235,7 +235,8 @@ static int wait_for(struct relay *relay, struct pollfd *fds)
     }
     for (uint32_t i = 0; i < relay->port_count; i++)
         fds[i] = (struct pollfd){.fd = relay->ports[i].fd, .events = room ? POLLIN : 0};
-    limit = (struct timespec){.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
+    limit = (struct timespec){.tv_sec = (time_t)(sleep_ns / 1000000000),
+                              .tv_nsec = (long)(sleep_ns % 1000000000)};
     return ppoll(fds, relay->port_count, sleep_ns < 0 ? NULL : &limit, NULL);
 }
 

@@ -114,8 +114,8 @@ int tutti_board_told(struct tutti_board *board, uint32_t index, uint32_t count,
 
 bool tutti_board_wait(struct tutti_board *board, tutti_ps due_ps)
 {
-    struct timespec due = {.tv_sec = board->epoch_s + due_ps / TUTTI_PS_PER_S,
-                           .tv_nsec = due_ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS};
+    struct timespec due = {.tv_sec = (time_t)(board->epoch_s + due_ps / TUTTI_PS_PER_S),
+                           .tv_nsec = (long)(due_ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
 
     return pthread_cond_timedwait(&board->changed, &board->lock, &due) != ETIMEDOUT;
 }

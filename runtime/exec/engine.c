@@ -333,14 +333,14 @@ int tutti_engine_new(const struct tutti_schedule *schedule, uint32_t first_rank,
     engine->lane_total = (uint32_t)lane_total;
     status =
         tutti_program_open(&engine->program, schedule, first_rank, rank_count, STORE_BYTES, err);
-    if (status == 0 && engine->program.sends_max >= NONE)
+    if (status == 0 && engine->program.sends_max >= NONE / 2)
         status = tutti_nomem(err);
     if (status == 0) {
         bool stored = engine->program.stored != NULL || engine->program.step_count == 0;
 
         engine->lanes = calloc(lane_total + 1, sizeof(engine->lanes[0]));
         engine->ready = calloc(lane_total + 1, sizeof(engine->ready[0]));
-        engine->sends = calloc(tutti_size(engine->program.sends_max + 1), sizeof(engine->sends[0]));
+        engine->sends = calloc((size_t)engine->program.sends_max + 1, sizeof(engine->sends[0]));
         if (!stored)
             engine->cursors = calloc(lane_total, sizeof(engine->cursors[0]));
         if (engine->lanes == NULL || engine->ready == NULL || engine->sends == NULL ||

@@ -7,6 +7,7 @@
 
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 enum { BUFFERS = 3 }; /* in, out, scratch */
 
@@ -99,7 +100,7 @@ static int make_segments(struct local_memory *memory, struct borders *all, uint6
 {
     uint64_t total = 0;
 
-    memory->first = calloc(buffer_count + 1, sizeof(*memory->first));
+    memory->first = calloc(tutti_size(buffer_count + 1), sizeof(*memory->first));
     if (memory->first == NULL)
         return -TUTTI_ENOMEM;
     for (uint64_t b = 0; b < buffer_count; b++) {
@@ -108,8 +109,9 @@ static int make_segments(struct local_memory *memory, struct borders *all, uint6
         total += all[b].count > 0 ? all[b].count - 1 : 0;
     }
     memory->first[buffer_count] = total;
-    memory->segments = calloc(total + 1, sizeof(*memory->segments));
-    memory->touched = calloc((total + 1) * memory->processor_count, sizeof(*memory->touched));
+    memory->segments = calloc(tutti_size(total + 1), sizeof(*memory->segments));
+    memory->touched =
+        calloc(tutti_size((total + 1) * memory->processor_count), sizeof(*memory->touched));
     memory->own_count = calloc(memory->processor_count, sizeof(uint64_t));
     memory->saved_ps = calloc(memory->rank_count, sizeof(double));
     memory->current = calloc(memory->rank_count, sizeof(uint64_t));
@@ -132,7 +134,7 @@ int tutti_local_memory_open(const struct tutti_schedule *schedule, uint32_t proc
     uint64_t buffer_count = (uint64_t)schedule->rank_count * BUFFERS;
     struct local_memory memory = {.processor_count = processor_count,
                                   .rank_count = schedule->rank_count};
-    struct borders *all = calloc(buffer_count, sizeof(*all));
+    struct borders *all = calloc(tutti_size(buffer_count), sizeof(*all));
     int status = all == NULL ? -TUTTI_ENOMEM : 0;
 
     for (uint32_t r = 0; status == 0 && r < schedule->rank_count; r++)

@@ -7,6 +7,7 @@
 #include "runtime/crew.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/wide.h"
 
 struct local_wire *tutti_local_wire_of(const struct local_messages *messages, uint32_t from,
                                        uint32_t to, uint32_t lane)
@@ -44,7 +45,7 @@ static int take_memory(struct local_messages *messages, const struct tutti_sched
             wire->sent_count > wire->taken_count ? wire->sent_count : wire->taken_count;
         if (wire->message_count == 0)
             continue;
-        wire->messages = calloc(wire->message_count, sizeof(*wire->messages));
+        wire->messages = calloc(tutti_size(wire->message_count), sizeof(*wire->messages));
         wire->released_ps = calloc(schedule->slot_count, sizeof(*wire->released_ps));
         if (wire->messages == NULL || wire->released_ps == NULL)
             return -TUTTI_ENOMEM;
@@ -52,7 +53,7 @@ static int take_memory(struct local_messages *messages, const struct tutti_sched
     for (uint64_t i = 0; i < (uint64_t)schedule->rank_count * schedule->lane_count; i++) {
         struct local_results *results = &messages->results[i];
 
-        results->results = calloc(results->count + 1, sizeof(*results->results));
+        results->results = calloc(tutti_size(results->count + 1), sizeof(*results->results));
         if (results->results == NULL)
             return -TUTTI_ENOMEM;
         results->count = 0;
@@ -138,9 +139,9 @@ int tutti_local_messages_open(const struct tutti_schedule *schedule, struct loca
 
     messages.wire_count =
         (uint64_t)schedule->rank_count * schedule->rank_count * schedule->lane_count;
-    messages.wires = calloc(messages.wire_count + 1, sizeof(*messages.wires));
-    messages.results =
-        calloc((uint64_t)schedule->rank_count * schedule->lane_count, sizeof(*messages.results));
+    messages.wires = calloc(tutti_size(messages.wire_count + 1), sizeof(*messages.wires));
+    messages.results = calloc(tutti_size((uint64_t)schedule->rank_count * schedule->lane_count),
+                              sizeof(*messages.results));
     if (messages.wires == NULL || messages.results == NULL)
         status = -TUTTI_ENOMEM;
     for (uint32_t r = 0; status == 0 && r < schedule->rank_count; r++)

@@ -120,7 +120,7 @@ static void *add_up(void *data)
     for (uint32_t i = 0; i < adder->pass_count; i++) {
         for (uint32_t rank = adder->index; rank < bench->rank_count; rank += adder->adder_count)
             tutti_reduce(TUTTI_FLOAT32, TUTTI_SUM, bench->out[rank], bench->out[rank],
-                         bench->in[rank], adder->bytes / sizeof(float));
+                         bench->in[rank], (size_t)adder->bytes / sizeof(float));
     }
     adder->took_us = (bench_now_us() - start_us) / adder->pass_count;
     return NULL;

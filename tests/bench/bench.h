@@ -63,8 +63,8 @@ static inline uint32_t bench_warmups(uint64_t bytes)
  * measured. Ends the program if there is none. */
 static inline float *bench_memory(uint64_t bytes)
 {
-    const uint64_t huge = UINT64_C(2) << 20;
-    uint64_t rounded = (bytes + huge - 1) / huge * huge;
+    const size_t huge = (size_t)2 << 20;
+    size_t rounded = ((size_t)bytes + huge - 1) / huge * huge;
     float *memory = aligned_alloc(huge, rounded);
 
     if (memory == NULL) {

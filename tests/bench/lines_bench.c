@@ -142,7 +142,7 @@ int main(int argc, char **argv)
         return 1;
     printf("     bytes  way                      write      both\n");
     for (size_t i = 0; i < count; i++) {
-        w.bytes = sizes[i];
+        w.bytes = (size_t)sizes[i];
         for (int way = 0; way < WAY_COUNT; way++)
             time_way(&w, (enum way)way, (int)turns);
     }

@@ -24,13 +24,14 @@
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/units.h"
+#include "runtime/wide.h"
 #include "sim/fold/fold.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
 
 enum { SAMPLES = 64, SHORT = 10000000 };
 
-#define MEMORY_MAX (UINT64_C(4) << 30) /* of a case with a limit of seconds */
+#define MEMORY_MAX tutti_size(UINT64_C(4) << 30) /* of a case with a limit of seconds */
 
 struct bench {
     const char *spec;

@@ -45,13 +45,13 @@ static void exchange(int fd, const char *out, char *in, uint64_t bytes)
     while (went < bytes || came < bytes) {
         if (went < bytes) {
             uint64_t left = bytes - went < at_once ? bytes - went : at_once;
-            ssize_t n = send(fd, out + went, left, MSG_DONTWAIT | MSG_NOSIGNAL);
+            ssize_t n = send(fd, out + went, (size_t)left, MSG_DONTWAIT | MSG_NOSIGNAL);
 
             went += n > 0 ? (uint64_t)n : 0;
         }
         if (came < bytes) {
             uint64_t left = bytes - came < at_once ? bytes - came : at_once;
-            ssize_t n = recv(fd, in + came, left, MSG_DONTWAIT);
+            ssize_t n = recv(fd, in + came, (size_t)left, MSG_DONTWAIT);
 
             if (n == 0)
                 exit(1);

@@ -107,7 +107,7 @@ static ssize_t pass(struct tutti_tcp_conn *conn, const struct iovec *bytes)
 {
     struct tutti_tcp_pipe *pipe = conn->pipe;
     struct iovec rest = {.iov_base = (char *)bytes->iov_base + pipe->bytes,
-                         .iov_len = bytes->iov_len - pipe->bytes};
+                         .iov_len = bytes->iov_len - (size_t)pipe->bytes};
     ssize_t came = 0;
     ssize_t went;
 
@@ -117,8 +117,8 @@ static ssize_t pass(struct tutti_tcp_conn *conn, const struct iovec *bytes)
         return -1;
     pipe->bytes += came > 0 ? (uint64_t)came : 0;
     /* The seal comes after it. */
-    went =
-        splice(pipe->fds[0], NULL, conn->fd, NULL, pipe->bytes, SPLICE_F_NONBLOCK | SPLICE_F_MORE);
+    went = splice(pipe->fds[0], NULL, conn->fd, NULL, (size_t)pipe->bytes,
+                  SPLICE_F_NONBLOCK | SPLICE_F_MORE);
     pipe->bytes -= went > 0 ? (uint64_t)went : 0;
     return went;
 }

@@ -123,7 +123,7 @@ static uint32_t word_out(struct tutti_tcp_conn *conn, struct iovec *iov)
     if (conn->out_gone == 0)
         line->word_out = line->tell_count;
     iov[0] = (struct iovec){.iov_base = (char *)&line->word_out + conn->out_gone,
-                            .iov_len = sizeof(line->word_out) - conn->out_gone};
+                            .iov_len = sizeof(line->word_out) - (size_t)conn->out_gone};
     return 1;
 }
 
@@ -163,7 +163,7 @@ uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov)
         address_part(conn, &own->parcel);
     if (conn->out_gone < head_bytes)
         iov[count++] = (struct iovec){.iov_base = (char *)&conn->out_head + conn->out_gone,
-                                      .iov_len = head_bytes - conn->out_gone};
+                                      .iov_len = (size_t)(head_bytes - conn->out_gone)};
     gone_bytes = conn->out_gone > head_bytes ? conn->out_gone - head_bytes : 0;
     next_bytes = gone_bytes < bytes ? least(bytes - gone_bytes, TUTTI_TCP_AT_ONCE) : 0;
     if (next_bytes > 0 && is_lent(conn->line, own->parcel.bytes))
@@ -171,13 +171,13 @@ uint32_t tutti_tcp_line_out(struct tutti_tcp_conn *conn, struct iovec *iov)
     if (next_bytes > 0)
         iov[count++] = (struct iovec){
             .iov_base = (char *)(uintptr_t)own->parcel.src + first + gone_bytes,
-            .iov_len = next_bytes,
+            .iov_len = (size_t)next_bytes,
         };
     if (gone_bytes + next_bytes >= bytes && seal_bytes_of(own->parcel.bytes) > 0) {
         uint64_t gone_seal = gone_bytes > bytes ? gone_bytes - bytes : 0;
 
         iov[count++] = (struct iovec){.iov_base = (char *)&conn->out_seal + gone_seal,
-                                      .iov_len = sizeof(conn->out_seal) - gone_seal};
+                                      .iov_len = sizeof(conn->out_seal) - (size_t)gone_seal};
     }
     return count;
 }
@@ -246,10 +246,10 @@ static struct iovec part_in(struct tutti_tcp_conn *conn, uint64_t left)
 
     if (landing->take == NULL)
         return (struct iovec){.iov_base = (char *)landing->dst + conn->in_first + conn->in_got,
-                              .iov_len = least(left, TUTTI_TCP_AT_ONCE)};
+                              .iov_len = (size_t)least(left, TUTTI_TCP_AT_ONCE)};
     memcpy(conn->piece, conn->rest, conn->rest_bytes);
     return (struct iovec){.iov_base = conn->piece + conn->rest_bytes,
-                          .iov_len = least(left, TUTTI_TCP_PIECE - conn->rest_bytes)};
+                          .iov_len = (size_t)least(left, TUTTI_TCP_PIECE - conn->rest_bytes)};
 }
 
 uint32_t tutti_tcp_line_in(struct tutti_tcp_conn *conn, struct iovec *iov)

@@ -129,8 +129,8 @@ static int poll_move(struct tutti_tcp_desk *desk, struct tutti_err *err)
 static void poll_rest(struct tutti_tcp_desk *desk, tutti_ps timeout_ps)
 {
     struct pollfd *fds = desk->state->fds;
-    struct timespec timeout = {.tv_sec = timeout_ps / TUTTI_PS_PER_S,
-                               .tv_nsec = timeout_ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS};
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ps / TUTTI_PS_PER_S),
+                               .tv_nsec = (long)(timeout_ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
     uint64_t rings;
 
     fds[0] = (struct pollfd){.fd = desk->event_fd, .events = POLLIN};

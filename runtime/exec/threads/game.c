@@ -19,7 +19,7 @@ static void *buffer(uint64_t bytes)
 {
     enum { ALIGNMENT = 4096 }; /* a page: neighbours share no cache line, and pages may merge */
     uint64_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
-    void *memory = bytes > SIZE_MAX - ALIGNMENT ? NULL : aligned_alloc(ALIGNMENT, rounded);
+    void *memory = bytes > SIZE_MAX - ALIGNMENT ? NULL : aligned_alloc(ALIGNMENT, (size_t)rounded);
 
     return memory;
 }
@@ -39,8 +39,8 @@ static int provide_buffers(struct tutti_game *game, uint32_t rank, struct tutti_
         part->own_out = buffer(schedule->out_bytes);
         if (part->own_in == NULL || part->own_out == NULL)
             return tutti_nomem(err);
-        memset(part->own_in, 0, schedule->in_bytes);
-        memset(part->own_out, 0, schedule->out_bytes);
+        memset(part->own_in, 0, (size_t)schedule->in_bytes);
+        memset(part->own_out, 0, (size_t)schedule->out_bytes);
     }
     /* `in` is only read: fault_of refuses a program that writes it. */
     stage->bufs[TUTTI_BUF_IN] = play->in == NULL ? part->own_in : (char *)(uintptr_t)play->in[rank];

@@ -20,7 +20,7 @@ static const tutti_ps YIELD_PS = 50 * TUTTI_PS_PER_US;
 /* On the monotonic clock. */
 static struct timespec timespec_of(const struct tutti_hall *hall, tutti_ps ps)
 {
-    return (struct timespec){.tv_sec = hall->epoch_s + ps / TUTTI_PS_PER_S,
+    return (struct timespec){.tv_sec = (time_t)(hall->epoch_s + ps / TUTTI_PS_PER_S),
                              .tv_nsec = (long)(ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
 }
 

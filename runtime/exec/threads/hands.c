@@ -211,7 +211,7 @@ void tutti_hands_copy(struct tutti_hands *hands, uint32_t rank, void *dst, const
 {
     struct chore *chore = add(hands, rank, bytes);
 
-    chore->spread = (struct tutti_spread){.acc = src, .count = bytes, .stream = streams};
+    chore->spread = (struct tutti_spread){.acc = src, .count = (size_t)bytes, .stream = streams};
     chore->dsts[0] = dst;
 }
 

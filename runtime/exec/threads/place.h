@@ -96,9 +96,9 @@ static inline void tutti_stage_copy(const struct tutti_thread_stage *stage, void
         tutti_hands_copy(stage->hands, stage->rank - stage->wires->first_rank, dst, src, bytes,
                          bytes >= stage->large_bytes);
     else if (bytes >= stage->large_bytes)
-        tutti_copy_stream(dst, src, bytes);
+        tutti_copy_stream(dst, src, (size_t)bytes);
     else
-        memmove(dst, src, bytes);
+        memmove(dst, src, (size_t)bytes);
 }
 
 /* ---- work.c ---- */

@@ -120,7 +120,8 @@ static struct timespec after(struct timespec time, tutti_ps ps)
 {
     int64_t ns = time.tv_nsec + ps / TUTTI_PS_PER_NS;
 
-    return (struct timespec){.tv_sec = time.tv_sec + ns / 1000000000, .tv_nsec = ns % 1000000000};
+    return (struct timespec){.tv_sec = (time_t)(time.tv_sec + ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
 }
 
 static void nap(tutti_ps ps)

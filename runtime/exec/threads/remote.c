@@ -11,14 +11,14 @@
 
 static bool marked(const struct tutti_thread_stage *stage, uint32_t lane, uint64_t step)
 {
-    size_t bit = stage->mark_first[lane] + step;
+    size_t bit = stage->mark_first[lane] + (size_t)step;
 
     return (stage->marks[bit / 64] >> bit % 64 & 1) != 0;
 }
 
 static void mark(struct tutti_thread_stage *stage, uint32_t lane, uint64_t step, bool value)
 {
-    size_t bit = stage->mark_first[lane] + step;
+    size_t bit = stage->mark_first[lane] + (size_t)step;
     uint64_t mask = UINT64_C(1) << bit % 64;
 
     if (value)
@@ -79,7 +79,7 @@ int tutti_remote_open(struct tutti_thread_stage *stage, struct tutti_err *err)
     if (stage->mark_first == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < lane_count; i++) {
-        bits += tutti_schedule_step_count(stage->schedule, stage->rank, i);
+        bits += (size_t)tutti_schedule_step_count(stage->schedule, stage->rank, i);
         stage->mark_first[i + 1] = bits;
     }
     words = bits / 64 + 1;
@@ -210,7 +210,7 @@ static void take_piece(void *data, uint64_t offset, const void *piece, uint64_t 
     struct tutti_spread spread = {
         .dtype = contract->dtype,
         .op = contract->op,
-        .count = bytes / tutti_dtype_bytes(contract->dtype),
+        .count = (size_t)bytes / tutti_dtype_bytes(contract->dtype),
         .acc = tutti_at(stage, step->acc_buf, step->acc_offset + offset),
         .srcs = &piece,
         .dsts = dsts,

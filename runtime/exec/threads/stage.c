@@ -194,9 +194,9 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
             return 1;
         if (stage->hands != NULL)
             tutti_hands_settle(stage->hands);
-        tutti_finish(contract->dtype, contract->op,
-                     tutti_at(stage, step->dst_buf, step->dst_offset),
-                     step->bytes / tutti_dtype_bytes(contract->dtype), tutti_divisor(stage, step));
+        tutti_finish(
+            contract->dtype, contract->op, tutti_at(stage, step->dst_buf, step->dst_offset),
+            (size_t)step->bytes / tutti_dtype_bytes(contract->dtype), tutti_divisor(stage, step));
         return 1;
     default:
         assert(step->kind == TUTTI_COMPUTE);

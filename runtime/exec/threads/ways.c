@@ -230,7 +230,7 @@ static int cross(struct tutti_crossing *crossing, struct tutti_hall *hall, uint3
 static void wait_for_lead(const struct tutti_crossing *crossing, const struct tutti_hall *hall)
 {
     tutti_ps ps = crossing->begins_ps;
-    struct timespec at = {.tv_sec = hall->epoch_s + ps / TUTTI_PS_PER_S,
+    struct timespec at = {.tv_sec = (time_t)(hall->epoch_s + ps / TUTTI_PS_PER_S),
                           .tv_nsec = (long)(ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
 
     if (crossing->lead_ps == 0)

@@ -139,10 +139,10 @@ static int give_slots(struct tutti_wires *wires, const struct tutti_schedule *sc
     }
     if (total >= UINT32_MAX || total > SIZE_MAX / sizeof(struct tutti_slot) - 1)
         return tutti_nomem(err);
-    wires->slots = aligned_alloc(TUTTI_CACHE_LINE, (total + 1) * sizeof(struct tutti_slot));
+    wires->slots = aligned_alloc(TUTTI_CACHE_LINE, (size_t)(total + 1) * sizeof(struct tutti_slot));
     if (wires->slots == NULL)
         return tutti_nomem(err);
-    memset(wires->slots, 0, (total + 1) * sizeof(struct tutti_slot));
+    memset(wires->slots, 0, (size_t)(total + 1) * sizeof(struct tutti_slot));
     total = 0;
     for (uint32_t i = 0; i < wires->wire_count; i++) {
         if (!tutti_wires_own(wires, wires->wires[i].from))

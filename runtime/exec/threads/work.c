@@ -40,7 +40,7 @@ static void reduce(struct tutti_thread_stage *stage, struct tutti_place *place,
     struct tutti_spread spread = {
         .dtype = contract->dtype,
         .op = contract->op,
-        .count = step->bytes / tutti_dtype_bytes(contract->dtype),
+        .count = (size_t)step->bytes / tutti_dtype_bytes(contract->dtype),
         .acc = acc,
         .srcs = srcs,
         .dsts = dsts,
