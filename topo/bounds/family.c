@@ -57,21 +57,24 @@ static void forget_seen(struct seen *seen)
         free(seen->group[i]);
 }
 
+static bool tells_hosts(const struct walk *walk)
+{
+    return walk->told.count > 0;
+}
+
 static void visit(struct walk *walk, enum tutti_family_kind kind, uint32_t index,
                   uint64_t bytes_per_s)
 {
     struct tutti_family_member member = {.kind = kind, .index = index, .bytes_per_s = bytes_per_s};
 
-    if (walk->partition.group_count < 2 ||
+    if (walk->partition.group_count < 2)
+        return;
+    /* Groups that lie across hosts are few where those within are told, and seldom the same. */
+    if (!tells_hosts(walk) &&
         was_seen(&walk->seen, walk->partition.rank_group, walk->topo->rank_count))
         return;
     tutti_partition_cut(&walk->partition);
     walk->visit(&walk->partition, &member, walk->context);
-}
-
-static bool tells_hosts(const struct walk *walk)
-{
-    return walk->told.count > 0;
 }
 
 /* A partition whose groups lie within hosts, as told_group says. */
