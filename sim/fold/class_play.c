@@ -26,6 +26,7 @@ static void wake(struct tutti_class_play *play, uint32_t lane)
 
     if (play->lanes[lane].listed)
         return;
+    __builtin_prefetch(play->lanes[lane].step);
     play->lanes[lane].listed = true;
     play->todo[at < count ? at : at - count] = lane;
     play->todo_count++;
@@ -43,24 +44,6 @@ static struct tutti_class_slot *slot_of(const struct tutti_class_play *play, uin
     uint32_t count = play->schedule->slot_count;
 
     return &play->slots[(size_t)wire * count + number % count];
-}
-
-/* The place of a peer among `ranks`; programs mostly go on to the next or the same. */
-static uint32_t place_of(const uint32_t *ranks, uint32_t count, uint32_t rank, uint32_t *guess)
-{
-    uint32_t at = *guess;
-
-    for (uint32_t tried = 0; tried <= count; tried++) {
-        if (at >= count)
-            at = 0;
-        if (ranks[at] == rank) {
-            *guess = at;
-            return at;
-        }
-        at++;
-    }
-    assert(false); /* the program was read before */
-    return 0;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -100,7 +83,7 @@ static bool dep_holds(struct tutti_class_play *play, uint32_t id)
 
     if ((lane->step->flags & TUTTI_STEP_DEP) == 0)
         return true;
-    if (lane->step->dep_lane != lane->cursor.lane)
+    if (lane->step->dep_lane != play->quotient->lanes[id].lane)
         other = play->quotient->lanes[id].dep;
     return has_completed(play, other, lane->step->dep_step);
 }
@@ -109,9 +92,7 @@ static bool dep_holds(struct tutti_class_play *play, uint32_t id)
 static bool do_send(struct tutti_class_play *play, uint32_t id)
 {
     struct tutti_class_lane *lane = &play->lanes[id];
-    const struct tutti_quotient_lane *is = &play->quotient->lanes[id];
-    uint32_t place = is->out_first + place_of(play->quotient->out_rank + is->out_first,
-                                              is->out_count, lane->step->peer, &lane->out_guess);
+    uint32_t place = lane->step->place;
     uint32_t number = play->quotient->out_wire[place];
     struct tutti_class_wire *wire = &play->wires[number];
     uint64_t message = play->out_sent[place];
@@ -174,9 +155,7 @@ static void take(struct tutti_class_play *play, uint32_t number, uint32_t place)
 static bool do_recv(struct tutti_class_play *play, uint32_t id)
 {
     struct tutti_class_lane *lane = &play->lanes[id];
-    const struct tutti_quotient_lane *is = &play->quotient->lanes[id];
-    uint32_t place = is->in_first + place_of(play->quotient->in_rank + is->in_first, is->in_count,
-                                             lane->step->peer, &lane->in_guess);
+    uint32_t place = lane->step->place;
     uint32_t number = play->quotient->in_wire[place];
     uint64_t message = play->in_taken[place];
 
@@ -218,52 +197,28 @@ static bool do_local(struct tutti_class_play *play, uint32_t id)
     return false;
 }
 
-/* Before which round all rounds are like the one at hand, so that it need not be written anew. */
-static uint64_t find_same_end(const struct tutti_class_play *play,
-                              const struct tutti_class_lane *lane)
+/* Goes on to the next step; rounds that repeat are not written anew, offsets do not matter here. */
+static void next_step(struct tutti_class_play *play, uint32_t id)
 {
-    const struct tutti_cursor *cursor = &lane->cursor;
-    uint64_t period = 1;
-    uint64_t count = 0;
+    struct tutti_class_lane *lane = &play->lanes[id];
+    uint64_t end = lane->first_round + lane->held_rounds;
 
-    if (cursor->round == 0)
-        return 0;
-    for (uint32_t i = 0; i < cursor->batch.step_count; i++) {
-        if ((cursor->batch.step[i].flags & TUTTI_STEP_DEP) != 0)
-            return cursor->round;
-    }
-    if (play->schedule->ops->steady != NULL)
-        count = play->schedule->ops->steady(play->schedule, cursor->rank, cursor->lane,
-                                            cursor->round - 1, &period);
-    return period == 1 && count > 0 ? cursor->round - 1 + count : cursor->round;
-}
-
-/* The next step of a lane; rounds that repeat are not written anew, offsets do not matter here. */
-static const struct tutti_step *next_step(const struct tutti_class_play *play,
-                                          struct tutti_class_lane *lane)
-{
-    struct tutti_cursor *cursor = &lane->cursor;
-    const struct tutti_step *step;
-
-    if (cursor->position < cursor->batch.step_count)
-        return tutti_cursor_next(cursor);
-    if (cursor->round < lane->same_end) {
-        cursor->position = 1;
-        cursor->round++;
-        cursor->step_index++;
-        return &cursor->batch.step[0];
-    }
-    step = tutti_cursor_next(cursor);
-    lane->same_end = step == NULL ? 0 : find_same_end(play, lane);
-    return step;
-}
-
-static void go_on(struct tutti_class_play *play, struct tutti_class_lane *lane)
-{
-    lane->step = next_step(play, lane);
     lane->index++;
+    if (++lane->step < lane->steps + lane->step_count)
+        return;
+    if (end + lane->held_rounds > lane->same_end) {
+        tutti_class_hold(play, id, end);
+        return;
+    }
+    lane->first_round = end;
+    lane->step = lane->steps;
+}
+
+static void go_on(struct tutti_class_play *play, uint32_t id)
+{
+    next_step(play, id);
     play->simulated_count++;
-    for (uint32_t i = lane->waiter_first; i != NONE; i = play->lanes[i].waiter_next)
+    for (uint32_t i = play->lanes[id].waiter_first; i != NONE; i = play->lanes[i].waiter_next)
         wake(play, i);
 }
 
@@ -280,7 +235,7 @@ static void run_lane(struct tutti_class_play *play, uint32_t id)
 
         if (!done)
             return;
-        go_on(play, lane);
+        go_on(play, id);
     }
 }
 
@@ -310,7 +265,7 @@ static void take_events(struct tutti_class_play *play)
 
         lane->busy_ps = -1;
         end_local(play, lane);
-        go_on(play, lane);
+        go_on(play, id);
         wake(play, id);
     }
     for (;;) {
@@ -447,8 +402,8 @@ static void open_lanes(struct tutti_class_play *play)
         lane->fused = NONE;
         lane->busy_ps = -1;
         lane->waiter_first = NONE;
-        tutti_cursor_open(&lane->cursor, play->schedule, is->rank, is->lane);
-        lane->step = tutti_cursor_next(&lane->cursor);
+        lane->round_count = play->schedule->ops->round_count(play->schedule, is->rank, is->lane);
+        tutti_class_hold(play, id, 0);
     }
     for (uint32_t id = 0; id < play->quotient->lane_count; id++) {
         uint32_t dep = play->quotient->lanes[id].dep;
@@ -471,15 +426,18 @@ static int make(struct tutti_class_play *play, struct tutti_err *err)
         out_count * (uint64_t)slot_count > UINT32_MAX)
         return tutti_fail(err, TUTTI_ELACK, "'%zu' slots of a connection are too many", slot_count);
     play->lanes = calloc(quotient->lane_count, sizeof(*play->lanes));
+    play->few = calloc((size_t)quotient->lane_count * TUTTI_CLASS_HELD_FEW, sizeof(*play->few));
+    play->many = calloc((size_t)quotient->lane_count * TUTTI_CLASS_HELD_MAX, sizeof(*play->many));
     play->wires = calloc((size_t)quotient->wire_count + 1, sizeof(*play->wires));
     play->slots = calloc(quotient->wire_count * slot_count + 1, sizeof(*play->slots));
     play->out_sent = calloc(out_count + 1, sizeof(*play->out_sent));
     play->in_taken = calloc((size_t)last->in_first + last->in_count + 1, sizeof(*play->in_taken));
     play->send_index = calloc(out_count * slot_count + 1, sizeof(*play->send_index));
     play->todo = calloc(quotient->lane_count, sizeof(*play->todo));
-    if (play->lanes == NULL || play->wires == NULL || play->slots == NULL ||
-        play->out_sent == NULL || play->in_taken == NULL || play->send_index == NULL ||
-        play->todo == NULL || tutti_queue_reserve(&play->timers, quotient->lane_count) < 0)
+    if (play->lanes == NULL || play->few == NULL || play->many == NULL || play->wires == NULL ||
+        play->slots == NULL || play->out_sent == NULL || play->in_taken == NULL ||
+        play->send_index == NULL || play->todo == NULL ||
+        tutti_queue_reserve(&play->timers, quotient->lane_count) < 0)
         return tutti_nomem(err);
     open_lanes(play);
     return open_net(play, err);
@@ -541,6 +499,8 @@ int tutti_class_play_noting(const struct tutti_sim_opts *opts,
     if (play.net != NULL)
         play.net->ops->close(play.net);
     free(play.lanes);
+    free(play.few);
+    free(play.many);
     free(play.wires);
     free(play.slots);
     free(play.out_sent);

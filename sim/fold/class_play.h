@@ -37,19 +37,42 @@ struct tutti_class_wire {
     bool awaited;   /* somebody looks: waits for the oldest message to be complete */
 };
 
+/* A step as a lane plays it. */
+struct tutti_class_step {
+    uint64_t bytes;
+    uint32_t place; /* SEND, RECV: which of the lane's wires */
+    uint32_t dep_step;
+    uint16_t dep_lane;
+    uint8_t kind;
+    uint8_t flags;
+    uint8_t round;  /* counted from the first that the lane holds */
+    uint8_t number; /* in its round */
+};
+
+/* Most lanes hold few steps, which lie close together; the longest period is eight slices of an
+ * item of a tree with two children. */
+enum { TUTTI_CLASS_HELD_FEW = 8, TUTTI_CLASS_HELD_MAX = 48 };
+
+/* A lane holds the steps of one round, or of a period of rounds that repeat: then they are written
+ * and their peers looked up once. */
 struct tutti_class_lane {
-    struct tutti_cursor cursor;
-    const struct tutti_step *step; /* the next one; NULL: the lane has ended */
-    uint64_t index;                /* of that step */
-    uint32_t fused;                /* wire, and which of the lane's it is, that the coming REDUCE */
-    uint32_t fused_place;          /* reads, or UINT32_MAX */
-    uint32_t out_guess;            /* places of the last peers: programs repeat themselves */
+    struct tutti_class_step *steps;
+    const struct tutti_class_step *step; /* the next one; NULL: the lane has ended */
+    uint32_t step_count;
+    uint32_t held_rounds;
+    bool one_by_one;      /* its periods cannot be held */
+    uint64_t first_round; /* of those held */
+    uint64_t same_end;    /* rounds before this one repeat those held; 0: none do */
+    uint64_t round_count;
+    uint64_t index;       /* of the next step */
+    uint32_t fused;       /* wire, and which of the lane's it is, that the coming REDUCE */
+    uint32_t fused_place; /* reads, or UINT32_MAX */
+    uint32_t out_guess;   /* places of the last peers: programs repeat themselves */
     uint32_t in_guess;
     uint32_t waiter_first; /* lanes that depend on this one */
     uint32_t waiter_next;
-    tutti_ps busy_ps;  /* until when its step takes, or -1 */
-    uint64_t same_end; /* rounds before this one are like the one at hand, all its steps too */
-    bool listed;       /* is in the list of lanes to be tried */
+    tutti_ps busy_ps; /* until when its step takes, or -1 */
+    bool listed;      /* is in the list of lanes to be tried */
 };
 
 /* The first rounds that a play has skipped: what one run of them does. Its arrays belong to whoever
@@ -72,6 +95,10 @@ struct tutti_class_play {
     struct tutti_net *net;
     struct tutti_queue timers; /* ids are lanes */
     struct tutti_class_lane *lanes;
+    struct tutti_class_step *few;  /* [lane * TUTTI_CLASS_HELD_FEW]: what a lane holds, */
+    struct tutti_class_step *many; /* or [lane * TUTTI_CLASS_HELD_MAX], where it is more */
+    struct tutti_class_step held[TUTTI_CLASS_HELD_MAX]; /* while it is written */
+    struct tutti_round round;                           /* as it was last written */
     struct tutti_class_wire *wires;
     struct tutti_class_slot *slots; /* [wire * slot_count + message mod slot_count] */
     uint64_t *out_sent;             /* [place of a lane's wire]: messages it has sent */
@@ -86,6 +113,10 @@ struct tutti_class_play {
     tutti_ps drain_ps_max;         /* the most that a message took beyond its latency */
     const char *unsuited;          /* why, or NULL */
 };
+
+/* Makes a lane hold a round, and those after it that repeat with it; the next step is the first of
+ * them, or NULL at the end. */
+void tutti_class_hold(struct tutti_class_play *play, uint32_t id, uint64_t round);
 
 /* What repeats. */
 struct tutti_steady;

@@ -57,7 +57,8 @@ static int64_t *room_for(struct state *state, uint32_t count)
 
 static struct mark mark_of(const struct tutti_class_lane *lane)
 {
-    return (struct mark){.round = lane->cursor.round - (lane->step != NULL ? 1 : 0),
+    return (struct mark){.round = lane->step != NULL ? lane->first_round + lane->step->round
+                                                     : lane->round_count,
                          .index = lane->index,
                          .ended = lane->step == NULL};
 }
@@ -72,7 +73,7 @@ static int write_lane(struct state *state, const struct tutti_class_play *play, 
     if (out == NULL)
         return -TUTTI_ENOMEM;
     state->marks[id] = mark_of(lane);
-    *out++ = lane->step == NULL ? -1 : (int64_t)lane->cursor.position;
+    *out++ = lane->step == NULL ? -1 : (int64_t)lane->step->number;
     *out++ = lane->fused == NONE ? -1 : (int64_t)lane->fused_place;
     *out++ = lane->busy_ps < 0 ? -1 : lane->busy_ps - play->now;
     for (uint32_t place = is->out_first; place < is->out_first + is->out_count; place++) {
@@ -207,18 +208,16 @@ static void move_lane(const struct tutti_steady *steady, struct tutti_class_play
     uint64_t rounds = steady->now.marks[id].round - steady->then.marks[id].round;
     uint64_t steps = steady->now.marks[id].index - steady->then.marks[id].index;
     uint32_t slot_count = play->schedule->slot_count;
+    uint32_t number;
 
     if (lane->busy_ps >= 0)
         lane->busy_ps += later_ps;
     if (lane->step == NULL || steps == 0)
         return;
     lane->index += steps * runs;
-    lane->cursor.step_index += steps * runs;
-    lane->cursor.round += rounds * runs;
-    lane->cursor.batch.step_count = 0;
-    play->schedule->ops->emit(play->schedule, is->rank, is->lane, lane->cursor.round - 1,
-                              &lane->cursor.batch);
-    lane->step = &lane->cursor.batch.step[lane->cursor.position - 1];
+    number = lane->step->number;
+    tutti_class_hold(play, id, lane->first_round + lane->step->round + rounds * runs);
+    lane->step += number;
     for (uint32_t place = is->out_first; place < is->out_first + is->out_count; place++) {
         for (uint32_t i = 0; i < slot_count; i++)
             play->send_index[(size_t)place * slot_count + i] += steps * runs;
@@ -410,7 +409,7 @@ int tutti_steady_new(const struct tutti_class_play *play, struct tutti_steady **
         return tutti_nomem(err);
     }
     for (uint32_t id = 1; id < lanes; id++) {
-        if (play->lanes[id].cursor.round_count > play->lanes[steady->lane].cursor.round_count)
+        if (play->lanes[id].round_count > play->lanes[steady->lane].round_count)
             steady->lane = id;
     }
     steady->next_round = play->schedule->ops->steady == NULL ? UINT64_MAX : 1;

@@ -21,19 +21,20 @@
 #include "sim/net/maxmin.h"
 #include "sim/queue/queue.h"
 
+/* What the oldest message of a connection does; those behind it wait for their turn. */
 enum stage {
     FLIES,  /* its latency is not over */
-    READY,  /* it is, but the turn is that of a message before it; or its turn has come */
     BEGINS, /* its slice is not over */
     DRAINS,
+    WAITS, /* of others: the latency is over, but the turn is that of a message before it */
 };
 
 struct message {
     double bytes; /* on the wire, stretched */
     tutti_ps slice_ps;
+    tutti_ps ready_ps; /* when its latency is over */
     uint32_t connection;
     uint32_t next;
-    uint8_t stage; /* enum stage */
 };
 
 /* A connection is one flow; it is active in the solver while its oldest message drains. */
@@ -44,6 +45,7 @@ struct connection {
     tutti_ps slice_ps;
     uint32_t first; /* oldest message, whose turn it is if ready */
     uint32_t last;
+    enum stage stage; /* of the oldest */
 };
 
 struct fair {
@@ -57,7 +59,7 @@ struct fair {
     uint32_t connection_capacity;
     struct message *messages;
     uint32_t message_capacity;
-    struct tutti_queue events; /* ids are messages: end of the latency, then end of draining */
+    struct tutti_queue events; /* ids are connections: what ends next of their oldest messages */
 };
 
 static void fair_close(struct tutti_net *net)
@@ -137,6 +139,8 @@ int tutti_fair_connect(struct tutti_net *net, const uint32_t *links, const uint3
                           (uint64_t)model->connection_count + 1, sizeof(*model->connections));
 
     if (status == 0)
+        status = tutti_queue_reserve(&model->events, model->connection_capacity);
+    if (status == 0)
         status = tutti_maxmin_add(&model->maxmin, links, weights, link_count,
                                   rate_limit(model, links, link_count, pace.bytes_per_s));
     if (status < 0)
@@ -154,10 +158,9 @@ static int fair_connect(struct tutti_net *net, const uint32_t *links, uint32_t l
 static int fair_reserve(struct tutti_net *net, uint32_t message_count)
 {
     struct fair *model = (struct fair *)net;
-    int status = tutti_memory_grow(net->memory, &model->messages, &model->message_capacity,
-                                   message_count, sizeof(*model->messages));
 
-    return status < 0 ? status : tutti_queue_reserve(&model->events, message_count);
+    return tutti_memory_grow(net->memory, &model->messages, &model->message_capacity, message_count,
+                             sizeof(*model->messages));
 }
 
 static void fair_start(struct tutti_net *net, const struct tutti_net_send *send, tutti_ps now)
@@ -170,15 +173,18 @@ static void fair_start(struct tutti_net *net, const struct tutti_net_send *send,
     *message = (struct message){
         .bytes = tutti_stretch_bytes(send->bytes, send->stretch_q32),
         .slice_ps = tutti_stretch_ps(connection->slice_ps, send->stretch_q32),
+        .ready_ps = tutti_add_ps(now, send->latency_ps),
         .connection = send->connection,
         .next = TUTTI_MESSAGE_NONE,
     };
-    if (connection->first == TUTTI_MESSAGE_NONE)
+    if (connection->first == TUTTI_MESSAGE_NONE) {
         connection->first = send->message;
-    else
+        connection->stage = FLIES;
+        tutti_queue_put(&model->events, send->connection, message->ready_ps);
+    } else { /* nothing to be done for it before its turn */
         model->messages[connection->last].next = send->message;
+    }
     connection->last = send->message;
-    tutti_queue_put(&model->events, send->message, tutti_add_ps(now, send->latency_ps));
 }
 
 /* What a message that begins to drain takes out of the buckets of its route: as much as the least
@@ -221,14 +227,14 @@ static void drain(struct fair *model, uint32_t id, tutti_ps now)
     struct message *message = &model->messages[connection->first];
     bool active = model->maxmin.flows[id].active;
 
-    message->stage = DRAINS;
+    connection->stage = DRAINS;
     if (model->full_ps != NULL && message->bytes > 0)
         message->bytes -= take_tokens(model, id, message->bytes, now);
     if (!(message->bytes > 0)) { /* nothing to drain */
         if (active)
             tutti_maxmin_leave(&model->maxmin, id);
         connection->rate = 0;
-        tutti_queue_put(&model->events, connection->first, now);
+        tutti_queue_put(&model->events, id, now);
         return;
     }
     connection->left_bytes = message->bytes;
@@ -236,7 +242,7 @@ static void drain(struct fair *model, uint32_t id, tutti_ps now)
     if (!active)
         tutti_maxmin_enter(&model->maxmin, id);
     else
-        tutti_queue_put(&model->events, connection->first,
+        tutti_queue_put(&model->events, id,
                         tutti_add_ps(now, tutti_drain_ps(message->bytes, connection->rate)));
 }
 
@@ -245,12 +251,11 @@ static void drain(struct fair *model, uint32_t id, tutti_ps now)
 static void take_turn(struct fair *model, uint32_t id, tutti_ps now)
 {
     struct connection *connection = &model->connections[id];
-    struct message *message = NULL;
+    const struct message *message =
+        connection->first != TUTTI_MESSAGE_NONE ? &model->messages[connection->first] : NULL;
+    bool ready = message != NULL && message->ready_ps <= now;
 
-    if (connection->first != TUTTI_MESSAGE_NONE &&
-        model->messages[connection->first].stage == READY)
-        message = &model->messages[connection->first];
-    if (message != NULL && message->slice_ps == 0) {
+    if (ready && message->slice_ps == 0) {
         drain(model, id, now);
         return;
     }
@@ -259,8 +264,9 @@ static void take_turn(struct fair *model, uint32_t id, tutti_ps now)
     connection->rate = 0;
     if (message == NULL)
         return;
-    message->stage = BEGINS;
-    tutti_queue_put(&model->events, connection->first, tutti_add_ps(now, message->slice_ps));
+    connection->stage = ready ? BEGINS : FLIES;
+    tutti_queue_put(&model->events, id,
+                    ready ? tutti_add_ps(now, message->slice_ps) : message->ready_ps);
 }
 
 /* Solves for those that are touched and moves the ends of those whose rate has changed. */
@@ -281,7 +287,7 @@ static void settle(struct fair *model, tutti_ps now)
             connection->left_bytes = 0;
         connection->since_ps = now;
         connection->rate = rate;
-        tutti_queue_put(&model->events, connection->first,
+        tutti_queue_put(&model->events, id,
                         tutti_add_ps(now, tutti_drain_ps(connection->left_bytes, rate)));
     }
 }
@@ -304,23 +310,19 @@ static uint32_t fair_arrived(struct tutti_net *net, tutti_ps now)
 
     while (tutti_queue_next(&model->events, &at_ps) && at_ps <= now) {
         uint32_t id = tutti_queue_pop(&model->events);
-        struct message *message = &model->messages[id];
-        struct connection *connection = &model->connections[message->connection];
+        struct connection *connection = &model->connections[id];
+        uint32_t message = connection->first;
 
-        if (message->stage == DRAINS) {
-            assert(connection->first == id);
-            connection->first = message->next;
-            take_turn(model, message->connection, now);
-            return id;
+        assert(message != TUTTI_MESSAGE_NONE);
+        if (connection->stage == DRAINS) {
+            connection->first = model->messages[message].next;
+            take_turn(model, id, now);
+            return message;
         }
-        if (message->stage == BEGINS) {
-            assert(connection->first == id);
-            drain(model, message->connection, now);
-            continue;
-        }
-        message->stage = READY;
-        if (connection->first == id)
-            take_turn(model, message->connection, now);
+        if (connection->stage == BEGINS)
+            drain(model, id, now);
+        else
+            take_turn(model, id, now);
     }
     return TUTTI_MESSAGE_NONE;
 }
@@ -345,10 +347,17 @@ void tutti_fair_look_message(const struct tutti_net *net, uint32_t message, tutt
                              int64_t *out)
 {
     const struct fair *model = (const struct fair *)net;
-    const struct tutti_queue_node *event = &model->events.nodes[message];
+    const struct message *looked = &model->messages[message];
+    const struct connection *connection = &model->connections[looked->connection];
+    const struct tutti_queue_node *event = &model->events.nodes[looked->connection];
 
-    out[0] = model->messages[message].stage;
-    out[1] = event->bucket == UINT32_MAX ? -1 : event->at_ps - now;
+    if (connection->first == message) {
+        out[0] = connection->stage;
+        out[1] = event->bucket == UINT32_MAX ? -1 : event->at_ps - now;
+    } else {
+        out[0] = looked->ready_ps > now ? FLIES : WAITS;
+        out[1] = looked->ready_ps > now ? looked->ready_ps - now : -1;
+    }
 }
 
 int tutti_fair_shift(struct tutti_net *net, tutti_ps later_ps)
@@ -370,8 +379,12 @@ int tutti_fair_shift(struct tutti_net *net, tutti_ps later_ps)
     tutti_queue_clear(&model->events); /* its time may run back */
     for (uint32_t i = 0; i < count; i++)
         tutti_queue_put(&model->events, ids[i], tutti_add_ps(times[i], later_ps));
-    for (uint32_t i = 0; i < model->connection_count; i++)
+    for (uint32_t i = 0; i < model->connection_count; i++) {
         model->connections[i].since_ps += later_ps;
+        for (uint32_t m = model->connections[i].first; m != TUTTI_MESSAGE_NONE;
+             m = model->messages[m].next)
+            model->messages[m].ready_ps = tutti_add_ps(model->messages[m].ready_ps, later_ps);
+    }
     free(ids);
     free(times);
     return 0;
