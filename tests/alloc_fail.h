@@ -5,7 +5,8 @@
  *
  * runs story() again and again; the k-th time its k-th allocation fails. A run in which one failed
  * must return -TUTTI_ENOMEM with a message in `err`; the first run with fewer than k allocations
- * must return 0, and is the last. After every run what was taken must have been given back. The
+ * must return 0, and is the last. Where fewer cases are asked for (TUTTI_TEST_FEWER), allocations are
+ * passed over at random. After every run what was taken must have been given back. The
  * program is linked with --wrap for each function below (tests/alloc_fail.cmake sees to it for
  * every test that includes this), so sanitizers keep working. */
 #ifndef TUTTI_TESTS_ALLOC_FAIL_H
@@ -184,6 +185,14 @@ static inline bool alloc_fail_judge(const char *call, int status, const char *me
     return true;
 }
 
+/* The number of the next allocation that is to fail. */
+static inline uint64_t alloc_fail_next(uint64_t at)
+{
+    uint64_t most = 1 + test_fewer() / 3;
+
+    return at + 1 + (test_seed + at) * UINT64_C(0x9e3779b97f4a7c15) / 65536 % most;
+}
+
 /* `call`: an int expression that writes its message to `err`, a struct tutti_err. */
 #define ALLOC_FAIL_EACH(call, err)                              \
     do {                                                        \
@@ -191,7 +200,8 @@ static inline bool alloc_fail_judge(const char *call, int status, const char *me
         int status_;                                            \
         do {                                                    \
             (err).text[0] = '\0';                               \
-            alloc_fail_arm(++at_);                              \
+            at_ = alloc_fail_next(at_);                         \
+            alloc_fail_arm(at_);                                \
             status_ = (call);                                   \
         } while (alloc_fail_judge(#call, status_, (err).text)); \
     } while (0)
