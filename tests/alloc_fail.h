@@ -5,8 +5,8 @@
  *
  * runs story() again and again; the k-th time its k-th allocation fails. A run in which one failed
  * must return -TUTTI_ENOMEM with a message in `err`; the first run with fewer than k allocations
- * must return 0, and is the last. Where fewer cases are asked for (TUTTI_TEST_FEWER), allocations are
- * passed over at random. After every run what was taken must have been given back. The
+ * must return 0, and is the last. Where fewer cases are asked for (TUTTI_TEST_FEWER), allocations
+ * are passed over at random. After every run what was taken must have been given back. The
  * program is linked with --wrap for each function below (tests/alloc_fail.cmake sees to it for
  * every test that includes this), so sanitizers keep working. */
 #ifndef TUTTI_TESTS_ALLOC_FAIL_H

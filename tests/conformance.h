@@ -386,9 +386,10 @@ TEST(every_algorithm_gives_the_bytes_of_its_contract_and_the_record_of_its_progr
 
     tutti_random_seed(&random, test_seed);
     for (size_t a = 0; a < algorithm_count; a++) {
+        uint64_t share = 1 + test_fewer() / 20; /* of fewer cases every other number of ranks */
         uint32_t plays = 0;
 
-        for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+        for (size_t i = a % share; i < sizeof(ranks) / sizeof(ranks[0]); i += share)
             plays += conformance_play_algorithm(&algorithms[a], &random, ranks[i],
                                                 (uint32_t)test_count(40, 2));
         if (plays == 0)

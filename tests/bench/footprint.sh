@@ -11,12 +11,10 @@ machine=dgx-h100:nodes=32
 
 command -v cmake >/dev/null || { echo "footprint: skipped, no cmake here"; exit 77; }
 command -v size >/dev/null || { echo "footprint: skipped, no size here (binutils)"; exit 77; }
-launcher=
-! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
 generator=
 ! command -v ninja >/dev/null || generator=-GNinja
 mkdir -p "$folder"
-if ! { cmake -S "$top" -B "$folder/native" $generator $launcher -DTUTTI_PROFILE=core &&
+if ! { cmake -S "$top" -B "$folder/native" $generator -DTUTTI_PROFILE=core &&
        cmake --build "$folder/native" -j "$(nproc)"; } >"$folder/native.log" 2>&1; then
     cat "$folder/native.log"
     echo "footprint: the profile core does not build"

@@ -29,12 +29,10 @@ done
 build() { # NAME [OPTION...]
     name=$1
     shift
-    launcher=
-    ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
     generator=
     ! command -v ninja >/dev/null || generator=-GNinja
     mkdir -p "$folder"
-    if ! { cmake -S "$top" -B "$folder/$name" $generator $launcher -DTUTTI_PROFILE=core "$@" &&
+    if ! { cmake -S "$top" -B "$folder/$name" $generator -DTUTTI_PROFILE=core "$@" &&
            cmake --build "$folder/$name" -j "$(nproc)"; } >"$folder/$name.log" 2>&1; then
         cat "$folder/$name.log"
         echo "$target: does not build"
