@@ -1,4 +1,4 @@
-/* MPI as the engine: the crew of an MPI job's processes, the backend `mpi`, which plays our
+/* MPI as the engine: the group of an MPI job's processes, the backend `mpi`, which plays our
  * schedules over MPI's point-to-point messages, and the library's own collectives as its peer.
  *
  * All of this is in libtutti_mpi, which alone needs MPI: libtutti does not. In a build without MPI
@@ -16,7 +16,7 @@
 
 TUTTI_API_BEGIN
 
-struct tutti_crew;
+struct tutti_group;
 
 enum { TUTTI_MPI_NAME_BYTES = 64 };
 
@@ -36,12 +36,12 @@ void tutti_mpi_end(tutti_ps deadline_ps);
 /* All processes of the job (MPI_COMM_WORLD), in their order. Collective. A process that stops is
  * heard by wait_stop and in exchanges; of one that is gone MPI itself tells, see above.
  * -TUTTI_ELACK under the launcher of another MPI: each process would be a job of its own. */
-int tutti_mpi_crew_open(struct tutti_crew **ret, struct tutti_err *err);
+int tutti_mpi_group_open(struct tutti_group **ret, struct tutti_err *err);
 
 struct tutti_mpi_opts {
-    size_t size;             /* sizeof(struct tutti_mpi_opts): runtime/api.h */
-    struct tutti_crew *crew; /* of tutti_mpi_crew_open; borrowed, and outlives the backend */
-    bool pin;                /* the ranks of a host on its processors, one after the other */
+    size_t size;               /* sizeof(struct tutti_mpi_opts): runtime/api.h */
+    struct tutti_group *group; /* of tutti_mpi_group_open; borrowed, and outlives the backend */
+    bool pin;                  /* the ranks of a host on its processors, one after the other */
 };
 
 /* The backend `mpi`: one rank or more a process; ranks of a process are threads that meet in memory
@@ -55,8 +55,8 @@ int tutti_mpi_open(const struct tutti_mpi_opts *opts, struct tutti_backend **ret
  * One rank a process (-TUTTI_EINVAL otherwise); no reduction of float16 and bfloat16, for which MPI
  * has no type (-TUTTI_ELACK). Iterations are timed as all backends do; there are no steps to count
  * or to record. The deadline holds for the meeting of the processes before the iterations; inside
- * MPI's own collectives there is none. The crew is of tutti_mpi_crew_open, and outlives it. */
-int tutti_mpi_library_open(struct tutti_crew *crew, struct tutti_backend **ret,
+ * MPI's own collectives there is none. The group is of tutti_mpi_group_open, and outlives it. */
+int tutti_mpi_library_open(struct tutti_group *group, struct tutti_backend **ret,
                            struct tutti_err *err);
 
 TUTTI_API_END

@@ -1,5 +1,6 @@
-/* The backend `tcp`: the processes of a crew, on one host or many, each with one or more ranks. The
- * ranks of a process are threads and meet in memory, those of others are reached over sockets. */
+/* The backend `tcp`: the processes of a group, on one host or many, each with one or more ranks.
+ * The ranks of a process are threads and meet in memory, those of others are reached over sockets.
+ */
 #ifndef TUTTI_RUNTIME_TCP_H
 #define TUTTI_RUNTIME_TCP_H
 
@@ -12,7 +13,7 @@
 
 TUTTI_API_BEGIN
 
-struct tutti_crew;
+struct tutti_group;
 struct tutti_shaper;
 
 /* What moves the bytes. */
@@ -22,11 +23,11 @@ enum tutti_tcp_engine {
     TUTTI_TCP_URING, /* io_uring; -TUTTI_ELACK where there is none, or it is not permitted */
 };
 
-/* Zeroed but for size and crew: what is best on most machines. The same in all processes, but for
+/* Zeroed but for size and group: what is best on most machines. The same in all processes, but for
  * engine and pin. */
 struct tutti_tcp_opts {
-    size_t size;             /* sizeof(struct tutti_tcp_opts): runtime/api.h */
-    struct tutti_crew *crew; /* of kind tcp; borrowed until the backend is closed */
+    size_t size;               /* sizeof(struct tutti_tcp_opts): runtime/api.h */
+    struct tutti_group *group; /* of kind tcp; borrowed until the backend is closed */
     enum tutti_tcp_engine engine;
     uint32_t connections;  /* of each pair of ranks and lane, for large messages; 0: 1 */
     uint32_t buffer_bytes; /* of the system for each connection and direction; 0: the system's own
@@ -36,7 +37,7 @@ struct tutti_tcp_opts {
     const char *congestion;
     bool pin; /* the ranks of each host on its processors, round robin */
     /* As in struct tutti_threads_opts, in every process; only where all are on one host. Then one
-     * thread plays all ranks of a process. How time was kept tells tutti_threads_tempo, in the
+     * thread plays all ranks of a process. How time was kept tells tutti_threads_lateness, in the
      * first process. */
     struct tutti_shaper *shaper;
     double slowdown;

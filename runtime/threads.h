@@ -29,7 +29,7 @@ struct tutti_threads_opts {
 
 /* How the time of the other machine was kept in the last play. An instant is late here when what
  * comes before it was not done in time. */
-struct tutti_tempo {
+struct tutti_lateness {
     tutti_ps clock_ps;      /* of the other machine when the last iteration ended */
     uint64_t instant_count; /* instants there at which something happened, of all iterations */
     uint64_t late_count;    /* of these */
@@ -43,7 +43,7 @@ int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backe
                        struct tutti_err *err);
 
 /* After a play that succeeded, on a backend with a shaper. */
-struct tutti_tempo tutti_threads_tempo(const struct tutti_backend *backend);
+struct tutti_lateness tutti_threads_lateness(const struct tutti_backend *backend);
 
 TUTTI_API_END
 

@@ -92,7 +92,7 @@ struct tutti_local {
     char machine[TUTTI_LOCAL_TEXT_BYTES];
     char date[TUTTI_LOCAL_TEXT_BYTES];
     uint32_t processor_count;
-    uint32_t process_count; /* that the ranks are divided among, as runtime/crew.h does */
+    uint32_t process_count; /* that the ranks are divided among, as runtime/group.h does */
     uint32_t rank_count;    /* that it was measured with */
     bool direct;            /* messages between processes are copied once, by who receives them */
     uint64_t past_cache_bytes; /* passes from this size on store past the cache */

@@ -35,20 +35,20 @@ enum tutti_nccl_protocol {
     TUTTI_NCCL_PROTOCOL_COUNT
 };
 
-enum tutti_nccl_path { /* smaller is nearer; only compared, never stored: versions differ */
-                       TUTTI_PATH_LOC,
-                       TUTTI_PATH_NVL,
-                       TUTTI_PATH_NVB,
-                       TUTTI_PATH_C2C,
-                       TUTTI_PATH_PIX,
-                       TUTTI_PATH_PXB,
-                       TUTTI_PATH_P2C,
-                       TUTTI_PATH_PXN,
-                       TUTTI_PATH_PHB,
-                       TUTTI_PATH_SYS,
-                       TUTTI_PATH_NET,
-                       TUTTI_PATH_DIS,
-                       TUTTI_PATH_COUNT
+enum tutti_nccl_path_type { /* smaller is nearer; only compared, never stored: versions differ */
+                            TUTTI_PATH_LOC,
+                            TUTTI_PATH_NVL,
+                            TUTTI_PATH_NVB,
+                            TUTTI_PATH_C2C,
+                            TUTTI_PATH_PIX,
+                            TUTTI_PATH_PXB,
+                            TUTTI_PATH_P2C,
+                            TUTTI_PATH_PXN,
+                            TUTTI_PATH_PHB,
+                            TUTTI_PATH_SYS,
+                            TUTTI_PATH_NET,
+                            TUTTI_PATH_DIS,
+                            TUTTI_PATH_COUNT
 };
 
 enum tutti_nccl_pattern { /* NCCL's numbers */
@@ -75,7 +75,7 @@ enum { TUTTI_NCCL_CHANNELS_MAX = 64 };
 struct tutti_nccl_graph {
     uint8_t pattern; /* enum tutti_nccl_pattern */
     uint8_t cross_nic;
-    uint8_t type_intra; /* enum tutti_nccl_path */
+    uint8_t type_intra; /* enum tutti_nccl_path_type */
     uint8_t type_inter;
     bool same_channels;
     bool collapsed;          /* no speed could be met: rank order, one channel, 0.1 GB/s */
@@ -182,7 +182,8 @@ size_t tutti_nccl_plugin_words(const struct tutti_nccl_comm *comm, char *ret, si
  * the communicator. Within one attempt no way from a port is farther than `*ret_port_type`, the
  * farthest from a GPU to a port. */
 size_t tutti_nccl_tries(const struct tutti_nccl_comm *comm, enum tutti_nccl_graph_id graph,
-                        const struct tutti_nccl_try **ret, enum tutti_nccl_path *ret_port_type);
+                        const struct tutti_nccl_try **ret,
+                        enum tutti_nccl_path_type *ret_port_type);
 
 /* The same in one line of words: what was found, what had to be relaxed for it, or why the search
  * collapsed; cut at the end if longer. `bytes` > 0. */
@@ -239,7 +240,7 @@ int tutti_nccl_symmetric(const struct tutti_nccl_comm *comm, enum tutti_collecti
 
 const char *tutti_nccl_algorithm_name(enum tutti_nccl_algorithm algorithm); /* as in NCCL_ALGO */
 const char *tutti_nccl_protocol_name(enum tutti_nccl_protocol protocol);
-const char *tutti_nccl_path_name(enum tutti_nccl_path path);
+const char *tutti_nccl_path_name(enum tutti_nccl_path_type path);
 const char *tutti_nccl_pattern_name(enum tutti_nccl_pattern pattern);
 
 TUTTI_API_END

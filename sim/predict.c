@@ -441,7 +441,7 @@ static int try_nccl(const struct tutti_ask *ask, bool any_protocol, struct outco
     best->channel_count = run.channel_count;
     if (run.schedule == NULL) {
         best->played.total_ps = tutti_nccl_switch_time(
-            ask->topo, &run.switched, tutti_stretch_costs(ask->stretch, protocol, &stretched));
+            ask->topo, &run.in_network, tutti_stretch_costs(ask->stretch, protocol, &stretched));
         return 0;
     }
     status = try_protocols(ask, run.schedule, protocol, false, best, err);

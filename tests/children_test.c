@@ -31,7 +31,7 @@ struct seen {
     char out[4096];
 };
 
-static void nap(int ms)
+static void pause_for(int ms)
 {
     (void)poll(NULL, 0, ms);
 }
@@ -105,9 +105,9 @@ static struct seen run(part play, int number)
     close(out[1]);
     close(err[1]);
     while (number != 0 && __atomic_load_n(&stage->started, __ATOMIC_SEQ_CST) < CHILDREN)
-        nap(5);
+        pause_for(5);
     if (number != 0) {
-        nap(50);
+        pause_for(50);
         (void)kill(id, number);
     }
     read_all(out[0], seen.out, sizeof(seen.out)); /* ends when no process holds it any more */
@@ -117,7 +117,7 @@ static struct seen run(part play, int number)
     seen.ms = now_ms() - began_ms;
     for (int i = 0; i < CHILDREN; i++) {
         for (int turn = 0; turn < 100 && stage->ids[i] > 0 && is_alive(stage->ids[i]); turn++)
-            nap(10); /* the system takes a while to end it */
+            pause_for(10); /* the system takes a while to end it */
         if (stage->ids[i] > 0 && is_alive(stage->ids[i]))
             TEST_FAIL("process %d of the story is still there", i);
     }
@@ -157,7 +157,7 @@ static int one_fails(int index)
 {
     if (index == 1)
         return 77;
-    nap(100); /* they learn of it, and say so */
+    pause_for(100); /* they learn of it, and say so */
     fprintf(stderr, "1 has failed\n");
     return 1;
 }
@@ -175,7 +175,7 @@ static int one_is_killed(int index)
 {
     if (index == 2)
         (void)kill(getpid(), SIGKILL);
-    nap(60000);
+    pause_for(60000);
     return 0;
 }
 
@@ -196,7 +196,7 @@ static int one_stands_still(int index)
     if (index == 1)
         (void)kill(getpid(), SIGSTOP);
     for (;;)
-        nap(1000);
+        pause_for(1000);
     return 0;
 }
 
@@ -214,7 +214,7 @@ static int one_is_stopped(int index)
         return 3;
     if (index == 1)
         (void)kill(getpid(), SIGSTOP);
-    nap(100);
+    pause_for(100);
     return 0;
 }
 
@@ -233,13 +233,13 @@ static int one_is_continued(int index)
         return 3;
     if (index == 1) {
         (void)kill(getpid(), SIGSTOP);
-        nap(100);
+        pause_for(100);
         fprintf(stderr, "going on\n");
         return 0;
     }
-    nap(50);
+    pause_for(50);
     (void)kill(stage->ids[1], SIGCONT);
-    nap(50);
+    pause_for(50);
     return 0;
 }
 
@@ -254,7 +254,7 @@ TEST(one_that_goes_on_is_given_its_time)
 static int sleep_long(int index)
 {
     (void)index;
-    nap(60000);
+    pause_for(60000);
     return 0;
 }
 
@@ -280,10 +280,10 @@ TEST(and_so_does_one_that_leaves_it_no_time)
 static int with_a_grandchild(int index)
 {
     if (index == 1 && fork() == 0) {
-        nap(60000);
+        pause_for(60000);
         _exit(0);
     }
-    nap(index == 0 ? 100 : 60000);
+    pause_for(index == 0 ? 100 : 60000);
     return index == 0 ? 5 : 0;
 }
 

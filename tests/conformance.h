@@ -455,7 +455,7 @@ static int conformance_run(struct tutti_builder *builder, struct tutti_backend *
     return status;
 }
 
-static void conformance_greet(struct tutti_backend *backend)
+static void conformance_meet(struct tutti_backend *backend)
 {
     struct tutti_builder *builder = conformance_builder(2, 1);
     struct tutti_err err = {{0}};
@@ -481,7 +481,7 @@ TEST(a_receive_without_a_send_is_named_and_the_backend_plays_on)
     CHECK(status == -TUTTI_ECHECK || status == -TUTTI_ETIME);
     if (strstr(err.text, "rank 1, lane 0, step 1 (RECV") == NULL)
         TEST_FAIL("names no rank, lane and step: %s", err.text);
-    conformance_greet(backend);
+    conformance_meet(backend);
     tutti_backend_close(backend);
 }
 
@@ -499,7 +499,7 @@ TEST(a_send_that_nobody_takes_is_named)
     CHECK(status == -TUTTI_ECHECK || status == -TUTTI_ETIME);
     if (strstr(err.text, "rank 0, lane 1, step 0 (SEND") == NULL)
         TEST_FAIL("names no rank, lane and step: %s", err.text);
-    conformance_greet(backend);
+    conformance_meet(backend);
     tutti_backend_close(backend);
 }
 
@@ -516,7 +516,7 @@ TEST(a_message_of_another_length_is_named)
     CHECK_INT(conformance_run(builder, backend, NULL, &err), -TUTTI_ECHECK);
     if (strstr(err.text, "rank 1, lane 0, step 0 (RECV") == NULL)
         TEST_FAIL("names no rank, lane and step: %s", err.text);
-    conformance_greet(backend);
+    conformance_meet(backend);
     tutti_backend_close(backend);
 }
 

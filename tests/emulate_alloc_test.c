@@ -6,8 +6,8 @@
 #include "runtime/record.h"
 #include "runtime/schedule.h"
 #include "tests/emulated.h"
+#include "tests/host_backend.h"
 #include "tests/socket_pairs.h"
-#include "tests/troupe.h"
 
 static int play_emulated(enum tutti_model model, struct tutti_err *err)
 {
@@ -51,7 +51,7 @@ static int open_tcp(struct tutti_shaper *shaper, uint32_t rank_count, void *data
                     struct tutti_backend **ret, struct tutti_err *err)
 {
     struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts),
-                                 .crew = data,
+                                 .group = data,
                                  .engine = TUTTI_TCP_POLL,
                                  .shaper = shaper};
 
@@ -59,14 +59,15 @@ static int open_tcp(struct tutti_shaper *shaper, uint32_t rank_count, void *data
     return tutti_tcp_open_with(&tcp, links, ret, err);
 }
 
-static int open_emulating(struct tutti_crew *crew, void *data, struct tutti_backend **ret,
+static int open_emulating(struct tutti_group *group, void *data, struct tutti_backend **ret,
                           struct tutti_err *err)
 {
-    int status = emulated_open_over("switch:n=3,bw=50GB/s,lat=1us",
-                                    *(const struct tutti_sim_opts *)data, open_tcp, crew, ret, err);
+    int status =
+        emulated_open_over("switch:n=3,bw=50GB/s,lat=1us", *(const struct tutti_sim_opts *)data,
+                           open_tcp, group, ret, err);
 
     if (status < 0) /* the other would wait for this one */
-        tutti_crew_stop(crew, status, err);
+        tutti_group_stop(group, status, err);
     return status;
 }
 

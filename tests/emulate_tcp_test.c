@@ -12,7 +12,7 @@ static int open_tcp(struct tutti_shaper *shaper, uint32_t rank_count, void *data
                     struct tutti_backend **ret, struct tutti_err *err)
 {
     struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts),
-                                 .crew = processes_crew(),
+                                 .group = processes_group(),
                                  .shaper = shaper,
                                  .slowdown = *(const double *)data};
 
@@ -67,7 +67,7 @@ static void same_clock(const char *spec, const char *algorithm, uint64_t count)
     CHECK_OK(tutti_backend_play(emulated, &play, &played, &err), err);
     CHECK(played.step_count == simulated.step_count);
     if (processes.index == 0)
-        CHECK_INT(tutti_threads_tempo(((struct emulated *)emulated)->inner).clock_ps,
+        CHECK_INT(tutti_threads_lateness(((struct emulated *)emulated)->inner).clock_ps,
                   simulated.median_ps);
     tutti_backend_close(emulated);
     tutti_backend_close(sim);

@@ -46,8 +46,8 @@ static struct tutti_sim_opts opts_of(const struct world *world)
 
 /* Plays on the simulator's clock, and on threads with the slowdown given. */
 static void play_both(const struct world *world, const char *algorithm, uint64_t count,
-                      double slowdown, tutti_ps *ret_simulated_ps, struct tutti_tempo *ret_tempo,
-                      struct tutti_played *ret_played)
+                      double slowdown, tutti_ps *ret_simulated_ps,
+                      struct tutti_lateness *ret_lateness, struct tutti_played *ret_played)
 {
     struct tutti_topo *topo = NULL;
     struct tutti_schedule *schedule = NULL;
@@ -71,7 +71,7 @@ static void play_both(const struct world *world, const char *algorithm, uint64_t
     CHECK_OK(tutti_backend_play(emulated, &play, ret_played, &err), err);
     CHECK(ret_played->step_count == simulated.step_count);
     *ret_simulated_ps = simulated.median_ps;
-    *ret_tempo = tutti_threads_tempo(((struct emulated *)emulated)->inner);
+    *ret_lateness = tutti_threads_lateness(((struct emulated *)emulated)->inner);
     tutti_backend_close(sim);
     tutti_backend_close(emulated);
     tutti_schedule_free(schedule);
@@ -81,15 +81,15 @@ static void play_both(const struct world *world, const char *algorithm, uint64_t
 static void same_clock(const struct world *world, const char *algorithm, uint64_t count)
 {
     tutti_ps simulated_ps = 0;
-    struct tutti_tempo tempo = {0};
+    struct tutti_lateness lateness = {0};
     struct tutti_played played = {0};
 
-    play_both(world, algorithm, count, 0, &simulated_ps, &tempo, &played);
-    if (tempo.clock_ps != simulated_ps)
+    play_both(world, algorithm, count, 0, &simulated_ps, &lateness, &played);
+    if (lateness.clock_ps != simulated_ps)
         printf("%s by %s, %llu elements, %s, %s:\n", world->spec, algorithm,
                (unsigned long long)count, tutti_model_name(world->model), world->protocol);
-    CHECK_INT(tempo.clock_ps, simulated_ps);
-    CHECK(tempo.instant_count > 0);
+    CHECK_INT(lateness.clock_ps, simulated_ps);
+    CHECK(lateness.instant_count > 0);
 }
 
 TEST(the_clock_of_the_emulated_machine_runs_as_in_the_simulator)
@@ -123,11 +123,11 @@ TEST(real_time_never_undercuts_the_emulated_machine)
 
     for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
         tutti_ps simulated_ps = 0;
-        struct tutti_tempo tempo = {0};
+        struct tutti_lateness lateness = {0};
         struct tutti_played played = {0};
 
-        play_both(&worlds[i], "ring", 10000, 20, &simulated_ps, &tempo, &played);
-        CHECK_INT(tempo.clock_ps, simulated_ps);
+        play_both(&worlds[i], "ring", 10000, 20, &simulated_ps, &lateness, &played);
+        CHECK_INT(lateness.clock_ps, simulated_ps);
         CHECK(played.best_ps >= 20 * simulated_ps);
     }
 }

@@ -70,7 +70,7 @@ static inline void fill(const struct world *world, const bool *active, long doub
     }
 }
 
-struct parcel {
+struct transfer {
     uint32_t connection;
     uint64_t bytes;
     tutti_ps start_ps;
@@ -82,37 +82,37 @@ struct parcel {
     bool ended;
 };
 
-/* The parcel at the head of a connection, or -1; and when it begins to drain. */
-static inline int head_of(const struct parcel *parcels, uint32_t count, uint32_t connection,
+/* The transfer at the head of a connection, or -1; and when it begins to drain. */
+static inline int head_of(const struct transfer *transfers, uint32_t count, uint32_t connection,
                           tutti_ps *ret_ps)
 {
     tutti_ps free_ps = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (parcels[i].connection != connection)
+        if (transfers[i].connection != connection)
             continue;
-        if (!parcels[i].ended) {
-            *ret_ps = parcels[i].slice_ps +
-                      (parcels[i].ready_ps > free_ps ? parcels[i].ready_ps : free_ps);
+        if (!transfers[i].ended) {
+            *ret_ps = transfers[i].slice_ps +
+                      (transfers[i].ready_ps > free_ps ? transfers[i].ready_ps : free_ps);
             return (int)i;
         }
-        free_ps = parcels[i].end_ps;
+        free_ps = transfers[i].end_ps;
     }
     return -1;
 }
 
-/* The parcel at the head of its connection, if it drains at `now`; else -1. */
-static inline int draining(const struct parcel *parcels, uint32_t count, uint32_t connection,
+/* The transfer at the head of its connection, if it drains at `now`; else -1. */
+static inline int draining(const struct transfer *transfers, uint32_t count, uint32_t connection,
                            tutti_ps now)
 {
     tutti_ps begin_ps;
-    int i = head_of(parcels, count, connection, &begin_ps);
+    int i = head_of(transfers, count, connection, &begin_ps);
 
     return i >= 0 && begin_ps <= now ? i : -1;
 }
 
-/* When the next parcel begins to drain, after `now`. */
-static inline tutti_ps next_begin(const struct world *world, const struct parcel *parcels,
+/* When the next transfer begins to drain, after `now`. */
+static inline tutti_ps next_begin(const struct world *world, const struct transfer *transfers,
                                   uint32_t count, tutti_ps now)
 {
     tutti_ps next = INT64_MAX;
@@ -120,7 +120,7 @@ static inline tutti_ps next_begin(const struct world *world, const struct parcel
     for (uint32_t f = 0; f < world->flow_count; f++) {
         tutti_ps begin_ps;
 
-        if (head_of(parcels, count, f, &begin_ps) >= 0 && begin_ps > now && begin_ps < next)
+        if (head_of(transfers, count, f, &begin_ps) >= 0 && begin_ps > now && begin_ps < next)
             next = begin_ps;
     }
     return next;
@@ -131,87 +131,87 @@ static inline tutti_ps next_begin(const struct world *world, const struct parcel
  * bytes must be gone, and must not have been gone a picosecond before. Following the model's whole
  * picoseconds keeps the tolerance at 1 ps: free-running, a rounding of one message can move others
  * by more (a small rate times a late neighbour). */
-static inline void oracle_replay(const struct world *world, struct parcel *parcels, uint32_t count,
-                                 uint64_t round)
+static inline void oracle_replay(const struct world *world, struct transfer *transfers,
+                                 uint32_t count, uint64_t round)
 {
     tutti_ps now = 0;
     uint32_t ended = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        parcels[i].left = (long double)parcels[i].bytes;
+        transfers[i].left = (long double)transfers[i].bytes;
     while (ended < count) {
         bool active[FLOWS_MAX];
         long double rates[FLOWS_MAX];
-        tutti_ps next = next_begin(world, parcels, count, now);
+        tutti_ps next = next_begin(world, transfers, count, now);
 
         for (uint32_t f = 0; f < world->flow_count; f++)
-            active[f] = draining(parcels, count, f, now) >= 0;
+            active[f] = draining(transfers, count, f, now) >= 0;
         fill(world, active, rates);
         for (uint32_t i = 0; i < count; i++) {
-            if (!parcels[i].ended && parcels[i].seen_ps < next)
-                next = parcels[i].seen_ps;
+            if (!transfers[i].ended && transfers[i].seen_ps < next)
+                next = transfers[i].seen_ps;
         }
         REQUIRE(next >= now && next < INT64_MAX);
         for (uint32_t f = 0; f < world->flow_count; f++) {
-            int i = draining(parcels, count, f, now);
+            int i = draining(transfers, count, f, now);
             long double ps;
 
             if (i < 0)
                 continue;
-            parcels[i].left -= rates[f] * (long double)(next - now) * 1e-12L;
-            ps = parcels[i].left / rates[f] * 1e12L; /* still to go */
-            if (parcels[i].seen_ps == next ? ps > 1e-5L || ps <= -1 - 1e-5L : ps < -1e-5L)
+            transfers[i].left -= rates[f] * (long double)(next - now) * 1e-12L;
+            ps = transfers[i].left / rates[f] * 1e12L; /* still to go */
+            if (transfers[i].seen_ps == next ? ps > 1e-5L || ps <= -1 - 1e-5L : ps < -1e-5L)
                 TEST_FAIL("world %" PRIu64 " message %d: at %" PRId64 " ps, seen to end at %" PRId64
                           " ps, %.6Lf ps are to go",
-                          round, i, next, parcels[i].seen_ps, ps);
-            parcels[i].ended = parcels[i].seen_ps == next;
-            parcels[i].end_ps = next;
-            ended += parcels[i].ended;
+                          round, i, next, transfers[i].seen_ps, ps);
+            transfers[i].ended = transfers[i].seen_ps == next;
+            transfers[i].end_ps = next;
+            ended += transfers[i].ended;
         }
         now = next;
     }
 }
 
-/* The oracle without the model: works out for itself when each parcel ends, rounded up to whole
+/* The oracle without the model: works out for itself when each transfer ends, rounded up to whole
  * picoseconds, into `ends`. */
-static inline void oracle_run(const struct world *world, struct parcel *parcels, uint32_t count,
+static inline void oracle_run(const struct world *world, struct transfer *transfers, uint32_t count,
                               tutti_ps *ends)
 {
     tutti_ps now = 0;
     uint32_t ended = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        parcels[i].left = (long double)parcels[i].bytes;
-        parcels[i].ended = false;
+        transfers[i].left = (long double)transfers[i].bytes;
+        transfers[i].ended = false;
     }
     while (ended < count) {
         bool active[FLOWS_MAX];
         long double rates[FLOWS_MAX];
-        tutti_ps next = next_begin(world, parcels, count, now);
+        tutti_ps next = next_begin(world, transfers, count, now);
 
         for (uint32_t f = 0; f < world->flow_count; f++)
-            active[f] = draining(parcels, count, f, now) >= 0;
+            active[f] = draining(transfers, count, f, now) >= 0;
         fill(world, active, rates);
         for (uint32_t f = 0; f < world->flow_count; f++) {
-            int i = draining(parcels, count, f, now);
+            int i = draining(transfers, count, f, now);
             /* What is left of a rounding error, a millionth of a picosecond, counts as nothing. */
-            tutti_ps end = i < 0
-                               ? INT64_MAX
-                               : now + (tutti_ps)ceill(parcels[i].left / rates[f] * 1e12L - 1e-6L);
+            tutti_ps end =
+                i < 0 ? INT64_MAX
+                      : now + (tutti_ps)ceill(transfers[i].left / rates[f] * 1e12L - 1e-6L);
 
             next = end < next ? end : next;
         }
         REQUIRE(next >= now && next < INT64_MAX);
         for (uint32_t f = 0; f < world->flow_count; f++) {
-            int i = draining(parcels, count, f, now);
+            int i = draining(transfers, count, f, now);
 
             if (i < 0)
                 continue;
-            parcels[i].left -= rates[f] * (long double)(next - now) * 1e-12L;
-            if (parcels[i].left > rates[f] * 1e-18L)
+            transfers[i].left -= rates[f] * (long double)(next - now) * 1e-12L;
+            if (transfers[i].left > rates[f] * 1e-18L)
                 continue;
-            parcels[i].ended = true;
-            parcels[i].end_ps = ends[i] = next;
+            transfers[i].ended = true;
+            transfers[i].end_ps = ends[i] = next;
             ended++;
         }
         now = next;

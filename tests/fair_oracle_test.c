@@ -188,27 +188,27 @@ TEST(rates_found_near_a_change_are_those_of_all_flows_solved_at_once)
 
 /* ---- messages over time ---------------------------------------------------------------------- */
 
-static void random_parcels(const struct world *world, struct parcel *parcels, uint32_t count,
-                           struct tutti_random *random)
+static void random_transfers(const struct world *world, struct transfer *transfers, uint32_t count,
+                             struct tutti_random *random)
 {
     tutti_ps now = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         if (tutti_random_below(random, 3) > 0) /* many start at the same instant */
             now += (tutti_ps)tutti_random_below(random, 300000);
-        parcels[i] = (struct parcel){
+        transfers[i] = (struct transfer){
             .connection = (uint32_t)tutti_random_below(random, world->flow_count),
             .bytes = tutti_random_below(random, 8) == 0 ? 0 : tutti_random_below(random, 20000),
             .start_ps = now,
         };
-        parcels[i].ready_ps = now + (tutti_ps)tutti_random_below(random, 2) *
-                                        (tutti_ps)tutti_random_below(random, 200000);
+        transfers[i].ready_ps = now + (tutti_ps)tutti_random_below(random, 2) *
+                                          (tutti_ps)tutti_random_below(random, 200000);
     }
 }
 
 /* `paces`: of each flow, or NULL. */
 static void model_run(const struct world *world, const struct tutti_pace *paces,
-                      struct parcel *parcels, uint32_t count)
+                      struct transfer *transfers, uint32_t count)
 {
     struct tutti_net *net = NULL;
     uint32_t started = 0;
@@ -227,25 +227,25 @@ static void model_run(const struct world *world, const struct tutti_pace *paces,
         tutti_ps next;
         uint32_t message;
 
-        for (; started < count && parcels[started].start_ps == now; started++) {
-            const struct parcel *parcel = &parcels[started];
+        for (; started < count && transfers[started].start_ps == now; started++) {
+            const struct transfer *transfer = &transfers[started];
 
             net->ops->start(
                 net,
                 &(struct tutti_net_send){.message = started,
-                                         .connection = parcel->connection,
-                                         .bytes = parcel->bytes,
-                                         .latency_ps = parcel->ready_ps - parcel->start_ps},
+                                         .connection = transfer->connection,
+                                         .bytes = transfer->bytes,
+                                         .latency_ps = transfer->ready_ps - transfer->start_ps},
                 now);
         }
         if (!net->ops->next(net, now, &next))
             next = INT64_MAX;
-        if (started < count && parcels[started].start_ps < next)
-            next = parcels[started].start_ps;
+        if (started < count && transfers[started].start_ps < next)
+            next = transfers[started].start_ps;
         REQUIRE(next >= now && next < INT64_MAX);
         now = next;
         while ((message = net->ops->arrived(net, now)) != TUTTI_MESSAGE_NONE) {
-            parcels[message].seen_ps = now;
+            transfers[message].seen_ps = now;
             arrived++;
         }
     }
@@ -253,7 +253,8 @@ static void model_run(const struct world *world, const struct tutti_pace *paces,
 }
 
 /* A world whose runs take microseconds, and what happens there; returns how many messages. */
-static uint32_t draw_run(struct tutti_random *random, struct world *world, struct parcel *parcels)
+static uint32_t draw_run(struct tutti_random *random, struct world *world,
+                         struct transfer *transfers)
 {
     uint32_t count;
 
@@ -263,7 +264,7 @@ static uint32_t draw_run(struct tutti_random *random, struct world *world, struc
             world->rate[i] = 5000000000 + tutti_random_below(random, 10000000000);
     }
     count = 1 + (uint32_t)tutti_random_below(random, MESSAGES_MAX);
-    random_parcels(world, parcels, count, random);
+    random_transfers(world, transfers, count, random);
     return count;
 }
 
@@ -272,19 +273,19 @@ TEST(messages_end_when_the_oracle_says_on_1000_random_worlds)
     for (uint64_t round = 0; round < 1000; round++) {
         struct tutti_random random;
         struct world world;
-        struct parcel parcels[MESSAGES_MAX];
+        struct transfer transfers[MESSAGES_MAX];
         uint32_t count;
 
         tutti_random_seed(&random, tutti_random_hash(test_seed, round, 3, 0));
-        count = draw_run(&random, &world, parcels);
-        model_run(&world, NULL, parcels, count);
-        oracle_replay(&world, parcels, count, round);
+        count = draw_run(&random, &world, transfers);
+        model_run(&world, NULL, transfers, count);
+        oracle_replay(&world, transfers, count, round);
     }
 }
 
-/* Gives flows a pace; the oracle knows it as a link more, and as a time before each parcel. */
+/* Gives flows a pace; the oracle knows it as a link more, and as a time before each transfer. */
 static void add_paces(struct tutti_random *random, struct world *world, struct tutti_pace *paces,
-                      struct parcel *parcels, uint32_t count)
+                      struct transfer *transfers, uint32_t count)
 {
     for (uint32_t f = 0; f < world->flow_count; f++) {
         paces[f] = (struct tutti_pace){.bytes_per_s = 0};
@@ -297,7 +298,7 @@ static void add_paces(struct tutti_random *random, struct world *world, struct t
         world->hops[f][world->hop_count[f]++] = world->link_count++;
     }
     for (uint32_t i = 0; i < count; i++)
-        parcels[i].slice_ps = paces[parcels[i].connection].slice_ps;
+        transfers[i].slice_ps = paces[transfers[i].connection].slice_ps;
 }
 
 TEST(so_do_those_of_paced_connections)
@@ -307,15 +308,15 @@ TEST(so_do_those_of_paced_connections)
         struct world links;
         struct world world;
         struct tutti_pace paces[FLOWS_MAX];
-        struct parcel parcels[MESSAGES_MAX];
+        struct transfer transfers[MESSAGES_MAX];
         uint32_t count;
 
         tutti_random_seed(&random, tutti_random_hash(test_seed, round, 5, 0));
-        count = draw_run(&random, &links, parcels);
+        count = draw_run(&random, &links, transfers);
         world = links;
-        add_paces(&random, &world, paces, parcels, count);
-        model_run(&links, paces, parcels, count);
-        oracle_replay(&world, parcels, count, round);
+        add_paces(&random, &world, paces, transfers, count);
+        model_run(&links, paces, transfers, count);
+        oracle_replay(&world, transfers, count, round);
     }
 }
 

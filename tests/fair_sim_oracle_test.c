@@ -19,8 +19,8 @@ struct scene {
     uint32_t from[FLOWS];
     uint32_t to[FLOWS];
     tutti_ps latency_ps[FLOWS];
-    struct parcel parcels[FLOWS * EACH_MAX];
-    uint32_t parcel_count;
+    struct transfer transfers[FLOWS * EACH_MAX];
+    uint32_t transfer_count;
 };
 
 static uint64_t draw(struct scene *scene, uint64_t below)
@@ -146,19 +146,19 @@ static struct tutti_schedule *write_programs(struct scene *scene)
                                          .peer = scene->from[f],
                                          .dst_buf = TUTTI_BUF_OUT,
                                          .bytes = bytes});
-            scene->parcels[scene->parcel_count++] =
-                (struct parcel){.connection = f,
-                                .bytes = bytes,
-                                .start_ps = now,
-                                .ready_ps = now + scene->latency_ps[f],
-                                .seen_ps = -1};
+            scene->transfers[scene->transfer_count++] =
+                (struct transfer){.connection = f,
+                                  .bytes = bytes,
+                                  .start_ps = now,
+                                  .ready_ps = now + scene->latency_ps[f],
+                                  .seen_ps = -1};
         }
     }
     CHECK_OK(tutti_builder_finish(builder, &schedule, &err), err);
     return schedule;
 }
 
-/* Finds what the record says of every message: parcels of a flow are in its order. */
+/* Finds what the record says of every message: transfers of a flow are in its order. */
 static void read_record(struct scene *scene, const struct tutti_record *record)
 {
     for (size_t i = 0; i < record->event_count; i++) {
@@ -167,15 +167,15 @@ static void read_record(struct scene *scene, const struct tutti_record *record)
 
         if (event->kind != TUTTI_SEND)
             continue;
-        while (scene->parcels[p].connection != event->lane)
+        while (scene->transfers[p].connection != event->lane)
             p++;
         p += (uint32_t)(event->step / 2); /* a COMPUTE before each */
-        CHECK_INT(event->start_ps, scene->parcels[p].start_ps);
-        CHECK_INT(event->bytes, scene->parcels[p].bytes);
-        scene->parcels[p].seen_ps = event->end_ps;
+        CHECK_INT(event->start_ps, scene->transfers[p].start_ps);
+        CHECK_INT(event->bytes, scene->transfers[p].bytes);
+        scene->transfers[p].seen_ps = event->end_ps;
     }
-    for (uint32_t p = 0; p < scene->parcel_count; p++)
-        CHECK(scene->parcels[p].seen_ps >= 0);
+    for (uint32_t p = 0; p < scene->transfer_count; p++)
+        CHECK(scene->transfers[p].seen_ps >= 0);
 }
 
 static void play(struct scene *scene, const struct tutti_schedule *schedule)
@@ -198,8 +198,8 @@ static void play(struct scene *scene, const struct tutti_schedule *schedule)
                                 &played, &err),
              err);
     read_record(scene, &record);
-    for (uint32_t p = 0; p < scene->parcel_count; p++)
-        latest = scene->parcels[p].seen_ps > latest ? scene->parcels[p].seen_ps : latest;
+    for (uint32_t p = 0; p < scene->transfer_count; p++)
+        latest = scene->transfers[p].seen_ps > latest ? scene->transfers[p].seen_ps : latest;
     CHECK_INT(played.total_ps, latest);
     tutti_backend_close(sim);
     tutti_record_done(&record);
@@ -212,16 +212,16 @@ static uint32_t compare_runs(struct scene *scene, uint64_t round, tutti_ps *wors
     tutti_ps ends[FLOWS * EACH_MAX];
     uint32_t equal = 0;
 
-    oracle_run(&scene->world, scene->parcels, scene->parcel_count, ends);
-    for (uint32_t p = 0; p < scene->parcel_count; p++) {
-        tutti_ps apart = llabs(ends[p] - scene->parcels[p].seen_ps);
+    oracle_run(&scene->world, scene->transfers, scene->transfer_count, ends);
+    for (uint32_t p = 0; p < scene->transfer_count; p++) {
+        tutti_ps apart = llabs(ends[p] - scene->transfers[p].seen_ps);
 
         equal += apart == 0;
         *worst = apart > *worst ? apart : *worst;
         if (apart > 100)
             TEST_FAIL("machine %" PRIu64 " message %u ends at %" PRId64
                       " ps, by the oracle at %" PRId64,
-                      round, p, scene->parcels[p].seen_ps, ends[p]);
+                      round, p, scene->transfers[p].seen_ps, ends[p]);
     }
     return equal;
 }
@@ -234,7 +234,7 @@ TEST(messages_end_when_the_oracle_says_on_1000_random_machines)
     tutti_ps worst = 0;
 
     for (uint64_t round = 0; round < rounds && test_failures == 0; round++) {
-        struct scene scene = {.parcel_count = 0};
+        struct scene scene = {.transfer_count = 0};
         struct tutti_schedule *schedule;
 
         tutti_random_seed(&scene.random, tutti_random_hash(test_seed, round, 4, 0));
@@ -244,10 +244,10 @@ TEST(messages_end_when_the_oracle_says_on_1000_random_machines)
         schedule = write_programs(&scene);
         play(&scene, schedule);
         if (test_failures == 0)
-            oracle_replay(&scene.world, scene.parcels, scene.parcel_count, round);
+            oracle_replay(&scene.world, scene.transfers, scene.transfer_count, round);
         if (test_failures == 0)
             equal_count += compare_runs(&scene, round, &worst);
-        message_count += scene.parcel_count;
+        message_count += scene.transfer_count;
         tutti_schedule_free(schedule);
         tutti_topo_free(scene.topo);
     }

@@ -320,7 +320,7 @@ TEST(places_differ_by_a_third_and_more)
 /* Two threads hand a word to and fro: no processor needs a millisecond for that. */
 TEST(how_far_apart_processors_are_can_be_told)
 {
-    struct tutti_local_ask ask = {.crew = NULL};
+    struct tutti_local_ask ask = {.group = NULL};
     struct tutti_err err = {.text = ""};
     double ns = -1;
 

@@ -9,7 +9,7 @@ function(mpi_jobs program)
     endforeach()
 endfunction()
 
-foreach(program mpi_test mpi_carrier_test mpi_conformance_test)
+foreach(program mpi_test mpi_transport_test mpi_conformance_test)
     target_link_libraries(${program} PRIVATE tutti_mpi)
     # The MPI library keeps memory of its own to the end, which is no leak of ours, and its threads
     # are not instrumented.
@@ -19,7 +19,7 @@ endforeach()
 
 if(TUTTI_HAVE_MPI)
     mpi_jobs(mpi_test 2 4)
-    mpi_jobs(mpi_carrier_test 2 3)
+    mpi_jobs(mpi_transport_test 2 3)
     mpi_jobs(mpi_conformance_test 2 3 4 7)
 
     # The same where MPI lets one thread in at a time.
@@ -43,7 +43,7 @@ if(TUTTI_HAVE_MPI)
     endforeach()
     mpi_jobs(mpi_alloc 2)
 
-    # A machine measured through its carrier, predicted and compared.
+    # A machine measured through its transport, predicted and compared.
     add_test(NAME mpi_calibrate COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpi_calibrate.sh
              "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:tutti>)
     set_tests_properties(mpi_calibrate PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)

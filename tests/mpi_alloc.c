@@ -4,7 +4,7 @@
 #include <mpi.h>
 
 #include "runtime/coll.h"
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/mpi.h"
 #include "tests/alloc_fail.h"
 #include "tests/mpi_job.h"
@@ -14,12 +14,12 @@ enum { COUNT = 100000 }; /* of elements: messages with pieces */
 static struct tutti_schedule *schedule;
 static char *buffers[2];
 
-/* Collective: a crew, a backend, and two iterations; each is given back. */
+/* Collective: a group, a backend, and two iterations; each is given back. */
 static int play(bool library, struct tutti_err *err)
 {
     const void *ins[16] = {NULL};
     void *outs[16] = {NULL};
-    struct tutti_mpi_opts opts = {.size = sizeof(struct tutti_mpi_opts), .crew = NULL};
+    struct tutti_mpi_opts opts = {.size = sizeof(struct tutti_mpi_opts), .group = NULL};
     struct tutti_backend *backend = NULL;
     struct tutti_played played;
     struct tutti_play play = {.size = sizeof(struct tutti_play),
@@ -28,18 +28,18 @@ static int play(bool library, struct tutti_err *err)
                               .out = outs,
                               .iteration_count = 2,
                               .deadline_ps = 10 * TUTTI_PS_PER_S};
-    int status = tutti_mpi_crew_open(&opts.crew, err);
+    int status = tutti_mpi_group_open(&opts.group, err);
 
     if (status < 0)
         return status;
-    ins[opts.crew->index] = buffers[0];
-    outs[opts.crew->index] = buffers[1];
-    status = library ? tutti_mpi_library_open(opts.crew, &backend, err)
+    ins[opts.group->index] = buffers[0];
+    outs[opts.group->index] = buffers[1];
+    status = library ? tutti_mpi_library_open(opts.group, &backend, err)
                      : tutti_mpi_open(&opts, &backend, err);
     if (status == 0)
         status = tutti_backend_play(backend, &play, &played, err);
     tutti_backend_close(backend);
-    tutti_crew_close(opts.crew);
+    tutti_group_close(opts.group);
     return status;
 }
 

@@ -1,18 +1,18 @@
 /* The backend `mpi` under the conformance suite, as the processes of one job (mpi.cmake). */
 #include "build.h"
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "tests/conformance_nccl.h"
 #include "tests/mpi_job.h"
 
-/* One crew serves all backends, as one job is all that there is. */
-static struct tutti_crew *crew;
+/* One group serves all backends, as one job is all that there is. */
+static struct tutti_group *group;
 
 static int open_mpi(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {
     struct tutti_mpi_opts opts = {.size = sizeof(struct tutti_mpi_opts), .pin = rank_count == 3};
-    int status = crew == NULL ? tutti_mpi_crew_open(&crew, err) : 0;
+    int status = group == NULL ? tutti_mpi_group_open(&group, err) : 0;
 
-    opts.crew = crew;
+    opts.group = group;
     return status < 0 ? status : tutti_mpi_open(&opts, ret, err);
 }
 

@@ -6,7 +6,7 @@
 #include <sys/time.h>
 
 #include "runtime/coll.h"
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/mpi.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
@@ -30,7 +30,7 @@ int main(void)
     struct tutti_coll_params params = {.dtype = TUTTI_FLOAT32, .count = 100000};
     struct tutti_shape shape;
     struct tutti_schedule *schedule = NULL;
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_played played;
     struct tutti_err err;
@@ -38,17 +38,17 @@ int main(void)
                               .iteration_count = 1000000,
                               .deadline_ps = TUTTI_PS_PER_S};
 
-    if (tutti_mpi_crew_open(&crew, &err) < 0)
+    if (tutti_mpi_group_open(&group, &err) < 0)
         give_up(&err);
     if (tutti_mpi_open(
-            &(struct tutti_mpi_opts){.size = sizeof(struct tutti_mpi_opts), .crew = crew}, &backend,
-            &err) < 0)
+            &(struct tutti_mpi_opts){.size = sizeof(struct tutti_mpi_opts), .group = group},
+            &backend, &err) < 0)
         give_up(&err);
-    shape = tutti_shape_flat(crew->count);
+    shape = tutti_shape_flat(group->count);
     if (tutti_coll_generate("ring", &params, &shape, &schedule, &err) < 0)
         give_up(&err);
     play.schedule = schedule;
-    if (crew->index == 1) {
+    if (group->index == 1) {
         (void)signal(SIGALRM, sleep_for_good);
         (void)setitimer(ITIMER_REAL, &soon, NULL);
     }

@@ -1,10 +1,10 @@
-/* The crew of an MPI job, and the collectives of MPI itself, as the processes of one job: ctest
+/* The group of an MPI job, and the collectives of MPI itself, as the processes of one job: ctest
  * runs it alone and under mpirun (mpi.cmake). All make the same calls and the same checks. */
 #include <time.h>
 
 #include "build.h"
 #include "runtime/coll.h"
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/mpi.h"
 #include "runtime/record.h"
 #include "runtime/schedule.h"
@@ -15,25 +15,25 @@
 static const tutti_ps deadline_ps = 60 * TUTTI_PS_PER_S;
 
 /* All processes of the job; where there is no MPI the test is skipped. */
-#define OPEN_CREW(crew, err)                                 \
-    do {                                                     \
-        if (!TUTTI_BUILD_HAVE_MPI)                           \
-            SKIP("this build has no MPI");                   \
-        CHECK_OK(tutti_mpi_crew_open(&(crew), &(err)), err); \
-        REQUIRE((crew) != NULL);                             \
+#define OPEN_GROUP(group, err)                                 \
+    do {                                                       \
+        if (!TUTTI_BUILD_HAVE_MPI)                             \
+            SKIP("this build has no MPI");                     \
+        CHECK_OK(tutti_mpi_group_open(&(group), &(err)), err); \
+        REQUIRE((group) != NULL);                              \
     } while (0)
 
 TEST(a_build_without_mpi_says_what_to_install)
 {
     char name[TUTTI_MPI_NAME_BYTES];
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_err err = {{0}};
 
     if (TUTTI_BUILD_HAVE_MPI)
         SKIP("this build has MPI");
     CHECK(tutti_mpi_name(name) == NULL);
     CHECK_INT(tutti_mpi_begin(&err), -TUTTI_ELACK);
-    CHECK_INT(tutti_mpi_crew_open(&crew, &err), -TUTTI_ELACK);
+    CHECK_INT(tutti_mpi_group_open(&group, &err), -TUTTI_ELACK);
     CHECK_INT(tutti_mpi_library_open(NULL, NULL, &err), -TUTTI_ELACK);
     CHECK(strstr(err.text, "libopenmpi-dev") != NULL);
     tutti_mpi_end(0);
@@ -52,11 +52,11 @@ TEST(mpi_says_which_it_is)
     CHECK(strpbrk(name, ",\n\t") == NULL);
 }
 
-/* ---- the crew ---- */
+/* ---- the group ---- */
 
 TEST(the_launcher_of_another_mpi_is_named)
 {
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_err err = {{0}};
 
     if (!TUTTI_BUILD_HAVE_MPI)
@@ -66,127 +66,127 @@ TEST(the_launcher_of_another_mpi_is_named)
     CHECK_OK(tutti_mpi_begin(&err), err); /* before it could see what follows */
     setenv("OMPI_COMM_WORLD_RANK", "1", 1);
     setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
-    CHECK_INT(tutti_mpi_crew_open(&crew, &err), -TUTTI_ELACK);
+    CHECK_INT(tutti_mpi_group_open(&group, &err), -TUTTI_ELACK);
     CHECK(strstr(err.text, " started 3 of these, but ") != NULL);
     unsetenv("OMPI_COMM_WORLD_RANK");
     unsetenv("OMPI_COMM_WORLD_SIZE");
-    CHECK_OK(tutti_mpi_crew_open(&crew, &err), err);
-    tutti_crew_close(crew);
+    CHECK_OK(tutti_mpi_group_open(&group, &err), err);
+    tutti_group_close(group);
 }
 
 TEST(an_exchange_gives_all_parts_to_all)
 {
     static const size_t sizes[] = {0, 1, 8, 300, 100000, 3};
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_err err = {{0}};
 
-    OPEN_CREW(crew, err);
-    printf("process %u of %u\n", crew->index, crew->count);
+    OPEN_GROUP(group, err);
+    printf("process %u of %u\n", group->index, group->count);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         unsigned char *mine = malloc(sizes[i] + 1);
-        unsigned char *all = malloc(sizes[i] * crew->count + 1);
+        unsigned char *all = malloc(sizes[i] * group->count + 1);
 
         REQUIRE(mine != NULL && all != NULL);
-        memset(mine, (int)(crew->index + 1), sizes[i] + 1);
-        CHECK_OK(tutti_crew_exchange(crew, mine, sizes[i], all, deadline_ps, &err), err);
-        for (size_t k = 0; k < sizes[i] * crew->count; k++)
+        memset(mine, (int)(group->index + 1), sizes[i] + 1);
+        CHECK_OK(tutti_group_exchange(group, mine, sizes[i], all, deadline_ps, &err), err);
+        for (size_t k = 0; k < sizes[i] * group->count; k++)
             CHECK(all[k] == k / sizes[i] + 1);
         free(mine);
         free(all);
     }
-    tutti_crew_close(crew);
+    tutti_group_close(group);
 }
 
 TEST(all_get_the_status_of_the_first_that_fails)
 {
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_err err = {{0}};
     char expected[64] = "no such thing";
     int status = 0;
 
-    OPEN_CREW(crew, err);
-    CHECK_OK(tutti_crew_agree(crew, 0, deadline_ps, &err), err);
-    if (crew->index == crew->count - 1)
+    OPEN_GROUP(group, err);
+    CHECK_OK(tutti_group_agree(group, 0, deadline_ps, &err), err);
+    if (group->index == group->count - 1)
         status = tutti_fail(&err, TUTTI_ECHECK, "no such thing");
-    CHECK_INT(tutti_crew_agree(crew, status, deadline_ps, &err), -TUTTI_ECHECK);
-    if (crew->count > 1)
-        snprintf(expected, sizeof(expected), "process %u of %u: no such thing", crew->count - 1,
-                 crew->count);
+    CHECK_INT(tutti_group_agree(group, status, deadline_ps, &err), -TUTTI_ECHECK);
+    if (group->count > 1)
+        snprintf(expected, sizeof(expected), "process %u of %u: no such thing", group->count - 1,
+                 group->count);
     CHECK_TEXT(err.text, expected);
-    CHECK_OK(tutti_crew_same(crew, "schedule", "ring", deadline_ps, &err), err);
+    CHECK_OK(tutti_group_same(group, "schedule", "ring", deadline_ps, &err), err);
     status =
-        tutti_crew_same(crew, "schedule", crew->index == 0 ? "ring" : "tree", deadline_ps, &err);
-    CHECK_INT(status, crew->count > 1 ? -TUTTI_EINVAL : 0);
-    if (crew->count > 1 && crew->index == 0)
+        tutti_group_same(group, "schedule", group->index == 0 ? "ring" : "tree", deadline_ps, &err);
+    CHECK_INT(status, group->count > 1 ? -TUTTI_EINVAL : 0);
+    if (group->count > 1 && group->index == 0)
         CHECK(strstr(err.text, "process 1 of ") == err.text &&
               strstr(err.text, "schedule 'tree'") != NULL);
-    tutti_crew_close(crew);
+    tutti_group_close(group);
 }
 
 TEST(who_stops_is_heard_by_those_who_wait_and_by_those_who_exchange)
 {
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_err err = {{0}};
 
-    OPEN_CREW(crew, err);
-    if (crew->count > 1 && crew->index == 0) {
+    OPEN_GROUP(group, err);
+    if (group->count > 1 && group->index == 0) {
         (void)tutti_fail(&err, TUTTI_ENOMEM, "out of patience");
-        tutti_crew_stop(crew, -TUTTI_ENOMEM, &err);
-        tutti_crew_stop(crew, -TUTTI_EIO, &err); /* the first counts */
-    } else if (crew->count > 1) {
+        tutti_group_stop(group, -TUTTI_ENOMEM, &err);
+        tutti_group_stop(group, -TUTTI_EIO, &err); /* the first counts */
+    } else if (group->count > 1) {
         char all[64 * 8];
         char expected[64];
 
-        snprintf(expected, sizeof(expected), "process 0 of %u: out of patience", crew->count);
-        if (crew->index == 1)
-            CHECK_INT(tutti_crew_wait_stop(crew, deadline_ps, &err), -TUTTI_ENOMEM);
+        snprintf(expected, sizeof(expected), "process 0 of %u: out of patience", group->count);
+        if (group->index == 1)
+            CHECK_INT(tutti_group_wait_stop(group, deadline_ps, &err), -TUTTI_ENOMEM);
         else
-            CHECK_INT(tutti_crew_exchange(crew, all, 8, all, deadline_ps, &err), -TUTTI_ENOMEM);
+            CHECK_INT(tutti_group_exchange(group, all, 8, all, deadline_ps, &err), -TUTTI_ENOMEM);
         CHECK_TEXT(err.text, expected);
     }
-    tutti_crew_close(crew);
+    tutti_group_close(group);
 }
 
 TEST(a_wait_for_a_stop_ends_when_woken_and_when_its_time_is_over)
 {
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_err err = {{0}};
 
-    OPEN_CREW(crew, err);
-    CHECK_OK(tutti_crew_wait_stop(crew, 5 * TUTTI_PS_PER_MS, &err), err);
-    tutti_crew_wake(crew);
-    CHECK_OK(tutti_crew_wait_stop(crew, deadline_ps, &err), err);
-    CHECK_OK(tutti_crew_exchange(crew, NULL, 0, NULL, deadline_ps, &err), err);
-    tutti_crew_close(crew);
+    OPEN_GROUP(group, err);
+    CHECK_OK(tutti_group_wait_stop(group, 5 * TUTTI_PS_PER_MS, &err), err);
+    tutti_group_wake(group);
+    CHECK_OK(tutti_group_wait_stop(group, deadline_ps, &err), err);
+    CHECK_OK(tutti_group_exchange(group, NULL, 0, NULL, deadline_ps, &err), err);
+    tutti_group_close(group);
 }
 
 TEST(a_deadline_names_the_processes_that_have_not_come)
 {
-    struct tutti_crew *crew = NULL;
-    struct tutti_crew *after = NULL;
+    struct tutti_group *group = NULL;
+    struct tutti_group *after = NULL;
     struct tutti_err err = {{0}};
     char all[64 * 8] = "";
     uint32_t late;
 
-    OPEN_CREW(crew, err);
-    CHECK_OK(tutti_mpi_crew_open(&after, &err), err);
+    OPEN_GROUP(group, err);
+    CHECK_OK(tutti_mpi_group_open(&after, &err), err);
     REQUIRE(after != NULL);
-    late = crew->count - 1;
-    if (crew->count > 1 && crew->index != late) {
+    late = group->count - 1;
+    if (group->count > 1 && group->index != late) {
         char expected[64];
 
-        snprintf(expected, sizeof(expected), "process %u of %u waits for process %u", crew->index,
-                 crew->count, late);
-        CHECK_INT(tutti_crew_exchange(crew, all, 8, all, 200 * TUTTI_PS_PER_MS, &err),
+        snprintf(expected, sizeof(expected), "process %u of %u waits for process %u", group->index,
+                 group->count, late);
+        CHECK_INT(tutti_group_exchange(group, all, 8, all, 200 * TUTTI_PS_PER_MS, &err),
                   -TUTTI_ETIME);
         /* A machine with much to do may be late itself. */
         if (strstr(err.text, expected) == NULL && strstr(err.text, ", ") == NULL)
             TEST_FAIL("names not process %u: %s", late, err.text);
     }
-    /* The crew that failed is of no use any more; another goes on. */
-    CHECK_OK(tutti_crew_exchange(after, NULL, 0, NULL, deadline_ps, &err), err);
-    tutti_crew_close(crew);
-    tutti_crew_close(after);
+    /* The group that failed is of no use any more; another goes on. */
+    CHECK_OK(tutti_group_exchange(after, NULL, 0, NULL, deadline_ps, &err), err);
+    tutti_group_close(group);
+    tutti_group_close(after);
 }
 
 /* ---- MPI's own collectives ---- */
@@ -268,10 +268,10 @@ static struct tutti_schedule *schedule_of(const struct tutti_contract *c, uint32
     return schedule;
 }
 
-static void play(struct tutti_backend *backend, const struct tutti_crew *crew,
+static void play(struct tutti_backend *backend, const struct tutti_group *group,
                  const struct tutti_contract *c, bool in_place)
 {
-    struct tutti_schedule *schedule = schedule_of(c, crew->count);
+    struct tutti_schedule *schedule = schedule_of(c, group->count);
     static char in[PROCESSES_MAX * COUNT * 8];
     static char other[PROCESSES_MAX * COUNT * 8];
     static char expected[PROCESSES_MAX * COUNT * 8];
@@ -290,20 +290,20 @@ static void play(struct tutti_backend *backend, const struct tutti_crew *crew,
 
     REQUIRE(schedule != NULL);
     play.schedule = schedule;
-    ins[crew->index] = in;
-    outs[crew->index] = out;
+    ins[group->index] = in;
+    outs[group->index] = out;
     memset(other, 0, sizeof(other));
     for (uint64_t i = 0; i < schedule->in_bytes / bytes; i++)
-        put(in, c->dtype, i, element(crew->index, i));
+        put(in, c->dtype, i, element(group->index, i));
     for (uint64_t i = 0; i < schedule->out_bytes / bytes; i++)
-        put(expected, c->dtype, i, contracted(c, crew->count, crew->index, i));
+        put(expected, c->dtype, i, contracted(c, group->count, group->index, i));
     if (c->op == TUTTI_AVG && reduces(c->collective))
-        tutti_finish(c->dtype, c->op, expected, (size_t)schedule->out_bytes / bytes, crew->count);
+        tutti_finish(c->dtype, c->op, expected, (size_t)schedule->out_bytes / bytes, group->count);
     CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
-    if ((c->collective != TUTTI_REDUCE_TO_ROOT || c->root == crew->index) &&
+    if ((c->collective != TUTTI_REDUCE_TO_ROOT || c->root == group->index) &&
         memcmp(out, expected, (size_t)schedule->out_bytes) != 0)
         TEST_FAIL("wrong data: %s %s %s in process %u", tutti_collective_name(c->collective),
-                  tutti_dtype_name(c->dtype), tutti_op_name(c->op), crew->index);
+                  tutti_dtype_name(c->dtype), tutti_op_name(c->op), group->index);
     CHECK(played.best_ps <= played.median_ps && played.best_ps > 0);
     CHECK(played.total_ps >= played.median_ps);
     CHECK_INT(played.step_count, 0);
@@ -312,31 +312,31 @@ static void play(struct tutti_backend *backend, const struct tutti_crew *crew,
 
 TEST(the_library_keeps_every_contract)
 {
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_err err = {{0}};
 
-    OPEN_CREW(crew, err);
-    REQUIRE(crew->count <= PROCESSES_MAX);
-    CHECK_OK(tutti_mpi_library_open(crew, &backend, &err), err);
+    OPEN_GROUP(group, err);
+    REQUIRE(group->count <= PROCESSES_MAX);
+    CHECK_OK(tutti_mpi_library_open(group, &backend, &err), err);
     REQUIRE(backend != NULL);
     for (uint32_t i = 0; i < (uint32_t)TUTTI_BARRIER * TUTTI_DTYPE_COUNT * TUTTI_OP_COUNT; i++) {
         struct tutti_contract c = {
             .collective = (enum tutti_collective)(i % TUTTI_BARRIER),
             .dtype = (enum tutti_dtype)(i / TUTTI_BARRIER % TUTTI_DTYPE_COUNT),
             .op = (enum tutti_op)(i / TUTTI_BARRIER / TUTTI_DTYPE_COUNT),
-            .root = i % crew->count,
+            .root = i % group->count,
             .count = COUNT - i % 7,
         };
 
         if (c.dtype == TUTTI_FLOAT16 || c.dtype == TUTTI_BFLOAT16)
             continue;
-        play(backend, crew, &c, false);
+        play(backend, group, &c, false);
         if (reduces(c.collective))
-            play(backend, crew, &c, true);
+            play(backend, group, &c, true);
     }
     tutti_backend_close(backend);
-    tutti_crew_close(crew);
+    tutti_group_close(group);
 }
 
 static void refused(struct tutti_backend *backend, const struct tutti_contract *c, uint32_t n,
@@ -361,18 +361,18 @@ TEST(the_library_says_what_it_cannot)
     struct tutti_contract plain = {.dtype = TUTTI_FLOAT32, .count = 8};
     struct tutti_contract barrier = {.collective = TUTTI_BARRIER};
     struct tutti_contract none = {.collective = TUTTI_CUSTOM};
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_backend *backend = NULL;
     struct tutti_err err = {{0}};
 
-    OPEN_CREW(crew, err);
-    CHECK_OK(tutti_mpi_library_open(crew, &backend, &err), err);
+    OPEN_GROUP(group, err);
+    CHECK_OK(tutti_mpi_library_open(group, &backend, &err), err);
     REQUIRE(backend != NULL);
-    refused(backend, &half, crew->count, -TUTTI_ELACK, "has no type for 'half' to reduce");
-    refused(backend, &plain, crew->count + 1, -TUTTI_EINVAL, "one rank a process");
-    refused(backend, &none, crew->count, -TUTTI_EINVAL, "no contract");
-    refused(backend, &plain, crew->count, 0, ""); /* and plays on, without buffers */
-    refused(backend, &barrier, crew->count, 0, "");
+    refused(backend, &half, group->count, -TUTTI_ELACK, "has no type for 'half' to reduce");
+    refused(backend, &plain, group->count + 1, -TUTTI_EINVAL, "one rank a process");
+    refused(backend, &none, group->count, -TUTTI_EINVAL, "no contract");
+    refused(backend, &plain, group->count, 0, ""); /* and plays on, without buffers */
+    refused(backend, &barrier, group->count, 0, "");
     tutti_backend_close(backend);
-    tutti_crew_close(crew);
+    tutti_group_close(group);
 }

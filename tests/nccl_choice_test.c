@@ -165,7 +165,7 @@ TEST(nvls_of_blackwell_is_tuned_by_nodes_ports_and_gpus)
     static const struct {
         uint32_t nodes, gpus;
         double nic_GBps;
-        enum tutti_nccl_path type;
+        enum tutti_nccl_path_type type;
         uint32_t channels, chunk_KiB, tree_KiB; /* 0: no bound */
     } cases[] = {
         {2, 4, 50, TUTTI_PATH_PIX, 32, 256, 256},   {2, 5, 50, TUTTI_PATH_PIX, 32, 128, 64},

@@ -28,7 +28,7 @@ static const struct nccl_machine {
 static uint8_t path_named(const char *name)
 {
     for (int i = 0; i < TUTTI_PATH_COUNT; i++) {
-        if (strcmp(name, tutti_nccl_path_name((enum tutti_nccl_path)i)) == 0)
+        if (strcmp(name, tutti_nccl_path_name((enum tutti_nccl_path_type)i)) == 0)
             return (uint8_t)i;
     }
     TEST_FAIL("no path '%s'", name);

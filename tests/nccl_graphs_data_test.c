@@ -17,8 +17,9 @@ static void print_graph(FILE *out, const char *name, const struct tutti_nccl_gra
     if (graph->channels_found == 0)
         return;
     fprintf(out, "; %s %ux%g/%g %s/%s%s%s%s", name, graph->channels_found, graph->bw_intra_GBps,
-            graph->bw_inter_GBps, tutti_nccl_path_name((enum tutti_nccl_path)graph->type_intra),
-            tutti_nccl_path_name((enum tutti_nccl_path)graph->type_inter),
+            graph->bw_inter_GBps,
+            tutti_nccl_path_name((enum tutti_nccl_path_type)graph->type_intra),
+            tutti_nccl_path_name((enum tutti_nccl_path_type)graph->type_inter),
             graph->same_channels ? " same" : "", graph->cross_nic == 2 ? " crossNic2" : "",
             graph->collapsed ? " collapsed" : "");
 }

@@ -16,8 +16,8 @@ static size_t print_graph(char *text, const char *name, const struct tutti_nccl_
 {
     return (size_t)snprintf(text, TEXT_BYTES, "%s %ux%g/%g %s/%s%s%s", name, graph->channels_found,
                             graph->bw_intra_GBps, graph->bw_inter_GBps,
-                            tutti_nccl_path_name((enum tutti_nccl_path)graph->type_intra),
-                            tutti_nccl_path_name((enum tutti_nccl_path)graph->type_inter),
+                            tutti_nccl_path_name((enum tutti_nccl_path_type)graph->type_intra),
+                            tutti_nccl_path_name((enum tutti_nccl_path_type)graph->type_inter),
                             graph->same_channels ? " same" : "",
                             graph->cross_nic == 2 ? " crossNic2" : "");
 }
@@ -173,7 +173,7 @@ TEST(the_log_tells_why_trees_collapse_on_one_gpu_a_switch)
 {
     struct tutti_nccl_comm *comm = make("A100x8s", 2, "");
     const struct tutti_nccl_try *tries = NULL;
-    enum tutti_nccl_path port_type;
+    enum tutti_nccl_path_type port_type;
     size_t count;
 
     REQUIRE(comm != NULL);

@@ -2,8 +2,8 @@
 #include "runtime/arena.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
-#include "sim/nccl/take.h"
-#include "sim/nccl/ways.h"
+#include "sim/nccl/paths.h"
+#include "sim/nccl/reserve.h"
 #include "tests/nccl_hosts.h"
 
 enum { CASES = 60, CASES_FULL = 5000, SWITCHES_MAX = 8 };
@@ -171,7 +171,7 @@ static void check_budget(const struct host *h, const struct tutti_nccl_comm *com
 {
     for (int id = 0; id < TUTTI_GRAPH_COUNT; id++) {
         const struct tutti_nccl_try *tries = NULL;
-        enum tutti_nccl_path type_max;
+        enum tutti_nccl_path_type type_max;
         size_t count = tutti_nccl_tries(comm, (enum tutti_nccl_graph_id)id, &tries, &type_max);
 
         for (size_t i = 0; i < count; i++) {
@@ -234,7 +234,7 @@ static void walk_ring(struct tutti_nccl_walk *walk, const struct tutti_nccl_grap
         if (give)
             tutti_nccl_give(walk, from, to, 1, 1);
         else
-            CHECK(tutti_nccl_take(walk, from, to, 1, 1));
+            CHECK(tutti_nccl_reserve(walk, from, to, 1, 1));
     }
 }
 
@@ -257,7 +257,7 @@ static void check_load(struct host *h, const struct tutti_nccl_comm *comm, uint3
     struct tutti_err err = {""};
 
     CHECK_OK(tutti_nccl_system_new(&parts, arena, &walk.system, &err), err);
-    CHECK_OK(tutti_nccl_ways(walk.system, &rules, arena, &err), err);
+    CHECK_OK(tutti_nccl_paths(walk.system, &rules, arena, &err), err);
     walk.now.pattern = ring->pattern;
     walk.now.type_intra = ring->type_intra;
     walk.now.type_inter = ring->type_inter;

@@ -80,7 +80,7 @@ static tutti_ps time_with_collnet(const char *spec, const char *algorithm, const
 
 TEST(only_all_reduce_in_reach_of_the_switches_has_a_plan)
 {
-    static const struct tutti_switched untouched = {.bytes = 12345};
+    static const struct tutti_in_network untouched = {.bytes = 12345};
     struct tutti_nccl_choice nvls = {.algorithm = TUTTI_NCCL_NVLS,
                                      .protocol = TUTTI_NCCL_SIMPLE,
                                      .channel_count = 16,
@@ -90,7 +90,7 @@ TEST(only_all_reduce_in_reach_of_the_switches_has_a_plan)
     struct tutti_topo *plain = machine("host:gpu=a100,gpus=2");
     struct tutti_nccl_comm *comm = comm_of(one);
     struct tutti_nccl_comm *comm_of_two = comm_of(two);
-    struct tutti_switched plan = untouched;
+    struct tutti_in_network plan = untouched;
     struct tutti_err err = {""};
 
     CHECK_INT(
@@ -186,7 +186,7 @@ static void check_lanes(bool own)
                                            .protocol = TUTTI_NCCL_SIMPLE,
                                            .channel_count = channels,
                                            .chunk_bytes = 65536};
-        struct tutti_switched plan = {.bytes = 0};
+        struct tutti_in_network plan = {.bytes = 0};
         tutti_ps of_threads = (tutti_ps)(bytes * 1000 / channels / (lane_bytes_per_s / 1000000000));
 
         CHECK_OK(tutti_nccl_switch_plan(topo, comm, &choice, TUTTI_ALLREDUCE, bytes, &plan, &err),
@@ -227,7 +227,7 @@ TEST(between_hosts_switches_have_a_share_of_their_own)
                                            .protocol = TUTTI_NCCL_SIMPLE,
                                            .channel_count = 16,
                                            .chunk_bytes = 65536};
-        struct tutti_switched plan = {.bytes = 0};
+        struct tutti_in_network plan = {.bytes = 0};
         struct tutti_err err = {""};
 
         CHECK_OK(tutti_nccl_switch_plan(topo, comm, &choice, TUTTI_ALLREDUCE, UINT64_C(1) << 30,
@@ -255,7 +255,7 @@ TEST(all_wait_for_the_gpu_with_the_slowest_link)
     struct tutti_topo *dgx = machine("dgx-h100");
     struct tutti_nccl_comm *comm = comm_of(dgx);
     struct tutti_topo *topo = NULL;
-    struct tutti_switched plan = {.bytes = 0};
+    struct tutti_in_network plan = {.bytes = 0};
     struct tutti_err err = {""};
 
     for (int gpu = 0; gpu < 8; gpu++) {
@@ -287,12 +287,12 @@ TEST(all_wait_for_the_slowest_port)
                                 "cable b0 t nvlink 450GB/s 250ns\ncable b1 t nvlink 450GB/s 250ns\n"
                                 "cable a0 leaf net 50GB/s 1us\ncable a1 leaf net 50GB/s 1us\n"
                                 "cable b0 leaf net 50GB/s 1us\ncable b1 leaf net ";
-    struct tutti_switched plan = {.bytes = UINT64_C(1) << 30,
-                                  .head_count = 2,
-                                  .channel_count = 16,
-                                  .host_count = 2,
-                                  .chunk_bytes = 65536,
-                                  .gpu_bytes_per_s = UINT64_C(450000000000)};
+    struct tutti_in_network plan = {.bytes = UINT64_C(1) << 30,
+                                    .head_count = 2,
+                                    .channel_count = 16,
+                                    .host_count = 2,
+                                    .chunk_bytes = 65536,
+                                    .gpu_bytes_per_s = UINT64_C(450000000000)};
     tutti_ps times[2] = {0, 0};
 
     for (int slow = 0; slow < 2; slow++) {
@@ -356,11 +356,11 @@ TEST(latency_is_that_of_links_to_switches)
                                "cable b cpu pcie 30GB/s 900ns\n"
                                "cable a nvswitch nvlink 450GB/s 250ns\n"
                                "cable b nvswitch nvlink 450GB/s 250ns\n";
-    struct tutti_switched plan = {.head_count = 2,
-                                  .channel_count = 1,
-                                  .host_count = 1,
-                                  .chunk_bytes = 65536,
-                                  .gpu_bytes_per_s = UINT64_C(450000000000)};
+    struct tutti_in_network plan = {.head_count = 2,
+                                    .channel_count = 1,
+                                    .host_count = 1,
+                                    .chunk_bytes = 65536,
+                                    .gpu_bytes_per_s = UINT64_C(450000000000)};
     struct tutti_protocol protocol = {.name = "simple", .launch_ps = 7, .nvls = {.link_ppm = 1}};
     struct tutti_topo *topo = NULL;
     struct tutti_err err = {""};
@@ -389,7 +389,7 @@ TEST(gathering_and_scattering_are_parts_of_all_reduce)
                                      .chunk_bytes = 65536};
     struct tutti_topo *topo = machine("dgx-h100");
     struct tutti_nccl_comm *comm = comm_of(topo);
-    struct tutti_switched plan;
+    struct tutti_in_network plan;
     struct tutti_err err = {""};
 
     for (size_t c = 0; c < sizeof(collectives) / sizeof(collectives[0]); c++) {

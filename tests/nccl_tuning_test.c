@@ -314,7 +314,7 @@ TEST(ll128_runs_where_its_bytes_arrive_as_one)
     static const char *const one = "LL128 needs GPUs of one compute capability";
     const struct {
         const char *machine, *version, *env;
-        enum tutti_nccl_path type;
+        enum tutti_nccl_path_type type;
         uint32_t compute_max;
         const char *missing;
     } cases[] = {

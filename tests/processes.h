@@ -1,6 +1,6 @@
-/* A test program as several processes, joined by a crew over TCP: include it, and the program forks
- * before main, as often as TUTTI_TEST_PROCESSES says (2). Each process runs the same tests with the
- * same arguments; only the first prints what passed. processes_crew() is the crew. */
+/* A test program as several processes, joined by a group over TCP: include it, and the program
+ * forks before main, as often as TUTTI_TEST_PROCESSES says (2). Each process runs the same tests
+ * with the same arguments; only the first prints what passed. processes_group() is the group. */
 #ifndef TUTTI_TESTS_PROCESSES_H
 #define TUTTI_TESTS_PROCESSES_H
 
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/crew_tcp.h"
+#include "runtime/group_tcp.h"
 #include "runtime/status.h"
 #include "tests/test.h"
 
@@ -19,8 +19,8 @@ static struct {
     uint32_t index;
     uint32_t count;
     int listen_fd;
-    char root[TUTTI_CREW_TCP_ADDRESS_BYTES];
-    struct tutti_crew *crew;
+    char root[TUTTI_GROUP_TCP_ADDRESS_BYTES];
+    struct tutti_group *group;
 } processes;
 
 /* The first that fails decides; skipped only where all skipped. */
@@ -46,8 +46,8 @@ static void processes_wait(const pid_t *children)
 __attribute__((constructor)) static void processes_fork(void)
 {
     const char *count = getenv("TUTTI_TEST_PROCESSES");
-    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
-                                       .root = "127.0.0.1:0"};
+    struct tutti_group_tcp_opts opts = {.size = sizeof(struct tutti_group_tcp_opts),
+                                        .root = "127.0.0.1:0"};
     pid_t children[PROCESSES_MAX];
     pid_t parent = getpid();
     struct tutti_err err;
@@ -58,7 +58,7 @@ __attribute__((constructor)) static void processes_fork(void)
         _exit(2);
     }
     opts.count = processes.count;
-    if (tutti_crew_tcp_listen(&opts, &processes.listen_fd, processes.root, &err) < 0) {
+    if (tutti_group_tcp_listen(&opts, &processes.listen_fd, processes.root, &err) < 0) {
         fprintf(stderr, "cannot listen: %s\n", err.text);
         _exit(1);
     }
@@ -84,28 +84,28 @@ __attribute__((constructor)) static void processes_fork(void)
 }
 
 /* Of all processes; opened by the first call, which all make. Ends the program if there is none. */
-__attribute__((unused)) static struct tutti_crew *processes_crew(void)
+__attribute__((unused)) static struct tutti_group *processes_group(void)
 {
-    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts),
-                                       .index = processes.index,
-                                       .count = processes.count,
-                                       .root = processes.root,
-                                       .has_listen_fd = processes.index == 0,
-                                       .listen_fd = processes.listen_fd};
+    struct tutti_group_tcp_opts opts = {.size = sizeof(struct tutti_group_tcp_opts),
+                                        .index = processes.index,
+                                        .count = processes.count,
+                                        .root = processes.root,
+                                        .has_listen_fd = processes.index == 0,
+                                        .listen_fd = processes.listen_fd};
     struct tutti_err err;
 
-    if (processes.crew != NULL)
-        return processes.crew;
-    if (tutti_crew_tcp_open(&opts, &processes.crew, &err) < 0) {
-        fprintf(stderr, "process %u: cannot join the crew: %s\n", processes.index, err.text);
+    if (processes.group != NULL)
+        return processes.group;
+    if (tutti_group_tcp_open(&opts, &processes.group, &err) < 0) {
+        fprintf(stderr, "process %u: cannot join the group: %s\n", processes.index, err.text);
         exit(1);
     }
-    return processes.crew;
+    return processes.group;
 }
 
 __attribute__((destructor)) static void processes_close(void)
 {
-    tutti_crew_close(processes.crew);
+    tutti_group_close(processes.group);
 }
 
 #endif

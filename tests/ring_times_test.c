@@ -121,7 +121,7 @@ static bool is_right(const struct tutti_ring *ring, const tutti_ps *expected)
 TEST(closed_forms_are_what_messages_take)
 {
     struct tutti_random random;
-    struct tutti_ring_desk desk = {.memory = NULL};
+    struct tutti_ring_context context = {.memory = NULL};
     uint32_t by_form[2] = {0, 0};
     uint32_t by_messages = 0;
 
@@ -130,13 +130,13 @@ TEST(closed_forms_are_what_messages_take)
         struct example example;
         const struct tutti_ring *ring = &example.ring;
         tutti_ps expected[RANKS_MAX];
-        uint64_t spent = desk.update_count;
+        uint64_t spent = context.update_count;
         struct tutti_err err = {.text = ""};
 
         draw_example(&random, &example);
         reckon(ring, expected);
-        CHECK_OK(tutti_ring_run(&desk, ring, UINT64_MAX, &err), err);
-        if (desk.update_count - spent < ring->size * ring->round_count)
+        CHECK_OK(tutti_ring_run(&context, ring, UINT64_MAX, &err), err);
+        if (context.update_count - spent < ring->size * ring->round_count)
             by_form[ring->only_last]++;
         else
             by_messages++;
@@ -144,7 +144,7 @@ TEST(closed_forms_are_what_messages_take)
             TEST_FAIL("case %d: %u ranks, %" PRIu64 " rounds, %u slots: not as message by message",
                       i, ring->size, ring->round_count, ring->slot_count);
     }
-    tutti_ring_desk_done(&desk);
+    tutti_ring_context_done(&context);
     printf("%u all ranks and %u the last one by form, %u by messages\n", by_form[0], by_form[1],
            by_messages);
     CHECK(by_form[0] > 100000);
@@ -158,7 +158,7 @@ TEST(what_is_too_much_is_refused)
     tutti_ps hop[] = {600, 800, 700};
     tutti_ps ready[] = {0, 0, 0};
     tutti_ps finish[3];
-    struct tutti_ring_desk desk = {.memory = NULL};
+    struct tutti_ring_context context = {.memory = NULL};
     struct tutti_ring ring = {.size = 3,
                               .slot_count = 8,
                               .round_count = 4,
@@ -168,9 +168,9 @@ TEST(what_is_too_much_is_refused)
                               .finish_ps = finish};
     struct tutti_err err = {.text = ""};
 
-    CHECK_OK(tutti_ring_run(&desk, &ring, 12, &err), err);
-    CHECK_INT(tutti_ring_run(&desk, &ring, 23, &err), -TUTTI_ELACK);
+    CHECK_OK(tutti_ring_run(&context, &ring, 12, &err), err);
+    CHECK_INT(tutti_ring_run(&context, &ring, 23, &err), -TUTTI_ELACK);
     CHECK_TEXT(err.text, "a ring of 3 whose links or starts differ too much to be gone through by "
                          "hops has too many messages (23 in all)");
-    tutti_ring_desk_done(&desk);
+    tutti_ring_context_done(&context);
 }

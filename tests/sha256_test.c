@@ -1,5 +1,5 @@
 /* SHA-256 and HMAC-SHA256 against the examples of FIPS 180-4 and RFC 4231. */
-#include "runtime/crew/sha256.h"
+#include "runtime/group/sha256.h"
 #include "tests/test.h"
 
 static const char *hex(const uint8_t *bytes, size_t count, char *text)

@@ -93,16 +93,16 @@ TEST(without_the_first_nobody_waits_for_ever)
 }
 
 /* Somebody who connects and says nothing, or nonsense, holds up nobody for long. */
-TEST(a_silent_guest_keeps_nobody)
+TEST(a_silent_stranger_keeps_nobody)
 {
     char word[TUTTI_LAUNCH_SHARE_BYTES] = "127.0.0.1:7000/secret";
     struct tutti_launch first = on_one_host(0, 2, "silent");
     struct tutti_launch second = on_one_host(1, 2, "silent");
     struct tutti_err err = {""};
-    pid_t guest = fork();
+    pid_t stranger = fork();
     pid_t child;
 
-    if (guest == 0) {
+    if (stranger == 0) {
         uint64_t hash = 14695981039346656037u;
         struct sockaddr_un name = {.sun_family = AF_UNIX};
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -126,8 +126,8 @@ TEST(a_silent_guest_keeps_nobody)
     child = hear(&second, 20 * TUTTI_PS_PER_S);
     CHECK_OK(tutti_launch_share(&tutti_env_process, &first, word, 20 * TUTTI_PS_PER_S, &err), err);
     CHECK_INT(end_of(child), 0);
-    kill(guest, SIGKILL);
-    CHECK_INT(end_of(guest), -1);
+    kill(stranger, SIGKILL);
+    CHECK_INT(end_of(stranger), -1);
 }
 
 TEST(a_launcher_that_offers_nothing_is_named)

@@ -1,5 +1,5 @@
-/* Connections between "processes" of one program (troupe.h): pairs of sockets, in the place of
- * tutti_crew_tcp_links. */
+/* Connections between "processes" of one program (host_backend.h): pairs of sockets, in the place
+ * of tutti_group_tcp_links. */
 #ifndef TUTTI_TESTS_SOCKET_PAIRS_H
 #define TUTTI_TESTS_SOCKET_PAIRS_H
 
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/exec/tcp/tcp.h"
-#include "tests/troupe.h"
+#include "tests/host_backend.h"
 
 enum { PAIRS_MAX = 256 };
 
@@ -42,10 +42,10 @@ static int pair_up(uint64_t key)
     return fds[0];
 }
 
-static int links(struct tutti_crew *crew, const struct tutti_crew_tcp_link *wanted, size_t count,
+static int links(struct tutti_group *group, const struct tutti_group_tcp_link *wanted, size_t count,
                  int *ret_fds, tutti_ps deadline_ps, struct tutti_err *err)
 {
-    (void)crew;
+    (void)group;
     (void)deadline_ps;
     (void)err;
     pthread_mutex_lock(&exchange_of_pairs.lock);
@@ -63,8 +63,8 @@ static void drop_pairs(void)
 }
 
 /* Two processes, with backends from `open`, play a schedule twice, and record it. */
-static inline int play_over_pairs(const struct tutti_schedule *schedule, troupe_open_one *open,
-                                  void *data, struct tutti_err *err)
+static inline int play_over_pairs(const struct tutti_schedule *schedule,
+                                  host_backend_open_one *open, void *data, struct tutti_err *err)
 {
     struct tutti_backend *backend = NULL;
     struct tutti_record record;
@@ -74,7 +74,7 @@ static inline int play_over_pairs(const struct tutti_schedule *schedule, troupe_
                               .iteration_count = 2,
                               .barrier = true,
                               .record = &record};
-    int status = troupe_open(2, open, data, &backend, err);
+    int status = host_backend_open(2, open, data, &backend, err);
 
     tutti_record_init(&record);
     if (status == 0)

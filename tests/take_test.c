@@ -1,6 +1,6 @@
 /* Structs that callers fill tell their size: older callers are served, and none is guessed at. */
 #include "runtime/backend.h"
-#include "runtime/crew_tcp.h"
+#include "runtime/group_tcp.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 #include "runtime/threads.h"
@@ -81,9 +81,9 @@ TEST(every_call_with_options_refuses_those_without_a_size)
     struct tutti_schedule *schedule;
     struct tutti_backend *backend;
     struct tutti_shaper *shaper;
-    struct tutti_crew *crew;
+    struct tutti_group *group;
     const struct tutti_protocol *protocol;
-    char address[TUTTI_CREW_TCP_ADDRESS_BYTES];
+    char address[TUTTI_GROUP_TCP_ADDRESS_BYTES];
     struct tutti_err err;
     int fd;
 
@@ -100,10 +100,10 @@ TEST(every_call_with_options_refuses_those_without_a_size)
             "tutti_threads_opts", &err);
     refused(tutti_tcp_open(&(struct tutti_tcp_opts){.pin = true}, &backend, &err), "tutti_tcp_opts",
             &err);
-    refused(tutti_crew_tcp_open(&(struct tutti_crew_tcp_opts){.count = 1}, &crew, &err),
-            "tutti_crew_tcp_opts", &err);
-    refused(tutti_crew_tcp_listen(&(struct tutti_crew_tcp_opts){.count = 1}, &fd, address, &err),
-            "tutti_crew_tcp_opts", &err);
+    refused(tutti_group_tcp_open(&(struct tutti_group_tcp_opts){.count = 1}, &group, &err),
+            "tutti_group_tcp_opts", &err);
+    refused(tutti_group_tcp_listen(&(struct tutti_group_tcp_opts){.count = 1}, &fd, address, &err),
+            "tutti_group_tcp_opts", &err);
 }
 
 TEST(a_play_without_a_size_is_refused)

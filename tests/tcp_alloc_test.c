@@ -2,15 +2,15 @@
  * threads here, and their connections pairs of sockets. */
 #include "runtime/coll.h"
 #include "tests/alloc_fail.h"
+#include "tests/host_backend.h"
 #include "tests/socket_pairs.h"
-#include "tests/troupe.h"
 
-static int open_tcp(struct tutti_crew *crew, void *data, struct tutti_backend **ret,
+static int open_tcp(struct tutti_group *group, void *data, struct tutti_backend **ret,
                     struct tutti_err *err)
 {
     struct tutti_tcp_opts opts = *(const struct tutti_tcp_opts *)data;
 
-    opts.crew = crew;
+    opts.group = group;
     return tutti_tcp_open_with(&opts, links, ret, err);
 }
 

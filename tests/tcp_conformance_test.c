@@ -8,7 +8,7 @@ static int open_engine(uint32_t rank_count, const char *engine, struct tutti_bac
                        struct tutti_err *err)
 {
     struct tutti_tcp_opts opts = {.size = sizeof(struct tutti_tcp_opts),
-                                  .crew = processes_crew(),
+                                  .group = processes_group(),
                                   .connections = rank_count % 3, /* small messages are not cut */
                                   .congestion = rank_count == 4 ? "reno" : NULL};
 

@@ -11,12 +11,12 @@ enum { CONNS = 3, MESSAGES = 12, SLOTS = 4, BYTES_MAX = 2 << 20, STREAM_BYTES = 
 
 /* One end, in memory. */
 struct end {
-    struct tutti_tcp_desk desk;
+    struct tutti_tcp_progress progress;
     struct tutti_tcp_conn *list[CONNS];
     struct tutti_tcp_conn conns[CONNS];
-    struct tutti_tcp_parcel parcels[SLOTS];
+    struct tutti_tcp_send_desc send_descs[SLOTS];
     struct tutti_tcp_line line;
-    struct tutti_way way;
+    struct tutti_endpoint endpoint;
 };
 
 /* What is on its way over a connection. */
@@ -49,21 +49,21 @@ static uint64_t below(uint64_t most)
 
 static void open_end(struct end *end, bool sends, bool strict)
 {
-    *end = (struct end){.desk = {.rank = sends ? 1 : 0, .event_fd = -1}};
-    end->desk.list = end->list;
-    end->way = (struct tutti_way){.rank = end->desk.rank,
-                                  .peer = 1 - end->desk.rank,
-                                  .slot_count = SLOTS,
-                                  .sends = sends,
-                                  .strict = strict};
-    end->line = (struct tutti_tcp_line){.desk = &end->desk,
-                                        .out = sends ? &end->way : NULL,
-                                        .in = sends ? NULL : &end->way,
-                                        .peer = end->way.peer,
-                                        .process = end->way.peer,
+    *end = (struct end){.progress = {.rank = sends ? 1 : 0, .event_fd = -1}};
+    end->progress.list = end->list;
+    end->endpoint = (struct tutti_endpoint){.rank = end->progress.rank,
+                                            .peer = 1 - end->progress.rank,
+                                            .slot_count = SLOTS,
+                                            .sends = sends,
+                                            .strict = strict};
+    end->line = (struct tutti_tcp_line){.progress = &end->progress,
+                                        .out = sends ? &end->endpoint : NULL,
+                                        .in = sends ? NULL : &end->endpoint,
+                                        .peer = end->endpoint.peer,
+                                        .process = end->endpoint.peer,
                                         .conn_count = CONNS,
                                         .conns = end->conns,
-                                        .parcels = end->parcels};
+                                        .send_descs = end->send_descs};
     for (uint32_t i = 0; i < CONNS; i++)
         end->conns[i] = (struct tutti_tcp_conn){
             .line = &end->line, .index = i, .fd = -1, .piece = pieces + i * TUTTI_TCP_PIECE};
@@ -180,16 +180,16 @@ static uint64_t some_bytes(void)
 /* One message; 0 if it came as it was sent. */
 static int bring(uint64_t number, uint64_t bytes, bool fused, struct tutti_err *err)
 {
-    const struct tutti_parcel parcel = {.src = sent, .bytes = bytes, .step = number};
-    const struct tutti_landing landing = {
+    const struct tutti_send_desc send_desc = {.src = sent, .bytes = bytes, .step = number};
+    const struct tutti_recv_desc recv_desc = {
         .dst = got, .bytes = bytes, .take = fused ? keep : NULL, .data = got};
     int status = 0;
 
     for (uint64_t i = 0; i < bytes; i += 97)
         sent[i] = (char)below(256);
     memset(got, 0, (size_t)bytes);
-    tutti_tcp_line_send(&from.line, &parcel);
-    tutti_tcp_line_recv(&to.line, &landing);
+    tutti_tcp_line_send(&from.line, &send_desc);
+    tutti_tcp_line_recv(&to.line, &recv_desc);
     for (uint32_t i = 0; i < CONNS; i++)
         write_all(i, number);
     for (uint32_t i = 0; i < CONNS && status == 0; i++) { /* whichever comes first */
@@ -212,10 +212,10 @@ TEST(what_nobody_disturbs_comes_as_it_was_sent)
         uint64_t bytes = some_bytes();
 
         CHECK_OK(bring(i, bytes, below(2) == 0, &err), err);
-        CHECK_INT(to.way.done_count, i + 1);
-        CHECK_INT(from.way.done_count, i + 1);
-        CHECK_INT(to.way.came_bytes, bytes);
-        CHECK_INT(to.way.came_step, i);
+        CHECK_INT(to.endpoint.done_count, i + 1);
+        CHECK_INT(from.endpoint.done_count, i + 1);
+        CHECK_INT(to.endpoint.came_bytes, bytes);
+        CHECK_INT(to.endpoint.came_step, i);
         if (memcmp(sent, got, (size_t)bytes) != 0)
             TEST_FAIL("message %" PRIu64 " of %" PRIu64 " bytes is not what was sent", i, bytes);
     }
@@ -246,11 +246,11 @@ static void disturb(uint64_t story)
     status = bring(last, bytes, below(2) == 0, &err);
     if (stranger.conn < CONNS) /* the last connection's part is shorter: he came too late */
         return;
-    if (status != -TUTTI_EIO || to.way.done_count != last)
+    if (status != -TUTTI_EIO || to.endpoint.done_count != last)
         TEST_FAIL("story %" PRIu64 ": %u bytes after %" PRIu64 " of %" PRIu64
                   " on connection %u: status %d, %" PRIu64 " of %" PRIu64 " messages done",
                   story, stranger.noise_bytes, stranger.after, bytes, conn, status,
-                  to.way.done_count, last);
+                  to.endpoint.done_count, last);
     else if (strstr(err.text, "rank 1 (process 1) has sent ") == NULL ||
              strstr(err.text, name) == NULL)
         TEST_FAIL("story %" PRIu64 ": '%s' lacks '%s'", story, err.text, name);
@@ -271,20 +271,20 @@ TEST(a_strangers_bytes_are_found_on_any_connection)
 TEST(a_word_that_says_too_much_is_found)
 {
     static const uint64_t words[] = {0, 2, UINT64_MAX};
-    const struct tutti_parcel parcel = {.src = "four", .bytes = 4, .strict = true};
+    const struct tutti_send_desc send_desc = {.src = "four", .bytes = 4, .strict = true};
     struct tutti_err err = {""};
 
     for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         struct iovec iov[TUTTI_TCP_IOVS];
 
         REQUIRE(open_world(true));
-        tutti_tcp_line_send(&from.line, &parcel);
+        tutti_tcp_line_send(&from.line, &send_desc);
         write_all(0, 0);
-        CHECK_INT(from.way.done_count, 0);
+        CHECK_INT(from.endpoint.done_count, 0);
         REQUIRE(tutti_tcp_line_in(&from.conns[0], iov) == 1);
         memcpy(iov[0].iov_base, &words[i], sizeof(words[i]));
         CHECK_INT(tutti_tcp_line_came(&from.conns[0], sizeof(words[i]), &err), -TUTTI_EIO);
-        CHECK_INT(from.way.done_count, 0);
+        CHECK_INT(from.endpoint.done_count, 0);
         CHECK(strstr(err.text, "rank 0 (process 0) has sent word") != NULL);
     }
 }

@@ -10,7 +10,7 @@
 static struct tutti_backend *open_tcp(enum tutti_tcp_engine engine, uint32_t connections)
 {
     struct tutti_tcp_opts opts = {.size = sizeof(struct tutti_tcp_opts),
-                                  .crew = processes_crew(),
+                                  .group = processes_group(),
                                   .engine = engine,
                                   .connections = connections};
     struct tutti_backend *backend = NULL;
@@ -69,7 +69,7 @@ static void sum_up(enum tutti_tcp_engine engine, uint32_t connections, const cha
     tutti_backend_close(backend);
 }
 
-static void sum_up_in_all_ways(enum tutti_tcp_engine engine)
+static void sum_up_in_all_endpoints(enum tutti_tcp_engine engine)
 {
     static const char *const names[] = {"one-shot", "two-shot", "ring", "recursive-doubling"};
 
@@ -81,7 +81,7 @@ static void sum_up_in_all_ways(enum tutti_tcp_engine engine)
 
 TEST(large_messages_are_cut_over_connections)
 {
-    sum_up_in_all_ways(TUTTI_TCP_POLL);
+    sum_up_in_all_endpoints(TUTTI_TCP_POLL);
 }
 
 TEST(likewise_with_io_uring)
@@ -92,7 +92,7 @@ TEST(likewise_with_io_uring)
         fprintf(stderr, "%s\n", why.text);
         SKIP("no io_uring here");
     }
-    sum_up_in_all_ways(TUTTI_TCP_URING);
+    sum_up_in_all_endpoints(TUTTI_TCP_URING);
 }
 
 /* ---- stories of two ranks ---- */
@@ -244,7 +244,7 @@ static int32_t once_twice_and_three_times(uint32_t rank, uint64_t i)
 
 /* What rank 0 sends is more in each iteration; rank 1 is slow to take it, and adds it all up. On
  * one host no copy is made before that. */
-static void lend_to_the_slow(uint32_t connections)
+static void zero_copy_to_the_slow(uint32_t connections)
 {
     struct tutti_step reduce = {.kind = TUTTI_REDUCE,
                                 .acc_buf = TUTTI_BUF_OUT,
@@ -269,8 +269,8 @@ static void lend_to_the_slow(uint32_t connections)
 
 TEST(what_is_lent_is_not_written_before_it_has_been_read)
 {
-    lend_to_the_slow(1);
-    lend_to_the_slow(3);
+    zero_copy_to_the_slow(1);
+    zero_copy_to_the_slow(3);
 }
 
 /* Rank 1 has a long message on its way that rank 0 takes only when it has been told that its own
@@ -325,8 +325,8 @@ TEST(with_a_lead_processes_begin_so_long_after_the_last_has_come)
     mine_ns = now_ns();
     CHECK_OK(tutti_backend_play(backend, &play, &played, &err), err);
     ended_ns = now_ns();
-    CHECK_OK(tutti_crew_exchange(processes_crew(), &mine_ns, sizeof(mine_ns), came_ns,
-                                 30 * TUTTI_PS_PER_S, &err),
+    CHECK_OK(tutti_group_exchange(processes_group(), &mine_ns, sizeof(mine_ns), came_ns,
+                                  30 * TUTTI_PS_PER_S, &err),
              err);
     for (uint32_t i = 0; i < processes.count; i++)
         CHECK(processes.count == 1 || ended_ns - came_ns[i] >= 2 * LEAD_MS * INT64_C(1000000));
@@ -347,7 +347,7 @@ TEST(a_deadlock_between_processes_ends_at_the_deadline_and_names_the_same_step_i
         step(builder, rank, TUTTI_SEND, 4);
     }
     CHECK_INT(play_story(builder, backend, TUTTI_PS_PER_S / 5, &err), -TUTTI_ETIME);
-    CHECK_OK(tutti_crew_same(processes_crew(), "message", err.text, 20 * TUTTI_PS_PER_S, &err),
+    CHECK_OK(tutti_group_same(processes_group(), "message", err.text, 20 * TUTTI_PS_PER_S, &err),
              err);
     if (strstr(err.text, "lane 0, step 0 (RECV") == NULL)
         TEST_FAIL("names no step: %s", err.text);

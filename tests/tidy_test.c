@@ -226,6 +226,83 @@ TEST(libraries_print_nothing_by_themselves)
     each_line(check_prints);
 }
 
+/* Private words that had a term of the field: transport, process group, wait set, pacer, ... */
+static const char *const refused[] = {
+    "bystanders", "carrier", "conductor", "crew",  "desk",   "draft",   "ensemble",
+    "fellow",     "fellows", "fidelity",  "game",  "greet",  "hall",    "hindrance",
+    "island",     "islands", "keeper",    "nap",   "parcel", "parcels", "podium",
+    "tempo",      "toll",    "tolls",     "troupe"};
+
+/* A part of a word, between underscores. */
+static bool is_refused(const char *part, size_t length)
+{
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        if (strlen(refused[i]) == length && strncasecmp(part, refused[i], length) == 0)
+            return true;
+    return false;
+}
+
+/* In code and comments; what is between quotes may say anything. */
+static void check_terms(const struct file *file, int line, const char *text)
+{
+    bool quoted = false;
+
+    for (const char *p = text; *p != '\0'; p++) {
+        size_t length = 0;
+
+        quoted = quoted != (*p == '"' && (p == text || p[-1] != '\\'));
+        while (isalnum((unsigned char)p[length]))
+            length++;
+        if (length == 0)
+            continue;
+        if (!quoted && is_refused(p, length))
+            TEST_FAIL("%s:%d: '%.*s' is a private word (the list has the field's)", file->path,
+                      line, (int)length, p);
+        p += length - 1;
+    }
+}
+
+TEST(words_are_those_of_the_field)
+{
+    each_line(check_terms);
+}
+
+/* Definitions of tags that begin with tutti_: NAME -> the file it was first seen in. */
+static struct {
+    char name[96];
+    const char *path;
+} tags[4096];
+static size_t tag_count;
+
+/* Twins of one name, of which configuration picks one. */
+static bool is_twin(const char *path)
+{
+    return strstr(path, ".with-") != NULL || strstr(path, ".without-") != NULL;
+}
+
+static void check_tags(const struct file *file, int line, const char *text)
+{
+    char name[96];
+
+    if ((sscanf(text, "struct %95[a-z0-9_] {", name) != 1 &&
+         sscanf(text, "union %95[a-z0-9_] {", name) != 1 &&
+         sscanf(text, "enum %95[a-z0-9_] {", name) != 1) ||
+        strncmp(name, "tutti_", 6) != 0 || strchr(text, '{') == NULL || is_twin(file->path))
+        return;
+    for (size_t i = 0; i < tag_count; i++)
+        if (strcmp(tags[i].name, name) == 0)
+            TEST_FAIL("%s:%d: %s is defined in %s already", file->path, line, name, tags[i].path);
+    REQUIRE(tag_count < sizeof(tags) / sizeof(tags[0]));
+    snprintf(tags[tag_count].name, sizeof(tags[0].name), "%s", name);
+    tags[tag_count++].path = file->path;
+}
+
+TEST(a_tag_has_one_definition)
+{
+    each_line(check_tags);
+    CHECK(tag_count > 100);
+}
+
 /* File-scope `static` objects must be const (tests and benchmarks aside: they are programs). */
 static void check_globals(const struct file *file, int line, const char *text)
 {
@@ -314,7 +391,7 @@ TEST(the_checks_can_fail)
     const struct file bad = {.path = "sim/bad.c", .room = 2};
     int before = test_failures;
 
-    fprintf(stderr, "(the next six complaints are expected)\n");
+    fprintf(stderr, "(the next eight complaints are expected)\n");
     check_door(&bad, 1, "#include \"traces/csv.h\"");
     check_door(&bad, 2, "#include \"runtime/coll/emit.h\"");
     check_words(&bad, 3,
@@ -323,6 +400,11 @@ TEST(the_checks_can_fail)
     check_globals(&bad, 4, "static int counter = 0;");
     check_columns(&bad, 5, "\tx");
     check_prints(&bad, 6, "    fprintf(stderr, \"x\");");
-    CHECK(test_failures >= before + 6);
-    test_failures = test_failures >= before + 6 ? before : before + 1;
+    check_terms(&bad, 7,
+                "    struct tutti_"
+                "cr"
+                "ew_tcp tcp;");
+    check_tags(&bad, 8, "struct tutti_err {");
+    CHECK(test_failures >= before + 8);
+    test_failures = test_failures >= before + 8 ? before : before + 1;
 }

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "runtime/crew_tcp.h"
+#include "runtime/group_tcp.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 #include "tests/test.h"
@@ -29,11 +29,11 @@ static bool forbid(void)
 
 TEST(a_forbidden_io_uring_is_refused_with_the_reason_and_poll_is_taken)
 {
-    struct tutti_crew_tcp_opts opts = {
-        .size = sizeof(struct tutti_crew_tcp_opts), .count = 1, .root = "127.0.0.1:0"};
+    struct tutti_group_tcp_opts opts = {
+        .size = sizeof(struct tutti_group_tcp_opts), .count = 1, .root = "127.0.0.1:0"};
     struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts), .engine = TUTTI_TCP_URING};
     struct tutti_backend *backend = NULL;
-    struct tutti_crew *crew = NULL;
+    struct tutti_group *group = NULL;
     struct tutti_err err = {""};
 
     if (!forbid())
@@ -41,12 +41,12 @@ TEST(a_forbidden_io_uring_is_refused_with_the_reason_and_poll_is_taken)
     CHECK_INT(tutti_tcp_uring_check(&err), -TUTTI_ELACK);
     if (strstr(err.text, "io_uring") == NULL)
         TEST_FAIL("says not what is lacking: %s", err.text);
-    CHECK_OK(tutti_crew_tcp_open(&opts, &crew, &err), err);
-    REQUIRE(crew != NULL);
-    tcp.crew = crew;
+    CHECK_OK(tutti_group_tcp_open(&opts, &group, &err), err);
+    REQUIRE(group != NULL);
+    tcp.group = group;
     CHECK_INT(tutti_tcp_open(&tcp, &backend, &err), -TUTTI_ELACK);
     tcp.engine = TUTTI_TCP_AUTO;
     CHECK_OK(tutti_tcp_open(&tcp, &backend, &err), err);
     tutti_backend_close(backend);
-    tutti_crew_close(crew);
+    tutti_group_close(group);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "build.h"
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/status.h"
 #include "tools/files.h"
 #include "tools/local.h"
@@ -16,7 +16,7 @@
 #include "tools/output.h"
 #include "tools/page.h"
 #include "tools/run.h"
-#include "tools/run_crew.h"
+#include "tools/run_group.h"
 
 struct here {
     struct tutti_local local;
@@ -136,13 +136,13 @@ static int write_file(const struct tutti_args *args, const struct here *here,
 
 /* Measures with all processes, or with threads; the first of them prints. */
 static int measure(const struct tutti_args *args, const struct tutti_run *run,
-                   const struct tutti_run_crew *with, struct tutti_sink *sink,
+                   const struct tutti_run_group *with, struct tutti_sink *sink,
                    struct tutti_err *err)
 {
     struct tutti_local_ask ask = {
         .backend = with->backend,
-        .process_count = with->crew != NULL ? with->crew->count : 1,
-        .crew = with->crew,
+        .process_count = with->group != NULL ? with->group->count : 1,
+        .group = with->group,
         .rank_count = run->rank_count,
         .processor_count = tutti_run_processors(),
         .pin = run->pin,
@@ -152,7 +152,7 @@ static int measure(const struct tutti_args *args, const struct tutti_run *run,
         .seed = 42,
         .bytes_max = tutti_args_number(args, "maxbytes"),
     };
-    bool speaks = with->crew == NULL || with->crew->index == 0;
+    bool speaks = with->group == NULL || with->group->index == 0;
     struct here here = {.points = {.count = 0}};
     int status = tutti_local_calibrate(&ask, &here.points, &here.local, &here.fitted, err);
 
@@ -173,22 +173,22 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
         .backend = tutti_args_text(args, "backend"),
         .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
         .perform = {.deadline_ps = (tutti_ps)tutti_args_number(args, "deadline")}};
-    struct tutti_run_crew with = {.crew = NULL};
+    struct tutti_run_group with = {.group = NULL};
     int status;
 
-    if (strcmp(run.backend, "threads") != 0 && !tutti_run_is_crew(&run))
+    if (strcmp(run.backend, "threads") != 0 && !tutti_run_is_group(&run))
         return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)",
                           run.backend, tutti_nearest_hint(run.backend, words, hint), words);
     if (tutti_args_operand(args, 0) != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no FOLDER (one or the "
                           "other)");
-    status = tutti_run_crew_check(args, &run, err);
+    status = tutti_run_group_check(args, &run, err);
     if (status < 0)
         return status;
-    if (tutti_run_is_crew(&run)) {
-        status = tutti_run_crew_open(args, &run, &with, sink, err);
-        if (status < 0 || with.crew == NULL)
+    if (tutti_run_is_group(&run)) {
+        status = tutti_run_group_open(args, &run, &with, sink, err);
+        if (status < 0 || with.group == NULL)
             return status;
     } else {
         if (run.rank_count == 0)
@@ -197,5 +197,5 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
                   (!tutti_args_flag(args, "no-pin") && run.rank_count <= tutti_run_processors());
     }
     status = measure(args, &run, &with, sink, err);
-    return tutti_run_crew_close(&with, status, run.perform.deadline_ps, err);
+    return tutti_run_group_close(&with, status, run.perform.deadline_ps, err);
 }

@@ -171,13 +171,14 @@ static int add_graph(struct tutti_table *table, const struct tutti_explanation *
 
     if (graph->channels_found == 0)
         return 0;
-    return tutti_table_add(
-        table, tutti_graph_name(id),
-        tutti_nccl_pattern_name((enum tutti_nccl_pattern)graph->pattern),
-        (uint64_t)graph->channels_found, (uint64_t)graph->channel_count, graph->bw_intra_GBps,
-        graph->bw_inter_GBps, tutti_nccl_path_name((enum tutti_nccl_path)graph->type_intra),
-        tutti_nccl_path_name((enum tutti_nccl_path)graph->type_inter), (int)graph->same_channels,
-        (uint64_t)graph->cross_nic, (int)graph->collapsed, tutti_collapse_words(e, id, words));
+    return tutti_table_add(table, tutti_graph_name(id),
+                           tutti_nccl_pattern_name((enum tutti_nccl_pattern)graph->pattern),
+                           (uint64_t)graph->channels_found, (uint64_t)graph->channel_count,
+                           graph->bw_intra_GBps, graph->bw_inter_GBps,
+                           tutti_nccl_path_name((enum tutti_nccl_path_type)graph->type_intra),
+                           tutti_nccl_path_name((enum tutti_nccl_path_type)graph->type_inter),
+                           (int)graph->same_channels, (uint64_t)graph->cross_nic,
+                           (int)graph->collapsed, tutti_collapse_words(e, id, words));
 }
 
 static int add_estimates(struct tutti_table *table, const struct tutti_explained *at)

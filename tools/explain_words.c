@@ -82,7 +82,7 @@ static struct obstacles find_obstacles(const struct tutti_nccl_try *tries, size_
 
 static const char *path(uint8_t type)
 {
-    return tutti_nccl_path_name((enum tutti_nccl_path)type);
+    return tutti_nccl_path_name((enum tutti_nccl_path_type)type);
 }
 
 /* The way that was too far, and why no farther one is admitted. */
@@ -108,7 +108,7 @@ const char *tutti_collapse_words(const struct tutti_explanation *e, enum tutti_n
 {
     const struct tutti_nccl_graph *found = &e->comm->graphs[graph];
     const struct tutti_nccl_try *tries = NULL;
-    enum tutti_nccl_path port_type = TUTTI_PATH_DIS;
+    enum tutti_nccl_path_type port_type = TUTTI_PATH_DIS;
     size_t count = tutti_nccl_tries(e->comm, graph, &tries, &port_type);
     struct obstacles met = find_obstacles(tries, count);
     char why[512];

@@ -21,7 +21,7 @@
 #include "tools/options.h"
 #include "tools/page.h"
 #include "tools/run.h"
-#include "tools/run_crew.h"
+#include "tools/run_group.h"
 #include "tools/shared_options.h"
 
 /* A class of hardware unlike all others is to be its own, and not to move what is general: few
@@ -423,7 +423,7 @@ static const struct tutti_option options[] = {
      .value = "TIME",
      .standard = "30s",
      .help = "-B: no wait of a rank for another lasts longer"},
-    TUTTI_OPTIONS_RUN_CREW,
+    TUTTI_OPTIONS_RUN_GROUP,
     {.letter = 'e',
      .name = "maxbytes",
      .type = TUTTI_OPTION_SIZE,

@@ -8,20 +8,21 @@
 
 enum {
     MERGE_BYTES = 1 << 20, /* at once: counts are ints in MPI */
-    NAP_NS_MIN = 20000,
-    NAP_NS_MAX = 2000000, /* little beside a sweep that is worth a job */
+    PAUSE_FOR_NS_MIN = 20000,
+    PAUSE_FOR_NS_MAX = 2000000, /* little beside a sweep that is worth a job */
 };
 
 /* MPI's own waiting turns in a loop; the shares are uneven, and the processor may be another's. */
 static void await(MPI_Request *request)
 {
-    struct timespec nap = {.tv_nsec = NAP_NS_MIN};
+    struct timespec pause_for = {.tv_nsec = PAUSE_FOR_NS_MIN};
     int done = 0;
 
     MPI_Test(request, &done, MPI_STATUS_IGNORE);
     while (!done) {
-        nanosleep(&nap, NULL);
-        nap.tv_nsec = nap.tv_nsec * 2 < NAP_NS_MAX ? nap.tv_nsec * 2 : NAP_NS_MAX;
+        nanosleep(&pause_for, NULL);
+        pause_for.tv_nsec =
+            pause_for.tv_nsec * 2 < PAUSE_FOR_NS_MAX ? pause_for.tv_nsec * 2 : PAUSE_FOR_NS_MAX;
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
     }
 }

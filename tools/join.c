@@ -67,11 +67,11 @@ static int read_secret(struct tutti_join *join, struct tutti_err *err)
     if (strlen(secret) >= sizeof(join->secret))
         return tutti_fail(err, TUTTI_EINVAL, "variable 'TUTTI_SECRET': more than %zu characters",
                           sizeof(join->secret) - 1);
-    if (strlen(secret) < TUTTI_CREW_TCP_SECRET_BYTES_MIN)
+    if (strlen(secret) < TUTTI_GROUP_TCP_SECRET_BYTES_MIN)
         return tutti_fail(err, TUTTI_EINVAL,
                           "variable 'TUTTI_SECRET': %zu characters can be guessed (%d or more, "
                           "drawn at random: openssl rand -hex 16)",
-                          strlen(secret), TUTTI_CREW_TCP_SECRET_BYTES_MIN);
+                          strlen(secret), TUTTI_GROUP_TCP_SECRET_BYTES_MIN);
     (void)snprintf(join->secret, sizeof(join->secret), "%s", secret);
     return 0;
 }
@@ -160,10 +160,10 @@ static int status_of(int code)
     return code == 0 ? 0 : code == 2 ? -TUTTI_EINVAL : code == 77 ? -TUTTI_ELACK : -TUTTI_EIO;
 }
 
-static struct tutti_crew_tcp_opts crew_opts(const struct tutti_join *join)
+static struct tutti_group_tcp_opts group_opts(const struct tutti_join *join)
 {
-    return (struct tutti_crew_tcp_opts){
-        .size = sizeof(struct tutti_crew_tcp_opts),
+    return (struct tutti_group_tcp_opts){
+        .size = sizeof(struct tutti_group_tcp_opts),
         .index = join->launch.index,
         .count = join->launch.count,
         .root = join->root,
@@ -182,12 +182,12 @@ static struct tutti_crew_tcp_opts crew_opts(const struct tutti_join *join)
 /* Listens for process 0, on this host alone: nobody else can take the port in between. */
 static int listen_here(struct tutti_join *join, const char *root, struct tutti_err *err)
 {
-    struct tutti_crew_tcp_opts opts;
+    struct tutti_group_tcp_opts opts;
     int status;
 
     (void)snprintf(join->root, sizeof(join->root), "%s", root);
-    opts = crew_opts(join);
-    status = tutti_crew_tcp_listen(&opts, &join->listen_fd, join->root, err);
+    opts = group_opts(join);
+    status = tutti_group_tcp_listen(&opts, &join->listen_fd, join->root, err);
     join->listens = status == 0;
     return status;
 }
@@ -460,7 +460,7 @@ static int share_root(struct tutti_join *join, struct tutti_err *err)
     return 0;
 }
 
-/* From a thread of the crew. */
+/* From a thread of the group. */
 static void say(void *data, const char *line)
 {
     const struct tutti_sink *sink = data;
@@ -468,10 +468,10 @@ static void say(void *data, const char *line)
     fprintf(sink->notes, "tutti %s: %s\n", sink->command, line);
 }
 
-int tutti_join_crew(struct tutti_join *join, struct tutti_sink *sink, struct tutti_crew **ret,
-                    struct tutti_err *err)
+int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
+                     struct tutti_err *err)
 {
-    struct tutti_crew_tcp_opts opts = {.size = sizeof(struct tutti_crew_tcp_opts), .count = 0};
+    struct tutti_group_tcp_opts opts = {.size = sizeof(struct tutti_group_tcp_opts), .count = 0};
     int status = 0;
 
     assert(join->launch.member);
@@ -479,11 +479,11 @@ int tutti_join_crew(struct tutti_join *join, struct tutti_sink *sink, struct tut
     if (join->launch.count > 1 && join->root[0] == '\0')
         status = share_root(join, err);
     if (status == 0) {
-        opts = crew_opts(join);
+        opts = group_opts(join);
         opts.log = say;
         sink->command = join->command;
         opts.log_data = sink;
-        status = tutti_crew_tcp_open(&opts, ret, err);
+        status = tutti_group_tcp_open(&opts, ret, err);
     }
     if (status == -TUTTI_EINVAL && opts.secret == NULL && strstr(err->text, "secret") != NULL)
         (void)snprintf(err->text + strlen(err->text), sizeof(err->text) - strlen(err->text),

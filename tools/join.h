@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/crew_tcp.h"
+#include "runtime/group_tcp.h"
 #include "runtime/launch.h"
 #include "tools/options.h"
 
@@ -54,8 +54,8 @@ struct tutti_join {
     bool listens;  /* process 0 of --launch: */
     int listen_fd; /* the parent has seen to that */
     tutti_ps deadline_ps;
-    char root[TUTTI_CREW_TCP_ADDRESS_BYTES]; /* "": by what the launcher offers */
-    char secret[TUTTI_JOIN_SECRET_BYTES];    /* "": none */
+    char root[TUTTI_GROUP_TCP_ADDRESS_BYTES]; /* "": by what the launcher offers */
+    char secret[TUTTI_JOIN_SECRET_BYTES];     /* "": none */
 };
 
 /* Reads who this is. -TUTTI_EINVAL also where the options contradict each other or the launcher. */
@@ -68,8 +68,8 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
 int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, bool *ret_started,
                      struct tutti_sink *sink, struct tutti_err *err);
 
-/* Meets the others. `sink` is borrowed as long as the crew lives: strangers are told of there. */
-int tutti_join_crew(struct tutti_join *join, struct tutti_sink *sink, struct tutti_crew **ret,
-                    struct tutti_err *err);
+/* Meets the others. `sink` is borrowed as long as the group lives: strangers are told of there. */
+int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
+                     struct tutti_err *err);
 
 #endif

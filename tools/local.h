@@ -12,14 +12,14 @@
 #include "sim/local.h"
 
 struct tutti_backend;
-struct tutti_crew;
+struct tutti_group;
 struct tutti_err;
 struct tutti_json;
 
 struct tutti_local_ask {
     struct tutti_backend *backend; /* NULL: threads; else all its processes measure together */
     uint32_t process_count;        /* of it; 0: 1 */
-    struct tutti_crew *crew;       /* those; NULL: this one alone */
+    struct tutti_group *group;     /* those; NULL: this one alone */
     uint32_t rank_count;
     uint32_t processor_count;
     bool pin;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/status.h"
 #include "tools/local.h"
 
@@ -107,20 +107,20 @@ static double hop_ns(void)
 
 int tutti_local_look(const struct tutti_local_ask *ask, double *ret_ns, struct tutti_err *err)
 {
-    struct tutti_crew *crew = ask->crew;
-    double mine_ns = crew == NULL || crew->index == 0 ? hop_ns() : 0;
+    struct tutti_group *group = ask->group;
+    double mine_ns = group == NULL || group->index == 0 ? hop_ns() : 0;
     double *all_ns;
     int status;
 
-    if (crew == NULL) {
+    if (group == NULL) {
         *ret_ns = mine_ns;
         return 0;
     }
-    all_ns = calloc(crew->count, sizeof(*all_ns));
-    status = tutti_crew_agree(crew, all_ns == NULL ? tutti_nomem(err) : 0, ask->deadline_ps, err);
+    all_ns = calloc(group->count, sizeof(*all_ns));
+    status = tutti_group_agree(group, all_ns == NULL ? tutti_nomem(err) : 0, ask->deadline_ps, err);
     if (status == 0)
         status =
-            tutti_crew_exchange(crew, &mine_ns, sizeof(mine_ns), all_ns, ask->deadline_ps, err);
+            tutti_group_exchange(group, &mine_ns, sizeof(mine_ns), all_ns, ask->deadline_ps, err);
     if (status == 0)
         *ret_ns = all_ns[0];
     free(all_ns);

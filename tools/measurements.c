@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "tools/fidelity_nccl.h"
+#include "tools/accuracy_nccl.h"
 #include "tools/logs.h"
 #include "topo/hardware.h"
 #include "topo/topo.h"

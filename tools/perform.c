@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
@@ -54,7 +54,8 @@ static int generate(const struct tutti_perform *ask, const char *algorithm,
 /* No process plays alone: what has gone wrong in one is known to all before they begin. */
 static int agree(const struct tutti_perform *ask, int status, struct tutti_err *err)
 {
-    return ask->crew == NULL ? status : tutti_crew_agree(ask->crew, status, ask->deadline_ps, err);
+    return ask->group == NULL ? status
+                              : tutti_group_agree(ask->group, status, ask->deadline_ps, err);
 }
 
 /* The data of the ranks that this process has. */
@@ -77,14 +78,14 @@ static int count_wrong(const struct tutti_perform *ask, const struct tutti_buffe
     int status = agree(ask, tutti_buffers_wrong(buffers, &mine, err), err);
 
     *ret = mine;
-    if (status < 0 || ask->crew == NULL)
+    if (status < 0 || ask->group == NULL)
         return status;
-    all = calloc(ask->crew->count, sizeof(all[0]));
+    all = calloc(ask->group->count, sizeof(all[0]));
     status = agree(ask, all == NULL ? tutti_nomem(err) : 0, err);
     if (status == 0)
-        status = tutti_crew_exchange(ask->crew, &mine, sizeof(mine), all, ask->deadline_ps, err);
+        status = tutti_group_exchange(ask->group, &mine, sizeof(mine), all, ask->deadline_ps, err);
     *ret = 0;
-    for (uint32_t i = 0; status == 0 && i < ask->crew->count; i++)
+    for (uint32_t i = 0; status == 0 && i < ask->group->count; i++)
         *ret += all[i];
     free(all);
     return status;

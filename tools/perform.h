@@ -9,11 +9,11 @@
 #include "runtime/coll.h"
 
 struct tutti_ask;
-struct tutti_crew;
+struct tutti_group;
 
 struct tutti_perform {
     struct tutti_backend *backend;
-    struct tutti_crew *crew; /* NULL, or the processes that the backend plays with */
+    struct tutti_group *group; /* NULL, or the processes that the backend plays with */
     const struct tutti_shape *shape;
     struct tutti_coll_params params;
     const struct tutti_ask *predicted; /* NULL, or: lay schedules out as tutti_predict does */
@@ -37,7 +37,8 @@ struct tutti_performed {
     uint64_t wrong_count; /* elements, of all ranks of all processes; 0 if not checked */
 };
 
-/* Plays it by one algorithm, by name. With a crew all of its processes do, and all get the same. */
+/* Plays it by one algorithm, by name. With a group all of its processes do, and all get the same.
+ */
 int tutti_perform(const struct tutti_perform *ask, const char *algorithm,
                   struct tutti_performed *ret, struct tutti_err *err);
 

@@ -18,7 +18,7 @@ enum {
     PROGRESS_EVERY_MS = 200,
 };
 
-struct crew {
+struct group {
     const struct tutti_ask *ask;
     struct tutti_point *points;
     size_t point_count;
@@ -32,10 +32,10 @@ struct crew {
 
 enum { UNTAKEN = 1 }; /* no status of a prediction */
 
-static bool is_anybody_at(const struct crew *crew, const char *algorithm)
+static bool is_anybody_at(const struct group *group, const char *algorithm)
 {
-    for (uint32_t i = 0; i < crew->member_count; i++) {
-        if (crew->at[i] == algorithm)
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        if (group->at[i] == algorithm)
             return true;
     }
     return false;
@@ -44,59 +44,59 @@ static bool is_anybody_at(const struct crew *crew, const char *algorithm)
 /* The last points are the largest and take longest: they are begun first, so that no processor is
  * left alone with one at the end. Who has predicted an algorithm goes on with it, for it remembers
  * what it found out; then comes one that nobody is at, and then whatever is left. */
-static struct tutti_point *find_point(const struct crew *crew, const char *at)
+static struct tutti_point *find_point(const struct group *group, const char *at)
 {
     struct tutti_point *other = NULL;
     struct tutti_point *any = NULL;
 
-    for (size_t i = crew->point_count; i-- > 0;) {
-        struct tutti_point *point = &crew->points[i];
+    for (size_t i = group->point_count; i-- > 0;) {
+        struct tutti_point *point = &group->points[i];
 
         if (point->status != UNTAKEN)
             continue;
         if (point->algorithm == at)
             return point;
-        if (other == NULL && !is_anybody_at(crew, point->algorithm))
+        if (other == NULL && !is_anybody_at(group, point->algorithm))
             other = point;
         any = any == NULL ? point : any;
     }
     return other != NULL ? other : any;
 }
 
-static struct tutti_point *take_point(struct crew *crew, uint32_t member)
+static struct tutti_point *take_point(struct group *group, uint32_t member)
 {
     struct tutti_point *point = NULL;
 
-    pthread_mutex_lock(&crew->lock);
-    if (crew->left_count > 0) {
-        point = find_point(crew, crew->at[member]);
+    pthread_mutex_lock(&group->lock);
+    if (group->left_count > 0) {
+        point = find_point(group, group->at[member]);
         point->status = 0;
-        crew->at[member] = point->algorithm;
-        crew->left_count--;
+        group->at[member] = point->algorithm;
+        group->left_count--;
     }
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_unlock(&group->lock);
     return point;
 }
 
-static uint32_t join_crew(struct crew *crew)
+static uint32_t join_group(struct group *group)
 {
     uint32_t member;
 
-    pthread_mutex_lock(&crew->lock);
-    member = crew->member_count++;
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&group->lock);
+    member = group->member_count++;
+    pthread_mutex_unlock(&group->lock);
     return member;
 }
 
 static void *work(void *context)
 {
-    struct crew *crew = context;
+    struct group *group = context;
     struct tutti_predict_memory *memory = NULL;
-    uint32_t member = join_crew(crew);
+    uint32_t member = join_group(group);
     struct tutti_point *point;
 
-    while ((point = take_point(crew, member)) != NULL) {
-        struct tutti_ask ask = *crew->ask;
+    while ((point = take_point(group, member)) != NULL) {
+        struct tutti_ask ask = *group->ask;
         int status = memory == NULL ? tutti_predict_memory_new(&memory, &point->err) : 0;
 
         ask.algorithm = point->algorithm;
@@ -104,11 +104,11 @@ static void *work(void *context)
         ask.memory = memory;
         if (status == 0)
             status = tutti_predict(&ask, &point->answer, &point->err);
-        pthread_mutex_lock(&crew->lock);
+        pthread_mutex_lock(&group->lock);
         point->status = status;
-        crew->done_count++;
-        pthread_cond_signal(&crew->done);
-        pthread_mutex_unlock(&crew->lock);
+        group->done_count++;
+        pthread_cond_signal(&group->done);
+        pthread_mutex_unlock(&group->lock);
     }
     tutti_predict_memory_free(memory);
     return NULL;
@@ -137,23 +137,23 @@ static struct timespec after_ms(long ms)
     return t;
 }
 
-/* Tells how far the crew is until it is done; leaves an empty line behind. */
-static void watch(struct crew *crew, const char *command, struct tutti_sink *sink)
+/* Tells how far the group is until it is done; leaves an empty line behind. */
+static void watch(struct group *group, const char *command, struct tutti_sink *sink)
 {
     struct timespec next = after_ms(PROGRESS_FIRST_MS);
     bool shown = false;
 
-    pthread_mutex_lock(&crew->lock);
-    while (crew->done_count < crew->point_count) {
-        if (pthread_cond_timedwait(&crew->done, &crew->lock, &next) != ETIMEDOUT)
+    pthread_mutex_lock(&group->lock);
+    while (group->done_count < group->point_count) {
+        if (pthread_cond_timedwait(&group->done, &group->lock, &next) != ETIMEDOUT)
             continue;
         next = after_ms(PROGRESS_EVERY_MS);
         shown = true;
-        fprintf(sink->notes, "\rtutti %s: %zu of %zu points", command, crew->done_count,
-                crew->point_count);
+        fprintf(sink->notes, "\rtutti %s: %zu of %zu points", command, group->done_count,
+                group->point_count);
         fflush(sink->notes);
     }
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_unlock(&group->lock);
     if (shown)
         fprintf(sink->notes, "\r%*s\r", (int)strlen(command) + 60, "");
 }
@@ -161,7 +161,7 @@ static void watch(struct crew *crew, const char *command, struct tutti_sink *sin
 void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint32_t thread_count,
                           struct tutti_point *points, size_t point_count, struct tutti_sink *sink)
 {
-    struct crew crew = {
+    struct group group = {
         .ask = ask,
         .points = points,
         .point_count = point_count,
@@ -180,14 +180,14 @@ void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint
         thread_count = THREADS_MAX;
     if (thread_count > point_count)
         thread_count = (uint32_t)point_count;
-    while (started < thread_count && pthread_create(&threads[started], NULL, work, &crew) == 0)
+    while (started < thread_count && pthread_create(&threads[started], NULL, work, &group) == 0)
         started++;
     if (started == 0) /* there is always the one that asks */
-        work(&crew);
+        work(&group);
     if (started > 0 && command != NULL && sink->notes_terminal)
-        watch(&crew, command, sink);
+        watch(&group, command, sink);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    pthread_cond_destroy(&crew.done);
-    pthread_mutex_destroy(&crew.lock);
+    pthread_cond_destroy(&group.done);
+    pthread_mutex_destroy(&group.lock);
 }

@@ -8,16 +8,16 @@
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
-#include "tools/bystanders.h"
 #include "tools/calib.h"
 #include "tools/commands.h"
+#include "tools/cpu_steal.h"
 #include "tools/local.h"
 #include "tools/machine.h"
 #include "tools/output.h"
 #include "tools/page.h"
 #include "tools/run.h"
-#include "tools/run_crew.h"
 #include "tools/run_emulate.h"
+#include "tools/run_group.h"
 #include "tools/shared_options.h"
 #include "tools/sweep.h"
 #include "tools/trace_file.h"
@@ -49,9 +49,9 @@ struct stage {
     const struct tutti_local *local;
     const char *how; /* it came to be known */
     struct tutti_emulation *emulation;
-    struct tutti_run_crew *with;      /* NULL: no other processes */
+    struct tutti_run_group *with;     /* NULL: no other processes */
     struct tutti_local_beside beside; /* with `local` */
-    struct tutti_bystanders began;
+    struct tutti_cpu_steal began;
 };
 
 /* The same in JSON and CSV; the table shows what differs from row to row. */
@@ -137,7 +137,7 @@ static void print_head(const struct tutti_run *run, const struct stage *stage,
         return;
     }
     if (stage->with != NULL) {
-        tutti_run_crew_describe(stage->with, run, text, sizeof(text));
+        tutti_run_group_describe(stage->with, run, text, sizeof(text));
         fprintf(out, " in %s\n", text);
     } else {
         print_threads(run, out);
@@ -163,7 +163,7 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
     }
     tutti_json_count(json, "ranks", run->rank_count);
     if (stage->with != NULL)
-        tutti_json_count(json, "processes", stage->with->crew->count);
+        tutti_json_count(json, "processes", stage->with->group->count);
     tutti_json_count(json, "processors", tutti_run_processors());
     tutti_json_text(json, "collective", tutti_collective_name(perform->params.collective));
     tutti_json_count(json, "warmup_iterations", perform->warmup_count);
@@ -180,7 +180,7 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
 static void print_disturbed(const struct stage *stage, const struct tutti_run_rows *rows, FILE *out)
 {
     enum { OTHERS_PERCENT_MIN = 10 };
-    double others = stage->with == NULL ? tutti_bystanders_percent(&stage->began) : 0;
+    double others = stage->with == NULL ? tutti_cpu_steal_percent(&stage->began) : 0;
     double then_ns = stage->local->apart_ns;
     double least_ns = then_ns;
     double most_ns = then_ns;
@@ -286,7 +286,7 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing to backend '%s' (%s)",
                               *others, run->backend, sim ? "-B threads" : "-B sim");
     }
-    return tutti_run_crew_check(args, run, err);
+    return tutti_run_group_check(args, run, err);
 }
 
 static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
@@ -387,24 +387,24 @@ static int play_rows(const struct tutti_args *args, struct tutti_run *run, struc
     }
     status = find_local(args, run, stage, local, sink, err);
     if (status == 0 && stage->with != NULL)
-        return tutti_run_crew_play(run, stage->with, "run", stage->local, rows, sink, err);
+        return tutti_run_group_play(run, stage->with, "run", stage->local, rows, sink, err);
     return status < 0 ? status : tutti_run_threads(run, "run", stage->local, rows, sink, err);
 }
 
 /* Plays all rows and prints them, with the trace of the last one; of several processes the first
  * one prints. */
-static int play(const struct tutti_args *args, struct tutti_run *run, struct tutti_run_crew *with,
+static int play(const struct tutti_args *args, struct tutti_run *run, struct tutti_run_group *with,
                 struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *trace = tutti_args_text(args, "trace");
-    bool speaks = with->crew == NULL || with->crew->index == 0;
+    bool speaks = with->group == NULL || with->group->index == 0;
     struct tutti_run_rows rows = {0};
     struct tutti_local local;
     struct tutti_emulation emulation = {0};
     bool emulated = tutti_args_given(args, "emulate");
     struct stage stage = {.emulation = emulated ? &emulation : NULL,
-                          .with = with->crew != NULL ? with : NULL,
-                          .began = tutti_bystanders_look()};
+                          .with = with->group != NULL ? with : NULL,
+                          .began = tutti_cpu_steal_look()};
     int status = play_rows(args, run, &stage, &local, &rows, sink, err);
 
     if (status == 0 && speaks)
@@ -426,16 +426,16 @@ static int play_together(const struct tutti_args *args, struct tutti_run *run,
                          struct tutti_sink *sink, struct tutti_err *err)
 {
     tutti_ps deadline_ps = run->perform.deadline_ps;
-    struct tutti_run_crew with = {.crew = NULL};
+    struct tutti_run_group with = {.group = NULL};
     int status = 0;
 
-    if (tutti_run_is_crew(run)) {
-        status = tutti_run_crew_open(args, run, &with, sink, err);
-        if (status < 0 || with.crew == NULL)
+    if (tutti_run_is_group(run)) {
+        status = tutti_run_group_open(args, run, &with, sink, err);
+        if (status < 0 || with.group == NULL)
             return status;
     }
     status = play(args, run, &with, sink, err);
-    return tutti_run_crew_close(&with, status, deadline_ps, err);
+    return tutti_run_group_close(&with, status, deadline_ps, err);
 }
 
 /* A schedule without a contract is played as it stands, and nothing is known of what comes out. */
@@ -482,7 +482,7 @@ int tutti_command_run(const struct tutti_args *args, struct tutti_sink *sink, st
 
 static const struct tutti_option options[] = {
     TUTTI_OPTIONS_RUN,
-    TUTTI_OPTIONS_RUN_CREW,
+    TUTTI_OPTIONS_RUN_GROUP,
     {.letter = 'C',
      .name = "check",
      .type = TUTTI_OPTION_COUNT,

@@ -148,14 +148,14 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
 int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
                       struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err);
 
-/* What measures this machine, or what is beside a row, of a run on threads or of a crew. */
+/* What measures this machine, or what is beside a row, of a run on threads or of a group. */
 struct tutti_local_ask;
-struct tutti_run_crew; /* NULL: threads */
+struct tutti_run_group; /* NULL: threads */
 struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
-                                           const struct tutti_run_crew *with);
+                                           const struct tutti_run_group *with);
 
 /* This machine: as the file of --calib says, or, without one, measured now. */
-int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
+int tutti_run_local(const struct tutti_run *run, const struct tutti_run_group *with,
                     const char *path, const char *command, struct tutti_local *ret,
                     struct tutti_sink *sink, struct tutti_err *err);
 

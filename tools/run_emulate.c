@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/shaper.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
 #include "sim/shaper.h"
 #include "tools/json.h"
 #include "tools/machine.h"
-#include "tools/run_crew.h"
+#include "tools/run_group.h"
 #include "tools/sweep.h"
 
 enum {
@@ -47,7 +47,7 @@ static int read_scale(const struct tutti_args *args, struct tutti_emulation *emu
 }
 
 static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
-                        const struct tutti_run_crew *with, const struct tutti_topo *topo,
+                        const struct tutti_run_group *with, const struct tutti_topo *topo,
                         struct tutti_err *err)
 {
     if (tutti_args_given(args, "ranks") && run->rank_count != topo->rank_count)
@@ -61,11 +61,11 @@ static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--emulate': '%s' has %" PRIu32 " ranks (at most %d)", topo->name,
                           topo->rank_count, TUTTI_RUN_RANKS_MAX);
-    if (with != NULL && with->crew->count > topo->rank_count)
+    if (with != NULL && with->group->count > topo->rank_count)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--emulate': '%s' has %" PRIu32 " ranks in %" PRIu32
                           " processes (at least one each)",
-                          topo->name, topo->rank_count, with->crew->count);
+                          topo->name, topo->rank_count, with->group->count);
     run->rank_count = topo->rank_count;
     run->pin = tutti_args_flag(args, "pin") || (with == NULL && !tutti_args_flag(args, "no-pin") &&
                                                 run->rank_count <= tutti_run_processors());
@@ -77,7 +77,7 @@ static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
 }
 
 static int open_here(const struct tutti_args *args, struct tutti_run *run,
-                     const struct tutti_run_crew *with, struct tutti_emulation *ret,
+                     const struct tutti_run_group *with, struct tutti_emulation *ret,
                      struct tutti_err *err)
 {
     int status;
@@ -109,12 +109,12 @@ static int open_here(const struct tutti_args *args, struct tutti_run *run,
 }
 
 int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
-                         const struct tutti_run_crew *with, struct tutti_emulation *ret,
+                         const struct tutti_run_group *with, struct tutti_emulation *ret,
                          struct tutti_err *err)
 {
     int status = open_here(args, run, with, ret, err);
 
-    return tutti_run_crew_agree(with, status, run->perform.deadline_ps, err);
+    return tutti_run_group_agree(with, status, run->perform.deadline_ps, err);
 }
 
 void tutti_emulation_close(struct tutti_emulation *emulation)
@@ -138,15 +138,15 @@ static void tell_in_its_time(const struct tutti_emulation *emulation,
     performed->busbw_GBps *= scale;
 }
 
-static void add_tempo(struct tutti_tempo *sum, const struct tutti_tempo *tempo)
+static void add_lateness(struct tutti_lateness *sum, const struct tutti_lateness *lateness)
 {
-    sum->clock_ps = tempo->clock_ps;
-    sum->instant_count += tempo->instant_count;
-    sum->late_count += tempo->late_count;
+    sum->clock_ps = lateness->clock_ps;
+    sum->instant_count += lateness->instant_count;
+    sum->late_count += lateness->late_count;
     sum->late_ps_max =
-        tempo->late_ps_max > sum->late_ps_max ? tempo->late_ps_max : sum->late_ps_max;
-    sum->work_ps += tempo->work_ps;
-    sum->rest_ps += tempo->rest_ps;
+        lateness->late_ps_max > sum->late_ps_max ? lateness->late_ps_max : sum->late_ps_max;
+    sum->work_ps += lateness->work_ps;
+    sum->rest_ps += lateness->rest_ps;
 }
 
 static int open_backend(const struct tutti_run *run, const struct tutti_emulation *emulation,
@@ -160,7 +160,7 @@ static int open_backend(const struct tutti_run *run, const struct tutti_emulatio
 
     return emulation->with == NULL
                ? tutti_threads_open(&opts, ret, err)
-               : tutti_run_crew_emulate(emulation->with, shaper, opts.slowdown, ret, err);
+               : tutti_run_group_emulate(emulation->with, shaper, opts.slowdown, ret, err);
 }
 
 /* Plays what the simulator has predicted. */
@@ -175,14 +175,14 @@ static int play_answer(const struct tutti_run *run, struct tutti_emulation *emul
                                  .reduce_bytes_per_s = ask->reduce_bytes_per_s};
     struct tutti_perform perform = *how;
     struct tutti_shaper *shaper = NULL;
-    struct tutti_tempo tempo;
+    struct tutti_lateness lateness;
     int status = tutti_ask_protocol(ask, answer->protocol, &sim.protocol, err);
 
     perform.shape = &ask->topo->shape;
     perform.params = ask->params;
     perform.predicted = ask;
     if (emulation->with != NULL)
-        perform.crew = emulation->with->crew;
+        perform.group = emulation->with->group;
     if (status == 0)
         status = tutti_sim_shaper_open(&sim, &shaper, err);
     if (status == 0)
@@ -190,8 +190,8 @@ static int play_answer(const struct tutti_run *run, struct tutti_emulation *emul
     if (status == 0)
         status = tutti_perform(&perform, answer->algorithm, &row->performed, err);
     if (status == 0) {
-        tempo = tutti_threads_tempo(perform.backend);
-        add_tempo(&emulation->tempo, &tempo);
+        lateness = tutti_threads_lateness(perform.backend);
+        add_lateness(&emulation->lateness, &lateness);
         row->count = ask->params.count;
         row->protocol = answer->protocol;
         row->predicted_ps = answer->time_ps;
@@ -298,7 +298,7 @@ int tutti_run_emulated(struct tutti_run *run, struct tutti_emulation *emulation,
 
     if (emulation->automatic)
         status = walk(run, emulation, command, NULL, sink, err);
-    emulation->tempo = (struct tutti_tempo){0};
+    emulation->lateness = (struct tutti_lateness){0};
     if (status == 0)
         status = walk(run, emulation, command, &rows, sink, err);
     if (status < 0)
@@ -310,11 +310,11 @@ int tutti_run_emulated(struct tutti_run *run, struct tutti_emulation *emulation,
 
 /* ---- what is said of it ---------------------------------------------------------------------- */
 
-static double work_percent(const struct tutti_tempo *tempo)
+static double work_percent(const struct tutti_lateness *lateness)
 {
-    double all_ps = (double)tempo->work_ps + (double)tempo->rest_ps;
+    double all_ps = (double)lateness->work_ps + (double)lateness->rest_ps;
 
-    return all_ps > 0 ? 100.0 * (double)tempo->work_ps / all_ps : 0;
+    return all_ps > 0 ? 100.0 * (double)lateness->work_ps / all_ps : 0;
 }
 
 /* What took longer here than it should is bounded by what this machine can move in the time, which
@@ -351,14 +351,14 @@ void tutti_emulation_print_head(const struct tutti_emulation *emulation, bool ve
 
 void tutti_emulation_print_tail(const struct tutti_emulation *emulation, FILE *out)
 {
-    const struct tutti_tempo *tempo = &emulation->tempo;
+    const struct tutti_lateness *lateness = &emulation->lateness;
 
     fprintf(out,
             "# kept time: %" PRIu64 " of %" PRIu64
             " instants late, at worst by %.0f us here; threads at work "
             "%.0f %% of the time\n",
-            tempo->late_count, tempo->instant_count,
-            (double)tempo->late_ps_max / (double)TUTTI_PS_PER_US, work_percent(tempo));
+            lateness->late_count, lateness->instant_count,
+            (double)lateness->late_ps_max / (double)TUTTI_PS_PER_US, work_percent(lateness));
     if (emulation->slow_count == 0)
         return;
     fprintf(out,
@@ -371,7 +371,7 @@ void tutti_emulation_print_tail(const struct tutti_emulation *emulation, FILE *o
 
 void tutti_emulation_json(const struct tutti_emulation *emulation, struct tutti_json *json)
 {
-    const struct tutti_tempo *tempo = &emulation->tempo;
+    const struct tutti_lateness *lateness = &emulation->lateness;
 
     tutti_json_open(json, "emulated", '{');
     tutti_json_text(json, "topology", emulation->ask.topo->name);
@@ -379,10 +379,10 @@ void tutti_emulation_json(const struct tutti_emulation *emulation, struct tutti_
     tutti_json_text(json, "model", tutti_model_name(emulation->ask.model));
     tutti_calib_json_choice(&emulation->calib, json);
     tutti_json_count(json, "reduce_bytes_per_s", emulation->ask.reduce_bytes_per_s);
-    tutti_json_count(json, "instants", tempo->instant_count);
-    tutti_json_count(json, "late_instants", tempo->late_count);
-    tutti_json_number(json, "late_us_max", (double)tempo->late_ps_max / (double)TUTTI_PS_PER_US);
-    tutti_json_number(json, "work_percent", work_percent(tempo));
+    tutti_json_count(json, "instants", lateness->instant_count);
+    tutti_json_count(json, "late_instants", lateness->late_count);
+    tutti_json_number(json, "late_us_max", (double)lateness->late_ps_max / (double)TUTTI_PS_PER_US);
+    tutti_json_number(json, "work_percent", work_percent(lateness));
     tutti_json_count(json, "slow_rows", emulation->slow_count);
     tutti_json_close(json);
 }

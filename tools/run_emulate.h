@@ -14,16 +14,16 @@
 #include "tools/run.h"
 
 struct tutti_json;
-struct tutti_run_crew;
+struct tutti_run_group;
 
 struct tutti_emulation {
-    const struct tutti_run_crew *with; /* NULL: threads of this process alone */
+    const struct tutti_run_group *with; /* NULL: threads of this process alone */
     struct tutti_topo *topo;
     struct tutti_calib_choice calib; /* which `ask` points into: not to be copied */
     struct tutti_ask ask;            /* what is simulated for it, and gives the times */
     uint64_t scale; /* it is played so many times as slow; once run, if `automatic`, too */
     bool automatic; /* --scale auto: the least power of ten that this machine keeps up */
-    struct tutti_tempo tempo; /* of all rows */
+    struct tutti_lateness lateness; /* of all rows */
     uint32_t row_count;
     uint32_t slow_count;  /* rows that took too long: by TUTTI_EMULATE_SLOW_PERCENT or more */
     double worst_percent; /* of all rows, by how much */
@@ -35,7 +35,7 @@ enum { TUTTI_EMULATE_SLOW_PERCENT = 5, TUTTI_EMULATE_SCALE_MAX = 1000000000 };
  * run->rank_count be as many as the machine has. `with` is borrowed until close; all its processes
  * call this and the next alike. To be closed whatever happens. */
 int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
-                         const struct tutti_run_crew *with, struct tutti_emulation *ret,
+                         const struct tutti_run_group *with, struct tutti_emulation *ret,
                          struct tutti_err *err);
 void tutti_emulation_close(struct tutti_emulation *emulation);
 

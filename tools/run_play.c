@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/status.h"
 #include "runtime/threads.h"
 #include "sim/predict.h"
 #include "tools/local.h"
 #include "tools/run.h"
-#include "tools/run_crew.h"
+#include "tools/run_group.h"
 #include "tools/shared_options.h"
 
 uint32_t tutti_run_processors(void)
@@ -178,7 +178,7 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
 /* Measured with buffers up to about the size of the largest asked for, and not so large that it
  * takes long. */
 struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
-                                           const struct tutti_run_crew *with)
+                                           const struct tutti_run_group *with)
 {
     static const uint64_t least = 192 << 10, most = 48 << 20;
     uint64_t bytes = tutti_sizes_at(&run->sizes, run->sizes.count - 1);
@@ -193,15 +193,15 @@ struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
         .seed = run->perform.seed,
         .brief = true,
         .backend = with != NULL ? with->backend : NULL,
-        .process_count = with != NULL ? with->crew->count : 1,
-        .crew = with != NULL ? with->crew : NULL,
+        .process_count = with != NULL ? with->group->count : 1,
+        .group = with != NULL ? with->group : NULL,
         .bytes_max = bytes < least  ? least
                      : bytes > most ? most
                                     : bytes,
     };
 }
 
-int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *with,
+int tutti_run_local(const struct tutti_run *run, const struct tutti_run_group *with,
                     const char *path, const char *command, struct tutti_local *ret,
                     struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -220,7 +220,7 @@ int tutti_run_local(const struct tutti_run *run, const struct tutti_run_crew *wi
         ret->process_count = ask.process_count; /* of which each costs what it did there */
         if (status < 0)
             status = tutti_wrap(err, status, "option '--calib'");
-        return tutti_run_crew_agree(with, status, run->perform.deadline_ps, err);
+        return tutti_run_group_agree(with, status, run->perform.deadline_ps, err);
     }
     tutti_run_show(command, "measuring", "this machine", sink);
     status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);

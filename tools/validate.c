@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "build.h"
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/status.h"
 #include "tools/calib.h"
 #include "tools/cases.h"
@@ -18,7 +18,7 @@
 #include "tools/measurements.h"
 #include "tools/page.h"
 #include "tools/run.h"
-#include "tools/run_crew.h"
+#include "tools/run_group.h"
 #include "tools/sizes.h"
 #include "tools/sweep.h"
 #include "tools/validate_all.h"
@@ -34,7 +34,7 @@ struct validation {
     struct tutti_topo *topo;                /* logs */
     struct tutti_ask ask;                   /* logs */
     struct tutti_run run;                   /* -B */
-    struct tutti_run_crew with;             /* -B tcp: the other processes */
+    struct tutti_run_group with;            /* -B tcp: the other processes */
     struct tutti_local local;               /* -B */
     const char *how;                        /* -B: it came to be known */
     struct tutti_local_beside beside;       /* -B: as it is now */
@@ -224,7 +224,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
                          struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *calib = tutti_args_given(args, "calib") ? tutti_args_text(args, "calib") : NULL;
-    const struct tutti_run_crew *with;
+    const struct tutti_run_group *with;
     struct tutti_run_rows rows = {0};
     int status = tutti_run_read(args, &v->run, err);
 
@@ -236,17 +236,17 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no SPEC and no log (one or "
                           "the other)");
-    if (strcmp(v->run.backend, "threads") != 0 && !tutti_run_is_crew(&v->run))
+    if (strcmp(v->run.backend, "threads") != 0 && !tutti_run_is_group(&v->run))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B': backend '%s' measures nothing (threads, tcp, mpi)",
                           v->run.backend);
-    status = tutti_run_crew_check(args, &v->run, err);
-    if (status == 0 && tutti_run_is_crew(&v->run))
-        status = tutti_run_crew_open(args, &v->run, &v->with, sink, err);
-    v->silent = tutti_run_is_crew(&v->run) && (v->with.crew == NULL || v->with.crew->index > 0);
-    if (status < 0 || (tutti_run_is_crew(&v->run) && v->with.crew == NULL))
+    status = tutti_run_group_check(args, &v->run, err);
+    if (status == 0 && tutti_run_is_group(&v->run))
+        status = tutti_run_group_open(args, &v->run, &v->with, sink, err);
+    v->silent = tutti_run_is_group(&v->run) && (v->with.group == NULL || v->with.group->index > 0);
+    if (status < 0 || (tutti_run_is_group(&v->run) && v->with.group == NULL))
         return status;
-    with = v->with.crew != NULL ? &v->with : NULL;
+    with = v->with.group != NULL ? &v->with : NULL;
     v->here = true;
     v->run.perform.check = v->run.perform.params.collective != TUTTI_CUSTOM;
     v->run.perform.carry = v->run.perform.check;
@@ -259,7 +259,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
         v->run.beside = &v->beside;
     }
     if (status == 0 && with != NULL)
-        status = tutti_run_crew_play(&v->run, &v->with, "validate", &v->local, &rows, sink, err);
+        status = tutti_run_group_play(&v->run, &v->with, "validate", &v->local, &rows, sink, err);
     else if (status == 0)
         status = tutti_run_threads(&v->run, "validate", &v->local, &rows, sink, err);
     for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
@@ -442,7 +442,7 @@ int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sin
         errors.median_abs_percent > tutti_args_real(args, "limit"))
         status = tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %s)",
                             errors.median_abs_percent, tutti_args_text(args, "limit"));
-    status = tutti_run_crew_close(&v.with, status, v.run.perform.deadline_ps, err);
+    status = tutti_run_group_close(&v.with, status, v.run.perform.deadline_ps, err);
     tutti_local_beside_close(&v.beside);
     tutti_run_done(&v.run);
     tutti_cases_done(&v.cases);
@@ -487,7 +487,7 @@ static const struct tutti_option options[] = {
      .max = 1000000,
      .help = "fail if the median error is larger"},
     TUTTI_OPTIONS_RUN,
-    TUTTI_OPTIONS_RUN_CREW,
+    TUTTI_OPTIONS_RUN_GROUP,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_MODEL,
     TUTTI_OPTION_PROTOCOL,

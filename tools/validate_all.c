@@ -7,7 +7,7 @@
 
 #include "build.h"
 #include "runtime/status.h"
-#include "tools/fidelity.h"
+#include "tools/accuracy.h"
 #include "tools/files.h"
 #include "tools/measured_files.h"
 #include "tools/nccl_options.h"
@@ -17,7 +17,7 @@
 
 enum { SECONDS_MAX = 3 }; /* of a size: what takes longer to play is not predicted, and said */
 
-static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *ask,
+static int read_ask(const struct tutti_args *args, struct tutti_accuracy_ask *ask,
                     struct tutti_err *err)
 {
     int status;
@@ -52,7 +52,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_fidelity_ask *as
     return status < 0 ? status : tutti_calib_option_read(args, &ask->calib, err);
 }
 
-static int open_tables(const struct tutti_args *args, struct tutti_fidelity *fidelity,
+static int open_tables(const struct tutti_args *args, struct tutti_accuracy *accuracy,
                        struct tutti_err *err)
 {
     const char *path = tutti_args_operand(args, 0);
@@ -68,19 +68,19 @@ static int open_tables(const struct tutti_args *args, struct tutti_fidelity *fid
         return tutti_fail(err, TUTTI_ELACK,
                           "the tables of measurements are not installed (validate --all FOLDER, or "
                           "TUTTI_MEASURED_DIR)");
-    status = tutti_fidelity_open(path, &filter, fidelity, err);
+    status = tutti_accuracy_open(path, &filter, accuracy, err);
     if (status < 0)
         return status;
-    for (size_t i = 0; i < fidelity->table_count; i++)
-        chosen += fidelity->tables[i].chosen;
+    for (size_t i = 0; i < accuracy->table_count; i++)
+        chosen += accuracy->tables[i].chosen;
     return chosen > 0
                ? 0
                : tutti_fail(err, TUTTI_EINVAL, "option '--filter': none of %zu tables is '%s'",
-                            fidelity->table_count, tutti_args_text(args, "filter"));
+                            accuracy->table_count, tutti_args_text(args, "filter"));
 }
 
-static int print_all(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
-                     const struct tutti_fidelity_ask *ask, struct tutti_sink *sink,
+static int print_all(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
+                     const struct tutti_accuracy_ask *ask, struct tutti_sink *sink,
                      struct tutti_err *err)
 {
     struct tutti_json json = {.out = sink->out};
@@ -88,15 +88,15 @@ static int print_all(const struct tutti_args *args, const struct tutti_fidelity 
     int status;
 
     if (tutti_args_is(args, "format", "csv"))
-        return tutti_fidelity_csv(fidelity, sink->out, err);
+        return tutti_accuracy_csv(accuracy, sink->out, err);
     if (!tutti_args_is(args, "format", "json")) {
         status = tutti_page_open(&page, sink, err);
         if (status < 0)
             return status;
         fprintf(page.out, "# tutti %s validate: all tables\n", TUTTI_BUILD_VERSION);
-        status = tutti_fidelity_print(fidelity, ask, &page, err);
+        status = tutti_accuracy_print(accuracy, ask, &page, err);
         if (status == 0)
-            status = tutti_validate_plot_tables(args, fidelity, sink->out_terminal, page.out, err);
+            status = tutti_validate_plot_tables(args, accuracy, sink->out_terminal, page.out, err);
         return tutti_page_close(&page, status, err);
     }
     tutti_json_open(&json, NULL, '{');
@@ -105,12 +105,12 @@ static int print_all(const struct tutti_args *args, const struct tutti_fidelity 
     tutti_json_text(&json, "protocol", ask->protocol);
     tutti_json_text(&json, "model", tutti_model_name(ask->ask.model));
     tutti_json_text(&json, "costs", tutti_calib_option_title(&ask->calib));
-    status = tutti_fidelity_json(fidelity, &json, err);
+    status = tutti_accuracy_json(accuracy, &json, err);
     tutti_json_close(&json);
     return status;
 }
 
-static int write_svg(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
+static int write_svg(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
                      struct tutti_sink *sink, struct tutti_err *err)
 {
     char *svg = NULL;
@@ -118,7 +118,7 @@ static int write_svg(const struct tutti_args *args, const struct tutti_fidelity 
 
     if (!tutti_args_given(args, "svg"))
         return 0;
-    status = tutti_fidelity_svg(fidelity, &svg, err);
+    status = tutti_accuracy_svg(accuracy, &svg, err);
     if (status == 0)
         status = tutti_file_write(tutti_args_text(args, "svg"), svg, strlen(svg), sink, err);
     free(svg);
@@ -127,19 +127,19 @@ static int write_svg(const struct tutti_args *args, const struct tutti_fidelity 
 
 /* --limit holds the median of the chosen tables, good and degraded and of whatever library: who
  * gives a limit chooses. */
-static int check_limit(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
+static int check_limit(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
                        struct tutti_err *err)
 {
-    struct tutti_fidelity_slice slice = {
+    struct tutti_accuracy_slice slice = {
         .forecaster = TUTTI_FORECAST_OURS,
         .bytes_max = UINT64_MAX,
     };
-    struct tutti_fidelity_sum sum;
+    struct tutti_accuracy_sum sum;
     int status;
 
     if (!tutti_args_given(args, "limit"))
         return 0;
-    status = tutti_fidelity_sum(fidelity, &slice, &sum, err);
+    status = tutti_accuracy_sum(accuracy, &slice, &sum, err);
     if (status < 0)
         return status;
     if (sum.bin_count == 0)
@@ -154,8 +154,8 @@ static int check_limit(const struct tutti_args *args, const struct tutti_fidelit
 int tutti_validate_all(const struct tutti_args *args, struct tutti_sink *sink,
                        struct tutti_err *err)
 {
-    struct tutti_fidelity fidelity = {0};
-    struct tutti_fidelity_ask ask = {0};
+    struct tutti_accuracy accuracy = {0};
+    struct tutti_accuracy_ask ask = {0};
     struct tutti_nccl_options nccl = {.env = NULL};
     int status = read_ask(args, &ask, err);
 
@@ -165,17 +165,17 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_sink *sink,
     ask.ask.as_nccl = nccl.asked != NULL ? nccl.version : NULL; /* else the table says */
     ask.ask.env = nccl.env;
     if (status == 0)
-        status = open_tables(args, &fidelity, err);
+        status = open_tables(args, &accuracy, err);
     if (status == 0)
-        status = tutti_fidelity_run(&fidelity, &ask, err);
+        status = tutti_accuracy_run(&accuracy, &ask, err);
     if (status == 0)
-        status = print_all(args, &fidelity, &ask, sink, err);
+        status = print_all(args, &accuracy, &ask, sink, err);
     if (status == 0)
-        status = write_svg(args, &fidelity, sink, err);
+        status = write_svg(args, &accuracy, sink, err);
     if (status == 0)
-        status = check_limit(args, &fidelity, err);
+        status = check_limit(args, &accuracy, err);
     tutti_calib_option_done(&ask.calib);
-    tutti_fidelity_close(&fidelity);
+    tutti_accuracy_close(&accuracy);
     tutti_nccl_options_done(&nccl);
     return status;
 }

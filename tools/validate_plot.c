@@ -55,7 +55,7 @@ int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_
     return status;
 }
 
-int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
+int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
                                bool terminal, FILE *out, struct tutti_err *err)
 {
     struct tutti_error_point *points;
@@ -64,18 +64,18 @@ int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti
 
     if (!is_wanted(args, terminal))
         return 0;
-    for (size_t t = 0; t < fidelity->table_count; t++)
-        count += fidelity->tables[t].row_count;
+    for (size_t t = 0; t < accuracy->table_count; t++)
+        count += accuracy->tables[t].row_count;
     points = calloc(count + 1, sizeof(*points));
     if (points == NULL)
         return tutti_nomem(err);
     count = 0;
-    for (size_t t = 0; t < fidelity->table_count; t++) {
-        const struct tutti_fidelity_table *table = &fidelity->tables[t];
-        bool counts = table->chosen && tutti_fidelity_counts(table);
+    for (size_t t = 0; t < accuracy->table_count; t++) {
+        const struct tutti_accuracy_table *table = &accuracy->tables[t];
+        bool counts = table->chosen && tutti_accuracy_counts(table);
 
         for (size_t i = 0; counts && i < table->row_count; i++) {
-            const struct tutti_fidelity_row *row = &table->rows[i];
+            const struct tutti_accuracy_row *row = &table->rows[i];
 
             points[count++] = (struct tutti_error_point){row->bytes, row->us[TUTTI_FORECAST_OURS] /
                                                                          row->measured_us};

@@ -5,15 +5,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "tools/accuracy.h"
 #include "tools/cases.h"
-#include "tools/fidelity.h"
 #include "tools/options.h"
 
 /* Below the table, if --plot wants it (auto: on a terminal): of the cases, or of all sizes of the
  * chosen tables that count (good, and of NCCL or RCCL). */
 int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_cases *cases,
                               bool terminal, FILE *out, struct tutti_err *err);
-int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_fidelity *fidelity,
+int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
                                bool terminal, FILE *out, struct tutti_err *err);
 
 /* To the file of --svg, if it is given: a line each for what was measured and what was predicted,

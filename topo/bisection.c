@@ -11,7 +11,7 @@ static void halve(struct tutti_partition *partition, uint32_t inner, uint32_t co
     partition->group_count = 2;
     tutti_partition_cut(partition);
     for (int g = 0; g < 2; g++) {
-        const struct tutti_group *group = &partition->groups[g];
+        const struct tutti_bound_group *group = &partition->groups[g];
 
         *best = group->out < *best ? group->out : *best;
         *best = group->in < *best ? group->in : *best;

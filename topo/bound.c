@@ -92,8 +92,8 @@ struct crossing {
     bool even;
 };
 
-static void consider(const struct crossing *at, const struct tutti_group *group, uint64_t bytes,
-                     struct tutti_wide rate, bool inward)
+static void consider(const struct crossing *at, const struct tutti_bound_group *group,
+                     uint64_t bytes, struct tutti_wide rate, bool inward)
 {
     struct tutti_exact *bound = &at->best->bound;
 
@@ -116,7 +116,7 @@ static void consider(const struct crossing *at, const struct tutti_group *group,
 }
 
 /* Bytes that must leave and enter one group, of each byte of a rank's block. */
-static void needs_of(const struct best *best, const struct tutti_group *group, uint64_t *out,
+static void needs_of(const struct best *best, const struct tutti_bound_group *group, uint64_t *out,
                      uint64_t *in)
 {
     uint64_t size = group->rank_count;
@@ -188,7 +188,7 @@ static void weigh(const struct tutti_partition *partition, const struct tutti_fa
         consider(&at, NULL, bytes, partition->in, true);
     }
     for (uint32_t g = 0; g < partition->kind_count; g++) {
-        const struct tutti_group *group = &partition->groups[g];
+        const struct tutti_bound_group *group = &partition->groups[g];
         uint64_t out;
         uint64_t in;
 

@@ -65,7 +65,7 @@ struct reader {
     size_t order_capacity;
     uint32_t order_length;
     struct tutti_routes routes;
-    struct tutti_hw_draft hardware;
+    struct tutti_hw_builder hardware;
     bool named;
     bool sourced;
 };
@@ -546,9 +546,9 @@ static int read_all(struct reader *reader, const char *name, const char *text, s
     reader->shape.orders = reader->orders;
     status = tutti_topo_set_shape(reader->builder, &reader->shape, err);
     tutti_topo_set_routes(reader->builder, &reader->routes);
-    if (status < 0 || tutti_hw_draft_is_empty(&reader->hardware))
+    if (status < 0 || tutti_hw_builder_is_empty(&reader->hardware))
         return status;
-    hardware = tutti_hw_draft_view(&reader->hardware);
+    hardware = tutti_hw_builder_view(&reader->hardware);
     status = tutti_topo_set_hardware(reader->builder, &hardware, err);
     return status < 0 ? tutti_wrap(err, status, "%s", name) : 0;
 }
@@ -564,7 +564,7 @@ int tutti_topo_parse(const char *name, const char *text, size_t bytes, struct tu
     free(reader.names.slots);
     free(reader.names.text);
     free(reader.orders);
-    tutti_hw_draft_done(&reader.hardware);
+    tutti_hw_builder_done(&reader.hardware);
     if (status < 0) {
         tutti_topo_builder_free(reader.builder);
         return status;

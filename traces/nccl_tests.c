@@ -15,7 +15,7 @@
 #include "traces/nccl_tests/row.h"
 
 /* A table as far as it has been read. */
-struct draft {
+struct partial {
     struct tutti_log_facts facts;
     size_t row_first;
     size_t row_count;
@@ -26,9 +26,9 @@ struct reader {
     struct tutti_nccl_row *rows;
     size_t row_count;
     size_t row_capacity;
-    struct draft *drafts; /* the last one is being read */
-    size_t draft_count;
-    size_t draft_capacity;
+    struct partial *drafts; /* the last one is being read */
+    size_t partial_count;
+    size_t partial_capacity;
     struct tutti_log_place *places; /* of the devices listed */
     size_t place_count;
     size_t place_capacity;
@@ -59,39 +59,39 @@ static int grow(void **list, size_t count, size_t *capacity, size_t size)
     return 0;
 }
 
-static struct draft *current(struct reader *reader)
+static struct partial *current(struct reader *reader)
 {
-    assert(reader->draft_count > 0);
-    return &reader->drafts[reader->draft_count - 1];
+    assert(reader->partial_count > 0);
+    return &reader->drafts[reader->partial_count - 1];
 }
 
 /* Opens a table behind the current one if that has rows; `same_run`: only the heading is new. */
 static int open_table(struct reader *reader, bool same_run)
 {
-    struct draft draft = {.facts = {.test = LOG_TEST_UNKNOWN, .average_busbw_GBps = NAN}};
+    struct partial partial = {.facts = {.test = LOG_TEST_UNKNOWN, .average_busbw_GBps = NAN}};
     void *list = reader->drafts;
 
-    if (reader->draft_count > 0) {
-        struct draft *last = current(reader);
+    if (reader->partial_count > 0) {
+        struct partial *last = current(reader);
         if (last->row_count == 0)
             return 0;
         if (same_run) {
-            draft.facts = last->facts;
-            draft.facts.average_busbw_GBps = NAN;
+            partial.facts = last->facts;
+            partial.facts.average_busbw_GBps = NAN;
         } else {
-            draft.facts.place_first = reader->place_count;
-            memcpy(draft.facts.library, last->facts.library, sizeof(draft.facts.library));
-            memcpy(draft.facts.version, last->facts.version, sizeof(draft.facts.version));
+            partial.facts.place_first = reader->place_count;
+            memcpy(partial.facts.library, last->facts.library, sizeof(partial.facts.library));
+            memcpy(partial.facts.version, last->facts.version, sizeof(partial.facts.version));
         }
     }
     if (reader->next_test != LOG_TEST_UNKNOWN)
-        draft.facts.test = reader->next_test;
+        partial.facts.test = reader->next_test;
     reader->next_test = LOG_TEST_UNKNOWN;
-    draft.row_first = reader->row_count;
-    if (grow(&list, reader->draft_count, &reader->draft_capacity, sizeof(draft)) < 0)
+    partial.row_first = reader->row_count;
+    if (grow(&list, reader->partial_count, &reader->partial_capacity, sizeof(partial)) < 0)
         return -TUTTI_ENOMEM;
     reader->drafts = list;
-    reader->drafts[reader->draft_count++] = draft;
+    reader->drafts[reader->partial_count++] = partial;
     return 0;
 }
 
@@ -293,17 +293,18 @@ static uint32_t count_ranks(const struct tutti_nccl_table *table,
     return least == most ? least : 0;
 }
 
-static int finish_table(struct reader *reader, const struct draft *draft, struct tutti_arena *arena,
-                        struct tutti_nccl_table *table)
+static int finish_table(struct reader *reader, const struct partial *partial,
+                        struct tutti_arena *arena, struct tutti_nccl_table *table)
 {
-    const struct tutti_log_facts *facts = &draft->facts;
+    const struct tutti_log_facts *facts = &partial->facts;
     int test = facts->test;
 
-    table->rows = tutti_arena_take(arena, draft->row_count, sizeof(*table->rows));
+    table->rows = tutti_arena_take(arena, partial->row_count, sizeof(*table->rows));
     if (table->rows == NULL)
         return -TUTTI_ENOMEM;
-    memcpy(table->rows, reader->rows + draft->row_first, draft->row_count * sizeof(*table->rows));
-    table->row_count = draft->row_count;
+    memcpy(table->rows, reader->rows + partial->row_first,
+           partial->row_count * sizeof(*table->rows));
+    table->row_count = partial->row_count;
     memcpy(table->version, facts->version, sizeof(table->version));
     memcpy(table->library, facts->library, sizeof(table->library));
     memcpy(table->device, facts->device, sizeof(table->device));
@@ -334,10 +335,10 @@ static int finish(struct reader *reader, struct tutti_nccl_log *ret)
 
     if (log.arena == NULL)
         return -TUTTI_ENOMEM;
-    log.tables = tutti_arena_take(log.arena, reader->draft_count, sizeof(*log.tables));
+    log.tables = tutti_arena_take(log.arena, reader->partial_count, sizeof(*log.tables));
     if (log.tables == NULL)
         status = -TUTTI_ENOMEM;
-    for (size_t i = 0; i < reader->draft_count && status == 0; i++) {
+    for (size_t i = 0; i < reader->partial_count && status == 0; i++) {
         if (reader->drafts[i].row_count > 0)
             status =
                 finish_table(reader, &reader->drafts[i], log.arena, &log.tables[log.table_count++]);

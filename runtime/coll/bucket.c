@@ -34,7 +34,7 @@ struct bucket {
     struct ring_orders orders;
     uint64_t grain_elements;   /* shares and pieces are multiples of it */
     uint64_t grain_count;      /* in the data */
-    uint64_t landing_elements; /* scratch of a lane: one slice on its way into a reduction */
+    uint64_t staging_elements; /* scratch of a lane: one slice on its way into a reduction */
     bool takes_turns;          /* routes wait for each other where they follow on the same links */
     uint64_t weights[BUCKET_ROUTES_MAX + 1]; /* of all routes before; of weighted plans */
     uint64_t rounds[BUCKET_ROUTES_MAX];      /* of a piece, by route */
@@ -217,19 +217,19 @@ static uint32_t chunk_sent(const struct phase *phase, uint32_t x, uint64_t trans
 }
 
 /* What all rounds of a rank in one phase of one piece have in common. */
-struct desk {
+struct context {
     const struct coll *coll;
     const struct phase *phase;
     uint64_t piece;
     struct seat seat;
     struct cut chunks;
-    struct place landing;
+    struct place staging;
     enum tutti_buf mine; /* where the rank's own contribution lies */
 };
 
-/* The desk for a round; leaves in *round its number in the phase. */
-static inline __attribute__((always_inline)) struct desk
-desk_of(const struct bucket *bucket, uint32_t rank, uint32_t lane, uint64_t *round)
+/* The context for a round; leaves in *round its number in the phase. */
+static inline __attribute__((always_inline)) struct context
+context_of(const struct bucket *bucket, uint32_t rank, uint32_t lane, uint64_t *round)
 {
     uint32_t route = bucket->plan.route_count == 1 ? 0 : lane % bucket->plan.route_count;
     uint64_t rounds = bucket->rounds[route];
@@ -243,13 +243,13 @@ desk_of(const struct bucket *bucket, uint32_t rank, uint32_t lane, uint64_t *rou
         whole = part_of(whole, reverse(axis, coordinate_of(axis, rank)), axis->size);
     }
     *round -= piece * rounds + phase->first_round;
-    return (struct desk){
+    return (struct context){
         .coll = &bucket->coll,
         .phase = phase,
         .piece = piece,
         .seat = seat_of(bucket, lane, &phase->axis, rank),
         .chunks = cut_of(whole, phase->axis.size),
-        .landing = at(&bucket->coll, TUTTI_BUF_SCRATCH, lane * bucket->landing_elements),
+        .staging = at(&bucket->coll, TUTTI_BUF_SCRATCH, lane * bucket->staging_elements),
         .mine = phase->axis_index == 0 ? TUTTI_BUF_IN : TUTTI_BUF_OUT,
     };
 }
@@ -262,34 +262,34 @@ static bool scatters(const struct phase *phase, uint64_t stage)
 
 /* Stage j receives the chunk that it then sends: that is what a ring does. */
 static inline __attribute__((always_inline)) struct range
-part_at(const struct desk *desk, uint64_t stage, uint32_t slice, bool scatter)
+part_at(const struct context *context, uint64_t stage, uint32_t slice, bool scatter)
 {
-    uint32_t chunk = chunk_sent(desk->phase, desk->seat.coordinate, stage, scatter);
+    uint32_t chunk = chunk_sent(context->phase, context->seat.coordinate, stage, scatter);
 
-    return part_of(cut_part(&desk->chunks, chunk), slice, desk->coll->slice_count);
+    return part_of(cut_part(&context->chunks, chunk), slice, context->coll->slice_count);
 }
 
-static void emit_stage(const struct desk *desk, uint64_t stage, uint32_t slice,
+static void emit_stage(const struct context *context, uint64_t stage, uint32_t slice,
                        struct tutti_round *out)
 {
-    const struct coll *coll = desk->coll;
-    const struct phase *phase = desk->phase;
+    const struct coll *coll = context->coll;
+    const struct phase *phase = context->phase;
     bool scatter = scatters(phase, stage);
-    struct range part = part_at(desk, stage, slice, scatter);
+    struct range part = part_at(context, stage, slice, scatter);
     struct place dst = at(coll, TUTTI_BUF_OUT, part.first);
-    struct place acc = at(coll, desk->mine, part.first);
+    struct place acc = at(coll, context->mine, part.first);
     uint64_t bytes = part.count * coll->element_bytes;
 
     if (stage > 0) {
         if (!scatter)
-            emit_recv(out, desk->seat.prev, dst, bytes);
+            emit_recv(out, context->seat.prev, dst, bytes);
         else if (!phase->last_axis || stage + 1 < phase->axis.size)
-            emit_recv_reduce(out, desk->seat.prev, desk->landing, dst, acc, bytes);
+            emit_recv_reduce(out, context->seat.prev, context->staging, dst, acc, bytes);
         else
-            emit_last(emit_recv_reduce(out, desk->seat.prev, desk->landing, dst, acc, bytes));
+            emit_last(emit_recv_reduce(out, context->seat.prev, context->staging, dst, acc, bytes));
     }
     if (stage < phase->transfers)
-        emit_send(out, desk->seat.next, stage == 0 && scatter ? acc : dst, bytes);
+        emit_send(out, context->seat.next, stage == 0 && scatter ? acc : dst, bytes);
 }
 
 /* The lane whose part went over the links of this phase in the phase before, for routes that turn
@@ -325,15 +325,16 @@ static const struct phase *phase_before(const struct bucket *bucket, uint32_t la
                : &bucket->phases[*ret_lane % bucket->plan.route_count][phase->index - 1];
 }
 
-static void wait_turn(const struct bucket *bucket, uint32_t lane, const struct desk *desk,
+static void wait_turn(const struct bucket *bucket, uint32_t lane, const struct context *context,
                       struct tutti_step *send)
 {
     uint32_t other = 0;
-    const struct phase *before = phase_before(bucket, lane, desk->phase, &other);
+    const struct phase *before = phase_before(bucket, lane, context->phase, &other);
 
     if (before != NULL)
         emit_dep(send, other,
-                 desk->piece * bucket->steps[other % bucket->plan.route_count] + before->last_send);
+                 context->piece * bucket->steps[other % bucket->plan.route_count] +
+                     before->last_send);
 }
 
 static uint64_t bucket_round_count(const struct tutti_schedule *schedule, uint32_t rank,
@@ -353,14 +354,14 @@ static void bucket_emit_run(const struct tutti_schedule *schedule, uint32_t rank
 
     for (uint32_t done = 0; done < count;) {
         uint64_t rest = round + done;
-        struct desk desk = desk_of(bucket, rank, lane, &rest);
+        struct context context = context_of(bucket, rank, lane, &rest);
         uint64_t stage = slice_count == 1 ? rest : rest / slice_count;
         uint32_t slice = (uint32_t)(rest - stage * slice_count);
 
-        for (; done < count && stage <= desk.phase->transfers; done++) {
-            emit_stage(&desk, stage, slice, &out[done]);
+        for (; done < count && stage <= context.phase->transfers; done++) {
+            emit_stage(&context, stage, slice, &out[done]);
             if (stage == 0 && slice == 0)
-                wait_turn(bucket, lane, &desk, &out[done].step[0]);
+                wait_turn(bucket, lane, &context, &out[done].step[0]);
             if (++slice == slice_count) {
                 slice = 0;
                 stage++;
@@ -374,28 +375,29 @@ static uint32_t bucket_relays(const struct tutti_schedule *schedule, uint32_t ra
 {
     const struct bucket *bucket = (const struct bucket *)schedule;
     uint32_t slice_count = bucket->coll.slice_count;
-    struct desk desk = desk_of(bucket, rank, lane, &round);
+    struct context context = context_of(bucket, rank, lane, &round);
     uint64_t stage = slice_count == 1 ? round : round / slice_count;
     uint32_t slice = (uint32_t)(round - stage * slice_count);
-    bool scatter = scatters(desk.phase, stage);
-    uint64_t end = desk.phase->last_axis && scatter ? desk.phase->axis.size : desk.phase->transfers;
+    bool scatter = scatters(context.phase, stage);
+    uint64_t end =
+        context.phase->last_axis && scatter ? context.phase->axis.size : context.phase->transfers;
     uint32_t found = 0;
 
     if (stage == 0)
         return 0; /* sends only */
-    ret->from = desk.seat.prev;
-    ret->to = desk.seat.next;
+    ret->from = context.seat.prev;
+    ret->to = context.seat.next;
     ret->reduces = scatter;
     count = count < TUTTI_RELAYS_MAX ? count : TUTTI_RELAYS_MAX;
-    if (slice_count == 1 && desk.chunks.rest == 0) { /* all parts are equal */
+    if (slice_count == 1 && context.chunks.rest == 0) { /* all parts are equal */
         count = end - stage < count ? (uint32_t)(end - stage) : count;
         for (; found < count; found++)
-            ret->bytes[found] = desk.chunks.quotient * bucket->coll.element_bytes;
+            ret->bytes[found] = context.chunks.quotient * bucket->coll.element_bytes;
         return found;
     }
     for (; found < count && stage < end; found++) {
         ret->bytes[found] =
-            part_at(&desk, stage, slice, scatter).count * bucket->coll.element_bytes;
+            part_at(&context, stage, slice, scatter).count * bucket->coll.element_bytes;
         if (++slice == slice_count) {
             slice = 0;
             stage++;
@@ -411,13 +413,14 @@ static uint64_t bucket_steady(const struct tutti_schedule *schedule, uint32_t ra
 {
     const struct bucket *bucket = (const struct bucket *)schedule;
     uint32_t slice_count = bucket->coll.slice_count;
-    struct desk desk = desk_of(bucket, rank, lane, &round);
+    struct context context = context_of(bucket, rank, lane, &round);
     uint64_t stage = round / slice_count;
-    uint64_t end = desk.phase->last_axis && stage < desk.phase->axis.size ? desk.phase->axis.size
-                                                                          : desk.phase->transfers;
+    uint64_t end = context.phase->last_axis && stage < context.phase->axis.size
+                       ? context.phase->axis.size
+                       : context.phase->transfers;
 
-    if (stage == 0 || stage >= end || desk.chunks.rest != 0 ||
-        desk.chunks.quotient % slice_count != 0)
+    if (stage == 0 || stage >= end || context.chunks.rest != 0 ||
+        context.chunks.quotient % slice_count != 0)
         return 0;
     *ret_period = slice_count;
     return end * slice_count - round;
@@ -488,12 +491,12 @@ static bool bucket_ring_chunk(const struct tutti_schedule *schedule, uint32_t la
     uint32_t route = lane % bucket->plan.route_count;
     const struct phase *phase = &bucket->phases[route][0];
     uint64_t round = 0;
-    struct desk desk;
+    struct context context;
 
     if (bucket->plan.route[route].axis_count > 1 || bucket->coll.piece_count > 1 ||
         bucket->coll.slice_count > 1)
         return false;
-    desk = desk_of(bucket, rank, lane, &round);
+    context = context_of(bucket, rank, lane, &round);
     *ret = (struct tutti_ring_phase){
         .size = phase->axis.size,
         .stride = phase->axis.stride,
@@ -502,7 +505,7 @@ static bool bucket_ring_chunk(const struct tutti_schedule *schedule, uint32_t la
         .reversed = phase->axis.reversed,
         .transfer_count = phase->transfers,
         .reduce_count = phase->axis.size - UINT64_C(1),
-        .bytes = part_at(&desk, 0, 0, true).count * bucket->coll.element_bytes,
+        .bytes = part_at(&context, 0, 0, true).count * bucket->coll.element_bytes,
         .after_lane = TUTTI_LANE_NONE,
     };
     return true;
@@ -521,7 +524,7 @@ static const struct tutti_schedule_ops bucket_ops = {
 };
 
 /* The largest slice that lands in scratch: of a chunk of the shortest first axis. */
-static uint64_t landing_max(const struct bucket *bucket)
+static uint64_t staging_max(const struct bucket *bucket)
 {
     uint32_t d = UINT32_MAX;
 
@@ -581,11 +584,11 @@ int tutti_bucket_new(const struct bucket_plan *plan, const struct tutti_coll_par
     for (uint32_t i = 0; i < plan->route_count; i++)
         bucket->weights[i + 1] = bucket->weights[i] + plan->route[i].weight;
     choose_grain(bucket);
-    bucket->landing_elements = landing_max(bucket);
+    bucket->staging_elements = staging_max(bucket);
     for (uint32_t i = 0; i < plan->route_count; i++) {
         bucket->rounds[i] = rounds_of_piece(&plan->route[i], coll->slice_count);
         bucket->steps[i] = lay_phases(&plan->route[i], coll->slice_count, bucket->phases[i]);
     }
     bucket->takes_turns = takes_turns(bucket);
-    return tutti_coll_finish(coll, bucket->landing_elements, 0, bucket->rounds[0], ret, err);
+    return tutti_coll_finish(coll, bucket->staging_elements, 0, bucket->rounds[0], ret, err);
 }

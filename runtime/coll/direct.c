@@ -29,7 +29,7 @@ struct direct {
     struct coll coll;
     uint8_t program[PARTS_MAX]; /* enum part, ended by END */
     uint32_t peer_count;        /* n - 1; send/recv: 1 */
-    uint64_t landing_elements;
+    uint64_t staging_elements;
 };
 
 static uint64_t part_rounds(const struct direct *direct, uint8_t part)
@@ -77,9 +77,9 @@ static void emit_reduce_from(const struct direct *direct, uint32_t rank, uint32_
     struct range to = slice_of(direct, TUTTI_BUF_OUT, rank, piece, slice);
     struct place sum = at(coll, TUTTI_BUF_OUT, to.first);
     struct place acc = shift == 1 ? at(coll, TUTTI_BUF_IN, from.first) : sum;
-    struct place landing = at(coll, TUTTI_BUF_SCRATCH, lane * direct->landing_elements);
+    struct place staging = at(coll, TUTTI_BUF_SCRATCH, lane * direct->staging_elements);
     struct tutti_step *step =
-        emit_recv_reduce(out, ring_sub(rank, shift, coll->schedule.rank_count), landing, sum, acc,
+        emit_recv_reduce(out, ring_sub(rank, shift, coll->schedule.rank_count), staging, sum, acc,
                          to.count * coll->element_bytes);
 
     if (shift == direct->peer_count)
@@ -217,9 +217,9 @@ static int make(const char *name, const struct tutti_coll_params *params,
         return status;
     direct = (struct direct *)coll;
     write_program(direct);
-    direct->landing_elements = div_up(coll_piece_max(coll), two_shot ? shape->rank_count : 1);
-    direct->landing_elements = div_up(direct->landing_elements, coll->slice_count);
-    return tutti_coll_finish(coll, reduces ? direct->landing_elements : 0, 0, piece_rounds(direct),
+    direct->staging_elements = div_up(coll_piece_max(coll), two_shot ? shape->rank_count : 1);
+    direct->staging_elements = div_up(direct->staging_elements, coll->slice_count);
+    return tutti_coll_finish(coll, reduces ? direct->staging_elements : 0, 0, piece_rounds(direct),
                              ret, err);
 }
 

@@ -19,7 +19,7 @@
 struct doubling {
     struct coll coll;
     struct fold fold;
-    uint64_t landing_elements; /* scratch: the second place, then a landing for each lane */
+    uint64_t staging_elements; /* scratch: the second place, then a staging area for each lane */
 };
 
 static uint64_t piece_rounds(const struct doubling *doubling, const struct role *role)
@@ -76,15 +76,15 @@ static void emit_exchange(const struct doubling *doubling, const struct role *ro
     uint64_t bytes = part.count * coll->element_bytes;
     uint32_t peer = fold_rank(&doubling->fold, role->member ^ (UINT32_C(1) << k));
     struct place sum = sum_place(doubling, role, k, part.first);
-    struct place landing = at(coll, TUTTI_BUF_SCRATCH,
-                              coll->schedule.contract.count + lane * doubling->landing_elements);
+    struct place staging = at(coll, TUTTI_BUF_SCRATCH,
+                              coll->schedule.contract.count + lane * doubling->staging_elements);
     struct tutti_step *step;
 
     if (round / slice_count % 2 == 0) {
         emit_send(out, peer, sum, bytes);
         return;
     }
-    step = emit_recv_reduce(out, peer, landing, sum_place(doubling, role, k + 1, part.first), sum,
+    step = emit_recv_reduce(out, peer, staging, sum_place(doubling, role, k + 1, part.first), sum,
                             bytes);
     if (k + 1 == doubling->fold.log)
         emit_last(step);
@@ -99,11 +99,11 @@ static void emit_member(const struct doubling *doubling, const struct role *role
     uint64_t slice_count = coll->slice_count;
     struct range part = part_of(coll_piece(coll, lane, piece), round % slice_count, slice_count);
     uint64_t bytes = part.count * coll->element_bytes;
-    struct place landing = at(coll, TUTTI_BUF_SCRATCH,
-                              coll->schedule.contract.count + lane * doubling->landing_elements);
+    struct place staging = at(coll, TUTTI_BUF_SCRATCH,
+                              coll->schedule.contract.count + lane * doubling->staging_elements);
 
     if (role->folded && round < slice_count)
-        emit_recv_reduce(out, role->partner, landing, sum_place(doubling, role, 0, part.first),
+        emit_recv_reduce(out, role->partner, staging, sum_place(doubling, role, 0, part.first),
                          at(coll, TUTTI_BUF_IN, part.first), bytes);
     else if (role->folded && round >= slice_count * (1 + 2 * doubling->fold.log))
         emit_send(out, role->partner, at(coll, TUTTI_BUF_OUT, part.first), bytes);
@@ -158,13 +158,13 @@ int tutti_coll_recursive_doubling(const struct tutti_coll_params *params,
         return status;
     doubling = (struct doubling *)coll;
     doubling->fold = fold_of(shape->rank_count);
-    doubling->landing_elements = div_up(coll_piece_max(coll), coll->slice_count);
+    doubling->staging_elements = div_up(coll_piece_max(coll), coll->slice_count);
     steps = 3 * (uint64_t)coll->slice_count * (doubling->fold.log + 1);
     if (tutti_times(steps, coll->piece_count) > UINT32_MAX) {
         tutti_schedule_free(&coll->schedule);
         return tutti_fail(err, TUTTI_EINVAL,
                           "too many pieces for one lane (larger chunks, fewer slices)");
     }
-    return tutti_coll_finish(coll, doubling->landing_elements, coll->schedule.contract.count, steps,
+    return tutti_coll_finish(coll, doubling->staging_elements, coll->schedule.contract.count, steps,
                              ret, err);
 }

@@ -214,13 +214,14 @@ static inline struct tutti_step *emit_reduce(struct tutti_round *out, struct pla
     return step;
 }
 
-/* A fused pair: receive into `landing` (scratch) and dst = acc op landing. Returns the REDUCE. */
+/* A fused pair: receive into `staging area` (scratch) and dst = acc op staging area. Returns the
+ * REDUCE. */
 static inline struct tutti_step *emit_recv_reduce(struct tutti_round *out, uint32_t from,
-                                                  struct place landing, struct place dst,
+                                                  struct place staging, struct place dst,
                                                   struct place acc, uint64_t bytes)
 {
-    emit_recv(out, from, landing, bytes)->flags = TUTTI_STEP_FUSE;
-    return emit_reduce(out, dst, acc, landing, bytes);
+    emit_recv(out, from, staging, bytes)->flags = TUTTI_STEP_FUSE;
+    return emit_reduce(out, dst, acc, staging, bytes);
 }
 
 /* The step starts only when step `dep_step` of lane `dep_lane` of this rank has completed. */

@@ -20,13 +20,13 @@ struct scatter {
 };
 
 /* Scratch of a lane: n blocks of sums, and room for a slice of n blocks to land. */
-struct desk {
+struct context {
     struct range part; /* of a block */
     uint64_t sums;     /* element of scratch */
-    struct place landing;
+    struct place staging;
 };
 
-static uint64_t landing_elements(const struct scatter *scatter)
+static uint64_t staging_elements(const struct scatter *scatter)
 {
     return div_up(scatter->coll.schedule.rank_count * scatter->share_elements,
                   scatter->coll.slice_count);
@@ -34,31 +34,33 @@ static uint64_t landing_elements(const struct scatter *scatter)
 
 static uint64_t lane_elements(const struct scatter *scatter)
 {
-    return scatter->coll.schedule.rank_count * scatter->share_elements + landing_elements(scatter);
+    return scatter->coll.schedule.rank_count * scatter->share_elements + staging_elements(scatter);
 }
 
-static struct desk desk_of(const struct scatter *scatter, uint32_t lane)
+static struct context context_of(const struct scatter *scatter, uint32_t lane)
 {
     uint64_t base = lane * lane_elements(scatter);
 
-    return (struct desk){
+    return (struct context){
         .part = coll_piece(&scatter->coll, lane, 0),
         .sums = base,
-        .landing = at(&scatter->coll, TUTTI_BUF_SCRATCH,
+        .staging = at(&scatter->coll, TUTTI_BUF_SCRATCH,
                       base + scatter->coll.schedule.rank_count * scatter->share_elements)};
 }
 
 /* Where element `first` of the lane's blocks, laid side by side, is found before any reduction. */
-static struct place given(const struct scatter *scatter, const struct desk *desk, uint64_t first)
+static struct place given(const struct scatter *scatter, const struct context *context,
+                          uint64_t first)
 {
     if (scatter->packed)
-        return at(&scatter->coll, TUTTI_BUF_SCRATCH, desk->sums + first);
+        return at(&scatter->coll, TUTTI_BUF_SCRATCH, context->sums + first);
     return at(&scatter->coll, TUTTI_BUF_IN, first);
 }
 
-static struct place summed(const struct scatter *scatter, const struct desk *desk, uint64_t first)
+static struct place summed(const struct scatter *scatter, const struct context *context,
+                           uint64_t first)
 {
-    return at(&scatter->coll, TUTTI_BUF_SCRATCH, desk->sums + first);
+    return at(&scatter->coll, TUTTI_BUF_SCRATCH, context->sums + first);
 }
 
 /* First block of a member: it stands for its surplus partner's too. */
@@ -68,7 +70,7 @@ static uint64_t first_block(const struct fold *fold, uint32_t member)
 }
 
 /* The blocks that a member still cares for after so many halvings, in elements side by side. */
-static struct range interval(const struct scatter *scatter, const struct desk *desk,
+static struct range interval(const struct scatter *scatter, const struct context *context,
                              uint32_t member, uint32_t halvings)
 {
     uint32_t width = scatter->fold.member_count >> halvings;
@@ -76,8 +78,8 @@ static struct range interval(const struct scatter *scatter, const struct desk *d
     uint64_t from = first_block(&scatter->fold, low);
     uint64_t to = first_block(&scatter->fold, low + width);
 
-    return (struct range){.first = from * desk->part.count,
-                          .count = (to - from) * desk->part.count};
+    return (struct range){.first = from * context->part.count,
+                          .count = (to - from) * context->part.count};
 }
 
 static uint64_t pack_rounds(const struct scatter *scatter)
@@ -100,7 +102,7 @@ static uint64_t scatter_round_count(const struct tutti_schedule *schedule, uint3
            (role.folded ? 2 * slice_count + 1 : 0);
 }
 
-static void emit_exchange(const struct scatter *scatter, const struct desk *desk,
+static void emit_exchange(const struct scatter *scatter, const struct context *context,
                           const struct role *role, uint64_t stage, uint64_t slice,
                           struct tutti_round *out)
 {
@@ -108,12 +110,12 @@ static void emit_exchange(const struct scatter *scatter, const struct desk *desk
     uint32_t k = (uint32_t)(stage / 2);
     bool receive = stage % 2 == 1;
     uint32_t peer = role->member ^ (scatter->fold.member_count >> (k + 1));
-    struct range half = interval(scatter, desk, receive ? role->member : peer, k + 1);
+    struct range half = interval(scatter, context, receive ? role->member : peer, k + 1);
     struct range part = part_of(half, slice, coll->slice_count);
     uint64_t bytes = part.count * coll->element_bytes;
-    struct place sum = k == 0 && !role->folded ? given(scatter, desk, part.first)
-                                               : summed(scatter, desk, part.first);
-    struct place dst = summed(scatter, desk, part.first);
+    struct place sum = k == 0 && !role->folded ? given(scatter, context, part.first)
+                                               : summed(scatter, context, part.first);
+    struct place dst = summed(scatter, context, part.first);
     struct tutti_step *step;
 
     peer = fold_rank(&scatter->fold, peer);
@@ -122,55 +124,57 @@ static void emit_exchange(const struct scatter *scatter, const struct desk *desk
         return;
     }
     if (k + 1 == scatter->fold.log && !role->folded)
-        dst = at(coll, TUTTI_BUF_OUT, desk->part.first + part.first - half.first);
-    step = emit_recv_reduce(out, peer, desk->landing, dst, sum, bytes);
+        dst = at(coll, TUTTI_BUF_OUT, context->part.first + part.first - half.first);
+    step = emit_recv_reduce(out, peer, context->staging, dst, sum, bytes);
     if (k + 1 == scatter->fold.log)
         emit_last(step);
 }
 
-static void emit_member(const struct scatter *scatter, const struct desk *desk,
+static void emit_member(const struct scatter *scatter, const struct context *context,
                         const struct role *role, uint64_t round, struct tutti_round *out)
 {
     const struct coll *coll = &scatter->coll;
     uint64_t slice = round % coll->slice_count;
     uint64_t stage = round / coll->slice_count;
     uint64_t exchanges = 2 * (uint64_t)scatter->fold.log;
-    struct range part = {.first = 0, .count = coll->schedule.rank_count * desk->part.count};
-    uint64_t mine = 2 * (uint64_t)role->member * desk->part.count; /* partner's block, then mine */
+    struct range part = {.first = 0, .count = coll->schedule.rank_count * context->part.count};
+    uint64_t mine =
+        2 * (uint64_t)role->member * context->part.count; /* partner's block, then mine */
 
     part = part_of(part, slice, coll->slice_count);
     if (role->folded && stage == 0) {
-        emit_recv_reduce(out, role->partner, desk->landing, summed(scatter, desk, part.first),
-                         given(scatter, desk, part.first), part.count * coll->element_bytes);
+        emit_recv_reduce(out, role->partner, context->staging, summed(scatter, context, part.first),
+                         given(scatter, context, part.first), part.count * coll->element_bytes);
         return;
     }
     stage -= role->folded ? 1 : 0;
     if (stage < exchanges) {
-        emit_exchange(scatter, desk, role, stage, slice, out);
+        emit_exchange(scatter, context, role, stage, slice, out);
     } else if (stage == exchanges) {
-        part = part_of(desk->part, slice, coll->slice_count);
-        emit_send(out, role->partner, summed(scatter, desk, mine + part.first - desk->part.first),
+        part = part_of(context->part, slice, coll->slice_count);
+        emit_send(out, role->partner,
+                  summed(scatter, context, mine + part.first - context->part.first),
                   part.count * coll->element_bytes);
     } else {
-        emit_copy(out, at(coll, TUTTI_BUF_OUT, desk->part.first),
-                  summed(scatter, desk, mine + desk->part.count),
-                  desk->part.count * coll->element_bytes);
+        emit_copy(out, at(coll, TUTTI_BUF_OUT, context->part.first),
+                  summed(scatter, context, mine + context->part.count),
+                  context->part.count * coll->element_bytes);
     }
 }
 
-static void emit_surplus(const struct scatter *scatter, const struct desk *desk,
+static void emit_surplus(const struct scatter *scatter, const struct context *context,
                          const struct role *role, uint64_t round, struct tutti_round *out)
 {
     const struct coll *coll = &scatter->coll;
-    struct range all = {.first = 0, .count = coll->schedule.rank_count * desk->part.count};
+    struct range all = {.first = 0, .count = coll->schedule.rank_count * context->part.count};
     struct range part;
 
     if (round < coll->slice_count) {
         part = part_of(all, round, coll->slice_count);
-        emit_send(out, role->partner, given(scatter, desk, part.first),
+        emit_send(out, role->partner, given(scatter, context, part.first),
                   part.count * coll->element_bytes);
     } else {
-        part = part_of(desk->part, round - coll->slice_count, coll->slice_count);
+        part = part_of(context->part, round - coll->slice_count, coll->slice_count);
         emit_recv(out, role->partner, at(coll, TUTTI_BUF_OUT, part.first),
                   part.count * coll->element_bytes);
     }
@@ -182,17 +186,17 @@ static void scatter_emit(const struct tutti_schedule *schedule, uint32_t rank, u
     const struct scatter *scatter = (const struct scatter *)schedule;
     const struct coll *coll = &scatter->coll;
     struct role role = fold_role(&scatter->fold, rank);
-    struct desk desk = desk_of(scatter, lane);
+    struct context context = context_of(scatter, lane);
     uint64_t pack = pack_rounds(scatter);
 
     if (round < pack)
-        emit_copy(out, summed(scatter, &desk, round * desk.part.count),
-                  at(coll, TUTTI_BUF_IN, round * schedule->contract.count + desk.part.first),
-                  desk.part.count * coll->element_bytes);
+        emit_copy(out, summed(scatter, &context, round * context.part.count),
+                  at(coll, TUTTI_BUF_IN, round * schedule->contract.count + context.part.first),
+                  context.part.count * coll->element_bytes);
     else if (role.surplus)
-        emit_surplus(scatter, &desk, &role, round - pack, out);
+        emit_surplus(scatter, &context, &role, round - pack, out);
     else
-        emit_member(scatter, &desk, &role, round - pack, out);
+        emit_member(scatter, &context, &role, round - pack, out);
 }
 
 static const struct tutti_schedule_ops scatter_ops = {

@@ -15,7 +15,7 @@
 struct halving {
     struct coll coll;
     struct fold fold;
-    uint64_t landing_elements;
+    uint64_t staging_elements;
 };
 
 /* After k halvings a member is responsible for this part of the piece: bit j of its number chose
@@ -57,7 +57,7 @@ static uint64_t halving_round_count(const struct tutti_schedule *schedule, uint3
 }
 
 static void emit_halving(const struct halving *halving, const struct role *role, uint32_t k,
-                         bool receive, uint64_t slice, struct range piece, struct place landing,
+                         bool receive, uint64_t slice, struct range piece, struct place staging,
                          struct tutti_round *out)
 {
     const struct coll *coll = &halving->coll;
@@ -74,7 +74,7 @@ static void emit_halving(const struct halving *halving, const struct role *role,
         emit_send(out, peer, sum, bytes);
         return;
     }
-    step = emit_recv_reduce(out, peer, landing, at(coll, TUTTI_BUF_OUT, part.first), sum, bytes);
+    step = emit_recv_reduce(out, peer, staging, at(coll, TUTTI_BUF_OUT, part.first), sum, bytes);
     if (k + 1 == halving->fold.log)
         emit_last(step);
 }
@@ -96,7 +96,7 @@ static void emit_doubling(const struct halving *halving, const struct role *role
 }
 
 static void emit_member(const struct halving *halving, const struct role *role, uint64_t round,
-                        struct range piece, struct place landing, struct tutti_round *out)
+                        struct range piece, struct place staging, struct tutti_round *out)
 {
     const struct coll *coll = &halving->coll;
     uint64_t slice_count = coll->slice_count;
@@ -106,13 +106,13 @@ static void emit_member(const struct halving *halving, const struct role *role, 
     uint32_t log = halving->fold.log;
 
     if (role->folded && stage == 0) {
-        emit_recv_reduce(out, role->partner, landing, at(coll, TUTTI_BUF_OUT, part.first),
+        emit_recv_reduce(out, role->partner, staging, at(coll, TUTTI_BUF_OUT, part.first),
                          at(coll, TUTTI_BUF_IN, part.first), part.count * coll->element_bytes);
         return;
     }
     stage -= role->folded ? 1 : 0;
     if (stage < 2 * log)
-        emit_halving(halving, role, (uint32_t)(stage / 2), stage % 2 == 1, slice, piece, landing,
+        emit_halving(halving, role, (uint32_t)(stage / 2), stage % 2 == 1, slice, piece, staging,
                      out);
     else if (stage < UINT64_C(4) * log)
         emit_doubling(halving, role, 2 * log - 1 - (uint32_t)(stage / 2), stage % 2 == 1, slice,
@@ -135,7 +135,7 @@ static void halving_emit(const struct tutti_schedule *schedule, uint32_t rank, u
 
     if (!role.surplus)
         emit_member(halving, &role, rest, piece,
-                    at(coll, TUTTI_BUF_SCRATCH, lane * halving->landing_elements), out);
+                    at(coll, TUTTI_BUF_SCRATCH, lane * halving->staging_elements), out);
     else
         fold_emit_surplus(coll, &role, rest < coll->slice_count, part, out);
 }
@@ -165,8 +165,8 @@ int tutti_coll_halving_doubling(const struct tutti_coll_params *params,
         return status;
     halving = (struct halving *)coll;
     halving->fold = fold_of(shape->rank_count);
-    halving->landing_elements =
+    halving->staging_elements =
         div_up(div_up(coll_piece_max(coll), halving->fold.surplus > 0 ? 1 : 2), coll->slice_count);
-    return tutti_coll_finish(coll, halving->landing_elements, 0,
+    return tutti_coll_finish(coll, halving->staging_elements, 0,
                              (uint64_t)coll->slice_count * (4 * halving->fold.log + 2), ret, err);
 }

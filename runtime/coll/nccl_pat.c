@@ -33,13 +33,13 @@ struct pat {
     struct phase *phases;
     uint32_t *offsets;      /* [n - 1]: s, by phase */
     uint64_t round_count;   /* of a chunk */
-    uint64_t lane_elements; /* scratch of a lane: packed, landing, and partial sums */
+    uint64_t lane_elements; /* scratch of a lane: packed, staging area, and partial sums */
     uint64_t chunk_elements;
-    uint64_t landing_first;
+    uint64_t staging_first;
     uint64_t sums_first;
 };
 
-struct desk {
+struct context {
     const struct pat *pat;
     uint32_t rank;
     uint32_t lane;
@@ -53,22 +53,23 @@ static bool scatters(const struct pat *pat)
 }
 
 /* The block that a rank has as offset s, in `in` or `out` of n blocks. */
-static struct place block_at(const struct desk *desk, enum tutti_buf buf, uint32_t offset)
+static struct place block_at(const struct context *context, enum tutti_buf buf, uint32_t offset)
 {
-    const struct coll *coll = &desk->pat->coll;
-    uint32_t block = ring_add(desk->rank, offset, coll->schedule.rank_count);
+    const struct coll *coll = &context->pat->coll;
+    uint32_t block = ring_add(context->rank, offset, coll->schedule.rank_count);
 
-    return at(coll, buf, desk->part.first + block * coll->schedule.contract.count);
+    return at(coll, buf, context->part.first + block * coll->schedule.contract.count);
 }
 
-static struct place scratch_at(const struct desk *desk, uint64_t element)
+static struct place scratch_at(const struct context *context, uint64_t element)
 {
-    return at(&desk->pat->coll, TUTTI_BUF_SCRATCH, desk->lane * desk->pat->lane_elements + element);
+    return at(&context->pat->coll, TUTTI_BUF_SCRATCH,
+              context->lane * context->pat->lane_elements + element);
 }
 
-static uint64_t part_bytes(const struct desk *desk)
+static uint64_t part_bytes(const struct context *context)
 {
-    return desk->part.count * desk->pat->coll.element_bytes;
+    return context->part.count * context->pat->coll.element_bytes;
 }
 
 /* Whether anybody adds to what a rank has as offset s. */
@@ -78,17 +79,17 @@ static bool is_sum(const struct pat *pat, uint32_t offset)
 }
 
 /* What a rank has as offset s: of a reduce-scatter its own part, or the sum so far. */
-static struct place holding(const struct desk *desk, uint32_t offset)
+static struct place holding(const struct context *context, uint32_t offset)
 {
-    if (!scatters(desk->pat))
-        return offset == 0 ? at(&desk->pat->coll, TUTTI_BUF_IN, desk->part.first)
-                           : block_at(desk, TUTTI_BUF_OUT, offset);
-    if (!is_sum(desk->pat, offset))
-        return block_at(desk, TUTTI_BUF_IN, offset);
+    if (!scatters(context->pat))
+        return offset == 0 ? at(&context->pat->coll, TUTTI_BUF_IN, context->part.first)
+                           : block_at(context, TUTTI_BUF_OUT, offset);
+    if (!is_sum(context->pat, offset))
+        return block_at(context, TUTTI_BUF_IN, offset);
     if (offset == 0)
-        return at(&desk->pat->coll, TUTTI_BUF_OUT, desk->part.first);
-    return scratch_at(desk,
-                      desk->pat->sums_first + offset / UINT64_C(2) * desk->pat->chunk_elements);
+        return at(&context->pat->coll, TUTTI_BUF_OUT, context->part.first);
+    return scratch_at(context, context->pat->sums_first +
+                                   offset / UINT64_C(2) * context->pat->chunk_elements);
 }
 
 /* Which offset of a rank a message carries for the receiver's offset s, and the other way. */
@@ -118,86 +119,87 @@ static uint32_t peer_of(const struct pat *pat, uint32_t rank, uint32_t bit, bool
 
 /* A sum of the chunk before is on its way until its SEND is complete: index of that in the lane.
  * Without packing a phase of a reduce-scatter is three steps. */
-static uint64_t send_index(const struct desk *desk, uint32_t offset)
+static uint64_t send_index(const struct context *context, uint32_t offset)
 {
-    const struct pat *pat = desk->pat;
+    const struct pat *pat = context->pat;
     uint64_t steps = 3 * (uint64_t)pat->phase_count;
     uint32_t p = 0;
 
     while (pat->offsets[pat->phases[p].first] != offset)
         p++;
-    return (desk->chunk - 1) * steps + 3 * (uint64_t)p;
+    return (context->chunk - 1) * steps + 3 * (uint64_t)p;
 }
 
 /* Adds what came in to what the rank has as offset s; the first to be added comes from nearest. */
-static void emit_sum(const struct desk *desk, const struct phase *phase, uint32_t offset,
-                     struct place landing, struct tutti_round *out)
+static void emit_sum(const struct context *context, const struct phase *phase, uint32_t offset,
+                     struct place staging, struct tutti_round *out)
 {
-    struct place sum = holding(desk, offset);
-    struct place acc = phase->bit == 0 ? block_at(desk, TUTTI_BUF_IN, offset) : sum;
-    struct tutti_step *step = emit_reduce(out, sum, acc, landing, part_bytes(desk));
+    struct place sum = holding(context, offset);
+    struct place acc = phase->bit == 0 ? block_at(context, TUTTI_BUF_IN, offset) : sum;
+    struct tutti_step *step = emit_reduce(out, sum, acc, staging, part_bytes(context));
 
-    if (offset == 0 && phase == &desk->pat->phases[desk->pat->phase_count - 1])
+    if (offset == 0 && phase == &context->pat->phases[context->pat->phase_count - 1])
         emit_last(step);
-    if (desk->pat->aggregate == 1 && offset > 0 && phase->bit == 0 && desk->chunk > 0)
-        emit_dep(step, desk->lane, send_index(desk, offset));
+    if (context->pat->aggregate == 1 && offset > 0 && phase->bit == 0 && context->chunk > 0)
+        emit_dep(step, context->lane, send_index(context, offset));
 }
 
-static void emit_single(const struct desk *desk, const struct phase *phase, struct tutti_round *out)
+static void emit_single(const struct context *context, const struct phase *phase,
+                        struct tutti_round *out)
 {
-    const struct pat *pat = desk->pat;
-    uint32_t to = peer_of(pat, desk->rank, phase->bit, scatters(pat));
-    uint32_t from = peer_of(pat, desk->rank, phase->bit, !scatters(pat));
+    const struct pat *pat = context->pat;
+    uint32_t to = peer_of(pat, context->rank, phase->bit, scatters(pat));
+    uint32_t from = peer_of(pat, context->rank, phase->bit, !scatters(pat));
     uint32_t taken = taken_offset(pat, phase, 0);
 
-    emit_send(out, to, holding(desk, sent_offset(pat, phase, 0)), part_bytes(desk));
+    emit_send(out, to, holding(context, sent_offset(pat, phase, 0)), part_bytes(context));
     if (!scatters(pat)) {
-        emit_recv(out, from, block_at(desk, TUTTI_BUF_OUT, taken), part_bytes(desk));
+        emit_recv(out, from, block_at(context, TUTTI_BUF_OUT, taken), part_bytes(context));
         return;
     }
-    emit_recv(out, from, scratch_at(desk, pat->landing_first), part_bytes(desk))->flags =
+    emit_recv(out, from, scratch_at(context, pat->staging_first), part_bytes(context))->flags =
         TUTTI_STEP_FUSE;
-    emit_sum(desk, phase, taken, scratch_at(desk, pat->landing_first), out);
+    emit_sum(context, phase, taken, scratch_at(context, pat->staging_first), out);
 }
 
 /* Where block i of a phase is packed: every phase of every chunk has its own place. */
-static struct place packed_at(const struct desk *desk, const struct phase *phase, uint32_t i)
+static struct place packed_at(const struct context *context, const struct phase *phase, uint32_t i)
 {
-    struct range share = nccl_share(&desk->pat->cut, desk->lane);
-    uint64_t others = desk->pat->coll.schedule.rank_count - UINT64_C(1);
+    struct range share = nccl_share(&context->pat->cut, context->lane);
+    uint64_t others = context->pat->coll.schedule.rank_count - UINT64_C(1);
 
-    return scratch_at(desk, (desk->part.first - share.first) * others +
-                                (phase->first + i) * desk->part.count);
+    return scratch_at(context, (context->part.first - share.first) * others +
+                                   (phase->first + i) * context->part.count);
 }
 
 /* Round `round` of a phase whose blocks are packed, up to 16 in a round: pack; send and receive;
  * unpack. */
-static void emit_packed(const struct desk *desk, const struct phase *phase, uint64_t round,
+static void emit_packed(const struct context *context, const struct phase *phase, uint64_t round,
                         struct tutti_round *out)
 {
-    const struct pat *pat = desk->pat;
+    const struct pat *pat = context->pat;
     uint64_t packs = div_up(phase->count, PACK);
     uint64_t i = (round < packs ? round : round - packs - 1) * PACK;
     uint64_t end = i + PACK < phase->count ? i + PACK : phase->count;
 
     if (round == packs) {
-        emit_send(out, peer_of(pat, desk->rank, phase->bit, scatters(pat)),
-                  packed_at(desk, phase, 0), phase->count * part_bytes(desk));
-        emit_recv(out, peer_of(pat, desk->rank, phase->bit, !scatters(pat)),
-                  scratch_at(desk, pat->landing_first), phase->count * part_bytes(desk));
+        emit_send(out, peer_of(pat, context->rank, phase->bit, scatters(pat)),
+                  packed_at(context, phase, 0), phase->count * part_bytes(context));
+        emit_recv(out, peer_of(pat, context->rank, phase->bit, !scatters(pat)),
+                  scratch_at(context, pat->staging_first), phase->count * part_bytes(context));
         return;
     }
     for (; i < end; i++) {
-        struct place landing = scratch_at(desk, pat->landing_first + i * desk->part.count);
+        struct place staging = scratch_at(context, pat->staging_first + i * context->part.count);
         uint32_t taken = taken_offset(pat, phase, (uint32_t)i);
 
         if (round < packs)
-            emit_copy(out, packed_at(desk, phase, (uint32_t)i),
-                      holding(desk, sent_offset(pat, phase, (uint32_t)i)), part_bytes(desk));
+            emit_copy(out, packed_at(context, phase, (uint32_t)i),
+                      holding(context, sent_offset(pat, phase, (uint32_t)i)), part_bytes(context));
         else if (scatters(pat))
-            emit_sum(desk, phase, taken, landing, out);
+            emit_sum(context, phase, taken, staging, out);
         else
-            emit_copy(out, block_at(desk, TUTTI_BUF_OUT, taken), landing, part_bytes(desk));
+            emit_copy(out, block_at(context, TUTTI_BUF_OUT, taken), staging, part_bytes(context));
     }
 }
 
@@ -214,23 +216,25 @@ static void pat_emit(const struct tutti_schedule *schedule, uint32_t rank, uint3
                      uint64_t round, struct tutti_round *out)
 {
     const struct pat *pat = (const struct pat *)schedule;
-    struct desk desk = {.pat = pat, .rank = rank, .lane = lane, .chunk = round / pat->round_count};
+    struct context context = {
+        .pat = pat, .rank = rank, .lane = lane, .chunk = round / pat->round_count};
     const struct phase *phase = pat->phases;
 
-    desk.part = nccl_piece(nccl_share(&pat->cut, lane), desk.chunk, nccl_chunk(&pat->cut, lane));
+    context.part =
+        nccl_piece(nccl_share(&pat->cut, lane), context.chunk, nccl_chunk(&pat->cut, lane));
     round %= pat->round_count;
     if (!scatters(pat) && round == 0) {
-        emit_copy(out, block_at(&desk, TUTTI_BUF_OUT, 0),
-                  at(&pat->coll, TUTTI_BUF_IN, desk.part.first), part_bytes(&desk));
+        emit_copy(out, block_at(&context, TUTTI_BUF_OUT, 0),
+                  at(&pat->coll, TUTTI_BUF_IN, context.part.first), part_bytes(&context));
         return;
     }
     if (pat->aggregate == 1) {
-        emit_single(&desk, &phase[round - phase->first_round], out);
+        emit_single(&context, &phase[round - phase->first_round], out);
         return;
     }
     while (phase + 1 < pat->phases + pat->phase_count && phase[1].first_round <= round)
         phase++;
-    emit_packed(&desk, phase, round - phase->first_round, out);
+    emit_packed(&context, phase, round - phase->first_round, out);
 }
 
 /* All ranks do the same. */
@@ -336,9 +340,9 @@ static int lay_out(struct pat *pat, const struct tutti_nccl_params *params, stru
     count_rounds(pat);
     coll->piece_count = nccl_chunk_count_max(&pat->cut);
     pat->chunk_elements = share < pat->cut.chunk ? share : pat->cut.chunk;
-    pat->landing_first = blocks > 1 ? share * (n - UINT64_C(1)) : 0;
+    pat->staging_first = blocks > 1 ? share * (n - UINT64_C(1)) : 0;
     pat->sums_first =
-        pat->landing_first + (blocks > 1 || scatters(pat) ? blocks * pat->chunk_elements : 0);
+        pat->staging_first + (blocks > 1 || scatters(pat) ? blocks * pat->chunk_elements : 0);
     pat->lane_elements = pat->sums_first + (scatters(pat) ? div_up(n, 2) * pat->chunk_elements : 0);
     if (coll->piece_count * 3 * pat->phase_count > UINT32_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "'%llu' chunks are too many for %u ranks",

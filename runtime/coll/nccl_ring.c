@@ -64,7 +64,7 @@ static struct seat seat_of(const struct ring *ring, uint32_t rank, uint32_t lane
                          .prev = nccl_ring_rank(&ring->chains, lane, x > 0 ? x - 1 : n - 1)};
 }
 
-static struct place landing_of(const struct ring *ring, uint32_t lane)
+static struct place staging_of(const struct ring *ring, uint32_t lane)
 {
     return at(&ring->coll, TUTTI_BUF_SCRATCH,
               lane * (ring->slice_elements + ring->keep_count * ring->chunk_elements));
@@ -74,7 +74,7 @@ static struct place landing_of(const struct ring *ring, uint32_t lane)
 static struct place sum_place(const struct ring *ring, uint32_t lane, uint64_t number,
                               uint64_t offset)
 {
-    struct place place = landing_of(ring, lane);
+    struct place place = staging_of(ring, lane);
     uint64_t element = ring->slice_elements + number % ring->keep_count * ring->chunk_elements;
 
     place.offset += (element + offset) * ring->coll.element_bytes;
@@ -101,7 +101,7 @@ static void emit_allreduce(const struct ring *ring, const struct seat *seat,
         emit_recv(out, seat->prev, dst, bytes);
     } else if (task->stage > 0) {
         struct tutti_step *step =
-            emit_recv_reduce(out, seat->prev, landing_of(ring, seat->lane), dst, in, bytes);
+            emit_recv_reduce(out, seat->prev, staging_of(ring, seat->lane), dst, in, bytes);
 
         if (task->stage + 1 == n)
             emit_last(step);
@@ -143,7 +143,7 @@ static void emit_scatter(const struct ring *ring, const struct seat *seat, const
                         part.first - piece.first);
     if (task->stage > 0) {
         struct tutti_step *step =
-            emit_recv_reduce(out, seat->prev, landing_of(ring, seat->lane), sum, in, bytes);
+            emit_recv_reduce(out, seat->prev, staging_of(ring, seat->lane), sum, in, bytes);
 
         if (task->stage + 1 == n)
             emit_last(step);
@@ -209,7 +209,7 @@ static void emit_reduction(const struct ring *ring, const struct seat *seat,
         sum = sum_place(ring, seat->lane, task->piece, part.first - piece.first);
     if (seat->position != 1) {
         struct tutti_step *step =
-            emit_recv_reduce(out, seat->prev, landing_of(ring, seat->lane), sum, in, bytes);
+            emit_recv_reduce(out, seat->prev, staging_of(ring, seat->lane), sum, in, bytes);
 
         if (root)
             emit_last(step);

@@ -11,7 +11,7 @@
 
 struct one_shot {
     struct coll coll;
-    uint64_t landing_elements; /* two of them a lane: the first contribution, and the next ones */
+    uint64_t staging_elements; /* two of them a lane: the first contribution, and the next ones */
 };
 
 static uint64_t half_rounds(const struct coll *coll)
@@ -38,21 +38,21 @@ static void emit_sum(const struct one_shot *one, uint32_t rank, uint32_t lane, u
     uint64_t bytes = range.count * coll->element_bytes;
     struct place in = at(coll, TUTTI_BUF_IN, range.first);
     struct place sum = at(coll, TUTTI_BUF_OUT, range.first);
-    struct place landing = at(coll, TUTTI_BUF_SCRATCH, 2 * lane * one->landing_elements);
-    struct place first = at(coll, TUTTI_BUF_SCRATCH, (2 * lane + 1) * one->landing_elements);
+    struct place staging = at(coll, TUTTI_BUF_SCRATCH, 2 * lane * one->staging_elements);
+    struct place first = at(coll, TUTTI_BUF_SCRATCH, (2 * lane + 1) * one->staging_elements);
     struct tutti_step *step;
 
     if (rank <= 1) {
         uint32_t from = index < rank ? index : index + 1;
 
-        step = emit_recv_reduce(out, from, landing, sum, index == 0 ? in : sum, bytes);
+        step = emit_recv_reduce(out, from, staging, sum, index == 0 ? in : sum, bytes);
     } else if (index == 0) {
         emit_recv(out, 0, first, bytes);
-        step = emit_recv_reduce(out, 1, landing, sum, first, bytes);
+        step = emit_recv_reduce(out, 1, staging, sum, first, bytes);
     } else if (index + 1 == rank) {
         step = emit_reduce(out, sum, sum, in, bytes);
     } else {
-        step = emit_recv_reduce(out, index + 1, landing, sum, sum, bytes);
+        step = emit_recv_reduce(out, index + 1, staging, sum, sum, bytes);
     }
     if (index + 2 == coll->schedule.rank_count)
         emit_last(step);
@@ -117,6 +117,6 @@ int tutti_coll_one_shot(const struct tutti_coll_params *params, const struct tut
     if (status < 0)
         return status;
     one = (struct one_shot *)coll;
-    one->landing_elements = div_up(coll_piece_max(coll), coll->slice_count);
-    return tutti_coll_finish(coll, 2 * one->landing_elements, 0, 2 * half_rounds(coll), ret, err);
+    one->staging_elements = div_up(coll_piece_max(coll), coll->slice_count);
+    return tutti_coll_finish(coll, 2 * one->staging_elements, 0, 2 * half_rounds(coll), ret, err);
 }

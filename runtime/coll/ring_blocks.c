@@ -107,7 +107,7 @@ static void scatter_stage(const struct blocks *blocks, const struct seat *seat, 
 
     if (stage > 0) {
         struct place in = at(coll, TUTTI_BUF_IN, block_behind(blocks, seat, stage + 1, part).first);
-        struct place landing =
+        struct place staging =
             at(coll, TUTTI_BUF_SCRATCH,
                seat->lane * (blocks->slice_elements + blocks->keep_count * blocks->chunk_elements));
         bool last = stage == n - 1;
@@ -115,7 +115,7 @@ static void scatter_stage(const struct blocks *blocks, const struct seat *seat, 
 
         source = last ? at(coll, TUTTI_BUF_OUT, part.first)
                       : sum_place(blocks, seat->lane, number, whole, part);
-        step = emit_recv_reduce(out, seat->prev, landing, source, in, bytes);
+        step = emit_recv_reduce(out, seat->prev, staging, source, in, bytes);
         if (last)
             emit_last(step);
         else if (number >= blocks->keep_count)

@@ -190,7 +190,7 @@ static void emit_up(const struct tree *tree, const struct node *node, uint64_t i
     uint64_t bytes = range.count * coll->element_bytes;
     struct place in = at(coll, TUTTI_BUF_IN, range.first);
     struct place sum = sum_place(tree, node, item, range);
-    uint64_t landing = tree->item_elements * node->share * (tree->keep_count + 1);
+    uint64_t staging = tree->item_elements * node->share * (tree->keep_count + 1);
     struct tutti_step *step;
 
     if (index == node->child_count) {
@@ -202,7 +202,7 @@ static void emit_up(const struct tree *tree, const struct node *node, uint64_t i
         return;
     }
     step =
-        emit_recv_reduce(out, child_rank(tree, node, index), at(coll, TUTTI_BUF_SCRATCH, landing),
+        emit_recv_reduce(out, child_rank(tree, node, index), at(coll, TUTTI_BUF_SCRATCH, staging),
                          sum, index == 0 ? in : sum, bytes);
     if (node->root && index + 1 == node->child_count)
         emit_last(step);

@@ -54,9 +54,9 @@ struct tutti_engine {
     uint32_t *ready; /* ring of lanes whose next step may be tried; each lane at most once */
     uint32_t ready_first;
     uint32_t ready_count;
-    uint32_t lanes_left; /* lanes that have not ended */
-    uint64_t under_way;  /* steps posted and not finished, SENDs included */
-    uint64_t step_count; /* finished in this run */
+    uint32_t lanes_left;     /* lanes that have not ended */
+    uint64_t under_endpoint; /* steps posted and not finished, SENDs included */
+    uint64_t step_count;     /* finished in this run */
     struct tutti_record *record;
 };
 
@@ -208,7 +208,7 @@ static void rewind_all(struct tutti_engine *engine)
     engine->ready_first = 0;
     engine->ready_count = 0;
     engine->lanes_left = 0;
-    engine->under_way = 0;
+    engine->under_endpoint = 0;
     engine->step_count = 0;
     engine->send_free = NONE;
     for (uint32_t s = (uint32_t)engine->program.sends_max; s > 0; s--) {
@@ -242,7 +242,7 @@ static int try_lane(struct tutti_engine *engine, uint32_t number, const struct t
     if (lane->cursor == NULL && lane->step + 1 < lane->end)
         post.next = lane->step + 1;
     lane->posted = true;
-    engine->under_way++;
+    engine->under_endpoint++;
     if (lane->step->kind == TUTTI_SEND)
         post.step = &take_send(engine, lane)->step;
     return ops->post(stage, &post, err);
@@ -289,7 +289,7 @@ static int take_done(struct tutti_engine *engine, const struct tutti_done *done,
         return 0;
     }
     step = is_send ? drop_send(engine, lane, done->index) : lane->step;
-    engine->under_way--;
+    engine->under_endpoint--;
     engine->step_count++;
     if (engine->record != NULL) {
         int status = note(engine, done, step, err);
@@ -378,7 +378,7 @@ int tutti_engine_run(struct tutti_engine *engine, const struct tutti_stage_ops *
         return tutti_nomem(err);
     engine->record = record;
     rewind_all(engine);
-    while (engine->lanes_left > 0 || engine->under_way > 0) {
+    while (engine->lanes_left > 0 || engine->under_endpoint > 0) {
         int status;
 
         while (engine->ready_count > 0) {
@@ -386,7 +386,7 @@ int tutti_engine_run(struct tutti_engine *engine, const struct tutti_stage_ops *
             if (status < 0)
                 return status;
         }
-        if (engine->under_way == 0)
+        if (engine->under_endpoint == 0)
             return deadlock(engine, err);
         status = ops->poll(stage, done, DONE_BATCH, err);
         if (status < 0)

@@ -16,7 +16,7 @@
 #include "runtime/launch/source.h"
 #include "runtime/status.h"
 
-enum { NAP_MS = 10, ASK_MS_MAX = 1000, MISSING_MAX = 8 };
+enum { PAUSE_FOR_MS = 10, ASK_MS_MAX = 1000, MISSING_MAX = 8 };
 
 int64_t tutti_launch_now_ms(void)
 {
@@ -161,7 +161,7 @@ static int serve_all(int fd, const struct tutti_launch *launch,
         if (errno != EADDRINUSE || tutti_launch_left_ms(end_ms) == 0)
             return tutti_fail(err, TUTTI_EIO, "cannot take the socket '@%s': %s", name.sun_path + 1,
                               strerror(errno));
-        (void)poll(NULL, 0, NAP_MS);
+        (void)poll(NULL, 0, PAUSE_FOR_MS);
     }
     if (listen(fd, 128) != 0)
         return tutti_fail(err, TUTTI_EIO, "cannot listen to the socket '@%s': %s",
@@ -200,7 +200,7 @@ static int ask(const struct tutti_launch *launch, char word[TUTTI_LAUNCH_SHARE_B
     int had = ask_once(launch, word, end_ms, err);
 
     while (had == 0 && tutti_launch_left_ms(end_ms) > 0) {
-        (void)poll(NULL, 0, NAP_MS);
+        (void)poll(NULL, 0, PAUSE_FOR_MS);
         had = ask_once(launch, word, end_ms, err);
     }
     if (had == 0)

@@ -11,7 +11,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/schedule/access.h"
-#include "runtime/schedule/run.h"
+#include "runtime/schedule/dry_run.h"
 #include "runtime/schedule/step.h"
 #include "runtime/status.h"
 
@@ -39,7 +39,7 @@ struct node {
 };
 
 struct clocks {
-    const struct tutti_run *run;
+    const struct tutti_dry_run *run;
     struct tutti_arena *arena;
     uint32_t chain_count;
     uint32_t *now;          /* [chain * chain_count + other] */
@@ -110,7 +110,7 @@ static struct target *find_target(const struct clocks *k, uint32_t chain, uint64
 }
 
 /* Notes what every step of a lane depends on; returns how many there are then. */
-static size_t note_targets(const struct tutti_run *run, const struct tutti_run_chain *chain,
+static size_t note_targets(const struct tutti_dry_run *run, const struct tutti_dry_run_chain *chain,
                            struct target *targets, size_t count)
 {
     const struct tutti_step *step;
@@ -120,7 +120,7 @@ static size_t note_targets(const struct tutti_run *run, const struct tutti_run_c
     while ((step = tutti_cursor_next(&cursor)) != NULL)
         if ((step->flags & TUTTI_STEP_DEP) != 0)
             targets[count++] = (struct target){
-                .chain = tutti_run_chain_of(run, chain->rank, step->dep_lane)->number,
+                .chain = tutti_dry_run_chain_of(run, chain->rank, step->dep_lane)->number,
                 .index = step->dep_step,
                 .use_count = 1};
     return count;
@@ -160,20 +160,20 @@ static bool is_ordered(const uint32_t *now, const struct tutti_access *access)
     return now[access->chain] >= access->count;
 }
 
-static int report_race(const struct clocks *k, const struct tutti_run_chain *chain, unsigned buffer,
-                       const struct tutti_access_segment *s, const struct tutti_access *access,
-                       const char *how, struct tutti_err *err)
+static int report_race(const struct clocks *k, const struct tutti_dry_run_chain *chain,
+                       unsigned buffer, const struct tutti_access_segment *s,
+                       const struct tutti_access *access, const char *how, struct tutti_err *err)
 {
     char where[TUTTI_STEP_WHERE_BYTES];
 
     return tutti_fail(err, TUTTI_ECHECK,
                       "%s: nothing orders it and lane %u, step %u, which %s %s bytes %" PRIu64
                       "..%" PRIu64 " too",
-                      tutti_run_where(chain, where), k->run->chains[access->chain].lane,
+                      tutti_dry_run_where(chain, where), k->run->chains[access->chain].lane,
                       access->count - 1, how, tutti_buf_name(buffer), s->offset, s->end - 1);
 }
 
-static int check_read(struct clocks *k, const struct tutti_run_chain *chain, unsigned buffer,
+static int check_read(struct clocks *k, const struct tutti_dry_run_chain *chain, unsigned buffer,
                       struct tutti_access_segment *s, const struct tutti_send_note *send,
                       struct tutti_err *err)
 {
@@ -188,7 +188,7 @@ static int check_read(struct clocks *k, const struct tutti_run_chain *chain, uns
         return tutti_fail(err, TUTTI_ECHECK,
                           "%s: reads scratch bytes %" PRIu64 "..%" PRIu64
                           ", which lane %u, step %u fuses into the step after it alone",
-                          tutti_run_where(chain, where), s->offset, s->end - 1,
+                          tutti_dry_run_where(chain, where), s->offset, s->end - 1,
                           k->run->chains[s->write.chain].lane, s->write.count - 1);
     /* What comes before this read need not be remembered: who comes after this comes after it. */
     while (s->reads != NULL && is_ordered(now, &s->reads->access))
@@ -202,8 +202,8 @@ static int check_read(struct clocks *k, const struct tutti_run_chain *chain, uns
     return 0;
 }
 
-static int check_write(const struct clocks *k, const struct tutti_run_chain *chain, unsigned buffer,
-                       const struct tutti_access_segment *s, struct tutti_err *err)
+static int check_write(const struct clocks *k, const struct tutti_dry_run_chain *chain,
+                       unsigned buffer, const struct tutti_access_segment *s, struct tutti_err *err)
 {
     const uint32_t *now = now_of(k, chain->number);
 
@@ -216,7 +216,7 @@ static int check_write(const struct clocks *k, const struct tutti_run_chain *cha
 }
 
 /* Splits so that [offset, offset + bytes) is whole segments [*ret_first, *ret_end). */
-static int cut_out(struct clocks *k, const struct tutti_run_chain *chain, unsigned buffer,
+static int cut_out(struct clocks *k, const struct tutti_dry_run_chain *chain, unsigned buffer,
                    uint64_t offset, struct tutti_access_map **ret_map, size_t *ret_first,
                    size_t *ret_end, struct tutti_err *err)
 {
@@ -229,7 +229,7 @@ static int cut_out(struct clocks *k, const struct tutti_run_chain *chain, unsign
     return *ret_first == SIZE_MAX || *ret_end == SIZE_MAX ? tutti_nomem(err) : 0;
 }
 
-static int read_bytes(struct clocks *k, const struct tutti_run_chain *chain, unsigned buffer,
+static int read_bytes(struct clocks *k, const struct tutti_dry_run_chain *chain, unsigned buffer,
                       uint64_t offset, const struct tutti_send_note *send, struct tutti_err *err)
 {
     struct tutti_access_map *map;
@@ -245,7 +245,7 @@ static int read_bytes(struct clocks *k, const struct tutti_run_chain *chain, uns
     return status;
 }
 
-static int write_bytes(struct clocks *k, const struct tutti_run_chain *chain, unsigned buffer,
+static int write_bytes(struct clocks *k, const struct tutti_dry_run_chain *chain, unsigned buffer,
                        uint64_t offset, struct tutti_err *err)
 {
     struct tutti_access_map *map;
@@ -271,10 +271,10 @@ static int write_bytes(struct clocks *k, const struct tutti_run_chain *chain, un
 /* ---- events -------------------------------------------------------------------------------- */
 
 /* The start of a SEND knows the end of the message whose slot it takes. */
-static int start_send(struct clocks *k, struct tutti_run_chain *chain,
-                      struct tutti_run_message *message, struct tutti_err *err)
+static int start_send(struct clocks *k, struct tutti_dry_run_chain *chain,
+                      struct tutti_dry_run_message *message, struct tutti_err *err)
 {
-    struct tutti_run_connection *c = message->connection;
+    struct tutti_dry_run_connection *c = message->connection;
     struct releases *released = c->payload;
     uint32_t *now = now_of(k, chain->number);
     struct tutti_send_note *note = tutti_arena_take(k->arena, 1, sizeof(*note));
@@ -298,8 +298,8 @@ static int start_send(struct clocks *k, struct tutti_run_chain *chain,
     return read_bytes(k, chain, chain->step->src_buf, chain->step->src_offset, note, err);
 }
 
-static int touch(struct clocks *k, struct tutti_run_chain *chain, struct tutti_run_message *message,
-                 struct tutti_err *err)
+static int touch(struct clocks *k, struct tutti_dry_run_chain *chain,
+                 struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     const struct tutti_step *step = chain->step;
     const struct tutti_send_note *note;
@@ -326,8 +326,8 @@ static int touch(struct clocks *k, struct tutti_run_chain *chain, struct tutti_r
     }
 }
 
-static int clock_step(void *user, struct tutti_run *run, struct tutti_run_chain *chain,
-                      struct tutti_run_message *message, struct tutti_err *err)
+static int clock_step(void *user, struct tutti_dry_run *run, struct tutti_dry_run_chain *chain,
+                      struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     struct clocks *k = user;
     const struct tutti_step *step = chain->step;
@@ -336,7 +336,7 @@ static int clock_step(void *user, struct tutti_run *run, struct tutti_run_chain 
     int status;
 
     if ((step->flags & TUTTI_STEP_DEP) != 0) {
-        target = find_target(k, tutti_run_chain_of(run, chain->rank, step->dep_lane)->number,
+        target = find_target(k, tutti_dry_run_chain_of(run, chain->rank, step->dep_lane)->number,
                              step->dep_step);
         assert(target != NULL);
         join(now, target->end->at, k->chain_count);
@@ -353,7 +353,8 @@ static int clock_step(void *user, struct tutti_run *run, struct tutti_run_chain 
     return 0;
 }
 
-static int push_release(struct clocks *k, struct tutti_run_connection *c, struct tutti_clock *end)
+static int push_release(struct clocks *k, struct tutti_dry_run_connection *c,
+                        struct tutti_clock *end)
 {
     struct releases *released = c->payload;
     struct node *node = k->free_nodes;
@@ -377,12 +378,13 @@ static int push_release(struct clocks *k, struct tutti_run_connection *c, struct
 }
 
 /* The end of a SEND is an event of its receiver. */
-static int clock_complete(void *user, struct tutti_run *run, struct tutti_run_chain *receiver,
-                          struct tutti_run_message *message, struct tutti_err *err)
+static int clock_complete(void *user, struct tutti_dry_run *run,
+                          struct tutti_dry_run_chain *receiver,
+                          struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     struct clocks *k = user;
     struct tutti_send_note *note = message->payload;
-    struct tutti_run_chain *from = message->connection->from;
+    struct tutti_dry_run_chain *from = message->connection->from;
     struct target *target = find_target(k, from->number, message->index);
     struct tutti_clock *end = snapshot(k, receiver->number);
 
@@ -411,7 +413,7 @@ static int clock_complete(void *user, struct tutti_run *run, struct tutti_run_ch
 /* A rank has begun if any of its chains is known to have done anything. */
 static int check_barrier(struct clocks *k, struct tutti_err *err)
 {
-    const struct tutti_run *run = k->run;
+    const struct tutti_dry_run *run = k->run;
     uint32_t n = run->schedule->rank_count;
 
     for (uint32_t i = 0; i < run->chain_count; i++)
@@ -485,15 +487,15 @@ static void free_maps(struct clocks *k)
     free(k->maps);
 }
 
-static int play(struct clocks *k, struct tutti_run *run, bool barrier, struct tutti_err *err)
+static int play(struct clocks *k, struct tutti_dry_run *run, bool barrier, struct tutti_err *err)
 {
-    static const struct tutti_run_ops ops = {clock_step, clock_complete};
+    static const struct tutti_dry_run_ops ops = {clock_step, clock_complete};
     int status = init(k, barrier, err);
 
     if (status == 0)
         status = collect_targets(k, err);
     if (status == 0)
-        status = tutti_run_play(run, &ops, k, err);
+        status = tutti_dry_run_play(run, &ops, k, err);
     if (status == 0 && barrier)
         status = check_barrier(k, err);
     free_maps(k);
@@ -503,15 +505,15 @@ static int play(struct clocks *k, struct tutti_run *run, bool barrier, struct tu
 int tutti_clock_check(const struct tutti_schedule *flat, bool barrier, struct tutti_err *err)
 {
     struct clocks k = {.arena = tutti_arena_new()};
-    struct tutti_run *run = NULL;
-    int status = k.arena == NULL ? tutti_nomem(err) : tutti_run_new(flat, &run, err);
+    struct tutti_dry_run *run = NULL;
+    int status = k.arena == NULL ? tutti_nomem(err) : tutti_dry_run_new(flat, &run, err);
 
     if (status == 0) {
         k.run = run;
         k.chain_count = run->chain_count;
         status = play(&k, run, barrier, err);
     }
-    tutti_run_free(run);
+    tutti_dry_run_free(run);
     tutti_arena_free(k.arena);
     return status;
 }

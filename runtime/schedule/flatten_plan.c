@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "runtime/arena.h"
+#include "runtime/schedule/dry_run.h"
 #include "runtime/schedule/flatten.h"
-#include "runtime/schedule/run.h"
 #include "runtime/schedule/step.h"
 #include "runtime/status.h"
 

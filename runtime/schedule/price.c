@@ -5,7 +5,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/schedule.h"
-#include "runtime/schedule/run.h"
+#include "runtime/schedule/dry_run.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
 
@@ -23,7 +23,7 @@ struct releases {
 
 /* A depth is the number of messages on the longest path up to the end of a step. */
 struct depths {
-    struct tutti_run *run;
+    struct tutti_dry_run *run;
     uint64_t *now;   /* [chain]: of its last step; SENDs: of their start */
     uint64_t *first; /* [chain]: its first step in `ends` */
     uint64_t *ends;  /* [first[chain] + step] */
@@ -35,14 +35,15 @@ static void grow_to(uint64_t *depth, uint64_t at_least)
     *depth = *depth > at_least ? *depth : at_least;
 }
 
-static uint64_t *end_of(const struct depths *d, const struct tutti_run_chain *chain, uint64_t index)
+static uint64_t *end_of(const struct depths *d, const struct tutti_dry_run_chain *chain,
+                        uint64_t index)
 {
     assert(index < chain->step_count);
     return &d->ends[d->first[chain->number] + index];
 }
 
 /* The slot that this SEND takes was given back by the oldest message that completed. */
-static void take_slot(struct depths *d, const struct tutti_run_connection *c, uint64_t *now)
+static void take_slot(struct depths *d, const struct tutti_dry_run_connection *c, uint64_t *now)
 {
     struct releases *released = c->payload;
     struct node *node = released->first;
@@ -53,8 +54,8 @@ static void take_slot(struct depths *d, const struct tutti_run_connection *c, ui
     d->free_nodes = node;
 }
 
-static int price_step(void *user, struct tutti_run *run, struct tutti_run_chain *chain,
-                      struct tutti_run_message *message, struct tutti_err *err)
+static int price_step(void *user, struct tutti_dry_run *run, struct tutti_dry_run_chain *chain,
+                      struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     struct depths *d = user;
     const struct tutti_step *step = chain->step;
@@ -62,8 +63,8 @@ static int price_step(void *user, struct tutti_run *run, struct tutti_run_chain 
 
     (void)err;
     if ((step->flags & TUTTI_STEP_DEP) != 0)
-        grow_to(now,
-                *end_of(d, tutti_run_chain_of(run, chain->rank, step->dep_lane), step->dep_step));
+        grow_to(now, *end_of(d, tutti_dry_run_chain_of(run, chain->rank, step->dep_lane),
+                             step->dep_step));
     if (step->kind == TUTTI_SEND) {
         if (message->connection->sent_count > run->schedule->slot_count)
             take_slot(d, message->connection, now);
@@ -76,11 +77,12 @@ static int price_step(void *user, struct tutti_run *run, struct tutti_run_chain 
     return 0;
 }
 
-static int price_complete(void *user, struct tutti_run *run, struct tutti_run_chain *receiver,
-                          struct tutti_run_message *message, struct tutti_err *err)
+static int price_complete(void *user, struct tutti_dry_run *run,
+                          struct tutti_dry_run_chain *receiver,
+                          struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     struct depths *d = user;
-    struct tutti_run_connection *c = message->connection;
+    struct tutti_dry_run_connection *c = message->connection;
     struct releases *released = c->payload;
     struct node *node = d->free_nodes;
 
@@ -102,9 +104,9 @@ static int price_complete(void *user, struct tutti_run *run, struct tutti_run_ch
     return 0;
 }
 
-static int measure_rounds(struct tutti_run *run, uint64_t *ret, struct tutti_err *err)
+static int measure_rounds(struct tutti_dry_run *run, uint64_t *ret, struct tutti_err *err)
 {
-    static const struct tutti_run_ops ops = {price_step, price_complete};
+    static const struct tutti_dry_run_ops ops = {price_step, price_complete};
     struct depths d = {.run = run};
     uint64_t count = 0;
     int status = 0;
@@ -118,7 +120,7 @@ static int measure_rounds(struct tutti_run *run, uint64_t *ret, struct tutti_err
     d.ends = tutti_arena_take(run->arena, tutti_size(count), sizeof(*d.ends));
     if (d.now == NULL || d.first == NULL || d.ends == NULL)
         return tutti_nomem(err);
-    status = tutti_run_play(run, &ops, &d, err);
+    status = tutti_dry_run_play(run, &ops, &d, err);
     *ret = 0;
     for (uint32_t i = 0; i < run->chain_count && status == 0; i++)
         grow_to(ret, d.now[i]);
@@ -163,14 +165,14 @@ static void count_rank(const struct tutti_schedule *s, uint32_t rank, struct tut
 static int price_flat(const struct tutti_schedule *flat, struct tutti_price *price,
                       struct tutti_err *err)
 {
-    struct tutti_run *run = NULL;
-    int status = tutti_run_new(flat, &run, err);
+    struct tutti_dry_run *run = NULL;
+    int status = tutti_dry_run_new(flat, &run, err);
 
     if (status == 0)
         status = measure_rounds(run, &price->round_count, err);
     for (uint32_t rank = 0; rank < flat->rank_count && status == 0; rank++)
         count_rank(flat, rank, price);
-    tutti_run_free(run);
+    tutti_dry_run_free(run);
     return status;
 }
 

@@ -19,7 +19,7 @@ static struct tutti_value_map *map_of(const struct tutti_proof *proof, uint32_t 
 }
 
 /* What a region holds, into `pieces`. */
-static int read_region(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+static int read_region(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                        unsigned buffer, uint64_t offset, struct tutti_pieces *pieces,
                        struct tutti_err *err)
 {
@@ -44,12 +44,12 @@ static int read_region(struct tutti_proof *proof, const struct tutti_run_chain *
     if (status == 0)
         return tutti_fail(err, TUTTI_ECHECK,
                           "%s: reads %s byte %" PRIu64 ", which holds nothing yet",
-                          tutti_run_where(chain, where), tutti_buf_name(buffer), hole);
+                          tutti_dry_run_where(chain, where), tutti_buf_name(buffer), hole);
     return 0;
 }
 
 /* A copy, or with `pieces` NULL nothing at all, becomes the contents of a region. */
-static int write_region(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+static int write_region(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                         unsigned buffer, uint64_t offset, const struct tutti_pieces *pieces,
                         struct tutti_err *err)
 {
@@ -68,7 +68,7 @@ static int write_region(struct tutti_proof *proof, const struct tutti_run_chain 
             err, TUTTI_ECHECK,
             "%s: overwrites %s bytes %" PRIu64 "..%" PRIu64 ", written by lane %u, step %" PRIu64
             ", before anyone read them",
-            tutti_run_where(chain, where), tutti_buf_name(buffer),
+            tutti_dry_run_where(chain, where), tutti_buf_name(buffer),
             unread->piece.offset > offset ? unread->piece.offset : offset,
             (unread->piece.end < offset + bytes ? unread->piece.end : offset + bytes) - 1,
             unread->lane, unread->step);
@@ -79,7 +79,7 @@ static int write_region(struct tutti_proof *proof, const struct tutti_run_chain 
 }
 
 /* LAST: `pieces` must be complete, and not finished before. */
-static int finish(const struct tutti_proof *proof, const struct tutti_run_chain *chain,
+static int finish(const struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                   struct tutti_pieces *pieces, struct tutti_err *err)
 {
     char where[TUTTI_STEP_WHERE_BYTES];
@@ -91,19 +91,19 @@ static int finish(const struct tutti_proof *proof, const struct tutti_run_chain 
         if (piece->last)
             return tutti_fail(err, TUTTI_ECHECK,
                               "%s: LAST a second time on byte %" PRIu64 " of its result",
-                              tutti_run_where(chain, where), piece->offset);
+                              tutti_dry_run_where(chain, where), piece->offset);
         if (tutti_rank_set_beyond(proof->all, piece->set, &missing))
             return tutti_fail(err, TUTTI_ECHECK,
                               "%s: LAST too early: byte %" PRIu64
                               " of its result lacks the contribution of rank %u",
-                              tutti_run_where(chain, where), piece->offset, missing);
+                              tutti_dry_run_where(chain, where), piece->offset, missing);
         piece->last = true;
     }
     return 0;
 }
 
 /* Operands of a REDUCE are whole elements, nothing of them finished. */
-static int valid_operand(const struct tutti_proof *proof, const struct tutti_run_chain *chain,
+static int valid_operand(const struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                          const struct tutti_pieces *pieces, struct tutti_err *err)
 {
     uint64_t element_bytes = tutti_dtype_bytes(proof->schedule->contract.dtype);
@@ -116,17 +116,17 @@ static int valid_operand(const struct tutti_proof *proof, const struct tutti_run
             return tutti_fail(err, TUTTI_ECHECK,
                               "%s: an operand is put together from pieces of elements at byte "
                               "%" PRIu64,
-                              tutti_run_where(chain, where), piece->offset);
+                              tutti_dry_run_where(chain, where), piece->offset);
         if (piece->last)
             return tutti_fail(err, TUTTI_ECHECK,
                               "%s: byte %" PRIu64 " of an operand is finished already (LAST)",
-                              tutti_run_where(chain, where), piece->offset);
+                              tutti_dry_run_where(chain, where), piece->offset);
     }
     return 0;
 }
 
 /* Two pieces that cover [offset, end) of a REDUCE become one. */
-static int merge(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+static int merge(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                  const struct tutti_piece *acc, const struct tutti_piece *src, uint64_t offset,
                  uint64_t end, struct tutti_err *err)
 {
@@ -141,12 +141,12 @@ static int merge(struct tutti_proof *proof, const struct tutti_run_chain *chain,
         return tutti_fail(err, TUTTI_ECHECK,
                           "%s: at %s byte %" PRIu64 " it reduces byte %" PRIu64
                           " of the inputs with byte %" PRIu64,
-                          tutti_run_where(chain, where), tutti_buf_name(step->dst_buf),
+                          tutti_dry_run_where(chain, where), tutti_buf_name(step->dst_buf),
                           step->dst_offset + offset, acc_source, src_source);
     if (tutti_rank_set_meet(acc->set, src->set, &twice))
         return tutti_fail(err, TUTTI_ECHECK,
                           "%s: contribution of rank %u to %s byte %" PRIu64 " counted twice",
-                          tutti_run_where(chain, where), twice, tutti_buf_name(step->dst_buf),
+                          tutti_dry_run_where(chain, where), twice, tutti_buf_name(step->dst_buf),
                           step->dst_offset + offset);
     set = tutti_rank_sets_join(proof->sets, acc->set, src->set);
     if (set == NULL ||
@@ -155,7 +155,7 @@ static int merge(struct tutti_proof *proof, const struct tutti_run_chain *chain,
     return 0;
 }
 
-static int reduce(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+static int reduce(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                   struct tutti_err *err)
 {
     const struct tutti_step *step = chain->step;
@@ -189,7 +189,7 @@ static int reduce(struct tutti_proof *proof, const struct tutti_run_chain *chain
     return status;
 }
 
-static int copy(struct tutti_proof *proof, const struct tutti_run_chain *chain,
+static int copy(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                 struct tutti_err *err)
 {
     const struct tutti_step *step = chain->step;
@@ -202,8 +202,8 @@ static int copy(struct tutti_proof *proof, const struct tutti_run_chain *chain,
     return status;
 }
 
-static int send(struct tutti_proof *proof, const struct tutti_run_chain *chain,
-                struct tutti_run_message *message, struct tutti_err *err)
+static int send(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
+                struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     struct tutti_pieces *pieces = proof->free_pieces;
 
@@ -217,8 +217,8 @@ static int send(struct tutti_proof *proof, const struct tutti_run_chain *chain,
     return read_region(proof, chain, chain->step->src_buf, chain->step->src_offset, pieces, err);
 }
 
-static int prove_step(void *user, struct tutti_run *run, struct tutti_run_chain *chain,
-                      struct tutti_run_message *message, struct tutti_err *err)
+static int prove_step(void *user, struct tutti_dry_run *run, struct tutti_dry_run_chain *chain,
+                      struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     struct tutti_proof *proof = user;
     const struct tutti_step *step = chain->step;
@@ -238,8 +238,9 @@ static int prove_step(void *user, struct tutti_run *run, struct tutti_run_chain 
     }
 }
 
-static int prove_complete(void *user, struct tutti_run *run, struct tutti_run_chain *receiver,
-                          struct tutti_run_message *message, struct tutti_err *err)
+static int prove_complete(void *user, struct tutti_dry_run *run,
+                          struct tutti_dry_run_chain *receiver,
+                          struct tutti_dry_run_message *message, struct tutti_err *err)
 {
     struct tutti_proof *proof = user;
     struct tutti_pieces *pieces = message->payload;
@@ -298,10 +299,11 @@ static void done(struct tutti_proof *proof)
 }
 
 /* After a failed run messages are still under way: their pieces go to the free list too. */
-static void collect_payloads(struct tutti_proof *proof, const struct tutti_run *run)
+static void collect_payloads(struct tutti_proof *proof, const struct tutti_dry_run *run)
 {
     for (uint32_t i = 0; i < run->chain_count; i++) {
-        for (struct tutti_run_message *m = run->chains[i].first_sent; m != NULL; m = m->next_sent) {
+        for (struct tutti_dry_run_message *m = run->chains[i].first_sent; m != NULL;
+             m = m->next_sent) {
             struct tutti_pieces *pieces = m->payload;
 
             if (pieces == NULL)
@@ -314,21 +316,21 @@ static void collect_payloads(struct tutti_proof *proof, const struct tutti_run *
 
 static int prove_data(const struct tutti_schedule *flat, struct tutti_err *err)
 {
-    static const struct tutti_run_ops ops = {prove_step, prove_complete};
+    static const struct tutti_dry_run_ops ops = {prove_step, prove_complete};
     struct tutti_proof proof;
-    struct tutti_run *run = NULL;
-    int status = tutti_run_new(flat, &run, err);
+    struct tutti_dry_run *run = NULL;
+    int status = tutti_dry_run_new(flat, &run, err);
 
     if (status < 0)
         return status;
     status = init(&proof, flat, err);
     if (status == 0)
-        status = tutti_run_play(run, &ops, &proof, err);
+        status = tutti_dry_run_play(run, &ops, &proof, err);
     if (status == 0)
         status = tutti_proof_final(&proof, err);
     collect_payloads(&proof, run);
     done(&proof);
-    tutti_run_free(run);
+    tutti_dry_run_free(run);
     return status;
 }
 

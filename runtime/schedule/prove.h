@@ -2,7 +2,7 @@
 #ifndef TUTTI_RUNTIME_SCHEDULE_PROVE_H
 #define TUTTI_RUNTIME_SCHEDULE_PROVE_H
 
-#include "runtime/schedule/run.h"
+#include "runtime/schedule/dry_run.h"
 #include "runtime/schedule/value.h"
 
 struct tutti_proof {

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "runtime/schedule/run.h"
+#include "runtime/schedule/dry_run.h"
 #include "runtime/schedule/step.h"
 #include "runtime/status.h"
 

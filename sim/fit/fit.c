@@ -32,7 +32,7 @@ enum {
     LETTING_TURNS = 3, /* ... and in which only what is 8, 4, 2 times as far off as in the end is */
 };
 
-static int differentiate(struct tutti_search *search, struct tutti_err *err)
+static int differentiate(struct tutti_fit_search *search, struct tutti_err *err)
 {
     struct tutti_fit *fit = search->fit;
 
@@ -78,7 +78,7 @@ static double variance(const struct tutti_fit *fit)
 
 /* Standard errors: of the data, and of the priors, which are no data. -TUTTI_EINVAL where there are
  * none, which must not look like certainty. */
-static int judge(struct tutti_search *search, struct tutti_err *err)
+static int judge(struct tutti_fit_search *search, struct tutti_err *err)
 {
     struct tutti_fit *fit = search->fit;
     uint32_t size = fit->parameter_count;
@@ -90,13 +90,13 @@ static int judge(struct tutti_search *search, struct tutti_err *err)
 
         if (!(fit->weight[i] > 0))
             continue;
-        fit->robust[i] = fit->weight[i] * tutti_search_reweight(fit, residual);
+        fit->robust[i] = fit->weight[i] * tutti_fit_search_reweight(fit, residual);
         tutti_normal_add(search->matrix, search->vector, size, fit->jacobian + (size_t)i * size,
                          fit->weight[i] / spread, 0);
     }
     for (uint32_t p = 0; p < size; p++)
         search->matrix[(size_t)p * size + p] +=
-            tutti_search_prior_pull(fit, p, fit->value[p] - fit->prior[p]) + 1e-9;
+            tutti_fit_search_prior_pull(fit, p, fit->value[p] - fit->prior[p]) + 1e-9;
     if (!tutti_normal_factor(search->matrix, size))
         return tutti_fail(err, TUTTI_EINVAL,
                           "no standard errors of '%u' parameters: some are told only together, or "
@@ -115,14 +115,14 @@ static int judge(struct tutti_search *search, struct tutti_err *err)
 }
 
 /* Steps on the same derivatives; *ret_better: what the first gained. */
-static int descend_often(struct tutti_search *search, double *damping, double *ret_better,
+static int descend_often(struct tutti_fit_search *search, double *damping, double *ret_better,
                          struct tutti_err *err)
 {
     double better = 1;
     int status = 0;
 
     for (int chord = 0; chord < CHORDS_MAX && better > 1e-3 && status == 0; chord++) {
-        status = tutti_search_descend(search, damping, &better, err);
+        status = tutti_fit_search_descend(search, damping, &better, err);
         if (chord == 0)
             *ret_better = better;
     }
@@ -134,19 +134,19 @@ static int descend_often(struct tutti_search *search, double *damping, double *r
 }
 
 /* A step to where the model has the least, or where that is not better part of the way there. */
-static int try_shorter(struct tutti_search *search, struct tutti_search *model, double *ret_better,
-                       struct tutti_err *err)
+static int try_shorter(struct tutti_fit_search *search, struct tutti_fit_search *model,
+                       double *ret_better, struct tutti_err *err)
 {
     const struct tutti_fit *fit = search->about;
     size_t size = fit->parameter_count;
 
     for (int shorter = 0; shorter < SHORTER_MAX; shorter++) {
         double now;
-        int status = tutti_search_predict(search, model->at, err);
+        int status = tutti_fit_search_predict(search, model->at, err);
 
         if (status < 0)
             return status;
-        now = tutti_search_objective(search, model->at, search->times);
+        now = tutti_fit_search_objective(search, model->at, search->times);
         if (now < search->objective) {
             *ret_better = (search->objective - now) / search->objective;
             search->problem->approximate(search->problem->context, fit, model->at, model->now,
@@ -165,11 +165,11 @@ static int try_shorter(struct tutti_search *search, struct tutti_search *model, 
 
 /* Where the model has the least, if it is better there with times predicted; *ret_better: by how
  * much of the objective. The steps that follow take the model's derivatives there. */
-static int try_leap(struct tutti_search *search, double *ret_better, struct tutti_err *err)
+static int try_leap(struct tutti_fit_search *search, double *ret_better, struct tutti_err *err)
 {
     const struct tutti_fit *fit = search->about;
     size_t size = fit->parameter_count, points = fit->point_count;
-    struct tutti_search model = *search;
+    struct tutti_fit_search model = *search;
     int status = 0;
 
     *ret_better = 0;
@@ -183,7 +183,7 @@ static int try_leap(struct tutti_search *search, double *ret_better, struct tutt
     memcpy(model.at, search->at, size * sizeof(double));
     memcpy(model.now, search->now, points * sizeof(double));
     memcpy(model.slopes, fit->jacobian, points * size * sizeof(double));
-    if (tutti_search_leap(&model))
+    if (tutti_fit_search_leap(&model))
         status = try_shorter(search, &model, ret_better, err);
 out:
     free(model.at);
@@ -200,17 +200,17 @@ static uint32_t count_early_turns(const struct tutti_fit_problem *problem, uint3
 }
 
 /* Sets what is lost in a turn that is `left` before that. */
-static void let_go(struct tutti_search *search, uint32_t left)
+static void let_go(struct tutti_fit_search *search, uint32_t left)
 {
     struct tutti_fit *fit = search->fit;
 
     fit->lost = 0;
     if (search->problem->lost > 0 && left <= LETTING_TURNS)
         fit->lost = fmax(fit->scale, search->problem->lost) * exp2(left);
-    search->objective = tutti_search_objective(search, fit->value, fit->predicted);
+    search->objective = tutti_fit_search_objective(search, fit->value, fit->predicted);
 }
 
-static int search_on(struct tutti_search *search, struct tutti_err *err)
+static int search_on(struct tutti_fit_search *search, struct tutti_err *err)
 {
     const struct tutti_fit_problem *problem = search->problem;
     struct tutti_fit *fit = search->fit;
@@ -282,7 +282,7 @@ int tutti_fit_solve(const struct tutti_fit_problem *problem, struct tutti_fit **
                     struct tutti_err *err)
 {
     size_t parameters = problem->parameter_count;
-    struct tutti_search search = {.problem = problem};
+    struct tutti_fit_search search = {.problem = problem};
     int status = check(problem, err);
 
     if (status < 0)

@@ -24,7 +24,7 @@ static double loss(const struct tutti_fit *fit, double residual)
     return size <= 1 ? size * size / 2 : size - 0.5;
 }
 
-double tutti_search_reweight(const struct tutti_fit *fit, double residual)
+double tutti_fit_search_reweight(const struct tutti_fit *fit, double residual)
 {
     double size = fabs(residual);
 
@@ -42,7 +42,7 @@ static double prior_loss(const struct tutti_fit *fit, uint32_t p, double x)
     return freedom > 0 ? (freedom + 1) / 2 * log1p(square / freedom) : square / 2;
 }
 
-double tutti_search_prior_pull(const struct tutti_fit *fit, uint32_t p, double x)
+double tutti_fit_search_prior_pull(const struct tutti_fit *fit, uint32_t p, double x)
 {
     double freedom = fit->prior_freedom;
 
@@ -51,19 +51,19 @@ double tutti_search_prior_pull(const struct tutti_fit *fit, uint32_t p, double x
     return fit->precision[p] * (freedom + 1) / (freedom + fit->precision[p] * x * x);
 }
 
-bool tutti_search_counts(const struct tutti_search *search, uint32_t point)
+bool tutti_fit_search_counts(const struct tutti_fit_search *search, uint32_t point)
 {
     return search->about->weight[point] > 0 && (search->omitted == NULL || !search->omitted[point]);
 }
 
-double tutti_search_objective(const struct tutti_search *search, const double *values,
-                              const double *times)
+double tutti_fit_search_objective(const struct tutti_fit_search *search, const double *values,
+                                  const double *times)
 {
     const struct tutti_fit *fit = search->about;
     double sum = 0;
 
     for (uint32_t i = 0; i < fit->point_count; i++) {
-        if (tutti_search_counts(search, i)) /* the others may be no numbers */
+        if (tutti_fit_search_counts(search, i)) /* the others may be no numbers */
             sum += fit->weight[i] * loss(fit, times[i] - fit->observed[i]);
     }
     for (uint32_t p = 0; p < fit->parameter_count; p++)
@@ -72,7 +72,7 @@ double tutti_search_objective(const struct tutti_search *search, const double *v
 }
 
 /* The normal equations about where the search is. */
-static void assemble(struct tutti_search *search)
+static void assemble(struct tutti_fit_search *search)
 {
     const struct tutti_fit *fit = search->about;
     uint32_t size = fit->parameter_count;
@@ -82,14 +82,14 @@ static void assemble(struct tutti_search *search)
     for (uint32_t i = 0; i < fit->point_count; i++) {
         double residual = search->now[i] - fit->observed[i];
 
-        if (tutti_search_counts(search, i))
+        if (tutti_fit_search_counts(search, i))
             tutti_normal_add(search->matrix, search->vector, size,
                              search->slopes + (size_t)i * size,
-                             fit->weight[i] * tutti_search_reweight(fit, residual), residual);
+                             fit->weight[i] * tutti_fit_search_reweight(fit, residual), residual);
     }
     for (uint32_t p = 0; p < size; p++) {
         double away = search->at[p] - fit->prior[p];
-        double pull = tutti_search_prior_pull(fit, p, away);
+        double pull = tutti_fit_search_prior_pull(fit, p, away);
 
         search->matrix[(size_t)p * size + p] += pull;
         search->vector[p] += pull * away;
@@ -104,7 +104,7 @@ static void damp(double *matrix, uint32_t size, double damping)
 }
 
 /* Times as the model about search->about has them, of points that count. */
-static void guess(const struct tutti_search *search, const double *values, double *times)
+static void guess(const struct tutti_fit_search *search, const double *values, double *times)
 {
     const struct tutti_fit *fit = search->about;
     size_t size = fit->parameter_count;
@@ -115,12 +115,13 @@ static void guess(const struct tutti_search *search, const double *values, doubl
     }
     for (uint32_t i = 0; i < fit->point_count; i++) {
         times[i] = fit->predicted[i];
-        for (size_t p = 0; p < size && tutti_search_counts(search, i); p++)
+        for (size_t p = 0; p < size && tutti_fit_search_counts(search, i); p++)
             times[i] += fit->jacobian[i * size + p] * (values[p] - fit->value[p]);
     }
 }
 
-int tutti_search_predict(struct tutti_search *search, const double *values, struct tutti_err *err)
+int tutti_fit_search_predict(struct tutti_fit_search *search, const double *values,
+                             struct tutti_err *err)
 {
     const struct tutti_fit_problem *problem = search->problem;
 
@@ -133,8 +134,8 @@ int tutti_search_predict(struct tutti_search *search, const double *values, stru
                                  search->times, err);
 }
 
-int tutti_search_descend(struct tutti_search *search, double *damping, double *ret_better,
-                         struct tutti_err *err)
+int tutti_fit_search_descend(struct tutti_fit_search *search, double *damping, double *ret_better,
+                             struct tutti_err *err)
 {
     uint32_t size = search->about->parameter_count;
 
@@ -152,10 +153,10 @@ int tutti_search_descend(struct tutti_search *search, double *damping, double *r
         for (uint32_t p = 0; p < size; p++)
             search->trial[p] =
                 search->at[p] - fmin(stride_max, fmax(-stride_max, search->vector[p]));
-        status = tutti_search_predict(search, search->trial, err);
+        status = tutti_fit_search_predict(search, search->trial, err);
         if (status < 0)
             return status;
-        now = tutti_search_objective(search, search->trial, search->times);
+        now = tutti_fit_search_objective(search, search->trial, search->times);
         if (now < search->objective) {
             *ret_better = (search->objective - now) / search->objective;
             search->objective = now;
@@ -171,7 +172,7 @@ int tutti_search_descend(struct tutti_search *search, double *damping, double *r
 /* Where a model linear about the solution has the least, in leaps: at most a stride beyond the
  * solution and beyond the prior, to which all may go back. Weights are those of where the turn
  * before came to. Into search->at, with times as the model has them in search->now. */
-static bool leap_linear(struct tutti_search *search)
+static bool leap_linear(struct tutti_fit_search *search)
 {
     const struct tutti_fit *fit = search->about;
     uint32_t size = fit->parameter_count;
@@ -192,7 +193,7 @@ static bool leap_linear(struct tutti_search *search)
             const double *row = fit->jacobian + (size_t)i * size;
 
             search->now[i] = fit->predicted[i];
-            for (uint32_t p = 0; p < size && tutti_search_counts(search, i); p++)
+            for (uint32_t p = 0; p < size && tutti_fit_search_counts(search, i); p++)
                 search->now[i] += row[p] * (search->at[p] - fit->value[p]);
         }
     }
@@ -200,14 +201,14 @@ static bool leap_linear(struct tutti_search *search)
 }
 
 /* Sends what no point tells back to its prior at once, however little the objective gains by it. */
-static void forget(struct tutti_search *search)
+static void forget(struct tutti_fit_search *search)
 {
     const struct tutti_fit *fit = search->about;
     uint32_t size = fit->parameter_count;
 
     memset(search->trial, 0, size * sizeof(double));
     for (uint32_t i = 0; i < fit->point_count; i++) {
-        for (uint32_t p = 0; p < size && tutti_search_counts(search, i); p++)
+        for (uint32_t p = 0; p < size && tutti_fit_search_counts(search, i); p++)
             search->trial[p] += fabs(search->slopes[(size_t)i * size + p]);
     }
     for (uint32_t p = 0; p < size; p++)
@@ -217,7 +218,7 @@ static void forget(struct tutti_search *search)
 }
 
 /* The same of the caller's model, which is not linear: damped strides, each of which is better. */
-static bool leap_approximate(struct tutti_search *search)
+static bool leap_approximate(struct tutti_fit_search *search)
 {
     const struct tutti_fit *fit = search->about;
     const struct tutti_fit_problem *problem = search->problem;
@@ -225,7 +226,7 @@ static bool leap_approximate(struct tutti_search *search)
     double damping = 0.03, better = 1, least;
 
     forget(search);
-    least = tutti_search_objective(search, search->at, search->now);
+    least = tutti_fit_search_objective(search, search->at, search->now);
     for (int turn = 0; turn < APPROXIMATE_TURNS && better > 1e-4 && least > 0; turn++) {
         double now;
 
@@ -238,7 +239,7 @@ static bool leap_approximate(struct tutti_search *search)
             search->trial[p] =
                 search->at[p] - fmin(stride_max, fmax(-stride_max, search->vector[p]));
         problem->approximate(problem->context, fit, search->trial, search->times, NULL);
-        now = tutti_search_objective(search, search->trial, search->times);
+        now = tutti_fit_search_objective(search, search->trial, search->times);
         if (!(now < least)) {
             damping *= 6;
             continue;
@@ -252,7 +253,7 @@ static bool leap_approximate(struct tutti_search *search)
     return true;
 }
 
-bool tutti_search_leap(struct tutti_search *search)
+bool tutti_fit_search_leap(struct tutti_fit_search *search)
 {
     return search->problem->approximate == NULL ? leap_linear(search) : leap_approximate(search);
 }

@@ -21,10 +21,10 @@ static const double gain_least = 1;
 enum { TURNS_MAX = 6, FAILURES_MAX = 2 };
 
 struct refit {
-    struct tutti_search search;
-    struct tutti_search model; /* the same where the model leads */
-    struct tutti_fit about;    /* what the model is about */
-    bool *skipped;             /* [point]: whose derivatives need not be taken anew */
+    struct tutti_fit_search search;
+    struct tutti_fit_search model; /* the same where the model leads */
+    struct tutti_fit about;        /* what the model is about */
+    bool *skipped;                 /* [point]: whose derivatives need not be taken anew */
 };
 
 static void close_refit(struct refit *refit)
@@ -50,21 +50,21 @@ static int open_refit(const struct tutti_fit_problem *problem, const struct tutt
                       const bool *omitted, struct refit *refit, struct tutti_err *err)
 {
     size_t size = fit->parameter_count, points = fit->point_count;
-    struct tutti_search *search = &refit->search;
+    struct tutti_fit_search *search = &refit->search;
     struct tutti_fit *about = &refit->about;
 
     *refit = (struct refit){.about = *fit, .skipped = calloc(points + 1, sizeof(bool))};
-    *search = (struct tutti_search){.problem = problem,
-                                    .about = about,
-                                    .omitted = omitted,
-                                    .own = tutti_fit_zeros(points * size),
-                                    .at = tutti_fit_zeros(size),
-                                    .now = tutti_fit_zeros(points),
-                                    .matrix = tutti_fit_zeros(size * size),
-                                    .vector = tutti_fit_zeros(size),
-                                    .trial = tutti_fit_zeros(size),
-                                    .times = tutti_fit_zeros(points),
-                                    .guess = tutti_fit_zeros(points)};
+    *search = (struct tutti_fit_search){.problem = problem,
+                                        .about = about,
+                                        .omitted = omitted,
+                                        .own = tutti_fit_zeros(points * size),
+                                        .at = tutti_fit_zeros(size),
+                                        .now = tutti_fit_zeros(points),
+                                        .matrix = tutti_fit_zeros(size * size),
+                                        .vector = tutti_fit_zeros(size),
+                                        .trial = tutti_fit_zeros(size),
+                                        .times = tutti_fit_zeros(points),
+                                        .guess = tutti_fit_zeros(points)};
     refit->model.at = tutti_fit_zeros(size);
     refit->model.now = tutti_fit_zeros(points);
     about->weight = tutti_fit_zeros(points);
@@ -92,7 +92,7 @@ static int open_refit(const struct tutti_fit_problem *problem, const struct tutt
  * such place, to the priors, at first. */
 static int leap(struct refit *refit, struct tutti_err *err)
 {
-    struct tutti_search *search = &refit->search, *model = &refit->model;
+    struct tutti_fit_search *search = &refit->search, *model = &refit->model;
     size_t size = search->about->parameter_count, points = search->about->point_count;
     double *at = model->at, *now = model->now;
     double found;
@@ -105,15 +105,15 @@ static int leap(struct refit *refit, struct tutti_err *err)
     memcpy(model->at, search->at, size * sizeof(double));
     memcpy(model->now, search->now, points * sizeof(double));
     memcpy(model->slopes, search->about->jacobian, points * size * sizeof(double));
-    if (!tutti_search_leap(model)) {
+    if (!tutti_fit_search_leap(model)) {
         if (isfinite(search->objective))
             return 0;
         memcpy(model->at, search->problem->prior, size * sizeof(double));
     }
-    status = tutti_search_predict(search, model->at, err);
+    status = tutti_fit_search_predict(search, model->at, err);
     if (status < 0)
         return status;
-    found = tutti_search_objective(search, model->at, search->times);
+    found = tutti_fit_search_objective(search, model->at, search->times);
     if (found < search->objective) {
         search->objective = found;
         memcpy(search->at, model->at, size * sizeof(double));
@@ -125,7 +125,7 @@ static int leap(struct refit *refit, struct tutti_err *err)
 /* Makes the model one about where the search is now. */
 static int move_on(struct refit *refit, struct tutti_err *err)
 {
-    struct tutti_search *search = &refit->search;
+    struct tutti_fit_search *search = &refit->search;
     const struct tutti_fit_problem *problem = search->problem;
     struct tutti_fit *about = &refit->about;
     size_t size = about->parameter_count, points = about->point_count;
@@ -133,7 +133,7 @@ static int move_on(struct refit *refit, struct tutti_err *err)
     int status = 0;
 
     for (uint32_t i = 0; i < points; i++) {
-        refit->skipped[i] = !tutti_search_counts(search, i) ||
+        refit->skipped[i] = !tutti_fit_search_counts(search, i) ||
                             !(fabs(search->now[i] - search->guess[i]) > stale_least);
         stale_count += !refit->skipped[i];
     }
@@ -151,7 +151,7 @@ static int move_on(struct refit *refit, struct tutti_err *err)
 
 static int move(struct refit *refit, struct tutti_err *err)
 {
-    struct tutti_search *search = &refit->search;
+    struct tutti_fit_search *search = &refit->search;
     double damping = 1e-3, better;
     int status = 0, failures = 0;
 
@@ -159,8 +159,8 @@ static int move(struct refit *refit, struct tutti_err *err)
     for (int turn = 0; turn < TURNS_MAX && failures < FAILURES_MAX && status == 0; turn++) {
         double before = search->objective;
 
-        status =
-            failures == 0 ? leap(refit, err) : tutti_search_descend(search, &damping, &better, err);
+        status = failures == 0 ? leap(refit, err)
+                               : tutti_fit_search_descend(search, &damping, &better, err);
         if (status == 0 && search->objective < before)
             status = move_on(refit, err);
         failures = before - search->objective > gain_least ? 0 : failures + 1;

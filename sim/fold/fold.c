@@ -16,9 +16,9 @@
 #include "sim/fold/chains.h"
 #include "sim/fold/class_play.h"
 #include "sim/fold/classes.h"
+#include "sim/fold/components.h"
 #include "sim/fold/exchange.h"
 #include "sim/fold/hops.h"
-#include "sim/fold/islands.h"
 #include "sim/fold/memory.h"
 #include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
@@ -494,8 +494,8 @@ static int play_classes(const struct tutti_sim_opts *opts, const struct tutti_sc
         status = find_quotient(opts, schedule, ordered, known, err);
         if (status < 0)
             return status;
-        status = tutti_islands_play(opts, schedule, known->quotients[ordered], step_count_max,
-                                    &played, err);
+        status = tutti_components_play(opts, schedule, known->quotients[ordered], step_count_max,
+                                       &played, err);
         if (status == -TUTTI_ELACK)
             status = tutti_fold_memory_play(known->lanes, &known->kinds, ordered, opts, schedule,
                                             step_count_max, &played, err);

@@ -24,7 +24,7 @@ struct tutti_rank_times {
 enum { SPARES_MAX = 8 };
 
 /* What is at hand for all phases. */
-struct tutti_phase_desk {
+struct tutti_phase_context {
     const struct tutti_sim_opts *opts;
     const struct tutti_hops *hops;
     uint32_t rank_count;
@@ -44,7 +44,7 @@ struct tutti_phase_desk {
     uint32_t *kinds;
     tutti_ps *ring_busy_ps; /* [size]: of one ring */
     tutti_ps *ring_hop_ps;
-    struct tutti_ring_desk ring_desk;
+    struct tutti_ring_context ring_context;
     struct tutti_ring_memo memo;
     /* Of the phase that is being played: */
     uint32_t simulated_count; /* ranks whose times were computed */
@@ -66,21 +66,21 @@ struct tutti_phase_ask {
                                              the same connections, in an earlier phase; or NULL */
 };
 
-int tutti_phase_desk_init(struct tutti_phase_desk *desk, const struct tutti_sim_opts *opts,
-                          const struct tutti_schedule *schedule, const struct tutti_hops *hops,
-                          uint32_t size_max, struct tutti_err *err);
+int tutti_phase_context_init(struct tutti_phase_context *context, const struct tutti_sim_opts *opts,
+                             const struct tutti_schedule *schedule, const struct tutti_hops *hops,
+                             uint32_t size_max, struct tutti_err *err);
 /* From now on times are compared on all links. The links of hops have been kept. */
-int tutti_phase_compare_links(struct tutti_phase_desk *desk, struct tutti_err *err);
-void tutti_phase_desk_done(struct tutti_phase_desk *desk);
+int tutti_phase_compare_links(struct tutti_phase_context *context, struct tutti_err *err);
+void tutti_phase_context_done(struct tutti_phase_context *context);
 
 /* Plays it; *ret is the caller's. *ret_simulated_count: how many ranks stand for all of them.
  * -TUTTI_ELACK, and why: times of this kind are not known. */
-int tutti_phase_play(struct tutti_phase_desk *desk, const struct tutti_phase_ask *ask,
+int tutti_phase_play(struct tutti_phase_context *context, const struct tutti_phase_ask *ask,
                      struct tutti_rank_times *ret, uint32_t *ret_simulated_count,
                      struct tutti_err *err);
 
 /* Gives back the memory of times that are needed no more. */
-void tutti_phase_give_back(struct tutti_phase_desk *desk, struct tutti_rank_times *times);
+void tutti_phase_give_back(struct tutti_phase_context *context, struct tutti_rank_times *times);
 
 static inline tutti_ps tutti_time_of(const struct tutti_rank_times *times, uint32_t rank)
 {

@@ -39,7 +39,7 @@ struct play {
     bool compares;        /* times on links */
     struct tutti_hops hops;
     struct tutti_hops *known; /* where they come from, and go */
-    struct tutti_phase_desk desk;
+    struct tutti_phase_context context;
     uint32_t simulated_count;
     tutti_ps end_ps;
 };
@@ -179,7 +179,7 @@ static int play_phase(struct play *play, uint32_t number, uint32_t p, struct tut
         ask.turn = &other->times[p];
     }
     ask.slots = slots_before(play, lane, p);
-    status = tutti_phase_play(&play->desk, &ask, &lane->times[p + 1], &simulated_count, err);
+    status = tutti_phase_play(&play->context, &ask, &lane->times[p + 1], &simulated_count, err);
     if (simulated_count > play->simulated_count)
         play->simulated_count = simulated_count;
     return status;
@@ -188,7 +188,7 @@ static int play_phase(struct play *play, uint32_t number, uint32_t p, struct tut
 static void forget(struct play *play, struct tutti_rank_times *times)
 {
     if (times->each_ps != play->starts_ps)
-        tutti_phase_give_back(&play->desk, times);
+        tutti_phase_give_back(&play->context, times);
     times->each_ps = NULL;
 }
 
@@ -244,10 +244,10 @@ static int prepare(struct play *play, struct tutti_err *err)
         status = tutti_hops_find(&play->hops, play->opts, true, err);
     }
     if (status == 0)
-        status = tutti_phase_desk_init(&play->desk, play->opts, play->schedule, &play->hops,
-                                       size_max, err);
+        status = tutti_phase_context_init(&play->context, play->opts, play->schedule, &play->hops,
+                                          size_max, err);
     if (status == 0 && play->compares)
-        status = tutti_phase_compare_links(&play->desk, err);
+        status = tutti_phase_compare_links(&play->context, err);
     if (status < 0)
         return status;
     return lay_starts(play, err);
@@ -271,7 +271,7 @@ static void finish(struct play *play)
         for (uint32_t p = 0; p <= play->lanes[i].phase_count; p++)
             forget(play, &play->lanes[i].times[p]);
     }
-    tutti_phase_desk_done(&play->desk);
+    tutti_phase_context_done(&play->context);
     tutti_hops_give(&play->hops, play->known);
     free(play->starts_ps);
     free(play->lanes);
@@ -289,9 +289,9 @@ int tutti_phases_play(const struct tutti_sim_opts *opts, const struct tutti_sche
     play->opts = opts;
     play->schedule = schedule;
     play->known = known;
-    play->desk.update_count_max = UPDATES_MAX;
+    play->context.update_count_max = UPDATES_MAX;
     if (step_count_max > 0 && step_count_max < UPDATES_MAX)
-        play->desk.update_count_max = step_count_max;
+        play->context.update_count_max = step_count_max;
     status = prepare(play, err);
     if (status == 0)
         status = play_all(play, err);

@@ -202,8 +202,8 @@ static bool find_values(const struct tutti_ring *ring, tutti_ps *values, uint32_
     return slots * hop_min >= hop_max && (ring->reduce_ps == 0 || ring->reduce_count == 0);
 }
 
-int tutti_ring_last(struct tutti_ring_desk *desk, const struct tutti_ring *ring, uint64_t price_max,
-                    tutti_ps *ret_ps)
+int tutti_ring_last(struct tutti_ring_context *context, const struct tutti_ring *ring,
+                    uint64_t price_max, tutti_ps *ret_ps)
 {
     struct window window = {.room = (uint64_t)ring->size + 1};
     struct roll roll = {.ring = ring};
@@ -217,11 +217,11 @@ int tutti_ring_last(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
     price = (1 + 3 * (uint64_t)count) * ring->size;
     if (price >= price_max)
         return 0;
-    if (tutti_ring_desk_reserve(desk, 2 * window.room) < 0)
+    if (tutti_ring_context_reserve(context, 2 * window.room) < 0)
         return -TUTTI_ENOMEM;
-    desk->update_count += price;
-    window.weights = desk->memory;
-    window.places = desk->memory + window.room;
+    context->update_count += price;
+    window.weights = context->memory;
+    window.places = context->memory + window.room;
     for (uint32_t i = 0; i < ring->size; i++)
         roll.lap_ps += ring->hop_ps[i];
     best = heaviest_of_hops(ring, roll.lap_ps);

@@ -67,17 +67,17 @@ static struct bounds bounds_of(const struct tutti_ring *ring)
     return bounds;
 }
 
-int tutti_ring_desk_reserve(struct tutti_ring_desk *desk, uint64_t count)
+int tutti_ring_context_reserve(struct tutti_ring_context *context, uint64_t count)
 {
     tutti_ps *memory;
 
-    if (count <= desk->memory_count)
+    if (count <= context->memory_count)
         return 0;
-    memory = realloc(desk->memory, tutti_size(tutti_times(count, sizeof(*memory))));
+    memory = realloc(context->memory, tutti_size(tutti_times(count, sizeof(*memory))));
     if (memory == NULL)
         return -TUTTI_ENOMEM;
-    desk->memory = memory;
-    desk->memory_count = count;
+    context->memory = memory;
+    context->memory_count = count;
     return 0;
 }
 
@@ -105,7 +105,7 @@ static void play_round(const struct tutti_ring *ring, const tutti_ps *before,
 }
 
 /* Keeps the completions of as many rounds as there are slots, and of one at least. */
-static int play_messages(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
+static int play_messages(struct tutti_ring_context *context, const struct tutti_ring *ring,
                          struct tutti_err *err)
 {
     uint64_t d = ring->size;
@@ -118,17 +118,17 @@ static int play_messages(struct tutti_ring_desk *desk, const struct tutti_ring *
         return tutti_fail(err, TUTTI_ELACK,
                           "'%" PRIu32 "' slots of a connection are too many for a ring of %" PRIu32,
                           ring->slot_count, ring->size);
-    if (tutti_ring_desk_reserve(desk, (kept + 1) * d) < 0)
+    if (tutti_ring_context_reserve(context, (kept + 1) * d) < 0)
         return tutti_nomem(err);
-    start = desk->memory + kept * d;
+    start = context->memory + kept * d;
     for (uint64_t i = 0; i < d; i++)
         start[i] = ring->ready_ps[i] - ring->busy_ps[i];
     for (uint64_t t = 0; t < ring->round_count; t++) {
-        tutti_ps *done = desk->memory + t % kept * d;
+        tutti_ps *done = context->memory + t % kept * d;
         const tutti_ps *opened = NULL;
 
         if (t >= ring->slot_count)
-            opened = desk->memory + (t - ring->slot_count) % kept * d;
+            opened = context->memory + (t - ring->slot_count) % kept * d;
         play_round(ring, before, opened, start, done, t < ring->reduce_count ? ring->reduce_ps : 0);
         before = done;
     }
@@ -272,7 +272,7 @@ tutti_ps tutti_ring_alike_ps(uint64_t round_count, tutti_ps hop_ps, uint64_t red
 }
 
 /* 1: done; 0: not by hops, or not at this price. */
-static int run_by_hops(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
+static int run_by_hops(struct tutti_ring_context *context, const struct tutti_ring *ring,
                        uint64_t price_max)
 {
     struct hops hops = {.ring = ring, .bounds = bounds_of(ring)};
@@ -280,43 +280,43 @@ static int run_by_hops(struct tutti_ring_desk *desk, const struct tutti_ring *ri
 
     if (!goes_by_hops(ring, &hops))
         return 0;
-    if (tutti_ring_desk_reserve(desk, ring->size) < 0)
+    if (tutti_ring_context_reserve(context, ring->size) < 0)
         return -TUTTI_ENOMEM;
-    price = find_sources(&hops, desk->memory);
+    price = find_sources(&hops, context->memory);
     if (price >= price_max)
         return 0;
-    desk->update_count += price;
-    go_paths(&hops, desk->memory);
+    context->update_count += price;
+    go_paths(&hops, context->memory);
     go_back_home(&hops);
     return 1;
 }
 
 /* Likewise, for the end of the whole ring. */
-static int run_to_last(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
+static int run_to_last(struct tutti_ring_context *context, const struct tutti_ring *ring,
                        uint64_t price_max)
 {
     tutti_ps last_ps;
-    int status = ring->only_last ? tutti_ring_last(desk, ring, price_max, &last_ps) : 0;
+    int status = ring->only_last ? tutti_ring_last(context, ring, price_max, &last_ps) : 0;
 
     for (uint32_t i = 0; i < ring->size && status == 1; i++)
         ring->finish_ps[i] = last_ps;
     return status;
 }
 
-int tutti_ring_run(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
+int tutti_ring_run(struct tutti_ring_context *context, const struct tutti_ring *ring,
                    uint64_t update_count_max, struct tutti_err *err)
 {
     uint64_t left =
-        update_count_max > desk->update_count ? update_count_max - desk->update_count : 0;
+        update_count_max > context->update_count ? update_count_max - context->update_count : 0;
     uint64_t messages = tutti_times(ring->round_count, ring->size);
     uint64_t price_max = messages < left ? messages : left;
     int status;
 
     assert(ring->size >= 2);
     assert(ring->round_count + 1 >= ring->size);
-    status = run_by_hops(desk, ring, price_max);
+    status = run_by_hops(context, ring, price_max);
     if (status == 0)
-        status = run_to_last(desk, ring, price_max);
+        status = run_to_last(context, ring, price_max);
     if (status != 0)
         return status < 0 ? tutti_nomem(err) : 0;
     if (messages > left)
@@ -324,12 +324,12 @@ int tutti_ring_run(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
                           "a ring of %" PRIu32 " whose links or starts differ too much to be gone "
                           "through by hops has too many messages (%" PRIu64 " in all)",
                           ring->size, update_count_max);
-    desk->update_count += (uint64_t)messages;
-    return play_messages(desk, ring, err);
+    context->update_count += (uint64_t)messages;
+    return play_messages(context, ring, err);
 }
 
-void tutti_ring_desk_done(struct tutti_ring_desk *desk)
+void tutti_ring_context_done(struct tutti_ring_context *context)
 {
-    free(desk->memory);
-    *desk = (struct tutti_ring_desk){.memory = NULL};
+    free(context->memory);
+    *context = (struct tutti_ring_context){.memory = NULL};
 }

@@ -37,7 +37,7 @@ struct tutti_ring {
 };
 
 /* Memory that is used again from ring to ring, and what has been spent. */
-struct tutti_ring_desk {
+struct tutti_ring_context {
     tutti_ps *memory;
     uint64_t memory_count;
     uint64_t update_count; /* of times, in all rings so far */
@@ -46,11 +46,11 @@ struct tutti_ring_desk {
 /* Writes finish_ps. Times begin at 0 or later, and what all hops of all rounds take, times the
  * slots, is below 2^61. -TUTTI_ELACK: the ring is too large to follow its messages one by one (at
  * most `update_count_max` in all), and of no form that is known otherwise. */
-int tutti_ring_run(struct tutti_ring_desk *desk, const struct tutti_ring *ring,
+int tutti_ring_run(struct tutti_ring_context *context, const struct tutti_ring *ring,
                    uint64_t update_count_max, struct tutti_err *err);
 /* Room for so many times: 0 or -TUTTI_ENOMEM. */
-int tutti_ring_desk_reserve(struct tutti_ring_desk *desk, uint64_t count);
-void tutti_ring_desk_done(struct tutti_ring_desk *desk);
+int tutti_ring_context_reserve(struct tutti_ring_context *context, uint64_t count);
+void tutti_ring_context_done(struct tutti_ring_context *context);
 
 /* Where all ranks begin together and all links are alike, so much later they all have finished:
  * hops alone are the heaviest path, as b >= a and b >= b/B. */

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
@@ -210,8 +210,8 @@ int tutti_local_messages_divide(struct local_messages *messages, uint32_t proces
         uint32_t from = (uint32_t)(i / n % n);
         uint32_t to = (uint32_t)(i % n);
 
-        wire->remote = process_count > 1 && tutti_crew_of_rank(n, process_count, from) !=
-                                                tutti_crew_of_rank(n, process_count, to);
+        wire->remote = process_count > 1 && tutti_group_of_rank(n, process_count, from) !=
+                                                tutti_group_of_rank(n, process_count, to);
         wire->direct = wire->remote && direct;
         wire->lend_min = lend_min;
         if (!wire->remote || wire->message_count == 0 || wire->pieces != NULL)

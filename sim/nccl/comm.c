@@ -7,10 +7,10 @@
 #include "runtime/status.h"
 #include "sim/nccl.h"
 #include "sim/nccl/env.h"
+#include "sim/nccl/paths.h"
 #include "sim/nccl/rccl.h"
 #include "sim/nccl/search.h"
 #include "sim/nccl/tables.h"
-#include "sim/nccl/ways.h"
 
 enum {
     NODE_GPUS_MAX = 576, /* NCCL_TOPO_MAX_NODES */
@@ -22,7 +22,7 @@ enum {
 struct room {
     struct tutti_nccl_comm comm; /* first: what the caller holds */
     struct tutti_arena *arena;
-    struct tutti_nccl_log logs[TUTTI_GRAPH_COUNT]; /* of the first node */
+    struct tutti_nccl_search_log logs[TUTTI_GRAPH_COUNT]; /* of the first node */
 };
 
 /* While it is being made. */
@@ -76,39 +76,40 @@ static struct tutti_nccl_rules rules_of(const struct tutti_nccl_env *env,
 
 /* Takes over what was found, with ranks and ports instead of places. */
 static int keep_graph(const struct make *m, const struct tutti_nccl_system *system,
-                      const struct tutti_nccl_draft *draft, bool collapsed,
+                      const struct tutti_nccl_candidate *candidate, bool collapsed,
                       struct tutti_nccl_graph *ret)
 {
     uint32_t gpus = system->counts[TUTTI_NCCL_GPU];
     bool inter = system->counts[TUTTI_NCCL_NET] > 0;
-    size_t count = (size_t)draft->channel_count * gpus;
+    size_t count = (size_t)candidate->channel_count * gpus;
     uint32_t *ranks = tutti_arena_take(m->room->arena, count, sizeof(*ranks));
     uint32_t *nets =
-        tutti_arena_take(m->room->arena, 2 * (size_t)draft->channel_count, sizeof(*nets));
+        tutti_arena_take(m->room->arena, 2 * (size_t)candidate->channel_count, sizeof(*nets));
 
     if (ranks == NULL || nets == NULL)
         return tutti_nomem(m->err);
     for (size_t i = 0; i < count; i++)
         ranks[i] =
-            tutti_nccl_node(system, TUTTI_NCCL_GPU, draft->gpus[i])->host * m->hw->gpu_count +
-            tutti_nccl_gpu(system, draft->gpus[i])->rank;
-    for (size_t i = 0; inter && i < 2 * (size_t)draft->channel_count; i++) {
-        const struct tutti_nccl_node *net = tutti_nccl_node(system, TUTTI_NCCL_NET, draft->nets[i]);
+            tutti_nccl_node(system, TUTTI_NCCL_GPU, candidate->gpus[i])->host * m->hw->gpu_count +
+            tutti_nccl_gpu(system, candidate->gpus[i])->rank;
+    for (size_t i = 0; inter && i < 2 * (size_t)candidate->channel_count; i++) {
+        const struct tutti_nccl_node *net =
+            tutti_nccl_node(system, TUTTI_NCCL_NET, candidate->nets[i]);
 
         nets[i] = net->host * m->hw->net_count + net->source;
     }
     *ret = (struct tutti_nccl_graph){
-        .pattern = draft->pattern,
-        .cross_nic = draft->cross_nic,
-        .type_intra = draft->type_intra,
-        .type_inter = draft->type_inter,
-        .same_channels = draft->same_channels,
+        .pattern = candidate->pattern,
+        .cross_nic = candidate->cross_nic,
+        .type_intra = candidate->type_intra,
+        .type_inter = candidate->type_inter,
+        .same_channels = candidate->same_channels,
         .collapsed = collapsed,
-        .channel_count = draft->channel_count,
-        .channels_found = draft->channel_count,
-        .bw_intra_GBps = (double)draft->intra_kbyte_per_s / 1e6,
-        .bw_inter_GBps = (double)draft->inter_kbyte_per_s / 1e6,
-        .latency_inter_us = draft->latency_ns / 1e3,
+        .channel_count = candidate->channel_count,
+        .channels_found = candidate->channel_count,
+        .bw_intra_GBps = (double)candidate->intra_kbyte_per_s / 1e6,
+        .bw_inter_GBps = (double)candidate->inter_kbyte_per_s / 1e6,
+        .latency_inter_us = candidate->latency_ns / 1e3,
         .gpu_count = gpus,
         .gpus = ranks,
         .nets = inter ? nets : NULL,
@@ -118,25 +119,25 @@ static int keep_graph(const struct make *m, const struct tutti_nccl_system *syst
 
 static int search_one(const struct make *m, struct tutti_nccl_system *system,
                       const struct tutti_nccl_request *request, enum tutti_nccl_graph_id id,
-                      struct tutti_nccl_graph *graphs, struct tutti_nccl_log *logs)
+                      struct tutti_nccl_graph *graphs, struct tutti_nccl_search_log *logs)
 {
-    struct tutti_nccl_draft draft;
+    struct tutti_nccl_candidate candidate;
     int status;
 
     logs[id].arena = logs == m->room->logs ? m->room->arena : m->scratch;
     if (id == TUTTI_GRAPH_RING && m->rings != NULL)
-        status = tutti_nccl_draw_rings(system, m->rings, m->scratch, &draft, m->err);
+        status = tutti_nccl_draw_rings(system, m->rings, m->scratch, &candidate, m->err);
     else
-        status =
-            tutti_nccl_search(system, &m->rules, request, m->scratch, &draft, &logs[id], m->err);
+        status = tutti_nccl_search(system, &m->rules, request, m->scratch, &candidate, &logs[id],
+                                   m->err);
     if (status == 0)
-        status = keep_graph(m, system, &draft, logs[id].collapsed, &graphs[id]);
+        status = keep_graph(m, system, &candidate, logs[id].collapsed, &graphs[id]);
     return status;
 }
 
 /* init.cc initTransportsRank: rings first, as many trees, the others where they may run at all. */
 static int search_all(const struct make *m, struct tutti_nccl_system *system,
-                      struct tutti_nccl_graph *graphs, struct tutti_nccl_log *logs)
+                      struct tutti_nccl_graph *graphs, struct tutti_nccl_search_log *logs)
 {
     struct tutti_nccl_request request = {
         .pattern = TUTTI_PATTERN_RING, .channels_min = 1, .channels_max = RING_CHANNELS_MAX};
@@ -201,7 +202,7 @@ static int system_of(const struct make *m, const bool *gpu_kept, bool with_nets,
     int status = tutti_nccl_system_new(&parts, m->scratch, ret, m->err);
 
     if (status == 0)
-        status = tutti_nccl_ways(*ret, &m->rules, m->scratch, m->err);
+        status = tutti_nccl_paths(*ret, &m->rules, m->scratch, m->err);
     return status;
 }
 
@@ -225,7 +226,7 @@ static int add_node(struct make *m, uint32_t first, bool *kept)
 {
     struct tutti_nccl_comm *comm = &m->room->comm;
     struct tutti_nccl_graph graphs[TUTTI_GRAPH_COUNT] = {{0}};
-    struct tutti_nccl_log logs[TUTTI_GRAPH_COUNT] = {{0}};
+    struct tutti_nccl_search_log logs[TUTTI_GRAPH_COUNT] = {{0}};
     bool is_first = comm->node_count == 0;
     struct tutti_nccl_system *system;
     uint32_t count = 0;
@@ -382,12 +383,12 @@ bool tutti_nccl_is_rccl(const struct tutti_nccl_comm *comm)
 }
 
 size_t tutti_nccl_tries(const struct tutti_nccl_comm *comm, enum tutti_nccl_graph_id graph,
-                        const struct tutti_nccl_try **ret, enum tutti_nccl_path *ret_port_type)
+                        const struct tutti_nccl_try **ret, enum tutti_nccl_path_type *ret_port_type)
 {
     const struct room *room = (const struct room *)(const void *)comm;
 
     assert(graph < TUTTI_GRAPH_COUNT);
     *ret = room->logs[graph].tries;
-    *ret_port_type = (enum tutti_nccl_path)room->logs[graph].type_inter_max;
+    *ret_port_type = (enum tutti_nccl_path_type)room->logs[graph].type_inter_max;
     return room->logs[graph].count;
 }

@@ -119,7 +119,7 @@ static int read_level(const struct variable *variable, struct tutti_nccl_env *en
     int64_t number;
 
     for (int path = TUTTI_PATH_LOC; path <= TUTTI_PATH_SYS; path++) {
-        if (strcmp(value, tutti_nccl_path_name((enum tutti_nccl_path)path)) == 0) {
+        if (strcmp(value, tutti_nccl_path_name((enum tutti_nccl_path_type)path)) == 0) {
             *field_of(variable, env) = path;
             return 0;
         }

@@ -23,7 +23,7 @@ enum { TUTTI_NCCL_OFF, TUTTI_NCCL_ON, TUTTI_NCCL_AUTO }; /* auto: LL128, where l
 enum tutti_nccl_netdevs { TUTTI_NETDEVS_AUTO, TUTTI_NETDEVS_ALL, TUTTI_NETDEVS_MAX };
 
 /* Numbers are as given, unclamped; what reads one clamps as NCCL does. Levels are names of paths
- * (enum tutti_nccl_path): old numbers are translated on reading. */
+ * (enum tutti_nccl_path_type): old numbers are translated on reading. */
 struct tutti_nccl_env {
     uint8_t algorithms[TUTTI_NCCL_FUNCTION_COUNT][TUTTI_NCCL_ALGORITHM_COUNT]; /* NCCL_ALGO */
     uint8_t protocols[TUTTI_NCCL_FUNCTION_COUNT][TUTTI_NCCL_PROTOCOL_COUNT];   /* NCCL_PROTO */

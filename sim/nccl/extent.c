@@ -1,16 +1,16 @@
 /* What the ways of a graph amount to: bounds of rates and types, who reaches whom. */
-#include "sim/nccl/ways.h"
+#include "sim/nccl/paths.h"
 
-static int64_t way_rate_max(const struct tutti_nccl_system *s, uint32_t gpu,
-                            enum tutti_nccl_kind to)
+static int64_t path_rate_max(const struct tutti_nccl_system *s, uint32_t gpu,
+                             enum tutti_nccl_kind to)
 {
     int64_t rate = 0;
 
     for (uint32_t i = 0; i < s->counts[to]; i++) {
-        const struct tutti_nccl_way *way = tutti_nccl_way(s, TUTTI_NCCL_GPU, gpu, to, i);
+        const struct tutti_nccl_path *path = tutti_nccl_path(s, TUTTI_NCCL_GPU, gpu, to, i);
 
-        if (way->hop_count > 0 && way->kbyte_per_s > rate)
-            rate = way->kbyte_per_s;
+        if (path->hop_count > 0 && path->kbyte_per_s > rate)
+            rate = path->kbyte_per_s;
     }
     return rate;
 }
@@ -42,7 +42,7 @@ void tutti_nccl_rates(struct tutti_nccl_system *system)
         return;
     }
     for (uint32_t g = 0; g < system->counts[TUTTI_NCCL_GPU]; g++) {
-        int64_t max = way_rate_max(system, g, inter ? TUTTI_NCCL_NET : TUTTI_NCCL_GPU);
+        int64_t max = path_rate_max(system, g, inter ? TUTTI_NCCL_NET : TUTTI_NCCL_GPU);
         int64_t total = link_rates(tutti_nccl_node(system, TUTTI_NCCL_GPU, g));
 
         if (max > system->max_kbyte_per_s)
@@ -60,7 +60,7 @@ static void label(const struct tutti_nccl_system *s, uint8_t type_first, uint8_t
     for (uint32_t g = 0; g < s->counts[TUTTI_NCCL_GPU]; g++) {
         ret[g] = g;
         for (uint32_t p = 0; p < g; p++) {
-            uint8_t type = tutti_nccl_way(s, TUTTI_NCCL_GPU, g, TUTTI_NCCL_GPU, p)->type;
+            uint8_t type = tutti_nccl_path(s, TUTTI_NCCL_GPU, g, TUTTI_NCCL_GPU, p)->type;
 
             if (type >= type_first && type < type_end && ret[p] < ret[g])
                 ret[g] = ret[p];
@@ -95,8 +95,8 @@ uint8_t tutti_nccl_type_min(const struct tutti_nccl_system *system, enum tutti_n
     for (uint32_t g = 0; g < system->counts[TUTTI_NCCL_GPU]; g++)
         for (uint32_t i = 0; i < system->counts[to]; i++)
             if ((to != TUTTI_NCCL_GPU || i != g) &&
-                tutti_nccl_way(system, TUTTI_NCCL_GPU, g, to, i)->type < type)
-                type = tutti_nccl_way(system, TUTTI_NCCL_GPU, g, to, i)->type;
+                tutti_nccl_path(system, TUTTI_NCCL_GPU, g, to, i)->type < type)
+                type = tutti_nccl_path(system, TUTTI_NCCL_GPU, g, to, i)->type;
     return type;
 }
 
@@ -107,7 +107,7 @@ uint8_t tutti_nccl_type_max(const struct tutti_nccl_system *system, enum tutti_n
     for (uint32_t g = 0; g < system->counts[TUTTI_NCCL_GPU]; g++)
         for (uint32_t i = 0; i < system->counts[to]; i++)
             if ((to != TUTTI_NCCL_GPU || i != g) &&
-                tutti_nccl_way(system, TUTTI_NCCL_GPU, g, to, i)->type > type)
-                type = tutti_nccl_way(system, TUTTI_NCCL_GPU, g, to, i)->type;
+                tutti_nccl_path(system, TUTTI_NCCL_GPU, g, to, i)->type > type)
+                type = tutti_nccl_path(system, TUTTI_NCCL_GPU, g, to, i)->type;
     return type;
 }

@@ -3,22 +3,23 @@
 
 #include <assert.h>
 
-uint32_t tutti_nccl_locals(const struct tutti_nccl_system *system, enum tutti_nccl_kind from_kind,
-                           uint32_t from, enum tutti_nccl_kind to_kind, uint32_t *ret)
+uint32_t tutti_nccl_nearest_nics(const struct tutti_nccl_system *system,
+                                 enum tutti_nccl_kind from_kind, uint32_t from,
+                                 enum tutti_nccl_kind to_kind, uint32_t *ret)
 {
     int64_t rate = 0;
     uint8_t type = TUTTI_PATH_DIS;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < system->counts[to_kind]; i++) {
-        const struct tutti_nccl_way *way = tutti_nccl_way(system, from_kind, from, to_kind, i);
+        const struct tutti_nccl_path *path = tutti_nccl_path(system, from_kind, from, to_kind, i);
 
-        if (way->kbyte_per_s > rate || (way->kbyte_per_s == rate && way->type < type)) {
-            rate = way->kbyte_per_s;
-            type = way->type;
+        if (path->kbyte_per_s > rate || (path->kbyte_per_s == rate && path->type < type)) {
+            rate = path->kbyte_per_s;
+            type = path->type;
             count = 0;
         }
-        if (way->kbyte_per_s == rate && way->type == type)
+        if (path->kbyte_per_s == rate && path->type == type)
             ret[count++] = i;
     }
     return count;
@@ -40,14 +41,14 @@ uint32_t tutti_nccl_local_net(const struct tutti_nccl_system *system,
                               uint32_t *scratch)
 {
     uint32_t *nets = scratch;
-    uint32_t count = tutti_nccl_locals(system, TUTTI_NCCL_GPU, gpu, TUTTI_NCCL_NET, nets);
+    uint32_t count = tutti_nccl_nearest_nics(system, TUTTI_NCCL_GPU, gpu, TUTTI_NCCL_NET, nets);
     uint32_t dev = tutti_nccl_gpu(system, gpu)->dev;
     uint32_t of_gpu = count;
 
     assert(count > 0);
     if (rules->nets_policy == TUTTI_NETS_AUTO) {
         uint32_t gpus =
-            tutti_nccl_locals(system, TUTTI_NCCL_NET, nets[0], TUTTI_NCCL_GPU, nets + count);
+            tutti_nccl_nearest_nics(system, TUTTI_NCCL_NET, nets[0], TUTTI_NCCL_GPU, nets + count);
 
         assert(gpus > 0);
         of_gpu = (count + gpus - 1) / gpus;
@@ -64,7 +65,7 @@ int32_t tutti_nccl_local_gpu(const struct tutti_nccl_system *system,
                              const struct tutti_nccl_rules *rules, uint32_t net, uint32_t *scratch)
 {
     uint32_t *gpus = scratch;
-    uint32_t count = tutti_nccl_locals(system, TUTTI_NCCL_NET, net, TUTTI_NCCL_GPU, gpus);
+    uint32_t count = tutti_nccl_nearest_nics(system, TUTTI_NCCL_NET, net, TUTTI_NCCL_GPU, gpus);
 
     /* Preferences repeat after as many channels as there are ports, at most. */
     for (uint32_t c = 0; c < TUTTI_NCCL_CHANNELS_MAX && c < system->counts[TUTTI_NCCL_NET]; c++)

@@ -8,8 +8,9 @@
 #include "sim/nccl/system.h"
 
 /* Those of kind `to` that `from` reaches at the highest rate and, of those, nearest; how many. */
-uint32_t tutti_nccl_locals(const struct tutti_nccl_system *system, enum tutti_nccl_kind from_kind,
-                           uint32_t from, enum tutti_nccl_kind to_kind, uint32_t *ret);
+uint32_t tutti_nccl_nearest_nics(const struct tutti_nccl_system *system,
+                                 enum tutti_nccl_kind from_kind, uint32_t from,
+                                 enum tutti_nccl_kind to_kind, uint32_t *ret);
 
 /* The port that a GPU prefers for a channel. `scratch` has room for all GPUs and ports, twice. */
 uint32_t tutti_nccl_local_net(const struct tutti_nccl_system *system,

@@ -21,7 +21,7 @@ const char *tutti_nccl_protocol_name(enum tutti_nccl_protocol protocol)
     return names[protocol];
 }
 
-const char *tutti_nccl_path_name(enum tutti_nccl_path path)
+const char *tutti_nccl_path_name(enum tutti_nccl_path_type path)
 {
     static const char *const names[TUTTI_PATH_COUNT] = {
         "LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS",

@@ -8,9 +8,9 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "sim/nccl/locals.h"
-#include "sim/nccl/ways.h"
+#include "sim/nccl/paths.h"
 
-enum { RATE_BITS = TUTTI_WAY_RATE_BITS, HOP_BITS = TUTTI_WAY_HOP_BITS };
+enum { RATE_BITS = TUTTI_PATH_RATE_BITS, HOP_BITS = TUTTI_PATH_HOP_BITS };
 
 /* Less is better. NCCL compares whole GB/s and hops, one after the other: the rate from the port
  * and what is left of the GPU's PCI link (more), hops from the port (less), then rate and hops from
@@ -75,7 +75,7 @@ static void add_others(const struct tutti_nccl_walk *w, uint32_t gpu, uint8_t ty
                        uint32_t *count)
 {
     for (uint32_t n = 0; n < net_count(w) && n < TUTTI_NCCL_CHANNELS_MAX; n++)
-        if (tutti_nccl_way(w->system, TUTTI_NCCL_GPU, gpu, TUTTI_NCCL_NET, n)->type == type)
+        if (tutti_nccl_path(w->system, TUTTI_NCCL_GPU, gpu, TUTTI_NCCL_NET, n)->type == type)
             add_once(list, count, n);
 }
 
@@ -129,8 +129,8 @@ int tutti_nccl_lists_init(struct tutti_nccl_walk *w)
         w->scores == NULL || w->pci_up == NULL || w->pci_down == NULL || w->scratch == NULL)
         return -TUTTI_ENOMEM;
     for (uint32_t n = 0; n < nets; n++)
-        w->near_count[n] = tutti_nccl_locals(w->system, TUTTI_NCCL_NET, n, TUTTI_NCCL_GPU,
-                                             w->near_gpus + n * gpus);
+        w->near_count[n] = tutti_nccl_nearest_nics(w->system, TUTTI_NCCL_NET, n, TUTTI_NCCL_GPU,
+                                                   w->near_gpus + n * gpus);
     for (uint32_t g = 0; g < gpus; g++)
         find_pci(w, g);
     if (nets > 0)
@@ -188,7 +188,7 @@ static int64_t pci_left(const struct tutti_nccl_walk *w, uint32_t gpu)
 
 static uint64_t port_part(const struct tutti_nccl_walk *w, uint32_t net, uint32_t gpu)
 {
-    uint64_t rank = tutti_nccl_way(w->system, TUTTI_NCCL_NET, net, TUTTI_NCCL_GPU, gpu)->rank;
+    uint64_t rank = tutti_nccl_path(w->system, TUTTI_NCCL_NET, net, TUTTI_NCCL_GPU, gpu)->rank;
     uint64_t hops = rank & ((1u << HOP_BITS) - 1);
 
     return (rank >> HOP_BITS) << (RATE_BITS + HOP_BITS) |
@@ -205,15 +205,15 @@ static uint32_t sort_gpus(const struct tutti_nccl_walk *w, uint32_t from, bool b
     uint32_t count = 0;
 
     for (uint32_t i = 1, g = from; i < gpus; i++) {
-        const struct tutti_nccl_way *way;
+        const struct tutti_nccl_path *path;
         struct tutti_nccl_score score;
         uint32_t at = count;
 
         g = g + 1 == gpus ? 0 : g + 1;
-        way = tutti_nccl_way(w->system, TUTTI_NCCL_GPU, from, TUTTI_NCCL_GPU, g);
-        if ((w->used[g] & bit) != 0 || way->hop_count == 0)
+        path = tutti_nccl_path(w->system, TUTTI_NCCL_GPU, from, TUTTI_NCCL_GPU, g);
+        if ((w->used[g] & bit) != 0 || path->hop_count == 0)
             continue;
-        score = (struct tutti_nccl_score){.gpu = g, .key = way->rank};
+        score = (struct tutti_nccl_score){.gpu = g, .key = path->rank};
         if (by_net)
             score.key |= port_part(w, net, g) << (RATE_BITS + HOP_BITS);
         for (; at > 0 && score.key < ret[at - 1].key; at--)
@@ -227,7 +227,7 @@ static uint32_t sort_gpus(const struct tutti_nccl_walk *w, uint32_t from, bool b
 static bool is_free(const struct tutti_nccl_walk *w, uint32_t from, uint32_t gpu)
 {
     return (w->used[gpu] & UINT64_C(1) << w->now.channel_count) == 0 && from != gpu &&
-           tutti_nccl_way(w->system, TUTTI_NCCL_GPU, from, TUTTI_NCCL_GPU, gpu)->hop_count > 0;
+           tutti_nccl_path(w->system, TUTTI_NCCL_GPU, from, TUTTI_NCCL_GPU, gpu)->hop_count > 0;
 }
 
 /* NVSwitches like it when a GPU talks to few others: neighbours in number alone. */

@@ -8,7 +8,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
-#include "sim/nccl/ways.h"
+#include "sim/nccl/paths.h"
 
 enum { GBYTE_PER_S_MAX = 1000 };
 
@@ -77,7 +77,7 @@ int tutti_nccl_read_rings(const char *value, struct tutti_nccl_rings *ret, struc
 
 int tutti_nccl_draw_rings(const struct tutti_nccl_system *system,
                           const struct tutti_nccl_rings *rings, struct tutti_arena *arena,
-                          struct tutti_nccl_draft *ret, struct tutti_err *err)
+                          struct tutti_nccl_candidate *ret, struct tutti_err *err)
 {
     uint32_t gpus = system->counts[TUTTI_NCCL_GPU];
     uint32_t *order;
@@ -92,23 +92,23 @@ int tutti_nccl_draw_rings(const struct tutti_nccl_system *system,
     order = tutti_arena_take(arena, (size_t)rings->count * gpus, sizeof(*order));
     if (order == NULL)
         return tutti_nomem(err);
-    *ret = (struct tutti_nccl_draft){.pattern = TUTTI_PATTERN_RING,
-                                     .type_intra = TUTTI_PATH_LOC,
-                                     .type_inter = TUTTI_PATH_PIX,
-                                     .channels_min = (uint32_t)rings->count,
-                                     .channels_max = (uint32_t)rings->count,
-                                     .channel_count = (uint32_t)rings->count,
-                                     .intra_kbyte_per_s = rings->kbyte_per_s,
-                                     .inter_kbyte_per_s = rings->kbyte_per_s,
-                                     .gpus = order};
+    *ret = (struct tutti_nccl_candidate){.pattern = TUTTI_PATTERN_RING,
+                                         .type_intra = TUTTI_PATH_LOC,
+                                         .type_inter = TUTTI_PATH_PIX,
+                                         .channels_min = (uint32_t)rings->count,
+                                         .channels_max = (uint32_t)rings->count,
+                                         .channel_count = (uint32_t)rings->count,
+                                         .intra_kbyte_per_s = rings->kbyte_per_s,
+                                         .inter_kbyte_per_s = rings->kbyte_per_s,
+                                         .gpus = order};
     ret->same_channels = true;
     for (uint32_t c = 0; c < ret->channel_count; c++) {
         const uint8_t *ring = rings->gpus[c];
 
         ret->same_channels = ret->same_channels && memcmp(ring, rings->gpus[0], gpus) == 0;
         for (uint32_t i = 0; i < gpus; i++) {
-            uint8_t type = tutti_nccl_way(system, TUTTI_NCCL_GPU, ring[i], TUTTI_NCCL_GPU,
-                                          ring[(i + 1) % gpus])
+            uint8_t type = tutti_nccl_path(system, TUTTI_NCCL_GPU, ring[i], TUTTI_NCCL_GPU,
+                                           ring[(i + 1) % gpus])
                                ->type;
 
             order[c * gpus + i] = ring[i];

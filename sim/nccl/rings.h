@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "sim/nccl/draft.h"
+#include "sim/nccl/candidate.h"
 
 struct tutti_arena;
 struct tutti_err;
@@ -27,6 +27,6 @@ int tutti_nccl_read_rings(const char *value, struct tutti_nccl_rings *ret, struc
 /* The graph of them. -TUTTI_EINVAL for a system with ports, or of other GPUs. */
 int tutti_nccl_draw_rings(const struct tutti_nccl_system *system,
                           const struct tutti_nccl_rings *rings, struct tutti_arena *arena,
-                          struct tutti_nccl_draft *ret, struct tutti_err *err);
+                          struct tutti_nccl_candidate *ret, struct tutti_err *err);
 
 #endif

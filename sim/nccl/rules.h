@@ -9,7 +9,7 @@
 enum tutti_nccl_nets { TUTTI_NETS_AUTO, TUTTI_NETS_ALL, TUTTI_NETS_MAX };
 
 struct tutti_nccl_rules {
-    int p2p_level; /* enum tutti_nccl_path; -1: by NCCL's own rule */
+    int p2p_level; /* enum tutti_nccl_path_type; -1: by NCCL's own rule */
     int gdr_level;
     bool nvb, pxn, pxn_c2c, shm;
     bool gdr_c2c;    /* GPUDirect to ports that hang off the CPU of a C2C link */

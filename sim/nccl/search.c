@@ -7,8 +7,8 @@
 
 #include "runtime/arena.h"
 #include "runtime/status.h"
+#include "sim/nccl/paths.h"
 #include "sim/nccl/walk.h"
-#include "sim/nccl/ways.h"
 
 enum {
     BUDGET = 1 << 14, /* steps of a walk, and */
@@ -25,7 +25,7 @@ struct search {
     struct tutti_nccl_system *system;
     const struct tutti_nccl_rules *rules;
     struct tutti_nccl_walk walk;
-    struct tutti_nccl_log *log;
+    struct tutti_nccl_search_log *log;
     uint32_t sm;
     bool inter;
     int pass;
@@ -130,8 +130,8 @@ static uint32_t first_speed(const struct search *s)
 
 static int note_try(struct search *s, int64_t step_count)
 {
-    struct tutti_nccl_log *log = s->log;
-    const struct tutti_nccl_draft *now = &s->walk.now;
+    struct tutti_nccl_search_log *log = s->log;
+    const struct tutti_nccl_candidate *now = &s->walk.now;
     struct tutti_nccl_try *tries;
 
     if (log->count == log->room) {
@@ -155,14 +155,14 @@ static int note_try(struct search *s, int64_t step_count)
         .bw_intra_GBps = (double)now->intra_kbyte_per_s / 1e6,
         .bw_inter_GBps = (double)now->inter_kbyte_per_s / 1e6,
         .step_count = (uint32_t)step_count,
-        .channels_reached = s->walk.hindrance.channels_tried,
+        .channels_reached = s->walk.limiting_factor.channels_tried,
         .channels_best = s->walk.best.channel_count,
         .better = s->walk.improved,
         .gave_up = s->walk.budget == 0,
-        .rate_lacked = s->walk.hindrance.rate,
-        .refused_intra = s->walk.hindrance.type_intra,
-        .refused_to_port = s->walk.hindrance.type_to_net,
-        .refused_from_port = s->walk.hindrance.type_from_net,
+        .rate_lacked = s->walk.limiting_factor.rate,
+        .refused_intra = s->walk.limiting_factor.type_intra,
+        .refused_to_port = s->walk.limiting_factor.type_to_net,
+        .refused_from_port = s->walk.limiting_factor.type_from_net,
     };
     return 0;
 }
@@ -179,8 +179,8 @@ static bool is_enough(const struct search *s)
 /* Lets types be farther, one at a time, then ports differ; false: nothing is left but speed. */
 static bool relax_types(struct search *s)
 {
-    struct tutti_nccl_draft *now = &s->walk.now;
-    const struct tutti_nccl_draft *best = &s->walk.best;
+    struct tutti_nccl_candidate *now = &s->walk.now;
+    const struct tutti_nccl_candidate *best = &s->walk.best;
     bool none = best->channel_count == 0;
     uint8_t intra_max = s->inter ? now->type_inter : s->intra_max;
 
@@ -205,8 +205,8 @@ static bool relax_types(struct search *s)
 /* What to ask for next; false: pass 1 is over. */
 static bool relax(struct search *s)
 {
-    struct tutti_nccl_draft *now = &s->walk.now;
-    const struct tutti_nccl_draft *best = &s->walk.best;
+    struct tutti_nccl_candidate *now = &s->walk.now;
+    const struct tutti_nccl_candidate *best = &s->walk.best;
 
     if (is_enough(s))
         return false;
@@ -239,7 +239,7 @@ static bool relax(struct search *s)
 /* Fast channels are cut in two, as one block of threads does not fill them. */
 static void duplicate(struct search *s)
 {
-    struct tutti_nccl_draft *best = &s->walk.best;
+    struct tutti_nccl_candidate *best = &s->walk.best;
     uint32_t count =
         2 * best->channel_count < best->channels_max ? 2 * best->channel_count : best->channels_max;
     uint32_t gpus = s->system->counts[TUTTI_NCCL_GPU];
@@ -264,12 +264,12 @@ static void duplicate(struct search *s)
 /* Begins pass 2 at the speed found. */
 static void turn(struct search *s)
 {
-    struct tutti_nccl_draft *now = &s->walk.now;
+    struct tutti_nccl_candidate *now = &s->walk.now;
     uint32_t speed = 0;
 
     if (!s->rules->duplicates_last)
         duplicate(s);
-    tutti_nccl_draft_copy(s->system, &s->walk.best, now);
+    tutti_nccl_candidate_copy(s->system, &s->walk.best, now);
     while (speed < s->speed_count - 1 && s->speeds[speed] > s->walk.best.inter_kbyte_per_s)
         speed++;
     set_speed(s, speed);
@@ -281,8 +281,8 @@ static void turn(struct search *s)
 /* A higher speed to ask for; false: the search is over. */
 static bool raise_speed(struct search *s)
 {
-    struct tutti_nccl_draft *now = &s->walk.now;
-    const struct tutti_nccl_draft *best = &s->walk.best;
+    struct tutti_nccl_candidate *now = &s->walk.now;
+    const struct tutti_nccl_candidate *best = &s->walk.best;
 
     if (s->walk.budget == 0 || s->speed == 0)
         return false;
@@ -311,7 +311,7 @@ static bool raise_speed(struct search *s)
 /* The order of ranks, one channel, hardly any speed: so that something runs. */
 static void fall_back(struct search *s)
 {
-    struct tutti_nccl_draft *best = &s->walk.best;
+    struct tutti_nccl_candidate *best = &s->walk.best;
 
     for (uint32_t g = 0; g < s->system->counts[TUTTI_NCCL_GPU]; g++)
         best->gpus[g] = g;
@@ -354,7 +354,7 @@ static void set_types(struct search *s)
 /* What is asked for at first. */
 static void set_request(struct search *s, const struct tutti_nccl_request *request)
 {
-    struct tutti_nccl_draft *best = &s->walk.best;
+    struct tutti_nccl_candidate *best = &s->walk.best;
     uint32_t gpus = s->system->counts[TUTTI_NCCL_GPU];
     bool pairs = request->pattern == TUTTI_PATTERN_RING ||
                  request->pattern == TUTTI_PATTERN_BALANCED_TREE ||
@@ -385,10 +385,10 @@ static void set_request(struct search *s, const struct tutti_nccl_request *reque
 
 static int find(struct search *s)
 {
-    struct tutti_nccl_draft *best = &s->walk.best;
+    struct tutti_nccl_candidate *best = &s->walk.best;
     int status;
 
-    tutti_nccl_draft_copy(s->system, best, &s->walk.now);
+    tutti_nccl_candidate_copy(s->system, best, &s->walk.now);
     s->budget_all = BUDGET_ALL;
     s->pass = 1;
     set_speed(s, first_speed(s));
@@ -410,7 +410,7 @@ static int find(struct search *s)
 
 int tutti_nccl_search(struct tutti_nccl_system *system, const struct tutti_nccl_rules *rules,
                       const struct tutti_nccl_request *request, struct tutti_arena *arena,
-                      struct tutti_nccl_draft *ret, struct tutti_nccl_log *log,
+                      struct tutti_nccl_candidate *ret, struct tutti_nccl_search_log *log,
                       struct tutti_err *err)
 {
     struct search s = {.system = system, .rules = rules, .log = log};
@@ -436,8 +436,9 @@ int tutti_nccl_search(struct tutti_nccl_system *system, const struct tutti_nccl_
     return 0;
 }
 
-void tutti_nccl_draft_copy(const struct tutti_nccl_system *system,
-                           const struct tutti_nccl_draft *from, struct tutti_nccl_draft *to)
+void tutti_nccl_candidate_copy(const struct tutti_nccl_system *system,
+                               const struct tutti_nccl_candidate *from,
+                               struct tutti_nccl_candidate *to)
 {
     uint32_t *gpus = to->gpus;
     uint32_t *nets = to->nets;

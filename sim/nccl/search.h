@@ -2,7 +2,7 @@
 #ifndef TUTTI_SIM_NCCL_SEARCH_H
 #define TUTTI_SIM_NCCL_SEARCH_H
 
-#include "sim/nccl/draft.h"
+#include "sim/nccl/candidate.h"
 #include "sim/nccl/rules.h"
 #include "sim/nccl/system.h"
 
@@ -16,7 +16,7 @@ struct tutti_nccl_request {
 };
 
 /* What was tried, in order. */
-struct tutti_nccl_log {
+struct tutti_nccl_search_log {
     struct tutti_arena *arena; /* of the tries; set by the caller */
     struct tutti_nccl_try *tries;
     size_t count, room;
@@ -29,7 +29,7 @@ struct tutti_nccl_log {
  * made up. Memory is the arena's. */
 int tutti_nccl_search(struct tutti_nccl_system *system, const struct tutti_nccl_rules *rules,
                       const struct tutti_nccl_request *request, struct tutti_arena *arena,
-                      struct tutti_nccl_draft *ret, struct tutti_nccl_log *log,
+                      struct tutti_nccl_candidate *ret, struct tutti_nccl_search_log *log,
                       struct tutti_err *err);
 
 #endif

@@ -57,8 +57,8 @@ static int make_room(struct build *b, struct tutti_nccl_node *node)
 
 /* A link, or more of one there is; fastest first, of equal ones the older (topo.cc
  * ncclTopoConnectNodes). */
-static int connect_one_way(struct build *b, uint32_t from, uint32_t to, enum tutti_nccl_path type,
-                           int64_t kbyte_per_s)
+static int connect_one_path(struct build *b, uint32_t from, uint32_t to,
+                            enum tutti_nccl_path_type type, int64_t kbyte_per_s)
 {
     struct tutti_nccl_node *node = &b->system->nodes[from];
     struct tutti_nccl_link link = {.to = to, .type = (uint8_t)type};
@@ -80,12 +80,12 @@ static int connect_one_way(struct build *b, uint32_t from, uint32_t to, enum tut
     return 0;
 }
 
-static int connect(struct build *b, uint32_t a, uint32_t c, enum tutti_nccl_path type,
+static int connect(struct build *b, uint32_t a, uint32_t c, enum tutti_nccl_path_type type,
                    int64_t kbyte_per_s)
 {
-    int status = connect_one_way(b, a, c, type, kbyte_per_s);
+    int status = connect_one_path(b, a, c, type, kbyte_per_s);
 
-    return status < 0 ? status : connect_one_way(b, c, a, type, kbyte_per_s);
+    return status < 0 ? status : connect_one_path(b, c, a, type, kbyte_per_s);
 }
 
 /* ---- rates --------------------------------------------------------------------------------- */
@@ -235,7 +235,7 @@ static int connect_nvlink(struct build *b, const struct tutti_hw_nvlink *nvlink)
         return connect(b, gpu, cpu_of(b, nvlink->gpu), TUTTI_PATH_NVL, rate);
     if (b->of_gpu[nvlink->target] == TUTTI_HW_NONE)
         return 0;
-    return connect_one_way(b, gpu, b->of_gpu[nvlink->target], TUTTI_PATH_NVL, rate);
+    return connect_one_path(b, gpu, b->of_gpu[nvlink->target], TUTTI_PATH_NVL, rate);
 }
 
 static int connect_host(struct build *b)
@@ -259,8 +259,8 @@ static int connect_host(struct build *b)
     for (uint32_t c = 0; c < hw->cpu_count; c++)
         for (uint32_t d = 0; d < hw->cpu_count && status == 0; d++)
             if (c != d)
-                status = connect_one_way(b, b->of_cpu[c], b->of_cpu[d], TUTTI_PATH_SYS,
-                                         cpu_rate(&hw->cpus[c], b->parts->amd_rates));
+                status = connect_one_path(b, b->of_cpu[c], b->of_cpu[d], TUTTI_PATH_SYS,
+                                          cpu_rate(&hw->cpus[c], b->parts->amd_rates));
     return status;
 }
 

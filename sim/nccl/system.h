@@ -27,7 +27,7 @@ enum tutti_nccl_kind {
 struct tutti_nccl_link {
     uint32_t to;   /* node */
     uint32_t back; /* the opposite direction, by place among the links of `to` */
-    uint8_t type;  /* enum tutti_nccl_path: LOC, NVL, C2C, PIX (PCI), SYS, NET */
+    uint8_t type;  /* enum tutti_nccl_path_type: LOC, NVL, C2C, PIX (PCI), SYS, NET */
     int64_t kbyte_per_s;
     int64_t left_mbyte_per_s;
 };
@@ -42,13 +42,13 @@ struct tutti_nccl_node {
     struct tutti_nccl_link *links; /* as NCCL sorts them: fastest first, the way up last */
 };
 
-enum { TUTTI_WAY_RATE_BITS = 13, TUTTI_WAY_HOP_BITS = 10 };
+enum { TUTTI_PATH_RATE_BITS = 13, TUTTI_PATH_HOP_BITS = 10 };
 
 /* How to get from one end to another. */
-struct tutti_nccl_way {
-    uint8_t type; /* enum tutti_nccl_path; DIS: no way */
+struct tutti_nccl_path {
+    uint8_t type; /* enum tutti_nccl_path_type; DIS: no way */
     uint16_t hop_count;
-    uint32_t rank;       /* less is better: whole GB/s, then hops (TUTTI_WAY_*_BITS) */
+    uint32_t rank;       /* less is better: whole GB/s, then hops (TUTTI_PATH_*_BITS) */
     uint8_t type_back;   /* of the opposite way */
     bool pays_packets;   /* 6/5 on PCI: GPU to GPU or port through an Intel CPU */
     bool pays_back;      /* some hop takes of the opposite direction, too */
@@ -65,9 +65,9 @@ struct tutti_nccl_system {
     uint32_t *of[TUTTI_NCCL_KINDS]; /* [place]: node */
     uint32_t end_first[TUTTI_NCCL_END_KINDS];
     uint32_t end_count;
-    struct tutti_nccl_way *ways; /* [from end][to end], filled by tutti_nccl_ways() */
-    uint32_t *net_group;         /* [port]: the first port that it shares its rate with */
-    int32_t *net_gpu;            /* [port]: the GPU it serves first, or -1 */
+    struct tutti_nccl_path *paths; /* [from end][to end], filled by tutti_nccl_paths() */
+    uint32_t *net_group;           /* [port]: the first port that it shares its rate with */
+    int32_t *net_gpu;              /* [port]: the GPU it serves first, or -1 */
     int64_t max_kbyte_per_s, total_kbyte_per_s;
 };
 
@@ -92,12 +92,12 @@ static inline struct tutti_nccl_node *tutti_nccl_node(const struct tutti_nccl_sy
     return &system->nodes[system->of[kind][place]];
 }
 
-static inline struct tutti_nccl_way *tutti_nccl_way(const struct tutti_nccl_system *system,
-                                                    enum tutti_nccl_kind from_kind, uint32_t from,
-                                                    enum tutti_nccl_kind to_kind, uint32_t to)
+static inline struct tutti_nccl_path *tutti_nccl_path(const struct tutti_nccl_system *system,
+                                                      enum tutti_nccl_kind from_kind, uint32_t from,
+                                                      enum tutti_nccl_kind to_kind, uint32_t to)
 {
-    return &system->ways[(uint64_t)(system->end_first[from_kind] + from) * system->end_count +
-                         system->end_first[to_kind] + to];
+    return &system->paths[(uint64_t)(system->end_first[from_kind] + from) * system->end_count +
+                          system->end_first[to_kind] + to];
 }
 
 static inline const struct tutti_hw_gpu *tutti_nccl_gpu(const struct tutti_nccl_system *system,

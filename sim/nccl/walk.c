@@ -9,7 +9,7 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "sim/nccl/next.h"
-#include "sim/nccl/take.h"
+#include "sim/nccl/reserve.h"
 
 enum { PCI_ORDER_BUDGET = 1 << 10, NOWHERE = -1 };
 
@@ -142,7 +142,7 @@ static bool push_gpu(struct tutti_nccl_walk *w, const struct tutti_nccl_level *c
 static bool enter(struct tutti_nccl_walk *w, struct tutti_nccl_level *level,
                   const struct tutti_nccl_end *from, uint32_t gpu, int32_t step)
 {
-    if (from != NULL && !tutti_nccl_take(w, *from, end(TUTTI_NCCL_GPU, gpu), 1, 1))
+    if (from != NULL && !tutti_nccl_reserve(w, *from, end(TUTTI_NCCL_GPU, gpu), 1, 1))
         return false;
     level->taken = true;
     level->enters = true;
@@ -216,7 +216,7 @@ static bool try_leave(struct tutti_nccl_walk *w, struct tutti_nccl_level *level)
     level->to = end(TUTTI_NCCL_NET, net);
     level->numerator = 1;
     level->denominator = balanced ? 2 : 1; /* the first two GPUs carry half each */
-    if (!tutti_nccl_take(w, level->from, level->to, 1, level->denominator))
+    if (!tutti_nccl_reserve(w, level->from, level->to, 1, level->denominator))
         return false;
     level->taken = true;
     w->now.nets[2 * (size_t)w->now.channel_count + 1] = net;
@@ -232,7 +232,7 @@ static bool try_close(struct tutti_nccl_walk *w, struct tutti_nccl_level *level)
     level->from = end(TUTTI_NCCL_GPU, level->gpu);
     level->to = end(TUTTI_NCCL_GPU, first);
     level->numerator = level->denominator = 1;
-    if (!tutti_nccl_take(w, level->from, level->to, 1, 1))
+    if (!tutti_nccl_reserve(w, level->from, level->to, 1, 1))
         return false;
     level->taken = true;
     return push_gpu(w, level, first, level->step + 1, level->to_net, NOWHERE);
@@ -267,8 +267,8 @@ static bool take_spokes(struct tutti_nccl_walk *w, const struct tutti_nccl_level
         uint32_t numerator = nvls && g == level->gpu ? 2 : 1;
         struct tutti_nccl_end spoke = end(TUTTI_NCCL_GPU, g);
 
-        if (tutti_nccl_take(w, outward ? hub : spoke, outward ? spoke : hub, numerator,
-                            denominator))
+        if (tutti_nccl_reserve(w, outward ? hub : spoke, outward ? spoke : hub, numerator,
+                               denominator))
             continue;
         give_spokes(w, level, outward, g);
         return false;
@@ -298,8 +298,8 @@ static bool try_spokes(struct tutti_nccl_walk *w, struct tutti_nccl_level *level
 /* More than what there is? (search.cc ncclTopoCompareGraphs) */
 static bool is_better(const struct tutti_nccl_walk *w)
 {
-    const struct tutti_nccl_draft *a = &w->now;
-    const struct tutti_nccl_draft *b = &w->best;
+    const struct tutti_nccl_candidate *a = &w->now;
+    const struct tutti_nccl_candidate *b = &w->best;
     int64_t rate_a = a->channel_count * a->intra_kbyte_per_s;
     int64_t rate_b = b->channel_count * b->intra_kbyte_per_s;
 
@@ -318,10 +318,10 @@ static bool try_channel(struct tutti_nccl_walk *w, struct tutti_nccl_level *leve
     level->next++;
     level->taken = true;
     w->now.channel_count++;
-    if (w->now.channel_count > w->hindrance.channels_tried)
-        w->hindrance.channels_tried = w->now.channel_count;
+    if (w->now.channel_count > w->limiting_factor.channels_tried)
+        w->limiting_factor.channels_tried = w->now.channel_count;
     if (is_better(w)) {
-        tutti_nccl_draft_copy(w->system, &w->now, &w->best);
+        tutti_nccl_candidate_copy(w->system, &w->now, &w->best);
         w->improved = true;
         if (w->now.channel_count == w->now.channels_max)
             w->budget = TUTTI_WALK_PERFECT;
@@ -533,9 +533,9 @@ int tutti_nccl_walk_run(struct tutti_nccl_walk *w)
         return -TUTTI_ENOMEM;
     w->now.channel_count = 0;
     w->improved = false;
-    w->hindrance = (struct tutti_nccl_hindrance){.type_intra = TUTTI_PATH_DIS,
-                                                 .type_to_net = TUTTI_PATH_DIS,
-                                                 .type_from_net = TUTTI_PATH_DIS};
+    w->limiting_factor = (struct tutti_nccl_limiting_factor){.type_intra = TUTTI_PATH_DIS,
+                                                             .type_to_net = TUTTI_PATH_DIS,
+                                                             .type_from_net = TUTTI_PATH_DIS};
     push_channel(w);
     while (w->depth > 0) {
         struct tutti_nccl_level *level = &w->levels[w->depth - 1];

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/nccl/draft.h"
+#include "sim/nccl/candidate.h"
 #include "sim/nccl/rules.h"
 #include "sim/nccl/system.h"
 
@@ -14,7 +14,7 @@ struct tutti_arena;
 enum { TUTTI_WALK_PERFECT = -1 }; /* budget after a walk that found all the channels asked for */
 
 /* What stood in the way of a walk. */
-struct tutti_nccl_hindrance {
+struct tutti_nccl_limiting_factor {
     bool rate;                                      /* a link had too little left */
     uint8_t type_intra, type_to_net, type_from_net; /* the nearest type refused; DIS: none */
     uint32_t channels_tried;                        /* begun at once, at most */
@@ -26,12 +26,12 @@ struct tutti_nccl_score;
 struct tutti_nccl_walk {
     struct tutti_nccl_system *system;
     const struct tutti_nccl_rules *rules;
-    struct tutti_nccl_draft now;  /* rates and types are set by the caller; channels are tried */
-    struct tutti_nccl_draft best; /* kept over walks */
-    bool improved;                /* by the last walk */
-    int64_t budget;               /* steps left: in and out */
-    int64_t steps_taken;          /* over all walks */
-    struct tutti_nccl_hindrance hindrance; /* of the last walk */
+    struct tutti_nccl_candidate now; /* rates and types are set by the caller; channels are tried */
+    struct tutti_nccl_candidate best;                  /* kept over walks */
+    bool improved;                                     /* by the last walk */
+    int64_t budget;                                    /* steps left: in and out */
+    int64_t steps_taken;                               /* over all walks */
+    struct tutti_nccl_limiting_factor limiting_factor; /* of the last walk */
 
     /* private */
     uint64_t *used;       /* [GPU]: bit of channel */

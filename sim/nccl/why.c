@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 
 static const char *path(uint8_t type)
 {
-    return tutti_nccl_path_name((enum tutti_nccl_path)type);
+    return tutti_nccl_path_name((enum tutti_nccl_path_type)type);
 }
 
 /* The whole of a log. */
@@ -120,7 +120,7 @@ void tutti_nccl_explain(const struct tutti_nccl_comm *comm, enum tutti_nccl_grap
 {
     const struct tutti_nccl_graph *graph = &comm->graphs[graph_id];
     const struct tutti_nccl_try *tries;
-    enum tutti_nccl_path type_max;
+    enum tutti_nccl_path_type type_max;
     size_t count = tutti_nccl_tries(comm, graph_id, &tries, &type_max);
     struct sum sum = sum_of(tries, count, (uint8_t)type_max);
     struct text text = {.at = ret, .left = bytes};

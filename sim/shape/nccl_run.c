@@ -481,7 +481,7 @@ static int choose(const struct tutti_ask *ask, const struct tutti_nccl_comm *com
     set_costs(comm, runs, ret);
     if (form->generator == NULL)
         return tutti_nccl_switch_plan(ask->topo, comm, &choice, params->collective, bytes,
-                                      &ret->switched, err);
+                                      &ret->in_network, err);
     if (form == &rccl_forms[RCCL_PAIRS] || form == &rccl_forms[RCCL_ONE_SHOT])
         return tutti_coll_generate(form->generator, params, &ask->topo->shape, &ret->schedule, err);
     if (!is_p2p(runs))

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/nccl/switched.h"
+#include "sim/nccl/in_network.h"
 
 struct tutti_algorithm;
 struct tutti_ask;
@@ -31,8 +31,8 @@ struct tutti_nccl_run {
     uint32_t proxy_num;     /* over proxy_den: messages that a rank's thread for networks */
     uint32_t proxy_den;     /* sends, and receives, while a connection carries one; or 0 */
     bool early;             /* tutti_nccl_version_is_early() */
-    struct tutti_schedule *schedule; /* NULL: the switches add up, which is no schedule, but */
-    struct tutti_switched switched;  /* a pipeline; its costs are still to be filled in */
+    struct tutti_schedule *schedule;    /* NULL: the switches add up, which is no schedule, but */
+    struct tutti_in_network in_network; /* a pipeline; its costs are still to be filled in */
 };
 
 /* Is a name "nccl", whatever NCCL picks, or "nccl:" and one of its algorithms? */

@@ -55,15 +55,15 @@ static struct way slowest_way(const struct tutti_topo *topo)
 /* ---- what runs ----------------------------------------------------------------------------- */
 
 static const uint8_t forms[TUTTI_NCCL_ALGORITHM_COUNT] = {
-    [TUTTI_NCCL_NVLS] = TUTTI_SWITCHED_NVLS,
-    [TUTTI_NCCL_NVLS_TREE] = TUTTI_SWITCHED_NVLS_TREE,
-    [TUTTI_NCCL_COLLNET_DIRECT] = TUTTI_SWITCHED_COLLNET_DIRECT,
-    [TUTTI_NCCL_COLLNET_CHAIN] = TUTTI_SWITCHED_COLLNET_CHAIN,
+    [TUTTI_NCCL_NVLS] = TUTTI_IN_NETWORK_NVLS,
+    [TUTTI_NCCL_NVLS_TREE] = TUTTI_IN_NETWORK_NVLS_TREE,
+    [TUTTI_NCCL_COLLNET_DIRECT] = TUTTI_IN_NETWORK_COLLNET_DIRECT,
+    [TUTTI_NCCL_COLLNET_CHAIN] = TUTTI_IN_NETWORK_COLLNET_CHAIN,
 };
 
-static bool is_nvls(const struct tutti_switched *plan)
+static bool is_nvls(const struct tutti_in_network *plan)
 {
-    return plan->form == TUTTI_SWITCHED_NVLS || plan->form == TUTTI_SWITCHED_NVLS_TREE;
+    return plan->form == TUTTI_IN_NETWORK_NVLS || plan->form == TUTTI_IN_NETWORK_NVLS_TREE;
 }
 
 /* Does the way from the first host to the last pass a switch that reduces? */
@@ -125,7 +125,7 @@ static struct way way_to(const struct tutti_topo *topo, uint32_t from, uint32_t 
 
 /* Of the GPUs that are next to each other in a channel the pair whose way is slowest. */
 static void find_neighbours(const struct tutti_topo *topo, const struct tutti_nccl_graph *graph,
-                            struct tutti_switched *plan)
+                            struct tutti_in_network *plan)
 {
     plan->gpu_bytes_per_s = UINT64_MAX / 4; /* a GPU alone sends none by its links */
     for (uint32_t c = 0; c < graph->channel_count; c++) {
@@ -148,18 +148,18 @@ static uint8_t part_of(enum tutti_collective collective)
 {
     switch (collective) {
     case TUTTI_ALLGATHER:
-        return TUTTI_SWITCHED_GATHERED;
+        return TUTTI_IN_NETWORK_GATHERED;
     case TUTTI_REDUCESCATTER:
-        return TUTTI_SWITCHED_SCATTERED;
+        return TUTTI_IN_NETWORK_SCATTERED;
     default:
-        return TUTTI_SWITCHED_ALL;
+        return TUTTI_IN_NETWORK_ALL;
     }
 }
 
-static int refuse(const struct tutti_topo *topo, const struct tutti_switched *plan,
+static int refuse(const struct tutti_topo *topo, const struct tutti_in_network *plan,
                   const struct tutti_nccl_choice *choice, struct tutti_err *err)
 {
-    if (plan->part != TUTTI_SWITCHED_ALL && plan->host_count > 1)
+    if (plan->part != TUTTI_IN_NETWORK_ALL && plan->host_count > 1)
         return tutti_fail(err, TUTTI_ELACK,
                           "NCCL would run %s/%s, which is modelled for all-reduce alone "
                           "(nccl:ring, or NCCL_ALGO without it)",
@@ -167,7 +167,7 @@ static int refuse(const struct tutti_topo *topo, const struct tutti_switched *pl
                           tutti_nccl_protocol_name(choice->protocol));
     if (is_nvls(plan) && slowest_way(topo).bytes_per_s == 0)
         return tutti_fail(err, TUTTI_EINVAL, "'%s' has no switch that reduces", topo->name);
-    if (plan->form != TUTTI_SWITCHED_NVLS_TREE && plan->host_count > 1 &&
+    if (plan->form != TUTTI_IN_NETWORK_NVLS_TREE && plan->host_count > 1 &&
         !network_reduces(topo, plan->host_count))
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%s' has no switch between hosts that reduces (presets: sharp=yes)",
@@ -177,31 +177,31 @@ static int refuse(const struct tutti_topo *topo, const struct tutti_switched *pl
 
 int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_nccl_comm *comm,
                            const struct tutti_nccl_choice *choice, enum tutti_collective collective,
-                           uint64_t bytes, struct tutti_switched *ret, struct tutti_err *err)
+                           uint64_t bytes, struct tutti_in_network *ret, struct tutti_err *err)
 {
     const struct tutti_nccl_graph *graph =
         tutti_nccl_graph_of(comm, (enum tutti_nccl_algorithm)choice->algorithm);
-    struct tutti_switched plan = {.form = forms[choice->algorithm],
-                                  .part = part_of(collective),
-                                  .bytes = bytes,
-                                  .gpu_count = topo->rank_count / comm->node_count,
-                                  .head_count = graph->channel_count,
-                                  .channel_count = choice->channel_count,
-                                  .host_count = comm->node_count,
-                                  .chunk_bytes = choice->chunk_bytes};
+    struct tutti_in_network plan = {.form = forms[choice->algorithm],
+                                    .part = part_of(collective),
+                                    .bytes = bytes,
+                                    .gpu_count = topo->rank_count / comm->node_count,
+                                    .head_count = graph->channel_count,
+                                    .channel_count = choice->channel_count,
+                                    .host_count = comm->node_count,
+                                    .chunk_bytes = choice->chunk_bytes};
     int status = refuse(topo, &plan, choice, err);
 
     if (status < 0)
         return status;
     if (plan.head_count > graph->gpu_count)
         plan.head_count = graph->gpu_count;
-    if (plan.form == TUTTI_SWITCHED_COLLNET_CHAIN)
+    if (plan.form == TUTTI_IN_NETWORK_COLLNET_CHAIN)
         plan.head_count = count_ports(graph);
     if (is_nvls(&plan))
         plan.gpu_bytes_per_s = slowest_way(topo).bytes_per_s;
     else
         find_neighbours(topo, graph, &plan);
-    if (plan.form == TUTTI_SWITCHED_NVLS_TREE)
+    if (plan.form == TUTTI_IN_NETWORK_NVLS_TREE)
         plan.tree_bytes_per_s = tutti_nvls_tree_rate(comm, plan.head_count);
     *ret = plan;
     return 0;
@@ -212,7 +212,7 @@ int tutti_nccl_switch_plan(const struct tutti_topo *topo, const struct tutti_ncc
 /* A rank's way to its like in another host, and what binds it there. Where ports are fewer than
  * heads they are shared. */
 static struct way way_between(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
-                              const struct tutti_switched *plan, uint32_t rank, uint32_t to)
+                              const struct tutti_in_network *plan, uint32_t rank, uint32_t to)
 {
     uint32_t per_host = topo->rank_count / plan->host_count;
     uint32_t links[ROUTE_MAX];
@@ -243,7 +243,7 @@ static struct way way_between(const struct tutti_topo *topo, const struct tutti_
  * first two hosts, or, where the network adds up, of those farthest apart: sums are complete no
  * nearer. O(ranks). */
 static tutti_ps find_port(const struct tutti_topo *topo, const struct tutti_protocol *protocol,
-                          struct tutti_switched *plan)
+                          struct tutti_in_network *plan)
 {
     uint32_t per_host = topo->rank_count / plan->host_count;
     struct way first = way_between(topo, protocol, plan, 0, per_host);
@@ -257,15 +257,15 @@ static tutti_ps find_port(const struct tutti_topo *topo, const struct tutti_prot
         if (way.bytes_per_s < plan->port_bytes_per_s)
             plan->port_bytes_per_s = way.bytes_per_s;
     }
-    if (plan->form == TUTTI_SWITCHED_NVLS_TREE)
+    if (plan->form == TUTTI_IN_NETWORK_NVLS_TREE)
         return first.latency_ps;
     return way_between(topo, protocol, plan, 0, topo->rank_count - per_host).latency_ps;
 }
 
 /* What NVSwitch costs that adds up. */
-static void fill_nvls(const struct tutti_protocol *protocol, struct tutti_switched *s)
+static void fill_nvls(const struct tutti_protocol *protocol, struct tutti_in_network *s)
 {
-    bool tree = s->form == TUTTI_SWITCHED_NVLS_TREE && protocol->nvls.tree_link_ppm > 0;
+    bool tree = s->form == TUTTI_IN_NETWORK_NVLS_TREE && protocol->nvls.tree_link_ppm > 0;
     uint32_t ppm = tree ? protocol->nvls.tree_link_ppm : protocol->nvls.link_ppm;
 
     if (protocol->nvls.launch_ps > 0)
@@ -283,7 +283,7 @@ static void fill_nvls(const struct tutti_protocol *protocol, struct tutti_switch
 }
 
 /* Between GPUs CollNet sends what rings and trees do. */
-static void fill_collnet(const struct tutti_protocol *protocol, struct tutti_switched *s)
+static void fill_collnet(const struct tutti_protocol *protocol, struct tutti_in_network *s)
 {
     s->stage_ps += protocol->message_ps[s->hop];
     s->loop_ps = protocol->slice_ps[s->hop];
@@ -292,25 +292,25 @@ static void fill_collnet(const struct tutti_protocol *protocol, struct tutti_swi
         tutti_protocol_link_rate(protocol, (enum tutti_hop)s->hop, s->gpu_bytes_per_s);
 }
 
-tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutti_switched *plan,
+tutti_ps tutti_nccl_switch_time(const struct tutti_topo *topo, const struct tutti_in_network *plan,
                                 const struct tutti_protocol *protocol)
 {
-    struct tutti_switched switched = *plan;
+    struct tutti_in_network in_network = *plan;
 
     if (is_nvls(plan))
-        switched.stage_ps = 2 * slowest_way(topo).latency_ps;
+        in_network.stage_ps = 2 * slowest_way(topo).latency_ps;
     if (plan->host_count > 1)
-        switched.net_ps = find_port(topo, protocol, &switched);
+        in_network.net_ps = find_port(topo, protocol, &in_network);
     if (protocol == NULL)
-        return tutti_switched_time(&switched);
-    switched.launch_ps = protocol->launch_ps;
+        return tutti_in_network_time(&in_network);
+    in_network.launch_ps = protocol->launch_ps;
     if (is_nvls(plan))
-        fill_nvls(protocol, &switched);
+        fill_nvls(protocol, &in_network);
     else
-        fill_collnet(protocol, &switched);
+        fill_collnet(protocol, &in_network);
     if (plan->host_count > 1) {
-        switched.net_ps += protocol->message_ps[TUTTI_HOP_NET];
-        switched.net_loop_ps = protocol->slice_ps[TUTTI_HOP_NET];
+        in_network.net_ps += protocol->message_ps[TUTTI_HOP_NET];
+        in_network.net_loop_ps = protocol->slice_ps[TUTTI_HOP_NET];
     }
-    return tutti_switched_time(&switched);
+    return tutti_in_network_time(&in_network);
 }

@@ -1,7 +1,7 @@
 /* All-reduce of float32 sums by the processes of one MPI job: our schedules on MPI's messages, and
  * MPI_Allreduce itself, in turns, with the same timing and the same check. */
 #include "runtime/coll.h"
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/mpi.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
@@ -10,7 +10,7 @@
 enum { SIZES_MAX = 64, CONTENDERS_MAX = 16, TURNS_MAX = 99, PROCESSES_MAX = 256 };
 
 struct bench {
-    struct tutti_crew *crew;
+    struct tutti_group *group;
     struct tutti_backend *ours;
     struct tutti_backend *library;
     const char *names[CONTENDERS_MAX]; /* algorithms, or "mpi" */
@@ -30,7 +30,7 @@ static void give_up(const char *what, const struct tutti_err *err)
 static double time_of(struct bench *bench, const char *name, uint64_t bytes)
 {
     bool library = strcmp(name, "mpi") == 0;
-    struct tutti_shape shape = tutti_shape_flat(bench->crew->count);
+    struct tutti_shape shape = tutti_shape_flat(bench->group->count);
     struct tutti_coll_params params = {.collective = TUTTI_ALLREDUCE,
                                        .dtype = TUTTI_FLOAT32,
                                        .op = TUTTI_SUM,
@@ -46,8 +46,8 @@ static double time_of(struct bench *bench, const char *name, uint64_t bytes)
     struct tutti_played played;
     struct tutti_err err;
 
-    in[bench->crew->index] = bench->in;
-    out[bench->crew->index] = bench->out;
+    in[bench->group->index] = bench->in;
+    out[bench->group->index] = bench->out;
     memset(bench->out, 1, bytes);
     if (tutti_coll_generate(library ? "ring" : name, &params, &shape, &schedule, &err) < 0)
         give_up(name, &err);
@@ -55,7 +55,7 @@ static double time_of(struct bench *bench, const char *name, uint64_t bytes)
     if (tutti_backend_play(library ? bench->library : bench->ours, &play, &played, &err) < 0)
         give_up(name, &err);
     tutti_schedule_free(schedule);
-    if (bench_wrong(bench->out, bytes, bench->crew->count) > 0) {
+    if (bench_wrong(bench->out, bytes, bench->group->count) > 0) {
         fprintf(stderr, "mpi_bench: %s: wrong sums at %llu bytes\n", name,
                 (unsigned long long)bytes);
         exit(1);
@@ -69,7 +69,7 @@ static void time_all(struct bench *bench, uint64_t bytes, size_t turn_count)
         for (size_t i = 0; i < bench->name_count; i++)
             bench->us[i][turn] = time_of(bench, bench->names[i], bytes);
     }
-    if (bench->crew->index != 0)
+    if (bench->group->index != 0)
         return;
     printf("%10llu", (unsigned long long)bytes);
     for (size_t i = 0; i < bench->name_count; i++) {
@@ -100,7 +100,7 @@ static void print_head(const struct bench *bench, size_t turn_count)
     char name[TUTTI_MPI_NAME_BYTES];
 
     printf("# %s, %u processes, float32 sum, us: best and median of %zu turns\n%10s",
-           tutti_mpi_name(name), bench->crew->count, turn_count, "bytes");
+           tutti_mpi_name(name), bench->group->count, turn_count, "bytes");
     for (size_t i = 0; i < bench->name_count; i++)
         printf(" | %21s", bench->names[i]);
     printf("\n");
@@ -124,16 +124,16 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < size_count; i++)
         largest = sizes[i] > largest ? sizes[i] : largest;
     bench.name_count = read_names(argv[3], bench.names);
-    if (tutti_mpi_crew_open(&bench.crew, &err) < 0 || bench.crew->count > PROCESSES_MAX)
-        give_up("crew", &err);
-    opts.crew = bench.crew;
+    if (tutti_mpi_group_open(&bench.group, &err) < 0 || bench.group->count > PROCESSES_MAX)
+        give_up("group", &err);
+    opts.group = bench.group;
     if (tutti_mpi_open(&opts, &bench.ours, &err) < 0 ||
-        tutti_mpi_library_open(bench.crew, &bench.library, &err) < 0)
+        tutti_mpi_library_open(bench.group, &bench.library, &err) < 0)
         give_up("backend", &err);
     bench.in = bench_memory(largest);
     bench.out = bench_memory(largest);
-    bench_fill(bench.in, largest, bench.crew->index);
-    if (bench.crew->index == 0)
+    bench_fill(bench.in, largest, bench.group->index);
+    if (bench.group->index == 0)
         print_head(&bench, turn_count);
     for (size_t i = 0; i < size_count; i++)
         time_all(&bench, sizes[i], turn_count);
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     free(bench.out);
     tutti_backend_close(bench.ours);
     tutti_backend_close(bench.library);
-    tutti_crew_close(bench.crew);
+    tutti_group_close(bench.group);
     tutti_mpi_end(20 * TUTTI_PS_PER_S);
     return 0;
 }

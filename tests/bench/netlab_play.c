@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "runtime/coll.h"
-#include "runtime/crew_tcp.h"
+#include "runtime/group_tcp.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
@@ -29,7 +29,7 @@ enum { LIST_MAX = 32, PAIRS_MAX = 1000 };
 static const tutti_ps PAUSE_PS = 30 * TUTTI_PS_PER_MS;
 
 struct stage {
-    struct tutti_crew *crew;
+    struct tutti_group *group;
     struct tutti_backend *backend;
     struct tutti_shape shape;
 };
@@ -133,7 +133,7 @@ static int play(struct stage *stage, uint64_t times, const char *algorithm, uint
         struct tutti_played played = {.total_ps = 0};
 
         status = tutti_backend_play(stage->backend, &plays, &played, err);
-        if (status == 0 && stage->crew->index == 0)
+        if (status == 0 && stage->group->index == 0)
             printf("play %s %" PRIu64 " %.1f %.1f\n", algorithm, bytes,
                    (double)played.median_ps / (double)TUTTI_PS_PER_US / parts,
                    (double)played.best_ps / (double)TUTTI_PS_PER_US / parts);
@@ -168,11 +168,11 @@ static int number_of(const char *name, uint64_t max, uint64_t *ret, struct tutti
 static int open_stage(struct stage *stage, uint64_t ranks, struct tutti_err *err)
 {
     const char *secret = getenv("TUTTI_SECRET");
-    struct tutti_crew_tcp_opts crew = {.size = sizeof(struct tutti_crew_tcp_opts),
-                                       .root = getenv("TUTTI_ROOT"),
-                                       .bind = "eth0",
-                                       .secret = secret,
-                                       .secret_bytes = secret != NULL ? strlen(secret) : 0};
+    struct tutti_group_tcp_opts group = {.size = sizeof(struct tutti_group_tcp_opts),
+                                         .root = getenv("TUTTI_ROOT"),
+                                         .bind = "eth0",
+                                         .secret = secret,
+                                         .secret_bytes = secret != NULL ? strlen(secret) : 0};
     struct tutti_tcp_opts tcp = {.size = sizeof(struct tutti_tcp_opts), .congestion = "reno"};
     uint64_t index = 0;
     uint64_t count = 0;
@@ -180,11 +180,11 @@ static int open_stage(struct stage *stage, uint64_t ranks, struct tutti_err *err
 
     if (status == 0)
         status = number_of("TUTTI_RANK", 63, &index, err);
-    crew.index = (uint32_t)index;
-    crew.count = (uint32_t)count;
+    group.index = (uint32_t)index;
+    group.count = (uint32_t)count;
     if (status == 0)
-        status = tutti_crew_tcp_open(&crew, &stage->crew, err);
-    tcp.crew = stage->crew;
+        status = tutti_group_tcp_open(&group, &stage->group, err);
+    tcp.group = stage->group;
     if (status == 0)
         status = tutti_tcp_open(&tcp, &stage->backend, err);
     stage->shape = tutti_shape_flat((uint32_t)ranks);
@@ -232,7 +232,7 @@ static int run(char **words, int count, struct stage *stage, struct tutti_err *e
 
 int main(int argc, char **argv)
 {
-    struct stage stage = {.crew = NULL};
+    struct stage stage = {.group = NULL};
     struct tutti_err err = {.text = ""};
     int status = argc >= 5 && argc % 3 == 2
                      ? run(argv + 1, argc - 1, &stage, &err)
@@ -241,7 +241,7 @@ int main(int argc, char **argv)
                                   "[TIMES ALGORITHM,... BYTES,...]");
 
     tutti_backend_close(stage.backend);
-    tutti_crew_close(stage.crew);
+    tutti_group_close(stage.group);
     if (status < 0)
         fprintf(stderr, "netlab_play: %s\n", err.text);
     return status == 0 ? 0 : status == -TUTTI_EINVAL ? 2 : status == -TUTTI_ELACK ? 77 : 1;

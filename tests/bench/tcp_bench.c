@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 
 #include "runtime/coll.h"
-#include "runtime/crew_tcp.h"
 #include "runtime/exec/tcp/line.h"
+#include "runtime/group_tcp.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 #include "tests/bench/bench.h"
@@ -15,7 +15,7 @@
 enum { PROCESSES_MAX = 16, SIZES_MAX = 64, TRIALS_MAX = 16 };
 
 struct bench {
-    struct tutti_crew *crew;
+    struct tutti_group *group;
     struct tutti_backend *backend;
     const char *algorithm;
     uint64_t chunk_bytes;
@@ -62,15 +62,15 @@ static void exchange(int fd, const char *out, char *in, uint64_t bytes)
 
 static void run_raw(struct bench *bench, const uint64_t *sizes, size_t size_count)
 {
-    struct tutti_crew_tcp_link link = {.peer = 1 - bench->crew->index};
+    struct tutti_group_tcp_link link = {.peer = 1 - bench->group->index};
     const tutti_ps wait_ps = 60 * TUTTI_PS_PER_S;
     struct tutti_err err;
-    uint32_t me = bench->crew->index;
+    uint32_t me = bench->group->index;
     int fd;
 
-    if (bench->crew->count != 2)
+    if (bench->group->count != 2)
         exit(2);
-    if (tutti_crew_tcp_links(bench->crew, &link, 1, &fd, wait_ps, &err) < 0)
+    if (tutti_group_tcp_links(bench->group, &link, 1, &fd, wait_ps, &err) < 0)
         give_up("raw", &err);
     if (bench->buffer_bytes > 0) {
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bench->buffer_bytes, sizeof(int));
@@ -94,7 +94,7 @@ static void run_raw(struct bench *bench, const uint64_t *sizes, size_t size_coun
             best_us = start_us < best_us ? start_us : best_us;
         }
         us = bench->best ? best_us : (bench_now_us() - us) / iterations;
-        if (tutti_crew_exchange(bench->crew, &us, sizeof(us), both_us, wait_ps, &err) < 0)
+        if (tutti_group_exchange(bench->group, &us, sizeof(us), both_us, wait_ps, &err) < 0)
             give_up("raw", &err);
         if (me == 0)
             bench_say("raw", 2, sizes[i], both_us[0] > both_us[1] ? both_us[0] : both_us[1],
@@ -128,7 +128,7 @@ static double play(struct bench *bench, const struct tutti_schedule *schedule,
 static struct tutti_schedule *schedule_of(const struct bench *bench, const char *algorithm,
                                           uint64_t bytes, uint64_t chunk_bytes)
 {
-    struct tutti_shape shape = tutti_shape_flat(bench->crew->count);
+    struct tutti_shape shape = tutti_shape_flat(bench->group->count);
     struct tutti_coll_params params = {
         .collective = TUTTI_ALLREDUCE,
         .dtype = TUTTI_FLOAT32,
@@ -176,7 +176,7 @@ static struct tutti_schedule *fastest(struct bench *bench, uint64_t bytes)
 static void run_tutti(struct bench *bench, const char *contender, const uint64_t *sizes,
                       size_t size_count)
 {
-    uint32_t me = bench->crew->index;
+    uint32_t me = bench->group->index;
 
     for (size_t i = 0; i < size_count; i++) {
         struct tutti_schedule *schedule =
@@ -186,13 +186,13 @@ static void run_tutti(struct bench *bench, const char *contender, const uint64_t
         double before_ns = me == 0 ? bench_hop_ns() : 0;
         double us = play(bench, schedule, bench_warmups(sizes[i]), bench_iterations(sizes[i]));
 
-        if (bench_wrong(bench->out[me], sizes[i], bench->crew->count) > 0) {
+        if (bench_wrong(bench->out[me], sizes[i], bench->group->count) > 0) {
             fprintf(stderr, "tcp_bench: %s: wrong sums at %llu bytes\n", schedule->name,
                     (unsigned long long)sizes[i]);
             exit(1);
         }
         if (me == 0)
-            bench_say(contender, bench->crew->count, sizes[i], us, before_ns, bench_hop_ns(),
+            bench_say(contender, bench->group->count, sizes[i], us, before_ns, bench_hop_ns(),
                       schedule->name);
         tutti_schedule_free(schedule);
     }
@@ -244,47 +244,47 @@ int main(int argc, char **argv)
                           .chunk_bytes = number_at(argc, argv, 9),
                           .buffer_bytes = number_at(argc, argv, 8),
                           .best = getenv("TUTTI_BENCH_BEST") != NULL};
-    struct tutti_crew_tcp_opts crew = {.size = sizeof(struct tutti_crew_tcp_opts),
-                                       .root = "127.0.0.1:0",
-                                       .count = number_at(argc, argv, 3)};
+    struct tutti_group_tcp_opts group = {.size = sizeof(struct tutti_group_tcp_opts),
+                                         .root = "127.0.0.1:0",
+                                         .count = number_at(argc, argv, 3)};
     struct tutti_tcp_opts opts = {
         .size = sizeof(struct tutti_tcp_opts),
         .congestion = argc >= 7 && argv[6][0] != '\0' ? argv[6] : NULL,
         .connections = number_at(argc, argv, 7),
         .buffer_bytes = number_at(argc, argv, 8),
-        .pin = crew.count <= 2,
+        .pin = group.count <= 2,
     };
-    char root[TUTTI_CREW_TCP_ADDRESS_BYTES];
+    char root[TUTTI_GROUP_TCP_ADDRESS_BYTES];
     struct tutti_err err;
 
-    if (size_count == 0 || crew.count < 2 || crew.count > PROCESSES_MAX)
+    if (size_count == 0 || group.count < 2 || group.count > PROCESSES_MAX)
         return usage();
     if (argc >= 6 && tutti_tcp_engine_find(argv[5], &opts.engine, &err) < 0)
         give_up("engine", &err);
-    if (tutti_crew_tcp_listen(&crew, &crew.listen_fd, root, &err) < 0)
+    if (tutti_group_tcp_listen(&group, &group.listen_fd, root, &err) < 0)
         give_up("listen", &err);
-    crew.index = become_several(crew.count);
-    crew.root = root;
-    crew.has_listen_fd = crew.index == 0;
-    if (tutti_crew_tcp_open(&crew, &bench.crew, &err) < 0)
-        give_up("crew", &err);
+    group.index = become_several(group.count);
+    group.root = root;
+    group.has_listen_fd = group.index == 0;
+    if (tutti_group_tcp_open(&group, &bench.group, &err) < 0)
+        give_up("group", &err);
     for (size_t i = 0; i < size_count; i++)
         bench.largest = sizes[i] > bench.largest ? sizes[i] : bench.largest;
-    bench.in[crew.index] = bench_memory(bench.largest);
-    bench.out[crew.index] = bench_memory(bench.largest);
-    bench_fill(bench.in[crew.index], bench.largest, crew.index);
+    bench.in[group.index] = bench_memory(bench.largest);
+    bench.out[group.index] = bench_memory(bench.largest);
+    bench_fill(bench.in[group.index], bench.largest, group.index);
     if (strcmp(argv[1], "raw") == 0) {
-        bench_pin(crew.index % 2);
+        bench_pin(group.index % 2);
         run_raw(&bench, sizes, size_count);
     } else {
-        opts.crew = bench.crew;
+        opts.group = bench.group;
         if (tutti_tcp_open(&opts, &bench.backend, &err) < 0)
             give_up("tcp", &err);
         run_tutti(&bench, argv[1], sizes, size_count);
         tutti_backend_close(bench.backend);
     }
-    free(bench.in[crew.index]);
-    free(bench.out[crew.index]);
-    tutti_crew_close(bench.crew);
+    free(bench.in[group.index]);
+    free(bench.out[group.index]);
+    tutti_group_close(bench.group);
     return 0;
 }

@@ -72,7 +72,7 @@ static void name_one(const struct tutti_topo *topo, const struct tutti_binding *
 static void name_each(const struct tutti_binding *binding, const struct words *words, char *buf,
                       size_t buf_bytes)
 {
-    const struct tutti_group *group = &binding->group;
+    const struct tutti_bound_group *group = &binding->group;
     bool net = (group->link_kinds & ~(1u << TUTTI_LINK_NET | 1u << TUTTI_LINK_DCN)) == 0;
 
     if (binding->member.kind == TUTTI_FAMILY_HOSTS && net && group->link_count > 1)
@@ -102,7 +102,7 @@ void tutti_binding_name(const struct tutti_topo *topo, const struct tutti_bindin
                         char *buf, size_t buf_bytes)
 {
     struct words words = words_of(binding);
-    const struct tutti_group *group = &binding->group;
+    const struct tutti_bound_group *group = &binding->group;
     const char *way = binding->inward ? "in" : "out";
     uint32_t link_count = binding->inward ? group->link_in_count : group->link_count;
     bool one_link = link_count == 1 && binding->member.kind != TUTTI_FAMILY_HOSTS;

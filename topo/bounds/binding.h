@@ -12,7 +12,7 @@
 /* The groups of a partition, all together or one alone, that take the longest. */
 struct tutti_binding {
     struct tutti_family_member member;
-    struct tutti_group group; /* that binds; one of them where all do */
+    struct tutti_bound_group group; /* that binds; one of them where all do */
     uint32_t group_count;
     uint64_t together; /* bytes a second of all groups */
     bool all_groups;   /* all together bind, not one alone */

@@ -27,7 +27,7 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
-#include "topo/bounds/flow.h"
+#include "topo/bounds/max_flow.h"
 
 /* Flows times links, at most: about a tenth of a second. */
 #define EFFORT_MAX (UINT64_C(1) << 22)
@@ -35,7 +35,7 @@
 struct work {
     const struct tutti_topo *topo;
     struct tutti_exact *bound;
-    struct tutti_flow flow;
+    struct tutti_max_flow flow;
     bool *side;               /* [node_count]: of a cut */
     struct tutti_wide *level; /* [node_count]: x of the trees; negative: 2^128 less */
     uint32_t *group;          /* [node_count]: union-find of what is full */
@@ -87,7 +87,7 @@ static bool is_negative(struct tutti_wide value)
 static void take_side(struct work *work)
 {
     for (uint32_t v = 0; v < work->topo->node_count; v++)
-        work->side[v] = work->flow.level[v] != TUTTI_FLOW_NONE;
+        work->side[v] = work->flow.level[v] != TUTTI_MAX_FLOW_NONE;
 }
 
 static uint32_t ranks_of_side(const struct work *work)
@@ -113,10 +113,10 @@ static struct tutti_wide rate_of_side(const struct work *work, bool inward)
     return sum;
 }
 
-static struct tutti_group group_of_side(const struct work *work)
+static struct tutti_bound_group group_of_side(const struct work *work)
 {
     const struct tutti_topo *topo = work->topo;
-    struct tutti_group group = {.first = UINT32_MAX};
+    struct tutti_bound_group group = {.first = UINT32_MAX};
 
     for (uint32_t r = topo->rank_count; r-- > 0;) {
         if (!work->side[tutti_topo_rank_node(topo, r)])
@@ -166,12 +166,13 @@ static void raise_to_side(struct work *work, uint64_t bytes, bool inward)
 /* The links of the machine, each `scale` times its rate; backward: turned round. */
 static void lay_links(struct work *work, struct tutti_wide scale, bool backward)
 {
-    tutti_flow_clear(&work->flow);
+    tutti_max_flow_clear(&work->flow);
     for (uint32_t l = 0; l < work->topo->link_count; l++) {
         struct tutti_link link = tutti_topo_link(work->topo, l);
 
-        tutti_flow_add(&work->flow, backward ? link.to : link.from, backward ? link.from : link.to,
-                       tutti_wide_times(scale, link.bytes_per_s), tutti_wide_of(0));
+        tutti_max_flow_add(&work->flow, backward ? link.to : link.from,
+                           backward ? link.from : link.to,
+                           tutti_wide_times(scale, link.bytes_per_s), tutti_wide_of(0));
     }
 }
 
@@ -183,15 +184,15 @@ static void lay_gather(struct work *work, const struct tutti_exact *bound, bool 
 
     lay_links(work, bound->bytes, backward);
     for (uint32_t r = 0; r < topo->rank_count; r++)
-        tutti_flow_add(&work->flow, topo->node_count, tutti_topo_rank_node(topo, r),
-                       bound->bytes_per_s, tutti_wide_of(0));
+        tutti_max_flow_add(&work->flow, topo->node_count, tutti_topo_rank_node(topo, r),
+                           bound->bytes_per_s, tutti_wide_of(0));
 }
 
 /* Does rank r get all in the time of the bound? */
 static bool gets_all(struct work *work, const struct tutti_exact *bound, uint32_t rank)
 {
-    struct tutti_wide got = tutti_flow_between(&work->flow, work->topo->node_count,
-                                               tutti_topo_rank_node(work->topo, rank));
+    struct tutti_wide got = tutti_max_flow_between(&work->flow, work->topo->node_count,
+                                                   tutti_topo_rank_node(work->topo, rank));
 
     return tutti_wide_equal(got, tutti_wide_times(bound->bytes_per_s, work->topo->rank_count));
 }
@@ -240,8 +241,8 @@ static void raise_between(struct work *work, uint32_t root, bool backward)
 
         if (r == root)
             continue;
-        rate = tutti_flow_between(&work->flow, tutti_topo_rank_node(topo, root),
-                                  tutti_topo_rank_node(topo, r));
+        rate = tutti_max_flow_between(&work->flow, tutti_topo_rank_node(topo, root),
+                                      tutti_topo_rank_node(topo, r));
         if (!is_more(work->bound, 1, rate))
             continue;
         take_side(work);
@@ -263,33 +264,33 @@ static uint32_t find(uint32_t *group, uint32_t v)
 static void fill_node(struct work *work, uint32_t v)
 {
     const struct tutti_topo *topo = work->topo;
-    struct tutti_flow *flow = &work->flow;
+    struct tutti_max_flow *flow = &work->flow;
     uint32_t outside = topo->node_count;
     struct tutti_wide gains = {.high = 0};
     struct tutti_wide twice = tutti_wide_times(work->bound->bytes_per_s, 2);
     struct tutti_wide most;
     const struct tutti_wide none = {.high = 0};
 
-    tutti_flow_clear(flow);
+    tutti_max_flow_clear(flow);
     for (uint32_t l = 0; l < topo->link_count; l++) {
         struct tutti_link link = tutti_topo_link(topo, l);
 
         if (link.from <= v)
-            tutti_flow_add(flow, link.from, link.to <= v ? link.to : outside,
-                           tutti_wide_times(work->bound->bytes, link.bytes_per_s), none);
+            tutti_max_flow_add(flow, link.from, link.to <= v ? link.to : outside,
+                               tutti_wide_times(work->bound->bytes, link.bytes_per_s), none);
     }
     for (uint32_t u = 0; u < v; u++) {
         if (is_negative(work->level[u])) {
-            tutti_flow_add(flow, u, outside, tutti_wide_subtract(none, work->level[u]), none);
+            tutti_max_flow_add(flow, u, outside, tutti_wide_subtract(none, work->level[u]), none);
         } else if (!tutti_wide_is_zero(work->level[u])) {
-            tutti_flow_add(flow, v, u, work->level[u], none);
+            tutti_max_flow_add(flow, v, u, work->level[u], none);
             gains = tutti_wide_add(gains, work->level[u]);
         }
     }
-    most = tutti_flow_between(flow, v, outside);
+    most = tutti_max_flow_between(flow, v, outside);
     work->level[v] = tutti_wide_subtract(tutti_wide_subtract(most, gains), twice);
     for (uint32_t u = 0; u < v; u++)
-        if (flow->level[u] != TUTTI_FLOW_NONE)
+        if (flow->level[u] != TUTTI_MAX_FLOW_NONE)
             work->group[find(work->group, u)] = find(work->group, v);
 }
 
@@ -431,8 +432,8 @@ int tutti_exact_raise(const struct tutti_topo *topo, enum tutti_collective colle
 
     if (!is_affordable(topo, collective))
         return 0;
-    status =
-        tutti_flow_open(&work.flow, topo->node_count + 1, topo->link_count + topo->node_count, err);
+    status = tutti_max_flow_open(&work.flow, topo->node_count + 1,
+                                 topo->link_count + topo->node_count, err);
     if (status < 0)
         return status;
     work.side = calloc(topo->node_count, sizeof(*work.side));
@@ -447,6 +448,6 @@ int tutti_exact_raise(const struct tutti_topo *topo, enum tutti_collective colle
     free(work.side);
     free(work.level);
     free(work.group);
-    tutti_flow_close(&work.flow);
+    tutti_max_flow_close(&work.flow);
     return status;
 }

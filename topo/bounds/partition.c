@@ -18,7 +18,7 @@ int tutti_partition_open(struct tutti_partition *partition, const struct tutti_t
     *partition = (struct tutti_partition){
         .topo = topo, .spines = tutti_graph_spines(topo), .copies = tutti_graph_copies(topo)};
     partition->rank_group = calloc(topo->rank_count, sizeof(uint32_t));
-    partition->groups = calloc(topo->rank_count, sizeof(struct tutti_group));
+    partition->groups = calloc(topo->rank_count, sizeof(struct tutti_bound_group));
     partition->label = calloc(topo->node_count, sizeof(uint32_t));
     partition->host_group = calloc((size_t)topo->host_count + 1, sizeof(uint32_t));
     if (partition->rank_group == NULL || partition->groups == NULL || partition->label == NULL ||
@@ -184,10 +184,10 @@ static void count_ranks(struct tutti_partition *partition)
     uint32_t rank_count = partition->topo->rank_count;
 
     for (uint32_t g = 0; g < partition->group_count; g++)
-        partition->groups[g] = (struct tutti_group){.count = 1, .first = UINT32_MAX};
+        partition->groups[g] = (struct tutti_bound_group){.count = 1, .first = UINT32_MAX};
     partition->kind_count = partition->group_count;
     for (uint32_t r = 0; r < rank_count; r++) {
-        struct tutti_group *group = &partition->groups[partition->rank_group[r]];
+        struct tutti_bound_group *group = &partition->groups[partition->rank_group[r]];
         uint32_t next = r + 1 < rank_count ? r + 1 : 0;
 
         assert(partition->rank_group[r] < partition->group_count);
@@ -209,7 +209,7 @@ static void cut_links(struct tutti_partition *partition, uint32_t l, const struc
     if (from == to)
         return;
     if (from != BETWEEN) {
-        struct tutti_group *group = &partition->groups[from];
+        struct tutti_bound_group *group = &partition->groups[from];
 
         group->out = tutti_plus(group->out, tutti_wide_word(rate));
         group->link_count += count;
@@ -218,7 +218,7 @@ static void cut_links(struct tutti_partition *partition, uint32_t l, const struc
         partition->out = tutti_wide_add(partition->out, rate);
     }
     if (to != BETWEEN) {
-        struct tutti_group *group = &partition->groups[to];
+        struct tutti_bound_group *group = &partition->groups[to];
 
         group->in = tutti_plus(group->in, tutti_wide_word(rate));
         group->link_in_count += count;
@@ -359,10 +359,10 @@ static uint32_t label_host(struct tutti_partition *partition, uint32_t host, con
     uint32_t count = 0;
 
     for (uint32_t d = 0; d < ranks; d++) {
-        struct tutti_group *own = &partition->groups[base + group[d]];
+        struct tutti_bound_group *own = &partition->groups[base + group[d]];
 
         if (group[d] == count) {
-            *own = (struct tutti_group){.count = 1, .first = host * ranks + d};
+            *own = (struct tutti_bound_group){.count = 1, .first = host * ranks + d};
             count++;
         }
         assert(group[d] < count);

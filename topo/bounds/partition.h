@@ -13,7 +13,7 @@ struct tutti_err;
 
 /* One group of a partition: some ranks, and the switches and NICs that were put to them; or, in a
  * regular machine, `count` groups that differ in nothing else, of which this is the first. */
-struct tutti_group {
+struct tutti_bound_group {
     uint32_t count;
     bool has_root;
     uint32_t rank_count;
@@ -37,12 +37,13 @@ struct tutti_partition {
     uint32_t *rank_group;       /* [rank_count]: 0 .. group_count - 1 */
     uint32_t group_count;       /* set with it */
     uint32_t root;              /* a rank, or more than there are: none */
-    struct tutti_group *groups; /* [rank_count], the first kind_count filled in, by lowest rank */
-    uint32_t kind_count;        /* group_count, or less where groups are counted together */
-    uint32_t *label;            /* [node_count]: the node's group; UINT32_MAX: between the groups */
-    uint32_t *host_group;       /* [host_count]: of all its ranks; UINT32_MAX: of several */
-    bool between_reduces;       /* a switch that reduces lies between the groups */
-    struct tutti_wide out;      /* of all groups together */
+    struct tutti_bound_group
+        *groups;           /* [rank_count], the first kind_count filled in, by lowest rank */
+    uint32_t kind_count;   /* group_count, or less where groups are counted together */
+    uint32_t *label;       /* [node_count]: the node's group; UINT32_MAX: between the groups */
+    uint32_t *host_group;  /* [host_count]: of all its ranks; UINT32_MAX: of several */
+    bool between_reduces;  /* a switch that reduces lies between the groups */
+    struct tutti_wide out; /* of all groups together */
     struct tutti_wide in;
 };
 

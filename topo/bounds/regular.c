@@ -26,7 +26,7 @@ struct regular {
     const struct tutti_topo *topo;
     const struct tutti_rule *rule;
     struct tutti_partition partition; /* of the machine; groups point to kinds */
-    struct tutti_group kinds[KINDS_MAX];
+    struct tutti_bound_group kinds[KINDS_MAX];
     struct tutti_wide
         rate; /* of the group that was made last; its `out` and `in` may be cut short */
     void (*visit)(const struct tutti_partition *partition, const struct tutti_family_member *member,
@@ -48,7 +48,7 @@ static void begin(struct regular *regular)
     regular->partition.between_reduces = false;
 }
 
-static void add_kind(struct regular *regular, const struct tutti_group *group)
+static void add_kind(struct regular *regular, const struct tutti_bound_group *group)
 {
     struct tutti_partition *partition = &regular->partition;
     uint32_t at = partition->kind_count++;
@@ -62,7 +62,7 @@ static void add_kind(struct regular *regular, const struct tutti_group *group)
 /* Groups alike, the first of which begins with rank group->first. The root's, which begins with
  * rank `root_first`, stands by itself, and the others begin with `next_first` if it was the first.
  */
-static void add_groups(struct regular *regular, struct tutti_group group, bool with_root,
+static void add_groups(struct regular *regular, struct tutti_bound_group group, bool with_root,
                        uint32_t root_first, uint32_t next_first)
 {
     struct tutti_partition *partition = &regular->partition;
@@ -71,7 +71,7 @@ static void add_groups(struct regular *regular, struct tutti_group group, bool w
     partition->out = tutti_wide_add(partition->out, tutti_wide_times(regular->rate, group.count));
     partition->in = tutti_wide_add(partition->in, tutti_wide_times(regular->rate, group.count));
     if (with_root) {
-        struct tutti_group own = group;
+        struct tutti_bound_group own = group;
 
         own.count = 1;
         own.has_root = true;
@@ -178,7 +178,7 @@ static void tell_cut(struct regular *regular, const struct cut *cut)
     struct tutti_link link = tutti_topo_link(regular->topo, regular->usual);
     struct tutti_wide rate = tutti_wide_product(link.bytes_per_s, cut->links);
     uint32_t root = has_root(regular) ? group_of(cut, partition->root) : UINT32_MAX;
-    struct tutti_group like = {
+    struct tutti_bound_group like = {
         .rank_count = cut->rank_count,
         .follow_count = cut->follow_count,
         .link_count = cut->links,
@@ -205,7 +205,7 @@ static void tell_cut(struct regular *regular, const struct cut *cut)
         single_out(regular, group_of(cut, tutti_topo_link(regular->topo, regular->slow[i]).to));
     }
     for (uint32_t i = 0; i < regular->single_count; i++) {
-        struct tutti_group group = like;
+        struct tutti_bound_group group = like;
         struct tutti_wide out = rate;
         struct tutti_wide in = rate;
 
@@ -321,7 +321,7 @@ static int spread_of(const struct tutti_partition *partition, const struct tutti
     bool leaves = partition->group_count == partition->topo->rank_count / leaf_ranks;
 
     for (uint32_t r = 0; r < partition->topo->rank_count; r++) {
-        const struct tutti_group *group = &partition->groups[partition->rank_group[r]];
+        const struct tutti_bound_group *group = &partition->groups[partition->rank_group[r]];
 
         local = local && group->first / devices == r / devices;
         leaves = leaves && group->first / leaf_ranks == r / leaf_ranks;
@@ -349,7 +349,7 @@ static void copy_local(struct regular *regular, const struct tutti_partition *fr
     regular->partition.between_reduces = from->between_reduces;
     regular->rate = tutti_wide_of(0); /* the sums are those of the sample, host by host */
     for (uint32_t d = 0; d < devices; d++) {
-        struct tutti_group group = from->groups[from->rank_group[d]];
+        struct tutti_bound_group group = from->groups[from->rank_group[d]];
         bool own = has_root(regular) && from->rank_group[root % devices] == from->rank_group[d];
 
         if (group.first != d)
@@ -369,7 +369,7 @@ static void copy_local(struct regular *regular, const struct tutti_partition *fr
 static void count_leaves(struct regular *regular)
 {
     const struct tutti_cluster_rule *cluster = &regular->rule->cluster;
-    struct tutti_group group = {.count = cluster->group_count, .follow_count = 1};
+    struct tutti_bound_group group = {.count = cluster->group_count, .follow_count = 1};
     uint32_t root = regular->partition.root;
     struct tutti_wide rate = {.high = 0};
 

@@ -5,7 +5,7 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 #include "topo/hardware.h"
-#include "topo/hardware/draft.h"
+#include "topo/hardware/builder.h"
 
 /* By index of the whole: 1 and then, once counted, the index here plus 1; 0: it goes. */
 struct kept {
@@ -47,13 +47,13 @@ static void number(uint32_t *marks, uint32_t count)
 }
 
 static int keep_tree(const struct tutti_hardware *hw, const struct kept *kept,
-                     struct tutti_hw_draft *draft, struct tutti_err *err)
+                     struct tutti_hw_builder *builder, struct tutti_err *err)
 {
     int status = 0;
 
     for (uint32_t c = 0; c < hw->cpu_count && status == 0; c++)
         if (kept->cpus[c] != 0)
-            status = tutti_hw_draft_add(draft, TUTTI_HW_CPU, &hw->cpus[c], err);
+            status = tutti_hw_builder_add(builder, TUTTI_HW_CPU, &hw->cpus[c], err);
     for (uint32_t p = 0; p < hw->pci_count && status == 0; p++) {
         struct tutti_hw_pci pci = hw->pcis[p];
 
@@ -61,14 +61,14 @@ static int keep_tree(const struct tutti_hardware *hw, const struct kept *kept,
         if (pci.parent != TUTTI_HW_NONE)
             pci.parent = kept->pcis[pci.parent] - 1;
         if (kept->pcis[p] != 0)
-            status = tutti_hw_draft_add(draft, TUTTI_HW_PCI, &pci, err);
+            status = tutti_hw_builder_add(builder, TUTTI_HW_PCI, &pci, err);
     }
     for (uint32_t g = 0; g < hw->gpu_count && status == 0; g++) {
         struct tutti_hw_gpu gpu = hw->gpus[g];
 
         gpu.pci = kept->pcis[gpu.pci] - 1;
         if (kept->gpus[g] != 0)
-            status = tutti_hw_draft_add(draft, TUTTI_HW_GPU, &gpu, err);
+            status = tutti_hw_builder_add(builder, TUTTI_HW_GPU, &gpu, err);
     }
     for (uint32_t n = 0; n < hw->net_count && status == 0; n++) {
         struct tutti_hw_net net = hw->nets[n];
@@ -76,13 +76,13 @@ static int keep_tree(const struct tutti_hardware *hw, const struct kept *kept,
         net.cpu = kept->cpus[net.cpu] - 1;
         if (net.pci != TUTTI_HW_NONE)
             net.pci = kept->pcis[net.pci] - 1;
-        status = tutti_hw_draft_add(draft, TUTTI_HW_NET, &net, err);
+        status = tutti_hw_builder_add(builder, TUTTI_HW_NET, &net, err);
     }
     return status;
 }
 
 static int keep_links(const struct tutti_hardware *hw, const struct kept *kept,
-                      struct tutti_hw_draft *draft, struct tutti_err *err)
+                      struct tutti_hw_builder *builder, struct tutti_err *err)
 {
     int status = 0;
 
@@ -99,14 +99,14 @@ static int keep_links(const struct tutti_hardware *hw, const struct kept *kept,
             link.target = kept->cpus[link.target] - 1;
         }
         if (stays)
-            status = tutti_hw_draft_add(draft, TUTTI_HW_NVLINK, &link, err);
+            status = tutti_hw_builder_add(builder, TUTTI_HW_NVLINK, &link, err);
     }
     for (uint32_t l = 0; l < hw->c2c_count && status == 0; l++) {
         struct tutti_hw_c2c link = hw->c2cs[l];
 
         link.gpu = kept->gpus[link.gpu] - 1;
         if (kept->gpus[hw->c2cs[l].gpu] != 0)
-            status = tutti_hw_draft_add(draft, TUTTI_HW_C2C, &link, err);
+            status = tutti_hw_builder_add(builder, TUTTI_HW_C2C, &link, err);
     }
     return status;
 }
@@ -115,7 +115,7 @@ int tutti_hardware_keep(struct tutti_arena *arena, const struct tutti_hardware *
                         uint32_t gpu_count, const struct tutti_hardware **ret,
                         struct tutti_err *err)
 {
-    struct tutti_hw_draft draft = {.rack = hardware->rack};
+    struct tutti_hw_builder builder = {.rack = hardware->rack};
     struct tutti_hardware view;
     uint32_t *marks;
     struct kept kept;
@@ -136,13 +136,13 @@ int tutti_hardware_keep(struct tutti_arena *arena, const struct tutti_hardware *
     number(kept.cpus, hardware->cpu_count);
     number(kept.pcis, hardware->pci_count);
     number(kept.gpus, hardware->gpu_count);
-    status = keep_tree(hardware, &kept, &draft, err);
+    status = keep_tree(hardware, &kept, &builder, err);
     if (status == 0)
-        status = keep_links(hardware, &kept, &draft, err);
-    view = tutti_hw_draft_view(&draft);
+        status = keep_links(hardware, &kept, &builder, err);
+    view = tutti_hw_builder_view(&builder);
     if (status == 0)
         status = tutti_hardware_copy(arena, &view, ret, err);
-    tutti_hw_draft_done(&draft);
+    tutti_hw_builder_done(&builder);
     free(marks);
     return status;
 }

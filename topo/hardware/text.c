@@ -145,7 +145,7 @@ static void put(void *item, const struct field *field, uint64_t value)
 /* ---- reading ------------------------------------------------------------------------------- */
 
 struct reading {
-    struct tutti_hw_draft *draft;
+    struct tutti_hw_builder *builder;
     enum tutti_hw_part part;
     const struct field *field;
     union item *item;
@@ -202,7 +202,7 @@ static bool read_index(const struct reading *reading, const char *text, enum tut
 
     if (strncmp(text, parts[part].name, length) != 0 || !isdigit((unsigned char)text[length]) ||
         tutti_read_count(text + length, 0, TUTTI_HW_ITEMS_MAX, &index, NULL) < 0 ||
-        index >= reading->draft->parts[part].count)
+        index >= reading->builder->parts[part].count)
         return false;
     *ret = (uint32_t)index;
     return true;
@@ -210,7 +210,7 @@ static bool read_index(const struct reading *reading, const char *text, enum tut
 
 static int read_under(const struct reading *reading, const char *text)
 {
-    const struct tutti_hw_pci *pcis = reading->draft->parts[TUTTI_HW_PCI].items;
+    const struct tutti_hw_pci *pcis = reading->builder->parts[TUTTI_HW_PCI].items;
     union item *item = reading->item;
     uint32_t pci = TUTTI_HW_NONE;
     uint32_t cpu = 0;
@@ -396,7 +396,8 @@ static int read_part(struct tutti_words *words, struct reading *reading)
 }
 
 /* "hosts=18" */
-static int read_rack(struct tutti_words *words, struct tutti_hw_draft *draft, struct tutti_err *err)
+static int read_rack(struct tutti_words *words, struct tutti_hw_builder *builder,
+                     struct tutti_err *err)
 {
     char word[TUTTI_WORD_BYTES];
     uint64_t count = 0;
@@ -407,14 +408,15 @@ static int read_rack(struct tutti_words *words, struct tutti_hw_draft *draft, st
             tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' of a hardware rack (hosts=)", word);
     if (status == 0)
         status = tutti_read_count(word + 6, 1, TUTTI_HW_ITEMS_MAX, &count, err);
-    draft->rack = (uint32_t)count;
+    builder->rack = (uint32_t)count;
     return status < 0 ? status : tutti_words_end(words, err);
 }
 
-int tutti_hw_read(struct tutti_words *words, struct tutti_hw_draft *draft, struct tutti_err *err)
+int tutti_hw_read(struct tutti_words *words, struct tutti_hw_builder *builder,
+                  struct tutti_err *err)
 {
     union item item;
-    struct reading reading = {.draft = draft, .item = &item, .err = err};
+    struct reading reading = {.builder = builder, .item = &item, .err = err};
     char word[TUTTI_WORD_BYTES];
     int part = 0;
     int status =
@@ -423,7 +425,7 @@ int tutti_hw_read(struct tutti_words *words, struct tutti_hw_draft *draft, struc
     if (status < 0)
         return status;
     if (strcmp(word, "rack") == 0)
-        return read_rack(words, draft, err);
+        return read_rack(words, builder, err);
     while (part < TUTTI_HW_PART_COUNT && strcmp(word, parts[part].name) != 0)
         part++;
     if (part == TUTTI_HW_PART_COUNT)
@@ -432,7 +434,7 @@ int tutti_hw_read(struct tutti_words *words, struct tutti_hw_draft *draft, struc
     memset(&item, 0, sizeof(item));
     reading.part = (enum tutti_hw_part)part;
     status = read_part(words, &reading);
-    return status < 0 ? status : tutti_hw_draft_add(draft, reading.part, &item, err);
+    return status < 0 ? status : tutti_hw_builder_add(builder, reading.part, &item, err);
 }
 
 /* ---- printing ------------------------------------------------------------------------------ */

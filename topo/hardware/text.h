@@ -5,12 +5,13 @@
 
 #include <stdio.h>
 
-#include "topo/hardware/draft.h"
+#include "topo/hardware/builder.h"
 
 struct tutti_words;
 
 /* Reads the words after "hardware" and adds what they say. */
-int tutti_hw_read(struct tutti_words *words, struct tutti_hw_draft *draft, struct tutti_err *err);
+int tutti_hw_read(struct tutti_words *words, struct tutti_hw_builder *builder,
+                  struct tutti_err *err);
 
 /* One line each. */
 void tutti_hw_print(FILE *out, const struct tutti_hardware *hardware);

@@ -83,7 +83,7 @@ uint32_t tutti_gpu_plan_switch_cpu(const struct tutti_gpu_plan *plan, uint32_t s
 /* The first failure is kept, and later parts are not added. */
 struct making {
     const struct tutti_gpu_plan *plan;
-    struct tutti_hw_draft draft;
+    struct tutti_hw_builder builder;
     uint32_t bus; /* of the next function */
     int status;
     struct tutti_err *err;
@@ -92,7 +92,7 @@ struct making {
 static void add(struct making *making, enum tutti_hw_part part, const void *item)
 {
     if (making->status == 0)
-        making->status = tutti_hw_draft_add(&making->draft, part, item, making->err);
+        making->status = tutti_hw_builder_add(&making->builder, part, item, making->err);
 }
 
 static uint32_t add_pci(struct making *making, uint32_t parent, uint32_t cpu, uint32_t generation)
@@ -107,7 +107,7 @@ static uint32_t add_pci(struct making *making, uint32_t parent, uint32_t cpu, ui
     };
 
     add(making, TUTTI_HW_PCI, &pci);
-    return making->draft.parts[TUTTI_HW_PCI].count - 1;
+    return making->builder.parts[TUTTI_HW_PCI].count - 1;
 }
 
 static void add_gpu(struct making *making, uint32_t parent, uint32_t cpu, uint32_t g)
@@ -241,14 +241,14 @@ int tutti_gpu_plan_set(const struct tutti_gpu_plan *plan, struct tutti_topo_buil
 
     assert(plan->gpu_count > 0 && plan->gpu_count <= plan->board_count);
     assert(plan->cpu_count > 0 && plan->nic_used <= plan->nic_count);
-    making.draft.rack = plan->rack;
+    making.builder.rack = plan->rack;
     for (uint32_t c = 0; c < plan->cpu_count; c++)
         add_cpu(&making, c);
     for (uint32_t g = 0; g < plan->board_count; g++)
         add_links(&making, g);
-    view = tutti_hw_draft_view(&making.draft);
+    view = tutti_hw_builder_view(&making.builder);
     if (making.status == 0)
         making.status = set_first(&view, plan->gpu_count, builder, err);
-    tutti_hw_draft_done(&making.draft);
+    tutti_hw_builder_done(&making.builder);
     return making.status;
 }

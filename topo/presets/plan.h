@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "topo/hardware/draft.h"
+#include "topo/hardware/builder.h"
 #include "topo/presets/models.h"
 
 struct tutti_topo_builder;

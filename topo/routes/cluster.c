@@ -165,7 +165,7 @@ static int measure(const struct tutti_topo *topo, struct tutti_router *router,
 struct inside {
     const struct tutti_topo *topo;
     struct tutti_router *router;
-    struct tutti_search search;
+    struct tutti_route_search search;
     uint32_t *beside; /* [NIC]: see device_beside() */
     uint32_t relayed_count;
     uint32_t *paths; /* growing; NULL while lengths are counted */
@@ -174,7 +174,7 @@ struct inside {
 /* Hops, then width, of the way from node `from` to the last target; direct ways first. */
 static uint32_t way_length(const struct inside *in, uint32_t from, uint32_t to, uint64_t *width)
 {
-    uint32_t link = tutti_search_first(&in->search, from);
+    uint32_t link = tutti_route_search_first(&in->search, from);
     uint32_t hops = 0;
 
     *width = UINT64_MAX;
@@ -197,10 +197,10 @@ static bool search_pair(struct inside *in, uint32_t from, uint32_t to)
 {
     if (from == to)
         return true;
-    tutti_search_to(&in->search, to, false);
-    if (tutti_search_first(&in->search, from) == UINT32_MAX)
-        tutti_search_to(&in->search, to, true);
-    return tutti_search_first(&in->search, from) != UINT32_MAX;
+    tutti_route_search_to(&in->search, to, false);
+    if (tutti_route_search_first(&in->search, from) == UINT32_MAX)
+        tutti_route_search_to(&in->search, to, true);
+    return tutti_route_search_first(&in->search, from) != UINT32_MAX;
 }
 
 /* Adds a way to those of number p, which end with it so far (or only counts it). */
@@ -217,7 +217,7 @@ static int add_part(struct inside *in, uint32_t p, uint32_t from, uint32_t to,
                           tutti_topo_node_name(in->topo, from, from_name),
                           tutti_topo_node_name(in->topo, to, to_name));
     for (uint32_t v = from; v != to;) {
-        uint32_t link = v == from ? tutti_search_first(&in->search, v) : in->search.next[v];
+        uint32_t link = v == from ? tutti_route_search_first(&in->search, v) : in->search.next[v];
 
         if (in->paths != NULL)
             in->paths[used] = link;
@@ -250,7 +250,7 @@ static struct kinds way_kinds(struct inside *in, uint32_t from, uint32_t to)
 
     for (uint32_t v = from; v != to && kinds.reaches;) {
         struct tutti_link link = tutti_topo_link(
-            in->topo, v == from ? tutti_search_first(&in->search, v) : in->search.next[v]);
+            in->topo, v == from ? tutti_route_search_first(&in->search, v) : in->search.next[v]);
 
         v = link.to;
         kinds.cpu |= tutti_topo_node(in->topo, v).kind == TUTTI_NODE_CPU;
@@ -416,13 +416,13 @@ int tutti_router_cluster(const struct tutti_topo *topo, struct tutti_router *rou
     if (status == 0 && topo->graph->rule == NULL)
         status = check_network(topo, router, err);
     if (status == 0)
-        status = tutti_search_open(&in.search, topo, 0, router->host_nodes, err);
+        status = tutti_route_search_open(&in.search, topo, 0, router->host_nodes, err);
     if (status < 0)
         return status;
     in.search.nics_forward = false;
     status = fill_in(&in, err);
     free(in.beside);
-    tutti_search_close(&in.search);
+    tutti_route_search_close(&in.search);
     router->route = cluster_route;
     return status;
 }

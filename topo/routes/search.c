@@ -6,7 +6,7 @@
 
 #include "runtime/status.h"
 
-static bool inside(const struct tutti_search *search, uint32_t node)
+static bool inside(const struct tutti_route_search *search, uint32_t node)
 {
     return node >= search->begin && node < search->end;
 }
@@ -19,7 +19,7 @@ static bool forwards(const struct tutti_link *link)
 
 /* Counts the links of all nodes, or writes them: what leaves a node by index, what arrives by node
  * and index of its beginning. */
-static void fill(struct tutti_search *search, bool count)
+static void fill(struct tutti_route_search *search, bool count)
 {
     const struct tutti_topo *topo = search->topo;
 
@@ -56,7 +56,7 @@ static void put_back(uint32_t *first, uint32_t count)
     first[0] = 0;
 }
 
-static int fill_arcs(struct tutti_search *search, struct tutti_err *err)
+static int fill_arcs(struct tutti_route_search *search, struct tutti_err *err)
 {
     uint32_t count = search->end - search->begin;
 
@@ -76,13 +76,14 @@ static int fill_arcs(struct tutti_search *search, struct tutti_err *err)
     return 0;
 }
 
-int tutti_search_open(struct tutti_search *search, const struct tutti_topo *topo, uint32_t begin,
-                      uint32_t end, struct tutti_err *err)
+int tutti_route_search_open(struct tutti_route_search *search, const struct tutti_topo *topo,
+                            uint32_t begin, uint32_t end, struct tutti_err *err)
 {
     size_t nodes = end - begin;
     int status = 0;
 
-    *search = (struct tutti_search){.topo = topo, .begin = begin, .end = end, .nics_forward = true};
+    *search =
+        (struct tutti_route_search){.topo = topo, .begin = begin, .end = end, .nics_forward = true};
     search->kind = calloc(nodes + 1, sizeof(*search->kind));
     search->out_first = calloc(nodes + 1, sizeof(uint32_t));
     search->in_first = calloc(nodes + 1, sizeof(uint32_t));
@@ -97,11 +98,11 @@ int tutti_search_open(struct tutti_search *search, const struct tutti_topo *topo
     if (status == 0)
         status = fill_arcs(search, err);
     if (status < 0)
-        tutti_search_close(search);
+        tutti_route_search_close(search);
     return status;
 }
 
-void tutti_search_close(struct tutti_search *search)
+void tutti_route_search_close(struct tutti_route_search *search)
 {
     free(search->kind);
     free(search->out_first);
@@ -112,12 +113,12 @@ void tutti_search_close(struct tutti_search *search)
     free(search->hops);
     free(search->next);
     free(search->width);
-    *search = (struct tutti_search){0};
+    *search = (struct tutti_route_search){0};
 }
 
 /* May what arrives at `node` over `arc` go on from there? */
-static bool passes(const struct tutti_search *search, const struct tutti_arc *arc, uint32_t node,
-                   bool devices_forward)
+static bool passes(const struct tutti_route_search *search, const struct tutti_arc *arc,
+                   uint32_t node, bool devices_forward)
 {
     switch ((enum tutti_node_kind)search->kind[node]) {
     case TUTTI_NODE_DEVICE:
@@ -130,7 +131,7 @@ static bool passes(const struct tutti_search *search, const struct tutti_arc *ar
 }
 
 /* Which link out of a node is a step on a shortest way, and the widest of those? */
-static uint32_t best_link(const struct tutti_search *search, uint32_t from, bool as_origin,
+static uint32_t best_link(const struct tutti_route_search *search, uint32_t from, bool as_origin,
                           uint64_t *ret_width)
 {
     uint32_t target = search->queue[0];
@@ -160,13 +161,13 @@ static uint32_t best_link(const struct tutti_search *search, uint32_t from, bool
 }
 
 /* Puts v in the queue behind all that are nearer. */
-static void reach(struct tutti_search *search, uint32_t v, uint32_t hops)
+static void reach(struct tutti_route_search *search, uint32_t v, uint32_t hops)
 {
     search->hops[v] = hops;
     search->queue[search->reached++] = v;
 }
 
-void tutti_search_to(struct tutti_search *search, uint32_t to, bool devices_forward)
+void tutti_route_search_to(struct tutti_route_search *search, uint32_t to, bool devices_forward)
 {
     assert(inside(search, to));
     for (uint32_t v = 0; v < search->end - search->begin; v++)
@@ -193,7 +194,7 @@ void tutti_search_to(struct tutti_search *search, uint32_t to, bool devices_forw
     }
 }
 
-uint32_t tutti_search_first(const struct tutti_search *search, uint32_t from)
+uint32_t tutti_route_search_first(const struct tutti_route_search *search, uint32_t from)
 {
     uint64_t width;
 

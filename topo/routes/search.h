@@ -18,7 +18,7 @@ struct tutti_arc {
 };
 
 /* Scratch memory of searches towards one node at a time, among nodes [begin, end) only. */
-struct tutti_search {
+struct tutti_route_search {
     const struct tutti_topo *topo;
     uint32_t begin;
     uint32_t end;
@@ -35,15 +35,15 @@ struct tutti_search {
     uint64_t *width;
 };
 
-int tutti_search_open(struct tutti_search *search, const struct tutti_topo *topo, uint32_t begin,
-                      uint32_t end, struct tutti_err *err);
-void tutti_search_close(struct tutti_search *search);
+int tutti_route_search_open(struct tutti_route_search *search, const struct tutti_topo *topo,
+                            uint32_t begin, uint32_t end, struct tutti_err *err);
+void tutti_route_search_close(struct tutti_route_search *search);
 
 /* Finds how every node passes on what is for node `to`. Devices do so only if `devices_forward`,
  * and then only from and to links of direct networks (nvlink, xgmi, ici, generic). */
-void tutti_search_to(struct tutti_search *search, uint32_t to, bool devices_forward);
+void tutti_route_search_to(struct tutti_route_search *search, uint32_t to, bool devices_forward);
 
 /* The first link from node `from`, as an origin, towards the last `to`; UINT32_MAX: no route. */
-uint32_t tutti_search_first(const struct tutti_search *search, uint32_t from);
+uint32_t tutti_route_search_first(const struct tutti_route_search *search, uint32_t from);
 
 #endif

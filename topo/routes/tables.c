@@ -46,7 +46,7 @@ static int no_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
 }
 
 /* All routes to rank `to` of those ranks that have none without devices that pass on. */
-static int relay(const struct tutti_topo *topo, struct tutti_search *search, uint32_t to,
+static int relay(const struct tutti_topo *topo, struct tutti_route_search *search, uint32_t to,
                  struct tutti_router *router, struct tutti_err *err)
 {
     uint32_t *first = router->first + (size_t)to * topo->rank_count;
@@ -54,14 +54,14 @@ static int relay(const struct tutti_topo *topo, struct tutti_search *search, uin
 
     if (next == NULL)
         return tutti_nomem(err);
-    tutti_search_to(search, tutti_topo_rank_node(topo, to), true);
+    tutti_route_search_to(search, tutti_topo_rank_node(topo, to), true);
     for (uint32_t v = 0; v < topo->node_count; v++)
         next[v] = search->next[v];
     router->relayed[to] = next;
     for (uint32_t r = 0; r < topo->rank_count; r++) {
         if (r == to || first[r] != UINT32_MAX)
             continue;
-        first[r] = tutti_search_first(search, tutti_topo_rank_node(topo, r));
+        first[r] = tutti_route_search_first(search, tutti_topo_rank_node(topo, r));
         if (first[r] == UINT32_MAX)
             return no_route(topo, r, to, err);
         first[r] |= relayed_bit;
@@ -69,18 +69,19 @@ static int relay(const struct tutti_topo *topo, struct tutti_search *search, uin
     return 0;
 }
 
-static int routes_to(const struct tutti_topo *topo, struct tutti_search *search, uint32_t to,
+static int routes_to(const struct tutti_topo *topo, struct tutti_route_search *search, uint32_t to,
                      struct tutti_router *router, struct tutti_err *err)
 {
     uint32_t *first = router->first + (size_t)to * topo->rank_count;
     uint32_t *next = router->direct + (size_t)to * topo->node_count;
     bool missing = false;
 
-    tutti_search_to(search, tutti_topo_rank_node(topo, to), false);
+    tutti_route_search_to(search, tutti_topo_rank_node(topo, to), false);
     for (uint32_t v = 0; v < topo->node_count; v++)
         next[v] = search->next[v];
     for (uint32_t r = 0; r < topo->rank_count; r++) {
-        first[r] = r == to ? UINT32_MAX : tutti_search_first(search, tutti_topo_rank_node(topo, r));
+        first[r] =
+            r == to ? UINT32_MAX : tutti_route_search_first(search, tutti_topo_rank_node(topo, r));
         missing = missing || (r != to && first[r] == UINT32_MAX);
     }
     return missing ? relay(topo, search, to, router, err) : 0;
@@ -90,7 +91,7 @@ int tutti_router_search(const struct tutti_topo *topo, struct tutti_router *rout
                         struct tutti_err *err)
 {
     size_t ranks = topo->rank_count;
-    struct tutti_search search;
+    struct tutti_route_search search;
     int status;
 
     if (ranks * topo->node_count > TABLE_ENTRIES_MAX)
@@ -104,11 +105,11 @@ int tutti_router_search(const struct tutti_topo *topo, struct tutti_router *rout
     router->relayed = tutti_arena_take(topo->arena, ranks, sizeof(uint32_t *));
     if (router->first == NULL || router->direct == NULL || router->relayed == NULL)
         return tutti_nomem(err);
-    status = tutti_search_open(&search, topo, 0, topo->node_count, err);
+    status = tutti_route_search_open(&search, topo, 0, topo->node_count, err);
     if (status < 0)
         return status;
     for (uint32_t to = 0; to < topo->rank_count && status == 0; to++)
         status = routes_to(topo, &search, to, router, err);
-    tutti_search_close(&search);
+    tutti_route_search_close(&search);
     return status;
 }

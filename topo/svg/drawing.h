@@ -21,7 +21,7 @@ enum {
 };
 
 /* A box round some nodes: a host, a layer of a grid. */
-struct tutti_frame {
+struct tutti_svg_frame {
     struct tutti_box box;
     char title[TUTTI_NOTE_BYTES];
 };
@@ -60,7 +60,7 @@ struct tutti_drawing {
     uint32_t frame_count;
     uint32_t note_count;
     uint32_t stroke_count;
-    struct tutti_frame frames[TUTTI_FRAMES_MAX];
+    struct tutti_svg_frame frames[TUTTI_FRAMES_MAX];
     struct tutti_note notes[TUTTI_NOTES_MAX];
     struct tutti_stroke strokes[TUTTI_STROKES_MAX];
 };

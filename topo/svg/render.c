@@ -58,13 +58,13 @@ void tutti_drawing_note(struct tutti_drawing *drawing, int x, int y, enum tutti_
 void tutti_drawing_frame(struct tutti_drawing *drawing, const struct tutti_box *box,
                          const char *format, ...)
 {
-    struct tutti_frame *frame;
+    struct tutti_svg_frame *frame;
     va_list args;
 
     if (drawing->frame_count == TUTTI_FRAMES_MAX)
         return;
     frame = &drawing->frames[drawing->frame_count++];
-    *frame = (struct tutti_frame){.box = *box};
+    *frame = (struct tutti_svg_frame){.box = *box};
     va_start(args, format);
     (void)vsnprintf(frame->title, sizeof(frame->title), format, args);
     va_end(args);
@@ -336,7 +336,7 @@ static void draw_node(const struct tutti_drawing *drawing, uint32_t v, struct tu
 void tutti_drawing_render(const struct tutti_drawing *drawing, struct tutti_canvas *canvas)
 {
     for (uint32_t f = 0; f < drawing->frame_count; f++) {
-        const struct tutti_frame *frame = &drawing->frames[f];
+        const struct tutti_svg_frame *frame = &drawing->frames[f];
 
         tutti_canvas_box(canvas, &frame->box, "frame");
         tutti_canvas_text(canvas, frame->box.x + 10, frame->box.y + 17, TUTTI_ANCHOR_START, "note",

@@ -1,20 +1,20 @@
-/* The backend `mpi`: the game of the threads, with the carrier on MPI between processes. */
+/* The backend `mpi`: the execution of the threads, with the transport on MPI between processes. */
 #include "runtime/exec/mpi/open.h"
-#include "runtime/exec/threads/game.h"
+#include "runtime/exec/threads/execution.h"
 #include "runtime/mpi.h"
 
 int tutti_mpi_open(const struct tutti_mpi_opts *opts, struct tutti_backend **ret,
                    struct tutti_err *err)
 {
-    struct tutti_troupe_opts troupe = {.name = "mpi"};
+    struct tutti_host_backend_opts host_backend = {.name = "mpi"};
     struct tutti_mpi_opts own;
     int status = tutti_take("tutti_mpi_opts", &own, sizeof(own), opts,
                             TUTTI_BYTES_TO(struct tutti_mpi_opts, pin), err);
 
     if (status < 0)
         return status;
-    troupe.pin = own.pin;
-    troupe.crew = own.crew;
-    status = tutti_mpi_carrier_open(own.crew, &troupe.carrier, err);
-    return status < 0 ? status : tutti_troupe_open(&troupe, ret, err);
+    host_backend.pin = own.pin;
+    host_backend.group = own.group;
+    status = tutti_mpi_transport_open(own.group, &host_backend.transport, err);
+    return status < 0 ? status : tutti_host_backend_open(&host_backend, ret, err);
 }

@@ -13,7 +13,7 @@ static const tutti_ps DEFAULT_DEADLINE_PS = 30 * TUTTI_PS_PER_S;
 
 struct library {
     struct tutti_backend base; /* first member: the backend casts back */
-    struct tutti_mpi_crew *crew;
+    struct tutti_mpi_group *group;
     MPI_Comm comm;
 };
 
@@ -194,7 +194,7 @@ static int check(const struct library *library, const struct tutti_schedule *sch
                  struct tutti_err *err)
 {
     const struct tutti_contract *contract = &schedule->contract;
-    uint32_t process_count = library->crew->base.count;
+    uint32_t process_count = library->group->base.count;
     char name[TUTTI_MPI_NAME_BYTES];
 
     if (schedule->rank_count != process_count)
@@ -224,7 +224,7 @@ static int prepare(const struct library *library, const struct tutti_play *play,
 {
     const struct tutti_schedule *schedule = play->schedule;
     const struct tutti_contract *contract = &schedule->contract;
-    uint32_t index = library->crew->base.index;
+    uint32_t index = library->group->base.index;
     char *own = NULL;
     int status = check(library, schedule, err);
 
@@ -244,7 +244,7 @@ static int prepare(const struct library *library, const struct tutti_play *play,
         .contract = contract,
         .comm = library->comm,
         .index = (int)index,
-        .process_count = (int)library->crew->base.count,
+        .process_count = (int)library->group->base.count,
         .count = (int)contract->count,
         .type = type_of(contract->dtype),
         .op = op_of(contract->op),
@@ -260,27 +260,28 @@ static int library_play(struct tutti_backend *backend, const struct tutti_play *
                         struct tutti_played *ret, struct tutti_err *err)
 {
     struct library *library = (struct library *)backend;
-    struct tutti_crew *crew = &library->crew->base;
+    struct tutti_group *group = &library->group->base;
     tutti_ps deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : DEFAULT_DEADLINE_PS;
     size_t taken_count = play->barrier ? play->iteration_count : 1;
     int64_t *took_ns = calloc(taken_count, sizeof(took_ns[0]));
-    int64_t *all_ns = calloc(taken_count * crew->count, sizeof(all_ns[0]));
+    int64_t *all_ns = calloc(taken_count * group->count, sizeof(all_ns[0]));
     char *own = NULL;
     struct call call = {.contract = NULL};
     int status = prepare(library, play, &call, &own, err);
 
     if (status == 0 && (took_ns == NULL || all_ns == NULL))
         status = tutti_nomem(err);
-    status = tutti_crew_agree(crew, status, deadline_ps, err); /* all are here, and all will play */
-    tutti_mpi_enter(library->crew);
+    status =
+        tutti_group_agree(group, status, deadline_ps, err); /* all are here, and all will play */
+    tutti_mpi_enter(library->group);
     if (status == 0)
         status = call_all(&call, play, took_ns, err);
-    tutti_mpi_leave(library->crew);
+    tutti_mpi_leave(library->group);
     if (status == 0)
-        status = tutti_crew_exchange(crew, took_ns, taken_count * sizeof(took_ns[0]), all_ns,
-                                     deadline_ps, err);
+        status = tutti_group_exchange(group, took_ns, taken_count * sizeof(took_ns[0]), all_ns,
+                                      deadline_ps, err);
     if (status == 0)
-        sum_up(all_ns, taken_count, crew->count, play, ret);
+        sum_up(all_ns, taken_count, group->count, play, ret);
     if (status == 0 && play->record != NULL)
         tutti_record_clear(play->record);
     free(own);
@@ -292,17 +293,17 @@ static int library_play(struct tutti_backend *backend, const struct tutti_play *
 static void library_ranks(const struct tutti_backend *backend, uint32_t rank_count,
                           uint32_t *ret_first, uint32_t *ret_count)
 {
-    const struct tutti_crew *crew = &((const struct library *)backend)->crew->base;
+    const struct tutti_group *group = &((const struct library *)backend)->group->base;
 
-    *ret_first = tutti_crew_first_rank(rank_count, crew->count, crew->index);
-    *ret_count = tutti_crew_first_rank(rank_count, crew->count, crew->index + 1) - *ret_first;
+    *ret_first = tutti_group_first_rank(rank_count, group->count, group->index);
+    *ret_count = tutti_group_first_rank(rank_count, group->count, group->index + 1) - *ret_first;
 }
 
 static void library_close(struct tutti_backend *backend)
 {
     struct library *library = (struct library *)backend;
 
-    if (!library->crew->failed && !library->crew->heard && !library->crew->stopped)
+    if (!library->group->failed && !library->group->heard && !library->group->stopped)
         (void)MPI_Comm_free(&library->comm);
     free(library);
 }
@@ -315,22 +316,22 @@ static const struct tutti_backend_ops ops = {
     .ranks = library_ranks,
 };
 
-int tutti_mpi_library_open(struct tutti_crew *crew, struct tutti_backend **ret,
+int tutti_mpi_library_open(struct tutti_group *group, struct tutti_backend **ret,
                            struct tutti_err *err)
 {
     struct library *library = calloc(1, sizeof(*library));
     /* Who makes a communicator waits for all, and knows no deadline. */
     int status =
-        tutti_crew_agree(crew, library == NULL ? tutti_nomem(err) : 0, DEFAULT_DEADLINE_PS, err);
+        tutti_group_agree(group, library == NULL ? tutti_nomem(err) : 0, DEFAULT_DEADLINE_PS, err);
 
     if (status < 0) {
         free(library);
         return status;
     }
-    assert(strcmp(crew->ops->name, "mpi") == 0);
+    assert(strcmp(group->ops->name, "mpi") == 0);
     library->base.ops = &ops;
-    library->crew = (struct tutti_mpi_crew *)crew;
-    status = tutti_mpi_status(MPI_Comm_dup(library->crew->talk, &library->comm),
+    library->group = (struct tutti_mpi_group *)group;
+    status = tutti_mpi_status(MPI_Comm_dup(library->group->talk, &library->comm),
                               "make a communicator for MPI's own collectives", err);
     if (status < 0) {
         free(library);

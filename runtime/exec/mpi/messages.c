@@ -1,17 +1,17 @@
-/* Messages over MPI: heads, pieces, and word of what has arrived; see carrier.h. */
+/* Messages over MPI: heads, pieces, and word of what has arrived; see transport.h. */
 #include <assert.h>
 #include <string.h>
 
-#include "runtime/exec/mpi/carrier.h"
+#include "runtime/exec/mpi/transport.h"
 
-enum { HEADS, PIECES, WORDS }; /* a way's tags */
+enum { HEADS, PIECES, WORDS }; /* an endpoint's tags */
 
 /* A stop is looked for in one of so many fruitless moves: looking costs as much as moving. */
 enum { LOOKS_PER_PROBE = 32 };
 
-static struct tutti_mpi_carrier *of(struct tutti_carrier *carrier)
+static struct tutti_mpi_transport *of(struct tutti_transport *transport)
 {
-    return (struct tutti_mpi_carrier *)carrier;
+    return (struct tutti_mpi_transport *)transport;
 }
 
 static uint64_t pieces_of(uint64_t bytes)
@@ -29,36 +29,38 @@ static int piece_bytes(uint64_t bytes, uint64_t piece)
 }
 
 /* Room for one request more, which the rank's moves will look at. */
-static MPI_Request *request(struct tutti_mpi_way *own, enum tutti_mpi_kind kind, uint64_t number)
+static MPI_Request *request(struct tutti_mpi_endpoint *own, enum tutti_mpi_kind kind,
+                            uint64_t number)
 {
     struct tutti_mpi_rank *rank = own->rank;
 
     assert(rank->active_count < rank->capacity);
     rank->whats[rank->active_count] =
-        (struct tutti_mpi_what){.way = own, .kind = kind, .number = number};
+        (struct tutti_mpi_what){.endpoint = own, .kind = kind, .number = number};
     return &rank->requests[rank->active_count];
 }
 
 /* After MPI has taken it. */
-static int posted(struct tutti_mpi_way *own, int code, const char *what, struct tutti_err *err)
+static int posted(struct tutti_mpi_endpoint *own, int code, const char *what, struct tutti_err *err)
 {
     if (code == MPI_SUCCESS) {
         own->rank->active_count++;
         return 0;
     }
     (void)tutti_mpi_status(code, what, err);
-    return tutti_wrap(err, -TUTTI_EIO, "rank %u and rank %u", own->way->rank, own->way->peer);
+    return tutti_wrap(err, -TUTTI_EIO, "rank %u and rank %u", own->endpoint->rank,
+                      own->endpoint->peer);
 }
 
 /* ---- sending ---- */
 
-static struct tutti_mpi_flight *flight(const struct tutti_mpi_way *own, uint64_t number)
+static struct tutti_mpi_flight *flight(const struct tutti_mpi_endpoint *own, uint64_t number)
 {
-    return &own->flights[number % own->way->slot_count];
+    return &own->flights[number % own->endpoint->slot_count];
 }
 
 /* Posts as many pieces as may be under way. */
-static int feed_out(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *own,
+static int feed_out(struct tutti_mpi_transport *transport, struct tutti_mpi_endpoint *own,
                     struct tutti_err *err)
 {
     int status = 0;
@@ -72,9 +74,9 @@ static int feed_out(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *own
             continue;
         }
         status = posted(own,
-                        MPI_Isend((const char *)out->parcel.src + piece * TUTTI_MPI_MOVED_BYTES,
-                                  piece_bytes(out->parcel.bytes, piece), MPI_BYTE, own->process,
-                                  own->tag + PIECES, carrier->comm,
+                        MPI_Isend((const char *)out->send_desc.src + piece * TUTTI_MPI_MOVED_BYTES,
+                                  piece_bytes(out->send_desc.bytes, piece), MPI_BYTE, own->process,
+                                  own->tag + PIECES, transport->comm,
                                   request(own, TUTTI_MPI_PIECE_OUT, own->posting)),
                         "send a piece of a message", err);
         out->posted_count++;
@@ -85,78 +87,80 @@ static int feed_out(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *own
 }
 
 /* Counts what is done, in order. */
-static void settle_out(struct tutti_mpi_way *own)
+static void settle_out(struct tutti_mpi_endpoint *own)
 {
-    while (own->way->done_count < own->begun_count) {
-        const struct tutti_mpi_flight *out = flight(own, own->way->done_count);
+    while (own->endpoint->done_count < own->begun_count) {
+        const struct tutti_mpi_flight *out = flight(own, own->endpoint->done_count);
 
         if (!out->head_moved || out->moved_count < out->piece_count ||
-            (out->parcel.strict && !out->arrived))
+            (out->send_desc.strict && !out->arrived))
             return;
-        own->way->done_count++;
+        own->endpoint->done_count++;
     }
 }
 
-int tutti_mpi_send(struct tutti_carrier *base, struct tutti_way *way,
-                   const struct tutti_parcel *parcel, struct tutti_err *err)
+int tutti_mpi_send(struct tutti_transport *base, struct tutti_endpoint *endpoint,
+                   const struct tutti_send_desc *send_desc, struct tutti_err *err)
 {
-    struct tutti_mpi_carrier *carrier = of(base);
-    struct tutti_mpi_way *own = way->own;
+    struct tutti_mpi_transport *transport = of(base);
+    struct tutti_mpi_endpoint *own = endpoint->own;
     uint64_t number = own->begun_count;
     struct tutti_mpi_flight *out = flight(own, number);
-    char *at = own->heads + number % way->slot_count * own->head_bytes;
-    struct tutti_mpi_head head = {
-        .bytes = parcel->bytes, .step = parcel->step & INT64_MAX, .strict = parcel->strict};
+    char *at = own->heads + number % endpoint->slot_count * own->head_bytes;
+    struct tutti_mpi_head head = {.bytes = send_desc->bytes,
+                                  .step = send_desc->step & INT64_MAX,
+                                  .strict = send_desc->strict};
     size_t bytes = sizeof(head);
     int status = 0;
 
-    assert(way->sends && number - way->done_count < way->slot_count);
-    *out = (struct tutti_mpi_flight){.parcel = *parcel, .piece_count = pieces_of(parcel->bytes)};
+    assert(endpoint->sends && number - endpoint->done_count < endpoint->slot_count);
+    *out = (struct tutti_mpi_flight){.send_desc = *send_desc,
+                                     .piece_count = pieces_of(send_desc->bytes)};
     memcpy(at, &head, sizeof(head));
-    if (out->piece_count == 0 && parcel->bytes > 0) {
-        memcpy(at + sizeof(head), parcel->src, parcel->bytes);
-        bytes += parcel->bytes;
+    if (out->piece_count == 0 && send_desc->bytes > 0) {
+        memcpy(at + sizeof(head), send_desc->src, send_desc->bytes);
+        bytes += send_desc->bytes;
     }
     own->begun_count++;
-    tutti_mpi_enter(carrier->crew);
-    if (parcel->strict)
+    tutti_mpi_enter(transport->group);
+    if (send_desc->strict)
         status = posted(own,
-                        MPI_Irecv(NULL, 0, MPI_BYTE, own->process, own->tag + WORDS, carrier->comm,
-                                  request(own, TUTTI_MPI_WORD_IN, number)),
+                        MPI_Irecv(NULL, 0, MPI_BYTE, own->process, own->tag + WORDS,
+                                  transport->comm, request(own, TUTTI_MPI_WORD_IN, number)),
                         "wait for word of a message", err);
     if (status == 0)
         status = posted(own,
                         MPI_Isend(at, (int)bytes, MPI_BYTE, own->process, own->tag + HEADS,
-                                  carrier->comm, request(own, TUTTI_MPI_HEAD_OUT, number)),
+                                  transport->comm, request(own, TUTTI_MPI_HEAD_OUT, number)),
                         "send a message", err);
     own->sent_count++;
     if (status == 0)
-        status = feed_out(carrier, own, err);
-    tutti_mpi_leave(carrier->crew);
+        status = feed_out(transport, own, err);
+    tutti_mpi_leave(transport->group);
     return status;
 }
 
 /* ---- receiving ---- */
 
-static int feed_in(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *own,
+static int feed_in(struct tutti_mpi_transport *transport, struct tutti_mpi_endpoint *own,
                    struct tutti_err *err)
 {
-    const struct tutti_landing *landing = &own->landing;
+    const struct tutti_recv_desc *recv_desc = &own->recv_desc;
     int status = 0;
 
     while (status == 0 && own->posted_count - own->taken_count < TUTTI_MPI_WINDOW &&
            own->posted_count < own->piece_count) {
         struct tutti_mpi_piece *piece = &own->pieces[own->posted_count % TUTTI_MPI_WINDOW];
 
-        *piece = (struct tutti_mpi_piece){.at = (char *)landing->dst +
+        *piece = (struct tutti_mpi_piece){.at = (char *)recv_desc->dst +
                                                 own->posted_count * TUTTI_MPI_MOVED_BYTES};
-        if (landing->take != NULL && own->rank->spare_count > 0) {
+        if (recv_desc->take != NULL && own->rank->spare_count > 0) {
             piece->at = own->rank->spare[--own->rank->spare_count];
             piece->lent = true;
         }
         status = posted(own,
-                        MPI_Irecv(piece->at, piece_bytes(landing->bytes, own->posted_count),
-                                  MPI_BYTE, own->process, own->tag + PIECES, carrier->comm,
+                        MPI_Irecv(piece->at, piece_bytes(recv_desc->bytes, own->posted_count),
+                                  MPI_BYTE, own->process, own->tag + PIECES, transport->comm,
                                   request(own, TUTTI_MPI_PIECE_IN, own->posted_count)),
                         "receive a piece of a message", err);
         own->posted_count++;
@@ -164,47 +168,47 @@ static int feed_in(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *own,
     return status;
 }
 
-int tutti_mpi_recv(struct tutti_carrier *base, struct tutti_way *way,
-                   const struct tutti_landing *landing, struct tutti_err *err)
+int tutti_mpi_recv(struct tutti_transport *base, struct tutti_endpoint *endpoint,
+                   const struct tutti_recv_desc *recv_desc, struct tutti_err *err)
 {
-    struct tutti_mpi_carrier *carrier = of(base);
-    struct tutti_mpi_way *own = way->own;
+    struct tutti_mpi_transport *transport = of(base);
+    struct tutti_mpi_endpoint *own = endpoint->own;
     int status;
 
-    assert(!way->sends && !own->open);
-    own->landing = *landing;
+    assert(!endpoint->sends && !own->open);
+    own->recv_desc = *recv_desc;
     own->open = true;
     own->head_came = false;
-    own->piece_count = pieces_of(landing->bytes);
+    own->piece_count = pieces_of(recv_desc->bytes);
     own->posted_count = 0;
     own->taken_count = 0;
-    tutti_mpi_enter(carrier->crew);
+    tutti_mpi_enter(transport->group);
     status =
         posted(own,
                MPI_Irecv(own->heads, (int)own->head_bytes, MPI_BYTE, own->process, own->tag + HEADS,
-                         carrier->comm, request(own, TUTTI_MPI_HEAD_IN, way->done_count)),
+                         transport->comm, request(own, TUTTI_MPI_HEAD_IN, endpoint->done_count)),
                "receive a message", err);
     if (status == 0)
-        status = feed_in(carrier, own, err);
-    tutti_mpi_leave(carrier->crew);
+        status = feed_in(transport, own, err);
+    tutti_mpi_leave(transport->group);
     return status;
 }
 
-/* The landing has got its message, or one of another length. */
-static int close_landing(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *own,
-                         const struct tutti_mpi_head *head, struct tutti_err *err)
+/* The receive descriptor has got its message, or one of another length. */
+static int close_recv_desc(struct tutti_mpi_transport *transport, struct tutti_mpi_endpoint *own,
+                           const struct tutti_mpi_head *head, struct tutti_err *err)
 {
     MPI_Request word;
     int code = MPI_SUCCESS;
 
     own->open = false;
-    own->way->came_bytes = head->bytes;
-    own->way->came_step = head->step;
-    own->way->done_count++;
+    own->endpoint->came_bytes = head->bytes;
+    own->endpoint->came_step = head->step;
+    own->endpoint->done_count++;
     if (!head->strict)
         return 0;
     /* No bytes, no memory: MPI may forget about it. */
-    code = MPI_Isend(NULL, 0, MPI_BYTE, own->process, own->tag + WORDS, carrier->comm, &word);
+    code = MPI_Isend(NULL, 0, MPI_BYTE, own->process, own->tag + WORDS, transport->comm, &word);
     own->sent_count++;
     if (code == MPI_SUCCESS)
         code = MPI_Request_free(&word);
@@ -212,10 +216,10 @@ static int close_landing(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way
 }
 
 /* Hands over what has come, in order. */
-static int settle_in(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *own,
+static int settle_in(struct tutti_mpi_transport *transport, struct tutti_mpi_endpoint *own,
                      struct tutti_err *err)
 {
-    const struct tutti_landing *landing = &own->landing;
+    const struct tutti_recv_desc *recv_desc = &own->recv_desc;
     const char *inside = own->heads + sizeof(struct tutti_mpi_head);
     struct tutti_mpi_head head;
     int status = 0;
@@ -223,48 +227,48 @@ static int settle_in(struct tutti_mpi_carrier *carrier, struct tutti_mpi_way *ow
     if (!own->open || !own->head_came)
         return 0;
     memcpy(&head, own->heads, sizeof(head));
-    if (head.bytes != landing->bytes)
-        return close_landing(carrier, own, &head, err);
-    if (own->piece_count == 0 && landing->bytes > 0 && landing->take != NULL)
-        landing->take(landing->data, 0, inside, landing->bytes);
-    else if (own->piece_count == 0 && landing->bytes > 0)
-        memcpy(landing->dst, inside, landing->bytes);
+    if (head.bytes != recv_desc->bytes)
+        return close_recv_desc(transport, own, &head, err);
+    if (own->piece_count == 0 && recv_desc->bytes > 0 && recv_desc->take != NULL)
+        recv_desc->take(recv_desc->data, 0, inside, recv_desc->bytes);
+    else if (own->piece_count == 0 && recv_desc->bytes > 0)
+        memcpy(recv_desc->dst, inside, recv_desc->bytes);
     while (status == 0 && own->taken_count < own->posted_count) {
         uint64_t number = own->taken_count;
         struct tutti_mpi_piece *piece = &own->pieces[number % TUTTI_MPI_WINDOW];
 
         if (!piece->came)
             return 0;
-        if (landing->take != NULL)
-            landing->take(landing->data, number * TUTTI_MPI_MOVED_BYTES, piece->at,
-                          (uint64_t)piece_bytes(landing->bytes, number));
+        if (recv_desc->take != NULL)
+            recv_desc->take(recv_desc->data, number * TUTTI_MPI_MOVED_BYTES, piece->at,
+                            (uint64_t)piece_bytes(recv_desc->bytes, number));
         if (piece->lent)
             own->rank->spare[own->rank->spare_count++] = piece->at;
         own->taken_count++;
-        status = feed_in(carrier, own, err);
+        status = feed_in(transport, own, err);
     }
     if (status == 0 && own->taken_count == own->piece_count)
-        status = close_landing(carrier, own, &head, err);
+        status = close_recv_desc(transport, own, &head, err);
     return status;
 }
 
 /* ---- moving ---- */
 
 /* Word comes in the order of the strict messages. Those that are done may be gone from the ring. */
-static void note_word(struct tutti_mpi_way *own)
+static void note_word(struct tutti_mpi_endpoint *own)
 {
-    if (own->word_count < own->way->done_count)
-        own->word_count = own->way->done_count;
-    while (own->word_count < own->begun_count && !flight(own, own->word_count)->parcel.strict)
+    if (own->word_count < own->endpoint->done_count)
+        own->word_count = own->endpoint->done_count;
+    while (own->word_count < own->begun_count && !flight(own, own->word_count)->send_desc.strict)
         own->word_count++;
     assert(own->word_count < own->begun_count);
     flight(own, own->word_count++)->arrived = true;
 }
 
-static int note(struct tutti_mpi_carrier *carrier, const struct tutti_mpi_what *what,
+static int note(struct tutti_mpi_transport *transport, const struct tutti_mpi_what *what,
                 struct tutti_err *err)
 {
-    struct tutti_mpi_way *own = what->way;
+    struct tutti_mpi_endpoint *own = what->endpoint;
     int status = 0;
 
     switch (what->kind) {
@@ -274,7 +278,7 @@ static int note(struct tutti_mpi_carrier *carrier, const struct tutti_mpi_what *
     case TUTTI_MPI_PIECE_OUT:
         flight(own, what->number)->moved_count++;
         own->window_count--;
-        status = feed_out(carrier, own, err);
+        status = feed_out(transport, own, err);
         break;
     case TUTTI_MPI_WORD_IN:
         own->received_count++;
@@ -289,15 +293,15 @@ static int note(struct tutti_mpi_carrier *carrier, const struct tutti_mpi_what *
         own->pieces[what->number % TUTTI_MPI_WINDOW].came = true;
         break;
     }
-    if (own->way->sends)
+    if (own->endpoint->sends)
         settle_out(own);
     else if (status == 0)
-        status = settle_in(carrier, own, err);
+        status = settle_in(transport, own, err);
     return status;
 }
 
 /* Whether MPI's verdict on a completed request is an error that we do not know better: a message
- * longer than its landing is told by its head. */
+ * longer than its receive descriptor is told by its head. */
 static int judge(const struct tutti_mpi_rank *rank, int code, int count, struct tutti_err *err)
 {
     int class = MPI_SUCCESS;
@@ -315,21 +319,21 @@ static int judge(const struct tutti_mpi_rank *rank, int code, int count, struct 
 }
 
 /* Another process may have broken off. */
-static int probe(struct tutti_mpi_carrier *carrier, struct tutti_err *err)
+static int probe(struct tutti_mpi_transport *transport, struct tutti_err *err)
 {
     MPI_Status status;
     int there = 0;
-    int by = atomic_load(&carrier->stopped_by);
+    int by = atomic_load(&transport->stopped_by);
 
     if (by == 0) {
-        (void)MPI_Iprobe(MPI_ANY_SOURCE, TUTTI_MPI_TAG_STOP, carrier->comm, &there, &status);
+        (void)MPI_Iprobe(MPI_ANY_SOURCE, TUTTI_MPI_TAG_STOP, transport->comm, &there, &status);
         if (!there)
             return 0;
         by = status.MPI_SOURCE + 1;
-        atomic_store(&carrier->stopped_by, by);
+        atomic_store(&transport->stopped_by, by);
     }
     return tutti_fail(err, TUTTI_EIO, "process %d of %u has broken off", by - 1,
-                      carrier->crew->base.count);
+                      transport->group->base.count);
 }
 
 /* Takes the completed ones out of the rank's list, into `came`; how many. */
@@ -349,14 +353,14 @@ static int collect(struct tutti_mpi_rank *rank, int count)
     return count;
 }
 
-int tutti_mpi_move(struct tutti_carrier *base, uint32_t number, struct tutti_err *err)
+int tutti_mpi_move(struct tutti_transport *base, uint32_t number, struct tutti_err *err)
 {
-    struct tutti_mpi_carrier *carrier = of(base);
-    struct tutti_mpi_rank *rank = tutti_mpi_rank_of(carrier, number);
+    struct tutti_mpi_transport *transport = of(base);
+    struct tutti_mpi_rank *rank = tutti_mpi_rank_of(transport, number);
     int count = 0;
     int status = 0;
 
-    tutti_mpi_enter(carrier->crew);
+    tutti_mpi_enter(transport->group);
     if (rank->active_count > 0) {
         int code =
             MPI_Testsome(rank->active_count, rank->requests, &count, rank->indices, rank->statuses);
@@ -368,11 +372,11 @@ int tutti_mpi_move(struct tutti_carrier *base, uint32_t number, struct tutti_err
     if (status == 0 && count > 0)
         count = collect(rank, count);
     for (int i = 0; i < count && status == 0; i++)
-        status = note(carrier, &rank->came[i], err);
+        status = note(transport, &rank->came[i], err);
     if (count == 0 && status == 0 && ++rank->fruitless_count % LOOKS_PER_PROBE == 0)
-        status = probe(carrier, err);
+        status = probe(transport, err);
     if (count > 0)
-        rank->nap_ns = 0;
-    tutti_mpi_leave(carrier->crew);
+        rank->backoff_ns = 0;
+    tutti_mpi_leave(transport->group);
     return status < 0 ? status : count;
 }

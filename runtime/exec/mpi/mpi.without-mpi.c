@@ -28,7 +28,7 @@ void tutti_mpi_end(tutti_ps deadline_ps)
     (void)deadline_ps;
 }
 
-int tutti_mpi_crew_open(struct tutti_crew **ret, struct tutti_err *err)
+int tutti_mpi_group_open(struct tutti_group **ret, struct tutti_err *err)
 {
     (void)ret;
     return lacking(err);
@@ -42,18 +42,18 @@ int tutti_mpi_open(const struct tutti_mpi_opts *opts, struct tutti_backend **ret
     return lacking(err);
 }
 
-int tutti_mpi_library_open(struct tutti_crew *crew, struct tutti_backend **ret,
+int tutti_mpi_library_open(struct tutti_group *group, struct tutti_backend **ret,
                            struct tutti_err *err)
 {
-    (void)crew;
+    (void)group;
     (void)ret;
     return lacking(err);
 }
 
-int tutti_mpi_carrier_open(struct tutti_crew *crew, struct tutti_carrier **ret,
-                           struct tutti_err *err)
+int tutti_mpi_transport_open(struct tutti_group *group, struct tutti_transport **ret,
+                             struct tutti_err *err)
 {
-    (void)crew;
+    (void)group;
     (void)ret;
     return lacking(err);
 }

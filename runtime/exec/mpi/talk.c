@@ -12,28 +12,28 @@
 enum {
     NS_PER_S = 1000000000,
     YIELD_NS = 100000, /* some wake-ups' worth of time */
-    NAP_NS_MIN = 20000,
-    NAP_NS_MAX = 1000000,
+    BACKOFF_NS_MIN = 20000,
+    BACKOFF_NS_MAX = 1000000,
 };
 
-void tutti_mpi_enter(struct tutti_mpi_crew *crew)
+void tutti_mpi_enter(struct tutti_mpi_group *group)
 {
-    if (crew->serialized)
-        pthread_mutex_lock(&crew->lock);
+    if (group->serialized)
+        pthread_mutex_lock(&group->lock);
 }
 
-void tutti_mpi_leave(struct tutti_mpi_crew *crew)
+void tutti_mpi_leave(struct tutti_mpi_group *group)
 {
-    if (crew->serialized)
-        pthread_mutex_unlock(&crew->lock);
+    if (group->serialized)
+        pthread_mutex_unlock(&group->lock);
 }
 
 /* Known to all that ends MPI: a name that MPI keeps for us, as there are no globals here. */
 static const char dead_name[] = "tutti: not to be called any more";
 
-void tutti_mpi_die(struct tutti_mpi_crew *crew)
+void tutti_mpi_die(struct tutti_mpi_group *group)
 {
-    crew->dead = true;
+    group->dead = true;
     (void)MPI_Comm_set_name(MPI_COMM_SELF, dead_name);
 }
 
@@ -83,10 +83,10 @@ bool tutti_mpi_rest(struct tutti_mpi_patience *patience)
         sched_yield();
         return true;
     }
-    patience->nap_ns = patience->nap_ns == 0 ? NAP_NS_MIN : 2 * patience->nap_ns;
-    if (patience->nap_ns > NAP_NS_MAX)
-        patience->nap_ns = NAP_NS_MAX;
-    nanosleep(&(struct timespec){.tv_nsec = patience->nap_ns}, NULL);
+    patience->backoff_ns = patience->backoff_ns == 0 ? BACKOFF_NS_MIN : 2 * patience->backoff_ns;
+    if (patience->backoff_ns > BACKOFF_NS_MAX)
+        patience->backoff_ns = BACKOFF_NS_MAX;
+    nanosleep(&(struct timespec){.tv_nsec = patience->backoff_ns}, NULL);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* What the parts of libtutti_mpi share: the crew with MPI's lock, errors in words, and patience.
+/* What the parts of libtutti_mpi share: the group with MPI's lock, errors in words, and patience.
  * Private to runtime/exec/mpi. */
 #ifndef TUTTI_RUNTIME_EXEC_MPI_TALK_H
 #define TUTTI_RUNTIME_EXEC_MPI_TALK_H
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "runtime/crew.h"
+#include "runtime/group.h"
 #include "runtime/status.h"
 
 /* What a process that gives up tells all others. */
@@ -17,9 +17,9 @@ struct tutti_mpi_notice {
     char text[TUTTI_ERR_TEXT_BYTES];
 };
 
-struct tutti_mpi_crew {
-    struct tutti_crew base; /* first member: the crew casts back */
-    MPI_Comm talk;          /* exchanges */
+struct tutti_mpi_group {
+    struct tutti_group base; /* first member: the group casts back */
+    MPI_Comm talk;           /* exchanges */
     MPI_Comm notices;
     bool serialized; /* MPI lets one thread in at a time: all calls are made under `lock` */
     bool failed;     /* an exchange has failed: its messages may still be under way */
@@ -39,12 +39,12 @@ struct tutti_mpi_crew {
 };
 
 /* Around calls of MPI that are not made under the lock anyway. */
-void tutti_mpi_enter(struct tutti_mpi_crew *crew);
-void tutti_mpi_leave(struct tutti_mpi_crew *crew);
+void tutti_mpi_enter(struct tutti_mpi_group *group);
+void tutti_mpi_leave(struct tutti_mpi_group *group);
 
 /* Messages could not be brought to an end, and MPI would go on with them in any call, in memory
  * that is its owner's again: this process makes none any more; the launcher will end it. */
-void tutti_mpi_die(struct tutti_mpi_crew *crew);
+void tutti_mpi_die(struct tutti_mpi_group *group);
 
 /* What MPI returned, as a status: "cannot WHAT: MPI's words". */
 int tutti_mpi_status(int code, const char *what, struct tutti_err *err);
@@ -53,7 +53,7 @@ int tutti_mpi_status(int code, const char *what, struct tutti_err *err);
 struct tutti_mpi_patience {
     int64_t began_ns;
     int64_t limit_ns;
-    long nap_ns; /* 0: still yielding */
+    long backoff_ns; /* 0: still yielding */
 };
 
 int64_t tutti_mpi_now_ns(void); /* on the monotonic clock */

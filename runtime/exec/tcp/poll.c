@@ -14,7 +14,8 @@ struct tutti_tcp_engine_state {
     struct pollfd *fds; /* [conn_count + 1] */
 };
 
-static int poll_open(struct tutti_tcp_desk *desk, uint32_t conn_count, struct tutti_err *err)
+static int poll_open(struct tutti_tcp_progress *progress, uint32_t conn_count,
+                     struct tutti_err *err)
 {
     struct tutti_tcp_engine_state *state = calloc(1, sizeof(*state));
     sigset_t pipe;
@@ -29,16 +30,16 @@ static int poll_open(struct tutti_tcp_desk *desk, uint32_t conn_count, struct tu
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     (void)pthread_sigmask(SIG_BLOCK, &pipe, NULL); /* of a peer that is gone we hear otherwise */
-    desk->state = state;
+    progress->state = state;
     return 0;
 }
 
-static void poll_close(struct tutti_tcp_desk *desk)
+static void poll_close(struct tutti_tcp_progress *progress)
 {
-    if (desk->state != NULL)
-        free(desk->state->fds);
-    free(desk->state);
-    desk->state = NULL;
+    if (progress->state != NULL)
+        free(progress->state->fds);
+    free(progress->state);
+    progress->state = NULL;
 }
 
 /* As sendmsg, one after the other: what is lent goes another way. */
@@ -48,7 +49,7 @@ static ssize_t send_each(struct tutti_tcp_conn *conn, const struct iovec *iov, s
 
     for (size_t i = 0; i < count; i++) {
         int more = i + 1 < count ? MSG_MORE : 0;
-        ssize_t now = i == conn->lent_at ? tutti_tcp_lend(conn, &iov[i])
+        ssize_t now = i == conn->lent_at ? tutti_tcp_zero_copy(conn, &iov[i])
                                          : send(conn->fd, iov[i].iov_base, iov[i].iov_len,
                                                 MSG_DONTWAIT | MSG_NOSIGNAL | more);
 
@@ -62,7 +63,7 @@ static ssize_t send_each(struct tutti_tcp_conn *conn, const struct iovec *iov, s
 }
 
 /* 1: something went, 0: nothing can go now, or a negative status. */
-static int poll_push(struct tutti_tcp_desk *desk, struct tutti_tcp_conn *conn,
+static int poll_push(struct tutti_tcp_progress *progress, struct tutti_tcp_conn *conn,
                      struct tutti_err *err)
 {
     struct iovec iov[TUTTI_TCP_IOVS];
@@ -70,7 +71,7 @@ static int poll_push(struct tutti_tcp_desk *desk, struct tutti_tcp_conn *conn,
     ssize_t went;
     int status;
 
-    (void)desk;
+    (void)progress;
     header.msg_iovlen = tutti_tcp_line_out(conn, iov);
     if (header.msg_iovlen == 0)
         return 0;
@@ -102,48 +103,48 @@ static int pull(struct tutti_tcp_conn *conn, struct tutti_err *err)
 }
 
 /* Reading first: it may free a peer who waits, and gives the words that are written after. */
-static int poll_move(struct tutti_tcp_desk *desk, struct tutti_err *err)
+static int poll_move(struct tutti_tcp_progress *progress, struct tutti_err *err)
 {
     uint32_t kept = 0;
     int moved = 0;
     int status = 0;
 
-    for (uint32_t i = 0; i < desk->list_count; i++) {
-        struct tutti_tcp_conn *conn = desk->list[i];
+    for (uint32_t i = 0; i < progress->list_count; i++) {
+        struct tutti_tcp_conn *conn = progress->list[i];
 
         if (conn->wants_in && status >= 0)
             status = pull(conn, err);
         moved += status > 0;
         if (conn->wants_out && status >= 0)
-            status = poll_push(desk, conn, err);
+            status = poll_push(progress, conn, err);
         moved += status > 0;
         conn->listed = conn->wants_in || conn->wants_out;
         if (conn->listed)
-            desk->list[kept++] = conn;
+            progress->list[kept++] = conn;
         status = status > 0 ? 0 : status;
     }
-    desk->list_count = kept;
+    progress->list_count = kept;
     return status < 0 ? status : moved;
 }
 
-static void poll_rest(struct tutti_tcp_desk *desk, tutti_ps timeout_ps)
+static void poll_rest(struct tutti_tcp_progress *progress, tutti_ps timeout_ps)
 {
-    struct pollfd *fds = desk->state->fds;
+    struct pollfd *fds = progress->state->fds;
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ps / TUTTI_PS_PER_S),
                                .tv_nsec = (long)(timeout_ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS)};
     uint64_t rings;
 
-    fds[0] = (struct pollfd){.fd = desk->event_fd, .events = POLLIN};
-    for (uint32_t i = 0; i < desk->list_count; i++) {
-        const struct tutti_tcp_conn *conn = desk->list[i];
+    fds[0] = (struct pollfd){.fd = progress->event_fd, .events = POLLIN};
+    for (uint32_t i = 0; i < progress->list_count; i++) {
+        const struct tutti_tcp_conn *conn = progress->list[i];
 
         fds[i + 1] = (struct pollfd){
             .fd = conn->fd,
             .events = (short)((conn->wants_in ? POLLIN : 0) | (conn->wants_out ? POLLOUT : 0)),
         };
     }
-    if (ppoll(fds, desk->list_count + 1, &timeout, NULL) > 0 && fds[0].revents != 0)
-        (void)!read(desk->event_fd, &rings, sizeof(rings));
+    if (ppoll(fds, progress->list_count + 1, &timeout, NULL) > 0 && fds[0].revents != 0)
+        (void)!read(progress->event_fd, &rings, sizeof(rings));
 }
 
 const struct tutti_tcp_engine_ops tutti_tcp_poll = {

@@ -1,4 +1,5 @@
-/* The connections of a process, kept from game to game: making one takes longer than a play. */
+/* The connections of a process, kept from execution to execution: making one takes longer than a
+ * play. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/exec/tcp/tcp.h"
-#include "runtime/exec/threads/hall.h"
+#include "runtime/exec/threads/wait_set.h"
 #include "runtime/status.h"
 
 /* What each process says first. */
@@ -71,8 +72,8 @@ static int grow(struct tutti_tcp_pool *pool, uint32_t need, struct tutti_err *er
 }
 
 /* Makes what is missing, and puts it where it belongs. */
-static int make(struct tutti_tcp *tcp, struct tutti_crew *crew, const uint32_t *need,
-                struct tutti_crew_tcp_link *wanted, int *fds, uint32_t missing,
+static int make(struct tutti_tcp *tcp, struct tutti_group *group, const uint32_t *need,
+                struct tutti_group_tcp_link *wanted, int *fds, uint32_t missing,
                 tutti_ps deadline_ps, struct tutti_err *err)
 {
     uint32_t at = 0;
@@ -80,11 +81,11 @@ static int make(struct tutti_tcp *tcp, struct tutti_crew *crew, const uint32_t *
 
     for (uint32_t p = 0; p < tcp->pool_count; p++) {
         for (uint32_t i = tcp->pools[p].count; i < need[p]; i++)
-            wanted[at++] =
-                (struct tutti_crew_tcp_link){.peer = p, .key = (uint64_t)tcp->generation << 32 | i};
+            wanted[at++] = (struct tutti_group_tcp_link){
+                .peer = p, .key = (uint64_t)tcp->generation << 32 | i};
     }
     raise_limit(missing);
-    status = tcp->links(crew, wanted, missing, fds, deadline_ps, err);
+    status = tcp->links(group, wanted, missing, fds, deadline_ps, err);
     if (status < 0)
         return status;
     at = 0;
@@ -99,13 +100,13 @@ static int make(struct tutti_tcp *tcp, struct tutti_crew *crew, const uint32_t *
     return status;
 }
 
-int tutti_tcp_pools_fill(struct tutti_tcp *tcp, struct tutti_crew *crew, const uint32_t *need,
+int tutti_tcp_pools_fill(struct tutti_tcp *tcp, struct tutti_group *group, const uint32_t *need,
                          int status, bool *ret_filled, struct tutti_err *err)
 {
-    tutti_ps wait_ps = tutti_hall_after(5 * TUTTI_PS_PER_S, tcp->carried->deadline_ps);
+    tutti_ps wait_ps = tutti_wait_set_after(5 * TUTTI_PS_PER_S, tcp->plan->deadline_ps);
     struct wish mine = {0};
-    struct wish *all = calloc(crew->count, sizeof(all[0]));
-    struct tutti_crew_tcp_link *wanted = NULL;
+    struct wish *all = calloc(group->count, sizeof(all[0]));
+    struct tutti_group_tcp_link *wanted = NULL;
     int *fds = NULL;
     bool any = false;
     bool failed = false;
@@ -114,7 +115,7 @@ int tutti_tcp_pools_fill(struct tutti_tcp *tcp, struct tutti_crew *crew, const u
     *ret_filled = false;
     if (all == NULL) {
         status = status < 0 ? status : tutti_nomem(err);
-        tutti_crew_stop(crew, status, err);
+        tutti_group_stop(group, status, err);
         return status;
     }
     for (uint32_t p = 0; status == 0 && p < tcp->pool_count; p++) {
@@ -126,13 +127,13 @@ int tutti_tcp_pools_fill(struct tutti_tcp *tcp, struct tutti_crew *crew, const u
     if (status == 0 && (wanted == NULL || fds == NULL))
         status = tutti_nomem(err);
     mine.status = status;
-    worked = tutti_crew_exchange(crew, &mine, sizeof(mine), all, wait_ps, err);
-    for (uint32_t p = 0; worked == 0 && p < crew->count; p++) {
+    worked = tutti_group_exchange(group, &mine, sizeof(mine), all, wait_ps, err);
+    for (uint32_t p = 0; worked == 0 && p < group->count; p++) {
         any = any || all[p].count > 0;
         failed = failed || all[p].status < 0;
     }
     if (worked == 0 && any && !failed)
-        worked = make(tcp, crew, need, wanted, fds, mine.count, wait_ps, err);
+        worked = make(tcp, group, need, wanted, fds, mine.count, wait_ps, err);
     free(all);
     free(wanted);
     free(fds);

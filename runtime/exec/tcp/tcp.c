@@ -1,4 +1,4 @@
-/* Opens the backend `tcp`: the game of threads with a carrier over sockets. */
+/* Opens the backend `tcp`: the execution of threads with a transport over sockets. */
 #include "runtime/exec/tcp/tcp.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/threads/game.h"
+#include "runtime/exec/threads/execution.h"
 #include "runtime/status.h"
 
 static const char *const engine_names[] = {
@@ -57,7 +57,7 @@ static int make(const struct tutti_tcp_opts *opts, tutti_tcp_links_fn *links,
     tcp = calloc(1, sizeof(*tcp));
     if (tcp == NULL)
         return tutti_nomem(err);
-    tcp->base.ops = &tutti_tcp_carrier_ops;
+    tcp->base.ops = &tutti_tcp_transport_ops;
     tcp->engine = opts->engine == TUTTI_TCP_URING ? &tutti_tcp_uring : &tutti_tcp_poll;
     tcp->links = links;
     tcp->opts = *opts;
@@ -65,7 +65,7 @@ static int make(const struct tutti_tcp_opts *opts, tutti_tcp_links_fn *links,
     if (opts->congestion != NULL)
         snprintf(tcp->congestion, sizeof(tcp->congestion), "%s", opts->congestion);
     tcp->opts.congestion = NULL;
-    tcp->pool_count = opts->crew->count;
+    tcp->pool_count = opts->group->count;
     tcp->pools = calloc(tcp->pool_count, sizeof(tcp->pools[0]));
     if (tcp->pools == NULL) {
         free(tcp);
@@ -79,27 +79,27 @@ int tutti_tcp_open_with(const struct tutti_tcp_opts *opts, tutti_tcp_links_fn *l
                         struct tutti_backend **ret, struct tutti_err *err)
 {
     static const tutti_ps wait_ps = 30 * TUTTI_PS_PER_S;
-    struct tutti_troupe_opts troupe = {.name = "tcp",
-                                       .pin = opts->pin,
-                                       .crew = opts->crew,
-                                       .shaper = opts->shaper,
-                                       .slowdown = opts->slowdown};
+    struct tutti_host_backend_opts host_backend = {.name = "tcp",
+                                                   .pin = opts->pin,
+                                                   .group = opts->group,
+                                                   .shaper = opts->shaper,
+                                                   .slowdown = opts->slowdown};
     struct tutti_tcp *tcp = NULL;
     char text[128];
     int status = make(opts, links, &tcp, err);
 
     snprintf(text, sizeof(text), "%u connections of %u bytes with '%s'", opts->connections,
              opts->buffer_bytes, opts->congestion == NULL ? "" : opts->congestion);
-    status = tutti_crew_agree(opts->crew, status, wait_ps, err);
+    status = tutti_group_agree(opts->group, status, wait_ps, err);
     if (status == 0)
-        status = tutti_crew_same(opts->crew, "tcp options", text, wait_ps, err);
+        status = tutti_group_same(opts->group, "tcp options", text, wait_ps, err);
     if (status < 0) {
         if (tcp != NULL)
-            tutti_tcp_carrier_ops.close(&tcp->base);
+            tutti_tcp_transport_ops.close(&tcp->base);
         return status;
     }
-    troupe.carrier = &tcp->base;
-    return tutti_troupe_open(&troupe, ret, err);
+    host_backend.transport = &tcp->base;
+    return tutti_host_backend_open(&host_backend, ret, err);
 }
 
 int tutti_tcp_open(const struct tutti_tcp_opts *opts, struct tutti_backend **ret,
@@ -111,7 +111,7 @@ int tutti_tcp_open(const struct tutti_tcp_opts *opts, struct tutti_backend **ret
 
     if (status < 0)
         return status;
-    assert(own.crew != NULL);
-    assert(strcmp(own.crew->ops->name, "tcp") == 0);
-    return tutti_tcp_open_with(&own, tutti_crew_tcp_links, ret, err);
+    assert(own.group != NULL);
+    assert(strcmp(own.group->ops->name, "tcp") == 0);
+    return tutti_tcp_open_with(&own, tutti_group_tcp_links, ret, err);
 }

@@ -14,7 +14,7 @@ enum { QUEUE_ENTRIES = 64, COMPLETIONS_MAX = 16384 };
 
 /* One direction of a connection with the system. */
 struct flight {
-    struct tutti_tcp_conn *conn; /* NULL: the bell */
+    struct tutti_tcp_conn *conn; /* NULL: the sleeper */
     bool out;
     bool busy;
     struct msghdr header;
@@ -31,8 +31,8 @@ struct tutti_tcp_engine_state {
     struct io_uring ring;
     struct pair *pairs; /* [conn_count], given to connections as they come */
     uint32_t pair_count;
-    struct flight bell;
-    bool rung; /* the bell has: the next rest is none */
+    struct flight sleeper;
+    bool rung; /* the sleeper has: the next rest is none */
 };
 
 /* The best kind of ring that this system has: completions are then worked off when we ask, by us
@@ -75,7 +75,8 @@ int tutti_tcp_uring_check(struct tutti_err *err)
     return 0;
 }
 
-static int uring_open(struct tutti_tcp_desk *desk, uint32_t conn_count, struct tutti_err *err)
+static int uring_open(struct tutti_tcp_progress *progress, uint32_t conn_count,
+                      struct tutti_err *err)
 {
     struct tutti_tcp_engine_state *state = calloc(1, sizeof(*state));
     uint32_t completions = 2 * QUEUE_ENTRIES;
@@ -95,17 +96,17 @@ static int uring_open(struct tutti_tcp_desk *desk, uint32_t conn_count, struct t
         return status;
     }
     (void)io_uring_register_ring_fd(&state->ring); /* saves a look-up in each call */
-    desk->state = state;
+    progress->state = state;
     return 0;
 }
 
 /* The thread that handed everything over has ended, and the system has taken it back with that. */
-static void uring_close(struct tutti_tcp_desk *desk)
+static void uring_close(struct tutti_tcp_progress *progress)
 {
-    io_uring_queue_exit(&desk->state->ring);
-    free(desk->state->pairs);
-    free(desk->state);
-    desk->state = NULL;
+    io_uring_queue_exit(&progress->state->ring);
+    free(progress->state->pairs);
+    free(progress->state);
+    progress->state = NULL;
 }
 
 /* NULL: the queue is full, and the system takes nothing from it before completions are worked off;
@@ -175,22 +176,22 @@ static int submit(struct tutti_tcp_engine_state *state, struct tutti_err *err)
                : 0;
 }
 
-static int uring_push(struct tutti_tcp_desk *desk, struct tutti_tcp_conn *conn,
+static int uring_push(struct tutti_tcp_progress *progress, struct tutti_tcp_conn *conn,
                       struct tutti_err *err)
 {
-    queue(desk->state, &pair_of(desk->state, conn)->out);
-    return submit(desk->state, err);
+    queue(progress->state, &pair_of(progress->state, conn)->out);
+    return submit(progress->state, err);
 }
 
 /* 1: something has moved, 0: nothing that counts, or a negative status. */
-static int complete(struct tutti_tcp_desk *desk, struct flight *flight, int result,
+static int complete(struct tutti_tcp_progress *progress, struct flight *flight, int result,
                     struct tutti_err *err)
 {
     int status;
 
     flight->busy = false;
     if (flight->conn == NULL) {
-        desk->state->rung = true;
+        progress->state->rung = true;
         return 0;
     }
     if (result == -EAGAIN || result == -EINTR)
@@ -199,36 +200,36 @@ static int complete(struct tutti_tcp_desk *desk, struct flight *flight, int resu
                          : tutti_tcp_line_came(flight->conn, result, err);
     if (status < 0)
         return status;
-    queue(desk->state, flight); /* goes on at once */
+    queue(progress->state, flight); /* goes on at once */
     return 1;
 }
 
-static int uring_move(struct tutti_tcp_desk *desk, struct tutti_err *err)
+static int uring_move(struct tutti_tcp_progress *progress, struct tutti_err *err)
 {
-    struct tutti_tcp_engine_state *state = desk->state;
+    struct tutti_tcp_engine_state *state = progress->state;
     struct io_uring_cqe *cqe;
     uint32_t kept = 0;
     int moved = 0;
     int status = 0;
 
-    for (uint32_t i = 0; i < desk->list_count; i++) {
-        struct tutti_tcp_conn *conn = desk->list[i];
+    for (uint32_t i = 0; i < progress->list_count; i++) {
+        struct tutti_tcp_conn *conn = progress->list[i];
         struct pair *pair = pair_of(state, conn);
 
         queue(state, &pair->in);
         queue(state, &pair->out);
         conn->listed = conn->wants_in || conn->wants_out;
         if (conn->listed)
-            desk->list[kept++] = conn;
+            progress->list[kept++] = conn;
     }
-    desk->list_count = kept;
+    progress->list_count = kept;
     status = submit(state, err);
     while (status == 0 && io_uring_peek_cqe(&state->ring, &cqe) == 0) {
         struct flight *flight = io_uring_cqe_get_data(cqe);
         int result = cqe->res;
 
         io_uring_cqe_seen(&state->ring, cqe);
-        status = complete(desk, flight, result, err);
+        status = complete(progress, flight, result, err);
         moved += status > 0;
         status = status > 0 ? 0 : status;
     }
@@ -237,9 +238,9 @@ static int uring_move(struct tutti_tcp_desk *desk, struct tutti_err *err)
     return status < 0 ? status : moved;
 }
 
-static void uring_rest(struct tutti_tcp_desk *desk, tutti_ps timeout_ps)
+static void uring_rest(struct tutti_tcp_progress *progress, tutti_ps timeout_ps)
 {
-    struct tutti_tcp_engine_state *state = desk->state;
+    struct tutti_tcp_engine_state *state = progress->state;
     struct __kernel_timespec timeout = {.tv_sec = timeout_ps / TUTTI_PS_PER_S,
                                         .tv_nsec = timeout_ps % TUTTI_PS_PER_S / TUTTI_PS_PER_NS};
     struct io_uring_cqe *cqe;
@@ -248,16 +249,16 @@ static void uring_rest(struct tutti_tcp_desk *desk, tutti_ps timeout_ps)
     /* Whoever rang before the last move did so perhaps after the rank had looked around. */
     if (state->rung) {
         state->rung = false;
-        (void)!read(desk->event_fd, &rings, sizeof(rings));
+        (void)!read(progress->event_fd, &rings, sizeof(rings));
         return;
     }
-    if (!state->bell.busy) {
+    if (!state->sleeper.busy) {
         struct io_uring_sqe *sqe = entry(state);
 
         if (sqe != NULL) {
-            io_uring_prep_poll_add(sqe, desk->event_fd, POLLIN);
-            io_uring_sqe_set_data(sqe, &state->bell);
-            state->bell.busy = true;
+            io_uring_prep_poll_add(sqe, progress->event_fd, POLLIN);
+            io_uring_sqe_set_data(sqe, &state->sleeper);
+            state->sleeper.busy = true;
         }
     }
     /* What is there is taken by the next move. */

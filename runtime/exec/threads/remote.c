@@ -1,10 +1,10 @@
-/* SENDs and RECVs whose other end is in another process: handed to the carrier, and looked after
+/* SENDs and RECVs whose other end is in another process: handed to the transport, and looked after
  * until it says that they are done. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "runtime/exec/kernels.h"
-#include "runtime/exec/threads/place.h"
+#include "runtime/exec/threads/lane_state.h"
 #include "runtime/status.h"
 
 /* ---- what a program says about its SENDs and RECVs, found before it is played ---- */
@@ -39,7 +39,8 @@ static void mark_early(struct tutti_thread_stage *stage, uint32_t lane, uint64_t
     tutti_cursor_open(&cursor, stage->schedule, stage->rank, lane);
     while ((step = tutti_cursor_next(&cursor)) != NULL) {
         if (before.kind == TUTTI_RECV && (before.flags & TUTTI_STEP_FUSE) != 0 &&
-            !tutti_wires_own(stage->wires, before.peer) && tutti_reads_fused(&before, step))
+            !tutti_connections_own(stage->connections, before.peer) &&
+            tutti_reads_fused(&before, step))
             mark(stage, lane, index - 1, true);
         if (step->kind == TUTTI_SEND)
             sends[(stage->mark_first[lane] + index) / 64] |=
@@ -100,99 +101,104 @@ int tutti_remote_open(struct tutti_thread_stage *stage, struct tutti_err *err)
 /* ---- SEND ---- */
 
 /* A SEND is complete when its RECV is (schedule.h). That can be seen in two ways: a step depends on
- * the SEND, or a later SEND of this wire waits for its slot. Where neither is so, it is enough
- * that the source may be written again. */
-int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_place *place,
+ * the SEND, or a later SEND of this connection waits for its slot. Where neither is so, it is
+ * enough that the source may be written again. */
+int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                       struct tutti_err *err)
 {
-    const struct tutti_step *step = place->post.step;
-    struct tutti_wire *wire = place->out;
-    uint64_t number = (wire->sent_count - 1) % wire->send_total; /* in this iteration, from 0 */
-    struct tutti_parcel parcel = {
+    const struct tutti_step *step = lane_state->post.step;
+    struct tutti_connection *connection = lane_state->out;
+    uint64_t number =
+        (connection->sent_count - 1) % connection->send_total; /* in this iteration, from 0 */
+    struct tutti_send_desc send_desc = {
         .src = step->bytes > 0 ? tutti_at(stage, step->src_buf, step->src_offset) : NULL,
         .bytes = step->bytes,
-        .step = place->post.index,
+        .step = lane_state->post.index,
         /* Emulated, the receiver says so by other means. */
-        .strict = stage->conductor == NULL && (wire->send_total - number > wire->slot_count ||
-                                               marked(stage, place->post.lane, place->post.index)),
+        .strict =
+            stage->pacer == NULL && (connection->send_total - number > connection->slot_count ||
+                                     marked(stage, lane_state->post.lane, lane_state->post.index)),
     };
     char text[TUTTI_STEP_TEXT_BYTES];
     int status;
 
-    tutti_hall_goes_out(stage->hall);
-    status = stage->hall->carrier->ops->send(stage->hall->carrier, wire->way, &parcel, err);
+    tutti_wait_set_released(stage->wait_set);
+    status = stage->wait_set->transport->ops->send(stage->wait_set->transport, connection->endpoint,
+                                                   &send_desc, err);
     if (status < 0)
-        return tutti_wrap(err, status, "rank %u, lane %u, step %llu (%s)", stage->rank, wire->lane,
-                          (unsigned long long)place->post.index, tutti_step_text(step, text));
+        return tutti_wrap(err, status, "rank %u, lane %u, step %llu (%s)", stage->rank,
+                          connection->lane, (unsigned long long)lane_state->post.index,
+                          tutti_step_text(step, text));
     return 1;
 }
 
 /* ---- RECV ---- */
 
-static int land(struct tutti_thread_stage *stage, struct tutti_place *place,
-                const struct tutti_landing *landing, const struct tutti_step *step,
+static int land(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
+                const struct tutti_recv_desc *recv_desc, const struct tutti_step *step,
                 struct tutti_err *err)
 {
-    int status =
-        stage->hall->carrier->ops->recv(stage->hall->carrier, place->in->way, landing, err);
-    uint64_t index = place->post.index - (place->post.step->kind == TUTTI_REDUCE);
+    int status = stage->wait_set->transport->ops->recv(stage->wait_set->transport,
+                                                       lane_state->in->endpoint, recv_desc, err);
+    uint64_t index = lane_state->post.index - (lane_state->post.step->kind == TUTTI_REDUCE);
     char text[TUTTI_STEP_TEXT_BYTES];
 
     if (status < 0)
         return tutti_wrap(err, status, "rank %u, lane %u, step %llu (%s)", stage->rank,
-                          place->post.lane, (unsigned long long)index, tutti_step_text(step, text));
-    place->flowing = true;
+                          lane_state->post.lane, (unsigned long long)index,
+                          tutti_step_text(step, text));
+    lane_state->flowing = true;
     return 0;
 }
 
-/* Whether the landing is complete; `step` is the RECV. */
-static int landed(struct tutti_thread_stage *stage, struct tutti_place *place,
+/* Whether the receive descriptor is complete; `step` is the RECV. */
+static int landed(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                   const struct tutti_step *step, struct tutti_err *err)
 {
-    struct tutti_wire *wire = place->in;
+    struct tutti_connection *connection = lane_state->in;
 
-    if (wire->way->done_count == wire->taken_count)
+    if (connection->endpoint->done_count == connection->taken_count)
         return 0;
-    if (stage->conductor != NULL && !tutti_conductor_arrived(stage->conductor, wire, NULL))
+    if (stage->pacer != NULL && !tutti_pacer_arrived(stage->pacer, connection, NULL))
         return 0;
-    tutti_hall_comes_in(stage->hall);
-    assert(wire->way->done_count == wire->taken_count + 1);
-    wire->taken_count++;
-    place->flowing = false;
-    if (stage->conductor != NULL)
-        tutti_conductor_release(stage->conductor, wire);
-    if (wire->way->came_bytes != step->bytes)
-        return tutti_stage_refuse(stage, &place->post, step, wire->way->came_bytes,
-                                  wire->way->came_step, err);
+    tutti_wait_set_acquired(stage->wait_set);
+    assert(connection->endpoint->done_count == connection->taken_count + 1);
+    connection->taken_count++;
+    lane_state->flowing = false;
+    if (stage->pacer != NULL)
+        tutti_pacer_release(stage->pacer, connection);
+    if (connection->endpoint->came_bytes != step->bytes)
+        return tutti_stage_refuse(stage, &lane_state->post, step, connection->endpoint->came_bytes,
+                                  connection->endpoint->came_step, err);
     return 1;
 }
 
-int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
+int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                       struct tutti_err *err)
 {
-    const struct tutti_step *step = place->post.step;
-    struct tutti_landing landing = {.dst = tutti_at(stage, step->dst_buf, step->dst_offset),
-                                    .bytes = step->bytes};
+    const struct tutti_step *step = lane_state->post.step;
+    struct tutti_recv_desc recv_desc = {.dst = tutti_at(stage, step->dst_buf, step->dst_offset),
+                                        .bytes = step->bytes};
     int status = 0;
 
     /* The times of a record are those of the steps, so these then come one after the other. */
-    if (!stage->timed && stage->conductor == NULL && !place->flowing &&
-        marked(stage, place->post.lane, place->post.index)) {
-        place->awaited = true;
-        place->fused_step = *step;
+    if (!stage->timed && stage->pacer == NULL && !lane_state->flowing &&
+        marked(stage, lane_state->post.lane, lane_state->post.index)) {
+        lane_state->awaited = true;
+        lane_state->fused_step = *step;
         return 1;
     }
-    if (!place->flowing)
-        status = land(stage, place, &landing, step, err);
-    return status < 0 ? status : landed(stage, place, step, err);
+    if (!lane_state->flowing)
+        status = land(stage, lane_state, &recv_desc, step, err);
+    return status < 0 ? status : landed(stage, lane_state, step, err);
 }
 
 bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage)
 {
     for (uint32_t i = 0; i < stage->busy_count; i++) {
-        const struct tutti_place *place = &stage->places[stage->busy[i]];
+        const struct tutti_lane_state *lane_state = &stage->places[stage->busy[i]];
 
-        if (place->flowing && tutti_conductor_arrived(stage->conductor, place->in, NULL))
+        if (lane_state->flowing && tutti_pacer_arrived(stage->pacer, lane_state->in, NULL))
             return true;
     }
     return false;
@@ -202,11 +208,11 @@ bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage)
 
 static void take_piece(void *data, uint64_t offset, const void *piece, uint64_t bytes)
 {
-    const struct tutti_flow *flow = data;
-    const struct tutti_thread_stage *stage = flow->stage;
-    const struct tutti_step *step = flow->step;
+    const struct tutti_fused_reduce *fused_reduce = data;
+    const struct tutti_thread_stage *stage = fused_reduce->stage;
+    const struct tutti_step *step = fused_reduce->step;
     const struct tutti_contract *contract = &stage->schedule->contract;
-    void *dsts[1 + TUTTI_PUSH_TARGETS_MAX];
+    void *dsts[1 + TUTTI_REMOTE_WRITE_TARGETS_MAX];
     struct tutti_spread spread = {
         .dtype = contract->dtype,
         .op = contract->op,
@@ -215,7 +221,7 @@ static void take_piece(void *data, uint64_t offset, const void *piece, uint64_t 
         .srcs = &piece,
         .dsts = dsts,
         .src_count = 1,
-        .dst_count = flow->dst_count,
+        .dst_count = fused_reduce->dst_count,
         .divide_by = tutti_divisor(stage, step),
         .stream = step->bytes >= stage->large_bytes,
     };
@@ -223,36 +229,38 @@ static void take_piece(void *data, uint64_t offset, const void *piece, uint64_t 
     assert(offset + bytes <= step->bytes);
     spread.handed =
         spread.dst_count == 1 &&
-        tutti_pushes_hand_on(stage->pushes, stage->rank - stage->wires->first_rank, step->dst_buf);
-    for (uint32_t i = 0; i < flow->dst_count; i++)
-        dsts[i] = (char *)flow->dsts[i] + offset;
+        tutti_remote_writes_helper_on(stage->remote_writes,
+                                      stage->rank - stage->connections->first_rank, step->dst_buf);
+    for (uint32_t i = 0; i < fused_reduce->dst_count; i++)
+        dsts[i] = (char *)fused_reduce->dsts[i] + offset;
     if (bytes > 0)
         tutti_reduce_spread(&spread);
 }
 
-int tutti_remote_reduce(struct tutti_thread_stage *stage, struct tutti_place *place,
+int tutti_remote_reduce(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                         struct tutti_err *err)
 {
-    const struct tutti_step *step = place->post.step;
-    struct tutti_flow *flow = &place->flow;
-    struct tutti_landing landing = {.dst = tutti_at(stage, step->src_buf, step->src_offset),
-                                    .bytes = step->bytes,
-                                    .take = take_piece,
-                                    .data = flow};
+    const struct tutti_step *step = lane_state->post.step;
+    struct tutti_fused_reduce *fused_reduce = &lane_state->fused_reduce;
+    struct tutti_recv_desc recv_desc = {.dst = tutti_at(stage, step->src_buf, step->src_offset),
+                                        .bytes = step->bytes,
+                                        .take = take_piece,
+                                        .data = fused_reduce};
     int status = 0;
 
-    if (!place->flowing) {
-        flow->stage = stage;
-        flow->step = step;
-        flow->dsts[0] = tutti_at(stage, step->dst_buf, step->dst_offset);
-        flow->dst_count = 1;
-        tutti_stage_add_landings(stage, place, place->post.index, flow->dsts, &flow->dst_count);
-        status = land(stage, place, &landing, &place->fused_step, err);
+    if (!lane_state->flowing) {
+        fused_reduce->stage = stage;
+        fused_reduce->step = step;
+        fused_reduce->dsts[0] = tutti_at(stage, step->dst_buf, step->dst_offset);
+        fused_reduce->dst_count = 1;
+        tutti_stage_add_targets(stage, lane_state, lane_state->post.index, fused_reduce->dsts,
+                                &fused_reduce->dst_count);
+        status = land(stage, lane_state, &recv_desc, &lane_state->fused_step, err);
     }
     if (status == 0)
-        status = landed(stage, place, &place->fused_step, err);
+        status = landed(stage, lane_state, &lane_state->fused_step, err);
     if (status > 0)
-        place->awaited = false;
+        lane_state->awaited = false;
     return status;
 }
 
@@ -260,25 +268,25 @@ int tutti_remote_reduce(struct tutti_thread_stage *stage, struct tutti_place *pl
 
 int tutti_remote_settle(struct tutti_thread_stage *stage, struct tutti_err *err)
 {
-    struct tutti_hall *hall = stage->hall;
-    const struct tutti_carrier_ops *ops = hall->carrier->ops;
-    struct tutti_nap nap = {0};
+    struct tutti_wait_set *wait_set = stage->wait_set;
+    const struct tutti_transport_ops *ops = wait_set->transport->ops;
+    struct tutti_backoff backoff = {0};
     char time[TUTTI_UNIT_TEXT_BYTES];
     int status = 0;
 
-    while (status == 0 && ops->owes != NULL && ops->owes(hall->carrier, stage->rank)) {
-        status = tutti_hall_move(hall, stage->rank, err);
+    while (status == 0 && ops->owes != NULL && ops->owes(wait_set->transport, stage->rank)) {
+        status = tutti_wait_set_move(wait_set, stage->rank, err);
         if (status < 0)
             return tutti_wrap(err, status, "rank %u, at the end of its program", stage->rank);
         if (status > 0)
-            tutti_hall_rise(hall, stage->rank, &nap);
-        status = status > 0 ? 0 : tutti_hall_rest(hall, stage->rank, &nap, 0);
+            tutti_wait_set_resume(wait_set, stage->rank, &backoff);
+        status = status > 0 ? 0 : tutti_wait_set_wait(wait_set, stage->rank, &backoff, 0);
     }
-    tutti_hall_rise(hall, stage->rank, &nap);
+    tutti_wait_set_resume(wait_set, stage->rank, &backoff);
     if (status == -TUTTI_ETIME)
         return tutti_fail(err, TUTTI_ETIME,
                           "deadline of %s passed: rank %u cannot say what it has received",
-                          tutti_print_time(hall->deadline_ps, time), stage->rank);
+                          tutti_print_time(wait_set->deadline_ps, time), stage->rank);
     if (status < 0)
         return tutti_fail(err, TUTTI_EIO, "broken off: rank %u, at the end of its program",
                           stage->rank);

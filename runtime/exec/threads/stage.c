@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/exec/threads/place.h"
+#include "runtime/exec/threads/lane_state.h"
 #include "runtime/status.h"
 
 enum {
@@ -16,91 +16,94 @@ enum {
 
 /* ---- messages ---- */
 
-static void watch(struct tutti_thread_stage *stage, struct tutti_wire *wire)
+static void watch(struct tutti_thread_stage *stage, struct tutti_connection *connection)
 {
-    if (wire->watched)
+    if (connection->watched)
         return;
-    wire->watched = true;
-    stage->watched[stage->watched_count++] = wire;
+    connection->watched = true;
+    stage->watched[stage->watched_count++] = connection;
 }
 
 /* Whether the SEND about to get its slot has been written to its destination already. */
-static bool is_pushed(struct tutti_place *place)
+static bool is_pushed(struct tutti_lane_state *lane_state)
 {
     bool pushed;
 
-    if (place->targets == place->targets_end || place->targets->step != place->post.index)
+    if (lane_state->targets == lane_state->targets_end ||
+        lane_state->targets->step != lane_state->post.index)
         return false;
-    pushed = (place->pushed & 1) != 0;
-    place->pushed >>= 1;
-    place->targets++;
+    pushed = (lane_state->pushed & 1) != 0;
+    lane_state->pushed >>= 1;
+    lane_state->targets++;
     return pushed;
 }
 
 /* 1: has its slot, 0: there is none, or a negative status. */
-static int try_send(struct tutti_thread_stage *stage, struct tutti_place *place,
+static int try_send(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                     struct tutti_err *err)
 {
-    const struct tutti_step *step = place->post.step;
-    struct tutti_wire *wire = place->out;
+    const struct tutti_step *step = lane_state->post.step;
+    struct tutti_connection *connection = lane_state->out;
     struct tutti_slot *slot;
 
     /* Slots come free only when their SEND is reported: `ended_count` is the engine's view. */
-    if (wire->sent_count - wire->ended_count == wire->slot_count)
+    if (connection->sent_count - connection->ended_count == connection->slot_count)
         return 0;
-    slot = &wire->slots[wire->sent_slot];
-    wire->sent_slot = wire->sent_slot + 1 == wire->slot_count ? 0 : wire->sent_slot + 1;
-    wire->sent_count++;
+    slot = &connection->slots[connection->sent_slot];
+    connection->sent_slot =
+        connection->sent_slot + 1 == connection->slot_count ? 0 : connection->sent_slot + 1;
+    connection->sent_count++;
     slot->bytes = step->bytes;
-    slot->step = place->post.index;
+    slot->step = lane_state->post.index;
     slot->start_ps = tutti_time_of(stage);
-    watch(stage, wire);
-    if (wire->way != NULL) {
-        if (stage->conductor != NULL)
-            tutti_conductor_send(stage->conductor, wire, slot);
-        return tutti_remote_send(stage, place, err);
+    watch(stage, connection);
+    if (connection->endpoint != NULL) {
+        if (stage->pacer != NULL)
+            tutti_pacer_send(stage->pacer, connection, slot);
+        return tutti_remote_send(stage, lane_state, err);
     }
-    slot->data = is_pushed(place) ? NULL : tutti_at(stage, step->src_buf, step->src_offset);
-    atomic_store(&slot->serial, wire->sent_count);
-    if (stage->conductor != NULL)
-        tutti_conductor_send(stage->conductor, wire, slot);
+    slot->data = is_pushed(lane_state) ? NULL : tutti_at(stage, step->src_buf, step->src_offset);
+    atomic_store(&slot->serial, connection->sent_count);
+    if (stage->pacer != NULL)
+        tutti_pacer_send(stage->pacer, connection, slot);
     else
-        tutti_hall_wake(stage->hall, wire->to);
+        tutti_wait_set_wake(stage->wait_set, connection->to);
     return 1;
 }
 
 /* The message that the lane's RECV waits for, or NULL. */
 static struct tutti_slot *arrived(const struct tutti_thread_stage *stage,
-                                  const struct tutti_wire *wire)
+                                  const struct tutti_connection *connection)
 {
-    struct tutti_slot *slot = &wire->slots[wire->taken_slot];
+    struct tutti_slot *slot = &connection->slots[connection->taken_slot];
 
-    if (stage->conductor != NULL)
-        return tutti_conductor_arrived(stage->conductor, wire, slot) ? slot : NULL;
-    return atomic_load(&slot->serial) == wire->taken_count + 1 ? slot : NULL;
+    if (stage->pacer != NULL)
+        return tutti_pacer_arrived(stage->pacer, connection, slot) ? slot : NULL;
+    return atomic_load(&slot->serial) == connection->taken_count + 1 ? slot : NULL;
 }
 
 /* The sender may write the bytes of the oldest message again. */
-void tutti_stage_release(struct tutti_thread_stage *stage, struct tutti_wire *wire)
+void tutti_stage_release(struct tutti_thread_stage *stage, struct tutti_connection *connection)
 {
-    wire->taken_slot = wire->taken_slot + 1 == wire->slot_count ? 0 : wire->taken_slot + 1;
-    wire->taken_count++;
-    atomic_store(&wire->released_count, wire->taken_count);
-    if (stage->conductor != NULL)
-        tutti_conductor_release(stage->conductor, wire);
+    connection->taken_slot =
+        connection->taken_slot + 1 == connection->slot_count ? 0 : connection->taken_slot + 1;
+    connection->taken_count++;
+    atomic_store(&connection->released_count, connection->taken_count);
+    if (stage->pacer != NULL)
+        tutti_pacer_release(stage->pacer, connection);
     else
-        tutti_hall_wake(stage->hall, wire->from);
+        tutti_wait_set_wake(stage->wait_set, connection->from);
 }
 
 /* A fused message that its REDUCE has not consumed is stored after all, as without FUSE. */
-static void unfuse(struct tutti_thread_stage *stage, struct tutti_place *place)
+static void unfuse(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state)
 {
-    const struct tutti_step *step = &place->fused_step;
+    const struct tutti_step *step = &lane_state->fused_step;
 
-    tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset), place->fused->data,
-                     step->bytes);
-    place->fused = NULL;
-    tutti_stage_release(stage, place->in);
+    tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset),
+                     lane_state->fused->data, step->bytes);
+    lane_state->fused = NULL;
+    tutti_stage_release(stage, lane_state->in);
 }
 
 int tutti_stage_refuse(const struct tutti_thread_stage *stage, const struct tutti_post *post,
@@ -117,98 +120,97 @@ int tutti_stage_refuse(const struct tutti_thread_stage *stage, const struct tutt
                       (unsigned long long)came_step);
 }
 
-static int try_recv(struct tutti_thread_stage *stage, struct tutti_place *place,
+static int try_recv(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                     struct tutti_err *err)
 {
-    const struct tutti_step *step = place->post.step;
-    struct tutti_slot *slot = arrived(stage, place->in);
+    const struct tutti_step *step = lane_state->post.step;
+    struct tutti_slot *slot = arrived(stage, lane_state->in);
 
     if (slot == NULL)
         return 0;
     if (slot->bytes != step->bytes)
-        return tutti_stage_refuse(stage, &place->post, step, slot->bytes, slot->step, err);
+        return tutti_stage_refuse(stage, &lane_state->post, step, slot->bytes, slot->step, err);
     if ((step->flags & TUTTI_STEP_FUSE) != 0) {
-        place->fused = slot;
-        place->fused_step = *step;
+        lane_state->fused = slot;
+        lane_state->fused_step = *step;
         return 1;
     }
-    if (slot->data != NULL && !place->ahead) /* else the sender has put it there */
+    if (slot->data != NULL && !lane_state->ahead) /* else the sender has put it there */
         tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset), slot->data,
                          step->bytes);
-    place->ahead = false;
-    tutti_stage_release(stage, place->in);
+    lane_state->ahead = false;
+    tutti_stage_release(stage, lane_state->in);
     return 1;
 }
 
 /* ---- steps ---- */
 
-/* Whether a step that takes time is over: COMPUTE, and all with a conductor, on its clock. */
-static bool is_due(const struct tutti_thread_stage *stage, struct tutti_place *place)
+/* Whether a step that takes time is over: COMPUTE, and all with a pacer, on its clock. */
+static bool is_due(const struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state)
 {
-    const struct tutti_conductor *conductor = stage->conductor;
-    const struct tutti_step *step = place->post.step;
+    const struct tutti_pacer *pacer = stage->pacer;
+    const struct tutti_step *step = lane_state->post.step;
     tutti_ps now_ps;
 
-    if (conductor == NULL && step->kind != TUTTI_COMPUTE)
+    if (pacer == NULL && step->kind != TUTTI_COMPUTE)
         return true;
-    now_ps = conductor != NULL ? tutti_conductor_now(conductor) : tutti_hall_now(stage->hall);
-    if (!place->started) {
-        tutti_ps takes_ps = conductor == NULL
-                                ? step->duration_ps
-                                : conductor->shaper->ops->step_ps(conductor->shaper, step);
+    now_ps = pacer != NULL ? tutti_pacer_now(pacer) : tutti_wait_set_now(stage->wait_set);
+    if (!lane_state->started) {
+        tutti_ps takes_ps =
+            pacer == NULL ? step->duration_ps : pacer->shaper->ops->step_ps(pacer->shaper, step);
 
-        place->started = true;
-        place->until_ps = tutti_hall_after(now_ps, takes_ps);
-        if (conductor == NULL)
-            place->start_ps = now_ps;
+        lane_state->started = true;
+        lane_state->until_ps = tutti_wait_set_after(now_ps, takes_ps);
+        if (pacer == NULL)
+            lane_state->start_ps = now_ps;
     }
-    return place->until_ps <= now_ps;
+    return lane_state->until_ps <= now_ps;
 }
 
 /* 1: the step has finished (a SEND: started), 0: not yet, or a negative status. */
-static int try_step(struct tutti_thread_stage *stage, struct tutti_place *place,
+static int try_step(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                     struct tutti_err *err)
 {
-    const struct tutti_step *step = place->post.step;
+    const struct tutti_step *step = lane_state->post.step;
     const struct tutti_contract *contract = &stage->schedule->contract;
 
     switch (step->kind) {
     case TUTTI_SEND:
-        return try_send(stage, place, err);
+        return try_send(stage, lane_state, err);
     case TUTTI_RECV:
-        return place->in->way != NULL ? tutti_remote_recv(stage, place, err)
-                                      : try_recv(stage, place, err);
+        return lane_state->in->endpoint != NULL ? tutti_remote_recv(stage, lane_state, err)
+                                                : try_recv(stage, lane_state, err);
     case TUTTI_REDUCE:
-        if (place->awaited)
-            return tutti_remote_reduce(stage, place, err);
-        if (!is_due(stage, place))
+        if (lane_state->awaited)
+            return tutti_remote_reduce(stage, lane_state, err);
+        if (!is_due(stage, lane_state))
             return 0;
-        tutti_stage_reduce(stage, place);
+        tutti_stage_reduce(stage, lane_state);
         return 1;
     case TUTTI_COPY:
-        if (!is_due(stage, place))
+        if (!is_due(stage, lane_state))
             return 0;
         tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset),
                          tutti_at(stage, step->src_buf, step->src_offset), step->bytes);
         if (tutti_divisor(stage, step) == 0)
             return 1;
-        if (stage->hands != NULL)
-            tutti_hands_settle(stage->hands);
+        if (stage->helpers != NULL)
+            tutti_helpers_settle(stage->helpers);
         tutti_finish(
             contract->dtype, contract->op, tutti_at(stage, step->dst_buf, step->dst_offset),
             (size_t)step->bytes / tutti_dtype_bytes(contract->dtype), tutti_divisor(stage, step));
         return 1;
     default:
         assert(step->kind == TUTTI_COMPUTE);
-        return is_due(stage, place);
+        return is_due(stage, lane_state);
     }
 }
 
-void tutti_thread_stage_settle_chains(struct tutti_thread_stage *stage)
+void tutti_thread_stage_settle_all(struct tutti_thread_stage *stage)
 {
     for (uint32_t i = 0; stage->chain_count > 0 && i < stage->schedule->lane_count; i++) {
-        if (stage->places[i].chain.length > 0)
-            tutti_stage_settle_chain(stage, &stage->places[i]);
+        if (stage->places[i].deferred.length > 0)
+            tutti_stage_settle_deferred(stage, &stage->places[i]);
     }
 }
 
@@ -217,46 +219,51 @@ void tutti_thread_stage_settle_chains(struct tutti_thread_stage *stage)
 int tutti_thread_stage_post(struct tutti_thread_stage *stage, const struct tutti_post *post,
                             struct tutti_err *err)
 {
-    struct tutti_place *place = &stage->places[post->lane];
+    struct tutti_lane_state *lane_state = &stage->places[post->lane];
     uint32_t peer = post->step->peer;
     int status;
 
     if ((post->step->flags & TUTTI_STEP_DEP) != 0)
-        tutti_thread_stage_settle_chains(stage);
-    else if (place->chain.length > 0 &&
-             ((post->step->kind == TUTTI_RECV && !tutti_wires_own(stage->wires, peer)) ||
-              !tutti_stage_goes_with(&place->chain, place, post->step)))
-        tutti_stage_settle_chain(stage, place);
-    if (place->fused != NULL && !tutti_reads_fused(&place->fused_step, post->step))
-        unfuse(stage, place);
-    place->post = *post;
-    place->started = false;
+        tutti_thread_stage_settle_all(stage);
+    else if (lane_state->deferred.length > 0 &&
+             ((post->step->kind == TUTTI_RECV &&
+               !tutti_connections_own(stage->connections, peer)) ||
+              !tutti_stage_goes_with(&lane_state->deferred, lane_state, post->step)))
+        tutti_stage_settle_deferred(stage, lane_state);
+    if (lane_state->fused != NULL && !tutti_reads_fused(&lane_state->fused_step, post->step))
+        unfuse(stage, lane_state);
+    lane_state->post = *post;
+    lane_state->started = false;
     if (post->step->kind == TUTTI_SEND) {
-        if (place->out == NULL || place->out->to != peer)
-            place->out = tutti_thread_wires_find(stage->wires, stage->rank, peer, post->lane);
-        assert(place->out != NULL);
-        status = try_send(stage, place, err);
+        if (lane_state->out == NULL || lane_state->out->to != peer)
+            lane_state->out =
+                tutti_thread_connections_find(stage->connections, stage->rank, peer, post->lane);
+        assert(lane_state->out != NULL);
+        status = try_send(stage, lane_state, err);
         if (status < 0)
             return status;
-        place->started = status > 0;
+        lane_state->started = status > 0;
     } else {
-        if (post->step->kind == TUTTI_RECV && (place->in == NULL || place->in->from != peer))
-            place->in = tutti_thread_wires_find(stage->wires, peer, stage->rank, post->lane);
-        place->start_ps = tutti_time_of(stage);
+        if (post->step->kind == TUTTI_RECV &&
+            (lane_state->in == NULL || lane_state->in->from != peer))
+            lane_state->in =
+                tutti_thread_connections_find(stage->connections, peer, stage->rank, post->lane);
+        lane_state->start_ps = tutti_time_of(stage);
     }
     stage->busy[stage->busy_count++] = post->lane;
     return 0;
 }
 
-static void report(const struct tutti_thread_stage *stage, const struct tutti_place *place,
-                   struct tutti_done *done)
+static void report(const struct tutti_thread_stage *stage,
+                   const struct tutti_lane_state *lane_state, struct tutti_done *done)
 {
     *done = (struct tutti_done){
         .rank = stage->rank,
-        .lane = place->post.lane,
-        .index = place->post.index,
-        .what = place->post.step->kind == TUTTI_SEND ? TUTTI_DONE_STARTED : TUTTI_DONE_FINISHED,
-        .start_ps = place->start_ps,
+        .lane = lane_state->post.lane,
+        .index = lane_state->post.index,
+        .what =
+            lane_state->post.step->kind == TUTTI_SEND ? TUTTI_DONE_STARTED : TUTTI_DONE_FINISHED,
+        .start_ps = lane_state->start_ps,
         .end_ps = tutti_time_of(stage),
     };
 }
@@ -271,9 +278,9 @@ static int look_at_lanes(struct tutti_thread_stage *stage, struct tutti_done *do
     uint32_t i = 0;
 
     for (; i < stage->busy_count && count < max && work_bytes < WORK_BYTES_BEFORE_REPORT; i++) {
-        struct tutti_place *place = &stage->places[stage->busy[i]];
-        bool is_send = place->post.step->kind == TUTTI_SEND;
-        int status = is_send && place->started ? 1 : try_step(stage, place, err);
+        struct tutti_lane_state *lane_state = &stage->places[stage->busy[i]];
+        bool is_send = lane_state->post.step->kind == TUTTI_SEND;
+        int status = is_send && lane_state->started ? 1 : try_step(stage, lane_state, err);
 
         if (status < 0)
             return status;
@@ -281,9 +288,9 @@ static int look_at_lanes(struct tutti_thread_stage *stage, struct tutti_done *do
             stage->busy[kept++] = stage->busy[i];
             continue;
         }
-        report(stage, place, &done[count++]);
-        if (!is_send && place->post.step->kind != TUTTI_COMPUTE)
-            work_bytes += place->post.step->bytes;
+        report(stage, lane_state, &done[count++]);
+        if (!is_send && lane_state->post.step->kind != TUTTI_COMPUTE)
+            work_bytes += lane_state->post.step->bytes;
     }
     for (; i < stage->busy_count; i++)
         stage->busy[kept++] = stage->busy[i];
@@ -292,36 +299,39 @@ static int look_at_lanes(struct tutti_thread_stage *stage, struct tutti_done *do
 }
 
 /* One look at the messages that receivers have released. */
-static int look_at_wires(struct tutti_thread_stage *stage, struct tutti_done *done, uint32_t max)
+static int look_at_connections(struct tutti_thread_stage *stage, struct tutti_done *done,
+                               uint32_t max)
 {
     uint32_t count = 0;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < stage->watched_count; i++) {
-        struct tutti_wire *wire = stage->watched[i];
-        uint64_t released =
-            wire->way != NULL ? wire->way->done_count : atomic_load(&wire->released_count);
+        struct tutti_connection *connection = stage->watched[i];
+        uint64_t released = connection->endpoint != NULL ? connection->endpoint->done_count
+                                                         : atomic_load(&connection->released_count);
 
-        if (wire->way != NULL && stage->conductor != NULL &&
-            released > tutti_conductor_released(stage->conductor, wire))
-            released = tutti_conductor_released(stage->conductor, wire);
-        while (wire->ended_count < released && count < max) {
-            const struct tutti_slot *slot = &wire->slots[wire->ended_slot];
+        if (connection->endpoint != NULL && stage->pacer != NULL &&
+            released > tutti_pacer_released(stage->pacer, connection))
+            released = tutti_pacer_released(stage->pacer, connection);
+        while (connection->ended_count < released && count < max) {
+            const struct tutti_slot *slot = &connection->slots[connection->ended_slot];
 
             done[count++] = (struct tutti_done){
                 .rank = stage->rank,
-                .lane = wire->lane,
+                .lane = connection->lane,
                 .index = slot->step,
                 .what = TUTTI_DONE_FINISHED,
                 .start_ps = slot->start_ps,
                 .end_ps = tutti_time_of(stage),
             };
-            wire->ended_count++;
-            wire->ended_slot = wire->ended_slot + 1 == wire->slot_count ? 0 : wire->ended_slot + 1;
+            connection->ended_count++;
+            connection->ended_slot = connection->ended_slot + 1 == connection->slot_count
+                                         ? 0
+                                         : connection->ended_slot + 1;
         }
-        wire->watched = wire->ended_count < wire->sent_count;
-        if (wire->watched)
-            stage->watched[kept++] = wire;
+        connection->watched = connection->ended_count < connection->sent_count;
+        if (connection->watched)
+            stage->watched[kept++] = connection;
     }
     stage->watched_count = kept;
     return (int)count;
@@ -332,9 +342,9 @@ int tutti_thread_stage_look(struct tutti_thread_stage *stage, struct tutti_done 
 {
     int count;
 
-    tutti_hall_comes_in(stage->hall);
+    tutti_wait_set_acquired(stage->wait_set);
     count = look_at_lanes(stage, done, max, err);
-    return count != 0 ? count : look_at_wires(stage, done, max);
+    return count != 0 ? count : look_at_connections(stage, done, max);
 }
 
 tutti_ps tutti_thread_stage_next_end(const struct tutti_thread_stage *stage)
@@ -342,13 +352,13 @@ tutti_ps tutti_thread_stage_next_end(const struct tutti_thread_stage *stage)
     tutti_ps first_ps = 0;
 
     for (uint32_t i = 0; i < stage->busy_count; i++) {
-        const struct tutti_place *place = &stage->places[stage->busy[i]];
-        unsigned kind = place->post.step->kind;
+        const struct tutti_lane_state *lane_state = &stage->places[stage->busy[i]];
+        unsigned kind = lane_state->post.step->kind;
 
-        if (kind == TUTTI_SEND || kind == TUTTI_RECV || !place->started)
+        if (kind == TUTTI_SEND || kind == TUTTI_RECV || !lane_state->started)
             continue;
-        if (first_ps == 0 || place->until_ps < first_ps)
-            first_ps = place->until_ps;
+        if (first_ps == 0 || lane_state->until_ps < first_ps)
+            first_ps = lane_state->until_ps;
     }
     return first_ps;
 }
@@ -360,13 +370,13 @@ static void waiting_for(const struct tutti_thread_stage *stage, char *buf, size_
 
     tutti_engine_waiting_for(stage->engine, buf, buf_bytes);
     for (uint32_t i = 0; i < stage->busy_count; i++) {
-        const struct tutti_place *place = &stage->places[stage->busy[i]];
+        const struct tutti_lane_state *lane_state = &stage->places[stage->busy[i]];
 
-        if (!place->awaited || place->post.step->kind != TUTTI_REDUCE)
+        if (!lane_state->awaited || lane_state->post.step->kind != TUTTI_REDUCE)
             continue;
-        snprintf(buf, buf_bytes, "rank %u, lane %u, step %llu (%s)", stage->rank, place->post.lane,
-                 (unsigned long long)place->post.index - 1,
-                 tutti_step_text(&place->fused_step, text));
+        snprintf(buf, buf_bytes, "rank %u, lane %u, step %llu (%s)", stage->rank,
+                 lane_state->post.lane, (unsigned long long)lane_state->post.index - 1,
+                 tutti_step_text(&lane_state->fused_step, text));
         break;
     }
 }
@@ -391,7 +401,7 @@ int tutti_thread_stage_gave_up(const struct tutti_thread_stage *stage, int statu
     waiting_for(stage, text, sizeof(text));
     if (status == -TUTTI_ETIME)
         return tutti_fail(err, TUTTI_ETIME, "deadline of %s passed: %s has not finished",
-                          tutti_print_time(stage->hall->deadline_ps, time), text);
+                          tutti_print_time(stage->wait_set->deadline_ps, time), text);
     if (status == -TUTTI_ECHECK)
         return tutti_fail(err, TUTTI_ECHECK, "deadlock: %s can never finish", text);
     return tutti_fail(err, TUTTI_EIO, "broken off: %s", text);
@@ -414,7 +424,7 @@ static int post(void *data, const struct tutti_post *post, struct tutti_err *err
 static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_err *err)
 {
     struct tutti_thread_stage *stage = data;
-    struct tutti_nap nap = {0};
+    struct tutti_backoff backoff = {0};
     int count;
 
     for (;;) {
@@ -424,26 +434,26 @@ static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_
         if (count != 0)
             break;
         if (stage->chain_count > 0) { /* who waits may as well work */
-            tutti_thread_stage_settle_chains(stage);
+            tutti_thread_stage_settle_all(stage);
             continue;
         }
-        status = tutti_hall_move(stage->hall, stage->rank, err);
+        status = tutti_wait_set_move(stage->wait_set, stage->rank, err);
         if (status > 0) {
-            tutti_hall_rise(stage->hall, stage->rank, &nap);
+            tutti_wait_set_resume(stage->wait_set, stage->rank, &backoff);
             continue;
         }
         if (status < 0) {
             count = tutti_thread_stage_lost(stage, status, err);
             break;
         }
-        status =
-            tutti_hall_rest(stage->hall, stage->rank, &nap, tutti_thread_stage_next_end(stage));
+        status = tutti_wait_set_wait(stage->wait_set, stage->rank, &backoff,
+                                     tutti_thread_stage_next_end(stage));
         if (status < 0) {
             count = tutti_thread_stage_gave_up(stage, status, err);
             break;
         }
     }
-    tutti_hall_rise(stage->hall, stage->rank, &nap);
+    tutti_wait_set_resume(stage->wait_set, stage->rank, &backoff);
     return count;
 }
 
@@ -453,7 +463,7 @@ const struct tutti_stage_ops tutti_thread_stage_ops = {
 int tutti_thread_stage_open(struct tutti_thread_stage *stage, struct tutti_err *err)
 {
     uint32_t lane_count = stage->schedule->lane_count;
-    size_t out_count = stage->wires->out_counts[stage->rank - stage->wires->first_rank];
+    size_t out_count = stage->connections->out_counts[stage->rank - stage->connections->first_rank];
 
     stage->places = calloc(lane_count, sizeof(stage->places[0]));
     stage->busy = calloc(lane_count, sizeof(stage->busy[0]));
@@ -462,21 +472,23 @@ int tutti_thread_stage_open(struct tutti_thread_stage *stage, struct tutti_err *
         tutti_thread_stage_close(stage);
         return tutti_nomem(err);
     }
-    return stage->hall->carrier != NULL ? tutti_remote_open(stage, err) : 0;
+    return stage->wait_set->transport != NULL ? tutti_remote_open(stage, err) : 0;
 }
 
 void tutti_thread_stage_begin(struct tutti_thread_stage *stage)
 {
-    const struct tutti_pushes *pushes = stage->pushes;
-    struct tutti_fellow *me = tutti_fellow_of(stage, stage->rank);
+    const struct tutti_remote_writes *remote_writes = stage->remote_writes;
+    struct tutti_rank_peer *me = tutti_rank_peer_of(stage, stage->rank);
 
-    for (uint32_t i = 0; pushes->lane_first != NULL && i < stage->schedule->lane_count; i++) {
-        const size_t *first = &pushes->lane_first[(size_t)(stage->rank - stage->wires->first_rank) *
-                                                      stage->schedule->lane_count +
-                                                  i];
+    for (uint32_t i = 0; remote_writes->lane_first != NULL && i < stage->schedule->lane_count;
+         i++) {
+        const size_t *first =
+            &remote_writes->lane_first[(size_t)(stage->rank - stage->connections->first_rank) *
+                                           stage->schedule->lane_count +
+                                       i];
 
-        stage->places[i].push = pushes->pushes + first[0];
-        stage->places[i].push_end = pushes->pushes + first[1];
+        stage->places[i].remote_write = remote_writes->remote_writes + first[0];
+        stage->places[i].remote_write_end = remote_writes->remote_writes + first[1];
     }
     atomic_store_explicit(&me->iteration,
                           atomic_load_explicit(&me->iteration, memory_order_relaxed) + 1,
@@ -486,14 +498,14 @@ void tutti_thread_stage_begin(struct tutti_thread_stage *stage)
 int tutti_thread_stage_settle(struct tutti_thread_stage *stage, struct tutti_err *err)
 {
     for (uint32_t i = 0; i < stage->schedule->lane_count; i++) {
-        if (stage->places[i].chain.length > 0)
-            tutti_stage_settle_chain(stage, &stage->places[i]);
+        if (stage->places[i].deferred.length > 0)
+            tutti_stage_settle_deferred(stage, &stage->places[i]);
         if (stage->places[i].fused != NULL)
             unfuse(stage, &stage->places[i]);
     }
-    if (stage->hands != NULL)
-        tutti_hands_settle(stage->hands);
-    return stage->hall->carrier != NULL ? tutti_remote_settle(stage, err) : 0;
+    if (stage->helpers != NULL)
+        tutti_helpers_settle(stage->helpers);
+    return stage->wait_set->transport != NULL ? tutti_remote_settle(stage, err) : 0;
 }
 
 void tutti_thread_stage_close(struct tutti_thread_stage *stage)

@@ -4,40 +4,40 @@
 #define TUTTI_RUNTIME_EXEC_THREADS_STAGE_H
 
 #include "runtime/engine.h"
-#include "runtime/exec/threads/conductor.h"
-#include "runtime/exec/threads/hall.h"
-#include "runtime/exec/threads/push.h"
-#include "runtime/exec/threads/wire.h"
+#include "runtime/exec/threads/connection.h"
+#include "runtime/exec/threads/pacer.h"
+#include "runtime/exec/threads/remote_write.h"
+#include "runtime/exec/threads/wait_set.h"
 
-struct tutti_place; /* what a lane is doing */
+struct tutti_lane_state; /* what a lane is doing */
 
 /* What the ranks know of each other. */
-struct tutti_fellow {
+struct tutti_rank_peer {
     /* Iterations begun: whoever is in as late a one may write this rank's landings (push.h). */
     _Alignas(TUTTI_CACHE_LINE) atomic_uint_fast64_t iteration;
     char *out;
 };
 
 struct tutti_thread_stage {
-    struct tutti_hall *hall;
-    struct tutti_fellow *fellows; /* [rank - first_rank] */
-    const struct tutti_pushes *pushes;
-    const struct tutti_wires *wires;
-    struct tutti_conductor *conductor; /* NULL: nothing is held back */
-    struct tutti_hands *hands;         /* NULL: this thread moves and adds itself, at once */
+    struct tutti_wait_set *wait_set;
+    struct tutti_rank_peer *rank_peers; /* [rank - first_rank] */
+    const struct tutti_remote_writes *remote_writes;
+    const struct tutti_connections *connections;
+    struct tutti_pacer *pacer;     /* NULL: nothing is held back */
+    struct tutti_helpers *helpers; /* NULL: this thread moves and adds itself, at once */
     const struct tutti_schedule *schedule;
     const struct tutti_engine *engine; /* to say what is waited for */
     uint32_t rank;
     bool timed;           /* take the time of each step */
     uint64_t large_bytes; /* messages from this size on are stored past the cache */
     char *bufs[4];        /* by enum tutti_buf */
-    struct tutti_place *places;
+    struct tutti_lane_state *places;
     uint32_t *busy; /* lanes with a posted step that has not been reported */
     uint32_t busy_count;
-    struct tutti_wire **watched; /* wires with SENDs under way */
+    struct tutti_connection **watched; /* connections with SENDs under way */
     uint32_t watched_count;
     uint32_t chain_count; /* lanes in which REDUCEs have been put off */
-    /* With a carrier, a bit a step: SENDs whose end another step waits for, and RECVs that may be
+    /* With a transport, a bit a step: SENDs whose end another step waits for, and RECVs that may be
      * reported as soon as they are posted (remote.c). */
     uint64_t *marks;
     size_t *mark_first; /* [lane]: the bit of its first step */
@@ -56,18 +56,18 @@ int tutti_thread_stage_settle(struct tutti_thread_stage *stage, struct tutti_err
 
 extern const struct tutti_stage_ops tutti_thread_stage_ops;
 
-/* What these are made of, for who has several stages (ensemble.h). Of one rank: */
+/* What these are made of, for who has several stages (multiplex.h). Of one rank: */
 int tutti_thread_stage_post(struct tutti_thread_stage *stage, const struct tutti_post *post,
                             struct tutti_err *err);
 /* One look at its steps and messages: up to `max` events, 0 or a negative status. */
 int tutti_thread_stage_look(struct tutti_thread_stage *stage, struct tutti_done *done, uint32_t max,
                             struct tutti_err *err);
 /* Does what has been put off. */
-void tutti_thread_stage_settle_chains(struct tutti_thread_stage *stage);
-/* With a conductor, and nothing put off: does what the messages under way are for, until that is
+void tutti_thread_stage_settle_all(struct tutti_thread_stage *stage);
+/* With a pacer, and nothing put off: does what the messages under way are for, until that is
  * `bytes_max` or more. Returns how much it was. */
 uint64_t tutti_thread_stage_work_ahead(struct tutti_thread_stage *stage, uint64_t bytes_max);
-/* With a carrier: whether a message has arrived on the other machine, and not here. */
+/* With a transport: whether a message has arrived on the other machine, and not here. */
 bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage);
 /* When the first step ends that takes time of its own; 0: there is none. */
 tutti_ps tutti_thread_stage_next_end(const struct tutti_thread_stage *stage);
@@ -77,7 +77,7 @@ bool tutti_thread_stage_hangs_on_sends(const struct tutti_thread_stage *stage);
 /* A wait has failed: the status, and whose step it was. */
 int tutti_thread_stage_gave_up(const struct tutti_thread_stage *stage, int status,
                                struct tutti_err *err);
-/* The carrier has said in *err what is wrong. */
+/* The transport has said in *err what is wrong. */
 int tutti_thread_stage_lost(const struct tutti_thread_stage *stage, int status,
                             struct tutti_err *err);
 

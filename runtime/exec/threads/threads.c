@@ -1,4 +1,4 @@
-/* Backends that play the game: by themselves, or with the other processes of a crew. */
+/* Backends that play the execution: by themselves, or with the other processes of a group. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -6,32 +6,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/exec/threads/game.h"
+#include "runtime/exec/threads/execution.h"
 #include "runtime/threads.h"
 
-static int troupe_play(struct tutti_backend *backend, const struct tutti_play *play,
-                       struct tutti_played *ret, struct tutti_err *err)
+static int host_backend_play(struct tutti_backend *backend, const struct tutti_play *play,
+                             struct tutti_played *ret, struct tutti_err *err)
 {
-    return tutti_game_play((struct tutti_troupe *)backend, play, ret, err);
+    return tutti_execution_play((struct tutti_host_backend *)backend, play, ret, err);
 }
 
-static void troupe_ranks(const struct tutti_backend *backend, uint32_t rank_count,
-                         uint32_t *ret_first, uint32_t *ret_count)
+static void host_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,
+                               uint32_t *ret_first, uint32_t *ret_count)
 {
-    const struct tutti_crew *crew = ((const struct tutti_troupe *)backend)->crew;
+    const struct tutti_group *group = ((const struct tutti_host_backend *)backend)->group;
 
-    *ret_first = tutti_crew_first_rank(rank_count, crew->count, crew->index);
-    *ret_count = tutti_crew_first_rank(rank_count, crew->count, crew->index + 1) - *ret_first;
+    *ret_first = tutti_group_first_rank(rank_count, group->count, group->index);
+    *ret_count = tutti_group_first_rank(rank_count, group->count, group->index + 1) - *ret_first;
 }
 
-static void troupe_close(struct tutti_backend *backend)
+static void host_backend_close(struct tutti_backend *backend)
 {
-    struct tutti_troupe *troupe = (struct tutti_troupe *)backend;
+    struct tutti_host_backend *host_backend = (struct tutti_host_backend *)backend;
 
-    if (troupe->carrier != NULL)
-        troupe->carrier->ops->close(troupe->carrier);
-    free(troupe->homes);
-    free(troupe);
+    if (host_backend->transport != NULL)
+        host_backend->transport->ops->close(host_backend->transport);
+    free(host_backend->homes);
+    free(host_backend);
 }
 
 static uint64_t host_number(void)
@@ -61,70 +61,71 @@ static struct tutti_home find_home(void)
     return home;
 }
 
-static int fill(struct tutti_troupe *troupe, struct tutti_err *err)
+static int fill(struct tutti_host_backend *host_backend, struct tutti_err *err)
 {
     static const tutti_ps wait_ps = 30 * TUTTI_PS_PER_S;
     struct tutti_home mine = find_home();
     int status = 0;
 
-    if (sched_getaffinity(0, sizeof(troupe->processors), &troupe->processors) != 0 ||
-        CPU_COUNT(&troupe->processors) == 0)
+    if (sched_getaffinity(0, sizeof(host_backend->processors), &host_backend->processors) != 0 ||
+        CPU_COUNT(&host_backend->processors) == 0)
         status = tutti_fail(err, TUTTI_EIO, "cannot find out which processors may be used");
-    if (troupe->crew->count == 1)
+    if (host_backend->group->count == 1)
         return status;
-    troupe->homes = calloc(troupe->crew->count, sizeof(troupe->homes[0]));
-    if (status == 0 && troupe->homes == NULL)
+    host_backend->homes = calloc(host_backend->group->count, sizeof(host_backend->homes[0]));
+    if (status == 0 && host_backend->homes == NULL)
         status = tutti_nomem(err);
-    status = tutti_crew_agree(troupe->crew, status, wait_ps, err);
+    status = tutti_group_agree(host_backend->group, status, wait_ps, err);
     if (status == 0)
-        status =
-            tutti_crew_exchange(troupe->crew, &mine, sizeof(mine), troupe->homes, wait_ps, err);
+        status = tutti_group_exchange(host_backend->group, &mine, sizeof(mine), host_backend->homes,
+                                      wait_ps, err);
     return status;
 }
 
-int tutti_troupe_open(const struct tutti_troupe_opts *opts, struct tutti_backend **ret,
-                      struct tutti_err *err)
+int tutti_host_backend_open(const struct tutti_host_backend_opts *opts, struct tutti_backend **ret,
+                            struct tutti_err *err)
 {
-    struct tutti_troupe *troupe = calloc(1, sizeof(*troupe));
+    struct tutti_host_backend *host_backend = calloc(1, sizeof(*host_backend));
     int status;
 
-    assert((opts->crew == NULL) == (opts->carrier == NULL));
-    if (troupe == NULL) {
+    assert((opts->group == NULL) == (opts->transport == NULL));
+    if (host_backend == NULL) {
         status = tutti_nomem(err);
-        if (opts->carrier != NULL)
-            opts->carrier->ops->close(opts->carrier);
-        return opts->crew == NULL ? status : tutti_crew_agree(opts->crew, status, INT64_MAX, err);
+        if (opts->transport != NULL)
+            opts->transport->ops->close(opts->transport);
+        return opts->group == NULL ? status
+                                   : tutti_group_agree(opts->group, status, INT64_MAX, err);
     }
-    troupe->ops = (struct tutti_backend_ops){
+    host_backend->ops = (struct tutti_backend_ops){
         .size = sizeof(struct tutti_backend_ops),
         .name = opts->name,
-        .close = troupe_close,
-        .play = troupe_play,
-        .ranks = troupe_ranks,
+        .close = host_backend_close,
+        .play = host_backend_play,
+        .ranks = host_backend_ranks,
     };
-    troupe->base.ops = &troupe->ops;
-    troupe->pin = opts->pin;
-    troupe->shaper = opts->shaper;
-    troupe->slowdown = opts->slowdown;
-    troupe->thread_count = opts->thread_count;
-    troupe->alone = (struct tutti_crew){.count = 1};
-    troupe->crew = opts->crew != NULL ? opts->crew : &troupe->alone;
-    troupe->carrier = opts->carrier;
-    assert(troupe->carrier == NULL ||
-           troupe->carrier->ops->size == sizeof(struct tutti_carrier_ops));
-    status = fill(troupe, err);
+    host_backend->base.ops = &host_backend->ops;
+    host_backend->pin = opts->pin;
+    host_backend->shaper = opts->shaper;
+    host_backend->slowdown = opts->slowdown;
+    host_backend->thread_count = opts->thread_count;
+    host_backend->alone = (struct tutti_group){.count = 1};
+    host_backend->group = opts->group != NULL ? opts->group : &host_backend->alone;
+    host_backend->transport = opts->transport;
+    assert(host_backend->transport == NULL ||
+           host_backend->transport->ops->size == sizeof(struct tutti_transport_ops));
+    status = fill(host_backend, err);
     if (status < 0) {
-        troupe_close(&troupe->base);
+        host_backend_close(&host_backend->base);
         return status;
     }
-    *ret = &troupe->base;
+    *ret = &host_backend->base;
     return 0;
 }
 
 int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backend **ret,
                        struct tutti_err *err)
 {
-    struct tutti_troupe_opts troupe = {.name = "threads"};
+    struct tutti_host_backend_opts host_backend = {.name = "threads"};
     struct tutti_threads_opts own;
     int status;
 
@@ -133,15 +134,15 @@ int tutti_threads_open(const struct tutti_threads_opts *opts, struct tutti_backe
                             TUTTI_BYTES_TO(struct tutti_threads_opts, thread_count), err);
         if (status < 0)
             return status;
-        troupe.pin = own.pin;
-        troupe.shaper = own.shaper;
-        troupe.slowdown = own.slowdown;
-        troupe.thread_count = own.thread_count;
+        host_backend.pin = own.pin;
+        host_backend.shaper = own.shaper;
+        host_backend.slowdown = own.slowdown;
+        host_backend.thread_count = own.thread_count;
     }
-    return tutti_troupe_open(&troupe, ret, err);
+    return tutti_host_backend_open(&host_backend, ret, err);
 }
 
-struct tutti_tempo tutti_threads_tempo(const struct tutti_backend *backend)
+struct tutti_lateness tutti_threads_lateness(const struct tutti_backend *backend)
 {
-    return ((const struct tutti_troupe *)backend)->tempo;
+    return ((const struct tutti_host_backend *)backend)->lateness;
 }

@@ -1,0 +1,140 @@
+/* The group over TCP from inside. Each process has a progress thread: a thread that does all that
+ * is sent and received, and that meets the callers at the mailbox. Private to runtime/group. */
+#ifndef TUTTI_RUNTIME_GROUP_PROGRESS_H
+#define TUTTI_RUNTIME_GROUP_PROGRESS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/group.h"
+#include "runtime/group/frame.h"
+#include "runtime/group/peer.h"
+#include "runtime/group/talk.h"
+#include "runtime/group_tcp.h"
+
+/* Where callers and progress thread meet. */
+struct tutti_mailbox {
+    pthread_mutex_t lock; /* guards all of the mailbox but the descriptors and the epoch */
+    pthread_cond_t changed;
+    int poke_fd;     /* eventfd: the progress thread has orders */
+    int over_fd;     /* eventfd: readable once it is over */
+    int64_t epoch_s; /* where its clock begins, on the monotonic one: picoseconds since the machine
+                        was started would be too many after 106 days */
+    bool quit;       /* order: close */
+    bool woken;      /* tutti_group_wake: one wait_stop returns */
+    bool complete;   /* all processes are there, the members are known */
+    bool over;       /* the group has ended: why stands in `ending` */
+    struct tutti_ending ending;
+    struct tutti_packet *mine; /* order: a part, head first, for the exchange */
+    struct tutti_packet *room; /* with it: for the answer, so that there is memory for it */
+    struct tutti_packet *all;  /* answer: the parts of all, from all_at on */
+    size_t all_at;
+    /* Order: let in those who come for a link that is wanted here. NULL: none is. */
+    const struct tutti_group_tcp_link *wanted;
+    int *link_fds; /* [wanted_count] */
+    size_t wanted_count;
+    uint32_t link_round;
+};
+
+int tutti_mailbox_open(struct tutti_mailbox *mailbox, struct tutti_err *err);
+void tutti_mailbox_close(struct tutti_mailbox *mailbox);
+void tutti_mailbox_poke(struct tutti_mailbox *mailbox);
+/* The first ending counts: true if it is this one. */
+bool tutti_mailbox_end(struct tutti_mailbox *mailbox, const struct tutti_ending *ending);
+/* Why it is over, as process `index` of `count` tells it. */
+int tutti_mailbox_told(struct tutti_mailbox *mailbox, uint32_t index, uint32_t count,
+                       struct tutti_err *err);
+/* Waits for a change until `due_ps`; the lock is held. False: it is past. */
+bool tutti_mailbox_wait(struct tutti_mailbox *mailbox, tutti_ps due_ps);
+
+/* > 0, on the monotonic clock, from about when the mailbox was opened. */
+tutti_ps tutti_mailbox_now(const struct tutti_mailbox *mailbox);
+tutti_ps tutti_group_after(tutti_ps now_ps, tutti_ps ps); /* saturates */
+/* For poll: rounded up, 60 s at most. */
+int tutti_mailbox_ms_until(const struct tutti_mailbox *mailbox, tutti_ps due_ps);
+
+struct tutti_group_tcp {
+    struct tutti_group base; /* first member: the ops cast back */
+    struct tutti_mailbox mailbox;
+    /* As they are from the start of the progress thread on. */
+    uint8_t *secret; /* NULL: none */
+    size_t secret_bytes;
+    uint8_t session[TUTTI_HANDSHAKE_KEY_BYTES]; /* what members prove to each other */
+    tutti_ps deadline_ps;
+    tutti_ps stall_ps;
+    void (*log)(void *data, const char *line);
+    void *log_data;
+    struct tutti_address root; /* process 0, as this one reaches it (index > 0) */
+    uint32_t scope;            /* of link-local addresses */
+    tutti_ps open_due_ps;
+    pthread_t progress;
+    bool has_progress;
+    /* The progress thread's own; members: everybody's once the mailbox is complete. */
+    struct tutti_member *members; /* [count] */
+    struct tutti_peer *peers;     /* [peer_count]: process 0 has all, the others process 0 alone */
+    uint32_t peer_count;
+    uint32_t here_count;
+    struct tutti_listener *rendezvous; /* process 0 */
+    struct tutti_listener *links;      /* all: where data connections come in */
+    struct pollfd *polls;
+    struct tutti_packet *ping;
+    struct tutti_packet *bye;
+    struct tutti_packet *stop;
+    uint64_t round; /* of exchanges */
+    tutti_ps beat_due_ps;
+    tutti_ps leave_due_ps;     /* process 0: waits no longer for latecomers; 0: does not yet */
+    struct tutti_packet *room; /* for the answer of the exchange under way */
+    bool asked;                /* index > 0: one is */
+    bool told;                 /* that it is over */
+    /* Refusals: how many may be logged at once, and how many were not. */
+    uint32_t log_credit;
+    uint32_t log_kept_count;
+    tutti_ps log_since_ps;
+    uint64_t refused_count;
+    char last_refused[TUTTI_ADDRESS_TEXT_BYTES + TUTTI_CLIENT_WHY_BYTES];
+};
+
+/* Starts the thread; ended by tutti_progress_stop, which says good-bye to the others. */
+int tutti_progress_start(struct tutti_group_tcp *group, struct tutti_err *err);
+void tutti_progress_stop(struct tutti_group_tcp *group);
+
+/* Ends the group for a reason found here. */
+__attribute__((format(printf, 3, 4))) void tutti_progress_end(struct tutti_group_tcp *group,
+                                                              int status, const char *format, ...);
+
+/* Parts of the progress thread: process 0 gathers members and parts. */
+extern const struct tutti_listener_ops tutti_root_listener_ops;
+extern const struct tutti_listener_ops tutti_link_listener_ops;
+void tutti_root_missed(struct tutti_group_tcp *group); /* a process has left: who needs it ends */
+void tutti_root_take_part(struct tutti_group_tcp *group, uint32_t index, struct tutti_packet *part,
+                          size_t at, uint64_t wait_ms);
+void tutti_root_look_at_clock(struct tutti_group_tcp *group, tutti_ps now_ps);
+tutti_ps tutti_root_due(const struct tutti_group_tcp *group);
+/* It is over, and not all have come yet: those deserve to hear why. */
+bool tutti_root_expects(const struct tutti_group_tcp *group, tutti_ps now_ps);
+void tutti_progress_refused(struct tutti_group_tcp *group, const char *who, const char *why);
+
+/* Goes to process 0 until it lets this one in: the socket becomes peers[0]'s. */
+int tutti_group_tcp_join(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
+                         struct tutti_err *err);
+
+/* Listens for data connections: where process 0, at `root`, and thus the others will reach it. What
+ * others are told (all zeros: as process 0 sees it) goes to ret_member. */
+int tutti_group_tcp_listen_links(struct tutti_group_tcp *group,
+                                 const struct tutti_group_tcp_opts *opts,
+                                 const struct tutti_address *root, struct tutti_member *ret_member,
+                                 struct tutti_err *err);
+
+/* A whole copy of a caller's options: tutti_take(). */
+int tutti_group_tcp_take(const struct tutti_group_tcp_opts *opts, struct tutti_group_tcp_opts *ret,
+                         struct tutti_err *err);
+
+/* -TUTTI_EINVAL where there is a secret, and it is too short. */
+int tutti_group_tcp_check_secret(const struct tutti_group_tcp_opts *opts, struct tutti_err *err);
+
+/* Whether loopback alone is served: by the name of process 0, without looking it up. */
+bool tutti_group_tcp_is_local(const struct tutti_group_tcp_opts *opts, const char *host);
+
+#endif

@@ -1,2 +1,0 @@
-# What is tested of the commands lies in their library.
-target_link_libraries(fidelity_test PRIVATE tutti_cli_static)
