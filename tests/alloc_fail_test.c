@@ -1,6 +1,6 @@
 /* Every allocation of the library made to fail once: a clean error each time, and nothing left. */
 #include "tests/alloc_fail.h"
-#include "tests/links.h"
+#include "tests/topo/links.h"
 
 #include "runtime/backend.h"
 #include "runtime/coll.h"

@@ -7,7 +7,7 @@
 #include "tests/fuzz/judge.h"
 
 /* Counts that are worth building, multiplied. Larger machines are refused up front or cost what
- * they must; tests/presets_test.c looks at those. A fat tree raises one count to the power of
+ * they must; tests/topo/presets_test.c looks at those. A fat tree raises one count to the power of
  * another: its are cubed. */
 enum { PRODUCT_MAX = 128, TREE_PRODUCT_MAX = 1 << 13, BYTES_MAX = 200 };
 

@@ -24,7 +24,7 @@ struct tutti_rule_class {
 };
 
 /* The questions of topo.h; nodes come without names. The answers are those of a machine that was
- * listed in the same order: tests/rule_test.c. */
+ * listed in the same order: tests/topo/rule_test.c. */
 struct tutti_rule_ops {
     struct tutti_node (*node)(const struct tutti_rule *rule, uint32_t v);
     void (*name)(const struct tutti_rule *rule, uint32_t v, char *buf);

@@ -1,0 +1,297 @@
+/* What a command starts it leaves none of behind: all end well, one fails, one is killed, one does
+ * not want to end, the command itself is ended. */
+#include "tools/children.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/runtime/proc.h"
+#include "tests/test.h"
+
+enum { CHILDREN = 3 };
+
+/* What a story has its child number `index` do; returns its exit code. */
+typedef int (*part)(int index);
+
+/* Seen by all processes of a story. */
+static struct stage {
+    pid_t ids[CHILDREN];
+    int started;
+} * stage;
+
+struct seen {
+    int code; /* 128 + the signal that ended the command */
+    int64_t ms;
+    char err[4096];
+    char out[4096];
+};
+
+static void pause_for(int ms)
+{
+    (void)poll(NULL, 0, ms);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The command: starts the children, and waits for them. */
+static int command(part play)
+{
+    struct tutti_sink sink = {.out = stdout, .notes = stderr};
+    struct tutti_children *children = NULL;
+    struct tutti_err err = {""};
+    bool child = false;
+
+    if (tutti_children_new("test", CHILDREN, &sink, &children, &err) < 0)
+        return 99;
+    for (int i = 0; i < CHILDREN; i++) {
+        if (tutti_children_start(children, &child, &err) < 0)
+            return 98;
+        if (child) {
+            stage->ids[i] = getpid();
+            __atomic_add_fetch(&stage->started, 1, __ATOMIC_SEQ_CST);
+            return play(i);
+        }
+    }
+    return tutti_children_wait(children, 300 * TUTTI_PS_PER_MS);
+}
+
+static void read_all(int fd, char *text, size_t bytes)
+{
+    size_t used = 0;
+    ssize_t got = 1;
+
+    while (used + 1 < bytes && got > 0) {
+        got = read(fd, text + used, bytes - 1 - used);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    text[used] = '\0';
+    close(fd);
+}
+
+/* Runs the command in a process of its own, and sends it `number` (0: nothing) once all play. */
+static struct seen run(part play, int number)
+{
+    struct seen seen = {.code = -1};
+    int64_t began_ms = now_ms();
+    int out[2];
+    int err[2];
+    int status = 0;
+    pid_t id;
+
+    stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (stage == MAP_FAILED || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
+        return seen;
+    fflush(stdout);
+    fflush(stderr);
+    id = fork();
+    if (id == 0) {
+        dup2(out[1], STDOUT_FILENO);
+        dup2(err[1], STDERR_FILENO);
+        status = command(play);
+        fflush(stdout);
+        _exit(status);
+    }
+    close(out[1]);
+    close(err[1]);
+    while (number != 0 && __atomic_load_n(&stage->started, __ATOMIC_SEQ_CST) < CHILDREN)
+        pause_for(5);
+    if (number != 0) {
+        pause_for(50);
+        (void)kill(id, number);
+    }
+    read_all(out[0], seen.out, sizeof(seen.out)); /* ends when no process holds it any more */
+    read_all(err[0], seen.err, sizeof(seen.err));
+    (void)waitpid(id, &status, 0);
+    seen.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    seen.ms = now_ms() - began_ms;
+    for (int i = 0; i < CHILDREN; i++) {
+        for (int turn = 0; turn < 100 && stage->ids[i] > 0 && is_alive(stage->ids[i]); turn++)
+            pause_for(10); /* the system takes a while to end it */
+        if (stage->ids[i] > 0 && is_alive(stage->ids[i]))
+            TEST_FAIL("process %d of the story is still there", i);
+    }
+    munmap(stage, sizeof(*stage));
+    return seen;
+}
+
+static int say_and_end(int index)
+{
+    printf("out %d\n", index);
+    fflush(stdout);
+    fprintf(stderr, "err %d\nand ", index);
+    fprintf(stderr, "more\nno end of line");
+    return 0;
+}
+
+TEST(all_end_well_and_what_the_others_say_is_numbered)
+{
+    struct seen seen = run(say_and_end, 0);
+
+    CHECK_INT(seen.code, 0);
+    CHECK_TEXT(seen.out, "out 0\n");
+    CHECK(strstr(seen.err, "err 0\nand more\nno end of line") != NULL);
+    for (int i = 1; i < CHILDREN; i++) {
+        char line[64];
+
+        snprintf(line, sizeof(line), "[%d] out %d\n", i, i);
+        CHECK(strstr(seen.err, line) != NULL);
+        snprintf(line, sizeof(line), "[%d] and more\n", i);
+        CHECK(strstr(seen.err, line) != NULL);
+        snprintf(line, sizeof(line), "[%d] no end of line\n", i);
+        CHECK(strstr(seen.err, line) != NULL);
+    }
+}
+
+static int one_fails(int index)
+{
+    if (index == 1)
+        return 77;
+    pause_for(100); /* they learn of it, and say so */
+    fprintf(stderr, "1 has failed\n");
+    return 1;
+}
+
+TEST(the_code_is_that_of_the_first_that_failed)
+{
+    struct seen seen = run(one_fails, 0);
+
+    CHECK_INT(seen.code, 77);
+    CHECK(strstr(seen.err, "[2] 1 has failed\n") != NULL);
+    CHECK(seen.ms < 3000);
+}
+
+static int one_is_killed(int index)
+{
+    if (index == 2)
+        (void)kill(getpid(), SIGKILL);
+    pause_for(60000);
+    return 0;
+}
+
+TEST(the_others_do_not_outlive_one_that_was_killed)
+{
+    struct seen seen = run(one_is_killed, 0);
+
+    CHECK_INT(seen.code, 1);
+    CHECK_TEXT(seen.err, "tutti test: process 2 of 3 was ended by signal 9 (Killed)\n");
+    CHECK(seen.ms < 3000);
+}
+
+static int one_stands_still(int index)
+{
+    (void)signal(SIGTERM, SIG_IGN);
+    if (index == 0)
+        return 3;
+    if (index == 1)
+        (void)kill(getpid(), SIGSTOP);
+    for (;;)
+        pause_for(1000);
+    return 0;
+}
+
+TEST(who_does_not_want_to_end_is_ended)
+{
+    struct seen seen = run(one_stands_still, 0);
+
+    CHECK_INT(seen.code, 3);
+    CHECK(seen.ms >= 1300 && seen.ms < 5000);
+}
+
+static int one_is_stopped(int index)
+{
+    if (index == 0)
+        return 3;
+    if (index == 1)
+        (void)kill(getpid(), SIGSTOP);
+    pause_for(100);
+    return 0;
+}
+
+/* A stopped one can neither end nor say why: nothing is waited for. */
+TEST(once_only_a_stopped_one_is_left_it_is_ended_at_once)
+{
+    struct seen seen = run(one_is_stopped, 0);
+
+    CHECK_INT(seen.code, 3);
+    CHECK(seen.ms < 300); /* the others' time; and another second until it is made to */
+}
+
+static int one_is_continued(int index)
+{
+    if (index == 0)
+        return 3;
+    if (index == 1) {
+        (void)kill(getpid(), SIGSTOP);
+        pause_for(100);
+        fprintf(stderr, "going on\n");
+        return 0;
+    }
+    pause_for(50);
+    (void)kill(stage->ids[1], SIGCONT);
+    pause_for(50);
+    return 0;
+}
+
+TEST(one_that_goes_on_is_given_its_time)
+{
+    struct seen seen = run(one_is_continued, 0);
+
+    CHECK_INT(seen.code, 3);
+    CHECK(strstr(seen.err, "[1] going on\n") != NULL);
+}
+
+static int sleep_long(int index)
+{
+    (void)index;
+    pause_for(60000);
+    return 0;
+}
+
+TEST(a_signal_to_the_command_ends_all)
+{
+    struct seen seen = run(sleep_long, SIGINT);
+
+    CHECK_INT(seen.code, 128 + SIGINT);
+    CHECK(seen.ms < 3000);
+    CHECK_TEXT(seen.err, "");
+    seen = run(sleep_long, SIGTERM);
+    CHECK_INT(seen.code, 128 + SIGTERM);
+}
+
+TEST(and_so_does_one_that_leaves_it_no_time)
+{
+    struct seen seen = run(sleep_long, SIGKILL);
+
+    CHECK_INT(seen.code, 128 + SIGKILL);
+    CHECK(seen.ms < 3000);
+}
+
+static int with_a_grandchild(int index)
+{
+    if (index == 1 && fork() == 0) {
+        pause_for(60000);
+        _exit(0);
+    }
+    pause_for(index == 0 ? 100 : 60000);
+    return index == 0 ? 5 : 0;
+}
+
+/* As a shell that runs ssh; the outputs would stay open. */
+TEST(children_of_children_end_too)
+{
+    struct seen seen = run(with_a_grandchild, 0);
+
+    CHECK_INT(seen.code, 5);
+    CHECK(seen.ms < 5000);
+}
