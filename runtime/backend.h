@@ -1,4 +1,5 @@
-/* A backend: something that plays a schedule, virtually (sim) or really (threads, later others). */
+/* A backend: something that plays a schedule, on a virtual clock (sim) or for real (threads, tcp,
+ * mpi). */
 #ifndef TUTTI_RUNTIME_BACKEND_H
 #define TUTTI_RUNTIME_BACKEND_H
 

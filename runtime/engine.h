@@ -1,6 +1,8 @@
 /* The engine: keeps the program counters of some ranks and says which steps may start. It has no
  * clock and does no I/O: a stage (the inside of a backend) starts steps and says which have
- * finished. The simulator runs all ranks in one engine, the threads backend one rank in each. */
+ * finished. A thread of the host backends runs its ranks in one engine; the simulator uses the
+ * engine where data are carried or an error is put into words, and plays faster without it
+ * elsewhere. */
 #ifndef TUTTI_RUNTIME_ENGINE_H
 #define TUTTI_RUNTIME_ENGINE_H
 

@@ -1,5 +1,6 @@
 /* The schedule: for each rank, lanes of small steps with dependencies. Collectives only write
- * schedules; simulators and real backends only read them. */
+ * schedules; simulators and real backends only read them. What a generator may declare of its steps
+ * beside them (struct tutti_schedule_ops) is for the simulator, which folds by it. */
 #ifndef TUTTI_RUNTIME_SCHEDULE_H
 #define TUTTI_RUNTIME_SCHEDULE_H
 

@@ -24,8 +24,8 @@ enum tutti_hop {
     TUTTI_HOP_ROUTE_COUNT,                  /* what follows is of links alone, */
     TUTTI_HOP_ROOT = TUTTI_HOP_ROUTE_COUNT, /* PCIe from a GPU or a switch into a CPU; on a route
                                                it is TUTTI_HOP_HOST */
-    TUTTI_HOP_PEER, /* the same where GPUs write to each other's memory; of no link by itself: see
-                       tutti_protocol_of_peers() */
+    TUTTI_HOP_PEER, /* TUTTI_HOP_ROOT where GPUs write to each other's memory; no link is of this
+                       kind by itself: see tutti_protocol_of_peers() */
     TUTTI_HOP_COUNT
 };
 

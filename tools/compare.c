@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/chart.h"
+#include "tools/cli/chart.h"
+#include "tools/cli/files.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
+#include "tools/cli/shared_options.h"
 #include "tools/commands.h"
-#include "tools/compare_times.h"
-#include "tools/files.h"
-#include "tools/output.h"
-#include "tools/page.h"
-#include "tools/ranking.h"
-#include "tools/shared_options.h"
-#include "tools/sweep.h"
+#include "tools/sweep/compare_times.h"
+#include "tools/sweep/ranking.h"
+#include "tools/sweep/sweep.h"
 
 /* For people: a line a size. */
 static const struct tutti_column size_columns[] = {

@@ -15,12 +15,12 @@
 #include "runtime/tcp.h"
 #include "runtime/units.h"
 #include "sim/nccl.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
+#include "tools/cli/shared_options.h"
 #include "tools/commands.h"
 #include "tools/options.h"
-#include "tools/output.h"
-#include "tools/page.h"
-#include "tools/pmix.h"
-#include "tools/shared_options.h"
+#include "tools/run/pmix.h"
 
 static const struct tutti_column columns[] = {
     {"item", "item", "", TUTTI_CELL_TEXT},

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "build.h"
+#include "tools/cli/machine.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
+#include "tools/cli/shared_options.h"
 #include "tools/commands.h"
-#include "tools/machine.h"
-#include "tools/output.h"
-#include "tools/page.h"
-#include "tools/shared_options.h"
-#include "tools/sweep.h"
+#include "tools/sweep/sweep.h"
 
 static const struct tutti_column columns[] = {
     {"bytes", "size", "B", TUTTI_CELL_COUNT},

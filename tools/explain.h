@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "sim/nccl.h"
-#include "tools/nccl_options.h"
-#include "tools/sizes.h"
+#include "tools/cli/nccl_options.h"
+#include "tools/cli/sizes.h"
 #include "topo/topo.h"
 
 enum { TUTTI_WORDS_BYTES = 1024 };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "build.h"
+#include "tools/cli/output.h"
 #include "tools/explain.h"
-#include "tools/output.h"
 
 const char *tutti_graph_name(enum tutti_nccl_graph_id graph)
 {

@@ -5,11 +5,11 @@
 
 #include "runtime/record.h"
 #include "sim/limit.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
+#include "tools/cli/trace_file.h"
 #include "tools/commands.h"
-#include "tools/output.h"
-#include "tools/page.h"
-#include "tools/sweep.h"
-#include "tools/trace_file.h"
+#include "tools/sweep/sweep.h"
 
 static const struct tutti_column columns[] = {
     {"bytes", "size", "B", TUTTI_CELL_COUNT},

@@ -1,6 +1,6 @@
 /* tutti schedule check: bounds, matching, cycles, races. */
 #include "tools/commands.h"
-#include "tools/schedule_verdict.h"
+#include "tools/schedule/schedule_verdict.h"
 
 static const struct tutti_option options[] = {TUTTI_OPTIONS_SCHEDULE_SOURCE, TUTTI_OPTIONS_OUTPUT};
 

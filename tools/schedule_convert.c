@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "tools/cli/files.h"
 #include "tools/commands.h"
-#include "tools/files.h"
-#include "tools/schedule_source.h"
+#include "tools/schedule/schedule_source.h"
 
 int tutti_command_schedule_convert(const struct tutti_args *args, struct tutti_sink *sink,
                                    struct tutti_err *err)

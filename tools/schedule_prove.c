@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "tools/commands.h"
-#include "tools/schedule_verdict.h"
+#include "tools/schedule/schedule_verdict.h"
 
 static const struct tutti_option options[] = {TUTTI_OPTIONS_SCHEDULE_SOURCE, TUTTI_OPTIONS_OUTPUT};
 

@@ -6,11 +6,11 @@
 
 #include "build.h"
 #include "runtime/status.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
 #include "tools/commands.h"
-#include "tools/output.h"
-#include "tools/page.h"
-#include "tools/schedule_source.h"
-#include "tools/schedule_verdict.h"
+#include "tools/schedule/schedule_source.h"
+#include "tools/schedule/schedule_verdict.h"
 
 static const struct tutti_column columns[] = {
     {"rank", "rank", "", TUTTI_CELL_COUNT}, {"lane", "lane", "", TUTTI_CELL_COUNT},

@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/files.h"
+#include "tools/cli/machine.h"
+#include "tools/cli/perturb.h"
+#include "tools/cli/shared_options.h"
 #include "tools/commands.h"
-#include "tools/files.h"
-#include "tools/machine.h"
 #include "tools/options.h"
-#include "tools/perturb.h"
-#include "tools/shared_options.h"
 #include "topo/topo.h"
 
 int tutti_command_topo_convert(const struct tutti_args *args, struct tutti_sink *sink,

@@ -2,12 +2,12 @@
 #include <string.h>
 
 #include "build.h"
+#include "tools/cli/machine.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
+#include "tools/cli/shared_options.h"
 #include "tools/commands.h"
-#include "tools/machine.h"
 #include "tools/options.h"
-#include "tools/output.h"
-#include "tools/page.h"
-#include "tools/shared_options.h"
 #include "topo/topo.h"
 
 static const struct tutti_column columns[] = {

@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "build.h"
+#include "tools/cli/files.h"
+#include "tools/cli/machine.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
+#include "tools/cli/perturb.h"
+#include "tools/cli/shared_options.h"
 #include "tools/commands.h"
-#include "tools/files.h"
-#include "tools/machine.h"
 #include "tools/options.h"
-#include "tools/output.h"
-#include "tools/page.h"
-#include "tools/perturb.h"
-#include "tools/shared_options.h"
-#include "tools/sweep.h"
+#include "tools/sweep/sweep.h"
 #include "topo/describe.h"
 #include "topo/topo.h"
 

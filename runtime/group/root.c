@@ -272,7 +272,8 @@ static void write_note(const char *text, char ret_note[TUTTI_HANDSHAKE_NOTE_BYTE
         memcpy(ret_note + TUTTI_HANDSHAKE_NOTE_BYTES - 4, "...", 4);
 }
 
-/* What is wrong with one who knows the secret; the note and the value go to it, `why` is logged. */
+/* Why a client that has proved the secret is refused, if it is (else TUTTI_HANDSHAKE_WELCOME): the
+ * note and the value are sent to it, `why` is logged. */
 static enum tutti_handshake_reason object(struct tutti_group_tcp *group,
                                           const struct tutti_hello *hello,
                                           char ret_note[TUTTI_HANDSHAKE_NOTE_BYTES], char *why)

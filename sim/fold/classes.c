@@ -1,6 +1,7 @@
-/* Colour refinement (theory: equitable partitions): ranks begin in one class if their wires are of
- * the same kinds, and stay together as long as their partners, wire by wire, are in the same
- * classes. All comparisons are of the things themselves; hashes only say where to look.
+/* Colour refinement of ranks (the coarsest equitable partition: Paige and Tarjan 1987): ranks begin
+ * in one class if their wires are of the same kinds, and stay together as long as their partners,
+ * wire by wire, are in the same classes. All comparisons are of the things themselves; hashes only
+ * say where to look.
  *
  * Price: ranks * wires for each round of refinement, and a route for each wire of each rank. */
 #include "sim/fold/classes.h"

@@ -1,4 +1,5 @@
-/* Colour refinement (theory: equitable partitions): lanes begin with the colour of their program,
+/* Colour refinement of lanes and links (the coarsest equitable partition, as classes.c has of
+ * ranks): lanes begin with the colour of their program,
  * links with their rate and kind; a wire's colour is that of its ends and of the links on its way,
  * and in each round lanes take up the colours of their wires in their order, links in any.
  *

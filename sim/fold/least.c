@@ -1,4 +1,4 @@
-/* Times below which no play under `fair` ends, whatever the protocol, by what is known of it:
+/* Lower bounds of the time of a play under `fair`, from what is known of it before it is played:
  *
  *   load   the busiest link of each kind has to carry all that crosses it, stretched as the
  *          protocol does, at the share of its rate that the protocol can use

@@ -8,7 +8,8 @@
  *   begin at m-k as well, and has k B rounds more;
  *   stay behind a link with a <= b_min: so many hops weigh as much.
  * What is left are paths that begin at some m, hop on to some e, and spend what is left of their T
- * rounds behind one link c that they pass (theory: max-plus spectral; S2 of the design facts):
+ * rounds behind one link c that they pass (max-plus algebra: Baccelli, Cohen, Olsder and Quadrat,
+ * Synchronization and Linearity, 1992):
  *
  *   ready_m + b_m + ... + b_{e-1} + (T - (e - m)) a_c,  m <= c < e <= m + T
  *

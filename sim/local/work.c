@@ -177,7 +177,8 @@ void tutti_local_work_begin(struct tutti_local_play *play, uint32_t rank, struct
     r->use = pass->alone_ps > 0 ? pass->shared_ps / pass->alone_ps : 0;
 }
 
-/* What a rank would use of what all share, if it were the only one to use it. */
+/* The share of the memory bandwidth of all ranks that one rank would use, 0 to 1, if no other
+ * wanted any: less where it takes turns with others on its processor. Sets the rank's speed. */
 static double wish_of(struct tutti_local_play *play, uint32_t rank)
 {
     uint32_t rank_count = play->schedule->rank_count;

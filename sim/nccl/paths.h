@@ -18,7 +18,8 @@ int tutti_nccl_paths(struct tutti_nccl_system *system, const struct tutti_nccl_r
 bool tutti_nccl_uses_host_memory(const struct tutti_nccl_system *system,
                                  const struct tutti_nccl_rules *rules);
 
-/* More GB/s is better: as a number of TUTTI_PATH_RATE_BITS bits, of which less is better. */
+/* Ranks a rate among paths: the higher the rate, the lower the number, of TUTTI_PATH_RATE_BITS
+ * bits. */
 uint32_t tutti_nccl_rate_rank(int64_t whole_GBps);
 
 /* Fills max and total rates, the bounds of a search (search.cc ncclTopoSearchInit). */

@@ -1,5 +1,5 @@
-/* The order in which NCCL relaxes what it asks for (2.28.9 search.cc ncclTopoCompute; facts 2.6 and
- * 2.7): first any graph, then a faster one. */
+/* The order in which NCCL relaxes what it asks for: first any graph, then a faster one (NCCL
+ * 2.28.9, search.cc, ncclTopoCompute). */
 #include "sim/nccl/search.h"
 
 #include <assert.h>

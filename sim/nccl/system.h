@@ -1,5 +1,5 @@
 /* A node of a job as NCCL's graph of it: GPUs, PCI switches, NVSwitches, NUMA nodes, NICs and their
- * ports, and the links between them. Rates and kinds: NCCL 2.28.9 topo.h, topo.cc (facts 2.3). */
+ * ports, and the links between them. Rates and kinds: NCCL 2.28.9 topo.h, topo.cc. */
 #ifndef TUTTI_SIM_NCCL_SYSTEM_H
 #define TUTTI_SIM_NCCL_SYSTEM_H
 

@@ -1,4 +1,6 @@
-/* The network models behind one table: how long messages take that share the links of a machine. */
+/* The network models: how long messages take that share the links of a machine. The table holds
+ * what a model does event by event; the shortcuts of sim/play and sim/fold ask which model it is.
+ */
 #ifndef TUTTI_SIM_NET_NET_H
 #define TUTTI_SIM_NET_NET_H
 

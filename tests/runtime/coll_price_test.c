@@ -11,7 +11,7 @@ enum { HUGE_CHUNK = 1 << 30, MANY_SLOTS = 1 << 16 };
 /* ---- prices as stated, for c elements of one byte -------------------------------------------- */
 
 /* What a price is stated for. */
-struct deal {
+struct price_case {
     uint32_t n;
     uint32_t log;     /* log2 n, rounded up */
     uint32_t members; /* the largest power of two in n */
@@ -22,7 +22,7 @@ struct deal {
     uint64_t c;
 };
 
-static struct price ring_allreduce(const struct deal *d)
+static struct price ring_allreduce(const struct price_case *d)
 {
     uint64_t hops = d->n - UINT64_C(1);
 
@@ -36,7 +36,7 @@ static struct price ring_allreduce(const struct deal *d)
 }
 
 /* As many bytes and rounds in twice the messages. */
-static struct price ring_reducescatter(const struct deal *d)
+static struct price ring_reducescatter(const struct price_case *d)
 {
     uint64_t hops = d->n - UINT64_C(1);
 
@@ -49,7 +49,7 @@ static struct price ring_reducescatter(const struct deal *d)
                           .reduced = hops * d->c};
 }
 
-static struct price ring_allgather(const struct deal *d)
+static struct price ring_allgather(const struct price_case *d)
 {
     struct price price = ring_reducescatter(d);
 
@@ -59,7 +59,7 @@ static struct price ring_allgather(const struct deal *d)
     return price;
 }
 
-static struct price chain_broadcast(const struct deal *d)
+static struct price chain_broadcast(const struct price_case *d)
 {
     uint64_t hops = d->n - UINT64_C(1);
 
@@ -72,7 +72,7 @@ static struct price chain_broadcast(const struct deal *d)
                           .copied = d->c};
 }
 
-static struct price chain_reduce(const struct deal *d)
+static struct price chain_reduce(const struct price_case *d)
 {
     uint64_t hops = d->n - UINT64_C(1);
 
@@ -85,7 +85,7 @@ static struct price chain_reduce(const struct deal *d)
                           .reduced = d->c};
 }
 
-static struct price ring_alltoall(const struct deal *d)
+static struct price ring_alltoall(const struct price_case *d)
 {
     uint64_t hops = d->n - UINT64_C(1);
 
@@ -98,7 +98,7 @@ static struct price ring_alltoall(const struct deal *d)
                           .copied = (2 * hops + 1) * d->c};
 }
 
-static struct price ring_barrier(const struct deal *d)
+static struct price ring_barrier(const struct price_case *d)
 {
     uint64_t hops = d->n - UINT64_C(1);
 
@@ -107,7 +107,7 @@ static struct price ring_barrier(const struct deal *d)
 }
 
 /* Members exchange `log` times; surplus ranks send before and receive after. */
-static struct price doubling(const struct deal *d)
+static struct price doubling(const struct price_case *d)
 {
     uint64_t more = d->surplus > 0 ? 1 : 0;
     uint64_t log = d->log - more;
@@ -122,7 +122,7 @@ static struct price doubling(const struct deal *d)
                           .reduced = (log + more) * d->c};
 }
 
-static struct price bruck(const struct deal *d)
+static struct price bruck(const struct price_case *d)
 {
     uint64_t total = (uint64_t)d->log * d->n;
 
@@ -135,14 +135,14 @@ static struct price bruck(const struct deal *d)
                           .copied = (d->n + UINT64_C(1)) * d->c};
 }
 
-static struct price dissemination(const struct deal *d)
+static struct price dissemination(const struct price_case *d)
 {
     uint64_t total = (uint64_t)d->log * d->n;
 
     return (struct price){.depth = d->log, .messages = d->log, .total = total, .steps = 2 * total};
 }
 
-static struct price rabenseifner(const struct deal *d)
+static struct price rabenseifner(const struct price_case *d)
 {
     uint64_t more = d->surplus > 0 ? 1 : 0;
     uint64_t log = d->log - more;
@@ -159,7 +159,7 @@ static struct price rabenseifner(const struct deal *d)
 }
 
 /* Surplus ranks send n blocks; what their partners take in on top is bounded only. */
-static struct price halving(const struct deal *d)
+static struct price halving(const struct price_case *d)
 {
     uint64_t more = d->surplus > 0 ? 1 : 0;
     uint64_t log = d->log - more;
@@ -176,7 +176,7 @@ static struct price halving(const struct deal *d)
                           .copied = more * d->c};
 }
 
-static struct price binomial_broadcast(const struct deal *d)
+static struct price binomial_broadcast(const struct price_case *d)
 {
     return (struct price){.depth = d->log,
                           .messages = d->log,
@@ -187,7 +187,7 @@ static struct price binomial_broadcast(const struct deal *d)
                           .copied = d->c};
 }
 
-static struct price binomial_reduce(const struct deal *d)
+static struct price binomial_reduce(const struct price_case *d)
 {
     return (struct price){.depth = d->log,
                           .messages = 1,
@@ -198,7 +198,7 @@ static struct price binomial_reduce(const struct deal *d)
                           .reduced = d->log * d->c};
 }
 
-static struct price binomial_allreduce(const struct deal *d)
+static struct price binomial_allreduce(const struct price_case *d)
 {
     return (struct price){.depth = 2 * (uint64_t)d->log,
                           .messages = d->log,
@@ -209,7 +209,7 @@ static struct price binomial_allreduce(const struct deal *d)
                           .reduced = d->log * d->c};
 }
 
-static struct price binomial_barrier(const struct deal *d)
+static struct price binomial_barrier(const struct price_case *d)
 {
     return (struct price){.depth = 2 * (uint64_t)d->log,
                           .messages = d->log,
@@ -218,7 +218,7 @@ static struct price binomial_barrier(const struct deal *d)
 }
 
 /* 2 (floor(log2(n - 1)) + 1) is twice the smallest k with 2^k >= n. */
-static struct price double_tree(const struct deal *d)
+static struct price double_tree(const struct price_case *d)
 {
     return (struct price){.depth = 2 * (uint64_t)d->log,
                           .messages = 4,
@@ -230,7 +230,7 @@ static struct price double_tree(const struct deal *d)
 }
 
 /* A bound but for messages and steps: one channel uses one of the trees between hosts. */
-static struct price chain_tree(const struct deal *d)
+static struct price chain_tree(const struct price_case *d)
 {
     uint64_t others = d->n - UINT64_C(1);
 
@@ -243,7 +243,7 @@ static struct price chain_tree(const struct deal *d)
                           .reduced = 3 * d->c};
 }
 
-static struct price one_shot(const struct deal *d)
+static struct price one_shot(const struct price_case *d)
 {
     struct price price = ring_reducescatter(d);
 
@@ -251,7 +251,7 @@ static struct price one_shot(const struct deal *d)
     return price;
 }
 
-static struct price two_shot(const struct deal *d)
+static struct price two_shot(const struct price_case *d)
 {
     struct price price = ring_allreduce(d);
 
@@ -259,7 +259,7 @@ static struct price two_shot(const struct deal *d)
     return price;
 }
 
-static struct price direct_gather(const struct deal *d)
+static struct price direct_gather(const struct price_case *d)
 {
     struct price price = ring_allgather(d);
 
@@ -267,7 +267,7 @@ static struct price direct_gather(const struct deal *d)
     return price;
 }
 
-static struct price shift(const struct deal *d)
+static struct price shift(const struct price_case *d)
 {
     return (struct price){.depth = 1,
                           .messages = 1,
@@ -277,7 +277,7 @@ static struct price shift(const struct deal *d)
                           .received = d->c};
 }
 
-static struct price hierarchical(const struct deal *d)
+static struct price hierarchical(const struct price_case *d)
 {
     struct price price = ring_allreduce(d);
 
@@ -287,7 +287,7 @@ static struct price hierarchical(const struct deal *d)
     return price;
 }
 
-static struct price torus(const struct deal *d)
+static struct price torus(const struct price_case *d)
 {
     struct price price = hierarchical(d);
 
@@ -297,7 +297,7 @@ static struct price torus(const struct deal *d)
     return price;
 }
 
-static struct price star(const struct deal *d)
+static struct price star(const struct price_case *d)
 {
     uint64_t others = d->n - UINT64_C(1);
 
@@ -311,11 +311,11 @@ static struct price star(const struct deal *d)
 }
 
 /* `loose`: where n is no power of two the depth and the bytes of a rank are bounds. */
-static const struct tag {
+static const struct price_row {
     const char *algorithm;
     enum tutti_collective collective;
     bool loose;
-    struct price (*price)(const struct deal *deal);
+    struct price (*price)(const struct price_case *price_case);
     bool both_ways; /* each message is two, of half the length */
 } tags[] = {
     {"ring", TUTTI_ALLREDUCE, false, ring_allreduce, false},
@@ -354,32 +354,33 @@ static const struct tag {
 
 enum { TAG_COUNT = sizeof(tags) / sizeof(tags[0]) };
 
-static struct price stated_by(const struct tag *tag, const struct deal *deal)
+static struct price stated_by(const struct price_row *row, const struct price_case *price_case)
 {
-    struct price price = tag->price(deal);
+    struct price price = row->price(price_case);
 
-    price.messages *= tag->both_ways ? 2 : 1;
-    price.total *= tag->both_ways ? 2 : 1;
-    price.steps *= tag->both_ways ? 2 : 1;
+    price.messages *= row->both_ways ? 2 : 1;
+    price.total *= row->both_ways ? 2 : 1;
+    price.steps *= row->both_ways ? 2 : 1;
     return price;
 }
 
-static struct deal deal_of(const struct tutti_shape *shape, bool whole)
+static struct price_case deal_of(const struct tutti_shape *shape, bool whole)
 {
-    struct deal deal = {.n = shape->rank_count, .log = log2_up(shape->rank_count), .members = 1};
+    struct price_case price_case = {
+        .n = shape->rank_count, .log = log2_up(shape->rank_count), .members = 1};
 
-    deal.group = shape->level_count > 0 ? shape->level[0] : 1;
+    price_case.group = shape->level_count > 0 ? shape->level[0] : 1;
 
-    while (deal.members * 2 <= deal.n)
-        deal.members *= 2;
-    deal.surplus = deal.n - deal.members;
+    while (price_case.members * 2 <= price_case.n)
+        price_case.members *= 2;
+    price_case.surplus = price_case.n - price_case.members;
     for (uint32_t i = 0; i < shape->level_count; i++) {
-        deal.hops += shape->level[i] - UINT64_C(1);
-        deal.axes += shape->level[i] > 1;
+        price_case.hops += shape->level[i] - UINT64_C(1);
+        price_case.axes += shape->level[i] > 1;
     }
     /* Of the whole, every part that any of them makes is the same. */
-    deal.c = whole ? 120 * UINT64_C(7) * deal.n * deal.members : 13;
-    return deal;
+    price_case.c = whole ? 120 * UINT64_C(7) * price_case.n * price_case.members : 13;
+    return price_case;
 }
 
 static bool within(uint64_t seen, uint64_t stated, bool loose)
@@ -402,34 +403,34 @@ static void counted_alike(const struct tutti_schedule *schedule, const struct pr
     CHECK_INT(price.copied_bytes_max, seen->copied);
 }
 
-static void hold(const struct tag *tag, const struct tutti_shape *shape)
+static void hold(const struct price_row *row, const struct tutti_shape *shape)
 {
-    struct deal deal = deal_of(shape, tag->collective == TUTTI_ALLREDUCE);
-    struct tutti_coll_params params = {.collective = tag->collective,
+    struct price_case price_case = deal_of(shape, row->collective == TUTTI_ALLREDUCE);
+    struct tutti_coll_params params = {.collective = row->collective,
                                        .dtype = TUTTI_INT8,
-                                       .root = deal.n / 2,
-                                       .count = tag->collective == TUTTI_BARRIER ? 0 : deal.c,
+                                       .root = price_case.n / 2,
+                                       .count = row->collective == TUTTI_BARRIER ? 0 : price_case.c,
                                        .chunk_bytes = HUGE_CHUNK};
-    bool loose = tag->loose && deal.surplus > 0;
-    bool tree = tag->price == double_tree || tag->price == chain_tree;
+    bool loose = row->loose && price_case.surplus > 0;
+    bool tree = row->price == double_tree || row->price == chain_tree;
     struct tutti_schedule *schedule = NULL;
-    struct price stated = stated_by(tag, &deal);
+    struct price stated = stated_by(row, &price_case);
     struct tutti_err err = {""};
     struct price seen;
 
     if (!test_takes())
         return;
-    CHECK_OK(tutti_coll_generate(tag->algorithm, &params, shape, &schedule, &err), err);
+    CHECK_OK(tutti_coll_generate(row->algorithm, &params, shape, &schedule, &err), err);
     REQUIRE(schedule != NULL);
     seen = price_of(schedule);
-    if (deal.n <= 33)
+    if (price_case.n <= 33)
         counted_alike(schedule, &seen);
-#define HOLD(field, is_loose)                                                             \
-    if (!within(seen.field, stated.field, is_loose))                                      \
-    TEST_FAIL("%s %s, %u ranks: " #field " is %" PRIu64 ", the price says %" PRIu64,      \
-              tutti_collective_name(tag->collective), tag->algorithm, deal.n, seen.field, \
+#define HOLD(field, is_loose)                                                                   \
+    if (!within(seen.field, stated.field, is_loose))                                            \
+    TEST_FAIL("%s %s, %u ranks: " #field " is %" PRIu64 ", the price says %" PRIu64,            \
+              tutti_collective_name(row->collective), row->algorithm, price_case.n, seen.field, \
               stated.field)
-    HOLD(depth, loose || tag->price == chain_tree);
+    HOLD(depth, loose || row->price == chain_tree);
     HOLD(messages, loose || tree);
     HOLD(total, false);
     HOLD(steps, false);

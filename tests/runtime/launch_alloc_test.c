@@ -7,7 +7,7 @@
 #include "runtime/launch/share.h"
 #include "tests/alloc_fail.h"
 #include "tests/test.h"
-#include "tools/children.h"
+#include "tools/run/children.h"
 
 /* Process 0 of two; the other one comes, and goes when it has its word or the first has failed. */
 static int share(struct tutti_err *err)

@@ -9,7 +9,7 @@
 /* Blocks of B bytes; all-reduce, broadcast and reduce have M = n B. */
 enum { BLOCK_ELEMENTS = 64, B = BLOCK_ELEMENTS * 4, ANY = -1 };
 
-struct want {
+struct stated_price {
     int64_t rounds;
     int64_t sent_blocks; /* by the rank that sends most, in blocks; ANY: stated for n = 2^L alone */
     int64_t reduced_blocks;
@@ -31,129 +31,130 @@ static bool is_power_of_two(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
-static struct want ring(int64_t n)
+static struct stated_price ring(int64_t n)
 {
-    return (struct want){2 * (n - 1), 2 * (n - 1), n - 1, false};
+    return (struct stated_price){2 * (n - 1), 2 * (n - 1), n - 1, false};
 }
 
-static struct want chain(int64_t n)
+static struct stated_price chain(int64_t n)
 {
-    return (struct want){n - 1, n, 0, false};
+    return (struct stated_price){n - 1, n, 0, false};
 }
 
-static struct want chain_up(int64_t n)
+static struct stated_price chain_up(int64_t n)
 {
-    return (struct want){n - 1, n, n, false};
+    return (struct stated_price){n - 1, n, n, false};
 }
 
-static struct want around_reducing(int64_t n)
+static struct stated_price around_reducing(int64_t n)
 {
-    return (struct want){n - 1, n - 1, n - 1, false};
+    return (struct stated_price){n - 1, n - 1, n - 1, false};
 }
 
-static struct want around(int64_t n)
+static struct stated_price around(int64_t n)
 {
-    return (struct want){n - 1, n - 1, 0, false};
+    return (struct stated_price){n - 1, n - 1, 0, false};
 }
 
-static struct want forwarding(int64_t n)
+static struct stated_price forwarding(int64_t n)
 {
-    return (struct want){n - 1, n * (n - 1) / 2, 0, false};
+    return (struct stated_price){n - 1, n * (n - 1) / 2, 0, false};
 }
 
-static struct want around_empty(int64_t n)
+static struct stated_price around_empty(int64_t n)
 {
-    return (struct want){n - 1, 0, 0, false};
+    return (struct stated_price){n - 1, 0, 0, false};
 }
 
 /* `sent` and `reduced` hold for n = 2^L; else two messages more, to fold in and out. */
-static struct want folded(int64_t n, int64_t rounds, int64_t sent, int64_t reduced)
+static struct stated_price folded(int64_t n, int64_t rounds, int64_t sent, int64_t reduced)
 {
     if (is_power_of_two(n))
-        return (struct want){rounds, sent, reduced, false};
-    return (struct want){rounds + 2, ANY, ANY, true};
+        return (struct stated_price){rounds, sent, reduced, false};
+    return (struct stated_price){rounds + 2, ANY, ANY, true};
 }
 
-static struct want doubling(int64_t n)
+static struct stated_price doubling(int64_t n)
 {
     return folded(n, floor_log2(n), floor_log2(n) * n, floor_log2(n) * n);
 }
 
-static struct want halving_doubling(int64_t n)
+static struct stated_price halving_doubling(int64_t n)
 {
     return folded(n, 2 * floor_log2(n), 2 * (n - 1), n - 1);
 }
 
-static struct want halving(int64_t n)
+static struct stated_price halving(int64_t n)
 {
     return folded(n, floor_log2(n), n - 1, n - 1);
 }
 
-static struct want bruck(int64_t n)
+static struct stated_price bruck(int64_t n)
 {
-    return (struct want){ceil_log2(n), n - 1, 0, false};
+    return (struct stated_price){ceil_log2(n), n - 1, 0, false};
 }
 
-static struct want dissemination(int64_t n)
+static struct stated_price dissemination(int64_t n)
 {
-    return (struct want){ceil_log2(n), 0, 0, false};
+    return (struct stated_price){ceil_log2(n), 0, 0, false};
 }
 
-static struct want binomial(int64_t n)
+static struct stated_price binomial(int64_t n)
 {
-    return (struct want){2 * ceil_log2(n), ceil_log2(n) * n, ceil_log2(n) * n, !is_power_of_two(n)};
+    return (struct stated_price){2 * ceil_log2(n), ceil_log2(n) * n, ceil_log2(n) * n,
+                                 !is_power_of_two(n)};
 }
 
-static struct want binomial_down(int64_t n)
+static struct stated_price binomial_down(int64_t n)
 {
-    return (struct want){ceil_log2(n), ceil_log2(n) * n, 0, !is_power_of_two(n)};
+    return (struct stated_price){ceil_log2(n), ceil_log2(n) * n, 0, !is_power_of_two(n)};
 }
 
-static struct want binomial_up(int64_t n)
+static struct stated_price binomial_up(int64_t n)
 {
-    return (struct want){ceil_log2(n), n, ceil_log2(n) * n, !is_power_of_two(n)};
+    return (struct stated_price){ceil_log2(n), n, ceil_log2(n) * n, !is_power_of_two(n)};
 }
 
-static struct want binomial_empty(int64_t n)
+static struct stated_price binomial_empty(int64_t n)
 {
-    return (struct want){2 * ceil_log2(n), 0, 0, !is_power_of_two(n)};
+    return (struct stated_price){2 * ceil_log2(n), 0, 0, !is_power_of_two(n)};
 }
 
-static struct want one_shot(int64_t n)
+static struct stated_price one_shot(int64_t n)
 {
-    return (struct want){1, (n - 1) * n, (n - 1) * n, false};
+    return (struct stated_price){1, (n - 1) * n, (n - 1) * n, false};
 }
 
-static struct want two_shot(int64_t n)
+static struct stated_price two_shot(int64_t n)
 {
-    return (struct want){2, 2 * (n - 1), n - 1, false};
+    return (struct stated_price){2, 2 * (n - 1), n - 1, false};
 }
 
-static struct want direct_reducing(int64_t n)
+static struct stated_price direct_reducing(int64_t n)
 {
-    return (struct want){1, n - 1, n - 1, false};
+    return (struct stated_price){1, n - 1, n - 1, false};
 }
 
-static struct want direct(int64_t n)
+static struct stated_price direct(int64_t n)
 {
-    return (struct want){1, n - 1, 0, false};
+    return (struct stated_price){1, n - 1, 0, false};
 }
 
-static struct want shift(int64_t n)
+static struct stated_price shift(int64_t n)
 {
     (void)n;
-    return (struct want){1, 1, 0, false};
+    return (struct stated_price){1, 1, 0, false};
 }
 
-static struct want star(int64_t n)
+static struct stated_price star(int64_t n)
 {
-    return (struct want){2, (n - 1) * n, (n - 1) * n, false};
+    return (struct stated_price){2, (n - 1) * n, (n - 1) * n, false};
 }
 
 static const struct {
     const char *algorithm;
     enum tutti_collective collective;
-    struct want (*want)(int64_t n);
+    struct stated_price (*stated)(int64_t n);
 } prices[] = {
     {"ring", TUTTI_ALLREDUCE, ring},
     {"ring-bidirectional", TUTTI_ALLREDUCE, ring},
@@ -211,28 +212,28 @@ static void measure(const char *algorithm, enum tutti_collective collective, uin
     tutti_schedule_free(schedule);
 }
 
-static void compare(const char *what, int64_t seen, int64_t want, size_t row, uint32_t n)
+static void compare(const char *what, int64_t seen, int64_t stated, size_t row, uint32_t n)
 {
-    if (want != ANY && seen != want)
+    if (stated != ANY && seen != stated)
         TEST_FAIL("%s %s, %u ranks: %s %" PRId64 ", stated %" PRId64, prices[row].algorithm,
-                  tutti_collective_name(prices[row].collective), n, what, seen, want);
+                  tutti_collective_name(prices[row].collective), n, what, seen, stated);
 }
 
 TEST(every_algorithm_costs_what_its_file_says)
 {
     for (size_t i = 0; i < sizeof(prices) / sizeof(prices[0]); i++) {
         for (uint32_t n = 2; n <= 33; n++) {
-            struct want want = prices[i].want(n);
+            struct stated_price stated = prices[i].stated(n);
             struct tutti_price price;
 
             measure(prices[i].algorithm, prices[i].collective, n, &price);
-            if (!want.at_most || (int64_t)price.round_count > want.rounds)
-                compare("messages one after another", (int64_t)price.round_count, want.rounds, i,
+            if (!stated.at_most || (int64_t)price.round_count > stated.rounds)
+                compare("messages one after another", (int64_t)price.round_count, stated.rounds, i,
                         n);
             compare("bytes sent", (int64_t)price.sent_bytes_max,
-                    want.sent_blocks == ANY ? ANY : want.sent_blocks * B, i, n);
+                    stated.sent_blocks == ANY ? ANY : stated.sent_blocks * B, i, n);
             compare("bytes reduced", (int64_t)price.reduced_bytes_max,
-                    want.reduced_blocks == ANY ? ANY : want.reduced_blocks * B, i, n);
+                    stated.reduced_blocks == ANY ? ANY : stated.reduced_blocks * B, i, n);
         }
     }
 }

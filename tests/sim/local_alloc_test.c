@@ -3,7 +3,7 @@
 #include "runtime/schedule.h"
 #include "sim/local.h"
 #include "tests/alloc_fail.h"
-#include "tools/local.h"
+#include "tools/local/local.h"
 
 /* A play of several ranks and lanes, of which some results are pushed. */
 static int play(struct tutti_err *err)

@@ -8,7 +8,7 @@
 #include "runtime/status.h"
 #include "sim/local.h"
 #include "tests/test.h"
-#include "tools/local.h"
+#include "tools/local/local.h"
 
 static void set(struct tutti_local *local, enum tutti_local_parameter parameter, double value)
 {

@@ -1,5 +1,5 @@
 /* The check of real runs: right results pass in every type and operator, one wrong bit is seen. */
-#include "tools/buffers.h"
+#include "tools/run/buffers.h"
 
 #include "runtime/coll.h"
 #include "runtime/random.h"

@@ -1,6 +1,6 @@
 /* What a command starts it leaves none of behind: all end well, one fails, one is killed, one does
  * not want to end, the command itself is ended. */
-#include "tools/children.h"
+#include "tools/run/children.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "tools/cpu_steal.h"
+#include "tools/run/cpu_steal.h"
 
 TEST(a_process_beside_this_one_is_seen)
 {

@@ -3,9 +3,9 @@
 
 #include "runtime/status.h"
 #include "tests/test.h"
-#include "tools/fit_priors.h"
-#include "tools/fit_values.h"
-#include "tools/measured_files.h"
+#include "tools/fit/fit_priors.h"
+#include "tools/fit/fit_values.h"
+#include "tools/validate/measured_files.h"
 
 /* Tables whose times do not matter: of two GPUs, of a DGX and of a pair of them over InfiniBand, so
  * that NVLink, NVSwitch, NVLS and a network are in it; and one of messages. */

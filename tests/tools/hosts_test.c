@@ -1,5 +1,5 @@
 /* Lists of hosts, and the lines of shell that start processes there. */
-#include "tools/hosts.h"
+#include "tools/run/hosts.h"
 
 #include <unistd.h>
 

@@ -1,0 +1,29 @@
+/* What is in a table of results, for what prints it (output.c, table_print.c). */
+#ifndef TUTTI_TOOLS_CLI_TABLE_H
+#define TUTTI_TOOLS_CLI_TABLE_H
+
+#include "tools/cli/output.h"
+
+union tutti_cell {
+    char *text;
+    uint64_t count;
+    double number;
+    bool truth;
+};
+
+struct tutti_table {
+    const struct tutti_column *columns;
+    size_t column_count;
+    union tutti_cell *cells; /* [row_count * column_count] */
+    bool *marked;            /* [row_count] */
+    bool keeps_units;
+    size_t row_count;
+    size_t row_capacity;
+};
+
+enum { TUTTI_CELL_BYTES = 128 };
+
+/* The text of a cell; `buf` has TUTTI_CELL_BYTES, to which numbers are cut. */
+const char *tutti_table_cell(const struct tutti_table *table, size_t row, size_t column, char *buf);
+
+#endif

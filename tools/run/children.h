@@ -1,0 +1,35 @@
+/* The processes that a command starts, and leaves none of behind: their words are passed on, the
+ * first that fails ends all, and so does a signal to the command. */
+#ifndef TUTTI_TOOLS_RUN_CHILDREN_H
+#define TUTTI_TOOLS_RUN_CHILDREN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/status.h"
+#include "runtime/units.h"
+#include "tools/sink.h"
+
+struct tutti_children;
+
+/* Makes ready for `count` children. From here to the end of wait the signals that end a command
+ * (INT, TERM, HUP) end the children first. Messages begin with "tutti COMMAND: ";
+ * `command` and `sink` are borrowed until then. */
+int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *sink,
+                       struct tutti_children **ret, struct tutti_err *err);
+
+/* Starts the next child, a copy of this process: *ret_child is true there, and all of `children`
+ * has been undone. It dies with this process, and has a process group of its own. Child 0 keeps the
+ * outputs; of the others every line is passed on to the sink's notes behind the child's number.
+ * Where the sink is no file, of child 0 as well, and its results are passed on as they are. In a
+ * child the sink prints to its descriptors 1 and 2. Input is empty for all. */
+int tutti_children_start(struct tutti_children *children, bool *ret_child, struct tutti_err *err);
+
+/* Waits for all. When one fails, the others have `grace_ps` to end by themselves, having something
+ * to say of it; then they are asked to (TERM), then made to (KILL): at once where only stopped ones
+ * (SIGSTOP) are left. 0 if all ended with 0; else what the first to fail ended with, 1 where a
+ * signal ended it, which is said. Where a signal has ended this command, does not return. Frees the
+ * children. */
+int tutti_children_wait(struct tutti_children *children, tutti_ps grace_ps);
+
+#endif

@@ -1,0 +1,495 @@
+/* Finds the other processes of a run, or starts them; see join.h. */
+#include "tools/run/join.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tools/run/children.h"
+#include "tools/run/hosts.h"
+#include "tools/run/pmix.h"
+
+/* How long processes that a failure has not ended are given to report what they know of it. */
+static const tutti_ps GRACE_PS = 3 * TUTTI_PS_PER_S;
+
+enum { PORT_FIRST = 20000, PORT_COUNT = 12000, LINE_BYTES = 16384, COMMAND_BYTES = 4096 };
+
+/* ---- who this is ----------------------------------------------------------------------------- */
+
+static int check_options(const struct tutti_args *args, struct tutti_err *err)
+{
+    static const char *const alone[] = {"rendezvous", "launcher", "hosts"};
+
+    for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+        if (tutti_args_given(args, "launch") && tutti_args_given(args, alone[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "options '--launch' and '--%s' contradict each other (one of them)",
+                              alone[i]);
+    }
+    if (tutti_args_given(args, "hosts") && tutti_args_given(args, "launcher"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--hosts' and '--launcher' contradict each "
+                          "other (one of them)");
+    if (tutti_args_flag(args, "dry-run") && !tutti_args_given(args, "hosts"))
+        return tutti_fail(err, TUTTI_EINVAL, "option '--dry-run' says nothing without '--hosts'");
+    return 0;
+}
+
+/* Who starts processes of his own within those of a launcher would have as many runs. */
+static int check_alone(const char *option, struct tutti_err *err)
+{
+    struct tutti_launch launch;
+    int status = tutti_launch_read(&tutti_env_process, NULL, &launch, err);
+
+    if (status == 0 && launch.count > 1)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '%s': %s has started this process already, as one of %u "
+                          "(one launcher, not both)",
+                          option, launch.by, launch.count);
+    return status;
+}
+
+static int read_secret(struct tutti_join *join, struct tutti_err *err)
+{
+    const char *secret = getenv("TUTTI_SECRET");
+
+    if (secret == NULL || secret[0] == '\0')
+        return 0;
+    if (strlen(secret) >= sizeof(join->secret))
+        return tutti_fail(err, TUTTI_EINVAL, "variable 'TUTTI_SECRET': more than %zu characters",
+                          sizeof(join->secret) - 1);
+    if (strlen(secret) < TUTTI_GROUP_TCP_SECRET_BYTES_MIN)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "variable 'TUTTI_SECRET': %zu characters can be guessed (%d or more, "
+                          "drawn at random: openssl rand -hex 16)",
+                          strlen(secret), TUTTI_GROUP_TCP_SECRET_BYTES_MIN);
+    (void)snprintf(join->secret, sizeof(join->secret), "%s", secret);
+    return 0;
+}
+
+static void print_root(struct tutti_join *join, const char *host, uint16_t port)
+{
+    bool bracket = strchr(host, ':') != NULL;
+
+    (void)snprintf(join->root, sizeof(join->root), "%s%s%s:%u", bracket ? "[" : "", host,
+                   bracket ? "]" : "", port);
+}
+
+/* The option, the launcher, or nothing yet. */
+static int read_root(const struct tutti_args *args, struct tutti_join *join, struct tutti_err *err)
+{
+    const struct tutti_launch *launch = &join->launch;
+    const char *text = tutti_args_text(args, "rendezvous");
+    char host[TUTTI_LAUNCH_HOST_BYTES];
+    uint16_t port;
+    int status = 0;
+
+    if (text != NULL)
+        status = tutti_launch_address("option '--rendezvous'", text, host, &port, err);
+    if (status < 0)
+        return status;
+    if (text != NULL)
+        print_root(join, host, port);
+    else if (launch->root_host[0] != '\0' && launch->root_port != 0)
+        print_root(join, launch->root_host, launch->root_port);
+    else if (!tutti_launch_can_share(launch) && !tutti_pmix_is_there(&tutti_env_process))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%s says that this is process %u of %u, and not where process 0 is: "
+                          "'--rendezvous HOST:PORT' or TUTTI_ROOT",
+                          launch->by, launch->index, launch->count);
+    return 0;
+}
+
+int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct tutti_join *ret,
+                    struct tutti_err *err)
+{
+    struct tutti_join join = {.command = args->command->name,
+                              .interface = tutti_args_text(args, "interface"),
+                              .open_to_all = tutti_args_flag(args, "open"),
+                              .listen_fd = -1,
+                              .deadline_ps = deadline_ps};
+    bool launches = tutti_args_given(args, "launch");
+    bool starts = launches || tutti_args_given(args, "hosts");
+    int status = check_options(args, err);
+
+    if (status == 0 && starts)
+        status = check_alone(launches ? "--launch" : "--hosts", err);
+    if (status == 0)
+        status = read_secret(&join, err);
+    if (status == 0 && !starts)
+        status = tutti_launch_read(&tutti_env_process, tutti_args_text(args, "launcher"),
+                                   &join.launch, err);
+    if (status == 0 && !starts && join.launch.count == 0)
+        status = tutti_fail(err, TUTTI_EINVAL,
+                            "%s says that this is process %u, and not of how many: TUTTI_SIZE",
+                            join.launch.by, join.launch.index);
+    if (status == 0 && !starts && join.launch.member && join.launch.count > 1)
+        status = read_root(args, &join, err);
+    if (status == 0)
+        *ret = join;
+    return status;
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+static int make_secret(struct tutti_join *join, struct tutti_err *err)
+{
+    unsigned char bytes[32];
+
+    if (join->secret[0] != '\0')
+        return 0;
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return tutti_fail(err, TUTTI_EIO, "cannot draw a secret: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(join->secret + 2 * i, sizeof(join->secret) - 2 * i, "%02x", bytes[i]);
+    return 0;
+}
+
+/* What the exit code of a process was made of. */
+static int status_of(int code)
+{
+    return code == 0 ? 0 : code == 2 ? -TUTTI_EINVAL : code == 77 ? -TUTTI_ELACK : -TUTTI_EIO;
+}
+
+static struct tutti_group_tcp_opts group_opts(const struct tutti_join *join)
+{
+    return (struct tutti_group_tcp_opts){
+        .size = sizeof(struct tutti_group_tcp_opts),
+        .index = join->launch.index,
+        .count = join->launch.count,
+        .root = join->root,
+        .bind = join->interface,
+        .secret = join->secret[0] != '\0' ? join->secret : NULL,
+        .secret_bytes = strlen(join->secret),
+        .open_to_all = join->open_to_all,
+        .has_listen_fd = join->listens,
+        .listen_fd = join->listen_fd,
+        .deadline_ps = join->deadline_ps,
+        /* Earlier than the ranks that wait for it: they would name each other. */
+        .stall_ps = join->deadline_ps / 4 * 3,
+    };
+}
+
+/* Listens for process 0, on this host alone: nobody else can take the port in between. */
+static int listen_here(struct tutti_join *join, const char *root, struct tutti_err *err)
+{
+    struct tutti_group_tcp_opts opts;
+    int status;
+
+    (void)snprintf(join->root, sizeof(join->root), "%s", root);
+    opts = group_opts(join);
+    status = tutti_group_tcp_listen(&opts, &join->listen_fd, join->root, err);
+    join->listens = status == 0;
+    return status;
+}
+
+static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_started,
+                       struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_children *children = NULL;
+    bool child = false;
+    int status = make_secret(join, err);
+    uint32_t index = 0;
+    int code;
+
+    join->launch = (struct tutti_launch){.name = "tutti",
+                                         .by = "option '--launch'",
+                                         .member = true,
+                                         .count = count,
+                                         .local_count = count,
+                                         .host_count = 1};
+    if (status == 0)
+        status = listen_here(join, "127.0.0.1:0", err);
+    if (status == 0)
+        status = tutti_children_new(join->command, count, sink, &children, err);
+    for (; status == 0 && index < count && !child; index++)
+        status = tutti_children_start(children, &child, err);
+    if (child) {
+        join->launch.index = join->launch.local_index = index - 1;
+        join->listens = index == 1;
+        if (!join->listens)
+            close(join->listen_fd);
+        return 0;
+    }
+    if (join->listen_fd >= 0)
+        close(join->listen_fd);
+    *ret_started = true;
+    if (children == NULL)
+        return status;
+    code = tutti_children_wait(children, GRACE_PS);
+    if (status == 0 && code != 0) {
+        if (err != NULL)
+            err->text[0] = '\0';
+        status = status_of(code);
+    }
+    return status;
+}
+
+/* The words of this command, but for those that are of its own start. */
+static int print_command(const struct tutti_args *args, char *line, size_t line_bytes,
+                         struct tutti_err *err)
+{
+    static const char *const own[] = {"hosts", "dry-run", "rendezvous"};
+    const struct tutti_command *command = args->command;
+    bool complete = tutti_shell_add(line, line_bytes, command->name);
+
+    for (size_t i = 0; i < command->option_count && complete; i++) {
+        const struct tutti_option *option = &command->options[i];
+        char name[64];
+        bool passed = args->values[i].given;
+
+        for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
+            passed = passed && strcmp(option->name, own[k]) != 0;
+        (void)snprintf(name, sizeof(name), "--%s", option->name);
+        if (passed)
+            complete = tutti_shell_add(line, line_bytes, name);
+        if (passed && option->type != TUTTI_OPTION_FLAG)
+            complete = complete && tutti_shell_add(line, line_bytes, args->values[i].text);
+    }
+    if (!complete)
+        return tutti_fail(err, TUTTI_EINVAL, "this command has more than %zu characters",
+                          line_bytes);
+    return 0;
+}
+
+/* Where process 0 is to listen: at the first host, unless it is said. */
+static int choose_root(const struct tutti_args *args, const struct tutti_hosts *hosts,
+                       struct tutti_join *join, struct tutti_err *err)
+{
+    const char *text = tutti_args_text(args, "rendezvous");
+    const char *name = hosts->hosts[0].name;
+    char host[TUTTI_LAUNCH_HOST_BYTES];
+    uint16_t port = 0;
+    int status = 0;
+
+    if (text != NULL)
+        status = tutti_launch_address("option '--rendezvous'", text, host, &port, err);
+    if (status < 0)
+        return status;
+    if (text != NULL) {
+        print_root(join, host, port);
+        return 0;
+    }
+    if (getrandom(&port, sizeof(port), 0) != (ssize_t)sizeof(port))
+        return tutti_fail(err, TUTTI_EIO, "cannot draw a port: %s", strerror(errno));
+    if (strchr(name, '@') != NULL)
+        name = strchr(name, '@') + 1;
+    (void)snprintf(host, sizeof(host), "%s", name[0] == '[' ? name + 1 : name);
+    host[strcspn(host, "]")] = '\0';
+    print_root(join, host, (uint16_t)(PORT_FIRST + port % PORT_COUNT));
+    return 0;
+}
+
+static int run_line(const char *command, struct tutti_children *children, const char *line,
+                    const char *secret, struct tutti_sink *sink, struct tutti_err *err)
+{
+    bool child = false;
+    int status = tutti_children_start(children, &child, err);
+
+    if (!child)
+        return status;
+    (void)setenv("TUTTI_SECRET", secret, 1);
+    (void)execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    fprintf(sink->notes, "tutti %s: cannot run '/bin/sh': %s\n", command, strerror(errno));
+    _exit(1);
+}
+
+/* Prints all lines; runs them unless it is dry. */
+static int run_lines(const char *command, const struct tutti_hosts *hosts,
+                     const struct tutti_hosts_line *line, bool dry, const char *secret,
+                     struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_children *children = NULL;
+    char text[LINE_BYTES];
+    int status = 0;
+    int code;
+
+    if (!dry)
+        status = tutti_children_new(command, hosts->process_count, sink, &children, err);
+    for (uint32_t i = 0; status == 0 && i < hosts->process_count; i++) {
+        status = tutti_hosts_print(hosts, line, i, text, sizeof(text), err);
+        if (status == 0)
+            fprintf(dry ? sink->out : sink->notes, "%s\n", text);
+        if (status == 0 && !dry)
+            status = run_line(command, children, text, secret, sink, err);
+    }
+    if (children == NULL)
+        return status;
+    code = tutti_children_wait(children, GRACE_PS);
+    if (status == 0 && code != 0) {
+        if (err != NULL)
+            err->text[0] = '\0';
+        status = status_of(code);
+    }
+    return status;
+}
+
+static int launch_there(const struct tutti_args *args, struct tutti_join *join,
+                        struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_hosts *hosts = calloc(1, sizeof(*hosts));
+    const char *ssh = getenv("TUTTI_SSH");
+    char program[1024] = "tutti";
+    char command[COMMAND_BYTES] = "";
+    struct tutti_hosts_line line = {.program = program,
+                                    .command = command,
+                                    .root = join->root,
+                                    .ssh = ssh != NULL && ssh[0] != '\0' ? ssh
+                                                                         : "ssh -o BatchMode=yes"};
+    char path[1024];
+    ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    int status = hosts == NULL ? tutti_nomem(err) : 0;
+
+    if (bytes > 0) {
+        path[bytes] = '\0';
+        program[0] = '\0';
+        if (!tutti_shell_add(program, sizeof(program), path))
+            (void)snprintf(program, sizeof(program), "tutti");
+    }
+    if (status == 0)
+        status = tutti_hosts_read(tutti_args_text(args, "hosts"), hosts, err);
+    if (status == 0)
+        status = choose_root(args, hosts, join, err);
+    if (status == 0)
+        status = print_command(args, command, sizeof(command), err);
+    if (status == 0 && !tutti_args_flag(args, "dry-run"))
+        status = make_secret(join, err);
+    if (status == 0)
+        status = run_lines(join->command, hosts, &line, tutti_args_flag(args, "dry-run"),
+                           join->secret, sink, err);
+    free(hosts);
+    return status;
+}
+
+int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, bool *ret_started,
+                     struct tutti_sink *sink, struct tutti_err *err)
+{
+    *ret_started = tutti_args_given(args, "hosts");
+    if (*ret_started)
+        return launch_there(args, join, sink, err);
+    if (tutti_args_given(args, "launch"))
+        return launch_here((uint32_t)tutti_args_number(args, "launch"), join, ret_started, sink,
+                           err);
+    return 0;
+}
+
+/* ---- meeting --------------------------------------------------------------------------------- */
+
+/* 2: an address that others can reach; 1: likewise, if there is none of the former; 0: none. */
+static int worth(const struct ifaddrs *one)
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)one->ifa_addr;
+
+    if (v6 == NULL || (one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0)
+        return 0;
+    if (one->ifa_addr->sa_family == AF_INET)
+        return 2;
+    return one->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+}
+
+/* An address of this host that others can reach: the first that is up and not its loopback, of
+ * IPv4 if there is one. */
+static int find_address(char ret[TUTTI_LAUNCH_HOST_BYTES], struct tutti_err *err)
+{
+    struct ifaddrs *all = NULL;
+    int best = 0;
+
+    if (getifaddrs(&all) != 0)
+        return tutti_fail(err, TUTTI_EIO, "cannot list the addresses of this host: %s",
+                          strerror(errno));
+    for (struct ifaddrs *a = all; a != NULL; a = a->ifa_next) {
+        socklen_t bytes = worth(a) == 2 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+
+        if (worth(a) > best && getnameinfo(a->ifa_addr, bytes, ret, TUTTI_LAUNCH_HOST_BYTES, NULL,
+                                           0, NI_NUMERICHOST) == 0)
+            best = worth(a);
+    }
+    freeifaddrs(all);
+    if (best == 0)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "this host has no address but its loopback "
+                          "('--rendezvous HOST:PORT' names one)");
+    return 0;
+}
+
+/* Where the launcher does not say where process 0 is: it listens at any port, and the launcher's
+ * own way carries "ADDRESS/SECRET" to the others. */
+static int share_root(struct tutti_join *join, struct tutti_err *err)
+{
+    const struct tutti_launch *launch = &join->launch;
+    bool here = launch->local_count == launch->count || launch->host_count == 1;
+    char word[TUTTI_LAUNCH_SHARE_BYTES] = "";
+    char host[TUTTI_LAUNCH_HOST_BYTES] = "127.0.0.1";
+    char root[TUTTI_LAUNCH_HOST_BYTES + 8]; /* and brackets */
+    bool own_secret = join->secret[0] == '\0';
+    size_t bytes;
+    int status = 0;
+
+    if (launch->index == 0) {
+        status = make_secret(join, err);
+        if (status == 0 && !here)
+            status = find_address(host, err);
+        (void)snprintf(root, sizeof(root), strchr(host, ':') != NULL ? "[%s]:0" : "%s:0", host);
+        if (status == 0)
+            status = listen_here(join, root, err);
+        (void)snprintf(word, sizeof(word), "%.200s/%s", join->root, own_secret ? join->secret : "");
+    }
+    if (status == 0 && tutti_launch_can_share(launch))
+        status = tutti_launch_share(&tutti_env_process, launch, word, join->deadline_ps, err);
+    else if (status == 0)
+        status = tutti_pmix_share(launch, word, join->deadline_ps, err);
+    if (status < 0 || launch->index == 0)
+        return status;
+    bytes = strcspn(word, "/");
+    if (word[bytes] != '/' || bytes >= sizeof(join->root))
+        return tutti_fail(err, TUTTI_EIO, "process 0 says that it is at '%.100s' (HOST:PORT/)",
+                          word);
+    memcpy(join->root, word, bytes);
+    join->root[bytes] = '\0';
+    if (own_secret)
+        (void)snprintf(join->secret, sizeof(join->secret), "%.255s", word + bytes + 1);
+    return 0;
+}
+
+/* From a thread of the group. */
+static void say(void *data, const char *line)
+{
+    const struct tutti_sink *sink = data;
+
+    fprintf(sink->notes, "tutti %s: %s\n", sink->command, line);
+}
+
+int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
+                     struct tutti_err *err)
+{
+    struct tutti_group_tcp_opts opts = {.size = sizeof(struct tutti_group_tcp_opts), .count = 0};
+    int status = 0;
+
+    assert(join->launch.member);
+    assert(err != NULL);
+    if (join->launch.count > 1 && join->root[0] == '\0')
+        status = share_root(join, err);
+    if (status == 0) {
+        opts = group_opts(join);
+        opts.log = say;
+        sink->command = join->command;
+        opts.log_data = sink;
+        status = tutti_group_tcp_open(&opts, ret, err);
+    }
+    if (status == -TUTTI_EINVAL && opts.secret == NULL && strstr(err->text, "secret") != NULL)
+        (void)snprintf(err->text + strlen(err->text), sizeof(err->text) - strlen(err->text),
+                       " (TUTTI_SECRET, the same for all, or '--open')");
+    if (status < 0 && join->listens)
+        close(join->listen_fd);
+    join->listens = false;
+    return status;
+}

@@ -1,0 +1,75 @@
+/* How the processes of a real run come together: this command starts them, here or on other hosts,
+ * or a launcher has. */
+#ifndef TUTTI_TOOLS_RUN_JOIN_H
+#define TUTTI_TOOLS_RUN_JOIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/group_tcp.h"
+#include "runtime/launch.h"
+#include "tools/options.h"
+
+enum { TUTTI_JOIN_SECRET_BYTES = 256, TUTTI_JOIN_LAUNCH_MAX = 256 };
+
+/* Rows of an option table. */
+#define TUTTI_OPTIONS_JOIN                                                                        \
+    {.name = "launch",                                                                            \
+     .type = TUTTI_OPTION_COUNT,                                                                  \
+     .value = "N",                                                                                \
+     .min = 1,                                                                                    \
+     .max = TUTTI_JOIN_LAUNCH_MAX,                                                                \
+     .help = "tcp: start N processes on this host, and end all of them if one fails"},            \
+        {.name = "hosts",                                                                         \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "HOST[:N],...",                                                                 \
+         .help = "tcp: print and run the lines of ssh (or of TUTTI_SSH) that start N processes "  \
+                 "on each; process 0 listens on the first, at a port of --rendezvous or any"},    \
+        {.name = "dry-run", .type = TUTTI_OPTION_FLAG, .help = "with --hosts: only print them"},  \
+        {.name = "rendezvous",                                                                    \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "HOST:PORT",                                                                    \
+         .help = "tcp: where process 0 listens and the others find it, if the launcher does not " \
+                 "say (also TUTTI_ROOT)"},                                                        \
+        {.name = "interface",                                                                     \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "NAME",                                                                         \
+         .help = "tcp: the interface, or the address of this host, to be reached at"},            \
+        {.name = "open",                                                                          \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "tcp: let anybody in who can reach process 0, without TUTTI_SECRET"},            \
+    {                                                                                             \
+        .name = "launcher", .type = TUTTI_OPTION_TEXT, .value = "NAME",                           \
+        .help = "tcp: whose variables say which process this is (tutti, torchrun, horovod, "      \
+                "openmpi, hydra, lsf, slurm, pmix, tf_config, plain, pytorchjob, jax, indexed, "  \
+                "none); if not given, the innermost that has set some"                            \
+    }
+
+/* Who this process is, and how it finds the others. */
+struct tutti_join {
+    const char *command; /* "run": whose messages these are, borrowed from its table */
+    struct tutti_launch launch;
+    const char *interface; /* NULL: any */
+    bool open_to_all;
+    bool listens;  /* process 0 of --launch: */
+    int listen_fd; /* the parent has seen to that */
+    tutti_ps deadline_ps;
+    char root[TUTTI_GROUP_TCP_ADDRESS_BYTES]; /* "": by what the launcher offers */
+    char secret[TUTTI_JOIN_SECRET_BYTES];     /* "": none */
+};
+
+/* Reads who this is. -TUTTI_EINVAL also where the options contradict each other or the launcher. */
+int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct tutti_join *ret,
+                    struct tutti_err *err);
+
+/* With --launch or --hosts, starts the processes and waits for them: *ret_started. Their messages
+ * have been passed on; the status is that of the first that failed, with an empty message. In the
+ * children of --launch it returns as well, not *ret_started, and *join says which one it is. */
+int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, bool *ret_started,
+                     struct tutti_sink *sink, struct tutti_err *err);
+
+/* Meets the others. `sink` is borrowed as long as the group lives: strangers are told of there. */
+int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
+                     struct tutti_err *err);
+
+#endif

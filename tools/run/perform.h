@@ -1,0 +1,50 @@
+/* One collective really played on a backend: timed, checked, and the best algorithm found. */
+#ifndef TUTTI_TOOLS_RUN_PERFORM_H
+#define TUTTI_TOOLS_RUN_PERFORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/backend.h"
+#include "runtime/coll.h"
+
+struct tutti_ask;
+struct tutti_group;
+
+struct tutti_perform {
+    struct tutti_backend *backend;
+    struct tutti_group *group; /* NULL, or the processes that the backend plays with */
+    const struct tutti_shape *shape;
+    struct tutti_coll_params params;
+    const struct tutti_ask *predicted; /* NULL, or: lay schedules out as tutti_predict does */
+    uint32_t warmup_count;
+    uint32_t iteration_count;
+    bool back_to_back; /* iterations follow each other; else the ranks meet before each */
+    bool carry;        /* with data: memory full of zeros is faster than any other */
+    bool check;        /* carry, and hold what comes out against the contract */
+    tutti_ps deadline_ps;
+    uint64_t seed;               /* of the data */
+    struct tutti_record *record; /* NULL, or the events of the last iteration */
+};
+
+struct tutti_performed {
+    const char *algorithm;
+    uint64_t bytes;    /* nccl-tests' size column */
+    tutti_ps time_ps;  /* median iteration; back to back: the mean */
+    tutti_ps best_ps;  /* shortest iteration; back to back: the mean */
+    double algbw_GBps; /* of time_ps; NAN where that is 0 */
+    double busbw_GBps;
+    uint64_t wrong_count; /* elements, of all ranks of all processes; 0 if not checked */
+};
+
+/* Plays it by one algorithm, by name. With a group all of its processes do, and all get the same.
+ */
+int tutti_perform(const struct tutti_perform *ask, const char *algorithm,
+                  struct tutti_performed *ret, struct tutti_err *err);
+
+/* The name of the algorithm that is fastest here: each that fits is played a few times, briefly;
+ * without data in the simulator. */
+int tutti_perform_find_best(const struct tutti_perform *ask, const char **ret,
+                            struct tutti_err *err);
+
+#endif

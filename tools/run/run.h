@@ -1,0 +1,170 @@
+/* What `run` and `validate -B` have in common: the options of a real run, and its rows. */
+#ifndef TUTTI_TOOLS_RUN_RUN_H
+#define TUTTI_TOOLS_RUN_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/predict.h"
+#include "tools/cli/json.h"
+#include "tools/cli/own.h"
+#include "tools/cli/shared_options.h"
+#include "tools/cli/sizes.h"
+#include "tools/options.h"
+#include "tools/run/perform.h"
+
+enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
+
+struct tutti_local_beside;
+
+/* What the command line asks for. */
+struct tutti_run {
+    struct tutti_own own; /* algorithms of one's own */
+    const char *backend;  /* "threads", "sim", "tcp" or "mpi" */
+    uint32_t rank_count;
+    bool pin;
+    bool emulated; /* --emulate: each row has a backend of its own */
+    struct tutti_sizes sizes;
+    /* All but backend, shape and params.count, which differ by backend and by size. */
+    struct tutti_perform perform;
+    /* NULL-terminated: names, or "auto" alone; `all`: those that do not fit are left out. */
+    const char *algorithms[TUTTI_RUN_ALGORITHMS_MAX + 1];
+    bool all;
+    struct tutti_record *record; /* NULL, or the events of the last row, its last iteration */
+    /* NULL, or: the machine is looked at beside each row, and predicted as it then is. */
+    struct tutti_local_beside *beside;
+};
+
+/* Rows of an option table. */
+#define TUTTI_OPTIONS_RUN                                                                          \
+    {.letter = 'B',                                                                                \
+     .name = "backend",                                                                            \
+     .type = TUTTI_OPTION_TEXT,                                                                    \
+     .value = "NAME",                                                                              \
+     .help = "threads: a thread a rank on this machine; tcp: processes and their sockets; mpi: "   \
+             "processes and their MPI; sim: a virtual clock on a machine of --topo"},              \
+        {.letter = 'g',                                                                            \
+         .name = "ranks",                                                                          \
+         .type = TUTTI_OPTION_COUNT,                                                               \
+         .value = "N",                                                                             \
+         .min = 1,                                                                                 \
+         .max = TUTTI_RUN_RANKS_MAX,                                                               \
+         .help = "how many ranks; threads: 2 if not given; tcp, mpi: one a process; sim: as many " \
+                 "as the machine has"},                                                            \
+        {.letter = 'a',                                                                            \
+         .name = "algorithm",                                                                      \
+         .type = TUTTI_OPTION_TEXT,                                                                \
+         .value = "NAME[,NAME]",                                                                   \
+         .standard = "auto",                                                                       \
+         .help = "algorithms; auto: for each size the fastest in a short trial; all: one row "     \
+                 "each; FILE.so: a plugin"},                                                       \
+        TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "16M", "4"),                            \
+        {.letter = 'w',                                                                            \
+         .name = "warmup-iters",                                                                   \
+         .type = TUTTI_OPTION_COUNT,                                                               \
+         .value = "N",                                                                             \
+         .standard = "5",                                                                          \
+         .max = 1000000,                                                                           \
+         .help = "iterations before the timed ones"},                                              \
+        {.letter = 'n',                                                                            \
+         .name = "iters",                                                                          \
+         .type = TUTTI_OPTION_COUNT,                                                               \
+         .value = "N",                                                                             \
+         .standard = "20",                                                                         \
+         .min = 1,                                                                                 \
+         .max = 1000000,                                                                           \
+         .help = "timed iterations"},                                                              \
+        TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT,             \
+        TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,        \
+        {.name = "pin",                                                                            \
+         .type = TUTTI_OPTION_FLAG,                                                                \
+         .help =                                                                                   \
+             "real backends: tie each rank to a processor; done by itself where all have one"},    \
+        {.name = "no-pin",                                                                         \
+         .type = TUTTI_OPTION_FLAG,                                                                \
+         .help = "real backends: let the system move the ranks about"},                            \
+        {.name = "deadline",                                                                       \
+         .type = TUTTI_OPTION_TIME,                                                                \
+         .value = "TIME",                                                                          \
+         .standard = "30s",                                                                        \
+         .help = "no wait of a rank for another lasts longer"},                                    \
+    {                                                                                              \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,      \
+        .max = UINT64_MAX, .help = "of the data that the ranks start with, and of the jitter"      \
+    }
+
+/* Reads them. -TUTTI_ELACK for a backend that this build has not. tutti_run_done ends it. */
+int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err);
+void tutti_run_done(struct tutti_run *run);
+
+/* --steps-max, for `auto`; 0: no limit, of what is named. */
+uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run *run);
+
+/* The element count at size number `index`, of the collective and type asked for. */
+uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index);
+
+struct tutti_run_row {
+    uint64_t count;
+    struct tutti_performed performed;
+    const char *protocol;   /* sim, and emulated */
+    tutti_ps predicted_ps;  /* on the machine that was measured or emulated; 0: not asked for */
+    tutti_ps calibrated_ps; /* with `beside`: predicted as the machine was when it was calibrated */
+    double apart_ns;        /* with `beside`: of the processors, before and after; see local.h */
+    bool moved;             /* between the two, however often it was tried */
+};
+
+struct tutti_run_rows {
+    struct tutti_run_row *rows;
+    size_t row_count;
+    size_t row_capacity;
+    uint64_t wrong_count; /* sum over all rows */
+    /* What `auto` left out at all sizes; of the first size that has any, its bytes. */
+    struct tutti_left_out left_out;
+    uint64_t left_out_bytes;
+};
+
+/* Copies a row to the end. */
+int tutti_run_add(struct tutti_run_rows *rows, const struct tutti_run_row *row);
+void tutti_run_rows_done(struct tutti_run_rows *rows);
+
+/* Counts what an answer left out, and says so: a line of '#', or a member of an open object. */
+void tutti_run_note_left_out(struct tutti_run_rows *rows, const struct tutti_answer *answer);
+void tutti_run_print_left_out(const struct tutti_run_rows *rows, FILE *out);
+void tutti_run_json_left_out(const struct tutti_run_rows *rows, struct tutti_json *json);
+
+/* Progress: one line that overwrites itself, and only for somebody who looks; `what` NULL: away
+ * with it. */
+void tutti_run_show(const char *command, const char *what, const char *detail,
+                    struct tutti_sink *sink);
+
+/* All algorithms at one size, that of perform->params.count, on the backend of `perform`. With
+ * `local` each row is predicted as that machine would take it. */
+struct tutti_local;
+int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
+                   const struct tutti_local *local, struct tutti_run_rows *rows,
+                   struct tutti_sink *sink, struct tutti_err *err);
+
+/* Plays all of it on threads; `local` likewise. */
+int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
+                      struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err);
+
+/* What measures this machine, or what is beside a row, of a run on threads or of a group. */
+struct tutti_local_ask;
+struct tutti_run_group; /* NULL: threads */
+struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
+                                           const struct tutti_run_group *with);
+
+/* This machine: as the file of --calib says, or, without one, measured now. */
+int tutti_run_local(const struct tutti_run *run, const struct tutti_run_group *with,
+                    const char *path, const char *command, struct tutti_local *ret,
+                    struct tutti_sink *sink, struct tutti_err *err);
+
+/* Plays all of it in the simulator, as `ask` says (topology, model, protocol, jitter). */
+struct tutti_ask;
+int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char *command,
+                  struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err);
+
+/* How many processors this process may use. */
+uint32_t tutti_run_processors(void);
+
+#endif

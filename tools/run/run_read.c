@@ -1,0 +1,211 @@
+/* Reads the options of a real run; see run.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/cli/shared_options.h"
+#include "tools/run/run.h"
+
+static const char backends_here[] = "threads|tcp|mpi|sim";
+static const char backends_elsewhere[] = "cuda|nccl"; /* later work of this project */
+
+/* Is `text` one of "a|b|c"? */
+static bool is_among(const char *text, const char *words)
+{
+    size_t bytes = strlen(text);
+
+    for (const char *p = words; *p != '\0'; p += strspn(p, "|")) {
+        size_t length = strcspn(p, "|");
+
+        if (length == bytes && memcmp(p, text, bytes) == 0)
+            return true;
+        p += length;
+    }
+    return false;
+}
+
+static int read_backend(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    static const char words[] = "threads, tcp, mpi or sim";
+    char hint[TUTTI_HINT_BYTES];
+
+    run->backend = tutti_args_text(args, "backend");
+    if (run->backend == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (%s)", words);
+    if (is_among(run->backend, backends_elsewhere))
+        return tutti_fail(err, TUTTI_ELACK, "this build has no backend '%s' (%s)", run->backend,
+                          words);
+    if (!is_among(run->backend, backends_here))
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (%s%s)",
+                          run->backend, tutti_nearest_hint(run->backend, words, hint), words);
+    return 0;
+}
+
+/* One name of the list, which must serve the collective. */
+static int add_algorithm(struct tutti_run *run, const char *name, size_t bytes, size_t *count,
+                         struct tutti_err *err)
+{
+    const struct tutti_algorithm *algorithm = NULL;
+    char text[64];
+    int status;
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(bytes < 63 ? bytes : 63), name);
+    if (strcmp(text, "auto") == 0 || strcmp(text, "all") == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-a': '%s' stands among others (alone)", text);
+    if (text[0] == '\0')
+        return tutti_fail(err, TUTTI_EINVAL, "option '-a': a name is empty (NAME[,NAME])");
+    status = tutti_algorithm_find_for(text, &run->perform.params, &algorithm, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '-a'");
+    for (size_t i = 0; i < *count; i++) {
+        if (strcmp(run->algorithms[i], algorithm->name) == 0)
+            return tutti_fail(err, TUTTI_EINVAL, "option '-a': '%s' is named twice (once)", text);
+    }
+    if (*count == TUTTI_RUN_ALGORITHMS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-a': more than %d algorithms (or 'all')",
+                          TUTTI_RUN_ALGORITHMS_MAX);
+    run->algorithms[(*count)++] = algorithm->name;
+    return 0;
+}
+
+static int read_algorithms(const char *text, struct tutti_run *run, struct tutti_err *err)
+{
+    size_t count = 0;
+    const struct tutti_algorithm *known;
+    int status = 0;
+
+    if (strcmp(text, "auto") == 0) {
+        run->algorithms[0] = "auto";
+        return 0;
+    }
+    if (strcmp(text, "nccl") == 0)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "option '-a': this build has no backend that runs NCCL itself (an "
+                          "algorithm by name, auto or all)");
+    run->all = strcmp(text, "all") == 0;
+    for (size_t i = 0; run->all && (known = tutti_algorithm_at(run->own.set, i)) != NULL; i++) {
+        if ((known->collectives >> run->perform.params.collective & 1) != 0 &&
+            count < TUTTI_RUN_ALGORITHMS_MAX)
+            run->algorithms[count++] = known->name;
+    }
+    while (!run->all && status == 0) {
+        size_t bytes = strcspn(text, ",");
+
+        status = add_algorithm(run, text, bytes, &count, err);
+        if (text[bytes] == '\0')
+            break;
+        text += bytes + 1;
+    }
+    return status;
+}
+
+uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run *run)
+{
+    return strcmp(run->algorithms[0], "auto") == 0 ? tutti_args_number(args, "steps-max") : 0;
+}
+
+static int read_data(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    struct tutti_coll_params *params = &run->perform.params;
+    const char *collective = tutti_args_text(args, "collective");
+
+    if (strcmp(collective, "0") == 0 || strcmp(collective, "1") == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-c': '%s' is no collective (the check is '-C %s' here)",
+                          collective, collective);
+    return tutti_shared_params(args, params, err);
+}
+
+static int read_cuts(const struct tutti_args *args, struct tutti_coll_params *params,
+                     struct tutti_err *err)
+{
+    params->channel_count = (uint32_t)tutti_args_number(args, "channels");
+    params->chunk_bytes = tutti_args_number(args, "chunk");
+    params->slice_count = (uint32_t)tutti_args_number(args, "slices");
+    params->slot_count = (uint32_t)tutti_args_number(args, "slots");
+    if (tutti_args_given(args, "chunk") && params->chunk_bytes == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--chunk': a grain of '0' bytes (1 or more)");
+    return 0;
+}
+
+/* What is played: the schedule and the plugins of one's own, and how much data. */
+static int read_what(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    struct tutti_coll_params *params = &run->perform.params;
+    int status = read_data(args, run, err);
+
+    if (status == 0)
+        status = tutti_own_open(args, true, &run->own, err);
+    if (status == 0)
+        status = tutti_own_params(args, &run->own, params, err);
+    if (status == 0)
+        status = read_algorithms(run->own.algorithms, run, err);
+    if (status == 0)
+        status = tutti_own_sizes(args, &run->own, &run->sizes, err);
+    if (params->collective == TUTTI_BARRIER) /* has no data, so one size */
+        run->sizes = (struct tutti_sizes){.factor = 2, .count = 1};
+    return status < 0 ? status : read_cuts(args, params, err);
+}
+
+/* How many ranks, and where; on a machine, simulated or emulated, there are as many as that has. */
+static int read_ranks(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+{
+    const struct tutti_schedule *own = run->own.schedule;
+    int status = 0;
+
+    if (tutti_args_flag(args, "pin") && tutti_args_flag(args, "no-pin"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--pin' and '--no-pin' contradict each other (one of them)");
+    if (run->rank_count != 0)
+        status = tutti_own_fits(&run->own, run->rank_count, "'-g' says", err);
+    else if (own != NULL && strcmp(run->backend, "sim") != 0)
+        run->rank_count = own->rank_count;
+    if (own != NULL && run->rank_count > TUTTI_RUN_RANKS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "schedule '%s' has %u ranks (at most %d are played)",
+                          run->own.name, own->rank_count, TUTTI_RUN_RANKS_MAX);
+    if (strcmp(run->backend, "threads") == 0 && run->rank_count == 0)
+        run->rank_count = 2;
+    run->pin = tutti_args_flag(args, "pin") ||
+               (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
+    return status;
+}
+
+int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err)
+{
+    struct tutti_run run = {
+        .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
+        .perform = {.warmup_count = (uint32_t)tutti_args_number(args, "warmup-iters"),
+                    .iteration_count = (uint32_t)tutti_args_number(args, "iters"),
+                    .deadline_ps = (tutti_ps)tutti_args_number(args, "deadline"),
+                    .seed = tutti_args_number(args, "seed")},
+    };
+    int status = read_backend(args, &run, err);
+
+    if (status == 0)
+        status = read_what(args, &run, err);
+    if (status == 0)
+        status = read_ranks(args, &run, err);
+    if (status == 0 && run.perform.deadline_ps == 0)
+        status = tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
+                            tutti_args_text(args, "deadline"));
+    if (status < 0) {
+        tutti_run_done(&run);
+        return status;
+    }
+    *ret = run;
+    return 0;
+}
+
+void tutti_run_done(struct tutti_run *run)
+{
+    tutti_own_done(&run->own);
+}
+
+uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index)
+{
+    const struct tutti_coll_params *params = &run->perform.params;
+
+    if (params->collective == TUTTI_BARRIER)
+        return 0;
+    return tutti_own_count(&run->own, params, tutti_sizes_at(&run->sizes, index), run->rank_count);
+}

@@ -1,0 +1,29 @@
+/* Predictions of many points at once: each on its own, on all processors, in the order asked. */
+#ifndef TUTTI_TOOLS_SWEEP_POINTS_H
+#define TUTTI_TOOLS_SWEEP_POINTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/status.h"
+#include "sim/predict.h"
+
+struct tutti_sink;
+
+/* One algorithm at one size, and what came of it. */
+struct tutti_point {
+    const char *algorithm; /* asked for: a name or "auto" */
+    uint64_t count;        /* elements */
+    struct tutti_answer answer;
+    int status;           /* of tutti_predict() */
+    struct tutti_err err; /* its message, if that is negative */
+};
+
+/* Predicts every point as `ask` says, but for the algorithm and the count, which are the point's.
+ * The results do not depend on `thread_count` (0: one a processor; fewer where no more can be
+ * started). While it lasts long and stderr is a terminal, tells there how far it is, in the name of
+ * `command`, unless that is NULL. A point that fails says so in its own status. */
+void tutti_points_predict(const struct tutti_ask *ask, const char *command, uint32_t thread_count,
+                          struct tutti_point *points, size_t point_count, struct tutti_sink *sink);
+
+#endif

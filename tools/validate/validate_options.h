@@ -1,0 +1,10 @@
+/* Which options of `validate` say something of what: logs, tables, or this machine. */
+#ifndef TUTTI_TOOLS_VALIDATE_VALIDATE_OPTIONS_H
+#define TUTTI_TOOLS_VALIDATE_VALIDATE_OPTIONS_H
+
+#include "tools/options.h"
+
+/* -TUTTI_EINVAL where an option is given that would say nothing; it is named, and what it is of. */
+int tutti_validate_options_check(const struct tutti_args *args, struct tutti_err *err);
+
+#endif
