@@ -76,6 +76,23 @@ void tutti_backend_close(struct tutti_backend *backend); /* NULL is a no-op */
 void tutti_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,
                          uint32_t *ret_first, uint32_t *ret_count);
 
+/* What a backend is by its name: the one table that commands, `tutti doctor` and tests read. */
+struct tutti_backend_kind {
+    const char *name; /* of option -B */
+    const char *help; /* what it is, for people */
+    bool simulated;   /* on a virtual clock of some machine: it measures nothing */
+    bool grouped;     /* the ranks of several processes, joined by a process group */
+    bool launched;    /* its processes find each other by Tutti: --launch, --hosts, --rendezvous */
+    bool emulates;    /* can be slowed down to another machine: takes a shaper */
+    bool lends;       /* large messages are sent without a copy, from pages lent to the system */
+    bool has_library; /* has collectives of its own, as the peer to compare with: --library */
+};
+
+/* All kinds, those that this build lacks included. */
+const struct tutti_backend_kind *tutti_backend_kinds(size_t *ret_count);
+/* NULL: there is none of that name. */
+const struct tutti_backend_kind *tutti_backend_kind_find(const char *name);
+
 TUTTI_API_END
 
 #endif

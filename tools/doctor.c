@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "build.h"
+#include "runtime/backend.h"
 #include "runtime/coll.h"
 #include "runtime/data.h"
 #include "runtime/launch.h"
@@ -187,6 +188,24 @@ static int add_launcher(struct tutti_table *table)
     return add(table, "launcher", launch.by, text);
 }
 
+/* The backends that no build lacks. */
+static int add_everywhere(struct tutti_table *table)
+{
+    size_t count;
+    const struct tutti_backend_kind *kinds = tutti_backend_kinds(&count);
+    int status = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        char name[32];
+
+        if (kinds[i].grouped)
+            continue;
+        (void)snprintf(name, sizeof(name), "backend %s", kinds[i].name);
+        status |= add(table, name, "yes", kinds[i].help);
+    }
+    return status;
+}
+
 int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
@@ -197,10 +216,8 @@ int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
     if (status == 0)
         status = add_build(table);
     if (status == 0)
-        status = add(table, "backend sim", "yes", "virtual clock, everywhere") |
-                 add(table, "backend threads", "yes", "a thread a rank, everywhere") |
-                 add_tcp(table) | add_mpi(table) | add_launcher(table) | add_nccl(table) |
-                 add_gpu(table);
+        status = add_everywhere(table) | add_tcp(table) | add_mpi(table) | add_launcher(table) |
+                 add_nccl(table) | add_gpu(table);
     if (status == 0)
         status = add_machine(table);
     if (status != 0) {

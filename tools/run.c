@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "runtime/backend.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
@@ -156,7 +157,7 @@ static void json_head(const struct tutti_run *run, const struct stage *stage,
     const struct tutti_perform *perform = &run->perform;
 
     tutti_json_text(json, "tutti", TUTTI_BUILD_VERSION);
-    tutti_json_text(json, "backend", run->backend);
+    tutti_json_text(json, "backend", run->backend->name);
     if (stage->topo != NULL) {
         tutti_json_text(json, "topology", stage->topo->name);
         tutti_calib_json_choice(&stage->calib, json);
@@ -266,7 +267,7 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
                                          "jitter", "reduce-rate", "steps-max", NULL};
     static const char *const of_threads[] = {"pin",     "no-pin", "deadline",     "emulate",
                                              "predict", "scale",  "back-to-back", NULL};
-    bool sim = strcmp(run->backend, "sim") == 0;
+    bool sim = run->backend->simulated;
     bool emulated = tutti_args_given(args, "emulate");
     const char *const *others = sim ? of_threads : of_sim;
 
@@ -276,15 +277,16 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
                           "machine is predicted without)");
     if (!emulated && !sim && tutti_args_given(args, "scale"))
         return tutti_fail(err, TUTTI_EINVAL, "option '--scale' says nothing without '--emulate'");
-    if (strcmp(run->backend, "mpi") == 0 && emulated)
+    if (!run->backend->emulates && !sim && emulated)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--emulate' says nothing to backend 'mpi' (-B threads, -B tcp)");
+                          "option '--emulate' says nothing to backend '%s' (-B threads, -B tcp)",
+                          run->backend->name);
     for (; *others != NULL; others++) {
         if (emulated && !sim && strcmp(*others, "topo") != 0 && strcmp(*others, "jitter") != 0)
             continue;
         if (tutti_args_given(args, *others))
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing to backend '%s' (%s)",
-                              *others, run->backend, sim ? "-B threads" : "-B sim");
+                              *others, run->backend->name, sim ? "-B threads" : "-B sim");
     }
     return tutti_run_group_check(args, run, err);
 }
@@ -343,7 +345,8 @@ static int write_trace(const struct tutti_run *run, const struct tutti_run_rows 
 
     (void)snprintf(title, sizeof(title), "%s %s %s, %" PRIu32 " ranks, played by %s",
                    tutti_collective_name(run->perform.params.collective), last->performed.algorithm,
-                   tutti_print_size(last->performed.bytes, size), run->rank_count, run->backend);
+                   tutti_print_size(last->performed.bytes, size), run->rank_count,
+                   run->backend->name);
     return tutti_trace_write(path, run->record, title, sink, err);
 }
 
@@ -378,7 +381,7 @@ static int play_rows(const struct tutti_args *args, struct tutti_run *run, struc
 {
     int status;
 
-    if (strcmp(run->backend, "sim") == 0)
+    if (run->backend->simulated)
         return run_sim(args, run, stage, rows, sink, err);
     if (stage->emulation != NULL) {
         status = tutti_emulation_open(args, run, stage->with, stage->emulation, err);
@@ -448,7 +451,7 @@ static int check_data(const struct tutti_args *args, struct tutti_run *run, stru
                           "option '-C': schedule '%s' has no contract to check data by (-C 0)",
                           run->own.name);
     run->perform.check = tutti_args_number(args, "check") != 0 && !custom;
-    run->perform.carry = run->perform.check || (strcmp(run->backend, "sim") != 0 && !custom);
+    run->perform.carry = run->perform.check || (!run->backend->simulated && !custom);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "runtime/backend.h"
 #include "runtime/group.h"
 #include "runtime/status.h"
 #include "tools/cli/calib.h"
@@ -236,10 +237,8 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no SPEC and no log (one or "
                           "the other)");
-    if (strcmp(v->run.backend, "threads") != 0 && !tutti_run_is_group(&v->run))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B': backend '%s' measures nothing (threads, tcp, mpi)",
-                          v->run.backend);
+    if (v->run.backend->simulated)
+        return tutti_run_read_measuring(args, &v->run, err);
     status = tutti_run_group_check(args, &v->run, err);
     if (status == 0 && tutti_run_is_group(&v->run))
         status = tutti_run_group_open(args, &v->run, &v->with, sink, err);
@@ -288,7 +287,7 @@ static void print_head(const struct tutti_args *args, const struct validation *v
     if (v->here) {
         fprintf(out, ": %s, %" PRIu32 " rank%s by %s on %" PRIu32 " processors\n",
                 tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
-                v->run.rank_count == 1 ? "" : "s", v->run.backend, tutti_run_processors());
+                v->run.rank_count == 1 ? "" : "s", v->run.backend->name, tutti_run_processors());
         tutti_local_show(&v->local, v->how, page->verbose, out);
         if (!page->verbose)
             return;

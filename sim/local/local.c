@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/backend.h"
 #include "runtime/status.h"
 
 enum { LINE_BYTES = 512 };
@@ -69,8 +70,10 @@ const char *tutti_local_name(enum tutti_local_parameter parameter)
 
 bool tutti_local_has(const struct tutti_local *local, enum tutti_local_parameter parameter)
 {
+    const struct tutti_backend_kind *kind = tutti_backend_kind_find(local->backend);
+
     assert((unsigned)parameter < TUTTI_LOCAL_COUNT);
-    if (entries[parameter].whose == LENT && strcmp(local->backend, "tcp") != 0)
+    if (entries[parameter].whose == LENT && (kind == NULL || !kind->lends))
         return false;
     return entries[parameter].whose == ANY || local->process_count > 1;
 }

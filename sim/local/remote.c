@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/backend.h"
 #include "sim/local/stage.h"
 
 enum {
@@ -25,7 +26,9 @@ static bool is_lent(const struct local_wire *wire, uint64_t bytes)
 
 uint64_t tutti_local_remote_lend_min(const struct tutti_local_play *play)
 {
-    if (strcmp(play->local->backend, "tcp") != 0)
+    const struct tutti_backend_kind *kind = tutti_backend_kind_find(play->local->backend);
+
+    if (kind == NULL || !kind->lends)
         return UINT64_MAX;
     return play->schedule->rank_count > play->processor_count ? LEND_CROWDED_BYTES : LEND_BYTES;
 }

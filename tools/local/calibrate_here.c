@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "build.h"
+#include "runtime/backend.h"
 #include "runtime/group.h"
 #include "runtime/status.h"
 #include "tools/cli/files.h"
@@ -167,18 +168,14 @@ static int measure(const struct tutti_args *args, const struct tutti_run *run,
 int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
-    static const char words[] = "threads, tcp, mpi";
-    char hint[TUTTI_HINT_BYTES];
     struct tutti_run run = {
-        .backend = tutti_args_text(args, "backend"),
         .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
         .perform = {.deadline_ps = (tutti_ps)tutti_args_number(args, "deadline")}};
     struct tutti_run_group with = {.group = NULL};
-    int status;
+    int status = tutti_run_read_measuring(args, &run, err);
 
-    if (strcmp(run.backend, "threads") != 0 && !tutti_run_is_group(&run))
-        return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)",
-                          run.backend, tutti_nearest_hint(run.backend, words, hint), words);
+    if (status < 0)
+        return status;
     if (tutti_args_operand(args, 0) != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no FOLDER (one or the "

@@ -70,7 +70,9 @@ static int fit_either(const struct tutti_local_ask *ask, struct tutti_local_poin
     const struct tutti_local start = *local;
     struct tutti_local direct = start;
     struct tutti_local_fitted fitted;
-    bool open = ask->backend != NULL && strcmp(ask->backend->ops->name, "mpi") == 0;
+    const struct tutti_backend_kind *kind =
+        ask->backend == NULL ? NULL : tutti_backend_kind_find(ask->backend->ops->name);
+    bool open = kind != NULL && kind->grouped && !kind->launched; /* the MPI may copy directly */
     int status = 0;
 
     direct.direct = true;

@@ -15,12 +15,13 @@
 
 enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
 
+struct tutti_backend_kind;
 struct tutti_local_beside;
 
 /* What the command line asks for. */
 struct tutti_run {
     struct tutti_own own; /* algorithms of one's own */
-    const char *backend;  /* "threads", "sim", "tcp" or "mpi" */
+    const struct tutti_backend_kind *backend;
     uint32_t rank_count;
     bool pin;
     bool emulated; /* --emulate: each row has a backend of its own */
@@ -95,6 +96,15 @@ struct tutti_run {
 
 /* Reads them. -TUTTI_ELACK for a backend that this build has not. tutti_run_done ends it. */
 int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err);
+
+/* The backend alone, which must be one that measures. */
+int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run *run,
+                             struct tutti_err *err);
+
+enum { TUTTI_BACKEND_WORDS_BYTES = 64 };
+
+/* The names of all backends, or of those that measure, as a list for people. */
+void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES]);
 void tutti_run_done(struct tutti_run *run);
 
 /* --steps-max, for `auto`; 0: no limit, of what is named. */

@@ -14,13 +14,17 @@
 
 bool tutti_run_is_group(const struct tutti_run *run)
 {
-    return strcmp(run->backend, "tcp") == 0 || strcmp(run->backend, "mpi") == 0;
+    return run->backend->grouped;
 }
 
 bool tutti_run_writes_here(const struct tutti_args *args)
 {
-    return !tutti_args_given(args, "backend") || tutti_args_is(args, "backend", "threads") ||
-           tutti_args_given(args, "launch");
+    const struct tutti_backend_kind *kind =
+        tutti_args_given(args, "backend")
+            ? tutti_backend_kind_find(tutti_args_text(args, "backend"))
+            : NULL;
+
+    return kind == NULL || (!kind->grouped && !kind->simulated) || tutti_args_given(args, "launch");
 }
 
 int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run *run,
@@ -31,14 +35,15 @@ int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run 
                                          "connections", "congestion"};
 
     for (size_t i = 0; i < sizeof(of_tcp) / sizeof(of_tcp[0]); i++) {
-        if (strcmp(run->backend, "tcp") != 0 && tutti_args_given(args, of_tcp[i]))
+        if (!run->backend->launched && tutti_args_given(args, of_tcp[i]))
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' says nothing to backend '%s' (-B tcp)", of_tcp[i],
-                              run->backend);
+                              run->backend->name);
     }
-    if (strcmp(run->backend, "mpi") != 0 && tutti_args_given(args, "library"))
+    if (!run->backend->has_library && tutti_args_given(args, "library"))
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--library' says nothing to backend '%s' (-B mpi)", run->backend);
+                          "option '--library' says nothing to backend '%s' (-B mpi)",
+                          run->backend->name);
     return 0;
 }
 
@@ -200,8 +205,8 @@ int tutti_run_group_open(const struct tutti_args *args, struct tutti_run *run,
 {
     struct tutti_run_group with = {.library = tutti_args_flag(args, "library")};
     tutti_ps deadline_ps = run->perform.deadline_ps;
-    int status = strcmp(run->backend, "mpi") == 0 ? open_mpi(args, &with, err)
-                                                  : open_tcp(args, run, &with, sink, err);
+    int status = !run->backend->launched ? open_mpi(args, &with, err)
+                                         : open_tcp(args, run, &with, sink, err);
 
     if (status == 0 && with.group != NULL)
         status = compare_commands(args, with.group, deadline_ps, err);
@@ -329,5 +334,5 @@ void tutti_run_group_describe(const struct tutti_run_group *with, const struct t
                        tutti_mpi_name(name));
     else
         (void)snprintf(buf, buf_bytes, "%" PRIu32 " process%s by %s", with->group->count, plural,
-                       run->backend);
+                       run->backend->name);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/backend.h"
 #include "runtime/group.h"
 #include "runtime/status.h"
 #include "runtime/threads.h"
@@ -216,7 +217,7 @@ int tutti_run_local(const struct tutti_run *run, const struct tutti_run_group *w
                           "-B' has written)",
                           path);
     if (path != NULL) {
-        status = tutti_local_load(path, run->backend, ret, err);
+        status = tutti_local_load(path, run->backend->name, ret, err);
         ret->process_count = ask.process_count; /* of which each costs what it did there */
         if (status < 0)
             status = tutti_wrap(err, status, "option '--calib'");

@@ -2,43 +2,57 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/backend.h"
 #include "runtime/status.h"
 #include "tools/cli/shared_options.h"
 #include "tools/run/run.h"
 
-static const char backends_here[] = "threads|tcp|mpi|sim";
-static const char backends_elsewhere[] = "cuda|nccl"; /* later work of this project */
-
-/* Is `text` one of "a|b|c"? */
-static bool is_among(const char *text, const char *words)
+void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES])
 {
-    size_t bytes = strlen(text);
+    size_t count;
+    const struct tutti_backend_kind *kinds = tutti_backend_kinds(&count);
+    size_t at = 0;
 
-    for (const char *p = words; *p != '\0'; p += strspn(p, "|")) {
-        size_t length = strcspn(p, "|");
-
-        if (length == bytes && memcmp(p, text, bytes) == 0)
-            return true;
-        p += length;
-    }
-    return false;
+    ret[0] = '\0';
+    for (size_t i = 0; i < count; i++)
+        if (all || !kinds[i].simulated)
+            at += (size_t)snprintf(ret + at, TUTTI_BACKEND_WORDS_BYTES - at, "%s%s",
+                                   at > 0 ? ", " : "", kinds[i].name);
 }
 
 static int read_backend(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
 {
-    static const char words[] = "threads, tcp, mpi or sim";
+    static const char *const planned[] = {"cuda", "nccl"};
+    const char *name = tutti_args_text(args, "backend");
+    char words[TUTTI_BACKEND_WORDS_BYTES];
     char hint[TUTTI_HINT_BYTES];
 
-    run->backend = tutti_args_text(args, "backend");
-    if (run->backend == NULL)
+    tutti_run_backend_words(true, words);
+    if (name == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (%s)", words);
-    if (is_among(run->backend, backends_elsewhere))
-        return tutti_fail(err, TUTTI_ELACK, "this build has no backend '%s' (%s)", run->backend,
-                          words);
-    if (!is_among(run->backend, backends_here))
-        return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (%s%s)",
-                          run->backend, tutti_nearest_hint(run->backend, words, hint), words);
+    for (size_t i = 0; i < sizeof(planned) / sizeof(planned[0]); i++)
+        if (strcmp(name, planned[i]) == 0)
+            return tutti_fail(err, TUTTI_ELACK, "this build has no backend '%s' (%s)", name, words);
+    run->backend = tutti_backend_kind_find(name);
+    if (run->backend == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (%s%s)", name,
+                          tutti_nearest_hint(name, words, hint), words);
     return 0;
+}
+
+int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run *run,
+                             struct tutti_err *err)
+{
+    const char *name = tutti_args_text(args, "backend");
+    char words[TUTTI_BACKEND_WORDS_BYTES];
+    char hint[TUTTI_HINT_BYTES];
+
+    run->backend = tutti_backend_kind_find(name);
+    if (run->backend != NULL && !run->backend->simulated)
+        return 0;
+    tutti_run_backend_words(false, words);
+    return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)", name,
+                      run->backend == NULL ? tutti_nearest_hint(name, words, hint) : "", words);
 }
 
 /* One name of the list, which must serve the collective. */
@@ -158,12 +172,12 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run *run, stru
                           "options '--pin' and '--no-pin' contradict each other (one of them)");
     if (run->rank_count != 0)
         status = tutti_own_fits(&run->own, run->rank_count, "'-g' says", err);
-    else if (own != NULL && strcmp(run->backend, "sim") != 0)
+    else if (own != NULL && !run->backend->simulated)
         run->rank_count = own->rank_count;
     if (own != NULL && run->rank_count > TUTTI_RUN_RANKS_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "schedule '%s' has %u ranks (at most %d are played)",
                           run->own.name, own->rank_count, TUTTI_RUN_RANKS_MAX);
-    if (strcmp(run->backend, "threads") == 0 && run->rank_count == 0)
+    if (!run->backend->grouped && !run->backend->simulated && run->rank_count == 0)
         run->rank_count = 2;
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
