@@ -14,7 +14,7 @@ enum { QUEUE_ENTRIES = 64, COMPLETIONS_MAX = 16384 };
 
 /* One direction of a connection with the system. */
 struct flight {
-    struct tutti_tcp_conn *conn; /* NULL: the sleeper */
+    struct tutti_tcp_conn *conn; /* NULL: the wakeup */
     bool out;
     bool busy;
     struct msghdr header;
@@ -31,8 +31,8 @@ struct tutti_tcp_engine_state {
     struct io_uring ring;
     struct pair *pairs; /* [conn_count], given to connections as they come */
     uint32_t pair_count;
-    struct flight sleeper;
-    bool rung; /* the sleeper has: the next rest is none */
+    struct flight wakeup;
+    bool rung; /* the wakeup has: the next rest is none */
 };
 
 /* The best kind of ring that this system has: completions are then worked off when we ask, by us
@@ -252,13 +252,13 @@ static void uring_rest(struct tutti_tcp_progress *progress, tutti_ps timeout_ps)
         (void)!read(progress->event_fd, &rings, sizeof(rings));
         return;
     }
-    if (!state->sleeper.busy) {
+    if (!state->wakeup.busy) {
         struct io_uring_sqe *sqe = entry(state);
 
         if (sqe != NULL) {
             io_uring_prep_poll_add(sqe, progress->event_fd, POLLIN);
-            io_uring_sqe_set_data(sqe, &state->sleeper);
-            state->sleeper.busy = true;
+            io_uring_sqe_set_data(sqe, &state->wakeup);
+            state->wakeup.busy = true;
         }
     }
     /* What is there is taken by the next move. */

@@ -151,7 +151,7 @@ static bool outputs_shared(const struct tutti_execution *execution)
 }
 
 /* Threads of this host: how many there are, and how many of them come before ours. */
-static void count_seats(struct tutti_execution *execution, uint32_t *ret_count)
+static void count_workers(struct tutti_execution *execution, uint32_t *ret_count)
 {
     const struct tutti_host_backend *host_backend = execution->host_backend;
     const struct tutti_group *group = host_backend->group;
@@ -190,13 +190,13 @@ static void mark_near(struct tutti_execution *execution)
 }
 
 /* What the ranks of this process have to know of those of others. */
-static int prepare_endpoints(struct tutti_execution *execution, uint32_t worker_index_count,
+static int prepare_endpoints(struct tutti_execution *execution, uint32_t all_count,
                              struct tutti_err *err)
 {
     const struct tutti_host_backend *host_backend = execution->host_backend;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     bool crowded = execution->worker_count > (uint32_t)CPU_COUNT(&host_backend->processors) ||
-                   (online > 0 && worker_index_count > (uint32_t)online);
+                   (online > 0 && all_count > (uint32_t)online);
     int status =
         tutti_endpoints_open(&execution->endpoints, &execution->connections, execution->schedule,
                              host_backend->group, execution->play->lead_ps, err);
@@ -241,7 +241,7 @@ static int open_pacer(struct tutti_execution *execution, struct tutti_err *err)
         const struct tutti_worker *worker = &execution->workers[i];
 
         for (uint32_t k = 0; k < worker->rank_count; k++)
-            execution->pacer.worker_index_of[worker->first_rank + k] = worker->worker_index;
+            execution->pacer.worker_of[worker->first_rank + k] = worker->worker_index;
     }
     return status;
 }
@@ -324,16 +324,16 @@ static int prepare(struct tutti_execution *execution, struct tutti_err *err)
 {
     const struct tutti_host_backend *host_backend = execution->host_backend;
     uint32_t own_count = execution->own_count;
-    uint32_t worker_index_count;
+    uint32_t all_count;
     int status;
 
-    count_seats(execution, &worker_index_count);
+    count_workers(execution, &all_count);
     status = prepare_workers(execution, err);
     if (status == 0) /* after the engines: they have refused what this would trip over */
         status = tutti_thread_connections_open(&execution->connections, execution->schedule,
                                                execution->first_rank, own_count, err);
     if (status == 0 && host_backend->group->count > 1)
-        status = prepare_endpoints(execution, worker_index_count, err);
+        status = prepare_endpoints(execution, all_count, err);
     if (status == 0 && host_backend->shaper != NULL && host_backend->group->count > 1)
         status = prepare_shared_pacer(execution, err);
     else if (status == 0 && host_backend->shaper != NULL)

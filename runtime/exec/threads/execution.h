@@ -1,6 +1,6 @@
 /* An execution: one play of a schedule by the ranks of this process, and, through a transport, by
- * those of the other processes of a group. The backends threads, tcp and mpi are this execution
- * with no transport and with two of them. Private to runtime/exec. */
+ * those of the other processes of a group. The backends threads, tcp and mpi execute so,
+ * threads without a transport, the others each with its own. Private to runtime/exec. */
 #ifndef TUTTI_RUNTIME_EXEC_THREADS_EXECUTION_H
 #define TUTTI_RUNTIME_EXEC_THREADS_EXECUTION_H
 

@@ -7,7 +7,7 @@
 #include "runtime/exec/threads/shared_pacer.h"
 #include "runtime/status.h"
 
-enum worker_index_state {
+enum worker_state {
     OUT,     /* meets the others, or has ended */
     PLAYING, /* the clock stands still */
     WAITING,
@@ -37,8 +37,8 @@ int tutti_pacer_open(struct tutti_pacer *pacer, struct tutti_wait_set *wait_set,
                      struct tutti_connections *connections, struct tutti_shaper *shaper,
                      double slowdown, bool spins, struct tutti_err *err)
 {
-    struct tutti_pacer_seat *seats;
-    uint32_t *worker_index_of;
+    struct tutti_pacer_worker *workers;
+    uint32_t *worker_of;
     int status = shaper->ops->begin(shaper, connections->own_count, connections->slot_count, err);
 
     assert(shaper->ops->size == sizeof(struct tutti_shaper_ops));
@@ -50,39 +50,39 @@ int tutti_pacer_open(struct tutti_pacer *pacer, struct tutti_wait_set *wait_set,
     }
     if (status < 0)
         return status;
-    seats = aligned_alloc(TUTTI_CACHE_LINE, wait_set->rank_count * sizeof(*seats));
-    worker_index_of = calloc(connections->own_count, sizeof(*worker_index_of));
-    if (seats == NULL || worker_index_of == NULL) {
-        free(seats);
-        free(worker_index_of);
+    workers = aligned_alloc(TUTTI_CACHE_LINE, wait_set->rank_count * sizeof(*workers));
+    worker_of = calloc(connections->own_count, sizeof(*worker_of));
+    if (workers == NULL || worker_of == NULL) {
+        free(workers);
+        free(worker_of);
         return tutti_nomem(err);
     }
     for (uint32_t i = 0; i < wait_set->rank_count; i++)
-        seats[i] = (struct tutti_pacer_seat){.state = OUT};
+        workers[i] = (struct tutti_pacer_worker){.state = OUT};
     *pacer = (struct tutti_pacer){.wait_set = wait_set,
                                   .connections = connections,
                                   .shaper = shaper,
                                   .slowdown = slowdown,
                                   .spins = spins};
     if (pthread_mutex_init(&pacer->lock, NULL) != 0) {
-        free(seats);
-        free(worker_index_of);
+        free(workers);
+        free(worker_of);
         return tutti_fail(err, TUTTI_EIO, "cannot make a lock for the clock");
     }
-    pacer->seats = seats;
-    pacer->worker_index_of = worker_index_of;
+    pacer->workers = workers;
+    pacer->worker_of = worker_of;
     return 0;
 }
 
 void tutti_pacer_close(struct tutti_pacer *pacer)
 {
-    if (pacer->seats == NULL)
+    if (pacer->workers == NULL)
         return;
     pthread_mutex_destroy(&pacer->lock);
-    free(pacer->seats);
-    free(pacer->worker_index_of);
-    pacer->seats = NULL;
-    pacer->worker_index_of = NULL;
+    free(pacer->workers);
+    free(pacer->worker_of);
+    pacer->workers = NULL;
+    pacer->worker_of = NULL;
 }
 
 /* ---- under the lock ------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ tutti_ps tutti_pacer_time(const struct tutti_pacer *pacer)
 /* Seats of those who may rise, to be rung when the lock is given back: who rises will want it. */
 struct calls {
     uint32_t count;
-    uint32_t seats[64];
+    uint32_t workers[64];
 };
 
 /* Gives the lock back. */
@@ -125,28 +125,28 @@ static void leave(struct tutti_pacer *pacer, struct calls *calls)
 {
     pthread_mutex_unlock(&pacer->lock);
     for (uint32_t i = 0; i < calls->count; i++)
-        tutti_wait_set_signal(pacer->wait_set, calls->seats[i]);
+        tutti_wait_set_signal(pacer->wait_set, calls->workers[i]);
     calls->count = 0;
 }
 
 static void call(struct tutti_pacer *pacer, uint32_t number, struct calls *calls)
 {
-    if (calls->count < sizeof(calls->seats) / sizeof(calls->seats[0]))
-        calls->seats[calls->count++] = number;
+    if (calls->count < sizeof(calls->workers) / sizeof(calls->workers[0]))
+        calls->workers[calls->count++] = number;
     else
         tutti_wait_set_signal(pacer->wait_set, number);
 }
 
 static void ring(struct tutti_pacer *pacer, uint32_t number, struct calls *calls)
 {
-    struct tutti_pacer_seat *worker_index = &pacer->seats[number];
+    struct tutti_pacer_worker *worker = &pacer->workers[number];
 
-    if (atomic_load(&worker_index->state) == PLAYING)
-        worker_index->rung = true;
-    if (atomic_load(&worker_index->state) != WAITING)
+    if (atomic_load(&worker->state) == PLAYING)
+        worker->rung = true;
+    if (atomic_load(&worker->state) != WAITING)
         return;
     pacer->playing_count++;
-    atomic_store(&worker_index->state, PLAYING);
+    atomic_store(&worker->state, PLAYING);
     call(pacer, number, calls);
 }
 
@@ -156,7 +156,7 @@ static void call_timekeeper(struct tutti_pacer *pacer, struct calls *calls)
     if (pacer->playing_count > 0 || pacer->kept)
         return;
     for (uint32_t i = 0; i < pacer->wait_set->rank_count; i++) {
-        if (atomic_load(&pacer->seats[i].state) != WAITING)
+        if (atomic_load(&pacer->workers[i].state) != WAITING)
             continue;
         call(pacer, i, calls);
         return;
@@ -171,13 +171,13 @@ static bool next_ps(struct tutti_pacer *pacer, tutti_ps *ret_ps)
     bool found = shaper->ops->next(shaper, pacer->now_ps, &first_ps);
 
     for (uint32_t i = 0; i < pacer->wait_set->rank_count; i++) {
-        const struct tutti_pacer_seat *worker_index = &pacer->seats[i];
+        const struct tutti_pacer_worker *worker = &pacer->workers[i];
 
-        if (atomic_load(&worker_index->state) != WAITING || worker_index->until_ps == 0)
+        if (atomic_load(&worker->state) != WAITING || worker->until_ps == 0)
             continue;
         found = true;
-        if (worker_index->until_ps < first_ps)
-            first_ps = worker_index->until_ps;
+        if (worker->until_ps < first_ps)
+            first_ps = worker->until_ps;
     }
     *ret_ps = first_ps;
     return found;
@@ -192,18 +192,17 @@ static void advance(struct tutti_pacer *pacer, tutti_ps now_ps, struct calls *ca
     assert(now_ps >= pacer->now_ps); /* time never runs back */
     pacer->now_ps = now_ps;
     for (uint32_t i = 0; i < pacer->wait_set->rank_count; i++) {
-        const struct tutti_pacer_seat *worker_index = &pacer->seats[i];
+        const struct tutti_pacer_worker *worker = &pacer->workers[i];
 
-        if (atomic_load(&worker_index->state) == WAITING && worker_index->until_ps > 0 &&
-            worker_index->until_ps <= now_ps)
+        if (atomic_load(&worker->state) == WAITING && worker->until_ps > 0 &&
+            worker->until_ps <= now_ps)
             ring(pacer, i, calls);
     }
     while ((message = shaper->ops->arrived(shaper, now_ps)) != TUTTI_SHAPER_NONE) {
         struct tutti_slot *slot = &pacer->connections->slots[message];
 
         atomic_store(&slot->arrived, atomic_load(&slot->serial));
-        ring(pacer, pacer->worker_index_of[pacer->connections->connections[slot->connection].to],
-             calls);
+        ring(pacer, pacer->worker_of[pacer->connections->connections[slot->connection].to], calls);
     }
 }
 
@@ -303,7 +302,7 @@ int tutti_pacer_wait(struct tutti_pacer *pacer, uint32_t number, tutti_ps until_
                      bool sends_matter, tutti_ps *since_ps, struct tutti_err *err)
 {
     struct tutti_wait_set *wait_set = pacer->wait_set;
-    struct tutti_pacer_seat *worker_index;
+    struct tutti_pacer_worker *worker;
     tutti_ps limit_ps = INT64_MAX;
     struct calls calls;
     int status = 0;
@@ -311,41 +310,40 @@ int tutti_pacer_wait(struct tutti_pacer *pacer, uint32_t number, tutti_ps until_
     if (pacer->shared_pacer != NULL)
         return tutti_shared_pacer_wait(pacer->shared_pacer, until_ps, sends_matter, since_ps, err);
     err->text[0] = '\0';
-    worker_index = &pacer->seats[number];
+    worker = &pacer->workers[number];
     calls.count = 0;
     if (until_ps == 0) /* waits for others, not for a step of its own */
         limit_ps = tutti_wait_set_after(tutti_wait_set_now(wait_set), wait_set->deadline_ps);
     enter(pacer);
-    if (worker_index->rung || (until_ps > 0 && until_ps <= pacer->now_ps)) {
-        worker_index->rung = false;
+    if (worker->rung || (until_ps > 0 && until_ps <= pacer->now_ps)) {
+        worker->rung = false;
         pthread_mutex_unlock(&pacer->lock);
         return 0;
     }
-    worker_index->until_ps = until_ps;
-    atomic_store(&worker_index->sends_matter, sends_matter);
-    atomic_store(&worker_index->state, WAITING);
+    worker->until_ps = until_ps;
+    atomic_store(&worker->sends_matter, sends_matter);
+    atomic_store(&worker->state, WAITING);
     pacer->playing_count--;
-    while (status == 0 && atomic_load(&worker_index->state) == WAITING) {
+    while (status == 0 && atomic_load(&worker->state) == WAITING) {
         if (pacer->playing_count == 0 && !pacer->kept) {
             status = keep(pacer, number, limit_ps, &calls);
-            if (status < 0 || !worker_index->has_work)
+            if (status < 0 || !worker->has_work)
                 continue;
             break;
         }
         tutti_wait_set_prepare(wait_set, number);
         leave(pacer, &calls);
         doze(pacer, number, limit_ps);
-        if (atomic_load(&worker_index->state) == PLAYING)
+        if (atomic_load(&worker->state) == PLAYING)
             return 0;
         enter(pacer);
         if (atomic_load(&wait_set->stopped) != 0)
             status = -TUTTI_EIO;
-        else if (atomic_load(&worker_index->state) == WAITING &&
-                 tutti_wait_set_now(wait_set) >= limit_ps)
+        else if (atomic_load(&worker->state) == WAITING && tutti_wait_set_now(wait_set) >= limit_ps)
             status = -TUTTI_ETIME;
     }
-    if (atomic_load(&worker_index->state) == WAITING) {
-        atomic_store(&worker_index->state, PLAYING);
+    if (atomic_load(&worker->state) == WAITING) {
+        atomic_store(&worker->state, PLAYING);
         pacer->playing_count++;
     }
     leave(pacer, &calls);
@@ -367,9 +365,9 @@ int tutti_pacer_begin(struct tutti_pacer *pacer, uint32_t number, uint64_t gener
     if (generation != pacer->generation) {
         pacer->generation = generation;
         for (uint32_t i = 0; i < pacer->wait_set->rank_count; i++) {
-            assert(atomic_load(&pacer->seats[i].state) == OUT);
-            pacer->seats[i].rung = false;
-            atomic_store(&pacer->seats[i].state, PLAYING);
+            assert(atomic_load(&pacer->workers[i].state) == OUT);
+            pacer->workers[i].rung = false;
+            atomic_store(&pacer->workers[i].state, PLAYING);
         }
         shaper->ops->reset(shaper);
         pacer->playing_count = pacer->wait_set->rank_count;
@@ -398,7 +396,7 @@ bool tutti_pacer_is_due(struct tutti_pacer *pacer)
 
 void tutti_pacer_has_work(struct tutti_pacer *pacer, uint32_t number, bool has_work)
 {
-    pacer->seats[number].has_work = has_work;
+    pacer->workers[number].has_work = has_work;
 }
 
 void tutti_pacer_end(struct tutti_pacer *pacer, uint32_t number)
@@ -411,8 +409,8 @@ void tutti_pacer_end(struct tutti_pacer *pacer, uint32_t number)
     }
     calls.count = 0;
     enter(pacer);
-    assert(atomic_load(&pacer->seats[number].state) == PLAYING);
-    atomic_store(&pacer->seats[number].state, OUT);
+    assert(atomic_load(&pacer->workers[number].state) == PLAYING);
+    atomic_store(&pacer->workers[number].state, OUT);
     pacer->playing_count--;
     pacer->lateness.clock_ps = pacer->now_ps;
     call_timekeeper(pacer, &calls);
@@ -451,21 +449,21 @@ uint64_t tutti_pacer_released(const struct tutti_pacer *pacer,
 
 void tutti_pacer_release(struct tutti_pacer *pacer, struct tutti_connection *connection)
 {
-    const struct tutti_pacer_seat *worker_index;
+    const struct tutti_pacer_worker *worker;
     struct calls calls;
 
     if (pacer->shared_pacer != NULL) {
         tutti_shared_pacer_release(pacer->shared_pacer, connection);
         return;
     }
-    if (pacer->worker_index_of[connection->from] == pacer->worker_index_of[connection->to])
+    if (pacer->worker_of[connection->from] == pacer->worker_of[connection->to])
         return; /* the thread looks at all its ranks again before it waits */
-    worker_index = &pacer->seats[pacer->worker_index_of[connection->from]];
+    worker = &pacer->workers[pacer->worker_of[connection->from]];
     /* The message was released before: a rank that rises after this look sees that itself. */
-    if (atomic_load(&worker_index->state) == WAITING && !atomic_load(&worker_index->sends_matter))
+    if (atomic_load(&worker->state) == WAITING && !atomic_load(&worker->sends_matter))
         return;
     calls.count = 0;
     enter(pacer);
-    ring(pacer, pacer->worker_index_of[connection->from], &calls);
+    ring(pacer, pacer->worker_of[connection->from], &calls);
     leave(pacer, &calls);
 }

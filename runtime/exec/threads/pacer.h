@@ -25,7 +25,7 @@ struct tutti_shared_pacer;
 struct tutti_err;
 
 /* What a thread is doing, as the pacer sees it. */
-struct tutti_pacer_seat {
+struct tutti_pacer_worker {
     _Alignas(TUTTI_CACHE_LINE) atomic_int state; /* written under the lock */
     bool rung; /* while playing: something has happened, look again before waiting */
     /* While waiting: something hangs on SENDs of its ranks, which others complete. */
@@ -43,9 +43,9 @@ struct tutti_pacer {
     pthread_mutex_t lock; /* guards all that follows, the shaper included */
     struct tutti_shaper *shaper;
     double slowdown;
-    struct tutti_pacer_seat *seats; /* [seat]: one a thread */
-    uint32_t *worker_index_of;      /* [rank]: the thread that plays it; the execution writes it */
-    bool spins;                     /* no more threads than processors: who waits may spin */
+    struct tutti_pacer_worker *workers; /* [worker]: one a thread */
+    uint32_t *worker_of; /* [rank]: the thread that plays it; the execution writes it */
+    bool spins;          /* no more threads than processors: who waits may spin */
     uint32_t playing_count;
     bool kept;           /* somebody waits for what happens next */
     uint64_t generation; /* counts resets */
@@ -58,8 +58,8 @@ struct tutti_pacer {
     struct tutti_lateness lateness;
 };
 
-/* `wait set`, `connections` and `shaper` are borrowed until close. There are as many seats, one a
- * thread, as the wait set has; the caller fills worker_index_of afterwards. With a shared pacer
+/* `wait set`, `connections` and `shaper` are borrowed until close. There are as many workers, one a
+ * thread, as the wait set has; the caller fills worker_of afterwards. With a shared pacer
  * there are none here, and their numbers do not matter: a process is one. */
 int tutti_pacer_open(struct tutti_pacer *pacer, struct tutti_wait_set *wait_set,
                      struct tutti_connections *connections, struct tutti_shaper *shaper,

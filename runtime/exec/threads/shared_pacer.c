@@ -56,14 +56,13 @@ static tutti_ps due_ps(const struct tutti_shared_pacer *shared_pacer, tutti_ps p
 /* What it waits for has been published: wakes a process if it sleeps. */
 static void rouse(const struct tutti_shared_pacer *shared_pacer, uint32_t process)
 {
-    struct tutti_shared_pacer_worker_index *worker_index =
-        &tutti_shared_pacer_seats(shared_pacer)[process];
+    struct tutti_shared_pacer_member *member = &tutti_shared_pacer_members(shared_pacer)[process];
 
-    int where = atomic_load(&worker_index->asleep);
+    int where = atomic_load(&member->asleep);
 
     if (where != TUTTI_SHARED_PACER_NOWHERE)
-        sem_post(where == TUTTI_SHARED_PACER_ON_SLEEPER ? &worker_index->sleeper
-                                                        : &worker_index->transport_sleeper);
+        sem_post(where == TUTTI_SHARED_PACER_ON_WAKEUP ? &member->wakeup
+                                                       : &member->transport_wakeup);
 }
 
 static void rouse_all(const struct tutti_shared_pacer *shared_pacer)
@@ -76,15 +75,14 @@ static void rouse_all(const struct tutti_shared_pacer *shared_pacer)
  * himself, and for the timekeeper while nobody does: the clock does not go on meanwhile. */
 static void ring(const struct tutti_shared_pacer *shared_pacer, uint32_t process)
 {
-    struct tutti_shared_pacer_worker_index *worker_index =
-        &tutti_shared_pacer_seats(shared_pacer)[process];
+    struct tutti_shared_pacer_member *member = &tutti_shared_pacer_members(shared_pacer)[process];
     int waiting = WAITING;
 
-    atomic_store(&worker_index->rung, true);
-    if (atomic_load(&worker_index->state) != WAITING)
+    atomic_store(&member->rung, true);
+    if (atomic_load(&member->state) != WAITING)
         return;
     atomic_fetch_add(&shared_pacer->memory->playing_count, 1);
-    if (atomic_compare_exchange_strong(&worker_index->state, &waiting, PLAYING))
+    if (atomic_compare_exchange_strong(&member->state, &waiting, PLAYING))
         rouse(shared_pacer, process);
     else /* it has seen that by itself */
         atomic_fetch_sub(&shared_pacer->memory->playing_count, 1);
@@ -116,7 +114,7 @@ static bool must_wait(const struct tutti_shared_pacer *shared_pacer, bool keepin
     const struct tutti_shared_pacer_memory *memory = shared_pacer->memory;
 
     if (broken_off(shared_pacer) != 0 ||
-        atomic_load(&tutti_shared_pacer_own_worker_index(shared_pacer)->state) == PLAYING)
+        atomic_load(&tutti_shared_pacer_own_member(shared_pacer)->state) == PLAYING)
         return false;
     return !is_timekeeper(shared_pacer) || (atomic_load(&memory->playing_count) == 0) == keeping;
 }
@@ -139,28 +137,27 @@ static void backoff(tutti_ps ps)
 /* Says that it sleeps, looks once more, and only then sleeps. */
 static void sleep_until(struct tutti_shared_pacer *shared_pacer, tutti_ps until_ps, bool keeping)
 {
-    struct tutti_shared_pacer_worker_index *worker_index =
-        tutti_shared_pacer_own_worker_index(shared_pacer);
+    struct tutti_shared_pacer_member *member = tutti_shared_pacer_own_member(shared_pacer);
     struct tutti_wait_set *wait_set = shared_pacer->wait_set;
     const struct tutti_transport_ops *ops = wait_set->transport->ops;
-    bool on_sleeper = shared_pacer->small && !shared_pacer->spins &&
-                      (ops->owes == NULL || !ops->owes(wait_set->transport, wait_set->first_rank));
+    bool on_wakeup = shared_pacer->small && !shared_pacer->spins &&
+                     (ops->owes == NULL || !ops->owes(wait_set->transport, wait_set->first_rank));
     tutti_ps left_ps;
 
-    atomic_store(&worker_index->asleep,
-                 on_sleeper ? TUTTI_SHARED_PACER_ON_SLEEPER : TUTTI_SHARED_PACER_ON_TRANSPORT);
+    atomic_store(&member->asleep,
+                 on_wakeup ? TUTTI_SHARED_PACER_ON_WAKEUP : TUTTI_SHARED_PACER_ON_TRANSPORT);
     left_ps = until_ps - tutti_wait_set_now(wait_set);
     if (must_wait(shared_pacer, keeping) && left_ps > 0) {
         struct timespec until;
 
         clock_gettime(CLOCK_REALTIME, &until);
         until = after(until, left_ps);
-        if (on_sleeper)
-            (void)sem_timedwait(&worker_index->sleeper, &until);
+        if (on_wakeup)
+            (void)sem_timedwait(&member->wakeup, &until);
         else
             ops->rest(wait_set->transport, wait_set->first_rank, left_ps);
     }
-    atomic_store(&worker_index->asleep, TUTTI_SHARED_PACER_NOWHERE);
+    atomic_store(&member->asleep, TUTTI_SHARED_PACER_NOWHERE);
 }
 
 /* One turn of a wait: moves bytes, or spins, or sleeps for a while. Errors as of wait. */
@@ -209,12 +206,11 @@ static void take_sent(struct tutti_shared_pacer *shared_pacer)
     tutti_ps now_ps = tutti_shared_pacer_now(shared_pacer);
 
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
-        struct tutti_shared_pacer_worker_index *worker_index =
-            &tutti_shared_pacer_seats(shared_pacer)[i];
+        struct tutti_shared_pacer_member *member = &tutti_shared_pacer_members(shared_pacer)[i];
 
-        for (uint32_t k = 0; k < worker_index->sent_count; k++) {
+        for (uint32_t k = 0; k < member->sent_count; k++) {
             const struct tutti_shared_pacer_sent *sent =
-                &tutti_shared_pacer_sent(shared_pacer)[worker_index->sent_first + k];
+                &tutti_shared_pacer_sent(shared_pacer)[member->sent_first + k];
             const struct tutti_connection *connection =
                 &shared_pacer->all.connections[sent->connection];
             uint64_t number =
@@ -225,7 +221,7 @@ static void take_sent(struct tutti_shared_pacer *shared_pacer)
                                    (uint32_t)number,
                                sent->bytes, now_ps);
         }
-        worker_index->sent_count = 0;
+        member->sent_count = 0;
     }
 }
 
@@ -237,14 +233,14 @@ static bool next_ps(const struct tutti_shared_pacer *shared_pacer, tutti_ps *ret
                                                  tutti_shared_pacer_now(shared_pacer), &first_ps);
 
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
-        const struct tutti_shared_pacer_worker_index *worker_index =
-            &tutti_shared_pacer_seats(shared_pacer)[i];
+        const struct tutti_shared_pacer_member *member =
+            &tutti_shared_pacer_members(shared_pacer)[i];
 
-        if (atomic_load(&worker_index->state) != WAITING || worker_index->until_ps == 0)
+        if (atomic_load(&member->state) != WAITING || member->until_ps == 0)
             continue;
         found = true;
-        if (worker_index->until_ps < first_ps)
-            first_ps = worker_index->until_ps;
+        if (member->until_ps < first_ps)
+            first_ps = member->until_ps;
     }
     *ret_ps = first_ps;
     return found;
@@ -262,16 +258,15 @@ static void advance(struct tutti_shared_pacer *shared_pacer, tutti_ps now_ps)
         uint32_t to = process_of(shared_pacer, shared_pacer->all.connections[number].to);
 
         atomic_fetch_add(&tutti_shared_pacer_arrivals(shared_pacer)[number], 1);
-        atomic_store(&tutti_shared_pacer_seats(shared_pacer)[to].rung, true);
+        atomic_store(&tutti_shared_pacer_members(shared_pacer)[to].rung, true);
     }
     /* The others first: the timekeeper plays only when it has let go of the clock. */
     for (uint32_t i = shared_pacer->process_count; i-- > 0;) {
-        const struct tutti_shared_pacer_worker_index *worker_index =
-            &tutti_shared_pacer_seats(shared_pacer)[i];
+        const struct tutti_shared_pacer_member *member =
+            &tutti_shared_pacer_members(shared_pacer)[i];
 
-        if (atomic_load(&worker_index->state) == WAITING &&
-            (atomic_load(&worker_index->rung) ||
-             (worker_index->until_ps > 0 && worker_index->until_ps <= now_ps)))
+        if (atomic_load(&member->state) == WAITING &&
+            (atomic_load(&member->rung) || (member->until_ps > 0 && member->until_ps <= now_ps)))
             ring(shared_pacer, i);
     }
 }
@@ -334,15 +329,14 @@ static void reset(struct tutti_shared_pacer *shared_pacer, uint64_t generation)
     now_ps += LEAD_PS;
     shared_pacer->since_ps = now_ps;
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
-        struct tutti_shared_pacer_worker_index *worker_index =
-            &tutti_shared_pacer_seats(shared_pacer)[i];
+        struct tutti_shared_pacer_member *member = &tutti_shared_pacer_members(shared_pacer)[i];
 
-        if (worker_index->rank_count == 0)
+        if (member->rank_count == 0)
             continue;
-        assert(atomic_load(&worker_index->state) == OUT);
-        atomic_store(&worker_index->rung, false);
-        atomic_store(&worker_index->state, PLAYING);
-        worker_index->sent_count = 0;
+        assert(atomic_load(&member->state) == OUT);
+        atomic_store(&member->rung, false);
+        atomic_store(&member->state, PLAYING);
+        member->sent_count = 0;
         count++;
     }
     atomic_store(&memory->now_ps, 0);
@@ -374,8 +368,7 @@ int tutti_shared_pacer_wait(struct tutti_shared_pacer *shared_pacer, tutti_ps un
                             bool sends_matter, tutti_ps *since_ps, struct tutti_err *err)
 {
     struct tutti_shared_pacer_memory *memory = shared_pacer->memory;
-    struct tutti_shared_pacer_worker_index *worker_index =
-        tutti_shared_pacer_own_worker_index(shared_pacer);
+    struct tutti_shared_pacer_member *member = tutti_shared_pacer_own_member(shared_pacer);
     tutti_ps limit_ps = INT64_MAX;
     tutti_ps spin_until_ps = 0;
     int waiting = WAITING;
@@ -388,24 +381,24 @@ int tutti_shared_pacer_wait(struct tutti_shared_pacer *shared_pacer, tutti_ps un
         *since_ps = tutti_wait_set_now(shared_pacer->wait_set);
     if (until_ps == 0)
         limit_ps = tutti_wait_set_after(*since_ps, shared_pacer->wait_set->deadline_ps);
-    worker_index->until_ps = until_ps;
-    atomic_store(&worker_index->sends_matter, sends_matter);
-    atomic_store(&worker_index->state, WAITING);
-    if (atomic_load(&worker_index->rung) &&
-        atomic_compare_exchange_strong(&worker_index->state, &waiting, PLAYING)) {
-        atomic_store(&worker_index->rung, false);
+    member->until_ps = until_ps;
+    atomic_store(&member->sends_matter, sends_matter);
+    atomic_store(&member->state, WAITING);
+    if (atomic_load(&member->rung) &&
+        atomic_compare_exchange_strong(&member->state, &waiting, PLAYING)) {
+        atomic_store(&member->rung, false);
         return 0;
     }
     lay_down(shared_pacer);
-    while (status == 0 && atomic_load(&worker_index->state) == WAITING)
+    while (status == 0 && atomic_load(&member->state) == WAITING)
         status = is_timekeeper(shared_pacer) && atomic_load(&memory->playing_count) == 0
                      ? keep(shared_pacer, limit_ps, err)
                      : linger(shared_pacer, &spin_until_ps, limit_ps, false, err);
     waiting = WAITING;
     atomic_fetch_add(&memory->playing_count, 1);
-    if (!atomic_compare_exchange_strong(&worker_index->state, &waiting, PLAYING))
+    if (!atomic_compare_exchange_strong(&member->state, &waiting, PLAYING))
         atomic_fetch_sub(&memory->playing_count, 1); /* who rang has counted us */
-    atomic_store(&worker_index->rung, false);        /* all is looked at next */
+    atomic_store(&member->rung, false);              /* all is looked at next */
     return status;
 }
 
@@ -450,7 +443,7 @@ int tutti_shared_pacer_begin(struct tutti_shared_pacer *shared_pacer, uint64_t g
 static bool all_are_out(const struct tutti_shared_pacer *shared_pacer)
 {
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
-        if (atomic_load(&tutti_shared_pacer_seats(shared_pacer)[i].state) != OUT)
+        if (atomic_load(&tutti_shared_pacer_members(shared_pacer)[i].state) != OUT)
             return false;
     }
     return true;
@@ -463,7 +456,7 @@ void tutti_shared_pacer_end(struct tutti_shared_pacer *shared_pacer)
     struct tutti_err err; /* those who wait find out for themselves */
     int status = 0;
 
-    atomic_store(&tutti_shared_pacer_own_worker_index(shared_pacer)->state, OUT);
+    atomic_store(&tutti_shared_pacer_own_member(shared_pacer)->state, OUT);
     lay_down(shared_pacer);
     if (!is_timekeeper(shared_pacer))
         return;
@@ -492,9 +485,8 @@ void tutti_shared_pacer_break(struct tutti_shared_pacer *shared_pacer)
 void tutti_shared_pacer_send(struct tutti_shared_pacer *shared_pacer,
                              const struct tutti_connection *connection, uint64_t bytes)
 {
-    struct tutti_shared_pacer_worker_index *worker_index =
-        tutti_shared_pacer_own_worker_index(shared_pacer);
-    uint32_t at = worker_index->sent_first + worker_index->sent_count++;
+    struct tutti_shared_pacer_member *member = tutti_shared_pacer_own_member(shared_pacer);
+    uint32_t at = member->sent_first + member->sent_count++;
 
     assert(at < shared_pacer->all.slot_count);
     tutti_shared_pacer_sent(shared_pacer)[at] =
@@ -512,14 +504,14 @@ void tutti_shared_pacer_release(struct tutti_shared_pacer *shared_pacer,
                                 const struct tutti_connection *connection)
 {
     uint32_t process = process_of(shared_pacer, connection->from);
-    const struct tutti_shared_pacer_worker_index *worker_index =
-        &tutti_shared_pacer_seats(shared_pacer)[process];
+    const struct tutti_shared_pacer_member *member =
+        &tutti_shared_pacer_members(shared_pacer)[process];
 
     atomic_store(&tutti_shared_pacer_releases(shared_pacer)[connection->number],
                  connection->taken_count);
     if (process == shared_pacer->process) /* looks at all its ranks again before it waits */
         return;
-    if (atomic_load(&worker_index->state) == WAITING && !atomic_load(&worker_index->sends_matter))
+    if (atomic_load(&member->state) == WAITING && !atomic_load(&member->sends_matter))
         return;
     ring(shared_pacer, process);
 }

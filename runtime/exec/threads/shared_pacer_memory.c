@@ -21,36 +21,36 @@ enum { NAME_BYTES = 64 };
 /* Where the list of what has been sent begins for each process. */
 static void divide_sent(struct tutti_shared_pacer *shared_pacer)
 {
-    struct tutti_shared_pacer_worker_index *seats = tutti_shared_pacer_seats(shared_pacer);
+    struct tutti_shared_pacer_member *members = tutti_shared_pacer_members(shared_pacer);
     uint32_t first = 0;
 
     for (uint32_t i = 0; i < shared_pacer->all.connection_count; i++) {
         const struct tutti_connection *connection = &shared_pacer->all.connections[i];
 
-        seats[tutti_group_of_rank(shared_pacer->rank_count, shared_pacer->process_count,
-                                  connection->from)]
+        members[tutti_group_of_rank(shared_pacer->rank_count, shared_pacer->process_count,
+                                    connection->from)]
             .sent_first += connection->slot_count;
     }
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
-        uint32_t count = seats[i].sent_first;
+        uint32_t count = members[i].sent_first;
 
-        seats[i].sent_first = first;
+        members[i].sent_first = first;
         first += count;
     }
 }
 
 static int init_memory(struct tutti_shared_pacer *shared_pacer)
 {
-    struct tutti_shared_pacer_worker_index *seats = tutti_shared_pacer_seats(shared_pacer);
+    struct tutti_shared_pacer_member *members = tutti_shared_pacer_members(shared_pacer);
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     shared_pacer->memory->base_s = now.tv_sec;
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
-        if (sem_init(&seats[i].sleeper, 1, 0) != 0 ||
-            sem_init(&seats[i].transport_sleeper, 1, 0) != 0)
+        if (sem_init(&members[i].wakeup, 1, 0) != 0 ||
+            sem_init(&members[i].transport_wakeup, 1, 0) != 0)
             return errno;
-        seats[i].rank_count =
+        members[i].rank_count =
             tutti_group_first_rank(shared_pacer->rank_count, shared_pacer->process_count, i + 1) -
             tutti_group_first_rank(shared_pacer->rank_count, shared_pacer->process_count, i);
     }

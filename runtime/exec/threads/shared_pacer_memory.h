@@ -14,22 +14,22 @@ struct tutti_group;
 enum {
     TUTTI_SHARED_PACER_NOWHERE,
     TUTTI_SHARED_PACER_ON_TRANSPORT, /* which a thread of its own process must wake */
-    TUTTI_SHARED_PACER_ON_SLEEPER,   /* not to be woken by what comes from others */
+    TUTTI_SHARED_PACER_ON_WAKEUP,    /* not to be woken by what comes from others */
 };
 
 /* One a process. What is not atomic is the process's own while it plays, and the timekeeper's while
  * nobody does. */
-struct tutti_shared_pacer_worker_index {
+struct tutti_shared_pacer_member {
     _Alignas(TUTTI_CACHE_LINE) atomic_int state;
     atomic_bool rung;         /* something has happened: look again before waiting */
-    atomic_bool sends_matter; /* as in struct tutti_pacer_seat, as is until_ps */
+    atomic_bool sends_matter; /* as in struct tutti_pacer_worker, as is until_ps */
     atomic_int asleep;        /* where */
     tutti_ps until_ps;
     uint32_t rank_count;
     uint32_t sent_first; /* what it has sent is from here on in the list of all */
     uint32_t sent_count; /* since the clock went on */
-    sem_t sleeper;
-    sem_t transport_sleeper; /* of the thread that wakes who sleeps on the transport */
+    sem_t wakeup;
+    sem_t transport_wakeup; /* of the thread that wakes who sleeps on the transport */
 };
 
 struct tutti_shared_pacer_sent {
@@ -37,7 +37,7 @@ struct tutti_shared_pacer_sent {
     uint32_t connection;
 };
 
-/* Followed by seats, arrived counts, released counts, and what has been sent. */
+/* Followed by members, arrived counts, released counts, and what has been sent. */
 struct tutti_shared_pacer_memory {
     _Alignas(TUTTI_CACHE_LINE) atomic_uint playing_count; /* processes; 0: the clock may go on */
     atomic_int stuck;                                     /* nothing can ever happen */
@@ -49,22 +49,22 @@ struct tutti_shared_pacer_memory {
     _Atomic tutti_ps due_ps; /* when the next instant is; past, if that is not known yet */
 };
 
-static inline struct tutti_shared_pacer_worker_index *
-tutti_shared_pacer_seats(const struct tutti_shared_pacer *shared_pacer)
+static inline struct tutti_shared_pacer_member *
+tutti_shared_pacer_members(const struct tutti_shared_pacer *shared_pacer)
 {
-    return (struct tutti_shared_pacer_worker_index *)(shared_pacer->memory + 1);
+    return (struct tutti_shared_pacer_member *)(shared_pacer->memory + 1);
 }
 
-static inline struct tutti_shared_pacer_worker_index *
-tutti_shared_pacer_own_worker_index(const struct tutti_shared_pacer *shared_pacer)
+static inline struct tutti_shared_pacer_member *
+tutti_shared_pacer_own_member(const struct tutti_shared_pacer *shared_pacer)
 {
-    return &tutti_shared_pacer_seats(shared_pacer)[shared_pacer->process];
+    return &tutti_shared_pacer_members(shared_pacer)[shared_pacer->process];
 }
 
 static inline atomic_uint_fast64_t *
 tutti_shared_pacer_arrivals(const struct tutti_shared_pacer *shared_pacer)
 {
-    return (atomic_uint_fast64_t *)(tutti_shared_pacer_seats(shared_pacer) +
+    return (atomic_uint_fast64_t *)(tutti_shared_pacer_members(shared_pacer) +
                                     shared_pacer->process_count);
 }
 

@@ -14,17 +14,16 @@
  * more. */
 enum { TAKEN_BYTES = 64 << 10 };
 
-/* Wakes the worker thread, which sleeps on the transport, when others post on the sleeper. */
+/* Wakes the worker thread, which sleeps on the transport, when others post the wake-up. */
 static void *listen(void *data)
 {
     struct tutti_shared_pacer *shared_pacer = data;
-    struct tutti_shared_pacer_worker_index *worker_index =
-        tutti_shared_pacer_own_worker_index(shared_pacer);
+    struct tutti_shared_pacer_member *member = tutti_shared_pacer_own_member(shared_pacer);
     struct tutti_wait_set *wait_set = shared_pacer->wait_set;
 
     while (!atomic_load(&shared_pacer->over)) {
-        if (sem_wait(&worker_index->transport_sleeper) == 0 &&
-            atomic_load(&worker_index->asleep) == TUTTI_SHARED_PACER_ON_TRANSPORT)
+        if (sem_wait(&member->transport_wakeup) == 0 &&
+            atomic_load(&member->asleep) == TUTTI_SHARED_PACER_ON_TRANSPORT)
             wait_set->transport->ops->wake(wait_set->transport, wait_set->first_rank);
     }
     return NULL;
@@ -89,7 +88,7 @@ int tutti_shared_pacer_open(struct tutti_shared_pacer *shared_pacer,
     shared_pacer->small = is_small(&shared_pacer->all);
     shared_pacer->memory_bytes =
         sizeof(struct tutti_shared_pacer_memory) +
-        shared_pacer->process_count * sizeof(struct tutti_shared_pacer_worker_index) +
+        shared_pacer->process_count * sizeof(struct tutti_shared_pacer_member) +
         2 * (size_t)shared_pacer->all.connection_count * sizeof(atomic_uint_fast64_t) +
         ((size_t)shared_pacer->all.slot_count + 1) * sizeof(struct tutti_shared_pacer_sent);
     status = tutti_shared_pacer_share(shared_pacer, group, deadline_ps, err);
@@ -102,7 +101,7 @@ void tutti_shared_pacer_close(struct tutti_shared_pacer *shared_pacer)
 {
     if (shared_pacer->has_thread) {
         atomic_store(&shared_pacer->over, true);
-        sem_post(&tutti_shared_pacer_own_worker_index(shared_pacer)->transport_sleeper);
+        sem_post(&tutti_shared_pacer_own_member(shared_pacer)->transport_wakeup);
         pthread_join(shared_pacer->thread, NULL);
         shared_pacer->has_thread = false;
     }

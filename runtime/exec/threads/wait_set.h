@@ -14,7 +14,7 @@
 
 enum { TUTTI_CACHE_LINE = 64 };
 
-/* One a rank. A rank that finds nothing to do spins, yields, and at last sleeps on its sleeper: it
+/* One a rank. A rank that finds nothing to do spins, yields, and at last sleeps: it
  * raises `asleep`, looks once more, and only then sleeps; whoever brings it work publishes that
  * first and reads `asleep` after. Both are sequentially consistent, so one sees the other. */
 struct tutti_sleeper {
