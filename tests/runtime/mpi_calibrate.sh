@@ -1,6 +1,6 @@
 #!/bin/sh
 # A machine measured, predicted and compared by a job of MPI, as its user would do it:
-# tests/mpi_calibrate.sh LAUNCHER TUTTI. Exits 77, and says so, where the launcher is not there.
+# tests/runtime/mpi_calibrate.sh LAUNCHER TUTTI. Exits 77, and says so, where the launcher is not there.
 set -eu
 under=$(dirname "$0")/mpi_under.sh
 launcher=$1 tutti=$2

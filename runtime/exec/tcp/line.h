@@ -13,8 +13,8 @@
  * waits in the sockets, and holds up nobody else: other lanes have other lines.
  *
  * Between processes of one host a large message is lent: the system is given the pages that it lies
- * in, not a copy, and the receiver's copy is the only one (lend.c). The source then is being read
- * until the receiver says that it has all of it: such a message is as a strict one, and its
+ * in, not a copy, and the receiver's copy is the only one (zero_copy.c). The source then is being
+ * read until the receiver says that it has all of it: such a message is as a strict one, and its
  * endpoint has a line of its own. */
 #ifndef TUTTI_RUNTIME_EXEC_TCP_LINE_H
 #define TUTTI_RUNTIME_EXEC_TCP_LINE_H

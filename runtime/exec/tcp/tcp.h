@@ -93,7 +93,7 @@ int tutti_tcp_pools_fill(struct tutti_tcp *tcp, struct tutti_group *group, const
                          int status, bool *ret_filled, struct tutti_err *err);
 void tutti_tcp_pools_drop(struct tutti_tcp *tcp); /* closes all connections */
 
-/* ---- lend.c ---- */
+/* ---- zero_copy.c ---- */
 
 /* Gives the connections of all lines that are to lend their pipes, which they share with nobody.
  * Where there are not enough, lines lend nothing. */

@@ -36,7 +36,7 @@ struct tutti_lane_state {
     tutti_ps start_ps;            /* when it began, if timed */
     tutti_ps until_ps;            /* once it has started, if it takes time of its own: its end */
     bool started;                 /* its clock runs; SEND: has its slot, and is to be reported */
-    bool flowing;                 /* the posted step has a landing with the transport */
+    bool flowing;                 /* its receive descriptor is with the transport */
     bool awaited;                 /* a fused RECV was reported early; its REDUCE comes next */
     struct tutti_connection *out; /* the connection of the last SEND of this lane */
     struct tutti_connection *in;  /* of the last RECV */
@@ -111,7 +111,7 @@ bool tutti_stage_goes_with(const struct tutti_deferred *deferred,
                            const struct tutti_lane_state *lane_state,
                            const struct tutti_step *step);
 void tutti_stage_reduce(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state);
-/* Adds to dsts[0 .. *count) the receivers' landings of the result of REDUCE `index`, as far as
+/* Adds to dsts[0 .. *count) the receivers' windows of the result of REDUCE `index`, as far as
  * their ranks have begun this iteration. */
 void tutti_stage_add_targets(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                              uint64_t index, void **dsts, uint32_t *count);

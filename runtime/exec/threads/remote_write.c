@@ -159,7 +159,7 @@ static int by_message(const void *left, const void *right)
     return (a->message > b->message) - (a->message < b->message);
 }
 
-static int see_landings(struct search *search, struct visit *visit, struct tutti_err *err)
+static int see_windows(struct search *search, struct visit *visit, struct tutti_err *err)
 {
     const struct tutti_step *step = visit->step;
     struct candidate key = {.from = step->peer, .to = visit->rank, .lane = visit->lane};
@@ -183,7 +183,7 @@ static int see_landings(struct search *search, struct visit *visit, struct tutti
 /* ---- third walk: who touches the bytes before ---- */
 
 /* Landings first, by rank and place. */
-static int by_landing(const void *left, const void *right)
+static int by_window(const void *left, const void *right)
 {
     const struct candidate *a = left;
     const struct candidate *b = right;
@@ -195,14 +195,14 @@ static int by_landing(const void *left, const void *right)
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* Keeps the landings that share no byte with another. */
+/* Keeps the windows that share no byte with another. */
 static void drop_overlaps(struct search *search)
 {
     struct candidate *all = search->candidates;
     size_t kept = 0;
     size_t next;
 
-    qsort(all, search->count, sizeof(*all), by_landing);
+    qsort(all, search->count, sizeof(*all), by_window);
     for (size_t i = 0; i < search->count && all[i].landed; i = next) {
         uint64_t end = all[i].offset + all[i].bytes;
 
@@ -218,8 +218,8 @@ static void drop_overlaps(struct search *search)
     search->count = kept;
 }
 
-/* The first landing of `rank` that ends after `offset`. */
-static size_t first_landing(const struct search *search, uint32_t rank, uint64_t offset)
+/* The first window of `rank` that ends after `offset`. */
+static size_t first_window(const struct search *search, uint32_t rank, uint64_t offset)
 {
     size_t low = 0;
     size_t high = search->count;
@@ -242,7 +242,7 @@ static void touch(struct search *search, const struct visit *visit, unsigned buf
 
     if (buf != TUTTI_BUF_OUT || visit->step->bytes == 0)
         return;
-    for (size_t i = first_landing(search, visit->rank, offset); i < search->count; i++) {
+    for (size_t i = first_window(search, visit->rank, offset); i < search->count; i++) {
         struct candidate *c = &search->candidates[i];
 
         if (c->to != visit->rank || c->offset >= end)
@@ -328,7 +328,7 @@ static int find(struct search *search, struct tutti_remote_writes *remote_writes
     if (status < 0 || search->too_large || search->count == 0)
         return status;
     qsort(search->candidates, search->count, sizeof(*search->candidates), by_message);
-    status = walk(search, see_landings, err);
+    status = walk(search, see_windows, err);
     assert(status == 0);
     drop_overlaps(search);
     status = walk(search, see_touches, err);

@@ -3,8 +3,9 @@
  * A REDUCE whose result the next steps of its lane send on may write it into the receivers' outputs
  * as well, in the same pass: the result is read from memory no second time. That is right if no
  * step of the receiver, in the same iteration, touches those bytes before its RECV; such a RECV is
- * a landing. Two-shot all-reduce, where each rank reduces a part and sends it to all, becomes one
- * pass over inputs and outputs: 2 n S bytes of traffic, the least there is.
+ * a window (as of one-sided communication). Two-shot all-reduce, where each rank reduces a part and
+ * sends it to all, becomes one pass over inputs and outputs: 2 n S bytes of traffic, the least
+ * there is.
  *
  * What the check of schedules orders stays ordered: the SENDs that follow have no dependencies of
  * their own, so all that comes before them has happened when the REDUCE runs; and what comes before

@@ -13,7 +13,8 @@ struct tutti_lane_state; /* what a lane is doing */
 
 /* What the ranks know of each other. */
 struct tutti_rank_peer {
-    /* Iterations begun: whoever is in as late a one may write this rank's landings (push.h). */
+    /* Iterations begun: whoever is in as late a one may write this rank's windows (remote_write.h).
+     */
     _Alignas(TUTTI_CACHE_LINE) atomic_uint_fast64_t iteration;
     char *out;
 };

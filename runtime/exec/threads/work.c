@@ -4,7 +4,7 @@
 #include "runtime/exec/kernels.h"
 #include "runtime/exec/threads/lane_state.h"
 
-/* Adds to dsts[0 .. *count) the receivers' landings of the result of REDUCE `index`, as far as
+/* Adds to dsts[0 .. *count) the receivers' windows of the result of REDUCE `index`, as far as
  * their ranks have begun this iteration. */
 void tutti_stage_add_targets(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                              uint64_t index, void **dsts, uint32_t *count)
