@@ -17,6 +17,7 @@ struct tutti_record;
 struct tutti_schedule;
 struct tutti_backend;
 struct tutti_played;
+struct tutti_run;
 
 /* One performance: a schedule, played warmup_count + iteration_count times. */
 struct tutti_play {
@@ -39,6 +40,15 @@ struct tutti_play {
     tutti_ps lead_ps;
     tutti_ps deadline_ps;        /* no wait lasts longer than this; 0: the backend's default */
     struct tutti_record *record; /* NULL, or receives the events of the last iteration */
+    /* NULL, or a hook, called after each iteration but the last while all ranks of this process
+     * wait; what it does to the buffers all see. `played_count` iterations have been played since
+     * the run was opened, warm-ups included. 0: go on; > 0: enough, in all processes; negative,
+     * with a message: all break off. It is outside the timing; ranks meet before each iteration as
+     * with a barrier, and the others wait for it no longer than the
+     * deadline. All processes have one or none has. -TUTTI_ELACK from backends that hold nothing
+     * open. */
+    int (*between)(void *context, uint64_t played_count, struct tutti_err *err);
+    void *between_context;
 };
 
 struct tutti_played {
@@ -51,16 +61,24 @@ struct tutti_played {
 /* Errors of play: -TUTTI_ECHECK for a schedule that cannot finish, -TUTTI_ETIME when a deadline
  * passed (with several processes for both): they name rank, lane, step and what is waited for; then
  * no output is valid. With several processes all of them play, and all get the same status and the
- * same times, which are those of all ranks. */
+ * same times, which are those of all ranks. 1: a hook has had enough before the last iteration. */
 struct tutti_backend_ops {
     size_t size; /* sizeof(struct tutti_backend_ops) */
     const char *name;
     void (*close)(struct tutti_backend *backend);
+    /* NULL where runs can be held open: then a play is a run of one step. */
     int (*play)(struct tutti_backend *backend, const struct tutti_play *play,
                 struct tutti_played *ret, struct tutti_err *err);
     /* Of a schedule of rank_count ranks, those that this process plays. NULL: all of them. */
     void (*ranks)(const struct tutti_backend *backend, uint32_t rank_count, uint32_t *ret_first,
                   uint32_t *ret_count);
+    /* As the functions of runs below; all three, or none where nothing is held open between plays.
+     * What `play` points to is borrowed until close_run, the struct itself is not. */
+    int (*open_run)(struct tutti_backend *backend, const struct tutti_play *play, void **ret,
+                    struct tutti_err *err);
+    int (*step_run)(void *run, uint32_t warmup_count, uint32_t iteration_count,
+                    struct tutti_played *ret, struct tutti_err *err);
+    void (*close_run)(void *run);
 };
 
 struct tutti_backend {
@@ -71,6 +89,22 @@ struct tutti_backend {
 int tutti_backend_play(struct tutti_backend *backend, const struct tutti_play *play,
                        struct tutti_played *ret, struct tutti_err *err);
 void tutti_backend_close(struct tutti_backend *backend); /* NULL is a no-op */
+
+/* Open once, step often: a schedule whose threads, connections and buffers stay from step to step.
+ * Threads that wait for the next step spin a little, and then sleep. The same thread makes all
+ * calls of a run, and plays one of its ranks in them. With several processes all of them make the
+ * same calls. A backend has one run open at a time, and plays nothing else meanwhile.
+ *
+ * The schedule, the buffers and the record of `play` are borrowed until the run is closed; its
+ * iteration_count does not matter. Buffers that the backend provides keep their bytes from step to
+ * step. */
+int tutti_run_open(struct tutti_backend *backend, const struct tutti_play *play,
+                   struct tutti_run **ret, struct tutti_err *err);
+/* Plays count >= 1 iterations, as a play of so many; the warm-ups come before those of the first
+ * step. After an error the run is of no use but to be closed. */
+int tutti_run_step(struct tutti_run *run, uint32_t count, struct tutti_played *ret,
+                   struct tutti_err *err);
+void tutti_run_close(struct tutti_run *run); /* NULL is a no-op */
 
 /* The ranks that this process plays: [*ret_first, *ret_first + *ret_count). */
 void tutti_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,

@@ -7,6 +7,11 @@ add_executable(tcp_bench bench/tcp_bench.c)
 target_link_libraries(tcp_bench PRIVATE tutti_static)
 add_test(NAME tcp_bench COMMAND tcp_bench tutti 8,65536,20971520 2)
 
+# What a step of a run that is held open costs.
+add_executable(steps_bench bench/steps_bench.c)
+target_link_libraries(steps_bench PRIVATE tutti_static)
+add_test(NAME steps_bench COMMAND steps_bench 1024 100 2)
+
 # Ways to write what another processor has read: figures in bench/notes.md.
 add_executable(lines_bench bench/lines_bench.c)
 target_link_libraries(lines_bench PRIVATE tutti_static)

@@ -83,7 +83,7 @@ static double microseconds(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_US;
 }
 
-static int add_row(struct tutti_table *table, const struct tutti_run *run,
+static int add_row(struct tutti_table *table, const struct tutti_run_command *run,
                    const struct tutti_run_row *row)
 {
     const struct tutti_coll_params *params = &run->perform.params;
@@ -103,12 +103,12 @@ static int add_row(struct tutti_table *table, const struct tutti_run *run,
 
 /* ---- what is said above the rows ------------------------------------------------------------- */
 
-static const char *timing_text(const struct tutti_run *run)
+static const char *timing_text(const struct tutti_run_command *run)
 {
     return run->perform.back_to_back ? "mean, back to back" : "median, ranks meet before each";
 }
 
-static void print_threads(const struct tutti_run *run, FILE *out)
+static void print_threads(const struct tutti_run_command *run, FILE *out)
 {
     uint32_t processors = tutti_run_processors();
 
@@ -119,7 +119,7 @@ static void print_threads(const struct tutti_run *run, FILE *out)
                                          : "");
 }
 
-static void print_head(const struct tutti_run *run, const struct stage *stage,
+static void print_head(const struct tutti_run_command *run, const struct stage *stage,
                        const struct tutti_page *page)
 {
     FILE *out = page->out;
@@ -151,7 +151,7 @@ static void print_head(const struct tutti_run *run, const struct stage *stage,
         tutti_emulation_print_head(stage->emulation, page->verbose, out);
 }
 
-static void json_head(const struct tutti_run *run, const struct stage *stage,
+static void json_head(const struct tutti_run_command *run, const struct stage *stage,
                       struct tutti_json *json)
 {
     const struct tutti_perform *perform = &run->perform;
@@ -204,7 +204,7 @@ static void print_disturbed(const struct stage *stage, const struct tutti_run_ro
                 others);
 }
 
-static int print_page(const struct tutti_run *run, const struct stage *stage,
+static int print_page(const struct tutti_run_command *run, const struct stage *stage,
                       const struct tutti_run_rows *rows, const struct tutti_table *table,
                       const struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -224,7 +224,7 @@ static int print_page(const struct tutti_run *run, const struct stage *stage,
     return tutti_page_close(&page, 0, err);
 }
 
-static int print_rows(const struct tutti_args *args, const struct tutti_run *run,
+static int print_rows(const struct tutti_args *args, const struct tutti_run_command *run,
                       const struct stage *stage, const struct tutti_run_rows *rows,
                       struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -260,7 +260,7 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run *run
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* Options that say something about the other backend only. */
-static int check_options(const struct tutti_args *args, const struct tutti_run *run,
+static int check_options(const struct tutti_args *args, const struct tutti_run_command *run,
                          struct tutti_err *err)
 {
     static const char *const of_sim[] = {"topo",   "nodes",       "model",     "protocol",
@@ -291,8 +291,9 @@ static int check_options(const struct tutti_args *args, const struct tutti_run *
     return tutti_run_group_check(args, run, err);
 }
 
-static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
-                   struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err)
+static int run_sim(const struct tutti_args *args, struct tutti_run_command *run,
+                   struct stage *stage, struct tutti_run_rows *rows, struct tutti_sink *sink,
+                   struct tutti_err *err)
 {
     const char *spec = tutti_args_text(args, "topo");
     struct tutti_ask ask = {
@@ -336,7 +337,7 @@ static int run_sim(const struct tutti_args *args, struct tutti_run *run, struct 
     return status;
 }
 
-static int write_trace(const struct tutti_run *run, const struct tutti_run_rows *rows,
+static int write_trace(const struct tutti_run_command *run, const struct tutti_run_rows *rows,
                        const char *path, struct tutti_sink *sink, struct tutti_err *err)
 {
     const struct tutti_run_row *last = &rows->rows[rows->row_count - 1];
@@ -351,8 +352,9 @@ static int write_trace(const struct tutti_run *run, const struct tutti_run_rows 
 }
 
 /* For --predict: of a file, or measured now; and from now on looked at beside each row. */
-static int find_local(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
-                      struct tutti_local *local, struct tutti_sink *sink, struct tutti_err *err)
+static int find_local(const struct tutti_args *args, struct tutti_run_command *run,
+                      struct stage *stage, struct tutti_local *local, struct tutti_sink *sink,
+                      struct tutti_err *err)
 {
     const char *path = tutti_args_text(args, "calib");
     struct tutti_local_ask ask;
@@ -375,8 +377,8 @@ static int find_local(const struct tutti_args *args, struct tutti_run *run, stru
     return status;
 }
 
-static int play_rows(const struct tutti_args *args, struct tutti_run *run, struct stage *stage,
-                     struct tutti_local *local, struct tutti_run_rows *rows,
+static int play_rows(const struct tutti_args *args, struct tutti_run_command *run,
+                     struct stage *stage, struct tutti_local *local, struct tutti_run_rows *rows,
                      struct tutti_sink *sink, struct tutti_err *err)
 {
     int status;
@@ -396,8 +398,8 @@ static int play_rows(const struct tutti_args *args, struct tutti_run *run, struc
 
 /* Plays all rows and prints them, with the trace of the last one; of several processes the first
  * one prints. */
-static int play(const struct tutti_args *args, struct tutti_run *run, struct tutti_run_group *with,
-                struct tutti_sink *sink, struct tutti_err *err)
+static int play(const struct tutti_args *args, struct tutti_run_command *run,
+                struct tutti_run_group *with, struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *trace = tutti_args_text(args, "trace");
     bool speaks = with->group == NULL || with->group->index == 0;
@@ -425,7 +427,7 @@ static int play(const struct tutti_args *args, struct tutti_run *run, struct tut
 }
 
 /* Several processes meet before, and part after. */
-static int play_together(const struct tutti_args *args, struct tutti_run *run,
+static int play_together(const struct tutti_args *args, struct tutti_run_command *run,
                          struct tutti_sink *sink, struct tutti_err *err)
 {
     tutti_ps deadline_ps = run->perform.deadline_ps;
@@ -442,7 +444,8 @@ static int play_together(const struct tutti_args *args, struct tutti_run *run,
 }
 
 /* A schedule without a contract is played as it stands, and nothing is known of what comes out. */
-static int check_data(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+static int check_data(const struct tutti_args *args, struct tutti_run_command *run,
+                      struct tutti_err *err)
 {
     bool custom = run->perform.params.collective == TUTTI_CUSTOM;
 
@@ -458,7 +461,7 @@ static int check_data(const struct tutti_args *args, struct tutti_run *run, stru
 int tutti_command_run(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_record record;
-    struct tutti_run run;
+    struct tutti_run_command run;
     int status = tutti_run_read(args, &run, err);
 
     if (status < 0)

@@ -34,7 +34,7 @@ struct validation {
     struct tutti_measurements measurements; /* logs */
     struct tutti_topo *topo;                /* logs */
     struct tutti_ask ask;                   /* logs */
-    struct tutti_run run;                   /* -B */
+    struct tutti_run_command run;           /* -B */
     struct tutti_run_group with;            /* -B tcp: the other processes */
     struct tutti_local local;               /* -B */
     const char *how;                        /* -B: it came to be known */

@@ -95,6 +95,137 @@ TEST(likewise_with_io_uring)
     sum_up_in_all_endpoints(TUTTI_TCP_URING);
 }
 
+/* ---- runs that are held open ---- */
+
+struct steps {
+    struct tutti_backend *backend;
+    struct tutti_schedule *schedule;
+    struct tutti_run *run;
+    int32_t in[PROCESSES_MAX];
+    int32_t out[PROCESSES_MAX];
+    const void *ins[PROCESSES_MAX];
+    void *outs[PROCESSES_MAX];
+    uint64_t enough_at; /* this process has; 0: never */
+    uint64_t call_count;
+};
+
+/* The sum, modulo a small prime, is what all bring to the next iteration. */
+static int carry_over(void *context, uint64_t played_count, struct tutti_err *err)
+{
+    struct steps *steps = context;
+
+    (void)err;
+    steps->call_count++;
+    steps->in[processes.index] = steps->out[processes.index] % 97 + (int32_t)processes.index;
+    return played_count == steps->enough_at;
+}
+
+static void open_steps(struct steps *steps, enum tutti_tcp_engine engine, bool hooked)
+{
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .in = steps->ins,
+                              .out = steps->outs,
+                              .between = hooked ? carry_over : NULL,
+                              .between_context = steps};
+    struct tutti_err err;
+
+    *steps = (struct steps){.backend = open_tcp(engine, 1), .schedule = allreduce("ring", 1)};
+    steps->ins[processes.index] = &steps->in[processes.index];
+    steps->outs[processes.index] = &steps->out[processes.index];
+    steps->in[processes.index] = (int32_t)processes.index;
+    play.schedule = steps->schedule;
+    CHECK_OK(tutti_run_open(steps->backend, &play, &steps->run, &err), err);
+}
+
+static void close_steps(struct steps *steps)
+{
+    tutti_run_close(steps->run);
+    tutti_schedule_free(steps->schedule);
+    tutti_backend_close(steps->backend);
+}
+
+/* What all have after so many iterations with the hook between them. */
+static int32_t sum_after(uint64_t iteration_count)
+{
+    int32_t count = (int32_t)processes.count;
+    int32_t sum = count * (count - 1) / 2;
+
+    for (uint64_t i = 1; i < iteration_count; i++)
+        sum = count * (sum % 97) + count * (count - 1) / 2;
+    return sum;
+}
+
+static void step_by_step(enum tutti_tcp_engine engine)
+{
+    struct tutti_played played;
+    struct steps steps;
+    struct tutti_err err;
+
+    open_steps(&steps, engine, false);
+    for (int32_t i = 0; i < 200 && steps.run != NULL; i++) {
+        steps.in[processes.index] = i * (int32_t)(processes.index + 1);
+        if (i % 50 == 49 && processes.index == 1) /* the others fall asleep */
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        CHECK_OK(tutti_run_step(steps.run, 1, &played, &err), err);
+        CHECK_INT(steps.out[processes.index],
+                  i * (int32_t)(processes.count * (processes.count + 1) / 2));
+        CHECK(played.total_ps > 0);
+    }
+    close_steps(&steps);
+}
+
+TEST(connections_stay_from_step_to_step)
+{
+    step_by_step(TUTTI_TCP_POLL);
+    if (tutti_tcp_uring_check(&(struct tutti_err){""}) == 0)
+        step_by_step(TUTTI_TCP_URING);
+}
+
+TEST(one_process_may_have_enough_for_all)
+{
+    struct tutti_played played;
+    struct steps steps;
+    struct tutti_err err;
+
+    open_steps(&steps, TUTTI_TCP_POLL, true);
+    steps.enough_at = processes.index == processes.count - 1 ? 5 : 0;
+    CHECK_INT(tutti_run_step(steps.run, 3, &played, &err), 0);
+    CHECK_INT(steps.out[processes.index], sum_after(3));
+    steps.in[processes.index] = steps.out[processes.index] % 97 + (int32_t)processes.index;
+    CHECK_INT(tutti_run_step(steps.run, 100, &played, &err), 1);
+    CHECK_INT(steps.out[processes.index], sum_after(5));
+    CHECK_INT(steps.call_count, 4);
+    steps.in[processes.index] = (int32_t)processes.index;
+    CHECK_INT(tutti_run_step(steps.run, 1, &played, &err), 0);
+    CHECK_INT(steps.out[processes.index], sum_after(1));
+    close_steps(&steps);
+}
+
+static int refuse(void *context, uint64_t played_count, struct tutti_err *err)
+{
+    (void)context;
+    return played_count == 2 && processes.index == 1
+               ? tutti_fail(err, TUTTI_ELACK, "the loss is no number")
+               : 0;
+}
+
+TEST(what_one_hook_finds_wrong_all_hear)
+{
+    struct tutti_backend *backend = open_tcp(TUTTI_TCP_POLL, 1);
+    struct tutti_schedule *schedule = allreduce("ring", 1);
+    struct tutti_play play = {.size = sizeof(struct tutti_play),
+                              .schedule = schedule,
+                              .iteration_count = 10,
+                              .between = refuse};
+    struct tutti_played played;
+    struct tutti_err err;
+
+    CHECK_INT(tutti_backend_play(backend, &play, &played, &err), -TUTTI_ELACK);
+    CHECK(strstr(err.text, "rank 1, before an iteration: the loss is no number") != NULL);
+    tutti_schedule_free(schedule);
+    tutti_backend_close(backend);
+}
+
 /* ---- stories of two ranks ---- */
 
 static struct tutti_builder *story(uint32_t slot_count, uint64_t bytes)

@@ -136,7 +136,7 @@ static int write_file(const struct tutti_args *args, const struct here *here,
 }
 
 /* Measures with all processes, or with threads; the first of them prints. */
-static int measure(const struct tutti_args *args, const struct tutti_run *run,
+static int measure(const struct tutti_args *args, const struct tutti_run_command *run,
                    const struct tutti_run_group *with, struct tutti_sink *sink,
                    struct tutti_err *err)
 {
@@ -168,7 +168,7 @@ static int measure(const struct tutti_args *args, const struct tutti_run *run,
 int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
-    struct tutti_run run = {
+    struct tutti_run_command run = {
         .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
         .perform = {.deadline_ps = (tutti_ps)tutti_args_number(args, "deadline")}};
     struct tutti_run_group with = {.group = NULL};

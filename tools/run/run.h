@@ -19,7 +19,7 @@ struct tutti_backend_kind;
 struct tutti_local_beside;
 
 /* What the command line asks for. */
-struct tutti_run {
+struct tutti_run_command {
     struct tutti_own own; /* algorithms of one's own */
     const struct tutti_backend_kind *backend;
     uint32_t rank_count;
@@ -95,23 +95,24 @@ struct tutti_run {
     }
 
 /* Reads them. -TUTTI_ELACK for a backend that this build has not. tutti_run_done ends it. */
-int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err);
+int tutti_run_read(const struct tutti_args *args, struct tutti_run_command *ret,
+                   struct tutti_err *err);
 
 /* The backend alone, which must be one that measures. */
-int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run *run,
+int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run_command *run,
                              struct tutti_err *err);
 
 enum { TUTTI_BACKEND_WORDS_BYTES = 64 };
 
 /* The names of all backends, or of those that measure, as a list for people. */
 void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES]);
-void tutti_run_done(struct tutti_run *run);
+void tutti_run_done(struct tutti_run_command *run);
 
 /* --steps-max, for `auto`; 0: no limit, of what is named. */
-uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run *run);
+uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run_command *run);
 
 /* The element count at size number `index`, of the collective and type asked for. */
-uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index);
+uint64_t tutti_run_count(const struct tutti_run_command *run, uint32_t index);
 
 struct tutti_run_row {
     uint64_t count;
@@ -150,28 +151,29 @@ void tutti_run_show(const char *command, const char *what, const char *detail,
 /* All algorithms at one size, that of perform->params.count, on the backend of `perform`. With
  * `local` each row is predicted as that machine would take it. */
 struct tutti_local;
-int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
-                   const struct tutti_local *local, struct tutti_run_rows *rows,
-                   struct tutti_sink *sink, struct tutti_err *err);
+int tutti_run_size(const struct tutti_run_command *run, struct tutti_perform *perform,
+                   const char *command, const struct tutti_local *local,
+                   struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err);
 
 /* Plays all of it on threads; `local` likewise. */
-int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
-                      struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err);
+int tutti_run_threads(struct tutti_run_command *run, const char *command,
+                      const struct tutti_local *local, struct tutti_run_rows *ret,
+                      struct tutti_sink *sink, struct tutti_err *err);
 
 /* What measures this machine, or what is beside a row, of a run on threads or of a group. */
 struct tutti_local_ask;
 struct tutti_run_group; /* NULL: threads */
-struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
+struct tutti_local_ask tutti_run_local_ask(const struct tutti_run_command *run,
                                            const struct tutti_run_group *with);
 
 /* This machine: as the file of --calib says, or, without one, measured now. */
-int tutti_run_local(const struct tutti_run *run, const struct tutti_run_group *with,
+int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_group *with,
                     const char *path, const char *command, struct tutti_local *ret,
                     struct tutti_sink *sink, struct tutti_err *err);
 
 /* Plays all of it in the simulator, as `ask` says (topology, model, protocol, jitter). */
 struct tutti_ask;
-int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char *command,
+int tutti_run_sim(struct tutti_run_command *run, const struct tutti_ask *ask, const char *command,
                   struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err);
 
 /* How many processors this process may use. */

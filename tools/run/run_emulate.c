@@ -46,7 +46,7 @@ static int read_scale(const struct tutti_args *args, struct tutti_emulation *emu
     return 0;
 }
 
-static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
+static int settle_ranks(const struct tutti_args *args, struct tutti_run_command *run,
                         const struct tutti_run_group *with, const struct tutti_topo *topo,
                         struct tutti_err *err)
 {
@@ -76,7 +76,7 @@ static int settle_ranks(const struct tutti_args *args, struct tutti_run *run,
     return 0;
 }
 
-static int open_here(const struct tutti_args *args, struct tutti_run *run,
+static int open_here(const struct tutti_args *args, struct tutti_run_command *run,
                      const struct tutti_run_group *with, struct tutti_emulation *ret,
                      struct tutti_err *err)
 {
@@ -108,7 +108,7 @@ static int open_here(const struct tutti_args *args, struct tutti_run *run,
     return settle_ranks(args, run, with, ret->topo, err);
 }
 
-int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
+int tutti_emulation_open(const struct tutti_args *args, struct tutti_run_command *run,
                          const struct tutti_run_group *with, struct tutti_emulation *ret,
                          struct tutti_err *err)
 {
@@ -149,9 +149,9 @@ static void add_lateness(struct tutti_lateness *sum, const struct tutti_lateness
     sum->rest_ps += lateness->rest_ps;
 }
 
-static int open_backend(const struct tutti_run *run, const struct tutti_emulation *emulation,
-                        struct tutti_shaper *shaper, struct tutti_backend **ret,
-                        struct tutti_err *err)
+static int open_backend(const struct tutti_run_command *run,
+                        const struct tutti_emulation *emulation, struct tutti_shaper *shaper,
+                        struct tutti_backend **ret, struct tutti_err *err)
 {
     struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts),
                                       .pin = run->pin,
@@ -164,7 +164,7 @@ static int open_backend(const struct tutti_run *run, const struct tutti_emulatio
 }
 
 /* Plays what the simulator has predicted. */
-static int play_answer(const struct tutti_run *run, struct tutti_emulation *emulation,
+static int play_answer(const struct tutti_run_command *run, struct tutti_emulation *emulation,
                        const struct tutti_ask *ask, const struct tutti_answer *answer,
                        const struct tutti_perform *how, struct tutti_run_row *row,
                        struct tutti_err *err)
@@ -210,7 +210,7 @@ static double percent_slow(const struct tutti_run_row *row, tutti_ps time_ps)
 }
 
 /* Raises the scale until this machine keeps up with one row. */
-static int find_scale(const struct tutti_run *run, struct tutti_emulation *emulation,
+static int find_scale(const struct tutti_run_command *run, struct tutti_emulation *emulation,
                       const struct tutti_ask *ask, const struct tutti_answer *answer,
                       struct tutti_err *err)
 {
@@ -232,7 +232,7 @@ static int find_scale(const struct tutti_run *run, struct tutti_emulation *emula
     }
 }
 
-static int play_row(const struct tutti_run *run, struct tutti_emulation *emulation,
+static int play_row(const struct tutti_run_command *run, struct tutti_emulation *emulation,
                     const struct tutti_ask *ask, const struct tutti_answer *answer,
                     struct tutti_run_rows *rows, struct tutti_err *err)
 {
@@ -253,8 +253,9 @@ static int play_row(const struct tutti_run *run, struct tutti_emulation *emulati
 }
 
 /* One walk over all rows: to find the scale (rows NULL), or to play them. */
-static int walk(struct tutti_run *run, struct tutti_emulation *emulation, const char *command,
-                struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err)
+static int walk(struct tutti_run_command *run, struct tutti_emulation *emulation,
+                const char *command, struct tutti_run_rows *rows, struct tutti_sink *sink,
+                struct tutti_err *err)
 {
     struct tutti_record *record = run->perform.record;
     struct tutti_ask ask = emulation->ask;
@@ -289,7 +290,7 @@ static int walk(struct tutti_run *run, struct tutti_emulation *emulation, const 
     return status;
 }
 
-int tutti_run_emulated(struct tutti_run *run, struct tutti_emulation *emulation,
+int tutti_run_emulated(struct tutti_run_command *run, struct tutti_emulation *emulation,
                        const char *command, struct tutti_run_rows *ret, struct tutti_sink *sink,
                        struct tutti_err *err)
 {

@@ -34,13 +34,13 @@ enum { TUTTI_EMULATE_SLOW_PERCENT = 5, TUTTI_EMULATE_SCALE_MAX = 1000000000 };
 /* Reads --emulate, --scale, --nodes, --model, --protocol and --reduce-rate, and lets
  * run->rank_count be as many as the machine has. `with` is borrowed until close; all its processes
  * call this and the next alike. To be closed whatever happens. */
-int tutti_emulation_open(const struct tutti_args *args, struct tutti_run *run,
+int tutti_emulation_open(const struct tutti_args *args, struct tutti_run_command *run,
                          const struct tutti_run_group *with, struct tutti_emulation *ret,
                          struct tutti_err *err);
 void tutti_emulation_close(struct tutti_emulation *emulation);
 
 /* Plays all of it, each row beside what the simulator says of it. */
-int tutti_run_emulated(struct tutti_run *run, struct tutti_emulation *emulation,
+int tutti_run_emulated(struct tutti_run_command *run, struct tutti_emulation *emulation,
                        const char *command, struct tutti_run_rows *ret, struct tutti_sink *sink,
                        struct tutti_err *err);
 

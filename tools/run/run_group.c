@@ -12,7 +12,7 @@
 #include "runtime/random.h"
 #include "runtime/tcp.h"
 
-bool tutti_run_is_group(const struct tutti_run *run)
+bool tutti_run_is_group(const struct tutti_run_command *run)
 {
     return run->backend->grouped;
 }
@@ -27,7 +27,7 @@ bool tutti_run_writes_here(const struct tutti_args *args)
     return kind == NULL || (!kind->grouped && !kind->simulated) || tutti_args_given(args, "launch");
 }
 
-int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run *run,
+int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run_command *run,
                           struct tutti_err *err)
 {
     static const char *const of_tcp[] = {"launch",      "hosts",     "dry-run",  "rendezvous",
@@ -60,7 +60,7 @@ static int check_alone(const struct tutti_args *args, const struct tutti_join *j
                       "'--hosts' elsewhere; '--launcher none': this one alone)");
 }
 
-static int open_tcp(const struct tutti_args *args, const struct tutti_run *run,
+static int open_tcp(const struct tutti_args *args, const struct tutti_run_command *run,
                     struct tutti_run_group *with, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_join *join = &with->join;
@@ -127,7 +127,7 @@ static int compare_commands(const struct tutti_args *args, struct tutti_group *g
 }
 
 /* The schedule of --schedule, which each has read for itself. */
-static int compare_schedules(const struct tutti_run *run, struct tutti_group *group,
+static int compare_schedules(const struct tutti_run_command *run, struct tutti_group *group,
                              tutti_ps deadline_ps, struct tutti_err *err)
 {
     char *text = NULL;
@@ -148,7 +148,7 @@ static int compare_schedules(const struct tutti_run *run, struct tutti_group *gr
 
 /* One rank a process if nothing is asked for; on processors of their own where all of this host
  * find one. */
-static int choose_ranks(const struct tutti_args *args, struct tutti_run *run,
+static int choose_ranks(const struct tutti_args *args, struct tutti_run_command *run,
                         const struct tutti_run_group *with, struct tutti_err *err)
 {
     const struct tutti_group *group = with->group;
@@ -176,7 +176,7 @@ static int choose_ranks(const struct tutti_args *args, struct tutti_run *run,
     return 0;
 }
 
-static int open_backend(const struct tutti_args *args, const struct tutti_run *run,
+static int open_backend(const struct tutti_args *args, const struct tutti_run_command *run,
                         struct tutti_run_group *with, struct tutti_err *err)
 {
     struct tutti_tcp_opts *opts = &with->tcp;
@@ -199,7 +199,7 @@ static int open_backend(const struct tutti_args *args, const struct tutti_run *r
     return tutti_tcp_open(opts, &with->backend, err);
 }
 
-int tutti_run_group_open(const struct tutti_args *args, struct tutti_run *run,
+int tutti_run_group_open(const struct tutti_args *args, struct tutti_run_command *run,
                          struct tutti_run_group *ret, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
@@ -297,9 +297,9 @@ static int play_library(struct tutti_perform perform, const struct tutti_run_gro
     return status;
 }
 
-int tutti_run_group_play(struct tutti_run *run, struct tutti_run_group *with, const char *command,
-                         const struct tutti_local *local, struct tutti_run_rows *ret,
-                         struct tutti_sink *sink, struct tutti_err *err)
+int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *with,
+                         const char *command, const struct tutti_local *local,
+                         struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_perform perform = run->perform;
@@ -323,8 +323,8 @@ int tutti_run_group_play(struct tutti_run *run, struct tutti_run_group *with, co
     return status;
 }
 
-void tutti_run_group_describe(const struct tutti_run_group *with, const struct tutti_run *run,
-                              char *buf, size_t buf_bytes)
+void tutti_run_group_describe(const struct tutti_run_group *with,
+                              const struct tutti_run_command *run, char *buf, size_t buf_bytes)
 {
     const char *plural = with->group->count == 1 ? "" : "es";
     char name[TUTTI_MPI_NAME_BYTES];

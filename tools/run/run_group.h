@@ -48,24 +48,25 @@ struct tutti_run_group {
 };
 
 /* Is it one of these backends? */
-bool tutti_run_is_group(const struct tutti_run *run);
+bool tutti_run_is_group(const struct tutti_run_command *run);
 
 /* -TUTTI_EINVAL for options that say nothing to the backend. */
-int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run *run,
+int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run_command *run,
                           struct tutti_err *err);
 
 /* Starts the processes if that is asked for, and meets them; ret->group stays NULL where this one
  * has nothing to play any more (it has started the others and they have ended, or its role plays
  * nothing). Chooses as many ranks as there are processes where none are asked for. */
-int tutti_run_group_open(const struct tutti_args *args, struct tutti_run *run,
+int tutti_run_group_open(const struct tutti_args *args, struct tutti_run_command *run,
                          struct tutti_run_group *ret, struct tutti_sink *sink,
                          struct tutti_err *err);
 
 /* Plays all of it; every process gets all rows. */
 struct tutti_local; /* NULL, or rows are predicted as that machine would take them */
-int tutti_run_group_play(struct tutti_run *run, struct tutti_run_group *with, const char *command,
-                         const struct tutti_local *local, struct tutti_run_rows *ret,
-                         struct tutti_sink *sink, struct tutti_err *err);
+int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *with,
+                         const char *command, const struct tutti_local *local,
+                         struct tutti_run_rows *ret, struct tutti_sink *sink,
+                         struct tutti_err *err);
 
 /* Whether this process, or one that it starts on this host, is the one that writes files: told by
  * the options of a run, before anybody has met. Of several processes only the first writes. */
@@ -88,7 +89,7 @@ int tutti_run_group_close(struct tutti_run_group *with, int status, tutti_ps dea
                           const struct tutti_err *err);
 
 /* "4 processes by tcp"; for the line above the table. */
-void tutti_run_group_describe(const struct tutti_run_group *with, const struct tutti_run *run,
-                              char *buf, size_t buf_bytes);
+void tutti_run_group_describe(const struct tutti_run_group *with,
+                              const struct tutti_run_command *run, char *buf, size_t buf_bytes);
 
 #endif

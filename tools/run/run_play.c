@@ -104,7 +104,7 @@ void tutti_run_show(const char *command, const char *what, const char *detail,
 
 /* Plays and predicts a row as the machine is then; where it moved meanwhile the row is played
  * again, unless what happens in it is recorded. */
-static int perform_beside(const struct tutti_run *run, const struct tutti_perform *perform,
+static int perform_beside(const struct tutti_run_command *run, const struct tutti_perform *perform,
                           const char *algorithm, struct tutti_run_row *row, struct tutti_err *err)
 {
     enum { TRIES = 4 };
@@ -136,9 +136,9 @@ static int perform_beside(const struct tutti_run *run, const struct tutti_perfor
     return status;
 }
 
-int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, const char *command,
-                   const struct tutti_local *local, struct tutti_run_rows *rows,
-                   struct tutti_sink *sink, struct tutti_err *err)
+int tutti_run_size(const struct tutti_run_command *run, struct tutti_perform *perform,
+                   const char *command, const struct tutti_local *local,
+                   struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err)
 {
     uint64_t bytes = tutti_collective_bytes(perform->params.collective, perform->params.count,
                                             perform->params.dtype, run->rank_count);
@@ -178,7 +178,7 @@ int tutti_run_size(const struct tutti_run *run, struct tutti_perform *perform, c
 
 /* Measured with buffers up to about the size of the largest asked for, and not so large that it
  * takes long. */
-struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
+struct tutti_local_ask tutti_run_local_ask(const struct tutti_run_command *run,
                                            const struct tutti_run_group *with)
 {
     static const uint64_t least = 192 << 10, most = 48 << 20;
@@ -202,7 +202,7 @@ struct tutti_local_ask tutti_run_local_ask(const struct tutti_run *run,
     };
 }
 
-int tutti_run_local(const struct tutti_run *run, const struct tutti_run_group *with,
+int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_group *with,
                     const char *path, const char *command, struct tutti_local *ret,
                     struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -230,8 +230,9 @@ int tutti_run_local(const struct tutti_run *run, const struct tutti_run_group *w
     return status;
 }
 
-int tutti_run_threads(struct tutti_run *run, const char *command, const struct tutti_local *local,
-                      struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err)
+int tutti_run_threads(struct tutti_run_command *run, const char *command,
+                      const struct tutti_local *local, struct tutti_run_rows *ret,
+                      struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
@@ -260,7 +261,7 @@ int tutti_run_threads(struct tutti_run *run, const char *command, const struct t
 /* ---- sim ------------------------------------------------------------------------------------- */
 
 /* The prediction tells algorithm and protocol; then the same schedule is played with data. */
-static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bool last,
+static int play_predicted(const struct tutti_run_command *run, struct tutti_ask *ask, bool last,
                           struct tutti_run_row *row, struct tutti_run_rows *rows,
                           struct tutti_err *err)
 {
@@ -299,7 +300,7 @@ static int play_predicted(const struct tutti_run *run, struct tutti_ask *ask, bo
     return status;
 }
 
-int tutti_run_sim(struct tutti_run *run, const struct tutti_ask *ask, const char *command,
+int tutti_run_sim(struct tutti_run_command *run, const struct tutti_ask *ask, const char *command,
                   struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_run_rows rows = {0};

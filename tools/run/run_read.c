@@ -20,7 +20,8 @@ void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES])
                                    at > 0 ? ", " : "", kinds[i].name);
 }
 
-static int read_backend(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+static int read_backend(const struct tutti_args *args, struct tutti_run_command *run,
+                        struct tutti_err *err)
 {
     static const char *const planned[] = {"cuda", "nccl"};
     const char *name = tutti_args_text(args, "backend");
@@ -40,7 +41,7 @@ static int read_backend(const struct tutti_args *args, struct tutti_run *run, st
     return 0;
 }
 
-int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run *run,
+int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run_command *run,
                              struct tutti_err *err)
 {
     const char *name = tutti_args_text(args, "backend");
@@ -56,8 +57,8 @@ int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run *ru
 }
 
 /* One name of the list, which must serve the collective. */
-static int add_algorithm(struct tutti_run *run, const char *name, size_t bytes, size_t *count,
-                         struct tutti_err *err)
+static int add_algorithm(struct tutti_run_command *run, const char *name, size_t bytes,
+                         size_t *count, struct tutti_err *err)
 {
     const struct tutti_algorithm *algorithm = NULL;
     char text[64];
@@ -82,7 +83,7 @@ static int add_algorithm(struct tutti_run *run, const char *name, size_t bytes, 
     return 0;
 }
 
-static int read_algorithms(const char *text, struct tutti_run *run, struct tutti_err *err)
+static int read_algorithms(const char *text, struct tutti_run_command *run, struct tutti_err *err)
 {
     size_t count = 0;
     const struct tutti_algorithm *known;
@@ -113,12 +114,13 @@ static int read_algorithms(const char *text, struct tutti_run *run, struct tutti
     return status;
 }
 
-uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run *run)
+uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run_command *run)
 {
     return strcmp(run->algorithms[0], "auto") == 0 ? tutti_args_number(args, "steps-max") : 0;
 }
 
-static int read_data(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+static int read_data(const struct tutti_args *args, struct tutti_run_command *run,
+                     struct tutti_err *err)
 {
     struct tutti_coll_params *params = &run->perform.params;
     const char *collective = tutti_args_text(args, "collective");
@@ -143,7 +145,8 @@ static int read_cuts(const struct tutti_args *args, struct tutti_coll_params *pa
 }
 
 /* What is played: the schedule and the plugins of one's own, and how much data. */
-static int read_what(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+static int read_what(const struct tutti_args *args, struct tutti_run_command *run,
+                     struct tutti_err *err)
 {
     struct tutti_coll_params *params = &run->perform.params;
     int status = read_data(args, run, err);
@@ -162,7 +165,8 @@ static int read_what(const struct tutti_args *args, struct tutti_run *run, struc
 }
 
 /* How many ranks, and where; on a machine, simulated or emulated, there are as many as that has. */
-static int read_ranks(const struct tutti_args *args, struct tutti_run *run, struct tutti_err *err)
+static int read_ranks(const struct tutti_args *args, struct tutti_run_command *run,
+                      struct tutti_err *err)
 {
     const struct tutti_schedule *own = run->own.schedule;
     int status = 0;
@@ -184,9 +188,10 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run *run, stru
     return status;
 }
 
-int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct tutti_err *err)
+int tutti_run_read(const struct tutti_args *args, struct tutti_run_command *ret,
+                   struct tutti_err *err)
 {
-    struct tutti_run run = {
+    struct tutti_run_command run = {
         .rank_count = (uint32_t)tutti_args_number(args, "ranks"),
         .perform = {.warmup_count = (uint32_t)tutti_args_number(args, "warmup-iters"),
                     .iteration_count = (uint32_t)tutti_args_number(args, "iters"),
@@ -210,12 +215,12 @@ int tutti_run_read(const struct tutti_args *args, struct tutti_run *ret, struct 
     return 0;
 }
 
-void tutti_run_done(struct tutti_run *run)
+void tutti_run_done(struct tutti_run_command *run)
 {
     tutti_own_done(&run->own);
 }
 
-uint64_t tutti_run_count(const struct tutti_run *run, uint32_t index)
+uint64_t tutti_run_count(const struct tutti_run_command *run, uint32_t index)
 {
     const struct tutti_coll_params *params = &run->perform.params;
 

@@ -1,5 +1,4 @@
-/* An execution from its beginning to its end: takes what it needs, starts the threads, and sees to
- * it that all processes begin and end alike. */
+/* What an execution needs before the first byte moves, but for threads and other processes. */
 #include "runtime/exec/threads/execution.h"
 
 #include <assert.h>
@@ -10,10 +9,6 @@
 #include <unistd.h>
 
 #include "runtime/data.h"
-
-static const tutti_ps DEFAULT_DEADLINE_PS = 30 * TUTTI_PS_PER_S;
-
-/* ---- before ---- */
 
 static void *buffer(uint64_t bytes)
 {
@@ -27,7 +22,7 @@ static void *buffer(uint64_t bytes)
 static int provide_buffers(struct tutti_execution *execution, uint32_t rank, struct tutti_err *err)
 {
     const struct tutti_schedule *schedule = execution->schedule;
-    const struct tutti_play *play = execution->play;
+    const struct tutti_play *play = &execution->play;
     struct tutti_part *part = &execution->parts[rank - execution->first_rank];
     struct tutti_thread_stage *stage = &execution->stages[rank - execution->first_rank];
 
@@ -120,10 +115,6 @@ static int prepare_worker(struct tutti_execution *execution, uint32_t number, st
                               &worker->engine, err);
     if (status < 0)
         return status;
-    worker->arrived_ps = calloc(execution->taken_count, sizeof(worker->arrived_ps[0]));
-    worker->ended_ps = calloc(execution->taken_count, sizeof(worker->ended_ps[0]));
-    if (worker->arrived_ps == NULL || worker->ended_ps == NULL)
-        return tutti_nomem(err);
     for (uint32_t i = 0; i < worker->rank_count && status == 0; i++)
         status = prepare_rank(execution, worker, worker->first_rank + i, err);
     return status;
@@ -197,12 +188,12 @@ static int prepare_endpoints(struct tutti_execution *execution, uint32_t all_cou
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     bool crowded = execution->worker_count > (uint32_t)CPU_COUNT(&host_backend->processors) ||
                    (online > 0 && all_count > (uint32_t)online);
-    int status =
-        tutti_endpoints_open(&execution->endpoints, &execution->connections, execution->schedule,
-                             host_backend->group, execution->play->lead_ps, err);
+    int status = tutti_endpoints_open(
+        &execution->endpoints, &execution->connections, execution->schedule, host_backend->group,
+        execution->play.lead_ps, execution->play.between != NULL, err);
 
     for (uint32_t i = 1; i < host_backend->group->count && status == 0; i++) {
-        if (execution->play->lead_ps > 0 &&
+        if (execution->play.lead_ps > 0 &&
             host_backend->homes[i].host != host_backend->homes[0].host)
             status = tutti_fail(err, TUTTI_EINVAL,
                                 "process %u is on another host than process 0: only processes of "
@@ -212,9 +203,6 @@ static int prepare_endpoints(struct tutti_execution *execution, uint32_t all_cou
     if (status < 0)
         return status;
     mark_near(execution);
-    execution->opened_ps = calloc(execution->taken_count, sizeof(execution->opened_ps[0]));
-    if (execution->opened_ps == NULL)
-        return tutti_nomem(err);
     execution->plan = (struct tutti_transport_plan){
         .rank_count = execution->schedule->rank_count,
         .first_rank = execution->first_rank,
@@ -320,7 +308,34 @@ static int prepare_workers(struct tutti_execution *execution, struct tutti_err *
     return status;
 }
 
-static int prepare(struct tutti_execution *execution, struct tutti_err *err)
+int tutti_execution_reserve(struct tutti_execution *execution, uint32_t iteration_count,
+                            struct tutti_err *err)
+{
+    uint32_t count = tutti_execution_meets(execution) ? iteration_count : 1;
+    bool opens = execution->host_backend->group->count > 1 || execution->play.between != NULL;
+    tutti_ps *next;
+
+    if (count <= execution->taken_max)
+        return 0;
+    next = calloc(2 * (size_t)execution->worker_count + 2, count * sizeof(next[0]));
+    if (next == NULL)
+        return tutti_nomem(err);
+    free(execution->times_ps);
+    execution->times_ps = next;
+    execution->taken_max = count;
+    execution->took_ps = next;
+    next += count;
+    execution->opened_ps = opens ? next : NULL;
+    for (uint32_t i = 0; i < execution->worker_count; i++) {
+        next += count;
+        execution->workers[i].arrived_ps = next;
+        next += count;
+        execution->workers[i].ended_ps = next;
+    }
+    return 0;
+}
+
+int tutti_execution_prepare(struct tutti_execution *execution, struct tutti_err *err)
 {
     const struct tutti_host_backend *host_backend = execution->host_backend;
     uint32_t own_count = execution->own_count;
@@ -343,10 +358,15 @@ static int prepare(struct tutti_execution *execution, struct tutti_err *err)
                                                  &execution->connections, err);
     for (uint32_t i = 0; i < own_count && status == 0; i++)
         status = tutti_thread_stage_open(&execution->stages[i], err);
+    execution->verdicts = calloc(host_backend->group->count, sizeof(execution->verdicts[0]));
+    if (status == 0 && execution->verdicts == NULL)
+        status = tutti_nomem(err);
+    if (status == 0)
+        status = tutti_execution_reserve(execution, execution->play.iteration_count, err);
     return status;
 }
 
-static void clear(struct tutti_execution *execution)
+void tutti_execution_clear(struct tutti_execution *execution)
 {
     tutti_helpers_close(execution->helpers);
     for (uint32_t i = 0; execution->workers != NULL && i < execution->worker_count; i++) {
@@ -354,8 +374,6 @@ static void clear(struct tutti_execution *execution)
 
         tutti_engine_free(worker->engine);
         tutti_record_done(&worker->record);
-        free(worker->arrived_ps);
-        free(worker->ended_ps);
     }
     for (uint32_t i = 0; execution->stages != NULL && i < execution->own_count; i++)
         tutti_thread_stage_close(&execution->stages[i]);
@@ -368,195 +386,11 @@ static void clear(struct tutti_execution *execution)
     free(execution->stages);
     free(execution->parts);
     free(execution->rank_peers);
-    free(execution->opened_ps);
+    free(execution->times_ps);
+    free(execution->verdicts);
     tutti_endpoints_close(&execution->endpoints);
     tutti_thread_remote_writes_close(&execution->remote_writes);
     tutti_pacer_close(&execution->pacer);
     tutti_thread_connections_close(&execution->connections);
     tutti_wait_set_close(&execution->wait_set);
-}
-
-/* ---- the play ---- */
-
-/* Listens for processes that give up or are gone, while the ranks play. */
-struct guard {
-    struct tutti_execution *execution;
-    pthread_t thread;
-    bool has_thread;
-    atomic_bool over;
-    bool heard; /* it was this that ended the execution */
-};
-
-static void *run_guard(void *data)
-{
-    enum { LOOK_MS = 100 }; /* a wake that comes just before the wait must not be waited for long */
-    struct guard *guard = data;
-    struct tutti_wait_set *wait_set = &guard->execution->wait_set;
-    struct tutti_err err;
-
-    while (!atomic_load(&guard->over)) {
-        int status = tutti_group_wait_stop(guard->execution->host_backend->group,
-                                           LOOK_MS * TUTTI_PS_PER_MS, &err);
-
-        if (status == 0)
-            continue;
-        guard->heard = atomic_load(&wait_set->blamed) == 0;
-        tutti_wait_set_stop(wait_set, status, &err);
-        break;
-    }
-    return NULL;
-}
-
-static void start_threads(struct tutti_execution *execution, struct guard *guard)
-{
-    struct tutti_err local;
-    int status;
-
-    if (execution->own_count > 0 && execution->host_backend->group->count > 1) {
-        status = pthread_create(&guard->thread, NULL, run_guard, guard);
-        guard->has_thread = status == 0;
-        if (status != 0) {
-            (void)tutti_fail(&local, TUTTI_EIO, "cannot start a thread: %s", strerror(status));
-            tutti_wait_set_stop(&execution->wait_set, -TUTTI_EIO, &local);
-            return;
-        }
-    }
-    for (uint32_t i = 0; i < execution->worker_count; i++) {
-        struct tutti_worker *worker = &execution->workers[i];
-
-        status = pthread_create(&worker->thread, NULL, tutti_worker_run, worker);
-        worker->has_thread = status == 0;
-        if (status == 0)
-            continue;
-        (void)tutti_fail(&local, TUTTI_EIO, "cannot start the thread of rank %u: %s",
-                         worker->first_rank, strerror(status));
-        tutti_wait_set_stop(&execution->wait_set, -TUTTI_EIO, &local);
-        return;
-    }
-}
-
-static int run_threads(struct tutti_execution *execution, struct tutti_err *err)
-{
-    struct guard guard = {.execution = execution};
-    struct tutti_wait_set *wait_set = &execution->wait_set;
-
-    start_threads(execution, &guard);
-    for (uint32_t i = 0; i < execution->worker_count; i++) {
-        if (execution->workers[i].has_thread)
-            pthread_join(execution->workers[i].thread, NULL);
-    }
-    /* Before anything else: the others may be waiting for messages that will not come. A guard
-     * may be in the middle of saying why: `stopped` it sets last. */
-    if (atomic_load(&wait_set->stopped) != 0 && wait_set->transport != NULL &&
-        wait_set->transport->ops->stop != NULL)
-        wait_set->transport->ops->stop(wait_set->transport);
-    atomic_store(&guard.over, true);
-    if (guard.has_thread) {
-        tutti_group_wake(execution->host_backend->group);
-        pthread_join(guard.thread, NULL);
-    }
-    if (wait_set->status < 0 && err != NULL) {
-        *err = wait_set->err;
-        if (guard.heard && atomic_load(&execution->is_broken) != 0) {
-            *err = execution->broken;
-            (void)tutti_wrap(err, wait_set->status, "%s", wait_set->err.text);
-        }
-    }
-    return wait_set->status;
-}
-
-/* One line that is different where the schedules are. */
-static void describe(const struct tutti_execution *execution, char *buf, size_t buf_bytes)
-{
-    const struct tutti_schedule *schedule = execution->schedule;
-    const struct tutti_contract *contract = &schedule->contract;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    struct tutti_cursor cursor;
-    const struct tutti_step *step;
-
-    for (uint32_t rank = 0; rank < schedule->rank_count; rank++) {
-        for (uint32_t lane = 0; lane < schedule->lane_count; lane++) {
-            tutti_cursor_open(&cursor, schedule, rank, lane);
-            while ((step = tutti_cursor_next(&cursor)) != NULL) {
-                uint64_t words[sizeof(*step) / sizeof(uint64_t)];
-
-                memcpy(words, step, sizeof(*step));
-                for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-                    hash = (hash ^ words[i] ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15);
-            }
-            hash = (hash ^ lane) * UINT64_C(0x100000001b3);
-        }
-    }
-    snprintf(buf, buf_bytes,
-             "%s %s %s %s count %" PRIu64 " root %u on %u ranks, %u lanes, %u slots, %u+%u "
-             "iterations%s%s, programs %016" PRIx64,
-             tutti_collective_name(contract->collective), schedule->name,
-             tutti_dtype_name(contract->dtype), tutti_op_name(contract->op), contract->count,
-             contract->root, schedule->rank_count, schedule->lane_count, schedule->slot_count,
-             execution->play->warmup_count, execution->play->iteration_count,
-             !execution->play->barrier      ? ""
-             : execution->play->lead_ps > 0 ? " with barriers and a lead"
-                                            : " with barriers",
-             execution->play->record != NULL ? ", recorded" : "", hash);
-}
-
-/* All are ready, and for the same. */
-static int begin(struct tutti_execution *execution, int status, bool *ret_begun,
-                 struct tutti_err *err)
-{
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    tutti_ps wait_ps = tutti_wait_set_after(5 * TUTTI_PS_PER_S, execution->deadline_ps);
-    char text[512];
-
-    *ret_begun = false;
-    if (host_backend->group->count == 1)
-        return status;
-    describe(execution, text, sizeof(text));
-    status = tutti_group_agree(host_backend->group, status, wait_ps, err);
-    if (status == 0)
-        status = tutti_group_same(host_backend->group, "schedule", text, wait_ps, err);
-    if (status == 0 && host_backend->shaper != NULL)
-        status = tutti_shared_pacer_open(&execution->shared_pacer, &execution->wait_set,
-                                         host_backend->shaper, host_backend->slowdown,
-                                         host_backend->group, wait_ps, err);
-    if (status < 0)
-        return status;
-    status = host_backend->transport->ops->begin(host_backend->transport, host_backend->group,
-                                                 &execution->plan, err);
-    *ret_begun = status == 0;
-    return tutti_group_agree(host_backend->group, status, wait_ps, err);
-}
-
-int tutti_execution_play(struct tutti_host_backend *host_backend, const struct tutti_play *play,
-                         struct tutti_played *ret, struct tutti_err *err)
-{
-    const struct tutti_group *group = host_backend->group;
-    uint32_t rank_count = play->schedule->rank_count;
-    uint32_t first_rank = tutti_group_first_rank(rank_count, group->count, group->index);
-    struct tutti_execution execution = {
-        .host_backend = host_backend,
-        .play = play,
-        .schedule = play->schedule,
-        .first_rank = first_rank,
-        .own_count =
-            tutti_group_first_rank(rank_count, group->count, group->index + 1) - first_rank,
-        .deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : DEFAULT_DEADLINE_PS,
-        .taken_count = play->barrier ? play->iteration_count : 1,
-    };
-    struct tutti_played played = {0};
-    bool begun;
-    int status = prepare(&execution, err);
-
-    status = begin(&execution, status, &begun, err);
-    if (status == 0)
-        status = tutti_execution_conclude(&execution, run_threads(&execution, err), &played, err);
-    tutti_shared_pacer_close(&execution.shared_pacer); /* while there is somebody to be woken */
-    if (begun)
-        host_backend->transport->ops->end(host_backend->transport, status);
-    host_backend->lateness = execution.pacer.shared_pacer != NULL ? execution.shared_pacer.lateness
-                                                                  : execution.pacer.lateness;
-    clear(&execution);
-    if (status == 0)
-        *ret = played;
-    return status;
 }

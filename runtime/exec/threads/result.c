@@ -1,4 +1,4 @@
-/* The end of an execution: status, times and records of the ranks here, and of those of all
+/* The end of a step: status, times and records of the ranks here, and of those of all
  * processes. */
 #include <assert.h>
 #include <inttypes.h>
@@ -11,23 +11,12 @@
 
 enum { TIMES_AT_ONCE = 4096, EVENTS_AT_ONCE = 512 };
 
-/* What a process says first. */
-struct verdict {
-    int64_t status;
-    uint64_t event_count;
-    uint64_t step_count;
-    uint64_t opened_ns; /* when the last barrier opened, on the clock of the host */
-    int64_t ended_ns;   /* by the wall clock, which hosts have about the same */
-    struct tutti_err err;
-};
-
 /* A result on its way from the ranks to the caller. */
 struct result {
     struct tutti_execution *execution;
-    struct verdict mine;
-    struct verdict *all; /* [process] */
-    tutti_ps *took_ps;   /* [taken iterations] */
-    tutti_ps wait_ps;    /* for the other processes */
+    struct tutti_verdict mine;
+    struct tutti_verdict *all; /* [process] */
+    tutti_ps wait_ps;          /* for the other processes */
 };
 
 /* ---- of this process ---- */
@@ -60,10 +49,20 @@ static void bounds_of(const struct tutti_execution *execution, uint32_t taken,
     *ret_end_ps = end_ps;
 }
 
+/* How many iterations of the step were played, and of how many the times are kept. */
+static void count_iterations(struct tutti_execution *execution, uint64_t timed_count)
+{
+    execution->timed_count = (uint32_t)timed_count;
+    execution->taken_count = tutti_execution_meets(execution) ? execution->timed_count : 1;
+}
+
 static void look_back(struct result *result)
 {
-    const struct tutti_execution *execution = result->execution;
+    struct tutti_execution *execution = result->execution;
 
+    if (execution->own_count > 0)
+        result->mine.timed_count = execution->workers[0].timed_count;
+    count_iterations(execution, result->mine.timed_count);
     for (uint32_t i = 0; i < execution->worker_count; i++) {
         result->mine.step_count += tutti_engine_step_count(execution->workers[i].engine);
         result->mine.event_count += execution->workers[i].record.event_count;
@@ -71,10 +70,11 @@ static void look_back(struct result *result)
     for (uint32_t i = 0; i < execution->taken_count; i++) {
         tutti_ps start_ps;
 
-        bounds_of(execution, i, &start_ps, &result->took_ps[i]);
-        result->took_ps[i] -= start_ps;
+        bounds_of(execution, i, &start_ps, &execution->took_ps[i]);
+        execution->took_ps[i] -= start_ps;
     }
-    if (execution->opened_ps != NULL && execution->own_count > 0)
+    result->mine.took_ps = execution->taken_count > 0 ? execution->took_ps[0] : 0;
+    if (execution->opened_ps != NULL && execution->own_count > 0 && execution->taken_count > 0)
         result->mine.opened_ns =
             (uint64_t)execution->wait_set.epoch_s * UINT64_C(1000000000) +
             (uint64_t)(execution->opened_ps[execution->taken_count - 1] / TUTTI_PS_PER_NS);
@@ -90,9 +90,11 @@ static void copy_events(const struct result *result, struct tutti_record *record
     tutti_ps start_ps;
     tutti_ps end_ps;
 
+    if (execution->taken_count == 0)
+        return;
     bounds_of(execution, execution->taken_count - 1, &start_ps, &end_ps);
     for (uint32_t i = 0; i < host_backend->group->count; i++) {
-        const struct verdict *other = &result->all[i];
+        const struct tutti_verdict *other = &result->all[i];
 
         if (i != host_backend->group->index &&
             host_backend->homes[i].host == host_backend->homes[host_backend->group->index].host &&
@@ -136,7 +138,7 @@ static char *find_gone(char *text, uint32_t *ret_process)
 }
 
 /* The process that this one found gone, or UINT32_MAX. */
-static uint32_t found_gone(struct verdict *verdict)
+static uint32_t found_gone(struct tutti_verdict *verdict)
 {
     uint32_t process;
 
@@ -146,7 +148,7 @@ static uint32_t found_gone(struct verdict *verdict)
 
 /* Who was found gone may have ended for a third one: the one at the end of such a deferred, which
  * may be a circle of two that have lost each other. */
-static uint32_t chase(struct verdict *all, uint32_t count, uint32_t first)
+static uint32_t chase(struct tutti_verdict *all, uint32_t count, uint32_t first)
 {
     for (uint32_t turn = 0; turn < count; turn++) {
         uint32_t next = found_gone(&all[first]);
@@ -160,16 +162,16 @@ static uint32_t chase(struct verdict *all, uint32_t count, uint32_t first)
 
 /* Whose word holds: of those that did not only find others gone, the first. Else, of those at the
  * ends of the chains, the one that ended first. NULL: all is well. */
-static const struct verdict *choose(struct verdict *all, uint32_t count)
+static const struct tutti_verdict *choose(struct tutti_verdict *all, uint32_t count)
 {
-    const struct verdict *chosen = NULL;
+    const struct tutti_verdict *chosen = NULL;
 
     for (uint32_t i = 0; i < count; i++) {
         if (all[i].status < 0 && all[i].status != -TUTTI_EIO)
             return &all[i];
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct verdict *end = &all[chase(all, count, i)];
+        const struct tutti_verdict *end = &all[chase(all, count, i)];
 
         if (all[i].status < 0 && (chosen == NULL || end->ended_ns < chosen->ended_ns))
             chosen = end;
@@ -200,7 +202,7 @@ static void say_who(struct tutti_err *err, int status, const struct tutti_err *l
 static int judge(struct result *result, struct tutti_err *err)
 {
     struct tutti_group *group = result->execution->host_backend->group;
-    const struct verdict *worst;
+    const struct tutti_verdict *worst;
     struct tutti_err lost;
     int status = tutti_group_exchange(group, &result->mine, sizeof(result->mine), result->all,
                                       result->wait_ps, &lost);
@@ -232,24 +234,46 @@ static int judge(struct result *result, struct tutti_err *err)
 /* The time of an iteration is that of the process for which it took longest. */
 static int share_times(struct result *result, struct tutti_err *err)
 {
-    struct tutti_group *group = result->execution->host_backend->group;
-    uint32_t count = result->execution->taken_count;
+    struct tutti_execution *execution = result->execution;
+    struct tutti_group *group = execution->host_backend->group;
+    uint32_t count = execution->taken_count;
     tutti_ps *all = calloc(group->count, TIMES_AT_ONCE * sizeof(all[0]));
     int status = tutti_group_agree(group, all == NULL ? tutti_nomem(err) : 0, result->wait_ps, err);
 
     for (uint32_t at = 0; at < count && status == 0; at += TIMES_AT_ONCE) {
         uint32_t some = count - at < TIMES_AT_ONCE ? count - at : TIMES_AT_ONCE;
 
-        status = tutti_group_exchange(group, result->took_ps + at, some * sizeof(all[0]), all,
+        status = tutti_group_exchange(group, execution->took_ps + at, some * sizeof(all[0]), all,
                                       result->wait_ps, err);
         for (size_t i = 0; status == 0 && i < (size_t)some * group->count; i++) {
-            tutti_ps *took_ps = &result->took_ps[at + i % some];
+            tutti_ps *took_ps = &execution->took_ps[at + i % some];
 
             *took_ps = all[i] > *took_ps ? all[i] : *took_ps;
         }
     }
     free(all);
     return status;
+}
+
+/* Often there is one time, which they have said already. */
+static int agree_on_times(struct result *result, struct tutti_err *err)
+{
+    struct tutti_execution *execution = result->execution;
+    uint32_t process_count = execution->host_backend->group->count;
+    uint64_t timed_count = 0;
+    tutti_ps took_ps = 0;
+
+    for (uint32_t i = 0; i < process_count; i++) {
+        const struct tutti_verdict *one = &result->all[i];
+
+        timed_count = one->timed_count > timed_count ? one->timed_count : timed_count;
+        took_ps = one->took_ps > took_ps ? one->took_ps : took_ps;
+    }
+    count_iterations(execution, timed_count);
+    if (execution->taken_count > 1)
+        return share_times(result, err);
+    execution->took_ps[0] = took_ps;
+    return 0;
 }
 
 /* Events of all processes, in pieces as long as one process has any left. */
@@ -286,7 +310,7 @@ static int share_events(struct result *result, struct tutti_record *record, stru
 static int merge_records(struct result *result, struct tutti_err *err)
 {
     struct tutti_execution *execution = result->execution;
-    struct tutti_record *record = execution->play->record;
+    struct tutti_record *record = execution->play.record;
     struct tutti_group *group = execution->host_backend->group;
     tutti_ps start_ps = INT64_MAX;
     uint64_t count = 0;
@@ -304,9 +328,9 @@ static int merge_records(struct result *result, struct tutti_err *err)
     if (group->count > 1)
         status = share_events(result, record, err);
     /* Without a barrier before the last iteration, its first step is the start. */
-    for (size_t i = 0; i < record->event_count && !execution->play->barrier; i++)
+    for (size_t i = 0; i < record->event_count && !tutti_execution_meets(execution); i++)
         start_ps = record->events[i].start_ps < start_ps ? record->events[i].start_ps : start_ps;
-    for (size_t i = 0; i < record->event_count && !execution->play->barrier; i++) {
+    for (size_t i = 0; i < record->event_count && !tutti_execution_meets(execution); i++) {
         record->events[i].start_ps -= start_ps;
         record->events[i].end_ps -= start_ps;
     }
@@ -325,16 +349,20 @@ static int compare_ps(const void *left, const void *right)
 static void sum_up(const struct result *result, struct tutti_played *ret)
 {
     const struct tutti_execution *execution = result->execution;
-    uint32_t count = execution->play->iteration_count;
+    uint32_t count = execution->timed_count;
     struct tutti_played played = {0};
 
     for (uint32_t i = 0; i < execution->host_backend->group->count; i++)
         played.step_count += result->all[i].step_count;
     for (uint32_t i = 0; i < execution->taken_count; i++)
-        played.total_ps += result->took_ps[i];
-    qsort(result->took_ps, execution->taken_count, sizeof(result->took_ps[0]), compare_ps);
-    played.best_ps = execution->play->barrier ? result->took_ps[0] : played.total_ps / count;
-    played.median_ps = execution->play->barrier ? result->took_ps[count / 2] : played.best_ps;
+        played.total_ps += execution->took_ps[i];
+    if (count > 0 && tutti_execution_meets(execution)) {
+        qsort(execution->took_ps, count, sizeof(execution->took_ps[0]), compare_ps);
+        played.best_ps = execution->took_ps[0];
+        played.median_ps = execution->took_ps[count / 2];
+    } else if (count > 0) {
+        played.median_ps = played.best_ps = played.total_ps / count;
+    }
     *ret = played;
 }
 
@@ -342,7 +370,7 @@ int tutti_execution_conclude(struct tutti_execution *execution, int status,
                              struct tutti_played *ret, struct tutti_err *err)
 {
     struct tutti_group *group = execution->host_backend->group;
-    struct result result = {.execution = execution};
+    struct result result = {.execution = execution, .all = execution->verdicts};
 
     if (status == 0 && group->count == 1)
         assert(execution->own_count == execution->schedule->rank_count);
@@ -355,29 +383,22 @@ int tutti_execution_conclude(struct tutti_execution *execution, int status,
                          : tutti_wait_set_after(5 * TUTTI_PS_PER_S, execution->deadline_ps);
     if (status == 0)
         result.wait_ps = tutti_wait_set_after(result.wait_ps, execution->deadline_ps);
-    result.all = calloc(group->count, sizeof(result.all[0]));
-    result.took_ps = calloc(execution->taken_count, sizeof(result.took_ps[0]));
-    if (status == 0 && (result.all == NULL || result.took_ps == NULL))
-        status = tutti_nomem(err);
     if (status == 0)
         look_back(&result);
     result.mine.status = status;
     result.mine.ended_ns = wall_ns();
     if (status < 0 && err != NULL)
         result.mine.err = *err;
-    if (result.all == NULL && group->count > 1)
-        tutti_group_stop(group, status, err);
-    else if (group->count > 1)
+    if (group->count > 1)
         status = judge(&result, err);
     else if (status == 0)
         result.all[0] = result.mine;
     if (status == 0 && group->count > 1)
-        status = share_times(&result, err);
-    if (status == 0 && execution->play->record != NULL)
+        status = agree_on_times(&result, err);
+    if (status == 0 && execution->play.record != NULL)
         status = merge_records(&result, err);
-    if (status == 0)
-        sum_up(&result, ret);
-    free(result.all);
-    free(result.took_ps);
-    return status;
+    if (status < 0)
+        return status;
+    sum_up(&result, ret);
+    return execution->timed_count < execution->play.iteration_count;
 }

@@ -9,12 +9,6 @@
 #include "runtime/exec/threads/execution.h"
 #include "runtime/threads.h"
 
-static int host_backend_play(struct tutti_backend *backend, const struct tutti_play *play,
-                             struct tutti_played *ret, struct tutti_err *err)
-{
-    return tutti_execution_play((struct tutti_host_backend *)backend, play, ret, err);
-}
-
 static void host_backend_ranks(const struct tutti_backend *backend, uint32_t rank_count,
                                uint32_t *ret_first, uint32_t *ret_count)
 {
@@ -100,8 +94,10 @@ int tutti_host_backend_open(const struct tutti_host_backend_opts *opts, struct t
         .size = sizeof(struct tutti_backend_ops),
         .name = opts->name,
         .close = host_backend_close,
-        .play = host_backend_play,
         .ranks = host_backend_ranks,
+        .open_run = tutti_execution_open,
+        .step_run = tutti_execution_step,
+        .close_run = tutti_execution_close,
     };
     host_backend->base.ops = &host_backend->ops;
     host_backend->pin = opts->pin;

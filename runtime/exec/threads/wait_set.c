@@ -241,13 +241,25 @@ void tutti_wait_set_signal(struct tutti_wait_set *wait_set, uint32_t rank)
         ring(wait_set, rank);
 }
 
-int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank)
+int tutti_wait_set_idle(struct tutti_wait_set *wait_set, uint32_t rank,
+                        struct tutti_backoff *backoff)
+{
+    return tutti_wait_set_wait(wait_set, rank, backoff, INT64_MAX);
+}
+
+int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank,
+                           const struct tutti_opening *opening, struct tutti_err *err)
 {
     unsigned generation = atomic_load(&wait_set->generation);
     struct tutti_backoff backoff = {0};
     int status = 0;
 
     if (atomic_fetch_add(&wait_set->arrived, 1) + 1 == wait_set->rank_count) {
+        if (opening != NULL)
+            status = opening->open(opening->context, err);
+        if (status < 0)
+            return status;
+        wait_set->ends = status > 0;
         atomic_store(&wait_set->arrived, 0);
         atomic_store(&wait_set->generation, generation + 1);
         for (uint32_t i = 0; i < wait_set->rank_count; i++)
@@ -268,6 +280,14 @@ int tutti_wait_set_leave(struct tutti_wait_set *wait_set)
         atomic_load(&wait_set->left_count) < wait_set->rank_count)
         return -TUTTI_ECHECK;
     return 0;
+}
+
+/* Subtracted, not set to 0: one who was rung at the end of what is over may not have counted itself
+ * up again yet. */
+void tutti_wait_set_return(struct tutti_wait_set *wait_set)
+{
+    atomic_fetch_sub(&wait_set->left_count, wait_set->rank_count);
+    atomic_fetch_sub(&wait_set->idle_count, wait_set->rank_count);
 }
 
 void tutti_wait_set_stop(struct tutti_wait_set *wait_set, int status, const struct tutti_err *err)

@@ -45,6 +45,15 @@ struct tutti_wait_set {
     struct tutti_err err;
     _Alignas(TUTTI_CACHE_LINE) atomic_uint arrived;
     atomic_uint generation; /* of the barrier */
+    bool ends; /* of the last barrier: somebody wants no iteration after it; written before
+                  `generation` */
+};
+
+/* What is done once all ranks of this process have come to a barrier, before any of them goes on. A
+ * negative status: none does; > 0: `ends` is set. */
+struct tutti_opening {
+    int (*open)(void *context, struct tutti_err *err);
+    void *context;
 };
 
 /* A rank may overwrite what another of its process has read, once what came of that has gone to
@@ -141,11 +150,19 @@ static inline int tutti_wait_set_move(struct tutti_wait_set *wait_set, uint32_t 
                : wait_set->transport->ops->move(wait_set->transport, rank, err);
 }
 
-/* All ranks of this process meet. Errors as rest. */
-int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank);
+/* Waits for something that nobody here owes: as wait, but it is no deadlock and has no deadline. */
+int tutti_wait_set_idle(struct tutti_wait_set *wait_set, uint32_t rank,
+                        struct tutti_backoff *backoff);
+
+/* All ranks of this process meet, all with the same opening or with NULL. Errors as wait, and those
+ * of the opening: with these alone there is a message in *err, which is not touched otherwise. */
+int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank,
+                           const struct tutti_opening *opening, struct tutti_err *err);
 
 /* This rank has played all it had to play. -TUTTI_ECHECK if that leaves others waiting for ever. */
 int tutti_wait_set_leave(struct tutti_wait_set *wait_set);
+/* All ranks have left, and will play again. */
+void tutti_wait_set_return(struct tutti_wait_set *wait_set);
 
 /* Breaks the run off; the first caller's status and message stay. */
 void tutti_wait_set_stop(struct tutti_wait_set *wait_set, int status, const struct tutti_err *err);
