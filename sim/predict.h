@@ -73,7 +73,8 @@ struct tutti_ask {
     struct tutti_predict_memory *memory; /* NULL, or what predictions on this machine may tell each
                                          other: see tutti_predict_memory_new */
     /* What takes about more steps to simulate is refused; of ranks folded together those of one
-     * count. Of those, and of rings on one lane, there may be 8 times as many: they are simulated
+     * count. Of those, and of rings on one lane, there may be 8 times as many, and 16 times of
+     * rings on several lanes that share no link at a time, as those of a torus: they are simulated
      * faster. 0: TUTTI_STANDARD_STEPS with "auto", else no limit. */
     uint64_t step_count_max;
     bool empty; /* params.count 0 is meant, to move nothing; else it is refused, but of a barrier */
@@ -117,6 +118,12 @@ struct tutti_answer {
  * folded times equal unfolded ones. With "auto" algorithms that fail in either way are left out,
  * which the answer tells but of those that do not fit, and only if none is left it is an error. */
 int tutti_predict(const struct tutti_ask *ask, struct tutti_answer *ret, struct tutti_err *err);
+
+/* A time that the answer for ask->algorithm, a name, is not below, found at a fraction of the price
+ * of a prediction: what the busiest link needs for the bytes that it carries. 0 where that would
+ * take long itself, and for what NCCL would run. Fails as tutti_predict() does where there is no
+ * schedule. */
+int tutti_predict_least(const struct tutti_ask *ask, tutti_ps *ret, struct tutti_err *err);
 
 /* For who asks about many sizes or algorithms on one machine: what one prediction finds out about
  * schedules, others need not. Answers are the same as without. Of one thread at a time, and of one

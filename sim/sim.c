@@ -214,6 +214,9 @@ static int play_once(struct show *show, uint64_t number, struct tutti_record *re
     uint64_t seed = show->opts->seed + number;
     int status = play_flow(show, seed, record, ret_ps, err);
 
+    if (status == 0 && show->opts->flows)
+        return tutti_fail(err, TUTTI_ELACK, "'%s' does not suit data flow",
+                          show->play->schedule->name);
     if (status == 0)
         status = play_clocked(show, seed, record, ret_ps, err);
     if (status != 0)

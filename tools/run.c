@@ -524,7 +524,8 @@ static const struct tutti_option options[] = {
      .min = 1,
      .max = UINT64_MAX,
      .help = "sim, --emulate: auto leaves out, and names, what takes more steps to simulate at a "
-             "size, or, folded or round one ring, 8 times as many"},
+             "size, or, folded or round one ring, 8 times as many; in rings that share no link, 16 "
+             "times"},
     TUTTI_OPTION_TRACE,
     TUTTI_OPTIONS_OUTPUT,
 };

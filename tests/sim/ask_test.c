@@ -141,7 +141,7 @@ TEST(an_answer_tells_what_was_left_out)
     ask.step_count_max = 750;
     CHECK_OK(tutti_predict(&ask, &answer, &err), err);
     CHECK_TEXT(answer.algorithm, "halving-doubling");
-    CHECK_INT(answer.left_out.count, 5);
+    CHECK_INT(answer.left_out.count, 4); /* one-shot cannot be the fastest, by its links' load */
     CHECK_TEXT(answer.left_out.algorithm, "ring");
     CHECK_TEXT(answer.left_out.why, "it takes about 6048 steps to simulate (at most 6000)");
 

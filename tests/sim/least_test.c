@@ -5,6 +5,7 @@
 #include "sim/fold/class_play.h"
 #include "sim/fold/fold.h"
 #include "sim/fold/quotient.h"
+#include "sim/play/busiest.h"
 #include "sim/play/drained.h"
 #include "sim/sim.h"
 #include "tests/machines.h"
@@ -108,6 +109,53 @@ static uint32_t try_case(struct tutti_random *random, int number)
     tutti_schedule_free(schedule);
     tutti_topo_free(topo);
     return told;
+}
+
+/* Whether what the busiest link needs is more than half of what a play takes, and never more. */
+static bool try_load(struct tutti_random *random, int number)
+{
+    static const char *const machines[] = {"ring:n=6", "switch:n=8", "torus:3x4",
+                                           "dgx-h100:nodes=2", "dgx-1v:nodes=2"};
+    size_t count = 0;
+    const struct tutti_protocol *protocols = tutti_protocols(&count);
+    size_t which = below(random, (uint32_t)count + 1);
+    struct tutti_topo *topo =
+        machine(machines[below(random, sizeof(machines) / sizeof(*machines))]);
+    struct tutti_sim_opts opts = {.size = sizeof(struct tutti_sim_opts),
+                                  .topo = topo,
+                                  .model = below(random, 2) > 0 ? TUTTI_MODEL_FAIR
+                                                                : TUTTI_MODEL_ALPHABETA,
+                                  .protocol = which < count ? &protocols[which] : NULL};
+    struct tutti_schedule *schedule = draw_schedule(random, topo);
+    struct tutti_err err = {.text = ""};
+    uint64_t *loads = NULL;
+    tutti_ps least_ps = 0;
+    tutti_ps took_ps = 0;
+
+    if (schedule != NULL) {
+        CHECK_OK(tutti_busiest_loads(&opts, schedule, &loads, &err), err);
+        least_ps = tutti_busiest_least_ps(&opts, loads);
+        took_ps = play_all(&opts, schedule).total_ps;
+        if (least_ps > took_ps)
+            TEST_FAIL("case %d: '%s' on '%s' takes %" PRId64 " ps; its links %" PRId64, number,
+                      schedule->name, topo->name, took_ps, least_ps);
+    }
+    free(loads);
+    tutti_schedule_free(schedule);
+    tutti_topo_free(topo);
+    return 2 * least_ps > took_ps;
+}
+
+TEST(no_play_is_faster_than_its_busiest_link)
+{
+    struct tutti_random random;
+    uint32_t close = 0;
+
+    tutti_random_seed(&random, test_seed);
+    for (int i = 0; i < (int)test_count(20000, 300); i++)
+        close += try_load(&random, i);
+    printf("%u plays take less than twice what their busiest link does\n", close);
+    CHECK(close > test_share(30));
 }
 
 TEST(least_times_are_true)

@@ -155,12 +155,13 @@
                 "depend on it"                                                                  \
     }
 
-#define TUTTI_OPTION_STEPS_MAX                                                                    \
-    {                                                                                             \
-        .name = "steps-max", .type = TUTTI_OPTION_COUNT, .value = "N",                            \
-        .standard = TUTTI_TEXT_OF(TUTTI_STANDARD_STEPS), .min = 1, .max = UINT64_MAX,             \
-        .help = "auto and all leave out, and name, what takes more steps to simulate at a size, " \
-                "or, folded or round one ring, 8 times as many"                                   \
+#define TUTTI_OPTION_STEPS_MAX                                                                     \
+    {                                                                                              \
+        .name = "steps-max", .type = TUTTI_OPTION_COUNT, .value = "N",                             \
+        .standard = TUTTI_TEXT_OF(TUTTI_STANDARD_STEPS), .min = 1, .max = UINT64_MAX,              \
+        .help =                                                                                    \
+            "auto and all leave out, and name, what takes more steps to simulate at a size, "      \
+            "or, folded or round one ring, 8 times as many; in rings that share no link, 16 times" \
     }
 
 #define TUTTI_OPTION_FORCE                                                                       \

@@ -26,11 +26,16 @@ struct group {
     pthread_cond_t done;         /* a point is done */
     const char *at[THREADS_MAX]; /* the algorithm that each is at, or NULL */
     uint32_t member_count;
-    size_t left_count; /* points whose status is UNTAKEN; the lock guards that, too */
+    size_t left_count; /* points that are not done; the lock guards what stages they are at, too */
     size_t done_count;
 };
 
-enum { UNTAKEN = 1 }; /* no status of a prediction */
+/* Stages of a point on the way to its status; no statuses of a prediction. */
+enum {
+    UNTAKEN = TUTTI_POINT_SLOWER + 1,
+    POSTPONED, /* it does not fold: when its rivals that do are done */
+    TAKEN,
+};
 
 static bool is_anybody_at(const struct group *group, const char *algorithm)
 {
@@ -63,16 +68,82 @@ static struct tutti_point *find_point(const struct group *group, const char *at)
     return other != NULL ? other : any;
 }
 
-static struct tutti_point *take_point(struct group *group, uint32_t member)
+/* Whether all rivals of a point are done or postponed. */
+static bool rivals_wait(const struct group *group, const struct tutti_point *point)
+{
+    for (size_t i = 0; i < group->point_count; i++) {
+        const struct tutti_point *rival = &group->points[i];
+
+        if (rival->rivals == point->rivals && (rival->status == UNTAKEN || rival->status == TAKEN))
+            return false;
+    }
+    return true;
+}
+
+/* Of the points that were postponed the one whose turn it is, or NULL: of rivals, the one that may
+ * be the fastest of them. */
+static struct tutti_point *find_postponed(const struct group *group)
+{
+    struct tutti_point *found = NULL;
+
+    for (size_t i = 0; i < group->point_count; i++) {
+        struct tutti_point *point = &group->points[i];
+
+        if (point->status == POSTPONED && (found == NULL || point->least_ps < found->least_ps) &&
+            rivals_wait(group, point))
+            found = point;
+    }
+    return found;
+}
+
+/* The least time among the rivals of a point so far. */
+static tutti_ps least_of_rivals(const struct group *group, const struct tutti_point *point)
+{
+    tutti_ps least_ps = INT64_MAX;
+
+    for (size_t i = 0; i < group->point_count; i++) {
+        const struct tutti_point *rival = &group->points[i];
+
+        if (rival->rivals == point->rivals && rival->status == 0 &&
+            rival->answer.time_ps < least_ps)
+            least_ps = rival->answer.time_ps;
+    }
+    return least_ps;
+}
+
+static void finish(struct group *group, struct tutti_point *point, int status)
+{
+    point->status = status;
+    if (status != POSTPONED) {
+        group->left_count--;
+        group->done_count++;
+    }
+    pthread_cond_broadcast(&group->done);
+}
+
+/* A point to predict, or NULL: there are no more. *ret_again: it had been postponed. */
+static struct tutti_point *take_point(struct group *group, uint32_t member, bool *ret_again)
 {
     struct tutti_point *point = NULL;
 
     pthread_mutex_lock(&group->lock);
-    if (group->left_count > 0) {
+    while (group->left_count > 0 && point == NULL) {
+        *ret_again = false;
         point = find_point(group, group->at[member]);
-        point->status = 0;
+        if (point == NULL) {
+            *ret_again = true;
+            point = find_postponed(group);
+        }
+        if (point == NULL) {
+            pthread_cond_wait(&group->done, &group->lock);
+        } else if (*ret_again && point->least_ps > least_of_rivals(group, point)) {
+            finish(group, point, TUTTI_POINT_SLOWER);
+            point = NULL;
+        }
+    }
+    if (point != NULL) {
+        point->status = TAKEN;
         group->at[member] = point->algorithm;
-        group->left_count--;
     }
     pthread_mutex_unlock(&group->lock);
     return point;
@@ -88,26 +159,43 @@ static uint32_t join_group(struct group *group)
     return member;
 }
 
+/* Predicts a point, or postpones it. */
+static int predict(const struct tutti_ask *given, struct tutti_predict_memory *memory, bool again,
+                   struct tutti_point *point)
+{
+    struct tutti_ask ask = *given;
+    bool first = point->rivals != 0 && !again && strcmp(ask.fold, "on") != 0;
+    int status = -TUTTI_ELACK;
+
+    ask.algorithm = point->algorithm;
+    ask.params.count = point->count;
+    ask.memory = memory;
+    if (first)
+        ask.fold = "on";
+    if (!first || strcmp(given->fold, "off") != 0)
+        status = tutti_predict(&ask, &point->answer, &point->err);
+    if (!first || status != -TUTTI_ELACK)
+        return status;
+    if (tutti_predict_least(&ask, &point->least_ps, NULL) < 0)
+        point->least_ps = 0; /* what is wrong is said when it is predicted */
+    return POSTPONED;
+}
+
 static void *work(void *context)
 {
     struct group *group = context;
     struct tutti_predict_memory *memory = NULL;
     uint32_t member = join_group(group);
     struct tutti_point *point;
+    bool again;
 
-    while ((point = take_point(group, member)) != NULL) {
-        struct tutti_ask ask = *group->ask;
+    while ((point = take_point(group, member, &again)) != NULL) {
         int status = memory == NULL ? tutti_predict_memory_new(&memory, &point->err) : 0;
 
-        ask.algorithm = point->algorithm;
-        ask.params.count = point->count;
-        ask.memory = memory;
         if (status == 0)
-            status = tutti_predict(&ask, &point->answer, &point->err);
+            status = predict(group->ask, memory, again, point);
         pthread_mutex_lock(&group->lock);
-        point->status = status;
-        group->done_count++;
-        pthread_cond_signal(&group->done);
+        finish(group, point, status);
         pthread_mutex_unlock(&group->lock);
     }
     tutti_predict_memory_free(memory);

@@ -105,6 +105,9 @@ static bool runs_nccl(const struct tutti_sweep *sweep)
 static int make_points(struct tutti_sweep *sweep, struct tutti_err *err)
 {
     const struct tutti_coll_params *params = &sweep->ask.params;
+    /* Processes share out the points of a size; and what is the fastest on a perturbed machine need
+     * not be so on the unperturbed one. */
+    bool fastest_alone = sweep->best && sweep->job->count == 1 && sweep->perturb.item_count == 0;
 
     if (params->collective == TUTTI_BARRIER) { /* one size: none */
         sweep->sizes.min_bytes = 0;
@@ -116,8 +119,11 @@ static int make_points(struct tutti_sweep *sweep, struct tutti_err *err)
     if (sweep->points == NULL)
         return tutti_nomem(err);
     for (size_t i = 0; i < sweep->point_count; i++) {
-        uint64_t bytes = tutti_sizes_at(&sweep->sizes, (uint32_t)(i / sweep->algorithm_count));
+        uint32_t size_index = (uint32_t)(i / sweep->algorithm_count);
+        uint64_t bytes = tutti_sizes_at(&sweep->sizes, size_index);
 
+        if (fastest_alone && (!sweep->library || i % sweep->algorithm_count > 0))
+            sweep->points[i].rivals = size_index + 1;
         sweep->points[i].algorithm = sweep->algorithms[i % sweep->algorithm_count];
         sweep->points[i].count =
             tutti_own_count(&sweep->own, params, bytes, sweep->topo->rank_count);
