@@ -2,15 +2,15 @@
 # small. No backend that really runs, no traces, no command. What is built: libtutti.a, libtutti.so
 # where there are such, and tests/embedded/answers, a program that prints predictions.
 list(FILTER RUNTIME_SOURCES INCLUDE REGEX
-    "/runtime/(base|coll|schedule)/|/runtime/exec/(backend|engine|program|record|reduce[a-z_]*)[.]")
-list(FILTER RUNTIME_SOURCES EXCLUDE REGEX "/runtime/exec/reduce_(avx2|avx512)[.]c$|with-x86[.]c$")
-list(APPEND RUNTIME_SOURCES ${CMAKE_SOURCE_DIR}/runtime/exec/reduce_isa.without-x86.c)
+    "/runtime/(base|coll|schedule)/|/runtime/exec/(engine|program|record|run/backend|device/reduce[a-z_]*)[.]")
+list(FILTER RUNTIME_SOURCES EXCLUDE REGEX "/runtime/exec/device/reduce_(avx2|avx512)[.]c$|with-x86[.]c$")
+list(APPEND RUNTIME_SOURCES ${CMAKE_SOURCE_DIR}/runtime/exec/device/reduce_isa.without-x86.c)
 list(REMOVE_DUPLICATES RUNTIME_SOURCES)
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit)/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/local[.]c$")
 
 add_compile_options(-Os -ffunction-sections -fdata-sections)
-set_source_files_properties(runtime/exec/reduce_generic.c PROPERTIES COMPILE_OPTIONS "-fopenmp-simd;-Wno-pass-failed")
+set_source_files_properties(runtime/exec/device/reduce_generic.c PROPERTIES COMPILE_OPTIONS "-fopenmp-simd;-Wno-pass-failed")
 add_library(tutti_objects OBJECT ${RUNTIME_SOURCES} ${TOPO_SOURCES} ${SIM_SOURCES}
     ${CMAKE_BINARY_DIR}/generated/calib_builtin_text.c)
 target_include_directories(tutti_objects PRIVATE ${CMAKE_BINARY_DIR}/generated)

@@ -2,7 +2,7 @@
  * takes the result; what each way costs the writer, and both together.
  *
  *     lines_bench BYTES,... TURNS [alone]     us, medians; alone: nobody takes the result */
-#include "runtime/exec/kernels.h"
+#include "runtime/exec/device/kernels.h"
 #include "tests/bench/bench.h"
 
 enum { SIZES_MAX = 16, TURNS_MAX = 4000, BLOCK_MAX = 16 << 10, PREFETCH_LINES = 8 };

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "runtime/coll.h"
-#include "runtime/exec/tcp/line.h"
+#include "runtime/exec/transport/tcp/line.h"
 #include "runtime/group_tcp.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"

@@ -22,7 +22,7 @@ enum {
 
 enum way {
     POLL,      /* send and recv without waiting: no io_uring */
-    PLAIN,     /* as runtime/exec/tcp/uring has it */
+    PLAIN,     /* as runtime/exec/transport/tcp/uring has it */
     FIXED,     /* buffers registered, READ_FIXED and WRITE_FIXED */
     PROVIDED,  /* a ring of provided buffers, one recv at a time */
     MULTISHOT, /* and one recv for all */

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/exec/kernels.h"
-#include "runtime/exec/threads/helpers.h"
-#include "runtime/exec/threads/wait_set.h"
+#include "runtime/exec/device/kernels.h"
+#include "runtime/exec/host/helpers.h"
+#include "runtime/exec/host/wait_set.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "tests/test.h"

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "runtime/backend.h"
-#include "runtime/exec/threads/execution.h"
+#include "runtime/exec/host/execution.h"
 #include "runtime/group.h"
 #include "runtime/record.h"
 #include "runtime/status.h"

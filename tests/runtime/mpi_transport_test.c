@@ -1,8 +1,8 @@
 /* The transport on MPI by itself: messages of all lengths between all ranks of all processes, in
  * order, stored or handed over; what is broken off leaves nothing behind. Run under mpirun. */
 #include "build.h"
-#include "runtime/exec/mpi/open.h"
-#include "runtime/exec/threads/transport.h"
+#include "runtime/exec/transport/mpi/open.h"
+#include "runtime/exec/transport/transport.h"
 #include "runtime/group.h"
 #include "runtime/mpi.h"
 #include "runtime/random.h"

@@ -1,7 +1,7 @@
 /* Tests of the arithmetic: every kernel of every instruction set against one written by hand. */
 #include "runtime/data.h"
-#include "runtime/exec/half.h"
-#include "runtime/exec/kernels.h"
+#include "runtime/exec/device/half.h"
+#include "runtime/exec/device/kernels.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "tests/test.h"

@@ -1,5 +1,5 @@
 /* Which results the threads backend may write straight to where they will be received. */
-#include "runtime/exec/threads/remote_write.h"
+#include "runtime/exec/host/remote_write.h"
 
 #include "runtime/coll.h"
 #include "runtime/status.h"

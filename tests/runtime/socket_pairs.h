@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/exec/tcp/tcp.h"
+#include "runtime/exec/transport/tcp/tcp.h"
 #include "tests/runtime/host_backend.h"
 
 enum { PAIRS_MAX = 256 };

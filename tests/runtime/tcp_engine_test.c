@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/exec/tcp/tcp.h"
+#include "runtime/exec/transport/tcp/tcp.h"
 #include "runtime/status.h"
 #include "tests/test.h"
 

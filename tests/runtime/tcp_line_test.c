@@ -1,8 +1,8 @@
 /* What goes over the connections of a line, with a stranger's bytes among it: on whichever of them
  * they stand, the message that they are in is not taken for done, and its sender is named. */
-#include "runtime/exec/tcp/line.h"
+#include "runtime/exec/transport/tcp/line.h"
 
-#include "runtime/exec/tcp/tcp.h"
+#include "runtime/exec/transport/tcp/tcp.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "tests/test.h"

@@ -42,7 +42,7 @@ static int old_wait(pthread_cond_t *condition, pthread_mutex_t *lock, const stru
 #define atomic_exchange(object, value) \
     held_up(atomic_exchange_explicit(object, value, memory_order_seq_cst))
 
-#include "runtime/exec/threads/wait_set.c"
+#include "runtime/exec/host/wait_set.c"
 
 static struct tutti_wait_set wait_set;
 static struct tutti_backoff backoff;

@@ -56,7 +56,7 @@ static void describe(const struct tutti_local_ask *ask, struct tutti_local *loca
     if (ask->backend != NULL)
         (void)snprintf(local->backend, sizeof(local->backend), "%s", ask->backend->ops->name);
     local->rank_count = ask->rank_count;
-    /* As the backend does it: see runtime/exec/threads. */
+    /* As the backend does it: see runtime/exec/host. */
     local->past_cache_bytes =
         OWN_CACHES * (cache_bytes > 0 ? (uint64_t)cache_bytes : OWN_CACHE_BYTES);
 }

@@ -1,0 +1,114 @@
+/* How a shared pacer begins and ends; see shared_pacer.h. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/exec/emulate/shared_pacer_memory.h"
+#include "runtime/group.h"
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+
+/* What is under way on a connection at most, if it goes without the receiver's doing: sockets take
+ * more. */
+enum { TAKEN_BYTES = 64 << 10 };
+
+/* Wakes the worker thread, which sleeps on the transport, when others post the wake-up. */
+static void *listen(void *data)
+{
+    struct tutti_shared_pacer *shared_pacer = data;
+    struct tutti_shared_pacer_member *member = tutti_shared_pacer_own_member(shared_pacer);
+    struct tutti_wait_set *wait_set = shared_pacer->wait_set;
+
+    while (!atomic_load(&shared_pacer->over)) {
+        if (sem_wait(&member->transport_wakeup) == 0 &&
+            atomic_load(&member->asleep) == TUTTI_SHARED_PACER_ON_TRANSPORT)
+            wait_set->transport->ops->wake(wait_set->transport, wait_set->first_rank);
+    }
+    return NULL;
+}
+
+int tutti_shared_pacer_prepare(struct tutti_shared_pacer *shared_pacer,
+                               struct tutti_connections *own, const struct tutti_schedule *schedule,
+                               struct tutti_err *err)
+{
+    int status =
+        tutti_thread_connections_open(&shared_pacer->all, schedule, 0, schedule->rank_count, err);
+
+    if (status < 0)
+        return status;
+    shared_pacer->rank_count = schedule->rank_count;
+    for (uint32_t i = 0; i < own->connection_count; i++) {
+        struct tutti_connection *connection = &own->connections[i];
+        const struct tutti_connection *found = tutti_thread_connections_find(
+            &shared_pacer->all, connection->from, connection->to, connection->lane);
+
+        assert(found != NULL);
+        connection->number = (uint32_t)(found - shared_pacer->all.connections);
+    }
+    return 0;
+}
+
+static int start_listener(struct tutti_shared_pacer *shared_pacer, struct tutti_err *err)
+{
+    int failed;
+
+    if (shared_pacer->wait_set->rank_count == 0)
+        return 0;
+    failed = pthread_create(&shared_pacer->thread, NULL, listen, shared_pacer);
+    shared_pacer->has_thread = failed == 0;
+    return failed == 0 ? 0
+                       : tutti_fail(err, TUTTI_EIO, "cannot start a thread: %s", strerror(failed));
+}
+
+static bool is_small(const struct tutti_connections *connections)
+{
+    for (uint32_t i = 0; i < connections->connection_count; i++) {
+        if (connections->connections[i].bytes_max >
+            TAKEN_BYTES / connections->connections[i].slot_count)
+            return false;
+    }
+    return true;
+}
+
+int tutti_shared_pacer_open(struct tutti_shared_pacer *shared_pacer,
+                            struct tutti_wait_set *wait_set, struct tutti_shaper *shaper,
+                            double slowdown, struct tutti_group *group, tutti_ps deadline_ps,
+                            struct tutti_err *err)
+{
+    int status;
+
+    shared_pacer->wait_set = wait_set;
+    shared_pacer->shaper = shaper;
+    shared_pacer->slowdown = slowdown;
+    shared_pacer->process = group->index;
+    shared_pacer->process_count = group->count;
+    shared_pacer->spins = !wait_set->crowded;
+    shared_pacer->small = is_small(&shared_pacer->all);
+    shared_pacer->memory_bytes =
+        sizeof(struct tutti_shared_pacer_memory) +
+        shared_pacer->process_count * sizeof(struct tutti_shared_pacer_member) +
+        2 * (size_t)shared_pacer->all.connection_count * sizeof(atomic_uint_fast64_t) +
+        ((size_t)shared_pacer->all.slot_count + 1) * sizeof(struct tutti_shared_pacer_sent);
+    status = tutti_shared_pacer_share(shared_pacer, group, deadline_ps, err);
+    if (status == 0)
+        status = start_listener(shared_pacer, err);
+    return tutti_group_agree(group, status, deadline_ps, err);
+}
+
+void tutti_shared_pacer_close(struct tutti_shared_pacer *shared_pacer)
+{
+    if (shared_pacer->has_thread) {
+        atomic_store(&shared_pacer->over, true);
+        sem_post(&tutti_shared_pacer_own_member(shared_pacer)->transport_wakeup);
+        pthread_join(shared_pacer->thread, NULL);
+        shared_pacer->has_thread = false;
+    }
+    if (shared_pacer->memory != NULL)
+        munmap(shared_pacer->memory, shared_pacer->memory_bytes);
+    shared_pacer->memory = NULL;
+    free(shared_pacer->sent_counts);
+    shared_pacer->sent_counts = NULL;
+    tutti_thread_connections_close(&shared_pacer->all);
+}
