@@ -5,17 +5,18 @@
 #include <string.h>
 
 #include "runtime/group/bytes.h"
+#include "runtime/group_tcp.h"
 
 void tutti_frame_write_head(const struct tutti_frame *frame, uint8_t to[TUTTI_FRAME_HEAD_BYTES])
 {
     tutti_put32(to, frame->type);
     tutti_put32(to + 4, frame->bytes);
-    tutti_put64(to + 8, frame->round);
-    tutti_put64(to + 16, frame->wait_ms);
+    tutti_put32(to + 8, frame->incarnation);
+    tutti_put32(to + 12, frame->wait_ms);
+    tutti_put64(to + 16, frame->round);
 }
 
-bool tutti_frame_read_head(const uint8_t from[TUTTI_FRAME_HEAD_BYTES], uint32_t count,
-                           struct tutti_frame *ret)
+bool tutti_frame_read_head(const uint8_t from[TUTTI_FRAME_HEAD_BYTES], struct tutti_frame *ret)
 {
     uint32_t type = tutti_get32(from);
     uint64_t bytes = tutti_get32(from + 4);
@@ -25,9 +26,14 @@ bool tutti_frame_read_head(const uint8_t from[TUTTI_FRAME_HEAD_BYTES], uint32_t 
     switch (type) {
     case TUTTI_FRAME_PING:
     case TUTTI_FRAME_BYE:
+    case TUTTI_FRAME_ACCEPT:
+    case TUTTI_FRAME_COMMIT:
         break;
     case TUTTI_FRAME_MEMBERS:
-        least = most = (uint64_t)count * TUTTI_FRAME_MEMBER_BYTES;
+    case TUTTI_FRAME_PROPOSE:
+        least = TUTTI_FRAME_VIEW_BYTES + TUTTI_FRAME_MEMBER_BYTES;
+        most =
+            TUTTI_FRAME_VIEW_BYTES + (uint64_t)TUTTI_GROUP_TCP_COUNT_MAX * TUTTI_FRAME_MEMBER_BYTES;
         break;
     case TUTTI_FRAME_EXCHANGE:
         most = TUTTI_FRAME_ALL_BYTES_MAX;
@@ -43,16 +49,18 @@ bool tutti_frame_read_head(const uint8_t from[TUTTI_FRAME_HEAD_BYTES], uint32_t 
         return false;
     *ret = (struct tutti_frame){.type = (enum tutti_frame_type)type,
                                 .bytes = (uint32_t)bytes,
-                                .round = tutti_get64(from + 8),
-                                .wait_ms = tutti_get64(from + 16)};
+                                .incarnation = tutti_get32(from + 8),
+                                .wait_ms = tutti_get32(from + 12),
+                                .round = tutti_get64(from + 16)};
     return true;
 }
 
-size_t tutti_frame_write_stop(const struct tutti_ending *ending, uint8_t *to)
+size_t tutti_frame_write_stop(const struct tutti_ending *ending, uint32_t incarnation, uint8_t *to)
 {
     size_t text_bytes = strnlen(ending->err.text, TUTTI_ERR_TEXT_BYTES - 1);
     struct tutti_frame frame = {.type = TUTTI_FRAME_STOP,
-                                .bytes = (uint32_t)(TUTTI_FRAME_STOP_BYTES + text_bytes)};
+                                .bytes = (uint32_t)(TUTTI_FRAME_STOP_BYTES + text_bytes),
+                                .incarnation = incarnation};
 
     assert(ending->status < 0);
     tutti_frame_write_head(&frame, to);
@@ -76,25 +84,5 @@ bool tutti_frame_read_stop(const uint8_t *from, size_t bytes, struct tutti_endin
     /* Through fail: whatever came becomes one visible line. */
     (void)tutti_fail(&ret->err, (enum tutti_status)code, "%.*s", (int)text_bytes,
                      (const char *)from + TUTTI_FRAME_STOP_BYTES);
-    return true;
-}
-
-void tutti_frame_write_member(const struct tutti_member *member,
-                              uint8_t to[TUTTI_FRAME_MEMBER_BYTES])
-{
-    memcpy(to, member->address, sizeof(member->address));
-    tutti_put32(to + 16, member->port);
-    tutti_put32(to + 20, member->like_root ? 1 : 0);
-}
-
-bool tutti_frame_read_member(const uint8_t from[TUTTI_FRAME_MEMBER_BYTES], struct tutti_member *ret)
-{
-    struct tutti_member member = {.port = tutti_get32(from + 16),
-                                  .like_root = tutti_get32(from + 20) == 1};
-
-    if (member.port == 0 || member.port > UINT16_MAX || tutti_get32(from + 20) > 1)
-        return false;
-    memcpy(member.address, from, sizeof(member.address));
-    *ret = member;
     return true;
 }

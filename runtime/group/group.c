@@ -117,6 +117,28 @@ void tutti_group_wake(struct tutti_group *group)
     group->ops->wake(group);
 }
 
+int tutti_group_shrink(struct tutti_group *group, uint32_t count_min, tutti_ps deadline_ps,
+                       struct tutti_group **ret, struct tutti_err *err)
+{
+    if (group->count == 1)
+        return tutti_fail(err, TUTTI_EINVAL, "a group of one process has nobody to lose");
+    if (group->ops->shrink == NULL)
+        return tutti_fail(err, TUTTI_ELACK, "a group of kind '%s' cannot shrink (tcp can)",
+                          group->ops->name);
+    return group->ops->shrink(group, count_min, deadline_ps, ret, err);
+}
+
+uint32_t tutti_group_id(const struct tutti_group *group, uint32_t index)
+{
+    assert(index < group->count);
+    return group->ops == NULL || group->ops->id == NULL ? index : group->ops->id(group, index);
+}
+
+const char *tutti_group_why(const struct tutti_group *group)
+{
+    return group->ops == NULL || group->ops->why == NULL ? "" : group->ops->why(group);
+}
+
 void tutti_group_close(struct tutti_group *group)
 {
     if (group != NULL)

@@ -20,6 +20,8 @@ enum {
     HELLO_KEY = 40,
     HELLO_ADDRESS = 48,
     HELLO_NONCE = 64,
+    HELLO_INCARNATION = 96, /* 4 bytes that are 0 behind it */
+    HELLO_VIEW = 104,
     CHALLENGE_REASON = 12,
     CHALLENGE_VALUE = 16,
     CHALLENGE_FLAGS = 20,
@@ -95,6 +97,14 @@ void tutti_handshake_server(struct tutti_handshake *handshake, const void *secre
     want(handshake, TUTTI_HANDSHAKE_WANTS_HELLO, handshake->hello, TUTTI_HANDSHAKE_PREFIX_BYTES);
 }
 
+void tutti_handshake_expect_members(struct tutti_handshake *handshake, const void *key,
+                                    size_t key_bytes)
+{
+    assert(handshake->state == TUTTI_HANDSHAKE_WANTS_HELLO);
+    handshake->members_key = key;
+    handshake->members_key_bytes = key_bytes;
+}
+
 void tutti_handshake_client(struct tutti_handshake *handshake, const void *secret,
                             size_t secret_bytes, const uint8_t nonce[TUTTI_HANDSHAKE_NONCE_BYTES],
                             const struct tutti_hello *hello)
@@ -116,6 +126,8 @@ void tutti_handshake_client(struct tutti_handshake *handshake, const void *secre
     tutti_put64(to + HELLO_KEY, hello->key);
     memcpy(to + HELLO_ADDRESS, hello->address, sizeof(hello->address));
     memcpy(to + HELLO_NONCE, handshake->nonce, sizeof(handshake->nonce));
+    tutti_put32(to + HELLO_INCARNATION, hello->incarnation);
+    tutti_put64(to + HELLO_VIEW, hello->view);
     say(handshake, handshake->hello, sizeof(handshake->hello));
     want(handshake, TUTTI_HANDSHAKE_WANTS_CHALLENGE, handshake->challenge,
          sizeof(handshake->challenge));
@@ -159,13 +171,19 @@ static void hear_prefix(struct tutti_handshake *handshake)
     }
 }
 
+static bool is_of_members(enum tutti_handshake_kind kind)
+{
+    return kind == TUTTI_HANDSHAKE_LINK || kind == TUTTI_HANDSHAKE_SHRINK ||
+           kind == TUTTI_HANDSHAKE_PAIR;
+}
+
 static void hear_hello(struct tutti_handshake *handshake)
 {
     const uint8_t *from = handshake->hello;
     uint32_t kind = tutti_get32(from + HELLO_KIND);
     bool has_secret = (tutti_get32(from + HELLO_FLAGS) & FLAG_SECRET) != 0;
 
-    if (kind != TUTTI_HANDSHAKE_JOIN && kind != TUTTI_HANDSHAKE_LINK) {
+    if (kind < TUTTI_HANDSHAKE_JOIN || kind > TUTTI_HANDSHAKE_CALL) {
         end(handshake, TUTTI_HANDSHAKE_STRANGER);
         return;
     }
@@ -177,8 +195,15 @@ static void hear_hello(struct tutti_handshake *handshake)
         .round = tutti_get32(from + HELLO_ROUND),
         .key = tutti_get64(from + HELLO_KEY),
         .port = tutti_get32(from + HELLO_PORT),
+        .incarnation = tutti_get32(from + HELLO_INCARNATION),
+        .view = tutti_get64(from + HELLO_VIEW),
     };
     memcpy(handshake->said.address, from + HELLO_ADDRESS, sizeof(handshake->said.address));
+    if (handshake->members_key != NULL && is_of_members(handshake->said.kind)) {
+        handshake->secret = handshake->members_key;
+        handshake->secret_bytes = handshake->members_key_bytes;
+        handshake->has_secret = true;
+    }
     if (has_secret == handshake->has_secret)
         challenge(handshake, TUTTI_HANDSHAKE_WELCOME, 0);
     else

@@ -95,7 +95,7 @@ static void pause_for(const struct tutti_group_tcp *group, tutti_ps ps)
     (void)poll(NULL, 0, ms < left_ms ? ms : left_ms);
 }
 
-int tutti_group_tcp_join(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
+int tutti_group_tcp_come(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
                          struct tutti_err *err)
 {
     struct tutti_call call = {.fd = -1};

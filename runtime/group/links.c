@@ -29,14 +29,14 @@ static size_t place_of(const struct tutti_mailbox *mailbox, const struct tutti_h
     return i;
 }
 
-static bool proved(void *data, struct tutti_client *client)
+bool tutti_links_proved(struct tutti_group_tcp *group, struct tutti_client *client)
 {
-    struct tutti_group_tcp *group = data;
     struct tutti_mailbox *mailbox = &group->mailbox;
     const struct tutti_hello *hello = &client->handshake.said;
     char who[TUTTI_ADDRESS_TEXT_BYTES + 64];
     char text[TUTTI_ADDRESS_TEXT_BYTES];
-    bool right = hello->kind == TUTTI_HANDSHAKE_LINK && hello->peer == group->base.index &&
+    /* Of this incarnation: one of an earlier one may have lain at the listener since. */
+    bool right = hello->view == group->view.id && hello->peer == group->base.index &&
                  hello->count == group->base.count && hello->index > group->base.index &&
                  hello->index < group->base.count;
     bool making;
@@ -78,15 +78,6 @@ static bool proved(void *data, struct tutti_client *client)
     return true;
 }
 
-static void refused(void *data, const struct tutti_client *client, const char *why)
-{
-    char text[TUTTI_ADDRESS_TEXT_BYTES];
-
-    tutti_progress_refused(data, tutti_address_text(&client->from, text), why);
-}
-
-const struct tutti_listener_ops tutti_link_listener_ops = {.proved = proved, .refused = refused};
-
 /* ---- the side that calls ---- */
 
 struct calling {
@@ -105,18 +96,6 @@ struct calling {
     } slots[CALLS_AT_ONCE];
 };
 
-static void where(const struct tutti_group_tcp *group, uint32_t peer, struct tutti_address *ret)
-{
-    const struct tutti_member *member = &group->members[peer];
-    uint8_t packed[16];
-
-    memcpy(packed, member->address, sizeof(packed));
-    if (group->base.index != 0 && member->like_root &&
-        (peer == 0 || !tutti_address_is_loopback(&group->root)))
-        tutti_address_pack(&group->root, packed);
-    tutti_address_unpack(packed, (uint16_t)member->port, group->scope, ret);
-}
-
 static bool start_call(struct calling *calling, uint32_t slot, struct tutti_err *err)
 {
     struct tutti_group_tcp *group = calling->group;
@@ -126,10 +105,12 @@ static bool start_call(struct calling *calling, uint32_t slot, struct tutti_err 
                                 .count = group->base.count,
                                 .peer = link->peer,
                                 .round = calling->round,
-                                .key = link->key};
+                                .key = link->key,
+                                .incarnation = group->view.incarnation,
+                                .view = group->view.id};
     struct tutti_address to;
 
-    where(group, link->peer, &to);
+    tutti_group_tcp_where(group, link->peer, &to);
     calling->slots[slot].due_ps =
         tutti_group_after(tutti_mailbox_now(&calling->group->mailbox), ATTEMPT_PS);
     return tutti_call_begin(&calling->slots[slot].call, &to, group->session, sizeof(group->session),

@@ -196,6 +196,9 @@ static void let_in(struct tutti_listener *listener, tutti_ps now_ps)
         *client = (struct tutti_client){.fd = fd, .since_ps = now_ps};
         tutti_address_of_peer(fd, &client->from);
         tutti_handshake_server(&client->handshake, listener->secret, listener->secret_bytes, nonce);
+        if (listener->members_key != NULL)
+            tutti_handshake_expect_members(&client->handshake, listener->members_key,
+                                           listener->members_key_bytes);
     }
 }
 
@@ -242,10 +245,16 @@ tutti_ps tutti_listener_due(const struct tutti_listener *listener)
     return due;
 }
 
-void tutti_listener_close(struct tutti_listener *listener)
+void tutti_listener_clear(struct tutti_listener *listener)
 {
     while (listener->client_count > 0)
         forget(listener, listener->client_count - 1);
+    listener->shut_until_ps = 0;
+}
+
+void tutti_listener_close(struct tutti_listener *listener)
+{
+    tutti_listener_clear(listener);
     if (listener->fd >= 0)
         close(listener->fd);
     listener->fd = -1;

@@ -78,6 +78,14 @@ void tutti_mailbox_poke(struct tutti_mailbox *mailbox)
     raise_fd(mailbox->poke_fd);
 }
 
+void tutti_mailbox_drain(struct tutti_mailbox *mailbox)
+{
+    uint64_t count;
+    ssize_t got = read(mailbox->poke_fd, &count, sizeof(count));
+
+    (void)got; /* nothing there is fine */
+}
+
 bool tutti_mailbox_end(struct tutti_mailbox *mailbox, const struct tutti_ending *ending)
 {
     bool first;

@@ -19,6 +19,16 @@ struct tutti_packet *tutti_packet_new(size_t bytes)
     return packet;
 }
 
+struct tutti_packet *tutti_packet_of_head(enum tutti_frame_type type, uint32_t incarnation)
+{
+    struct tutti_packet *packet = tutti_packet_new(TUTTI_FRAME_HEAD_BYTES);
+
+    if (packet != NULL)
+        tutti_frame_write_head(&(struct tutti_frame){.type = type, .incarnation = incarnation},
+                               packet->data);
+    return packet;
+}
+
 struct tutti_packet *tutti_packet_hold(struct tutti_packet *packet)
 {
     atomic_fetch_add(&packet->holder_count, 1);
@@ -73,18 +83,18 @@ static ssize_t take(int fd, uint8_t *to, size_t bytes)
 }
 
 /* The head is whole: room for the body. */
-static enum tutti_heard begin_body(struct tutti_peer *peer, uint32_t count,
-                                   size_t exchange_bytes_max, struct tutti_packet **room)
+static enum tutti_heard begin_body(struct tutti_peer *peer, size_t exchange_bytes_max,
+                                   struct tutti_packet **room)
 {
     struct tutti_frame *frame = &peer->frame;
 
     assert(peer->body == NULL);
-    if (!tutti_frame_read_head(peer->head, count, frame) ||
+    if (!tutti_frame_read_head(peer->head, frame) ||
         (frame->type == TUTTI_FRAME_EXCHANGE && frame->bytes > exchange_bytes_max))
         return TUTTI_HEARD_NOISE;
     peer->has_frame = true;
     peer->body_bytes = 0;
-    if (frame->type == TUTTI_FRAME_PING || frame->type == TUTTI_FRAME_BYE)
+    if (frame->bytes == 0 && frame->type != TUTTI_FRAME_EXCHANGE)
         return TUTTI_HEARD_FRAME;
     if (frame->type == TUTTI_FRAME_EXCHANGE && *room != NULL && (*room)->bytes == frame->bytes) {
         peer->body = *room;
@@ -95,7 +105,7 @@ static enum tutti_heard begin_body(struct tutti_peer *peer, uint32_t count,
     return peer->body == NULL ? TUTTI_HEARD_NO_MEMORY : TUTTI_HEARD_FRAME;
 }
 
-enum tutti_heard tutti_peer_hear(struct tutti_peer *peer, uint32_t count, size_t exchange_bytes_max,
+enum tutti_heard tutti_peer_hear(struct tutti_peer *peer, size_t exchange_bytes_max,
                                  struct tutti_packet **room, struct tutti_frame *ret,
                                  struct tutti_packet **ret_body)
 {
@@ -109,7 +119,7 @@ enum tutti_heard tutti_peer_hear(struct tutti_peer *peer, uint32_t count, size_t
         peer->head_bytes += (size_t)got;
     }
     if (!peer->has_frame) {
-        enum tutti_heard heard = begin_body(peer, count, exchange_bytes_max, room);
+        enum tutti_heard heard = begin_body(peer, exchange_bytes_max, room);
 
         if (heard != TUTTI_HEARD_FRAME)
             return heard;

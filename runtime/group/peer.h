@@ -10,6 +10,7 @@
 
 #include "runtime/group/address.h"
 #include "runtime/group/frame.h"
+#include "runtime/group/view.h"
 #include "runtime/units.h"
 
 /* Bytes on their way to one or many; the last holder frees them. */
@@ -20,6 +21,8 @@ struct tutti_packet {
 };
 
 struct tutti_packet *tutti_packet_new(size_t bytes); /* NULL: no memory; one holder */
+/* A frame without a body. */
+struct tutti_packet *tutti_packet_of_head(enum tutti_frame_type type, uint32_t incarnation);
 struct tutti_packet *tutti_packet_hold(struct tutti_packet *packet);
 void tutti_packet_drop(struct tutti_packet *packet); /* NULL is a no-op */
 
@@ -48,7 +51,7 @@ struct tutti_peer {
     struct tutti_packet *part; /* of the exchange under way; NULL: not yet */
     size_t part_at;            /* where in the packet it begins */
     tutti_ps part_due_ps;      /* how long its giver waits */
-    uint64_t part_wait_ms;     /* the same as a duration, for messages */
+    uint32_t part_wait_ms;     /* the same as a duration, for messages */
 };
 
 enum tutti_heard {
@@ -64,7 +67,7 @@ void tutti_peer_close(struct tutti_peer *peer); /* packets too, but for the part
 
 /* Reads what is there, up to a whole frame: its body is the caller's; NULL for those that never
  * have one. The body of an exchange goes into *room, and takes it, if it has just that size. */
-enum tutti_heard tutti_peer_hear(struct tutti_peer *peer, uint32_t count, size_t exchange_bytes_max,
+enum tutti_heard tutti_peer_hear(struct tutti_peer *peer, size_t exchange_bytes_max,
                                  struct tutti_packet **room, struct tutti_frame *ret,
                                  struct tutti_packet **ret_body);
 

@@ -11,8 +11,6 @@
 
 #include "runtime/group/progress.h"
 
-static const tutti_ps FAREWELL_PS = 2 * TUTTI_PS_PER_S; /* to send what is left, at the end */
-
 /* So long process 0 of a group that broke off before all had come stays to tell the others why. */
 static const tutti_ps LATE_PS = TUTTI_PS_PER_S;
 
@@ -111,16 +109,24 @@ static void left(struct tutti_group_tcp *group, uint32_t at)
 static void hear_members(struct tutti_group_tcp *group, uint32_t at,
                          const struct tutti_packet *body)
 {
-    bool good = group->base.index != 0 && group->here_count == 0;
+    struct tutti_view view = {.members = NULL};
+    int status = group->base.index == 0 || group->here_count > 0
+                     ? -TUTTI_EIO
+                     : tutti_view_read(body->data, body->bytes, &view, NULL);
 
-    for (uint32_t i = 0; good && i < group->base.count; i++)
-        good = tutti_frame_read_member(body->data + (size_t)i * TUTTI_FRAME_MEMBER_BYTES,
-                                       &group->members[i]);
-    if (!good) {
+    if (status == -TUTTI_ENOMEM) {
+        tutti_progress_end(group, status, "out of memory");
+        return;
+    }
+    if (status < 0 || view.count != group->base.count || view.incarnation != 1) {
+        tutti_view_done(&view);
         tutti_progress_end(group, -TUTTI_EIO, "process %u of %u sends no list of members",
                            peer_index(group, at), group->base.count);
         return;
     }
+    tutti_view_resolve(&view, &group->root, NULL);
+    tutti_view_done(&group->view);
+    group->view = view;
     group->here_count = group->base.count;
     pthread_mutex_lock(&group->mailbox.lock);
     group->mailbox.complete = true;
@@ -179,8 +185,23 @@ static void hear_stop(struct tutti_group_tcp *group, uint32_t at, const struct t
 static void hear(struct tutti_group_tcp *group, uint32_t at, const struct tutti_frame *frame,
                  struct tutti_packet *body)
 {
+    if (frame->incarnation < group->view.incarnation) { /* it was on its way when that ended */
+        tutti_packet_drop(body);
+        return;
+    }
+    if (frame->incarnation > group->view.incarnation) {
+        tutti_progress_end(group, -TUTTI_EIO,
+                           "process %u of %u is in incarnation %u, process %u in %u",
+                           peer_index(group, at), group->base.count, frame->incarnation,
+                           group->base.index, group->view.incarnation);
+        tutti_packet_drop(body);
+        return;
+    }
     switch (frame->type) {
     case TUTTI_FRAME_PING:
+    case TUTTI_FRAME_PROPOSE: /* of a regroup that has been given up */
+    case TUTTI_FRAME_ACCEPT:
+    case TUTTI_FRAME_COMMIT:
         break;
     case TUTTI_FRAME_MEMBERS:
         hear_members(group, at, body);
@@ -210,7 +231,7 @@ static void listen_to(struct tutti_group_tcp *group, uint32_t at, tutti_ps now_p
         struct tutti_frame frame;
         struct tutti_packet *body = NULL;
 
-        heard = tutti_peer_hear(peer, group->base.count, most, &group->room, &frame, &body);
+        heard = tutti_peer_hear(peer, most, &group->room, &frame, &body);
         code = errno;
         if (heard == TUTTI_HEARD_FRAME)
             hear(group, at, &frame, body);
@@ -233,7 +254,7 @@ static void listen_to(struct tutti_group_tcp *group, uint32_t at, tutti_ps now_p
 static void pass_on(struct tutti_group_tcp *group, struct tutti_packet *mine)
 {
     struct tutti_frame frame = {0};
-    bool known = tutti_frame_read_head(mine->data, group->base.count, &frame);
+    bool known = tutti_frame_read_head(mine->data, &frame);
 
     assert(known);
     if (group->base.index == 0) {
@@ -247,6 +268,7 @@ static void pass_on(struct tutti_group_tcp *group, struct tutti_packet *mine)
     }
     tutti_frame_write_head(&(struct tutti_frame){.type = TUTTI_FRAME_EXCHANGE,
                                                  .bytes = frame.bytes,
+                                                 .incarnation = group->view.incarnation,
                                                  .round = group->round,
                                                  .wait_ms = frame.wait_ms},
                            mine->data);
@@ -263,7 +285,8 @@ static void tell_end(struct tutti_group_tcp *group)
     ending = group->mailbox.ending;
     pthread_mutex_unlock(&group->mailbox.lock);
     group->told = true;
-    group->stop->bytes = tutti_frame_write_stop(&ending, group->stop->data);
+    group->stop->bytes =
+        tutti_frame_write_stop(&ending, group->view.incarnation, group->stop->data);
     broadcast(group, group->stop);
 }
 
@@ -347,14 +370,6 @@ static void forgive(struct tutti_group_tcp *group, tutti_ps now_ps)
         group->peers[i].heard_ps = now_ps;
 }
 
-static void drain(int fd)
-{
-    uint64_t count;
-    ssize_t got = read(fd, &count, sizeof(count));
-
-    (void)got; /* nothing there is fine */
-}
-
 static size_t add_peers(const struct tutti_group_tcp *group, struct pollfd *polls)
 {
     for (uint32_t i = 0; i < group->peer_count; i++) {
@@ -401,7 +416,7 @@ static void turn(struct tutti_group_tcp *group)
     if (now_ps - due_ps > group->stall_ps / 2)
         forgive(group, now_ps);
     if (polls[0].revents != 0)
-        drain(group->mailbox.poke_fd);
+        tutti_mailbox_drain(&group->mailbox);
     /* Before the listeners, which put new peers into the places polled. */
     move_peers(group, polls + peers_at, now_ps);
     if (group->rendezvous != NULL)
@@ -413,7 +428,7 @@ static void turn(struct tutti_group_tcp *group)
 /* All has been said: what is on its way goes out, and everybody else closes, or time is up. */
 static void take_leave(struct tutti_group_tcp *group)
 {
-    tutti_ps due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox), FAREWELL_PS);
+    tutti_ps due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox), group->farewell_ps);
     bool some = true;
 
     broadcast(group, group->bye);
@@ -454,6 +469,8 @@ static void *keep(void *data)
                 gone(group, i, errno);
         turn(group);
     }
+    if (group->mailbox.halt)
+        return NULL; /* nobody writes it any more */
     group->leave_due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox), LATE_PS);
     while (tutti_root_expects(group, tutti_mailbox_now(&group->mailbox)) &&
            tutti_mailbox_now(&group->mailbox) < group->leave_due_ps)
@@ -480,14 +497,25 @@ int tutti_progress_start(struct tutti_group_tcp *group, struct tutti_err *err)
     return 0;
 }
 
-void tutti_progress_stop(struct tutti_group_tcp *group)
+static void end_thread(struct tutti_group_tcp *group, bool halt)
 {
     if (!group->has_progress)
         return;
     pthread_mutex_lock(&group->mailbox.lock);
     group->mailbox.quit = true;
+    group->mailbox.halt = halt;
     pthread_mutex_unlock(&group->mailbox.lock);
     tutti_mailbox_poke(&group->mailbox);
     (void)pthread_join(group->progress, NULL);
     group->has_progress = false;
+}
+
+void tutti_progress_stop(struct tutti_group_tcp *group)
+{
+    end_thread(group, false);
+}
+
+void tutti_progress_halt(struct tutti_group_tcp *group)
+{
+    end_thread(group, true);
 }

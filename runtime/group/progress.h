@@ -23,6 +23,7 @@ struct tutti_mailbox {
     int64_t epoch_s; /* where its clock begins, on the monotonic one: picoseconds since the machine
                         was started would be too many after 106 days */
     bool quit;       /* order: close */
+    bool halt;       /* with it: say nothing to the others, and keep the connections */
     bool woken;      /* tutti_group_wake: one wait_stop returns */
     bool complete;   /* all processes are there, the members are known */
     bool over;       /* the group has ended: why stands in `ending` */
@@ -41,6 +42,7 @@ struct tutti_mailbox {
 int tutti_mailbox_open(struct tutti_mailbox *mailbox, struct tutti_err *err);
 void tutti_mailbox_close(struct tutti_mailbox *mailbox);
 void tutti_mailbox_poke(struct tutti_mailbox *mailbox);
+void tutti_mailbox_drain(struct tutti_mailbox *mailbox); /* of what it was poked */
 /* The first ending counts: true if it is this one. */
 bool tutti_mailbox_end(struct tutti_mailbox *mailbox, const struct tutti_ending *ending);
 /* Why it is over, as process `index` of `count` tells it. */
@@ -66,14 +68,16 @@ struct tutti_group_tcp {
     tutti_ps stall_ps;
     void (*log)(void *data, const char *line);
     void *log_data;
-    struct tutti_address root; /* process 0, as this one reaches it (index > 0) */
-    uint32_t scope;            /* of link-local addresses */
+    struct tutti_address root;      /* process 0, as this one reaches it (index > 0) */
+    tutti_ps farewell_ps;           /* at the end, to send what is left */
+    char why[TUTTI_ERR_TEXT_BYTES]; /* how this incarnation came to be */
+    uint32_t scope;                 /* of link-local addresses */
     tutti_ps open_due_ps;
     pthread_t progress;
     bool has_progress;
-    /* The progress thread's own; members: everybody's once the mailbox is complete. */
-    struct tutti_member *members; /* [count] */
-    struct tutti_peer *peers;     /* [peer_count]: process 0 has all, the others process 0 alone */
+    /* The progress thread's own; the view: everybody's once the mailbox is complete. */
+    struct tutti_view view;   /* of process 0: resolved from the start */
+    struct tutti_peer *peers; /* [peer_count]: process 0 has all, the others process 0 alone */
     uint32_t peer_count;
     uint32_t here_count;
     struct tutti_listener *rendezvous; /* process 0 */
@@ -99,6 +103,8 @@ struct tutti_group_tcp {
 /* Starts the thread; ended by tutti_progress_stop, which says good-bye to the others. */
 int tutti_progress_start(struct tutti_group_tcp *group, struct tutti_err *err);
 void tutti_progress_stop(struct tutti_group_tcp *group);
+/* Ends the thread, and says nothing to anybody. */
+void tutti_progress_halt(struct tutti_group_tcp *group);
 
 /* Ends the group for a reason found here. */
 __attribute__((format(printf, 3, 4))) void tutti_progress_end(struct tutti_group_tcp *group,
@@ -107,9 +113,11 @@ __attribute__((format(printf, 3, 4))) void tutti_progress_end(struct tutti_group
 /* Parts of the progress thread: process 0 gathers members and parts. */
 extern const struct tutti_listener_ops tutti_root_listener_ops;
 extern const struct tutti_listener_ops tutti_link_listener_ops;
+/* links.c: one that wants a data connection. As of listeners. */
+bool tutti_links_proved(struct tutti_group_tcp *group, struct tutti_client *client);
 void tutti_root_missed(struct tutti_group_tcp *group); /* a process has left: who needs it ends */
 void tutti_root_take_part(struct tutti_group_tcp *group, uint32_t index, struct tutti_packet *part,
-                          size_t at, uint64_t wait_ms);
+                          size_t at, uint32_t wait_ms);
 void tutti_root_look_at_clock(struct tutti_group_tcp *group, tutti_ps now_ps);
 tutti_ps tutti_root_due(const struct tutti_group_tcp *group);
 /* It is over, and not all have come yet: those deserve to hear why. */
@@ -117,8 +125,20 @@ bool tutti_root_expects(const struct tutti_group_tcp *group, tutti_ps now_ps);
 void tutti_progress_refused(struct tutti_group_tcp *group, const char *who, const char *why);
 
 /* Goes to process 0 until it lets this one in: the socket becomes peers[0]'s. */
-int tutti_group_tcp_join(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
+int tutti_group_tcp_come(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
                          struct tutti_err *err);
+
+/* Where this process reaches another member. */
+void tutti_group_tcp_where(const struct tutti_group_tcp *group, uint32_t peer,
+                           struct tutti_address *ret);
+
+/* ---- tcp.c, shrink.c: the ops ---- */
+
+extern const struct tutti_group_ops tutti_group_tcp_ops;
+int tutti_group_tcp_shrink(struct tutti_group *group, uint32_t count_min, tutti_ps deadline_ps,
+                           struct tutti_group **ret, struct tutti_err *err);
+struct tutti_listener *tutti_group_tcp_new_listener(struct tutti_group_tcp *group,
+                                                    const struct tutti_listener_ops *ops);
 
 /* Listens for data connections: where process 0, at `root`, and thus the others will reach it. What
  * others are told (all zeros: as process 0 sees it) goes to ret_member. */

@@ -97,6 +97,7 @@ static void share(struct tutti_group_tcp *group)
     group->room = NULL;
     tutti_frame_write_head(&(struct tutti_frame){.type = TUTTI_FRAME_EXCHANGE,
                                                  .bytes = (uint32_t)all_bytes,
+                                                 .incarnation = group->view.incarnation,
                                                  .round = group->round},
                            all->data);
     for (uint32_t i = 0; i < group->base.count; i++)
@@ -116,10 +117,9 @@ static void share(struct tutti_group_tcp *group)
 }
 
 void tutti_root_take_part(struct tutti_group_tcp *group, uint32_t index, struct tutti_packet *part,
-                          size_t at, uint64_t wait_ms)
+                          size_t at, uint32_t wait_ms)
 {
     struct tutti_peer *peer = &group->peers[index];
-    uint64_t most_ms = INT64_MAX / TUTTI_PS_PER_MS;
 
     /* Who sends its next part has read all that was sent to it, but for a sign of life. */
     if (peer->part != NULL || peer->out_count > 1 || group->here_count < group->base.count) {
@@ -130,7 +130,7 @@ void tutti_root_take_part(struct tutti_group_tcp *group, uint32_t index, struct 
     }
     peer->part = part;
     peer->part_at = at;
-    peer->part_wait_ms = wait_ms < most_ms ? wait_ms : most_ms;
+    peer->part_wait_ms = wait_ms;
     peer->part_due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox),
                                           (tutti_ps)peer->part_wait_ms * TUTTI_PS_PER_MS);
     for (uint32_t i = 0; i < group->base.count; i++)
@@ -232,25 +232,26 @@ void tutti_root_look_at_clock(struct tutti_group_tcp *group, tutti_ps now_ps)
 
 /* ---- the listener of the rendezvous ---- */
 
-/* All are there: everybody learns where everybody takes data connections. */
+/* All are there: everybody learns where everybody takes connections. */
 static void complete(struct tutti_group_tcp *group)
 {
     uint32_t count = group->base.count;
-    size_t bytes = (size_t)count * TUTTI_FRAME_MEMBER_BYTES;
+    size_t bytes = tutti_view_bytes(count);
     struct tutti_packet *members = tutti_packet_new(TUTTI_FRAME_HEAD_BYTES + bytes);
 
     if (members == NULL) {
         tutti_progress_end(group, -TUTTI_ENOMEM, "out of memory");
         return;
     }
-    tutti_frame_write_head(
-        &(struct tutti_frame){.type = TUTTI_FRAME_MEMBERS, .bytes = (uint32_t)bytes},
-        members->data);
+    tutti_frame_write_head(&(struct tutti_frame){.type = TUTTI_FRAME_MEMBERS,
+                                                 .bytes = (uint32_t)bytes,
+                                                 .incarnation = group->view.incarnation},
+                           members->data);
     for (uint32_t i = 0; i < count; i++) {
-        group->members[i] = group->peers[i].member;
-        tutti_frame_write_member(&group->members[i], members->data + TUTTI_FRAME_HEAD_BYTES +
-                                                         (size_t)i * TUTTI_FRAME_MEMBER_BYTES);
+        group->view.members[i] = group->peers[i].member;
+        group->view.members[i].id = i;
     }
+    tutti_view_write(&group->view, members->data + TUTTI_FRAME_HEAD_BYTES);
     for (uint32_t i = 1; i < count; i++)
         if (group->peers[i].fd >= 0)
             tutti_peer_tell(&group->peers[i], tutti_packet_hold(members));
@@ -323,11 +324,8 @@ static void member(struct tutti_group_tcp *group, const struct tutti_client *cli
 
     to->port = hello->port;
     memcpy(to->address, hello->address, sizeof(to->address));
-    to->like_root = false;
-    if (memcmp(hello->address, as_seen, sizeof(as_seen)) == 0) {
+    if (memcmp(hello->address, as_seen, sizeof(as_seen)) == 0)
         tutti_address_pack(&client->from, to->address);
-        to->like_root = tutti_address_is_loopback(&client->from);
-    }
 }
 
 static uint32_t wait_ms(const struct tutti_group_tcp *group)

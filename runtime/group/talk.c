@@ -65,8 +65,9 @@ bool tutti_call_begin(struct tutti_call *call, const struct tutti_address *to, c
         tutti_socket_unpaced(call->fd);
     if (call->fd < 0 || (connect(call->fd, &to->as.any, to->bytes) != 0 && errno != EINPROGRESS &&
                          errno != EINTR)) {
+        call->code = errno;
         (void)tutti_fail(err, TUTTI_EIO, "cannot connect to '%s': %s", tutti_address_text(to, text),
-                         strerror(errno));
+                         strerror(call->code));
         tutti_call_end(call);
         return false;
     }
@@ -85,6 +86,7 @@ static enum tutti_called connected(struct tutti_call *call, const char *name, st
     socklen_t bytes = sizeof(code);
 
     (void)getsockopt(call->fd, SOL_SOCKET, SO_ERROR, &code, &bytes);
+    call->code = code;
     if (code != 0) {
         (void)tutti_fail(err, TUTTI_EIO, "cannot connect to '%s': %s", name, strerror(code));
         return TUTTI_CALL_FAILED;
@@ -92,6 +94,7 @@ static enum tutti_called connected(struct tutti_call *call, const char *name, st
     tutti_address_of_socket(call->fd, &own);
     /* A free port of this host that nobody listens at, taken for this very call: TCP allows it. */
     if (tutti_address_same(&own, &call->to)) {
+        call->code = ECONNREFUSED;
         (void)tutti_fail(err, TUTTI_EIO, "cannot connect to '%s': nobody listens", name);
         return TUTTI_CALL_FAILED;
     }
@@ -129,6 +132,17 @@ static int refused(const struct tutti_handshake *handshake, const char *name, st
         return tutti_fail(err, TUTTI_EINVAL,
                           "process %u wants a link with process %u and key %llu, which does not",
                           said->index, said->peer, (unsigned long long)said->key);
+    case TUTTI_HANDSHAKE_NOT_YET:
+        return tutti_fail(err, TUTTI_EIO, "'%s' lets nobody in now", name);
+    case TUTTI_HANDSHAKE_LEFT_BEHIND:
+        return tutti_fail(err, TUTTI_ETIME,
+                          "the others have gone on without this process (incarnation %u)",
+                          handshake->value);
+    case TUTTI_HANDSHAKE_ELSEWHERE:
+        return tutti_fail(err, TUTTI_EIO, "newcomers are let in at '%.51s', not at '%s'",
+                          handshake->note, name);
+    case TUTTI_HANDSHAKE_TOO_MANY:
+        return tutti_fail(err, TUTTI_EIO, "too many wait at '%s'", name);
     default:
         return tutti_fail(err, TUTTI_EIO, "'%s' has broken off", name);
     }

@@ -48,6 +48,9 @@ struct tutti_listener {
     int fd; /* listens; -1: none */
     const void *secret;
     size_t secret_bytes;
+    const void
+        *members_key; /* tutti_handshake_expect_members; NULL: nothing else than the secret */
+    size_t members_key_bytes;
     const struct tutti_listener_ops *ops;
     void *data;
     tutti_ps shut_until_ps; /* no client is let in before: there are too many */
@@ -63,6 +66,8 @@ void tutti_listener_move(struct tutti_listener *listener, const struct pollfd *p
                          tutti_ps now_ps);
 tutti_ps tutti_listener_due(
     const struct tutti_listener *listener); /* when to move next without being polled */
+/* Closes the connections of those who have not proved themselves yet: they try again. */
+void tutti_listener_clear(struct tutti_listener *listener);
 void tutti_listener_close(struct tutti_listener *listener);
 
 /* ---- the side that calls ---- */
@@ -79,6 +84,7 @@ struct tutti_call {
     bool connected;
     bool proving; /* all has been sent: the answer may take its time */
     int status;   /* of a refusal */
+    int code;     /* of a connection that the system did not make: errno */
     struct tutti_address to;
     struct tutti_handshake handshake;
 };

@@ -12,6 +12,7 @@
 
 static const tutti_ps DEFAULT_PS = 30 * TUTTI_PS_PER_S;
 static const tutti_ps STALL_PS_MIN = 100 * TUTTI_PS_PER_MS;
+static const tutti_ps FAREWELL_PS = 2 * TUTTI_PS_PER_S; /* to send what is left, at the end */
 /* Process 0 says who is missing when a deadline passes; so much longer one waits for its words. */
 static const tutti_ps GRACE_PS = 2 * TUTTI_PS_PER_S;
 
@@ -25,7 +26,20 @@ static int told(struct tutti_group_tcp *group, struct tutti_err *err)
     return tutti_mailbox_told(&group->mailbox, group->base.index, group->base.count, err);
 }
 
+void tutti_group_tcp_where(const struct tutti_group_tcp *group, uint32_t peer,
+                           struct tutti_address *ret)
+{
+    const struct tutti_member *member = &group->view.members[peer];
+
+    tutti_address_unpack(member->address, (uint16_t)member->port, group->scope, ret);
+}
+
 /* ---- the ops ---- */
+
+static uint32_t wait_ms_of(tutti_ps ps)
+{
+    return ps / TUTTI_PS_PER_MS < UINT32_MAX ? (uint32_t)(ps / TUTTI_PS_PER_MS) : UINT32_MAX;
+}
 
 static int ask(struct tutti_group_tcp *group, const void *mine, size_t bytes, tutti_ps deadline_ps,
                struct tutti_err *err)
@@ -43,11 +57,10 @@ static int ask(struct tutti_group_tcp *group, const void *mine, size_t bytes, tu
         tutti_group_stop(&group->base, status, err);
         return status;
     }
-    tutti_frame_write_head(
-        &(struct tutti_frame){.type = TUTTI_FRAME_EXCHANGE,
-                              .bytes = (uint32_t)bytes,
-                              .wait_ms = (uint64_t)(deadline_ps / TUTTI_PS_PER_MS)},
-        packet->data);
+    tutti_frame_write_head(&(struct tutti_frame){.type = TUTTI_FRAME_EXCHANGE,
+                                                 .bytes = (uint32_t)bytes,
+                                                 .wait_ms = wait_ms_of(deadline_ps)},
+                           packet->data);
     if (bytes > 0)
         memcpy(packet->data + TUTTI_FRAME_HEAD_BYTES, mine, bytes);
     pthread_mutex_lock(&group->mailbox.lock);
@@ -178,13 +191,25 @@ static void tcp_close(struct tutti_group *base)
         explicit_bzero(group->secret, group->secret_bytes);
     explicit_bzero(group->session, sizeof(group->session));
     free(group->secret);
-    free(group->members);
+    tutti_view_done(&group->view);
     free(group->peers);
     free(group->polls);
     free(group);
 }
 
-static const struct tutti_group_ops tcp_ops = {
+static uint32_t tcp_id(const struct tutti_group *base, uint32_t index)
+{
+    const struct tutti_group_tcp *group = (const struct tutti_group_tcp *)base;
+
+    return group->view.members == NULL ? index : group->view.members[index].id;
+}
+
+static const char *tcp_why(const struct tutti_group *base)
+{
+    return ((const struct tutti_group_tcp *)base)->why;
+}
+
+const struct tutti_group_ops tutti_group_tcp_ops = {
     .size = sizeof(struct tutti_group_ops),
     .name = "tcp",
     .close = tcp_close,
@@ -192,21 +217,15 @@ static const struct tutti_group_ops tcp_ops = {
     .stop = tcp_stop,
     .wait_stop = tcp_wait_stop,
     .wake = tcp_wake,
+    .id = tcp_id,
+    .why = tcp_why,
+    .shrink = tutti_group_tcp_shrink,
 };
 
 /* ---- open ---- */
 
-static struct tutti_packet *head_alone(enum tutti_frame_type type)
-{
-    struct tutti_packet *packet = tutti_packet_new(TUTTI_FRAME_HEAD_BYTES);
-
-    if (packet != NULL)
-        tutti_frame_write_head(&(struct tutti_frame){.type = type}, packet->data);
-    return packet;
-}
-
-static struct tutti_listener *new_listener(struct tutti_group_tcp *group,
-                                           const struct tutti_listener_ops *ops)
+struct tutti_listener *tutti_group_tcp_new_listener(struct tutti_group_tcp *group,
+                                                    const struct tutti_listener_ops *ops)
 {
     struct tutti_listener *listener = calloc(1, sizeof(*listener));
 
@@ -234,27 +253,31 @@ static int furnish(struct tutti_group_tcp *group, const struct tutti_group_tcp_o
     }
     for (uint32_t i = 0; i < group->peer_count; i++)
         group->peers[i].fd = -1;
-    group->members = calloc(opts->count, sizeof(group->members[0]));
+    group->view =
+        (struct tutti_view){.incarnation = 1, .next_id = opts->count, .count = opts->count};
+    group->view.members = calloc(opts->count, sizeof(group->view.members[0]));
     group->polls = calloc(poll_count, sizeof(group->polls[0]));
-    group->ping = head_alone(TUTTI_FRAME_PING);
-    group->bye = head_alone(TUTTI_FRAME_BYE);
+    group->ping = tutti_packet_of_head(TUTTI_FRAME_PING, 1);
+    group->bye = tutti_packet_of_head(TUTTI_FRAME_BYE, 1);
     group->stop =
         tutti_packet_new(TUTTI_FRAME_HEAD_BYTES + TUTTI_FRAME_STOP_BYTES + TUTTI_ERR_TEXT_BYTES);
-    group->links = new_listener(group, &tutti_link_listener_ops);
+    group->links = tutti_group_tcp_new_listener(group, &tutti_link_listener_ops);
     if (is_root)
-        group->rendezvous = new_listener(group, &tutti_root_listener_ops);
+        group->rendezvous = tutti_group_tcp_new_listener(group, &tutti_root_listener_ops);
     if (opts->secret != NULL) {
         group->secret = malloc(opts->secret_bytes > 0 ? opts->secret_bytes : 1);
         group->secret_bytes = opts->secret_bytes;
     }
-    if (group->members == NULL || group->polls == NULL || group->ping == NULL ||
+    if (group->view.members == NULL || group->polls == NULL || group->ping == NULL ||
         group->bye == NULL || group->stop == NULL || group->links == NULL ||
         (is_root && group->rendezvous == NULL) || (opts->secret != NULL && group->secret == NULL))
         return tutti_nomem(err);
     if (opts->secret_bytes > 0 && opts->secret != NULL)
         memcpy(group->secret, opts->secret, opts->secret_bytes);
-    group->links->secret = group->session;
-    group->links->secret_bytes = sizeof(group->session);
+    group->links->secret = group->secret;
+    group->links->secret_bytes = group->secret_bytes;
+    group->links->members_key = group->session;
+    group->links->members_key_bytes = sizeof(group->session);
     if (is_root) {
         group->rendezvous->secret = group->secret;
         group->rendezvous->secret_bytes = group->secret_bytes;
@@ -285,11 +308,13 @@ static int found(struct tutti_group_tcp *group, const struct tutti_group_tcp_opt
     struct tutti_address own;
     struct tutti_peer *self = &group->peers[0];
     char text[TUTTI_GROUP_TCP_ADDRESS_BYTES];
+    uint8_t nonce[TUTTI_HANDSHAKE_NONCE_BYTES];
     int fd = opts->listen_fd;
     int status;
 
-    if (!tutti_handshake_nonce(group->session))
+    if (!tutti_handshake_nonce(group->session) || !tutti_handshake_nonce(nonce))
         return tutti_fail(err, TUTTI_EIO, "no random bytes: %s", strerror(errno));
+    memcpy(&group->view.id, nonce, sizeof(group->view.id));
     status =
         opts->has_listen_fd ? take_over(fd, err) : tutti_group_tcp_listen(opts, &fd, text, err);
     if (status < 0)
@@ -305,7 +330,6 @@ static int found(struct tutti_group_tcp *group, const struct tutti_group_tcp_opt
             close(fd);
         return status;
     }
-    self->member.like_root = opts->bind == NULL;
     if (own.as.any.sa_family == AF_INET6)
         group->scope = own.as.v6.sin6_scope_id;
     group->rendezvous->fd = fd;
@@ -375,7 +399,9 @@ static int open_checked(const struct tutti_group_tcp_opts *opts, struct tutti_gr
     group = calloc(1, sizeof(*group));
     if (group == NULL)
         return tutti_nomem(err);
-    group->base = (struct tutti_group){.ops = &tcp_ops, .index = opts->index, .count = opts->count};
+    group->base = (struct tutti_group){
+        .ops = &tutti_group_tcp_ops, .index = opts->index, .count = opts->count, .incarnation = 1};
+    group->farewell_ps = FAREWELL_PS;
     group->deadline_ps = or_default(opts->deadline_ps);
     group->stall_ps = or_default(opts->stall_ps);
     if (group->stall_ps < STALL_PS_MIN)
@@ -388,7 +414,7 @@ static int open_checked(const struct tutti_group_tcp_opts *opts, struct tutti_gr
         status = furnish(group, opts, err);
         if (status == 0)
             status =
-                opts->index == 0 ? found(group, opts, err) : tutti_group_tcp_join(group, opts, err);
+                opts->index == 0 ? found(group, opts, err) : tutti_group_tcp_come(group, opts, err);
         if (status == 0)
             status = tutti_progress_start(group, err);
         if (status == 0)

@@ -31,26 +31,66 @@ static int do_all(struct group_one *one, struct tutti_err *err)
     return status;
 }
 
-/* The two as one: what went wrong for lack of memory, else anything else that went wrong. */
-static int story(struct tutti_err *err)
+/* The three as one: what went wrong for lack of memory, else anything else that went wrong. */
+static int run(uint32_t count, int (*play)(struct group_one *, struct tutti_err *),
+               struct tutti_err *err)
 {
     int status = 0;
 
-    if (!group_prepare(&world, 2, "127.0.0.1:0", "open sesame open", do_all))
+    if (!group_prepare(&world, count, "127.0.0.1:0", "open sesame open", play))
         return tutti_fail(err, TUTTI_EIO, "cannot listen");
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < count; i++)
         world.ones[i].opts.deadline_ps = SHORT_PS;
     group_run(&world);
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (world.ones[i].status == 0 || status == -TUTTI_ENOMEM)
             continue;
         status = world.ones[i].status;
         *err = world.ones[i].err;
     }
+    return status;
+}
+
+static int story(struct tutti_err *err)
+{
+    int status = run(2, do_all, err);
+
     /* One alone that succeeds has not heard the news. */
     if (status < 0 && (world.ones[0].status == 0 || world.ones[1].status == 0))
         TEST_FAIL("only one of two ends with an error: '%s'", err->text);
     return status;
+}
+
+/* Process 2 leaves, the others shrink; one that gets no memory is lost to the others. */
+static int shrink(struct group_one *one, struct tutti_err *err)
+{
+    struct tutti_group *next = NULL;
+    struct tutti_err lost = {""};
+    int status = tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, err);
+
+    if (status < 0 || one->group->index == 2)
+        return status;
+    status = tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, &lost);
+    if (status != -TUTTI_EIO && status != -TUTTI_ENOMEM)
+        return tutti_fail(err, TUTTI_ECHECK, "status %d: %s", status, lost.text);
+    if (status == -TUTTI_ENOMEM)
+        *err = lost;
+    if (status == -TUTTI_ENOMEM && strstr(lost.text, "process") == NULL)
+        return status; /* this one's */
+    status = tutti_group_shrink(one->group, 0, SOON_PS, &next, err);
+    if (status < 0)
+        return status;
+    tutti_group_close(one->group);
+    one->group = next;
+    status = tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, &lost);
+    if (status < 0)
+        *err = lost;
+    return status;
+}
+
+static int shrink_story(struct tutti_err *err)
+{
+    return run(3, shrink, err);
 }
 
 static int descriptor_count(void)
@@ -71,5 +111,14 @@ TEST(every_allocation_fails_once)
     int before = descriptor_count();
 
     ALLOC_FAIL_EACH(story(&err), err);
+    CHECK_INT(descriptor_count(), before);
+}
+
+TEST(every_allocation_of_a_shrink_fails_once)
+{
+    struct tutti_err err = {""};
+    int before = descriptor_count();
+
+    ALLOC_FAIL_EACH(shrink_story(&err), err);
     CHECK_INT(descriptor_count(), before);
 }

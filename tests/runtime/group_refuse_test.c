@@ -189,13 +189,13 @@ TEST(another_version_is_refused)
     REQUIRE(call(&caller, &hello, "open sesame open"));
     caller.handshake.hello[11] = 9;
     CHECK_INT(finish(&caller, &err), TUTTI_CALL_REFUSED);
-    CHECK_TEXT(err.text, "'root' has version 1 of the protocol, this process 1");
+    CHECK_TEXT(err.text, "'root' has version 2 of the protocol, this process 2");
     tutti_call_end(&caller);
     group_start(&world, 1);
     group_join(&world, 0);
     group_join(&world, 1);
     group_expect_ok(&world);
-    expect_log("version 9 of the protocol, not 1");
+    expect_log("version 9 of the protocol, not 2");
 }
 
 TEST(no_member_is_given_that_is_not_there)

@@ -312,6 +312,18 @@ static void group_close(struct tutti_group *base)
         free(group);
 }
 
+static int shrink(struct tutti_group *base, uint32_t count_min, tutti_ps deadline_ps,
+                  struct tutti_group **ret, struct tutti_err *err)
+{
+    (void)base;
+    (void)count_min;
+    (void)deadline_ps;
+    (void)ret;
+    return tutti_fail(err, TUTTI_ELACK,
+                      "a group of MPI cannot shrink: MPI ends a job whole when one of its "
+                      "processes dies (a group over tcp can)");
+}
+
 static const struct tutti_group_ops ops = {
     .size = sizeof(struct tutti_group_ops),
     .name = "mpi",
@@ -320,6 +332,7 @@ static const struct tutti_group_ops ops = {
     .stop = stop,
     .wait_stop = wait_stop,
     .wake = wake,
+    .shrink = shrink,
 };
 
 /* Communicators of our own, whose errors come back to us; those of MPI_COMM_WORLD end the job. */
@@ -367,7 +380,8 @@ static struct tutti_mpi_group *new_group(uint32_t index, uint32_t count)
         free(telling);
         return NULL;
     }
-    group->base = (struct tutti_group){.ops = &ops, .index = index, .count = count};
+    group->base =
+        (struct tutti_group){.ops = &ops, .index = index, .count = count, .incarnation = 1};
     group->talk = MPI_COMM_NULL;
     group->notices = MPI_COMM_NULL;
     group->requests = requests;
