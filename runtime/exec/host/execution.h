@@ -14,6 +14,7 @@
 #include "runtime/exec/host/helpers.h"
 #include "runtime/exec/host/multiplex.h"
 #include "runtime/exec/host/stage.h"
+#include "runtime/exec/run/player.h"
 #include "runtime/group.h"
 #include "runtime/record.h"
 
@@ -30,13 +31,6 @@ struct tutti_host_backend_opts {
 /* Opens a backend that plays with the processes of a group; collective. */
 int tutti_host_backend_open(const struct tutti_host_backend_opts *opts, struct tutti_backend **ret,
                             struct tutti_err *err);
-
-/* Where a process is. */
-struct tutti_home {
-    uint64_t host;    /* the same for all that share its processors */
-    uint64_t network; /* the same for all that reach each other without leaving the host; 0: who
-                         knows */
-};
 
 /* The backend. */
 struct tutti_host_backend {
