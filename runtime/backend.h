@@ -26,8 +26,8 @@ struct tutti_play {
     /* in[r], out[r]: rank r's buffers, schedule->in_bytes and out_bytes long; both NULL: the
      * backend provides zeroed ones (sim: carries no data at all). Only those of the ranks that this
      * process has (tutti_backend_ranks) are looked at. Each iteration reads `in` afresh.
-     * out[r] may be in[r]; otherwise no two buffers overlap: backends write results straight to
-     * where they will be received. */
+     * out[r] may be in[r] where tutti_schedule_prove_in_place lets that pass; otherwise no two
+     * buffers overlap: backends write results straight to where they will be received. */
     const void *const *in;
     void *const *out;
     uint32_t warmup_count;    /* played before, not timed */

@@ -22,13 +22,14 @@ struct tutti_err;
 /* What a step does. All lengths in bytes; a step of 0 bytes is legal and still takes part in order,
  * matching and dependencies. */
 enum tutti_step_kind {
-    TUTTI_SEND = 1,   /* send src[0, bytes) to `peer` */
-    TUTTI_RECV = 2,   /* receive `bytes` bytes from `peer` into dst */
-    TUTTI_REDUCE = 3, /* dst = acc op src, element by element */
-    TUTTI_COPY = 4,   /* dst = src; 0 bytes: a plain join, carries a dependency only */
-    TUTTI_COMPUTE =
-        5,          /* no data: takes `duration_ps`, or `flops` at the device's rate if that is 0 */
-    TUTTI_CALL = 6, /* run schedule number `peer` of the callee table; see tutti_schedule_flatten */
+    TUTTI_SEND = 1,    /* send src[0, bytes) to `peer` */
+    TUTTI_RECV = 2,    /* receive `bytes` bytes from `peer` into dst */
+    TUTTI_REDUCE = 3,  /* dst = acc op src, element by element */
+    TUTTI_COPY = 4,    /* dst = src; 0 bytes: a plain join, carries a dependency only */
+    TUTTI_COMPUTE = 5, /* works for `duration_ps`, or `flops` at the device's rate if that is 0;
+                          what it reads and writes says entry number `peer` of the work table */
+    TUTTI_CALL = 6,    /* run schedule number `peer` of the callee table on the rank's group of an
+                          axis; see tutti_schedule_flatten */
 };
 
 enum tutti_buf {
@@ -36,6 +37,8 @@ enum tutti_buf {
     TUTTI_BUF_IN = 1,      /* the caller's input, read only */
     TUTTI_BUF_OUT = 2,     /* the caller's output */
     TUTTI_BUF_SCRATCH = 3, /* private to the schedule; contents undefined at the start */
+    TUTTI_BUF_STATE = 4,   /* the caller's, kept from play to play: weights, moments, counters */
+    TUTTI_BUF_COUNT
 };
 
 enum tutti_step_flag {
@@ -52,14 +55,20 @@ enum tutti_step_flag {
  * reads it has): until then its source bytes must not be written. That is what
  * tutti_schedule_check holds schedules to, so that any backend may copy late or not at all. */
 struct tutti_step {
-    uint8_t kind;     /* enum tutti_step_kind */
-    uint8_t flags;    /* enum tutti_step_flag, or-ed */
-    uint8_t dst_buf;  /* enum tutti_buf: RECV REDUCE COPY CALL */
-    uint8_t src_buf;  /* SEND REDUCE COPY CALL */
-    uint8_t acc_buf;  /* REDUCE: the left operand */
-    uint8_t reserved; /* 0 */
+    uint8_t kind;    /* enum tutti_step_kind */
+    uint8_t flags;   /* enum tutti_step_flag, or-ed */
+    uint8_t dst_buf; /* enum tutti_buf: RECV REDUCE COPY CALL */
+    uint8_t src_buf; /* SEND REDUCE COPY CALL */
+    uint8_t acc_buf; /* REDUCE: the left operand */
+    union {
+        uint8_t axis;      /* CALL: 0 all ranks, k: axes[k - 1] of the schedule */
+        uint8_t reduction; /* REDUCE, COPY with LAST: 0 type and operator of the contract, else
+                              those of tutti_reduction_code */
+    };
     uint16_t dep_lane;
-    uint32_t peer;     /* SEND: to; RECV: from; CALL: index of the callee */
+    uint32_t peer;     /* SEND: to; RECV: from; CALL: index of the callee; COMPUTE: 0 or 1 + the
+                          index of its entry in the work table; REDUCE, COPY with LAST: what avg
+                          divides by, 0: the number of ranks */
     uint32_t dep_step; /* index of a step in dep_lane of the same rank, counted from 0 */
     union {
         uint64_t bytes;
@@ -69,10 +78,26 @@ struct tutti_step {
         uint64_t dst_offset;  /* CALL: where the callee's output begins in dst_buf */
         tutti_ps duration_ps; /* COMPUTE */
     };
-    uint64_t src_offset; /* CALL: where the callee's input begins in src_buf */
+    uint64_t src_offset; /* CALL: where the callee's input begins in src_buf; COMPUTE: the regions
+                            of its entry that lie in src_buf lie so much further on */
     uint64_t acc_offset; /* CALL: where the callee's scratch begins in scratch */
 };
 TUTTI_STATIC_ASSERT(sizeof(struct tutti_step) <= 64, "a step fits in a cache line");
+
+struct tutti_schedule;
+
+/* How a REDUCE reduces, or how a step with LAST finishes. */
+struct tutti_reduction {
+    enum tutti_dtype dtype;
+    enum tutti_op op;
+    uint32_t divisor; /* of avg */
+};
+
+/* What goes into tutti_step.reduction for a type and operator of the step's own; never 0. */
+uint8_t tutti_reduction_code(enum tutti_dtype dtype, enum tutti_op op);
+/* What a step of `schedule` says; unknown codes have been refused by tutti_schedule_check. */
+struct tutti_reduction tutti_step_reduction(const struct tutti_schedule *schedule,
+                                            const struct tutti_step *step);
 
 /* ---- what a schedule is for ---------------------------------------------------------------- */
 
@@ -122,7 +147,106 @@ struct tutti_contract {
     uint64_t count; /* elements, as above */
 };
 
+/* ---- groups -------------------------------------------------------------------------------- */
+
+/* An axis cuts all or some ranks into groups of one size, by rule: group a + b * width has the
+ * ranks first + a + b * period + i * stride, for a < width, b < repeat; i < size is the rank's
+ * number in its group. Of a mesh of 4 x 2 ranks, the inner axis is {width 1, stride 1, size 2,
+ * period 2, repeat 4}, the outer one {width 2, stride 2, size 4, period 8, repeat 1}. A rank is in
+ * one group of an axis, or in none. */
+struct tutti_axis {
+    const char *name; /* one word; of messages and the text form */
+    uint32_t first;
+    uint32_t width;  /* 1 to stride */
+    uint32_t stride; /* >= 1 */
+    uint32_t size;   /* >= 1 */
+    uint32_t period; /* at least stride * (size - 1) + width */
+    uint32_t repeat; /* >= 1 */
+};
+
+enum { TUTTI_AXES_MAX = 255 };
+
+uint32_t tutti_axis_group_count(const struct tutti_axis *axis);
+/* The group of a rank and its number there; false: it is in none. */
+bool tutti_axis_find(const struct tutti_axis *axis, uint32_t rank, uint32_t *ret_group,
+                     uint32_t *ret_member);
+uint32_t tutti_axis_rank(const struct tutti_axis *axis, uint32_t group, uint32_t member);
+/* Axis `index` of a mesh of sizes[0] x ... x sizes[count - 1] ranks from `first` on, the last of
+ * them the innermost: neighbours in it are neighbours by number. */
+struct tutti_axis tutti_mesh_axis(const char *name, uint32_t first, const uint32_t *sizes,
+                                  uint32_t count, uint32_t index);
+
+/* ---- work ---------------------------------------------------------------------------------- */
+
+/* What kind of operation a COMPUTE is: devices reach different shares of their rates. */
+enum tutti_work_kind {
+    TUTTI_WORK_OTHER,
+    TUTTI_WORK_MATMUL,
+    TUTTI_WORK_CONVOLUTION,
+    TUTTI_WORK_ATTENTION,
+    TUTTI_WORK_NORMALIZATION,
+    TUTTI_WORK_ELEMENTWISE,
+    TUTTI_WORK_EMBEDDING,
+    TUTTI_WORK_LOSS,
+    TUTTI_WORK_OPTIMIZER,
+    TUTTI_WORK_INPUT,
+    TUTTI_WORK_HOST,
+    TUTTI_WORK_KIND_COUNT
+};
+
+/* "other", "matmul", ...; find: -TUTTI_EINVAL with all of them. */
+const char *tutti_work_kind_name(enum tutti_work_kind kind);
+int tutti_work_kind_find(const char *name, enum tutti_work_kind *ret, struct tutti_err *err);
+
+struct tutti_region {
+    uint8_t buf; /* enum tutti_buf */
+    /* Of what a COMPUTE reads: 0, or 1 + the number of an axis (as in a CALL): tutti_schedule_prove
+     * holds that these bytes are the contributions of all members of the rank's group, reduced. An
+     * optimiser asks this of its gradients. */
+    uint8_t whole;
+    uint64_t offset;
+    uint64_t bytes;
+};
+
+/* One COMPUTE, as it is being played: what `run` gets. Buffers are those of the rank. */
+struct tutti_work_call {
+    const struct tutti_work *work;
+    const struct tutti_step *step;
+    uint32_t rank;
+    uint64_t iteration; /* plays since the backend's run was opened, warm-up included */
+    const void *in;
+    void *out;
+    void *scratch;
+    void *state;
+};
+
+/* An entry of the work table. */
+struct tutti_work {
+    const char *name; /* one word: "block3.backward" */
+    enum tutti_work_kind kind;
+    uint64_t flops;
+    uint64_t moved_bytes; /* read from and written to the device's memory */
+    tutti_ps duration_ps; /* 0: what flops and moved_bytes take */
+    const struct tutti_region *reads;
+    uint32_t read_count;
+    const struct tutti_region *writes;
+    uint32_t write_count;
+    /* NULL: takes its time and leaves all bytes alone; else really does it, in the thread of its
+     * rank (or of a helper: never twice at a time for one rank), in the place of that time. A
+     * negative status ends the play with it. */
+    int (*run)(const struct tutti_work_call *call, struct tutti_err *err);
+    void *context; /* for `run`; borrowed */
+};
+
 /* ---- a schedule ---------------------------------------------------------------------------- */
+
+/* Bytes of the four buffers of a rank. */
+struct tutti_buf_sizes {
+    uint64_t in_bytes;
+    uint64_t out_bytes;
+    uint64_t scratch_bytes;
+    uint64_t state_bytes;
+};
 
 enum { TUTTI_ROUND_STEPS_MAX = 16, TUTTI_LANES_MAX = 4096, TUTTI_SLOTS_DEFAULT = 8 };
 
@@ -131,8 +255,6 @@ struct tutti_round {
     uint32_t step_count;
     struct tutti_step step[TUTTI_ROUND_STEPS_MAX];
 };
-
-struct tutti_schedule;
 
 /* The k-th connection of a lane of a rank, both ways: it sends to `to`, whose k-th `from` it is. */
 struct tutti_partners {
@@ -221,6 +343,9 @@ struct tutti_schedule_ops {
      * for all ranks. False: there are no more; of part 0: they do not. */
     bool (*exchange)(const struct tutti_schedule *schedule, uint32_t lane, uint64_t part,
                      uint32_t rank, struct tutti_exchange *ret);
+    /* Optional, where buffers of ranks differ: those of `rank`, none larger than the schedule's. */
+    void (*sizes)(const struct tutti_schedule *schedule, uint32_t rank,
+                  struct tutti_buf_sizes *ret);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed
@@ -234,17 +359,34 @@ struct tutti_schedule {
     uint32_t lane_count; /* the same for every rank; a lane may be empty */
     uint32_t slot_count; /* messages a connection (from, to, lane) holds before SEND waits; >= 1 */
     uint32_t callee_count; /* length of `callees` */
-    uint64_t in_bytes;     /* per rank, the same for all */
-    uint64_t out_bytes;
+    uint64_t in_bytes;  /* of the rank that has most: tutti_schedule_buf_sizes; of contracts but */
+    uint64_t out_bytes; /* custom in and out are the same for all */
     uint64_t scratch_bytes;
+    uint64_t state_bytes;
     /* 0, or: contract.count elements are so many chunks, and all offsets and lengths are whole
      * chunks; see tutti_schedule_scale. */
     uint64_t chunk_count;
     const struct tutti_schedule *const *callees; /* for CALL; owned by this schedule */
     /* All that it was made of: schedules of equal ops and equal words are equal. 0: not told. */
     const uint64_t *recipe;
-    uint32_t recipe_count; /* words */
+    uint32_t recipe_count;         /* words */
+    const struct tutti_axis *axes; /* for CALL and struct tutti_region */
+    uint32_t axis_count;
+    uint32_t work_count;
+    const struct tutti_work *work; /* for COMPUTE */
+    /* Regions of state that several steps, or several schedules in play at once, update in any
+     * order, each update whole: the check takes no such accesses for races. */
+    const struct tutti_region *atomics;
+    uint32_t atomic_count;
 };
+
+/* What a rank's buffers hold. */
+void tutti_schedule_buf_sizes(const struct tutti_schedule *schedule, uint32_t rank,
+                              struct tutti_buf_sizes *ret);
+uint64_t tutti_buf_size_of(const struct tutti_buf_sizes *sizes, enum tutti_buf buf);
+
+/* Axis `number` as steps count them: 0 all ranks, k axes[k - 1]. */
+struct tutti_axis tutti_schedule_axis(const struct tutti_schedule *schedule, uint32_t number);
 
 /* Ends a schedule and its callees; NULL is a no-op. */
 void tutti_schedule_free(struct tutti_schedule *schedule);
@@ -296,6 +438,13 @@ struct tutti_schedule_desc {
     uint64_t out_bytes;     /* custom only */
     uint64_t scratch_bytes; /* per rank */
     uint64_t chunk_count;   /* 0, or as in the schedule: steps are then held to it */
+    uint64_t state_bytes;   /* per rank */
+    const struct tutti_axis *axes; /* these tables are copied, names and regions too */
+    uint32_t axis_count;
+    uint32_t work_count;
+    const struct tutti_work *work;
+    const struct tutti_region *atomics; /* of state */
+    uint32_t atomic_count;
 };
 
 int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_builder **ret,
@@ -316,6 +465,16 @@ struct tutti_step tutti_step_recv(struct tutti_buf_at dst, uint64_t bytes, uint3
 struct tutti_step tutti_step_reduce(struct tutti_buf_at dst, struct tutti_buf_at acc,
                                     struct tutti_buf_at src, uint64_t bytes);
 struct tutti_step tutti_step_copy(struct tutti_buf_at dst, struct tutti_buf_at src, uint64_t bytes);
+/* Entry `index` of the work table, with its cost. */
+struct tutti_step tutti_step_compute(const struct tutti_work *work, uint32_t index);
+/* Callee `callee` on the rank's group of axis `axis` (0: all ranks). */
+struct tutti_step tutti_step_call(uint32_t callee, uint8_t axis, struct tutti_buf_at in,
+                                  struct tutti_buf_at out, uint64_t scratch_offset);
+
+/* The buffers of a rank that has less than the description says; -TUTTI_EINVAL for more. Of a
+ * contract but custom only scratch and state may differ. */
+int tutti_builder_set_sizes(struct tutti_builder *builder, uint32_t rank,
+                            const struct tutti_buf_sizes *sizes, struct tutti_err *err);
 
 /* Adds a schedule that CALL steps can name; takes ownership on success; *ret_index is its number.
  */
@@ -331,9 +490,12 @@ int tutti_schedule_store(const struct tutti_schedule *schedule, struct tutti_bui
                          struct tutti_err *err);
 
 /* The same schedule without CALL steps: each call site becomes lanes of its own, forked and joined
- * by dependencies (zero-byte COPY steps). Backends play only flat schedules. The result refers to
- * `schedule`, which must outlive it. A schedule without callees gives a cheap pass-through. Callees
- * that themselves CALL are refused (one level). */
+ * by dependencies (zero-byte COPY steps). Lanes belong to an axis called from a lane, not to a
+ * group: all its groups use the same. Members of a group call from the same lane, one call after
+ * the other, in one order (tutti_schedule_check). Peers of a callee's rank i are members of the
+ * group; its REDUCEs keep their type and operator. Backends play only flat schedules. The result
+ * refers to `schedule`, which must outlive it. A schedule without callees gives a cheap
+ * pass-through. Callees that themselves CALL, compute or have state are refused (one level). */
 int tutti_schedule_flatten(const struct tutti_schedule *schedule, struct tutti_schedule **ret,
                            struct tutti_err *err);
 
@@ -354,9 +516,11 @@ int tutti_schedule_scale(const struct tutti_schedule *schedule, uint64_t count,
  *   - addresses bytes outside its buffers, writes `in`, names a peer, lane or step that is not
  * there, sends to itself, uses FUSE other than described, reduces a fraction of an element;
  *   - has a SEND without RECV or the reverse, or a pair of different lengths;
+ *   - has a group whose members call on one lane in different orders, or not equally often;
  *   - cannot finish: a cycle through lane order, dependencies, matching and slots (slot_count
  *     messages in flight per connection);
- *   - has two accesses to the same bytes, one a write, that nothing orders.
+ *   - has two accesses to the same bytes, one a write, that nothing orders; what COMPUTE steps read
+ *     and write by the work table counts, and `atomics` do not.
  * The order considered is happens-before over all ranks. Memory grows with steps * lanes * ranks:
  * meant for schedules of up to a few million steps. */
 int tutti_schedule_check(const struct tutti_schedule *schedule, struct tutti_err *err);
@@ -365,8 +529,19 @@ int tutti_schedule_check(const struct tutti_schedule *schedule, struct tutti_err
  * rank and step) one that does not fulfil its contract exactly: a contribution missing, doubled or
  * at the wrong place; LAST missing or applied early or twice; bytes read before they were written;
  * bytes overwritten, or left in scratch, that nobody read. Implies what is needed of check's
- * matching. */
+ * matching. With axes or a work table each callee is proved by itself, and a CALL does what its
+ * contract says (sound where the check passes: nobody else touches a callee's buffers). What a
+ * COMPUTE writes is a contribution of its rank, the same for all ranks that do entry k for the j-th
+ * time; a region that it reads `whole` must hold those of all members of the group, reduced and
+ * finished. A custom contract then promises nothing of `out`; without axes or work it cannot be
+ * proved. */
 int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err *err);
+
+/* As check and prove, of a schedule that is played in place as NCCL has it: in is out (all-reduce,
+ * reduce, broadcast), in is the rank's block of out (all-gather), out is its block of in
+ * (reduce-scatter). Refuses (-TUTTI_ECHECK) one that overwrites what it still needs, and
+ * (-TUTTI_EINVAL) other collectives. */
+int tutti_schedule_prove_in_place(const struct tutti_schedule *schedule, struct tutti_err *err);
 
 /* What a schedule costs in the terms of every cost model, counted on its steps. */
 struct tutti_price {
@@ -392,7 +567,7 @@ int tutti_schedule_parse(const char *name, const char *text, size_t bytes,
                          struct tutti_schedule **ret, struct tutti_err *err);
 
 /* "SEND out+64 128 B to 3" and the like, one step for people; returns `buf`. */
-enum { TUTTI_STEP_TEXT_BYTES = 160 };
+enum { TUTTI_STEP_TEXT_BYTES = 224 };
 const char *tutti_step_text(const struct tutti_step *step, char *buf);
 
 TUTTI_API_END

@@ -1,12 +1,12 @@
 /* The builder: a schedule whose steps are stored, for files, tests, strategies and mutants. */
 #include <assert.h>
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/arena.h"
 #include "runtime/schedule.h"
+#include "runtime/schedule/tables.h"
 #include "runtime/status.h"
 
 /* Ranks times lanes of a stored schedule, its callees included; a file that names more is a mistake
@@ -25,7 +25,8 @@ struct stored_schedule {
     struct tutti_schedule base;
     const struct lane *lanes; /* sorted by cell */
     size_t lane_count;
-    const struct tutti_step *steps; /* lane after lane */
+    const struct tutti_step *steps;      /* lane after lane */
+    const struct tutti_buf_sizes *sizes; /* [rank], or NULL: the same for all */
 };
 
 /* The steps in the order in which they were added; they are sorted by lane in the end. Memory grows
@@ -39,9 +40,10 @@ struct tutti_builder {
     size_t step_capacity;
     const struct tutti_schedule **callees;
     uint32_t callee_count;
-    uint64_t cell_count;  /* of the schedule and its callees */
-    int status;           /* of the first step that could not be added ... */
-    struct tutti_err err; /* ... and why */
+    uint64_t cell_count;           /* of the schedule and its callees */
+    struct tutti_buf_sizes *sizes; /* [rank], in the arena, or NULL: the same for all */
+    int status;                    /* of the first step that could not be added ... */
+    struct tutti_err err;          /* ... and why */
 };
 
 static const struct lane *find_stored(const struct tutti_schedule *schedule, uint32_t rank,
@@ -86,25 +88,23 @@ static void stored_emit(const struct tutti_schedule *schedule, uint32_t rank, ui
     out->step_count = (uint32_t)count;
 }
 
+static void stored_sizes(const struct tutti_schedule *schedule, uint32_t rank,
+                         struct tutti_buf_sizes *ret)
+{
+    const struct stored_schedule *s = (const struct stored_schedule *)schedule;
+
+    *ret = s->sizes != NULL
+               ? s->sizes[rank]
+               : (struct tutti_buf_sizes){schedule->in_bytes, schedule->out_bytes,
+                                          schedule->scratch_bytes, schedule->state_bytes};
+}
+
 static const struct tutti_schedule_ops stored_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = stored_round_count,
     .emit = stored_emit,
+    .sizes = stored_sizes,
 };
-
-/* Names go into the text form, where '#' opens a comment and words are parted by blanks. */
-static int check_name(const char *name, struct tutti_err *err)
-{
-    size_t length = name == NULL ? 0 : strlen(name);
-
-    if (length == 0)
-        return tutti_fail(err, TUTTI_EINVAL, "the schedule has no name (one word)");
-    for (size_t i = 0; i < length; i++)
-        if (!isgraph((unsigned char)name[i]) || name[i] == '#')
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "bad schedule name '%.40s' (one word, printable, without '#')", name);
-    return 0;
-}
 
 /* Chunks are equal, of whole elements, and so are the buffers that do not follow from the
  * contract. */
@@ -132,7 +132,7 @@ static int check_chunks(const struct tutti_schedule_desc *desc, struct tutti_err
 static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
 {
     const struct tutti_contract *c = &desc->contract;
-    int status = check_name(desc->name, err);
+    int status = tutti_name_valid("schedule", desc->name, err);
 
     if (status < 0)
         return status;
@@ -159,12 +159,13 @@ static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
         tutti_contract_bytes(c, desc->rank_count, &desc->in_bytes, &desc->out_bytes);
     }
     if (desc->in_bytes > INT64_MAX || desc->out_bytes > INT64_MAX ||
-        desc->scratch_bytes > INT64_MAX)
+        desc->scratch_bytes > INT64_MAX || desc->state_bytes > INT64_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "buffers of 2^63 bytes or more (count '%" PRIu64 "')",
                           c->count);
     if (desc->slot_count == 0)
         desc->slot_count = TUTTI_SLOTS_DEFAULT;
-    return check_chunks(desc, err);
+    status = tutti_tables_valid(desc, err);
+    return status < 0 ? status : check_chunks(desc, err);
 }
 
 int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_builder **ret,
@@ -183,9 +184,13 @@ int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_build
     b->cell_count = (uint64_t)checked.rank_count * checked.lane_count;
     b->arena = tutti_arena_new();
     b->desc.name = b->arena == NULL ? NULL : tutti_arena_copy_text(b->arena, desc->name);
-    if (b->desc.name == NULL) {
+    if (b->desc.name == NULL)
+        status = tutti_nomem(err);
+    else
+        status = tutti_tables_copy(&b->desc, b->arena, err);
+    if (status < 0) {
         tutti_builder_free(b);
-        return tutti_nomem(err);
+        return status;
     }
     *ret = b;
     return 0;
@@ -259,6 +264,38 @@ int tutti_builder_add(struct tutti_builder *builder, uint32_t rank, uint32_t lan
     return builder->status;
 }
 
+int tutti_builder_set_sizes(struct tutti_builder *builder, uint32_t rank,
+                            const struct tutti_buf_sizes *sizes, struct tutti_err *err)
+{
+    struct tutti_schedule_desc *d = &builder->desc;
+    const struct tutti_buf_sizes all = {d->in_bytes, d->out_bytes, d->scratch_bytes,
+                                        d->state_bytes};
+
+    if (rank >= d->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL, "no rank '%u' (0 to %u)", rank, d->rank_count - 1);
+    if (d->chunk_count > 0)
+        return tutti_fail(err, TUTTI_EINVAL, "sizes by rank of a schedule in chunks (in bytes)");
+    if (sizes->in_bytes > all.in_bytes || sizes->out_bytes > all.out_bytes ||
+        sizes->scratch_bytes > all.scratch_bytes || sizes->state_bytes > all.state_bytes)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a buffer of rank '%u' is larger than the schedule's (up to its size)",
+                          rank);
+    if (d->contract.collective != TUTTI_CUSTOM &&
+        (sizes->in_bytes != all.in_bytes || sizes->out_bytes != all.out_bytes))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "in and out of rank '%u' are not those of '%s' (its contract fixes them)",
+                          rank, tutti_collective_name(d->contract.collective));
+    if (builder->sizes == NULL) {
+        builder->sizes = tutti_arena_take(builder->arena, d->rank_count, sizeof(*sizes));
+        for (uint32_t i = 0; i < d->rank_count && builder->sizes != NULL; i++)
+            builder->sizes[i] = all;
+    }
+    if (builder->sizes == NULL)
+        return tutti_nomem(err);
+    builder->sizes[rank] = *sizes;
+    return 0;
+}
+
 int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedule *callee,
                              uint32_t *ret_index, struct tutti_err *err)
 {
@@ -272,9 +309,10 @@ int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedul
     if (callee->callee_count > 0)
         return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has callees itself (one level)",
                           callee->name);
-    if (callee->rank_count != builder->desc.rank_count)
-        return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has '%u' ranks (%u, as the caller)",
-                          callee->name, callee->rank_count, builder->desc.rank_count);
+    if (callee->rank_count > builder->desc.rank_count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "callee '%s' has '%u' ranks (at most %u, the caller's)", callee->name,
+                          callee->rank_count, builder->desc.rank_count);
     if (builder->cell_count + cell_count > CELLS_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "with the '%u' lanes of callee '%s' there are too many to store "
@@ -391,11 +429,19 @@ static struct stored_schedule *freeze(struct tutti_builder *b)
                  .in_bytes = desc->in_bytes,
                  .out_bytes = desc->out_bytes,
                  .scratch_bytes = desc->scratch_bytes,
+                 .state_bytes = desc->state_bytes,
                  .chunk_count = desc->chunk_count,
-                 .callees = callees},
+                 .callees = callees,
+                 .axes = desc->axes,
+                 .axis_count = desc->axis_count,
+                 .work_count = desc->work_count,
+                 .work = desc->work,
+                 .atomics = desc->atomics,
+                 .atomic_count = desc->atomic_count},
         .lanes = lanes,
         .lane_count = lane_count,
         .steps = steps,
+        .sizes = b->sizes,
     };
     return s;
 }

@@ -13,10 +13,11 @@
 #include "runtime/schedule/access.h"
 #include "runtime/schedule/dry_run.h"
 #include "runtime/schedule/step.h"
+#include "runtime/schedule/tables.h"
 #include "runtime/status.h"
 
 /* Clocks of all chains take chains * chains * 4 bytes. */
-enum { CHAINS_MAX = 16384 };
+enum { CHAINS_MAX = 16384, MAPS = 3 };
 
 /* A step that others depend on, and the clock of its end until the last of them has started. */
 struct target {
@@ -46,7 +47,7 @@ struct clocks {
     uint32_t *rank_end;     /* barrier: [rank * chain_count + other], else NULL */
     struct target *targets; /* sorted */
     size_t target_count;
-    struct tutti_access_map *maps; /* [rank * 2]: out, then scratch */
+    struct tutti_access_map *maps; /* [rank * MAPS]: out, scratch, state */
     struct tutti_clock *free_clocks;
     struct node *free_nodes;
 };
@@ -217,55 +218,92 @@ static int check_write(const struct clocks *k, const struct tutti_dry_run_chain 
 
 /* Splits so that [offset, offset + bytes) is whole segments [*ret_first, *ret_end). */
 static int cut_out(struct clocks *k, const struct tutti_dry_run_chain *chain, unsigned buffer,
-                   uint64_t offset, struct tutti_access_map **ret_map, size_t *ret_first,
-                   size_t *ret_end, struct tutti_err *err)
+                   uint64_t offset, uint64_t bytes, struct tutti_access_map **ret_map,
+                   size_t *ret_first, size_t *ret_end, struct tutti_err *err)
 {
-    struct tutti_access_map *map =
-        &k->maps[(size_t)chain->rank * 2 + (buffer == TUTTI_BUF_SCRATCH)];
+    struct tutti_access_map *map = &k->maps[(size_t)chain->rank * MAPS + buffer - TUTTI_BUF_OUT];
 
     *ret_map = map;
     *ret_first = tutti_access_split(map, offset);
-    *ret_end = tutti_access_split(map, offset + chain->step->bytes);
+    *ret_end = tutti_access_split(map, offset + bytes);
     return *ret_first == SIZE_MAX || *ret_end == SIZE_MAX ? tutti_nomem(err) : 0;
 }
 
+/* Segments of state never lie across the bounds of atomic regions: init_maps. */
+static bool is_exempt(const struct clocks *k, unsigned buffer,
+                      const struct tutti_access_segment *segment)
+{
+    return buffer == TUTTI_BUF_STATE &&
+           tutti_is_atomic(k->run->schedule, segment->offset, segment->end - segment->offset);
+}
+
 static int read_bytes(struct clocks *k, const struct tutti_dry_run_chain *chain, unsigned buffer,
-                      uint64_t offset, const struct tutti_send_note *send, struct tutti_err *err)
+                      uint64_t offset, uint64_t bytes, const struct tutti_send_note *send,
+                      struct tutti_err *err)
 {
     struct tutti_access_map *map;
     size_t first = 0;
     size_t end = 0;
     int status;
 
-    if (chain->step->bytes == 0 || buffer == TUTTI_BUF_IN)
+    if (bytes == 0 || buffer == TUTTI_BUF_IN)
         return 0;
-    status = cut_out(k, chain, buffer, offset, &map, &first, &end, err);
+    status = cut_out(k, chain, buffer, offset, bytes, &map, &first, &end, err);
     for (size_t i = first; i < end && status == 0; i++)
-        status = check_read(k, chain, buffer, &map->items[i], send, err);
+        if (!is_exempt(k, buffer, &map->items[i]))
+            status = check_read(k, chain, buffer, &map->items[i], send, err);
     return status;
 }
 
 static int write_bytes(struct clocks *k, const struct tutti_dry_run_chain *chain, unsigned buffer,
-                       uint64_t offset, struct tutti_err *err)
+                       uint64_t offset, uint64_t bytes, struct tutti_err *err)
 {
     struct tutti_access_map *map;
     size_t first = 0;
     size_t end = 0;
     int status;
 
-    if (chain->step->bytes == 0)
+    if (bytes == 0)
         return 0;
-    status = cut_out(k, chain, buffer, offset, &map, &first, &end, err);
+    status = cut_out(k, chain, buffer, offset, bytes, &map, &first, &end, err);
     for (size_t i = first; i < end && status == 0; i++)
-        status = check_write(k, chain, buffer, &map->items[i], err);
+        if (!is_exempt(k, buffer, &map->items[i]))
+            status = check_write(k, chain, buffer, &map->items[i], err);
     if (status < 0)
         return status;
-    tutti_access_merge(map, first, end - first);
-    map->items[first].write =
-        (struct tutti_access){chain->number, (uint32_t)chain->index + 1, NULL};
-    map->items[first].fused = (chain->step->flags & TUTTI_STEP_FUSE) != 0;
-    map->items[first].reads = NULL;
+    if (buffer != TUTTI_BUF_STATE || k->run->schedule->atomic_count == 0) {
+        tutti_access_merge(map, first, end - first);
+        end = first + 1;
+    }
+    for (size_t i = first; i < end; i++) {
+        map->items[i].write =
+            (struct tutti_access){chain->number, (uint32_t)chain->index + 1, NULL};
+        map->items[i].fused = (chain->step->flags & TUTTI_STEP_FUSE) != 0;
+        map->items[i].reads = NULL;
+    }
     return 0;
+}
+
+/* What a COMPUTE reads, then what it writes, by its entry of the work table. */
+static int touch_work(struct clocks *k, struct tutti_dry_run_chain *chain, struct tutti_err *err)
+{
+    const struct tutti_step *step = chain->step;
+    const struct tutti_work *work =
+        step->peer == 0 ? NULL : &k->run->schedule->work[step->peer - 1];
+    int status = 0;
+
+    for (uint32_t i = 0; work != NULL && i < work->read_count && status == 0; i++) {
+        struct tutti_region at = tutti_region_at(&work->reads[i], step);
+
+        status = read_bytes(k, chain, at.buf, at.offset, at.bytes, NULL, err);
+    }
+    now_of(k, chain->number)[chain->number] = (uint32_t)chain->index + 1;
+    for (uint32_t i = 0; work != NULL && i < work->write_count && status == 0; i++) {
+        struct tutti_region at = tutti_region_at(&work->writes[i], step);
+
+        status = write_bytes(k, chain, at.buf, at.offset, at.bytes, err);
+    }
+    return status;
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -295,7 +333,8 @@ static int start_send(struct clocks *k, struct tutti_dry_run_chain *chain,
     if (note->start == NULL)
         return tutti_nomem(err);
     message->payload = note;
-    return read_bytes(k, chain, chain->step->src_buf, chain->step->src_offset, note, err);
+    return read_bytes(k, chain, chain->step->src_buf, chain->step->src_offset, chain->step->bytes,
+                      note, err);
 }
 
 static int touch(struct clocks *k, struct tutti_dry_run_chain *chain,
@@ -311,16 +350,20 @@ static int touch(struct clocks *k, struct tutti_dry_run_chain *chain,
     case TUTTI_RECV:
         note = message->payload;
         join(now_of(k, chain->number), note->start->at, k->chain_count);
-        return write_bytes(k, chain, step->dst_buf, step->dst_offset, err);
+        return write_bytes(k, chain, step->dst_buf, step->dst_offset, step->bytes, err);
     case TUTTI_REDUCE:
     case TUTTI_COPY:
         if (step->kind == TUTTI_REDUCE)
-            status = read_bytes(k, chain, step->acc_buf, step->acc_offset, NULL, err);
+            status = read_bytes(k, chain, step->acc_buf, step->acc_offset, step->bytes, NULL, err);
         if (status == 0)
-            status = read_bytes(k, chain, step->src_buf, step->src_offset, NULL, err);
+            status = read_bytes(k, chain, step->src_buf, step->src_offset, step->bytes, NULL, err);
         /* The operands are read before the result is written over them: no race with itself. */
         now_of(k, chain->number)[chain->number] = (uint32_t)chain->index + 1;
-        return status < 0 ? status : write_bytes(k, chain, step->dst_buf, step->dst_offset, err);
+        return status < 0
+                   ? status
+                   : write_bytes(k, chain, step->dst_buf, step->dst_offset, step->bytes, err);
+    case TUTTI_COMPUTE:
+        return touch_work(k, chain, err);
     default:
         return 0;
     }
@@ -437,22 +480,43 @@ static int check_barrier(struct clocks *k, struct tutti_err *err)
     return 0;
 }
 
+/* A buffer without accesses; of state, in segments that end where atomic regions do. */
+static int init_map(const struct tutti_schedule *s, struct tutti_access_map *map, uint64_t bytes,
+                    bool state)
+{
+    map->items = calloc(4, sizeof(*map->items));
+    if (map->items == NULL)
+        return -TUTTI_ENOMEM;
+    map->capacity = 4;
+    map->items[0].end = bytes;
+    map->count = bytes > 0;
+    for (uint32_t i = 0; state && i < s->atomic_count && map->count > 0; i++) {
+        const struct tutti_region *a = &s->atomics[i];
+        uint64_t end = a->offset + a->bytes;
+
+        if ((a->offset < bytes && tutti_access_split(map, a->offset) == SIZE_MAX) ||
+            (end < bytes && tutti_access_split(map, end) == SIZE_MAX))
+            return -TUTTI_ENOMEM;
+    }
+    return 0;
+}
+
 static int init_maps(struct clocks *k, struct tutti_err *err)
 {
     const struct tutti_schedule *s = k->run->schedule;
+    struct tutti_buf_sizes sizes;
 
-    k->maps = calloc((size_t)s->rank_count * 2, sizeof(*k->maps));
+    k->maps = calloc((size_t)s->rank_count * MAPS, sizeof(*k->maps));
     if (k->maps == NULL)
         return tutti_nomem(err);
-    for (size_t i = 0; i < (size_t)s->rank_count * 2; i++) {
-        struct tutti_access_map *map = &k->maps[i];
+    for (uint32_t rank = 0; rank < s->rank_count; rank++) {
+        struct tutti_access_map *maps = &k->maps[(size_t)rank * MAPS];
 
-        map->items = calloc(4, sizeof(*map->items));
-        if (map->items == NULL)
+        tutti_schedule_buf_sizes(s, rank, &sizes);
+        if (init_map(s, &maps[0], sizes.out_bytes, false) < 0 ||
+            init_map(s, &maps[1], sizes.scratch_bytes, false) < 0 ||
+            init_map(s, &maps[2], sizes.state_bytes, true) < 0)
             return tutti_nomem(err);
-        map->capacity = 4;
-        map->items[0].end = i % 2 == 0 ? s->out_bytes : s->scratch_bytes;
-        map->count = map->items[0].end > 0;
     }
     return 0;
 }
@@ -482,14 +546,14 @@ static int init(struct clocks *k, bool barrier, struct tutti_err *err)
 
 static void free_maps(struct clocks *k)
 {
-    for (size_t i = 0; k->maps != NULL && i < (size_t)k->run->schedule->rank_count * 2; i++)
+    for (size_t i = 0; k->maps != NULL && i < (size_t)k->run->schedule->rank_count * MAPS; i++)
         free(k->maps[i].items);
     free(k->maps);
 }
 
 static int play(struct clocks *k, struct tutti_dry_run *run, bool barrier, struct tutti_err *err)
 {
-    static const struct tutti_dry_run_ops ops = {clock_step, clock_complete};
+    static const struct tutti_dry_run_ops ops = {.step = clock_step, .complete = clock_complete};
     int status = init(k, barrier, err);
 
     if (status == 0)

@@ -158,7 +158,8 @@ int tutti_dry_run_new(const struct tutti_schedule *schedule, struct tutti_dry_ru
     while (run->bucket_max < run->chain_count && run->bucket_max < SIZE_MAX / 64)
         run->bucket_max = run->bucket_max * 2 + 1;
     run->buckets = tutti_arena_take(arena, run->bucket_max + 1, sizeof(*run->buckets));
-    if (status == 0 && run->buckets == NULL)
+    run->meetings = tutti_arena_take(arena, run->bucket_max + 1, sizeof(*run->meetings));
+    if (status == 0 && (run->buckets == NULL || run->meetings == NULL))
         status = tutti_nomem(err);
     if (status < 0) {
         tutti_dry_run_free(run);
@@ -333,6 +334,109 @@ static int complete(struct tutti_dry_run *run, const struct tutti_dry_run_ops *o
     return status;
 }
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Where the group of this chain's CALL meets on its lane; made if new; NULL: no memory. */
+static struct tutti_dry_run_meeting *find_meeting(struct tutti_dry_run *run,
+                                                  const struct tutti_dry_run_chain *chain,
+                                                  uint32_t *ret_member)
+{
+    uint32_t number = chain->step->axis;
+    struct tutti_axis axis = tutti_schedule_axis(run->schedule, number);
+    struct tutti_dry_run_meeting *m;
+    uint32_t group = 0;
+    uint64_t key;
+    size_t slot;
+    bool found = tutti_axis_find(&axis, chain->rank, &group, ret_member);
+
+    assert(found); /* tutti_step_valid */
+    key = ((uint64_t)group * TUTTI_LANES_MAX + chain->lane) * (TUTTI_AXES_MAX + 1) + number;
+    slot = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & run->bucket_max;
+    m = run->meetings[slot];
+    while (m != NULL && (m->group != group || m->lane != chain->lane || m->number != number))
+        m = m->next;
+    if (m != NULL)
+        return m;
+    m = tutti_arena_take(run->arena, 1, sizeof(*m));
+    if (m == NULL)
+        return NULL;
+    *m = (struct tutti_dry_run_meeting){
+        .number = number, .axis = axis, .group = group, .lane = chain->lane};
+    m->members = tutti_arena_take(run->arena, axis.size, sizeof(m->members[0]));
+    if (m->members == NULL)
+        return NULL;
+    m->next = run->meetings[slot];
+    run->meetings[slot] = m;
+    return m;
+}
+
+uint32_t tutti_dry_run_awaited(const struct tutti_dry_run_meeting *meeting)
+{
+    uint32_t member = 0;
+
+    while (member < meeting->axis.size && meeting->members[member] != NULL)
+        member++;
+    assert(member < meeting->axis.size);
+    return tutti_axis_rank(&meeting->axis, meeting->group, member);
+}
+
+/* Members call one schedule: else their orders differ. */
+static int same_callee(const struct tutti_dry_run *run, const struct tutti_dry_run_meeting *m,
+                       struct tutti_err *err)
+{
+    const struct tutti_dry_run_chain *first = m->members[0];
+    char where[TUTTI_STEP_WHERE_BYTES];
+    char other[TUTTI_STEP_WHERE_BYTES];
+
+    for (uint32_t i = 1; i < m->axis.size; i++) {
+        const struct tutti_dry_run_chain *chain = m->members[i];
+
+        if (chain->step->peer == first->step->peer)
+            continue;
+        return tutti_fail(err, TUTTI_ECHECK,
+                          "%s: calls '%s' on axis '%s' where rank %u of its group calls '%s': %s "
+                          "(members call in one order)",
+                          tutti_dry_run_where(chain, where),
+                          run->schedule->callees[chain->step->peer]->name, m->axis.name,
+                          first->rank, run->schedule->callees[first->step->peer]->name,
+                          tutti_dry_run_where(first, other));
+    }
+    return 0;
+}
+
+/* The chain has come to its CALL; with the last member of its group the call takes place. */
+static int arrive(struct tutti_dry_run *run, const struct tutti_dry_run_ops *ops, void *user,
+                  struct tutti_dry_run_chain *chain, struct tutti_err *err)
+{
+    uint32_t member = 0;
+    struct tutti_dry_run_meeting *m = find_meeting(run, chain, &member);
+    int status;
+
+    if (m == NULL)
+        return tutti_nomem(err);
+    assert(ops->call != NULL);
+    assert(m->members[member] == NULL);
+    m->members[member] = chain;
+    chain->meeting = m;
+    if (++m->arrived < m->axis.size)
+        return 0;
+    status = same_callee(run, m, err);
+    if (status == 0)
+        status = ops->call(user, run, m, err);
+    m->arrived = 0;
+    for (uint32_t i = 0; i < m->axis.size && status == 0; i++) {
+        struct tutti_dry_run_chain *other = m->members[i];
+
+        m->members[i] = NULL;
+        other->meeting = NULL;
+        other->index++;
+        other->step = tutti_cursor_next(&other->cursor);
+        wake(run, other);
+        enqueue(run, other);
+    }
+    return status;
+}
+
 /* Executes the next step, which may start. */
 static int execute(struct tutti_dry_run *run, const struct tutti_dry_run_ops *ops, void *user,
                    struct tutti_dry_run_chain *chain, struct tutti_dry_run_connection *c,
@@ -370,13 +474,15 @@ static int advance(struct tutti_dry_run *run, const struct tutti_dry_run_ops *op
     struct tutti_dry_run_connection *connection = NULL;
     int status = 0;
 
-    while (status == 0 && chain->step != NULL) {
+    while (status == 0 && chain->step != NULL && chain->meeting == NULL) {
         int may = may_start(run, chain, &connection);
 
         if (may < 0)
             return tutti_nomem(err);
         if (may == 0)
             return 0;
+        if (chain->step->kind == TUTTI_CALL)
+            return arrive(run, ops, user, chain, err);
         status = execute(run, ops, user, chain, connection, err);
     }
     return status;

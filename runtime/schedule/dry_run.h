@@ -1,8 +1,8 @@
 /* A run without clock or data: all programs executed in some order that obeys lanes, dependencies,
  * matching and slots. What a run is made of (clocks, sets of contributions) its user hangs onto it.
  */
-#ifndef TUTTI_RUNTIME_SCHEDULE_RUN_H
-#define TUTTI_RUNTIME_SCHEDULE_RUN_H
+#ifndef TUTTI_RUNTIME_SCHEDULE_DRY_RUN_H
+#define TUTTI_RUNTIME_SCHEDULE_DRY_RUN_H
 
 #include "runtime/schedule.h"
 
@@ -21,6 +21,17 @@ struct tutti_dry_run_message {
     void *payload; /* the user's; NULL at first */
 };
 
+/* A CALL of a group on a lane: it takes place once all members have come to theirs. */
+struct tutti_dry_run_meeting {
+    uint32_t number; /* of the axis: 0 all ranks */
+    struct tutti_axis axis;
+    uint32_t group;
+    uint32_t lane;
+    uint32_t arrived;
+    struct tutti_dry_run_chain **members; /* [axis.size]: those that have come, else NULL */
+    struct tutti_dry_run_meeting *next;   /* in its bucket */
+};
+
 /* A lane of a rank that has steps. */
 struct tutti_dry_run_chain {
     uint32_t number; /* counts the chains, by rank, then lane */
@@ -36,7 +47,8 @@ struct tutti_dry_run_chain {
     struct tutti_dry_run_chain *next_waiter;
     struct tutti_dry_run_message *first_sent; /* not completed */
     struct tutti_dry_run_message *last_sent;
-    struct tutti_dry_run_message *fused; /* received with FUSE: completes with the next step */
+    struct tutti_dry_run_meeting *meeting; /* at its CALL: where it waits for the others */
+    struct tutti_dry_run_message *fused;   /* received with FUSE: completes with the next step */
     struct tutti_cursor cursor;
 };
 
@@ -56,14 +68,15 @@ struct tutti_dry_run_connection {
 };
 
 struct tutti_dry_run {
-    const struct tutti_schedule *schedule; /* flat */
+    const struct tutti_schedule *schedule;
     struct tutti_arena *arena;
     uint32_t *chain_numbers; /* [rank * lane_count + lane]: number + 1, or 0 for an empty lane */
     struct tutti_dry_run_chain *chains;
     uint32_t chain_count;
     size_t dependency_count; /* steps that depend on another */
     struct tutti_dry_run_connection **buckets;
-    size_t bucket_max; /* a power of two minus one */
+    struct tutti_dry_run_meeting **meetings; /* in buckets too */
+    size_t bucket_max;                       /* a power of two minus one */
     struct tutti_dry_run_chain *queue_first;
     struct tutti_dry_run_chain *queue_last;
     struct tutti_dry_run_message *free_messages;
@@ -76,9 +89,13 @@ struct tutti_dry_run_ops {
     /* The message has completed: `receiver` has executed its RECV (with FUSE the REDUCE too). */
     int (*complete)(void *user, struct tutti_dry_run *run, struct tutti_dry_run_chain *receiver,
                     struct tutti_dry_run_message *message, struct tutti_err *err);
+    /* A call takes place: the steps of all members, which are of one callee, execute at once. NULL:
+     * of flat schedules, which have none. */
+    int (*call)(void *user, struct tutti_dry_run *run, struct tutti_dry_run_meeting *meeting,
+                struct tutti_err *err);
 };
 
-/* Checks every step by itself (tutti_step_valid) and gets ready. `schedule` is flat. */
+/* Checks every step by itself (tutti_step_valid) and gets ready. */
 int tutti_dry_run_new(const struct tutti_schedule *schedule, struct tutti_dry_run **ret,
                       struct tutti_err *err);
 void tutti_dry_run_free(struct tutti_dry_run *run);
@@ -98,6 +115,9 @@ bool tutti_dry_run_completed(const struct tutti_dry_run_chain *chain, uint64_t i
 struct tutti_dry_run_connection *tutti_dry_run_connect(struct tutti_dry_run *run,
                                                        struct tutti_dry_run_chain *from,
                                                        uint32_t to_rank);
+
+/* The member that a chain at its CALL waits for: the first that has not come. */
+uint32_t tutti_dry_run_awaited(const struct tutti_dry_run_meeting *meeting);
 
 /* Why a run that came to rest is not at its end: an error that names the culprit, or 0. */
 int tutti_dry_run_stuck(struct tutti_dry_run *run, struct tutti_err *err);

@@ -12,13 +12,19 @@
 /* A schedule without callees seen through another, so that both can be freed alike. */
 struct passed_schedule {
     struct tutti_schedule base;
+    struct tutti_schedule_ops ops;
     const struct tutti_schedule *inner;
 };
+
+static const struct tutti_schedule *passed_inner(const struct tutti_schedule *schedule)
+{
+    return ((const struct passed_schedule *)schedule)->inner;
+}
 
 static uint64_t passed_round_count(const struct tutti_schedule *schedule, uint32_t rank,
                                    uint32_t lane)
 {
-    const struct tutti_schedule *inner = ((const struct passed_schedule *)schedule)->inner;
+    const struct tutti_schedule *inner = passed_inner(schedule);
 
     return inner->ops->round_count(inner, rank, lane);
 }
@@ -26,16 +32,92 @@ static uint64_t passed_round_count(const struct tutti_schedule *schedule, uint32
 static void passed_emit(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
                         uint64_t round, struct tutti_round *out)
 {
-    const struct tutti_schedule *inner = ((const struct passed_schedule *)schedule)->inner;
+    const struct tutti_schedule *inner = passed_inner(schedule);
 
     inner->ops->emit(inner, rank, lane, round, out);
 }
 
-static const struct tutti_schedule_ops passed_ops = {
-    .size = sizeof(struct tutti_schedule_ops),
-    .round_count = passed_round_count,
-    .emit = passed_emit,
-};
+static void passed_emit_run(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                            uint64_t round, uint32_t count, struct tutti_round *out)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    inner->ops->emit_run(inner, rank, lane, round, count, out);
+}
+
+static uint32_t passed_partners(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                                struct tutti_partners *out, uint32_t capacity)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    return inner->ops->partners(inner, rank, lane, out, capacity);
+}
+
+static uint32_t passed_relays(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                              uint64_t round, uint32_t count, struct tutti_relays *ret)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    return inner->ops->relays(inner, rank, lane, round, count, ret);
+}
+
+static uint32_t passed_ring_phases(const struct tutti_schedule *schedule, uint32_t lane,
+                                   struct tutti_ring_phase *out, uint32_t capacity)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    return inner->ops->ring_phases(inner, lane, out, capacity);
+}
+
+static bool passed_ring_chunk(const struct tutti_schedule *schedule, uint32_t lane, uint32_t rank,
+                              struct tutti_ring_phase *ret)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    return inner->ops->ring_chunk(inner, lane, rank, ret);
+}
+
+static uint64_t passed_steady(const struct tutti_schedule *schedule, uint32_t rank, uint32_t lane,
+                              uint64_t round, uint64_t *ret_period)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    return inner->ops->steady(inner, rank, lane, round, ret_period);
+}
+
+static bool passed_exchange(const struct tutti_schedule *schedule, uint32_t lane, uint64_t part,
+                            uint32_t rank, struct tutti_exchange *ret)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    return inner->ops->exchange(inner, lane, part, rank, ret);
+}
+
+static void passed_sizes(const struct tutti_schedule *schedule, uint32_t rank,
+                         struct tutti_buf_sizes *ret)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    inner->ops->sizes(inner, rank, ret);
+}
+
+/* All that the inner schedule says of itself, and no more. */
+static struct tutti_schedule_ops passed_ops(const struct tutti_schedule_ops *inner)
+{
+    return (struct tutti_schedule_ops){
+        .size = sizeof(struct tutti_schedule_ops),
+        .round_count = passed_round_count,
+        .emit = passed_emit,
+        .emit_run = inner->emit_run == NULL ? NULL : passed_emit_run,
+        .partners = inner->partners == NULL ? NULL : passed_partners,
+        .relays = inner->relays == NULL ? NULL : passed_relays,
+        .ring_phases = inner->ring_phases == NULL ? NULL : passed_ring_phases,
+        .ring_chunk = inner->ring_chunk == NULL ? NULL : passed_ring_chunk,
+        .steady = inner->steady == NULL ? NULL : passed_steady,
+        .exchange = inner->exchange == NULL ? NULL : passed_exchange,
+        .sizes = inner->sizes == NULL ? NULL : passed_sizes,
+    };
+}
 
 static int pass(const struct tutti_schedule *schedule, struct tutti_schedule **ret,
                 struct tutti_err *err)
@@ -49,7 +131,8 @@ static int pass(const struct tutti_schedule *schedule, struct tutti_schedule **r
         return tutti_nomem(err);
     }
     passed->base = *schedule;
-    passed->base.ops = &passed_ops;
+    passed->ops = passed_ops(schedule->ops);
+    passed->base.ops = &passed->ops;
     passed->base.arena = arena;
     passed->base.recipe_count = 0; /* that is the inner one's */
     passed->inner = schedule;
@@ -113,6 +196,7 @@ static struct tutti_step move_dependency(const struct tutti_flat_schedule *flat,
 static void emit_call(const struct tutti_flat_schedule *flat, uint32_t rank, uint32_t lane,
                       const struct tutti_flat_site *site, uint64_t skip, struct tutti_round *out)
 {
+    uint32_t first = flat->first[tutti_flat_block(flat, lane, site)];
     uint64_t at = 1;
 
     if (skip == 0) {
@@ -124,11 +208,11 @@ static void emit_call(const struct tutti_flat_schedule *flat, uint32_t rank, uin
         put(out, move_dependency(flat, rank, fork));
     }
     for (uint32_t d = 0; at <= site->part_count && out->step_count < TUTTI_ROUND_STEPS_MAX; d++) {
-        const struct tutti_flat_part *part = tutti_flat_part_of(flat, site, rank, d);
+        const struct tutti_flat_part *part = tutti_flat_part_of(flat, site, d);
 
         if (part->step_count > 0 && at++ >= skip)
-            put(out, wait_for(flat->first[lane] + d,
-                              site->places[d].first_step + tutti_flat_part_steps(part) - 1));
+            put(out,
+                wait_for(first + d, site->places[d].first_step + tutti_flat_part_steps(part) - 1));
     }
 }
 
@@ -212,10 +296,20 @@ static void move_place(const struct tutti_step *call, uint8_t *buf, uint64_t *of
 static struct tutti_step move_step(const struct tutti_flat_schedule *flat, uint32_t caller_lane,
                                    const struct tutti_flat_site *site, struct tutti_step step)
 {
+    const struct tutti_flat_callee *callee = &flat->callees[site->call.peer];
+    bool last = (step.flags & TUTTI_STEP_LAST) != 0;
+
     if ((step.flags & TUTTI_STEP_DEP) != 0) { /* behind the fork */
         step.dep_step = (uint32_t)(site->places[step.dep_lane].first_step + 1 + step.dep_step);
-        step.dep_lane = (uint16_t)(flat->first[caller_lane] + step.dep_lane);
+        step.dep_lane =
+            (uint16_t)(flat->first[tutti_flat_block(flat, caller_lane, site)] + step.dep_lane);
     }
+    if (step.kind == TUTTI_SEND || step.kind == TUTTI_RECV)
+        step.peer = tutti_axis_rank(&flat->axes[site->call.axis], site->group, step.peer);
+    if ((step.kind == TUTTI_REDUCE || last) && step.reduction == 0)
+        step.reduction = callee->reduction;
+    if (last && step.peer == 0)
+        step.peer = callee->divisor;
     if (step.kind == TUTTI_RECV || step.kind == TUTTI_REDUCE || step.kind == TUTTI_COPY)
         move_place(&site->call, &step.dst_buf, &step.dst_offset);
     if (step.kind == TUTTI_SEND || step.kind == TUTTI_REDUCE || step.kind == TUTTI_COPY)
@@ -225,34 +319,36 @@ static struct tutti_step move_step(const struct tutti_flat_schedule *flat, uint3
     return step;
 }
 
-/* The last site whose part of lane d begins at this round or before; parts without rounds begin
- * where the next one does. */
-static const struct tutti_flat_site *site_of(const struct tutti_flat_lane *l, uint32_t d,
-                                             uint64_t round)
+/* The last site of an axis whose part of lane d begins at this round or before; parts without
+ * rounds begin where the next one does. */
+static const struct tutti_flat_site *site_of(const struct tutti_flat_lane *l, uint32_t axis,
+                                             uint32_t d, uint64_t round)
 {
+    const struct tutti_flat_turns *turns = &l->turns[axis];
     size_t low = 0;
-    size_t high = l->site_count;
+    size_t high = turns->count;
 
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
 
-        if (l->sites[middle].places[d].first_round <= round)
+        if (l->sites[turns->sites[middle]].places[d].first_round <= round)
             low = middle;
         else
             high = middle;
     }
-    return &l->sites[low];
+    return &l->sites[turns->sites[low]];
 }
 
 static void emit_callee(const struct tutti_flat_schedule *flat, uint32_t rank, uint32_t lane,
                         uint64_t round, struct tutti_round *out)
 {
-    uint32_t caller_lane = flat->owner[lane - flat->inner->lane_count];
-    uint32_t d = lane - flat->first[caller_lane];
+    uint32_t block = flat->owner[lane - flat->inner->lane_count];
+    uint32_t caller_lane = block / flat->axis_count;
+    uint32_t d = lane - flat->first[block];
     const struct tutti_flat_lane *l = lane_of(flat, rank, caller_lane);
-    const struct tutti_flat_site *site = site_of(l, d, round);
+    const struct tutti_flat_site *site = site_of(l, block % flat->axis_count, d, round);
     const struct tutti_flat_place *place = &site->places[d];
-    const struct tutti_flat_part *part = tutti_flat_part_of(flat, site, rank, d);
+    const struct tutti_flat_part *part = tutti_flat_part_of(flat, site, d);
     const struct tutti_flat_callee *callee = &flat->callees[site->call.peer];
     uint64_t q = round - place->first_round;
     uint64_t join;
@@ -263,7 +359,7 @@ static void emit_callee(const struct tutti_flat_schedule *flat, uint32_t rank, u
         return;
     }
     if (q <= part->round_count) {
-        callee->schedule->ops->emit(callee->schedule, rank, d, q - 1, out);
+        callee->schedule->ops->emit(callee->schedule, site->member, d, q - 1, out);
         for (uint32_t i = 0; i < out->step_count; i++)
             out->step[i] = move_step(flat, caller_lane, site, out->step[i]);
         return;
@@ -281,8 +377,9 @@ static uint64_t flat_round_count(const struct tutti_schedule *schedule, uint32_t
     const struct tutti_flat_schedule *flat = (const struct tutti_flat_schedule *)schedule;
     const struct tutti_flat_part *part;
     const struct tutti_flat_lane *l;
+    const struct tutti_flat_turns *turns;
     const struct tutti_flat_site *last;
-    uint32_t caller_lane;
+    uint32_t block;
     uint32_t d;
 
     if (lane < flat->inner->lane_count) {
@@ -290,13 +387,14 @@ static uint64_t flat_round_count(const struct tutti_schedule *schedule, uint32_t
         return l->site_count > 0 ? l->round_count
                                  : flat->inner->ops->round_count(flat->inner, rank, lane);
     }
-    caller_lane = flat->owner[lane - flat->inner->lane_count];
-    l = lane_of(flat, rank, caller_lane);
-    if (l->site_count == 0)
+    block = flat->owner[lane - flat->inner->lane_count];
+    l = lane_of(flat, rank, block / flat->axis_count);
+    turns = l->site_count == 0 ? NULL : &l->turns[block % flat->axis_count];
+    if (turns == NULL || turns->count == 0)
         return 0;
-    d = lane - flat->first[caller_lane];
-    last = &l->sites[l->site_count - 1];
-    part = tutti_flat_part_of(flat, last, rank, d);
+    d = lane - flat->first[block];
+    last = &l->sites[turns->sites[turns->count - 1]];
+    part = tutti_flat_part_of(flat, last, d);
     return last->places[d].first_round + (part == NULL ? 0 : tutti_flat_part_rounds(part));
 }
 
@@ -311,10 +409,17 @@ static void flat_emit(const struct tutti_schedule *schedule, uint32_t rank, uint
         emit_callee(flat, rank, lane, round, out);
 }
 
+static void flat_sizes(const struct tutti_schedule *schedule, uint32_t rank,
+                       struct tutti_buf_sizes *ret)
+{
+    tutti_schedule_buf_sizes(((const struct tutti_flat_schedule *)schedule)->inner, rank, ret);
+}
+
 static const struct tutti_schedule_ops flat_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = flat_round_count,
     .emit = flat_emit,
+    .sizes = flat_sizes,
 };
 
 int tutti_schedule_flatten(const struct tutti_schedule *schedule, struct tutti_schedule **ret,

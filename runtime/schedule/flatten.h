@@ -16,8 +16,11 @@ struct tutti_flat_part {
 
 struct tutti_flat_callee {
     const struct tutti_schedule *schedule;
-    struct tutti_flat_part *parts; /* [rank * lane_count + lane] */
+    struct tutti_flat_part *parts; /* [rank of the callee * lane_count + lane] */
     uint32_t *joins;               /* indices of SENDs in their lane */
+    /* What its REDUCEs say in a schedule of another contract, or of more ranks; 0: nothing. */
+    uint8_t reduction;
+    uint32_t divisor;
 };
 
 /* Where a lane of a callee begins in the lane it is laid out in. */
@@ -30,6 +33,8 @@ struct tutti_flat_place {
  * steps at this rank. */
 struct tutti_flat_site {
     struct tutti_step call;
+    uint32_t group;        /* of the axis */
+    uint32_t member;       /* the rank's number in it: its rank in the callee */
     uint64_t index;        /* in the caller's lane */
     uint64_t extra_before; /* steps by which the calls before it have lengthened the lane */
     uint32_t part_count;   /* lanes of the callee with steps: steps by which this one does */
@@ -44,34 +49,50 @@ struct tutti_flat_segment {
     bool expanded;
 };
 
+/* The sites of one axis on a lane, which share lanes, in program order. */
+struct tutti_flat_turns {
+    size_t *sites; /* numbers of sites of the lane */
+    size_t count;
+};
+
 struct tutti_flat_lane {
     struct tutti_flat_site *sites; /* in program order */
     size_t site_count;
+    struct tutti_flat_turns *turns;      /* [axis, 0 for all ranks]; none if there are no sites */
     struct tutti_flat_segment *segments; /* none if there are no sites */
     size_t segment_count;
     uint64_t round_count;
 };
 
-/* Calls of one lane come one after another at every rank, so they share lanes: caller's lane l has
- * the lanes base[l] .. base[l] + width[l] - 1 for the lanes of its callees. */
+/* Calls of one axis from one lane come one after another at every member, so they share lanes:
+ * block b = lane * axis_count + axis has the lanes first[b] .. first[b] + width[b] - 1 for the
+ * lanes of its callees, whatever the group. */
 struct tutti_flat_schedule {
     struct tutti_schedule base;
     const struct tutti_schedule *inner;
+    struct tutti_axis *axes; /* [0] all ranks, then those of `inner` */
+    uint32_t axis_count;     /* 1 and those of `inner` */
     struct tutti_flat_callee *callees;
     struct tutti_flat_lane *lanes; /* [rank * inner->lane_count + lane] */
-    uint32_t *first;               /* [lane of the caller] */
+    uint32_t *first;               /* [block] */
     uint32_t *width;
-    uint32_t *owner; /* [lane - inner->lane_count]: the caller's lane it belongs to */
+    uint32_t *owner; /* [lane - inner->lane_count]: the block it belongs to */
 };
+
+/* The block of a site on a lane of the caller. */
+static inline uint32_t tutti_flat_block(const struct tutti_flat_schedule *flat, uint32_t lane,
+                                        const struct tutti_flat_site *site)
+{
+    return lane * flat->axis_count + site->call.axis;
+}
 
 /* Steps and rounds of a part once it is laid out. */
 uint64_t tutti_flat_part_steps(const struct tutti_flat_part *part);
 uint64_t tutti_flat_part_rounds(const struct tutti_flat_part *part);
 
-/* The part of lane `lane` of the site's callee at `rank`; NULL if the callee has no such lane. */
+/* The part of lane `lane` of the site's callee at its rank; NULL if the callee has no such lane. */
 const struct tutti_flat_part *tutti_flat_part_of(const struct tutti_flat_schedule *flat,
-                                                 const struct tutti_flat_site *site, uint32_t rank,
-                                                 uint32_t lane);
+                                                 const struct tutti_flat_site *site, uint32_t lane);
 
 /* Checks callees and call sites, and fills all tables, from flat->base.arena. */
 int tutti_flat_plan(struct tutti_flat_schedule *flat, struct tutti_err *err);

@@ -26,38 +26,34 @@ uint64_t tutti_flat_part_rounds(const struct tutti_flat_part *part)
 }
 
 const struct tutti_flat_part *tutti_flat_part_of(const struct tutti_flat_schedule *flat,
-                                                 const struct tutti_flat_site *site, uint32_t rank,
-                                                 uint32_t lane)
+                                                 const struct tutti_flat_site *site, uint32_t lane)
 {
     const struct tutti_flat_callee *callee = &flat->callees[site->call.peer];
 
     if (lane >= callee->schedule->lane_count)
         return NULL;
-    return &callee->parts[(size_t)rank * callee->schedule->lane_count + lane];
+    return &callee->parts[(size_t)site->member * callee->schedule->lane_count + lane];
 }
 
 /* ---- callees --------------------------------------------------------------------------------- */
 
-/* Only what the one contract of the laid-out schedule can say of both. */
 static int check_callee(const struct tutti_schedule *caller, const struct tutti_schedule *callee,
-                        bool computes, struct tutti_err *err)
+                        struct tutti_err *err)
 {
     if (callee->callee_count > 0)
         return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has callees itself (one level)",
                           callee->name);
-    if (callee->rank_count != caller->rank_count)
-        return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has '%u' ranks (%u, as the caller)",
-                          callee->name, callee->rank_count, caller->rank_count);
+    if (callee->work_count > 0 || callee->state_bytes > 0 || callee->axis_count > 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "callee '%s' has work, state or axes of its own (the caller's alone)",
+                          callee->name);
+    if (callee->rank_count > caller->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "callee '%s' has '%u' ranks (at most %u, the caller's)", callee->name,
+                          callee->rank_count, caller->rank_count);
     if (callee->slot_count != caller->slot_count)
         return tutti_fail(err, TUTTI_EINVAL, "callee '%s' has '%u' slots (%u, as the caller)",
                           callee->name, callee->slot_count, caller->slot_count);
-    if (computes && (callee->contract.dtype != caller->contract.dtype ||
-                     callee->contract.op != caller->contract.op))
-        return tutti_fail(
-            err, TUTTI_EINVAL, "callee '%s' computes a '%s' of '%s' (a %s of %s, as the caller)",
-            callee->name, tutti_op_name(callee->contract.op),
-            tutti_dtype_name(callee->contract.dtype), tutti_op_name(caller->contract.op),
-            tutti_dtype_name(caller->contract.dtype));
     return 0;
 }
 
@@ -75,9 +71,9 @@ static int check_dependency(const uint64_t *counts, uint32_t rank, uint32_t lane
                       step->dep_lane, counts[step->dep_lane]);
 }
 
-/* Every rule that the steps of a rank obey by themselves; *computes: one reduces or finishes. */
+/* Every rule that the steps of a rank obey by themselves. */
 static int check_rank(const struct tutti_schedule *s, uint32_t rank, const uint64_t *counts,
-                      bool *computes, struct tutti_err *err)
+                      struct tutti_err *err)
 {
     int status = 0;
 
@@ -90,7 +86,6 @@ static int check_rank(const struct tutti_schedule *s, uint32_t rank, const uint6
                               lane);
         tutti_cursor_open(&cursor, s, rank, lane);
         while (status == 0 && (step = tutti_cursor_next(&cursor)) != NULL) {
-            *computes |= step->kind == TUTTI_REDUCE || (step->flags & TUTTI_STEP_LAST) != 0;
             status = tutti_step_valid(s, rank, lane, cursor.step_index - 1, step, err);
             if (status == 0)
                 status = check_dependency(counts, rank, lane, cursor.step_index - 1, step, err);
@@ -99,7 +94,7 @@ static int check_rank(const struct tutti_schedule *s, uint32_t rank, const uint6
     return status;
 }
 
-static int check_steps(const struct tutti_schedule *s, bool *computes, struct tutti_err *err)
+static int check_steps(const struct tutti_schedule *s, struct tutti_err *err)
 {
     uint64_t *counts = calloc(s->lane_count, sizeof(*counts));
     int status = counts == NULL ? tutti_nomem(err) : 0;
@@ -107,7 +102,7 @@ static int check_steps(const struct tutti_schedule *s, bool *computes, struct tu
     for (uint32_t rank = 0; rank < s->rank_count && status == 0; rank++) {
         for (uint32_t lane = 0; lane < s->lane_count; lane++)
             counts[lane] = tutti_schedule_step_count(s, rank, lane);
-        status = check_rank(s, rank, counts, computes, err);
+        status = check_rank(s, rank, counts, err);
     }
     free(counts);
     return status;
@@ -190,16 +185,18 @@ static int plan_callee(struct tutti_flat_schedule *flat, struct tutti_flat_calle
 {
     const struct tutti_schedule *s = callee->schedule;
     struct joins joins = {.of_peer = calloc(s->rank_count, sizeof(*joins.of_peer))};
-    bool computes = false;
-    int status = check_callee(flat->inner, s, false, err); /* its ranks, before its steps */
+    const struct tutti_contract *ours = &flat->inner->contract;
+    int status = check_callee(flat->inner, s, err);
 
     if (status == 0) {
-        status = check_steps(s, &computes, err);
+        status = check_steps(s, err);
         if (status < 0)
             status = tutti_wrap(err, status, "callee '%s'", s->name);
     }
-    if (status == 0)
-        status = check_callee(flat->inner, s, computes, err);
+    if (s->contract.dtype != ours->dtype || s->contract.op != ours->op)
+        callee->reduction = tutti_reduction_code(s->contract.dtype, s->contract.op);
+    if (s->rank_count != flat->inner->rank_count)
+        callee->divisor = s->rank_count;
     if (status == 0 &&
         (joins.of_peer == NULL || measure_callee(callee, flat->base.arena, &joins) < 0))
         status = tutti_nomem(err);
@@ -216,7 +213,7 @@ static struct tutti_flat_lane *lane_of(const struct tutti_flat_schedule *flat, u
     return &flat->lanes[(size_t)rank * flat->inner->lane_count + lane];
 }
 
-/* Counts the sites of a lane, and how many lanes its callees have at most. */
+/* Counts the sites of a lane, and how many lanes the callees of each block have at most. */
 static void count_sites(struct tutti_flat_schedule *flat, uint32_t rank, uint32_t lane)
 {
     const struct tutti_step *step;
@@ -224,23 +221,25 @@ static void count_sites(struct tutti_flat_schedule *flat, uint32_t rank, uint32_
 
     tutti_cursor_open(&cursor, flat->inner, rank, lane);
     while ((step = tutti_cursor_next(&cursor)) != NULL) {
+        uint32_t *width = &flat->width[lane * flat->axis_count + step->axis];
         uint32_t wide;
 
         if (step->kind != TUTTI_CALL)
             continue;
         wide = flat->callees[step->peer].schedule->lane_count;
         lane_of(flat, rank, lane)->site_count++;
-        flat->width[lane] = flat->width[lane] > wide ? flat->width[lane] : wide;
+        *width = *width > wide ? *width : wide;
     }
 }
 
 static int place_lanes(struct tutti_flat_schedule *flat, struct tutti_err *err)
 {
+    const uint32_t block_count = flat->inner->lane_count * flat->axis_count;
     uint64_t next = flat->inner->lane_count;
 
-    for (uint32_t lane = 0; lane < flat->inner->lane_count; lane++) {
-        flat->first[lane] = (uint32_t)next;
-        next += flat->width[lane];
+    for (uint32_t block = 0; block < block_count; block++) {
+        flat->first[block] = (uint32_t)next;
+        next += flat->width[block];
         if (next > TUTTI_LANES_MAX)
             return tutti_fail(err, TUTTI_EINVAL,
                               "schedule '%s' with its calls laid out has more than '%d' lanes",
@@ -251,37 +250,60 @@ static int place_lanes(struct tutti_flat_schedule *flat, struct tutti_err *err)
                                    sizeof(*flat->owner));
     if (flat->owner == NULL)
         return tutti_nomem(err);
-    for (uint32_t lane = 0; lane < flat->inner->lane_count; lane++)
-        for (uint32_t i = 0; i < flat->width[lane]; i++)
-            flat->owner[flat->first[lane] - flat->inner->lane_count + i] = lane;
+    for (uint32_t block = 0; block < block_count; block++)
+        for (uint32_t i = 0; i < flat->width[block]; i++)
+            flat->owner[flat->first[block] - flat->inner->lane_count + i] = block;
     return 0;
 }
 
-/* What the site before has filled is where this one begins. */
-static int place_site(struct tutti_flat_schedule *flat, uint32_t rank, uint32_t lane,
-                      struct tutti_flat_site *site, const struct tutti_flat_site *before,
-                      struct tutti_err *err)
+/* Where the site begins in the lanes of its block: where the one before it there, `turn`, ends. */
+static int place_parts(struct tutti_flat_schedule *flat, uint32_t lane,
+                       struct tutti_flat_site *site, const struct tutti_flat_site *turn,
+                       struct tutti_err *err)
 {
     const struct tutti_flat_part *part;
+    uint32_t width = flat->width[tutti_flat_block(flat, lane, site)];
 
-    if (before != NULL)
-        site->extra_before = before->extra_before + before->part_count;
-    for (uint32_t d = 0; d < flat->width[lane]; d++) {
+    site->places = tutti_arena_take(flat->base.arena, width, sizeof(*site->places));
+    if (site->places == NULL)
+        return tutti_nomem(err);
+    for (uint32_t d = 0; d < width; d++) {
         struct tutti_flat_place *place = &site->places[d];
 
-        if (before != NULL) {
-            *place = before->places[d];
-            part = tutti_flat_part_of(flat, before, rank, d);
+        if (turn != NULL) {
+            *place = turn->places[d];
+            part = tutti_flat_part_of(flat, turn, d);
             place->first_step += part == NULL ? 0 : tutti_flat_part_steps(part);
             place->first_round += part == NULL ? 0 : tutti_flat_part_rounds(part);
         }
-        part = tutti_flat_part_of(flat, site, rank, d);
+        part = tutti_flat_part_of(flat, site, d);
         site->part_count += part != NULL && part->step_count > 0;
         if (part != NULL && place->first_step + tutti_flat_part_steps(part) >= UINT32_MAX)
             return tutti_fail(err, TUTTI_EINVAL,
-                              "rank %u: the calls of lane %u have 2^32 steps or more", rank, lane);
+                              "the calls of lane %u, laid out, have 2^32 steps or more", lane);
     }
     return 0;
+}
+
+/* The next site of a lane, which is at number l->site_count. */
+static int place_site(struct tutti_flat_schedule *flat, uint32_t rank, uint32_t lane,
+                      const struct tutti_step *call, uint64_t index, struct tutti_err *err)
+{
+    struct tutti_flat_lane *l = lane_of(flat, rank, lane);
+    struct tutti_flat_site *site = &l->sites[l->site_count];
+    struct tutti_flat_turns *turns = &l->turns[call->axis];
+    const struct tutti_flat_site *turn =
+        turns->count == 0 ? NULL : &l->sites[turns->sites[turns->count - 1]];
+    int status;
+
+    site->call = *call;
+    site->index = index;
+    (void)tutti_axis_find(&flat->axes[call->axis], rank, &site->group, &site->member);
+    if (l->site_count > 0)
+        site->extra_before = site[-1].extra_before + site[-1].part_count;
+    status = place_parts(flat, lane, site, turn, err);
+    turns->sites[turns->count++] = l->site_count++;
+    return status < 0 ? tutti_wrap(err, status, "rank %u", rank) : 0;
 }
 
 /* Notes the sites of a round and the segment it belongs to; `round` is the caller's. */
@@ -298,16 +320,11 @@ static int plan_round(struct tutti_flat_schedule *flat, uint32_t rank, uint32_t 
     batch.step_count = 0;
     flat->inner->ops->emit(flat->inner, rank, lane, round, &batch);
     for (uint32_t i = 0; i < batch.step_count && status == 0; i++, steps++, ++*step_index) {
-        struct tutti_flat_site *site = &l->sites[l->site_count];
-
         if (batch.step[i].kind != TUTTI_CALL)
             continue;
-        site->call = batch.step[i];
-        site->index = *step_index;
-        status = place_site(flat, rank, lane, site, l->site_count == 0 ? NULL : site - 1, err);
-        steps += site->part_count;
+        status = place_site(flat, rank, lane, &batch.step[i], *step_index, err);
+        steps += l->sites[l->site_count - 1].part_count;
         segment.expanded = true;
-        l->site_count++;
     }
     if (segment.expanded || l->segment_count == 0 || l->segments[l->segment_count - 1].expanded)
         l->segments[l->segment_count++] = segment;
@@ -331,11 +348,15 @@ static int plan_lane(struct tutti_flat_schedule *flat, uint32_t rank, uint32_t l
     l->sites = tutti_arena_take(arena, count, sizeof(*l->sites));
     /* A segment for each round with sites, and one before, between and after them. */
     l->segments = tutti_arena_take(arena, 2 * count + 1, sizeof(*l->segments));
-    if (l->sites == NULL || l->segments == NULL)
+    l->turns = tutti_arena_take(arena, flat->axis_count, sizeof(*l->turns));
+    if (l->sites == NULL || l->segments == NULL || l->turns == NULL)
         return tutti_nomem(err);
-    for (size_t i = 0; i < count; i++) {
-        l->sites[i].places = tutti_arena_take(arena, flat->width[lane], sizeof(*l->sites->places));
-        if (l->sites[i].places == NULL)
+    for (uint32_t axis = 0; axis < flat->axis_count; axis++) {
+        /* Axes that are not called from here need none. */
+        size_t most = flat->width[lane * flat->axis_count + axis] > 0 ? count : 0;
+
+        l->turns[axis].sites = tutti_arena_take(arena, most, sizeof(*l->turns[axis].sites));
+        if (l->turns[axis].sites == NULL)
             return tutti_nomem(err);
     }
     for (uint64_t round = 0; round < round_count && status == 0; round++)
@@ -362,25 +383,40 @@ static int plan_caller(struct tutti_flat_schedule *flat, struct tutti_err *err)
     return status;
 }
 
-int tutti_flat_plan(struct tutti_flat_schedule *flat, struct tutti_err *err)
+static int take_tables(struct tutti_flat_schedule *flat)
 {
     const struct tutti_schedule *s = flat->inner;
     struct tutti_arena *arena = flat->base.arena;
-    bool computes = false;
-    int status = 0;
+    size_t block_count;
 
+    flat->axis_count = s->axis_count + 1;
+    block_count = (size_t)s->lane_count * flat->axis_count;
+    flat->axes = tutti_arena_take(arena, flat->axis_count, sizeof(*flat->axes));
     flat->callees = tutti_arena_take(arena, s->callee_count, sizeof(*flat->callees));
     flat->lanes =
         tutti_arena_take(arena, (size_t)s->rank_count * s->lane_count, sizeof(*flat->lanes));
-    flat->first = tutti_arena_take(arena, s->lane_count, sizeof(*flat->first));
-    flat->width = tutti_arena_take(arena, s->lane_count, sizeof(*flat->width));
-    if (flat->callees == NULL || flat->lanes == NULL || flat->first == NULL || flat->width == NULL)
+    flat->first = tutti_arena_take(arena, block_count, sizeof(*flat->first));
+    flat->width = tutti_arena_take(arena, block_count, sizeof(*flat->width));
+    if (flat->axes == NULL || flat->callees == NULL || flat->lanes == NULL || flat->first == NULL ||
+        flat->width == NULL)
+        return -TUTTI_ENOMEM;
+    for (uint32_t axis = 0; axis < flat->axis_count; axis++)
+        flat->axes[axis] = tutti_schedule_axis(s, axis);
+    return 0;
+}
+
+int tutti_flat_plan(struct tutti_flat_schedule *flat, struct tutti_err *err)
+{
+    const struct tutti_schedule *s = flat->inner;
+    int status = 0;
+
+    if (take_tables(flat) < 0)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < s->callee_count && status == 0; i++) {
         flat->callees[i].schedule = s->callees[i];
         status = plan_callee(flat, &flat->callees[i], err);
     }
     if (status == 0)
-        status = check_steps(s, &computes, err);
+        status = check_steps(s, err);
     return status < 0 ? status : plan_caller(flat, err);
 }

@@ -41,3 +41,24 @@ struct tutti_step tutti_step_copy(struct tutti_buf_at dst, struct tutti_buf_at s
                                .src_offset = src.offset,
                                .bytes = bytes};
 }
+
+struct tutti_step tutti_step_compute(const struct tutti_work *work, uint32_t index)
+{
+    return (struct tutti_step){.kind = TUTTI_COMPUTE,
+                               .peer = index + 1,
+                               .flops = work->flops,
+                               .duration_ps = work->duration_ps};
+}
+
+struct tutti_step tutti_step_call(uint32_t callee, uint8_t axis, struct tutti_buf_at in,
+                                  struct tutti_buf_at out, uint64_t scratch_offset)
+{
+    return (struct tutti_step){.kind = TUTTI_CALL,
+                               .axis = axis,
+                               .peer = callee,
+                               .src_buf = (uint8_t)in.buf,
+                               .src_offset = in.offset,
+                               .dst_buf = (uint8_t)out.buf,
+                               .dst_offset = out.offset,
+                               .acc_offset = scratch_offset};
+}

@@ -106,7 +106,7 @@ static int price_complete(void *user, struct tutti_dry_run *run,
 
 static int measure_rounds(struct tutti_dry_run *run, uint64_t *ret, struct tutti_err *err)
 {
-    static const struct tutti_dry_run_ops ops = {price_step, price_complete};
+    static const struct tutti_dry_run_ops ops = {.step = price_step, .complete = price_complete};
     struct depths d = {.run = run};
     uint64_t count = 0;
     int status = 0;

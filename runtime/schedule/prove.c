@@ -11,33 +11,43 @@
 #include "runtime/schedule/step.h"
 #include "runtime/status.h"
 
+/* The map that a place of a buffer lies in; in place, `in` and `out` are one. */
 static struct tutti_value_map *map_of(const struct tutti_proof *proof, uint32_t rank,
-                                      unsigned buffer)
+                                      unsigned buffer, uint64_t *offset)
 {
-    assert(buffer == TUTTI_BUF_OUT || buffer == TUTTI_BUF_SCRATCH);
-    return buffer == TUTTI_BUF_OUT ? &proof->out[rank] : &proof->scratch[rank];
+    uint64_t in = 0;
+    uint64_t out = 0;
+
+    if (proof->in_place && buffer <= TUTTI_BUF_OUT) {
+        (void)tutti_in_place(proof->schedule, rank, &in, &out);
+        *offset += buffer == TUTTI_BUF_IN ? in : out;
+        return &proof->out[rank];
+    }
+    assert(buffer >= TUTTI_BUF_OUT && buffer < TUTTI_BUF_COUNT);
+    return buffer == TUTTI_BUF_OUT       ? &proof->out[rank]
+           : buffer == TUTTI_BUF_SCRATCH ? &proof->scratch[rank]
+                                         : &proof->state[rank];
 }
 
-/* What a region holds, into `pieces`. */
-static int read_region(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
-                       unsigned buffer, uint64_t offset, struct tutti_pieces *pieces,
-                       struct tutti_err *err)
+int tutti_proof_read(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
+                     unsigned buffer, uint64_t offset, uint64_t bytes, struct tutti_pieces *pieces,
+                     struct tutti_err *err)
 {
-    uint64_t bytes = chain->step->bytes;
     char where[TUTTI_STEP_WHERE_BYTES];
+    struct tutti_value_map *map;
     uint64_t hole = 0;
     int status = 1;
 
     pieces->count = 0;
     if (bytes == 0)
         return 0;
-    if (buffer == TUTTI_BUF_IN) {
+    if (buffer == TUTTI_BUF_IN && !proof->in_place) {
         if (!tutti_pieces_add(
                 pieces, (struct tutti_piece){0, bytes, offset, proof->single[chain->rank], false}))
             status = -1;
     } else {
-        status = tutti_value_read(map_of(proof, chain->rank, buffer), offset, offset + bytes,
-                                  pieces, &hole);
+        map = map_of(proof, chain->rank, buffer, &offset);
+        status = tutti_value_read(map, offset, offset + bytes, pieces, &hole);
     }
     if (status < 0)
         return tutti_nomem(err);
@@ -48,21 +58,20 @@ static int read_region(struct tutti_proof *proof, const struct tutti_dry_run_cha
     return 0;
 }
 
-/* A copy, or with `pieces` NULL nothing at all, becomes the contents of a region. */
-static int write_region(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
-                        unsigned buffer, uint64_t offset, const struct tutti_pieces *pieces,
-                        struct tutti_err *err)
+int tutti_proof_write(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
+                      unsigned buffer, uint64_t offset, uint64_t bytes,
+                      const struct tutti_pieces *pieces, struct tutti_err *err)
 {
     static const struct tutti_pieces nothing = {NULL, 0, 0, NULL};
-    uint64_t bytes = chain->step->bytes;
-    const struct tutti_segment *unread;
+    const struct tutti_segment *unread = NULL;
     struct tutti_value_map *map;
     char where[TUTTI_STEP_WHERE_BYTES];
 
     if (bytes == 0)
         return 0;
-    map = map_of(proof, chain->rank, buffer);
-    unread = tutti_value_unread(map, offset, offset + bytes);
+    map = map_of(proof, chain->rank, buffer, &offset);
+    if (buffer != TUTTI_BUF_STATE) /* what is kept need not have been read */
+        unread = tutti_value_unread(map, offset, offset + bytes);
     if (unread != NULL)
         return tutti_fail(
             err, TUTTI_ECHECK,
@@ -82,6 +91,7 @@ static int write_region(struct tutti_proof *proof, const struct tutti_dry_run_ch
 static int finish(const struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                   struct tutti_pieces *pieces, struct tutti_err *err)
 {
+    const bool custom = proof->schedule->contract.collective == TUTTI_CUSTOM;
     char where[TUTTI_STEP_WHERE_BYTES];
     uint32_t missing = 0;
 
@@ -92,7 +102,8 @@ static int finish(const struct tutti_proof *proof, const struct tutti_dry_run_ch
             return tutti_fail(err, TUTTI_ECHECK,
                               "%s: LAST a second time on byte %" PRIu64 " of its result",
                               tutti_dry_run_where(chain, where), piece->offset);
-        if (tutti_rank_set_beyond(proof->all, piece->set, &missing))
+        /* Of a custom schedule a step alone does not say whose contributions make a whole. */
+        if (!custom && tutti_rank_set_beyond(proof->all, piece->set, &missing))
             return tutti_fail(err, TUTTI_ECHECK,
                               "%s: LAST too early: byte %" PRIu64
                               " of its result lacks the contribution of rank %u",
@@ -106,7 +117,8 @@ static int finish(const struct tutti_proof *proof, const struct tutti_dry_run_ch
 static int valid_operand(const struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
                          const struct tutti_pieces *pieces, struct tutti_err *err)
 {
-    uint64_t element_bytes = tutti_dtype_bytes(proof->schedule->contract.dtype);
+    uint64_t element_bytes =
+        tutti_dtype_bytes(tutti_step_reduction(proof->schedule, chain->step).dtype);
     char where[TUTTI_STEP_WHERE_BYTES];
 
     for (size_t i = 0; i < pieces->count; i++) {
@@ -125,10 +137,9 @@ static int valid_operand(const struct tutti_proof *proof, const struct tutti_dry
     return 0;
 }
 
-/* Two pieces that cover [offset, end) of a REDUCE become one. */
-static int merge(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
-                 const struct tutti_piece *acc, const struct tutti_piece *src, uint64_t offset,
-                 uint64_t end, struct tutti_err *err)
+int tutti_proof_merge(struct tutti_proof *proof, const struct tutti_dry_run_chain *chain,
+                      const struct tutti_piece *acc, const struct tutti_piece *src, uint64_t offset,
+                      uint64_t end, struct tutti_pieces *ret, struct tutti_err *err)
 {
     const struct tutti_step *step = chain->step;
     uint64_t acc_source = acc->source + (offset - acc->offset);
@@ -150,7 +161,7 @@ static int merge(struct tutti_proof *proof, const struct tutti_dry_run_chain *ch
                           step->dst_offset + offset);
     set = tutti_rank_sets_join(proof->sets, acc->set, src->set);
     if (set == NULL ||
-        !tutti_pieces_add(&proof->dst, (struct tutti_piece){offset, end, acc_source, set, false}))
+        !tutti_pieces_add(ret, (struct tutti_piece){offset, end, acc_source, set, false}))
         return tutti_nomem(err);
     return 0;
 }
@@ -161,10 +172,12 @@ static int reduce(struct tutti_proof *proof, const struct tutti_dry_run_chain *c
     const struct tutti_step *step = chain->step;
     size_t a = 0;
     size_t b = 0;
-    int status = read_region(proof, chain, step->acc_buf, step->acc_offset, &proof->acc, err);
+    int status = tutti_proof_read(proof, chain, step->acc_buf, step->acc_offset, chain->step->bytes,
+                                  &proof->acc, err);
 
     if (status == 0)
-        status = read_region(proof, chain, step->src_buf, step->src_offset, &proof->src, err);
+        status = tutti_proof_read(proof, chain, step->src_buf, step->src_offset, chain->step->bytes,
+                                  &proof->src, err);
     if (status == 0)
         status = valid_operand(proof, chain, &proof->acc, err);
     if (status == 0)
@@ -175,7 +188,7 @@ static int reduce(struct tutti_proof *proof, const struct tutti_dry_run_chain *c
         const struct tutti_piece *src = &proof->src.items[b];
         uint64_t end = acc->end < src->end ? acc->end : src->end;
 
-        status = merge(proof, chain, acc, src, at, end, err);
+        status = tutti_proof_merge(proof, chain, acc, src, at, end, &proof->dst, err);
         a += acc->end == end;
         b += src->end == end;
         at = end;
@@ -183,9 +196,11 @@ static int reduce(struct tutti_proof *proof, const struct tutti_dry_run_chain *c
     if (status == 0 && (step->flags & TUTTI_STEP_LAST) != 0)
         status = finish(proof, chain, &proof->dst, err);
     if (status == 0 && chain->fused != NULL) /* the bytes need never have been stored */
-        status = write_region(proof, chain, step->src_buf, step->src_offset, NULL, err);
+        status = tutti_proof_write(proof, chain, step->src_buf, step->src_offset,
+                                   chain->step->bytes, NULL, err);
     if (status == 0)
-        status = write_region(proof, chain, step->dst_buf, step->dst_offset, &proof->dst, err);
+        status = tutti_proof_write(proof, chain, step->dst_buf, step->dst_offset,
+                                   chain->step->bytes, &proof->dst, err);
     return status;
 }
 
@@ -193,12 +208,14 @@ static int copy(struct tutti_proof *proof, const struct tutti_dry_run_chain *cha
                 struct tutti_err *err)
 {
     const struct tutti_step *step = chain->step;
-    int status = read_region(proof, chain, step->src_buf, step->src_offset, &proof->dst, err);
+    int status = tutti_proof_read(proof, chain, step->src_buf, step->src_offset, chain->step->bytes,
+                                  &proof->dst, err);
 
     if (status == 0 && (step->flags & TUTTI_STEP_LAST) != 0)
         status = finish(proof, chain, &proof->dst, err);
     if (status == 0)
-        status = write_region(proof, chain, step->dst_buf, step->dst_offset, &proof->dst, err);
+        status = tutti_proof_write(proof, chain, step->dst_buf, step->dst_offset,
+                                   chain->step->bytes, &proof->dst, err);
     return status;
 }
 
@@ -214,7 +231,8 @@ static int send(struct tutti_proof *proof, const struct tutti_dry_run_chain *cha
     if (pieces == NULL)
         return tutti_nomem(err);
     message->payload = pieces;
-    return read_region(proof, chain, chain->step->src_buf, chain->step->src_offset, pieces, err);
+    return tutti_proof_read(proof, chain, chain->step->src_buf, chain->step->src_offset,
+                            chain->step->bytes, pieces, err);
 }
 
 static int prove_step(void *user, struct tutti_dry_run *run, struct tutti_dry_run_chain *chain,
@@ -228,14 +246,24 @@ static int prove_step(void *user, struct tutti_dry_run *run, struct tutti_dry_ru
     case TUTTI_SEND:
         return send(proof, chain, message, err);
     case TUTTI_RECV:
-        return write_region(proof, chain, step->dst_buf, step->dst_offset, message->payload, err);
+        return tutti_proof_write(proof, chain, step->dst_buf, step->dst_offset, chain->step->bytes,
+                                 message->payload, err);
     case TUTTI_REDUCE:
         return reduce(proof, chain, err);
     case TUTTI_COPY:
         return copy(proof, chain, err);
+    case TUTTI_COMPUTE:
+        return tutti_proof_compute(proof, chain, err);
     default:
         return 0;
     }
+}
+
+static int prove_call(void *user, struct tutti_dry_run *run, struct tutti_dry_run_meeting *meeting,
+                      struct tutti_err *err)
+{
+    (void)run;
+    return tutti_proof_call(user, meeting, err);
 }
 
 static int prove_complete(void *user, struct tutti_dry_run *run,
@@ -253,25 +281,45 @@ static int prove_complete(void *user, struct tutti_dry_run *run,
     return 0;
 }
 
-static int init(struct tutti_proof *proof, const struct tutti_schedule *flat, struct tutti_err *err)
+/* In place, the one buffer holds `in` from the beginning. */
+static bool fill_in_place(struct tutti_proof *proof, uint32_t rank)
 {
-    uint32_t n = flat->rank_count;
+    const uint64_t bytes = proof->schedule->in_bytes;
+    struct tutti_piece piece = {0, bytes, 0, proof->single[rank], false};
+    const struct tutti_pieces in = {&piece, 1, 1, NULL};
+    struct tutti_value_map *map = &proof->out[rank];
+    uint64_t hole = 0;
+    uint64_t at = 0;
+    uint64_t out = 0;
 
-    *proof = (struct tutti_proof){.schedule = flat};
+    if (bytes == 0)
+        return true;
+    (void)tutti_in_place(proof->schedule, rank, &at, &out);
+    proof->acc.count = 0;
+    return tutti_value_write(map, at, at + bytes, &in, 0, 0) &&
+           tutti_value_read(map, at, at + bytes, &proof->acc, &hole) > 0; /* it is nobody's write */
+}
+
+static int init(struct tutti_proof *proof, struct tutti_err *err)
+{
+    uint32_t n = proof->schedule->rank_count;
+
     proof->sets = tutti_rank_sets_new();
     proof->single = calloc(n, sizeof(*proof->single));
     proof->out = calloc(n, sizeof(*proof->out));
     proof->scratch = calloc(n, sizeof(*proof->scratch));
+    proof->state = calloc(n, sizeof(*proof->state));
     if (proof->sets == NULL || proof->single == NULL || proof->out == NULL ||
-        proof->scratch == NULL)
+        proof->scratch == NULL || proof->state == NULL)
         return tutti_nomem(err);
     proof->all = tutti_rank_sets_range(proof->sets, 0, n);
     for (uint32_t rank = 0; rank < n; rank++) {
         proof->single[rank] = tutti_rank_sets_range(proof->sets, rank, rank + 1);
-        if (proof->all == NULL || proof->single[rank] == NULL)
+        if (proof->all == NULL || proof->single[rank] == NULL ||
+            (proof->in_place && !fill_in_place(proof, rank)))
             return tutti_nomem(err);
     }
-    return 0;
+    return proof->composed ? tutti_proof_init_work(proof, err) : 0;
 }
 
 static void done(struct tutti_proof *proof)
@@ -283,6 +331,8 @@ static void done(struct tutti_proof *proof)
             free(proof->out[rank].items);
         if (proof->scratch != NULL)
             free(proof->scratch[rank].items);
+        if (proof->state != NULL)
+            free(proof->state[rank].items);
     }
     while ((pieces = proof->free_pieces) != NULL) {
         proof->free_pieces = pieces->next;
@@ -294,6 +344,12 @@ static void done(struct tutti_proof *proof)
     free(proof->dst.items);
     free(proof->out);
     free(proof->scratch);
+    free(proof->state);
+    free(proof->work_source);
+    free(proof->work_done);
+    free(proof->wholes);
+    free(proof->first_whole);
+    free(proof->in_place_proved);
     free(proof->single);
     tutti_rank_sets_free(proof->sets);
 }
@@ -314,43 +370,89 @@ static void collect_payloads(struct tutti_proof *proof, const struct tutti_dry_r
     }
 }
 
-static int prove_data(const struct tutti_schedule *flat, struct tutti_err *err)
+static int prove_data(struct tutti_proof *proof, struct tutti_err *err)
 {
-    static const struct tutti_dry_run_ops ops = {prove_step, prove_complete};
-    struct tutti_proof proof;
+    static const struct tutti_dry_run_ops ops = {
+        .step = prove_step, .complete = prove_complete, .call = prove_call};
     struct tutti_dry_run *run = NULL;
-    int status = tutti_dry_run_new(flat, &run, err);
+    int status = tutti_dry_run_new(proof->schedule, &run, err);
 
     if (status < 0)
         return status;
-    status = init(&proof, flat, err);
+    status = init(proof, err);
     if (status == 0)
-        status = tutti_dry_run_play(run, &ops, &proof, err);
+        status = tutti_dry_run_play(run, &ops, proof, err);
     if (status == 0)
-        status = tutti_proof_final(&proof, err);
-    collect_payloads(&proof, run);
-    done(&proof);
+        status = tutti_proof_final(proof, err);
+    collect_payloads(proof, run);
+    done(proof);
     tutti_dry_run_free(run);
     return status;
 }
 
-int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err *err)
+int tutti_prove_in_place(const struct tutti_schedule *flat, struct tutti_err *err)
+{
+    struct tutti_proof proof = {.schedule = flat, .in_place = true};
+
+    return prove_data(&proof, err);
+}
+
+static int prove_barrier(const struct tutti_schedule *schedule, struct tutti_err *err)
 {
     struct tutti_schedule *flat = NULL;
-    int status;
+    int status = tutti_schedule_flatten(schedule, &flat, err);
 
-    if (schedule->contract.collective == TUTTI_CUSTOM)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "schedule '%s' is custom: without a contract there is nothing to prove "
-                          "(check it instead)",
-                          schedule->name);
-    status = tutti_schedule_flatten(schedule, &flat, err);
     if (status == 0)
-        status = prove_data(flat, err);
+        status = tutti_clock_check(flat, true, err);
+    tutti_schedule_free(flat);
+    return status;
+}
+
+/* Each callee by itself, then the caller, whose calls do what they promise. */
+static int prove_composed(const struct tutti_schedule *schedule, struct tutti_err *err)
+{
+    struct tutti_proof proof = {.schedule = schedule, .composed = true};
+    int status = 0;
+
+    for (uint32_t i = 0; i < schedule->callee_count && status == 0; i++) {
+        const struct tutti_schedule *callee = schedule->callees[i];
+
+        status = tutti_schedule_prove(callee, err);
+        if (status < 0)
+            status = tutti_wrap(err, status, "callee '%s'", callee->name);
+    }
+    if (status == 0)
+        status = prove_data(&proof, err);
+    if (status == 0 && schedule->contract.collective == TUTTI_BARRIER)
+        status = prove_barrier(schedule, err);
+    return status;
+}
+
+static int prove_flat(const struct tutti_schedule *schedule, struct tutti_err *err)
+{
+    struct tutti_proof proof = {.schedule = NULL};
+    struct tutti_schedule *flat = NULL;
+    int status = tutti_schedule_flatten(schedule, &flat, err);
+
+    proof.schedule = flat;
+    if (status == 0)
+        status = prove_data(&proof, err);
     if (status == 0 && schedule->contract.collective == TUTTI_BARRIER)
         status = tutti_clock_check(flat, true, err);
     if (status < 0 && flat != NULL && schedule->callee_count > 0)
         status = tutti_wrap(err, status, "with its calls laid out");
     tutti_schedule_free(flat);
     return status;
+}
+
+int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err *err)
+{
+    if (schedule->axis_count + schedule->work_count > 0)
+        return prove_composed(schedule, err);
+    if (schedule->contract.collective == TUTTI_CUSTOM)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "schedule '%s' is custom: without a contract there is nothing to prove "
+                          "(check it instead)",
+                          schedule->name);
+    return prove_flat(schedule, err);
 }

@@ -113,12 +113,19 @@ static int keep_all(const struct tutti_proof *proof, uint32_t rank, struct tutti
     uint32_t promise_count = blocks ? s->rank_count : 1;
     int status = 0;
 
-    assert(c->collective < TUTTI_CUSTOM);
+    if (c->collective == TUTTI_CUSTOM)
+        return 0;
     if (c->collective == TUTTI_REDUCE_TO_ROOT && rank != c->root)
         return 0;
     for (uint32_t from = 0; from < promise_count && status == 0; from++) {
         struct promise p = promise_of(proof, rank, from, s->out_bytes / promise_count);
+        uint64_t in = 0;
+        uint64_t out = 0;
 
+        if (proof->in_place)
+            (void)tutti_in_place(s, rank, &in, &out);
+        p.offset += out;
+        p.end += out;
         status = keep(proof, &p, err);
     }
     return status;

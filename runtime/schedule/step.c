@@ -16,13 +16,35 @@ static const char *place(unsigned buffer, uint64_t offset, char *buf)
 static int compute_text(const struct tutti_step *step, char *buf, size_t size)
 {
     char time[TUTTI_UNIT_TEXT_BYTES];
+    char work[64] = "";
 
+    if (step->peer > 0 && step->src_buf != TUTTI_BUF_NONE)
+        (void)snprintf(work, sizeof(work), " work %u %s+%" PRIu64, step->peer - 1,
+                       tutti_buf_name(step->src_buf), step->src_offset);
+    else if (step->peer > 0)
+        (void)snprintf(work, sizeof(work), " work %u", step->peer - 1);
     if (step->duration_ps <= 0)
-        return snprintf(buf, size, "COMPUTE %" PRIu64 " flops", step->flops);
+        return snprintf(buf, size, "COMPUTE %" PRIu64 " flops%s", step->flops, work);
     tutti_print_time(step->duration_ps, time);
     if (step->flops > 0)
-        return snprintf(buf, size, "COMPUTE %s %" PRIu64 " flops", time, step->flops);
-    return snprintf(buf, size, "COMPUTE %s", time);
+        return snprintf(buf, size, "COMPUTE %s %" PRIu64 " flops%s", time, step->flops, work);
+    return snprintf(buf, size, "COMPUTE %s%s", time, work);
+}
+
+/* " half max" and " over 4": what a REDUCE or a COPY with LAST says beside the contract. */
+static const char *own_reduction(const struct tutti_step *step, char *buf, size_t size)
+{
+    const unsigned code = step->reduction - 1u;
+    size_t used = 0;
+
+    buf[0] = '\0';
+    if (step->reduction > 0)
+        used = (size_t)snprintf(buf, size, " %s %s",
+                                tutti_dtype_name((enum tutti_dtype)(code / TUTTI_OP_COUNT)),
+                                tutti_op_name((enum tutti_op)(code % TUTTI_OP_COUNT)));
+    if (step->peer > 0)
+        (void)snprintf(buf + used, size - used, " over %u", step->peer);
+    return buf;
 }
 
 /* The step without its flags; returns the length, at most size - 1. */
@@ -31,6 +53,7 @@ static size_t body_text(const struct tutti_step *step, const char *unit, char *b
     char dst[PLACE_BYTES];
     char src[PLACE_BYTES];
     char acc[PLACE_BYTES];
+    char own[48];
     int length = 0;
 
     place(step->dst_buf, step->dst_offset, dst);
@@ -46,18 +69,21 @@ static size_t body_text(const struct tutti_step *step, const char *unit, char *b
                           step->peer);
         break;
     case TUTTI_REDUCE:
-        length = snprintf(buf, size, "REDUCE %s = %s op %s %" PRIu64 " %s", dst, acc, src,
-                          step->bytes, unit);
+        length = snprintf(buf, size, "REDUCE %s = %s op %s %" PRIu64 " %s%s", dst, acc, src,
+                          step->bytes, unit, own_reduction(step, own, sizeof(own)));
         break;
     case TUTTI_COPY:
-        length = snprintf(buf, size, "COPY %s = %s %" PRIu64 " %s", dst, src, step->bytes, unit);
+        length = snprintf(buf, size, "COPY %s = %s %" PRIu64 " %s%s", dst, src, step->bytes, unit,
+                          own_reduction(step, own, sizeof(own)));
         break;
     case TUTTI_COMPUTE:
         length = compute_text(step, buf, size);
         break;
     case TUTTI_CALL:
-        length = snprintf(buf, size, "CALL %u %s %s scratch+%" PRIu64, step->peer, src, dst,
-                          step->acc_offset);
+        if (step->axis > 0)
+            (void)snprintf(own, sizeof(own), " axis %u", step->axis);
+        length = snprintf(buf, size, "CALL %u%s %s %s scratch+%" PRIu64, step->peer,
+                          step->axis > 0 ? own : "", src, dst, step->acc_offset);
         break;
     default:
         length = snprintf(buf, size, "step of unknown kind %u", step->kind);
@@ -69,7 +95,7 @@ static size_t body_text(const struct tutti_step *step, const char *unit, char *b
 
 const char *tutti_buf_name(unsigned buffer)
 {
-    static const char *const names[] = {"none", "in", "out", "scratch"};
+    static const char *const names[] = {"none", "in", "out", "scratch", "state"};
 
     return buffer < sizeof(names) / sizeof(names[0]) ? names[buffer] : "unknown";
 }

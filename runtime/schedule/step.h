@@ -6,7 +6,7 @@
 
 enum { TUTTI_STEP_WHERE_BYTES = TUTTI_STEP_TEXT_BYTES + 80 };
 
-/* "none", "in", "out", "scratch", or "unknown". */
+/* "none", "in", "out", "scratch", "state", or "unknown". */
 const char *tutti_buf_name(unsigned buffer);
 
 /* As tutti_step_text, but lengths are followed by `unit`. */

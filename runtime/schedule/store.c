@@ -16,14 +16,35 @@ static struct tutti_schedule_desc desc_of(const struct tutti_schedule *s)
         .out_bytes = custom ? s->out_bytes : 0,
         .scratch_bytes = s->scratch_bytes,
         .chunk_count = s->chunk_count,
+        .state_bytes = s->state_bytes,
+        .axes = s->axes,
+        .axis_count = s->axis_count,
+        .work_count = s->work_count,
+        .work = s->work,
+        .atomics = s->atomics,
+        .atomic_count = s->atomic_count,
     };
 }
 
+static bool differ(const struct tutti_schedule *s, const struct tutti_buf_sizes *sizes)
+{
+    return sizes->in_bytes != s->in_bytes || sizes->out_bytes != s->out_bytes ||
+           sizes->scratch_bytes != s->scratch_bytes || sizes->state_bytes != s->state_bytes;
+}
+
+/* The steps of all ranks, and the sizes of those that have less than the rest. */
 static int copy_steps(const struct tutti_schedule *s, struct tutti_builder *builder,
                       struct tutti_err *err)
 {
     int status = 0;
 
+    for (uint32_t rank = 0; rank < s->rank_count && status == 0 && s->ops->sizes != NULL; rank++) {
+        struct tutti_buf_sizes sizes;
+
+        tutti_schedule_buf_sizes(s, rank, &sizes);
+        if (differ(s, &sizes))
+            status = tutti_builder_set_sizes(builder, rank, &sizes, err);
+    }
     for (uint32_t rank = 0; rank < s->rank_count && status == 0; rank++) {
         for (uint32_t lane = 0; lane < s->lane_count && status == 0; lane++) {
             const struct tutti_step *step;

@@ -39,6 +39,28 @@ static int report_orphan(struct tutti_dry_run *run, struct tutti_dry_run_chain *
                       c == NULL ? 0 : c->sent_count, chain->lane);
 }
 
+/* Waits at a CALL for a rank that is at its end. */
+static bool is_forsaken(const struct tutti_dry_run *run, const struct tutti_dry_run_chain *chain)
+{
+    const struct tutti_dry_run_chain *other;
+
+    if (chain->meeting == NULL)
+        return false;
+    other = tutti_dry_run_chain_of(run, tutti_dry_run_awaited(chain->meeting), chain->lane);
+    return other == NULL || other->step == NULL;
+}
+
+static int report_forsaken(const struct tutti_dry_run_chain *chain, struct tutti_err *err)
+{
+    char where[TUTTI_STEP_WHERE_BYTES];
+
+    return tutti_fail(err, TUTTI_ECHECK,
+                      "%s: waits for ever: rank %u of its group calls less often on axis '%s', "
+                      "lane %u",
+                      tutti_dry_run_where(chain, where), tutti_dry_run_awaited(chain->meeting),
+                      chain->meeting->axis.name, chain->lane);
+}
+
 /* The first SEND of this chain that nobody will ever receive: the receiver is at its end. */
 static const struct tutti_dry_run_message *find_unreceived(const struct tutti_dry_run_chain *chain)
 {
@@ -76,6 +98,8 @@ static const struct tutti_dry_run_chain *waits_for(struct tutti_dry_run *run,
             if (m->index == step->dep_step)
                 return m->connection->to;
     }
+    if (chain->meeting != NULL)
+        return tutti_dry_run_chain_of(run, tutti_dry_run_awaited(chain->meeting), chain->lane);
     return tutti_dry_run_chain_of(run, step->peer, chain->lane);
 }
 
@@ -106,6 +130,9 @@ int tutti_dry_run_stuck(struct tutti_dry_run *run, struct tutti_err *err)
     for (uint32_t i = 0; i < run->chain_count; i++)
         if (is_orphan(run, &run->chains[i]))
             return report_orphan(run, &run->chains[i], err);
+    for (uint32_t i = 0; i < run->chain_count; i++)
+        if (is_forsaken(run, &run->chains[i]))
+            return report_forsaken(&run->chains[i], err);
     for (uint32_t i = 0; i < run->chain_count; i++)
         if ((m = find_unreceived(&run->chains[i])) != NULL)
             return report_unreceived(&run->chains[i], m, err);

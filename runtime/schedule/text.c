@@ -9,11 +9,19 @@
  *   lanes N                  (1) the same for every rank; a lane may be empty
  *   slots N                  (8) messages a connection (from, to, lane) holds before SEND waits
  *   scratch N B              (0) bytes per rank
+ *   state N B                (0) bytes per rank that are kept from play to play
  *   in N B / out N B         of the contract `custom` only: the others fix them
  *   chunks N                 the elements of `count` are N equal chunks: then all offsets and
  *                            lengths below, and scratch, in and out above, count chunks, and C
  *                            stands in the place of B. Such a schedule is for any size that can be
  *                            cut like that; it has no callees
+ *   axis NAME first N width N stride N size N period N repeat N
+ *                            groups of ranks; axes are numbered from 1, 0 is all ranks
+ *   work NAME KIND [1.5us] [N flops] [N moved]
+ *                            what a COMPUTE does, numbered from 0; then what it reads and writes:
+ *     reads state+0 64 B [whole N]     reduced over the rank's group of axis N
+ *     writes scratch+0 64 B
+ *   atomic state+0 64 B      updated in any order, each update whole
  *
  * Then the programs, lane by lane; a lane that is named again goes on where it stopped:
  *
@@ -22,13 +30,18 @@
  *     RECV scratch+0 128 B from 2 fuse
  *     REDUCE out+0 = in+0 op scratch+0 128 B last
  *     COPY out+0 = in+0 128 B last
+ *     REDUCE out+0 = in+0 op scratch+0 128 B half avg over 4 last
+ *                                      type and operator, and divisor, of its own
  *     COMPUTE 1.5us  or  COMPUTE 1000000 flops  (or both, the time first)
+ *     COMPUTE 1.5us work 3 scratch+64  entry 3, its regions of scratch 64 bytes further on
  *     CALL 0 in+0 out+0 scratch+0      callee number 0: where its in, out and scratch begin
+ *     CALL 0 axis 1 in+0 out+0 scratch+0
  *     SEND out+2 1 C to 3              with `chunks`: the third chunk of out
  *
  * Any step may end with "after lane L step S": it starts only when that step has completed. A step
- * of 0 bytes may name the place none+0. Callees follow, numbered from 0, each with a head (without
- * `ranks`, which are the caller's) and programs of its own:
+ * of 0 bytes may name the place none+0. A rank with smaller buffers than the head says has a line
+ * behind it: sizes R in N out N scratch N state N. Callees follow, numbered from 0, each with a
+ * head (`ranks` are the caller's where it says nothing) and programs of its own:
  *
  *   callee NAME
  *
@@ -53,7 +66,8 @@ enum {
     SCRATCH = 16,
     IN = 32,
     OUT = 64,
-    CHUNKS = 128
+    CHUNKS = 128,
+    STATE = 256
 };
 
 struct reader {
@@ -64,11 +78,12 @@ struct reader {
     uint32_t callee_count;
     struct tutti_builder *builder; /* of the part that is read; NULL while its head is */
     struct tutti_schedule_desc desc;
-    char *name;           /* what desc.name points to; NULL before the first line */
-    uint64_t name_line;   /* where this part began */
-    unsigned seen;        /* statements of the head */
-    unsigned in_chunks;   /* those of them that are sizes in chunks */
-    uint64_t chunk_bytes; /* once there is a builder; 0: not in chunks */
+    char *name;                       /* what desc.name points to; NULL before the first line */
+    uint64_t name_line;               /* where this part began */
+    struct tutti_text_tables *tables; /* of the head; NULL before the first line */
+    unsigned seen;                    /* statements of the head */
+    unsigned in_chunks;               /* those of them that are sizes in chunks */
+    uint64_t chunk_bytes;             /* once there is a builder; 0: not in chunks */
     bool in_lane;
     uint32_t rank;
     uint32_t lane;
@@ -163,8 +178,6 @@ static int read_head_value(struct reader *r, unsigned statement, struct tutti_er
     case CONTRACT:
         return read_contract(r, err);
     case RANKS:
-        if (r->caller != NULL)
-            return tutti_fail(err, TUTTI_EINVAL, "a callee has the ranks of its caller");
         return read_count(r, "ranks", &r->desc.rank_count, err);
     case LANES:
         return read_count(r, "lanes", &r->desc.lane_count, err);
@@ -176,6 +189,8 @@ static int read_head_value(struct reader *r, unsigned statement, struct tutti_er
         return read_size(r, statement, &r->desc.in_bytes, err);
     case OUT:
         return read_size(r, statement, &r->desc.out_bytes, err);
+    case STATE:
+        return read_size(r, statement, &r->desc.state_bytes, err);
     default:
         return read_chunks(r, err);
     }
@@ -184,8 +199,8 @@ static int read_head_value(struct reader *r, unsigned statement, struct tutti_er
 /* 0 if the word opens a line of the head, which is then read; 1 if it is another word. */
 static int read_head(struct reader *r, struct tutti_word word, struct tutti_err *err)
 {
-    static const char *const names[] = {"contract", "ranks", "lanes", "slots",
-                                        "scratch",  "in",    "out",   "chunks"};
+    static const char *const names[] = {"contract", "ranks", "lanes",  "slots", "scratch",
+                                        "in",       "out",   "chunks", "state"};
     int status;
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -199,7 +214,11 @@ static int read_head(struct reader *r, struct tutti_word word, struct tutti_err 
         status = read_head_value(r, 1u << i, err);
         return status < 0 ? status : tutti_line_end(&r->line, err);
     }
-    return 1;
+    status = tutti_text_tables_read(r->tables, &r->line, word, err);
+    if (status == 0 && r->builder != NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "'%.*s' after the first lane (before it)",
+                          TUTTI_WORD_SHOW(word));
+    return status;
 }
 
 /* A number of chunks becomes one of bytes. */
@@ -217,10 +236,11 @@ static int to_bytes(uint64_t chunk_bytes, uint64_t *value, struct tutti_err *err
 /* The sizes of the head in bytes, and how many a chunk has. */
 static int end_chunks(struct reader *r, struct tutti_err *err)
 {
-    static const char *const names[] = {"scratch", "in", "out"};
-    static const unsigned statements[] = {SCRATCH, IN, OUT};
+    static const char *const names[] = {"scratch", "in", "out", "state"};
+    static const unsigned statements[] = {SCRATCH, IN, OUT, STATE};
     struct tutti_schedule_desc *desc = &r->desc;
-    uint64_t *const sizes[] = {&desc->scratch_bytes, &desc->in_bytes, &desc->out_bytes};
+    uint64_t *const sizes[] = {&desc->scratch_bytes, &desc->in_bytes, &desc->out_bytes,
+                               &desc->state_bytes};
     uint64_t count = desc->contract.count;
     bool chunks = desc->chunk_count > 0;
     int status = 0;
@@ -232,7 +252,7 @@ static int end_chunks(struct reader *r, struct tutti_err *err)
                                &r->chunk_bytes))
         return tutti_fail(err, TUTTI_EINVAL, "a count of '%" PRIu64 "' elements is too large",
                           count);
-    for (int i = 0; i < 3 && status == 0; i++) {
+    for (int i = 0; i < 4 && status == 0; i++) {
         if ((r->seen & statements[i]) != 0 && chunks != ((r->in_chunks & statements[i]) != 0))
             return tutti_fail(err, TUTTI_EINVAL, "the unit of '%s' (%s)", names[i],
                               chunks ? "C, as there are 'chunks'" : "B, or 'chunks N' in the head");
@@ -257,6 +277,8 @@ static int end_head(struct reader *r, struct tutti_err *err)
     if (status == 0)
         status = end_chunks(r, err);
     if (status == 0)
+        status = tutti_text_tables_into(r->tables, &r->desc, err);
+    if (status == 0)
         status = tutti_builder_new(&r->desc, &r->builder, err);
     if (status < 0)
         r->line_number = r->name_line;
@@ -276,8 +298,10 @@ static int begin_part(struct reader *r, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL, "bad schedule name '%.*s' (printable)",
                           TUTTI_WORD_SHOW(word));
     free(r->name);
+    tutti_text_tables_free(r->tables);
     r->name = malloc(word.bytes + 1);
-    if (r->name == NULL)
+    r->tables = tutti_text_tables_new();
+    if (r->name == NULL || r->tables == NULL)
         return tutti_nomem(err);
     memcpy(r->name, word.text, word.bytes);
     r->name[word.bytes] = '\0';
@@ -364,6 +388,32 @@ static int step_to_bytes(uint64_t chunk_bytes, struct tutti_step *step, struct t
     return status < 0 ? status : to_bytes(chunk_bytes, &step->acc_offset, err);
 }
 
+/* "sizes 3 in 0 out 0 scratch 64 state 128": bytes */
+static int read_sizes(struct reader *r, struct tutti_err *err)
+{
+    struct tutti_buf_sizes sizes = {0};
+    const struct {
+        const char *word;
+        uint64_t *value;
+    } parts[] = {{"in", &sizes.in_bytes},
+                 {"out", &sizes.out_bytes},
+                 {"scratch", &sizes.scratch_bytes},
+                 {"state", &sizes.state_bytes}};
+    uint32_t rank = 0;
+    int status = end_head(r, err);
+
+    if (status == 0)
+        status = tutti_line_number32(&r->line, "a rank", &rank, err);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == 0; i++) {
+        status = tutti_line_expect(&r->line, parts[i].word, err);
+        if (status == 0)
+            status = tutti_line_number(&r->line, "a size in bytes", INT64_MAX, parts[i].value, err);
+    }
+    if (status == 0)
+        status = tutti_line_end(&r->line, err);
+    return status < 0 ? status : tutti_builder_set_sizes(r->builder, rank, &sizes, err);
+}
+
 static int read_step(struct reader *r, struct tutti_word kind, struct tutti_err *err)
 {
     struct tutti_step step;
@@ -398,6 +448,8 @@ static int read_line(struct reader *r, struct tutti_err *err)
         return read_lane(r, err);
     if (tutti_word_is(word, "callee"))
         return read_callee(r, err);
+    if (tutti_word_is(word, "sizes"))
+        return read_sizes(r, err);
     if (tutti_word_is(word, "schedule"))
         return tutti_fail(err, TUTTI_EINVAL, "a second 'schedule' (one; others are callees)");
     status = read_head(r, word, err);
@@ -437,6 +489,7 @@ int tutti_schedule_parse(const char *name, const char *text, size_t bytes,
     int status = read_lines(&r, text, bytes, err);
 
     free(r.name);
+    tutti_text_tables_free(r.tables);
     tutti_builder_free(r.builder);
     if (status < 0) {
         tutti_builder_free(r.caller);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct tutti_err;
+struct tutti_schedule_desc;
 struct tutti_step;
 
 /* A longer text is neither written nor read: a schedule of tens of millions of steps is for a
@@ -50,8 +51,29 @@ int tutti_line_number32(struct tutti_line *line, const char *what, uint32_t *ret
 /* Nothing may be left. */
 int tutti_line_end(struct tutti_line *line, struct tutti_err *err);
 
+/* "out+64" */
+int tutti_line_place(struct tutti_line *line, uint8_t *ret_buf, uint64_t *ret_offset,
+                     struct tutti_err *err);
+
+/* "1.5us": a time, where the next word does not end with a digit; 1: it does, nothing is read. */
+int tutti_line_time(struct tutti_line *line, int64_t *ret_ps, struct tutti_err *err);
+
 /* A step, `kind` being the line's first word. */
 int tutti_line_step(struct tutti_line *line, struct tutti_word kind, struct tutti_step *ret,
                     struct tutti_err *err);
+
+/* Axes, work and atomic regions of a head, as they are read. */
+struct tutti_text_tables;
+
+struct tutti_text_tables *tutti_text_tables_new(void); /* NULL: no memory */
+void tutti_text_tables_free(struct tutti_text_tables *tables);
+
+/* 0 if the word opens a line of a table, which is then read; 1 if it is another word. */
+int tutti_text_tables_read(struct tutti_text_tables *tables, struct tutti_line *line,
+                           struct tutti_word word, struct tutti_err *err);
+
+/* Lets `desc` point to what was read, which must outlive it. */
+int tutti_text_tables_into(struct tutti_text_tables *tables, struct tutti_schedule_desc *desc,
+                           struct tutti_err *err);
 
 #endif

@@ -7,9 +7,23 @@
 #include "runtime/schedule/text.h"
 #include "runtime/status.h"
 
-/* "out+64" */
-static int read_place(struct tutti_line *line, uint8_t *ret_buf, uint64_t *ret_offset,
-                      struct tutti_err *err)
+static void copy_word(struct tutti_word word, char *buf, size_t buf_bytes)
+{
+    size_t bytes = word.bytes < buf_bytes ? word.bytes : buf_bytes - 1;
+
+    memcpy(buf, word.text, bytes);
+    buf[bytes] = '\0';
+}
+
+/* A word that ends what a step says of itself. */
+static bool is_flag(struct tutti_word word)
+{
+    return tutti_word_is(word, "fuse") || tutti_word_is(word, "last") ||
+           tutti_word_is(word, "after");
+}
+
+int tutti_line_place(struct tutti_line *line, uint8_t *ret_buf, uint64_t *ret_offset,
+                     struct tutti_err *err)
 {
     struct tutti_word word = {NULL, 0};
     struct tutti_line rest;
@@ -19,7 +33,7 @@ static int read_place(struct tutti_line *line, uint8_t *ret_buf, uint64_t *ret_o
     if (status < 0)
         return status;
     plus = memchr(word.text, '+', word.bytes);
-    for (uint8_t b = TUTTI_BUF_NONE; plus != NULL && b <= TUTTI_BUF_SCRATCH; b++) {
+    for (uint8_t b = TUTTI_BUF_NONE; plus != NULL && b < TUTTI_BUF_COUNT; b++) {
         if (!tutti_word_is((struct tutti_word){word.text, (size_t)(plus - word.text)},
                            tutti_buf_name(b)))
             continue;
@@ -27,9 +41,10 @@ static int read_place(struct tutti_line *line, uint8_t *ret_buf, uint64_t *ret_o
         *ret_buf = b;
         return tutti_line_number(&rest, "an offset", UINT64_MAX, ret_offset, err);
     }
-    return tutti_fail(err, TUTTI_EINVAL,
-                      "unknown place '%.*s' (in+0, out+64, scratch+128; none+0 for no bytes)",
-                      TUTTI_WORD_SHOW(word));
+    return tutti_fail(
+        err, TUTTI_EINVAL,
+        "unknown place '%.*s' (in+0, out+64, scratch+128, state+0; none+0 for no bytes)",
+        TUTTI_WORD_SHOW(word));
 }
 
 /* "128 B", or "1 C": then `bytes` holds chunks, as offsets do. */
@@ -52,7 +67,7 @@ static int read_peer(struct tutti_line *line, const char *preposition, uint32_t 
 
 static int read_send(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
 {
-    int status = read_place(line, &step->src_buf, &step->src_offset, err);
+    int status = tutti_line_place(line, &step->src_buf, &step->src_offset, err);
 
     if (status == 0)
         status = read_bytes(line, step, err);
@@ -61,79 +76,152 @@ static int read_send(struct tutti_line *line, struct tutti_step *step, struct tu
 
 static int read_recv(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
 {
-    int status = read_place(line, &step->dst_buf, &step->dst_offset, err);
+    int status = tutti_line_place(line, &step->dst_buf, &step->dst_offset, err);
 
     if (status == 0)
         status = read_bytes(line, step, err);
     return status < 0 ? status : read_peer(line, "from", &step->peer, err);
 }
 
+/* "half max" and "over 4", those that there are: what a step says beside the contract. */
+static int read_reduction(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
+{
+    struct tutti_line rest = *line;
+    struct tutti_word word = {NULL, 0};
+    enum tutti_dtype dtype = TUTTI_FLOAT32;
+    enum tutti_op op = TUTTI_SUM;
+    char name[16];
+    int status = 0;
+
+    if (tutti_line_word(&rest, &word) && !tutti_word_is(word, "over") && !is_flag(word)) {
+        copy_word(word, name, sizeof(name));
+        status = tutti_dtype_find(name, &dtype, err);
+        if (status == 0)
+            status = tutti_line_need(&rest, "an operator", &word, err);
+        copy_word(word, name, sizeof(name));
+        if (status == 0)
+            status = tutti_op_find(name, &op, err);
+        if (status < 0)
+            return status;
+        step->reduction = tutti_reduction_code(dtype, op);
+        *line = rest;
+    }
+    rest = *line;
+    if (!tutti_line_word(&rest, &word) || !tutti_word_is(word, "over"))
+        return 0;
+    *line = rest;
+    return tutti_line_number32(line, "what avg divides by", &step->peer, err);
+}
+
 static int read_reduce(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
 {
-    int status = read_place(line, &step->dst_buf, &step->dst_offset, err);
+    int status = tutti_line_place(line, &step->dst_buf, &step->dst_offset, err);
 
     if (status == 0)
         status = tutti_line_expect(line, "=", err);
     if (status == 0)
-        status = read_place(line, &step->acc_buf, &step->acc_offset, err);
+        status = tutti_line_place(line, &step->acc_buf, &step->acc_offset, err);
     if (status == 0)
         status = tutti_line_expect(line, "op", err);
     if (status == 0)
-        status = read_place(line, &step->src_buf, &step->src_offset, err);
-    return status < 0 ? status : read_bytes(line, step, err);
+        status = tutti_line_place(line, &step->src_buf, &step->src_offset, err);
+    if (status == 0)
+        status = read_bytes(line, step, err);
+    return status < 0 ? status : read_reduction(line, step, err);
 }
 
 static int read_copy(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
 {
-    int status = read_place(line, &step->dst_buf, &step->dst_offset, err);
+    int status = tutti_line_place(line, &step->dst_buf, &step->dst_offset, err);
 
     if (status == 0)
         status = tutti_line_expect(line, "=", err);
     if (status == 0)
-        status = read_place(line, &step->src_buf, &step->src_offset, err);
-    return status < 0 ? status : read_bytes(line, step, err);
+        status = tutti_line_place(line, &step->src_buf, &step->src_offset, err);
+    if (status == 0)
+        status = read_bytes(line, step, err);
+    return status < 0 ? status : read_reduction(line, step, err);
 }
 
-/* "1.5us", "12 flops", or one after the other: a time ends with its unit, a number does not. */
-static int read_compute(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
+int tutti_line_time(struct tutti_line *line, int64_t *ret_ps, struct tutti_err *err)
 {
-    struct tutti_line start = *line;
+    struct tutti_line rest = *line;
     struct tutti_word word = {NULL, 0};
     char time[TUTTI_UNIT_TEXT_BYTES];
-    int status = tutti_line_need(line, "a time or a number of flops", &word, err);
+    int status = tutti_line_need(&rest, "a time or a number of flops", &word, err);
 
     if (status < 0)
         return status;
-    if (!isdigit((unsigned char)word.text[word.bytes - 1])) {
-        if (word.bytes >= sizeof(time))
-            return tutti_fail(err, TUTTI_EINVAL, "'%.*s' is not a time (such as 1.5us)",
-                              TUTTI_WORD_SHOW(word));
-        memcpy(time, word.text, word.bytes);
-        time[word.bytes] = '\0';
-        status = tutti_read_time(time, &step->duration_ps, err);
-        start = *line;
-        if (status < 0 || !tutti_line_word(line, &word) || !isdigit((unsigned char)word.text[0])) {
-            *line = start;
-            return status;
-        }
-    }
-    *line = start;
-    status = tutti_line_number(line, "a number of flops", UINT64_MAX, &step->flops, err);
-    return status < 0 ? status : tutti_line_expect(line, "flops", err);
+    if (isdigit((unsigned char)word.text[word.bytes - 1]))
+        return 1;
+    if (word.bytes >= sizeof(time))
+        return tutti_fail(err, TUTTI_EINVAL, "'%.*s' is not a time (such as 1.5us)",
+                          TUTTI_WORD_SHOW(word));
+    copy_word(word, time, sizeof(time));
+    *line = rest;
+    return tutti_read_time(time, ret_ps, err);
 }
 
-/* "0 in+0 out+0 scratch+64" */
+/* "work 3", "work 3 scratch+64", or nothing */
+static int read_work(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
+{
+    struct tutti_line rest = *line;
+    struct tutti_word word;
+    uint64_t index = 0;
+    int status;
+
+    if (!tutti_line_word(&rest, &word) || !tutti_word_is(word, "work"))
+        return 0;
+    *line = rest;
+    status = tutti_line_number(line, "the number of an entry", UINT32_MAX - 1, &index, err);
+    step->peer = (uint32_t)index + 1;
+    rest = *line;
+    if (status < 0 || !tutti_line_word(&rest, &word) || is_flag(word))
+        return status;
+    return tutti_line_place(line, &step->src_buf, &step->src_offset, err);
+}
+
+/* "1.5us", "12 flops", or one after the other; then its work. */
+static int read_compute(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
+{
+    struct tutti_line rest;
+    struct tutti_word word = {NULL, 0};
+    int status = tutti_line_time(line, &step->duration_ps, err);
+
+    if (status < 0)
+        return status;
+    rest = *line;
+    if (status == 1 || (tutti_line_word(&rest, &word) && isdigit((unsigned char)word.text[0]))) {
+        status = tutti_line_number(line, "a number of flops", UINT64_MAX, &step->flops, err);
+        if (status == 0)
+            status = tutti_line_expect(line, "flops", err);
+        if (status < 0)
+            return status;
+    }
+    return read_work(line, step, err);
+}
+
+/* "0 in+0 out+0 scratch+64", or "0 axis 1 in+0 ..." */
 static int read_call(struct tutti_line *line, struct tutti_step *step, struct tutti_err *err)
 {
     uint8_t buf = TUTTI_BUF_NONE;
+    struct tutti_line rest;
+    struct tutti_word word;
+    uint64_t axis = 0;
     int status = tutti_line_number32(line, "the number of a callee", &step->peer, err);
 
+    rest = *line;
+    if (status == 0 && tutti_line_word(&rest, &word) && tutti_word_is(word, "axis")) {
+        *line = rest;
+        status = tutti_line_number(line, "the number of an axis", TUTTI_AXES_MAX, &axis, err);
+        step->axis = (uint8_t)axis;
+    }
     if (status == 0)
-        status = read_place(line, &step->src_buf, &step->src_offset, err);
+        status = tutti_line_place(line, &step->src_buf, &step->src_offset, err);
     if (status == 0)
-        status = read_place(line, &step->dst_buf, &step->dst_offset, err);
+        status = tutti_line_place(line, &step->dst_buf, &step->dst_offset, err);
     if (status == 0)
-        status = read_place(line, &buf, &step->acc_offset, err);
+        status = tutti_line_place(line, &buf, &step->acc_offset, err);
     if (status == 0 && buf != TUTTI_BUF_SCRATCH)
         return tutti_fail(err, TUTTI_EINVAL, "the callee's scratch lies in '%s' (scratch)",
                           tutti_buf_name(buf));

@@ -5,6 +5,7 @@
 
 #include "runtime/schedule/dry_run.h"
 #include "runtime/schedule/step.h"
+#include "runtime/schedule/tables.h"
 #include "runtime/status.h"
 
 /* The step under examination, and what is wrong with it. */
@@ -31,27 +32,38 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct place *p, c
                       tutti_step_where(p->rank, p->lane, p->index, p->step, where), cause.text);
 }
 
-/* Bytes [offset, offset + bytes) lie in the buffer. Steps of 0 bytes address none. */
-static int valid_region(const struct place *p, unsigned buffer, uint64_t offset, bool write)
+static uint64_t buf_bytes(const struct place *p, unsigned buffer)
 {
-    const struct tutti_schedule *s = p->schedule;
-    uint64_t size = buffer == TUTTI_BUF_IN    ? s->in_bytes
-                    : buffer == TUTTI_BUF_OUT ? s->out_bytes
-                                              : s->scratch_bytes;
-    uint64_t bytes = p->step->bytes;
+    struct tutti_buf_sizes sizes;
 
-    if (buffer > TUTTI_BUF_SCRATCH)
-        return refuse(p, "no buffer '%u' (in, out or scratch)", buffer);
+    tutti_schedule_buf_sizes(p->schedule, p->rank, &sizes);
+    return tutti_buf_size_of(&sizes, (enum tutti_buf)buffer);
+}
+
+/* Bytes [offset, offset + bytes) lie in the buffer. Steps of 0 bytes address none. */
+static int valid_bytes(const struct place *p, unsigned buffer, uint64_t offset, uint64_t bytes,
+                       bool write)
+{
+    uint64_t size;
+
+    if (buffer >= TUTTI_BUF_COUNT)
+        return refuse(p, "no buffer '%u' (in, out, scratch or state)", buffer);
     if (bytes == 0)
         return 0;
     if (buffer == TUTTI_BUF_NONE)
-        return refuse(p, "%" PRIu64 " bytes of no buffer (in, out or scratch)", bytes);
+        return refuse(p, "%" PRIu64 " bytes of no buffer (in, out, scratch or state)", bytes);
     if (write && buffer == TUTTI_BUF_IN)
-        return refuse(p, "writes 'in' (out or scratch)");
+        return refuse(p, "writes 'in' (out, scratch or state)");
+    size = buf_bytes(p, buffer);
     if (offset > size || bytes > size - offset)
         return refuse(p, "bytes %" PRIu64 "..%" PRIu64 " lie outside '%s' (of %" PRIu64 " bytes)",
                       offset, offset + bytes - 1, tutti_buf_name(buffer), size);
     return 0;
+}
+
+static int valid_region(const struct place *p, unsigned buffer, uint64_t offset, bool write)
+{
+    return valid_bytes(p, buffer, offset, p->step->bytes, write);
 }
 
 static int valid_peer(const struct place *p)
@@ -75,7 +87,7 @@ static bool overlap(unsigned buffer, uint64_t offset, unsigned other_buffer, uin
 static int valid_reduce(const struct place *p)
 {
     const struct tutti_step *t = p->step;
-    uint64_t element_bytes = tutti_dtype_bytes(p->schedule->contract.dtype);
+    uint64_t element_bytes = tutti_dtype_bytes(tutti_step_reduction(p->schedule, t).dtype);
     int status = valid_region(p, t->dst_buf, t->dst_offset, true);
 
     if (status == 0)
@@ -118,22 +130,39 @@ static int valid_copy(const struct place *p)
 static int valid_lent(const struct place *p, const char *what, unsigned buffer, uint64_t offset,
                       uint64_t bytes, bool write)
 {
-    const struct tutti_schedule *s = p->schedule;
-    uint64_t size = buffer == TUTTI_BUF_IN        ? s->in_bytes
-                    : buffer == TUTTI_BUF_OUT     ? s->out_bytes
-                    : buffer == TUTTI_BUF_SCRATCH ? s->scratch_bytes
-                                                  : 0;
+    uint64_t size;
 
-    if (buffer > TUTTI_BUF_SCRATCH)
-        return refuse(p, "no buffer '%u' (in, out or scratch)", buffer);
+    if (buffer >= TUTTI_BUF_COUNT)
+        return refuse(p, "no buffer '%u' (in, out, scratch or state)", buffer);
     if (bytes == 0)
         return 0;
     if (write && buffer == TUTTI_BUF_IN)
-        return refuse(p, "the callee writes its '%s', which is 'in' (out or scratch)", what);
+        return refuse(p, "the callee writes its '%s', which is 'in' (out, scratch or state)", what);
+    size = buf_bytes(p, buffer);
     if (offset > size || bytes > size - offset)
         return refuse(
             p, "the callee's '%s' of %" PRIu64 " bytes lies outside '%s' (of %" PRIu64 " bytes)",
             what, bytes, tutti_buf_name(buffer), size);
+    return 0;
+}
+
+/* The rank is in a group of the axis, and the callee for groups of its size. */
+static int valid_group(const struct place *p, const struct tutti_schedule *callee)
+{
+    struct tutti_axis axis;
+    uint32_t group = 0;
+    uint32_t member = 0;
+
+    if (p->step->axis > p->schedule->axis_count)
+        return refuse(p, "no axis '%u' (0: all ranks; axes: %u)", p->step->axis,
+                      p->schedule->axis_count);
+    axis = tutti_schedule_axis(p->schedule, p->step->axis);
+    if (!tutti_axis_find(&axis, p->rank, &group, &member))
+        return refuse(p, "calls on axis '%s', of which rank '%u' is in no group", axis.name,
+                      p->rank);
+    if (callee->rank_count != axis.size)
+        return refuse(p, "callee '%s' has '%u' ranks (%u, as the groups of axis '%s')",
+                      callee->name, callee->rank_count, axis.size, axis.name);
     return 0;
 }
 
@@ -149,12 +178,56 @@ static int valid_call(const struct place *p)
                       s->callee_count == 0 ? "callees: " : "0 to ",
                       s->callee_count == 0 ? 0 : s->callee_count - 1);
     callee = s->callees[t->peer];
-    status = valid_lent(p, "in", t->src_buf, t->src_offset, callee->in_bytes, false);
+    status = valid_group(p, callee);
+    if (status == 0)
+        status = valid_lent(p, "in", t->src_buf, t->src_offset, callee->in_bytes, false);
     if (status == 0)
         status = valid_lent(p, "out", t->dst_buf, t->dst_offset, callee->out_bytes, true);
     if (status == 0)
         status =
             valid_lent(p, "scratch", TUTTI_BUF_SCRATCH, t->acc_offset, callee->scratch_bytes, true);
+    return status;
+}
+
+/* A region of the work table, where this step has it. */
+static int valid_work_region(const struct place *p, const struct tutti_region *region, bool write)
+{
+    struct tutti_region at = tutti_region_at(region, p->step);
+    struct tutti_axis axis;
+    uint32_t group = 0;
+    uint32_t member = 0;
+
+    if (at.offset < region->offset)
+        return refuse(p, "moves a region of its work beyond 2^64");
+    if (at.whole > 0) {
+        axis = tutti_schedule_axis(p->schedule, at.whole - 1u);
+        if (!tutti_axis_find(&axis, p->rank, &group, &member))
+            return refuse(p,
+                          "reads what is whole over axis '%s', of which rank '%u' is in no group",
+                          axis.name, p->rank);
+    }
+    return valid_bytes(p, at.buf, at.offset, at.bytes, write);
+}
+
+static int valid_compute(const struct place *p)
+{
+    const struct tutti_step *t = p->step;
+    const struct tutti_work *work;
+    int status = 0;
+
+    if (t->duration_ps < 0)
+        return refuse(p, "takes less than no time (0 or more)");
+    if (t->peer > p->schedule->work_count)
+        return refuse(p, "no work '%u' (entries: %u)", t->peer - 1, p->schedule->work_count);
+    if (t->src_buf >= TUTTI_BUF_COUNT)
+        return refuse(p, "no buffer '%u' (in, out, scratch or state)", t->src_buf);
+    if (t->peer == 0)
+        return 0;
+    work = &p->schedule->work[t->peer - 1];
+    for (uint32_t i = 0; i < work->read_count && status == 0; i++)
+        status = valid_work_region(p, &work->reads[i], false);
+    for (uint32_t i = 0; i < work->write_count && status == 0; i++)
+        status = valid_work_region(p, &work->writes[i], true);
     return status;
 }
 
@@ -172,8 +245,13 @@ static int valid_flags(const struct place *p)
 
     if (t->kind < TUTTI_SEND || t->kind > TUTTI_CALL)
         return refuse(p, "unknown kind '%u' (%d to %d)", t->kind, TUTTI_SEND, TUTTI_CALL);
-    if (t->reserved != 0)
-        return refuse(p, "its reserved byte is '%u' (0)", t->reserved);
+    if (t->kind == TUTTI_REDUCE || (t->flags & TUTTI_STEP_LAST) != 0) {
+        if (t->reduction > TUTTI_DTYPE_COUNT * TUTTI_OP_COUNT)
+            return refuse(p, "reduces by an unknown type or operator '%u' (0 to %d)", t->reduction,
+                          TUTTI_DTYPE_COUNT * TUTTI_OP_COUNT);
+    } else if (t->kind != TUTTI_CALL && t->reduction != 0) {
+        return refuse(p, "a type and operator '%u' of what does not reduce (0)", t->reduction);
+    }
     if ((t->flags & ~allowed[t->kind]) != 0)
         return refuse(p, "flags '%u' do not go with this kind (dep 1, last 2, fuse 4 within %u)",
                       t->flags, allowed[t->kind]);
@@ -217,7 +295,7 @@ int tutti_step_valid(const struct tutti_schedule *schedule, uint32_t rank, uint3
     case TUTTI_COPY:
         return valid_copy(&p);
     case TUTTI_COMPUTE:
-        return step->duration_ps < 0 ? refuse(&p, "takes less than no time (0 or more)") : 0;
+        return valid_compute(&p);
     default:
         return valid_call(&p);
     }

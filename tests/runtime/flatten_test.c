@@ -215,31 +215,35 @@ TEST(calls_of_two_lanes_run_side_by_side)
     tutti_schedule_free(schedule);
 }
 
-/* Ranks that a callee leaves out, and ranks that do not call, do no harm. */
+/* Ranks that are in no group of an axis have no part in its calls. */
 TEST(not_every_rank_need_take_part)
 {
     static const char text[] = "schedule some\n"
                                "contract broadcast int8 sum count 2\n"
                                "ranks 3\n"
-                               "scratch 2 B\n"
+                               "axis first-two first 0 width 1 stride 1 size 2 period 2 repeat 1\n"
+                               "axis last first 2 width 1 stride 1 size 1 period 1 repeat 1\n"
                                "rank 0 lane 0\n"
-                               "  CALL 0 in+0 scratch+0 scratch+0\n"
+                               "  CALL 0 axis 1 in+0 out+0 scratch+0\n"
                                "  SEND in+0 2 B to 2\n"
-                               "  COPY out+0 = in+0 2 B\n"
                                "rank 1 lane 0\n"
-                               "  CALL 0 in+0 out+0 scratch+0\n"
+                               "  CALL 0 axis 1 in+0 out+0 scratch+0\n"
                                "rank 2 lane 0\n"
-                               "  CALL 1 in+0 out+0 scratch+0\n"
+                               "  CALL 1 axis 2 in+0 out+0 scratch+0\n"
                                "  RECV out+0 2 B from 0\n"
                                "callee pair\n"
                                "contract broadcast int8 sum count 2\n"
+                               "ranks 2\n"
                                "lanes 3\n"
+                               "rank 0 lane 0\n"
+                               "  COPY out+0 = in+0 2 B\n"
                                "rank 0 lane 2\n"
                                "  SEND in+0 2 B to 1\n"
                                "rank 1 lane 2\n"
                                "  RECV out+0 2 B from 0\n"
                                "callee nothing\n"
-                               "contract barrier double max count 0\n";
+                               "contract barrier double max count 0\n"
+                               "ranks 1\n";
     struct tutti_schedule *schedule = NULL;
     struct tutti_err err = {""};
 
@@ -254,7 +258,6 @@ TEST(not_every_rank_need_take_part)
 #define CALLER(ranks, body)                                          \
     "schedule c\ncontract allreduce float sum count 4\nranks " ranks \
     "\nscratch 16 B\nrank 0 lane 0\n" body "\n"
-#define COPY4 "rank 0 lane 0\nCOPY out+0 = in+0 16 B last\n"
 
 static const struct {
     const char *text;
@@ -267,7 +270,7 @@ static const struct {
      "outside 'in' (of 16 bytes)"},
     {CALLER("1", "CALL 0 out+0 in+0 scratch+0") "callee d\ncontract allreduce float sum count 4\n",
      "rank 0, lane 0, step 0 (CALL 0 out+0 in+0 scratch+0): the callee writes its 'out', which is "
-     "'in' (out or scratch)"},
+     "'in' (out, scratch or state)"},
     {CALLER("1", "CALL 0 in+0 out+0 scratch+18446744073709551615") "callee d\n"
                                                                    "contract allreduce float sum "
                                                                    "count 4\nscratch 16 B\n",
@@ -276,12 +279,17 @@ static const struct {
     {CALLER("1", "CALL 0 in+0 out+0 scratch+0") "callee d\n"
                                                 "contract allreduce float sum count 4\nslots 4\n",
      "callee 'd' has '4' slots (8, as the caller)"},
+    {CALLER("2", "CALL 0 in+0 out+0 scratch+0") "callee d\n"
+                                                "contract allreduce float sum count 4\nranks 1\n",
+     "rank 0, lane 0, step 0 (CALL 0 in+0 out+0 scratch+0): callee 'd' has '1' ranks (2, as the "
+     "groups of axis 'all')"},
+    {CALLER("1", "CALL 0 axis 1 in+0 out+0 scratch+0") "callee d\n"
+                                                       "contract allreduce float sum count 4\n",
+     "rank 0, lane 0, step 0 (CALL 0 axis 1 in+0 out+0 scratch+0): no axis '1' (0: all ranks; "
+     "axes: 0)"},
     {CALLER("1", "CALL 0 in+0 out+0 scratch+0") "callee d\n"
-                                                "contract allreduce int32 sum count 4\n" COPY4,
-     "callee 'd' computes a 'sum' of 'int32' (a sum of float, as the caller)"},
-    {CALLER("1", "CALL 0 in+0 out+0 scratch+0") "callee d\n"
-                                                "contract allreduce float max count 4\n" COPY4,
-     "callee 'd' computes a 'max' of 'float' (a sum of float, as the caller)"},
+                                                "contract allreduce float sum count 4\nstate 4 B\n",
+     "callee 'd' has work, state or axes of its own (the caller's alone)"},
     {CALLER("1", "CALL 0 in+0 out+0 scratch+0") "callee d\n"
                                                 "contract allreduce float sum count 4\nrank 0 lane "
                                                 "0\nCOPY out+4 = in+0 16 B\n",

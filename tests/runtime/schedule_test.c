@@ -239,7 +239,7 @@ TEST(callees_belong_to_their_caller_one_level_deep)
     desc = small_desc(4, 2);
     other = build_empty(&desc, NULL);
     CHECK_INT(tutti_builder_add_callee(builder, other, &index, &err), -TUTTI_EINVAL);
-    CHECK_TEXT(err.text, "callee 'small' has '4' ranks (3, as the caller)");
+    CHECK_TEXT(err.text, "callee 'small' has '4' ranks (at most 3, the caller's)");
     CHECK_INT(index, 7);
     tutti_schedule_free(other);
     tutti_builder_free(builder); /* and the copy of the callee with it */
@@ -271,9 +271,20 @@ TEST(a_step_is_told_in_words)
     step = (struct tutti_step){.kind = 99};
     CHECK_TEXT(tutti_step_text(&step, buf), "step of unknown kind 99");
     /* The longest there can be still fits. */
-    step = (struct tutti_step){
-        TUTTI_REDUCE, 3,          3,         3, 3, 0, 65535, 1, UINT32_MAX, {UINT64_MAX},
-        {UINT64_MAX}, UINT64_MAX, UINT64_MAX};
+    step = (struct tutti_step){.kind = TUTTI_REDUCE,
+                               .flags = TUTTI_STEP_DEP | TUTTI_STEP_LAST,
+                               .dst_buf = TUTTI_BUF_SCRATCH,
+                               .src_buf = TUTTI_BUF_SCRATCH,
+                               .acc_buf = TUTTI_BUF_SCRATCH,
+                               .reduction = tutti_reduction_code(TUTTI_BFLOAT16, TUTTI_PROD),
+                               .dep_lane = 65535,
+                               .peer = UINT32_MAX,
+                               .dep_step = UINT32_MAX,
+                               .bytes = UINT64_MAX,
+                               .dst_offset = UINT64_MAX,
+                               .src_offset = UINT64_MAX,
+                               .acc_offset = UINT64_MAX};
     CHECK(strlen(tutti_step_text(&step, buf)) < TUTTI_STEP_TEXT_BYTES);
+    CHECK(strstr(buf, " bfloat16 prod over 4294967295 last") != NULL);
     CHECK(strstr(buf, " last after lane 65535 step 4294967295") != NULL);
 }

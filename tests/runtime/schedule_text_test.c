@@ -288,7 +288,8 @@ TEST(what_the_text_cannot_say_is_not_printed)
         const char *message;
     } cases[] = {
         {{.kind = 0}, "unknown kind '0' (1 to 6)"},
-        {{.kind = TUTTI_COPY, .dst_buf = 9}, "a step with an unknown buffer (in, out or scratch)"},
+        {{.kind = TUTTI_COPY, .dst_buf = 9},
+         "a step with an unknown buffer (in, out, scratch or state)"},
         {{.kind = TUTTI_COMPUTE, .duration_ps = -1},
          "a step that takes less than no time (0 or more)"},
         {{.kind = TUTTI_COPY, .flags = TUTTI_STEP_DEP, .dep_lane = 5000},
