@@ -23,7 +23,7 @@ struct tutti_run;
 struct tutti_play {
     size_t size; /* sizeof(struct tutti_play): runtime/api.h */
     const struct tutti_schedule *schedule;
-    /* in[r], out[r]: rank r's buffers, schedule->in_bytes and out_bytes long; both NULL: the
+    /* in[r], out[r]: rank r's buffers, as long as tutti_schedule_buf_sizes says; both NULL: the
      * backend provides zeroed ones (sim: carries no data at all). Only those of the ranks that this
      * process has (tutti_backend_ranks) are looked at. Each iteration reads `in` afresh.
      * out[r] may be in[r] where tutti_schedule_prove_in_place lets that pass; otherwise no two
@@ -49,6 +49,9 @@ struct tutti_play {
      * open. */
     int (*between)(void *context, uint64_t played_count, struct tutti_err *err);
     void *between_context;
+    /* state[r]: rank r's state, as long as tutti_schedule_buf_sizes says; what it holds stays from
+     * play to play. NULL: the backend provides it, zeroed when the run is opened. */
+    void *const *state;
 };
 
 struct tutti_played {

@@ -208,6 +208,10 @@ struct tutti_region {
     uint64_t bytes;
 };
 
+/* A region of an entry of the work table, where COMPUTE `step` has it. */
+struct tutti_region tutti_region_at(const struct tutti_region *region,
+                                    const struct tutti_step *step);
+
 /* One COMPUTE, as it is being played: what `run` gets. Buffers are those of the rank. */
 struct tutti_work_call {
     const struct tutti_work *work;

@@ -86,6 +86,7 @@ struct show {
     struct tutti_stage stage;
     struct tutti_engine *engine; /* with the stage, once it is needed */
     uint64_t step_count;
+    uint64_t played_count; /* iterations, with the warm-ups that were played */
     tutti_ps drain_ps_max; /* of the last play; -1: not known */
 };
 
@@ -231,24 +232,39 @@ static int play_once(struct show *show, uint64_t number, struct tutti_record *re
         return status;
     show->drain_ps_max = -1;
     tutti_stage_reset(&show->stage, seed, launch_ps(show->opts));
+    show->stage.iteration = show->played_count;
     status = tutti_engine_run(show->engine, &tutti_stage_ops_sim, &show->stage, record, err);
     *ret_ps = no_earlier_than_begun(show, show->stage.now);
     show->step_count = tutti_engine_step_count(show->engine);
     return status;
 }
 
+/* What an iteration leaves in state the next one finds. */
+static bool leaves_state(const struct tutti_sim_opts *opts, const struct tutti_play *play)
+{
+    return carries_data(opts, play) && play->schedule->state_bytes > 0;
+}
+
 /* How many iterations have to be played: without jitter they are equal, and one is enough. Warm-up
- * iterations leave no trace on a virtual clock, so they are never played. */
+ * iterations leave no trace on a virtual clock, so they are played for their state alone. */
 static uint32_t distinct_count(const struct tutti_sim_opts *opts, const struct tutti_play *play)
 {
-    return tutti_jitter_q32(opts->jitter) == 0 ? 1 : play->iteration_count;
+    return tutti_jitter_q32(opts->jitter) == 0 && !leaves_state(opts, play) ? 1
+                                                                            : play->iteration_count;
 }
 
 static int play_all(struct show *show, tutti_ps *times, struct tutti_err *err)
 {
     uint32_t count = distinct_count(show->opts, show->play);
+    uint32_t warmup_count = leaves_state(show->opts, show->play) ? show->play->warmup_count : 0;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (; show->played_count < warmup_count; show->played_count++) {
+        int status = play_once(show, show->played_count, NULL, &times[0], err);
+
+        if (status < 0)
+            return status;
+    }
+    for (uint32_t i = 0; i < count; i++, show->played_count++) {
         struct tutti_record *record = i + 1 == count ? show->play->record : NULL;
         int status = play_once(show, i, record, &times[i], err);
 

@@ -16,40 +16,52 @@ struct walk {
     uint64_t serial; /* of the current lane walk, from 1 */
 };
 
-static uint64_t buffer_bytes(const struct tutti_schedule *schedule, unsigned buf)
+static bool fits(const struct tutti_buf_sizes *sizes, unsigned buf, uint64_t offset, uint64_t bytes)
 {
-    switch (buf) {
-    case TUTTI_BUF_IN:
-        return schedule->in_bytes;
-    case TUTTI_BUF_OUT:
-        return schedule->out_bytes;
-    case TUTTI_BUF_SCRATCH:
-        return schedule->scratch_bytes;
-    default:
-        return 0;
-    }
+    uint64_t room = tutti_buf_size_of(sizes, (enum tutti_buf)buf);
+
+    return buf < TUTTI_BUF_COUNT && (bytes == 0 || (bytes <= room && offset <= room - bytes));
 }
 
-static bool fits(const struct tutti_schedule *schedule, unsigned buf, uint64_t offset,
-                 uint64_t bytes)
+/* NULL, or what is wrong with the work of a COMPUTE. */
+static const char *work_fault_of(const struct tutti_schedule *schedule,
+                                 const struct tutti_buf_sizes *sizes, const struct tutti_step *step)
 {
-    uint64_t room = buffer_bytes(schedule, buf);
+    const struct tutti_work *work;
 
-    return buf <= TUTTI_BUF_SCRATCH && (bytes == 0 || (bytes <= room && offset <= room - bytes));
+    if (step->peer > schedule->work_count)
+        return "names work that is not there";
+    work = step->peer == 0 ? NULL : &schedule->work[step->peer - 1];
+    for (uint32_t i = 0; work != NULL && i < work->read_count + work->write_count; i++) {
+        bool writes = i >= work->read_count;
+        struct tutti_region at =
+            tutti_region_at(writes ? &work->writes[i - work->read_count] : &work->reads[i], step);
+
+        if (writes && at.buf == TUTTI_BUF_IN)
+            return "writes the input";
+        if (!fits(sizes, at.buf, at.offset, at.bytes))
+            return "addresses bytes outside its buffer";
+    }
+    return NULL;
 }
 
 /* NULL, or what is wrong with the step. */
-static const char *fault_of(const struct tutti_schedule *schedule, const struct tutti_step *step)
+static const char *fault_of(const struct tutti_schedule *schedule,
+                            const struct tutti_buf_sizes *sizes, const struct tutti_step *step)
 {
     bool reads = step->kind == TUTTI_SEND || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
     bool writes =
         step->kind == TUTTI_RECV || step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY;
-    size_t element_bytes = tutti_dtype_bytes(schedule->contract.dtype);
+    size_t element_bytes;
 
     if (step->kind < TUTTI_SEND || step->kind > TUTTI_CALL)
         return "is of no known kind";
     if (step->kind == TUTTI_CALL)
         return "is a call, and only flat schedules are played";
+    if (step->kind == TUTTI_COMPUTE)
+        return work_fault_of(schedule, sizes, step);
+    if (step->reduction > TUTTI_DTYPE_COUNT * TUTTI_OP_COUNT)
+        return "reduces by an unknown type or operator";
     if ((step->kind == TUTTI_SEND || step->kind == TUTTI_RECV) &&
         step->peer >= schedule->rank_count)
         return "names a peer that is not there";
@@ -57,13 +69,13 @@ static const char *fault_of(const struct tutti_schedule *schedule, const struct 
         return "depends on a lane that is not there";
     if (writes && step->dst_buf == TUTTI_BUF_IN && step->bytes > 0)
         return "writes the input";
-    if ((reads && !fits(schedule, step->src_buf, step->src_offset, step->bytes)) ||
-        (writes && !fits(schedule, step->dst_buf, step->dst_offset, step->bytes)) ||
-        (step->kind == TUTTI_REDUCE &&
-         !fits(schedule, step->acc_buf, step->acc_offset, step->bytes)))
+    if ((reads && !fits(sizes, step->src_buf, step->src_offset, step->bytes)) ||
+        (writes && !fits(sizes, step->dst_buf, step->dst_offset, step->bytes)) ||
+        (step->kind == TUTTI_REDUCE && !fits(sizes, step->acc_buf, step->acc_offset, step->bytes)))
         return "addresses bytes outside its buffer";
     if (step->kind != TUTTI_REDUCE || step->bytes == 0)
         return NULL;
+    element_bytes = tutti_dtype_bytes(tutti_step_reduction(schedule, step).dtype);
     if (step->bytes % element_bytes != 0)
         return "reduces a fraction of an element";
     if (step->dst_offset % element_bytes != 0 || step->acc_offset % element_bytes != 0 ||
@@ -103,11 +115,13 @@ static int walk_lane(struct walk *walk, uint32_t rank, uint32_t lane,
     const struct tutti_step *step;
     uint64_t send_count = 0;
     uint64_t peer_count = 0;
+    struct tutti_buf_sizes sizes;
 
+    tutti_schedule_buf_sizes(walk->schedule, rank, &sizes);
     walk->serial++;
     tutti_cursor_open(&cursor, walk->schedule, rank, lane);
     while ((step = tutti_cursor_next(&cursor)) != NULL) {
-        const char *fault = fault_of(walk->schedule, step);
+        const char *fault = fault_of(walk->schedule, &sizes, step);
         char text[TUTTI_STEP_TEXT_BYTES];
         int status;
 

@@ -17,10 +17,6 @@ int tutti_name_valid(const char *what, const char *name, struct tutti_err *err);
 int tutti_tables_copy(struct tutti_schedule_desc *desc, struct tutti_arena *arena,
                       struct tutti_err *err);
 
-/* A region of a work table's entry, where `step` has it. */
-struct tutti_region tutti_region_at(const struct tutti_region *region,
-                                    const struct tutti_step *step);
-
 /* Whether all of state [offset, offset + bytes) lies in one atomic region. */
 bool tutti_is_atomic(const struct tutti_schedule *schedule, uint64_t offset, uint64_t bytes);
 

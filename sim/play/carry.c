@@ -21,9 +21,9 @@ static unsigned char *locate(const struct tutti_carry *carry, uint32_t rank, uns
                              uint64_t offset, uint64_t bytes)
 {
     const struct tutti_schedule *schedule = carry->schedule;
-    uint64_t size = buf == TUTTI_BUF_IN    ? schedule->in_bytes
-                    : buf == TUTTI_BUF_OUT ? schedule->out_bytes
-                                           : schedule->scratch_bytes;
+    const struct tutti_buf_sizes most = {schedule->in_bytes, schedule->out_bytes,
+                                         schedule->scratch_bytes, schedule->state_bytes};
+    uint64_t size = tutti_buf_size_of(&most, (enum tutti_buf)buf);
     unsigned char *base;
 
     assert(buf != TUTTI_BUF_NONE);
@@ -31,6 +31,10 @@ static unsigned char *locate(const struct tutti_carry *carry, uint32_t rank, uns
     assert(bytes <= size - offset);
     if (buf == TUTTI_BUF_SCRATCH)
         base = carry->scratch + (size_t)rank * schedule->scratch_bytes;
+    else if (buf == TUTTI_BUF_STATE && carry->own_state != NULL)
+        base = carry->own_state + (size_t)rank * schedule->state_bytes;
+    else if (buf == TUTTI_BUF_STATE)
+        base = carry->state[rank];
     else if (buf == TUTTI_BUF_IN && carry->own_in != NULL)
         base = carry->own_in;
     else if (buf == TUTTI_BUF_IN)
@@ -47,13 +51,18 @@ int tutti_carry_init(struct tutti_carry *carry, const struct tutti_play *play, b
 {
     const struct tutti_schedule *schedule = play->schedule;
 
-    *carry = (struct tutti_carry){.schedule = schedule, .in = play->in, .out = play->out};
+    *carry = (struct tutti_carry){
+        .schedule = schedule, .in = play->in, .out = play->out, .state = play->state};
     carry->on = wanted || (play->in != NULL && play->out != NULL);
     if (!carry->on)
         return 0;
     carry->scratch = take(schedule->rank_count, schedule->scratch_bytes);
-    if (carry->scratch == NULL)
+    if (play->state == NULL)
+        carry->own_state = take(schedule->rank_count, schedule->state_bytes);
+    if (carry->scratch == NULL || (play->state == NULL && carry->own_state == NULL)) {
+        tutti_carry_done(carry);
         return tutti_nomem(err);
+    }
     if (play->in != NULL && play->out != NULL)
         return 0;
     carry->own_in = take(1, schedule->in_bytes);
@@ -70,6 +79,7 @@ void tutti_carry_done(struct tutti_carry *carry)
     free(carry->scratch);
     free(carry->own_in);
     free(carry->own_out);
+    free(carry->own_state);
     *carry = (struct tutti_carry){.on = false};
 }
 
@@ -87,8 +97,8 @@ void tutti_carry_local(const struct tutti_carry *carry, uint32_t rank,
                        const struct tutti_step *step, uint32_t sender,
                        const struct tutti_step *send)
 {
-    const struct tutti_contract *contract = &carry->schedule->contract;
-    size_t count = (size_t)step->bytes / tutti_dtype_bytes(contract->dtype);
+    const struct tutti_reduction r = tutti_step_reduction(carry->schedule, step);
+    size_t count = (size_t)step->bytes / tutti_dtype_bytes(r.dtype);
     unsigned char *dst;
     const unsigned char *src;
 
@@ -98,10 +108,31 @@ void tutti_carry_local(const struct tutti_carry *carry, uint32_t rank,
     src = send != NULL ? locate(carry, sender, send->src_buf, send->src_offset, step->bytes)
                        : locate(carry, rank, step->src_buf, step->src_offset, step->bytes);
     if (step->kind == TUTTI_REDUCE)
-        tutti_reduce(contract->dtype, contract->op, dst,
+        tutti_reduce(r.dtype, r.op, dst,
                      locate(carry, rank, step->acc_buf, step->acc_offset, step->bytes), src, count);
     else
         memmove(dst, src, (size_t)step->bytes);
     if ((step->flags & TUTTI_STEP_LAST) != 0)
-        tutti_finish(contract->dtype, contract->op, dst, count, carry->schedule->rank_count);
+        tutti_finish(r.dtype, r.op, dst, count, r.divisor);
+}
+
+int tutti_carry_work(const struct tutti_carry *carry, uint32_t rank, const struct tutti_step *step,
+                     uint64_t iteration, struct tutti_err *err)
+{
+    const struct tutti_work *work = step->peer == 0 ? NULL : &carry->schedule->work[step->peer - 1];
+    int status;
+
+    if (!carry->on || work == NULL || work->run == NULL)
+        return 0;
+    status =
+        work->run(&(struct tutti_work_call){.work = work,
+                                            .step = step,
+                                            .rank = rank,
+                                            .iteration = iteration,
+                                            .in = locate(carry, rank, TUTTI_BUF_IN, 0, 0),
+                                            .out = locate(carry, rank, TUTTI_BUF_OUT, 0, 0),
+                                            .scratch = locate(carry, rank, TUTTI_BUF_SCRATCH, 0, 0),
+                                            .state = locate(carry, rank, TUTTI_BUF_STATE, 0, 0)},
+                  err);
+    return status >= 0 ? 0 : tutti_wrap(err, status, "work '%s'", work->name);
 }

@@ -18,8 +18,10 @@ struct tutti_carry {
     const struct tutti_schedule *schedule;
     const void *const *in; /* the caller's, or NULL */
     void *const *out;
+    void *const *state;
     unsigned char *own_in; /* zeroes for all ranks to read, if the caller gave no buffers */
     unsigned char *own_out;
+    unsigned char *own_state;
     unsigned char *scratch;
 };
 
@@ -36,5 +38,8 @@ void tutti_carry_recv(const struct tutti_carry *carry, uint32_t rank, const stru
 void tutti_carry_local(const struct tutti_carry *carry, uint32_t rank,
                        const struct tutti_step *step, uint32_t sender,
                        const struct tutti_step *send);
+/* COMPUTE: really does its work, where it has a function. */
+int tutti_carry_work(const struct tutti_carry *carry, uint32_t rank, const struct tutti_step *step,
+                     uint64_t iteration, struct tutti_err *err);
 
 #endif

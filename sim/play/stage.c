@@ -237,7 +237,8 @@ static int fused_message(struct tutti_stage *stage, struct tutti_stage_lane *lan
 static int check_elements(const struct tutti_stage *stage, const struct tutti_post *post,
                           struct tutti_err *err)
 {
-    size_t element_bytes = tutti_dtype_bytes(stage->schedule->contract.dtype);
+    size_t element_bytes =
+        tutti_dtype_bytes(tutti_step_reduction(stage->schedule, post->step).dtype);
 
     if (post->step->kind != TUTTI_REDUCE || post->step->bytes % element_bytes == 0)
         return 0;
@@ -262,6 +263,10 @@ static int local_finish(struct tutti_stage *stage, uint32_t id, struct tutti_err
     }
     if (lane->step->kind != TUTTI_COMPUTE)
         tutti_carry_local(&stage->carry, rank, lane->step, wire != NULL ? wire->from : rank, send);
+    else
+        status = tutti_carry_work(&stage->carry, rank, lane->step, stage->iteration, err);
+    if (status < 0)
+        return blame(status, rank, id % stage->schedule->lane_count, lane->index, lane->step, err);
     status =
         finished(stage, rank, id % stage->schedule->lane_count, lane->index, lane->start_ps, err);
     if (status == 0 && fused != UINT32_MAX)

@@ -39,6 +39,7 @@ struct tutti_stage {
     struct tutti_net *net;
     struct tutti_wires wires;
     struct tutti_carry carry;
+    uint64_t iteration;             /* as COMPUTEs that really work count them */
     struct tutti_stage_lane *lanes; /* [rank_count * lane_count], by rank */
     uint32_t lane_count;
     struct tutti_queue timers; /* ids are lanes: their ranks begin, steps that take time end */

@@ -336,7 +336,7 @@ TEST(sums_of_sums_are_whole)
     CHECK(strstr(judge(whole, &err), "waits for ever") != NULL);
 }
 
-/* Recursive doubling and one-shot send their whole input, and write over it before they know that it
+/* Recursive doubling and one-shot send their whole input and write over it before they know that it
  * has been received: they are not for in place. The others are. */
 TEST(what_is_called_in_place_is_proved_in_place)
 {

@@ -109,7 +109,8 @@ static int walk_lane(struct tutti_connections *connections, const struct tutti_s
             status = count_message(connections, rank, step->peer, lane, step, err);
         else if (step->kind == TUTTI_RECV)
             status = count_message(connections, step->peer, rank, lane, step, err);
-        else if (step->kind == TUTTI_COMPUTE && step->duration_ps == 0 && step->flops > 0)
+        else if (step->kind == TUTTI_COMPUTE && step->duration_ps == 0 && step->flops > 0 &&
+                 (step->peer == 0 || schedule->work[step->peer - 1].run == NULL))
             status = tutti_fail(err, TUTTI_EINVAL,
                                 "rank %u, lane %u, step %llu computes %llu flops, and a backend "
                                 "that really plays does not know how long that takes (give the "

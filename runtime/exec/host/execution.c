@@ -19,28 +19,34 @@ static void *buffer(uint64_t bytes)
     return memory;
 }
 
+/* Zeroed. */
+static bool provide(uint64_t bytes, void **ret)
+{
+    *ret = buffer(bytes);
+    if (*ret != NULL)
+        memset(*ret, 0, (size_t)bytes);
+    return *ret != NULL;
+}
+
 static int provide_buffers(struct tutti_execution *execution, uint32_t rank, struct tutti_err *err)
 {
-    const struct tutti_schedule *schedule = execution->schedule;
     const struct tutti_play *play = &execution->play;
+    struct tutti_buf_sizes sizes;
     struct tutti_part *part = &execution->parts[rank - execution->first_rank];
     struct tutti_thread_stage *stage = &execution->stages[rank - execution->first_rank];
 
-    part->scratch = buffer(schedule->scratch_bytes);
-    if (part->scratch == NULL)
+    tutti_schedule_buf_sizes(execution->schedule, rank, &sizes);
+    part->scratch = buffer(sizes.scratch_bytes);
+    if (part->scratch == NULL ||
+        (play->in == NULL &&
+         (!provide(sizes.in_bytes, &part->own_in) || !provide(sizes.out_bytes, &part->own_out))) ||
+        (play->state == NULL && !provide(sizes.state_bytes, &part->own_state)))
         return tutti_nomem(err);
-    if (play->in == NULL) {
-        part->own_in = buffer(schedule->in_bytes);
-        part->own_out = buffer(schedule->out_bytes);
-        if (part->own_in == NULL || part->own_out == NULL)
-            return tutti_nomem(err);
-        memset(part->own_in, 0, (size_t)schedule->in_bytes);
-        memset(part->own_out, 0, (size_t)schedule->out_bytes);
-    }
     /* `in` is only read: fault_of refuses a program that writes it. */
     stage->bufs[TUTTI_BUF_IN] = play->in == NULL ? part->own_in : (char *)(uintptr_t)play->in[rank];
     stage->bufs[TUTTI_BUF_OUT] = play->in == NULL ? part->own_out : play->out[rank];
     stage->bufs[TUTTI_BUF_SCRATCH] = part->scratch;
+    stage->bufs[TUTTI_BUF_STATE] = play->state == NULL ? part->own_state : play->state[rank];
     stage->bufs[TUTTI_BUF_NONE] = part->scratch; /* of steps of 0 bytes */
     execution->rank_peers[rank - execution->first_rank].out = stage->bufs[TUTTI_BUF_OUT];
     return 0;
@@ -380,6 +386,7 @@ void tutti_execution_clear(struct tutti_execution *execution)
     for (uint32_t i = 0; execution->parts != NULL && i < execution->own_count; i++) {
         free(execution->parts[i].own_in);
         free(execution->parts[i].own_out);
+        free(execution->parts[i].own_state);
         free(execution->parts[i].scratch);
     }
     free(execution->workers);

@@ -53,6 +53,7 @@ struct tutti_host_backend {
 struct tutti_part {
     void *own_in; /* provided by us, else NULL */
     void *own_out;
+    void *own_state;
     void *scratch;
 };
 

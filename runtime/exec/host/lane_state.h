@@ -80,11 +80,15 @@ static inline bool tutti_reads_fused(const struct tutti_step *recv, const struct
            step->src_offset == recv->dst_offset && step->bytes == recv->bytes;
 }
 
-/* avg divides where the result is complete; 0: no division here. */
-static inline uint32_t tutti_divisor(const struct tutti_thread_stage *stage,
-                                     const struct tutti_step *step)
+/* How a step reduces; avg divides where the result is complete: elsewhere the divisor is 0. */
+static inline struct tutti_reduction tutti_reduction_of(const struct tutti_thread_stage *stage,
+                                                        const struct tutti_step *step)
 {
-    return (step->flags & TUTTI_STEP_LAST) != 0 ? stage->schedule->rank_count : 0;
+    struct tutti_reduction reduction = tutti_step_reduction(stage->schedule, step);
+
+    if ((step->flags & TUTTI_STEP_LAST) == 0)
+        reduction.divisor = 0;
+    return reduction;
 }
 
 static inline void tutti_stage_copy(const struct tutti_thread_stage *stage, void *dst,

@@ -211,18 +211,18 @@ static void take_piece(void *data, uint64_t offset, const void *piece, uint64_t 
     const struct tutti_fused_reduce *fused_reduce = data;
     const struct tutti_thread_stage *stage = fused_reduce->stage;
     const struct tutti_step *step = fused_reduce->step;
-    const struct tutti_contract *contract = &stage->schedule->contract;
+    const struct tutti_reduction reduction = tutti_reduction_of(stage, step);
     void *dsts[1 + TUTTI_REMOTE_WRITE_TARGETS_MAX];
     struct tutti_spread spread = {
-        .dtype = contract->dtype,
-        .op = contract->op,
-        .count = (size_t)bytes / tutti_dtype_bytes(contract->dtype),
+        .dtype = reduction.dtype,
+        .op = reduction.op,
+        .count = (size_t)bytes / tutti_dtype_bytes(reduction.dtype),
         .acc = tutti_at(stage, step->acc_buf, step->acc_offset + offset),
         .srcs = &piece,
         .dsts = dsts,
         .src_count = 1,
         .dst_count = fused_reduce->dst_count,
-        .divide_by = tutti_divisor(stage, step),
+        .divide_by = reduction.divisor,
         .stream = step->bytes >= stage->large_bytes,
     };
 

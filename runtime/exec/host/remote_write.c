@@ -236,11 +236,12 @@ static size_t first_window(const struct search *search, uint32_t rank, uint64_t 
     return low;
 }
 
-static void touch(struct search *search, const struct visit *visit, unsigned buf, uint64_t offset)
+static void touch(struct search *search, const struct visit *visit, unsigned buf, uint64_t offset,
+                  uint64_t bytes)
 {
-    uint64_t end = offset + visit->step->bytes;
+    uint64_t end = offset + bytes;
 
-    if (buf != TUTTI_BUF_OUT || visit->step->bytes == 0)
+    if (buf != TUTTI_BUF_OUT || bytes == 0)
         return;
     for (size_t i = first_window(search, visit->rank, offset); i < search->count; i++) {
         struct candidate *c = &search->candidates[i];
@@ -253,16 +254,32 @@ static void touch(struct search *search, const struct visit *visit, unsigned buf
     }
 }
 
+static void touch_work(struct search *search, const struct visit *visit)
+{
+    const struct tutti_step *step = visit->step;
+    const struct tutti_work *work =
+        step->peer == 0 ? NULL : &search->schedule->work[step->peer - 1];
+
+    for (uint32_t i = 0; work != NULL && i < work->read_count + work->write_count; i++) {
+        struct tutti_region at = tutti_region_at(
+            i < work->read_count ? &work->reads[i] : &work->writes[i - work->read_count], step);
+
+        touch(search, visit, at.buf, at.offset, at.bytes);
+    }
+}
+
 static int see_touches(struct search *search, struct visit *visit, struct tutti_err *err)
 {
     const struct tutti_step *step = visit->step;
 
     (void)err;
-    if (step->kind == TUTTI_COMPUTE)
+    if (step->kind == TUTTI_COMPUTE) {
+        touch_work(search, visit);
         return 0;
-    touch(search, visit, step->dst_buf, step->dst_offset);
-    touch(search, visit, step->src_buf, step->src_offset);
-    touch(search, visit, step->acc_buf, step->acc_offset);
+    }
+    touch(search, visit, step->dst_buf, step->dst_offset, step->bytes);
+    touch(search, visit, step->src_buf, step->src_offset, step->bytes);
+    touch(search, visit, step->acc_buf, step->acc_offset, step->bytes);
     search->too_large = search->overlap_count / OVERLAPS_PER_STEP > search->step_count;
     return 0;
 }

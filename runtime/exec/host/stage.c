@@ -167,12 +167,59 @@ static bool is_due(const struct tutti_thread_stage *stage, struct tutti_lane_sta
     return lane_state->until_ps <= now_ps;
 }
 
+/* Really does the work of a COMPUTE; the bytes that it reads lie where they belong. */
+static int do_work(struct tutti_thread_stage *stage, const struct tutti_post *post,
+                   struct tutti_err *err)
+{
+    const struct tutti_work *work = &stage->schedule->work[post->step->peer - 1];
+    const struct tutti_work_call call = {
+        .work = work,
+        .step = post->step,
+        .rank = stage->rank,
+        .iteration = atomic_load_explicit(&tutti_rank_peer_of(stage, stage->rank)->iteration,
+                                          memory_order_relaxed) -
+                     1,
+        .in = stage->bufs[TUTTI_BUF_IN],
+        .out = stage->bufs[TUTTI_BUF_OUT],
+        .scratch = stage->bufs[TUTTI_BUF_SCRATCH],
+        .state = stage->bufs[TUTTI_BUF_STATE],
+    };
+    char text[TUTTI_STEP_TEXT_BYTES];
+    int status;
+
+    if (stage->helpers != NULL)
+        tutti_helpers_settle(stage->helpers);
+    status = work->run(&call, err);
+    return status >= 0 ? 0
+                       : tutti_wrap(err, status, "rank %u, lane %u, step %llu (%s), work '%s'",
+                                    stage->rank, post->lane, (unsigned long long)post->index,
+                                    tutti_step_text(post->step, text), work->name);
+}
+
+/* Work that is really done takes the time that it takes; on the clock of an emulated machine, as
+ * long as there. */
+static int compute(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
+                   struct tutti_err *err)
+{
+    const struct tutti_step *step = lane_state->post.step;
+    bool is_real = step->peer > 0 && stage->schedule->work[step->peer - 1].run != NULL;
+    int status = 0;
+
+    if (is_real && !lane_state->started)
+        status = do_work(stage, &lane_state->post, err);
+    if (status < 0)
+        return status;
+    if (is_real && stage->pacer == NULL)
+        return 1;
+    return is_due(stage, lane_state);
+}
+
 /* 1: the step has finished (a SEND: started), 0: not yet, or a negative status. */
 static int try_step(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                     struct tutti_err *err)
 {
     const struct tutti_step *step = lane_state->post.step;
-    const struct tutti_contract *contract = &stage->schedule->contract;
+    struct tutti_reduction reduction;
 
     switch (step->kind) {
     case TUTTI_SEND:
@@ -192,17 +239,18 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_lane_state *l
             return 0;
         tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset),
                          tutti_at(stage, step->src_buf, step->src_offset), step->bytes);
-        if (tutti_divisor(stage, step) == 0)
+        reduction = tutti_reduction_of(stage, step);
+        if (reduction.divisor == 0)
             return 1;
         if (stage->helpers != NULL)
             tutti_helpers_settle(stage->helpers);
-        tutti_finish(
-            contract->dtype, contract->op, tutti_at(stage, step->dst_buf, step->dst_offset),
-            (size_t)step->bytes / tutti_dtype_bytes(contract->dtype), tutti_divisor(stage, step));
+        tutti_finish(reduction.dtype, reduction.op,
+                     tutti_at(stage, step->dst_buf, step->dst_offset),
+                     (size_t)step->bytes / tutti_dtype_bytes(reduction.dtype), reduction.divisor);
         return 1;
     default:
         assert(step->kind == TUTTI_COMPUTE);
-        return is_due(stage, lane_state);
+        return compute(stage, lane_state, err);
     }
 }
 

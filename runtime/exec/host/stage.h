@@ -31,7 +31,7 @@ struct tutti_thread_stage {
     uint32_t rank;
     bool timed;           /* take the time of each step */
     uint64_t large_bytes; /* messages from this size on are stored past the cache */
-    char *bufs[4];        /* by enum tutti_buf */
+    char *bufs[TUTTI_BUF_COUNT];
     struct tutti_lane_state *places;
     uint32_t *busy; /* lanes with a posted step that has not been reported */
     uint32_t busy_count;

@@ -35,19 +35,19 @@ static void reduce(struct tutti_thread_stage *stage, struct tutti_lane_state *la
                    const struct tutti_step *step, uint64_t index, const void *acc,
                    const void *const *srcs, uint32_t src_count)
 {
-    const struct tutti_contract *contract = &stage->schedule->contract;
+    const struct tutti_reduction reduction = tutti_reduction_of(stage, step);
     void *dsts[1 + TUTTI_REMOTE_WRITE_TARGETS_MAX] = {
         tutti_at(stage, step->dst_buf, step->dst_offset)};
     struct tutti_spread spread = {
-        .dtype = contract->dtype,
-        .op = contract->op,
-        .count = (size_t)step->bytes / tutti_dtype_bytes(contract->dtype),
+        .dtype = reduction.dtype,
+        .op = reduction.op,
+        .count = (size_t)step->bytes / tutti_dtype_bytes(reduction.dtype),
         .acc = acc,
         .srcs = srcs,
         .dsts = dsts,
         .src_count = src_count,
         .dst_count = 1,
-        .divide_by = tutti_divisor(stage, step),
+        .divide_by = reduction.divisor,
         .stream = step->bytes >= stage->large_bytes,
     };
 
@@ -90,7 +90,8 @@ bool tutti_stage_goes_with(const struct tutti_deferred *deferred,
                step->acc_buf == deferred->step.dst_buf &&
                step->acc_offset == deferred->step.dst_offset &&
                step->dst_buf == deferred->step.dst_buf &&
-               step->dst_offset == deferred->step.dst_offset && step->bytes == deferred->step.bytes;
+               step->dst_offset == deferred->step.dst_offset &&
+               step->bytes == deferred->step.bytes && step->reduction == deferred->step.reduction;
     if (step->kind != TUTTI_RECV || (step->flags & TUTTI_STEP_FUSE) == 0 ||
         deferred->length == TUTTI_DEFERRED_MAX)
         return false;
