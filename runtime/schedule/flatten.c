@@ -316,6 +316,10 @@ static struct tutti_step move_step(const struct tutti_flat_schedule *flat, uint3
         move_place(&site->call, &step.src_buf, &step.src_offset);
     if (step.kind == TUTTI_REDUCE)
         move_place(&site->call, &step.acc_buf, &step.acc_offset);
+    /* Called in place, what an algorithm copies from in to out may lie there already. */
+    if (step.kind == TUTTI_COPY && !last && step.dst_buf == step.src_buf &&
+        step.dst_offset == step.src_offset)
+        step.bytes = 0;
     return step;
 }
 

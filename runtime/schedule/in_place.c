@@ -53,8 +53,8 @@ static void move(uint64_t in, uint64_t out, uint8_t *buf, uint64_t *offset)
 /* A COPY of bytes onto themselves moves none. */
 static void join_if_same(struct tutti_step *step)
 {
-    if (step->kind == TUTTI_COPY && step->src_buf == step->dst_buf &&
-        step->src_offset == step->dst_offset)
+    if (step->kind == TUTTI_COPY && (step->flags & TUTTI_STEP_LAST) == 0 &&
+        step->src_buf == step->dst_buf && step->src_offset == step->dst_offset)
         step->bytes = 0;
 }
 

@@ -121,7 +121,9 @@ static int valid_copy(const struct place *p)
         status = valid_region(p, t->src_buf, t->src_offset, false);
     if (status < 0)
         return status;
-    if (overlap(t->dst_buf, t->dst_offset, t->src_buf, t->src_offset, t->bytes, false))
+    /* With LAST, avg may divide where the bytes lie. */
+    if (overlap(t->dst_buf, t->dst_offset, t->src_buf, t->src_offset, t->bytes,
+                (t->flags & TUTTI_STEP_LAST) != 0))
         return refuse(p, "copies bytes onto themselves (regions that do not overlap)");
     return 0;
 }

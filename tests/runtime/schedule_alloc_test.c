@@ -94,6 +94,40 @@ TEST(laying_out_checking_and_pricing_fail_cleanly)
     ALLOC_FAIL_EACH(lay_out_and_judge(&err), err);
 }
 
+/* A training step: work, an all-reduce on groups, in place, and the update. */
+static int judge_step(struct tutti_err *err)
+{
+    static const char step[] =
+        "schedule step\ncontract custom float sum count 0\nranks 2\nscratch 8 B\nstate 8 B\n"
+        "axis dp first 0 width 1 stride 1 size 2 period 2 repeat 1\n"
+        "work backward matmul 1us\n  writes scratch+0 4 B\n"
+        "work update optimizer 1us\n  reads scratch+0 4 B whole 1\n  writes state+0 4 B\n"
+        "rank 0 lane 0\n  COMPUTE 1us work 0\n  CALL 0 axis 1 scratch+0 scratch+0 scratch+4\n"
+        "  COMPUTE 1us work 1\n"
+        "rank 1 lane 0\n  COMPUTE 1us work 0\n  CALL 0 axis 1 scratch+0 scratch+0 scratch+4\n"
+        "  COMPUTE 1us work 1\n"
+        "callee sum\ncontract allreduce float sum count 1\nscratch 4 B\n"
+        "rank 0 lane 0\n  SEND in+0 4 B to 1\n  RECV out+0 4 B from 1\n"
+        "rank 1 lane 0\n  RECV scratch+0 4 B from 0\n"
+        "  REDUCE out+0 = in+0 op scratch+0 4 B last\n  SEND out+0 4 B to 0\n";
+    struct tutti_schedule *schedule = NULL;
+    int status = tutti_schedule_parse("text", step, sizeof(step) - 1, &schedule, err);
+
+    if (status == 0)
+        status = tutti_schedule_check(schedule, err);
+    if (status == 0)
+        status = tutti_schedule_prove(schedule, err);
+    tutti_schedule_free(schedule);
+    return status;
+}
+
+TEST(checking_and_proving_a_step_fail_cleanly)
+{
+    struct tutti_err err = {""};
+
+    ALLOC_FAIL_EACH(judge_step(&err), err);
+}
+
 /* A schedule in chunks, added to a set and made for another size. */
 static int add_and_scale(struct tutti_err *err)
 {

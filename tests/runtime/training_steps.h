@@ -1,0 +1,633 @@
+/* Training steps made at random for tests, and an interpreter of schedules with groups and work that
+ * is as simple as can be: calls by their contract, messages copied at once. */
+#ifndef TUTTI_TESTS_RUNTIME_TRAINING_STEPS_H
+#define TUTTI_TESTS_RUNTIME_TRAINING_STEPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/coll.h"
+#include "runtime/data.h"
+#include "runtime/status.h"
+#include "tests/test.h"
+
+enum { RANKS_MAX = 16, LAYERS_MAX = 3, LANES = 3, PLAYS = 3, TYPE_COUNT = 5, ALGORITHM_COUNT = 4 };
+
+/* Lanes: work, calls of the tensor-parallel axis, calls of the data-parallel one. */
+enum { WORK, TENSOR, DATA };
+
+/* What one step of a schedule can be spoilt by. */
+enum spoil {
+    SPOIL_NOTHING,
+    SPOIL_DEPENDENCY, /* dropped */
+    SPOIL_CALL,       /* left out by one rank */
+    SPOIL_ORDER,      /* a call of one rank and the next on its lane change places */
+    SPOIL_PLACE,      /* the input of a call of one rank lies 8 bytes further on */
+    SPOIL_WORK,       /* left out by one rank */
+    SPOIL_AXIS,       /* a call of one rank on the other axis, whose groups have as many ranks */
+    SPOIL_COUNT
+};
+
+struct layer {
+    uint64_t act_bytes;
+    uint64_t weight_bytes; /* a multiple of 8 dp */
+    uint32_t act_type;
+    uint32_t grad_type;
+    uint32_t algorithm;
+    bool is_sharded; /* each rank of dp updates its part, and gathers the others' */
+    bool in_place;
+};
+
+struct training {
+    uint32_t tp;
+    uint32_t dp;
+    uint32_t layer_count;
+    struct layer layers[LAYERS_MAX];
+    bool has_neighbours; /* each rank sends its first activations to the next */
+    enum spoil spoil;
+    uint32_t spoil_site;
+    uint32_t site_counts[SPOIL_COUNT]; /* places that there were to spoil */
+};
+
+/* Integers: no order of summing matters. */
+static const struct {
+    enum tutti_dtype dtype;
+    enum tutti_op op;
+} types[TYPE_COUNT] = {{TUTTI_INT32, TUTTI_SUM},
+                       {TUTTI_INT32, TUTTI_MAX},
+                       {TUTTI_INT64, TUTTI_MIN},
+                       {TUTTI_UINT8, TUTTI_SUM},
+                       {TUTTI_INT8, TUTTI_PROD}};
+
+/* Those that are right in place too. */
+static const char *const algorithms[ALGORITHM_COUNT] = {"ring", "halving-doubling", "two-shot",
+                                                        "binomial"};
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+/* Writes bytes that depend on every byte read, on the work and on nothing else. */
+static int stir(const struct tutti_work_call *call, struct tutti_err *err)
+{
+    char *const bufs[TUTTI_BUF_COUNT] = {
+        [TUTTI_BUF_IN] = (char *)(uintptr_t)call->in, /* only read */
+        [TUTTI_BUF_OUT] = call->out,
+        [TUTTI_BUF_SCRATCH] = call->scratch,
+        [TUTTI_BUF_STATE] = call->state,
+    };
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    (void)err;
+    for (const char *c = call->work->name; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    for (uint32_t i = 0; i < call->work->read_count; i++) {
+        const struct tutti_region at = tutti_region_at(&call->work->reads[i], call->step);
+
+        for (uint64_t b = 0; b < at.bytes; b++)
+            hash = (hash ^ (unsigned char)bufs[at.buf][at.offset + b]) * UINT64_C(0x100000001b3);
+    }
+    for (uint32_t i = 0; i < call->work->write_count; i++) {
+        const struct tutti_region at = tutti_region_at(&call->work->writes[i], call->step);
+
+        for (uint64_t b = 0; b < at.bytes; b++) {
+            hash = (hash ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15) + b;
+            bufs[at.buf][at.offset + b] = (char)(hash >> 56);
+        }
+    }
+    return 0;
+}
+
+/* ---- making a step --------------------------------------------------------------------------- */
+
+/* Where things lie, in bytes, and the numbers of work and callees by layer. */
+struct plan {
+    uint64_t act[LAYERS_MAX];   /* scratch: as computed */
+    uint64_t whole[LAYERS_MAX]; /* scratch: summed over tp; `act` if in place or alone */
+    uint64_t grad[LAYERS_MAX];
+    uint64_t sum[LAYERS_MAX]; /* scratch: gradients summed over dp, or this rank's part of them */
+    uint64_t weight[LAYERS_MAX]; /* state */
+    uint64_t neighbour;          /* scratch */
+    uint64_t callee_scratch[LANES];
+    uint32_t callee[LANES][LAYERS_MAX];
+    uint32_t gather[LAYERS_MAX];
+    uint64_t scratch_bytes;
+    uint64_t state_bytes;
+};
+
+struct maker {
+    struct training *t;
+    struct plan plan;
+    struct tutti_builder *builder;
+    struct tutti_schedule *callees[3 * LAYERS_MAX];
+    uint32_t callee_count;
+    uint64_t callee_bytes[LANES]; /* scratch that the callees of a lane want at most */
+    struct tutti_work work[3 * LAYERS_MAX + 1];
+    struct tutti_region regions[8 * (3 * LAYERS_MAX + 1)];
+    uint32_t region_count;
+    uint32_t seen[SPOIL_COUNT];
+    uint32_t counts[LANES]; /* steps of the rank in hand */
+    uint32_t rank;
+    struct tutti_step held[LANES]; /* a call that waits for the next, to change places with it */
+    bool holds[LANES];
+};
+
+static void add_to(struct maker *m, uint32_t lane, struct tutti_step step)
+{
+    struct tutti_err err;
+
+    CHECK_OK(tutti_builder_add(m->builder, m->rank, lane, &step, &err), err);
+}
+
+/* Whether this is the place that is to be spoilt. */
+static bool spoils(struct maker *m, enum spoil spoil)
+{
+    return m->seen[spoil]++ == m->t->spoil_site && m->t->spoil == spoil;
+}
+
+static struct tutti_step nothing_of(struct tutti_step step)
+{
+    return (struct tutti_step){.kind = TUTTI_COPY,
+                               .flags = step.flags & TUTTI_STEP_DEP,
+                               .dep_lane = step.dep_lane,
+                               .dep_step = step.dep_step};
+}
+
+static struct tutti_step spoilt_call(struct maker *m, struct tutti_step step)
+{
+    if (spoils(m, SPOIL_PLACE))
+        step.src_offset += 8;
+    if (m->t->tp == m->t->dp && spoils(m, SPOIL_AXIS))
+        step.axis = (uint8_t)(3 - step.axis);
+    return spoils(m, SPOIL_CALL) ? nothing_of(step) : step;
+}
+
+/* Adds a step; returns its number in the lane. */
+static uint32_t add(struct maker *m, uint32_t lane, struct tutti_step step)
+{
+    bool was_held = m->holds[lane];
+
+    if ((step.flags & TUTTI_STEP_DEP) != 0 && spoils(m, SPOIL_DEPENDENCY))
+        step.flags &= (uint8_t)~TUTTI_STEP_DEP;
+    if (step.kind == TUTTI_COMPUTE && spoils(m, SPOIL_WORK))
+        step = nothing_of(step);
+    if (step.kind == TUTTI_CALL)
+        step = spoilt_call(m, step);
+    /* The last call of a lane has none to change places with. */
+    if (!was_held && step.kind == TUTTI_CALL && lane == DATA && m->t->layer_count > 1 &&
+        m->counts[lane] == 0 && spoils(m, SPOIL_ORDER)) {
+        m->held[lane] = step;
+        m->holds[lane] = true;
+        return m->counts[lane]++;
+    }
+    add_to(m, lane, step);
+    if (was_held) {
+        add_to(m, lane, m->held[lane]);
+        m->holds[lane] = false;
+    }
+    return m->counts[lane]++;
+}
+
+static struct tutti_step after(struct tutti_step step, uint32_t lane, uint32_t index)
+{
+    step.flags |= TUTTI_STEP_DEP;
+    step.dep_lane = (uint16_t)lane;
+    step.dep_step = index;
+    return step;
+}
+
+static void reads(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t offset,
+                  uint64_t bytes, uint8_t whole)
+{
+    if (m->work[work].read_count++ == 0)
+        m->work[work].reads = &m->regions[m->region_count];
+    m->regions[m->region_count++] = (struct tutti_region){
+        .buf = (uint8_t)buf, .whole = whole, .offset = offset, .bytes = bytes};
+}
+
+static void writes(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t offset,
+                   uint64_t bytes)
+{
+    m->work[work].writes = &m->regions[m->region_count];
+    m->work[work].write_count = 1;
+    m->regions[m->region_count++] =
+        (struct tutti_region){.buf = (uint8_t)buf, .offset = offset, .bytes = bytes};
+}
+
+static uint32_t add_callee(struct maker *m, uint32_t lane, const char *algorithm,
+                           enum tutti_collective collective, uint32_t n, uint32_t type,
+                           uint64_t bytes)
+{
+    const struct tutti_coll_params params = {.collective = collective,
+                                             .dtype = types[type].dtype,
+                                             .op = types[type].op,
+                                             .count = bytes / tutti_dtype_bytes(types[type].dtype)};
+    const struct tutti_shape shape = tutti_shape_flat(n);
+    struct tutti_err err;
+    struct tutti_schedule **callee = &m->callees[m->callee_count];
+
+    CHECK_OK(tutti_coll_generate(algorithm, &params, &shape, callee, &err), err);
+    if (*callee != NULL && (*callee)->scratch_bytes > m->callee_bytes[lane])
+        m->callee_bytes[lane] = (*callee)->scratch_bytes;
+    return m->callee_count++;
+}
+
+static uint64_t take(uint64_t *used, uint64_t bytes)
+{
+    uint64_t at = *used;
+
+    *used += (bytes + 7) / 8 * 8;
+    return at;
+}
+
+static void plan_layer(struct maker *m, uint32_t l)
+{
+    const struct training *t = m->t;
+    const struct layer *layer = &t->layers[l];
+    struct plan *p = &m->plan;
+    uint64_t part = layer->weight_bytes / t->dp;
+
+    p->act[l] = take(&p->scratch_bytes, layer->act_bytes);
+    p->whole[l] =
+        t->tp == 1 || layer->in_place ? p->act[l] : take(&p->scratch_bytes, layer->act_bytes);
+    p->grad[l] = take(&p->scratch_bytes, layer->weight_bytes);
+    if (t->dp == 1 || (layer->in_place && !layer->is_sharded))
+        p->sum[l] = p->grad[l];
+    else
+        p->sum[l] = take(&p->scratch_bytes, layer->is_sharded ? part : layer->weight_bytes);
+    p->weight[l] = take(&p->state_bytes, layer->weight_bytes);
+    if (t->tp > 1)
+        p->callee[TENSOR][l] = add_callee(m, TENSOR, algorithms[layer->algorithm], TUTTI_ALLREDUCE,
+                                          t->tp, layer->act_type, layer->act_bytes);
+    if (t->dp > 1 && layer->is_sharded) {
+        p->callee[DATA][l] =
+            add_callee(m, DATA, "ring", TUTTI_REDUCESCATTER, t->dp, layer->grad_type, part);
+        p->gather[l] = add_callee(m, DATA, "ring", TUTTI_ALLGATHER, t->dp, layer->grad_type, part);
+    } else if (t->dp > 1) {
+        p->callee[DATA][l] = add_callee(m, DATA, algorithms[layer->algorithm], TUTTI_ALLREDUCE,
+                                        t->dp, layer->grad_type, layer->weight_bytes);
+    }
+}
+
+/* Entry 3 l: forward; 3 l + 1: backward; 3 l + 2: update. */
+static void plan_work(struct maker *m, uint32_t l)
+{
+    static const char *const names[3 * LAYERS_MAX] = {"forward0", "backward0", "update0",
+                                                      "forward1", "backward1", "update1",
+                                                      "forward2", "backward2", "update2"};
+    const struct layer *layer = &m->t->layers[l];
+    const struct plan *p = &m->plan;
+    bool shards = layer->is_sharded && m->t->dp > 1;
+    uint64_t part = shards ? layer->weight_bytes / m->t->dp : layer->weight_bytes;
+
+    for (uint32_t i = 0; i < 3; i++)
+        m->work[3 * l + i] = (struct tutti_work){
+            .name = names[3 * l + i], .duration_ps = 1000 * (i + 1), .run = stir};
+    reads(m, 3 * l, TUTTI_BUF_STATE, p->weight[l], layer->weight_bytes, 0);
+    if (l == 0)
+        reads(m, 3 * l, TUTTI_BUF_IN, 0, 16, 0);
+    else
+        reads(m, 3 * l, TUTTI_BUF_SCRATCH, p->whole[l - 1], m->t->layers[l - 1].act_bytes,
+              m->t->tp > 1 ? 2 : 0);
+    writes(m, 3 * l, TUTTI_BUF_SCRATCH, p->act[l], layer->act_bytes);
+    reads(m, 3 * l + 1, TUTTI_BUF_STATE, p->weight[l], layer->weight_bytes, 0);
+    reads(m, 3 * l + 1, TUTTI_BUF_SCRATCH, p->whole[l], layer->act_bytes, m->t->tp > 1 ? 2 : 0);
+    writes(m, 3 * l + 1, TUTTI_BUF_SCRATCH, p->grad[l], layer->weight_bytes);
+    reads(m, 3 * l + 2, TUTTI_BUF_SCRATCH, p->sum[l], part, m->t->dp > 1 ? 3 : 0);
+    reads(m, 3 * l + 2, TUTTI_BUF_STATE, p->weight[l], part, 0);
+    writes(m, 3 * l + 2, TUTTI_BUF_STATE, p->weight[l], part);
+}
+
+static void plan_last(struct maker *m)
+{
+    const struct training *t = m->t;
+    uint32_t work = 3 * t->layer_count;
+
+    m->work[work] = (struct tutti_work){.name = "last", .duration_ps = 1, .run = stir};
+    for (uint32_t l = 0; l < t->layer_count; l++)
+        reads(m, work, TUTTI_BUF_STATE, m->plan.weight[l], t->layers[l].weight_bytes, 0);
+    if (t->has_neighbours)
+        reads(m, work, TUTTI_BUF_SCRATCH, m->plan.neighbour, t->layers[0].act_bytes, 0);
+    writes(m, work, TUTTI_BUF_OUT, 0, 8);
+}
+
+static void forward_and_backward(struct maker *m, uint32_t *data_call)
+{
+    const struct training *t = m->t;
+    const struct plan *p = &m->plan;
+    uint32_t call = 0;
+    uint32_t done;
+
+    for (uint32_t l = 0; l < t->layer_count; l++) {
+        struct tutti_step step = tutti_step_compute(&m->work[3 * l], 3 * l);
+
+        done = add(m, WORK, t->tp > 1 && l > 0 ? after(step, TENSOR, call) : step);
+        if (t->tp == 1)
+            continue;
+        step = tutti_step_call(
+            p->callee[TENSOR][l], 1, (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->act[l]},
+            (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->whole[l]}, p->callee_scratch[TENSOR]);
+        call = add(m, TENSOR, after(step, WORK, done));
+    }
+    for (uint32_t l = t->layer_count; l-- > 0;) {
+        struct tutti_step step = tutti_step_compute(&m->work[3 * l + 1], 3 * l + 1);
+
+        done =
+            add(m, WORK, t->tp > 1 && l + 1 == t->layer_count ? after(step, TENSOR, call) : step);
+        if (t->dp == 1)
+            continue;
+        step = tutti_step_call(
+            p->callee[DATA][l], 2, (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->grad[l]},
+            (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->sum[l]}, p->callee_scratch[DATA]);
+        data_call[l] = add(m, DATA, after(step, WORK, done));
+    }
+}
+
+static void update(struct maker *m, const uint32_t *data_call)
+{
+    const struct training *t = m->t;
+    const struct plan *p = &m->plan;
+    uint64_t member = m->rank / t->tp;
+    struct tutti_step last = tutti_step_compute(&m->work[3 * t->layer_count], 3 * t->layer_count);
+
+    for (uint32_t l = t->layer_count; l-- > 0;) {
+        struct tutti_step step = tutti_step_compute(&m->work[3 * l + 2], 3 * l + 2);
+        uint64_t part = t->layers[l].weight_bytes / t->dp;
+        bool shards = t->layers[l].is_sharded && t->dp > 1;
+        uint32_t done;
+
+        if (shards) {
+            step.src_buf = TUTTI_BUF_STATE;
+            step.src_offset = member * part;
+        }
+        done = add(m, WORK, t->dp > 1 ? after(step, DATA, data_call[l]) : step);
+        if (!shards)
+            continue;
+        step = tutti_step_call(
+            p->gather[l], 2, (struct tutti_buf_at){TUTTI_BUF_STATE, p->weight[l] + member * part},
+            (struct tutti_buf_at){TUTTI_BUF_STATE, p->weight[l]}, p->callee_scratch[DATA]);
+        last = after(last, DATA, add(m, DATA, after(step, WORK, done)));
+    }
+    if (t->has_neighbours) {
+        uint32_t n = t->tp * t->dp;
+
+        add(m, WORK,
+            tutti_step_send((struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->whole[0]},
+                            t->layers[0].act_bytes, (m->rank + 1) % n));
+        add(m, WORK,
+            tutti_step_recv((struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->neighbour},
+                            t->layers[0].act_bytes, (m->rank + n - 1) % n));
+    }
+    add(m, WORK, last);
+}
+
+static bool open_builder(struct maker *m)
+{
+    const struct training *t = m->t;
+    const uint32_t sizes[2] = {t->dp, t->tp};
+    const struct tutti_axis axes[2] = {tutti_mesh_axis("tp", 0, sizes, 2, 1),
+                                       tutti_mesh_axis("dp", 0, sizes, 2, 0)};
+    const struct tutti_schedule_desc desc = {
+        .name = "step",
+        .contract = {.collective = TUTTI_CUSTOM},
+        .rank_count = t->tp * t->dp,
+        .lane_count = LANES,
+        .in_bytes = 16,
+        .out_bytes = 8,
+        .scratch_bytes = m->plan.scratch_bytes,
+        .state_bytes = m->plan.state_bytes,
+        .axes = axes,
+        .axis_count = 2,
+        .work = m->work,
+        .work_count = 3 * t->layer_count + 1,
+    };
+    struct tutti_err err;
+    uint32_t index;
+
+    CHECK_OK(tutti_builder_new(&desc, &m->builder, &err), err);
+    for (uint32_t i = 0; i < m->callee_count && m->builder != NULL; i++)
+        CHECK_OK(tutti_builder_add_callee(m->builder, m->callees[i], &index, &err), err);
+    return m->builder != NULL;
+}
+
+/* The schedule, spoilt as `t` says; counts the places that could be. */
+static struct tutti_schedule *make_step(struct training *t)
+{
+    struct maker m = {.t = t};
+    uint32_t data_call[LAYERS_MAX] = {0};
+    struct tutti_schedule *s = NULL;
+    struct tutti_err err = {""};
+
+    for (uint32_t l = 0; l < t->layer_count; l++)
+        plan_layer(&m, l);
+    m.plan.neighbour = take(&m.plan.scratch_bytes, t->layers[0].act_bytes);
+    m.plan.callee_scratch[TENSOR] = take(&m.plan.scratch_bytes, m.callee_bytes[TENSOR]);
+    m.plan.callee_scratch[DATA] = take(&m.plan.scratch_bytes, m.callee_bytes[DATA]);
+    for (uint32_t l = 0; l < t->layer_count; l++)
+        plan_work(&m, l);
+    plan_last(&m);
+    if (!open_builder(&m))
+        return NULL;
+    for (m.rank = 0; m.rank < t->tp * t->dp; m.rank++) {
+        memset(m.counts, 0, sizeof(m.counts));
+        forward_and_backward(&m, data_call);
+        update(&m, data_call);
+    }
+    memcpy(t->site_counts, m.seen, sizeof(m.seen));
+    CHECK_OK(tutti_builder_finish(m.builder, &s, &err), err);
+    return s;
+}
+
+/* ---- the interpreter ------------------------------------------------------------------------- */
+
+struct memory {
+    char *bufs[RANKS_MAX][TUTTI_BUF_COUNT];
+};
+
+static void memory_reset(struct memory *memory, const struct tutti_schedule *s)
+{
+    for (uint32_t rank = 0; rank < s->rank_count; rank++) {
+        for (uint64_t i = 0; i < s->in_bytes; i++)
+            memory->bufs[rank][TUTTI_BUF_IN][i] = (char)(rank * 31 + i * 7 + 1);
+        for (uint64_t i = 0; i < s->state_bytes; i++)
+            memory->bufs[rank][TUTTI_BUF_STATE][i] = (char)(i * 13 + 5);
+        memset(memory->bufs[rank][TUTTI_BUF_OUT], 0, (size_t)s->out_bytes);
+        memset(memory->bufs[rank][TUTTI_BUF_SCRATCH], 0, (size_t)s->scratch_bytes);
+    }
+}
+
+static bool memory_open(struct memory *memory, const struct tutti_schedule *s)
+{
+    const uint64_t sizes[TUTTI_BUF_COUNT] = {0, s->in_bytes, s->out_bytes, s->scratch_bytes,
+                                             s->state_bytes};
+
+    for (uint32_t rank = 0; rank < s->rank_count; rank++)
+        for (int buf = TUTTI_BUF_IN; buf < TUTTI_BUF_COUNT; buf++)
+            if ((memory->bufs[rank][buf] = calloc((size_t)sizes[buf] + 1, 1)) == NULL)
+                return false;
+    memory_reset(memory, s);
+    return true;
+}
+
+static void memory_close(struct memory *memory, const struct tutti_schedule *s)
+{
+    for (uint32_t rank = 0; rank < s->rank_count; rank++)
+        for (int buf = TUTTI_BUF_IN; buf < TUTTI_BUF_COUNT; buf++)
+            free(memory->bufs[rank][buf]);
+}
+
+struct walker {
+    struct tutti_cursor cursor;
+    const struct tutti_step *step; /* the next; NULL at the end */
+    uint64_t done;
+};
+
+struct interpreter {
+    const struct tutti_schedule *s;
+    struct memory *memory;
+    struct walker walkers[RANKS_MAX][LANES];
+};
+
+static void pass(struct walker *w)
+{
+    w->done++;
+    w->step = tutti_cursor_next(&w->cursor);
+}
+
+static bool ready(const struct interpreter *x, uint32_t rank, const struct tutti_step *step)
+{
+    return (step->flags & TUTTI_STEP_DEP) == 0 ||
+           x->walkers[rank][step->dep_lane].done > step->dep_step;
+}
+
+/* The contract of a call, on copies of what its members bring. */
+static void do_call(struct interpreter *x, const struct tutti_schedule *callee,
+                    const struct tutti_axis *axis, uint32_t group, uint32_t lane)
+{
+    const struct tutti_contract *c = &callee->contract;
+    const size_t in_bytes = (size_t)callee->in_bytes;
+    const uint32_t n = axis->size;
+    char *in = calloc(n, in_bytes + 8);
+    char *sum = calloc(1, in_bytes + 8);
+
+    for (uint32_t i = 0; i < n && in != NULL && sum != NULL; i++) {
+        uint32_t rank = tutti_axis_rank(axis, group, i);
+        const struct tutti_step *step = x->walkers[rank][lane].step;
+
+        memcpy(in + i * in_bytes, x->memory->bufs[rank][step->src_buf] + step->src_offset,
+               in_bytes);
+        if (i == 0)
+            memcpy(sum, in, in_bytes);
+        else
+            tutti_reduce(c->dtype, c->op, sum, sum, in + i * in_bytes,
+                         in_bytes / tutti_dtype_bytes(c->dtype));
+    }
+    for (uint32_t i = 0; i < n && in != NULL && sum != NULL; i++) {
+        uint32_t rank = tutti_axis_rank(axis, group, i);
+        struct walker *w = &x->walkers[rank][lane];
+        char *out = x->memory->bufs[rank][w->step->dst_buf] + w->step->dst_offset;
+
+        if (c->collective == TUTTI_ALLREDUCE)
+            memcpy(out, sum, in_bytes);
+        else if (c->collective == TUTTI_REDUCESCATTER)
+            memcpy(out, sum + i * (in_bytes / n), in_bytes / n);
+        else
+            memcpy(out, in, n * in_bytes);
+        pass(w);
+    }
+    free(in);
+    free(sum);
+}
+
+/* 1 if all members of the group have come to a call of the same. */
+static bool try_call(struct interpreter *x, uint32_t rank, uint32_t lane)
+{
+    const struct tutti_step *step = x->walkers[rank][lane].step;
+    const struct tutti_axis axis = tutti_schedule_axis(x->s, step->axis);
+    uint32_t group = 0;
+    uint32_t member = 0;
+
+    if (!tutti_axis_find(&axis, rank, &group, &member))
+        return false;
+    for (uint32_t i = 0; i < axis.size; i++) {
+        uint32_t other = tutti_axis_rank(&axis, group, i);
+        const struct tutti_step *its = x->walkers[other][lane].step;
+
+        if (its == NULL || its->kind != TUTTI_CALL || its->peer != step->peer ||
+            its->axis != step->axis || !ready(x, other, its))
+            return false;
+    }
+    do_call(x, x->s->callees[step->peer], &axis, group, lane);
+    return true;
+}
+
+/* A RECV and the SEND of the other side, which stand on one lane each. */
+static bool try_recv(struct interpreter *x, uint32_t rank, uint32_t lane)
+{
+    const struct tutti_step *recv = x->walkers[rank][lane].step;
+    struct tutti_cursor cursor;
+    const struct tutti_step *send;
+
+    /* Each connection has one message in these schedules. */
+    tutti_cursor_open(&cursor, x->s, recv->peer, lane);
+    while ((send = tutti_cursor_next(&cursor)) != NULL)
+        if (send->kind == TUTTI_SEND && send->peer == rank)
+            break;
+    if (send == NULL || x->walkers[recv->peer][lane].done <= cursor.step_index - 1)
+        return false;
+    memcpy(x->memory->bufs[rank][recv->dst_buf] + recv->dst_offset,
+           x->memory->bufs[recv->peer][send->src_buf] + send->src_offset, (size_t)recv->bytes);
+    return true;
+}
+
+/* Whether the lane's next step could be executed. */
+static bool advance(struct interpreter *x, uint32_t rank, uint32_t lane)
+{
+    struct walker *w = &x->walkers[rank][lane];
+    char *const *bufs = x->memory->bufs[rank];
+    struct tutti_err err;
+
+    if (w->step == NULL || !ready(x, rank, w->step))
+        return false;
+    if (w->step->kind == TUTTI_CALL)
+        return try_call(x, rank, lane);
+    if (w->step->kind == TUTTI_RECV && !try_recv(x, rank, lane))
+        return false;
+    if (w->step->kind == TUTTI_COMPUTE)
+        (void)stir(&(struct tutti_work_call){.work = &x->s->work[w->step->peer - 1],
+                                             .step = w->step,
+                                             .in = bufs[TUTTI_BUF_IN],
+                                             .out = bufs[TUTTI_BUF_OUT],
+                                             .scratch = bufs[TUTTI_BUF_SCRATCH],
+                                             .state = bufs[TUTTI_BUF_STATE]},
+                   &err);
+    pass(w);
+    return true;
+}
+
+/* Executes everything once; false: it cannot be finished. */
+static bool interpret(const struct tutti_schedule *s, struct memory *memory)
+{
+    struct interpreter x = {.s = s, .memory = memory};
+    bool moved = true;
+    bool ended = true;
+
+    for (uint32_t rank = 0; rank < s->rank_count; rank++) {
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            tutti_cursor_open(&x.walkers[rank][lane].cursor, s, rank, lane);
+            x.walkers[rank][lane].step = tutti_cursor_next(&x.walkers[rank][lane].cursor);
+        }
+    }
+    while (moved) {
+        moved = false;
+        for (uint32_t rank = 0; rank < s->rank_count; rank++)
+            for (uint32_t lane = 0; lane < LANES; lane++)
+                moved |= advance(&x, rank, lane);
+    }
+    for (uint32_t rank = 0; rank < s->rank_count; rank++)
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            ended &= x.walkers[rank][lane].step == NULL;
+    return ended;
+}
+
+#endif
