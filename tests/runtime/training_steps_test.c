@@ -1,7 +1,7 @@
 /* Random training steps with groups, work and state: what the check and the proof let pass is right
- * when it is played, by the simulator and by threads; what is spoilt by one step is refused by name,
- * or does what its steps say all the same. A small interpreter that knows no lanes of callees says
- * what is right. */
+ * when it is played, by the simulator and by threads; what is spoilt by one step is refused by
+ * name, or does what its steps say all the same. A small interpreter that knows no lanes of callees
+ * says what is right. */
 #include "runtime/coll.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
@@ -10,6 +10,8 @@
 #include "tests/runtime/training_steps.h"
 #include "tests/test.h"
 #include "topo/topo.h"
+
+enum { PLAYS = 3 };
 
 static struct tutti_random random_source;
 
