@@ -40,6 +40,8 @@ struct tutti_group_ops {
     const char *(*why)(const struct tutti_group *group);
     int (*shrink)(struct tutti_group *group, uint32_t count_min, tutti_ps deadline_ps,
                   struct tutti_group **ret, struct tutti_err *err);
+    int (*admit)(struct tutti_group *group, uint32_t count_max, tutti_ps deadline_ps,
+                 struct tutti_group **ret, struct tutti_err *err);
 };
 
 /* The kind embeds this struct as its first member. */
@@ -106,11 +108,27 @@ void tutti_group_wake(
 int tutti_group_shrink(struct tutti_group *group, uint32_t count_min, tutti_ps deadline_ps,
                        struct tutti_group **ret, struct tutti_err *err);
 
+/* Lets newcomers in (tutti_group_tcp_join); collective: all members call it at a moment of their
+ * own, between steps. Who waits at process 0 by then, at most count_max of them (0: all; process
+ * 0's counts), who came first first, becomes a member of a new group, behind the others; its
+ * incarnation is higher, and the old group is of no use but to be closed. *ret NULL: nobody waits;
+ * the group stays what it is, for the price of one empty exchange.
+ *
+ * A newcomer that is lost meanwhile, or says nothing for an eighth of the deadline, is left out:
+ * then the new group may be no larger. Where a member is lost the call fails in all of them,
+ * naming it, and the group is over; what is left can shrink, and admit again: newcomers come back
+ * until their own deadline. -TUTTI_ENOMEM in all of them where one lacks memory; then the group
+ * stays what it is. -TUTTI_ELACK for a kind that cannot, and for a group of one that does not
+ * listen (struct tutti_group_tcp_opts, admits). */
+int tutti_group_admit(struct tutti_group *group, uint32_t count_max, tutti_ps deadline_ps,
+                      struct tutti_group **ret, struct tutti_err *err);
+
 /* What a process is called through all incarnations: the first ones by their first index, newcomers
  * by numbers that nobody has had before. Indices are in the order of these. */
 uint32_t tutti_group_id(const struct tutti_group *group, uint32_t index);
 
-/* How this incarnation came to be: "lost: process 2 of 4", "" for the first one. Lives as long as
+/* How this incarnation came to be: "lost: process 2 of 4", "joined: process 3 of 4", "" for the
+ * first one. Lives as long as
  * the group. */
 const char *tutti_group_why(const struct tutti_group *group);
 

@@ -45,6 +45,9 @@ struct tutti_group_tcp_opts {
      * about one a second when there are many. NULL: nobody. */
     void (*log)(void *data, const char *line);
     void *log_data;
+    /* Process 0 of a group of one listens, too, so that others can join it (tutti_group_admit).
+     * Larger groups can always be joined. */
+    bool admits;
 };
 
 enum {
@@ -61,6 +64,20 @@ enum {
  * who come late why. */
 int tutti_group_tcp_open(const struct tutti_group_tcp_opts *opts, struct tutti_group **ret,
                          struct tutti_err *err);
+
+/* Asks to be let into a group that has begun, at `root` of opts: where its process 0 listens, or
+ * any other member, which sends a newcomer on; index and count do not matter. The secret is proved
+ * as at the start. Waits until the members admit it (tutti_group_admit), at most deadline_ps, and
+ * comes again where process 0 is lost meanwhile; the new group is as its members have it.
+ * -TUTTI_EINVAL: refused, for another secret or version. -TUTTI_ETIME: nobody has admitted it. */
+int tutti_group_tcp_join(const struct tutti_group_tcp_opts *opts, struct tutti_group **ret,
+                         struct tutti_err *err);
+
+/* Where newcomers find process 0 of this group, as this process reaches it, written to ret
+ * (TUTTI_GROUP_TCP_ADDRESS_BYTES), which is returned: another address than that of the start once
+ * the first process 0 is lost. After that newcomers are let in at the first address as well if the
+ * new process 0 is on the same host. "" where nothing is listened to. */
+const char *tutti_group_tcp_address(const struct tutti_group *group, char *ret);
 
 /* Listens as process 0 would, by root, bind, secret and open_to_all of opts; port 0 takes a free
  * one. ret_address (TUTTI_GROUP_TCP_ADDRESS_BYTES) is what to give as root to all processes: with

@@ -128,6 +128,15 @@ int tutti_group_shrink(struct tutti_group *group, uint32_t count_min, tutti_ps d
     return group->ops->shrink(group, count_min, deadline_ps, ret, err);
 }
 
+int tutti_group_admit(struct tutti_group *group, uint32_t count_max, tutti_ps deadline_ps,
+                      struct tutti_group **ret, struct tutti_err *err)
+{
+    if (group->ops == NULL || group->ops->admit == NULL)
+        return tutti_fail(err, TUTTI_ELACK, "nobody can join a group of kind '%s' (tcp can)",
+                          group->ops == NULL ? "alone" : group->ops->name);
+    return group->ops->admit(group, count_max, deadline_ps, ret, err);
+}
+
 uint32_t tutti_group_id(const struct tutti_group *group, uint32_t index)
 {
     assert(index < group->count);

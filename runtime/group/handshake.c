@@ -229,6 +229,7 @@ void tutti_handshake_welcome(struct tutti_handshake *handshake, uint32_t wait_ms
     assert(handshake->state == TUTTI_HANDSHAKE_PROVED);
     memset(to, 0, sizeof(handshake->last));
     tutti_put32(to + WELCOME_REASON, TUTTI_HANDSHAKE_WELCOME);
+    tutti_put32(to + WELCOME_VALUE, handshake->value);
     tutti_put32(to + WELCOME_WAIT, wait_ms);
     if (session != NULL)
         cover(handshake, session, to + WELCOME_SESSION);
@@ -307,6 +308,7 @@ static void hear_welcome(struct tutti_handshake *handshake)
         end(handshake, TUTTI_HANDSHAKE_IMPOSTOR);
         return;
     }
+    handshake->value = tutti_get32(from + WELCOME_VALUE);
     handshake->wait_ms = tutti_get32(from + WELCOME_WAIT);
     cover(handshake, from + WELCOME_SESSION, handshake->session);
     end(handshake, TUTTI_HANDSHAKE_DONE);

@@ -97,8 +97,8 @@ struct tutti_handshake {
     size_t members_key_bytes;
     struct tutti_hello said; /* by the client */
     uint32_t reason;         /* of a refusal */
-    uint32_t value;
-    uint32_t wait_ms; /* join: how long the server will yet wait for others */
+    uint32_t value;          /* of a refusal; enter: the newcomer's identity, set before welcome */
+    uint32_t wait_ms;        /* join: how long the server will yet wait for others */
     char note[TUTTI_HANDSHAKE_NOTE_BYTES];
     uint8_t session[TUTTI_HANDSHAKE_KEY_BYTES]; /* client: from the welcome */
     uint8_t nonce[TUTTI_HANDSHAKE_NONCE_BYTES];

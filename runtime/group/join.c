@@ -1,28 +1,41 @@
-/* The way of a process to process 0: tried until the deadline, unless it is refused for good. */
+/* The way of a process to process 0, as the group is opened or later: tried until the deadline,
+ * unless it is refused for good. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/group/progress.h"
+#include "runtime/group/regroup.h"
 
 static const tutti_ps ATTEMPT_PS = 5 * TUTTI_PS_PER_S; /* to connect and to be challenged */
 static const tutti_ps PAUSE_PS_MIN = 10 * TUTTI_PS_PER_MS;
 static const tutti_ps PAUSE_PS_MAX = 500 * TUTTI_PS_PER_MS;
 
+/* The way of one process. */
+struct way {
+    const struct tutti_group_tcp_opts *opts;
+    enum tutti_handshake_kind kind; /* to join as the group is opened, or to enter later */
+    char host[TUTTI_HOST_BYTES];
+    uint16_t port;
+    uint32_t turn;
+    bool sent_on; /* to where newcomers are let in: for one attempt */
+    struct tutti_address elsewhere;
+    struct tutti_call call;
+};
+
 /* One attempt at one address. */
-static enum tutti_called attempt(struct tutti_group_tcp *group,
-                                 const struct tutti_group_tcp_opts *opts,
-                                 const struct tutti_member *member, struct tutti_call *call,
-                                 struct tutti_err *err)
+static enum tutti_called attempt(struct tutti_group_tcp *group, const struct tutti_member *member,
+                                 struct way *way, struct tutti_err *err)
 {
-    struct tutti_hello hello = {.kind = TUTTI_HANDSHAKE_JOIN,
+    struct tutti_hello hello = {.kind = way->kind,
                                 .index = group->base.index,
                                 .count = group->base.count,
                                 .port = member->port};
     tutti_ps due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox), ATTEMPT_PS);
     enum tutti_called how = TUTTI_CALL_GOING;
+    struct tutti_call *call = &way->call;
+    const char *name = way->opts->root;
 
     memcpy(hello.address, member->address, sizeof(hello.address));
     if (due_ps > group->open_due_ps)
@@ -36,9 +49,9 @@ static enum tutti_called attempt(struct tutti_group_tcp *group,
         if (call->proving)
             due_ps = group->open_due_ps;
         if (poll(&poll_fd, 1, tutti_mailbox_ms_until(&group->mailbox, due_ps)) > 0) {
-            how = tutti_call_move(call, opts->root, err);
+            how = tutti_call_move(call, name, err);
         } else if (tutti_mailbox_now(&group->mailbox) >= due_ps) {
-            (void)tutti_fail(err, TUTTI_EIO, "no answer from '%s'", opts->root);
+            (void)tutti_fail(err, TUTTI_EIO, "no answer from '%s'", name);
             how = TUTTI_CALL_FAILED;
         }
     }
@@ -46,19 +59,24 @@ static enum tutti_called attempt(struct tutti_group_tcp *group,
 }
 
 /* Looks process 0 up, which may get its name late; each turn takes its next address. */
-static int look_up(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
-                   const char *host, uint16_t port, uint32_t *turn, struct tutti_err *err)
+static int look_up(struct tutti_group_tcp *group, struct way *way, struct tutti_err *err)
 {
     tutti_ps wait_ps = group->open_due_ps - tutti_mailbox_now(&group->mailbox);
-    int status = tutti_address_resolve(host, port, *turn, wait_ps, &group->root, err);
+    int status = 0;
 
-    if (status < 0 && *turn > 0) {
-        *turn = 0;
-        wait_ps = group->open_due_ps - tutti_mailbox_now(&group->mailbox);
-        status = tutti_address_resolve(host, port, 0, wait_ps, &group->root, err);
+    if (way->sent_on) {
+        group->root = way->elsewhere;
+        way->sent_on = false;
+    } else {
+        status = tutti_address_resolve(way->host, way->port, way->turn, wait_ps, &group->root, err);
+        if (status < 0 && way->turn > 0) {
+            way->turn = 0;
+            wait_ps = group->open_due_ps - tutti_mailbox_now(&group->mailbox);
+            status = tutti_address_resolve(way->host, way->port, 0, wait_ps, &group->root, err);
+        }
+        ++way->turn;
     }
-    ++*turn;
-    if (status == 0 && group->secret == NULL && !opts->open_to_all &&
+    if (status == 0 && group->secret == NULL && !way->opts->open_to_all &&
         !tutti_address_is_loopback(&group->root)) {
         char text[TUTTI_ADDRESS_TEXT_BYTES];
 
@@ -69,22 +87,20 @@ static int look_up(struct tutti_group_tcp *group, const struct tutti_group_tcp_o
     return status;
 }
 
-static enum tutti_called try_once(struct tutti_group_tcp *group,
-                                  const struct tutti_group_tcp_opts *opts, const char *host,
-                                  uint16_t port, uint32_t *turn, struct tutti_call *call,
+static enum tutti_called try_once(struct tutti_group_tcp *group, struct way *way,
                                   struct tutti_err *err)
 {
     struct tutti_member member = {.port = 0};
-    int status = look_up(group, opts, host, port, turn, err);
+    int status = look_up(group, way, err);
 
     if (status < 0)
         return TUTTI_CALL_FAILED;
-    status = tutti_group_tcp_listen_links(group, opts, &group->root, &member, err);
+    status = tutti_group_tcp_listen_links(group, way->opts, &group->root, &member, err);
     if (status < 0) {
-        call->status = status;
+        way->call.status = status;
         return TUTTI_CALL_REFUSED;
     }
-    return attempt(group, opts, &member, call, err);
+    return attempt(group, &member, way, err);
 }
 
 static void pause_for(const struct tutti_group_tcp *group, tutti_ps ps)
@@ -95,55 +111,187 @@ static void pause_for(const struct tutti_group_tcp *group, tutti_ps ps)
     (void)poll(NULL, 0, ms < left_ms ? ms : left_ms);
 }
 
-int tutti_group_tcp_come(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
-                         struct tutti_err *err)
+/* Of a newcomer: what passes, or is only another way. */
+static bool may_try_again(struct way *way)
 {
-    struct tutti_call call = {.fd = -1};
-    struct tutti_address own;
     char host[TUTTI_HOST_BYTES];
-    char time[TUTTI_UNIT_TEXT_BYTES];
-    enum tutti_called how = TUTTI_CALL_FAILED;
-    struct tutti_err why = {"it was not tried"};
-    tutti_ps pause_ps = PAUSE_PS_MIN;
     uint16_t port;
-    uint32_t turn = 0;
-    int status = tutti_address_split(opts->root, host, &port, err);
 
-    if (status < 0)
-        return status;
+    switch (way->call.handshake.reason) {
+    case TUTTI_HANDSHAKE_NOT_YET:
+    case TUTTI_HANDSHAKE_TOO_MANY:
+        return true;
+    case TUTTI_HANDSHAKE_ELSEWHERE:
+        way->sent_on = tutti_address_split(way->call.handshake.note, host, &port, NULL) == 0 &&
+                       tutti_address_of_numbers(host, &way->elsewhere);
+        if (way->sent_on)
+            tutti_address_set_port(&way->elsewhere, port);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Until process 0 has let it in, or never will, or the time is over. */
+static enum tutti_called knock(struct tutti_group_tcp *group, struct way *way,
+                               struct tutti_err *why)
+{
+    enum tutti_called how = TUTTI_CALL_FAILED;
+    tutti_ps pause_ps = PAUSE_PS_MIN;
+
     while (how == TUTTI_CALL_FAILED && tutti_mailbox_now(&group->mailbox) < group->open_due_ps) {
-        how = try_once(group, opts, host, port, &turn, &call, &why);
+        how = try_once(group, way, why);
+        if (way->kind == TUTTI_HANDSHAKE_ENTER && how == TUTTI_CALL_REFUSED && may_try_again(way))
+            how = TUTTI_CALL_FAILED;
         if (how != TUTTI_CALL_FAILED)
-            break;
-        tutti_call_end(&call);
+            return how;
+        tutti_call_end(&way->call);
+        if (way->sent_on)
+            continue;
         pause_for(group, pause_ps);
         pause_ps = pause_ps > PAUSE_PS_MAX / 2 ? PAUSE_PS_MAX : 2 * pause_ps;
     }
-    if (how != TUTTI_CALL_DONE) {
-        bool late = call.handshake.reason == TUTTI_HANDSHAKE_BROKEN_OFF;
+    return how;
+}
 
-        tutti_call_end(&call);
+static int begin(struct way *way, const struct tutti_group_tcp_opts *opts,
+                 enum tutti_handshake_kind kind, struct tutti_err *err)
+{
+    *way = (struct way){.opts = opts, .kind = kind, .call = {.fd = -1}};
+    return tutti_address_split(opts->root, way->host, &way->port, err);
+}
+
+static void come_in(struct tutti_group_tcp *group, const struct way *way)
+{
+    struct tutti_address own;
+
+    memcpy(group->session, way->call.handshake.session, sizeof(group->session));
+    tutti_address_of_socket(way->call.fd, &own);
+    if (own.as.any.sa_family == AF_INET6)
+        group->scope = own.as.v6.sin6_scope_id;
+    tutti_socket_tune(way->call.fd, (uint32_t)(group->stall_ps / TUTTI_PS_PER_MS), false);
+}
+
+int tutti_group_tcp_come(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
+                         struct tutti_err *err)
+{
+    struct way way;
+    char time[TUTTI_UNIT_TEXT_BYTES];
+    enum tutti_called how;
+    struct tutti_err why = {"it was not tried"};
+    int status = begin(&way, opts, TUTTI_HANDSHAKE_JOIN, err);
+
+    if (status < 0)
+        return status;
+    how = knock(group, &way, &why);
+    if (how != TUTTI_CALL_DONE) {
+        bool late = way.call.handshake.reason == TUTTI_HANDSHAKE_BROKEN_OFF;
+
+        tutti_call_end(&way.call);
         if (how == TUTTI_CALL_REFUSED && late)
             return tutti_fail(err, TUTTI_EIO,
                               "process 0 of %u ('%s') has broken off before this one came%s%s",
                               group->base.count, opts->root,
-                              call.handshake.note[0] != 0 ? ": " : "", call.handshake.note);
+                              way.call.handshake.note[0] != 0 ? ": " : "", way.call.handshake.note);
         if (how == TUTTI_CALL_REFUSED) {
             if (err != NULL)
                 *err = why;
-            return call.status;
+            return way.call.status;
         }
         return tutti_fail(err, TUTTI_ETIME, "process 0 of %u has not been reached within %s: %s",
                           group->base.count, tutti_print_time(group->deadline_ps, time), why.text);
     }
-    memcpy(group->session, call.handshake.session, sizeof(group->session));
-    tutti_address_of_socket(call.fd, &own);
-    if (own.as.any.sa_family == AF_INET6)
-        group->scope = own.as.v6.sin6_scope_id;
+    come_in(group, &way);
     /* From now on process 0 decides how long is waited for the others. */
     group->open_due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox),
-                                           (tutti_ps)call.handshake.wait_ms * TUTTI_PS_PER_MS);
-    tutti_socket_tune(call.fd, (uint32_t)(group->stall_ps / TUTTI_PS_PER_MS), false);
-    tutti_peer_open(&group->peers[0], call.fd, tutti_mailbox_now(&group->mailbox));
+                                           (tutti_ps)way.call.handshake.wait_ms * TUTTI_PS_PER_MS);
+    tutti_peer_open(&group->peers[0], way.call.fd, tutti_mailbox_now(&group->mailbox));
     return 0;
+}
+
+/* ---- newcomers ---- */
+
+/* Let in: waits until the members admit it. The welcome has said what it is called; of itself and
+ * process 0 it knows no more yet, and makes itself a view of both. */
+static int wait_to_be_admitted(struct tutti_group_tcp *group, struct way *way,
+                               struct tutti_group **ret, struct tutti_err *err)
+{
+    tutti_ps left_ps = group->open_due_ps - tutti_mailbox_now(&group->mailbox);
+    struct tutti_regroup regroup;
+    int status;
+
+    group->view.incarnation = 0;
+    group->view.members[0] = (struct tutti_member){.id = way->call.handshake.value};
+    group->view.members[1] = (struct tutti_member){.id = UINT32_MAX};
+    status = tutti_regroup_open(&regroup, group, 0, left_ps > 0 ? left_ps : 1, err);
+    if (status < 0)
+        return status;
+    regroup.admits = true;
+    regroup.is_newcomer = true;
+    regroup.place = 0;
+    regroup.quiet_ps = group->stall_ps;
+    tutti_regroup_follow(&regroup, 1, way->call.fd);
+    way->call.fd = -1;
+    status = tutti_regroup_run(&regroup, err);
+    if (status == 0)
+        status = tutti_successor_start(&regroup, ret, err);
+    tutti_regroup_close(&regroup);
+    return status;
+}
+
+/* Comes, waits, and comes again where process 0 is lost meanwhile. */
+static int enter(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
+                 struct tutti_group **ret, struct tutti_err *err)
+{
+    struct way way;
+    char time[TUTTI_UNIT_TEXT_BYTES];
+    enum tutti_called how = TUTTI_CALL_DONE;
+    struct tutti_err why = {"it was not tried"};
+    int status = begin(&way, opts, TUTTI_HANDSHAKE_ENTER, err);
+
+    if (status < 0)
+        return status;
+    while (tutti_mailbox_now(&group->mailbox) < group->open_due_ps) {
+        how = knock(group, &way, &why);
+        status = how == TUTTI_CALL_REFUSED ? way.call.status : -TUTTI_ETIME;
+        if (how == TUTTI_CALL_DONE) {
+            come_in(group, &way);
+            status = wait_to_be_admitted(group, &way, ret, &why);
+        }
+        tutti_call_end(&way.call);
+        if (status == 0)
+            return 0;
+        if (how == TUTTI_CALL_REFUSED || status == -TUTTI_ENOMEM || group->links == NULL) {
+            if (err != NULL)
+                *err = why;
+            return status;
+        }
+        pause_for(group, PAUSE_PS_MIN);
+    }
+    return tutti_fail(err, TUTTI_ETIME, "no group at '%s' has admitted this process within %s%s%s",
+                      opts->root, tutti_print_time(group->deadline_ps, time),
+                      how == TUTTI_CALL_DONE ? "" : ": ", how == TUTTI_CALL_DONE ? "" : why.text);
+}
+
+int tutti_group_tcp_join(const struct tutti_group_tcp_opts *opts, struct tutti_group **ret,
+                         struct tutti_err *err)
+{
+    struct tutti_group_tcp_opts own;
+    struct tutti_group_tcp *group = NULL;
+    int status = tutti_group_tcp_take(opts, &own, err);
+
+    if (status < 0)
+        return status;
+    /* Until it is told more: of itself and process 0. */
+    own.index = 1;
+    own.count = 2;
+    own.has_listen_fd = false;
+    status = tutti_group_tcp_check(&own, err);
+    if (status == 0)
+        status = tutti_group_tcp_make(&own, &group, err);
+    if (status == 0)
+        status = enter(group, &own, ret, err);
+    if (group != NULL)
+        tutti_group_close(&group->base);
+    return status;
 }

@@ -160,6 +160,7 @@ static void hear_exchange(struct tutti_group_tcp *group, uint32_t at,
     group->round++;
     pthread_mutex_lock(&group->mailbox.lock);
     assert(group->mailbox.all == NULL);
+    group->held = group->mailbox.hold;
     group->mailbox.all = body;
     group->mailbox.all_at = 0;
     pthread_cond_broadcast(&group->mailbox.changed);
@@ -227,7 +228,8 @@ static void listen_to(struct tutti_group_tcp *group, uint32_t at, tutti_ps now_p
     int code = 0;
 
     peer->heard_ps = now_ps;
-    for (int i = 0; i < FRAMES_A_TURN && heard == TUTTI_HEARD_FRAME && peer->fd >= 0; i++) {
+    for (int i = 0;
+         i < FRAMES_A_TURN && heard == TUTTI_HEARD_FRAME && peer->fd >= 0 && !group->held; i++) {
         struct tutti_frame frame;
         struct tutti_packet *body = NULL;
 
@@ -290,12 +292,22 @@ static void tell_end(struct tutti_group_tcp *group)
     broadcast(group, group->stop);
 }
 
+/* One that was itself stopped or held up has heard nobody, and may blame nobody for it. */
+static void forgive(struct tutti_group_tcp *group, tutti_ps now_ps)
+{
+    for (uint32_t i = 0; i < group->peer_count; i++)
+        group->peers[i].heard_ps = now_ps;
+    for (uint32_t i = 0; group->newcomers != NULL && i < group->newcomers->count; i++)
+        group->newcomers->peers[i].heard_ps = now_ps;
+}
+
 /* False: it is time to close. */
 static bool obey(struct tutti_group_tcp *group)
 {
     struct tutti_packet *mine;
     bool over;
     bool quit;
+    bool resumes;
 
     pthread_mutex_lock(&group->mailbox.lock);
     mine = group->mailbox.mine;
@@ -309,7 +321,12 @@ static bool obey(struct tutti_group_tcp *group)
     }
     over = group->mailbox.over;
     quit = group->mailbox.quit;
+    resumes = group->held && !group->mailbox.hold;
     pthread_mutex_unlock(&group->mailbox.lock);
+    if (resumes) {
+        group->held = false;
+        forgive(group, tutti_mailbox_now(&group->mailbox));
+    }
     if (mine != NULL && !over)
         pass_on(group, mine);
     else
@@ -321,13 +338,16 @@ static bool obey(struct tutti_group_tcp *group)
 
 /* ---- the turns ---- */
 
-static void look_at_clock(struct tutti_group_tcp *group, tutti_ps now_ps)
+/* True: a beat is due. */
+static bool look_at_clock(struct tutti_group_tcp *group, tutti_ps now_ps)
 {
+    bool beats = now_ps >= group->beat_due_ps;
+
     for (uint32_t i = 0; i < group->peer_count; i++) {
         struct tutti_peer *peer = &group->peers[i];
         char time[TUTTI_UNIT_TEXT_BYTES];
 
-        if (peer->fd < 0 || now_ps - peer->heard_ps < group->stall_ps)
+        if (peer->fd < 0 || group->held || now_ps - peer->heard_ps < group->stall_ps)
             continue;
         tutti_progress_end(group, -TUTTI_EIO,
                            "process %u of %u ('%s') has given no sign of life for %s",
@@ -335,7 +355,7 @@ static void look_at_clock(struct tutti_group_tcp *group, tutti_ps now_ps)
                            tutti_print_time(group->stall_ps, time));
         tutti_peer_close(peer);
     }
-    if (now_ps >= group->beat_due_ps) {
+    if (beats) {
         group->beat_due_ps = tutti_group_after(now_ps, beat_ps(group));
         for (uint32_t i = 0; i < group->peer_count; i++)
             if (group->peers[i].fd >= 0 && group->peers[i].out_count == 0)
@@ -343,6 +363,7 @@ static void look_at_clock(struct tutti_group_tcp *group, tutti_ps now_ps)
     }
     if (group->base.index == 0)
         tutti_root_look_at_clock(group, now_ps);
+    return beats;
 }
 
 static tutti_ps sooner(tutti_ps a, tutti_ps b)
@@ -363,19 +384,12 @@ static tutti_ps next_due(const struct tutti_group_tcp *group)
     return sooner(due, tutti_listener_due(group->links));
 }
 
-/* One that was itself stopped or held up has heard nobody, and may blame nobody for it. */
-static void forgive(struct tutti_group_tcp *group, tutti_ps now_ps)
-{
-    for (uint32_t i = 0; i < group->peer_count; i++)
-        group->peers[i].heard_ps = now_ps;
-}
-
 static size_t add_peers(const struct tutti_group_tcp *group, struct pollfd *polls)
 {
     for (uint32_t i = 0; i < group->peer_count; i++) {
         const struct tutti_peer *peer = &group->peers[i];
 
-        polls[i] = (struct pollfd){.fd = peer->fd,
+        polls[i] = (struct pollfd){.fd = group->held ? -1 : peer->fd,
                                    .events = (short)(POLLIN | (peer->out_count > 0 ? POLLOUT : 0))};
     }
     return group->peer_count;
@@ -400,13 +414,17 @@ static void turn(struct tutti_group_tcp *group)
     tutti_ps due_ps = next_due(group);
     size_t count = 1;
     size_t links_at;
+    size_t newcomers_at;
     size_t peers_at;
+    bool beats;
 
     polls[0] = (struct pollfd){.fd = group->mailbox.poke_fd, .events = POLLIN};
     if (group->rendezvous != NULL)
         count += tutti_listener_polls(group->rendezvous, now_ps, polls + count);
     links_at = count;
     count += tutti_listener_polls(group->links, now_ps, polls + count);
+    newcomers_at = count;
+    count += tutti_newcomers_polls(group, polls + count);
     peers_at = count;
     count += add_peers(group, polls + count);
     if (poll(polls, (nfds_t)count, tutti_mailbox_ms_until(&group->mailbox, due_ps)) < 0)
@@ -422,7 +440,8 @@ static void turn(struct tutti_group_tcp *group)
     if (group->rendezvous != NULL)
         tutti_listener_move(group->rendezvous, polls + 1, now_ps);
     tutti_listener_move(group->links, polls + links_at, now_ps);
-    look_at_clock(group, now_ps);
+    beats = look_at_clock(group, now_ps);
+    tutti_newcomers_move(group, polls + newcomers_at, peers_at - newcomers_at, now_ps, beats);
 }
 
 /* All has been said: what is on its way goes out, and everybody else closes, or time is up. */

@@ -4,6 +4,7 @@
 #define TUTTI_RUNTIME_GROUP_PROGRESS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ struct tutti_mailbox {
                         was started would be too many after 106 days */
     bool quit;       /* order: close */
     bool halt;       /* with it: say nothing to the others, and keep the connections */
+    bool hold;       /* order: after the next exchange read nothing from the others */
     bool woken;      /* tutti_group_wake: one wait_stop returns */
     bool complete;   /* all processes are there, the members are known */
     bool over;       /* the group has ended: why stands in `ending` */
@@ -37,6 +39,7 @@ struct tutti_mailbox {
     int *link_fds; /* [wanted_count] */
     size_t wanted_count;
     uint32_t link_round;
+    atomic_uint newcomer_count; /* process 0: who wait to be admitted */
 };
 
 int tutti_mailbox_open(struct tutti_mailbox *mailbox, struct tutti_err *err);
@@ -56,6 +59,15 @@ tutti_ps tutti_mailbox_now(const struct tutti_mailbox *mailbox);
 tutti_ps tutti_group_after(tutti_ps now_ps, tutti_ps ps); /* saturates */
 /* For poll: rounded up, 60 s at most. */
 int tutti_mailbox_ms_until(const struct tutti_mailbox *mailbox, tutti_ps due_ps);
+
+enum { TUTTI_NEWCOMERS_MAX = 32 };
+
+/* The progress thread's, of process 0. */
+struct tutti_newcomers {
+    uint32_t count;
+    uint32_t next_id;
+    struct tutti_peer peers[TUTTI_NEWCOMERS_MAX]; /* in the order in which they came */
+};
 
 struct tutti_group_tcp {
     struct tutti_group base; /* first member: the ops cast back */
@@ -82,6 +94,7 @@ struct tutti_group_tcp {
     uint32_t here_count;
     struct tutti_listener *rendezvous; /* process 0 */
     struct tutti_listener *links;      /* all: where data connections come in */
+    struct tutti_newcomers *newcomers; /* process 0 */
     struct pollfd *polls;
     struct tutti_packet *ping;
     struct tutti_packet *bye;
@@ -92,6 +105,7 @@ struct tutti_group_tcp {
     struct tutti_packet *room; /* for the answer of the exchange under way */
     bool asked;                /* index > 0: one is */
     bool told;                 /* that it is over */
+    bool held;                 /* reads nothing from the others, until the mailbox's hold is over */
     /* Refusals: how many may be logged at once, and how many were not. */
     uint32_t log_credit;
     uint32_t log_kept_count;
@@ -99,6 +113,12 @@ struct tutti_group_tcp {
     uint64_t refused_count;
     char last_refused[TUTTI_ADDRESS_TEXT_BYTES + TUTTI_CLIENT_WHY_BYTES];
 };
+
+/* Of the array `polls`, for so many peers. */
+static inline size_t tutti_progress_poll_max(size_t peer_count)
+{
+    return 1 + 2 * (size_t)TUTTI_LISTENER_POLL_MAX + TUTTI_NEWCOMERS_MAX + peer_count;
+}
 
 /* Starts the thread; ended by tutti_progress_stop, which says good-bye to the others. */
 int tutti_progress_start(struct tutti_group_tcp *group, struct tutti_err *err);
@@ -128,6 +148,15 @@ void tutti_progress_refused(struct tutti_group_tcp *group, const char *who, cons
 int tutti_group_tcp_come(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
                          struct tutti_err *err);
 
+/* newcomers.c: who want to become members. One that has come at the rendezvous or a member's
+ * listener: as of listeners. */
+struct tutti_newcomers *tutti_newcomers_new(void);
+void tutti_newcomers_free(struct tutti_newcomers *newcomers);
+bool tutti_newcomers_proved(struct tutti_group_tcp *group, struct tutti_client *client);
+size_t tutti_newcomers_polls(const struct tutti_group_tcp *group, struct pollfd *ret);
+void tutti_newcomers_move(struct tutti_group_tcp *group, const struct pollfd *polls,
+                          size_t poll_count, tutti_ps now_ps, bool beats);
+
 /* Where this process reaches another member. */
 void tutti_group_tcp_where(const struct tutti_group_tcp *group, uint32_t peer,
                            struct tutti_address *ret);
@@ -137,6 +166,11 @@ void tutti_group_tcp_where(const struct tutti_group_tcp *group, uint32_t peer,
 extern const struct tutti_group_ops tutti_group_tcp_ops;
 int tutti_group_tcp_shrink(struct tutti_group *group, uint32_t count_min, tutti_ps deadline_ps,
                            struct tutti_group **ret, struct tutti_err *err);
+int tutti_group_tcp_admit(struct tutti_group *group, uint32_t count_max, tutti_ps deadline_ps,
+                          struct tutti_group **ret, struct tutti_err *err);
+/* A group by its options, of which nothing has happened yet. */
+int tutti_group_tcp_make(const struct tutti_group_tcp_opts *opts, struct tutti_group_tcp **ret,
+                         struct tutti_err *err);
 struct tutti_listener *tutti_group_tcp_new_listener(struct tutti_group_tcp *group,
                                                     const struct tutti_listener_ops *ops);
 
@@ -150,6 +184,9 @@ int tutti_group_tcp_listen_links(struct tutti_group_tcp *group,
 /* A whole copy of a caller's options: tutti_take(). */
 int tutti_group_tcp_take(const struct tutti_group_tcp_opts *opts, struct tutti_group_tcp_opts *ret,
                          struct tutti_err *err);
+
+/* -TUTTI_EINVAL where options contradict themselves. */
+int tutti_group_tcp_check(const struct tutti_group_tcp_opts *opts, struct tutti_err *err);
 
 /* -TUTTI_EINVAL where there is a secret, and it is too short. */
 int tutti_group_tcp_check_secret(const struct tutti_group_tcp_opts *opts, struct tutti_err *err);

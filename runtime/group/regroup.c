@@ -42,7 +42,7 @@ int tutti_regroup_open(struct tutti_regroup *regroup, struct tutti_group_tcp *gr
     *regroup = (struct tutti_regroup){.group = group, .deadline_ps = deadline_ps};
     if (deadline_ps <= 0)
         regroup->deadline_ps = group->deadline_ps;
-    status = tutti_view_copy(&group->view, &regroup->view, err);
+    status = tutti_view_copy(&group->view, newcomers_max, &regroup->view, err);
     if (status == 0)
         status = tutti_successor_new(group, (uint32_t)count, &regroup->next, err);
     regroup->members = calloc(count, sizeof(regroup->members[0]));
@@ -322,7 +322,8 @@ static void set_clocks(struct tutti_regroup *regroup)
     regroup->begin_ps = tutti_regroup_now(regroup);
     regroup->due_ps = tutti_group_after(regroup->begin_ps, regroup->deadline_ps);
     regroup->half_ps = tutti_group_after(regroup->begin_ps, regroup->deadline_ps / 2);
-    regroup->quiet_ps = regroup->deadline_ps / QUIET_SHARE;
+    if (regroup->quiet_ps == 0)
+        regroup->quiet_ps = regroup->deadline_ps / QUIET_SHARE;
     if (regroup->quiet_ps > regroup->group->stall_ps)
         regroup->quiet_ps = regroup->group->stall_ps;
     if (regroup->quiet_ps < QUIET_PS_MIN)

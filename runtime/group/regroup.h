@@ -54,6 +54,7 @@ struct tutti_regroup {
     struct tutti_group_tcp *group; /* the last incarnation, or a newcomer's, which is none yet */
     struct tutti_group_tcp *next;  /* made beforehand: nothing may fail once all have agreed */
     bool admits;                   /* not a shrink: of those who were there none may be lost */
+    bool is_newcomer;              /* the group is none yet */
     uint32_t old_count;            /* members before any newcomer */
     struct tutti_view view;        /* the newest that this process has taken */
     struct tutti_view proposed;    /* leader: what it proposes */
@@ -75,7 +76,7 @@ struct tutti_regroup {
     tutti_ps begin_ps;
     tutti_ps half_ps;
     tutti_ps due_ps;
-    tutti_ps quiet_ps; /* who says nothing for so long is left behind */
+    tutti_ps quiet_ps; /* who says nothing for so long is left behind; 0: by the deadline */
     tutti_ps beat_due_ps;
     tutti_ps probe_ps; /* leader: calls nobody before */
 };

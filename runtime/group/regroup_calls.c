@@ -65,7 +65,7 @@ static bool proved(void *data, struct tutti_client *client)
 
     /* A data connection of the next incarnation, of one that is there before this one, or of the
      * last, of one that does not know yet; a newcomer: all try again. */
-    if (hello->kind != TUTTI_HANDSHAKE_SHRINK)
+    if (hello->kind != TUTTI_HANDSHAKE_SHRINK || regroup->is_newcomer)
         return refuse(client,
                       hello->kind == TUTTI_HANDSHAKE_LINK ? TUTTI_HANDSHAKE_BROKEN_OFF
                                                           : TUTTI_HANDSHAKE_NOT_YET,

@@ -9,6 +9,37 @@
 
 enum { FRAMES_A_TURN = 16 };
 
+/* ---- what the leader tells all ---- */
+
+static void tell_all(struct tutti_regroup *regroup, struct tutti_packet *packet)
+{
+    for (uint32_t i = 0; i < regroup->view.count; i++) {
+        struct tutti_peer *peer = &regroup->peers[i];
+
+        if (regroup->members[i].standing == TUTTI_STANDING_HERE &&
+            peer->out_count < TUTTI_PEER_OUT_MAX)
+            tutti_peer_tell(peer, tutti_packet_hold(packet));
+    }
+    tutti_packet_drop(packet);
+}
+
+/* All that follow end with the same words. */
+static void give_up(struct tutti_regroup *regroup)
+{
+    struct tutti_ending ending = {
+        .status = regroup->status, .origin = TUTTI_ENDING_PLAIN, .err = regroup->err};
+    struct tutti_packet *stop =
+        tutti_packet_new(TUTTI_FRAME_HEAD_BYTES + TUTTI_FRAME_STOP_BYTES + TUTTI_ERR_TEXT_BYTES);
+
+    if (stop == NULL)
+        return; /* they see it close */
+    stop->bytes = tutti_frame_write_stop(&ending, regroup->incarnation_max, stop->data);
+    tell_all(regroup, stop);
+    for (uint32_t i = 0; i < regroup->view.count; i++)
+        if (regroup->peers[i].fd >= 0)
+            (void)tutti_peer_send(&regroup->peers[i]);
+}
+
 /* ---- losses ---- */
 
 /* One that is left behind shall know it when it goes on, and not take the others for dead. */
@@ -33,6 +64,8 @@ void tutti_regroup_lose(struct tutti_regroup *regroup, uint32_t place, enum tutt
         tutti_regroup_fail(regroup, -TUTTI_EIO, "process %u of %u ('%s') %s", place,
                            regroup->old_count, peer->address,
                            how == TUTTI_STANDING_GONE ? "has gone" : "gives no sign of life");
+        if (regroup->phase != TUTTI_REGROUP_FOLLOWS)
+            give_up(regroup);
         return;
     }
     if (regroup->phase == TUTTI_REGROUP_FOLLOWS && place == regroup->leader) {
@@ -52,18 +85,6 @@ static uint32_t here_count(const struct tutti_regroup *regroup)
     for (uint32_t i = 0; i < regroup->view.count; i++)
         count += regroup->members[i].standing == TUTTI_STANDING_HERE;
     return count;
-}
-
-static void tell_all(struct tutti_regroup *regroup, struct tutti_packet *packet)
-{
-    for (uint32_t i = 0; i < regroup->view.count; i++) {
-        struct tutti_peer *peer = &regroup->peers[i];
-
-        if (regroup->members[i].standing == TUTTI_STANDING_HERE &&
-            peer->out_count < TUTTI_PEER_OUT_MAX)
-            tutti_peer_tell(peer, tutti_packet_hold(packet));
-    }
-    tutti_packet_drop(packet);
 }
 
 /* What is told may lose some, who then have not been told. */
@@ -92,21 +113,6 @@ static const char *reasons(const struct tutti_regroup *regroup, char *text, size
                                      "; process %u has not come within %s", i, time);
     }
     return text;
-}
-
-/* All that follow end with the same words. */
-static void give_up(struct tutti_regroup *regroup)
-{
-    struct tutti_ending ending = {
-        .status = regroup->status, .origin = TUTTI_ENDING_PLAIN, .err = regroup->err};
-    struct tutti_packet *stop =
-        tutti_packet_new(TUTTI_FRAME_HEAD_BYTES + TUTTI_FRAME_STOP_BYTES + TUTTI_ERR_TEXT_BYTES);
-
-    if (stop == NULL)
-        return; /* they see it close */
-    stop->bytes = tutti_frame_write_stop(&ending, regroup->incarnation_max, stop->data);
-    tell_all(regroup, stop);
-    send_all(regroup);
 }
 
 void tutti_regroup_propose(struct tutti_regroup *regroup)

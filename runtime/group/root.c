@@ -110,6 +110,7 @@ static void share(struct tutti_group_tcp *group)
             tutti_peer_tell(&group->peers[i], tutti_packet_hold(all));
     pthread_mutex_lock(&group->mailbox.lock);
     assert(group->mailbox.all == NULL);
+    group->held = group->mailbox.hold;
     group->mailbox.all = all;
     group->mailbox.all_at = TUTTI_FRAME_HEAD_BYTES;
     pthread_cond_broadcast(&group->mailbox.changed);
@@ -347,8 +348,11 @@ static bool proved(void *data, struct tutti_client *client)
     char who[TUTTI_ADDRESS_TEXT_BYTES + 64];
     char why[TUTTI_CLIENT_WHY_BYTES];
     char note[TUTTI_HANDSHAKE_NOTE_BYTES];
-    enum tutti_handshake_reason reason = object(group, hello, note, why);
+    enum tutti_handshake_reason reason;
 
+    if (hello->kind == TUTTI_HANDSHAKE_ENTER)
+        return tutti_newcomers_proved(group, client);
+    reason = object(group, hello, note, why);
     if (reason != TUTTI_HANDSHAKE_WELCOME) {
         snprintf(who, sizeof(who), "process %u of %u at '%s'", hello->index, hello->count,
                  tutti_address_text(&client->from, text));

@@ -7,20 +7,21 @@
 
 #include "runtime/group/regroup.h"
 
-static int furnish(struct tutti_group_tcp *next, bool may_listen, uint32_t count_max,
+static int furnish(struct tutti_group_tcp *next, bool may_lead, uint32_t count_max,
                    struct tutti_err *err)
 {
     next->peers = calloc(count_max, sizeof(next->peers[0]));
-    next->polls =
-        calloc(1 + 2 * (size_t)TUTTI_LISTENER_POLL_MAX + count_max, sizeof(next->polls[0]));
+    next->polls = calloc(tutti_progress_poll_max(count_max), sizeof(next->polls[0]));
     next->ping = tutti_packet_of_head(TUTTI_FRAME_PING, 0);
     next->bye = tutti_packet_of_head(TUTTI_FRAME_BYE, 0);
     next->stop =
         tutti_packet_new(TUTTI_FRAME_HEAD_BYTES + TUTTI_FRAME_STOP_BYTES + TUTTI_ERR_TEXT_BYTES);
-    if (may_listen)
+    if (may_lead) {
         next->rendezvous = tutti_group_tcp_new_listener(next, &tutti_root_listener_ops);
+        next->newcomers = tutti_newcomers_new();
+    }
     if (next->peers == NULL || next->polls == NULL || next->ping == NULL || next->bye == NULL ||
-        next->stop == NULL || (may_listen && next->rendezvous == NULL))
+        next->stop == NULL || (may_lead && (next->rendezvous == NULL || next->newcomers == NULL)))
         return tutti_nomem(err);
     return 0;
 }
@@ -43,7 +44,7 @@ int tutti_successor_new(struct tutti_group_tcp *group, uint32_t count_max,
     memcpy(next->session, group->session, sizeof(next->session));
     status = tutti_mailbox_open(&next->mailbox, err);
     if (status == 0)
-        status = furnish(next, group->rendezvous == NULL, count_max, err);
+        status = furnish(next, group->newcomers == NULL, count_max, err);
     if (status < 0) {
         tutti_group_close(&next->base);
         return status;
@@ -52,27 +53,40 @@ int tutti_successor_new(struct tutti_group_tcp *group, uint32_t count_max,
     return 0;
 }
 
-/* "processes 2 and 5 of 8 are lost", by the places of the last incarnation. */
+/* Adds "2" or ", 2" to a list that begins with `what`. */
+static size_t list(char *why, size_t bytes, size_t used, bool first, const char *what, uint32_t i)
+{
+    if (used + 64 < bytes)
+        used += (size_t)snprintf(why + used, bytes - used, "%s%u", first ? what : ", ", i);
+    return used;
+}
+
+/* "lost: process 2, 5 of 8", by the places of the last incarnation; "joined: process 7 of 8", by
+ * those of this one. */
 static void say_why(const struct tutti_group_tcp *group, const struct tutti_view *view, char *why,
                     size_t bytes)
 {
+    const struct tutti_view *last = &group->view;
     uint32_t lost_count = 0;
+    uint32_t joined_count = 0;
     uint32_t at = 0;
     size_t used = 0;
 
     why[0] = '\0';
-    for (uint32_t i = 0; i < group->view.count; i++) {
-        while (at < view->count && view->members[at].id < group->view.members[i].id)
+    for (uint32_t i = 0; i < last->count; i++) {
+        while (at < view->count && view->members[at].id < last->members[i].id)
             at++;
-        if (at < view->count && view->members[at].id == group->view.members[i].id)
-            continue;
-        lost_count++;
-        if (used + 64 < bytes)
-            used += (size_t)snprintf(why + used, bytes - used, "%s%u",
-                                     used == 0 ? "lost: process " : ", ", i);
+        if (at == view->count || view->members[at].id != last->members[i].id)
+            used = list(why, bytes, used, lost_count++ == 0, "lost: process ", i);
     }
     if (lost_count > 0)
-        (void)snprintf(why + used, bytes - used, " of %u", group->view.count);
+        used += (size_t)snprintf(why + used, bytes - used, " of %u", last->count);
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->members[i].id >= last->next_id)
+            used = list(why, bytes, used, joined_count++ == 0,
+                        lost_count > 0 ? "; joined: process " : "joined: process ", i);
+    if (joined_count > 0)
+        (void)snprintf(why + used, bytes - used, " of %u", view->count);
 }
 
 /* Newcomers come where the first ones came, if that can be had: else to any member's listener. */
@@ -80,6 +94,33 @@ static void listen_at_root(struct tutti_group_tcp *next, const struct tutti_addr
 {
     if (next->rendezvous->fd < 0 && tutti_address_is_own(root))
         (void)tutti_address_listen(root, &next->rendezvous->fd, NULL);
+}
+
+/* What process 0 has beyond the others: as it was, or, where another has become process 0, anew. */
+static void hand_over_lead(struct tutti_group_tcp *group, struct tutti_group_tcp *next)
+{
+    if (group->newcomers != NULL) {
+        assert(next->base.index == 0); /* the first is the first as long as it lives */
+        tutti_listener_clear(group->rendezvous);
+        next->rendezvous = group->rendezvous;
+        next->rendezvous->data = next;
+        next->newcomers = group->newcomers;
+        group->rendezvous = NULL;
+        group->newcomers = NULL;
+    } else if (next->base.index > 0) {
+        free(next->rendezvous);
+        tutti_newcomers_free(next->newcomers);
+        next->rendezvous = NULL;
+        next->newcomers = NULL;
+        return;
+    } else {
+        listen_at_root(next, &group->root);
+    }
+    next->rendezvous->secret = next->secret;
+    next->rendezvous->secret_bytes = next->secret_bytes;
+    if (next->newcomers->next_id < next->view.next_id)
+        next->newcomers->next_id = next->view.next_id;
+    atomic_store(&next->mailbox.newcomer_count, next->newcomers->count);
 }
 
 static void hand_over(struct tutti_group_tcp *group, struct tutti_group_tcp *next)
@@ -93,23 +134,7 @@ static void hand_over(struct tutti_group_tcp *group, struct tutti_group_tcp *nex
     next->links->ops = &tutti_link_listener_ops;
     next->links->data = next;
     next->links->members_key = next->session;
-    if (group->rendezvous != NULL) {
-        assert(next->rendezvous == NULL);
-        tutti_listener_clear(group->rendezvous);
-        next->rendezvous = group->rendezvous;
-        group->rendezvous = NULL;
-        next->rendezvous->data = next;
-    } else if (next->base.index == 0) {
-        listen_at_root(next, &group->root);
-    }
-    if (next->base.index > 0) {
-        if (next->rendezvous->fd < 0)
-            free(next->rendezvous);
-        next->rendezvous = NULL;
-    } else {
-        next->rendezvous->secret = next->secret;
-        next->rendezvous->secret_bytes = next->secret_bytes;
-    }
+    hand_over_lead(group, next);
 }
 
 static void take_peers(struct tutti_regroup *regroup, struct tutti_group_tcp *next)
@@ -146,7 +171,11 @@ int tutti_successor_start(struct tutti_regroup *regroup, struct tutti_group **re
     int status;
 
     assert(regroup->phase == TUTTI_REGROUP_DONE);
-    say_why(group, view, next->why, sizeof(next->why));
+    if (regroup->is_newcomer)
+        (void)snprintf(next->why, sizeof(next->why), "joined: process %u of %u", regroup->place,
+                       view->count);
+    else
+        say_why(group, view, next->why, sizeof(next->why));
     next->base.index = leads ? 0 : regroup->place;
     next->base.count = view->count;
     next->base.incarnation = view->incarnation;

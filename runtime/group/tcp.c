@@ -34,6 +34,26 @@ void tutti_group_tcp_where(const struct tutti_group_tcp *group, uint32_t peer,
     tutti_address_unpack(member->address, (uint16_t)member->port, group->scope, ret);
 }
 
+const char *tutti_group_tcp_address(const struct tutti_group *base, char *ret)
+{
+    const struct tutti_group_tcp *group = (const struct tutti_group_tcp *)base;
+    const struct tutti_listener *listener =
+        base->index == 0 && group->rendezvous != NULL && group->rendezvous->fd >= 0
+            ? group->rendezvous
+            : group->links;
+    struct tutti_address address;
+    char text[TUTTI_ADDRESS_TEXT_BYTES] = "";
+
+    if (listener != NULL && base->index > 0)
+        tutti_group_tcp_where(group, 0, &address);
+    else if (listener != NULL)
+        tutti_address_of_socket(listener->fd, &address);
+    if (listener != NULL)
+        (void)tutti_address_text(&address, text);
+    (void)snprintf(ret, TUTTI_GROUP_TCP_ADDRESS_BYTES, "%s", text);
+    return ret;
+}
+
 /* ---- the ops ---- */
 
 static uint32_t wait_ms_of(tutti_ps ps)
@@ -182,6 +202,7 @@ static void tcp_close(struct tutti_group *base)
     }
     close_listener(group->rendezvous);
     close_listener(group->links);
+    tutti_newcomers_free(group->newcomers);
     tutti_mailbox_close(&group->mailbox);
     tutti_packet_drop(group->room);
     tutti_packet_drop(group->ping);
@@ -220,6 +241,7 @@ const struct tutti_group_ops tutti_group_tcp_ops = {
     .id = tcp_id,
     .why = tcp_why,
     .shrink = tutti_group_tcp_shrink,
+    .admit = tutti_group_tcp_admit,
 };
 
 /* ---- open ---- */
@@ -241,11 +263,9 @@ struct tutti_listener *tutti_group_tcp_new_listener(struct tutti_group_tcp *grou
 static int furnish(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
                    struct tutti_err *err)
 {
-    size_t poll_count;
     bool is_root = opts->index == 0;
 
     group->peer_count = is_root ? opts->count : 1;
-    poll_count = 1 + 2 * (size_t)TUTTI_LISTENER_POLL_MAX + group->peer_count;
     group->peers = calloc(group->peer_count, sizeof(group->peers[0]));
     if (group->peers == NULL) {
         group->peer_count = 0;
@@ -256,21 +276,24 @@ static int furnish(struct tutti_group_tcp *group, const struct tutti_group_tcp_o
     group->view =
         (struct tutti_view){.incarnation = 1, .next_id = opts->count, .count = opts->count};
     group->view.members = calloc(opts->count, sizeof(group->view.members[0]));
-    group->polls = calloc(poll_count, sizeof(group->polls[0]));
+    group->polls = calloc(tutti_progress_poll_max(group->peer_count), sizeof(group->polls[0]));
     group->ping = tutti_packet_of_head(TUTTI_FRAME_PING, 1);
     group->bye = tutti_packet_of_head(TUTTI_FRAME_BYE, 1);
     group->stop =
         tutti_packet_new(TUTTI_FRAME_HEAD_BYTES + TUTTI_FRAME_STOP_BYTES + TUTTI_ERR_TEXT_BYTES);
     group->links = tutti_group_tcp_new_listener(group, &tutti_link_listener_ops);
-    if (is_root)
+    if (is_root) {
         group->rendezvous = tutti_group_tcp_new_listener(group, &tutti_root_listener_ops);
+        group->newcomers = tutti_newcomers_new();
+    }
     if (opts->secret != NULL) {
         group->secret = malloc(opts->secret_bytes > 0 ? opts->secret_bytes : 1);
         group->secret_bytes = opts->secret_bytes;
     }
     if (group->view.members == NULL || group->polls == NULL || group->ping == NULL ||
         group->bye == NULL || group->stop == NULL || group->links == NULL ||
-        (is_root && group->rendezvous == NULL) || (opts->secret != NULL && group->secret == NULL))
+        (is_root && (group->rendezvous == NULL || group->newcomers == NULL)) ||
+        (opts->secret != NULL && group->secret == NULL))
         return tutti_nomem(err);
     if (opts->secret_bytes > 0 && opts->secret != NULL)
         memcpy(group->secret, opts->secret, opts->secret_bytes);
@@ -279,6 +302,7 @@ static int furnish(struct tutti_group_tcp *group, const struct tutti_group_tcp_o
     group->links->members_key = group->session;
     group->links->members_key_bytes = sizeof(group->session);
     if (is_root) {
+        group->newcomers->next_id = opts->count;
         group->rendezvous->secret = group->secret;
         group->rendezvous->secret_bytes = group->secret_bytes;
     }
@@ -335,6 +359,10 @@ static int found(struct tutti_group_tcp *group, const struct tutti_group_tcp_opt
     group->rendezvous->fd = fd;
     self->here = true;
     group->here_count = 1;
+    if (opts->count == 1) { /* nobody else is waited for */
+        group->view.members[0] = self->member;
+        group->mailbox.complete = true;
+    }
     return 0;
 }
 
@@ -359,7 +387,13 @@ static int wait_for_all(struct tutti_group_tcp *group, struct tutti_err *err)
     return told(group, err);
 }
 
-static int check(const struct tutti_group_tcp_opts *opts, struct tutti_err *err)
+/* A group of one that nobody is to join listens nowhere. */
+static bool listens(const struct tutti_group_tcp_opts *opts)
+{
+    return opts->count > 1 || opts->admits;
+}
+
+int tutti_group_tcp_check(const struct tutti_group_tcp_opts *opts, struct tutti_err *err)
 {
     char host[TUTTI_HOST_BYTES];
     uint16_t port;
@@ -368,7 +402,7 @@ static int check(const struct tutti_group_tcp_opts *opts, struct tutti_err *err)
     if (opts->count == 0 || opts->count > TUTTI_GROUP_TCP_COUNT_MAX || opts->index >= opts->count)
         return tutti_fail(err, TUTTI_EINVAL, "no process %u of %u (1 to %d, counted from 0)",
                           opts->index, opts->count, TUTTI_GROUP_TCP_COUNT_MAX);
-    if (opts->count == 1)
+    if (!listens(opts))
         return 0;
     if (opts->root == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "no address of process 0 (host:port)");
@@ -388,15 +422,12 @@ static tutti_ps or_default(tutti_ps ps)
                                               : ps;
 }
 
-static int open_checked(const struct tutti_group_tcp_opts *opts, struct tutti_group **ret,
-                        struct tutti_err *err)
+int tutti_group_tcp_make(const struct tutti_group_tcp_opts *opts, struct tutti_group_tcp **ret,
+                         struct tutti_err *err)
 {
-    struct tutti_group_tcp *group;
-    int status = check(opts, err);
+    struct tutti_group_tcp *group = calloc(1, sizeof(*group));
+    int status;
 
-    if (status < 0)
-        return status;
-    group = calloc(1, sizeof(*group));
     if (group == NULL)
         return tutti_nomem(err);
     group->base = (struct tutti_group){
@@ -410,11 +441,29 @@ static int open_checked(const struct tutti_group_tcp_opts *opts, struct tutti_gr
     group->log_data = opts->log_data;
     status = tutti_mailbox_open(&group->mailbox, err);
     group->open_due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox), group->deadline_ps);
-    if (status == 0 && opts->count > 1) {
+    if (status == 0 && listens(opts))
         status = furnish(group, opts, err);
-        if (status == 0)
-            status =
-                opts->index == 0 ? found(group, opts, err) : tutti_group_tcp_come(group, opts, err);
+    if (status < 0) {
+        tcp_close(&group->base);
+        return status;
+    }
+    *ret = group;
+    return 0;
+}
+
+static int open_checked(const struct tutti_group_tcp_opts *opts, struct tutti_group **ret,
+                        struct tutti_err *err)
+{
+    struct tutti_group_tcp *group = NULL;
+    int status = tutti_group_tcp_check(opts, err);
+
+    if (status == 0)
+        status = tutti_group_tcp_make(opts, &group, err);
+    if (status < 0)
+        return status;
+    if (listens(opts)) {
+        status =
+            opts->index == 0 ? found(group, opts, err) : tutti_group_tcp_come(group, opts, err);
         if (status == 0)
             status = tutti_progress_start(group, err);
         if (status == 0)

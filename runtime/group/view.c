@@ -16,9 +16,10 @@ void tutti_view_done(struct tutti_view *view)
     *view = (struct tutti_view){.members = NULL};
 }
 
-int tutti_view_copy(const struct tutti_view *view, struct tutti_view *ret, struct tutti_err *err)
+int tutti_view_copy(const struct tutti_view *view, uint32_t more, struct tutti_view *ret,
+                    struct tutti_err *err)
 {
-    struct tutti_member *members = malloc(view->count * sizeof(members[0]));
+    struct tutti_member *members = malloc(((size_t)view->count + more) * sizeof(members[0]));
 
     if (members == NULL)
         return tutti_nomem(err);

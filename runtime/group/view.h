@@ -32,7 +32,9 @@ struct tutti_view {
 };
 
 void tutti_view_done(struct tutti_view *view);
-int tutti_view_copy(const struct tutti_view *view, struct tutti_view *ret, struct tutti_err *err);
+/* With room for `more` members behind the others. */
+int tutti_view_copy(const struct tutti_view *view, uint32_t more, struct tutti_view *ret,
+                    struct tutti_err *err);
 
 /* The place of an identity; count: it is no member. */
 uint32_t tutti_view_find(const struct tutti_view *view, uint32_t id);

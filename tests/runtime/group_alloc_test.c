@@ -1,7 +1,11 @@
 /* A group over TCP whose allocations fail, one after the other: all its processes end with the
  * news, and nothing stays behind, neither memory nor descriptors. */
 #include <dirent.h>
+#include <stdatomic.h>
+#include <time.h>
 
+#include "build.h"
+#include "runtime/group/progress.h"
 #include "tests/alloc_fail.h"
 #include "tests/runtime/group_world.h"
 
@@ -61,6 +65,14 @@ static int story(struct tutti_err *err)
     return status;
 }
 
+/* What it takes to open a group has failed above: from here on, once all are there. */
+static void count_allocations(bool on)
+{
+    pthread_mutex_lock(&alloc_fail.lock);
+    alloc_fail.armed = on;
+    pthread_mutex_unlock(&alloc_fail.lock);
+}
+
 /* Process 2 leaves, the others shrink; one that gets no memory is lost to the others. */
 static int shrink(struct group_one *one, struct tutti_err *err)
 {
@@ -70,6 +82,7 @@ static int shrink(struct group_one *one, struct tutti_err *err)
 
     if (status < 0 || one->group->index == 2)
         return status;
+    count_allocations(true);
     status = tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, &lost);
     if (status != -TUTTI_EIO && status != -TUTTI_ENOMEM)
         return tutti_fail(err, TUTTI_ECHECK, "status %d: %s", status, lost.text);
@@ -90,7 +103,85 @@ static int shrink(struct group_one *one, struct tutti_err *err)
 
 static int shrink_story(struct tutti_err *err)
 {
+    count_allocations(false);
     return run(3, shrink, err);
+}
+
+static void pause_100_us(void)
+{
+    struct timespec time = {.tv_nsec = 100000};
+
+    (void)nanosleep(&time, NULL);
+}
+
+static struct group_one newcomer;
+static atomic_int begun; /* members of the group that are there */
+
+static void *enter(void *data)
+{
+    struct group_one *one = data;
+
+    while (atomic_load(&begun) < 2)
+        pause_100_us();
+    one->group = NULL;
+    one->status = tutti_group_tcp_join(&one->opts, &one->group, &one->err);
+    atomic_fetch_add(&begun, 1); /* it is of no use to wait for it any more */
+    if (one->status == 0)
+        one->status = tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, &one->err);
+    tutti_group_close(one->group);
+    return NULL;
+}
+
+/* Process 0 waits until the newcomer waits, which may have got no memory, and never comes. */
+static int admit(struct group_one *one, struct tutti_err *err)
+{
+    struct tutti_mailbox *mailbox = &((struct tutti_group_tcp *)one->group)->mailbox;
+    struct tutti_group *next = NULL;
+    int status = tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, err);
+
+    count_allocations(true);
+    atomic_fetch_add(&begun, 1);
+    while (one->group->index == 0 && atomic_load(&mailbox->newcomer_count) == 0 &&
+           atomic_load(&begun) <= 2)
+        pause_100_us();
+    status = tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, err);
+    if (status == 0)
+        status = tutti_group_admit(one->group, 0, SOON_PS, &next, err);
+    if (status < 0)
+        return status;
+    if (next == NULL)
+        return tutti_fail(err, TUTTI_ETIME, "nobody has come");
+    tutti_group_close(one->group);
+    one->group = next;
+    return tutti_group_exchange(one->group, NULL, 0, NULL, SOON_PS, err);
+}
+
+static int admit_story(struct tutti_err *err)
+{
+    int status = 0;
+
+    count_allocations(false);
+    atomic_store(&begun, 0);
+    if (!group_prepare(&world, 2, "127.0.0.1:0", "open sesame open", admit))
+        return tutti_fail(err, TUTTI_EIO, "cannot listen");
+    newcomer = world.ones[1];
+    for (uint32_t i = 0; i < 2; i++)
+        group_start(&world, i);
+    newcomer.opts.deadline_ps =
+        (sizeof(TUTTI_BUILD_SANITIZE) > 1 ? 2000 : 200) * TUTTI_PS_PER_MS; /* if nobody admits it */
+    (void)pthread_create(&newcomer.thread, NULL, enter, &newcomer);
+    for (uint32_t i = 0; i < 2; i++)
+        group_join(&world, i);
+    (void)pthread_join(newcomer.thread, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct group_one *one = i < 2 ? &world.ones[i] : &newcomer;
+
+        if (one->status == 0 || status == -TUTTI_ENOMEM)
+            continue;
+        status = one->status;
+        *err = one->err;
+    }
+    return status;
 }
 
 static int descriptor_count(void)
@@ -120,5 +211,14 @@ TEST(every_allocation_of_a_shrink_fails_once)
     int before = descriptor_count();
 
     ALLOC_FAIL_EACH(shrink_story(&err), err);
+    CHECK_INT(descriptor_count(), before);
+}
+
+TEST(every_allocation_of_an_admission_fails_once)
+{
+    struct tutti_err err = {""};
+    int before = descriptor_count();
+
+    ALLOC_FAIL_EACH(admit_story(&err), err);
     CHECK_INT(descriptor_count(), before);
 }
