@@ -303,6 +303,19 @@ struct tutti_exchange {
     uint64_t bytes; /* of messages that the rank asked about decides on */
 };
 
+/* A tree over all ranks, over each edge of which one message goes up, or one down, or both. On
+ * `up_lane` a rank receives from each of its children, each time with a fused REDUCE if there are
+ * data, and then sends to its parent; on `down_lane` it receives from its parent and sends to each
+ * child, and the root may copy its own data after that. The root's first SEND down waits for its
+ * last step up. */
+struct tutti_rank_tree {
+    uint32_t root;
+    uint32_t up_lane; /* or TUTTI_LANE_NONE */
+    uint32_t down_lane;
+    uint32_t tree_count; /* of the schedule, on lanes of their own */
+    bool alternates;     /* a rank has children in one of these trees at most */
+};
+
 /* How the steps come to be. A lane is a sequence of rounds, each of at most TUTTI_ROUND_STEPS_MAX
  * steps; a generator computes any round of any lane of any rank on demand, from its parameters
  * alone, so nothing ever needs all programs in memory. Both must be pure functions, callable from
@@ -350,6 +363,12 @@ struct tutti_schedule_ops {
     /* Optional, where buffers of ranks differ: those of `rank`, none larger than the schedule's. */
     void (*sizes)(const struct tutti_schedule *schedule, uint32_t rank,
                   struct tutti_buf_sizes *ret);
+    /* Optional: a tree of a schedule that consists of such alone. False: it does not. */
+    bool (*tree)(const struct tutti_schedule *schedule, uint32_t number,
+                 struct tutti_rank_tree *ret);
+    /* With `tree`: ranks of equal numbers have subtrees that are the same but for names, children
+     * in the same order. */
+    uint64_t (*subtree)(const struct tutti_schedule *schedule, uint32_t number, uint32_t rank);
 };
 
 /* Frozen once made; may be shared by threads. A generator's own state follows it: generators embed

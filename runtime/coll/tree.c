@@ -292,11 +292,50 @@ static uint64_t tree_steady(const struct tutti_schedule *schedule, uint32_t rank
     return (round < first && first < end ? first : end) - round;
 }
 
+/* One item goes up and down a tree. Where n is even, what has children in one of two balanced trees
+ * has none in the other: nodes that have are even, and a rank is an even one and an odd one. */
+static bool tree_form(const struct tutti_schedule *schedule, uint32_t number,
+                      struct tutti_rank_tree *ret)
+{
+    const struct tree *tree = (const struct tree *)schedule;
+    struct node node = {.share = number, .tree = number % tree->plan.tree_count};
+    uint32_t lanes = tree->up && tree->down ? 2 : 1;
+
+    if ((tree->plan.kind != TREE_BINOMIAL && tree->plan.kind != TREE_BALANCED) ||
+        tree->item_count != 1 || number >= tree->coll.share_count)
+        return false;
+    *ret = (struct tutti_rank_tree){
+        .root = node_rank(tree, &node, 0),
+        .up_lane = tree->up ? number * lanes : TUTTI_LANE_NONE,
+        .down_lane = tree->down ? number * lanes + lanes - 1 : TUTTI_LANE_NONE,
+        .tree_count = tree->coll.share_count,
+        .alternates = tree->coll.share_count == 1 ||
+                      (tree->coll.share_count == 2 && tree->plan.tree_count == 2 &&
+                       schedule->rank_count % 2 == 0),
+    };
+    return true;
+}
+
+/* By the lowest set bit of a node, and how many nodes there are from it on, if fewer: a binomial
+ * subtree has nodes from its root on, a balanced one as many more before it. */
+static uint64_t tree_subtree(const struct tutti_schedule *schedule, uint32_t number, uint32_t rank)
+{
+    const struct tree *tree = (const struct tree *)schedule;
+    struct node node = {.share = number, .tree = number % tree->plan.tree_count};
+    uint32_t id = node_id(tree, &node, rank);
+    uint32_t bit = id & (~id + 1);
+    uint32_t left = schedule->rank_count - id;
+
+    return (uint64_t)bit << 32 | (left < bit ? left : bit);
+}
+
 static const struct tutti_schedule_ops tree_ops = {
     .size = sizeof(struct tutti_schedule_ops),
     .round_count = tree_round_count,
     .emit = tree_emit,
     .steady = tree_steady,
+    .tree = tree_form,
+    .subtree = tree_subtree,
 };
 
 /* Dependencies name steps with 32 bits. */

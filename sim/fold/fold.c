@@ -23,6 +23,7 @@
 #include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
 #include "sim/fold/ring_chunks.h"
+#include "sim/fold/trees.h"
 #include "sim/net/net.h"
 #include "sim/play/flow_past.h"
 #include "sim/play/start.h"
@@ -544,6 +545,8 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
             return tutti_fail(err, TUTTI_ELACK, "ranks start at different times");
     }
     status = even ? -TUTTI_ELACK : tutti_ring_chunks_play(opts, schedule, ret, err);
+    if (status == -TUTTI_ELACK)
+        status = tutti_trees_play(opts, schedule, ret, err);
     if (status == -TUTTI_ELACK)
         status = play_ranks(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)

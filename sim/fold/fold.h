@@ -4,6 +4,8 @@
  *           messages), also on unequal links, and if ranks start at different times: ring by ring,
  *           see sim/fold/phases.h; rings of unequal parts by the longest way of a part, where that
  *           is all (sim/fold/ring_chunks.h)
+ *   trees   schedules of trees over each edge of which one message goes, on one switch: subtree by
+ *           subtree, see sim/fold/trees.h
  *   ranks   schedules whose generator says that all ranks run one program but for names (also ring
  *           blocks and exchanges, where the data can be cut into equal parts), on machines whose
  *           routes between partners make few different ranks; under `fair` only where each link
