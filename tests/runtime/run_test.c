@@ -377,7 +377,7 @@ TEST(what_a_hook_finds_wrong_ends_the_play)
     world.play.iteration_count = 100;
     CHECK_INT(tutti_backend_play(world.backend, &world.play, &played, &err), -TUTTI_ELACK);
     CHECK_INT(hook.call_count, 2);
-    CHECK(strstr(err.text, "before an iteration: the loss is no number") != NULL);
+    CHECK(strstr(err.text, "rank 0, the hook after iteration 2: the loss is no number") != NULL);
     close_world();
 }
 

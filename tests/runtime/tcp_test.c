@@ -221,7 +221,7 @@ TEST(what_one_hook_finds_wrong_all_hear)
     struct tutti_err err;
 
     CHECK_INT(tutti_backend_play(backend, &play, &played, &err), -TUTTI_ELACK);
-    CHECK(strstr(err.text, "rank 1, before an iteration: the loss is no number") != NULL);
+    CHECK(strstr(err.text, "rank 1, the hook after iteration 2: the loss is no number") != NULL);
     tutti_schedule_free(schedule);
     tutti_backend_close(backend);
 }

@@ -19,19 +19,19 @@ struct tutti_device_ops {
     const char *name;
     /* At least 1 byte, not shared with another buffer, aligned for every data type; -TUTTI_ENOMEM.
      * What is in it is no matter. */
-    int (*alloc)(struct tutti_device *device, uint64_t bytes, tutti_handle *ret,
+    int (*alloc)(const struct tutti_device *device, uint64_t bytes, tutti_handle *ret,
                  struct tutti_err *err);
-    void (*free)(struct tutti_device *device, tutti_handle memory);
-    int (*fill)(struct tutti_device *device, tutti_handle memory, unsigned char value,
+    void (*free)(const struct tutti_device *device, tutti_handle memory);
+    int (*fill)(const struct tutti_device *device, tutti_handle memory, unsigned char value,
                 uint64_t bytes, struct tutti_err *err);
     /* To and from memory of the caller, from the beginning of the buffer; returns when done. */
-    int (*write)(struct tutti_device *device, tutti_handle to, const void *from, uint64_t bytes,
-                 struct tutti_err *err);
-    int (*read)(struct tutti_device *device, void *to, tutti_handle from, uint64_t bytes,
+    int (*write)(const struct tutti_device *device, tutti_handle to, const void *from,
+                 uint64_t bytes, struct tutti_err *err);
+    int (*read)(const struct tutti_device *device, void *to, tutti_handle from, uint64_t bytes,
                 struct tutti_err *err);
     /* The handle of memory of the caller, which the device reaches where it is; NULL: it cannot,
      * and the run loop copies before and after. */
-    tutti_handle (*borrow)(struct tutti_device *device, void *memory);
+    tutti_handle (*borrow)(const struct tutti_device *device, void *memory);
 };
 
 /* The kind embeds this struct as its first member. */
@@ -40,7 +40,7 @@ struct tutti_device {
 };
 
 /* The memory of this process: a handle is an address. It has no state. */
-extern struct tutti_device tutti_device_host;
+extern const struct tutti_device tutti_device_host;
 
 static inline tutti_handle tutti_handle_of(const void *memory)
 {

@@ -137,11 +137,11 @@ static void point(struct tutti_endpoints *endpoints, struct tutti_connections *c
 
 int tutti_endpoints_open(struct tutti_endpoints *endpoints, struct tutti_connections *connections,
                          const struct tutti_schedule *schedule, const struct tutti_group *group,
-                         tutti_ps lead_ps, bool ends, struct tutti_err *err)
+                         tutti_ps lead_ps, bool hooked, struct tutti_err *err)
 {
     int status = check_totals(schedule, connections, err);
 
-    *endpoints = (struct tutti_endpoints){.crossing = {.lead_ps = lead_ps, .ends = ends}};
+    *endpoints = (struct tutti_endpoints){.crossing = {.lead_ps = lead_ps, .hooked = hooked}};
     if (status < 0)
         return status;
     endpoints->endpoints =
@@ -207,14 +207,14 @@ static int cross(struct tutti_crossing *crossing, struct tutti_wait_set *wait_se
     int64_t last_ns = now_ns(wait_set);
     struct tutti_recv_desc recv_desc = {0};
     struct tutti_send_desc send_desc = {0};
-    bool speaks = crossing->lead_ps > 0 || crossing->ends;
+    bool speaks = crossing->lead_ps > 0 || crossing->hooked;
     int status = 0;
 
     crossing->met_count++;
     for (uint32_t k = 0; k < crossing->round_count && status == 0; k++) {
         if (speaks) {
             crossing->said[k] =
-                (struct tutti_crossing_word){.last_ns = last_ns, .ends = wait_set->ends};
+                (struct tutti_crossing_word){.last_ns = last_ns, .enough = crossing->enough};
             send_desc.src = &crossing->said[k];
             recv_desc.dst = &crossing->heard[k];
             send_desc.bytes = recv_desc.bytes = sizeof(crossing->said[k]);
@@ -229,8 +229,8 @@ static int cross(struct tutti_crossing *crossing, struct tutti_wait_set *wait_se
         if (status == 0 && speaks && crossing->heard[k].last_ns > last_ns &&
             crossing->heard[k].last_ns <= now_ns(wait_set))
             last_ns = crossing->heard[k].last_ns;
-        if (status == 0 && speaks && crossing->heard[k].ends != 0)
-            wait_set->ends = true;
+        if (status == 0 && speaks && crossing->heard[k].enough != 0)
+            crossing->enough = true;
     }
     crossing->begins_ps = tutti_wait_set_after(
         (last_ns - wait_set->epoch_s * 1000000000) * TUTTI_PS_PER_NS, crossing->lead_ps);
@@ -254,7 +254,7 @@ static void wait_for_lead(const struct tutti_crossing *crossing,
 }
 
 int tutti_crossing_meet(struct tutti_crossing *crossing, struct tutti_wait_set *wait_set,
-                        uint32_t rank, const struct tutti_opening *opening, struct tutti_err *err)
+                        uint32_t rank, struct tutti_err *err)
 {
     unsigned generation = atomic_load(&wait_set->generation);
     bool leads = rank == wait_set->first_rank;
@@ -266,11 +266,7 @@ int tutti_crossing_meet(struct tutti_crossing *crossing, struct tutti_wait_set *
     while (status == 0 && (leads ? atomic_load(&wait_set->arrived) < wait_set->rank_count
                                  : atomic_load(&wait_set->generation) == generation))
         status = wait_on(wait_set, rank, &backoff, err);
-    if (status == 0 && leads) {
-        status = opening != NULL ? opening->open(opening->context, err) : 0;
-        wait_set->ends = status > 0;
-    }
-    if (status >= 0 && leads)
+    if (status == 0 && leads)
         status = cross(crossing, wait_set, rank, &backoff, err);
     tutti_wait_set_resume(wait_set, rank, &backoff);
     if (status < 0)

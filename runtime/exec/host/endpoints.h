@@ -12,7 +12,7 @@ enum { TUTTI_CROSSING_ROUNDS_MAX = 32 };
 /* What a message of the barrier says, if anything. */
 struct tutti_crossing_word {
     int64_t last_ns; /* when the last process heard of has come, on the monotonic clock */
-    int64_t ends;    /* 1: one heard of wants no further iteration */
+    int64_t enough;  /* 1: one heard of has had enough */
 };
 
 /* The barrier of the processes that have ranks, by dissemination: in round k each sends a message
@@ -23,7 +23,9 @@ struct tutti_crossing {
     uint32_t round_count;
     uint64_t met_count;
     tutti_ps lead_ps; /* 0: none */
-    bool ends;        /* the messages say, too, whether somebody wants no iteration after this */
+    bool hooked;      /* the messages say, too, whether somebody has had enough */
+    bool enough; /* before the barrier: this process has; after: somebody; written by the first rank
+                    before the others go on */
     tutti_ps
         begins_ps; /* on the wait set's clock; written by the first rank before the others go on */
     struct tutti_crossing_word said[TUTTI_CROSSING_ROUNDS_MAX];
@@ -43,12 +45,12 @@ struct tutti_endpoints {
  * other processes in it, no deadlock is ever certain, so this one is found here. */
 int tutti_endpoints_open(struct tutti_endpoints *endpoints, struct tutti_connections *connections,
                          const struct tutti_schedule *schedule, const struct tutti_group *group,
-                         tutti_ps lead_ps, bool ends, struct tutti_err *err);
+                         tutti_ps lead_ps, bool hooked, struct tutti_err *err);
 void tutti_endpoints_close(struct tutti_endpoints *endpoints);
 
-/* All ranks of all processes meet, as tutti_wait_set_barrier; the opening is that of this process.
- * Errors as there, and those of the transport: with these, too, there is a message in *err. */
+/* All ranks of all processes meet. Errors as tutti_wait_set_wait, and those of the transport: with
+ * these alone there is a message in *err, which is not touched otherwise. */
 int tutti_crossing_meet(struct tutti_crossing *crossing, struct tutti_wait_set *wait_set,
-                        uint32_t rank, const struct tutti_opening *opening, struct tutti_err *err);
+                        uint32_t rank, struct tutti_err *err);
 
 #endif

@@ -10,52 +10,20 @@
 
 #include "runtime/data.h"
 
-static void *buffer(uint64_t bytes)
+/* Where the bytes of a rank are: in memory of this process. */
+static void find_buffers(struct tutti_execution *execution, uint32_t own)
 {
-    enum { ALIGNMENT = 4096 }; /* a page: neighbours share no cache line, and pages may merge */
-    uint64_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
-    void *memory = bytes > SIZE_MAX - ALIGNMENT ? NULL : aligned_alloc(ALIGNMENT, (size_t)rounded);
+    struct tutti_thread_stage *stage = &execution->stages[own];
 
-    return memory;
-}
-
-/* Zeroed. */
-static bool provide(uint64_t bytes, void **ret)
-{
-    *ret = buffer(bytes);
-    if (*ret != NULL)
-        memset(*ret, 0, (size_t)bytes);
-    return *ret != NULL;
-}
-
-static int provide_buffers(struct tutti_execution *execution, uint32_t rank, struct tutti_err *err)
-{
-    const struct tutti_play *play = &execution->play;
-    struct tutti_buf_sizes sizes;
-    struct tutti_part *part = &execution->parts[rank - execution->first_rank];
-    struct tutti_thread_stage *stage = &execution->stages[rank - execution->first_rank];
-
-    tutti_schedule_buf_sizes(execution->schedule, rank, &sizes);
-    part->scratch = buffer(sizes.scratch_bytes);
-    if (part->scratch == NULL ||
-        (play->in == NULL &&
-         (!provide(sizes.in_bytes, &part->own_in) || !provide(sizes.out_bytes, &part->own_out))) ||
-        (play->state == NULL && !provide(sizes.state_bytes, &part->own_state)))
-        return tutti_nomem(err);
-    /* `in` is only read: fault_of refuses a program that writes it. */
-    stage->bufs[TUTTI_BUF_IN] = play->in == NULL ? part->own_in : (char *)(uintptr_t)play->in[rank];
-    stage->bufs[TUTTI_BUF_OUT] = play->in == NULL ? part->own_out : play->out[rank];
-    stage->bufs[TUTTI_BUF_SCRATCH] = part->scratch;
-    stage->bufs[TUTTI_BUF_STATE] = play->state == NULL ? part->own_state : play->state[rank];
-    stage->bufs[TUTTI_BUF_NONE] = part->scratch; /* of steps of 0 bytes */
-    execution->rank_peers[rank - execution->first_rank].out = stage->bufs[TUTTI_BUF_OUT];
-    return 0;
+    for (uint32_t buf = 0; buf < TUTTI_BUF_COUNT; buf++)
+        stage->bufs[buf] = tutti_handle_address(execution->load.buffers->handles[own][buf]);
+    execution->rank_peers[own].out = stage->bufs[TUTTI_BUF_OUT];
 }
 
 /* Another machine is emulated, so that a thread may play several ranks. */
-static bool is_multiplex(const struct tutti_host_backend *host_backend)
+static bool is_multiplex(const struct tutti_host_player *player)
 {
-    return host_backend->shaper != NULL;
+    return player->shaper != NULL;
 }
 
 /* From this size on a result is stored past the cache. Measured (tests/bench/notes.md): in results
@@ -75,54 +43,54 @@ static uint64_t large_bytes(void)
 static uint64_t large_together(const struct tutti_execution *execution)
 {
     enum { CACHE_BYTES = 32 << 20, STREAMED_BYTES_MIN = 4 << 10 };
-    const struct tutti_schedule *schedule = execution->schedule;
+    const struct tutti_schedule *schedule = execution->load.schedule;
     long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    double held = ((double)schedule->in_bytes + (double)schedule->out_bytes) * execution->own_count;
+    double held =
+        ((double)schedule->in_bytes + (double)schedule->out_bytes) * execution->load.own_count;
 
     return held >= (double)(bytes > 0 ? bytes : CACHE_BYTES) ? STREAMED_BYTES_MIN : large_bytes();
 }
 
-static int prepare_rank(struct tutti_execution *execution, const struct tutti_worker *worker,
-                        uint32_t rank, struct tutti_err *err)
+static void prepare_rank(struct tutti_execution *execution, const struct tutti_worker *worker,
+                         uint32_t rank)
 {
-    struct tutti_thread_stage *stage = &execution->stages[rank - execution->first_rank];
+    struct tutti_thread_stage *stage = &execution->stages[rank - execution->load.first_rank];
 
     stage->wait_set = &execution->wait_set;
     stage->rank_peers = execution->rank_peers;
     stage->connections = &execution->connections;
-    stage->pacer = execution->host_backend->shaper != NULL ? &execution->pacer : NULL;
+    stage->pacer = execution->player->shaper != NULL ? &execution->pacer : NULL;
     stage->remote_writes = &execution->remote_writes;
-    stage->schedule = execution->schedule;
+    stage->schedule = execution->load.schedule;
     stage->engine = worker->engine;
     stage->rank = rank;
     stage->large_bytes =
-        is_multiplex(execution->host_backend) ? large_together(execution) : large_bytes();
-    return provide_buffers(execution, rank, err);
+        is_multiplex(execution->player) ? large_together(execution) : large_bytes();
+    find_buffers(execution, rank - execution->load.first_rank);
 }
 
 static int prepare_worker(struct tutti_execution *execution, uint32_t number, struct tutti_err *err)
 {
     struct tutti_worker *worker = &execution->workers[number];
-    uint32_t first = tutti_group_first_rank(execution->own_count, execution->worker_count, number);
+    uint32_t first =
+        tutti_group_first_rank(execution->load.own_count, execution->worker_count, number);
     uint32_t end =
-        tutti_group_first_rank(execution->own_count, execution->worker_count, number + 1);
+        tutti_group_first_rank(execution->load.own_count, execution->worker_count, number + 1);
     int status;
 
     worker->execution = execution;
-    worker->worker_index = execution->first_rank + number;
-    worker->first_rank = execution->first_rank + first;
+    worker->worker_index = execution->load.first_rank + number;
+    worker->first_rank = execution->load.first_rank + first;
     worker->rank_count = end - first;
     worker->stages = &execution->stages[first];
     worker->multiplex = (struct tutti_multiplex){.stages = worker->stages,
                                                  .count = worker->rank_count,
                                                  .worker_index = worker->worker_index};
     tutti_record_init(&worker->record);
-    status = tutti_engine_new(execution->schedule, worker->first_rank, worker->rank_count,
+    status = tutti_engine_new(execution->load.schedule, worker->first_rank, worker->rank_count,
                               &worker->engine, err);
-    if (status < 0)
-        return status;
     for (uint32_t i = 0; i < worker->rank_count && status == 0; i++)
-        status = prepare_rank(execution, worker, worker->first_rank + i, err);
+        prepare_rank(execution, worker, worker->first_rank + i);
     return status;
 }
 
@@ -135,13 +103,13 @@ static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_b
  * which bytes is not all there is to know. */
 static bool outputs_shared(const struct tutti_execution *execution)
 {
-    const struct tutti_schedule *schedule = execution->schedule;
+    struct tutti_buf_sizes sizes;
 
-    for (uint32_t i = 0; i < execution->own_count; i++) {
+    for (uint32_t i = 0; i < execution->load.own_count; i++) {
         char *const *bufs = execution->stages[i].bufs;
 
-        if (overlap(bufs[TUTTI_BUF_IN], schedule->in_bytes, bufs[TUTTI_BUF_OUT],
-                    schedule->out_bytes))
+        tutti_schedule_buf_sizes(execution->load.schedule, execution->load.first_rank + i, &sizes);
+        if (overlap(bufs[TUTTI_BUF_IN], sizes.in_bytes, bufs[TUTTI_BUF_OUT], sizes.out_bytes))
             return true;
     }
     return false;
@@ -150,19 +118,19 @@ static bool outputs_shared(const struct tutti_execution *execution)
 /* Threads of this host: how many there are, and how many of them come before ours. */
 static void count_workers(struct tutti_execution *execution, uint32_t *ret_count)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    const struct tutti_group *group = host_backend->group;
-    uint32_t rank_count = execution->schedule->rank_count;
+    const struct tutti_host_player *player = execution->player;
+    const struct tutti_group *group = execution->load.group;
+    uint32_t rank_count = execution->load.schedule->rank_count;
 
     *ret_count = 0;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t count = tutti_group_first_rank(rank_count, group->count, i + 1) -
                          tutti_group_first_rank(rank_count, group->count, i);
 
-        if (is_multiplex(host_backend))
+        if (is_multiplex(player))
             count = count > 0;
         if (group->count > 1 &&
-            host_backend->homes[i].host != host_backend->homes[group->index].host)
+            execution->load.homes[i].host != execution->load.homes[group->index].host)
             continue;
         if (i < group->index)
             execution->worker_index_first += count;
@@ -173,16 +141,16 @@ static void count_workers(struct tutti_execution *execution, uint32_t *ret_count
 /* Emulated, messages are done by another clock than the transport's. */
 static void mark_near(struct tutti_execution *execution)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    const struct tutti_home *mine = &host_backend->homes[host_backend->group->index];
+    const struct tutti_host_player *player = execution->player;
+    const struct tutti_home *mine = &execution->load.homes[execution->load.group->index];
 
     for (uint32_t i = 0; i < execution->endpoints.endpoint_count; i++) {
         struct tutti_endpoint *endpoint = &execution->endpoints.endpoints[i];
-        const struct tutti_home *home = &host_backend->homes[tutti_group_of_rank(
-            execution->schedule->rank_count, host_backend->group->count, endpoint->peer)];
+        const struct tutti_home *home = &execution->load.homes[tutti_group_of_rank(
+            execution->load.schedule->rank_count, execution->load.group->count, endpoint->peer)];
 
-        endpoint->near = host_backend->shaper == NULL && mine->network != 0 &&
-                         home->host == mine->host && home->network == mine->network;
+        endpoint->near = player->shaper == NULL && mine->network != 0 && home->host == mine->host &&
+                         home->network == mine->network;
     }
 }
 
@@ -190,17 +158,17 @@ static void mark_near(struct tutti_execution *execution)
 static int prepare_endpoints(struct tutti_execution *execution, uint32_t all_count,
                              struct tutti_err *err)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
+    const struct tutti_host_player *player = execution->player;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    bool crowded = execution->worker_count > (uint32_t)CPU_COUNT(&host_backend->processors) ||
+    bool crowded = execution->worker_count > (uint32_t)CPU_COUNT(&player->processors) ||
                    (online > 0 && all_count > (uint32_t)online);
-    int status = tutti_endpoints_open(
-        &execution->endpoints, &execution->connections, execution->schedule, host_backend->group,
-        execution->play.lead_ps, execution->play.between != NULL, err);
+    int status = tutti_endpoints_open(&execution->endpoints, &execution->connections,
+                                      execution->load.schedule, execution->load.group,
+                                      execution->load.lead_ps, execution->load.hooked, err);
 
-    for (uint32_t i = 1; i < host_backend->group->count && status == 0; i++) {
-        if (execution->play.lead_ps > 0 &&
-            host_backend->homes[i].host != host_backend->homes[0].host)
+    for (uint32_t i = 1; i < execution->load.group->count && status == 0; i++) {
+        if (execution->load.lead_ps > 0 &&
+            execution->load.homes[i].host != execution->load.homes[0].host)
             status = tutti_fail(err, TUTTI_EINVAL,
                                 "process %u is on another host than process 0: only processes of "
                                 "one host can begin at one moment",
@@ -210,26 +178,26 @@ static int prepare_endpoints(struct tutti_execution *execution, uint32_t all_cou
         return status;
     mark_near(execution);
     execution->plan = (struct tutti_transport_plan){
-        .rank_count = execution->schedule->rank_count,
-        .first_rank = execution->first_rank,
-        .own_count = execution->own_count,
+        .rank_count = execution->load.schedule->rank_count,
+        .first_rank = execution->load.first_rank,
+        .own_count = execution->load.own_count,
         .endpoint_count = execution->endpoints.endpoint_count,
         .endpoints = execution->endpoints.endpoints,
         .crowded = crowded,
-        .together = is_multiplex(host_backend),
-        .deadline_ps = execution->deadline_ps,
+        .together = is_multiplex(player),
+        .deadline_ps = execution->load.deadline_ps,
     };
-    tutti_wait_set_connect(&execution->wait_set, host_backend->transport, execution->first_rank,
+    tutti_wait_set_connect(&execution->wait_set, player->transport, execution->load.first_rank,
                            crowded);
     return 0;
 }
 
 static int open_pacer(struct tutti_execution *execution, struct tutti_err *err)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    bool spins = execution->worker_count <= (uint32_t)CPU_COUNT(&host_backend->processors);
+    const struct tutti_host_player *player = execution->player;
+    bool spins = execution->worker_count <= (uint32_t)CPU_COUNT(&player->processors);
     int status = tutti_pacer_open(&execution->pacer, &execution->wait_set, &execution->connections,
-                                  host_backend->shaper, host_backend->slowdown, spins, err);
+                                  player->shaper, player->slowdown, spins, err);
 
     for (uint32_t i = 0; i < execution->worker_count && status == 0; i++) {
         const struct tutti_worker *worker = &execution->workers[i];
@@ -243,35 +211,35 @@ static int open_pacer(struct tutti_execution *execution, struct tutti_err *err)
 /* Another machine is emulated by several processes, which must share memory for that. */
 static int prepare_shared_pacer(struct tutti_execution *execution, struct tutti_err *err)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
+    const struct tutti_host_player *player = execution->player;
 
-    for (uint32_t i = 1; i < host_backend->group->count; i++) {
-        if (host_backend->homes[i].host != host_backend->homes[0].host)
+    for (uint32_t i = 1; i < execution->load.group->count; i++) {
+        if (execution->load.homes[i].host != execution->load.homes[0].host)
             return tutti_fail(err, TUTTI_ELACK,
                               "process %u is on another host than process 0: only processes of "
                               "one host can emulate a machine",
                               i);
     }
-    if (host_backend->group->count > TUTTI_SHARED_PACER_PROCESSES_MAX)
+    if (execution->load.group->count > TUTTI_SHARED_PACER_PROCESSES_MAX)
         return tutti_fail(err, TUTTI_ELACK, "%u processes emulate a machine (at most %d)",
-                          host_backend->group->count, TUTTI_SHARED_PACER_PROCESSES_MAX);
+                          execution->load.group->count, TUTTI_SHARED_PACER_PROCESSES_MAX);
     execution->pacer.shared_pacer = &execution->shared_pacer;
-    execution->pacer.shaper = host_backend->shaper;
+    execution->pacer.shaper = player->shaper;
     return tutti_shared_pacer_prepare(&execution->shared_pacer, &execution->connections,
-                                      execution->schedule, err);
+                                      execution->load.schedule, err);
 }
 
 /* Where one thread plays all ranks, the other processors help it. */
 static int prepare_helpers(struct tutti_execution *execution, struct tutti_err *err)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    uint32_t processor_count = (uint32_t)CPU_COUNT(&host_backend->processors);
-    uint32_t rank_count = execution->own_count;
+    const struct tutti_host_player *player = execution->player;
+    uint32_t processor_count = (uint32_t)CPU_COUNT(&player->processors);
+    uint32_t rank_count = execution->load.own_count;
     uint32_t count = (processor_count < rank_count ? processor_count : rank_count) - 1;
     int status;
 
-    if (!is_multiplex(host_backend) || host_backend->group->count > 1 ||
-        host_backend->thread_count > 0 || count == 0)
+    if (!is_multiplex(player) || execution->load.group->count > 1 || player->thread_count > 0 ||
+        count == 0)
         return 0;
     status = tutti_helpers_open(&execution->wait_set, rank_count, count, &execution->helpers, err);
     for (uint32_t i = 0; i < rank_count; i++)
@@ -282,28 +250,25 @@ static int prepare_helpers(struct tutti_execution *execution, struct tutti_err *
 /* The threads, and what their ranks own. */
 static int prepare_workers(struct tutti_execution *execution, struct tutti_err *err)
 {
-    uint32_t own_count = execution->own_count;
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    uint32_t processor_count = (uint32_t)CPU_COUNT(&host_backend->processors);
+    uint32_t own_count = execution->load.own_count;
+    const struct tutti_host_player *player = execution->player;
+    uint32_t processor_count = (uint32_t)CPU_COUNT(&player->processors);
     int status;
 
     execution->worker_count = own_count;
-    if (is_multiplex(host_backend) &&
-        (host_backend->group->count > 1 || host_backend->thread_count == 0))
+    if (is_multiplex(player) && (execution->load.group->count > 1 || player->thread_count == 0))
         execution->worker_count = own_count > 0;
-    else if (is_multiplex(host_backend) && host_backend->thread_count < own_count)
-        execution->worker_count = host_backend->thread_count;
+    else if (is_multiplex(player) && player->thread_count < own_count)
+        execution->worker_count = player->thread_count;
     status = tutti_wait_set_open(&execution->wait_set, execution->worker_count, processor_count,
-                                 execution->deadline_ps, err);
+                                 execution->load.deadline_ps, err);
     if (status < 0)
         return status;
-    execution->parts = calloc((size_t)own_count + 1, sizeof(execution->parts[0]));
     execution->stages = calloc((size_t)own_count + 1, sizeof(execution->stages[0]));
     execution->workers = calloc((size_t)execution->worker_count + 1, sizeof(execution->workers[0]));
     execution->rank_peers =
         aligned_alloc(TUTTI_CACHE_LINE, ((size_t)own_count + 1) * sizeof(execution->rank_peers[0]));
-    if (execution->parts == NULL || execution->stages == NULL || execution->workers == NULL ||
-        execution->rank_peers == NULL)
+    if (execution->stages == NULL || execution->workers == NULL || execution->rank_peers == NULL)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < own_count; i++)
         execution->rank_peers[i] = (struct tutti_rank_peer){0};
@@ -317,21 +282,18 @@ static int prepare_workers(struct tutti_execution *execution, struct tutti_err *
 int tutti_execution_reserve(struct tutti_execution *execution, uint32_t iteration_count,
                             struct tutti_err *err)
 {
-    uint32_t count = tutti_execution_meets(execution) ? iteration_count : 1;
-    bool opens = execution->host_backend->group->count > 1 || execution->play.between != NULL;
+    uint32_t count = execution->load.meets ? iteration_count : 1;
     tutti_ps *next;
 
     if (count <= execution->taken_max)
         return 0;
-    next = calloc(2 * (size_t)execution->worker_count + 2, count * sizeof(next[0]));
+    next = calloc(2 * (size_t)execution->worker_count + 1, count * sizeof(next[0]));
     if (next == NULL)
         return tutti_nomem(err);
     free(execution->times_ps);
     execution->times_ps = next;
     execution->taken_max = count;
-    execution->took_ps = next;
-    next += count;
-    execution->opened_ps = opens ? next : NULL;
+    execution->opened_ps = execution->load.group->count > 1 ? next : NULL;
     for (uint32_t i = 0; i < execution->worker_count; i++) {
         next += count;
         execution->workers[i].arrived_ps = next;
@@ -343,32 +305,29 @@ int tutti_execution_reserve(struct tutti_execution *execution, uint32_t iteratio
 
 int tutti_execution_prepare(struct tutti_execution *execution, struct tutti_err *err)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    uint32_t own_count = execution->own_count;
+    const struct tutti_host_player *player = execution->player;
+    uint32_t own_count = execution->load.own_count;
     uint32_t all_count;
     int status;
 
     count_workers(execution, &all_count);
     status = prepare_workers(execution, err);
     if (status == 0) /* after the engines: they have refused what this would trip over */
-        status = tutti_thread_connections_open(&execution->connections, execution->schedule,
-                                               execution->first_rank, own_count, err);
-    if (status == 0 && host_backend->group->count > 1)
+        status = tutti_thread_connections_open(&execution->connections, execution->load.schedule,
+                                               execution->load.first_rank, own_count, err);
+    if (status == 0 && execution->load.group->count > 1)
         status = prepare_endpoints(execution, all_count, err);
-    if (status == 0 && host_backend->shaper != NULL && host_backend->group->count > 1)
+    if (status == 0 && player->shaper != NULL && execution->load.group->count > 1)
         status = prepare_shared_pacer(execution, err);
-    else if (status == 0 && host_backend->shaper != NULL)
+    else if (status == 0 && player->shaper != NULL)
         status = open_pacer(execution, err);
     if (status == 0 && !outputs_shared(execution))
-        status = tutti_thread_remote_writes_open(&execution->remote_writes, execution->schedule,
-                                                 &execution->connections, err);
+        status = tutti_thread_remote_writes_open(
+            &execution->remote_writes, execution->load.schedule, &execution->connections, err);
     for (uint32_t i = 0; i < own_count && status == 0; i++)
         status = tutti_thread_stage_open(&execution->stages[i], err);
-    execution->verdicts = calloc(host_backend->group->count, sizeof(execution->verdicts[0]));
-    if (status == 0 && execution->verdicts == NULL)
-        status = tutti_nomem(err);
     if (status == 0)
-        status = tutti_execution_reserve(execution, execution->play.iteration_count, err);
+        status = tutti_execution_reserve(execution, execution->load.iterations_max, err);
     return status;
 }
 
@@ -381,20 +340,12 @@ void tutti_execution_clear(struct tutti_execution *execution)
         tutti_engine_free(worker->engine);
         tutti_record_done(&worker->record);
     }
-    for (uint32_t i = 0; execution->stages != NULL && i < execution->own_count; i++)
+    for (uint32_t i = 0; execution->stages != NULL && i < execution->load.own_count; i++)
         tutti_thread_stage_close(&execution->stages[i]);
-    for (uint32_t i = 0; execution->parts != NULL && i < execution->own_count; i++) {
-        free(execution->parts[i].own_in);
-        free(execution->parts[i].own_out);
-        free(execution->parts[i].own_state);
-        free(execution->parts[i].scratch);
-    }
     free(execution->workers);
     free(execution->stages);
-    free(execution->parts);
     free(execution->rank_peers);
     free(execution->times_ps);
-    free(execution->verdicts);
     tutti_endpoints_close(&execution->endpoints);
     tutti_thread_remote_writes_close(&execution->remote_writes);
     tutti_pacer_close(&execution->pacer);

@@ -247,19 +247,13 @@ int tutti_wait_set_idle(struct tutti_wait_set *wait_set, uint32_t rank,
     return tutti_wait_set_wait(wait_set, rank, backoff, INT64_MAX);
 }
 
-int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank,
-                           const struct tutti_opening *opening, struct tutti_err *err)
+int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank)
 {
     unsigned generation = atomic_load(&wait_set->generation);
     struct tutti_backoff backoff = {0};
     int status = 0;
 
     if (atomic_fetch_add(&wait_set->arrived, 1) + 1 == wait_set->rank_count) {
-        if (opening != NULL)
-            status = opening->open(opening->context, err);
-        if (status < 0)
-            return status;
-        wait_set->ends = status > 0;
         atomic_store(&wait_set->arrived, 0);
         atomic_store(&wait_set->generation, generation + 1);
         for (uint32_t i = 0; i < wait_set->rank_count; i++)
@@ -296,8 +290,17 @@ void tutti_wait_set_stop(struct tutti_wait_set *wait_set, int status, const stru
     if (atomic_exchange(&wait_set->blamed, 1) == 0) {
         wait_set->status = status;
         wait_set->err = *err;
+        atomic_store(&wait_set->told, 1);
     }
     atomic_store(&wait_set->stopped, 1);
     for (uint32_t i = 0; i < wait_set->rank_count; i++)
         ring(wait_set, wait_set->first_rank + i);
+}
+
+int tutti_wait_set_verdict(const struct tutti_wait_set *wait_set, struct tutti_err *err)
+{
+    while (atomic_load(&wait_set->told) == 0) /* somebody is about to say it */
+        sched_yield();
+    *err = wait_set->err;
+    return wait_set->status;
 }

@@ -41,19 +41,11 @@ struct tutti_wait_set {
     atomic_uint left_count;                        /* ranks that have ended */
     _Alignas(TUTTI_CACHE_LINE) atomic_int stopped; /* 1: every rank leaves as soon as it sees it */
     atomic_int blamed;                             /* 1: status and err have an owner */
-    int status;                                    /* first error; read after the threads joined */
+    atomic_int told;                               /* 1: it has written them */
+    int status;                                    /* first error */
     struct tutti_err err;
     _Alignas(TUTTI_CACHE_LINE) atomic_uint arrived;
     atomic_uint generation; /* of the barrier */
-    bool ends; /* of the last barrier: somebody wants no iteration after it; written before
-                  `generation` */
-};
-
-/* What is done once all ranks of this process have come to a barrier, before any of them goes on. A
- * negative status: none does; > 0: `ends` is set. */
-struct tutti_opening {
-    int (*open)(void *context, struct tutti_err *err);
-    void *context;
 };
 
 /* A rank may overwrite what another of its process has read, once what came of that has gone to
@@ -154,10 +146,8 @@ static inline int tutti_wait_set_move(struct tutti_wait_set *wait_set, uint32_t 
 int tutti_wait_set_idle(struct tutti_wait_set *wait_set, uint32_t rank,
                         struct tutti_backoff *backoff);
 
-/* All ranks of this process meet, all with the same opening or with NULL. Errors as wait, and those
- * of the opening: with these alone there is a message in *err, which is not touched otherwise. */
-int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank,
-                           const struct tutti_opening *opening, struct tutti_err *err);
+/* All ranks of this process meet. Errors as wait. */
+int tutti_wait_set_barrier(struct tutti_wait_set *wait_set, uint32_t rank);
 
 /* This rank has played all it had to play. -TUTTI_ECHECK if that leaves others waiting for ever. */
 int tutti_wait_set_leave(struct tutti_wait_set *wait_set);
@@ -166,5 +156,7 @@ void tutti_wait_set_return(struct tutti_wait_set *wait_set);
 
 /* Breaks the run off; the first caller's status and message stay. */
 void tutti_wait_set_stop(struct tutti_wait_set *wait_set, int status, const struct tutti_err *err);
+/* With what the run has been broken off, by whoever it was; not before. */
+int tutti_wait_set_verdict(const struct tutti_wait_set *wait_set, struct tutti_err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* What happens in a thread: it waits for the next step, meets the others before an iteration, plays
- * the programs of its ranks, and takes the times. */
+/* What happens in a thread: it waits for the next burst, meets the others before an iteration,
+ * plays the programs of its ranks, and takes the times. */
 #include <sched.h>
 
 #include "runtime/exec/host/execution.h"
@@ -8,9 +8,9 @@
 void tutti_worker_pin(const struct tutti_worker *worker)
 {
     const struct tutti_execution *execution = worker->execution;
-    const cpu_set_t *processors = &execution->host_backend->processors;
+    const cpu_set_t *processors = &execution->player->processors;
     uint32_t worker_index =
-        execution->worker_index_first + worker->worker_index - execution->first_rank;
+        execution->worker_index_first + worker->worker_index - execution->load.first_rank;
     uint32_t skip = worker_index % (uint32_t)CPU_COUNT(processors);
     cpu_set_t one;
 
@@ -40,48 +40,22 @@ static int explain_deadlock(struct tutti_execution *execution, struct tutti_err 
     return tutti_fail(err, TUTTI_ECHECK, "deadlock: %s can never finish", text);
 }
 
-/* The iteration that all are about to begin. */
-struct place {
-    struct tutti_execution *execution;
-    uint64_t number; /* in this step, warm-ups included */
-    uint64_t taken;  /* where its times go */
-};
-
-/* All ranks of this process are there, and stand still. */
-static int open_iteration(void *context, struct tutti_err *err)
-{
-    const struct place *place = context;
-    struct tutti_execution *execution = place->execution;
-    const struct tutti_play *play = &execution->play;
-    int status = 0;
-
-    if (place->number > 0)
-        status = play->between(play->between_context, execution->played_count + place->number, err);
-    if (status < 0 && err->text[0] == '\0')
-        return tutti_fail(err, (enum tutti_status) - status, "the hook gives no reason");
-    execution->opened_ps[place->taken] = tutti_wait_set_now(&execution->wait_set);
-    return status;
-}
-
-/* Before an iteration. */
-static int meet(struct tutti_worker *worker, const struct place *place, struct tutti_err *err)
+/* Before iteration `number` of the burst. */
+static int meet(struct tutti_worker *worker, uint64_t number, struct tutti_err *err)
 {
     struct tutti_pacer *pacer = worker->stages[0].pacer;
     struct tutti_execution *execution = worker->execution;
     struct tutti_wait_set *wait_set = &execution->wait_set;
-    struct tutti_opening opening = {.open = open_iteration, .context = (void *)(uintptr_t)place};
-    const struct tutti_opening *hook = execution->play.between != NULL ? &opening : NULL;
     char time[TUTTI_UNIT_TEXT_BYTES];
     int status;
 
-    if (pacer != NULL && place->number > 0)
+    if (pacer != NULL && number > 0)
         tutti_pacer_end(pacer, worker->worker_index);
     worker->generation++;
     err->text[0] = '\0';
-    status = wait_set->transport == NULL
-                 ? tutti_wait_set_barrier(wait_set, worker->worker_index, hook, err)
-                 : tutti_crossing_meet(&execution->endpoints.crossing, wait_set,
-                                       worker->worker_index, hook, err);
+    status = wait_set->transport == NULL ? tutti_wait_set_barrier(wait_set, worker->worker_index)
+                                         : tutti_crossing_meet(&execution->endpoints.crossing,
+                                                               wait_set, worker->worker_index, err);
     if (status < 0 && err->text[0] != '\0')
         return tutti_wrap(err, status, "rank %u, before an iteration", worker->first_rank);
     if (status == -TUTTI_ECHECK)
@@ -98,9 +72,7 @@ static int meet(struct tutti_worker *worker, const struct place *place, struct t
 
 static int play_once(struct tutti_worker *worker, bool last, struct tutti_err *err)
 {
-    const struct tutti_play *play = &worker->execution->play;
-    /* Where a hook may have enough, any iteration may be the last. */
-    bool recorded = play->record != NULL && (last || play->between != NULL);
+    bool recorded = last && worker->execution->burst.recorded;
     struct tutti_pacer *pacer = worker->stages[0].pacer;
     int status = 0;
 
@@ -132,7 +104,7 @@ static void note_opening(const struct tutti_worker *worker, uint64_t taken, tutt
 {
     struct tutti_execution *execution = worker->execution;
 
-    if (execution->host_backend->group->count > 1 && worker->worker_index == execution->first_rank)
+    if (execution->opened_ps != NULL && worker->worker_index == execution->load.first_rank)
         execution->opened_ps[taken] = opened_ps;
 }
 
@@ -140,26 +112,23 @@ static int play_all(struct tutti_worker *worker, struct tutti_err *err)
 {
     struct tutti_execution *execution = worker->execution;
     const struct tutti_wait_set *wait_set = &execution->wait_set;
-    const struct tutti_play *play = &execution->play;
+    const struct tutti_burst *burst = &execution->burst;
     struct tutti_pacer *pacer = worker->stages[0].pacer;
-    uint64_t total = (uint64_t)play->warmup_count + play->iteration_count;
-    bool meets = tutti_execution_meets(execution);
+    uint64_t total = (uint64_t)burst->warmup_count + burst->iteration_count;
+    bool meets = execution->load.meets;
     int status = 0;
 
-    worker->timed_count = 0;
-    worker->played_count = 0;
     for (uint64_t i = 0; i < total && status == 0; i++) {
-        bool timed = i >= play->warmup_count;
-        uint64_t taken = timed && meets ? i - play->warmup_count : 0;
-        struct place place = {.execution = execution, .number = i, .taken = taken};
+        bool timed = i >= burst->warmup_count;
+        uint64_t taken = timed && meets ? i - burst->warmup_count : 0;
 
-        if (timed && (meets || i == play->warmup_count))
+        if (timed && (meets || i == burst->warmup_count))
             worker->arrived_ps[taken] = tutti_wait_set_now(wait_set);
-        if (meets || i == 0 || i == play->warmup_count) {
-            status = meet(worker, &place, err);
-            if (status == 0 && wait_set->ends)
-                return 0;
+        if (meets || i == 0 || i == burst->warmup_count) {
+            status = meet(worker, i, err);
             note_opening(worker, taken, tutti_wait_set_now(wait_set));
+            if (status == 0 && execution->endpoints.crossing.enough)
+                return 0;
         }
         if (status == 0)
             status = play_once(worker, i + 1 == total, err);
@@ -168,8 +137,6 @@ static int play_all(struct tutti_worker *worker, struct tutti_err *err)
             note_opening(worker, taken, tutti_pacer_epoch(pacer));
         if (timed && (meets || i + 1 == total))
             worker->ended_ps[taken] = tutti_wait_set_now(wait_set);
-        worker->timed_count += timed;
-        worker->played_count++;
     }
     if (status == 0 && pacer != NULL)
         tutti_pacer_end(pacer, worker->worker_index);
@@ -188,7 +155,7 @@ static int break_off(struct tutti_worker *worker, int status, const struct tutti
     return status;
 }
 
-int tutti_worker_step(struct tutti_worker *worker)
+int tutti_worker_play(struct tutti_worker *worker)
 {
     struct tutti_err err;
     int status = play_all(worker, &err);
@@ -228,14 +195,14 @@ int tutti_worker_wait_for_others(struct tutti_worker *worker)
     return status;
 }
 
-/* Whether there is another step after `number` of them. */
-static bool await_step(struct tutti_worker *worker, unsigned number)
+/* Whether there is another burst after `number` of them. */
+static bool await_burst(struct tutti_worker *worker, unsigned number)
 {
     struct tutti_execution *execution = worker->execution;
     struct tutti_backoff backoff = {0};
     int status = 0;
 
-    while (status == 0 && atomic_load(&execution->step_number) == number)
+    while (status == 0 && atomic_load(&execution->burst_number) == number)
         status = rest(worker, &backoff);
     tutti_wait_set_resume(&execution->wait_set, worker->worker_index, &backoff);
     return status == 0 && !atomic_load(&execution->over);
@@ -246,10 +213,10 @@ void *tutti_worker_run(void *data)
     struct tutti_worker *worker = data;
     struct tutti_execution *execution = worker->execution;
 
-    if (execution->host_backend->pin)
+    if (execution->player->pin)
         tutti_worker_pin(worker);
-    for (unsigned number = 0; await_step(worker, number); number++) {
-        if (tutti_worker_step(worker) < 0)
+    for (unsigned number = 0; await_burst(worker, number); number++) {
+        if (tutti_worker_play(worker) < 0)
             break;
         if (atomic_fetch_add(&execution->ended_count, 1) + 2 == execution->worker_count)
             tutti_wait_set_wake(&execution->wait_set, execution->workers[0].worker_index);

@@ -32,6 +32,7 @@ struct tutti_run {
 static int check_buffers(const struct tutti_backend *backend, const struct tutti_play *play,
                          struct tutti_err *err)
 {
+    struct tutti_buf_sizes sizes;
     uint32_t first;
     uint32_t count;
 
@@ -40,8 +41,9 @@ static int check_buffers(const struct tutti_backend *backend, const struct tutti
                           "only one of the input and output buffers is given (both or neither)");
     tutti_backend_ranks(backend, play->schedule->rank_count, &first, &count);
     for (uint32_t i = first; play->in != NULL && i < first + count; i++) {
-        if ((play->in[i] == NULL && play->schedule->in_bytes > 0) ||
-            (play->out[i] == NULL && play->schedule->out_bytes > 0))
+        tutti_schedule_buf_sizes(play->schedule, i, &sizes);
+        if ((play->in[i] == NULL && sizes.in_bytes > 0) ||
+            (play->out[i] == NULL && sizes.out_bytes > 0))
             return tutti_fail(err, TUTTI_EINVAL, "rank %u has no buffer", i);
     }
     return 0;

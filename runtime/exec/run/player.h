@@ -29,8 +29,6 @@ struct tutti_group;
 struct tutti_player;
 struct tutti_record;
 
-enum { TUTTI_PLAYER_BUFS = 4 }; /* as many as enum tutti_buf has */
-
 /* Where a process is. */
 struct tutti_home {
     uint64_t host;    /* the same for all that share its processors */
@@ -42,7 +40,7 @@ struct tutti_home {
 struct tutti_rank_buffers {
     uint32_t first_rank;
     uint32_t rank_count;
-    tutti_handle (*handles)[TUTTI_PLAYER_BUFS]; /* [rank - first_rank][enum tutti_buf] */
+    tutti_handle (*handles)[TUTTI_BUF_COUNT]; /* [rank - first_rank][enum tutti_buf] */
 };
 
 /* What is to be played. All it points to stays as it is until unload. */
@@ -101,8 +99,9 @@ struct tutti_player_ops {
      * can never end; -TUTTI_ETIME: a deadline has passed; the status of abort. Nothing of it goes
      * on after an error, here, and the others are told as far as there is a way. */
     int (*poll)(void *loaded, struct tutti_err *err);
-    /* From any thread, between load and unload: what goes on or begins shall end soon, with this
-     * status and message unless it has failed already. The first call counts. */
+    /* From any thread, after connect and before unload: what goes on shall end soon, with this
+     * status and message unless it has failed already; and a burst that begins later at once, with
+     * the others told. The first call counts. */
     void (*abort)(void *loaded, int status, const struct tutti_err *err);
     /* Of the last burst. `record`: NULL, or the events of its last iteration are added, timed from
      * when the last meeting was over. */
@@ -114,7 +113,7 @@ struct tutti_player_ops {
 /* The kind embeds this struct as its first member. */
 struct tutti_player {
     const struct tutti_player_ops *ops;
-    struct tutti_device *device; /* where its buffers lie; borrowed */
+    const struct tutti_device *device; /* where its buffers lie; borrowed */
 };
 
 struct tutti_backend;

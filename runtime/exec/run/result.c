@@ -7,17 +7,22 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/exec/host/execution.h"
+#include "runtime/exec/run/run.h"
 
 enum { TIMES_AT_ONCE = 4096, EVENTS_AT_ONCE = 512 };
 
 /* A result on its way from the ranks to the caller. */
 struct result {
-    struct tutti_execution *execution;
+    struct tutti_player_run *run;
     struct tutti_verdict mine;
     struct tutti_verdict *all; /* [process] */
     tutti_ps wait_ps;          /* for the other processes */
 };
+
+static tutti_ps after(tutti_ps now_ps, tutti_ps ps)
+{
+    return ps > INT64_MAX - now_ps ? INT64_MAX : now_ps + ps;
+}
 
 /* ---- of this process ---- */
 
@@ -29,89 +34,49 @@ static int64_t wall_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The start of an iteration and its last end here. Alone the start is the last arrival; with other
- * processes there is no common clock, and it is when the barrier opened here. */
-static void bounds_of(const struct tutti_execution *execution, uint32_t taken,
-                      tutti_ps *ret_start_ps, tutti_ps *ret_end_ps)
+/* Of how many iterations the times are kept. */
+static void count_iterations(struct tutti_player_run *run, uint64_t timed_count)
 {
-    tutti_ps start_ps = execution->opened_ps != NULL ? execution->opened_ps[taken] : 0;
-    tutti_ps end_ps = start_ps;
-
-    for (uint32_t i = 0; i < execution->worker_count; i++) {
-        const struct tutti_worker *worker = &execution->workers[i];
-
-        if (execution->opened_ps == NULL && worker->arrived_ps[taken] > start_ps)
-            start_ps = worker->arrived_ps[taken];
-        if (worker->ended_ps[taken] > end_ps)
-            end_ps = worker->ended_ps[taken];
-    }
-    *ret_start_ps = start_ps;
-    *ret_end_ps = end_ps;
-}
-
-/* How many iterations of the step were played, and of how many the times are kept. */
-static void count_iterations(struct tutti_execution *execution, uint64_t timed_count)
-{
-    execution->timed_count = (uint32_t)timed_count;
-    execution->taken_count = tutti_execution_meets(execution) ? execution->timed_count : 1;
+    run->timed_count = (uint32_t)timed_count;
+    run->taken_count = run->load.meets || timed_count == 0 ? run->timed_count : 1;
 }
 
 static void look_back(struct result *result)
 {
-    struct tutti_execution *execution = result->execution;
+    struct tutti_player_run *run = result->run;
 
-    if (execution->own_count > 0)
-        result->mine.timed_count = execution->workers[0].timed_count;
-    count_iterations(execution, result->mine.timed_count);
-    for (uint32_t i = 0; i < execution->worker_count; i++) {
-        result->mine.step_count += tutti_engine_step_count(execution->workers[i].engine);
-        result->mine.event_count += execution->workers[i].record.event_count;
-    }
-    for (uint32_t i = 0; i < execution->taken_count; i++) {
-        tutti_ps start_ps;
-
-        bounds_of(execution, i, &start_ps, &execution->took_ps[i]);
-        execution->took_ps[i] -= start_ps;
-    }
-    result->mine.took_ps = execution->taken_count > 0 ? execution->took_ps[0] : 0;
-    if (execution->opened_ps != NULL && execution->own_count > 0 && execution->taken_count > 0)
-        result->mine.opened_ns =
-            (uint64_t)execution->wait_set.epoch_s * UINT64_C(1000000000) +
-            (uint64_t)(execution->opened_ps[execution->taken_count - 1] / TUTTI_PS_PER_NS);
+    count_iterations(run, run->timed_count);
+    result->mine.timed_count = run->timed_count;
+    result->mine.step_count = run->times.step_count;
+    result->mine.event_count = run->record.event_count;
+    result->mine.took_ps = run->taken_count > 0 ? run->took_ps[0] : 0;
+    result->mine.opened_ns = run->times.opened_ns;
 }
 
 /* Events of the ranks here, on the clock of the last barrier that all have met at: from when it
  * opened for the first process of this host. Between hosts there is no better clock than that. */
 static void copy_events(const struct result *result, struct tutti_record *record)
 {
-    const struct tutti_execution *execution = result->execution;
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    uint64_t later_ns = 0;
-    tutti_ps start_ps;
-    tutti_ps end_ps;
+    const struct tutti_player_run *run = result->run;
+    const struct tutti_home *homes = run->load.homes;
+    const struct tutti_group *group = run->load.group;
+    int64_t later_ns = 0;
 
-    if (execution->taken_count == 0)
-        return;
-    bounds_of(execution, execution->taken_count - 1, &start_ps, &end_ps);
-    for (uint32_t i = 0; i < host_backend->group->count; i++) {
+    for (uint32_t i = 0; i < group->count; i++) {
         const struct tutti_verdict *other = &result->all[i];
 
-        if (i != host_backend->group->index &&
-            host_backend->homes[i].host == host_backend->homes[host_backend->group->index].host &&
+        if (i != group->index && homes[i].host == homes[group->index].host &&
             other->opened_ns != 0 && other->opened_ns + later_ns < result->mine.opened_ns)
             later_ns = result->mine.opened_ns - other->opened_ns;
     }
-    start_ps -= (tutti_ps)later_ns * TUTTI_PS_PER_NS;
-    for (uint32_t i = 0; i < execution->worker_count; i++) {
-        const struct tutti_record *own = &execution->workers[i].record;
+    for (size_t k = 0; k < run->record.event_count; k++) {
+        struct tutti_event event = run->record.events[k];
 
-        for (size_t k = 0; k < own->event_count; k++) {
-            struct tutti_event event = own->events[k];
-
-            event.start_ps -= event.start_ps < start_ps ? event.start_ps : start_ps;
-            event.end_ps -= event.end_ps < start_ps ? event.end_ps : start_ps;
-            record->events[record->event_count++] = event;
-        }
+        event.start_ps += later_ns * TUTTI_PS_PER_NS;
+        event.end_ps += later_ns * TUTTI_PS_PER_NS;
+        event.start_ps = event.start_ps < 0 ? 0 : event.start_ps;
+        event.end_ps = event.end_ps < 0 ? 0 : event.end_ps;
+        record->events[record->event_count++] = event;
     }
 }
 
@@ -201,7 +166,7 @@ static void say_who(struct tutti_err *err, int status, const struct tutti_err *l
 /* All say how it went. In all processes the same one's word holds. */
 static int judge(struct result *result, struct tutti_err *err)
 {
-    struct tutti_group *group = result->execution->host_backend->group;
+    struct tutti_group *group = result->run->load.group;
     const struct tutti_verdict *worst;
     struct tutti_err lost;
     int status = tutti_group_exchange(group, &result->mine, sizeof(result->mine), result->all,
@@ -234,19 +199,19 @@ static int judge(struct result *result, struct tutti_err *err)
 /* The time of an iteration is that of the process for which it took longest. */
 static int share_times(struct result *result, struct tutti_err *err)
 {
-    struct tutti_execution *execution = result->execution;
-    struct tutti_group *group = execution->host_backend->group;
-    uint32_t count = execution->taken_count;
+    struct tutti_player_run *run = result->run;
+    struct tutti_group *group = run->load.group;
+    uint32_t count = run->taken_count;
     tutti_ps *all = calloc(group->count, TIMES_AT_ONCE * sizeof(all[0]));
     int status = tutti_group_agree(group, all == NULL ? tutti_nomem(err) : 0, result->wait_ps, err);
 
     for (uint32_t at = 0; at < count && status == 0; at += TIMES_AT_ONCE) {
         uint32_t some = count - at < TIMES_AT_ONCE ? count - at : TIMES_AT_ONCE;
 
-        status = tutti_group_exchange(group, execution->took_ps + at, some * sizeof(all[0]), all,
+        status = tutti_group_exchange(group, run->took_ps + at, some * sizeof(all[0]), all,
                                       result->wait_ps, err);
         for (size_t i = 0; status == 0 && i < (size_t)some * group->count; i++) {
-            tutti_ps *took_ps = &execution->took_ps[at + i % some];
+            tutti_ps *took_ps = &run->took_ps[at + i % some];
 
             *took_ps = all[i] > *took_ps ? all[i] : *took_ps;
         }
@@ -258,8 +223,8 @@ static int share_times(struct result *result, struct tutti_err *err)
 /* Often there is one time, which they have said already. */
 static int agree_on_times(struct result *result, struct tutti_err *err)
 {
-    struct tutti_execution *execution = result->execution;
-    uint32_t process_count = execution->host_backend->group->count;
+    struct tutti_player_run *run = result->run;
+    uint32_t process_count = run->load.group->count;
     uint64_t timed_count = 0;
     tutti_ps took_ps = 0;
 
@@ -269,17 +234,17 @@ static int agree_on_times(struct result *result, struct tutti_err *err)
         timed_count = one->timed_count > timed_count ? one->timed_count : timed_count;
         took_ps = one->took_ps > took_ps ? one->took_ps : took_ps;
     }
-    count_iterations(execution, timed_count);
-    if (execution->taken_count > 1)
+    count_iterations(run, timed_count);
+    if (run->taken_count > 1)
         return share_times(result, err);
-    execution->took_ps[0] = took_ps;
+    run->took_ps[0] = took_ps;
     return 0;
 }
 
 /* Events of all processes, in pieces as long as one process has any left. */
 static int share_events(struct result *result, struct tutti_record *record, struct tutti_err *err)
 {
-    struct tutti_group *group = result->execution->host_backend->group;
+    struct tutti_group *group = result->run->load.group;
     size_t own_count = record->event_count; /* at the front of the record */
     uint64_t most = 0;
     struct tutti_event *mine = calloc(EVENTS_AT_ONCE, sizeof(mine[0]));
@@ -309,9 +274,9 @@ static int share_events(struct result *result, struct tutti_record *record, stru
 
 static int merge_records(struct result *result, struct tutti_err *err)
 {
-    struct tutti_execution *execution = result->execution;
-    struct tutti_record *record = execution->play.record;
-    struct tutti_group *group = execution->host_backend->group;
+    struct tutti_player_run *run = result->run;
+    struct tutti_record *record = run->play.record;
+    struct tutti_group *group = run->load.group;
     tutti_ps start_ps = INT64_MAX;
     uint64_t count = 0;
     int status = 0;
@@ -328,9 +293,9 @@ static int merge_records(struct result *result, struct tutti_err *err)
     if (group->count > 1)
         status = share_events(result, record, err);
     /* Without a barrier before the last iteration, its first step is the start. */
-    for (size_t i = 0; i < record->event_count && !tutti_execution_meets(execution); i++)
+    for (size_t i = 0; i < record->event_count && !run->load.meets; i++)
         start_ps = record->events[i].start_ps < start_ps ? record->events[i].start_ps : start_ps;
-    for (size_t i = 0; i < record->event_count && !tutti_execution_meets(execution); i++) {
+    for (size_t i = 0; i < record->event_count && !run->load.meets; i++) {
         record->events[i].start_ps -= start_ps;
         record->events[i].end_ps -= start_ps;
     }
@@ -348,41 +313,40 @@ static int compare_ps(const void *left, const void *right)
 
 static void sum_up(const struct result *result, struct tutti_played *ret)
 {
-    const struct tutti_execution *execution = result->execution;
-    uint32_t count = execution->timed_count;
+    const struct tutti_player_run *run = result->run;
+    uint32_t count = run->timed_count;
     struct tutti_played played = {0};
 
-    for (uint32_t i = 0; i < execution->host_backend->group->count; i++)
+    for (uint32_t i = 0; i < run->load.group->count; i++)
         played.step_count += result->all[i].step_count;
-    for (uint32_t i = 0; i < execution->taken_count; i++)
-        played.total_ps += execution->took_ps[i];
-    if (count > 0 && tutti_execution_meets(execution)) {
-        qsort(execution->took_ps, count, sizeof(execution->took_ps[0]), compare_ps);
-        played.best_ps = execution->took_ps[0];
-        played.median_ps = execution->took_ps[count / 2];
+    for (uint32_t i = 0; i < run->taken_count; i++)
+        played.total_ps += run->took_ps[i];
+    if (count > 0 && run->load.meets) {
+        qsort(run->took_ps, count, sizeof(run->took_ps[0]), compare_ps);
+        played.best_ps = run->took_ps[0];
+        played.median_ps = run->took_ps[count / 2];
     } else if (count > 0) {
         played.median_ps = played.best_ps = played.total_ps / count;
     }
     *ret = played;
 }
 
-int tutti_execution_conclude(struct tutti_execution *execution, int status,
-                             struct tutti_played *ret, struct tutti_err *err)
+int tutti_player_run_conclude(struct tutti_player_run *run, int status, struct tutti_played *ret,
+                              struct tutti_err *err)
 {
-    struct tutti_group *group = execution->host_backend->group;
-    struct result result = {.execution = execution, .all = execution->verdicts};
+    struct tutti_group *group = run->load.group;
+    struct result result = {.run = run, .all = run->verdicts};
 
     if (status == 0 && group->count == 1)
-        assert(execution->own_count == execution->schedule->rank_count);
+        assert(run->load.own_count == run->load.schedule->rank_count);
     /* One who has not ended yet may still wait for his deadline. Without ranks one waits for all
      * iterations; if the others give up they say so. And where this process has given up, all that
      * can hear it have done so too: who has not come soon will not come. */
-    result.wait_ps = status < 0 ? 3 * TUTTI_PS_PER_S
-                     : execution->own_count == 0
-                         ? INT64_MAX
-                         : tutti_wait_set_after(5 * TUTTI_PS_PER_S, execution->deadline_ps);
+    result.wait_ps = status < 0                 ? 3 * TUTTI_PS_PER_S
+                     : run->load.own_count == 0 ? INT64_MAX
+                                                : after(5 * TUTTI_PS_PER_S, run->load.deadline_ps);
     if (status == 0)
-        result.wait_ps = tutti_wait_set_after(result.wait_ps, execution->deadline_ps);
+        result.wait_ps = after(result.wait_ps, run->load.deadline_ps);
     if (status == 0)
         look_back(&result);
     result.mine.status = status;
@@ -395,10 +359,10 @@ int tutti_execution_conclude(struct tutti_execution *execution, int status,
         result.all[0] = result.mine;
     if (status == 0 && group->count > 1)
         status = agree_on_times(&result, err);
-    if (status == 0 && execution->play.record != NULL)
+    if (status == 0 && run->play.record != NULL)
         status = merge_records(&result, err);
     if (status < 0)
         return status;
     sum_up(&result, ret);
-    return execution->timed_count < execution->play.iteration_count;
+    return run->timed_count < run->play.iteration_count;
 }

@@ -1,105 +1,60 @@
-/* A run from its beginning to its end: the threads, which stay from step to step, and what all
- * processes have to agree on so that all begin and end alike. */
+/* The run loop: a run from its beginning to its end, and what all processes have to agree on so
+ * that all begin and end alike. See player.h for whom it plays with. */
+#include "runtime/exec/run/run.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-
-#include "runtime/exec/host/execution.h"
 
 static const tutti_ps DEFAULT_DEADLINE_PS = 30 * TUTTI_PS_PER_S;
 
-/* ---- threads ---- */
-
-static void *run_guard(void *data)
+static tutti_ps after(tutti_ps now_ps, tutti_ps ps)
 {
-    enum { LOOK_MS = 100 }; /* a wake that comes just before the wait must not be waited for long */
-    struct tutti_execution *execution = data;
-    struct tutti_guard *guard = &execution->guard;
-    struct tutti_wait_set *wait_set = &execution->wait_set;
-    struct tutti_err err;
-
-    while (!atomic_load(&guard->over)) {
-        int status =
-            tutti_group_wait_stop(execution->host_backend->group, LOOK_MS * TUTTI_PS_PER_MS, &err);
-
-        if (status == 0)
-            continue;
-        guard->heard = atomic_load(&wait_set->blamed) == 0;
-        tutti_wait_set_stop(wait_set, status, &err);
-        break;
-    }
-    return NULL;
+    return ps > INT64_MAX - now_ps ? INT64_MAX : now_ps + ps;
 }
 
-/* The first worker is at home in the thread that calls. */
-static int start_threads(struct tutti_execution *execution, struct tutti_err *err)
+static const struct tutti_player_ops *ops_of(const struct tutti_player_run *run)
 {
-    int status = 0;
-
-    if (execution->own_count > 0 && execution->host_backend->group->count > 1) {
-        status = pthread_create(&execution->guard.thread, NULL, run_guard, execution);
-        execution->guard.has_thread = status == 0;
-        if (status != 0)
-            return tutti_fail(err, TUTTI_EIO, "cannot start a thread: %s", strerror(status));
-    }
-    for (uint32_t i = 1; i < execution->worker_count; i++) {
-        struct tutti_worker *worker = &execution->workers[i];
-
-        status = pthread_create(&worker->thread, NULL, tutti_worker_run, worker);
-        worker->has_thread = status == 0;
-        if (status != 0)
-            return tutti_fail(err, TUTTI_EIO, "cannot start the thread of rank %u: %s",
-                              worker->first_rank, strerror(status));
-    }
-    return 0;
-}
-
-/* Those that wait for a step begin it. */
-static void call_workers(struct tutti_execution *execution)
-{
-    atomic_store(&execution->ended_count, 0);
-    atomic_fetch_add(&execution->step_number, 1);
-    for (uint32_t i = 1; i < execution->worker_count; i++) {
-        if (execution->workers[i].has_thread)
-            tutti_wait_set_wake(&execution->wait_set, execution->workers[i].worker_index);
-    }
-}
-
-/* The run is over, or has been broken off, so that all threads end by themselves. */
-static void join_threads(struct tutti_execution *execution)
-{
-    struct tutti_wait_set *wait_set = &execution->wait_set;
-
-    if (execution->is_joined)
-        return;
-    execution->is_joined = true;
-    atomic_store(&execution->over, true);
-    if (execution->workers != NULL)
-        call_workers(execution);
-    for (uint32_t i = 1; execution->workers != NULL && i < execution->worker_count; i++) {
-        if (execution->workers[i].has_thread)
-            pthread_join(execution->workers[i].thread, NULL);
-    }
-    /* Before anything else: the others may be waiting for messages that will not come. A guard
-     * may be in the middle of saying why: `stopped` it sets last. */
-    if (execution->status < 0 && execution->has_begun && wait_set->transport->ops->stop != NULL)
-        wait_set->transport->ops->stop(wait_set->transport);
-    atomic_store(&execution->guard.over, true);
-    if (execution->guard.has_thread) {
-        tutti_group_wake(execution->host_backend->group);
-        pthread_join(execution->guard.thread, NULL);
-    }
+    return run->backend->player->ops;
 }
 
 /* ---- open and close ---- */
 
-/* One line that is different where the schedules are. */
-static void describe(const struct tutti_execution *execution, char *buf, size_t buf_bytes)
+static int reserve(struct tutti_player_run *run, uint32_t iteration_count, struct tutti_err *err)
 {
-    const struct tutti_schedule *schedule = execution->schedule;
+    uint32_t count = run->load.meets ? iteration_count : 1;
+    tutti_ps *next;
+
+    if (count <= run->taken_max)
+        return 0;
+    next = realloc(run->took_ps, count * sizeof(next[0]));
+    if (next == NULL)
+        return tutti_nomem(err);
+    run->took_ps = next;
+    run->taken_max = count;
+    return 0;
+}
+
+/* What this process needs by itself. */
+static int prepare(struct tutti_player_run *run, struct tutti_err *err)
+{
+    int status = reserve(run, run->play.iteration_count, err);
+
+    run->verdicts = calloc(run->backend->group->count, sizeof(run->verdicts[0]));
+    if (status == 0 && run->verdicts == NULL)
+        status = tutti_nomem(err);
+    if (status == 0)
+        status = tutti_run_buffers_open(run, err);
+    return status < 0 ? status
+                      : ops_of(run)->load(run->backend->player, &run->load, &run->loaded, err);
+}
+
+/* One line that is different where the schedules are. */
+static void describe(const struct tutti_player_run *run, char *buf, size_t buf_bytes)
+{
+    const struct tutti_schedule *schedule = run->load.schedule;
     const struct tutti_contract *contract = &schedule->contract;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     struct tutti_cursor cursor;
@@ -124,169 +79,246 @@ static void describe(const struct tutti_execution *execution, char *buf, size_t 
              tutti_collective_name(contract->collective), schedule->name,
              tutti_dtype_name(contract->dtype), tutti_op_name(contract->op), contract->count,
              contract->root, schedule->rank_count, schedule->lane_count, schedule->slot_count,
-             execution->play.warmup_count, execution->play.iteration_count,
-             !execution->play.barrier      ? ""
-             : execution->play.lead_ps > 0 ? " with barriers and a lead"
-                                           : " with barriers",
-             execution->play.between != NULL ? ", with a hook" : "",
-             execution->play.record != NULL ? ", recorded" : "", hash);
+             run->play.warmup_count, run->play.iteration_count,
+             !run->play.barrier      ? ""
+             : run->play.lead_ps > 0 ? " with barriers and a lead"
+                                     : " with barriers",
+             run->play.between != NULL ? ", with a hook" : "",
+             run->play.record != NULL ? ", recorded" : "", hash);
 }
 
 /* All are ready, and for the same. */
-static int begin(struct tutti_execution *execution, int status, struct tutti_err *err)
+static int connect_all(struct tutti_player_run *run, int status, struct tutti_err *err)
 {
-    const struct tutti_host_backend *host_backend = execution->host_backend;
-    tutti_ps wait_ps = tutti_wait_set_after(5 * TUTTI_PS_PER_S, execution->deadline_ps);
+    struct tutti_group *group = run->backend->group;
+    tutti_ps wait_ps = after(5 * TUTTI_PS_PER_S, run->load.deadline_ps);
     char text[512];
 
-    if (host_backend->group->count == 1)
-        return status < 0 ? status : start_threads(execution, err);
-    describe(execution, text, sizeof(text));
-    status = tutti_group_agree(host_backend->group, status, wait_ps, err);
-    if (status == 0)
-        status = tutti_group_same(host_backend->group, "schedule", text, wait_ps, err);
-    if (status == 0 && host_backend->shaper != NULL)
-        status = tutti_shared_pacer_open(&execution->shared_pacer, &execution->wait_set,
-                                         host_backend->shaper, host_backend->slowdown,
-                                         host_backend->group, wait_ps, err);
-    if (status < 0)
+    if (group->count > 1) {
+        describe(run, text, sizeof(text));
+        status = tutti_group_agree(group, status, wait_ps, err);
+        if (status == 0)
+            status = tutti_group_same(group, "schedule", text, wait_ps, err);
+    }
+    if (status == 0 && ops_of(run)->connect != NULL)
+        status = ops_of(run)->connect(run->loaded, err);
+    if (status < 0 || group->count == 1)
         return status;
-    status = host_backend->transport->ops->begin(host_backend->transport, host_backend->group,
-                                                 &execution->plan, err);
-    execution->has_begun = status == 0;
-    if (status == 0)
-        status = start_threads(execution, err);
-    return tutti_group_agree(host_backend->group, status, wait_ps, err);
+    status = tutti_group_agree(group, tutti_guard_start(run, err), wait_ps, err);
+    if (status < 0)
+        ops_of(run)->abort(run->loaded, status, err);
+    return status;
 }
 
-int tutti_execution_open(struct tutti_backend *backend, const struct tutti_play *play, void **ret,
-                         struct tutti_err *err)
+static void fill(struct tutti_player_run *run, struct tutti_player_backend *backend,
+                 const struct tutti_play *play)
 {
-    struct tutti_host_backend *host_backend = (struct tutti_host_backend *)backend;
-    const struct tutti_group *group = host_backend->group;
-    uint32_t rank_count = play->schedule->rank_count;
-    uint32_t first_rank = tutti_group_first_rank(rank_count, group->count, group->index);
-    struct tutti_execution *execution;
+    uint32_t own_count;
+    uint32_t first_rank;
 
-    if (host_backend->has_run)
-        return tutti_fail(err, TUTTI_EINVAL, "the backend '%s' has a run open (one at a time)",
-                          host_backend->ops.name);
-    execution = aligned_alloc(TUTTI_CACHE_LINE, sizeof(*execution));
-    if (execution == NULL)
-        return group->count == 1 ? tutti_nomem(err)
-                                 : tutti_group_agree(host_backend->group, tutti_nomem(err),
-                                                     DEFAULT_DEADLINE_PS, err);
-    *execution = (struct tutti_execution){
-        .host_backend = host_backend,
+    tutti_backend_ranks(&backend->base, play->schedule->rank_count, &first_rank, &own_count);
+    *run = (struct tutti_player_run){
+        .backend = backend,
         .play = *play,
-        .schedule = play->schedule,
-        .first_rank = first_rank,
-        .own_count =
-            tutti_group_first_rank(rank_count, group->count, group->index + 1) - first_rank,
-        .deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : DEFAULT_DEADLINE_PS,
+        .load =
+            {
+                .schedule = play->schedule,
+                .buffers = &run->buffers,
+                .first_rank = first_rank,
+                .own_count = own_count,
+                .group = backend->group,
+                .homes = backend->homes,
+                .deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : DEFAULT_DEADLINE_PS,
+                .lead_ps = play->lead_ps,
+                .meets = play->barrier || play->between != NULL,
+                .hooked = play->between != NULL,
+                .recorded = play->record != NULL,
+                .iterations_max = play->between != NULL ? 1 : play->iteration_count,
+            },
     };
-    host_backend->has_run = true;
-    execution->status = begin(execution, tutti_execution_prepare(execution, err), err);
-    if (execution->status < 0) {
-        int status = execution->status;
+    tutti_record_init(&run->record);
+}
 
-        tutti_execution_close(execution);
+int tutti_player_run_open(struct tutti_backend *base, const struct tutti_play *play, void **ret,
+                          struct tutti_err *err)
+{
+    struct tutti_player_backend *backend = (struct tutti_player_backend *)base;
+    struct tutti_player_run *run;
+    int status;
+
+    if (backend->has_run)
+        return tutti_fail(err, TUTTI_EINVAL, "the backend '%s' has a run open (one at a time)",
+                          backend->ops.name);
+    run = malloc(sizeof(*run));
+    if (run == NULL)
+        return backend->group->count == 1
+                   ? tutti_nomem(err)
+                   : tutti_group_agree(backend->group, tutti_nomem(err), DEFAULT_DEADLINE_PS, err);
+    fill(run, backend, play);
+    backend->has_run = true;
+    status = connect_all(run, prepare(run, err), err);
+    if (status < 0) {
+        tutti_player_run_close(run);
         return status;
     }
-    *ret = execution;
+    *ret = run;
     return 0;
 }
 
-void tutti_execution_close(void *data)
+void tutti_player_run_close(void *data)
 {
-    struct tutti_execution *execution = data;
-    struct tutti_host_backend *host_backend = execution->host_backend;
+    struct tutti_player_run *run = data;
 
-    join_threads(execution);
-    tutti_shared_pacer_close(&execution->shared_pacer); /* while there is somebody to be woken */
-    if (execution->has_begun)
-        host_backend->transport->ops->end(host_backend->transport, execution->status);
-    tutti_execution_clear(execution);
-    free(execution);
-    host_backend->has_run = false;
+    tutti_guard_end(run);
+    ops_of(run)->unload(run->loaded);
+    tutti_run_buffers_close(run);
+    tutti_record_done(&run->record);
+    free(run->took_ps);
+    free(run->verdicts);
+    run->backend->has_run = false;
+    free(run);
 }
 
 /* ---- a step ---- */
 
-/* As one of the ranks, this thread is for a while where they are to be. */
-static int play_as_first(struct tutti_execution *execution)
+/* Plays a burst, and takes its times to `took_ps`. */
+static int play_burst(struct tutti_player_run *run, const struct tutti_burst *burst,
+                      tutti_ps *took_ps, struct tutti_err *err)
 {
-    struct tutti_worker *worker = &execution->workers[0];
-    cpu_set_t before;
-    bool pins = execution->host_backend->pin &&
-                pthread_getaffinity_np(pthread_self(), sizeof(before), &before) == 0;
-    /* Waits for a lead make it shorter. */
-    int slack_ns = execution->play.lead_ps > 0 ? prctl(PR_GET_TIMERSLACK) : -1;
-    int status;
+    int status = ops_of(run)->start(run->loaded, burst, err);
 
-    if (pins)
-        tutti_worker_pin(worker);
-    status = tutti_worker_step(worker);
-    if (status == 0)
-        status = tutti_worker_wait_for_others(worker);
-    if (slack_ns >= 0)
-        (void)prctl(PR_SET_TIMERSLACK, slack_ns);
-    if (pins)
-        (void)pthread_setaffinity_np(pthread_self(), sizeof(before), &before);
+    while (status == 0)
+        status = ops_of(run)->poll(run->loaded, err);
+    if (status < 0)
+        return status;
+    tutti_record_clear(&run->record);
+    run->times = (struct tutti_times){.took_ps = took_ps};
+    return ops_of(run)->times(run->loaded, &run->times, burst->recorded ? &run->record : NULL, err);
+}
+
+/* Something that is not the player's has failed: what it has under way ends, and the other
+ * processes are told. */
+static int break_off(struct tutti_player_run *run, int status, const struct tutti_err *err)
+{
+    const struct tutti_burst burst = {.iteration_count = 1};
+    struct tutti_err unused;
+    int ended;
+
+    ops_of(run)->abort(run->loaded, status, err);
+    ended = ops_of(run)->start(run->loaded, &burst, &unused);
+    while (ended == 0)
+        ended = ops_of(run)->poll(run->loaded, &unused);
+    assert(ended < 0);
     return status;
 }
 
-static int play_step(struct tutti_execution *execution, struct tutti_err *err)
+/* Without a hook: all at once. */
+static int play_through(struct tutti_player_run *run, struct tutti_err *err)
 {
-    struct tutti_wait_set *wait_set = &execution->wait_set;
-    int status = tutti_execution_reserve(execution, execution->play.iteration_count, err);
+    struct tutti_burst burst = {.warmup_count = run->play.warmup_count,
+                                .iteration_count = run->play.iteration_count,
+                                .recorded = run->play.record != NULL};
+    int status = tutti_run_buffers_write(run, err);
 
-    if (status < 0) {
-        tutti_wait_set_stop(wait_set, status, err);
-    } else if (execution->worker_count > 0) {
-        if (atomic_load(&execution->step_number) > 0)
-            tutti_wait_set_return(wait_set);
-        call_workers(execution);
-        status = play_as_first(execution);
-    }
-    if (status == 0)
-        return 0;
-    execution->status = status;
-    join_threads(execution);
-    if (err != NULL) {
-        *err = wait_set->err;
-        if (execution->guard.heard && atomic_load(&execution->is_broken) != 0) {
-            *err = execution->broken;
-            (void)tutti_wrap(err, wait_set->status, "%s", wait_set->err.text);
-        }
-    }
-    return wait_set->status;
+    if (status < 0)
+        return break_off(run, status, err);
+    status = play_burst(run, &burst, run->took_ps, err);
+    if (status < 0)
+        return status;
+    status = tutti_run_buffers_read(run, err);
+    if (status < 0)
+        return break_off(run, status, err);
+    run->timed_count = burst.iteration_count;
+    run->played_count += (uint64_t)burst.warmup_count + burst.iteration_count;
+    return 0;
 }
 
-int tutti_execution_step(void *data, uint32_t warmup_count, uint32_t iteration_count,
-                         struct tutti_played *ret, struct tutti_err *err)
+/* Between two iterations. > 0: enough. */
+static int call_hook(struct tutti_player_run *run, struct tutti_err *err)
 {
-    struct tutti_execution *execution = data;
-    struct tutti_err own = {""};
-    struct tutti_played played = {0};
     int status;
 
-    assert(execution->status >= 0);
-    execution->play.warmup_count = warmup_count;
-    execution->play.iteration_count = iteration_count;
-    status = play_step(execution, &own);
-    status = tutti_execution_conclude(execution, status, &played, &own);
-    execution->status = status;
-    if (status < 0)
-        join_threads(execution);
-    if (execution->own_count > 0)
-        execution->played_count += execution->workers[0].played_count;
-    execution->host_backend->lateness = execution->pacer.shared_pacer != NULL
-                                            ? execution->shared_pacer.lateness
-                                            : execution->pacer.lateness;
-    if (status < 0 && err != NULL)
-        *err = own;
+    err->text[0] = '\0';
+    status = run->play.between(run->play.between_context, run->played_count, err);
     if (status >= 0)
-        *ret = played;
+        return status;
+    if (err->text[0] == '\0')
+        (void)tutti_fail(err, (enum tutti_status) - status, "no reason given");
+    return tutti_wrap(err, status, "rank %u, the hook after iteration %" PRIu64,
+                      run->load.first_rank, run->played_count);
+}
+
+/* Before iteration `number` of the step: 1 if this process has had enough. */
+static int come_to(struct tutti_player_run *run, uint64_t number, struct tutti_err *err)
+{
+    int enough = number > 0 ? call_hook(run, err) : 0;
+    int status = enough < 0 ? enough : tutti_run_buffers_write(run, err);
+
+    return status < 0 ? break_off(run, status, err) : enough > 0;
+}
+
+/* With a hook every iteration is a burst, and may be the last one. */
+static int play_one_by_one(struct tutti_player_run *run, struct tutti_err *err)
+{
+    uint64_t total = (uint64_t)run->play.warmup_count + run->play.iteration_count;
+    struct tutti_burst burst = {.iteration_count = 1, .recorded = run->play.record != NULL};
+
+    for (uint64_t i = 0; i < total; i++) {
+        bool timed = i >= run->play.warmup_count;
+        int status = come_to(run, i, err);
+
+        burst.enough = status > 0;
+        if (burst.enough && run->backend->group->count == 1)
+            return 0;
+        if (status >= 0)
+            status =
+                play_burst(run, &burst, &run->took_ps[timed ? i - run->play.warmup_count : 0], err);
+        if (status < 0 || run->times.enough)
+            return status;
+        status = tutti_run_buffers_read(run, err);
+        if (status < 0)
+            return break_off(run, status, err);
+        run->timed_count += timed;
+        run->played_count++;
+    }
+    return 0;
+}
+
+/* The ranks of this process. */
+static int play_here(struct tutti_player_run *run, struct tutti_err *err)
+{
+    int status = reserve(run, run->play.iteration_count, err);
+
+    run->timed_count = 0;
+    run->times = (struct tutti_times){0};
+    tutti_record_clear(&run->record);
+    if (status < 0)
+        return break_off(run, status, err);
+    if (run->load.own_count == 0)
+        return 0;
+    return run->play.between == NULL ? play_through(run, err) : play_one_by_one(run, err);
+}
+
+int tutti_player_run_step(void *data, uint32_t warmup_count, uint32_t iteration_count,
+                          struct tutti_played *ret, struct tutti_err *err)
+{
+    struct tutti_player_run *run = data;
+    struct tutti_err own = {""};
+    int status;
+
+    assert(run->status >= 0);
+    run->play.warmup_count = warmup_count;
+    run->play.iteration_count = iteration_count;
+    status = play_here(run, &own);
+    if (status < 0)
+        tutti_guard_end(run);
+    status = tutti_player_run_conclude(run, status, ret, &own);
+    if (status < 0) {
+        ops_of(run)->abort(run->loaded, status, &own);
+        tutti_guard_end(run);
+        if (err != NULL)
+            *err = own;
+    }
+    run->status = status;
     return status;
 }
