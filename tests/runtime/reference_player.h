@@ -22,7 +22,7 @@ struct ref_message {
 
 struct ref {
     const struct tutti_schedule *schedule;
-    char **bufs[4]; /* by enum tutti_buf, then by rank */
+    char **bufs[TUTTI_BUF_COUNT]; /* by enum tutti_buf, then by rank */
     struct ref_message sends[REF_MESSAGES_MAX];
     uint32_t send_count;
     struct tutti_post waiting[REF_MESSAGES_MAX]; /* everything but SENDs */
@@ -125,7 +125,7 @@ static int ref_poll(void *data, struct tutti_done *done, uint32_t max, struct tu
     return count;
 }
 
-/* bufs: by enum tutti_buf, then by rank. */
+/* bufs: by enum tutti_buf, then by rank; none for state. */
 static int ref_play(const struct tutti_schedule *schedule, char **const *bufs,
                     struct tutti_err *err)
 {
@@ -139,7 +139,7 @@ static int ref_play(const struct tutti_schedule *schedule, char **const *bufs,
         status = tutti_engine_new(schedule, 0, schedule->rank_count, &engine, err);
     if (status == 0) {
         ref->schedule = schedule;
-        memcpy(ref->bufs, bufs, sizeof(ref->bufs));
+        memcpy(ref->bufs, bufs, TUTTI_BUF_STATE * sizeof(ref->bufs[0]));
         status = tutti_engine_run(engine, &ops, ref, NULL, err);
     }
     tutti_engine_free(engine);
