@@ -360,6 +360,10 @@ struct tutti_schedule_ops {
      * for all ranks. False: there are no more; of part 0: they do not. */
     bool (*exchange)(const struct tutti_schedule *schedule, uint32_t lane, uint64_t part,
                      uint32_t rank, struct tutti_exchange *ret);
+    /* Optional: ranks of equal numbers run one program but for names and offsets: lane by lane the
+     * same kinds, lengths, flags, dependencies, callees, axes and work, and SENDs and RECVs to and
+     * from the k-th peer where the other has its k-th, in the order of first use. */
+    uint64_t (*program)(const struct tutti_schedule *schedule, uint32_t rank);
     /* Optional, where buffers of ranks differ: those of `rank`, none larger than the schedule's. */
     void (*sizes)(const struct tutti_schedule *schedule, uint32_t rank,
                   struct tutti_buf_sizes *ret);
@@ -521,6 +525,14 @@ int tutti_schedule_store(const struct tutti_schedule *schedule, struct tutti_bui
  * pass-through. Callees that themselves CALL, compute or have state are refused (one level). */
 int tutti_schedule_flatten(const struct tutti_schedule *schedule, struct tutti_schedule **ret,
                            struct tutti_err *err);
+
+/* A collective played by all groups of an axis at once: rank i of a group does what rank i of
+ * `callee`, of as many ranks as a group, does among the members; ranks in no group do nothing.
+ * -TUTTI_EINVAL for an axis that does not fit. What the callee's generator says of it holds on, as
+ * far as groups let it. The result, a custom schedule, refers to `callee`, which must outlive it
+ * and has no callees, work or state. */
+int tutti_schedule_on_axis(const struct tutti_schedule *callee, const struct tutti_axis *axis,
+                           uint32_t rank_count, struct tutti_schedule **ret, struct tutti_err *err);
 
 /* The bytes of one chunk of a schedule in chunks; 0 of another. */
 uint64_t tutti_schedule_chunk_bytes(const struct tutti_schedule *schedule);

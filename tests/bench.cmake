@@ -12,6 +12,11 @@ add_executable(steps_bench bench/steps_bench.c)
 target_link_libraries(steps_bench PRIVATE tutti_static)
 add_test(NAME steps_bench COMMAND steps_bench 1024 100 2)
 
+# What it takes to simulate a training step of many ranks.
+add_executable(fold_step_bench bench/fold_step_bench.c)
+target_link_libraries(fold_step_bench PRIVATE tutti_static)
+add_test(NAME fold_step_bench COMMAND fold_step_bench 4 4 3)
+
 # Ways to write what another processor has read: figures in bench/notes.md.
 add_executable(lines_bench bench/lines_bench.c)
 target_link_libraries(lines_bench PRIVATE tutti_static)

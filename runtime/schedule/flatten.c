@@ -93,6 +93,13 @@ static bool passed_exchange(const struct tutti_schedule *schedule, uint32_t lane
     return inner->ops->exchange(inner, lane, part, rank, ret);
 }
 
+static uint64_t passed_program(const struct tutti_schedule *schedule, uint32_t rank)
+{
+    const struct tutti_schedule *inner = passed_inner(schedule);
+
+    return inner->ops->program(inner, rank);
+}
+
 static void passed_sizes(const struct tutti_schedule *schedule, uint32_t rank,
                          struct tutti_buf_sizes *ret)
 {
@@ -115,6 +122,7 @@ static struct tutti_schedule_ops passed_ops(const struct tutti_schedule_ops *inn
         .ring_chunk = inner->ring_chunk == NULL ? NULL : passed_ring_chunk,
         .steady = inner->steady == NULL ? NULL : passed_steady,
         .exchange = inner->exchange == NULL ? NULL : passed_exchange,
+        .program = inner->program == NULL ? NULL : passed_program,
         .sizes = inner->sizes == NULL ? NULL : passed_sizes,
     };
 }

@@ -65,7 +65,7 @@ static void memory_reset(struct memory *memory, const struct tutti_schedule *s)
     }
 }
 
-static bool memory_open(struct memory *memory, const struct tutti_schedule *s)
+static inline bool memory_open(struct memory *memory, const struct tutti_schedule *s)
 {
     const uint64_t sizes[TUTTI_BUF_COUNT] = {0, s->in_bytes, s->out_bytes, s->scratch_bytes,
                                              s->state_bytes};
@@ -78,7 +78,7 @@ static bool memory_open(struct memory *memory, const struct tutti_schedule *s)
     return true;
 }
 
-static void memory_close(struct memory *memory, const struct tutti_schedule *s)
+static inline void memory_close(struct memory *memory, const struct tutti_schedule *s)
 {
     for (uint32_t rank = 0; rank < s->rank_count; rank++)
         for (int buf = TUTTI_BUF_IN; buf < TUTTI_BUF_COUNT; buf++)
@@ -215,7 +215,7 @@ static bool advance(struct interpreter *x, uint32_t rank, uint32_t lane)
 }
 
 /* Executes everything once; false: it cannot be finished. */
-static bool interpret(const struct tutti_schedule *s, struct memory *memory)
+static inline bool interpret(const struct tutti_schedule *s, struct memory *memory)
 {
     struct interpreter x = {.s = s, .memory = memory};
     bool moved = true;
