@@ -30,6 +30,14 @@ if(TUTTI_HAVE_MPI AND TARGET tutti_mpi)
     install(EXPORT tuttiMpiTargets NAMESPACE tutti:: DESTINATION ${TUTTI_PACKAGE})
 endif()
 
+# Likewise, for it alone has kernels: find_package(tutti COMPONENTS cuda).
+if(TUTTI_HAVE_CUDA AND TARGET tutti_cuda)
+    list(APPEND TUTTI_PRODUCTS tutti_cuda)
+    set_target_properties(tutti_cuda PROPERTIES EXPORT_NAME cuda)
+    install(TARGETS tutti_cuda EXPORT tuttiCudaTargets)
+    install(EXPORT tuttiCudaTargets NAMESPACE tutti:: DESTINATION ${TUTTI_PACKAGE})
+endif()
+
 # The command, and its commands as calls. Pages and completions are of this very build.
 if(TARGET tutti)
     list(APPEND TUTTI_PRODUCTS tutti tutti_cli_shared)

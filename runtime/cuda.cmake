@@ -1,0 +1,66 @@
+# libtutti_cuda: the backend `cuda`, whose kernels nvcc compiles where it is; nothing is linked with
+# CUDA. Without nvcc it is the same library without kernels, which says what to install; with
+# -DTUTTI_CUDA=off, or where there is no dlopen, it says so and is nothing else.
+set(TUTTI_CUDA auto CACHE STRING "The backend cuda: auto, on (fails without nvcc), off")
+set(TUTTI_CUDA_ARCHITECTURES "" CACHE STRING
+    "GPUs that its kernels are compiled for, as 75;90; all: those that nvcc knows; empty: 80;90, and PTX for others from 75 on")
+if(NOT TUTTI_CUDA MATCHES "^(auto|on|off)$")
+    message(FATAL_ERROR "TUTTI_CUDA=${TUTTI_CUDA} (auto, on or off)")
+endif()
+set(TUTTI_HAVE_CUDA 0)
+if(TUTTI_HAVE_DLOPEN AND NOT TUTTI_CUDA STREQUAL "off")
+    set(TUTTI_HAVE_CUDA 1)
+endif()
+set(TUTTI_HAVE_NVCC 0)
+if(TUTTI_HAVE_CUDA AND NOT TUTTI_SANITIZE) # sanitizers look at the kernels compiled for the CPU
+    find_package(CUDAToolkit QUIET)
+    find_program(TUTTI_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR})
+    if(TUTTI_NVCC)
+        set(TUTTI_HAVE_NVCC 1)
+    endif()
+endif()
+if(TUTTI_CUDA STREQUAL "on" AND NOT TUTTI_HAVE_NVCC)
+    message(FATAL_ERROR "TUTTI_CUDA=on, and there is no nvcc (Debian's nvidia-cuda-toolkit, NVIDIA's CUDA Toolkit)")
+endif()
+message(STATUS "tutti: nvcc (kernels of the backend cuda): ${TUTTI_HAVE_NVCC}")
+
+if(TUTTI_HAVE_CUDA)
+    list(FILTER CUDA_SOURCES EXCLUDE REGEX "[.]without-cuda[.]c$")
+    tutti_pick(CUDA_SOURCES nvcc ${TUTTI_HAVE_NVCC})
+else()
+    list(FILTER CUDA_SOURCES INCLUDE REGEX "[.]without-cuda[.]c$")
+endif()
+add_library(tutti_cuda STATIC ${CUDA_SOURCES})
+target_link_libraries(tutti_cuda PUBLIC tutti_static)
+if(TUTTI_HAVE_CUDA)
+    target_link_libraries(tutti_cuda PRIVATE ${CMAKE_DL_LIBS})
+endif()
+
+if(TUTTI_HAVE_NVCC)
+    set(code -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=sm_80
+        -gencode arch=compute_90,code=sm_90)
+    if(TUTTI_CUDA_ARCHITECTURES)
+        set(code "")
+        set(architectures ${TUTTI_CUDA_ARCHITECTURES})
+        if(architectures STREQUAL "all")
+            set(architectures "")
+            execute_process(COMMAND ${TUTTI_NVCC} --list-gpu-code OUTPUT_VARIABLE known)
+            foreach(architecture 70 75 80 86 89 90 100 120)
+                if(known MATCHES "sm_${architecture}\n")
+                    list(APPEND architectures ${architecture})
+                endif()
+            endforeach()
+        endif()
+        foreach(architecture ${architectures})
+            list(APPEND code -gencode arch=compute_${architecture},code=sm_${architecture})
+        endforeach()
+    endif()
+    set(fatbin ${CMAKE_BINARY_DIR}/generated/player.fatbin)
+    set(room ${CMAKE_SOURCE_DIR}/runtime/exec/cuda)
+    add_custom_command(OUTPUT ${fatbin}
+        COMMAND ${TUTTI_NVCC} -std=c++17 -O3 -fmad=false -allow-unsupported-compiler
+            -I${CMAKE_SOURCE_DIR} ${code} -fatbin ${room}/player.cu -o ${fatbin}
+        DEPENDS ${room}/player.cu ${room}/player.h ${room}/device.h ${room}/op.h VERBATIM)
+    set_source_files_properties(runtime/exec/cuda/image.with-nvcc.c PROPERTIES
+        COMPILE_DEFINITIONS TUTTI_CUDA_FATBIN="${fatbin}" OBJECT_DEPENDS ${fatbin})
+endif()

@@ -1,0 +1,53 @@
+/* The backend `cuda`: all ranks of a schedule on one GPU of NVIDIA, a block of threads a lane, the
+ * whole program inside one kernel. Ranks are virtual: each has its own buffers in the GPU's memory,
+ * and messages are read there, or written to where they are received.
+ *
+ * All of this is in libtutti_cuda, which alone has the kernels; nothing is linked with CUDA: the
+ * driver's library is opened when a backend is. Without a driver, without a GPU, or in a build
+ * without kernels tutti_cuda_open fails with -TUTTI_ELACK and says what to install. */
+#ifndef TUTTI_RUNTIME_CUDA_H
+#define TUTTI_RUNTIME_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/api.h"
+#include "runtime/backend.h"
+
+TUTTI_API_BEGIN
+
+struct tutti_cuda_opts {
+    size_t size; /* sizeof(struct tutti_cuda_opts): runtime/api.h */
+    /* The driver's library; NULL: what the environment variable TUTTI_CUDA_LIBRARY names, or
+     * libcuda.so.1. */
+    const char *library;
+    uint32_t device; /* which GPU, as the driver counts them */
+    /* All iterations in one launch, in which all lanes meet between two: times are without launch,
+     * with that meeting, by the GPU's clock. Else a launch is an iteration: with the play's
+     * barrier each is timed by the host from before its launch until its end is seen; without, the
+     * GPU times all of them, launched one behind the other. */
+    bool persistent;
+    uint32_t thread_count; /* of a block, a multiple of 32, at most 512; 0: by the messages' size */
+};
+
+/* Opens the backend; opts may be NULL. Default deadline of a wait: 30 s. play gives -TUTTI_ELACK
+ * for a schedule of more lanes (of all ranks) than the GPU can keep at work at one time, or of more
+ * memory than it has left, and -TUTTI_ECHECK, before anything is played, for one that locks up. In
+ * a record, steps that were joined into one operation have that operation's times. */
+int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **ret,
+                    struct tutti_err *err);
+
+/* How many channels make good use of a GPU for `rank_count` ranks of `bytes` each: as many as keep
+ * it busy, fewer for what is small. */
+uint32_t tutti_cuda_channels(uint32_t rank_count, uint64_t bytes);
+
+enum { TUTTI_CUDA_NAME_BYTES = 160 };
+
+/* "NVIDIA H200, 132 multiprocessors, 139.8 GiB, driver for CUDA 13.0", of the first GPU. The same
+ * errors as open. */
+int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err);
+
+TUTTI_API_END
+
+#endif

@@ -1,0 +1,497 @@
+/* The backend `cuda`: plans a schedule, loads it onto the GPU, plays it and takes times. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "runtime/cuda.h"
+#include "runtime/exec/cuda/gpu.h"
+#include "runtime/record.h"
+#include "runtime/status.h"
+
+#define CALL(GPU, FIELD, ...) \
+    tutti_cuda_check(&(GPU)->driver, (GPU)->driver.FIELD(__VA_ARGS__), #FIELD, err)
+
+struct cuda_backend {
+    struct tutti_backend base; /* first: a backend is this */
+    struct tutti_cuda_opts opts;
+    struct tutti_gpu gpu;
+};
+
+/* A run that is held open. */
+struct cuda_run {
+    struct cuda_backend *backend;
+    struct tutti_play play;
+    tutti_ps deadline_ps;
+    struct tutti_cuda_plan plan;
+    struct tutti_gpu_load load;
+    uint64_t played_count; /* iterations, warm-ups included */
+    tutti_ps *times_ps;    /* of a step: [time_capacity] */
+    uint32_t time_capacity;
+};
+
+/* One step of it. */
+struct stepping {
+    struct cuda_run *run;
+    uint32_t warmup_count;
+    uint32_t iteration_count;
+    uint32_t timed_count; /* fewer if a hook has had enough */
+    tutti_ps total_ps;
+};
+
+static tutti_ps now_ps(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (tutti_ps)now.tv_sec * TUTTI_PS_PER_S + (tutti_ps)now.tv_nsec * 1000;
+}
+
+/* Much longer than any kernel that keeps its deadlines takes. */
+static tutti_ps limit_of(const struct cuda_run *run)
+{
+    return run->deadline_ps > INT64_MAX / 4 ? INT64_MAX / 2
+                                            : 2 * run->deadline_ps + 600 * TUTTI_PS_PER_S;
+}
+
+static int play_and_wait(struct cuda_run *run, uint32_t iteration_count, bool stamped,
+                         struct tutti_err *err)
+{
+    int status = tutti_gpu_launch(&run->load, iteration_count, stamped, err);
+
+    return status < 0 ? status : tutti_gpu_wait(&run->backend->gpu, limit_of(run), err);
+}
+
+static void add_time(struct stepping *stepping, tutti_ps took_ps)
+{
+    stepping->run->times_ps[stepping->timed_count++] = took_ps;
+    stepping->total_ps += took_ps;
+}
+
+/* ---- data ---- */
+
+/* The caller's buffer of a rank, or NULL. */
+static void *buffer_of(const struct cuda_run *run, enum tutti_buf buf, uint32_t rank)
+{
+    const struct tutti_play *play = &run->play;
+
+    if (buf == TUTTI_BUF_IN)
+        return play->in == NULL ? NULL : (void *)(uintptr_t)play->in[rank];
+    if (buf == TUTTI_BUF_OUT)
+        return play->out == NULL ? NULL : play->out[rank];
+    return play->state == NULL ? NULL : play->state[rank];
+}
+
+static uint64_t bytes_of(const struct cuda_run *run, enum tutti_buf buf, uint32_t rank)
+{
+    struct tutti_buf_sizes sizes;
+
+    tutti_schedule_buf_sizes(run->play.schedule, rank, &sizes);
+    return tutti_buf_size_of(&sizes, buf);
+}
+
+/* Outputs too: a schedule need not write all of them. */
+static int upload(struct cuda_run *run, struct tutti_err *err)
+{
+    static const enum tutti_buf bufs[] = {TUTTI_BUF_IN, TUTTI_BUF_OUT, TUTTI_BUF_STATE};
+    struct tutti_gpu_load *load = &run->load;
+
+    for (size_t b = 0; b < sizeof(bufs) / sizeof(bufs[0]); b++) {
+        for (uint32_t r = 0; r < run->play.schedule->rank_count; r++) {
+            const void *from = buffer_of(run, bufs[b], r);
+            int status = from == NULL
+                             ? 0
+                             : tutti_gpu_upload(load->gpu, load->addresses[bufs[b]][r], from,
+                                                (size_t)bytes_of(run, bufs[b], r), err);
+
+            if (status < 0)
+                return status;
+        }
+    }
+    return 0;
+}
+
+static int download(struct cuda_run *run, struct tutti_err *err)
+{
+    static const enum tutti_buf bufs[] = {TUTTI_BUF_OUT, TUTTI_BUF_STATE};
+    struct tutti_gpu_load *load = &run->load;
+
+    for (size_t b = 0; b < sizeof(bufs) / sizeof(bufs[0]); b++) {
+        for (uint32_t r = 0; r < run->play.schedule->rank_count; r++) {
+            void *to = buffer_of(run, bufs[b], r);
+            int status = to == NULL ? 0
+                                    : tutti_gpu_download(load->gpu, to, load->addresses[bufs[b]][r],
+                                                         (size_t)bytes_of(run, bufs[b], r), err);
+
+            if (status < 0)
+                return status;
+        }
+    }
+    return 0;
+}
+
+/* ---- the three ways to play and to take times; see runtime/cuda.h ---- */
+
+/* The hook sees the buffers, and may change them; > 0: enough. */
+static int call_hook(struct cuda_run *run, struct tutti_err *err)
+{
+    int status = tutti_gpu_verdict(&run->load, run->deadline_ps, err);
+    int wish;
+
+    if (status == 0)
+        status = download(run, err);
+    if (status < 0)
+        return status;
+    wish = run->play.between(run->play.between_context, run->played_count, err);
+    if (wish != 0)
+        return wish;
+    return upload(run, err);
+}
+
+/* A launch an iteration, each timed by the host until its end is seen. */
+static int play_apart(struct stepping *stepping, struct tutti_err *err)
+{
+    struct cuda_run *run = stepping->run;
+    uint32_t count = stepping->warmup_count + stepping->iteration_count;
+    int status = 0;
+
+    for (uint32_t i = 0; i < count && status == 0; i++) {
+        bool last = i + 1 == count;
+        tutti_ps since_ps = now_ps();
+
+        status = play_and_wait(
+            run, 1, run->play.record != NULL && (last || run->play.between != NULL), err);
+        run->played_count++;
+        if (status == 0 && i >= stepping->warmup_count)
+            add_time(stepping, now_ps() - since_ps);
+        if (status == 0 && run->play.between != NULL && !last)
+            status = call_hook(run, err);
+    }
+    return status;
+}
+
+/* A launch behind the other, all of them timed by the GPU. */
+static int play_in_a_row(struct stepping *stepping, struct tutti_err *err)
+{
+    struct cuda_run *run = stepping->run;
+    uint32_t count = stepping->iteration_count;
+    struct tutti_gpu *gpu = &run->backend->gpu;
+    float took_ms = 0;
+    int status = 0;
+
+    for (uint32_t i = 0; i < stepping->warmup_count && status == 0; i++)
+        status = tutti_gpu_launch(&run->load, 1, false, err);
+    if (status == 0)
+        status = CALL(gpu, event_record, gpu->begin, gpu->stream);
+    for (uint32_t i = 0; i < count && status == 0; i++)
+        status = tutti_gpu_launch(&run->load, 1, run->play.record != NULL && i + 1 == count, err);
+    if (status == 0)
+        status = CALL(gpu, event_record, gpu->end, gpu->stream);
+    if (status == 0)
+        status = tutti_gpu_wait(gpu, limit_of(run), err);
+    if (status == 0)
+        status = CALL(gpu, event_elapsed, &took_ms, gpu->begin, gpu->end);
+    run->played_count += stepping->warmup_count + count;
+    for (uint32_t i = 0; i < count && status == 0; i++)
+        add_time(stepping, (tutti_ps)((double)took_ms * 1e9 / count));
+    return status;
+}
+
+/* One launch; a block writes down when all have met. */
+static int play_at_once(struct stepping *stepping, struct tutti_err *err)
+{
+    struct cuda_run *run = stepping->run;
+    uint32_t count = stepping->warmup_count + stepping->iteration_count;
+    uint64_t *met_ns = calloc((size_t)count + 1, sizeof(*met_ns));
+    int status =
+        met_ns == NULL ? tutti_nomem(err) : tutti_gpu_load_meetings(&run->load, count + 1, err);
+
+    if (status == 0)
+        status = play_and_wait(run, count, run->play.record != NULL, err);
+    if (status == 0)
+        status = tutti_gpu_download(&run->backend->gpu, met_ns, run->load.meetings,
+                                    ((size_t)count + 1) * sizeof(*met_ns), err);
+    run->played_count += count;
+    for (uint32_t i = stepping->warmup_count; i < count && status == 0; i++)
+        add_time(stepping, (tutti_ps)(met_ns[i + 1] - met_ns[i]) * 1000);
+    free(met_ns);
+    return status;
+}
+
+/* ---- the record ---- */
+
+/* The times of each step are those of its operation; a SEND ends when its message is taken. */
+static void time_steps(const struct tutti_cuda_plan *plan, const struct tutti_cuda_stamp *stamps,
+                       struct tutti_cuda_stamp *steps)
+{
+    for (uint32_t l = 0; l < plan->lane_total; l++)
+        for (uint32_t i = plan->op_first[l]; i < plan->op_first[l + 1]; i++)
+            for (uint32_t s = plan->ops[i].step_first; s < plan->ops[i].step_end; s++)
+                steps[plan->step_first[l] + s] = stamps[i];
+    for (uint32_t m = 0; m < plan->message_count; m++) {
+        const struct tutti_cuda_message *message = &plan->messages[m];
+
+        if (steps[message->send].end_ns < steps[message->recv].end_ns)
+            steps[message->send].end_ns = steps[message->recv].end_ns;
+    }
+}
+
+static int add_events(const struct tutti_cuda_plan *plan, const struct tutti_cuda_stamp *steps,
+                      struct tutti_record *record, struct tutti_err *err)
+{
+    uint64_t first_ns = UINT64_MAX;
+
+    for (uint32_t s = 0; s < plan->program.step_count; s++)
+        first_ns = steps[s].begin_ns < first_ns ? steps[s].begin_ns : first_ns;
+    for (uint32_t l = 0; l < plan->lane_total; l++) {
+        for (uint32_t s = 0; s < plan->program.lanes[l].step_count; s++) {
+            const struct tutti_step *step = tutti_cuda_step(plan, l, s);
+            const struct tutti_cuda_stamp *stamp = &steps[plan->step_first[l] + s];
+            bool peered = step->kind == TUTTI_SEND || step->kind == TUTTI_RECV;
+            struct tutti_event event = {
+                .start_ps = (tutti_ps)(stamp->begin_ns - first_ns) * 1000,
+                .end_ps = (tutti_ps)(stamp->end_ns - first_ns) * 1000,
+                .rank = l / plan->schedule->lane_count,
+                .lane = (uint16_t)(l % plan->schedule->lane_count),
+                .kind = step->kind,
+                .peer = peered ? step->peer : 0,
+                .step = s,
+                .bytes = step->kind == TUTTI_COMPUTE ? 0 : step->bytes,
+            };
+
+            if (tutti_record_add(record, &event) != 0)
+                return tutti_nomem(err);
+        }
+    }
+    tutti_record_sort(record);
+    return 0;
+}
+
+/* Of the last iteration. */
+static int take_record(struct cuda_run *run, struct tutti_err *err)
+{
+    const struct tutti_cuda_plan *plan = &run->plan;
+    struct tutti_record *record = run->play.record;
+    struct tutti_cuda_stamp *stamps;
+    struct tutti_cuda_stamp *steps;
+    int status = 0;
+
+    if (record == NULL)
+        return 0;
+    tutti_record_clear(record);
+    stamps = calloc((size_t)plan->op_count + 1, sizeof(*stamps));
+    steps = calloc((size_t)plan->program.step_count + 1, sizeof(*steps));
+    if (stamps == NULL || steps == NULL)
+        status = tutti_nomem(err);
+    if (status == 0)
+        status = tutti_gpu_download(&run->backend->gpu, stamps, run->load.stamps,
+                                    plan->op_count * sizeof(*stamps), err);
+    if (status == 0) {
+        time_steps(plan, stamps, steps);
+        status = add_events(plan, steps, record, err);
+    }
+    free(stamps);
+    free(steps);
+    return status;
+}
+
+/* ---- runs ---- */
+
+static int by_time(const void *left, const void *right)
+{
+    tutti_ps a = *(const tutti_ps *)left;
+    tutti_ps b = *(const tutti_ps *)right;
+
+    return (a > b) - (a < b);
+}
+
+static struct tutti_played sum_up(const struct stepping *stepping)
+{
+    struct cuda_run *run = stepping->run;
+    uint32_t count = stepping->timed_count;
+
+    qsort(run->times_ps, count, sizeof(run->times_ps[0]), by_time);
+    return (struct tutti_played){
+        .total_ps = stepping->total_ps,
+        .best_ps = count > 0 ? run->times_ps[0] : 0,
+        .median_ps = count > 0 ? run->times_ps[count / 2] : 0,
+        .step_count = run->plan.program.step_count,
+    };
+}
+
+static void close_run(void *data)
+{
+    struct cuda_run *run = data;
+
+    if (run->load.gpu != NULL)
+        (void)tutti_gpu_enter(run->load.gpu, NULL);
+    tutti_gpu_load_close(&run->load);
+    tutti_cuda_plan_close(&run->plan);
+    free(run->times_ps);
+    free(run);
+}
+
+static int open_run(struct tutti_backend *base, const struct tutti_play *play, void **ret,
+                    struct tutti_err *err)
+{
+    struct cuda_backend *backend = (struct cuda_backend *)base;
+    struct cuda_run *run = calloc(1, sizeof(*run));
+    int status;
+
+    if (run == NULL)
+        return tutti_nomem(err);
+    run->backend = backend;
+    run->play = *play;
+    run->deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : 30 * TUTTI_PS_PER_S;
+    status = tutti_cuda_plan_open(&run->plan, play->schedule, true, err);
+    if (status == 0)
+        status = tutti_gpu_enter(&backend->gpu, err);
+    if (status == 0)
+        status = tutti_gpu_load_open(&run->load, &backend->gpu, &run->plan,
+                                     backend->opts.thread_count, play->record != NULL, err);
+    if (status == 0)
+        status =
+            tutti_gpu_fill(&backend->gpu, run->load.memory, 0, (size_t)run->load.buffer_bytes, err);
+    if (status < 0) {
+        close_run(run);
+        return status;
+    }
+    run->load.args.deadline_ns = (uint64_t)run->deadline_ps / 1000;
+    *ret = run;
+    return 0;
+}
+
+/* Room for the times of a step. */
+static int grow_times(struct cuda_run *run, uint32_t count, struct tutti_err *err)
+{
+    tutti_ps *larger;
+
+    if (count <= run->time_capacity)
+        return 0;
+    larger = realloc(run->times_ps, count * sizeof(*larger));
+    if (larger == NULL)
+        return tutti_nomem(err);
+    run->times_ps = larger;
+    run->time_capacity = count;
+    return 0;
+}
+
+static int play(struct stepping *stepping, struct tutti_err *err)
+{
+    const struct cuda_run *run = stepping->run;
+    bool persistent = run->backend->opts.persistent;
+
+    /* One iteration alone meets nobody: it is timed as a launch. */
+    if (persistent && run->play.between == NULL &&
+        stepping->warmup_count + stepping->iteration_count > 1)
+        return play_at_once(stepping, err);
+    if (persistent || run->play.barrier || run->play.between != NULL)
+        return play_apart(stepping, err);
+    return play_in_a_row(stepping, err);
+}
+
+static int step_run(void *data, uint32_t warmup_count, uint32_t iteration_count,
+                    struct tutti_played *ret, struct tutti_err *err)
+{
+    struct cuda_run *run = data;
+    struct stepping stepping = {
+        .run = run, .warmup_count = warmup_count, .iteration_count = iteration_count};
+    int status = tutti_gpu_enter(&run->backend->gpu, err);
+    int enough;
+
+    if (status == 0)
+        status = grow_times(run, iteration_count, err);
+    if (status == 0)
+        status = upload(run, err);
+    if (status < 0)
+        return status;
+    enough = play(&stepping, err);
+    if (enough < 0)
+        return enough;
+    status = tutti_gpu_verdict(&run->load, run->deadline_ps, err);
+    if (status == 0)
+        status = take_record(run, err);
+    if (status == 0 && enough == 0) /* else the hook has them, and may have changed them */
+        status = download(run, err);
+    if (status < 0)
+        return status;
+    *ret = sum_up(&stepping);
+    return enough > 0;
+}
+
+static void cuda_close(struct tutti_backend *base)
+{
+    struct cuda_backend *backend = (struct cuda_backend *)base;
+
+    (void)tutti_gpu_enter(&backend->gpu, NULL);
+    tutti_gpu_close(&backend->gpu);
+    free(backend);
+}
+
+static const struct tutti_backend_ops cuda_ops = {
+    .size = sizeof(struct tutti_backend_ops),
+    .name = "cuda",
+    .close = cuda_close,
+    .open_run = open_run,
+    .step_run = step_run,
+    .close_run = close_run,
+};
+
+int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **ret,
+                    struct tutti_err *err)
+{
+    struct cuda_backend *backend = calloc(1, sizeof(*backend));
+    int status = backend == NULL ? tutti_nomem(err) : 0;
+
+    if (status == 0 && opts != NULL)
+        status = tutti_take("tutti_cuda_opts", &backend->opts, sizeof(backend->opts), opts,
+                            TUTTI_BYTES_TO(struct tutti_cuda_opts, thread_count), err);
+    if (status == 0 && (backend->opts.thread_count % 32 != 0 || backend->opts.thread_count > 512))
+        status =
+            tutti_fail(err, TUTTI_EINVAL, "a block of %u threads (a multiple of 32, at most 512)",
+                       backend->opts.thread_count);
+    if (status == 0)
+        status = tutti_gpu_open(&backend->gpu, backend->opts.library, backend->opts.device, err);
+    if (status < 0) {
+        free(backend);
+        return status;
+    }
+    backend->base.ops = &cuda_ops;
+    *ret = &backend->base;
+    return 0;
+}
+
+/* ---- what there is ---- */
+
+uint32_t tutti_cuda_channels(uint32_t rank_count, uint64_t bytes)
+{
+    enum { BLOCKS = 128, CHANNEL_BYTES = 32 << 10 };
+    uint64_t most = rank_count >= BLOCKS ? 1 : BLOCKS / rank_count;
+    uint64_t wanted = bytes / CHANNEL_BYTES;
+
+    return (uint32_t)(wanted > most ? most : wanted < 1 ? 1 : wanted);
+}
+
+int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err)
+{
+    struct tutti_gpu gpu = {.device = 0};
+    char name[96] = "";
+    size_t memory_bytes = 0;
+    int version = 0;
+    int status = tutti_gpu_open(&gpu, NULL, 0, err);
+
+    if (status < 0)
+        return status;
+    status = CALL(&gpu, device_name, name, (int)sizeof(name), gpu.device);
+    if (status == 0)
+        status = CALL(&gpu, device_memory, &memory_bytes, gpu.device);
+    if (status == 0)
+        status = CALL(&gpu, version, &version);
+    if (status == 0)
+        (void)snprintf(ret, TUTTI_CUDA_NAME_BYTES,
+                       "%.95s, %d multiprocessors, %.1f GiB, driver for CUDA %d.%d", name,
+                       gpu.multiprocessor_count, (double)memory_bytes / 0x1p30, version / 1000,
+                       version % 1000 / 10);
+    tutti_gpu_close(&gpu);
+    return status;
+}

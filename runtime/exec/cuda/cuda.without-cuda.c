@@ -1,0 +1,33 @@
+/* libtutti_cuda in a build without the backend: each call says so. */
+#include <stddef.h>
+
+#include "runtime/cuda.h"
+#include "runtime/status.h"
+
+static int lacking(struct tutti_err *err)
+{
+    return tutti_fail(err, TUTTI_ELACK,
+                      "this build has no backend 'cuda' (configure it with -DTUTTI_CUDA=auto, on a "
+                      "system that has dlopen)");
+}
+
+int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **ret,
+                    struct tutti_err *err)
+{
+    (void)opts;
+    (void)ret;
+    return lacking(err);
+}
+
+uint32_t tutti_cuda_channels(uint32_t rank_count, uint64_t bytes)
+{
+    (void)rank_count;
+    (void)bytes;
+    return 1;
+}
+
+int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err)
+{
+    ret[0] = '\0';
+    return lacking(err);
+}

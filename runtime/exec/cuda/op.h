@@ -1,0 +1,87 @@
+/* What the kernel of the CUDA player reads: operations, lanes, counters and arguments, the same
+ * bytes for the host and for the device. In the common part of C11 and CUDA C++; private to
+ * runtime/exec/cuda. */
+#ifndef TUTTI_RUNTIME_EXEC_CUDA_OP_H
+#define TUTTI_RUNTIME_EXEC_CUDA_OP_H
+
+#include <stdint.h>
+
+#include "runtime/api.h"
+
+enum { TUTTI_CUDA_SOURCES_MAX = 8, TUTTI_CUDA_TARGETS_MAX = 8, TUTTI_CUDA_FLAGS_MAX = 16 };
+
+/* Counters only grow: a value counts from 1 within one iteration, the number of the iteration
+ * stands above it, so that nothing is ever reset. One memory sector each. */
+struct tutti_cuda_counter {
+    uint64_t value; /* iteration << 32 | value */
+    uint64_t unused[3];
+};
+
+struct tutti_cuda_flag {
+    uint32_t counter;
+    uint32_t value; /* to wait for, or to store, in the iteration under way */
+};
+
+/* What a block does at a time: waits for counters, makes every dst from the sources (the first one,
+ * combined with one after the other), waits `duration_ns`, and stores counters. */
+struct tutti_cuda_op {
+    uint64_t src[TUTTI_CUDA_SOURCES_MAX]; /* addresses of the device */
+    uint64_t dst[TUTTI_CUDA_TARGETS_MAX];
+    uint64_t bytes;
+    uint64_t duration_ns;
+    uint32_t wait_first;
+    uint32_t wait_count;
+    uint32_t signal_first;
+    uint32_t signal_count;
+    uint32_t divide_by; /* avg: the number of ranks; 0: no more than the sum */
+    uint16_t src_count; /* 0: no data */
+    uint16_t dst_count;
+    uint32_t flagged; /* its waits and signals stand here: no second load before the first look */
+    uint32_t unused;
+    struct tutti_cuda_flag flags[TUTTI_CUDA_FLAGS_MAX]; /* waits, then signals */
+};
+
+struct tutti_cuda_lane {
+    uint32_t op_first;
+    uint32_t op_count;
+    uint32_t rank;
+    uint32_t lane;
+};
+
+/* What the block of a lane was waiting for when it gave up, or saw that another had. */
+struct tutti_cuda_verdict {
+    uint32_t given; /* 0: it was not waiting */
+    uint32_t op;   /* number of the lane's; TUTTI_CUDA_MEETING: all lanes meet between iterations */
+    uint32_t wait; /* number of the operation's */
+    uint32_t unused;
+};
+#define TUTTI_CUDA_MEETING UINT32_MAX
+
+struct tutti_cuda_stamp {
+    uint64_t begin_ns; /* by the clock of the device */
+    uint64_t end_ns;
+};
+
+/* A block is a lane. */
+struct tutti_cuda_args {
+    const struct tutti_cuda_op *ops;
+    const struct tutti_cuda_lane *lanes;
+    const struct tutti_cuda_flag *waits;
+    const struct tutti_cuda_flag *signals;
+    struct tutti_cuda_counter *counters;
+    struct tutti_cuda_counter *meeting;  /* blocks that have come to a meeting, ever */
+    uint64_t meeting_base;               /* its value before this launch */
+    struct tutti_cuda_verdict *verdicts; /* [block] */
+    uint32_t *stop;                      /* not 0: a wait took too long, every block leaves */
+    const uint32_t *abort;               /* likewise, by the host */
+    struct tutti_cuda_stamp *stamps;     /* NULL, or [op]: of the last iteration */
+    /* With several iterations in one launch: [iteration_count + 1], when all lanes had met. */
+    uint64_t *meetings_ns;
+    uint64_t deadline_ns; /* no wait takes longer */
+    uint32_t iteration;   /* number of the first; from 1 */
+    uint32_t iteration_count;
+};
+
+TUTTI_STATIC_ASSERT(sizeof(struct tutti_cuda_op) % 16 == 0, "copied in words of 16 bytes");
+
+#endif

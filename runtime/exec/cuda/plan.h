@@ -1,0 +1,163 @@
+/* A schedule as the CUDA player plays it: all programs matched before, messages read straight from
+ * the sender's memory, steps joined into operations. Host C without CUDA; private to
+ * runtime/exec/cuda.
+ *
+ * The k-th SEND of a connection and the k-th RECV meet for certain, so that the host pairs them. A
+ * SEND only counts up the connection's head; a RECV waits for that and copies, or, where the next
+ * REDUCE reads what came, is the wait before that REDUCE. Then steps are joined:
+ *   sources  REDUCE after REDUCE into one place become one operation of up to 8 sources, added in
+ *            the order of the schedule, so that bits stay;
+ *   targets  a result whose next steps send it on is written to the receivers' outputs as well, and
+ *            their RECVs become waits, where no step of the receiver touches those bytes before.
+ * Waits then come earlier and releases later than in the schedule. That this never locks up is
+ * tried out on the counters before anything is played: they only grow, so one order of events that
+ * ends shows that all do. */
+#ifndef TUTTI_RUNTIME_EXEC_CUDA_PLAN_H
+#define TUTTI_RUNTIME_EXEC_CUDA_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/exec/cuda/op.h"
+#include "runtime/exec/program.h"
+
+struct tutti_err;
+
+struct tutti_cuda_place {
+    uint64_t offset;
+    uint32_t rank;
+    uint32_t buf; /* enum tutti_buf */
+};
+
+struct tutti_cuda_planned_op {
+    struct tutti_cuda_place src[TUTTI_CUDA_SOURCES_MAX];
+    struct tutti_cuda_place dst[TUTTI_CUDA_TARGETS_MAX];
+    uint64_t bytes;
+    uint64_t duration_ps;
+    uint32_t wait_first; /* of the plan's */
+    uint32_t wait_count;
+    uint32_t signal_first;
+    uint32_t signal_count;
+    uint32_t divide_by;
+    uint16_t src_count;
+    uint16_t dst_count;
+    uint32_t step_first; /* the steps of its lane that it stands for */
+    uint32_t step_end;
+    bool plain;     /* its signals only give slots back */
+    bool discarded; /* dst[0] is read by the next operation with data alone */
+};
+
+/* One message: the SEND and the RECV that meet. Steps are counted over all lanes of all ranks. */
+struct tutti_cuda_message {
+    uint32_t from;
+    uint32_t to;
+    uint32_t lane;
+    uint32_t connection;
+    uint32_t number; /* of the connection, from 0 */
+    uint32_t send;
+    uint32_t recv;
+    bool released; /* somebody waits until it has been taken */
+    bool pushed;   /* the RECV finds it in its place */
+};
+
+struct tutti_cuda_plan {
+    const struct tutti_schedule *schedule;
+    struct tutti_program program;
+    uint32_t lane_total;  /* of all ranks */
+    uint32_t *step_first; /* [lane_total + 1] */
+    struct tutti_cuda_message *messages;
+    uint32_t message_count;
+    uint32_t connection_count;
+    uint32_t *connection_first; /* [connection]: its first message */
+    uint32_t *message_of;       /* [step]: SEND, RECV */
+    uint8_t *marks;             /* [step]: enum tutti_cuda_mark */
+
+    struct tutti_cuda_planned_op *ops;
+    uint32_t op_count;
+    uint32_t op_capacity;
+    uint32_t *op_first; /* [lane_total + 1] */
+    struct tutti_cuda_flag *waits;
+    uint32_t *wait_steps; /* [wait]: the step that waits, of its lane */
+    uint32_t wait_count;
+    uint32_t wait_capacity;
+    struct tutti_cuda_flag *signals;
+    uint32_t signal_count;
+    uint32_t signal_capacity;
+    struct tutti_reduction reduction; /* of all that is reduced: one kernel plays it */
+    bool has_reduction;
+    uint64_t moved_bytes; /* read and written by one iteration */
+    uint64_t op_bytes_max;
+};
+
+enum tutti_cuda_mark {
+    TUTTI_CUDA_MARK_AWAITED = 1, /* another step depends on it, and it is no SEND */
+    TUTTI_CUDA_MARK_DISCARD = 2, /* what it writes is read by the lane's next reader alone */
+};
+
+/* The counters: head and tail of each connection, then what each lane has done. */
+static inline uint32_t tutti_cuda_head(uint32_t connection)
+{
+    return 2 * connection;
+}
+
+static inline uint32_t tutti_cuda_tail(uint32_t connection)
+{
+    return 2 * connection + 1;
+}
+
+static inline uint32_t tutti_cuda_done(const struct tutti_cuda_plan *plan, uint32_t lane_index)
+{
+    return 2 * plan->connection_count + lane_index;
+}
+
+static inline uint32_t tutti_cuda_counter_count(const struct tutti_cuda_plan *plan)
+{
+    return 2 * plan->connection_count + plan->lane_total;
+}
+
+/* Plans a flat schedule; `joins`: as said above, else an operation a step. -TUTTI_ECHECK, with
+ * rank, lane and step, for one that cannot be played: a SEND or RECV that meets none, a pair of
+ * different lengths, a wait that nothing ends. -TUTTI_ELACK: more than 2^22 steps, steps that
+ * reduce by several types or operators, work of the host's. The plan refers to the schedule. */
+int tutti_cuda_plan_open(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
+                         bool joins, struct tutti_err *err);
+void tutti_cuda_plan_close(struct tutti_cuda_plan *plan); /* a zeroed one is a no-op */
+
+/* The plan as the device reads it: bases[buf][rank] is where a buffer begins there. */
+void tutti_cuda_resolve(const struct tutti_cuda_plan *plan,
+                        const uint64_t *const bases[TUTTI_BUF_COUNT], struct tutti_cuda_op *ret_ops,
+                        struct tutti_cuda_lane *ret_lanes);
+
+/* "rank 3, lane 0, step 17 (RECV out+64 128 B from 2)". */
+enum { TUTTI_CUDA_STEP_TEXT_BYTES = 224 };
+const char *tutti_cuda_step_text(const struct tutti_cuda_plan *plan, uint32_t lane_index,
+                                 uint32_t step, char *buf);
+
+/* ---- between the files ---- */
+
+/* Pairs SENDs and RECVs; fills messages and message_of. */
+int tutti_cuda_match(struct tutti_cuda_plan *plan, struct tutti_err *err);
+
+/* Marks what joins need to know before operations are made: pushed messages, discarded results. */
+int tutti_cuda_find_joins(struct tutti_cuda_plan *plan, struct tutti_err *err);
+
+/* Joins the last two operations of the lane whose operations begin at `first`, as often as it goes.
+ */
+void tutti_cuda_join_last(struct tutti_cuda_plan *plan, uint32_t first, bool sources);
+
+/* The lane that stores a counter, over all ranks. */
+uint32_t tutti_cuda_owner(const struct tutti_cuda_plan *plan, uint32_t counter);
+
+/* Tries the counters out: whether all operations come to their end; else *ret_lane and *ret_wait
+ * say who waits for ever, the first of the lowest rank. */
+int tutti_cuda_rehearse(const struct tutti_cuda_plan *plan, bool *ret_ends, uint32_t *ret_lane,
+                        uint32_t *ret_wait, struct tutti_err *err);
+
+static inline const struct tutti_step *tutti_cuda_step(const struct tutti_cuda_plan *plan,
+                                                       uint32_t lane_index, uint32_t step)
+{
+    return &plan->program.lanes[lane_index].steps[step];
+}
+
+#endif

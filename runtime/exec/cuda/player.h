@@ -1,0 +1,493 @@
+/* The player's kernel, in the common part of C11 and CUDA C++: a block plays a lane. Whoever
+ * includes it has defined its words (device.h for nvcc, tests/gpu/player_cpu.h for a C compiler):
+ *
+ *   P_DEV P_KERNEL(name)                  how functions and kernels begin
+ *   P_CTX P_PASS                          what a function gets first and passes on; a device: none
+ *   P_TID P_NTID P_BID P_NBLOCKS          which thread and block of how many
+ *   P_SYNC()                              the threads of a block meet; what each wrote, all see
+ *   P_SHARED(type, name)                  memory of the block
+ *   P_UNROLL                              before a loop of constant length
+ *   p_vec                                 16 bytes, moved at once
+ *   p_ld_acquire p_st_release p_add_release  counters that other blocks read
+ *   p_ld_flag p_st_flag p_claim           words where order does not matter; who is first
+ *   p_ld_host                             a word of the host's
+ *   p_now_ns p_pause                      the clock; between two looks
+ *   p_half_widen p_half_narrow            binary16
+ *   p_float p_double                      floats of their bits
+ *
+ * One thread looks at each counter that an operation waits for; the block's barrier hands on what
+ * that thread acquired. After the data another barrier, and threads store with release: all that
+ * the block wrote comes before. The next operation is fetched while this one is at work. */
+#ifndef TUTTI_RUNTIME_EXEC_CUDA_PLAYER_H
+#define TUTTI_RUNTIME_EXEC_CUDA_PLAYER_H
+
+#include "runtime/exec/cuda/op.h"
+
+enum { PLAYER_SPINS = 1024 }; /* looks at a counter between two looks at the clock */
+
+struct player_shared {
+    union {
+        struct tutti_cuda_op op;
+        p_vec words[sizeof(struct tutti_cuda_op) / 16];
+    } ops[2];
+    uint32_t stop[2]; /* by the parity of the operation: somebody has given up */
+};
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static P_DEV uint64_t player_value(uint32_t iteration, uint32_t value)
+{
+    return (uint64_t)iteration << 32 | value;
+}
+
+/* 0: the counter has come; else to leave, and it is written down what this block waited for. */
+static P_DEV int player_wait(P_CTX const struct tutti_cuda_args *args, const uint64_t *counter,
+                             uint64_t value, uint32_t op, uint32_t wait)
+{
+    struct tutti_cuda_verdict *verdict = &args->verdicts[P_BID];
+    uint64_t since_ns = 0;
+    uint32_t spins = 0;
+
+    while (p_ld_acquire(counter) < value) {
+        uint64_t now_ns;
+
+        if (++spins % PLAYER_SPINS != 0) {
+            p_pause();
+            continue;
+        }
+        now_ns = p_now_ns();
+        since_ns = since_ns == 0 ? now_ns : since_ns;
+        if (now_ns - since_ns > args->deadline_ns)
+            p_st_flag(args->stop, 1);
+        if (p_ld_host(args->abort) == 0 && p_ld_flag(args->stop) == 0)
+            continue;
+        if (p_claim(&verdict->given)) {
+            verdict->op = op;
+            verdict->wait = wait;
+        }
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- moving bytes ---------------------------------------------------------------------------- */
+
+/* Bytes from the first place on until it is a multiple of 16; all of them if places differ. */
+static P_DEV uint64_t player_head(const struct tutti_cuda_op *op)
+{
+    uint64_t first = op->dst[0];
+    uint64_t differ = 0;
+    uint64_t head = (16 - first % 16) % 16;
+
+    for (uint32_t i = 0; i < op->src_count; i++)
+        differ |= first ^ op->src[i];
+    for (uint32_t i = 0; i < op->dst_count; i++)
+        differ |= first ^ op->dst[i];
+    return differ % 16 != 0 || head > op->bytes ? op->bytes : head;
+}
+
+static P_DEV void player_copy_vectors(P_CTX const struct tutti_cuda_op *op, uint64_t from,
+                                      uint64_t count)
+{
+    const p_vec *src = (const p_vec *)(uintptr_t)(op->src[0] + from);
+    uint64_t i = P_TID;
+
+    for (; i + 3 * (uint64_t)P_NTID < count; i += 4 * (uint64_t)P_NTID) {
+        p_vec value[4];
+
+        P_UNROLL
+        for (int k = 0; k < 4; k++)
+            value[k] = src[i + (uint64_t)k * P_NTID];
+        for (uint32_t d = 0; d < op->dst_count; d++) {
+            p_vec *dst = (p_vec *)(uintptr_t)(op->dst[d] + from);
+
+            P_UNROLL
+            for (int k = 0; k < 4; k++)
+                dst[i + (uint64_t)k * P_NTID] = value[k];
+        }
+    }
+    for (; i < count; i += P_NTID)
+        for (uint32_t d = 0; d < op->dst_count; d++)
+            ((p_vec *)(uintptr_t)(op->dst[d] + from))[i] = src[i];
+}
+
+/* Bytes [from, end), by words of 4 if places are such. */
+static P_DEV void player_copy_bytes(P_CTX const struct tutti_cuda_op *op, uint64_t from,
+                                    uint64_t end)
+{
+    uint64_t places = op->src[0] + from;
+    uint64_t word = 0;
+
+    for (uint32_t d = 0; d < op->dst_count; d++)
+        places |= op->dst[d] + from;
+    if (places % 4 == 0)
+        word = (end - from) / 4;
+    for (uint64_t i = P_TID; i < word; i += P_NTID)
+        for (uint32_t d = 0; d < op->dst_count; d++)
+            ((uint32_t *)(uintptr_t)(op->dst[d] + from))[i] =
+                ((const uint32_t *)(uintptr_t)(op->src[0] + from))[i];
+    for (uint64_t i = from + word * 4 + P_TID; i < end; i += P_NTID)
+        for (uint32_t d = 0; d < op->dst_count; d++)
+            *(uint8_t *)(uintptr_t)(op->dst[d] + i) = *(const uint8_t *)(uintptr_t)(op->src[0] + i);
+}
+
+static P_DEV void player_copy(P_CTX const struct tutti_cuda_op *op)
+{
+    uint64_t head = player_head(op);
+    uint64_t vectors = (op->bytes - head) / 16;
+
+    player_copy_bytes(P_PASS op, 0, head);
+    player_copy_vectors(P_PASS op, head, vectors);
+    player_copy_bytes(P_PASS op, head + vectors * 16, op->bytes);
+}
+
+/* ---- arithmetic: equal to runtime/data.h to the bit ------------------------------------------ */
+
+#define PLAYER_NAN32 p_float(0x7fc00000u)
+#define PLAYER_NAN64 p_double(0x7ff8000000000000u)
+
+#define PLAYER_FLOAT_OPS(T, TYPE, NOT_A_NUMBER)                 \
+    static P_DEV TYPE sum_##T(TYPE a, TYPE b)                   \
+    {                                                           \
+        TYPE c = a + b;                                         \
+        return c == c ? c : NOT_A_NUMBER;                       \
+    }                                                           \
+    static P_DEV TYPE prod_##T(TYPE a, TYPE b)                  \
+    {                                                           \
+        TYPE c = a * b;                                         \
+        return c == c ? c : NOT_A_NUMBER;                       \
+    }                                                           \
+    static P_DEV TYPE min_##T(TYPE a, TYPE b)                   \
+    {                                                           \
+        return a != a || b != b ? NOT_A_NUMBER : a < b ? a : b; \
+    }                                                           \
+    static P_DEV TYPE max_##T(TYPE a, TYPE b)                   \
+    {                                                           \
+        return a != a || b != b ? NOT_A_NUMBER : a > b ? a : b; \
+    }
+
+PLAYER_FLOAT_OPS(f32, float, PLAYER_NAN32)
+PLAYER_FLOAT_OPS(f64, double, PLAYER_NAN64)
+
+#define PLAYER_INTEGER_OPS(T, TYPE, UNSIGNED)               \
+    static P_DEV TYPE sum_##T(TYPE a, TYPE b)               \
+    {                                                       \
+        return (TYPE)(UNSIGNED)((UNSIGNED)a + (UNSIGNED)b); \
+    }                                                       \
+    static P_DEV TYPE prod_##T(TYPE a, TYPE b)              \
+    {                                                       \
+        return (TYPE)(UNSIGNED)((UNSIGNED)a * (UNSIGNED)b); \
+    }                                                       \
+    static P_DEV TYPE min_##T(TYPE a, TYPE b)               \
+    {                                                       \
+        return a < b ? a : b;                               \
+    }                                                       \
+    static P_DEV TYPE max_##T(TYPE a, TYPE b)               \
+    {                                                       \
+        return a > b ? a : b;                               \
+    }                                                       \
+    static P_DEV TYPE divide_##T(TYPE a, uint32_t ranks)    \
+    {                                                       \
+        return (TYPE)((int64_t)a / (int64_t)ranks);         \
+    }
+
+PLAYER_INTEGER_OPS(i32, int32_t, uint32_t)
+PLAYER_INTEGER_OPS(i64, int64_t, uint64_t)
+PLAYER_INTEGER_OPS(i8, int8_t, uint8_t)
+PLAYER_INTEGER_OPS(u8, uint8_t, uint8_t)
+
+/* A NaN keeps its bits and becomes quiet, as the host's processors do. */
+static P_DEV float divide_f32(float a, uint32_t ranks)
+{
+    return a == a ? a / (float)ranks : p_float(p_float_bits(a) | 0x400000u);
+}
+
+static P_DEV double divide_f64(double a, uint32_t ranks)
+{
+    return a == a ? a / (double)ranks : p_double(p_double_bits(a) | 0x8000000000000u);
+}
+
+static P_DEV float player_brain_widen(uint16_t brain)
+{
+    return p_float((uint32_t)brain << 16);
+}
+
+static P_DEV uint16_t player_brain_narrow(float value)
+{
+    uint32_t bits = p_float_bits(value);
+
+    if (value != value)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+#define PLAYER_WIDE_OP(NAME, T, WIDEN, NARROW)               \
+    static P_DEV uint16_t NAME##_##T(uint16_t a, uint16_t b) \
+    {                                                        \
+        return NARROW(NAME##_f32(WIDEN(a), WIDEN(b)));       \
+    }
+
+#define PLAYER_WIDE_OPS(T, WIDEN, NARROW)  \
+    PLAYER_WIDE_OP(sum, T, WIDEN, NARROW)  \
+    PLAYER_WIDE_OP(prod, T, WIDEN, NARROW) \
+    PLAYER_WIDE_OP(min, T, WIDEN, NARROW)  \
+    PLAYER_WIDE_OP(max, T, WIDEN, NARROW)
+
+PLAYER_WIDE_OPS(f16, p_half_widen, p_half_narrow)
+PLAYER_WIDE_OPS(b16, player_brain_widen, player_brain_narrow)
+
+static P_DEV uint16_t divide_f16(uint16_t a, uint32_t ranks)
+{
+    if ((a & 0x7fff) > 0x7c00)
+        return (uint16_t)(a | 0x200);
+    return p_half_narrow(p_half_widen(a) / (float)ranks);
+}
+
+static P_DEV uint16_t divide_b16(uint16_t a, uint32_t ranks)
+{
+    if ((a & 0x7fff) > 0x7f80)
+        return (uint16_t)(a | 0x40);
+    return player_brain_narrow(player_brain_widen(a) / (float)ranks);
+}
+
+#define PLAYER_KEEP(VALUE, RANKS) (VALUE)
+
+/* ---- an operation with data, for each type and operator -------------------------------------- */
+
+/* NAME_two: 16 bytes of elements combined. NAME_some: elements one by one, where places are badly
+ * aligned, and before and behind the vectors. NAME_pairs: two sources into one place, several
+ * vectors on their way at a time. NAME_vectors: any number. */
+#define PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)                                                \
+    union NAME##_vector {                                                                     \
+        p_vec vector;                                                                         \
+        TYPE at[16 / sizeof(TYPE)];                                                           \
+    };                                                                                        \
+    static P_DEV p_vec NAME##_two(p_vec left, p_vec right)                                    \
+    {                                                                                         \
+        union NAME##_vector a;                                                                \
+        union NAME##_vector b;                                                                \
+        a.vector = left;                                                                      \
+        b.vector = right;                                                                     \
+        P_UNROLL                                                                              \
+        for (int i = 0; i < (int)(16 / sizeof(TYPE)); i++)                                    \
+            a.at[i] = TWO(a.at[i], b.at[i]);                                                  \
+        return a.vector;                                                                      \
+    }                                                                                         \
+    static P_DEV p_vec NAME##_finish(p_vec value, uint32_t ranks)                             \
+    {                                                                                         \
+        union NAME##_vector a;                                                                \
+        (void)ranks;                                                                          \
+        a.vector = value;                                                                     \
+        P_UNROLL                                                                              \
+        for (int i = 0; i < (int)(16 / sizeof(TYPE)); i++)                                    \
+            a.at[i] = FINISH(a.at[i], ranks);                                                 \
+        return a.vector;                                                                      \
+    }                                                                                         \
+    static P_DEV void NAME##_some(P_CTX const struct tutti_cuda_op *op, uint64_t from,        \
+                                  uint64_t end)                                               \
+    {                                                                                         \
+        for (uint64_t i = from + P_TID * sizeof(TYPE); i < end; i += P_NTID * sizeof(TYPE)) { \
+            TYPE value = *(const TYPE *)(uintptr_t)(op->src[0] + i);                          \
+            for (uint32_t s = 1; s < op->src_count; s++)                                      \
+                value = TWO(value, *(const TYPE *)(uintptr_t)(op->src[s] + i));               \
+            if (op->divide_by > 0)                                                            \
+                value = FINISH(value, op->divide_by);                                         \
+            for (uint32_t d = 0; d < op->dst_count; d++)                                      \
+                *(TYPE *)(uintptr_t)(op->dst[d] + i) = value;                                 \
+        }                                                                                     \
+    }                                                                                         \
+    static P_DEV uint64_t NAME##_pairs(P_CTX const struct tutti_cuda_op *op, uint64_t from,   \
+                                       uint64_t count)                                        \
+    {                                                                                         \
+        const p_vec *left = (const p_vec *)(uintptr_t)(op->src[0] + from);                    \
+        const p_vec *right = (const p_vec *)(uintptr_t)(op->src[1] + from);                   \
+        p_vec *dst = (p_vec *)(uintptr_t)(op->dst[0] + from);                                 \
+        uint64_t i = P_TID;                                                                   \
+        for (; i + 3 * (uint64_t)P_NTID < count; i += 4 * (uint64_t)P_NTID) {                 \
+            p_vec a[4];                                                                       \
+            p_vec b[4];                                                                       \
+            P_UNROLL                                                                          \
+            for (int k = 0; k < 4; k++) {                                                     \
+                a[k] = left[i + (uint64_t)k * P_NTID];                                        \
+                b[k] = right[i + (uint64_t)k * P_NTID];                                       \
+            }                                                                                 \
+            P_UNROLL                                                                          \
+            for (int k = 0; k < 4; k++)                                                       \
+                dst[i + (uint64_t)k * P_NTID] = NAME##_two(a[k], b[k]);                       \
+        }                                                                                     \
+        return i;                                                                             \
+    }                                                                                         \
+    static P_DEV void NAME##_vectors(P_CTX const struct tutti_cuda_op *op, uint64_t from,     \
+                                     uint64_t begin, uint64_t count)                          \
+    {                                                                                         \
+        uint32_t sources = op->src_count;                                                     \
+        uint32_t targets = op->dst_count;                                                     \
+        for (uint64_t i = begin; i < count; i += P_NTID) {                                    \
+            p_vec value[TUTTI_CUDA_SOURCES_MAX];                                              \
+            P_UNROLL                                                                          \
+            for (int s = 0; s < TUTTI_CUDA_SOURCES_MAX; s++)                                  \
+                if (s == 0 || (uint32_t)s < sources)                                          \
+                    value[s] = ((const p_vec *)(uintptr_t)(op->src[s] + from))[i];            \
+            P_UNROLL                                                                          \
+            for (int s = 1; s < TUTTI_CUDA_SOURCES_MAX; s++)                                  \
+                if ((uint32_t)s < sources)                                                    \
+                    value[0] = NAME##_two(value[0], value[s]);                                \
+            if (op->divide_by > 0)                                                            \
+                value[0] = NAME##_finish(value[0], op->divide_by);                            \
+            P_UNROLL                                                                          \
+            for (int d = 0; d < TUTTI_CUDA_TARGETS_MAX; d++)                                  \
+                if (d == 0 || (uint32_t)d < targets)                                          \
+                    ((p_vec *)(uintptr_t)(op->dst[d] + from))[i] = value[0];                  \
+        }                                                                                     \
+    }                                                                                         \
+    static P_DEV void NAME##_data(P_CTX const struct tutti_cuda_op *op)                       \
+    {                                                                                         \
+        uint64_t head = player_head(op);                                                      \
+        uint64_t count = (op->bytes - head) / 16;                                             \
+        uint64_t begin = P_TID;                                                               \
+        if (op->src_count == 1 && op->divide_by == 0) {                                       \
+            player_copy(P_PASS op);                                                           \
+            return;                                                                           \
+        }                                                                                     \
+        NAME##_some(P_PASS op, 0, head);                                                      \
+        if (op->src_count == 2 && op->dst_count == 1 && op->divide_by == 0)                   \
+            begin = NAME##_pairs(P_PASS op, head, count);                                     \
+        NAME##_vectors(P_PASS op, head, begin, count);                                        \
+        NAME##_some(P_PASS op, head + count * 16, op->bytes);                                 \
+    }
+
+/* ---- a lane ---------------------------------------------------------------------------------- */
+
+static P_DEV void player_fetch(P_CTX struct player_shared *shared,
+                               const struct tutti_cuda_args *args,
+                               const struct tutti_cuda_lane *lane, uint32_t op)
+{
+    const p_vec *words = (const p_vec *)&args->ops[lane->op_first + op];
+
+    for (uint32_t i = P_TID; op < lane->op_count && i < sizeof(struct tutti_cuda_op) / 16;
+         i += P_NTID)
+        shared->ops[op % 2].words[i] = words[i];
+}
+
+static P_DEV void player_pass_time(uint64_t duration_ns)
+{
+    uint64_t since_ns = duration_ns > 0 ? p_now_ns() : 0;
+
+    while (duration_ns > 0 && p_now_ns() - since_ns < duration_ns)
+        p_pause();
+}
+
+/* Waits; true: to leave. All threads get the same answer. */
+static P_DEV int player_begin(P_CTX struct player_shared *shared,
+                              const struct tutti_cuda_args *args, const struct tutti_cuda_op *op,
+                              uint32_t number, uint32_t iteration)
+{
+    for (uint32_t i = P_TID; i < op->wait_count; i += P_NTID) {
+        const struct tutti_cuda_flag flag =
+            op->flagged ? op->flags[i] : args->waits[op->wait_first + i];
+
+        if (player_wait(P_PASS args, &args->counters[flag.counter].value,
+                        player_value(iteration, flag.value), number, i) == 0)
+            continue;
+        p_st_flag(&shared->stop[number % 2], 1);
+        break;
+    }
+    P_SYNC();
+    return p_ld_flag(&shared->stop[number % 2]) != 0;
+}
+
+static P_DEV void player_end(P_CTX const struct tutti_cuda_args *args,
+                             const struct tutti_cuda_op *op, uint32_t iteration)
+{
+    for (uint32_t i = P_TID; i < op->signal_count; i += P_NTID) {
+        const struct tutti_cuda_flag flag =
+            op->flagged ? op->flags[op->wait_count + i] : args->signals[op->signal_first + i];
+
+        p_st_release(&args->counters[flag.counter].value, player_value(iteration, flag.value));
+    }
+}
+
+/* All blocks meet; true: to leave. */
+static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tutti_cuda_args *args,
+                             uint32_t number)
+{
+    P_SYNC();
+    if (P_TID == 0) {
+        shared->stop[0] = shared->stop[1] = 0;
+        p_add_release(&args->meeting->value);
+        if (player_wait(P_PASS args, &args->meeting->value,
+                        args->meeting_base + (uint64_t)(number + 1) * P_NBLOCKS, TUTTI_CUDA_MEETING,
+                        0) != 0)
+            shared->stop[0] = 1;
+        else if (P_BID == 0)
+            args->meetings_ns[number] = p_now_ns();
+    }
+    P_SYNC();
+    return shared->stop[0] != 0;
+}
+
+/* The lane once; true: to leave. DATA makes what an operation has to make. */
+#define PLAYER_LANE(NAME, DATA)                                                                    \
+    static P_DEV int NAME##_lane(P_CTX struct player_shared *shared,                               \
+                                 const struct tutti_cuda_args *args, uint32_t iteration, int last) \
+    {                                                                                              \
+        const struct tutti_cuda_lane lane = args->lanes[P_BID];                                    \
+        player_fetch(P_PASS shared, args, &lane, 0);                                               \
+        P_SYNC();                                                                                  \
+        for (uint32_t i = 0; i < lane.op_count; i++) {                                             \
+            const struct tutti_cuda_op *op = &shared->ops[i % 2].op;                               \
+            uint64_t begin_ns;                                                                     \
+            if (player_begin(P_PASS shared, args, op, i, iteration))                               \
+                return 1;                                                                          \
+            begin_ns = args->stamps != P_NULL && last ? p_now_ns() : 0;                            \
+            player_fetch(P_PASS shared, args, &lane, i + 1);                                       \
+            if (op->src_count > 0)                                                                 \
+                DATA(P_PASS op);                                                                   \
+            player_pass_time(op->duration_ns);                                                     \
+            P_SYNC(); /* the data are made, and the next operation is there */                     \
+            if (args->stamps != P_NULL && last && P_TID == 0) {                                    \
+                args->stamps[lane.op_first + i].begin_ns = begin_ns;                               \
+                args->stamps[lane.op_first + i].end_ns = p_now_ns();                               \
+            }                                                                                      \
+            player_end(P_PASS args, op, iteration);                                                \
+        }                                                                                          \
+        return 0;                                                                                  \
+    }
+
+#define PLAYER_INSTANCE(NAME, TYPE, TWO, FINISH)                                      \
+    PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)                                            \
+    PLAYER_LANE(NAME, NAME##_data)                                                    \
+    P_KERNEL(tutti_play_##NAME)                                                       \
+    {                                                                                 \
+        P_SHARED(struct player_shared, shared);                                       \
+        if (P_TID == 0)                                                               \
+            shared->stop[0] = shared->stop[1] = 0;                                    \
+        P_SYNC();                                                                     \
+        if (args.iteration_count > 1 && player_meet(P_PASS shared, &args, 0))         \
+            return;                                                                   \
+        for (uint32_t i = 0; i < args.iteration_count; i++) {                         \
+            if (NAME##_lane(P_PASS shared, &args, args.iteration + i,                 \
+                            i + 1 == args.iteration_count))                           \
+                return;                                                               \
+            if (args.iteration_count > 1 && player_meet(P_PASS shared, &args, i + 1)) \
+                return;                                                               \
+        }                                                                             \
+    }
+
+#define PLAYER_TYPE(NAME, T, TYPE)                            \
+    PLAYER_INSTANCE(NAME##_sum, TYPE, sum_##T, PLAYER_KEEP)   \
+    PLAYER_INSTANCE(NAME##_prod, TYPE, prod_##T, PLAYER_KEEP) \
+    PLAYER_INSTANCE(NAME##_min, TYPE, min_##T, PLAYER_KEEP)   \
+    PLAYER_INSTANCE(NAME##_max, TYPE, max_##T, PLAYER_KEEP)   \
+    PLAYER_INSTANCE(NAME##_avg, TYPE, sum_##T, divide_##T)
+
+PLAYER_TYPE(float, f32, float)
+PLAYER_TYPE(double, f64, double)
+PLAYER_TYPE(half, f16, uint16_t)
+PLAYER_TYPE(bfloat16, b16, uint16_t)
+PLAYER_TYPE(int32, i32, int32_t)
+PLAYER_TYPE(int64, i64, int64_t)
+PLAYER_TYPE(int8, i8, int8_t)
+PLAYER_TYPE(uint8, u8, uint8_t)
+
+#endif

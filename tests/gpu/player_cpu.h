@@ -1,0 +1,223 @@
+/* The player's kernel for a C compiler: a thread of the device is a pthread, the barrier of a block
+ * a pthread barrier, acquire and release those of C11. Every sanitizer sees what it does. Mutants
+ * leave the barrier out or make the counters relaxed: ThreadSanitizer must see them. */
+#ifndef TUTTI_TESTS_GPU_PLAYER_CPU_H
+#define TUTTI_TESTS_GPU_PLAYER_CPU_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "runtime/exec/cuda/op.h"
+#include "runtime/exec/device/half.h"
+
+enum player_cpu_mutant { PLAYER_CPU_RIGHT, PLAYER_CPU_NO_BARRIER, PLAYER_CPU_RELAXED };
+
+struct player_cpu_block {
+    pthread_barrier_t barrier;
+    void *shared;
+    uint32_t index;
+};
+
+/* A thread of the device. */
+struct player_cpu_self {
+    struct player_cpu_block *block;
+    const struct tutti_cuda_args *args;
+    void (*kernel)(const struct player_cpu_self *self, struct tutti_cuda_args args);
+    uint32_t thread;
+    uint32_t thread_count;
+    uint32_t block_count;
+    enum player_cpu_mutant mutant;
+};
+
+struct player_cpu_vector {
+    _Alignas(16) uint32_t word[4];
+};
+
+#define P_DEV inline
+#define P_KERNEL(NAME) \
+    static void NAME(const struct player_cpu_self *self, struct tutti_cuda_args args)
+#define P_CTX                const struct player_cpu_self *self,
+#define P_PASS               self,
+#define P_TID                (self->thread)
+#define P_NTID               (self->thread_count)
+#define P_BID                (self->block->index)
+#define P_NBLOCKS            (self->block_count)
+#define P_SYNC()             player_cpu_sync(self)
+#define P_NULL               NULL
+#define P_SHARED(TYPE, NAME) TYPE *NAME = self->block->shared
+#define P_UNROLL
+#define p_vec struct player_cpu_vector
+/* Those that know which mutant it is. */
+#define p_ld_acquire(AT)        player_cpu_load(self, AT)
+#define p_st_release(AT, VALUE) player_cpu_store(self, AT, VALUE)
+#define p_add_release(AT)       player_cpu_add(self, AT)
+#define p_half_widen            tutti_half_widen
+#define p_half_narrow           tutti_half_narrow
+
+static inline void player_cpu_sync(const struct player_cpu_self *self)
+{
+    if (self->mutant != PLAYER_CPU_NO_BARRIER)
+        (void)pthread_barrier_wait(&self->block->barrier);
+}
+
+static inline uint64_t player_cpu_load(const struct player_cpu_self *self, const uint64_t *at)
+{
+    return self->mutant == PLAYER_CPU_RELAXED ? __atomic_load_n(at, __ATOMIC_RELAXED)
+                                              : __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static inline void player_cpu_store(const struct player_cpu_self *self, uint64_t *at,
+                                    uint64_t value)
+{
+    if (self->mutant == PLAYER_CPU_RELAXED)
+        __atomic_store_n(at, value, __ATOMIC_RELAXED);
+    else
+        __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+static inline void player_cpu_add(const struct player_cpu_self *self, uint64_t *at)
+{
+    if (self->mutant == PLAYER_CPU_RELAXED)
+        (void)__atomic_fetch_add(at, 1, __ATOMIC_RELAXED);
+    else
+        (void)__atomic_fetch_add(at, 1, __ATOMIC_RELEASE);
+}
+
+static inline uint32_t p_ld_flag(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+static inline void p_st_flag(uint32_t *at, uint32_t value)
+{
+    __atomic_store_n(at, value, __ATOMIC_RELAXED);
+}
+
+static inline bool p_claim(uint32_t *at)
+{
+    uint32_t nobody = 0;
+
+    return __atomic_compare_exchange_n(at, &nobody, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t p_ld_host(const uint32_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t p_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static inline void p_pause(void)
+{
+    (void)sched_yield();
+}
+
+static inline float p_float(uint32_t bits)
+{
+    return (union tutti_float_bits){.u = bits}.f;
+}
+
+static inline uint32_t p_float_bits(float value)
+{
+    return (union tutti_float_bits){.f = value}.u;
+}
+
+union player_cpu_double {
+    uint64_t u;
+    double d;
+};
+
+static inline double p_double(uint64_t bits)
+{
+    return (union player_cpu_double){.u = bits}.d;
+}
+
+static inline uint64_t p_double_bits(double value)
+{
+    return (union player_cpu_double){.d = value}.u;
+}
+
+#include "runtime/exec/cuda/player.h"
+
+typedef void player_cpu_kernel(const struct player_cpu_self *self, struct tutti_cuda_args args);
+
+#define PLAYER_CPU_ROW(NAME)                                     \
+    {"tutti_play_" #NAME "_sum", tutti_play_##NAME##_sum},       \
+        {"tutti_play_" #NAME "_prod", tutti_play_##NAME##_prod}, \
+        {"tutti_play_" #NAME "_min", tutti_play_##NAME##_min},   \
+        {"tutti_play_" #NAME "_max", tutti_play_##NAME##_max},   \
+        {"tutti_play_" #NAME "_avg", tutti_play_##NAME##_avg},
+
+/* The kernels by their names on the device. */
+static const struct player_cpu_entry {
+    const char *name;
+    player_cpu_kernel *kernel;
+} player_cpu_kernels[] = {PLAYER_CPU_ROW(float) PLAYER_CPU_ROW(double) PLAYER_CPU_ROW(half)
+                              PLAYER_CPU_ROW(bfloat16) PLAYER_CPU_ROW(int32) PLAYER_CPU_ROW(int64)
+                                  PLAYER_CPU_ROW(int8) PLAYER_CPU_ROW(uint8)};
+
+static inline void *player_cpu_thread(void *data)
+{
+    const struct player_cpu_self *self = data;
+
+    self->kernel(self, *self->args);
+    return NULL;
+}
+
+/* Launches a kernel and waits for its end. `absent`: a block that never comes, or UINT32_MAX.
+ * False: a thread could not be started; those that were have ended. */
+static inline bool player_cpu_launch(player_cpu_kernel *kernel, const struct tutti_cuda_args *args,
+                                     uint32_t block_count, uint32_t thread_count, uint32_t absent,
+                                     enum player_cpu_mutant mutant)
+{
+    uint32_t total = block_count * thread_count;
+    struct player_cpu_block *blocks = calloc(block_count, sizeof(*blocks));
+    struct player_cpu_self *selves = calloc(total, sizeof(*selves));
+    pthread_t *threads = calloc(total, sizeof(*threads));
+    bool *started = calloc(total, sizeof(*started));
+    bool complete = blocks != NULL && selves != NULL && threads != NULL && started != NULL;
+
+    for (uint32_t b = 0; complete && b < block_count; b++) {
+        blocks[b].index = b;
+        blocks[b].shared = calloc(1, sizeof(struct player_shared));
+        complete = blocks[b].shared != NULL &&
+                   pthread_barrier_init(&blocks[b].barrier, NULL, thread_count) == 0;
+    }
+    for (uint32_t t = 0; complete && t < total; t++) {
+        selves[t] = (struct player_cpu_self){.block = &blocks[t / thread_count],
+                                             .args = args,
+                                             .kernel = kernel,
+                                             .thread = t % thread_count,
+                                             .thread_count = thread_count,
+                                             .block_count = block_count,
+                                             .mutant = mutant};
+        if (t / thread_count != absent)
+            started[t] = pthread_create(&threads[t], NULL, player_cpu_thread, &selves[t]) == 0;
+        complete = started[t] || t / thread_count == absent;
+    }
+    for (uint32_t t = 0; started != NULL && t < total; t++)
+        if (started[t])
+            (void)pthread_join(threads[t], NULL);
+    for (uint32_t b = 0; blocks != NULL && b < block_count; b++) {
+        if (blocks[b].shared != NULL)
+            (void)pthread_barrier_destroy(&blocks[b].barrier);
+        free(blocks[b].shared);
+    }
+    free(blocks);
+    free(selves);
+    free(threads);
+    free(started);
+    return complete;
+}
+
+#endif

@@ -1,0 +1,44 @@
+# The backend `cuda` without a GPU: its kernel compiled for the CPU, behind a stand-in for the
+# driver's library. In a build without the backend none of these is built, and ctest says so.
+set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test)
+if(NOT TUTTI_HAVE_CUDA)
+    set_target_properties(${programs} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    set_tests_properties(${programs} PROPERTIES DISABLED TRUE)
+    return()
+endif()
+add_library(cuda_standin MODULE gpu/cuda_standin.c)
+target_include_directories(cuda_standin PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(cuda_standin PRIVATE Threads::Threads)
+foreach(program ${programs})
+    target_link_libraries(${program} PRIVATE tutti_cuda)
+    add_dependencies(${program} cuda_standin)
+endforeach()
+set(standin TUTTI_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>)
+set_tests_properties(cuda_conformance_test cuda_test PROPERTIES ENVIRONMENT "${standin}")
+add_test(NAME cuda_conformance_persistent COMMAND cuda_conformance_test)
+set_tests_properties(cuda_conformance_persistent PROPERTIES TIMEOUT 600
+    ENVIRONMENT "${standin};TUTTI_TEST_PERSISTENT=1;TUTTI_TEST_FEWER=20")
+
+# The kernel under ThreadSanitizer in every build; both mutants must be caught.
+set(CMAKE_REQUIRED_FLAGS -fsanitize=thread)
+check_c_source_compiles("int main(void) { return 0; }" TUTTI_HAVE_TSAN)
+unset(CMAKE_REQUIRED_FLAGS)
+if(TUTTI_HAVE_TSAN AND NOT TUTTI_SANITIZE)
+    add_executable(player_race gpu/player_race.c)
+    target_include_directories(player_race PRIVATE ${CMAKE_SOURCE_DIR})
+    target_compile_options(player_race PRIVATE -fsanitize=thread -g1)
+    target_link_options(player_race PRIVATE -fsanitize=thread)
+    target_link_libraries(player_race PRIVATE tutti_cuda)
+    foreach(mutant right no-barrier relaxed)
+        add_test(NAME cuda_player_race_${mutant} COMMAND player_race ${mutant})
+        set_tests_properties(cuda_player_race_${mutant} PROPERTIES TIMEOUT 300)
+    endforeach()
+    set_tests_properties(cuda_player_race_no-barrier cuda_player_race_relaxed PROPERTIES
+        PASS_REGULAR_EXPRESSION "ThreadSanitizer: data race")
+endif()
+
+# What tests/gpu/run.sh measures; here on the stand-in, so that it goes through.
+add_executable(bars gpu/bars.c)
+target_link_libraries(bars PRIVATE tutti_cuda)
+add_test(NAME cuda_bars COMMAND bars --small)
+set_tests_properties(cuda_bars PROPERTIES ENVIRONMENT "${standin}" TIMEOUT 300)

@@ -1,0 +1,293 @@
+/* The backend `cuda` on the stand-in for the driver's library: runs held open, hooks, deadlines,
+ * every call of the driver failing in its turn. On a GPU: what does not need the stand-in. */
+#include "runtime/coll.h"
+#include "runtime/cuda.h"
+#include "runtime/record.h"
+#include "runtime/shape.h"
+#include "runtime/status.h"
+#include "tests/test.h"
+
+enum { RANKS = 4, COUNT = 300 };
+
+struct world {
+    struct tutti_backend *backend;
+    struct tutti_schedule *schedule;
+    int32_t in[RANKS][COUNT];
+    int32_t out[RANKS][COUNT];
+    const void *ins[RANKS];
+    void *outs[RANKS];
+    struct tutti_play play;
+};
+
+static struct world world;
+
+static void fill(int32_t value)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        for (uint32_t i = 0; i < COUNT; i++)
+            world.in[rank][i] = value * (int32_t)(rank + 1) + (int32_t)i;
+}
+
+/* Of the inputs that fill(value) left. */
+static void check_sums(int32_t value)
+{
+    uint64_t wrong = 0;
+
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        for (uint32_t i = 0; i < COUNT; i++)
+            wrong += world.out[rank][i] != value * RANKS * (RANKS + 1) / 2 + RANKS * (int32_t)i;
+    CHECK_INT(wrong, 0);
+}
+
+static int open_world(bool persistent, struct tutti_err *err)
+{
+    const struct tutti_coll_params params = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_INT32, .op = TUTTI_SUM, .count = COUNT};
+    const struct tutti_cuda_opts opts = {.size = sizeof(opts), .persistent = persistent};
+    const struct tutti_shape shape = tutti_shape_flat(RANKS);
+    int status;
+
+    world = (struct world){0};
+    status = tutti_coll_generate("ring", &params, &shape, &world.schedule, err);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        world.ins[rank] = world.in[rank];
+        world.outs[rank] = world.out[rank];
+    }
+    world.play = (struct tutti_play){.size = sizeof(struct tutti_play),
+                                     .schedule = world.schedule,
+                                     .in = world.ins,
+                                     .out = world.outs,
+                                     .iteration_count = 2,
+                                     .deadline_ps = TUTTI_PS_PER_S / 5};
+    return status < 0 ? status : tutti_cuda_open(&opts, &world.backend, err);
+}
+
+static void close_world(void)
+{
+    tutti_schedule_free(world.schedule);
+    tutti_backend_close(world.backend);
+    world = (struct world){0};
+}
+
+static bool has_standin(void)
+{
+    return getenv("TUTTI_CUDA_LIBRARY") != NULL;
+}
+
+/* ---- runs ---- */
+
+TEST(each_step_reads_what_was_written_before_it)
+{
+    for (int persistent = 0; persistent < 2; persistent++) {
+        struct tutti_err err = {{0}};
+        struct tutti_run *run = NULL;
+
+        CHECK_OK(open_world(persistent, &err), err);
+        REQUIRE(world.backend != NULL);
+        world.play.warmup_count = 1;
+        CHECK_OK(tutti_run_open(world.backend, &world.play, &run, &err), err);
+        for (int32_t step = 0; step < 10 && run != NULL; step++) {
+            struct tutti_played played = {0};
+
+            fill(step);
+            CHECK_OK(tutti_run_step(run, 1 + (uint32_t)step % 3, &played, &err), err);
+            check_sums(step);
+            CHECK(played.best_ps >= 0 && played.best_ps <= played.total_ps);
+        }
+        tutti_run_close(run);
+        close_world();
+    }
+}
+
+struct hook {
+    uint64_t calls;
+    uint64_t enough_after;
+};
+
+static int between(void *context, uint64_t played_count, struct tutti_err *err)
+{
+    struct hook *hook = context;
+
+    (void)err;
+    CHECK_INT(played_count, ++hook->calls);
+    check_sums((int32_t)hook->calls);
+    fill((int32_t)hook->calls + 1);
+    return hook->calls == hook->enough_after;
+}
+
+TEST(a_hook_sees_each_iteration_and_may_change_what_goes_in)
+{
+    for (uint64_t enough = 0; enough <= 2; enough += 2) {
+        struct hook hook = {.enough_after = enough};
+        struct tutti_played played = {0};
+        struct tutti_err err = {{0}};
+
+        CHECK_OK(open_world(false, &err), err);
+        REQUIRE(world.backend != NULL);
+        world.play.between = between;
+        world.play.between_context = &hook;
+        world.play.iteration_count = 5;
+        fill(1);
+        CHECK_INT(tutti_backend_play(world.backend, &world.play, &played, &err), enough > 0);
+        CHECK_INT(hook.calls, enough > 0 ? enough : 4);
+        if (enough == 0)
+            check_sums(5);
+        close_world();
+    }
+}
+
+/* ---- what goes wrong ---- */
+
+TEST(a_lane_that_never_comes_is_named_within_the_deadline)
+{
+    struct tutti_played played = {0};
+    struct tutti_err err = {{0}};
+
+    if (!has_standin())
+        SKIP("a GPU starts all of its blocks");
+    CHECK_OK(open_world(false, &err), err);
+    REQUIRE(world.backend != NULL);
+    (void)setenv("TUTTI_STANDIN_ABSENT", "2", 1);
+    CHECK_INT(tutti_backend_play(world.backend, &world.play, &played, &err), -TUTTI_ETIME);
+    (void)unsetenv("TUTTI_STANDIN_ABSENT");
+    if (strstr(err.text, "rank 3, lane 0, step") == NULL || strstr(err.text, "from 2") == NULL)
+        TEST_FAIL("names no rank, lane and step: %s", err.text);
+    fill(3);
+    CHECK_OK(tutti_backend_play(world.backend, &world.play, &played, &err), err); /* plays on */
+    check_sums(3);
+    close_world();
+}
+
+TEST(more_lanes_or_bytes_than_the_gpu_has_are_refused)
+{
+    static const char *const words[][3] = {
+        {"TUTTI_STANDIN_BLOCKS", "3", "has 4 lanes in all, and this GPU keeps 3 blocks"},
+        {"TUTTI_STANDIN_MEMORY", "4096", "GiB on the GPU, and it has 0.0 GiB left"}};
+
+    if (!has_standin())
+        SKIP("a GPU is as large as it is");
+    for (int i = 0; i < 2; i++) {
+        struct tutti_played played = {0};
+        struct tutti_err err = {{0}};
+
+        CHECK_OK(open_world(false, &err), err);
+        REQUIRE(world.backend != NULL);
+        (void)setenv(words[i][0], words[i][1], 1);
+        CHECK_INT(tutti_backend_play(world.backend, &world.play, &played, &err), -TUTTI_ELACK);
+        (void)unsetenv(words[i][0]);
+        if (strstr(err.text, words[i][2]) == NULL)
+            TEST_FAIL("'%s' is not in: %s", words[i][2], err.text);
+        close_world();
+    }
+}
+
+/* Opens, plays and closes, with a record; the status and the message. */
+static int whole_life(bool persistent, struct tutti_err *err)
+{
+    struct tutti_played played = {0};
+    struct tutti_record record;
+    int status = open_world(persistent, err);
+
+    tutti_record_init(&record);
+    world.play.record = &record;
+    fill(7);
+    if (status == 0)
+        status = tutti_backend_play(world.backend, &world.play, &played, err);
+    if (status == 0)
+        check_sums(7);
+    tutti_record_done(&record);
+    close_world();
+    return status;
+}
+
+/* The N-th call of each name fails, for N = 1, 2, ... until none is left to fail. */
+static uint32_t fail_each(const char *call, bool persistent)
+{
+    uint32_t failed = 0;
+
+    for (uint32_t n = 1; n < 200; n++) {
+        struct tutti_err err = {{0}};
+        char wish[96];
+        int status;
+
+        (void)snprintf(wish, sizeof(wish), "%s:%u", call, n);
+        (void)setenv("TUTTI_STANDIN_FAIL", wish, 1);
+        status = whole_life(persistent, &err);
+        (void)unsetenv("TUTTI_STANDIN_FAIL");
+        if (status == 0)
+            break;
+        failed++;
+        CHECK_INT(status, -TUTTI_EIO);
+        if (strstr(err.text, "CUDA_ERROR_UNKNOWN (999") == NULL)
+            TEST_FAIL("%s: %s", wish, err.text);
+    }
+    return failed;
+}
+
+TEST(each_call_of_the_driver_may_fail)
+{
+    static const char *const calls[] = {"cuInit",
+                                        "cuDeviceGetCount",
+                                        "cuDeviceGet",
+                                        "cuDeviceGetAttribute",
+                                        "cuDevicePrimaryCtxRetain",
+                                        "cuCtxSetCurrent",
+                                        "cuModuleLoadData",
+                                        "cuModuleGetFunction",
+                                        "cuFuncGetAttribute",
+                                        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+                                        "cuMemGetInfo_v2",
+                                        "cuMemAlloc_v2",
+                                        "cuMemHostAlloc",
+                                        "cuMemHostGetDevicePointer_v2",
+                                        "cuMemcpyHtoDAsync_v2",
+                                        "cuMemcpyDtoHAsync_v2",
+                                        "cuMemsetD8Async",
+                                        "cuStreamCreate",
+                                        "cuStreamQuery",
+                                        "cuEventCreate",
+                                        "cuEventRecord",
+                                        "cuEventElapsedTime",
+                                        "cuLaunchCooperativeKernel"};
+
+    if (!has_standin())
+        SKIP("a driver's calls do not fail when they are asked to");
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        if (fail_each(calls[i], false) == 0)
+            TEST_FAIL("%s was never called", calls[i]);
+    CHECK(fail_each("cuMemAlloc_v2", true) == 2); /* the meetings' times as well */
+}
+
+TEST(it_says_what_it_plays_on)
+{
+    char name[TUTTI_CUDA_NAME_BYTES];
+    struct tutti_err err = {{0}};
+
+    CHECK_OK(tutti_cuda_name(name, &err), err);
+    if (strstr(name, "multiprocessors") == NULL)
+        TEST_FAIL("%s", name);
+}
+
+TEST(wrong_options_are_refused)
+{
+    struct tutti_cuda_opts opts = {.size = sizeof(opts), .thread_count = 48};
+    struct tutti_backend *backend = NULL;
+    struct tutti_err err = {{0}};
+
+    CHECK_INT(tutti_cuda_open(&opts, &backend, &err), -TUTTI_EINVAL);
+    opts.thread_count = 0;
+    opts.device = 99;
+    CHECK_INT(tutti_cuda_open(&opts, &backend, &err), -TUTTI_EINVAL);
+    opts.device = 0;
+    opts.library = "/nowhere/libcuda.so";
+    CHECK_INT(tutti_cuda_open(&opts, &backend, &err), -TUTTI_ELACK);
+    CHECK(strstr(err.text, "/nowhere/libcuda.so") != NULL);
+    CHECK(backend == NULL);
+}
+
+TEST(small_messages_get_few_channels)
+{
+    CHECK_INT(tutti_cuda_channels(8, 1024), 1);
+    CHECK_INT(tutti_cuda_channels(8, 1 << 30), 16);
+    CHECK_INT(tutti_cuda_channels(1000, 1 << 30), 1);
+}
