@@ -1,5 +1,5 @@
 /* A backend: something that plays a schedule, on a virtual clock (sim) or for real (threads, tcp,
- * mpi). */
+ * mpi, cuda). */
 #ifndef TUTTI_RUNTIME_BACKEND_H
 #define TUTTI_RUNTIME_BACKEND_H
 
@@ -122,6 +122,7 @@ struct tutti_backend_kind {
     bool launched;    /* its processes find each other by Tutti: --launch, --hosts, --rendezvous */
     bool emulates;    /* can be slowed down to another machine: takes a shaper */
     bool lends;       /* large messages are sent without a copy, from pages lent to the system */
+    bool on_gpu; /* ranks are virtual ones on a GPU: nothing of this machine is fitted for it */
     bool has_library; /* has collectives of its own, as the peer to compare with: --library */
 };
 

@@ -9,6 +9,7 @@
 #include "build.h"
 #include "runtime/backend.h"
 #include "runtime/coll.h"
+#include "runtime/cuda.h"
 #include "runtime/data.h"
 #include "runtime/launch.h"
 #include "runtime/mpi.h"
@@ -133,16 +134,19 @@ static int add_machine(struct tutti_table *table)
     return status;
 }
 
-/* Whether there could be a GPU of NVIDIA here: no backend uses one, but a test measures it. */
+/* Whether there is a GPU of NVIDIA here, and kernels for it. */
 static int add_gpu(struct tutti_table *table)
 {
+    struct tutti_err why = {.text = ""};
+    char name[TUTTI_CUDA_NAME_BYTES];
     char version[128];
+    bool plays = tutti_cuda_name(name, &why) == 0;
     bool has;
 
     read_line("/proc/driver/nvidia/version", version, sizeof(version));
     has = strcmp(version, "unknown") != 0;
-    return add(table, "gpu driver", has ? version : "no",
-               "no backend plays on GPUs yet; tests/gpu/run.sh measures one of NVIDIA");
+    return add(table, "gpu driver", has ? version : "no", "of NVIDIA's GPUs") |
+           add(table, "backend cuda", plays ? "yes" : "no", plays ? name : why.text);
 }
 
 /* The versions of NCCL by which choices are known. */
@@ -198,7 +202,7 @@ static int add_everywhere(struct tutti_table *table)
     for (size_t i = 0; i < count; i++) {
         char name[32];
 
-        if (kinds[i].grouped)
+        if (kinds[i].grouped || kinds[i].on_gpu)
             continue;
         (void)snprintf(name, sizeof(name), "backend %s", kinds[i].name);
         status |= add(table, name, "yes", kinds[i].help);

@@ -6,6 +6,7 @@
 
 #include "build.h"
 #include "runtime/backend.h"
+#include "runtime/cuda.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
@@ -49,6 +50,7 @@ struct stage {
     struct tutti_calib_choice calib; /* ... by these costs */
     const struct tutti_local *local;
     const char *how; /* it came to be known */
+    char gpu[TUTTI_CUDA_NAME_BYTES];
     struct tutti_emulation *emulation;
     struct tutti_run_group *with;     /* NULL: no other processes */
     struct tutti_local_beside beside; /* with `local` */
@@ -108,17 +110,6 @@ static const char *timing_text(const struct tutti_run_command *run)
     return run->perform.back_to_back ? "mean, back to back" : "median, ranks meet before each";
 }
 
-static void print_threads(const struct tutti_run_command *run, FILE *out)
-{
-    uint32_t processors = tutti_run_processors();
-
-    fprintf(out, " as thread%s on %" PRIu32 " processor%s%s\n", run->rank_count == 1 ? "" : "s",
-            processors, processors == 1 ? "" : "s",
-            run->rank_count > processors ? ", which they share"
-            : run->pin                   ? ", one each"
-                                         : "");
-}
-
 static void print_head(const struct tutti_run_command *run, const struct stage *stage,
                        const struct tutti_page *page)
 {
@@ -141,7 +132,7 @@ static void print_head(const struct tutti_run_command *run, const struct stage *
         tutti_run_group_describe(stage->with, run, text, sizeof(text));
         fprintf(out, " in %s\n", text);
     } else {
-        print_threads(run, out);
+        tutti_run_print_place(run, stage->gpu, out);
     }
     fprintf(out, "# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place, %s\n",
             perform->warmup_count, perform->iteration_count, timing_text(run), checked);
@@ -162,6 +153,8 @@ static void json_head(const struct tutti_run_command *run, const struct stage *s
         tutti_json_text(json, "topology", stage->topo->name);
         tutti_calib_json_choice(&stage->calib, json);
     }
+    if (run->backend->on_gpu)
+        tutti_json_text(json, "gpu", stage->gpu);
     tutti_json_count(json, "ranks", run->rank_count);
     if (stage->with != NULL)
         tutti_json_count(json, "processes", stage->with->group->count);
@@ -267,6 +260,7 @@ static int check_options(const struct tutti_args *args, const struct tutti_run_c
                                          "jitter", "reduce-rate", "steps-max", NULL};
     static const char *const of_threads[] = {"pin",     "no-pin", "deadline",     "emulate",
                                              "predict", "scale",  "back-to-back", NULL};
+    static const char *const of_processors[] = {"pin", "no-pin", "predict", NULL};
     bool sim = run->backend->simulated;
     bool emulated = tutti_args_given(args, "emulate");
     const char *const *others = sim ? of_threads : of_sim;
@@ -288,6 +282,11 @@ static int check_options(const struct tutti_args *args, const struct tutti_run_c
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing to backend '%s' (%s)",
                               *others, run->backend->name, sim ? "-B threads" : "-B sim");
     }
+    for (others = of_processors; run->backend->on_gpu && *others != NULL; others++)
+        if (tutti_args_given(args, *others))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' says nothing to backend '%s' (-B threads)", *others,
+                              run->backend->name);
     return tutti_run_group_check(args, run, err);
 }
 
@@ -385,6 +384,10 @@ static int play_rows(const struct tutti_args *args, struct tutti_run_command *ru
 
     if (run->backend->simulated)
         return run_sim(args, run, stage, rows, sink, err);
+    if (run->backend->on_gpu) {
+        status = tutti_cuda_name(stage->gpu, err);
+        return status < 0 ? status : tutti_run_alone(run, "run", NULL, rows, sink, err);
+    }
     if (stage->emulation != NULL) {
         status = tutti_emulation_open(args, run, stage->with, stage->emulation, err);
         return status < 0 ? status
@@ -393,7 +396,7 @@ static int play_rows(const struct tutti_args *args, struct tutti_run_command *ru
     status = find_local(args, run, stage, local, sink, err);
     if (status == 0 && stage->with != NULL)
         return tutti_run_group_play(run, stage->with, "run", stage->local, rows, sink, err);
-    return status < 0 ? status : tutti_run_threads(run, "run", stage->local, rows, sink, err);
+    return status < 0 ? status : tutti_run_alone(run, "run", stage->local, rows, sink, err);
 }
 
 /* Plays all rows and prints them, with the trace of the last one; of several processes the first

@@ -260,7 +260,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
     if (status == 0 && with != NULL)
         status = tutti_run_group_play(&v->run, &v->with, "validate", &v->local, &rows, sink, err);
     else if (status == 0)
-        status = tutti_run_threads(&v->run, "validate", &v->local, &rows, sink, err);
+        status = tutti_run_alone(&v->run, "validate", &v->local, &rows, sink, err);
     for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
         v->moved_count += rows.rows[i].moved;
         if (rows.rows[i].performed.time_ps > 0)

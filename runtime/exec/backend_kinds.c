@@ -12,6 +12,7 @@ static const struct tutti_backend_kind kinds[] = {
      .emulates = true,
      .lends = true},
     {.name = "mpi", .help = "processes and their MPI", .grouped = true, .has_library = true},
+    {.name = "cuda", .help = "virtual ranks on one GPU of NVIDIA", .on_gpu = true},
     {.name = "sim", .help = "a virtual clock on a machine of --topo", .simulated = true},
 };
 

@@ -43,15 +43,16 @@ struct tutti_run_command {
      .type = TUTTI_OPTION_TEXT,                                                                    \
      .value = "NAME",                                                                              \
      .help = "threads: a thread a rank on this machine; tcp: processes and their sockets; mpi: "   \
-             "processes and their MPI; sim: a virtual clock on a machine of --topo"},              \
+             "processes and their MPI; cuda: virtual ranks on one GPU; sim: a virtual clock on a " \
+             "machine of --topo"},                                                                 \
         {.letter = 'g',                                                                            \
          .name = "ranks",                                                                          \
          .type = TUTTI_OPTION_COUNT,                                                               \
          .value = "N",                                                                             \
          .min = 1,                                                                                 \
          .max = TUTTI_RUN_RANKS_MAX,                                                               \
-         .help = "how many ranks; threads: 2 if not given; tcp, mpi: one a process; sim: as many " \
-                 "as the machine has"},                                                            \
+         .help = "how many ranks; threads, cuda: 2 if not given; tcp, mpi: one a process; sim: "   \
+                 "as many as the machine has"},                                                    \
         {.letter = 'a',                                                                            \
          .name = "algorithm",                                                                      \
          .type = TUTTI_OPTION_TEXT,                                                                \
@@ -104,7 +105,7 @@ int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run_com
 
 enum { TUTTI_BACKEND_WORDS_BYTES = 64 };
 
-/* The names of all backends, or of those that measure, as a list for people. */
+/* The names of all backends, or of those whose costs are fitted, as a list for people. */
 void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES]);
 void tutti_run_done(struct tutti_run_command *run);
 
@@ -155,10 +156,13 @@ int tutti_run_size(const struct tutti_run_command *run, struct tutti_perform *pe
                    const char *command, const struct tutti_local *local,
                    struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err);
 
-/* Plays all of it on threads; `local` likewise. */
-int tutti_run_threads(struct tutti_run_command *run, const char *command,
-                      const struct tutti_local *local, struct tutti_run_rows *ret,
-                      struct tutti_sink *sink, struct tutti_err *err);
+/* " as threads on 4 processors, one each", or on which GPU, as the end of a line. */
+void tutti_run_print_place(const struct tutti_run_command *run, const char *gpu, FILE *out);
+
+/* Plays all of it in this process, on threads or a GPU; `local` likewise. */
+int tutti_run_alone(struct tutti_run_command *run, const char *command,
+                    const struct tutti_local *local, struct tutti_run_rows *ret,
+                    struct tutti_sink *sink, struct tutti_err *err);
 
 /* What measures this machine, or what is beside a row, of a run on threads or of a group. */
 struct tutti_local_ask;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/backend.h"
+#include "runtime/cuda.h"
 #include "runtime/group.h"
 #include "runtime/status.h"
 #include "runtime/threads.h"
@@ -230,22 +231,57 @@ int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_
     return status;
 }
 
-int tutti_run_threads(struct tutti_run_command *run, const char *command,
-                      const struct tutti_local *local, struct tutti_run_rows *ret,
-                      struct tutti_sink *sink, struct tutti_err *err)
+void tutti_run_print_place(const struct tutti_run_command *run, const char *gpu, FILE *out)
+{
+    uint32_t processors = tutti_run_processors();
+
+    if (run->backend->on_gpu)
+        fprintf(out, " on one GPU: %s\n", gpu);
+    else
+        fprintf(out, " as thread%s on %" PRIu32 " processor%s%s\n", run->rank_count == 1 ? "" : "s",
+                processors, processors == 1 ? "" : "s",
+                run->rank_count > processors ? ", which they share"
+                : run->pin                   ? ", one each"
+                                             : "");
+}
+
+/* The backend, of a process by itself. */
+static int open_alone(const struct tutti_run_command *run, struct tutti_backend **ret,
+                      struct tutti_err *err)
+{
+    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
+
+    return run->backend->on_gpu ? tutti_cuda_open(NULL, ret, err)
+                                : tutti_threads_open(&opts, ret, err);
+}
+
+/* A GPU is busy only with lanes enough: as many as the size is worth, if not asked otherwise. */
+static uint32_t channels_for(const struct tutti_run_command *run, uint64_t count)
+{
+    const struct tutti_coll_params *params = &run->perform.params;
+
+    if (!run->backend->on_gpu || params->channel_count != 0)
+        return params->channel_count;
+    return tutti_cuda_channels(
+        run->rank_count,
+        tutti_collective_bytes(params->collective, count, params->dtype, run->rank_count));
+}
+
+int tutti_run_alone(struct tutti_run_command *run, const char *command,
+                    const struct tutti_local *local, struct tutti_run_rows *ret,
+                    struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
-    struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
-    int status;
+    int status = open_alone(run, &perform.backend, err);
 
-    status = tutti_threads_open(&opts, &perform.backend, err);
     if (status < 0)
         return status;
     perform.shape = &shape;
     for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
         perform.params.count = tutti_run_count(run, i);
+        perform.params.channel_count = channels_for(run, perform.params.count);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
         status = tutti_run_size(run, &perform, command, local, &rows, sink, err);
     }
