@@ -24,7 +24,7 @@ enum { FLOWS_MAX = 1 << 16, PARTS_MAX = 4096 };
 
 /* All connections of an orbit of pairs. */
 struct flow {
-    struct tutti_pair pair;
+    struct tutti_orbit_pair pair;
     tutti_ps latency_ps;
     struct tutti_pace pace;
     uint32_t arrived_count; /* messages */
@@ -189,7 +189,7 @@ static int lay_way(struct play *play, const struct flow *flow, const uint32_t *r
     return 0;
 }
 
-static int add_flow(struct play *play, const struct tutti_pair *pair, struct tutti_err *err)
+static int add_flow(struct play *play, const struct tutti_orbit_pair *pair, struct tutti_err *err)
 {
     const struct tutti_topo *topo = play->opts->topo;
     uint32_t route[TUTTI_ORBIT_WAY_MAX];
@@ -221,7 +221,7 @@ static int add_flows(struct play *play, struct tutti_err *err)
         play->flow_first[from] = play->flow_count;
         for (uint32_t to = 0; to < count; to++) {
             for (uint32_t same = 0; same < 4 && status == 0; same++) {
-                struct tutti_pair pair;
+                struct tutti_orbit_pair pair;
 
                 if (tutti_orbits_pair(&play->orbits, from, to, same, &pair))
                     status = add_flow(play, &pair, err);

@@ -125,7 +125,7 @@ uint32_t tutti_orbits_rank(const struct tutti_orbits *orbits, uint32_t class)
 }
 
 bool tutti_orbits_pair(const struct tutti_orbits *orbits, uint32_t from, uint32_t to, uint32_t same,
-                       struct tutti_pair *ret)
+                       struct tutti_orbit_pair *ret)
 {
     uint32_t a[TUTTI_AXES];
     uint32_t b[TUTTI_AXES];
@@ -147,7 +147,7 @@ bool tutti_orbits_pair(const struct tutti_orbits *orbits, uint32_t from, uint32_
     }
     if (count == 0 || (same == 3 && from % orbits->kinds == to % orbits->kinds))
         return false;
-    *ret = (struct tutti_pair){
+    *ret = (struct tutti_orbit_pair){
         .from = rank_of(orbits, a[0], a[1], from % orbits->kinds),
         .to = rank_of(orbits, b[0], b[1], to % orbits->kinds),
         .from_class = from,

@@ -31,7 +31,7 @@ struct tutti_orbits {
 };
 
 /* All pairs of a sender and a receiver of an orbit, by one of them. */
-struct tutti_pair {
+struct tutti_orbit_pair {
     uint32_t from; /* ranks */
     uint32_t to;
     uint32_t from_class;
@@ -48,7 +48,7 @@ void tutti_orbits_done(struct tutti_orbits *orbits);
 /* The orbit of the pairs from class `from` to class `to` whose places on axis 0 are the same
  * (`same` bit 0) or not, and on axis 1 (bit 1); false: there are no such pairs. */
 bool tutti_orbits_pair(const struct tutti_orbits *orbits, uint32_t from, uint32_t to, uint32_t same,
-                       struct tutti_pair *ret);
+                       struct tutti_orbit_pair *ret);
 
 /* A number for the orbit of a link, and how many links it has. */
 uint64_t tutti_orbits_link(const struct tutti_orbits *orbits, uint32_t link, uint64_t *ret_count);
