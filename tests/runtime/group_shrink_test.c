@@ -1,5 +1,9 @@
 /* A group that loses processes goes on with those that are left: whoever is lost, the first one as
  * well, several, and while the others agree. */
+#include <errno.h>
+#include <poll.h>
+
+#include "runtime/group/progress.h"
 #include "runtime/random.h"
 #include "tests/runtime/kids.h"
 
@@ -250,5 +254,92 @@ TEST(too_few_end_all_with_one_line)
             continue;
         CHECK_INT(kids[i].status, -TUTTI_EIO);
         CHECK_TEXT(kids[i].text, "3 of 4 processes are left, 4 are wanted; process 2 has gone");
+    }
+}
+
+/* ---- what an earlier incarnation has left behind ---- */
+
+/* A hello for a data connection of the view to process 0, until it waits for one: the reason why it
+ * is refused, TUTTI_HANDSHAKE_WELCOME if it is not, -1 if there is no answer. */
+static int say_hello(const struct tutti_group_tcp *group, uint32_t incarnation, uint64_t view)
+{
+    const struct tutti_hello hello = {.kind = TUTTI_HANDSHAKE_LINK,
+                                      .index = group->base.index,
+                                      .count = group->base.count,
+                                      .round = 1,
+                                      .key = 9,
+                                      .incarnation = incarnation,
+                                      .view = view};
+    int64_t until_ms = now_ms() + FATE_MS_MAX;
+    int reason = TUTTI_HANDSHAKE_BROKEN_OFF;
+
+    while (reason == TUTTI_HANDSHAKE_BROKEN_OFF && now_ms() < until_ms) {
+        enum tutti_called how = TUTTI_CALL_GOING;
+        struct tutti_address to;
+        struct tutti_call call;
+
+        tutti_group_tcp_where(group, 0, &to);
+        if (!tutti_call_begin(&call, &to, group->session, sizeof(group->session), &hello, NULL))
+            return -1;
+        while (how == TUTTI_CALL_GOING) {
+            struct pollfd one = {.fd = call.fd, .events = tutti_call_events(&call)};
+
+            if (poll(&one, 1, FATE_MS_MAX) <= 0)
+                break;
+            how = tutti_call_move(&call, "process 0", NULL);
+        }
+        reason = how == TUTTI_CALL_DONE      ? (int)TUTTI_HANDSHAKE_WELCOME
+                 : how == TUTTI_CALL_REFUSED ? (int)call.handshake.reason
+                                             : -1;
+        tutti_call_end(&call);
+        pause_us(1000);
+    }
+    return reason;
+}
+
+/* Process 0 waits for a data connection; one of the last incarnation comes, and one of this. */
+static int come_from_before(struct tutti_group *group, struct kid *kid, struct tutti_err *err)
+{
+    const struct tutti_view before = ((struct tutti_group_tcp *)group)->view;
+    struct tutti_group_tcp_link wanted = {.key = 9};
+    struct tutti_group *next = NULL;
+    int fd = -1;
+    int status;
+
+    atomic_store(&kid->stage, 1);
+    (void)tutti_group_wait_stop(group, LONG_PS, err);
+    status = tutti_group_shrink(group, 0, AGREE_PS, &next, err);
+    tutti_group_close(group);
+    if (status == 0 && next->index == 1) {
+        const struct tutti_group_tcp *tcp = (const struct tutti_group_tcp *)next;
+        int old = say_hello(tcp, before.incarnation, before.id);
+        int forged = say_hello(tcp, tcp->view.incarnation, before.id);
+        int new = say_hello(tcp, tcp->view.incarnation, tcp->view.id);
+
+        if (old != TUTTI_HANDSHAKE_NOT_WANTED || forged != TUTTI_HANDSHAKE_NOT_WANTED ||
+            new != TUTTI_HANDSHAKE_WELCOME)
+            status = tutti_fail(err, TUTTI_ECHECK, "reasons %d, %d and %d", old, forged, new);
+    }
+    if (status == 0) {
+        wanted.peer = 1 - next->index;
+        status = tutti_group_tcp_links(next, &wanted, 1, &fd, AGREE_PS, err);
+    }
+    if (fd >= 0)
+        close(fd);
+    kid_end(kid, next, status, err);
+    tutti_group_close(next);
+    return status;
+}
+
+TEST(a_connection_of_the_last_incarnation_is_refused_by_this_one)
+{
+    REQUIRE(kids_start(3, come_from_before));
+    for (uint32_t i = 0; i < 3; i++)
+        (void)kid_reach(i, 1, FATE_MS_MAX);
+    (void)kid_strike(2, SIGKILL);
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)kid_reap(i, 2 * FATE_MS_MAX);
+        if (i != 2 && kids[i].status != 0)
+            TEST_FAIL("process %u: status %d: %s", i, kids[i].status, kids[i].text);
     }
 }
