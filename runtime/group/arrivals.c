@@ -36,6 +36,8 @@ static bool proved(void *data, struct tutti_client *client)
         return answer_shrink(group, client);
     if (hello->kind == TUTTI_HANDSHAKE_ENTER)
         return tutti_newcomers_proved(group, client);
+    if (hello->kind == TUTTI_HANDSHAKE_PAIR || hello->kind == TUTTI_HANDSHAKE_CALL)
+        return tutti_pair_proved(group, client);
     snprintf(who, sizeof(who), "process %u of %u at '%s'", hello->index, hello->count,
              tutti_address_text(&client->from, text));
     tutti_progress_refused(group, who, "it wants what is not to be had here");

@@ -18,6 +18,7 @@ struct way {
     enum tutti_handshake_kind kind; /* to join as the group is opened, or to enter later */
     char host[TUTTI_HOST_BYTES];
     uint16_t port;
+    uint64_t key; /* of a pair */
     uint32_t turn;
     bool sent_on; /* to where newcomers are let in: for one attempt */
     struct tutti_address elsewhere;
@@ -31,6 +32,7 @@ static enum tutti_called attempt(struct tutti_group_tcp *group, const struct tut
     struct tutti_hello hello = {.kind = way->kind,
                                 .index = group->base.index,
                                 .count = group->base.count,
+                                .key = way->key,
                                 .port = member->port};
     tutti_ps due_ps = tutti_group_after(tutti_mailbox_now(&group->mailbox), ATTEMPT_PS);
     enum tutti_called how = TUTTI_CALL_GOING;
@@ -95,6 +97,8 @@ static enum tutti_called try_once(struct tutti_group_tcp *group, struct way *way
 
     if (status < 0)
         return TUTTI_CALL_FAILED;
+    if (way->kind == TUTTI_HANDSHAKE_CALL)
+        return attempt(group, &member, way, err);
     status = tutti_group_tcp_listen_links(group, way->opts, &group->root, &member, err);
     if (status < 0) {
         way->call.status = status;
@@ -111,7 +115,7 @@ static void pause_for(const struct tutti_group_tcp *group, tutti_ps ps)
     (void)poll(NULL, 0, ms < left_ms ? ms : left_ms);
 }
 
-/* Of a newcomer: what passes, or is only another way. */
+/* Of one that comes later: what passes, or is only another way. */
 static bool may_try_again(struct way *way)
 {
     char host[TUTTI_HOST_BYTES];
@@ -141,7 +145,7 @@ static enum tutti_called knock(struct tutti_group_tcp *group, struct way *way,
 
     while (how == TUTTI_CALL_FAILED && tutti_mailbox_now(&group->mailbox) < group->open_due_ps) {
         how = try_once(group, way, why);
-        if (way->kind == TUTTI_HANDSHAKE_ENTER && how == TUTTI_CALL_REFUSED && may_try_again(way))
+        if (way->kind != TUTTI_HANDSHAKE_JOIN && how == TUTTI_CALL_REFUSED && may_try_again(way))
             how = TUTTI_CALL_FAILED;
         if (how != TUTTI_CALL_FAILED)
             return how;
@@ -294,4 +298,31 @@ int tutti_group_tcp_join(const struct tutti_group_tcp_opts *opts, struct tutti_g
     if (group != NULL)
         tutti_group_close(&group->base);
     return status;
+}
+
+/* ---- pairs ---- */
+
+int tutti_group_tcp_call(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
+                         uint64_t key, struct tutti_call *ret, struct tutti_err *err)
+{
+    struct way way;
+    char time[TUTTI_UNIT_TEXT_BYTES];
+    enum tutti_called how;
+    struct tutti_err why = {"it was not tried"};
+    int status = begin(&way, opts, TUTTI_HANDSHAKE_CALL, err);
+
+    if (status < 0)
+        return status;
+    way.key = key;
+    how = knock(group, &way, &why);
+    if (how == TUTTI_CALL_DONE) {
+        *ret = way.call;
+        tutti_handshake_moved(&ret->handshake, &way.call.handshake);
+        return 0;
+    }
+    tutti_call_end(&way.call);
+    if (how == TUTTI_CALL_REFUSED)
+        return tutti_fail(err, (enum tutti_status) - way.call.status, "%s", why.text);
+    return tutti_fail(err, TUTTI_ETIME, "nobody at '%s' has taken a pair within %s: %s", opts->root,
+                      tutti_print_time(group->deadline_ps, time), why.text);
 }

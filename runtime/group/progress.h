@@ -11,6 +11,7 @@
 
 #include "runtime/group.h"
 #include "runtime/group/frame.h"
+#include "runtime/group/pair.h"
 #include "runtime/group/peer.h"
 #include "runtime/group/talk.h"
 #include "runtime/group_tcp.h"
@@ -95,6 +96,7 @@ struct tutti_group_tcp {
     struct tutti_listener *rendezvous; /* process 0 */
     struct tutti_listener *links;      /* all: where data connections come in */
     struct tutti_newcomers *newcomers; /* process 0 */
+    struct tutti_pair_queue *pairs;    /* that have come and wait to be accepted */
     struct pollfd *polls;
     struct tutti_packet *ping;
     struct tutti_packet *bye;
@@ -156,6 +158,12 @@ bool tutti_newcomers_proved(struct tutti_group_tcp *group, struct tutti_client *
 size_t tutti_newcomers_polls(const struct tutti_group_tcp *group, struct pollfd *ret);
 void tutti_newcomers_move(struct tutti_group_tcp *group, const struct pollfd *polls,
                           size_t poll_count, tutti_ps now_ps, bool beats);
+
+/* join.c: calls whoever listens at root of opts, for a pair. */
+int tutti_group_tcp_call(struct tutti_group_tcp *group, const struct tutti_group_tcp_opts *opts,
+                         uint64_t key, struct tutti_call *ret, struct tutti_err *err);
+/* pair_open.c: one that wants a pair. As of listeners. */
+bool tutti_pair_proved(struct tutti_group_tcp *group, struct tutti_client *client);
 
 /* Where this process reaches another member. */
 void tutti_group_tcp_where(const struct tutti_group_tcp *group, uint32_t peer,

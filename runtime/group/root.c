@@ -352,6 +352,8 @@ static bool proved(void *data, struct tutti_client *client)
 
     if (hello->kind == TUTTI_HANDSHAKE_ENTER)
         return tutti_newcomers_proved(group, client);
+    if (hello->kind == TUTTI_HANDSHAKE_CALL)
+        return tutti_pair_proved(group, client);
     reason = object(group, hello, note, why);
     if (reason != TUTTI_HANDSHAKE_WELCOME) {
         snprintf(who, sizeof(who), "process %u of %u at '%s'", hello->index, hello->count,

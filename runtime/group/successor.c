@@ -134,6 +134,8 @@ static void hand_over(struct tutti_group_tcp *group, struct tutti_group_tcp *nex
     next->links->ops = &tutti_link_listener_ops;
     next->links->data = next;
     next->links->members_key = next->session;
+    next->pairs = group->pairs;
+    group->pairs = NULL;
     hand_over_lead(group, next);
 }
 

@@ -203,6 +203,7 @@ static void tcp_close(struct tutti_group *base)
     close_listener(group->rendezvous);
     close_listener(group->links);
     tutti_newcomers_free(group->newcomers);
+    tutti_pair_queue_free(group->pairs);
     tutti_mailbox_close(&group->mailbox);
     tutti_packet_drop(group->room);
     tutti_packet_drop(group->ping);
@@ -282,6 +283,7 @@ static int furnish(struct tutti_group_tcp *group, const struct tutti_group_tcp_o
     group->stop =
         tutti_packet_new(TUTTI_FRAME_HEAD_BYTES + TUTTI_FRAME_STOP_BYTES + TUTTI_ERR_TEXT_BYTES);
     group->links = tutti_group_tcp_new_listener(group, &tutti_link_listener_ops);
+    group->pairs = tutti_pair_queue_new();
     if (is_root) {
         group->rendezvous = tutti_group_tcp_new_listener(group, &tutti_root_listener_ops);
         group->newcomers = tutti_newcomers_new();
@@ -291,7 +293,7 @@ static int furnish(struct tutti_group_tcp *group, const struct tutti_group_tcp_o
         group->secret_bytes = opts->secret_bytes;
     }
     if (group->view.members == NULL || group->polls == NULL || group->ping == NULL ||
-        group->bye == NULL || group->stop == NULL || group->links == NULL ||
+        group->bye == NULL || group->stop == NULL || group->links == NULL || group->pairs == NULL ||
         (is_root && (group->rendezvous == NULL || group->newcomers == NULL)) ||
         (opts->secret != NULL && group->secret == NULL))
         return tutti_nomem(err);

@@ -6,6 +6,7 @@
 
 #include "build.h"
 #include "runtime/group/progress.h"
+#include "runtime/pair.h"
 #include "tests/alloc_fail.h"
 #include "tests/runtime/group_world.h"
 
@@ -184,6 +185,73 @@ static int admit_story(struct tutti_err *err)
     return status;
 }
 
+/* ---- a pair ---- */
+
+static struct tutti_pair *called; /* from outside */
+
+static void *call(void *data)
+{
+    struct group_one *one = data;
+
+    called = NULL;
+    one->status = tutti_pair_call(&one->opts, 1, &called, &one->err);
+    return NULL;
+}
+
+/* One frame, of which the other end makes room. */
+static int send_and_hear(struct tutti_pair *from, struct tutti_pair *to, struct tutti_err *err)
+{
+    static const uint8_t data[10000];
+    const struct tutti_pair_frame frame = {.bytes = sizeof(data), .data = data};
+    struct tutti_pair_event event;
+    size_t at = 0;
+    int status = tutti_pair_send(from, &frame, SOON_PS, err);
+
+    if (status == 0)
+        status = tutti_pair_wait(&to, 1, SOON_PS, &at, err);
+    if (status == 0)
+        status = tutti_pair_recv(to, SOON_PS, &event, err);
+    if (status == 0 && (event.what != TUTTI_PAIR_FRAME || event.frame.bytes != sizeof(data)))
+        status = tutti_fail(err, TUTTI_ECHECK, "no frame");
+    return status;
+}
+
+/* Who calls while the listener has no memory is asked to call again: then all goes well, and the
+ * one that failed is reported here. */
+static int pair_story(struct tutti_err *err)
+{
+    struct tutti_group *group = NULL;
+    struct tutti_pair *taken = NULL;
+    int status;
+
+    count_allocations(false);
+    if (!group_prepare(&world, 1, "127.0.0.1:0", "open sesame open", NULL))
+        return tutti_fail(err, TUTTI_EIO, "cannot listen");
+    newcomer = world.ones[0];
+    newcomer.opts.has_listen_fd = false;
+    newcomer.opts.deadline_ps = SOON_PS;
+    world.ones[0].opts.admits = true;
+    status = tutti_group_tcp_open(&world.ones[0].opts, &group, err);
+    if (status < 0)
+        return status;
+    count_allocations(true);
+    (void)pthread_create(&newcomer.thread, NULL, call, &newcomer);
+    (void)pthread_join(newcomer.thread, NULL);
+    status = newcomer.status;
+    if (status < 0)
+        *err = newcomer.err;
+    if (status == 0)
+        status = tutti_pair_accept(group, SOON_PS, &taken, err);
+    if (status == 0)
+        status = send_and_hear(called, taken, err);
+    if (status == 0 && alloc_fail.failed)
+        status = tutti_fail(err, TUTTI_ENOMEM, "the listener had no memory at first");
+    tutti_pair_close(called);
+    tutti_pair_close(taken);
+    tutti_group_close(group);
+    return status;
+}
+
 static int descriptor_count(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -220,5 +288,14 @@ TEST(every_allocation_of_an_admission_fails_once)
     int before = descriptor_count();
 
     ALLOC_FAIL_EACH(admit_story(&err), err);
+    CHECK_INT(descriptor_count(), before);
+}
+
+TEST(every_allocation_of_a_pair_fails_once)
+{
+    struct tutti_err err = {""};
+    int before = descriptor_count();
+
+    ALLOC_FAIL_EACH(pair_story(&err), err);
     CHECK_INT(descriptor_count(), before);
 }
