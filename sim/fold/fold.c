@@ -20,6 +20,7 @@
 #include "sim/fold/exchange.h"
 #include "sim/fold/hops.h"
 #include "sim/fold/memory.h"
+#include "sim/fold/periods.h"
 #include "sim/fold/phases.h"
 #include "sim/fold/quotient.h"
 #include "sim/fold/ring_chunks.h"
@@ -549,6 +550,8 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
         status = tutti_trees_play(opts, schedule, ret, err);
     if (status == -TUTTI_ELACK)
         status = play_ranks(opts, schedule, step_count_max, ret, err);
+    if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_ALPHABETA)
+        status = tutti_periods_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = tutti_exchange_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)

@@ -13,6 +13,8 @@
  *           class of partners, so a play in which all ranks of a class do the same fulfils all the
  *           rules, and there is but one that does, as long as no two lanes want a link at the same
  *           instant. That is watched for.
+ *   periods under `alphabeta`: pipelines of several lanes; every rank is played, until all is as it
+ *           was some rounds ago, in the same order, see sim/fold/periods.h
  *   lanes   under `fair`: any schedule whose programs are not too long, rounds that repeat aside;
  *           lanes, wires and links are put into classes together, and the links divided among the
  *           members of classes. Rounds after which all stands as before are skipped.

@@ -7,6 +7,8 @@
  * may use the link while it is still at it. Without a pace it would never make anyone wait.
  *
  * A link with a token bucket is free again when that is full: see net.h. */
+#include "sim/net/alphabeta.h"
+
 #include <assert.h>
 
 #include "runtime/status.h"
@@ -189,6 +191,42 @@ static uint32_t alphabeta_arrived(struct tutti_net *net, tutti_ps now)
     if (!tutti_queue_next(arrivals, &at_ps) || at_ps > now)
         return TUTTI_MESSAGE_NONE;
     return tutti_queue_pop(arrivals);
+}
+
+tutti_ps tutti_alphabeta_link_ps(const struct tutti_net *net, uint32_t link, tutti_ps now)
+{
+    return tutti_later_ps(((const struct alphabeta *)net)->free_ps[link] - now, 0);
+}
+
+tutti_ps tutti_alphabeta_connection_ps(const struct tutti_net *net, uint32_t connection,
+                                       tutti_ps now)
+{
+    const struct connection *looked = &((const struct alphabeta *)net)->connections[connection];
+
+    return looked->is_paced ? tutti_later_ps(looked->free_ps - now, 0) : 0;
+}
+
+tutti_ps tutti_alphabeta_message_ps(const struct tutti_net *net, uint32_t message, tutti_ps now)
+{
+    const struct tutti_queue_node *node = &((const struct alphabeta *)net)->arrivals.nodes[message];
+
+    return node->bucket == UINT32_MAX ? -1 : node->at_ps - now;
+}
+
+const struct tutti_queue *tutti_alphabeta_arrivals(const struct tutti_net *net)
+{
+    return &((const struct alphabeta *)net)->arrivals;
+}
+
+void tutti_alphabeta_shift(struct tutti_net *net, tutti_ps later_ps, struct tutti_queue_item *items)
+{
+    struct alphabeta *model = (struct alphabeta *)net;
+
+    for (uint32_t link = 0; link < model->link_count; link++)
+        model->free_ps[link] = tutti_add_ps(model->free_ps[link], later_ps);
+    for (uint32_t i = 0; i < model->connection_count; i++)
+        model->connections[i].free_ps = tutti_add_ps(model->connections[i].free_ps, later_ps);
+    tutti_queue_shift(&model->arrivals, later_ps, items);
 }
 
 const struct tutti_net_ops tutti_net_alphabeta = {

@@ -13,6 +13,7 @@
 #include "runtime/status.h"
 #include "sim/memory/memory.h"
 #include "sim/play/clocked_state.h"
+#include "sim/play/clocked_steady.h"
 #include "sim/play/clocked_steps.h"
 #include "sim/sim.h"
 #include "topo/topo.h"
@@ -172,6 +173,8 @@ static int run(struct tutti_clocked *clocked, tutti_ps start_ps, struct tutti_er
     int status = 0;
 
     rewind_all(clocked, start_ps);
+    if (clocked->steady != NULL)
+        tutti_clocked_steady_reset(clocked->steady, clocked);
     for (uint32_t id = 0; id < clocked->lane_count && status == 0 && !clocked->unsuited; id++) {
         if (tutti_clocked_next_step(clocked, id))
             status = clocked->unsuited ? 0 : try_lane(clocked, id, err);
@@ -179,8 +182,16 @@ static int run(struct tutti_clocked *clocked, tutti_ps start_ps, struct tutti_er
             clocked->lanes_left--;
     }
     while ((clocked->lanes_left > 0 || clocked->under_way > 0) && status == 0 &&
-           !clocked->unsuited && !clocked->begin_anew)
-        status = clocked->done_count > 0 ? follow_up(clocked, err) : advance(clocked, err);
+           !clocked->unsuited && !clocked->begin_anew) {
+        if (clocked->done_count > 0) {
+            status = follow_up(clocked, err);
+            continue;
+        }
+        if (clocked->steady != NULL)
+            status = tutti_clocked_steady_watch(clocked->steady, clocked);
+        if (status == 0 && !clocked->unsuited)
+            status = advance(clocked, err);
+    }
     return status;
 }
 
@@ -214,6 +225,25 @@ int tutti_clocked_play(struct tutti_clocked *clocked, uint64_t seed, tutti_ps st
 tutti_ps tutti_clocked_drain_ps_max(const struct tutti_clocked *clocked)
 {
     return clocked->drain_ps_max;
+}
+
+int tutti_clocked_skip(struct tutti_clocked *clocked, uint64_t step_count_max,
+                       struct tutti_err *err)
+{
+    assert(clocked->steady == NULL);
+    assert(clocked->opts->model == TUTTI_MODEL_ALPHABETA);
+    assert(clocked->jitter_q32 == 0 && !clocked->opts->topo->has_bursts);
+    return tutti_clocked_steady_new(step_count_max, &clocked->steady, err);
+}
+
+bool tutti_clocked_has_skipped(const struct tutti_clocked *clocked)
+{
+    return tutti_clocked_steady_has_skipped(clocked->steady);
+}
+
+bool tutti_clocked_is_over(const struct tutti_clocked *clocked)
+{
+    return tutti_clocked_steady_is_over(clocked->steady);
 }
 
 /* ---- coming and going ------------------------------------------------------------------------ */
@@ -289,6 +319,7 @@ void tutti_clocked_free(struct tutti_clocked *clocked)
     if (clocked == NULL)
         return;
     memory = clocked->opts->memory;
+    tutti_clocked_steady_free(clocked->steady);
     tutti_wires_done(&clocked->table);
     tutti_queue_done(&clocked->timers);
     if (clocked->net != NULL)

@@ -3,6 +3,7 @@
 #ifndef TUTTI_SIM_PLAY_CLOCKED_H
 #define TUTTI_SIM_PLAY_CLOCKED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/units.h"
@@ -17,6 +18,15 @@ struct tutti_sim_opts;
 int tutti_clocked_new(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
                       struct tutti_clocked **ret, struct tutti_err *err);
 void tutti_clocked_free(struct tutti_clocked *clocked);
+
+/* From now on skips rounds that repeat, and gives up (0) after so many steps that were not skipped.
+ * Only under `alphabeta`, without jitter, a record and token buckets, and on the heap. */
+int tutti_clocked_skip(struct tutti_clocked *clocked, uint64_t step_count_max,
+                       struct tutti_err *err);
+
+/* Whether the last play has skipped some, and whether it was given up. */
+bool tutti_clocked_has_skipped(const struct tutti_clocked *clocked);
+bool tutti_clocked_is_over(const struct tutti_clocked *clocked);
 
 /* Plays once from `start_ps`. 1: done; the same times as on the stage, to the picosecond. 0:
  * something is wrong with the schedule, or it reckons with the speed of devices: play it on the

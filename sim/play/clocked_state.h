@@ -12,6 +12,7 @@
 #include "sim/play/wires.h"
 #include "sim/queue/queue.h"
 
+struct tutti_clocked_steady;
 struct tutti_record;
 struct tutti_sim_opts;
 
@@ -115,6 +116,7 @@ struct tutti_clocked {
     uint64_t jitter_q32;
     uint64_t step_count;
     struct tutti_record *record;
+    struct tutti_clocked_steady *steady; /* what it skips; NULL: nothing */
     struct tutti_round round;
 };
 

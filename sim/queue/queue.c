@@ -11,6 +11,7 @@
 #include "sim/queue/queue.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/status.h"
@@ -205,4 +206,42 @@ uint32_t tutti_queue_pop(struct tutti_queue *queue)
     take_out(queue, id);
     queue->count--;
     return id;
+}
+
+static int compare_items(const void *a, const void *b)
+{
+    const struct tutti_queue_item *x = a;
+    const struct tutti_queue_item *y = b;
+
+    if (x->at_ps != y->at_ps)
+        return x->at_ps < y->at_ps ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number ? 1 : 0;
+}
+
+uint32_t tutti_queue_list(const struct tutti_queue *queue, struct tutti_queue_item *items)
+{
+    uint32_t count = 0;
+
+    for (uint32_t bucket = 0; bucket < TUTTI_QUEUE_BUCKETS; bucket++) {
+        if (!is_filled(queue, bucket))
+            continue;
+        for (uint32_t id = queue->first[bucket]; id != NONE; id = queue->nodes[id].next) {
+            items[count] = (struct tutti_queue_item){queue->nodes[id].at_ps, count, id};
+            count++;
+        }
+    }
+    assert(count == queue->count);
+    qsort(items, count, sizeof(*items), compare_items);
+    return count;
+}
+
+void tutti_queue_shift(struct tutti_queue *queue, tutti_ps later_ps, struct tutti_queue_item *items)
+{
+    uint32_t count = tutti_queue_list(queue, items);
+
+    tutti_queue_clear(queue); /* its time may run back */
+    for (uint32_t i = 0; i < count; i++)
+        tutti_queue_put(queue, items[i].id,
+                        items[i].at_ps > INT64_MAX - later_ps ? INT64_MAX
+                                                              : items[i].at_ps + later_ps);
 }

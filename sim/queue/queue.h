@@ -54,4 +54,17 @@ bool tutti_queue_next(struct tutti_queue *queue, tutti_ps *ret_at_ps);
 /* Takes out the earliest id, of equal times the one put first; must not be empty. */
 uint32_t tutti_queue_pop(struct tutti_queue *queue);
 
+/* Writes what is in the queue, first what would be popped first, and returns how much that is. O(n
+ * log n). */
+struct tutti_queue_item {
+    tutti_ps at_ps;
+    uint32_t number;
+    uint32_t id;
+};
+uint32_t tutti_queue_list(const struct tutti_queue *queue, struct tutti_queue_item *items);
+
+/* Moves all times by as much; `items` is scratch, with room for all. */
+void tutti_queue_shift(struct tutti_queue *queue, tutti_ps later_ps,
+                       struct tutti_queue_item *items);
+
 #endif
