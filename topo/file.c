@@ -15,6 +15,7 @@
  *   order R R R...                   one ring order; several lines, several rings
  *   routes search                    (the default) fewest hops, widest, lowest index
  *   routes grid [XY XZ YZ]           dimension order; the skews of a twisted torus
+ *   routes cube                      2^d ranks: the bits in which they differ, lowest first
  *   routes tree ARITY LEVELS UPLINKS
  *   routes cluster HOSTS NICS GROUP SPINES
  *   net ib|roce|efa|slingshot|tcp|tcpx|tcpxo  what joins the hosts
@@ -418,11 +419,12 @@ static int read_routes(struct reader *reader, struct tutti_err *err)
     } kinds[TUTTI_ROUTES_KIND_COUNT] = {[TUTTI_ROUTES_SEARCH] = {"search", 0, 0},
                                         [TUTTI_ROUTES_GRID] = {"grid", 0, 3},
                                         [TUTTI_ROUTES_CLUSTER] = {"cluster", 4, 4},
+                                        [TUTTI_ROUTES_CUBE] = {"cube", 0, 0},
                                         [TUTTI_ROUTES_TREE] = {"tree", 3, 3}};
     struct tutti_routes *routes = &reader->routes;
     char word[TUTTI_WORD_BYTES];
     uint32_t count = 0;
-    int status = tutti_words_need(&reader->words, "search, grid, tree or cluster", word, err);
+    int status = tutti_words_need(&reader->words, "search, grid, cube, tree or cluster", word, err);
 
     if (status < 0)
         return status;
@@ -430,8 +432,8 @@ static int read_routes(struct reader *reader, struct tutti_err *err)
     while (routes->kind < TUTTI_ROUTES_KIND_COUNT && strcmp(kinds[routes->kind].name, word) != 0)
         routes->kind++;
     if (routes->kind == TUTTI_ROUTES_KIND_COUNT)
-        return tutti_fail(err, TUTTI_EINVAL, "unknown routes '%s' (search, grid, tree, cluster)",
-                          word);
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "unknown routes '%s' (search, grid, cube, tree, cluster)", word);
     status = read_numbers(reader, routes->args, kinds[routes->kind].max, &count, err);
     if (status == 0 && count < kinds[routes->kind].min)
         status = tutti_fail(err, TUTTI_EINVAL, "routes %s with %" PRIu32 " numbers (%" PRIu32 ")",

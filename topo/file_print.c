@@ -109,6 +109,8 @@ static void print_routes(FILE *out, const struct tutti_routes *routes)
     else if (routes->kind == TUTTI_ROUTES_GRID)
         fprintf(out, "routes grid %" PRIu32 " %" PRIu32 " %" PRIu32 "\n", args[0], args[1],
                 args[2]);
+    else if (routes->kind == TUTTI_ROUTES_CUBE)
+        fputs("routes cube\n", out);
     else if (routes->kind == TUTTI_ROUTES_TREE)
         fprintf(out, "routes tree %" PRIu32 " %" PRIu32 " %" PRIu32 "\n", args[0], args[1],
                 args[2]);

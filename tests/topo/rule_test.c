@@ -122,6 +122,8 @@ TEST(a_rule_answers_as_a_list_does)
         "torus:1x5x1x3",
         "torus:3x4x5,bw=10GB/s",
         "torus:3x3x3x3",
+        "hypercube:dims=1",
+        "hypercube:dims=5,bw=3GB/s",
         "switch:n=1",
         "switch:n=7,lat=5ns,reduces",
         "fattree:arity=4,levels=2,over=2",
@@ -176,7 +178,7 @@ TEST(copies_have_names_of_their_own)
 TEST(a_million_devices_take_next_to_nothing)
 {
     static const char *const specs[] = {"ring:n=1048576", "torus:64x128x128", "switch:n=1048576",
-                                        "dgx-h100:nodes=131072"};
+                                        "hypercube:dims=20", "dgx-h100:nodes=131072"};
 
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
         struct tutti_topo *topo = machine(specs[i]);

@@ -279,6 +279,28 @@ static struct tutti_latency grid_latency(const struct tutti_rule *rule,
     return best;
 }
 
+/* Opposite corners are the farthest; the last rank and the first are such. */
+static struct tutti_latency cube_latency(const struct tutti_rule *rule,
+                                         enum tutti_collective collective, uint32_t root)
+{
+    const uint32_t corners = rule->rank_count - 1;
+    uint32_t from = collective == TUTTI_BROADCAST        ? root
+                    : collective == TUTTI_REDUCE_TO_ROOT ? root ^ corners
+                    : collective == TUTTI_SENDRECV       ? corners
+                                                         : 0;
+
+    if (rule->cube.cable.latency_ps == 0)
+        return (struct tutti_latency){0};
+    return (struct tutti_latency){.latency_ps = rule->cube.dim_count * rule->cube.cable.latency_ps,
+                                  .from = from,
+                                  .to = from ^ corners};
+}
+
+static bool cube_is_short(const struct tutti_rule *rule)
+{
+    return rule->cube.cable.latency_ps <= INT64_MAX / 64;
+}
+
 static int sampled(const struct tutti_topo *topo, enum tutti_collective collective, uint32_t root,
                    struct tutti_latency *ret, struct tutti_err *err)
 {
@@ -306,6 +328,10 @@ int tutti_latency_bound(const struct tutti_topo *topo, enum tutti_collective col
 
     if (by_rule && graph->rule->ops == &tutti_rule_grid && grid_is_short(graph->rule)) {
         *ret = grid_latency(graph->rule, collective, root);
+        return 0;
+    }
+    if (by_rule && graph->rule->ops == &tutti_rule_cube && cube_is_short(graph->rule)) {
+        *ret = cube_latency(graph->rule, collective, root);
         return 0;
     }
     if (tutti_sample_fits(topo, false))

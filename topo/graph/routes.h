@@ -13,6 +13,7 @@ enum tutti_routes_kind {
     TUTTI_ROUTES_SEARCH,  /* fewest hops, widest bottleneck, lowest link index */
     TUTTI_ROUTES_GRID,    /* dimension order, the shorter way round, ties to +1; see skew */
     TUTTI_ROUTES_CLUSTER, /* equal hosts, rails of leaf switches, spines: see cluster.h */
+    TUTTI_ROUTES_CUBE,    /* 2^d ranks: the bits that differ, lowest first */
     TUTTI_ROUTES_TREE,    /* fat tree: up, then down; spines by destination */
     TUTTI_ROUTES_KIND_COUNT
 };

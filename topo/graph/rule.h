@@ -55,6 +55,12 @@ struct tutti_grid_rule {
     struct tutti_link cable; /* the ends are not used */
 };
 
+/* A hypercube: rank r is node r, and link r * dim_count + b leads to rank r ^ 1 << b. */
+struct tutti_cube_rule {
+    uint32_t dim_count;
+    struct tutti_link cable; /* the ends are not used */
+};
+
 /* A fat tree as in routes/tree.h. */
 struct tutti_tree_rule {
     struct tutti_tree tree;
@@ -87,17 +93,20 @@ struct tutti_rule {
     uint32_t rank_count;
     uint32_t host_count;
     struct tutti_grid_rule grid;
+    struct tutti_cube_rule cube;
     struct tutti_tree_rule tree;
     struct tutti_cluster_rule cluster;
 };
 
 extern const struct tutti_rule_ops tutti_rule_grid;
+extern const struct tutti_rule_ops tutti_rule_cube;
 extern const struct tutti_rule_ops tutti_rule_tree;
 extern const struct tutti_rule_ops tutti_rule_cluster;
 
 /* Fill in counts and derived fields; sizes were checked. */
 struct tutti_rule tutti_rule_of_grid(const struct tutti_shape *shape,
                                      const struct tutti_link *cable);
+struct tutti_rule tutti_rule_of_cube(uint32_t dim_count, const struct tutti_link *cable);
 struct tutti_rule tutti_rule_of_tree(const struct tutti_tree_rule *tree);
 struct tutti_rule tutti_rule_of_cluster(const struct tutti_cluster_rule *cluster);
 

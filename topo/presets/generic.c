@@ -8,7 +8,11 @@
 #include "topo/presets/cluster.h"
 #include "topo/presets/preset.h"
 
-enum { FULL_DEVICES_MAX = 2048 }; /* its links grow with the square */
+enum {
+    FULL_DEVICES_MAX = 2048, /* its links grow with the square */
+    CUBE_DIMS_MAX = 24
+};
+_Static_assert(1 << CUBE_DIMS_MAX <= TUTTI_PRESET_DEVICES_MAX, "no machine is larger");
 
 static int add_devices(struct tutti_topo_builder *builder, uint32_t count, struct tutti_err *err)
 {
@@ -114,6 +118,30 @@ int tutti_preset_ring(struct tutti_spec *spec, struct tutti_topo_builder *builde
     if (tutti_spec_status(spec, err) < 0)
         return tutti_spec_status(spec, err);
     return build_grid(builder, &shape, &cable, err);
+}
+
+/* Up to 2^24 devices: a rule says all links and routes, so that none are listed. */
+int tutti_preset_hypercube(struct tutti_spec *spec, struct tutti_topo_builder *builder,
+                           struct tutti_err *err)
+{
+    const struct tutti_routes routes = {.kind = TUTTI_ROUTES_CUBE};
+    uint32_t dim_count = tutti_spec_count(spec, "dims", 1, CUBE_DIMS_MAX);
+    struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
+                               .latency_ps = tutti_spec_time(spec, "lat"),
+                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
+                               .cable_count = 1};
+    int status = tutti_spec_status(spec, err);
+
+    if (status == 0)
+        status = tutti_topo_expect(builder, UINT64_C(1) << dim_count,
+                                   (uint64_t)dim_count << dim_count, err);
+    if (status == 0) {
+        struct tutti_rule rule = tutti_rule_of_cube(dim_count, &cable);
+
+        status = tutti_topo_set_rule(builder, &rule, err);
+    }
+    tutti_topo_set_routes(builder, &routes);
+    return status;
 }
 
 int tutti_preset_full(struct tutti_spec *spec, struct tutti_topo_builder *builder,

@@ -66,6 +66,8 @@ int tutti_router_search(const struct tutti_topo *topo, struct tutti_router *rout
                         struct tutti_err *err);
 int tutti_router_grid(const struct tutti_topo *topo, struct tutti_router *router,
                       struct tutti_err *err);
+int tutti_router_cube(const struct tutti_topo *topo, struct tutti_router *router,
+                      struct tutti_err *err);
 int tutti_router_tree(const struct tutti_topo *topo, struct tutti_router *router,
                       struct tutti_err *err);
 int tutti_router_cluster(const struct tutti_topo *topo, struct tutti_router *router,
