@@ -456,9 +456,16 @@ static int finish(const struct player *p, struct tutti_stepped *ret, struct tutt
 int tutti_step_play(const struct tutti_step_opts *opts, struct tutti_stepped *ret,
                     struct tutti_err *err)
 {
-    struct player player = {.opts = opts, .s = opts->schedule, .arena = tutti_arena_new()};
-    int status;
+    struct tutti_step_opts own;
+    struct player player = {.opts = &own};
+    int status = tutti_take("tutti_step_opts", &own, sizeof(own), opts,
+                            TUTTI_BYTES_TO(struct tutti_step_opts, end_ps), err);
 
+    if (status < 0)
+        return status;
+    opts = &own;
+    player.s = own.schedule;
+    player.arena = tutti_arena_new();
     if (player.arena == NULL)
         return tutti_nomem(err);
     if (opts->schedule->rank_count != opts->topo->rank_count)

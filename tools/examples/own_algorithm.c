@@ -13,6 +13,7 @@
  *
  * Price: log2(n) rounds, in each of which a rank sends all of its data. */
 #include "runtime/coll.h"
+#include "runtime/loop.h"
 #include "runtime/status.h"
 
 /* The partner of a rank in round `round`: even ranks look d(round) ahead, odd ones as far back.
@@ -26,57 +27,59 @@ static uint32_t partner(uint32_t rank, uint32_t round, uint32_t rank_count)
     return (uint32_t)((seat % rank_count + rank_count) % rank_count);
 }
 
+struct swing {
+    uint32_t round_count;
+    uint64_t bytes;
+};
+
+/* The steps of a rank: a plain loop, whose rounds differ in their peers and places. */
+static void write_swing(struct tutti_loop *w)
+{
+    const struct swing *s = w->context;
+    const struct tutti_buf_at arrived = {TUTTI_BUF_SCRATCH, 0};
+    struct tutti_buf_at have = {TUTTI_BUF_IN, 0};
+
+    for (uint32_t round = 0; round < s->round_count; round++) {
+        uint32_t peer = partner(w->rank, round, w->rank_count);
+        bool last = round + 1 == s->round_count;
+        /* A sum of its own for each round: the one before may still be on its way. */
+        struct tutti_buf_at sum = {last ? TUTTI_BUF_OUT : TUTTI_BUF_SCRATCH,
+                                   last ? 0 : (round + 1) * s->bytes};
+
+        tutti_loop_append(w, tutti_step_send(have, s->bytes, peer));
+        tutti_loop_recv_reduce(w, peer, sum, have, arrived, s->bytes)->flags |=
+            last ? TUTTI_STEP_LAST : 0;
+        have = sum;
+    }
+}
+
 static int swing(const struct tutti_coll_params *params, const struct tutti_shape *shape,
                  struct tutti_schedule **ret, struct tutti_err *err)
 {
     uint32_t n = shape->rank_count;
-    uint32_t round_count = 0;
-    uint64_t bytes = params->count * tutti_dtype_bytes(params->dtype);
-    int status;
-    struct tutti_builder *builder = NULL;
-    struct tutti_schedule_desc desc = {
-        .name = "swing",
-        .contract = {.collective = params->collective,
-                     .dtype = params->dtype,
-                     .op = params->op,
-                     .count = params->count},
-        .rank_count = n,
-        .lane_count = 1,
-        .slot_count = params->slot_count,
-    };
+    struct swing s = {.bytes = params->count * tutti_dtype_bytes(params->dtype)};
 
-    while ((uint64_t)1 << round_count < n)
-        round_count++;
-    if (n < 2 || (uint64_t)1 << round_count != n)
+    while ((uint64_t)1 << s.round_count < n)
+        s.round_count++;
+    if (n < 2 || (uint64_t)1 << s.round_count != n)
         return tutti_fail(err, TUTTI_EINVAL, "swing is for 2, 4, 8, ... ranks, not '%u'", n);
-    desc.scratch_bytes = round_count * bytes; /* what arrives, and all sums but the last */
-    status = tutti_builder_new(&desc, &builder, err);
-    if (status < 0)
-        return status;
-
-    for (uint32_t rank = 0; rank < n; rank++) {
-        const struct tutti_buf_at arrived = {TUTTI_BUF_SCRATCH, 0};
-        struct tutti_buf_at have = {TUTTI_BUF_IN, 0};
-
-        for (uint32_t round = 0; round < round_count; round++) {
-            uint32_t peer = partner(rank, round, n);
-            bool last = round + 1 == round_count;
-            /* A sum of its own for each round: the one before may still be on its way. */
-            struct tutti_buf_at sum = {last ? TUTTI_BUF_OUT : TUTTI_BUF_SCRATCH,
-                                       last ? 0 : (round + 1) * bytes};
-            struct tutti_step send = tutti_step_send(have, bytes, peer);
-            struct tutti_step recv = tutti_step_recv(arrived, bytes, peer);
-            struct tutti_step add = tutti_step_reduce(sum, have, arrived, bytes);
-
-            recv.flags |= TUTTI_STEP_FUSE; /* only `add` reads what arrives */
-            add.flags |= last ? TUTTI_STEP_LAST : 0;
-            tutti_builder_add(builder, rank, 0, &send, NULL);
-            tutti_builder_add(builder, rank, 0, &recv, NULL);
-            tutti_builder_add(builder, rank, 0, &add, NULL);
-            have = sum;
-        }
-    }
-    return tutti_builder_finish(builder, ret, err); /* also says what could not be added */
+    return tutti_loop_schedule(
+        &(struct tutti_loop_desc){.size = sizeof(struct tutti_loop_desc),
+                                  .head = {.name = "swing",
+                                           .contract = {.collective = params->collective,
+                                                        .dtype = params->dtype,
+                                                        .op = params->op,
+                                                        .count = params->count},
+                                           .rank_count = n,
+                                           .lane_count = 1,
+                                           .slot_count = params->slot_count,
+                                           /* what arrives, and all sums but the last */
+                                           .scratch_bytes = s.round_count * s.bytes},
+                                  .share_lanes = 1,
+                                  .write = write_swing,
+                                  .context = &s,
+                                  .context_bytes = sizeof(s)},
+        ret, err);
 }
 
 static const struct tutti_algorithm algorithms[] = {

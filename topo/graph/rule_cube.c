@@ -1,4 +1,4 @@
-/* The rule of hypercubes: 2^d devices, a cable between every two whose numbers differ in one bit. */
+/* The rule of hypercubes: 2^d devices, a cable between two whose numbers differ in one bit. */
 #include <assert.h>
 #include <stdio.h>
 
