@@ -1,121 +1,151 @@
 /* The pacer: plays on another machine's clock, and holds that clock to ours.
  *
  * A shaper says when messages arrive on the other machine. Its clock stands still while any thread
- * plays; when all of them wait, the last one becomes the timekeeper: it looks up what happens next
+ * plays; when all of them wait, one of them becomes the timekeeper: it looks up what happens next
  * there, waits until that is due here (the other machine's time, slowdown times as long), sets the
  * clock, and lets those play on for whom something has happened. So all steps that follow from one
  * instant happen at that very instant of the other machine's clock, in whatever order the threads
  * get to run, and what they cost here (waking, copying, adding) is not added to what they cost
  * there, as long as it is done before the next instant is due. If it is not, the clock is late, and
- * catches up if it can; how late is told. Private to runtime/exec/emulate. */
+ * catches up if it can; how late is told.
+ *
+ * Two of them stand behind one table: local_pacer.c for the threads of one process, shared_pacer.c
+ * for several processes of one host. A run that holds nothing back has none (flow.h). Private to
+ * runtime/exec. */
 #ifndef TUTTI_RUNTIME_EXEC_EMULATE_PACER_H
 #define TUTTI_RUNTIME_EXEC_EMULATE_PACER_H
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/exec/host/connection.h"
-#include "runtime/exec/host/wait_set.h"
 #include "runtime/shaper.h"
 #include "runtime/threads.h"
 
-struct tutti_shared_pacer;
+struct tutti_connection;
+struct tutti_connections;
 struct tutti_err;
+struct tutti_group;
+struct tutti_home;
+struct tutti_pacer;
+struct tutti_schedule;
+struct tutti_slot;
+struct tutti_wait_set;
 
-/* What a thread is doing, as the pacer sees it. */
-struct tutti_pacer_worker {
-    _Alignas(TUTTI_CACHE_LINE) atomic_int state; /* written under the lock */
-    bool rung; /* while playing: something has happened, look again before waiting */
-    /* While waiting: something hangs on SENDs of its ranks, which others complete. */
-    atomic_bool sends_matter;
-    bool has_work;     /* it has something else to do: no wait of its outlasts an instant */
-    tutti_ps until_ps; /* while waiting: a step of its ranks ends then; 0: none */
-};
-
-struct tutti_pacer {
-    /* NULL, or shared with other processes (shared_pacer.h): then all is kept there but the shaper.
-     */
-    struct tutti_shared_pacer *shared_pacer;
-    struct tutti_wait_set *wait_set;
+/* All borrowed until close. */
+struct tutti_pacer_opts {
+    struct tutti_wait_set *wait_set; /* a worker is one thread of it */
     struct tutti_connections *connections;
-    pthread_mutex_t lock; /* guards all that follows, the shaper included */
+    const struct tutti_schedule *schedule;
     struct tutti_shaper *shaper;
     double slowdown;
-    struct tutti_pacer_worker *workers; /* [worker]: one a thread */
-    uint32_t *worker_of; /* [rank]: the thread that plays it; the execution writes it */
-    bool spins;          /* no more threads than processors: who waits may spin */
-    uint32_t playing_count;
-    bool kept;           /* somebody waits for what happens next */
-    uint64_t generation; /* counts resets */
-    tutti_ps epoch_ps;   /* on the wait set's clock: when the other machine's began */
-    tutti_ps since_ps;   /* on the wait set's clock: when the last instant came, or the epoch */
-    tutti_ps now_ps;     /* on the other machine's clock; who plays may read it without the lock */
-    /* On the wait set's clock: when the next instant is due, of which somebody waits for it; read
-     * without the lock by those who will be rung then. */
-    _Atomic tutti_ps due_ps;
-    struct tutti_lateness lateness;
+    const uint32_t *worker_of; /* [rank - first_rank]: the worker that plays it */
+    bool spins;                /* no more threads than processors: who waits may spin */
+    struct tutti_group *group;
+    const struct tutti_home *homes; /* [process] */
 };
 
-/* `wait set`, `connections` and `shaper` are borrowed until close. There are as many workers, one a
- * thread, as the wait set has; the caller fills worker_of afterwards. With a shared pacer
- * there are none here, and their numbers do not matter: a process is one. */
-int tutti_pacer_open(struct tutti_pacer *pacer, struct tutti_wait_set *wait_set,
-                     struct tutti_connections *connections, struct tutti_shaper *shaper,
-                     double slowdown, bool spins, struct tutti_err *err);
-void tutti_pacer_close(struct tutti_pacer *pacer);
+/* Ranks that play call these from the threads of their workers. Errors of begin and wait: as
+ * tutti_wait_set_wait, and those of the transport: with these alone there is a message in *err,
+ * which is empty otherwise. */
+struct tutti_pacer_ops {
+    void (*close)(struct tutti_pacer *pacer);
+    /* Collective, before the threads start: processes share their clock from then on. NULL: no. */
+    int (*connect)(struct tutti_pacer *pacer, tutti_ps deadline_ps, struct tutti_err *err);
+    /* The threads are over, and the transport is still there. NULL: nothing to be done. */
+    void (*disconnect)(struct tutti_pacer *pacer);
+    /* This process has failed: nobody waits for it any more. NULL: the wait set knows. */
+    void (*break_off)(struct tutti_pacer *pacer);
+    /* A worker begins an iteration; the first one of a new generation, in which none may be inside,
+     * starts the clock afresh with all of them. Returns when the launch is over. */
+    int (*begin)(struct tutti_pacer *pacer, uint32_t worker, uint64_t generation,
+                 struct tutti_err *err);
+    /* It goes to meet the others, or has ended. */
+    void (*end)(struct tutti_pacer *pacer, uint32_t worker);
+    /* After a fruitless look at all its ranks: returns when there may be something to see, at the
+     * latest at `until_ps` of the other machine's clock; 0: nothing of its own is under way. Where
+     * sends_matter is false, it is not told that SENDs are complete: it sees that when something
+     * else happens. *since_ps: when this wait began, of which this may be a part; 0: it begins. */
+    int (*wait)(struct tutti_pacer *pacer, uint32_t worker, tutti_ps until_ps, bool sends_matter,
+                tutti_ps *since_ps, struct tutti_err *err);
+    /* Whether nothing is due, so that the worker may do what the messages under way are for. If
+     * something is, its next waits return after each instant, also where that brings nothing for
+     * it: there may be work left. NULL: never. */
+    bool (*may_work_ahead)(struct tutti_pacer *pacer, uint32_t worker);
+    tutti_ps (*now)(const struct tutti_pacer *pacer); /* on the other machine's clock */
+    /* On the wait set's clock: when what happens there now is due here, and when that began. */
+    tutti_ps (*time)(const struct tutti_pacer *pacer);
+    tutti_ps (*epoch)(const struct tutti_pacer *pacer);
+    /* The message in `slot` of a connection sets out now; its receiver is rung when it arrives. */
+    void (*send)(struct tutti_pacer *pacer, struct tutti_connection *connection,
+                 struct tutti_slot *slot);
+    /* Whether the message has arrived that is taken next from a connection; `slot` is its own, or,
+     * where the sender is in another process, NULL. */
+    bool (*arrived)(const struct tutti_pacer *pacer, const struct tutti_connection *connection,
+                    const struct tutti_slot *slot);
+    /* The receiver has taken another message of a connection: its sender is rung, if that matters
+     * to it. */
+    void (*release)(struct tutti_pacer *pacer, struct tutti_connection *connection);
+    /* How many messages of a connection to another process have been taken there. NULL: alone. */
+    uint64_t (*released)(const struct tutti_pacer *pacer,
+                         const struct tutti_connection *connection);
+};
 
-/* A thread begins an iteration; the first one of a new generation, in which none may be inside,
- * starts the clock afresh with all of them. Returns when the launch is over. Errors of this and of
- * wait: as tutti_wait_set_wait, and those of the transport: with these alone there is a message in
- * *err, which is empty otherwise. */
-int tutti_pacer_begin(struct tutti_pacer *pacer, uint32_t number, uint64_t generation,
-                      struct tutti_err *err);
+/* The kind embeds this struct as its first member. */
+struct tutti_pacer {
+    const struct tutti_pacer_ops *ops;
+    struct tutti_shaper *shaper;
+    struct tutti_lateness lateness; /* of all iterations so far */
+};
 
-/* On the other machine's clock. For ranks that play. */
-tutti_ps tutti_pacer_now(const struct tutti_pacer *pacer);
+/* That of this process alone, or of all of a group. */
+int tutti_pacer_open(const struct tutti_pacer_opts *opts, struct tutti_pacer **ret,
+                     struct tutti_err *err);
 
-/* Whether something is due by now that the next wait will bring; without a shared pacer. For ranks
- * that play. */
-bool tutti_pacer_is_due(struct tutti_pacer *pacer);
+/* Nothing is held back where there is no pacer (NULL). */
+static inline int tutti_pacer_begin(struct tutti_pacer *pacer, uint32_t worker, uint64_t generation,
+                                    struct tutti_err *err)
+{
+    return pacer == NULL ? 0 : pacer->ops->begin(pacer, worker, generation, err);
+}
 
-/* Whether a thread has something else to do while nothing is due: then its waits return after each
- * instant, also where that brings nothing for it. For this thread; without a shared pacer. */
-void tutti_pacer_has_work(struct tutti_pacer *pacer, uint32_t number, bool has_work);
+static inline void tutti_pacer_end(struct tutti_pacer *pacer, uint32_t worker)
+{
+    if (pacer != NULL)
+        pacer->ops->end(pacer, worker);
+}
 
-/* On the wait set's clock: when the other machine's began. */
-tutti_ps tutti_pacer_epoch(const struct tutti_pacer *pacer);
+static inline int tutti_pacer_connect(struct tutti_pacer *pacer, tutti_ps deadline_ps,
+                                      struct tutti_err *err)
+{
+    return pacer == NULL || pacer->ops->connect == NULL
+               ? 0
+               : pacer->ops->connect(pacer, deadline_ps, err);
+}
 
-/* On the wait set's clock: when what happens there now is due here. For ranks that play. */
-tutti_ps tutti_pacer_time(const struct tutti_pacer *pacer);
+static inline void tutti_pacer_disconnect(struct tutti_pacer *pacer)
+{
+    if (pacer != NULL && pacer->ops->disconnect != NULL)
+        pacer->ops->disconnect(pacer);
+}
 
-/* A thread goes to meet the others, or has ended. */
-void tutti_pacer_end(struct tutti_pacer *pacer, uint32_t number);
+static inline void tutti_pacer_break_off(struct tutti_pacer *pacer)
+{
+    if (pacer != NULL && pacer->ops->break_off != NULL)
+        pacer->ops->break_off(pacer);
+}
 
-/* The message in `slot` of a connection sets out now; its receiver is rung when it arrives. */
-void tutti_pacer_send(struct tutti_pacer *pacer, struct tutti_connection *connection,
-                      struct tutti_slot *slot);
+static inline void tutti_pacer_close(struct tutti_pacer *pacer)
+{
+    if (pacer != NULL)
+        pacer->ops->close(pacer);
+}
 
-/* Whether the message has arrived that is taken next from a connection; `slot` is its own, or,
- * where the sender is in another process, NULL. */
-bool tutti_pacer_arrived(const struct tutti_pacer *pacer, const struct tutti_connection *connection,
-                         const struct tutti_slot *slot);
+/* ---- private to emulate/ ---- */
 
-/* The receiver has taken another message of a connection: its sender is rung, if that matters to
- * it. */
-void tutti_pacer_release(struct tutti_pacer *pacer, struct tutti_connection *connection);
-
-/* How many messages of a connection to another process have been taken there. */
-uint64_t tutti_pacer_released(const struct tutti_pacer *pacer,
-                              const struct tutti_connection *connection);
-
-/* After a fruitless look at all its ranks: returns when there may be something to see, at the
- * latest at `until_ps` of the other machine's clock; 0: nothing of its own is under way. Where
- * sends_matter is false, it is not told that SENDs are complete: it sees that when something else
- * happens.
- * *since_ps: when this wait began, of which this may be a part; 0: it begins. */
-int tutti_pacer_wait(struct tutti_pacer *pacer, uint32_t number, tutti_ps until_ps,
-                     bool sends_matter, tutti_ps *since_ps, struct tutti_err *err);
+int tutti_local_pacer_open(const struct tutti_pacer_opts *opts, struct tutti_pacer **ret,
+                           struct tutti_err *err);
+int tutti_shared_pacer_open(const struct tutti_pacer_opts *opts, struct tutti_pacer **ret,
+                            struct tutti_err *err);
 
 #endif

@@ -7,9 +7,9 @@
 #include "runtime/group.h"
 #include "runtime/status.h"
 
-enum { OUT, PLAYING, WAITING }; /* as in pacer.c */
+enum { OUT, PLAYING, WAITING }; /* as in local_pacer.c */
 
-/* As in pacer.c. */
+/* As in local_pacer.c. */
 static const tutti_ps AWAKE_PS = 150 * TUTTI_PS_PER_US;
 static const tutti_ps LATE_PS = 20 * TUTTI_PS_PER_US;
 /* Who waits for others that play spins so long: to be woken takes two threads, and 30 to 100 us. */
@@ -49,6 +49,17 @@ static tutti_ps due_ps(const struct tutti_shared_pacer *shared_pacer, tutti_ps p
     return later_ps < 0x1p62 ? tutti_wait_set_after(atomic_load(&shared_pacer->memory->epoch_ps),
                                                     (tutti_ps)later_ps)
                              : INT64_MAX;
+}
+
+/* On the other machine's clock. */
+static tutti_ps now_of(const struct tutti_shared_pacer *shared_pacer)
+{
+    return atomic_load(&shared_pacer->memory->now_ps);
+}
+
+static tutti_ps epoch_of(const struct tutti_shared_pacer *shared_pacer)
+{
+    return here_ps(shared_pacer, due_ps(shared_pacer, 0));
 }
 
 /* ---- who plays ------------------------------------------------------------------------------- */
@@ -202,8 +213,8 @@ static int linger(struct tutti_shared_pacer *shared_pacer, tutti_ps *spin_until_
 /* Helpers what has been sent to the shaper. */
 static void take_sent(struct tutti_shared_pacer *shared_pacer)
 {
-    struct tutti_shaper *shaper = shared_pacer->shaper;
-    tutti_ps now_ps = tutti_shared_pacer_now(shared_pacer);
+    struct tutti_shaper *shaper = shared_pacer->base.shaper;
+    tutti_ps now_ps = now_of(shared_pacer);
 
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
         struct tutti_shared_pacer_member *member = &tutti_shared_pacer_members(shared_pacer)[i];
@@ -229,8 +240,8 @@ static void take_sent(struct tutti_shared_pacer *shared_pacer)
 static bool next_ps(const struct tutti_shared_pacer *shared_pacer, tutti_ps *ret_ps)
 {
     tutti_ps first_ps = INT64_MAX;
-    bool found = shared_pacer->shaper->ops->next(shared_pacer->shaper,
-                                                 tutti_shared_pacer_now(shared_pacer), &first_ps);
+    bool found = shared_pacer->base.shaper->ops->next(shared_pacer->base.shaper,
+                                                      now_of(shared_pacer), &first_ps);
 
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
         const struct tutti_shared_pacer_member *member =
@@ -248,10 +259,10 @@ static bool next_ps(const struct tutti_shared_pacer *shared_pacer, tutti_ps *ret
 
 static void advance(struct tutti_shared_pacer *shared_pacer, tutti_ps now_ps)
 {
-    struct tutti_shaper *shaper = shared_pacer->shaper;
+    struct tutti_shaper *shaper = shared_pacer->base.shaper;
     uint32_t message;
 
-    assert(now_ps >= tutti_shared_pacer_now(shared_pacer));
+    assert(now_ps >= now_of(shared_pacer));
     atomic_store(&shared_pacer->memory->now_ps, now_ps);
     while ((message = shaper->ops->arrived(shaper, now_ps)) != TUTTI_SHAPER_NONE) {
         uint32_t number = shared_pacer->all.slots[message].connection;
@@ -274,7 +285,7 @@ static void advance(struct tutti_shared_pacer *shared_pacer, tutti_ps now_ps)
 static void count_lateness(struct tutti_shared_pacer *shared_pacer, tutti_ps begun_ps,
                            tutti_ps target_ps)
 {
-    struct tutti_lateness *lateness = &shared_pacer->lateness;
+    struct tutti_lateness *lateness = &shared_pacer->base.lateness;
     tutti_ps now_ps = tutti_wait_set_now(shared_pacer->wait_set);
     tutti_ps late_ps = now_ps > target_ps ? now_ps - target_ps : 0;
 
@@ -325,7 +336,7 @@ static void reset(struct tutti_shared_pacer *shared_pacer, uint64_t generation)
     tutti_ps now_ps = tutti_wait_set_now(shared_pacer->wait_set);
     unsigned count = 0;
 
-    shared_pacer->shaper->ops->reset(shared_pacer->shaper);
+    shared_pacer->base.shaper->ops->reset(shared_pacer->base.shaper);
     now_ps += LEAD_PS;
     shared_pacer->since_ps = now_ps;
     for (uint32_t i = 0; i < shared_pacer->process_count; i++) {
@@ -346,27 +357,29 @@ static void reset(struct tutti_shared_pacer *shared_pacer, uint64_t generation)
     atomic_store(&memory->generation, generation);
 }
 
-/* ---- what worker threads call
- * ----------------------------------------------------------------------- */
+/* ---- what workers call --------------------------------------------------------------------- */
 
-tutti_ps tutti_shared_pacer_now(const struct tutti_shared_pacer *shared_pacer)
+static tutti_ps shared_now(const struct tutti_pacer *base)
 {
-    return atomic_load(&shared_pacer->memory->now_ps);
+    return now_of((const struct tutti_shared_pacer *)base);
 }
 
-tutti_ps tutti_shared_pacer_epoch(const struct tutti_shared_pacer *shared_pacer)
+static tutti_ps shared_epoch(const struct tutti_pacer *base)
 {
-    return here_ps(shared_pacer, due_ps(shared_pacer, 0));
+    return epoch_of((const struct tutti_shared_pacer *)base);
 }
 
-tutti_ps tutti_shared_pacer_time(const struct tutti_shared_pacer *shared_pacer)
+static tutti_ps shared_time(const struct tutti_pacer *base)
 {
-    return here_ps(shared_pacer, due_ps(shared_pacer, tutti_shared_pacer_now(shared_pacer)));
+    const struct tutti_shared_pacer *shared_pacer = (const struct tutti_shared_pacer *)base;
+
+    return here_ps(shared_pacer, due_ps(shared_pacer, now_of(shared_pacer)));
 }
 
-int tutti_shared_pacer_wait(struct tutti_shared_pacer *shared_pacer, tutti_ps until_ps,
-                            bool sends_matter, tutti_ps *since_ps, struct tutti_err *err)
+static int shared_wait(struct tutti_pacer *base, uint32_t worker, tutti_ps until_ps,
+                       bool sends_matter, tutti_ps *since_ps, struct tutti_err *err)
 {
+    struct tutti_shared_pacer *shared_pacer = tutti_shared_pacer_of(base);
     struct tutti_shared_pacer_memory *memory = shared_pacer->memory;
     struct tutti_shared_pacer_member *member = tutti_shared_pacer_own_member(shared_pacer);
     tutti_ps limit_ps = INT64_MAX;
@@ -374,8 +387,9 @@ int tutti_shared_pacer_wait(struct tutti_shared_pacer *shared_pacer, tutti_ps un
     int waiting = WAITING;
     int status = 0;
 
+    (void)worker;
     err->text[0] = '\0';
-    if (until_ps > 0 && until_ps <= tutti_shared_pacer_now(shared_pacer))
+    if (until_ps > 0 && until_ps <= now_of(shared_pacer))
         return 0;
     if (*since_ps == 0 || until_ps > 0)
         *since_ps = tutti_wait_set_now(shared_pacer->wait_set);
@@ -402,9 +416,10 @@ int tutti_shared_pacer_wait(struct tutti_shared_pacer *shared_pacer, tutti_ps un
     return status;
 }
 
-int tutti_shared_pacer_begin(struct tutti_shared_pacer *shared_pacer, uint64_t generation,
-                             struct tutti_err *err)
+static int shared_begin(struct tutti_pacer *base, uint32_t worker, uint64_t generation,
+                        struct tutti_err *err)
 {
+    struct tutti_shared_pacer *shared_pacer = tutti_shared_pacer_of(base);
     struct tutti_shared_pacer_memory *memory = shared_pacer->memory;
     struct tutti_wait_set *wait_set = shared_pacer->wait_set;
     tutti_ps limit_ps = tutti_wait_set_after(tutti_wait_set_now(wait_set), wait_set->deadline_ps);
@@ -427,16 +442,15 @@ int tutti_shared_pacer_begin(struct tutti_shared_pacer *shared_pacer, uint64_t g
         else
             backoff(BACKOFF_PS);
     }
-    while ((left_ps = tutti_shared_pacer_epoch(shared_pacer) - tutti_wait_set_now(wait_set)) > 0) {
+    while ((left_ps = epoch_of(shared_pacer) - tutti_wait_set_now(wait_set)) > 0) {
         if (shared_pacer->spins)
             tutti_cpu_relax();
         else
             backoff(left_ps);
     }
-    begin_ps =
-        tutti_wait_set_after(tutti_shared_pacer_now(shared_pacer), shared_pacer->shaper->launch_ps);
-    while (status == 0 && tutti_shared_pacer_now(shared_pacer) < begin_ps)
-        status = tutti_shared_pacer_wait(shared_pacer, begin_ps, false, &since_ps, err);
+    begin_ps = tutti_wait_set_after(now_of(shared_pacer), shared_pacer->base.shaper->launch_ps);
+    while (status == 0 && now_of(shared_pacer) < begin_ps)
+        status = shared_wait(base, worker, begin_ps, false, &since_ps, err);
     return status;
 }
 
@@ -449,13 +463,15 @@ static bool all_are_out(const struct tutti_shared_pacer *shared_pacer)
     return true;
 }
 
-void tutti_shared_pacer_end(struct tutti_shared_pacer *shared_pacer)
+static void shared_end(struct tutti_pacer *base, uint32_t worker)
 {
+    struct tutti_shared_pacer *shared_pacer = tutti_shared_pacer_of(base);
     struct tutti_shared_pacer_memory *memory = shared_pacer->memory;
     struct tutti_wait_set *wait_set = shared_pacer->wait_set;
     struct tutti_err err; /* those who wait find out for themselves */
     int status = 0;
 
+    (void)worker;
     atomic_store(&tutti_shared_pacer_own_member(shared_pacer)->state, OUT);
     lay_down(shared_pacer);
     if (!is_timekeeper(shared_pacer))
@@ -471,38 +487,44 @@ void tutti_shared_pacer_end(struct tutti_shared_pacer *shared_pacer)
             break;
         status = keep(shared_pacer, limit_ps, &err);
     }
-    shared_pacer->lateness.clock_ps = tutti_shared_pacer_now(shared_pacer);
+    shared_pacer->base.lateness.clock_ps = now_of(shared_pacer);
 }
 
-void tutti_shared_pacer_break(struct tutti_shared_pacer *shared_pacer)
+static void shared_break_off(struct tutti_pacer *base)
 {
+    struct tutti_shared_pacer *shared_pacer = tutti_shared_pacer_of(base);
+
     if (shared_pacer->memory == NULL)
         return;
     atomic_store(&shared_pacer->memory->broken, 1);
     rouse_all(shared_pacer);
 }
 
-void tutti_shared_pacer_send(struct tutti_shared_pacer *shared_pacer,
-                             const struct tutti_connection *connection, uint64_t bytes)
+static void shared_send(struct tutti_pacer *base, struct tutti_connection *connection,
+                        struct tutti_slot *slot)
 {
+    struct tutti_shared_pacer *shared_pacer = tutti_shared_pacer_of(base);
     struct tutti_shared_pacer_member *member = tutti_shared_pacer_own_member(shared_pacer);
     uint32_t at = member->sent_first + member->sent_count++;
 
     assert(at < shared_pacer->all.slot_count);
     tutti_shared_pacer_sent(shared_pacer)[at] =
-        (struct tutti_shared_pacer_sent){.bytes = bytes, .connection = connection->number};
+        (struct tutti_shared_pacer_sent){.bytes = slot->bytes, .connection = connection->number};
 }
 
-bool tutti_shared_pacer_arrived(const struct tutti_shared_pacer *shared_pacer,
-                                const struct tutti_connection *connection)
+static bool shared_arrived(const struct tutti_pacer *base,
+                           const struct tutti_connection *connection, const struct tutti_slot *slot)
 {
+    const struct tutti_shared_pacer *shared_pacer = (const struct tutti_shared_pacer *)base;
+
+    (void)slot;
     return atomic_load(&tutti_shared_pacer_arrivals(shared_pacer)[connection->number]) >
            connection->taken_count;
 }
 
-void tutti_shared_pacer_release(struct tutti_shared_pacer *shared_pacer,
-                                const struct tutti_connection *connection)
+static void shared_release(struct tutti_pacer *base, struct tutti_connection *connection)
 {
+    struct tutti_shared_pacer *shared_pacer = tutti_shared_pacer_of(base);
     uint32_t process = process_of(shared_pacer, connection->from);
     const struct tutti_shared_pacer_member *member =
         &tutti_shared_pacer_members(shared_pacer)[process];
@@ -516,8 +538,27 @@ void tutti_shared_pacer_release(struct tutti_shared_pacer *shared_pacer,
     ring(shared_pacer, process);
 }
 
-uint64_t tutti_shared_pacer_released(const struct tutti_shared_pacer *shared_pacer,
-                                     const struct tutti_connection *connection)
+static uint64_t shared_released(const struct tutti_pacer *base,
+                                const struct tutti_connection *connection)
 {
+    const struct tutti_shared_pacer *shared_pacer = (const struct tutti_shared_pacer *)base;
+
     return atomic_load(&tutti_shared_pacer_releases(shared_pacer)[connection->number]);
 }
+
+const struct tutti_pacer_ops tutti_shared_pacer_ops = {
+    .close = tutti_shared_pacer_close,
+    .connect = tutti_shared_pacer_connect,
+    .disconnect = tutti_shared_pacer_disconnect,
+    .break_off = shared_break_off,
+    .begin = shared_begin,
+    .end = shared_end,
+    .wait = shared_wait,
+    .now = shared_now,
+    .time = shared_time,
+    .epoch = shared_epoch,
+    .send = shared_send,
+    .arrived = shared_arrived,
+    .release = shared_release,
+    .released = shared_released,
+};

@@ -89,7 +89,7 @@ static int map_memory(struct tutti_shared_pacer *shared_pacer, const struct tutt
 /* The shaper knows all connections, in the order of `all`. */
 static int tell_shaper(struct tutti_shared_pacer *shared_pacer, struct tutti_err *err)
 {
-    struct tutti_shaper *shaper = shared_pacer->shaper;
+    struct tutti_shaper *shaper = shared_pacer->base.shaper;
     int status =
         shaper->ops->begin(shaper, shared_pacer->rank_count, shared_pacer->all.slot_count, err);
 

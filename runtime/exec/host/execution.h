@@ -9,7 +9,6 @@
 #include <sched.h>
 
 #include "runtime/exec/emulate/pacer.h"
-#include "runtime/exec/emulate/shared_pacer.h"
 #include "runtime/exec/host/endpoints.h"
 #include "runtime/exec/host/helpers.h"
 #include "runtime/exec/host/multiplex.h"
@@ -50,7 +49,7 @@ struct tutti_host_player {
  * or, if it is alone and told to, each of a few threads some: what many have to do in one instant
  * shall not cost as many wake-ups. The thread alone touches this in a burst, `playing` aside. */
 struct tutti_worker {
-    struct tutti_execution *execution;
+    _Alignas(TUTTI_CACHE_LINE) struct tutti_execution *execution;
     uint32_t worker_index; /* in the wait set and before the pacer; its rank, if it plays one */
     uint32_t first_rank;   /* of those it plays */
     uint32_t rank_count;
@@ -60,6 +59,8 @@ struct tutti_worker {
     struct tutti_engine *engine;
     struct tutti_thread_stage *stages; /* [rank_count] */
     struct tutti_multiplex multiplex;  /* of these stages, where one thread may have several */
+    const struct tutti_stage_ops *stage_ops; /* what the engine drives: the one stage, or these */
+    void *stage;
     struct tutti_record record;
     tutti_ps *arrived_ps; /* [taken iterations]: came to the barrier, or began */
     tutti_ps *ended_ps;
@@ -75,12 +76,12 @@ struct tutti_execution {
     struct tutti_endpoints endpoints;
     struct tutti_transport_plan plan;
     struct tutti_remote_writes remote_writes;
-    struct tutti_pacer pacer;               /* with a shaper */
-    struct tutti_helpers *helpers;          /* likewise, and one thread for all ranks; else NULL */
-    struct tutti_shared_pacer shared_pacer; /* and other processes */
-    struct tutti_rank_peer *rank_peers;     /* [own] */
-    struct tutti_thread_stage *stages;      /* [own] */
-    struct tutti_worker *workers;           /* [worker_count] */
+    struct tutti_rank_peer *rank_peers; /* [own] */
+    struct tutti_thread_stage *stages;  /* [own] */
+    struct tutti_worker *workers;       /* [worker_count] */
+    struct tutti_pacer *pacer;          /* NULL: nothing is held back */
+    uint32_t *worker_of;                /* [own], with a pacer: who plays the rank */
+    struct tutti_helpers *helpers;      /* likewise, and one thread for all ranks; else NULL */
     uint32_t worker_count;
     struct tutti_burst burst;
     uint32_t taken_max;  /* room for the times of so many iterations */
@@ -111,6 +112,17 @@ int tutti_execution_prepare(struct tutti_execution *execution, struct tutti_err 
 int tutti_execution_reserve(struct tutti_execution *execution, uint32_t iteration_count,
                             struct tutti_err *err);
 void tutti_execution_clear(struct tutti_execution *execution);
+
+/* ---- processes.c ---- */
+
+/* With other processes: what the ranks of this one have to know of those of others. */
+int tutti_execution_prepare_processes(struct tutti_execution *execution, struct tutti_err *err);
+
+/* ---- emulated.c ---- */
+
+/* With a shaper: how many threads play the ranks here, and what holds them back. */
+uint32_t tutti_emulated_worker_count(const struct tutti_execution *execution);
+int tutti_execution_prepare_emulation(struct tutti_execution *execution, struct tutti_err *err);
 
 /* ---- worker.c ---- */
 

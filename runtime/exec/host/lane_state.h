@@ -63,8 +63,7 @@ static inline tutti_ps tutti_time_of(const struct tutti_thread_stage *stage)
 {
     if (!stage->timed)
         return 0;
-    return stage->pacer != NULL ? tutti_pacer_time(stage->pacer)
-                                : tutti_wait_set_now(stage->wait_set);
+    return stage->flow->time(stage);
 }
 
 static inline struct tutti_rank_peer *tutti_rank_peer_of(const struct tutti_thread_stage *stage,

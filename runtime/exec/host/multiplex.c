@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "runtime/exec/emulate/pacer.h"
 #include "runtime/exec/host/helpers.h"
 #include "runtime/exec/host/stage.h"
 
@@ -76,8 +77,8 @@ static int wait_for_clock(struct tutti_multiplex *multiplex, tutti_ps *since_ps,
     }
     if (busy_count < tutti_engine_lanes_left(first->engine))
         sends_matter = true;
-    return tutti_pacer_wait(first->pacer, multiplex->worker_index, until_ps, sends_matter, since_ps,
-                            err);
+    return first->pacer->ops->wait(first->pacer, multiplex->worker_index, until_ps, sends_matter,
+                                   since_ps, err);
 }
 
 /* Until something is due: what the messages under way will bring. Whether there was any. */
@@ -86,14 +87,12 @@ static bool work_ahead(struct tutti_multiplex *multiplex)
     enum { BYTES_AT_A_TIME = 1 << 20 }; /* some 50 us */
     struct tutti_pacer *pacer = multiplex->stages[0].pacer;
     uint64_t bytes = 0;
-    bool is_due;
 
-    if (pacer->shared_pacer != NULL)
+    if (pacer->ops->may_work_ahead == NULL ||
+        !pacer->ops->may_work_ahead(pacer, multiplex->worker_index))
         return false;
-    is_due = tutti_pacer_is_due(pacer);
-    for (uint32_t i = 0; i < multiplex->count && bytes < BYTES_AT_A_TIME && !is_due; i++)
+    for (uint32_t i = 0; i < multiplex->count && bytes < BYTES_AT_A_TIME; i++)
         bytes += tutti_thread_stage_work_ahead(&multiplex->stages[i], BYTES_AT_A_TIME - bytes);
-    tutti_pacer_has_work(pacer, multiplex->worker_index, is_due);
     use_helpers(multiplex);
     return bytes > 0;
 }

@@ -21,7 +21,6 @@ static int host_load(struct tutti_player *base, const struct tutti_load *load, v
         (struct tutti_execution){.player = (struct tutti_host_player *)base, .load = *load};
     status = tutti_execution_prepare(execution, err);
     if (status < 0) {
-        tutti_shared_pacer_close(&execution->shared_pacer);
         tutti_execution_clear(execution);
         free(execution);
         return status;
@@ -76,7 +75,7 @@ static void host_unload(void *loaded)
         return;
     transport = execution->player->transport;
     join_threads(execution);
-    tutti_shared_pacer_close(&execution->shared_pacer); /* while there is somebody to be woken */
+    tutti_pacer_disconnect(execution->pacer); /* while there is somebody to be woken */
     if (execution->has_begun)
         transport->ops->end(transport, status_of(execution));
     tutti_execution_clear(execution);
@@ -106,13 +105,11 @@ static int host_connect(void *loaded, struct tutti_err *err)
     const struct tutti_host_player *player = execution->player;
     tutti_ps wait_ps = tutti_wait_set_after(5 * TUTTI_PS_PER_S, execution->load.deadline_ps);
     struct tutti_group *group = execution->load.group;
-    int status = 0;
+    int status;
 
     if (group->count == 1)
         return start_threads(execution, err);
-    if (player->shaper != NULL)
-        status = tutti_shared_pacer_open(&execution->shared_pacer, &execution->wait_set,
-                                         player->shaper, player->slowdown, group, wait_ps, err);
+    status = tutti_pacer_connect(execution->pacer, wait_ps, err);
     if (status < 0)
         return status;
     status = player->transport->ops->begin(player->transport, group, &execution->plan, err);
@@ -165,9 +162,8 @@ static int host_start(void *loaded, const struct tutti_burst *burst, struct tutt
         tutti_wait_set_return(wait_set);
     call_workers(execution);
     (void)play_as_first(execution); /* a failure has stopped the wait set */
-    execution->player->lateness = execution->pacer.shared_pacer != NULL
-                                      ? execution->shared_pacer.lateness
-                                      : execution->pacer.lateness;
+    if (execution->pacer != NULL)
+        execution->player->lateness = execution->pacer->lateness;
     return 0;
 }
 

@@ -116,8 +116,8 @@ int tutti_remote_send(struct tutti_thread_stage *stage, struct tutti_lane_state 
         .step = lane_state->post.index,
         /* Emulated, the receiver says so by other means. */
         .strict =
-            stage->pacer == NULL && (connection->send_total - number > connection->slot_count ||
-                                     marked(stage, lane_state->post.lane, lane_state->post.index)),
+            !stage->flow->holds && (connection->send_total - number > connection->slot_count ||
+                                    marked(stage, lane_state->post.lane, lane_state->post.index)),
     };
     char text[TUTTI_STEP_TEXT_BYTES];
     int status;
@@ -159,14 +159,13 @@ static int landed(struct tutti_thread_stage *stage, struct tutti_lane_state *lan
 
     if (connection->endpoint->done_count == connection->taken_count)
         return 0;
-    if (stage->pacer != NULL && !tutti_pacer_arrived(stage->pacer, connection, NULL))
+    if (!stage->flow->came(stage, connection))
         return 0;
     tutti_wait_set_acquired(stage->wait_set);
     assert(connection->endpoint->done_count == connection->taken_count + 1);
     connection->taken_count++;
     lane_state->flowing = false;
-    if (stage->pacer != NULL)
-        tutti_pacer_release(stage->pacer, connection);
+    stage->flow->took(stage, connection);
     if (connection->endpoint->came_bytes != step->bytes)
         return tutti_stage_refuse(stage, &lane_state->post, step, connection->endpoint->came_bytes,
                                   connection->endpoint->came_step, err);
@@ -182,7 +181,7 @@ int tutti_remote_recv(struct tutti_thread_stage *stage, struct tutti_lane_state 
     int status = 0;
 
     /* The times of a record are those of the steps, so these then come one after the other. */
-    if (!stage->timed && stage->pacer == NULL && !lane_state->flowing &&
+    if (!stage->timed && !stage->flow->holds && !lane_state->flowing &&
         marked(stage, lane_state->post.lane, lane_state->post.index)) {
         lane_state->awaited = true;
         lane_state->fused_step = *step;
@@ -198,7 +197,7 @@ bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage)
     for (uint32_t i = 0; i < stage->busy_count; i++) {
         const struct tutti_lane_state *lane_state = &stage->places[stage->busy[i]];
 
-        if (lane_state->flowing && tutti_pacer_arrived(stage->pacer, lane_state->in, NULL))
+        if (lane_state->flowing && stage->flow->came(stage, lane_state->in))
             return true;
     }
     return false;

@@ -58,16 +58,12 @@ static int try_send(struct tutti_thread_stage *stage, struct tutti_lane_state *l
     slot->start_ps = tutti_time_of(stage);
     watch(stage, connection);
     if (connection->endpoint != NULL) {
-        if (stage->pacer != NULL)
-            tutti_pacer_send(stage->pacer, connection, slot);
+        stage->flow->sent_away(stage, connection, slot);
         return tutti_remote_send(stage, lane_state, err);
     }
     slot->data = is_pushed(lane_state) ? NULL : tutti_at(stage, step->src_buf, step->src_offset);
     atomic_store(&slot->serial, connection->sent_count);
-    if (stage->pacer != NULL)
-        tutti_pacer_send(stage->pacer, connection, slot);
-    else
-        tutti_wait_set_wake(stage->wait_set, connection->to);
+    stage->flow->sent(stage, connection, slot);
     return 1;
 }
 
@@ -77,9 +73,7 @@ static struct tutti_slot *arrived(const struct tutti_thread_stage *stage,
 {
     struct tutti_slot *slot = &connection->slots[connection->taken_slot];
 
-    if (stage->pacer != NULL)
-        return tutti_pacer_arrived(stage->pacer, connection, slot) ? slot : NULL;
-    return atomic_load(&slot->serial) == connection->taken_count + 1 ? slot : NULL;
+    return stage->flow->arrived(stage, connection, slot) ? slot : NULL;
 }
 
 /* The sender may write the bytes of the oldest message again. */
@@ -89,10 +83,7 @@ void tutti_stage_release(struct tutti_thread_stage *stage, struct tutti_connecti
         connection->taken_slot + 1 == connection->slot_count ? 0 : connection->taken_slot + 1;
     connection->taken_count++;
     atomic_store(&connection->released_count, connection->taken_count);
-    if (stage->pacer != NULL)
-        tutti_pacer_release(stage->pacer, connection);
-    else
-        tutti_wait_set_wake(stage->wait_set, connection->from);
+    stage->flow->released(stage, connection);
 }
 
 /* A fused message that its REDUCE has not consumed is stored after all, as without FUSE. */
@@ -145,28 +136,6 @@ static int try_recv(struct tutti_thread_stage *stage, struct tutti_lane_state *l
 
 /* ---- steps ---- */
 
-/* Whether a step that takes time is over: COMPUTE, and all with a pacer, on its clock. */
-static bool is_due(const struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state)
-{
-    const struct tutti_pacer *pacer = stage->pacer;
-    const struct tutti_step *step = lane_state->post.step;
-    tutti_ps now_ps;
-
-    if (pacer == NULL && step->kind != TUTTI_COMPUTE)
-        return true;
-    now_ps = pacer != NULL ? tutti_pacer_now(pacer) : tutti_wait_set_now(stage->wait_set);
-    if (!lane_state->started) {
-        tutti_ps takes_ps =
-            pacer == NULL ? step->duration_ps : pacer->shaper->ops->step_ps(pacer->shaper, step);
-
-        lane_state->started = true;
-        lane_state->until_ps = tutti_wait_set_after(now_ps, takes_ps);
-        if (pacer == NULL)
-            lane_state->start_ps = now_ps;
-    }
-    return lane_state->until_ps <= now_ps;
-}
-
 /* Really does the work of a COMPUTE; the bytes that it reads lie where they belong. */
 static int do_work(struct tutti_thread_stage *stage, const struct tutti_post *post,
                    struct tutti_err *err)
@@ -209,9 +178,9 @@ static int compute(struct tutti_thread_stage *stage, struct tutti_lane_state *la
         status = do_work(stage, &lane_state->post, err);
     if (status < 0)
         return status;
-    if (is_real && stage->pacer == NULL)
+    if (is_real && !stage->flow->holds)
         return 1;
-    return is_due(stage, lane_state);
+    return stage->flow->is_over(stage, lane_state);
 }
 
 /* 1: the step has finished (a SEND: started), 0: not yet, or a negative status. */
@@ -230,12 +199,12 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_lane_state *l
     case TUTTI_REDUCE:
         if (lane_state->awaited)
             return tutti_remote_reduce(stage, lane_state, err);
-        if (!is_due(stage, lane_state))
+        if (!stage->flow->is_over(stage, lane_state))
             return 0;
         tutti_stage_reduce(stage, lane_state);
         return 1;
     case TUTTI_COPY:
-        if (!is_due(stage, lane_state))
+        if (!stage->flow->is_over(stage, lane_state))
             return 0;
         tutti_stage_copy(stage, tutti_at(stage, step->dst_buf, step->dst_offset),
                          tutti_at(stage, step->src_buf, step->src_offset), step->bytes);
@@ -355,12 +324,10 @@ static int look_at_connections(struct tutti_thread_stage *stage, struct tutti_do
 
     for (uint32_t i = 0; i < stage->watched_count; i++) {
         struct tutti_connection *connection = stage->watched[i];
-        uint64_t released = connection->endpoint != NULL ? connection->endpoint->done_count
-                                                         : atomic_load(&connection->released_count);
+        uint64_t released = connection->endpoint != NULL
+                                ? stage->flow->taken_away(stage, connection)
+                                : atomic_load(&connection->released_count);
 
-        if (connection->endpoint != NULL && stage->pacer != NULL &&
-            released > tutti_pacer_released(stage->pacer, connection))
-            released = tutti_pacer_released(stage->pacer, connection);
         while (connection->ended_count < released && count < max) {
             const struct tutti_slot *slot = &connection->slots[connection->ended_slot];
 
@@ -513,13 +480,13 @@ int tutti_thread_stage_open(struct tutti_thread_stage *stage, struct tutti_err *
     uint32_t lane_count = stage->schedule->lane_count;
     size_t out_count = stage->connections->out_counts[stage->rank - stage->connections->first_rank];
 
-    stage->places = calloc(lane_count, sizeof(stage->places[0]));
-    stage->busy = calloc(lane_count, sizeof(stage->busy[0]));
-    stage->watched = calloc(out_count + 1, sizeof(stage->watched[0]));
-    if (stage->places == NULL || stage->busy == NULL || stage->watched == NULL) {
-        tutti_thread_stage_close(stage);
+    stage->places = tutti_lines_alloc(1, lane_count * sizeof(stage->places[0]) +
+                                             (out_count + 1) * sizeof(stage->watched[0]) +
+                                             lane_count * sizeof(stage->busy[0]));
+    if (stage->places == NULL)
         return tutti_nomem(err);
-    }
+    stage->watched = (struct tutti_connection **)(stage->places + lane_count);
+    stage->busy = (uint32_t *)(stage->watched + out_count + 1);
     return stage->wait_set->transport != NULL ? tutti_remote_open(stage, err) : 0;
 }
 
@@ -559,8 +526,6 @@ int tutti_thread_stage_settle(struct tutti_thread_stage *stage, struct tutti_err
 void tutti_thread_stage_close(struct tutti_thread_stage *stage)
 {
     free(stage->places);
-    free(stage->busy);
-    free(stage->watched);
     free(stage->marks);
     free(stage->mark_first);
     stage->marks = NULL;

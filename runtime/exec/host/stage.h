@@ -4,12 +4,14 @@
 #define TUTTI_RUNTIME_EXEC_HOST_STAGE_H
 
 #include "runtime/engine.h"
-#include "runtime/exec/emulate/pacer.h"
 #include "runtime/exec/host/connection.h"
+#include "runtime/exec/host/flow.h"
 #include "runtime/exec/host/remote_write.h"
 #include "runtime/exec/host/wait_set.h"
 
+struct tutti_helpers;
 struct tutti_lane_state; /* what a lane is doing */
+struct tutti_pacer;
 
 /* What the ranks know of each other. */
 struct tutti_rank_peer {
@@ -19,12 +21,14 @@ struct tutti_rank_peer {
     char *out;
 };
 
+/* One thread writes it; that of the rank beside it must not be in the way. */
 struct tutti_thread_stage {
-    struct tutti_wait_set *wait_set;
+    _Alignas(TUTTI_CACHE_LINE) struct tutti_wait_set *wait_set;
     struct tutti_rank_peer *rank_peers; /* [rank - first_rank] */
     const struct tutti_remote_writes *remote_writes;
     const struct tutti_connections *connections;
-    struct tutti_pacer *pacer;     /* NULL: nothing is held back */
+    const struct tutti_flow_ops *flow;
+    struct tutti_pacer *pacer;     /* of a flow that holds; else NULL */
     struct tutti_helpers *helpers; /* NULL: this thread moves and adds itself, at once */
     const struct tutti_schedule *schedule;
     const struct tutti_engine *engine; /* to say what is waited for */
@@ -32,8 +36,8 @@ struct tutti_thread_stage {
     bool timed;           /* take the time of each step */
     uint64_t large_bytes; /* messages from this size on are stored past the cache */
     char *bufs[TUTTI_BUF_COUNT];
-    struct tutti_lane_state *places;
-    uint32_t *busy; /* lanes with a posted step that has not been reported */
+    struct tutti_lane_state *places; /* one piece of memory with the two lists that follow */
+    uint32_t *busy;                  /* lanes with a posted step that has not been reported */
     uint32_t busy_count;
     struct tutti_connection **watched; /* connections with SENDs under way */
     uint32_t watched_count;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -16,6 +17,21 @@ enum {
 /* Yielding goes on for a few wake-ups' worth of time too, not for so many turns: on a busy machine
  * a single yield can take milliseconds, and whoever sleeps stands in nobody's way. */
 static const tutti_ps YIELD_PS = 50 * TUTTI_PS_PER_US;
+
+void *tutti_lines_alloc(size_t count, size_t bytes)
+{
+    size_t rounded;
+    void *memory;
+
+    assert(bytes > 0);
+    if (count > (SIZE_MAX - TUTTI_CACHE_LINE) / bytes)
+        return NULL;
+    rounded = (count * bytes / TUTTI_CACHE_LINE + 1) * TUTTI_CACHE_LINE;
+    memory = aligned_alloc(TUTTI_CACHE_LINE, rounded);
+    if (memory != NULL)
+        memset(memory, 0, rounded);
+    return memory;
+}
 
 /* On the monotonic clock. */
 static struct timespec timespec_of(const struct tutti_wait_set *wait_set, tutti_ps ps)

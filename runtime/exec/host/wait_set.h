@@ -14,6 +14,10 @@
 
 enum { TUTTI_CACHE_LINE = 64 };
 
+/* Zeroed memory for `count` >= 0 things, in cache lines of its own: what one thread writes must not
+ * lie beside what another one reads. */
+void *tutti_lines_alloc(size_t count, size_t bytes);
+
 /* One a rank. A rank that finds nothing to do spins, yields, and at last sleeps: it
  * raises `asleep`, looks once more, and only then sleeps; whoever brings it work publishes that
  * first and reads `asleep` after. Both are sequentially consistent, so one sees the other. */

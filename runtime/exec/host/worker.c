@@ -43,14 +43,13 @@ static int explain_deadlock(struct tutti_execution *execution, struct tutti_err 
 /* Before iteration `number` of the burst. */
 static int meet(struct tutti_worker *worker, uint64_t number, struct tutti_err *err)
 {
-    struct tutti_pacer *pacer = worker->stages[0].pacer;
     struct tutti_execution *execution = worker->execution;
     struct tutti_wait_set *wait_set = &execution->wait_set;
     char time[TUTTI_UNIT_TEXT_BYTES];
     int status;
 
-    if (pacer != NULL && number > 0)
-        tutti_pacer_end(pacer, worker->worker_index);
+    if (number > 0)
+        tutti_pacer_end(execution->pacer, worker->worker_index);
     worker->generation++;
     err->text[0] = '\0';
     status = wait_set->transport == NULL ? tutti_wait_set_barrier(wait_set, worker->worker_index)
@@ -73,12 +72,11 @@ static int meet(struct tutti_worker *worker, uint64_t number, struct tutti_err *
 static int play_once(struct tutti_worker *worker, bool last, struct tutti_err *err)
 {
     bool recorded = last && worker->execution->burst.recorded;
-    struct tutti_pacer *pacer = worker->stages[0].pacer;
-    int status = 0;
+    int status;
 
     err->text[0] = '\0';
-    if (pacer != NULL)
-        status = tutti_pacer_begin(pacer, worker->worker_index, worker->generation, err);
+    status =
+        tutti_pacer_begin(worker->execution->pacer, worker->worker_index, worker->generation, err);
     if (status < 0 && err->text[0] != '\0')
         return tutti_wrap(err, status, "rank %u has not begun", worker->first_rank);
     if (status < 0)
@@ -89,9 +87,7 @@ static int play_once(struct tutti_worker *worker, bool last, struct tutti_err *e
     }
     tutti_record_clear(&worker->record);
     atomic_store(&worker->playing, true);
-    status = tutti_engine_run(worker->engine,
-                              pacer != NULL ? &tutti_multiplex_ops : &tutti_thread_stage_ops,
-                              pacer != NULL ? (void *)&worker->multiplex : &worker->stages[0],
+    status = tutti_engine_run(worker->engine, worker->stage_ops, worker->stage,
                               recorded ? &worker->record : NULL, err);
     atomic_store(&worker->playing, false);
     for (uint32_t i = 0; i < worker->rank_count && status == 0; i++)
@@ -113,7 +109,6 @@ static int play_all(struct tutti_worker *worker, struct tutti_err *err)
     struct tutti_execution *execution = worker->execution;
     const struct tutti_wait_set *wait_set = &execution->wait_set;
     const struct tutti_burst *burst = &execution->burst;
-    struct tutti_pacer *pacer = worker->stages[0].pacer;
     uint64_t total = (uint64_t)burst->warmup_count + burst->iteration_count;
     bool meets = execution->load.meets;
     int status = 0;
@@ -133,13 +128,13 @@ static int play_all(struct tutti_worker *worker, struct tutti_err *err)
         if (status == 0)
             status = play_once(worker, i + 1 == total, err);
         /* Emulated, there is one clock for all processes. */
-        if (status == 0 && pacer != NULL)
-            note_opening(worker, taken, tutti_pacer_epoch(pacer));
+        if (status == 0 && execution->pacer != NULL)
+            note_opening(worker, taken, execution->pacer->ops->epoch(execution->pacer));
         if (timed && (meets || i + 1 == total))
             worker->ended_ps[taken] = tutti_wait_set_now(wait_set);
     }
-    if (status == 0 && pacer != NULL)
-        tutti_pacer_end(pacer, worker->worker_index);
+    if (status == 0)
+        tutti_pacer_end(execution->pacer, worker->worker_index);
     return status;
 }
 
@@ -150,8 +145,7 @@ static int break_off(struct tutti_worker *worker, int status, const struct tutti
     if (status == -TUTTI_EIO && atomic_exchange(&execution->is_broken, 1) == 0)
         execution->broken = *err;
     tutti_wait_set_stop(&execution->wait_set, status, err);
-    if (execution->pacer.shared_pacer != NULL)
-        tutti_shared_pacer_break(&execution->shared_pacer);
+    tutti_pacer_break_off(execution->pacer);
     return status;
 }
 
