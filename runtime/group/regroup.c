@@ -179,6 +179,13 @@ static void out_of_time(struct tutti_regroup *regroup)
     uint32_t at = regroup->phase == TUTTI_REGROUP_SEEKS ? candidate(regroup) : regroup->leader;
 
     (void)tutti_print_time(regroup->deadline_ps, time);
+    if (regroup->held_ps > regroup->deadline_ps / 4) {
+        tutti_regroup_fail(regroup, -TUTTI_ETIME,
+                           "process %u of %u was itself held up while a new group was to be agreed "
+                           "on within %s",
+                           regroup->place, regroup->view.count, time);
+        return;
+    }
     for (uint32_t i = 0; regroup->phase == TUTTI_REGROUP_AGREES && i < regroup->view.count; i++)
         if (regroup->members[i].standing == TUTTI_STANDING_HERE && !regroup->members[i].accepted)
             at = i;
@@ -203,7 +210,7 @@ static void look_at_clock(struct tutti_regroup *regroup, tutti_ps now_ps)
         } else if (beats && peer->out_count == 0) {
             tutti_peer_tell(peer, tutti_packet_hold(regroup->ping));
             if (!tutti_peer_send(peer))
-                tutti_regroup_lose(regroup, i, TUTTI_STANDING_GONE);
+                tutti_regroup_cut_off(regroup, i);
         }
     }
     if (regroup->status == 0 && regroup->phase != TUTTI_REGROUP_DONE && now_ps >= regroup->due_ps)
@@ -259,10 +266,28 @@ static size_t add_polls(struct tutti_regroup *regroup, size_t *ret_calls, size_t
     return count;
 }
 
+/* One that was itself stopped or held up has heard nobody, and may blame nobody for it: what others
+ * have said meanwhile still counts. */
+static void look_at_own_delay(struct tutti_regroup *regroup, tutti_ps due_ps, tutti_ps now_ps)
+{
+    tutti_ps late_ps = now_ps - (due_ps > regroup->seen_ps ? due_ps : regroup->seen_ps);
+
+    regroup->seen_ps = now_ps;
+    if (late_ps <= regroup->quiet_ps / 2)
+        return;
+    regroup->held_ps += late_ps;
+    regroup->half_ps = tutti_group_after(regroup->half_ps, late_ps);
+    if (regroup->half_ps > regroup->due_ps)
+        regroup->half_ps = regroup->due_ps;
+    for (uint32_t i = 0; i < regroup->view.count; i++)
+        regroup->peers[i].heard_ps = now_ps;
+    for (uint32_t i = 0; i < TUTTI_REGROUP_CALLS; i++)
+        regroup->slots[i].due_ps = tutti_group_after(regroup->slots[i].due_ps, late_ps);
+}
+
 static void turn(struct tutti_regroup *regroup)
 {
-    tutti_ps begin_ps = tutti_regroup_now(regroup);
-    tutti_ps due_ps = wake_ps(regroup, begin_ps);
+    tutti_ps due_ps = wake_ps(regroup, regroup->seen_ps);
     struct pollfd *polls = regroup->polls;
     uint32_t peer_count = regroup->view.count; /* a view that is taken meanwhile may have more */
     size_t calls_at;
@@ -276,9 +301,7 @@ static void turn(struct tutti_regroup *regroup)
     now_ps = tutti_regroup_now(regroup);
     if (polls[0].revents != 0)
         tutti_mailbox_drain(&regroup->group->mailbox);
-    /* One that was itself stopped or held up has heard nobody, and may blame nobody for it. */
-    for (uint32_t i = 0; i < peer_count && now_ps - due_ps > regroup->quiet_ps / 2; i++)
-        regroup->peers[i].heard_ps = now_ps;
+    look_at_own_delay(regroup, due_ps, now_ps);
     for (uint32_t i = 0; i < peer_count; i++) {
         struct tutti_peer *peer = &regroup->peers[i];
 
@@ -292,7 +315,7 @@ static void turn(struct tutti_regroup *regroup)
                 return; /* places have changed, and with them what was polled */
         }
         if (peer->fd >= 0 && !tutti_peer_send(peer))
-            tutti_regroup_lose(regroup, i, TUTTI_STANDING_GONE);
+            tutti_regroup_cut_off(regroup, i);
     }
     tutti_regroup_move_calls(regroup, polls + calls_at);
     tutti_listener_move(regroup->group->links, polls + 1, now_ps);
@@ -329,6 +352,7 @@ static void set_clocks(struct tutti_regroup *regroup)
     if (regroup->quiet_ps < QUIET_PS_MIN)
         regroup->quiet_ps = QUIET_PS_MIN;
     regroup->beat_due_ps = regroup->begin_ps;
+    regroup->seen_ps = regroup->begin_ps;
     for (uint32_t i = 0; i < regroup->view.count; i++)
         regroup->peers[i].heard_ps = regroup->begin_ps;
 }
@@ -343,12 +367,10 @@ int tutti_regroup_run(struct tutti_regroup *regroup, struct tutti_err *err)
     links->ops = &tutti_regroup_listener_ops;
     links->data = regroup;
     while (regroup->status == 0 && regroup->phase != TUTTI_REGROUP_DONE) {
-        tutti_ps now_ps = tutti_regroup_now(regroup);
-
         if (regroup->phase == TUTTI_REGROUP_SEEKS)
-            seek(regroup, now_ps);
+            seek(regroup, regroup->seen_ps);
         if (regroup->phase == TUTTI_REGROUP_GATHERS)
-            gather(regroup, now_ps);
+            gather(regroup, regroup->seen_ps);
         if (regroup->phase == TUTTI_REGROUP_AGREES)
             agree(regroup);
         look_at_mailbox(regroup);

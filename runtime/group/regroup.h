@@ -30,7 +30,7 @@ enum tutti_regroup_phase {
 enum tutti_standing {
     TUTTI_STANDING_UNKNOWN,
     TUTTI_STANDING_HERE, /* its peer is connected; of one who follows: the leader alone */
-    TUTTI_STANDING_GONE, /* it has closed, or nobody listens where it did */
+    TUTTI_STANDING_GONE, /* nobody listens where it did */
     TUTTI_STANDING_LATE, /* it may live, and is left behind */
 };
 
@@ -78,6 +78,8 @@ struct tutti_regroup {
     tutti_ps due_ps;
     tutti_ps quiet_ps; /* who says nothing for so long is left behind; 0: by the deadline */
     tutti_ps beat_due_ps;
+    tutti_ps seen_ps;  /* all that had come by then has been looked at */
+    tutti_ps held_ps;  /* so long this process was itself stopped or held up */
     tutti_ps probe_ps; /* leader: calls nobody before */
 };
 
@@ -106,6 +108,7 @@ void tutti_regroup_end_calls(struct tutti_regroup *regroup);
 /* regroup_frames.c: what leader and members say to each other. */
 void tutti_regroup_listen_to(struct tutti_regroup *regroup, uint32_t place);
 void tutti_regroup_lose(struct tutti_regroup *regroup, uint32_t place, enum tutti_standing how);
+void tutti_regroup_cut_off(struct tutti_regroup *regroup, uint32_t place);
 void tutti_regroup_propose(struct tutti_regroup *regroup);
 void tutti_regroup_commit(struct tutti_regroup *regroup);
 

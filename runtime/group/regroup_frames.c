@@ -72,8 +72,23 @@ void tutti_regroup_lose(struct tutti_regroup *regroup, uint32_t place, enum tutt
         regroup->phase = TUTTI_REGROUP_SEEKS;
         tutti_regroup_halve(regroup); /* all that followed seek anew */
     }
-    if (regroup->phase == TUTTI_REGROUP_AGREES && was_here)
+    if (regroup->phase != TUTTI_REGROUP_AGREES || !was_here)
+        return;
+    if (how != TUTTI_STANDING_UNKNOWN) {
         regroup->repropose = true;
+        return;
+    }
+    regroup->phase = TUTTI_REGROUP_GATHERS;
+    if (tutti_regroup_now(regroup) >= regroup->half_ps)
+        tutti_regroup_halve(regroup);
+}
+
+/* Its connection has ended without a word. It may have died; or it lives, and has given up a call
+ * that was answered late. Who calls it finds out: where nobody listens any more it is gone. */
+void tutti_regroup_cut_off(struct tutti_regroup *regroup, uint32_t place)
+{
+    tutti_regroup_lose(regroup, place,
+                       regroup->admits ? TUTTI_STANDING_GONE : TUTTI_STANDING_UNKNOWN);
 }
 
 /* ---- the leader ---- */
@@ -92,7 +107,7 @@ static void send_all(struct tutti_regroup *regroup)
 {
     for (uint32_t i = 0; i < regroup->view.count; i++)
         if (regroup->peers[i].fd >= 0 && !tutti_peer_send(&regroup->peers[i]))
-            tutti_regroup_lose(regroup, i, TUTTI_STANDING_GONE);
+            tutti_regroup_cut_off(regroup, i);
 }
 
 /* "; process 2 has gone; process 3 has not come within 2.5s", as far as it fits. */
@@ -262,7 +277,7 @@ static void hear_proposal(struct tutti_regroup *regroup, const struct tutti_pack
         accept->data);
     tutti_peer_tell(&regroup->peers[0], accept);
     if (!tutti_peer_send(&regroup->peers[0]))
-        tutti_regroup_lose(regroup, 0, TUTTI_STANDING_GONE);
+        tutti_regroup_cut_off(regroup, 0);
 }
 
 static void hear_stop(struct tutti_regroup *regroup, const struct tutti_packet *body)
@@ -305,7 +320,7 @@ static void hear_member(struct tutti_regroup *regroup, uint32_t place,
                            "process %u of %u is left behind: process %u has heard nothing of it",
                            regroup->place, regroup->view.count, place);
     else if (frame->type == TUTTI_FRAME_STOP)
-        tutti_regroup_lose(regroup, place, TUTTI_STANDING_GONE);
+        tutti_regroup_cut_off(regroup, place);
 }
 
 void tutti_regroup_listen_to(struct tutti_regroup *regroup, uint32_t place)
@@ -332,6 +347,8 @@ void tutti_regroup_listen_to(struct tutti_regroup *regroup, uint32_t place)
     }
     if (heard == TUTTI_HEARD_NO_MEMORY)
         tutti_regroup_fail(regroup, -TUTTI_ENOMEM, "out of memory");
-    else if (heard == TUTTI_HEARD_END || heard == TUTTI_HEARD_NOISE)
+    else if (heard == TUTTI_HEARD_END)
+        tutti_regroup_cut_off(regroup, place);
+    else if (heard == TUTTI_HEARD_NOISE)
         tutti_regroup_lose(regroup, place, TUTTI_STANDING_GONE);
 }

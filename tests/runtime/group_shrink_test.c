@@ -206,6 +206,106 @@ TEST(one_that_is_stopped_is_left_behind_and_told_so)
     kids_stall_ps = 0;
 }
 
+/* The one that leads is stopped in the middle of it, and goes on when the others have gone on
+ * without it: it is not to go on alone. */
+TEST(a_leader_that_is_stopped_meanwhile_does_not_go_on_alone)
+{
+    struct tutti_random dice;
+    uint64_t count = test_count(20, 2);
+
+    tutti_random_seed(&dice, test_seed);
+    kids_stall_ps = 600 * TUTTI_PS_PER_MS;
+    for (uint64_t k = 0; k < count && test_failures == 0; k++) {
+        int64_t until_ms = now_ms() + 2 * FATE_MS_MAX;
+
+        REQUIRE(kids_start(COUNT, go_on));
+        for (uint32_t i = 0; i < COUNT; i++)
+            (void)kid_reach(i, 1, FATE_MS_MAX);
+        (void)kid_strike(3, SIGKILL);
+        pause_us(tutti_random_below(&dice, 8000));
+        (void)kid_strike(0, SIGSTOP);
+        while ((kids[1].count != 2 || kids[2].count != 2) && now_ms() < until_ms)
+            pause_us(500);
+        (void)kid_strike(0, SIGCONT);
+        (void)kid_reap(0, 2 * FATE_MS_MAX);
+        CHECK_INT(kids[0].status, -TUTTI_ETIME);
+        if (strstr(kids[0].text, "left behind") == NULL &&
+            strstr(kids[0].text, "was itself held up") == NULL)
+            TEST_FAIL("'%s'", kids[0].text);
+        expect_left(0x9, NULL, now_ms());
+    }
+    kids_stall_ps = 0;
+}
+
+/* Those that have not ended are together, and have been for a while. */
+static bool settle(uint32_t victim)
+{
+    int64_t until_ms = now_ms() + 4 * FATE_MS_MAX;
+    int64_t since_ms = now_ms();
+
+    while (now_ms() < until_ms && now_ms() - since_ms < 1500) {
+        uint32_t left = 0;
+        bool together = true;
+
+        for (uint32_t i = 0; i < COUNT; i++)
+            left += i != victim && kids[i].status == 1;
+        for (uint32_t i = 0; i < COUNT; i++)
+            together = together && (i == victim || kids[i].status != 1 || kids[i].count == left);
+        if (!together)
+            since_ms = now_ms();
+        pause_us(1000);
+    }
+    return now_ms() < until_ms;
+}
+
+/* One is killed, and another stopped for a while, shortly after: it is in the one group that there
+ * is, or has ended as one that is left behind. */
+TEST(whoever_is_stopped_for_a_while_there_is_one_group)
+{
+    struct tutti_random dice;
+    uint64_t count = test_count(40, 3);
+
+    tutti_random_seed(&dice, test_seed);
+    kids_stall_ps = 600 * TUTTI_PS_PER_MS;
+    for (uint64_t k = 0; k < count && test_failures == 0; k++) {
+        uint32_t victim = (uint32_t)tutti_random_below(&dice, COUNT);
+        uint32_t stopped = (victim + 1 + (uint32_t)tutti_random_below(&dice, COUNT - 1)) % COUNT;
+        uint64_t later_us = tutti_random_below(&dice, 8000);
+        uint64_t stop_us = tutti_random_below(&dice, 3500000);
+        uint32_t left = 0;
+
+        REQUIRE(kids_start(COUNT, go_on));
+        for (uint32_t i = 0; i < COUNT; i++)
+            (void)kid_reach(i, 1, FATE_MS_MAX);
+        (void)kid_strike(victim, SIGKILL);
+        pause_us(later_us);
+        (void)kid_strike(stopped, SIGSTOP);
+        pause_us(stop_us);
+        (void)kid_strike(stopped, SIGCONT);
+        CHECK(settle(victim));
+        for (uint32_t i = 0; i < COUNT; i++)
+            atomic_store(&kids[i].may, 1);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            (void)kid_reap(i, 2 * FATE_MS_MAX);
+            left += i != victim && kids[i].status == 0;
+        }
+        for (uint32_t i = 0; i < COUNT; i++)
+            if (i != victim &&
+                (kids[i].status == 0 ? kids[i].count != left : kids[i].status != -TUTTI_ETIME))
+                TEST_FAIL("process %u: status %d, of %u where %u are left: %s", i, kids[i].status,
+                          kids[i].count, left, kids[i].text);
+        if (left < COUNT - 2)
+            TEST_FAIL("%u are left", left);
+        if (test_failures > 0)
+            fprintf(stderr,
+                    "story %" PRIu64 ": process %u is killed, process %u stopped %" PRIu64
+                    " us later for %" PRIu64 " us\n",
+                    k, victim, stopped, later_us, stop_us);
+    }
+    kids_stall_ps = 0;
+    kids_kill();
+}
+
 /* A connection breaks, and everybody lives. */
 static int stop_and_go_on(struct tutti_group *group, struct kid *kid, struct tutti_err *err)
 {
