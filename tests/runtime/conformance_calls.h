@@ -3,6 +3,7 @@
 #define TUTTI_TESTS_RUNTIME_CONFORMANCE_CALLS_H
 
 #include "tests/runtime/conformance.h"
+#include "tests/runtime/conformance_steps.h"
 
 /* A part of the collective in a schedule of its own. */
 static struct tutti_schedule *calls_part(const char *algorithm, enum tutti_collective collective,

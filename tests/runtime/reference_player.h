@@ -65,13 +65,30 @@ static bool ref_has_slot(const struct ref *ref, uint32_t number)
     return used < ref->schedule->slot_count;
 }
 
+/* Work that has a function is really done. */
+static void ref_work(struct ref *ref, uint32_t rank, const struct tutti_step *step)
+{
+    const struct tutti_work *work = step->peer == 0 ? NULL : &ref->schedule->work[step->peer - 1];
+    struct tutti_err err;
+
+    if (work != NULL && work->run != NULL)
+        (void)work->run(
+            &(struct tutti_work_call){.work = work,
+                                      .step = step,
+                                      .rank = rank,
+                                      .in = ref_at(ref, rank, TUTTI_BUF_IN, 0),
+                                      .out = ref_at(ref, rank, TUTTI_BUF_OUT, 0),
+                                      .scratch = ref_at(ref, rank, TUTTI_BUF_SCRATCH, 0),
+                                      .state = ref_at(ref, rank, TUTTI_BUF_STATE, 0)},
+            &err);
+}
+
 /* Finishes step number i of those waiting if it can; returns the number of reports. */
 static int ref_try(struct ref *ref, uint32_t i, struct tutti_done *done)
 {
     struct tutti_post post = ref->waiting[i];
     const struct tutti_step *step = post.step;
-    enum tutti_dtype dtype = ref->schedule->contract.dtype;
-    enum tutti_op op = ref->schedule->contract.op;
+    const struct tutti_reduction r = tutti_step_reduction(ref->schedule, step);
     char *dst = ref_at(ref, post.rank, step->dst_buf, step->dst_offset);
     const char *src = ref_at(ref, post.rank, step->src_buf, step->src_offset);
     uint32_t k = 0;
@@ -87,13 +104,15 @@ static int ref_try(struct ref *ref, uint32_t i, struct tutti_done *done)
                      ref->sends[k].post.step->src_offset);
     }
     if (step->kind == TUTTI_REDUCE)
-        tutti_reduce(dtype, op, dst, ref_at(ref, post.rank, step->acc_buf, step->acc_offset), src,
-                     (size_t)step->bytes / tutti_dtype_bytes(dtype));
-    else if (step->kind != TUTTI_COMPUTE)
+        tutti_reduce(r.dtype, r.op, dst, ref_at(ref, post.rank, step->acc_buf, step->acc_offset),
+                     src, (size_t)step->bytes / tutti_dtype_bytes(r.dtype));
+    else if (step->kind == TUTTI_COMPUTE)
+        ref_work(ref, post.rank, step);
+    else
         memmove(dst, src, (size_t)step->bytes);
     if ((step->flags & TUTTI_STEP_LAST) != 0)
-        tutti_finish(dtype, op, dst, (size_t)step->bytes / tutti_dtype_bytes(dtype),
-                     ref->schedule->rank_count);
+        tutti_finish(r.dtype, r.op, dst, (size_t)step->bytes / tutti_dtype_bytes(r.dtype),
+                     r.divisor);
     done[0] = ref_done(&post, TUTTI_DONE_FINISHED);
     ref->waiting_count--;
     memmove(&ref->waiting[i], &ref->waiting[i + 1],

@@ -17,7 +17,7 @@ enum { RANKS_MAX = 16, INTERPRETER_LANES_MAX = 4 };
 /* ---- work ------------------------------------------------------------------------------------ */
 
 /* Writes bytes that depend on every byte read, on the work and on nothing else. */
-static int stir(const struct tutti_work_call *call, struct tutti_err *err)
+static int step_stir(const struct tutti_work_call *call, struct tutti_err *err)
 {
     char *const bufs[TUTTI_BUF_COUNT] = {
         [TUTTI_BUF_IN] = (char *)(uintptr_t)call->in, /* only read */
@@ -97,21 +97,22 @@ struct interpreter {
     struct walker walkers[RANKS_MAX][INTERPRETER_LANES_MAX];
 };
 
-static void pass(struct walker *w)
+static void interpret_pass(struct walker *w)
 {
     w->done++;
     w->step = tutti_cursor_next(&w->cursor);
 }
 
-static bool ready(const struct interpreter *x, uint32_t rank, const struct tutti_step *step)
+static bool interpret_ready(const struct interpreter *x, uint32_t rank,
+                            const struct tutti_step *step)
 {
     return (step->flags & TUTTI_STEP_DEP) == 0 ||
            x->walkers[rank][step->dep_lane].done > step->dep_step;
 }
 
 /* The contract of a call, on copies of what its members bring. */
-static void do_call(struct interpreter *x, const struct tutti_schedule *callee,
-                    const struct tutti_axis *axis, uint32_t group, uint32_t lane)
+static void interpret_contract(struct interpreter *x, const struct tutti_schedule *callee,
+                               const struct tutti_axis *axis, uint32_t group, uint32_t lane)
 {
     const struct tutti_contract *c = &callee->contract;
     const size_t in_bytes = (size_t)callee->in_bytes;
@@ -142,14 +143,14 @@ static void do_call(struct interpreter *x, const struct tutti_schedule *callee,
             memcpy(out, sum + i * (in_bytes / n), in_bytes / n);
         else
             memcpy(out, in, n * in_bytes);
-        pass(w);
+        interpret_pass(w);
     }
     free(in);
     free(sum);
 }
 
 /* 1 if all members of the group have come to a call of the same. */
-static bool try_call(struct interpreter *x, uint32_t rank, uint32_t lane)
+static bool interpret_call(struct interpreter *x, uint32_t rank, uint32_t lane)
 {
     const struct tutti_step *step = x->walkers[rank][lane].step;
     const struct tutti_axis axis = tutti_schedule_axis(x->s, step->axis);
@@ -163,15 +164,15 @@ static bool try_call(struct interpreter *x, uint32_t rank, uint32_t lane)
         const struct tutti_step *its = x->walkers[other][lane].step;
 
         if (its == NULL || its->kind != TUTTI_CALL || its->peer != step->peer ||
-            its->axis != step->axis || !ready(x, other, its))
+            its->axis != step->axis || !interpret_ready(x, other, its))
             return false;
     }
-    do_call(x, x->s->callees[step->peer], &axis, group, lane);
+    interpret_contract(x, x->s->callees[step->peer], &axis, group, lane);
     return true;
 }
 
 /* A RECV and the SEND of the other side, which stand on one lane each. */
-static bool try_recv(struct interpreter *x, uint32_t rank, uint32_t lane)
+static bool interpret_recv(struct interpreter *x, uint32_t rank, uint32_t lane)
 {
     const struct tutti_step *recv = x->walkers[rank][lane].step;
     struct tutti_cursor cursor;
@@ -190,27 +191,27 @@ static bool try_recv(struct interpreter *x, uint32_t rank, uint32_t lane)
 }
 
 /* Whether the lane's next step could be executed. */
-static bool advance(struct interpreter *x, uint32_t rank, uint32_t lane)
+static bool interpret_step(struct interpreter *x, uint32_t rank, uint32_t lane)
 {
     struct walker *w = &x->walkers[rank][lane];
     char *const *bufs = x->memory->bufs[rank];
     struct tutti_err err;
 
-    if (w->step == NULL || !ready(x, rank, w->step))
+    if (w->step == NULL || !interpret_ready(x, rank, w->step))
         return false;
     if (w->step->kind == TUTTI_CALL)
-        return try_call(x, rank, lane);
-    if (w->step->kind == TUTTI_RECV && !try_recv(x, rank, lane))
+        return interpret_call(x, rank, lane);
+    if (w->step->kind == TUTTI_RECV && !interpret_recv(x, rank, lane))
         return false;
     if (w->step->kind == TUTTI_COMPUTE)
-        (void)stir(&(struct tutti_work_call){.work = &x->s->work[w->step->peer - 1],
-                                             .step = w->step,
-                                             .in = bufs[TUTTI_BUF_IN],
-                                             .out = bufs[TUTTI_BUF_OUT],
-                                             .scratch = bufs[TUTTI_BUF_SCRATCH],
-                                             .state = bufs[TUTTI_BUF_STATE]},
-                   &err);
-    pass(w);
+        (void)step_stir(&(struct tutti_work_call){.work = &x->s->work[w->step->peer - 1],
+                                                  .step = w->step,
+                                                  .in = bufs[TUTTI_BUF_IN],
+                                                  .out = bufs[TUTTI_BUF_OUT],
+                                                  .scratch = bufs[TUTTI_BUF_SCRATCH],
+                                                  .state = bufs[TUTTI_BUF_STATE]},
+                        &err);
+    interpret_pass(w);
     return true;
 }
 
@@ -231,7 +232,7 @@ static inline bool interpret(const struct tutti_schedule *s, struct memory *memo
         moved = false;
         for (uint32_t rank = 0; rank < s->rank_count; rank++)
             for (uint32_t lane = 0; lane < s->lane_count; lane++)
-                moved |= advance(&x, rank, lane);
+                moved |= interpret_step(&x, rank, lane);
     }
     for (uint32_t rank = 0; rank < s->rank_count; rank++)
         for (uint32_t lane = 0; lane < s->lane_count; lane++)

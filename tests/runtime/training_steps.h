@@ -56,15 +56,15 @@ struct training {
 static const struct {
     enum tutti_dtype dtype;
     enum tutti_op op;
-} types[TYPE_COUNT] = {{TUTTI_INT32, TUTTI_SUM},
-                       {TUTTI_INT32, TUTTI_MAX},
-                       {TUTTI_INT64, TUTTI_MIN},
-                       {TUTTI_UINT8, TUTTI_SUM},
-                       {TUTTI_INT8, TUTTI_PROD}};
+} step_types[TYPE_COUNT] = {{TUTTI_INT32, TUTTI_SUM},
+                            {TUTTI_INT32, TUTTI_MAX},
+                            {TUTTI_INT64, TUTTI_MIN},
+                            {TUTTI_UINT8, TUTTI_SUM},
+                            {TUTTI_INT8, TUTTI_PROD}};
 
 /* Those that are right in place too. */
-static const char *const algorithms[ALGORITHM_COUNT] = {"ring", "halving-doubling", "two-shot",
-                                                        "binomial"};
+static const char *const step_algorithms[ALGORITHM_COUNT] = {"ring", "halving-doubling", "two-shot",
+                                                             "binomial"};
 
 /* ---- making a step --------------------------------------------------------------------------- */
 
@@ -100,7 +100,7 @@ struct maker {
     bool holds[LANES];
 };
 
-static void add_to(struct maker *m, uint32_t lane, struct tutti_step step)
+static void step_add_to(struct maker *m, uint32_t lane, struct tutti_step step)
 {
     struct tutti_err err;
 
@@ -108,12 +108,12 @@ static void add_to(struct maker *m, uint32_t lane, struct tutti_step step)
 }
 
 /* Whether this is the place that is to be spoilt. */
-static bool spoils(struct maker *m, enum spoil spoil)
+static bool step_spoils(struct maker *m, enum spoil spoil)
 {
     return m->seen[spoil]++ == m->t->spoil_site && m->t->spoil == spoil;
 }
 
-static struct tutti_step nothing_of(struct tutti_step step)
+static struct tutti_step step_nothing(struct tutti_step step)
 {
     return (struct tutti_step){.kind = TUTTI_COPY,
                                .flags = step.flags & TUTTI_STEP_DEP,
@@ -121,42 +121,42 @@ static struct tutti_step nothing_of(struct tutti_step step)
                                .dep_step = step.dep_step};
 }
 
-static struct tutti_step spoilt_call(struct maker *m, struct tutti_step step)
+static struct tutti_step step_spoilt_call(struct maker *m, struct tutti_step step)
 {
-    if (spoils(m, SPOIL_PLACE))
+    if (step_spoils(m, SPOIL_PLACE))
         step.src_offset += 8;
-    if (m->t->tp == m->t->dp && spoils(m, SPOIL_AXIS))
+    if (m->t->tp == m->t->dp && step_spoils(m, SPOIL_AXIS))
         step.axis = (uint8_t)(3 - step.axis);
-    return spoils(m, SPOIL_CALL) ? nothing_of(step) : step;
+    return step_spoils(m, SPOIL_CALL) ? step_nothing(step) : step;
 }
 
 /* Adds a step; returns its number in the lane. */
-static uint32_t add(struct maker *m, uint32_t lane, struct tutti_step step)
+static uint32_t step_add(struct maker *m, uint32_t lane, struct tutti_step step)
 {
     bool was_held = m->holds[lane];
 
-    if ((step.flags & TUTTI_STEP_DEP) != 0 && spoils(m, SPOIL_DEPENDENCY))
+    if ((step.flags & TUTTI_STEP_DEP) != 0 && step_spoils(m, SPOIL_DEPENDENCY))
         step.flags &= (uint8_t)~TUTTI_STEP_DEP;
-    if (step.kind == TUTTI_COMPUTE && spoils(m, SPOIL_WORK))
-        step = nothing_of(step);
+    if (step.kind == TUTTI_COMPUTE && step_spoils(m, SPOIL_WORK))
+        step = step_nothing(step);
     if (step.kind == TUTTI_CALL)
-        step = spoilt_call(m, step);
+        step = step_spoilt_call(m, step);
     /* The last call of a lane has none to change places with. */
     if (!was_held && step.kind == TUTTI_CALL && lane == DATA && m->t->layer_count > 1 &&
-        m->counts[lane] == 0 && spoils(m, SPOIL_ORDER)) {
+        m->counts[lane] == 0 && step_spoils(m, SPOIL_ORDER)) {
         m->held[lane] = step;
         m->holds[lane] = true;
         return m->counts[lane]++;
     }
-    add_to(m, lane, step);
+    step_add_to(m, lane, step);
     if (was_held) {
-        add_to(m, lane, m->held[lane]);
+        step_add_to(m, lane, m->held[lane]);
         m->holds[lane] = false;
     }
     return m->counts[lane]++;
 }
 
-static struct tutti_step after(struct tutti_step step, uint32_t lane, uint32_t index)
+static struct tutti_step step_after(struct tutti_step step, uint32_t lane, uint32_t index)
 {
     step.flags |= TUTTI_STEP_DEP;
     step.dep_lane = (uint16_t)lane;
@@ -164,8 +164,8 @@ static struct tutti_step after(struct tutti_step step, uint32_t lane, uint32_t i
     return step;
 }
 
-static void reads(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t offset,
-                  uint64_t bytes, uint8_t whole)
+static void step_reads(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t offset,
+                       uint64_t bytes, uint8_t whole)
 {
     if (m->work[work].read_count++ == 0)
         m->work[work].reads = &m->regions[m->region_count];
@@ -173,8 +173,8 @@ static void reads(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t o
         .buf = (uint8_t)buf, .whole = whole, .offset = offset, .bytes = bytes};
 }
 
-static void writes(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t offset,
-                   uint64_t bytes)
+static void step_writes(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t offset,
+                        uint64_t bytes)
 {
     m->work[work].writes = &m->regions[m->region_count];
     m->work[work].write_count = 1;
@@ -182,14 +182,15 @@ static void writes(struct maker *m, uint32_t work, enum tutti_buf buf, uint64_t 
         (struct tutti_region){.buf = (uint8_t)buf, .offset = offset, .bytes = bytes};
 }
 
-static uint32_t add_callee(struct maker *m, uint32_t lane, const char *algorithm,
-                           enum tutti_collective collective, uint32_t n, uint32_t type,
-                           uint64_t bytes)
+static uint32_t step_add_callee(struct maker *m, uint32_t lane, const char *algorithm,
+                                enum tutti_collective collective, uint32_t n, uint32_t type,
+                                uint64_t bytes)
 {
     const struct tutti_coll_params params = {.collective = collective,
-                                             .dtype = types[type].dtype,
-                                             .op = types[type].op,
-                                             .count = bytes / tutti_dtype_bytes(types[type].dtype)};
+                                             .dtype = step_types[type].dtype,
+                                             .op = step_types[type].op,
+                                             .count =
+                                                 bytes / tutti_dtype_bytes(step_types[type].dtype)};
     const struct tutti_shape shape = tutti_shape_flat(n);
     struct tutti_err err;
     struct tutti_schedule **callee = &m->callees[m->callee_count];
@@ -200,7 +201,7 @@ static uint32_t add_callee(struct maker *m, uint32_t lane, const char *algorithm
     return m->callee_count++;
 }
 
-static uint64_t take(uint64_t *used, uint64_t bytes)
+static uint64_t step_take(uint64_t *used, uint64_t bytes)
 {
     uint64_t at = *used;
 
@@ -208,37 +209,40 @@ static uint64_t take(uint64_t *used, uint64_t bytes)
     return at;
 }
 
-static void plan_layer(struct maker *m, uint32_t l)
+static void step_plan_layer(struct maker *m, uint32_t l)
 {
     const struct training *t = m->t;
     const struct layer *layer = &t->layers[l];
     struct plan *p = &m->plan;
     uint64_t part = layer->weight_bytes / t->dp;
 
-    p->act[l] = take(&p->scratch_bytes, layer->act_bytes);
+    p->act[l] = step_take(&p->scratch_bytes, layer->act_bytes);
     p->whole[l] =
-        t->tp == 1 || layer->in_place ? p->act[l] : take(&p->scratch_bytes, layer->act_bytes);
-    p->grad[l] = take(&p->scratch_bytes, layer->weight_bytes);
+        t->tp == 1 || layer->in_place ? p->act[l] : step_take(&p->scratch_bytes, layer->act_bytes);
+    p->grad[l] = step_take(&p->scratch_bytes, layer->weight_bytes);
     if (t->dp == 1 || (layer->in_place && !layer->is_sharded))
         p->sum[l] = p->grad[l];
     else
-        p->sum[l] = take(&p->scratch_bytes, layer->is_sharded ? part : layer->weight_bytes);
-    p->weight[l] = take(&p->state_bytes, layer->weight_bytes);
+        p->sum[l] = step_take(&p->scratch_bytes, layer->is_sharded ? part : layer->weight_bytes);
+    p->weight[l] = step_take(&p->state_bytes, layer->weight_bytes);
     if (t->tp > 1)
-        p->callee[TENSOR][l] = add_callee(m, TENSOR, algorithms[layer->algorithm], TUTTI_ALLREDUCE,
-                                          t->tp, layer->act_type, layer->act_bytes);
+        p->callee[TENSOR][l] =
+            step_add_callee(m, TENSOR, step_algorithms[layer->algorithm], TUTTI_ALLREDUCE, t->tp,
+                            layer->act_type, layer->act_bytes);
     if (t->dp > 1 && layer->is_sharded) {
         p->callee[DATA][l] =
-            add_callee(m, DATA, "ring", TUTTI_REDUCESCATTER, t->dp, layer->grad_type, part);
-        p->gather[l] = add_callee(m, DATA, "ring", TUTTI_ALLGATHER, t->dp, layer->grad_type, part);
+            step_add_callee(m, DATA, "ring", TUTTI_REDUCESCATTER, t->dp, layer->grad_type, part);
+        p->gather[l] =
+            step_add_callee(m, DATA, "ring", TUTTI_ALLGATHER, t->dp, layer->grad_type, part);
     } else if (t->dp > 1) {
-        p->callee[DATA][l] = add_callee(m, DATA, algorithms[layer->algorithm], TUTTI_ALLREDUCE,
-                                        t->dp, layer->grad_type, layer->weight_bytes);
+        p->callee[DATA][l] =
+            step_add_callee(m, DATA, step_algorithms[layer->algorithm], TUTTI_ALLREDUCE, t->dp,
+                            layer->grad_type, layer->weight_bytes);
     }
 }
 
 /* Entry 3 l: forward; 3 l + 1: backward; 3 l + 2: update. */
-static void plan_work(struct maker *m, uint32_t l)
+static void step_plan_work(struct maker *m, uint32_t l)
 {
     static const char *const names[3 * LAYERS_MAX] = {"forward0", "backward0", "update0",
                                                       "forward1", "backward1", "update1",
@@ -250,36 +254,37 @@ static void plan_work(struct maker *m, uint32_t l)
 
     for (uint32_t i = 0; i < 3; i++)
         m->work[3 * l + i] = (struct tutti_work){
-            .name = names[3 * l + i], .duration_ps = 1000 * (i + 1), .run = stir};
-    reads(m, 3 * l, TUTTI_BUF_STATE, p->weight[l], layer->weight_bytes, 0);
+            .name = names[3 * l + i], .duration_ps = 1000 * (i + 1), .run = step_stir};
+    step_reads(m, 3 * l, TUTTI_BUF_STATE, p->weight[l], layer->weight_bytes, 0);
     if (l == 0)
-        reads(m, 3 * l, TUTTI_BUF_IN, 0, 16, 0);
+        step_reads(m, 3 * l, TUTTI_BUF_IN, 0, 16, 0);
     else
-        reads(m, 3 * l, TUTTI_BUF_SCRATCH, p->whole[l - 1], m->t->layers[l - 1].act_bytes,
-              m->t->tp > 1 ? 2 : 0);
-    writes(m, 3 * l, TUTTI_BUF_SCRATCH, p->act[l], layer->act_bytes);
-    reads(m, 3 * l + 1, TUTTI_BUF_STATE, p->weight[l], layer->weight_bytes, 0);
-    reads(m, 3 * l + 1, TUTTI_BUF_SCRATCH, p->whole[l], layer->act_bytes, m->t->tp > 1 ? 2 : 0);
-    writes(m, 3 * l + 1, TUTTI_BUF_SCRATCH, p->grad[l], layer->weight_bytes);
-    reads(m, 3 * l + 2, TUTTI_BUF_SCRATCH, p->sum[l], part, m->t->dp > 1 ? 3 : 0);
-    reads(m, 3 * l + 2, TUTTI_BUF_STATE, p->weight[l], part, 0);
-    writes(m, 3 * l + 2, TUTTI_BUF_STATE, p->weight[l], part);
+        step_reads(m, 3 * l, TUTTI_BUF_SCRATCH, p->whole[l - 1], m->t->layers[l - 1].act_bytes,
+                   m->t->tp > 1 ? 2 : 0);
+    step_writes(m, 3 * l, TUTTI_BUF_SCRATCH, p->act[l], layer->act_bytes);
+    step_reads(m, 3 * l + 1, TUTTI_BUF_STATE, p->weight[l], layer->weight_bytes, 0);
+    step_reads(m, 3 * l + 1, TUTTI_BUF_SCRATCH, p->whole[l], layer->act_bytes,
+               m->t->tp > 1 ? 2 : 0);
+    step_writes(m, 3 * l + 1, TUTTI_BUF_SCRATCH, p->grad[l], layer->weight_bytes);
+    step_reads(m, 3 * l + 2, TUTTI_BUF_SCRATCH, p->sum[l], part, m->t->dp > 1 ? 3 : 0);
+    step_reads(m, 3 * l + 2, TUTTI_BUF_STATE, p->weight[l], part, 0);
+    step_writes(m, 3 * l + 2, TUTTI_BUF_STATE, p->weight[l], part);
 }
 
-static void plan_last(struct maker *m)
+static void step_plan_last(struct maker *m)
 {
     const struct training *t = m->t;
     uint32_t work = 3 * t->layer_count;
 
-    m->work[work] = (struct tutti_work){.name = "last", .duration_ps = 1, .run = stir};
+    m->work[work] = (struct tutti_work){.name = "last", .duration_ps = 1, .run = step_stir};
     for (uint32_t l = 0; l < t->layer_count; l++)
-        reads(m, work, TUTTI_BUF_STATE, m->plan.weight[l], t->layers[l].weight_bytes, 0);
+        step_reads(m, work, TUTTI_BUF_STATE, m->plan.weight[l], t->layers[l].weight_bytes, 0);
     if (t->has_neighbours)
-        reads(m, work, TUTTI_BUF_SCRATCH, m->plan.neighbour, t->layers[0].act_bytes, 0);
-    writes(m, work, TUTTI_BUF_OUT, 0, 8);
+        step_reads(m, work, TUTTI_BUF_SCRATCH, m->plan.neighbour, t->layers[0].act_bytes, 0);
+    step_writes(m, work, TUTTI_BUF_OUT, 0, 8);
 }
 
-static void forward_and_backward(struct maker *m, uint32_t *data_call)
+static void step_forward_and_backward(struct maker *m, uint32_t *data_call)
 {
     const struct training *t = m->t;
     const struct plan *p = &m->plan;
@@ -289,29 +294,29 @@ static void forward_and_backward(struct maker *m, uint32_t *data_call)
     for (uint32_t l = 0; l < t->layer_count; l++) {
         struct tutti_step step = tutti_step_compute(&m->work[3 * l], 3 * l);
 
-        done = add(m, WORK, t->tp > 1 && l > 0 ? after(step, TENSOR, call) : step);
+        done = step_add(m, WORK, t->tp > 1 && l > 0 ? step_after(step, TENSOR, call) : step);
         if (t->tp == 1)
             continue;
         step = tutti_step_call(
             p->callee[TENSOR][l], 1, (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->act[l]},
             (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->whole[l]}, p->callee_scratch[TENSOR]);
-        call = add(m, TENSOR, after(step, WORK, done));
+        call = step_add(m, TENSOR, step_after(step, WORK, done));
     }
     for (uint32_t l = t->layer_count; l-- > 0;) {
         struct tutti_step step = tutti_step_compute(&m->work[3 * l + 1], 3 * l + 1);
 
-        done =
-            add(m, WORK, t->tp > 1 && l + 1 == t->layer_count ? after(step, TENSOR, call) : step);
+        done = step_add(
+            m, WORK, t->tp > 1 && l + 1 == t->layer_count ? step_after(step, TENSOR, call) : step);
         if (t->dp == 1)
             continue;
         step = tutti_step_call(
             p->callee[DATA][l], 2, (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->grad[l]},
             (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->sum[l]}, p->callee_scratch[DATA]);
-        data_call[l] = add(m, DATA, after(step, WORK, done));
+        data_call[l] = step_add(m, DATA, step_after(step, WORK, done));
     }
 }
 
-static void update(struct maker *m, const uint32_t *data_call)
+static void step_update(struct maker *m, const uint32_t *data_call)
 {
     const struct training *t = m->t;
     const struct plan *p = &m->plan;
@@ -328,28 +333,28 @@ static void update(struct maker *m, const uint32_t *data_call)
             step.src_buf = TUTTI_BUF_STATE;
             step.src_offset = member * part;
         }
-        done = add(m, WORK, t->dp > 1 ? after(step, DATA, data_call[l]) : step);
+        done = step_add(m, WORK, t->dp > 1 ? step_after(step, DATA, data_call[l]) : step);
         if (!shards)
             continue;
         step = tutti_step_call(
             p->gather[l], 2, (struct tutti_buf_at){TUTTI_BUF_STATE, p->weight[l] + member * part},
             (struct tutti_buf_at){TUTTI_BUF_STATE, p->weight[l]}, p->callee_scratch[DATA]);
-        last = after(last, DATA, add(m, DATA, after(step, WORK, done)));
+        last = step_after(last, DATA, step_add(m, DATA, step_after(step, WORK, done)));
     }
     if (t->has_neighbours) {
         uint32_t n = t->tp * t->dp;
 
-        add(m, WORK,
-            tutti_step_send((struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->whole[0]},
-                            t->layers[0].act_bytes, (m->rank + 1) % n));
-        add(m, WORK,
-            tutti_step_recv((struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->neighbour},
-                            t->layers[0].act_bytes, (m->rank + n - 1) % n));
+        step_add(m, WORK,
+                 tutti_step_send((struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->whole[0]},
+                                 t->layers[0].act_bytes, (m->rank + 1) % n));
+        step_add(m, WORK,
+                 tutti_step_recv((struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->neighbour},
+                                 t->layers[0].act_bytes, (m->rank + n - 1) % n));
     }
-    add(m, WORK, last);
+    step_add(m, WORK, last);
 }
 
-static bool open_builder(struct maker *m)
+static bool step_open_builder(struct maker *m)
 {
     const struct training *t = m->t;
     const uint32_t sizes[2] = {t->dp, t->tp};
@@ -387,19 +392,19 @@ static struct tutti_schedule *make_step(struct training *t)
     struct tutti_err err = {""};
 
     for (uint32_t l = 0; l < t->layer_count; l++)
-        plan_layer(&m, l);
-    m.plan.neighbour = take(&m.plan.scratch_bytes, t->layers[0].act_bytes);
-    m.plan.callee_scratch[TENSOR] = take(&m.plan.scratch_bytes, m.callee_bytes[TENSOR]);
-    m.plan.callee_scratch[DATA] = take(&m.plan.scratch_bytes, m.callee_bytes[DATA]);
+        step_plan_layer(&m, l);
+    m.plan.neighbour = step_take(&m.plan.scratch_bytes, t->layers[0].act_bytes);
+    m.plan.callee_scratch[TENSOR] = step_take(&m.plan.scratch_bytes, m.callee_bytes[TENSOR]);
+    m.plan.callee_scratch[DATA] = step_take(&m.plan.scratch_bytes, m.callee_bytes[DATA]);
     for (uint32_t l = 0; l < t->layer_count; l++)
-        plan_work(&m, l);
-    plan_last(&m);
-    if (!open_builder(&m))
+        step_plan_work(&m, l);
+    step_plan_last(&m);
+    if (!step_open_builder(&m))
         return NULL;
     for (m.rank = 0; m.rank < t->tp * t->dp; m.rank++) {
         memset(m.counts, 0, sizeof(m.counts));
-        forward_and_backward(&m, data_call);
-        update(&m, data_call);
+        step_forward_and_backward(&m, data_call);
+        step_update(&m, data_call);
     }
     memcpy(t->site_counts, m.seen, sizeof(m.seen));
     CHECK_OK(tutti_builder_finish(m.builder, &s, &err), err);
