@@ -461,5 +461,5 @@ int tutti_model_find(const char *name, enum tutti_model *ret, struct tutti_err *
 
 const char *tutti_model_name(enum tutti_model model)
 {
-    return model == TUTTI_MODEL_FAIR ? tutti_net_fair.name : tutti_net_alphabeta.name;
+    return tutti_net_of(model)->name;
 }

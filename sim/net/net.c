@@ -68,3 +68,13 @@ int tutti_grow(void *memory_pointer, uint32_t *capacity, uint64_t needed, size_t
 {
     return tutti_memory_grow(NULL, memory_pointer, capacity, needed, size);
 }
+
+const struct tutti_net_ops *tutti_net_of(enum tutti_model model)
+{
+    static const struct tutti_net_ops *const models[] = {
+        [TUTTI_MODEL_FAIR] = &tutti_net_fair,
+        [TUTTI_MODEL_ALPHABETA] = &tutti_net_alphabeta,
+    };
+
+    return models[model];
+}

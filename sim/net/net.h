@@ -10,6 +10,7 @@
 
 #include "runtime/units.h"
 #include "sim/protocol.h"
+#include "sim/sim.h"
 
 struct tutti_err;
 struct tutti_memory;
@@ -78,6 +79,9 @@ struct tutti_net {
 
 extern const struct tutti_net_ops tutti_net_alphabeta;
 extern const struct tutti_net_ops tutti_net_fair;
+
+/* The model of a number. */
+const struct tutti_net_ops *tutti_net_of(enum tutti_model model);
 
 static inline tutti_ps tutti_later_ps(tutti_ps a, tutti_ps b)
 {

@@ -251,8 +251,7 @@ bool tutti_clocked_is_over(const struct tutti_clocked *clocked)
 static int open_net(struct tutti_clocked *clocked, struct tutti_err *err)
 {
     const struct tutti_topo *topo = clocked->opts->topo;
-    const struct tutti_net_ops *ops =
-        clocked->opts->model == TUTTI_MODEL_FAIR ? &tutti_net_fair : &tutti_net_alphabeta;
+    const struct tutti_net_ops *ops = tutti_net_of(clocked->opts->model);
 
     clocked->link_rates = tutti_memory_take(clocked->opts->memory, (size_t)topo->link_count + 1,
                                             sizeof(*clocked->link_rates));

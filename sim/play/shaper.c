@@ -43,8 +43,7 @@ static int shaper_begin(struct tutti_shaper *base, uint32_t rank_count, uint32_t
 {
     struct sim_shaper *shaper = (struct sim_shaper *)base;
     const struct tutti_topo *topo = shaper->opts.topo;
-    const struct tutti_net_ops *ops =
-        shaper->opts.model == TUTTI_MODEL_FAIR ? &tutti_net_fair : &tutti_net_alphabeta;
+    const struct tutti_net_ops *ops = tutti_net_of(shaper->opts.model);
     struct tutti_net_links links = {.link_count = topo->link_count,
                                     .bytes_per_s = shaper->link_rates,
                                     .burst_bytes = shaper->link_bursts};

@@ -404,8 +404,7 @@ const struct tutti_stage_ops tutti_stage_ops_sim = {
 static int net_open(struct tutti_stage *stage, struct tutti_err *err)
 {
     const struct tutti_topo *topo = stage->opts->topo;
-    const struct tutti_net_ops *ops =
-        stage->opts->model == TUTTI_MODEL_FAIR ? &tutti_net_fair : &tutti_net_alphabeta;
+    const struct tutti_net_ops *ops = tutti_net_of(stage->opts->model);
 
     stage->link_rates = calloc((size_t)topo->link_count + 1, sizeof(*stage->link_rates));
     if (stage->link_rates == NULL)
