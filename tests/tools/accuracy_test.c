@@ -4,8 +4,8 @@
 
 #include "runtime/status.h"
 #include "tests/test.h"
-#include "tools/validate/accuracy_nccl.h"
-#include "tools/validate/accuracy_peers.h"
+#include "tools/fit/accuracy/accuracy_nccl.h"
+#include "tools/fit/accuracy/accuracy_peers.h"
 
 #define GIB (UINT64_C(1) << 30)
 

@@ -3,8 +3,8 @@
 
 #include "runtime/status.h"
 #include "tests/test.h"
-#include "tools/fit/fit_priors.h"
-#include "tools/fit/fit_values.h"
+#include "tools/calibrate/fit_priors.h"
+#include "tools/calibrate/fit_values.h"
 #include "tools/validate/measured_files.h"
 
 /* Tables whose times do not matter: of two GPUs, of a DGX and of a pair of them over InfiniBand, so

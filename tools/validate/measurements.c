@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "tools/validate/accuracy_nccl.h"
+#include "tools/fit/accuracy/accuracy_nccl.h"
 #include "tools/validate/logs.h"
 #include "topo/hardware.h"
 #include "topo/topo.h"

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "tools/fit/accuracy/accuracy.h"
 #include "tools/options.h"
-#include "tools/validate/accuracy.h"
 #include "tools/validate/cases.h"
 
 /* Below the table, if --plot wants it (auto: on a terminal): of the cases, or of all sizes of the

@@ -1,5 +1,5 @@
 /* The simpler models; see accuracy_peers.h. */
-#include "tools/validate/accuracy_peers.h"
+#include "tools/fit/accuracy/accuracy_peers.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Measured tables as a fit sees them: machines, and the time of each size by a calibration. */
-#ifndef TUTTI_TOOLS_FIT_FIT_CASES_H
-#define TUTTI_TOOLS_FIT_FIT_CASES_H
+#ifndef TUTTI_TOOLS_CALIBRATE_FIT_CASES_H
+#define TUTTI_TOOLS_CALIBRATE_FIT_CASES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /* A fit to tables, and what is printed of it: see fit.c, fit_print.c. */
-#ifndef TUTTI_TOOLS_FIT_FIT_JOB_H
-#define TUTTI_TOOLS_FIT_FIT_JOB_H
+#ifndef TUTTI_TOOLS_CALIBRATE_FIT_JOB_H
+#define TUTTI_TOOLS_CALIBRATE_FIT_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "sim/fit.h"
-#include "tools/fit/fit_cases.h"
-#include "tools/fit/fit_values.h"
+#include "tools/calibrate/fit_cases.h"
+#include "tools/calibrate/fit_values.h"
 
 struct tutti_page;
 struct tutti_sink;

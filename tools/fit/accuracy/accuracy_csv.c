@@ -3,7 +3,7 @@
 
 #include "runtime/status.h"
 #include "tools/cli/output.h"
-#include "tools/validate/accuracy.h"
+#include "tools/fit/accuracy/accuracy.h"
 
 static const struct tutti_column row_columns[] = {
     {"table", "", "", TUTTI_CELL_TEXT},          {"site", "", "", TUTTI_CELL_TEXT},

@@ -1,5 +1,5 @@
 /* Model A as a forecaster; see accuracy_nccl.h. */
-#include "tools/validate/accuracy_nccl.h"
+#include "tools/fit/accuracy/accuracy_nccl.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Times of what a fit has not seen: each table by a fit without its site, and without its
  * platform. */
-#ifndef TUTTI_TOOLS_FIT_FIT_UNSEEN_H
-#define TUTTI_TOOLS_FIT_FIT_UNSEEN_H
+#ifndef TUTTI_TOOLS_FIT_UNSEEN_H
+#define TUTTI_TOOLS_FIT_UNSEEN_H
 
-#include "tools/fit/fit_job.h"
+#include "tools/calibrate/fit_job.h"
 
 struct tutti_sink;
 

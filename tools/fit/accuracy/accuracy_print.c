@@ -8,8 +8,8 @@
 #include "runtime/units.h"
 #include "tools/cli/output.h"
 #include "tools/cli/page.h"
-#include "tools/validate/accuracy.h"
-#include "tools/validate/accuracy_nccl.h"
+#include "tools/fit/accuracy/accuracy.h"
+#include "tools/fit/accuracy/accuracy_nccl.h"
 
 struct band {
     const char *name;

@@ -1,6 +1,6 @@
 /* What a fit is made to: tables of measurements, or logs of nccl-tests and CSV. */
-#ifndef TUTTI_TOOLS_FIT_FIT_LOGS_H
-#define TUTTI_TOOLS_FIT_FIT_LOGS_H
+#ifndef TUTTI_TOOLS_CALIBRATE_FIT_LOGS_H
+#define TUTTI_TOOLS_CALIBRATE_FIT_LOGS_H
 
 #include "tools/options.h"
 #include "traces/measured.h"

@@ -6,10 +6,10 @@
 
 #include "build.h"
 #include "runtime/status.h"
+#include "tools/calibrate/fit_job.h"
 #include "tools/cli/json.h"
 #include "tools/cli/output.h"
 #include "tools/cli/page.h"
-#include "tools/fit/fit_job.h"
 #include "tools/sink.h"
 
 double *tutti_fit_numbers(size_t count)

@@ -1,5 +1,5 @@
-/* Each site, and each platform, left out in turn; see fit_unseen.h. */
-#include "tools/fit/fit_unseen.h"
+/* Each site, and each platform, left out in turn; see unseen.h. */
+#include "tools/fit/unseen.h"
 
 #include <stdio.h>
 #include <stdlib.h>

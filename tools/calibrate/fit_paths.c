@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/fit/fit_values.h"
+#include "tools/calibrate/fit_values.h"
 
 static const double least_total =
     0.02;                            /* of the time at the solution: beyond it nothing is known */

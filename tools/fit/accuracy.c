@@ -1,5 +1,5 @@
 /* tutti validate --all: every prediction against everything that was measured. */
-#include "tools/validate/validate_all.h"
+#include "tools/fit/accuracy_all.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "tools/cli/nccl_options.h"
 #include "tools/cli/page.h"
 #include "tools/cli/sizes.h"
-#include "tools/validate/accuracy.h"
+#include "tools/fit/accuracy/accuracy.h"
 #include "tools/validate/measured_files.h"
 #include "tools/validate/validate_plot.h"
 

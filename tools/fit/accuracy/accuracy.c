@@ -1,5 +1,5 @@
 /* Reads the tables, makes their machines, and forecasts every size; see accuracy.h. */
-#include "tools/validate/accuracy.h"
+#include "tools/fit/accuracy/accuracy.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -10,10 +10,10 @@
 #include "runtime/status.h"
 #include "sim/nccl.h"
 #include "tools/cli/machine.h"
+#include "tools/fit/accuracy/accuracy_nccl.h"
+#include "tools/fit/accuracy/accuracy_peers.h"
 #include "tools/sweep/points.h"
 #include "tools/sweep/sweep.h"
-#include "tools/validate/accuracy_nccl.h"
-#include "tools/validate/accuracy_peers.h"
 #include "tools/validate/cases.h"
 #include "tools/validate/measured_files.h"
 

@@ -1,7 +1,7 @@
 /* What a fit knows of a value before it sees a table: where it begins, whom it is like, and how far
  * it may stray. Names are "GPU.LINK.PROTOCOL.QUANTITY", as in sim/calib.h. */
-#ifndef TUTTI_TOOLS_FIT_FIT_PRIORS_H
-#define TUTTI_TOOLS_FIT_FIT_PRIORS_H
+#ifndef TUTTI_TOOLS_CALIBRATE_FIT_PRIORS_H
+#define TUTTI_TOOLS_CALIBRATE_FIT_PRIORS_H
 
 #include <stdint.h>
 

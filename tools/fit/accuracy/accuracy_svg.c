@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/status.h"
-#include "tools/validate/accuracy.h"
+#include "tools/fit/accuracy/accuracy.h"
 
 enum { WIDTH = 860, HEIGHT = 720, LEFT = 76, TOP = 64, PLOT = 590, LEGEND_X = LEFT + PLOT + 22 };
 

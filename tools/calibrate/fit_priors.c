@@ -1,5 +1,5 @@
 /* Where values begin, and how far they may stray from their like; see fit_priors.h. */
-#include "tools/fit/fit_priors.h"
+#include "tools/calibrate/fit_priors.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "tools/fit/fit_values.h"
+#include "tools/calibrate/fit_values.h"
 
 /* A message's step may take so many times what it begins with, which is NCCL's own figure or
  * assumed like it: 42 us over a network, where a whole send and receive of a few bytes takes 14.5

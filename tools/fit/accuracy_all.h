@@ -1,6 +1,6 @@
 /* tutti validate --all: every prediction against everything that was measured. */
-#ifndef TUTTI_TOOLS_VALIDATE_VALIDATE_ALL_H
-#define TUTTI_TOOLS_VALIDATE_VALIDATE_ALL_H
+#ifndef TUTTI_TOOLS_FIT_ACCURACY_ALL_H
+#define TUTTI_TOOLS_FIT_ACCURACY_ALL_H
 
 #include "tools/options.h"
 

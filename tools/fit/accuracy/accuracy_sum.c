@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "tools/validate/accuracy.h"
+#include "tools/fit/accuracy/accuracy.h"
 
 static const char *const names[TUTTI_FORECASTERS] = {"ours",  "model-a", "nominal",
                                                      "astra", "nearest", "twins"};

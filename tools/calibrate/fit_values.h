@@ -1,7 +1,7 @@
 /* What a fit may change: values of a calibration, each a product over classes from general to
  * special, so that what is measured of one class tells something of the others. */
-#ifndef TUTTI_TOOLS_FIT_FIT_VALUES_H
-#define TUTTI_TOOLS_FIT_FIT_VALUES_H
+#ifndef TUTTI_TOOLS_CALIBRATE_FIT_VALUES_H
+#define TUTTI_TOOLS_CALIBRATE_FIT_VALUES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "sim/calib.h"
 #include "sim/fit.h"
-#include "tools/fit/fit_cases.h"
+#include "tools/calibrate/fit_cases.h"
 
 struct tutti_sink;
 

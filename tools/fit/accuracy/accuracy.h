@@ -1,7 +1,7 @@
 /* How well predictions hold against all measurements there are: every size of every table,
  * predicted by us and by simpler models, and the errors summed up fairly. */
-#ifndef TUTTI_TOOLS_VALIDATE_ACCURACY_H
-#define TUTTI_TOOLS_VALIDATE_ACCURACY_H
+#ifndef TUTTI_TOOLS_FIT_ACCURACY_ACCURACY_H
+#define TUTTI_TOOLS_FIT_ACCURACY_ACCURACY_H
 
 #include <stdbool.h>
 #include <stddef.h>

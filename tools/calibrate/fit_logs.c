@@ -1,6 +1,6 @@
 /* Tables to fit to: those of traces/measured, or logs, which are written as text of its form and
  * read as such; see fit_logs.h. */
-#include "tools/fit/fit_logs.h"
+#include "tools/calibrate/fit_logs.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* NCCL's own opinion of a measured table: the time that its tuning model gives (model A,
  * sim/nccl.h), what it would pick, and whether that is what the source says was run. */
-#ifndef TUTTI_TOOLS_VALIDATE_ACCURACY_NCCL_H
-#define TUTTI_TOOLS_VALIDATE_ACCURACY_NCCL_H
+#ifndef TUTTI_TOOLS_FIT_ACCURACY_ACCURACY_NCCL_H
+#define TUTTI_TOOLS_FIT_ACCURACY_ACCURACY_NCCL_H
 
-#include "tools/validate/accuracy.h"
+#include "tools/fit/accuracy/accuracy.h"
 
 struct tutti_nccl_env;
 struct tutti_nccl_version;

@@ -1,5 +1,5 @@
 /* Tables, machines and times for fits; see fit_cases.h. */
-#include "tools/fit/fit_cases.h"
+#include "tools/calibrate/fit_cases.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/status.h"
-#include "tools/validate/accuracy_nccl.h"
+#include "tools/fit/accuracy/accuracy_nccl.h"
 
 enum { THREADS_MAX = 64, SECONDS_MAX = 2 /* of a size, or it is not fitted to */ };
 

@@ -1,5 +1,5 @@
 /* Values, their levels, and what they come to; see fit_values.h. */
-#include "tools/fit/fit_values.h"
+#include "tools/calibrate/fit_values.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "runtime/status.h"
 #include "sim/nccl.h"
-#include "tools/fit/fit_priors.h"
+#include "tools/calibrate/fit_priors.h"
 
 /* ---- building -------------------------------------------------------------------------------- */
 

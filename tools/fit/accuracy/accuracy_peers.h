@@ -1,8 +1,8 @@
 /* What simpler models forecast for a measured size: the peers that ours has to beat. */
-#ifndef TUTTI_TOOLS_VALIDATE_ACCURACY_PEERS_H
-#define TUTTI_TOOLS_VALIDATE_ACCURACY_PEERS_H
+#ifndef TUTTI_TOOLS_FIT_ACCURACY_ACCURACY_PEERS_H
+#define TUTTI_TOOLS_FIT_ACCURACY_ACCURACY_PEERS_H
 
-#include "tools/validate/accuracy.h"
+#include "tools/fit/accuracy/accuracy.h"
 
 /* ASTRA-sim's analytical, congestion-unaware network (astra-network-analytical 599a047, ASTRA-sim
  * 518bd51), as its closed form: every collective runs ring by ring, one dimension after the other,
