@@ -42,7 +42,14 @@ enum { TUTTI_OPTIONS_MAX = 64 };
 struct tutti_args;
 struct tutti_job;
 
+/* An option that a command had once: whoever types it is told where it is now. */
+struct tutti_moved_option {
+    const char *name;  /* "all" */
+    const char *where; /* "... is 'tutti-fit accuracy' now" */
+};
+
 struct tutti_command {
+    const char *program;  /* that it is a command of; NULL: tutti */
     const char *name;     /* "predict", "topo show" */
     const char *summary;  /* one line */
     const char *operands; /* "SPEC", "" */
@@ -52,6 +59,8 @@ struct tutti_command {
     const char *examples; /* command lines, one a line */
     const struct tutti_option *options;
     size_t option_count;
+    const struct tutti_moved_option *moved;
+    size_t moved_count;
     bool spreads; /* over the processes of a job: only the first of them prints and reports */
     /* Does it and prints to the sink alone. 0 or a negative status with the message in err; a
      * failed check returns -TUTTI_ECHECK after the results were printed. */
@@ -74,6 +83,9 @@ struct tutti_args {
     const struct tutti_job *job; /* that this process is of: of one, unless the caller says more */
     bool help;                   /* -h or --help was among the options: do nothing else */
 };
+
+/* "tutti", or the program that the command says it is of. */
+const char *tutti_command_program(const struct tutti_command *command);
 
 /* Parses the words behind the command's name. -TUTTI_EINVAL names the word that is wrong. */
 int tutti_args_parse(const struct tutti_command *command, int argc, char **argv,
@@ -109,9 +121,8 @@ int tutti_option_form(const struct tutti_option *option, char *buf, size_t buf_b
 void tutti_option_text(const struct tutti_option *option, char *buf, size_t buf_bytes);
 extern const struct tutti_option tutti_help_option;
 
-/* All commands in the order in which the help lists them. */
+/* All commands of `tutti` in the order in which the help lists them. */
 const struct tutti_command *const *tutti_commands(size_t *ret_count);
-void tutti_usage_print(FILE *out);
 void tutti_man_print_all(FILE *out);
 
 TUTTI_API_END

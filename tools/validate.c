@@ -14,7 +14,6 @@
 #include "tools/cli/page.h"
 #include "tools/cli/sizes.h"
 #include "tools/commands.h"
-#include "tools/fit/accuracy_all.h"
 #include "tools/local/local.h"
 #include "tools/run/run.h"
 #include "tools/run/run_group.h"
@@ -159,11 +158,11 @@ static int validate_logs(const struct tutti_args *args, struct validation *v,
     if (!tutti_args_given(args, "log") && spec == NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "nothing to compare (SPEC --log FILE, --log FILE that lists its GPUs, "
-                          "--all, or -B threads for this machine)");
+                          "or -B threads for this machine)");
     if (!tutti_args_given(args, "log"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--log' is missing: nothing is measured of '%s' (--log FILE; "
-                          "--all if it is a table of measurements)",
+                          "tables of measurements are for 'tutti-fit accuracy')",
                           spec);
     status = read_algorithm(args, &v->ask.algorithm, err);
     if (status == 0)
@@ -425,8 +424,6 @@ int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sin
     }
     if (status < 0)
         return status;
-    if (tutti_args_flag(args, "all"))
-        return tutti_validate_all(args, sink, err);
     status = tutti_args_given(args, "backend") ? validate_here(args, &v, sink, err)
                                                : validate_logs(args, &v, sink, err);
     if (status == 0 && v.cases.case_count > 0)
@@ -453,19 +450,10 @@ int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sin
 }
 
 static const struct tutti_option options[] = {
-    {.name = "all",
-     .type = TUTTI_OPTION_FLAG,
-     .help = "against the tables of measurements that come with Tutti, or those of a folder in "
-             "place of SPEC"},
-    {.name = "filter",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "KEY=WORD,...",
-     .help = "--all: only tables that fit, as in platform=a100-*,nodes=2..8,library=nccl|rccl"},
     {.name = "svg",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
-     .help = "draw measured and predicted as well: times by size, with --all one against the "
-             "other"},
+     .help = "draw measured and predicted as well: times by size"},
     {.name = "plot",
      .type = TUTTI_OPTION_CHOICE,
      .value = "auto|utf8|ascii|none",
@@ -498,6 +486,12 @@ static const struct tutti_option options[] = {
     TUTTI_OPTIONS_OUTPUT,
 };
 
+static const struct tutti_moved_option moved[] = {
+    {"all", "predictions are held against all public tables by 'tutti-fit accuracy', of the source "
+            "tree"},
+    {"filter", "tables are chosen by 'tutti-fit accuracy', of the source tree"},
+};
+
 const struct tutti_command tutti_cli_validate = {
     .name = "validate",
     .summary = "hold predictions against measurements: a log, or this machine",
@@ -527,23 +521,15 @@ const struct tutti_command tutti_cli_validate = {
         "some messages are timed anew, to tell what passing from one to the other costs now, and "
         "what they moved during is timed again. The column calibrated is what would have been "
         "predicted without.\n\n"
-        "With --all: predicts every size of some hundred public tables (traces/measured) as the "
-        "version of NCCL that ran there, with the variables that were set (-a nccl if nothing "
-        "else is asked for), and sums the errors up by collective, network and platform, beside "
-        "NCCL's own model (model-a), one flat ring at nominal rates as above (nominal), "
-        "ASTRA-sim's analytical formula (astra), the time measured on the nearest other platform "
-        "(nearest), and that on the same machine at other sites (twins, their median), which no "
-        "model of machines can beat by much. Each table counts once in each power of two of "
-        "bytes. Good tables of NCCL and RCCL count, degraded ones and other libraries are summed "
-        "up apart. Sizes that would take longer than 3 s to play are left out, and said.\n\n"
         "Errors are in percent of what was measured; the summary takes them without their sign.",
     .examples = "tutti validate dgx-h100 --log all_reduce_8.log\n"
                 "tutti validate --log all_reduce_8.log\n"
                 "tutti validate topo.xml --nodes 2 --log node2.log -b 1M --plot utf8 --svg it.svg\n"
                 "tutti validate -B threads -g 2 -a ring\n"
-                "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
-                "tutti validate --all --filter 'platform=*-hgx8,collective=allreduce' --svg it.svg",
+                "tutti validate -B threads --calib here.local -a all -b 64K -e 256M",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
+    .moved = moved,
+    .moved_count = sizeof(moved) / sizeof(moved[0]),
     .run = tutti_command_validate,
 };

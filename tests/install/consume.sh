@@ -31,6 +31,7 @@ mv "$work/first" "$work/away/tutti" # nothing in it may know where it was instal
 prefix=$work/away/tutti
 pc=$(dirname "$(find "$prefix" -name tutti.pc)")
 lib=$(dirname "$pc")
+[ -z "$(find "$prefix" -name '*tutti[-_]fit*')" ] || die "the laboratory is installed, too"
 command -v "$cxx" >/dev/null 2>&1 || cxx=""
 [ -n "$cxx" ] || echo "skipped: C++ (no compiler of it here)"
 

@@ -1,2 +1,2 @@
-# What is tested of the commands lies in their library.
-target_link_libraries(accuracy_test PRIVATE tutti_cli_static)
+# What is tested of the laboratory lies in its library.
+target_link_libraries(accuracy_test PRIVATE tutti_fit_static)

@@ -6,6 +6,7 @@
 #include "tests/test.h"
 #include "tools/fit/accuracy/accuracy_nccl.h"
 #include "tools/fit/accuracy/accuracy_peers.h"
+#include "tools/validate/measured_run.h"
 
 #define GIB (UINT64_C(1) << 30)
 

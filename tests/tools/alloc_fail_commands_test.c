@@ -2,11 +2,14 @@
  * nothing left. */
 #include "tests/alloc_fail.h"
 #include "tools/cli.h"
+#include "tools/fit/commands.h"
 
 enum { WORDS_MAX = 32 };
 
+typedef int (*program)(int argc, char **argv, struct tutti_sink *sink, struct tutti_err *err);
+
 /* 0, or what went wrong as a status; a command that fails must say why in one line. */
-static int tutti(const char *line, struct tutti_err *err)
+static int call(program of, const char *line, struct tutti_err *err)
 {
     char words[1024];
     char *argv[WORDS_MAX + 1] = {words};
@@ -24,7 +27,7 @@ static int tutti(const char *line, struct tutti_err *err)
         if (at != NULL)
             *at++ = '\0';
     }
-    code = tutti_cli_call(argc, argv, &sink, err);
+    code = of(argc, argv, &sink, err);
     if (tutti_sink_close(&sink, err) < 0) {
         tutti_sink_text_done(&text);
         return -TUTTI_ENOMEM;
@@ -39,14 +42,19 @@ static int tutti(const char *line, struct tutti_err *err)
     return code == 0 ? 0 : -TUTTI_ENOMEM;
 }
 
-static void each(const char *line)
+static void each_of(program of, const char *line)
 {
     int before = test_failures;
     struct tutti_err err;
 
-    ALLOC_FAIL_EACH(tutti(line, &err), err);
+    ALLOC_FAIL_EACH(call(of, line, &err), err);
     if (test_failures > before)
-        fprintf(stderr, "  ... by tutti %s\n", line);
+        fprintf(stderr, "  ... by %s\n", line);
+}
+
+static void each(const char *line)
+{
+    each_of(tutti_cli_call, line);
 }
 
 TEST(commands_about_machines)
@@ -87,18 +95,35 @@ TEST(commands_that_predict)
          "/tests/fixtures/nccl-tests/v2.19.log");
     each("validate switch:n=8,bw=50GB/s,lat=1us -e 8 -j 1 --plot utf8 --svg " TUTTI_BINARY_DIR
          "/alloc_fail.svg --log " TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests/v2.19.log");
-    each("validate --all " TUTTI_SOURCE_DIR "/tests/fixtures/measured/two.measured -a ring -p none "
-         "--jobs 1 --plot ascii --svg " TUTTI_BINARY_DIR "/alloc_fail.svg");
-    each("validate --all " TUTTI_SOURCE_DIR "/tests/fixtures/measured/two.measured -a ring -p none "
-         "--jobs 1 --filter site=here --format json");
-    each("validate --all " TUTTI_SOURCE_DIR "/tests/fixtures/measured/two.measured -a ring -p none "
-         "--jobs 1 --format csv");
 }
 
 TEST(commands_that_fit)
 {
-    each("calibrate " TUTTI_SOURCE_DIR "/tests/fixtures/measured/pair.measured --jobs 1 "
-         "--iterations 1 -O " TUTTI_BINARY_DIR "/alloc_fail.calib");
+    FILE *log = fopen(TUTTI_BINARY_DIR "/alloc_fail.csv", "w");
+
+    REQUIRE(log != NULL);
+    fputs("size_bytes,time_us\n1024,9.18\n", log);
+    REQUIRE(fclose(log) == 0);
+    each("calibrate host:gpu=a100,gpus=2 --jobs 1 --log " TUTTI_BINARY_DIR "/alloc_fail.csv "
+         "-c allreduce --format json -O " TUTTI_BINARY_DIR "/alloc_fail.calib");
+}
+
+TEST(commands_of_the_laboratory)
+{
+    static const char accuracy[] = "accuracy " TUTTI_SOURCE_DIR
+                                   "/tests/fixtures/measured/two.measured -a ring -p none --jobs 1";
+    char line[1024];
+
+    snprintf(line, sizeof(line), "%s --plot ascii --svg " TUTTI_BINARY_DIR "/alloc_fail.svg",
+             accuracy);
+    each_of(tutti_fit_call, line);
+    snprintf(line, sizeof(line), "%s --filter site=here --format json", accuracy);
+    each_of(tutti_fit_call, line);
+    snprintf(line, sizeof(line), "%s --format csv", accuracy);
+    each_of(tutti_fit_call, line);
+    each_of(tutti_fit_call,
+            "calibrate " TUTTI_SOURCE_DIR "/tests/fixtures/measured/pair.measured --jobs 1 "
+            "--iterations 1 -O " TUTTI_BINARY_DIR "/alloc_fail.calib");
 }
 
 TEST(commands_that_explain)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/status.h"
-#include "tools/fit/accuracy/accuracy_nccl.h"
+#include "tools/validate/measured_run.h"
 
 enum { THREADS_MAX = 64, SECONDS_MAX = 2 /* of a size, or it is not fitted to */ };
 
@@ -132,7 +132,7 @@ static int open_case(struct tutti_fit_cases *cases, const struct tutti_measured_
         close_case(&one);
         return 0;
     }
-    status = tutti_accuracy_env(table, &one.env, &one.version, err);
+    status = tutti_measured_env(table, &one.env, &one.version, err);
     if (status == 0)
         status = tutti_topo_bound_law(one.topo, table->collective, 0, &one.law, err);
     if (status == 0)

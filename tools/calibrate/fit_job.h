@@ -1,4 +1,5 @@
-/* A fit to tables, and what is printed of it: see fit.c, fit_print.c. */
+/* A fit to tables, from its cases to the calibration that it comes to, and what is printed of it:
+ * see fit_job.c, fit_print.c. */
 #ifndef TUTTI_TOOLS_CALIBRATE_FIT_JOB_H
 #define TUTTI_TOOLS_CALIBRATE_FIT_JOB_H
 
@@ -9,12 +10,15 @@
 #include "tools/calibrate/fit_cases.h"
 #include "tools/calibrate/fit_values.h"
 
-struct tutti_page;
+struct tutti_args;
+struct tutti_command;
 struct tutti_sink;
 
-/* A fit, and the times by it: of all points with what they tell, and of each without its site and
- * without its platform. */
+/* A fit, and the times by it, of all points. The first three are set by who opens it. */
 struct tutti_fit_job {
+    const struct tutti_command *command; /* that fits: progress, notes and sources say so */
+    const char *again; /* without what it is fitted again, later; NULL: it is not */
+    size_t a_minute; /* parameters times sizes that all fits take a minute for, on two processors */
     struct tutti_fit_cases cases;
     struct tutti_fit_values values;
     struct tutti_fit *fit;
@@ -23,29 +27,57 @@ struct tutti_fit_job {
     double *prior; /* [parameter] */
     double *sigma;
     struct tutti_fit_problem problem;
-    bool folds_alone; /* without a fifth of all sites or platforms, not without each */
-    double *seen;
-    double *by_site;
-    double *by_platform;
+    double *seen; /* [point]: times by the fit, of what it has seen */
 };
 
 /* Room for so many, all 0; NULL: no memory. */
 double *tutti_fit_numbers(size_t count);
 
-/* The errors by collective and band of sizes, on a page. */
-int tutti_fit_print_errors(const struct tutti_fit_job *job, const struct tutti_page *page,
-                           struct tutti_err *err);
+/* Takes the tables of the set, as tutti_fit_cases_open() does; `base` is given and not fitted, and
+ * borrowed until close. On failure the job is to be closed as well. */
+int tutti_fit_job_open(struct tutti_measured *set, struct tutti_topo *machine,
+                       const struct tutti_fit_choice *choice, uint32_t thread_count,
+                       const struct tutti_calib *base, struct tutti_fit_job *job,
+                       struct tutti_err *err);
+void tutti_fit_job_close(struct tutti_fit_job *job);
 
-/* A row a size, with what was measured and the three predictions. */
-int tutti_fit_print_csv(const struct tutti_fit_job *job, struct tutti_sink *sink);
+/* The fit itself, `iteration_max` iterations at most; what takes minutes says so first. */
+int tutti_fit_job_solve(struct tutti_fit_job *job, uint32_t iteration_max, struct tutti_sink *sink,
+                        struct tutti_err *err);
 
-/* All of it: errors, and the values of `calib`, of which the data leave `open` open. */
-int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                         size_t open, struct tutti_sink *sink, struct tutti_err *err);
+/* What the fit came to, the caller's; its source is the command with these `words` behind it, and
+ * *ret_open how many of the values the data do not tell. To the file of option --output, if it is
+ * given, under the title of option --title. */
+int tutti_fit_job_result(struct tutti_fit_job *job, const struct tutti_args *args,
+                         const char *words, struct tutti_sink *sink, struct tutti_calib **ret,
+                         size_t *ret_open, struct tutti_err *err);
 
-/* The values of `calib` that this fit has found, with their intervals, and which of them the data
- * leave open; of so many that nobody would read them only how many. */
-int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                           size_t open, const struct tutti_page *page, struct tutti_err *err);
+/* -TUTTI_EINVAL: option --title is what no calibration can be called. */
+int tutti_fit_title_check(const struct tutti_args *args, struct tutti_err *err);
+
+/* Times beside those measured, and how they are headed: on a page, as a column of CSV, and before
+ * the names of members of JSON. */
+struct tutti_fit_times {
+    const char *title;
+    const char *csv;
+    const char *json;
+    const double *times; /* [point] logarithms */
+};
+
+enum { TUTTI_FIT_TIMES_MAX = 3 };
+
+struct tutti_fit_report {
+    const struct tutti_fit_job *job;
+    const struct tutti_calib *calib;
+    size_t open;      /* values of `calib` that the data leave open */
+    const char *note; /* a line of '#' about the times; NULL: none */
+    size_t times_count;
+    struct tutti_fit_times times[TUTTI_FIT_TIMES_MAX];
+};
+
+/* As option --format asks: errors by collective and band of sizes, and the values if they are few;
+ * all of it as JSON; or as CSV a row a size. */
+int tutti_fit_print(const struct tutti_args *args, const struct tutti_fit_report *report,
+                    struct tutti_sink *sink, struct tutti_err *err);
 
 #endif

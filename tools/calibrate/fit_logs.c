@@ -220,61 +220,7 @@ int tutti_fit_tables_read(const struct tutti_args *args, struct tutti_measured *
                           struct tutti_topo **ret_machine, struct tutti_sink *sink,
                           struct tutti_err *err)
 {
-    const char *path = tutti_args_operand(args, 0);
-
     if (tutti_args_given(args, "log"))
         return read_logs(args, ret, ret_machine, sink, err);
-    if (path == NULL)
-        path = tutti_measured_folder();
-    if (path == NULL)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "the tables of measurements are not installed (calibrate FOLDER, or "
-                          "TUTTI_MEASURED_DIR)");
-    return load(path, ret, err);
-}
-
-/* What says something of the logs alone, or of this machine. */
-int tutti_fit_options_check(const struct tutti_args *args, struct tutti_err *err)
-{
-    static const char *const of_logs[] = {"collective", "nodes", "as-nccl", "env"};
-    static const char *const of_tables[] = {"filter", "aside", "judge",      "leave-out",
-                                            "given",  "title", "iterations", "jobs"};
-    static const char *const of_here[] = {"ranks",      "pin",         "no-pin",     "deadline",
-                                          "maxbytes",   "launch",      "hosts",      "dry-run",
-                                          "rendezvous", "interface",   "open",       "launcher",
-                                          "engine",     "connections", "congestion", "library"};
-    bool here = tutti_args_given(args, "backend");
-    bool named = tutti_args_operand(args, 0) != NULL || tutti_args_given(args, "log");
-
-    if (here && tutti_args_given(args, "log"))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '-B' measures this machine and takes no log (one or the other)");
-    for (size_t i = 0; i < sizeof(of_logs) / sizeof(of_logs[0]); i++) {
-        if (tutti_args_given(args, of_logs[i]) && !tutti_args_given(args, "log"))
-            return tutti_fail(err, TUTTI_EINVAL, "option '--%s' says nothing without '--log'",
-                              of_logs[i]);
-    }
-    for (size_t i = 0; here && i < sizeof(of_tables) / sizeof(of_tables[0]); i++) {
-        if (tutti_args_given(args, of_tables[i]))
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "option '--%s' is of fits to tables and logs, and says nothing with "
-                              "'-B'",
-                              of_tables[i]);
-    }
-    for (size_t i = 0; !here && i < sizeof(of_here) / sizeof(of_here[0]); i++) {
-        if (tutti_args_given(args, of_here[i]))
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "option '--%s' says nothing without '-B' (threads, tcp, mpi)",
-                              of_here[i]);
-    }
-    if (!here && !named && !tutti_args_flag(args, "all"))
-        return tutti_fail(
-            err, TUTTI_EINVAL,
-            "nothing to fit to (FOLDER or FILE of tables, SPEC --log FILE, -B threads "
-            "for this machine, or --all: what comes with Tutti, an hour and more)");
-    if ((here || named) && tutti_args_flag(args, "all"))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--all' fits to the tables that come with Tutti (or to what is "
-                          "named here)");
-    return 0;
+    return load(tutti_args_operand(args, 0), ret, err);
 }

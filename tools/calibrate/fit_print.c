@@ -1,4 +1,5 @@
-/* What is printed of a fit: its errors, as fitted and without what is judged; see fit_job.h. */
+/* What is printed of a fit: its errors by each of its times, and its values; see fit_job.h. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,12 +11,8 @@
 #include "tools/cli/json.h"
 #include "tools/cli/output.h"
 #include "tools/cli/page.h"
+#include "tools/options.h"
 #include "tools/sink.h"
-
-double *tutti_fit_numbers(size_t count)
-{
-    return calloc(count + 1, sizeof(double));
-}
 
 static int by_size(const void *a, const void *b)
 {
@@ -65,41 +62,56 @@ static const char *collective_of(int collective)
                : tutti_collective_name((enum tutti_collective)collective);
 }
 
-int tutti_fit_print_errors(const struct tutti_fit_job *job, const struct tutti_page *page,
-                           struct tutti_err *err)
+/* Two numbers and what parts them from the next two. */
+enum { TIMES_COLUMNS = 15 };
+
+static void print_title(const struct tutti_fit_report *report, FILE *out)
 {
+    fprintf(out, TUTTI_PAGE_TITLE "#  collective     size     sizes  ");
+    for (size_t t = 0; t + 1 < report->times_count; t++)
+        fprintf(out, "%-*s", TIMES_COLUMNS, report->times[t].title);
+    fprintf(out, "%s\n", report->times[report->times_count - 1].title);
+}
+
+static int print_errors(const struct tutti_fit_report *report, FILE *out, struct tutti_err *err)
+{
+    const struct tutti_fit_job *job = report->job;
     double *room = tutti_fit_numbers(job->cases.point_count);
 
     if (room == NULL)
         return tutti_nomem(err);
-    fprintf(page->out,
+    fprintf(out,
             "# errors in percent, median and 9 of 10; a power of two of bytes in a table counts "
-            "once\n" TUTTI_PAGE_TITLE
-            "#  collective     size     sizes  as fitted      without site   without platform\n");
+            "once\n");
+    print_title(report, out);
     for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
         for (size_t b = 0; b < BANDS; b++) {
-            double seen[2], site[2], platform[2];
-            size_t count =
-                sum_up(job, job->seen, collective, bands[b].least, bands[b].most, seen, room);
+            uint64_t least = bands[b].least, most = bands[b].most;
+            double error[2];
+            size_t count = sum_up(job, job->seen, collective, least, most, error, room);
 
             if (count == 0)
                 continue;
-            (void)sum_up(job, job->by_site, collective, bands[b].least, bands[b].most, site, room);
-            (void)sum_up(job, job->by_platform, collective, bands[b].least, bands[b].most, platform,
-                         room);
-            fprintf(page->out, "   %-13s  %-7s  %5zu  %6.1f %6.1f  %6.1f %6.1f  %6.1f %6.1f\n",
-                    collective_of(collective), bands[b].name, count, seen[0], seen[1], site[0],
-                    site[1], platform[0], platform[1]);
+            fprintf(out, "   %-13s  %-7s  %5zu", collective_of(collective), bands[b].name, count);
+            for (size_t t = 0; t < report->times_count; t++) {
+                (void)sum_up(job, report->times[t].times, collective, least, most, error, room);
+                fprintf(out, "  %6.1f %6.1f", error[0], error[1]);
+            }
+            fputc('\n', out);
         }
     }
     free(room);
     return 0;
 }
 
-int tutti_fit_print_csv(const struct tutti_fit_job *job, struct tutti_sink *sink)
+static int print_csv(const struct tutti_fit_report *report, FILE *out)
 {
-    fprintf(sink->out, "table,site,platform,collective,ranks,nodes,bytes,measured_us,fitted_us,"
-                       "without_site_us,without_platform_us,protocol,switches\n");
+    const struct tutti_fit_job *job = report->job;
+
+    fprintf(out, "table,site,platform,collective,ranks,nodes,bytes,measured_us");
+    for (size_t t = 0; t < report->times_count; t++)
+        fprintf(out, ",%s", report->times[t].csv);
+    fprintf(out, ",protocol,switches\n");
     for (size_t c = 0; c < job->cases.case_count; c++) {
         const struct tutti_fit_case *one = &job->cases.cases[c];
         const struct tutti_measured_table *table = one->table;
@@ -109,40 +121,50 @@ int tutti_fit_print_csv(const struct tutti_fit_job *job, struct tutti_sink *sink
 
             if (point->wrong)
                 continue;
-            fprintf(sink->out,
-                    "%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%.6g,%.6g,%.6g,%.6g,%u,%d\n",
-                    table->id, table->site, table->platform,
-                    tutti_collective_name(table->collective), table->rank_count, table->host_count,
-                    point->bytes, point->measured_us, exp(job->seen[i]), exp(job->by_site[i]),
-                    exp(job->by_platform[i]), point->protocol, point->switches);
+            fprintf(out, "%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",%.6g", table->id,
+                    table->site, table->platform, tutti_collective_name(table->collective),
+                    table->rank_count, table->host_count, point->bytes, point->measured_us);
+            for (size_t t = 0; t < report->times_count; t++)
+                fprintf(out, ",%.6g", exp(report->times[t].times[i]));
+            fprintf(out, ",%u,%d\n", point->protocol, point->switches);
         }
     }
     return 0;
 }
 
-static void json_errors(const struct tutti_fit_job *job, double *room, struct tutti_json *json)
+/* "median_abs_percent" and "p90_abs_percent", each behind its prefix. */
+static void json_error(const char *prefix, const double error[2], struct tutti_json *json)
 {
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "%smedian_abs_percent", prefix);
+    tutti_json_number(json, name, error[0]);
+    (void)snprintf(name, sizeof(name), "%sp90_abs_percent", prefix);
+    tutti_json_number(json, name, error[1]);
+}
+
+static void json_errors(const struct tutti_fit_report *report, double *room,
+                        struct tutti_json *json)
+{
+    const struct tutti_fit_job *job = report->job;
+
     tutti_json_open(json, "errors", '[');
     for (int collective = TUTTI_COLLECTIVE_COUNT; collective >= 0; collective--) {
         for (size_t b = 0; b < BANDS; b++) {
-            double seen[2], site[2], platform[2];
             uint64_t least = bands[b].least, most = bands[b].most;
-            size_t count = sum_up(job, job->seen, collective, least, most, seen, room);
+            double error[2];
+            size_t count = sum_up(job, job->seen, collective, least, most, error, room);
 
             if (count == 0)
                 continue;
-            (void)sum_up(job, job->by_site, collective, least, most, site, room);
-            (void)sum_up(job, job->by_platform, collective, least, most, platform, room);
             tutti_json_open(json, NULL, '{');
             tutti_json_text(json, "collective", collective_of(collective));
             tutti_json_text(json, "band", bands[b].name);
             tutti_json_count(json, "sizes", count);
-            tutti_json_number(json, "median_abs_percent", seen[0]);
-            tutti_json_number(json, "p90_abs_percent", seen[1]);
-            tutti_json_number(json, "without_site_median_abs_percent", site[0]);
-            tutti_json_number(json, "without_site_p90_abs_percent", site[1]);
-            tutti_json_number(json, "without_platform_median_abs_percent", platform[0]);
-            tutti_json_number(json, "without_platform_p90_abs_percent", platform[1]);
+            for (size_t t = 0; t < report->times_count; t++) {
+                (void)sum_up(job, report->times[t].times, collective, least, most, error, room);
+                json_error(report->times[t].json, error, json);
+            }
             tutti_json_close(json);
         }
     }
@@ -178,10 +200,10 @@ static void json_open(const struct tutti_fit_job *job, struct tutti_json *json)
     tutti_json_close(json);
 }
 
-int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                         size_t open, struct tutti_sink *sink, struct tutti_err *err)
+static int print_json(const struct tutti_fit_report *report, FILE *out, struct tutti_err *err)
 {
-    struct tutti_json json = {.out = sink->out};
+    const struct tutti_fit_job *job = report->job;
+    struct tutti_json json = {.out = out};
     double *room = tutti_fit_numbers(job->cases.point_count);
 
     if (room == NULL)
@@ -193,18 +215,21 @@ int tutti_fit_print_json(const struct tutti_fit_job *job, const struct tutti_cal
     tutti_json_count(&json, "parameters", job->values.parameter_count);
     tutti_json_count(&json, "iterations", job->fit->iteration_count);
     tutti_json_bool(&json, "converged", job->fit->converged);
-    json_errors(job, room, &json);
-    tutti_json_count(&json, "values_open", open);
+    json_errors(report, room, &json);
+    tutti_json_count(&json, "values_open", report->open);
     json_open(job, &json);
-    json_values(calib, &json);
+    json_values(report->calib, &json);
     tutti_json_close(&json);
     free(room);
     return 0;
 }
 
-int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_calib *calib,
-                           size_t open, const struct tutti_page *page, struct tutti_err *err)
+/* The values that this fit has found, with their intervals, and which of them the data leave open;
+ * of so many that nobody would read them only how many. */
+static int print_values(const struct tutti_fit_report *report, const struct tutti_page *page,
+                        struct tutti_err *err)
 {
+    const struct tutti_fit_job *job = report->job;
     static const struct tutti_column columns[] = {
         {"name", "value", "", TUTTI_CELL_TEXT},
         {"value", "fitted", "", TUTTI_CELL_NUMBER},
@@ -218,7 +243,7 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
     fprintf(page->out,
             "# values:   %zu, of which the data do not tell %zu (those stay near where they begin)"
             "%s\n",
-            job->values.value_count, open,
+            job->values.value_count, report->open,
             job->values.value_count > VALUES_SHOWN_MAX ? "; -O and JSON have them" : "");
     if (job->values.value_count > VALUES_SHOWN_MAX)
         return 0;
@@ -228,7 +253,7 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
         const struct tutti_fit_value *one = &job->values.values[v];
         const struct tutti_calib_value *found = NULL;
 
-        status = tutti_calib_get(calib, one->name, &found, err);
+        status = tutti_calib_get(report->calib, one->name, &found, err);
         if (status == 0 && found != NULL &&
             tutti_table_add(table, one->name, found->value, found->low, found->high,
                             one->open ? "no" : "yes") < 0)
@@ -238,4 +263,47 @@ int tutti_fit_print_values(const struct tutti_fit_job *job, const struct tutti_c
         tutti_table_print(table, page);
     tutti_table_free(table);
     return status;
+}
+
+static int print_page(const struct tutti_fit_report *report, const struct tutti_page *page,
+                      struct tutti_err *err)
+{
+    const struct tutti_fit_job *job = report->job;
+    size_t wrong = 0;
+    int status;
+
+    for (size_t i = 0; i < job->cases.point_count; i++)
+        wrong += job->cases.points[i].wrong;
+    fprintf(page->out, "# %s %s %s\n", tutti_command_program(job->command), TUTTI_BUILD_VERSION,
+            job->command->name);
+    fprintf(
+        page->out,
+        "# measured: %zu tables, %zu sizes; left out: %zu tables (other libraries, no machine), "
+        "%zu sizes\n",
+        job->cases.case_count, job->cases.point_count - wrong, job->cases.left_out_count, wrong);
+    fprintf(page->out, "# fit:      %zu parameters, %" PRIu32 " iterations%s\n",
+            job->values.parameter_count, job->fit->iteration_count,
+            job->fit->converged ? "" : ", not converged");
+    if (report->note != NULL)
+        fprintf(page->out, "# %s\n", report->note);
+    status = print_errors(report, page->out, err);
+    return status == 0 ? print_values(report, page, err) : status;
+}
+
+int tutti_fit_print(const struct tutti_args *args, const struct tutti_fit_report *report,
+                    struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_page page;
+    int status;
+
+    assert(report->times_count > 0);
+    assert(report->times_count <= TUTTI_FIT_TIMES_MAX);
+    if (tutti_args_is(args, "format", "csv"))
+        return print_csv(report, sink->out);
+    if (tutti_args_is(args, "format", "json"))
+        return print_json(report, sink->out, err);
+    status = tutti_page_open(&page, sink, err);
+    if (status < 0)
+        return status;
+    return tutti_page_close(&page, print_page(report, &page, err), err);
 }

@@ -11,6 +11,7 @@
 #include "sim/fit.h"
 #include "tools/calibrate/fit_cases.h"
 
+struct tutti_command;
 struct tutti_sink;
 
 /* A value is its least, mostly 0, and e to the power of: its base plus one parameter a level: of
@@ -62,8 +63,9 @@ struct tutti_fit_values {
     double *shifted;      /* [value][point]: the times with that value alone `shift` away */
     bool *is_shifted;     /* [value][case]: whether they are known */
     double shift;
-    struct tutti_fit_change *changes; /* [value]: room for tutti_fit_values_approximate() */
-    struct tutti_sink *sink;          /* shows how far the fit is */
+    struct tutti_fit_change *changes;    /* [value]: room for tutti_fit_values_approximate() */
+    const struct tutti_command *command; /* that fits ... */
+    struct tutti_sink *sink;             /* ... and shows how far it is */
 };
 
 int tutti_fit_values_open(struct tutti_fit_cases *cases, const struct tutti_calib *base,

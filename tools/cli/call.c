@@ -1,7 +1,8 @@
 /* Finds the command, parses its options, runs it, and makes an exit code of how it ended; see
- * cli.h. */
-#include "tools/cli.h"
+ * program.h. */
+#include "tools/cli/program.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,38 +10,17 @@
 #include <string.h>
 
 #include "build.h"
-#include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/sweep/job.h"
 
-/* clang-format off */
-static const struct tutti_command *const commands[] = {
-    &tutti_cli_topo_list,
-    &tutti_cli_topo_show,
-    &tutti_cli_topo_bound,
-    &tutti_cli_topo_convert,
-    &tutti_cli_explain,
-    &tutti_cli_predict,
-    &tutti_cli_compare,
-    &tutti_cli_run,
-    &tutti_cli_validate,
-    &tutti_cli_calibrate,
-    &tutti_cli_schedule_show,
-    &tutti_cli_schedule_check,
-    &tutti_cli_schedule_prove,
-    &tutti_cli_schedule_convert,
-    &tutti_cli_doctor,
-    &tutti_cli_completion,
+/* The words of a call, where they go, and where the message of its failure goes besides. */
+struct call {
+    const struct tutti_cli_program *program;
+    int argc;
+    char **argv;
+    struct tutti_sink *sink;
+    struct tutti_err *err;
 };
-/* clang-format on */
-
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
-
-const struct tutti_command *const *tutti_commands(size_t *ret_count)
-{
-    *ret_count = COMMAND_COUNT;
-    return commands;
-}
 
 /* How many of the words `argv` name this command: 0 if they do not. */
 static int words_of(const struct tutti_command *command, int argc, char **argv)
@@ -59,25 +39,29 @@ static int words_of(const struct tutti_command *command, int argc, char **argv)
     return words;
 }
 
-static const struct tutti_command *find(int argc, char **argv, int *ret_words)
+static const struct tutti_command *find(const struct call *call, int *ret_words)
 {
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        *ret_words = words_of(commands[i], argc, argv);
+    const struct tutti_cli_program *program = call->program;
+
+    for (size_t i = 0; i < program->command_count; i++) {
+        assert(strcmp(tutti_command_program(program->commands[i]), program->name) == 0);
+        *ret_words = words_of(program->commands[i], call->argc, call->argv);
         if (*ret_words > 0)
-            return commands[i];
+            return program->commands[i];
     }
     return NULL;
 }
 
 /* The second words of a group ("topo": "list|show|..."); "" if `group` is none. */
-static void group_words(const char *group, char *buf, size_t buf_bytes)
+static void group_words(const struct tutti_cli_program *program, const char *group, char *buf,
+                        size_t buf_bytes)
 {
     size_t bytes = strlen(group);
     size_t used = 0;
 
     buf[0] = '\0';
-    for (size_t i = 0; i < COMMAND_COUNT && used < buf_bytes; i++) {
-        const char *name = commands[i]->name;
+    for (size_t i = 0; i < program->command_count && used < buf_bytes; i++) {
+        const char *name = program->commands[i]->name;
 
         if (strncmp(name, group, bytes) == 0 && name[bytes] == ' ')
             used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%s", used > 0 ? "|" : "",
@@ -86,21 +70,23 @@ static void group_words(const char *group, char *buf, size_t buf_bytes)
 }
 
 /* The commands of a group, "topo list" and so on: what `tutti topo --help` prints. */
-static bool group_help(const char *group, FILE *out)
+static bool group_help(const struct tutti_cli_program *program, const char *group, FILE *out)
 {
     size_t bytes = strlen(group);
     bool found = false;
 
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strncmp(commands[i]->name, group, bytes) != 0 || commands[i]->name[bytes] != ' ')
+    for (size_t i = 0; i < program->command_count; i++) {
+        const struct tutti_command *command = program->commands[i];
+
+        if (strncmp(command->name, group, bytes) != 0 || command->name[bytes] != ' ')
             continue;
         if (!found)
-            fprintf(out, "usage: tutti %s COMMAND [options]\n\ncommands:\n", group);
+            fprintf(out, "usage: %s %s COMMAND [options]\n\ncommands:\n", program->name, group);
         found = true;
-        fprintf(out, "  %-18s %s\n", commands[i]->name, commands[i]->summary);
+        fprintf(out, "  %-18s %s\n", command->name, command->summary);
     }
     if (found)
-        fprintf(out, "\n'tutti help %s COMMAND' prints the help of one.\n", group);
+        fprintf(out, "\n'%s help %s COMMAND' prints the help of one.\n", program->name, group);
     return found;
 }
 
@@ -108,14 +94,6 @@ static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
-
-/* The words of a call, where they go, and where the message of its failure goes besides. */
-struct call {
-    int argc;
-    char **argv;
-    struct tutti_sink *sink;
-    struct tutti_err *err;
-};
 
 /* One line, whatever the words of the user or of a file contain; written at once, since other
  * processes may be saying theirs to the same terminal. */
@@ -130,8 +108,8 @@ static void report_in(const struct call *call, const char *colour, const char *n
     for (; *text != '\0' && bytes + 1 < sizeof(line); text++)
         line[bytes++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
     line[bytes] = '\0';
-    fprintf(call->sink->notes, "%stutti%s%s: %s%s\n", colour, name[0] != '\0' ? " " : "", name,
-            line, colour[0] != '\0' ? "\033[0m" : "");
+    fprintf(call->sink->notes, "%s%s%s%s: %s%s\n", colour, call->program->name,
+            name[0] != '\0' ? " " : "", name, line, colour[0] != '\0' ? "\033[0m" : "");
 }
 
 static void report(const struct call *call, const char *name, const char *text)
@@ -180,23 +158,27 @@ static int refuse_second(const struct call *call, const char *group, const char 
 
 static int refuse_command(const struct call *call)
 {
+    const struct tutti_cli_program *program = call->program;
     const char *word = call->argv[0];
     char words[512];
     char near[64];
     const char *best;
     size_t used = 0;
 
-    group_words(word, words, sizeof(words));
+    group_words(program, word, words, sizeof(words));
     if (words[0] != '\0')
         return refuse_second(call, word, words);
-    for (size_t i = 0; i < COMMAND_COUNT && used < sizeof(words); i++)
+    for (size_t i = 0; i < program->command_count && used < sizeof(words); i++) {
+        const char *name = program->commands[i]->name;
+
         used += (size_t)snprintf(words + used, sizeof(words) - used, "|%.*s",
-                                 (int)strcspn(commands[i]->name, " "), commands[i]->name);
+                                 (int)strcspn(name, " "), name);
+    }
     best = tutti_nearest(word, words + 1, near, sizeof(near));
     if (best != NULL)
         return refuse(call, "", "unknown command '%s' (did you mean '%s'?)", word, best);
-    return refuse(call, "", "unknown %s '%s' ('tutti help' lists them, and what is not there yet)",
-                  word[0] == '-' ? "option" : "command", word);
+    return refuse(call, "", "unknown %s '%s' (%s)", word[0] == '-' ? "option" : "command", word,
+                  program->hint);
 }
 
 /* What was printed may not have been written: a full disk, a closed pipe. Whoever noticed before
@@ -338,13 +320,14 @@ static struct call behind(const struct call *call, int words)
 /* help [--man] [COMMAND] */
 static int help(const struct call *all)
 {
-    bool man = all->argc > 0 && strcmp(all->argv[0], "--man") == 0;
+    bool pages = all->program->has_man_pages;
+    bool man = pages && all->argc > 0 && strcmp(all->argv[0], "--man") == 0;
     struct call call = behind(all, man);
     FILE *out = call.sink->out;
     const struct tutti_command *command;
     int words = 0;
 
-    if (all->argc > 0 && strcmp(all->argv[0], "--man-pages") == 0) {
+    if (pages && all->argc > 0 && strcmp(all->argv[0], "--man-pages") == 0) {
         call = behind(all, 1);
         return write_pages(&call);
     }
@@ -352,11 +335,11 @@ static int help(const struct call *all)
         if (man)
             tutti_man_print_all(out);
         else
-            tutti_usage_print(out);
+            tutti_cli_program_usage(call.program, out);
         return flush(&call, "help", 0, false);
     }
-    command = find(call.argc, call.argv, &words);
-    if (command == NULL && call.argc == 1 && !man && group_help(call.argv[0], out))
+    command = find(&call, &words);
+    if (command == NULL && call.argc == 1 && !man && group_help(call.program, call.argv[0], out))
         return flush(&call, "help", 0, false);
     if (command == NULL)
         return refuse_command(&call);
@@ -373,20 +356,21 @@ static int version(const struct call *call)
 {
     if (call->argc > 1)
         return refuse_word(call, "--version", call->argv[1]);
-    fprintf(call->sink->out, "tutti %s\n", TUTTI_BUILD_VERSION);
+    fprintf(call->sink->out, "%s %s\n", call->program->name, TUTTI_BUILD_VERSION);
     return flush(call, "", 0, false);
 }
 
-int tutti_cli_call(int argc, char **argv, struct tutti_sink *sink, struct tutti_err *err)
+int tutti_cli_program_call(const struct tutti_cli_program *program, int argc, char **argv,
+                           struct tutti_sink *sink, struct tutti_err *err)
 {
-    struct call call = {.argc = argc, .argv = argv, .sink = sink, .err = err};
+    struct call call = {.program = program, .argc = argc, .argv = argv, .sink = sink, .err = err};
     const struct tutti_command *command;
     int words = 0;
 
     if (err != NULL)
         err->text[0] = '\0';
     if (argc < 1) {
-        tutti_usage_print(sink->notes);
+        tutti_cli_program_usage(program, sink->notes);
         return 2;
     }
     if (strcmp(argv[0], "--version") == 0)
@@ -399,8 +383,8 @@ int tutti_cli_call(int argc, char **argv, struct tutti_sink *sink, struct tutti_
         call = behind(&call, 1);
         return help(&call);
     }
-    command = find(argc, argv, &words);
-    if (command == NULL && argc > 1 && is_help(argv[1]) && group_help(argv[0], sink->out))
+    command = find(&call, &words);
+    if (command == NULL && argc > 1 && is_help(argv[1]) && group_help(program, argv[0], sink->out))
         return flush(&call, argv[0], 0, false);
     if (command == NULL)
         return refuse_command(&call);

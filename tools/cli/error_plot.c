@@ -108,18 +108,11 @@ static void print_scale(FILE *out, const struct glyphs *glyphs)
             "", glyphs->middle, glyphs->range, glyphs->exact);
 }
 
-int tutti_error_plot(struct tutti_error_point *points, size_t count, bool utf8, char **ret,
-                     struct tutti_err *err)
+void tutti_error_plot(struct tutti_error_point *points, size_t count, bool utf8, FILE *out)
 {
     const struct glyphs *glyphs = utf8 ? &utf8_ : &ascii;
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    bool failed;
     int step;
 
-    if (out == NULL)
-        return tutti_nomem(err);
     if (count > 0)
         qsort(points, count, sizeof(*points), by_power);
     while (count > 0 && !is_point(&points[count - 1]))
@@ -139,11 +132,4 @@ int tutti_error_plot(struct tutti_error_point *points, size_t count, bool utf8, 
         i = end;
     }
     print_scale(out, glyphs);
-    failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        free(text);
-        return tutti_nomem(err);
-    }
-    *ret = text;
-    return 0;
 }

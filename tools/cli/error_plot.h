@@ -6,16 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct tutti_err;
+#include <stdio.h>
 
 struct tutti_error_point {
     uint64_t bytes; /* of 0 and without a ratio: no point */
     double ratio;   /* predicted over measured */
 };
 
-/* Sorts the points. At most 80 wide; without `utf8` of ASCII alone. *ret is freed with free(). */
-int tutti_error_plot(struct tutti_error_point *points, size_t count, bool utf8, char **ret,
-                     struct tutti_err *err);
+/* Sorts the points. At most 80 wide; without `utf8` of ASCII alone. */
+void tutti_error_plot(struct tutti_error_point *points, size_t count, bool utf8, FILE *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/cli/program.h"
 #include "tools/options.h"
 
 enum { HELP_COLUMNS = 96, HELP_INDENT = 28 };
@@ -89,8 +90,8 @@ static void print_examples(const char *examples, const char *prefix, FILE *out)
 
 void tutti_help_print(const struct tutti_command *command, FILE *out)
 {
-    fprintf(out, "usage: tutti %s %s%s[options]\n\n", command->name, command->operands,
-            command->operands[0] != '\0' ? " " : "");
+    fprintf(out, "usage: %s %s %s%s[options]\n\n", tutti_command_program(command), command->name,
+            command->operands, command->operands[0] != '\0' ? " " : "");
     print_wrapped(out, command->text, 0, 0);
     fprintf(out, "\noptions:\n");
     for (size_t i = 0; i < command->option_count; i++)
@@ -100,26 +101,13 @@ void tutti_help_print(const struct tutti_command *command, FILE *out)
     print_examples(command->examples, "  ", out);
 }
 
-void tutti_usage_print(FILE *out)
+void tutti_cli_program_usage(const struct tutti_cli_program *program, FILE *out)
 {
-    size_t count = 0;
-    const struct tutti_command *const *commands = tutti_commands(&count);
-
-    fprintf(out,
-            "usage: tutti COMMAND [SPEC] [options]\n\n"
-            "Predicts what collectives cost on a machine, and plays the same schedule here.\n\n"
-            "commands:\n");
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "  %-18s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "  %-18s %s\n  %-18s %s\n\n", "help [COMMAND]",
-            "print the help of a command; with --man its man page", "--version",
-            "print the version");
-    fprintf(out, "SPEC is a machine: a preset such as 'dgx-h100:nodes=2' ('tutti topo list' shows "
-                 "all),\nor a file: NCCL topology XML, or the text of 'tutti topo convert'.\n\n"
-                 "Not yet: steps and strategies of training, parameter servers, what fits into "
-                 "memory, failures,\nmoney; playing on GPUs.\n\n"
-                 "examples:\n"
-                 "  tutti compare dgx-h100\n"
-                 "  tutti predict dgx-h100:nodes=16 -a ring,hierarchical -b 1M -e 1G -f 4\n"
-                 "  tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n");
+    fprintf(out, "usage: %s %s\n\n%s\n\ncommands:\n", program->name, program->form,
+            program->summary);
+    for (size_t i = 0; i < program->command_count; i++)
+        fprintf(out, "  %-18s %s\n", program->commands[i]->name, program->commands[i]->summary);
+    fprintf(out, "  %-18s print the help of a command%s\n  %-18s print the version\n\n%s",
+            "help [COMMAND]", program->has_man_pages ? "; with --man its man page" : "",
+            "--version", program->text);
 }

@@ -43,14 +43,33 @@ static uint32_t find_letter(const struct tutti_command *command, char letter)
     return UINT32_MAX;
 }
 
+const char *tutti_command_program(const struct tutti_command *command)
+{
+    return command->program != NULL ? command->program : "tutti";
+}
+
+/* An option that another program has now. */
+static const struct tutti_moved_option *find_moved(const struct tutti_command *command,
+                                                   const char *typed, size_t bytes)
+{
+    for (size_t i = 0; i < command->moved_count; i++) {
+        if (same_name(typed, bytes, command->moved[i].name))
+            return &command->moved[i];
+    }
+    return NULL;
+}
+
 static int refuse_long(const struct tutti_command *command, const char *word, struct tutti_err *err)
 {
     char names[1024] = "help";
     char near[64];
     size_t used = strlen(names);
     size_t bytes = strcspn(word, "=");
+    const struct tutti_moved_option *moved = find_moved(command, word + 2, bytes - 2);
     const char *best;
 
+    if (moved != NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--%s': %s", moved->name, moved->where);
     for (size_t i = 0; i < command->option_count; i++) {
         int length = snprintf(names + used, sizeof(names) - used, "|%s", command->options[i].name);
 
@@ -64,8 +83,8 @@ static int refuse_long(const struct tutti_command *command, const char *word, st
     if (best != NULL)
         return tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' (did you mean '--%s'?)", typed,
                           best);
-    return tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' ('tutti %s --help' lists them)",
-                      typed, command->name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown option '%s' ('%s %s --help' lists them)", typed,
+                      tutti_command_program(command), command->name);
 }
 
 /* Is `text` one of the words of "a|b|c"? */
@@ -246,8 +265,8 @@ static int refuse_letter(const struct tutti_command *command, char letter, struc
     if (index != UINT32_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "unknown option '-%c' (did you mean '-%c, --%s'?)",
                           letter, other, command->options[index].name);
-    return tutti_fail(err, TUTTI_EINVAL, "unknown option '-%c' ('tutti %s --help' lists them)",
-                      letter, command->name);
+    return tutti_fail(err, TUTTI_EINVAL, "unknown option '-%c' ('%s %s --help' lists them)", letter,
+                      tutti_command_program(command), command->name);
 }
 
 static int take_short(struct tutti_args *args, const char *word, int argc, char **argv, int *at,
@@ -299,8 +318,8 @@ static int check_operands(const struct tutti_args *args, struct tutti_err *err)
         }
     }
     if (count < command->operand_min)
-        return tutti_fail(err, TUTTI_EINVAL, "an operand is missing (usage: tutti %s %s [options])",
-                          command->name, command->operands);
+        return tutti_fail(err, TUTTI_EINVAL, "an operand is missing (usage: %s %s %s [options])",
+                          tutti_command_program(command), command->name, command->operands);
     return 0;
 }
 

@@ -71,6 +71,13 @@ bool tutti_shared_plot_utf8(const struct tutti_args *args)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
+bool tutti_shared_wants_plot(const struct tutti_args *args, bool terminal)
+{
+    if (tutti_args_is(args, "plot", "auto"))
+        return terminal && !tutti_args_flag(args, "quiet");
+    return !tutti_args_is(args, "plot", "none");
+}
+
 int tutti_shared_check_plot(const struct tutti_args *args, struct tutti_err *err)
 {
     if (!tutti_args_given(args, "plot") || tutti_args_is(args, "plot", "none") ||

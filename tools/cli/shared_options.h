@@ -192,6 +192,9 @@ int tutti_shared_check_root(enum tutti_collective collective, uint32_t root, uin
 /* Whether --plot (auto|utf8|ascii|none) draws with more than ASCII; auto: as the locale says. */
 bool tutti_shared_plot_utf8(const struct tutti_args *args);
 
+/* Whether --plot asks for a chart below the table; auto: on a terminal, unless -q. */
+bool tutti_shared_wants_plot(const struct tutti_args *args, bool terminal);
+
 /* -TUTTI_EINVAL: a chart is asked for below a table, and --format asks for no table. */
 int tutti_shared_check_plot(const struct tutti_args *args, struct tutti_err *err);
 

@@ -1,19 +1,21 @@
-/* tutti validate --all: every prediction against everything that was measured. */
-#include "tools/fit/accuracy_all.h"
-
+/* tutti-fit accuracy: every prediction against everything that was measured. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "build.h"
 #include "runtime/status.h"
+#include "tools/cli/calib.h"
+#include "tools/cli/error_plot.h"
 #include "tools/cli/files.h"
 #include "tools/cli/nccl_options.h"
 #include "tools/cli/page.h"
+#include "tools/cli/shared_options.h"
 #include "tools/cli/sizes.h"
 #include "tools/fit/accuracy/accuracy.h"
+#include "tools/fit/commands.h"
 #include "tools/validate/measured_files.h"
-#include "tools/validate/validate_plot.h"
 
 enum { SECONDS_MAX = 3 }; /* of a size: what takes longer to play is not predicted, and said */
 
@@ -24,8 +26,7 @@ static int read_ask(const struct tutti_args *args, struct tutti_accuracy_ask *as
 
     ask->ask.size = sizeof(ask->ask);
     ask->ask.empty = true;
-    ask->ask.algorithm =
-        tutti_args_given(args, "algorithm") ? tutti_args_text(args, "algorithm") : "nccl";
+    ask->ask.algorithm = tutti_args_text(args, "algorithm");
     ask->protocol = tutti_args_text(args, "protocol");
     ask->side = tutti_args_is(args, "side", "in")     ? TUTTI_SIDE_IN
                 : tutti_args_is(args, "side", "best") ? TUTTI_SIDE_BEST
@@ -37,11 +38,6 @@ static int read_ask(const struct tutti_args *args, struct tutti_accuracy_ask *as
     ask->bytes_max =
         tutti_args_given(args, "maxbytes") ? tutti_args_number(args, "maxbytes") : UINT64_MAX;
     ask->thread_count = (uint32_t)tutti_args_number(args, "jobs");
-    if (tutti_args_given(args, "backend") || tutti_args_given(args, "log"))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--all' takes its measurements from tables, not by '%s' (one or "
-                          "the other)",
-                          tutti_args_given(args, "backend") ? "-B" : "--log");
     if (strchr(ask->ask.algorithm, ',') != NULL || strcmp(ask->ask.algorithm, "all") == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-a': '%s' is more than one algorithm (one name, or auto)",
@@ -66,7 +62,7 @@ static int open_tables(const struct tutti_args *args, struct tutti_accuracy *acc
         path = tutti_measured_folder();
     if (path == NULL)
         return tutti_fail(err, TUTTI_ELACK,
-                          "the tables of measurements are not installed (validate --all FOLDER, or "
+                          "the tables of measurements are not installed (accuracy FOLDER, or "
                           "TUTTI_MEASURED_DIR)");
     status = tutti_accuracy_open(path, &filter, accuracy, err);
     if (status < 0)
@@ -77,6 +73,37 @@ static int open_tables(const struct tutti_args *args, struct tutti_accuracy *acc
                ? 0
                : tutti_fail(err, TUTTI_EINVAL, "option '--filter': none of %zu tables is '%s'",
                             accuracy->table_count, tutti_args_text(args, "filter"));
+}
+
+/* Below the table: the errors of all sizes of the chosen tables that count. */
+static int plot_tables(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
+                       bool terminal, FILE *out, struct tutti_err *err)
+{
+    struct tutti_error_point *points;
+    size_t count = 0;
+
+    if (!tutti_shared_wants_plot(args, terminal))
+        return 0;
+    for (size_t t = 0; t < accuracy->table_count; t++)
+        count += accuracy->tables[t].row_count;
+    points = calloc(count + 1, sizeof(*points));
+    if (points == NULL)
+        return tutti_nomem(err);
+    count = 0;
+    for (size_t t = 0; t < accuracy->table_count; t++) {
+        const struct tutti_accuracy_table *table = &accuracy->tables[t];
+        bool counts = table->chosen && tutti_accuracy_counts(table);
+
+        for (size_t i = 0; counts && i < table->row_count; i++) {
+            const struct tutti_accuracy_row *row = &table->rows[i];
+
+            points[count++] = (struct tutti_error_point){row->bytes, row->us[TUTTI_FORECAST_OURS] /
+                                                                         row->measured_us};
+        }
+    }
+    tutti_error_plot(points, count, tutti_shared_plot_utf8(args), out);
+    free(points);
+    return 0;
 }
 
 static int print_all(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
@@ -93,10 +120,10 @@ static int print_all(const struct tutti_args *args, const struct tutti_accuracy 
         status = tutti_page_open(&page, sink, err);
         if (status < 0)
             return status;
-        fprintf(page.out, "# tutti %s validate: all tables\n", TUTTI_BUILD_VERSION);
+        fprintf(page.out, "# tutti-fit %s accuracy\n", TUTTI_BUILD_VERSION);
         status = tutti_accuracy_print(accuracy, ask, &page, err);
         if (status == 0)
-            status = tutti_validate_plot_tables(args, accuracy, sink->out_terminal, page.out, err);
+            status = plot_tables(args, accuracy, sink->out_terminal, page.out, err);
         return tutti_page_close(&page, status, err);
     }
     tutti_json_open(&json, NULL, '{');
@@ -151,8 +178,7 @@ static int check_limit(const struct tutti_args *args, const struct tutti_accurac
     return 0;
 }
 
-int tutti_validate_all(const struct tutti_args *args, struct tutti_sink *sink,
-                       struct tutti_err *err)
+static int measure(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_accuracy accuracy = {0};
     struct tutti_accuracy_ask ask = {0};
@@ -179,3 +205,94 @@ int tutti_validate_all(const struct tutti_args *args, struct tutti_sink *sink,
     tutti_nccl_options_done(&nccl);
     return status;
 }
+
+int tutti_command_fit_accuracy(const struct tutti_args *args, struct tutti_sink *sink,
+                               struct tutti_err *err)
+{
+    int status = tutti_shared_check_plot(args, err);
+
+    /* What takes minutes is not to be lost in the end. */
+    if (status == 0 && tutti_args_given(args, "svg")) {
+        status = tutti_file_check_target(tutti_args_text(args, "svg"), err);
+        if (status < 0)
+            (void)tutti_wrap(err, status, "option '--svg'");
+    }
+    return status < 0 ? status : measure(args, sink, err);
+}
+
+static const struct tutti_option options[] = {
+    {.name = "filter",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "KEY=WORD,...",
+     .help = "only tables that fit, as in platform=a100-*,nodes=2..8,library=nccl|rccl"},
+    {.name = "side",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "out|in|best",
+     .standard = "out",
+     .help = "which times of a table: out of place, in place, or the better one"},
+    {.letter = 'b',
+     .name = "minbytes",
+     .type = TUTTI_OPTION_SIZE,
+     .value = "SIZE",
+     .help = "smallest size: 12345, 4K, 16M, 1G (powers of 1024)"},
+    {.letter = 'e',
+     .name = "maxbytes",
+     .type = TUTTI_OPTION_SIZE,
+     .value = "SIZE",
+     .help = "largest size"},
+    {.letter = 'a',
+     .name = "algorithm",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .standard = "nccl",
+     .help = "nccl: what NCCL or RCCL would run; or one algorithm, as ring; auto: the fastest"},
+    TUTTI_OPTION_PROTOCOL,
+    TUTTI_OPTION_MODEL,
+    TUTTI_OPTION_CALIB,
+    TUTTI_OPTION_REDUCE_RATE,
+    TUTTI_OPTION_AS_NCCL,
+    TUTTI_OPTION_NCCL_ENV,
+    {.name = "limit",
+     .type = TUTTI_OPTION_REAL,
+     .value = "PERCENT",
+     .max = 1000000,
+     .help = "fail if the median error is larger"},
+    {.name = "svg",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "draw what was measured against what is predicted"},
+    {.name = "plot",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "auto|utf8|ascii|none",
+     .standard = "auto",
+     .help = "the errors by size below the table; auto: on a terminal, as the locale says"},
+    TUTTI_OPTION_JOBS,
+    TUTTI_OPTIONS_OUTPUT,
+};
+
+const struct tutti_command tutti_fit_accuracy = {
+    .program = TUTTI_FIT_PROGRAM,
+    .name = "accuracy",
+    .summary = "hold predictions against all tables of measurements, beside other models",
+    .operands = "[FOLDER|FILE]",
+    .operand_max = 1,
+    .text =
+        "Predicts every size of the tables of a folder or file, or of the some thousand public "
+        "ones of traces/measured, as the version of NCCL that ran there, with the variables that "
+        "were set, and sums the errors up by collective, network and platform, beside NCCL's own "
+        "model (model-a), one flat ring at nominal rates (nominal, the null model of 'tutti "
+        "validate'), ASTRA-sim's analytical formula (astra), the time measured on the nearest "
+        "other platform (nearest), and that on the same machine at other sites (twins, their "
+        "median), which no model of machines can beat by much. Each table counts once in each "
+        "power of two of bytes. Good tables of NCCL and RCCL count, degraded ones and other "
+        "libraries are summed up apart. Sizes that would take longer than 3 s to play are left "
+        "out, and said. Without a filter it takes a minute or two.\n\n"
+        "Errors are in percent of what was measured, without their sign.",
+    .examples =
+        "tutti-fit accuracy --filter 'collective=allreduce,quality=good,library=nccl|rccl'\n"
+        "tutti-fit accuracy --filter 'platform=*-hgx8,collective=allreduce' --svg it.svg\n"
+        "tutti-fit accuracy mine.measured --calib mine.calib",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = tutti_command_fit_accuracy,
+};

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "tools/run/run.h"
+#include "tools/cli/progress.h"
+#include "tools/options.h"
 
 typedef const char *(*name_of)(const struct tutti_measured_table *table);
 
@@ -31,6 +32,9 @@ enum { SEEN = -1 };
 
 struct unseen {
     struct tutti_fit_job *job;
+    bool folds_alone;
+    const double
+        *known;    /* [point]: times by site, where those by platform are asked for; or NULL */
     double *times; /* [point] to be filled */
     size_t group_count;
     struct group *groups;
@@ -49,18 +53,17 @@ static void close_unseen(struct unseen *unseen)
     free(unseen->weight);
 }
 
-static int open_unseen(struct tutti_fit_job *job, name_of name, double *times, struct unseen *ret,
+static int open_unseen(struct tutti_fit_job *job, name_of name, struct unseen *ret,
                        struct tutti_err *err)
 {
     size_t cases = job->cases.case_count, points = job->cases.point_count;
 
-    *ret = (struct unseen){.job = job,
-                           .times = times,
-                           .groups = calloc(cases + 1, sizeof(*ret->groups)),
-                           .group = calloc(cases + 1, sizeof(*ret->group)),
-                           .omitted = calloc(points + 1, sizeof(*ret->omitted)),
-                           .values = tutti_fit_numbers(job->values.parameter_count),
-                           .weight = tutti_fit_numbers(points)};
+    ret->job = job;
+    ret->groups = calloc(cases + 1, sizeof(*ret->groups));
+    ret->group = calloc(cases + 1, sizeof(*ret->group));
+    ret->omitted = calloc(points + 1, sizeof(*ret->omitted));
+    ret->values = tutti_fit_numbers(job->values.parameter_count);
+    ret->weight = tutti_fit_numbers(points);
     if (ret->groups == NULL || ret->group == NULL || ret->omitted == NULL || ret->values == NULL ||
         ret->weight == NULL) {
         close_unseen(ret);
@@ -102,7 +105,7 @@ static void copy_known(struct unseen *unseen, size_t g)
         const struct tutti_fit_case *one = &job->cases.cases[c];
 
         if (unseen->group[c] == g)
-            memcpy(unseen->times + one->first_point, job->by_site + one->first_point,
+            memcpy(unseen->times + one->first_point, unseen->known + one->first_point,
                    one->point_count * sizeof(*unseen->times));
     }
     unseen->groups[g].fold = SEEN;
@@ -194,6 +197,15 @@ static int leave_out(struct unseen *unseen, size_t g, const struct tutti_fit *fi
     return status;
 }
 
+/* `what`: that the fit is made without; NULL: it is done. */
+static void show(const struct unseen *unseen, const char *what, struct tutti_sink *sink)
+{
+    const struct tutti_command *command = unseen->job->command;
+
+    tutti_progress_show(tutti_command_program(command), command->name,
+                        what != NULL ? "fits again without" : NULL, what, sink);
+}
+
 static int leave_out_fold(struct unseen *unseen, int fold, struct tutti_sink *sink,
                           struct tutti_err *err)
 {
@@ -207,41 +219,55 @@ static int leave_out_fold(struct unseen *unseen, int fold, struct tutti_sink *si
     if (size == 0)
         return 0;
     (void)snprintf(detail, sizeof(detail), "%d of %d of all", fold + 1, TUTTI_FIT_FOLDS);
-    tutti_run_show("calibrate", "fits again without", detail, sink);
+    show(unseen, detail, sink);
     unseen->job->cases.judges = false;
     status = fit_without_fold(unseen, fold, &fit, err);
     unseen->job->cases.judges = true;
     for (size_t g = 0; g < unseen->group_count && status == 0; g++) {
         if (unseen->groups[g].fold != fold)
             continue;
-        tutti_run_show("calibrate", "fits again without", unseen->groups[g].name, sink);
-        status = leave_out(unseen, g, fit, unseen->job->folds_alone || size == 1, err);
+        show(unseen, unseen->groups[g].name, sink);
+        status = leave_out(unseen, g, fit, unseen->folds_alone || size == 1, err);
     }
     tutti_fit_free(fit);
     return status;
 }
 
-static int judge(struct tutti_fit_job *job, name_of name, double *times, struct tutti_sink *sink,
-                 struct tutti_err *err)
+static int judge(struct tutti_fit_job *job, name_of name, struct unseen *unseen,
+                 struct tutti_sink *sink, struct tutti_err *err)
 {
-    struct unseen unseen;
-    int status = open_unseen(job, name, times, &unseen, err);
+    int status = open_unseen(job, name, unseen, err);
 
     if (status < 0)
         return status;
-    for (size_t g = 0; g < unseen.group_count && name != site_of; g++)
-        copy_known(&unseen, g);
-    deal(&unseen);
+    for (size_t g = 0; g < unseen->group_count && unseen->known != NULL; g++)
+        copy_known(unseen, g);
+    deal(unseen);
     for (int fold = 0; fold < TUTTI_FIT_FOLDS && status == 0; fold++)
-        status = leave_out_fold(&unseen, fold, sink, err);
-    tutti_run_show("calibrate", NULL, NULL, sink);
-    close_unseen(&unseen);
+        status = leave_out_fold(unseen, fold, sink, err);
+    show(unseen, NULL, sink);
+    close_unseen(unseen);
     return status;
 }
 
-int tutti_fit_unseen(struct tutti_fit_job *job, struct tutti_sink *sink, struct tutti_err *err)
+int tutti_fit_judge(struct tutti_fit_job *job, struct tutti_fit_unseen *ret,
+                    struct tutti_sink *sink, struct tutti_err *err)
 {
-    int status = judge(job, site_of, job->by_site, sink, err);
+    struct unseen by_site = {.folds_alone = ret->folds_alone};
+    struct unseen by_platform = {.folds_alone = ret->folds_alone};
+    int status;
 
-    return status < 0 ? status : judge(job, platform_of, job->by_platform, sink, err);
+    by_site.times = ret->by_site = tutti_fit_numbers(job->cases.point_count);
+    by_platform.times = ret->by_platform = tutti_fit_numbers(job->cases.point_count);
+    by_platform.known = ret->by_site;
+    if (ret->by_site == NULL || ret->by_platform == NULL)
+        return tutti_nomem(err);
+    status = judge(job, site_of, &by_site, sink, err);
+    return status < 0 ? status : judge(job, platform_of, &by_platform, sink, err);
+}
+
+void tutti_fit_unseen_done(struct tutti_fit_unseen *unseen)
+{
+    free(unseen->by_site);
+    free(unseen->by_platform);
 }

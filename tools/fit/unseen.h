@@ -3,6 +3,8 @@
 #ifndef TUTTI_TOOLS_FIT_UNSEEN_H
 #define TUTTI_TOOLS_FIT_UNSEEN_H
 
+#include <stdbool.h>
+
 #include "tools/calibrate/fit_job.h"
 
 struct tutti_sink;
@@ -13,9 +15,19 @@ struct tutti_sink;
  * that begins at the fit of all stays near it, for it is in a corner from which little leads. */
 enum { TUTTI_FIT_FOLDS = 5 };
 
-/* Fills job->by_site and job->by_platform; with job->folds_alone by the fits without a fifth, which
- * have seen less. Price: fits from the priors of all, twice TUTTI_FIT_FOLDS, and but for
- * job->folds_alone some six predictions for each site and platform. */
-int tutti_fit_unseen(struct tutti_fit_job *job, struct tutti_sink *sink, struct tutti_err *err);
+/* The times, as logarithms, of each point by a fit that has not seen its site, or platform. */
+struct tutti_fit_unseen {
+    bool folds_alone; /* without a fifth of all sites or platforms, not without each */
+    double *by_site;
+    double *by_platform;
+};
+
+/* Finds both, by a solved fit; with ret->folds_alone by the fits without a fifth, which have seen
+ * less. tutti_fit_unseen_done() frees them, on failure as well. Price: fits from the priors of all,
+ * twice TUTTI_FIT_FOLDS, and but for ret->folds_alone some six predictions for each site and
+ * platform. */
+int tutti_fit_judge(struct tutti_fit_job *job, struct tutti_fit_unseen *ret,
+                    struct tutti_sink *sink, struct tutti_err *err);
+void tutti_fit_unseen_done(struct tutti_fit_unseen *unseen);
 
 #endif

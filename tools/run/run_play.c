@@ -12,6 +12,7 @@
 #include "runtime/status.h"
 #include "runtime/threads.h"
 #include "sim/predict.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/shared_options.h"
 #include "tools/local/local.h"
 #include "tools/run/run.h"
@@ -93,12 +94,7 @@ void tutti_run_json_left_out(const struct tutti_run_rows *rows, struct tutti_jso
 void tutti_run_show(const char *command, const char *what, const char *detail,
                     struct tutti_sink *sink)
 {
-    if (!sink->notes_terminal)
-        return;
-    if (what != NULL)
-        fprintf(sink->notes, "\rtutti %s: %s %s\033[K", command, what, detail);
-    else
-        fprintf(sink->notes, "\r\033[K");
+    tutti_progress_show("tutti", command, what, detail, sink);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

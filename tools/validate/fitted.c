@@ -26,7 +26,7 @@ struct filters {
     size_t count;
 };
 
-/* The filter behind `option` in "tutti calibrate --filter 'collective=allreduce' ...". */
+/* The filter behind `option` in "tutti-fit calibrate --filter 'collective=allreduce' ...". */
 static int take_filter(const char *source, const char *option, struct filters *filters,
                        struct tutti_err *err)
 {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "runtime/status.h"
-#include "tools/fit/accuracy/accuracy_nccl.h"
 #include "tools/validate/logs.h"
+#include "tools/validate/measured_run.h"
 #include "topo/hardware.h"
 #include "topo/topo.h"
 

@@ -1,4 +1,4 @@
-/* Which options of `validate` say something of what: logs, tables, or this machine. */
+/* Which options of `validate` say something of what: logs, or this machine. */
 #ifndef TUTTI_TOOLS_VALIDATE_VALIDATE_OPTIONS_H
 #define TUTTI_TOOLS_VALIDATE_VALIDATE_OPTIONS_H
 

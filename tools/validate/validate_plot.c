@@ -15,34 +15,12 @@
 
 /* ---- on the terminal ------------------------------------------------------------------------- */
 
-/* auto draws on a terminal alone. */
-static bool is_wanted(const struct tutti_args *args, bool terminal)
-{
-    if (tutti_args_is(args, "plot", "auto"))
-        return terminal && !tutti_args_flag(args, "quiet");
-    return !tutti_args_is(args, "plot", "none");
-}
-
-/* Sorts the points. */
-static int print_points(const struct tutti_args *args, struct tutti_error_point *points,
-                        size_t count, FILE *out, struct tutti_err *err)
-{
-    char *text = NULL;
-    int status = tutti_error_plot(points, count, tutti_shared_plot_utf8(args), &text, err);
-
-    if (status == 0)
-        fputs(text, out);
-    free(text);
-    return status;
-}
-
 int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_cases *cases,
                               bool terminal, FILE *out, struct tutti_err *err)
 {
     struct tutti_error_point *points;
-    int status;
 
-    if (!is_wanted(args, terminal))
+    if (!tutti_shared_wants_plot(args, terminal))
         return 0;
     points = calloc(cases->case_count + 1, sizeof(*points));
     if (points == NULL)
@@ -50,40 +28,9 @@ int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_
     for (size_t i = 0; i < cases->case_count; i++)
         points[i] = (struct tutti_error_point){
             cases->cases[i].bytes, cases->cases[i].predicted_us / cases->cases[i].measured_us};
-    status = print_points(args, points, cases->case_count, out, err);
+    tutti_error_plot(points, cases->case_count, tutti_shared_plot_utf8(args), out);
     free(points);
-    return status;
-}
-
-int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
-                               bool terminal, FILE *out, struct tutti_err *err)
-{
-    struct tutti_error_point *points;
-    size_t count = 0;
-    int status;
-
-    if (!is_wanted(args, terminal))
-        return 0;
-    for (size_t t = 0; t < accuracy->table_count; t++)
-        count += accuracy->tables[t].row_count;
-    points = calloc(count + 1, sizeof(*points));
-    if (points == NULL)
-        return tutti_nomem(err);
-    count = 0;
-    for (size_t t = 0; t < accuracy->table_count; t++) {
-        const struct tutti_accuracy_table *table = &accuracy->tables[t];
-        bool counts = table->chosen && tutti_accuracy_counts(table);
-
-        for (size_t i = 0; counts && i < table->row_count; i++) {
-            const struct tutti_accuracy_row *row = &table->rows[i];
-
-            points[count++] = (struct tutti_error_point){row->bytes, row->us[TUTTI_FORECAST_OURS] /
-                                                                         row->measured_us};
-        }
-    }
-    status = print_points(args, points, count, out, err);
-    free(points);
-    return status;
+    return 0;
 }
 
 /* ---- as SVG ---------------------------------------------------------------------------------- */

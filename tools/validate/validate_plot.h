@@ -5,16 +5,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "tools/fit/accuracy/accuracy.h"
 #include "tools/options.h"
 #include "tools/validate/cases.h"
 
-/* Below the table, if --plot wants it (auto: on a terminal): of the cases, or of all sizes of the
- * chosen tables that count (good, and of NCCL or RCCL). */
+/* Below the table, if --plot wants it (auto: on a terminal): the errors of the cases. */
 int tutti_validate_plot_cases(const struct tutti_args *args, const struct tutti_cases *cases,
                               bool terminal, FILE *out, struct tutti_err *err);
-int tutti_validate_plot_tables(const struct tutti_args *args, const struct tutti_accuracy *accuracy,
-                               bool terminal, FILE *out, struct tutti_err *err);
 
 /* To the file of --svg, if it is given: a line each for what was measured and what was predicted,
  * of each log, collective and algorithm played here, and one of the null model of the first. Of a

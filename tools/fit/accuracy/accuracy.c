@@ -16,6 +16,7 @@
 #include "tools/sweep/sweep.h"
 #include "tools/validate/cases.h"
 #include "tools/validate/measured_files.h"
+#include "tools/validate/measured_run.h"
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -241,7 +242,7 @@ static int forecast(struct tutti_accuracy_table *table, const struct tutti_accur
 {
     const struct tutti_nccl_version *version = NULL;
     struct tutti_nccl_env *env = NULL;
-    int status = tutti_accuracy_env(table->measured, &env, &version, err);
+    int status = tutti_measured_env(table->measured, &env, &version, err);
 
     if (status == 0)
         status = forecast_ours(ask, topo, env, version, table, err);

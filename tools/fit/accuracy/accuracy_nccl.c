@@ -2,83 +2,12 @@
 #include "tools/fit/accuracy/accuracy_nccl.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "runtime/status.h"
 #include "runtime/units.h"
 #include "sim/nccl.h"
-#include "traces/nccl_tests.h"
-
-enum { WORD_BYTES = 128 };
-
-/* Copies the part of `text` up to one of `ends`; false: it does not fit. Moves on behind it. */
-static bool take_word(const char **text, const char *ends, char *word)
-{
-    size_t bytes = strcspn(*text, ends);
-
-    if (bytes >= WORD_BYTES)
-        return false;
-    memcpy(word, *text, bytes);
-    word[bytes] = '\0';
-    *text += bytes + ((*text)[bytes] != '\0');
-    return true;
-}
-
-int tutti_accuracy_env(const struct tutti_measured_table *measured, struct tutti_nccl_env **ret_env,
-                       const struct tutti_nccl_version **ret_version, struct tutti_err *err)
-{
-    const char *text = measured->env;
-    struct tutti_nccl_env *env = NULL;
-    char word[WORD_BYTES];
-    int status = tutti_nccl_env_new(&env, err);
-
-    while (status == 0 && *text != '\0' && take_word(&text, " ", word)) {
-        char *equals = strchr(word, '=');
-
-        if (equals == NULL)
-            continue;
-        *equals = '\0';
-        status = tutti_nccl_env_set(env, word, equals + 1, err);
-        status = status == -TUTTI_ENOMEM ? status : 0;
-    }
-    if (status < 0) {
-        tutti_nccl_env_free(env);
-        return status;
-    }
-    *ret_env = env;
-    *ret_version = NULL;
-    if (strcmp(measured->library, "nccl") == 0 && measured->version[0] != '\0')
-        *ret_version = tutti_nccl_version_near(measured->version);
-    return 0;
-}
-
-double tutti_one_process_us(enum tutti_collective collective, bool is_rccl, uint32_t gpu_count,
-                            uint32_t rank_count)
-{
-    double gpus = gpu_count;
-    double us = (is_rccl ? 5.5 : 4.3) * gpus;
-
-    if (collective == TUTTI_ALLTOALL)
-        us += 0.5 * gpus * rank_count;
-    return us;
-}
-
-double tutti_least_us(const struct tutti_measured_table *measured)
-{
-    if (strcmp(measured->launch, "one") != 0)
-        return 0;
-    return tutti_one_process_us(measured->collective, strcmp(measured->library, "rccl") == 0,
-                                measured->gpu_count, measured->rank_count);
-}
-
-uint32_t tutti_timed_iterations(const struct tutti_measured_table *measured)
-{
-    if (strcmp(measured->timing, "host") != 0)
-        return 1;
-    return measured->iteration_count > 0 ? measured->iteration_count : TUTTI_NCCL_TESTS_ITERATIONS;
-}
 
 static void choose_all(const struct tutti_nccl_comm *comm, struct tutti_accuracy_table *table)
 {
@@ -121,6 +50,21 @@ int tutti_model_a_forecast(const struct tutti_topo *topo, const struct tutti_ncc
 }
 
 /* ---- what was run ---------------------------------------------------------------------------- */
+
+enum { WORD_BYTES = 128 };
+
+/* Copies the part of `text` up to one of `ends`; false: it does not fit. Moves on behind it. */
+static bool take_word(const char **text, const char *ends, char *word)
+{
+    size_t bytes = strcspn(*text, ends);
+
+    if (bytes >= WORD_BYTES)
+        return false;
+    memcpy(word, *text, bytes);
+    word[bytes] = '\0';
+    *text += bytes + ((*text)[bytes] != '\0');
+    return true;
+}
 
 /* "0-1M", "2M-", "-4G", "64M": is the size in it? -1: no range. */
 static int in_range(const char *text, uint64_t bytes)

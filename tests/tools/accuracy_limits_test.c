@@ -5,15 +5,15 @@
 
 #include "tests/test.h"
 
-#define TUTTI \
-    "TUTTI_MEASURED_DIR='" TUTTI_SOURCE_DIR "/traces/measured' " TUTTI_BINARY_DIR "/tutti "
+#define TUTTI_FIT \
+    "TUTTI_MEASURED_DIR='" TUTTI_SOURCE_DIR "/traces/measured' " TUTTI_BINARY_DIR "/tutti-fit "
 
 static int run(const char *options, const char *to)
 {
     char command[1024];
     int status;
 
-    snprintf(command, sizeof(command), TUTTI "validate --all %s >%s", options, to);
+    snprintf(command, sizeof(command), TUTTI_FIT "accuracy %s >%s", options, to);
     status = system(command);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -26,17 +26,17 @@ TEST(the_same_bytes_by_any_number_of_threads)
     char *second;
 
     snprintf(options, sizeof(options), "%s -a ring -j 1", filter);
-    REQUIRE(run(options, "validate_all_1.txt") == 0);
+    REQUIRE(run(options, "accuracy_limits_1.txt") == 0);
     snprintf(options, sizeof(options), "%s -a ring -j 3", filter);
-    REQUIRE(run(options, "validate_all_3.txt") == 0);
-    first = test_read_file("validate_all_1.txt", NULL);
-    second = test_read_file("validate_all_3.txt", NULL);
+    REQUIRE(run(options, "accuracy_limits_3.txt") == 0);
+    first = test_read_file("accuracy_limits_1.txt", NULL);
+    second = test_read_file("accuracy_limits_3.txt", NULL);
     CHECK(first != NULL && second != NULL && strlen(first) > 1000);
     CHECK_TEXT(first, second);
     free(first);
     free(second);
-    remove("validate_all_1.txt");
-    remove("validate_all_3.txt");
+    remove("accuracy_limits_1.txt");
+    remove("accuracy_limits_3.txt");
 }
 
 /* Median error of good all-reduces on one node and on a few, in percent: by NCCL's own figures as
