@@ -188,7 +188,7 @@ static void find_limit(struct trial *trial, const char *protocol, char *ret)
         (void)snprintf(ret, TUTTI_LIMIT_TEXT_BYTES, "overhead of each message (%.0f %%)", most);
     else if (parts[LINKS] >= most)
         find_links(trial, ret);
-    else
+    else if (trial->ask.params.collective != TUTTI_CUSTOM) /* whose rest may be work */
         say_latency(trial, most, ret);
 }
 

@@ -16,10 +16,11 @@ enum { TUTTI_LIMIT_TEXT_BYTES = 160, TUTTI_LIMIT_RANKS_MAX = 65536 };
  * faster). `ask` is the question that was answered, for one algorithm or "auto". The answer is
  * simulated some four to ten times more: with no launch, with lanes and links of each kind slower
  * by 5 %, with messages as much farther apart, with messages later by a nanosecond; what none of
- * these explains is latency. "not known" where more than TUTTI_LIMIT_RANKS_MAX ranks are
- * simulated, folded or not, under jitter, and for what could not be simulated so, or would take
- * more than about a second each time. Who asks about several answers gives ask->memory, on which
- * no answer depends. -TUTTI_ENOMEM alone fails. */
+ * these explains is latency. "not known" where more than TUTTI_LIMIT_RANKS_MAX ranks are simulated,
+ * folded or not, under jitter, where a custom schedule hangs on none of those (it may work), and
+ * for what could not be simulated so, or would take more than about a second each time. Who asks
+ * about several answers gives ask->memory, on which no answer depends. -TUTTI_ENOMEM alone fails.
+ */
 int tutti_predict_limit(const struct tutti_ask *ask, const struct tutti_answer *answer,
                         char ret[TUTTI_LIMIT_TEXT_BYTES], struct tutti_err *err);
 

@@ -72,6 +72,20 @@ static int list(struct view *view)
     return status;
 }
 
+/* Axes and work, which steps name by number. */
+static void print_tables(const struct tutti_schedule *s, FILE *out)
+{
+    for (uint32_t i = 0; i < s->axis_count; i++)
+        fprintf(out, "# axis %u is %s: %u groups of %u ranks, %u apart\n", i + 1, s->axes[i].name,
+                tutti_axis_group_count(&s->axes[i]), s->axes[i].size, s->axes[i].stride);
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const struct tutti_work *work = &s->work[i];
+
+        fprintf(out, "# work %u is %s (%s): reads %u regions, writes %u\n", i, work->name,
+                tutti_work_kind_name(work->kind), work->read_count, work->write_count);
+    }
+}
+
 static void print_table(const struct view *view, const struct tutti_page *page)
 {
     FILE *out = page->out;
@@ -86,9 +100,13 @@ static void print_table(const struct view *view, const struct tutti_page *page)
     fputc('\n', out);
     fprintf(out,
             "# ranks %u, lanes %u, slots %u; a rank has in %" PRIu64 " B, out %" PRIu64
-            " B, scratch %" PRIu64 " B\n",
+            " B, scratch %" PRIu64 " B",
             s->rank_count, s->lane_count, s->slot_count, s->in_bytes, s->out_bytes,
             s->scratch_bytes);
+    if (s->state_bytes > 0)
+        fprintf(out, ", state %" PRIu64 " B", s->state_bytes);
+    fputc('\n', out);
+    print_tables(s, out);
     for (uint32_t i = 0; i < s->callee_count; i++)
         fprintf(out, "# callee %u is %s: %s\n", i, s->callees[i]->name,
                 tutti_contract_text(&s->callees[i]->contract, contract));
@@ -129,6 +147,9 @@ static void print_json(const struct view *view, struct tutti_sink *sink)
     tutti_json_count(&json, "in_bytes", s->in_bytes);
     tutti_json_count(&json, "out_bytes", s->out_bytes);
     tutti_json_count(&json, "scratch_bytes", s->scratch_bytes);
+    tutti_json_count(&json, "state_bytes", s->state_bytes);
+    tutti_json_count(&json, "axes", s->axis_count);
+    tutti_json_count(&json, "work", s->work_count);
     tutti_json_close(&json);
     if (view->playable) {
         tutti_json_open(&json, "price", '{');

@@ -85,6 +85,12 @@ static const char *promise(const struct tutti_contract *contract, uint32_t n, ch
                        "ranks, round the ring",
                        n);
         break;
+    case TUTTI_CUSTOM:
+        (void)snprintf(buf, buf_bytes,
+                       "every call gives the %u ranks what its contract says, and all that is read "
+                       "as whole is the contribution of every member of the group, once",
+                       n);
+        break;
     default:
         (void)snprintf(buf, buf_bytes, "none of the %u ranks ends before every rank has begun", n);
         break;
