@@ -60,10 +60,10 @@ struct tutti_sim_opts {
     uint32_t seconds_max; /* 0, or: a play that would take about longer is refused (-TUTTI_ETIME) */
     bool strict; /* what turns out to take longer is given up, too (-TUTTI_ETIME): by what sharing
                     links has taken, no clock is asked */
-    bool flows;  /* play by data flow, many times as fast as by the clock, or not (-TUTTI_ELACK) */
     bool force;  /* play whatever it takes, in time and in memory */
     bool carry;  /* move and reduce real data; on by itself when play gives buffers */
     struct tutti_memory *memory; /* borrowed, must outlive; NULL: the heap */
+    bool flows; /* play by data flow, many times as fast as by the clock, or not (-TUTTI_ELACK) */
 };
 
 /* Opens the simulator. The virtual clock starts at 0 in every play, whoever begins later, and stops

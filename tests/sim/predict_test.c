@@ -378,6 +378,33 @@ TEST(what_takes_too_many_steps_is_refused_and_auto_goes_on_without)
     tutti_topo_free(q.topo);
 }
 
+/* Rings of several lanes may have 16 times the steps where data flow suits them: those of a torus
+ * do not meet, those of a switch do. */
+TEST(rings_that_share_no_link_may_have_more_steps)
+{
+    struct question q = question("torus:5x6x7", "torus", GIB);
+    uint64_t steps;
+
+    q.ask.model = TUTTI_MODEL_FAIR;
+    q.ask.fold = "off";
+    CHECK_OK(predict(&q), q.err);
+    steps = q.answer.event_count;
+    q.ask.step_count_max = steps / 10;
+    CHECK_OK(predict(&q), q.err);
+    CHECK_INT(q.answer.event_count, steps);
+    q.ask.step_count_max = steps / 40;
+    CHECK_INT(predict(&q), -TUTTI_ELACK);
+    tutti_topo_free(q.topo);
+
+    q = question("switch:n=32", "ring-bidirectional", GIB / 1024);
+    q.ask.model = TUTTI_MODEL_FAIR;
+    q.ask.params.chunk_bytes = 1024;
+    q.ask.fold = "off";
+    q.ask.step_count_max = 20000;
+    refused(&q, TUTTI_ELACK, "it takes about 64512 steps to simulate (at most 20000)");
+    tutti_topo_free(q.topo);
+}
+
 /* The same 1 GiB: pieces of the trees share ports, so they are played by the clock, at 150 ns a
  * step; the ring is not, so about as many steps may pass. */
 TEST(what_takes_too_long_is_refused_with_figures)
