@@ -1,5 +1,8 @@
 /* A group over TCP: process 0 listens, the others come to it, and all prove that they know the same
- * secret. Strangers are refused; who is missing at the deadline is named. */
+ * secret. Strangers are refused; who is missing at the deadline is named. Every process goes on
+ * listening, at a port that all members know: so a group outlives its process 0
+ * (tutti_group_shrink), newcomers can join it (tutti_group_tcp_join), and pairs can be opened
+ * (runtime/pair.h). */
 #ifndef TUTTI_RUNTIME_GROUP_TCP_H
 #define TUTTI_RUNTIME_GROUP_TCP_H
 

@@ -35,7 +35,8 @@ void tutti_mpi_end(tutti_ps deadline_ps);
 
 /* All processes of the job (MPI_COMM_WORLD), in their order. Collective. A process that stops is
  * heard by wait_stop and in exchanges; of one that is gone MPI itself tells, see above.
- * -TUTTI_ELACK under the launcher of another MPI: each process would be a job of its own. */
+ * -TUTTI_ELACK under the launcher of another MPI: each process would be a job of its own. Such a
+ * group neither shrinks nor admits newcomers, -TUTTI_ELACK. */
 int tutti_mpi_group_open(struct tutti_group **ret, struct tutti_err *err);
 
 struct tutti_mpi_opts {

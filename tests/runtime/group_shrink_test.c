@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "build.h"
 #include "runtime/group/progress.h"
 #include "runtime/random.h"
 #include "tests/runtime/kids.h"
@@ -11,6 +12,9 @@ enum { COUNT = 4, FATE_MS_MAX = 6000 };
 
 static const tutti_ps AGREE_PS = 4 * TUTTI_PS_PER_S;
 static const tutti_ps LONG_PS = 30 * TUTTI_PS_PER_S;
+
+/* Of groups in which one is stopped: long enough for one that only starts slowly. */
+static const tutti_ps stall_ps = (sizeof(TUTTI_BUILD_SANITIZE) > 1 ? 2000 : 700) * TUTTI_PS_PER_MS;
 
 /* All have the same new group: in the order of their identities, and it works. */
 static int check_group(struct tutti_group *group, struct tutti_err *err)
@@ -175,7 +179,7 @@ TEST(one_that_is_stopped_is_left_behind_and_told_so)
 {
     static const uint32_t cases[][2] = {{1, 3}, {1, 0}, {0, 1}, {3, 2}};
 
-    kids_stall_ps = 600 * TUTTI_PS_PER_MS;
+    kids_stall_ps = stall_ps;
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         uint32_t victim = cases[k][0];
         uint32_t stopped = cases[k][1];
@@ -214,7 +218,7 @@ TEST(a_leader_that_is_stopped_meanwhile_does_not_go_on_alone)
     uint64_t count = test_count(20, 2);
 
     tutti_random_seed(&dice, test_seed);
-    kids_stall_ps = 600 * TUTTI_PS_PER_MS;
+    kids_stall_ps = stall_ps;
     for (uint64_t k = 0; k < count && test_failures == 0; k++) {
         int64_t until_ms = now_ms() + 2 * FATE_MS_MAX;
 
@@ -266,7 +270,7 @@ TEST(whoever_is_stopped_for_a_while_there_is_one_group)
     uint64_t count = test_count(40, 3);
 
     tutti_random_seed(&dice, test_seed);
-    kids_stall_ps = 600 * TUTTI_PS_PER_MS;
+    kids_stall_ps = stall_ps;
     for (uint64_t k = 0; k < count && test_failures == 0; k++) {
         uint32_t victim = (uint32_t)tutti_random_below(&dice, COUNT);
         uint32_t stopped = (victim + 1 + (uint32_t)tutti_random_below(&dice, COUNT - 1)) % COUNT;

@@ -123,6 +123,26 @@ TEST(all_get_the_status_of_the_first_that_fails)
     tutti_group_close(group);
 }
 
+TEST(its_members_neither_change_nor_are_replaced)
+{
+    struct tutti_group *group = NULL;
+    struct tutti_group *next = NULL;
+    struct tutti_err err = {""};
+
+    OPEN_GROUP(group, err);
+    CHECK_INT(group->incarnation, 1);
+    CHECK_INT(tutti_group_id(group, group->index), group->index);
+    CHECK_TEXT(tutti_group_why(group), "");
+    if (group->count > 1) {
+        CHECK_INT(tutti_group_shrink(group, 0, deadline_ps, &next, &err), -TUTTI_ELACK);
+        CHECK_TEXT(err.text, "a group of MPI cannot shrink: MPI ends a job whole when one of its "
+                             "processes dies (a group over tcp can)");
+    }
+    CHECK_INT(tutti_group_admit(group, 0, deadline_ps, &next, &err), -TUTTI_ELACK);
+    CHECK_TEXT(err.text, "nobody can join a group of kind 'mpi' (tcp can)");
+    tutti_group_close(group);
+}
+
 TEST(who_stops_is_heard_by_those_who_wait_and_by_those_who_exchange)
 {
     struct tutti_group *group = NULL;

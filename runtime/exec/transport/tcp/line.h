@@ -12,6 +12,10 @@
  * receiver reads nothing before it has a receive descriptor for it, so a message that nobody takes
  * waits in the sockets, and holds up nobody else: other lanes have other lines.
  *
+ * Connections are those of one incarnation of the group: who makes one proves that it is of the
+ * same (runtime/group/links.c), and a backend, which keeps them, belongs to one group. So heads do
+ * not say of which incarnation they are.
+ *
  * Between processes of one host a large message is lent: the system is given the pages that it lies
  * in, not a copy, and the receiver's copy is the only one (zero_copy.c). The source then is being
  * read until the receiver says that it has all of it: such a message is as a strict one, and its
