@@ -277,7 +277,7 @@ const struct tutti_command tutti_fit_accuracy = {
     .operands = "[FOLDER|FILE]",
     .operand_max = 1,
     .text =
-        "Predicts every size of the tables of a folder or file, or of the some thousand public "
+        "Predicts every size of the tables of a folder or file, or of the 1108 public "
         "ones of traces/measured, as the version of NCCL that ran there, with the variables that "
         "were set, and sums the errors up by collective, network and platform, beside NCCL's own "
         "model (model-a), one flat ring at nominal rates (nominal, the null model of 'tutti "
