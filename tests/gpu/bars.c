@@ -177,7 +177,7 @@ static int measure(struct bench *b, struct tutti_schedule *schedule, uint32_t th
     struct tutti_cuda_plan plan = {0};
     struct tutti_gpu_load load = {0};
     double ignored_us = 0;
-    int status = tutti_cuda_plan_open(&plan, schedule, true, &b->err);
+    int status = tutti_cuda_plan_open(&plan, schedule, TUTTI_CUDA_LINED, &b->err);
 
     if (status == 0)
         status = tutti_gpu_load_open(&load, &b->gpu, &plan, threads, false, &b->err);
@@ -297,9 +297,8 @@ static int run(struct bench *b, uint64_t long_bytes, bool small)
             worst |= steps(b, true, long_bytes, RANKS * channels[c], threads[t]);
             worst |= all_reduce(b, "two-shot", RANKS, long_bytes, channels[c], threads[t], TURNS);
             worst |= all_reduce(b, "ring", RANKS, long_bytes, channels[c], threads[t], TURNS);
-            worst |= all_reduce(b, "double-binary-tree", RANKS, long_bytes, channels[c], threads[t],
-                                TURNS);
         }
+        worst |= all_reduce(b, "double-binary-tree", RANKS, long_bytes, channels[c], 0, TURNS);
     }
     for (uint64_t bytes = 1 << 18; bytes < long_bytes && !small; bytes *= 8) {
         for (uint32_t c = 4; c <= 16; c *= 2) {

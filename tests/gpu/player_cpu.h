@@ -87,6 +87,24 @@ static inline void player_cpu_add(const struct player_cpu_self *self, uint64_t *
         (void)__atomic_fetch_add(at, 1, __ATOMIC_RELEASE);
 }
 
+static inline bool p_ld_line(uint64_t at, uint32_t flag, uint64_t *ret)
+{
+    const uint64_t *halves = (const uint64_t *)(uintptr_t)at;
+    uint64_t low = __atomic_load_n(&halves[0], __ATOMIC_RELAXED);
+    uint64_t high = __atomic_load_n(&halves[1], __ATOMIC_RELAXED);
+
+    *ret = high << 32 | (uint32_t)low;
+    return (uint32_t)(low >> 32) == flag && (uint32_t)(high >> 32) == flag;
+}
+
+static inline void p_st_line(uint64_t at, uint64_t value, uint32_t flag)
+{
+    uint64_t *halves = (uint64_t *)(uintptr_t)at;
+
+    __atomic_store_n(&halves[0], (uint64_t)flag << 32 | (uint32_t)value, __ATOMIC_RELAXED);
+    __atomic_store_n(&halves[1], (uint64_t)flag << 32 | value >> 32, __ATOMIC_RELAXED);
+}
+
 static inline uint32_t p_ld_flag(const uint32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_RELAXED);

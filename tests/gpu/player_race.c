@@ -6,7 +6,8 @@
 
 #include "tests/gpu/player_world.h"
 
-static int play(const char *algorithm, uint32_t n, uint32_t threads, enum player_cpu_mutant mutant)
+static int play(const char *algorithm, uint32_t n, uint32_t threads,
+                enum tutti_cuda_planning planning, enum player_cpu_mutant mutant)
 {
     const struct tutti_coll_params params = {
         .collective = TUTTI_ALLREDUCE, .count = 1000, .channel_count = 2};
@@ -17,7 +18,7 @@ static int play(const char *algorithm, uint32_t n, uint32_t threads, enum player
     int status = tutti_coll_generate(algorithm, &params, &shape, &schedule, &err);
 
     if (status == 0)
-        status = world_open(&w, schedule, true, &err);
+        status = world_open(&w, schedule, planning, &err);
     if (status == 0)
         status = world_refer(&w, &err);
     if (status == 0 && !world_play(&w, 3, threads, UINT32_MAX, mutant, 20000000000u))
@@ -47,6 +48,7 @@ int main(int argc, char **argv)
         return 2;
     for (size_t a = 0; a < sizeof(algorithms) / sizeof(algorithms[0]); a++)
         for (uint32_t threads = 1; threads <= 4; threads += 3)
-            failed |= play(algorithms[a], 4, threads, mutant);
+            for (int p = TUTTI_CUDA_PLAIN; p <= TUTTI_CUDA_LINED; p++)
+                failed |= play(algorithms[a], 4, threads, (enum tutti_cuda_planning)p, mutant);
     return failed;
 }

@@ -22,6 +22,8 @@ struct world {
     char *bufs[TUTTI_BUF_COUNT][WORLD_RANKS_MAX]; /* by enum tutti_buf */
     char *expected[WORLD_RANKS_MAX];
     uint64_t addresses[TUTTI_BUF_COUNT][WORLD_RANKS_MAX];
+    uint64_t *lines;
+    uint64_t lines_address;
     struct tutti_cuda_op *ops;
     struct tutti_cuda_lane *lanes;
     struct tutti_cuda_counter *counters;
@@ -40,6 +42,7 @@ static inline void world_close(struct world *w)
             free(w->bufs[b][r]);
     for (int r = 0; r < WORLD_RANKS_MAX; r++)
         free(w->expected[r]);
+    free(w->lines);
     free(w->ops);
     free(w->lanes);
     free(w->counters);
@@ -72,16 +75,16 @@ static inline void world_fill(char *at, enum tutti_dtype dtype, uint64_t bytes, 
 }
 
 /* Takes the schedule over. */
-static inline int world_open(struct world *w, struct tutti_schedule *schedule, bool joins,
-                             struct tutti_err *err)
+static inline int world_open(struct world *w, struct tutti_schedule *schedule,
+                             enum tutti_cuda_planning planning, struct tutti_err *err)
 {
     uint64_t sizes[4] = {0, schedule->in_bytes, schedule->out_bytes, schedule->scratch_bytes};
-    const uint64_t *bases[TUTTI_BUF_COUNT] = {w->addresses[0], w->addresses[1], w->addresses[2],
-                                              w->addresses[3], w->addresses[4]};
+    const uint64_t *bases[TUTTI_CUDA_BASES] = {w->addresses[0], w->addresses[1], w->addresses[2],
+                                               w->addresses[3], w->addresses[4], &w->lines_address};
     int status;
 
     *w = (struct world){.schedule = schedule};
-    status = tutti_cuda_plan_open(&w->plan, schedule, joins, err);
+    status = tutti_cuda_plan_open(&w->plan, schedule, planning, err);
     for (uint32_t r = 0; r < schedule->rank_count && status == 0; r++) {
         for (int b = 1; b < 4; b++) {
             w->bufs[b][r] = calloc(1, (size_t)sizes[b] + 64);
@@ -96,6 +99,11 @@ static inline int world_open(struct world *w, struct tutti_schedule *schedule, b
     }
     if (status < 0)
         return status;
+    w->lines = aligned_alloc(64, (size_t)w->plan.line_bytes / 64 * 64 + 64);
+    if (w->lines == NULL)
+        return tutti_nomem(err);
+    memset(w->lines, 0, (size_t)w->plan.line_bytes);
+    w->lines_address = (uintptr_t)w->lines;
     w->ops = calloc((size_t)w->plan.op_count + 1, sizeof(*w->ops));
     w->lanes = calloc((size_t)w->plan.lane_total + 1, sizeof(*w->lanes));
     w->counters = calloc((size_t)tutti_cuda_counter_count(&w->plan) + 1, sizeof(*w->counters));

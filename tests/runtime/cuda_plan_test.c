@@ -32,7 +32,9 @@ static uint64_t moved(const char *algorithm, uint32_t n, uint32_t channels, bool
 
     if (schedule == NULL)
         return 0;
-    CHECK_OK(tutti_cuda_plan_open(&plan, schedule, joins, &err), err);
+    CHECK_OK(
+        tutti_cuda_plan_open(&plan, schedule, joins ? TUTTI_CUDA_JOINED : TUTTI_CUDA_PLAIN, &err),
+        err);
     CHECK_INT(plan.moved_bytes % part, 0);
     parts = plan.moved_bytes / part;
     tutti_cuda_plan_close(&plan);
@@ -102,7 +104,7 @@ static int plan_of(struct tutti_builder *from, struct tutti_cuda_plan *plan,
                    struct tutti_schedule **ret, struct tutti_err *err)
 {
     CHECK_OK(tutti_builder_finish(from, ret, err), *err);
-    return tutti_cuda_plan_open(plan, *ret, true, err);
+    return tutti_cuda_plan_open(plan, *ret, TUTTI_CUDA_JOINED, err);
 }
 
 static void refused(struct tutti_builder *from, const char *words)
@@ -242,6 +244,69 @@ TEST(a_result_that_another_lane_waits_for_is_not_joined)
     CHECK_INT(plan.op_first[1], 2);
     CHECK_INT(plan.ops[0].src_count, 2);
     CHECK_INT(plan.ops[0].signal_count, 1);
+    tutti_cuda_plan_close(&plan);
+    tutti_schedule_free(schedule);
+}
+
+/* A ring of n: each lane sends one message of its input, for which a counter is counted up; all
+ * others go by lines, and each is one operation that makes it of what has come. */
+TEST(short_messages_of_results_go_by_lines)
+{
+    static const uint64_t counts[] = {64, 64 * 1024};
+
+    for (size_t c = 0; c < 2; c++) {
+        struct tutti_schedule *schedule = generate("ring", 8, counts[c], 1);
+        struct tutti_cuda_plan plan = {0};
+        struct tutti_err err = {{0}};
+        uint32_t lined = 0;
+
+        REQUIRE(schedule != NULL);
+        CHECK_OK(tutti_cuda_plan_open(&plan, schedule, TUTTI_CUDA_LINED, &err), err);
+        for (uint32_t m = 0; m < plan.message_count; m++)
+            lined += plan.messages[m].lined;
+        CHECK_INT(lined, c == 0 ? 8 * 13 : 0); /* of 14 each */
+        if (c == 0) {
+            CHECK_INT(plan.op_first[1], 15); /* the first SEND, and what each RECV brings */
+            CHECK_INT(plan.wait_count, 8);
+            CHECK_INT(plan.signal_count, 8);
+        }
+        tutti_cuda_plan_close(&plan);
+        tutti_schedule_free(schedule);
+    }
+}
+
+TEST(nothing_goes_by_lines_where_lanes_depend_on_each_other)
+{
+    struct tutti_builder *b = builder(2, 2, 0);
+    struct tutti_step step = tutti_step_copy((struct tutti_buf_at){TUTTI_BUF_OUT, 8}, in, 4);
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_cuda_plan plan = {0};
+    struct tutti_err err = {{0}};
+
+    add(b, 0, 0, tutti_step_reduce(scratch, in, in, 4));
+    add(b, 0, 0, tutti_step_send(scratch, 4, 1));
+    add(b, 1, 0, tutti_step_recv(out, 4, 0));
+    step.flags |= TUTTI_STEP_DEP;
+    add(b, 1, 1, step);
+    CHECK_OK(tutti_builder_finish(b, &schedule, &err), err);
+    CHECK_OK(tutti_cuda_plan_open(&plan, schedule, TUTTI_CUDA_LINED, &err), err);
+    CHECK(!plan.lined);
+    tutti_cuda_plan_close(&plan);
+    tutti_schedule_free(schedule);
+}
+
+/* Two-shot is done in 3 operations a lane where results are written to their places, and by lines
+ * in one for each peer. */
+TEST(lines_are_left_where_fewer_operations_do)
+{
+    struct tutti_schedule *schedule = generate("two-shot", 8, 64, 1);
+    struct tutti_cuda_plan plan = {0};
+    struct tutti_err err = {{0}};
+
+    REQUIRE(schedule != NULL);
+    CHECK_OK(tutti_cuda_plan_open(&plan, schedule, TUTTI_CUDA_LINED, &err), err);
+    CHECK(!plan.lined);
+    CHECK_INT(plan.op_first[1], 3);
     tutti_cuda_plan_close(&plan);
     tutti_schedule_free(schedule);
 }

@@ -4,7 +4,7 @@
 #include "tests/test.h"
 
 static uint32_t play(const char *algorithm, const struct tutti_coll_params *params, uint32_t n,
-                     uint32_t threads, bool joins)
+                     uint32_t threads, enum tutti_cuda_planning planning)
 {
     const struct tutti_shape shape = tutti_shape_flat(n);
     struct tutti_schedule *schedule = NULL;
@@ -13,16 +13,16 @@ static uint32_t play(const char *algorithm, const struct tutti_coll_params *para
 
     if (tutti_coll_generate(algorithm, params, &shape, &schedule, &err) != 0)
         return 0; /* does not fit */
-    if (world_open(&w, schedule, joins, &err) != 0 || world_refer(&w, &err) != 0)
+    if (world_open(&w, schedule, planning, &err) != 0 || world_refer(&w, &err) != 0)
         TEST_FAIL("%s: %s", algorithm, err.text);
     for (uint32_t i = 0; i < 2 && test_failures == 0; i++) {
         if (!world_play(&w, 1 + i, threads, UINT32_MAX, PLAYER_CPU_RIGHT, 20000000000u) ||
             w.stop != 0 || world_wrong_ranks(&w) > 0)
-            TEST_FAIL("%s %s, %u ranks, %s %s, count %llu, %u channels, %u threads, joins %d: "
+            TEST_FAIL("%s %s, %u ranks, %s %s, count %llu, %u channels, %u threads, planning %d: "
                       "stopped %u, %u ranks wrong",
                       algorithm, tutti_collective_name(params->collective), n,
                       tutti_dtype_name(params->dtype), tutti_op_name(params->op),
-                      (unsigned long long)params->count, params->channel_count, threads, joins,
+                      (unsigned long long)params->count, params->channel_count, threads, planning,
                       w.stop, world_wrong_ranks(&w));
         for (uint32_t r = 0; r < n; r++)
             memset(w.bufs[2][r], 0x5a, (size_t)w.schedule->out_bytes);
@@ -58,7 +58,7 @@ TEST(every_algorithm_gives_the_bytes_of_the_reference)
                 if ((algorithms[a].collectives >> c & 1) == 0)
                     continue;
                 plays += play(algorithms[a].name, &params, n, n % 2 == 0 ? 4 : 1,
-                              tutti_random_below(&random, 4) > 0);
+                              (enum tutti_cuda_planning)tutti_random_below(&random, 3));
             }
         }
         if (plays == 0 && strcmp(algorithms[a].name, "torus") != 0) /* no flat shape */
@@ -75,8 +75,9 @@ TEST(every_type_and_operator_has_the_bits_of_the_host)
                                                .op = (enum tutti_op)o,
                                                .count = 4 * 64 + 5};
 
-            CHECK_INT(play("two-shot", &params, 4, 2, true), 1);
-            CHECK_INT(play("one-shot", &params, 3, 2, true), 1);
+            CHECK_INT(play("two-shot", &params, 4, 2, TUTTI_CUDA_JOINED), 1);
+            CHECK_INT(play("one-shot", &params, 3, 2, TUTTI_CUDA_LINED), 1);
+            CHECK_INT(play("ring", &params, 4, 2, TUTTI_CUDA_LINED), 1);
         }
     }
 }
@@ -99,7 +100,7 @@ TEST(odd_floats_have_the_bits_of_the_host)
             struct world w = {0};
 
             CHECK_OK(tutti_coll_generate("two-shot", &params, &shape, &schedule, &err), err);
-            CHECK_OK(world_open(&w, schedule, true, &err), err);
+            CHECK_OK(world_open(&w, schedule, TUTTI_CUDA_LINED, &err), err);
             for (uint32_t r = 0; r < 2; r++) {
                 for (uint64_t i = 0; i < w.schedule->in_bytes / 8; i++) {
                     uint64_t bits = tutti_random_hash(test_seed, r, i, 7);
@@ -133,7 +134,7 @@ TEST(a_lane_that_never_comes_is_waited_for_no_longer_than_the_deadline)
         const struct tutti_cuda_planned_op *op;
 
         CHECK_OK(tutti_coll_generate("two-shot", &params, &shape, &schedule, &err), err);
-        CHECK_OK(world_open(&w, schedule, true, &err), err);
+        CHECK_OK(world_open(&w, schedule, TUTTI_CUDA_LINED, &err), err);
         CHECK(world_play(&w, 1, 2, absent, PLAYER_CPU_RIGHT, 300000000));
         CHECK(p_now_ns() - since_ns >= 300000000);
         CHECK(p_now_ns() - since_ns < 1300000000);
@@ -166,7 +167,7 @@ TEST(all_leave_when_the_host_says_so)
     struct world w = {0};
 
     CHECK_OK(tutti_coll_generate("ring", &params, &shape, &schedule, &err), err);
-    CHECK_OK(world_open(&w, schedule, true, &err), err);
+    CHECK_OK(world_open(&w, schedule, TUTTI_CUDA_LINED, &err), err);
     w.abort = 1;
     CHECK(world_play(&w, 1, 2, 0, PLAYER_CPU_RIGHT, UINT64_MAX));
     CHECK_INT(w.stop, 0);

@@ -343,7 +343,7 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
     run->backend = backend;
     run->play = *play;
     run->deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : 30 * TUTTI_PS_PER_S;
-    status = tutti_cuda_plan_open(&run->plan, play->schedule, true, err);
+    status = tutti_cuda_plan_open(&run->plan, play->schedule, TUTTI_CUDA_LINED, err);
     if (status == 0)
         status = tutti_gpu_enter(&backend->gpu, err);
     if (status == 0)

@@ -44,6 +44,27 @@ static P_DEV void p_add_release(uint64_t *at)
     asm volatile("red.release.gpu.global.add.u64 [%0], %1;" : : "l"(at), "l"(1ull) : "memory");
 }
 
+/* Data and flag of each half come together, in one access of 8 bytes and more. */
+static P_DEV int p_ld_line(uint64_t at, uint32_t flag, uint64_t *ret)
+{
+    uint32_t low, low_flag, high, high_flag;
+
+    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(low), "=r"(low_flag), "=r"(high), "=r"(high_flag)
+                 : "l"(at)
+                 : "memory");
+    *ret = (uint64_t)high << 32 | low;
+    return low_flag == flag && high_flag == flag;
+}
+
+static P_DEV void p_st_line(uint64_t at, uint64_t value, uint32_t flag)
+{
+    asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %2};"
+                 :
+                 : "l"(at), "r"((uint32_t)value), "r"(flag), "r"((uint32_t)(value >> 32))
+                 : "memory");
+}
+
 static P_DEV uint32_t p_ld_flag(const uint32_t *at)
 {
     return *(const volatile uint32_t *)at;

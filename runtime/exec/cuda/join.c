@@ -259,7 +259,7 @@ int tutti_cuda_find_joins(struct tutti_cuda_plan *plan, struct tutti_err *err)
 {
     struct accesses accesses = {0};
     uint32_t most = 0;
-    int status = find_pushed(plan, err);
+    int status = plan->lined ? 0 : find_pushed(plan, err);
 
     if (status < 0)
         return status;
@@ -319,7 +319,8 @@ static bool join_sources(struct tutti_cuda_planned_op *a, const struct tutti_cud
     int at;
 
     if (a->src_count == 0 || b->src_count == 0 || a->bytes != b->bytes || a->dst_count != 1 ||
-        a->divide_by != 0 || !a->plain || a->src_count + b->src_count - 1 > TUTTI_CUDA_SOURCES_MAX)
+        tutti_cuda_is_line(&a->dst[0]) || a->divide_by != 0 || !a->plain ||
+        a->src_count + b->src_count - 1 > TUTTI_CUDA_SOURCES_MAX)
         return false;
     at = source_of(a, b);
     if (at < 0 || (!a->discarded && !same_place(&a->dst[0], &b->dst[0])))
@@ -340,6 +341,23 @@ static bool join_sources(struct tutti_cuda_planned_op *a, const struct tutti_cud
     a->divide_by = b->divide_by;
     a->discarded = b->discarded;
     a->plain = b->plain;
+    return true;
+}
+
+/* A SEND by a line that is made of the operation's result, or of the same bytes as its own lines:
+ * one more target; false: they stay two. */
+static bool join_line(struct tutti_cuda_planned_op *a, const struct tutti_cuda_planned_op *b)
+{
+    bool result = a->dst_count > 0 && !tutti_cuda_is_line(&a->dst[0]);
+    const struct tutti_cuda_place *same = result ? &a->dst[0] : &a->src[0];
+
+    if (b->dst_count != 1 || !tutti_cuda_is_line(&b->dst[0]) || b->wait_count > 0 ||
+        b->signal_count > 0 || a->dst_count == 0 || a->dst_count == TUTTI_CUDA_TARGETS_MAX ||
+        a->bytes != b->bytes || b->src_count > 1 || (!result && a->src_count > 1) ||
+        (b->src_count == 1 && (a->src_count == 0 || !same_place(same, &b->src[0]))))
+        return false;
+    a->dst[a->dst_count++] = b->dst[0];
+    a->plain = false;
     return true;
 }
 
@@ -369,8 +387,8 @@ static void merge_signals(struct tutti_cuda_plan *plan, struct tutti_cuda_planne
 static bool join(struct tutti_cuda_plan *plan, struct tutti_cuda_planned_op *a,
                  const struct tutti_cuda_planned_op *b, bool sources)
 {
-    bool a_works = a->src_count > 0 || a->duration_ps > 0;
-    bool b_works = b->src_count > 0 || b->duration_ps > 0;
+    bool a_works = a->src_count > 0 || a->dst_count > 0 || a->duration_ps > 0;
+    bool b_works = b->src_count > 0 || b->dst_count > 0 || b->duration_ps > 0;
 
     if (!a_works && a->signal_count == 0) { /* waits alone, then the other */
         struct tutti_cuda_planned_op all = *b;
@@ -384,7 +402,7 @@ static bool join(struct tutti_cuda_plan *plan, struct tutti_cuda_planned_op *a,
     if (!b_works && b->wait_count == 0) { /* one, then signals alone */
         a->plain = a->plain && b->plain;
     } else if (a->duration_ps > 0 || b->duration_ps > 0 || (!sources && a->signal_count > 0) ||
-               !join_sources(a, b)) {
+               (!join_line(a, b) && !join_sources(a, b))) {
         return false;
     }
     a->wait_count += b->wait_count;

@@ -18,7 +18,8 @@ struct layout {
     uint64_t lanes;
     uint64_t waits;
     uint64_t signals;
-    uint64_t counters; /* and from here to `stamps` zeros */
+    uint64_t lines; /* from here to `stamps` zeros */
+    uint64_t counters;
     uint64_t meeting;
     uint64_t verdicts;
     uint64_t stop;
@@ -50,6 +51,7 @@ static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
     layout.lanes = part(&layout, plan->lane_total, sizeof(struct tutti_cuda_lane));
     layout.waits = part(&layout, plan->wait_count, sizeof(struct tutti_cuda_flag));
     layout.signals = part(&layout, plan->signal_count, sizeof(struct tutti_cuda_flag));
+    layout.lines = part(&layout, plan->line_bytes, 1);
     layout.counters =
         part(&layout, tutti_cuda_counter_count(plan), sizeof(struct tutti_cuda_counter));
     layout.meeting = part(&layout, 1, sizeof(struct tutti_cuda_counter));
@@ -64,7 +66,7 @@ static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
 /* Enough threads that each has a few words of the largest operation. */
 static uint32_t threads_for(const struct tutti_cuda_plan *plan)
 {
-    uint64_t wanted = (plan->op_bytes_max / 16 + 31) / 32 * 32;
+    uint64_t wanted = (plan->op_bytes_max / (plan->lined ? 8 : 16) + 31) / 32 * 32;
 
     return wanted > THREADS_MAX   ? THREADS_MAX
            : wanted < THREADS_MIN ? THREADS_MIN
@@ -143,10 +145,11 @@ static int upload_ops(struct tutti_gpu_load *load, const struct layout *layout,
                       struct tutti_err *err)
 {
     const struct tutti_cuda_plan *plan = load->plan;
-    const uint64_t *const bases[TUTTI_BUF_COUNT] = {
+    const uint64_t lines = load->memory + layout->lines;
+    const uint64_t *const bases[TUTTI_CUDA_BASES] = {
         load->addresses[TUTTI_BUF_SCRATCH], load->addresses[TUTTI_BUF_IN],
-        load->addresses[TUTTI_BUF_OUT], load->addresses[TUTTI_BUF_SCRATCH],
-        load->addresses[TUTTI_BUF_STATE]};
+        load->addresses[TUTTI_BUF_OUT],     load->addresses[TUTTI_BUF_SCRATCH],
+        load->addresses[TUTTI_BUF_STATE],   &lines};
     struct tutti_cuda_op *ops = calloc((size_t)plan->op_count + 1, sizeof(*ops));
     struct tutti_cuda_lane *lanes = calloc((size_t)plan->lane_total + 1, sizeof(*lanes));
     int status = ops == NULL || lanes == NULL ? tutti_nomem(err) : 0;
@@ -215,8 +218,8 @@ static int fill(struct tutti_gpu_load *load, bool stamped, struct tutti_err *err
     fill_args(load, &layout);
     status = upload_ops(load, &layout, err);
     if (status == 0)
-        status = tutti_gpu_fill(load->gpu, load->memory + layout.counters, 0,
-                                (size_t)(layout.stamps - layout.counters), err);
+        status = tutti_gpu_fill(load->gpu, load->memory + layout.lines, 0,
+                                (size_t)(layout.stamps - layout.lines), err);
     return status;
 }
 
@@ -289,6 +292,43 @@ int tutti_gpu_launch(struct tutti_gpu_load *load, uint32_t iteration_count, bool
     return status;
 }
 
+/* The message whose line a lane waited for, or NULL. */
+static const struct tutti_cuda_message *awaited_line(const struct tutti_cuda_plan *plan,
+                                                     uint32_t lane,
+                                                     const struct tutti_cuda_verdict *verdict)
+{
+    const struct tutti_cuda_planned_op *op = &plan->ops[plan->op_first[lane] + verdict->op];
+
+    if ((verdict->wait & TUTTI_CUDA_LINE) == 0)
+        return NULL;
+    assert((verdict->wait & ~TUTTI_CUDA_LINE) < op->src_count);
+    return &plan->messages[op->src[verdict->wait & ~TUTTI_CUDA_LINE].rank];
+}
+
+/* For which lane. */
+static uint32_t awaited_lane(const struct tutti_cuda_plan *plan, uint32_t lane,
+                             const struct tutti_cuda_verdict *verdict)
+{
+    const struct tutti_cuda_message *message = awaited_line(plan, lane, verdict);
+    const struct tutti_cuda_planned_op *op = &plan->ops[plan->op_first[lane] + verdict->op];
+
+    if (message != NULL)
+        return message->from * plan->schedule->lane_count + message->lane;
+    assert(verdict->wait < op->wait_count);
+    return tutti_cuda_owner(plan, plan->waits[op->wait_first + verdict->wait].counter);
+}
+
+/* In which step. */
+static uint32_t waiting_step(const struct tutti_cuda_plan *plan, uint32_t lane,
+                             const struct tutti_cuda_verdict *verdict)
+{
+    const struct tutti_cuda_message *message = awaited_line(plan, lane, verdict);
+    const struct tutti_cuda_planned_op *op = &plan->ops[plan->op_first[lane] + verdict->op];
+
+    return message != NULL ? message->recv - plan->step_first[lane]
+                           : plan->wait_steps[op->wait_first + verdict->wait];
+}
+
 /* Of the lanes that waited, the first that waited for one that did not; else the first. */
 static uint32_t find_culprit(const struct tutti_cuda_plan *plan,
                              const struct tutti_cuda_verdict *verdicts)
@@ -298,14 +338,9 @@ static uint32_t find_culprit(const struct tutti_cuda_plan *plan,
     for (uint32_t l = plan->lane_total; l-- > 0;)
         first = verdicts[l].given != 0 ? l : first;
     for (uint32_t l = 0; l < plan->lane_total; l++) {
-        const struct tutti_cuda_planned_op *op;
-
         if (verdicts[l].given == 0 || verdicts[l].op == TUTTI_CUDA_MEETING)
             continue;
-        op = &plan->ops[plan->op_first[l] + verdicts[l].op];
-        assert(verdicts[l].wait < op->wait_count);
-        if (verdicts[tutti_cuda_owner(plan, plan->waits[op->wait_first + verdicts[l].wait].counter)]
-                .given == 0)
+        if (verdicts[awaited_lane(plan, l, &verdicts[l])].given == 0)
             return l;
     }
     return first;
@@ -315,7 +350,6 @@ static int blame(const struct tutti_cuda_plan *plan, const struct tutti_cuda_ver
                  tutti_ps deadline_ps, struct tutti_err *err)
 {
     uint32_t lane = find_culprit(plan, verdicts);
-    const struct tutti_cuda_planned_op *op;
     char text[TUTTI_CUDA_STEP_TEXT_BYTES];
 
     if (lane == UINT32_MAX)
@@ -327,11 +361,10 @@ static int blame(const struct tutti_cuda_plan *plan, const struct tutti_cuda_ver
                           "iterations",
                           lane / plan->schedule->lane_count, lane % plan->schedule->lane_count,
                           (double)deadline_ps / 1e12);
-    op = &plan->ops[plan->op_first[lane] + verdicts[lane].op];
-    return tutti_fail(err, TUTTI_ETIME, "%s: the deadline of %.3g s passed",
-                      tutti_cuda_step_text(
-                          plan, lane, plan->wait_steps[op->wait_first + verdicts[lane].wait], text),
-                      (double)deadline_ps / 1e12);
+    return tutti_fail(
+        err, TUTTI_ETIME, "%s: the deadline of %.3g s passed",
+        tutti_cuda_step_text(plan, lane, waiting_step(plan, lane, &verdicts[lane]), text),
+        (double)deadline_ps / 1e12);
 }
 
 int tutti_gpu_verdict(struct tutti_gpu_load *load, tutti_ps deadline_ps, struct tutti_err *err)

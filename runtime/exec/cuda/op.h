@@ -36,8 +36,10 @@ struct tutti_cuda_op {
     uint32_t divide_by; /* avg: the number of ranks; 0: no more than the sum */
     uint16_t src_count; /* 0: no data */
     uint16_t dst_count;
-    uint32_t flagged; /* its waits and signals stand here: no second load before the first look */
-    uint32_t unused;
+    uint32_t flagged; /* its waits and signals stand here: no second load before a look */
+    /* Bits of the sources, and from bit 16 on of the targets, that are lines: 8 bytes of data in
+     * 16, each 4 with the number of the iteration, so that who sees that has the data as well. */
+    uint32_t lines;
     struct tutti_cuda_flag flags[TUTTI_CUDA_FLAGS_MAX]; /* waits, then signals */
 };
 
@@ -56,6 +58,7 @@ struct tutti_cuda_verdict {
     uint32_t unused;
 };
 #define TUTTI_CUDA_MEETING UINT32_MAX
+#define TUTTI_CUDA_LINE    0x80000000u /* `wait` is that, and the number of a source */
 
 struct tutti_cuda_stamp {
     uint64_t begin_ns; /* by the clock of the device */

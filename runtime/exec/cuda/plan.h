@@ -9,6 +9,12 @@
  *            the order of the schedule, so that bits stay;
  *   targets  a result whose next steps send it on is written to the receivers' outputs as well, and
  *            their RECVs become waits, where no step of the receiver touches those bytes before.
+ * Short messages of results go by lines: the sender puts the bytes with the number of the iteration
+ * into memory of the message's own, and the receiver looks at them until they are there: no
+ * counter, and no order of memory between. That serves where nothing is ordered but by the messages
+ * themselves: in schedules without dependencies between lanes, in which ranks then read nothing of
+ * each other's but `in`, which nobody writes.
+ *
  * Waits then come earlier and releases later than in the schedule. That this never locks up is
  * tried out on the counters before anything is played: they only grow, so one order of events that
  * ends shows that all do. */
@@ -24,11 +30,13 @@
 
 struct tutti_err;
 
+/* Bytes of a rank; or the line of a message, whose number `rank` then is. */
 struct tutti_cuda_place {
     uint64_t offset;
     uint32_t rank;
-    uint32_t buf; /* enum tutti_buf */
+    uint32_t buf; /* enum tutti_buf, or: */
 };
+enum { TUTTI_CUDA_LINES = TUTTI_BUF_COUNT, TUTTI_CUDA_BASES };
 
 struct tutti_cuda_planned_op {
     struct tutti_cuda_place src[TUTTI_CUDA_SOURCES_MAX];
@@ -59,6 +67,8 @@ struct tutti_cuda_message {
     uint32_t recv;
     bool released; /* somebody waits until it has been taken */
     bool pushed;   /* the RECV finds it in its place */
+    bool lined;    /* it goes by a line */
+    uint64_t line_offset;
 };
 
 struct tutti_cuda_plan {
@@ -86,6 +96,8 @@ struct tutti_cuda_plan {
     uint32_t signal_capacity;
     struct tutti_reduction reduction; /* of all that is reduced: one kernel plays it */
     bool has_reduction;
+    bool lined;           /* messages go by lines, but for those of `in` */
+    uint64_t line_bytes;  /* of all lines */
     uint64_t moved_bytes; /* read and written by one iteration */
     uint64_t op_bytes_max;
 };
@@ -116,18 +128,22 @@ static inline uint32_t tutti_cuda_counter_count(const struct tutti_cuda_plan *pl
     return 2 * plan->connection_count + plan->lane_total;
 }
 
-/* Plans a flat schedule; `joins`: as said above, else an operation a step. -TUTTI_ECHECK, with
+enum tutti_cuda_planning { TUTTI_CUDA_PLAIN, TUTTI_CUDA_JOINED, TUTTI_CUDA_LINED };
+
+/* Plans a flat schedule: an operation a step; or joined, as said above; or with lines besides where
+ * they serve. -TUTTI_ECHECK, with
  * rank, lane and step, for one that cannot be played: a SEND or RECV that meets none, a pair of
  * different lengths, a wait that nothing ends. -TUTTI_ELACK: more than 2^22 steps, steps that
  * reduce by several types or operators, work of the host's. The plan refers to the schedule. */
 int tutti_cuda_plan_open(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
-                         bool joins, struct tutti_err *err);
+                         enum tutti_cuda_planning planning, struct tutti_err *err);
 void tutti_cuda_plan_close(struct tutti_cuda_plan *plan); /* a zeroed one is a no-op */
 
-/* The plan as the device reads it: bases[buf][rank] is where a buffer begins there. */
+/* The plan as the device reads it: bases[buf][rank] is where a buffer begins there, and
+ * bases[TUTTI_CUDA_LINES][0] where the lines do. */
 void tutti_cuda_resolve(const struct tutti_cuda_plan *plan,
-                        const uint64_t *const bases[TUTTI_BUF_COUNT], struct tutti_cuda_op *ret_ops,
-                        struct tutti_cuda_lane *ret_lanes);
+                        const uint64_t *const bases[TUTTI_CUDA_BASES],
+                        struct tutti_cuda_op *ret_ops, struct tutti_cuda_lane *ret_lanes);
 
 /* "rank 3, lane 0, step 17 (RECV out+64 128 B from 2)". */
 enum { TUTTI_CUDA_STEP_TEXT_BYTES = 224 };
@@ -139,6 +155,9 @@ const char *tutti_cuda_step_text(const struct tutti_cuda_plan *plan, uint32_t la
 /* Pairs SENDs and RECVs; fills messages and message_of. */
 int tutti_cuda_match(struct tutti_cuda_plan *plan, struct tutti_err *err);
 
+/* Decides whether messages go by lines, and where these lie. */
+void tutti_cuda_choose_lines(struct tutti_cuda_plan *plan);
+
 /* Marks what joins need to know before operations are made: pushed messages, discarded results. */
 int tutti_cuda_find_joins(struct tutti_cuda_plan *plan, struct tutti_err *err);
 
@@ -149,10 +168,15 @@ void tutti_cuda_join_last(struct tutti_cuda_plan *plan, uint32_t first, bool sou
 /* The lane that stores a counter, over all ranks. */
 uint32_t tutti_cuda_owner(const struct tutti_cuda_plan *plan, uint32_t counter);
 
-/* Tries the counters out: whether all operations come to their end; else *ret_lane and *ret_wait
+/* Tries the counters out: whether all operations come to their end; else *ret_lane and *ret_step
  * say who waits for ever, the first of the lowest rank. */
 int tutti_cuda_rehearse(const struct tutti_cuda_plan *plan, bool *ret_ends, uint32_t *ret_lane,
-                        uint32_t *ret_wait, struct tutti_err *err);
+                        uint32_t *ret_step, struct tutti_err *err);
+
+static inline bool tutti_cuda_is_line(const struct tutti_cuda_place *place)
+{
+    return place->buf == TUTTI_CUDA_LINES;
+}
 
 static inline const struct tutti_step *tutti_cuda_step(const struct tutti_cuda_plan *plan,
                                                        uint32_t lane_index, uint32_t step)

@@ -10,6 +10,7 @@
  *   p_vec                                 16 bytes, moved at once
  *   p_ld_acquire p_st_release p_add_release  counters that other blocks read
  *   p_ld_flag p_st_flag p_claim           words where order does not matter; who is first
+ *   p_ld_line p_st_line                   16 bytes of 2 words and their flags, each pair at once
  *   p_ld_host                             a word of the host's
  *   p_now_ns p_pause                      the clock; between two looks
  *   p_half_widen p_half_narrow            binary16
@@ -17,7 +18,8 @@
  *
  * One thread looks at each counter that an operation waits for; the block's barrier hands on what
  * that thread acquired. After the data another barrier, and threads store with release: all that
- * the block wrote comes before. The next operation is fetched while this one is at work. */
+ * the block wrote comes before. Operations are fetched in batches: to read each from the device's
+ * memory when its turn comes would take as long as what it does. */
 #ifndef TUTTI_RUNTIME_EXEC_CUDA_PLAYER_H
 #define TUTTI_RUNTIME_EXEC_CUDA_PLAYER_H
 
@@ -25,12 +27,15 @@
 
 enum { PLAYER_SPINS = 1024 }; /* looks at a counter between two looks at the clock */
 
+enum { PLAYER_BATCH = 32 }; /* operations fetched at a time */
+
 struct player_shared {
     union {
         struct tutti_cuda_op op;
         p_vec words[sizeof(struct tutti_cuda_op) / 16];
-    } ops[2];
-    uint32_t stop[2]; /* by the parity of the operation: somebody has given up */
+    } ops[PLAYER_BATCH];
+    uint32_t stop[2];      /* by the parity of the operation: somebody has given up waiting */
+    uint32_t line_stop[2]; /* likewise, for a line */
 };
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -40,11 +45,27 @@ static P_DEV uint64_t player_value(uint32_t iteration, uint32_t value)
     return (uint64_t)iteration << 32 | value;
 }
 
-/* 0: the counter has come; else to leave, and it is written down what this block waited for. */
+/* Whether to leave, who has waited so long; then it is written down for what. */
+static P_DEV int player_leaves(P_CTX const struct tutti_cuda_args *args, uint64_t waited_ns,
+                               uint32_t op, uint32_t wait)
+{
+    struct tutti_cuda_verdict *verdict = &args->verdicts[P_BID];
+
+    if (waited_ns > args->deadline_ns)
+        p_st_flag(args->stop, 1);
+    if (p_ld_host(args->abort) == 0 && p_ld_flag(args->stop) == 0)
+        return 0;
+    if (p_claim(&verdict->given)) {
+        verdict->op = op;
+        verdict->wait = wait;
+    }
+    return 1;
+}
+
+/* 0: the counter has come; else to leave. */
 static P_DEV int player_wait(P_CTX const struct tutti_cuda_args *args, const uint64_t *counter,
                              uint64_t value, uint32_t op, uint32_t wait)
 {
-    struct tutti_cuda_verdict *verdict = &args->verdicts[P_BID];
     uint64_t since_ns = 0;
     uint32_t spins = 0;
 
@@ -57,17 +78,32 @@ static P_DEV int player_wait(P_CTX const struct tutti_cuda_args *args, const uin
         }
         now_ns = p_now_ns();
         since_ns = since_ns == 0 ? now_ns : since_ns;
-        if (now_ns - since_ns > args->deadline_ns)
-            p_st_flag(args->stop, 1);
-        if (p_ld_host(args->abort) == 0 && p_ld_flag(args->stop) == 0)
-            continue;
-        if (p_claim(&verdict->given)) {
-            verdict->op = op;
-            verdict->wait = wait;
-        }
-        return 1;
+        if (player_leaves(P_PASS args, now_ns - since_ns, op, wait))
+            return 1;
     }
     return 0;
+}
+
+/* The 8 bytes of a line, once both halves are of this iteration; false: to leave. */
+static P_DEV int player_read_line(P_CTX const struct tutti_cuda_args *args, uint64_t at,
+                                  uint32_t iteration, uint32_t op, uint32_t wait, uint64_t *ret)
+{
+    uint64_t since_ns = 0;
+    uint32_t spins = 0;
+
+    while (!p_ld_line(at, iteration, ret)) {
+        uint64_t now_ns;
+
+        if (++spins % PLAYER_SPINS != 0) {
+            p_pause();
+            continue;
+        }
+        now_ns = p_now_ns();
+        since_ns = since_ns == 0 ? now_ns : since_ns;
+        if (player_leaves(P_PASS args, now_ns - since_ns, op, wait))
+            return 0;
+    }
+    return 1;
 }
 
 /* ---- moving bytes ---------------------------------------------------------------------------- */
@@ -256,117 +292,177 @@ static P_DEV uint16_t divide_b16(uint16_t a, uint32_t ranks)
 
 /* NAME_two: 16 bytes of elements combined. NAME_some: elements one by one, where places are badly
  * aligned, and before and behind the vectors. NAME_pairs: two sources into one place, several
- * vectors on their way at a time. NAME_vectors: any number. */
-#define PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)                                                \
-    union NAME##_vector {                                                                     \
-        p_vec vector;                                                                         \
-        TYPE at[16 / sizeof(TYPE)];                                                           \
-    };                                                                                        \
-    static P_DEV p_vec NAME##_two(p_vec left, p_vec right)                                    \
-    {                                                                                         \
-        union NAME##_vector a;                                                                \
-        union NAME##_vector b;                                                                \
-        a.vector = left;                                                                      \
-        b.vector = right;                                                                     \
-        P_UNROLL                                                                              \
-        for (int i = 0; i < (int)(16 / sizeof(TYPE)); i++)                                    \
-            a.at[i] = TWO(a.at[i], b.at[i]);                                                  \
-        return a.vector;                                                                      \
-    }                                                                                         \
-    static P_DEV p_vec NAME##_finish(p_vec value, uint32_t ranks)                             \
-    {                                                                                         \
-        union NAME##_vector a;                                                                \
-        (void)ranks;                                                                          \
-        a.vector = value;                                                                     \
-        P_UNROLL                                                                              \
-        for (int i = 0; i < (int)(16 / sizeof(TYPE)); i++)                                    \
-            a.at[i] = FINISH(a.at[i], ranks);                                                 \
-        return a.vector;                                                                      \
-    }                                                                                         \
-    static P_DEV void NAME##_some(P_CTX const struct tutti_cuda_op *op, uint64_t from,        \
-                                  uint64_t end)                                               \
-    {                                                                                         \
-        for (uint64_t i = from + P_TID * sizeof(TYPE); i < end; i += P_NTID * sizeof(TYPE)) { \
-            TYPE value = *(const TYPE *)(uintptr_t)(op->src[0] + i);                          \
-            for (uint32_t s = 1; s < op->src_count; s++)                                      \
-                value = TWO(value, *(const TYPE *)(uintptr_t)(op->src[s] + i));               \
-            if (op->divide_by > 0)                                                            \
-                value = FINISH(value, op->divide_by);                                         \
-            for (uint32_t d = 0; d < op->dst_count; d++)                                      \
-                *(TYPE *)(uintptr_t)(op->dst[d] + i) = value;                                 \
-        }                                                                                     \
-    }                                                                                         \
-    static P_DEV uint64_t NAME##_pairs(P_CTX const struct tutti_cuda_op *op, uint64_t from,   \
-                                       uint64_t count)                                        \
-    {                                                                                         \
-        const p_vec *left = (const p_vec *)(uintptr_t)(op->src[0] + from);                    \
-        const p_vec *right = (const p_vec *)(uintptr_t)(op->src[1] + from);                   \
-        p_vec *dst = (p_vec *)(uintptr_t)(op->dst[0] + from);                                 \
-        uint64_t i = P_TID;                                                                   \
-        for (; i + 3 * (uint64_t)P_NTID < count; i += 4 * (uint64_t)P_NTID) {                 \
-            p_vec a[4];                                                                       \
-            p_vec b[4];                                                                       \
-            P_UNROLL                                                                          \
-            for (int k = 0; k < 4; k++) {                                                     \
-                a[k] = left[i + (uint64_t)k * P_NTID];                                        \
-                b[k] = right[i + (uint64_t)k * P_NTID];                                       \
-            }                                                                                 \
-            P_UNROLL                                                                          \
-            for (int k = 0; k < 4; k++)                                                       \
-                dst[i + (uint64_t)k * P_NTID] = NAME##_two(a[k], b[k]);                       \
-        }                                                                                     \
-        return i;                                                                             \
-    }                                                                                         \
-    static P_DEV void NAME##_vectors(P_CTX const struct tutti_cuda_op *op, uint64_t from,     \
-                                     uint64_t begin, uint64_t count)                          \
-    {                                                                                         \
-        uint32_t sources = op->src_count;                                                     \
-        uint32_t targets = op->dst_count;                                                     \
-        for (uint64_t i = begin; i < count; i += P_NTID) {                                    \
-            p_vec value[TUTTI_CUDA_SOURCES_MAX];                                              \
-            P_UNROLL                                                                          \
-            for (int s = 0; s < TUTTI_CUDA_SOURCES_MAX; s++)                                  \
-                if (s == 0 || (uint32_t)s < sources)                                          \
-                    value[s] = ((const p_vec *)(uintptr_t)(op->src[s] + from))[i];            \
-            P_UNROLL                                                                          \
-            for (int s = 1; s < TUTTI_CUDA_SOURCES_MAX; s++)                                  \
-                if ((uint32_t)s < sources)                                                    \
-                    value[0] = NAME##_two(value[0], value[s]);                                \
-            if (op->divide_by > 0)                                                            \
-                value[0] = NAME##_finish(value[0], op->divide_by);                            \
-            P_UNROLL                                                                          \
-            for (int d = 0; d < TUTTI_CUDA_TARGETS_MAX; d++)                                  \
-                if (d == 0 || (uint32_t)d < targets)                                          \
-                    ((p_vec *)(uintptr_t)(op->dst[d] + from))[i] = value[0];                  \
-        }                                                                                     \
-    }                                                                                         \
-    static P_DEV void NAME##_data(P_CTX const struct tutti_cuda_op *op)                       \
-    {                                                                                         \
-        uint64_t head = player_head(op);                                                      \
-        uint64_t count = (op->bytes - head) / 16;                                             \
-        uint64_t begin = P_TID;                                                               \
-        if (op->src_count == 1 && op->divide_by == 0) {                                       \
-            player_copy(P_PASS op);                                                           \
-            return;                                                                           \
-        }                                                                                     \
-        NAME##_some(P_PASS op, 0, head);                                                      \
-        if (op->src_count == 2 && op->dst_count == 1 && op->divide_by == 0)                   \
-            begin = NAME##_pairs(P_PASS op, head, count);                                     \
-        NAME##_vectors(P_PASS op, head, begin, count);                                        \
-        NAME##_some(P_PASS op, head + count * 16, op->bytes);                                 \
+ * vectors on their way at a time. NAME_vectors: any number. NAME_lines: 8 bytes at a time, where
+ * some places are lines; true: to leave. */
+#define PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)                                                  \
+    union NAME##_vector {                                                                       \
+        p_vec vector;                                                                           \
+        TYPE at[16 / sizeof(TYPE)];                                                             \
+    };                                                                                          \
+    union NAME##_unit {                                                                         \
+        uint64_t word;                                                                          \
+        TYPE at[8 / sizeof(TYPE)];                                                              \
+    };                                                                                          \
+    static P_DEV p_vec NAME##_two(p_vec left, p_vec right)                                      \
+    {                                                                                           \
+        union NAME##_vector a;                                                                  \
+        union NAME##_vector b;                                                                  \
+        a.vector = left;                                                                        \
+        b.vector = right;                                                                       \
+        P_UNROLL                                                                                \
+        for (int i = 0; i < (int)(16 / sizeof(TYPE)); i++)                                      \
+            a.at[i] = TWO(a.at[i], b.at[i]);                                                    \
+        return a.vector;                                                                        \
+    }                                                                                           \
+    static P_DEV p_vec NAME##_finish(p_vec value, uint32_t ranks)                               \
+    {                                                                                           \
+        union NAME##_vector a;                                                                  \
+        (void)ranks;                                                                            \
+        a.vector = value;                                                                       \
+        P_UNROLL                                                                                \
+        for (int i = 0; i < (int)(16 / sizeof(TYPE)); i++)                                      \
+            a.at[i] = FINISH(a.at[i], ranks);                                                   \
+        return a.vector;                                                                        \
+    }                                                                                           \
+    static P_DEV void NAME##_some(P_CTX const struct tutti_cuda_op *op, uint64_t from,          \
+                                  uint64_t end)                                                 \
+    {                                                                                           \
+        for (uint64_t i = from + P_TID * sizeof(TYPE); i < end; i += P_NTID * sizeof(TYPE)) {   \
+            TYPE value = *(const TYPE *)(uintptr_t)(op->src[0] + i);                            \
+            for (uint32_t s = 1; s < op->src_count; s++)                                        \
+                value = TWO(value, *(const TYPE *)(uintptr_t)(op->src[s] + i));                 \
+            if (op->divide_by > 0)                                                              \
+                value = FINISH(value, op->divide_by);                                           \
+            for (uint32_t d = 0; d < op->dst_count; d++)                                        \
+                *(TYPE *)(uintptr_t)(op->dst[d] + i) = value;                                   \
+        }                                                                                       \
+    }                                                                                           \
+    static P_DEV uint64_t NAME##_pairs(P_CTX const struct tutti_cuda_op *op, uint64_t from,     \
+                                       uint64_t count)                                          \
+    {                                                                                           \
+        const p_vec *left = (const p_vec *)(uintptr_t)(op->src[0] + from);                      \
+        const p_vec *right = (const p_vec *)(uintptr_t)(op->src[1] + from);                     \
+        p_vec *dst = (p_vec *)(uintptr_t)(op->dst[0] + from);                                   \
+        uint64_t i = P_TID;                                                                     \
+        for (; i + 3 * (uint64_t)P_NTID < count; i += 4 * (uint64_t)P_NTID) {                   \
+            p_vec a[4];                                                                         \
+            p_vec b[4];                                                                         \
+            P_UNROLL                                                                            \
+            for (int k = 0; k < 4; k++) {                                                       \
+                a[k] = left[i + (uint64_t)k * P_NTID];                                          \
+                b[k] = right[i + (uint64_t)k * P_NTID];                                         \
+            }                                                                                   \
+            P_UNROLL                                                                            \
+            for (int k = 0; k < 4; k++)                                                         \
+                dst[i + (uint64_t)k * P_NTID] = NAME##_two(a[k], b[k]);                         \
+        }                                                                                       \
+        return i;                                                                               \
+    }                                                                                           \
+    static P_DEV void NAME##_vectors(P_CTX const struct tutti_cuda_op *op, uint64_t from,       \
+                                     uint64_t begin, uint64_t count)                            \
+    {                                                                                           \
+        uint32_t sources = op->src_count;                                                       \
+        uint32_t targets = op->dst_count;                                                       \
+        for (uint64_t i = begin; i < count; i += P_NTID) {                                      \
+            p_vec value[TUTTI_CUDA_SOURCES_MAX];                                                \
+            P_UNROLL                                                                            \
+            for (int s = 0; s < TUTTI_CUDA_SOURCES_MAX; s++)                                    \
+                if (s == 0 || (uint32_t)s < sources)                                            \
+                    value[s] = ((const p_vec *)(uintptr_t)(op->src[s] + from))[i];              \
+            P_UNROLL                                                                            \
+            for (int s = 1; s < TUTTI_CUDA_SOURCES_MAX; s++)                                    \
+                if ((uint32_t)s < sources)                                                      \
+                    value[0] = NAME##_two(value[0], value[s]);                                  \
+            if (op->divide_by > 0)                                                              \
+                value[0] = NAME##_finish(value[0], op->divide_by);                              \
+            P_UNROLL                                                                            \
+            for (int d = 0; d < TUTTI_CUDA_TARGETS_MAX; d++)                                    \
+                if (d == 0 || (uint32_t)d < targets)                                            \
+                    ((p_vec *)(uintptr_t)(op->dst[d] + from))[i] = value[0];                    \
+        }                                                                                       \
+    }                                                                                           \
+    static P_DEV int NAME##_source(P_CTX const struct tutti_cuda_args *args,                    \
+                                   const struct tutti_cuda_op *op, uint32_t s, uint64_t i,      \
+                                   uint32_t number, uint32_t iteration, union NAME##_unit *ret) \
+    {                                                                                           \
+        const TYPE *from = (const TYPE *)(uintptr_t)(op->src[s] + i);                           \
+        uint64_t left = op->bytes - i;                                                          \
+        ret->word = 0;                                                                          \
+        if ((op->lines >> s & 1) != 0)                                                          \
+            return player_read_line(P_PASS args, op->src[s] + 2 * i, iteration, number,         \
+                                    TUTTI_CUDA_LINE | s, &ret->word);                           \
+        P_UNROLL                                                                                \
+        for (int k = 0; k < (int)(8 / sizeof(TYPE)); k++)                                       \
+            if ((uint64_t)k * sizeof(TYPE) < left)                                              \
+                ret->at[k] = from[k];                                                           \
+        return 1;                                                                               \
+    }                                                                                           \
+    static P_DEV int NAME##_lines(P_CTX const struct tutti_cuda_args *args,                     \
+                                  const struct tutti_cuda_op *op, uint32_t number,              \
+                                  uint32_t iteration)                                           \
+    {                                                                                           \
+        for (uint64_t i = P_TID * 8; i < op->bytes || i == 0; i += P_NTID * 8) {                \
+            union NAME##_unit value;                                                            \
+            union NAME##_unit next;                                                             \
+            uint64_t left = op->bytes - i;                                                      \
+            value.word = 0;                                                                     \
+            if (op->src_count > 0 &&                                                            \
+                !NAME##_source(P_PASS args, op, 0, i, number, iteration, &value))               \
+                return 1;                                                                       \
+            for (uint32_t s = 1; s < op->src_count; s++) {                                      \
+                if (!NAME##_source(P_PASS args, op, s, i, number, iteration, &next))            \
+                    return 1;                                                                   \
+                P_UNROLL                                                                        \
+                for (int k = 0; k < (int)(8 / sizeof(TYPE)); k++)                               \
+                    value.at[k] = TWO(value.at[k], next.at[k]);                                 \
+            }                                                                                   \
+            P_UNROLL                                                                            \
+            for (int k = 0; k < (int)(8 / sizeof(TYPE)); k++)                                   \
+                if (op->divide_by > 0)                                                          \
+                    value.at[k] = FINISH(value.at[k], op->divide_by);                           \
+            for (uint32_t d = 0; d < op->dst_count; d++) /* others wait for lines */            \
+                if ((op->lines >> (16 + d) & 1) != 0)                                           \
+                    p_st_line(op->dst[d] + 2 * i, value.word, iteration);                       \
+            if (op->dst_count == 0 || (op->lines >> 16 & 1) != 0)                               \
+                continue;                                                                       \
+            P_UNROLL                                                                            \
+            for (int k = 0; k < (int)(8 / sizeof(TYPE)); k++)                                   \
+                if ((uint64_t)k * sizeof(TYPE) < left)                                          \
+                    ((TYPE *)(uintptr_t)(op->dst[0] + i))[k] = value.at[k];                     \
+        }                                                                                       \
+        return 0;                                                                               \
+    }                                                                                           \
+    static P_DEV void NAME##_data(P_CTX const struct tutti_cuda_op *op)                         \
+    {                                                                                           \
+        uint64_t head = player_head(op);                                                        \
+        uint64_t count = (op->bytes - head) / 16;                                               \
+        uint64_t begin = P_TID;                                                                 \
+        if (op->src_count == 1 && op->divide_by == 0) {                                         \
+            player_copy(P_PASS op);                                                             \
+            return;                                                                             \
+        }                                                                                       \
+        NAME##_some(P_PASS op, 0, head);                                                        \
+        if (op->src_count == 2 && op->dst_count == 1 && op->divide_by == 0)                     \
+            begin = NAME##_pairs(P_PASS op, head, count);                                       \
+        NAME##_vectors(P_PASS op, head, begin, count);                                          \
+        NAME##_some(P_PASS op, head + count * 16, op->bytes);                                   \
     }
 
 /* ---- a lane ---------------------------------------------------------------------------------- */
 
+/* The operations from `first` on. All threads are done with those before. */
 static P_DEV void player_fetch(P_CTX struct player_shared *shared,
                                const struct tutti_cuda_args *args,
-                               const struct tutti_cuda_lane *lane, uint32_t op)
+                               const struct tutti_cuda_lane *lane, uint32_t first)
 {
-    const p_vec *words = (const p_vec *)&args->ops[lane->op_first + op];
+    const uint32_t words = sizeof(struct tutti_cuda_op) / 16;
+    const p_vec *from = (const p_vec *)&args->ops[lane->op_first + first];
+    uint32_t count = lane->op_count - first < PLAYER_BATCH ? lane->op_count - first : PLAYER_BATCH;
 
-    for (uint32_t i = P_TID; op < lane->op_count && i < sizeof(struct tutti_cuda_op) / 16;
-         i += P_NTID)
-        shared->ops[op % 2].words[i] = words[i];
+    P_SYNC();
+    for (uint32_t i = P_TID; i < count * words; i += P_NTID)
+        shared->ops[i / words].words[i % words] = from[i];
+    P_SYNC();
 }
 
 static P_DEV void player_pass_time(uint64_t duration_ns)
@@ -382,6 +478,8 @@ static P_DEV int player_begin(P_CTX struct player_shared *shared,
                               const struct tutti_cuda_args *args, const struct tutti_cuda_op *op,
                               uint32_t number, uint32_t iteration)
 {
+    if (op->wait_count == 0) /* what came before is there since the barrier at its end */
+        return 0;
     for (uint32_t i = P_TID; i < op->wait_count; i += P_NTID) {
         const struct tutti_cuda_flag flag =
             op->flagged ? op->flags[i] : args->waits[op->wait_first + i];
@@ -413,7 +511,7 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
 {
     P_SYNC();
     if (P_TID == 0) {
-        shared->stop[0] = shared->stop[1] = 0;
+        shared->stop[0] = shared->stop[1] = shared->line_stop[0] = shared->line_stop[1] = 0;
         p_add_release(&args->meeting->value);
         if (player_wait(P_PASS args, &args->meeting->value,
                         args->meeting_base + (uint64_t)(number + 1) * P_NBLOCKS, TUTTI_CUDA_MEETING,
@@ -426,25 +524,28 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
     return shared->stop[0] != 0;
 }
 
-/* The lane once; true: to leave. DATA makes what an operation has to make. */
-#define PLAYER_LANE(NAME, DATA)                                                                    \
+/* The lane once; true: to leave. */
+#define PLAYER_LANE(NAME)                                                                          \
     static P_DEV int NAME##_lane(P_CTX struct player_shared *shared,                               \
                                  const struct tutti_cuda_args *args, uint32_t iteration, int last) \
     {                                                                                              \
         const struct tutti_cuda_lane lane = args->lanes[P_BID];                                    \
-        player_fetch(P_PASS shared, args, &lane, 0);                                               \
-        P_SYNC();                                                                                  \
         for (uint32_t i = 0; i < lane.op_count; i++) {                                             \
-            const struct tutti_cuda_op *op = &shared->ops[i % 2].op;                               \
+            const struct tutti_cuda_op *op = &shared->ops[i % PLAYER_BATCH].op;                    \
             uint64_t begin_ns;                                                                     \
+            if (i % PLAYER_BATCH == 0)                                                             \
+                player_fetch(P_PASS shared, args, &lane, i);                                       \
             if (player_begin(P_PASS shared, args, op, i, iteration))                               \
                 return 1;                                                                          \
             begin_ns = args->stamps != P_NULL && last ? p_now_ns() : 0;                            \
-            player_fetch(P_PASS shared, args, &lane, i + 1);                                       \
-            if (op->src_count > 0)                                                                 \
-                DATA(P_PASS op);                                                                   \
+            if (op->lines != 0 && NAME##_lines(P_PASS args, op, i, iteration))                     \
+                p_st_flag(&shared->line_stop[i % 2], 1);                                           \
+            else if (op->lines == 0 && op->src_count > 0)                                          \
+                NAME##_data(P_PASS op);                                                            \
             player_pass_time(op->duration_ns);                                                     \
-            P_SYNC(); /* the data are made, and the next operation is there */                     \
+            P_SYNC();                                                                              \
+            if (op->lines != 0 && p_ld_flag(&shared->line_stop[i % 2]) != 0)                       \
+                return 1;                                                                          \
             if (args->stamps != P_NULL && last && P_TID == 0) {                                    \
                 args->stamps[lane.op_first + i].begin_ns = begin_ns;                               \
                 args->stamps[lane.op_first + i].end_ns = p_now_ns();                               \
@@ -454,24 +555,24 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
         return 0;                                                                                  \
     }
 
-#define PLAYER_INSTANCE(NAME, TYPE, TWO, FINISH)                                      \
-    PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)                                            \
-    PLAYER_LANE(NAME, NAME##_data)                                                    \
-    P_KERNEL(tutti_play_##NAME)                                                       \
-    {                                                                                 \
-        P_SHARED(struct player_shared, shared);                                       \
-        if (P_TID == 0)                                                               \
-            shared->stop[0] = shared->stop[1] = 0;                                    \
-        P_SYNC();                                                                     \
-        if (args.iteration_count > 1 && player_meet(P_PASS shared, &args, 0))         \
-            return;                                                                   \
-        for (uint32_t i = 0; i < args.iteration_count; i++) {                         \
-            if (NAME##_lane(P_PASS shared, &args, args.iteration + i,                 \
-                            i + 1 == args.iteration_count))                           \
-                return;                                                               \
-            if (args.iteration_count > 1 && player_meet(P_PASS shared, &args, i + 1)) \
-                return;                                                               \
-        }                                                                             \
+#define PLAYER_INSTANCE(NAME, TYPE, TWO, FINISH)                                                 \
+    PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)                                                       \
+    PLAYER_LANE(NAME)                                                                            \
+    P_KERNEL(tutti_play_##NAME)                                                                  \
+    {                                                                                            \
+        P_SHARED(struct player_shared, shared);                                                  \
+        if (P_TID == 0)                                                                          \
+            shared->stop[0] = shared->stop[1] = shared->line_stop[0] = shared->line_stop[1] = 0; \
+        P_SYNC();                                                                                \
+        if (args.iteration_count > 1 && player_meet(P_PASS shared, &args, 0))                    \
+            return;                                                                              \
+        for (uint32_t i = 0; i < args.iteration_count; i++) {                                    \
+            if (NAME##_lane(P_PASS shared, &args, args.iteration + i,                            \
+                            i + 1 == args.iteration_count))                                      \
+                return;                                                                          \
+            if (args.iteration_count > 1 && player_meet(P_PASS shared, &args, i + 1))            \
+                return;                                                                          \
+        }                                                                                        \
     }
 
 #define PLAYER_TYPE(NAME, T, TYPE)                            \
