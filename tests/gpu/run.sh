@@ -1,6 +1,10 @@
 #!/bin/bash
 # Builds what needs a GPU, checks it, and measures, all in one call: for a machine with one GPU of
-# NVIDIA, the CUDA Toolkit and NCCL. Usage: tests/gpu/run.sh FOLDER [STAGE...]
+# NVIDIA, the CUDA Toolkit and NCCL (player and bars need no NCCL). Usage: tests/gpu/run.sh FOLDER
+# [STAGE...]
+#   player   the backend cuda: conformance on 1 to 16 virtual ranks, its own tests, every algorithm
+#            by `tutti run`, and compute-sanitizer where it is (FOLDER/player-*.log)
+#   bars     what the backend cuda reaches beside the driver's copy (FOLDER/bars.tsv)
 #   check    the tests: what blocks hand on arrives, NCCL's sums are right
 #   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
 #   sockets  NCCL between ranks that take themselves for hosts (FOLDER/sockets-*.log)
@@ -11,14 +15,22 @@
 # NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
-    sed -n '2,11s/^# //p' "$0" >&2
+    sed -n '2,15s/^# //p' "$0" >&2
     exit 2
 }
 mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(check costs sockets hosts steps within)
+[ $# -gt 0 ] || stages=(player bars check costs sockets hosts steps within)
+targets=(tutti)
+case " ${stages[*]} " in *" player "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
+case " ${stages[*]} " in *" check "* | *" costs "*) targets+=(gpu_costs_program) ;; esac
+case " ${stages[*]} " in *" check "* | *" sockets "* | *" hosts "* | *" steps "* | *" within "*)
+    targets+=(nccl_ranks) ;;
+esac
+# Kernels for the GPU that is here alone.
+arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')
 cd "$(dirname "$0")/../.."
 
 nccl=${NCCL_ROOT:-}
@@ -28,13 +40,15 @@ build=build-gpu
 generator=()
 command -v ninja >/dev/null 2>&1 && generator=(-G Ninja)
 cmake -S . -B $build "${generator[@]}" ${nccl:+-DTUTTI_NCCL_ROOT="$nccl"} \
+    -DTUTTI_CUDA_ARCHITECTURES="$arch" \
     >"$to/configure.log" 2>&1 &&
-    cmake --build $build -j "$(nproc)" --target gpu_costs_program nccl_ranks tutti \
+    cmake --build $build -j "$(nproc)" --target "${targets[@]}" \
         >"$to/build.log" 2>&1 || {
     tail -n 30 "$to/configure.log" "$to/build.log"
     echo "== build FAILED" >&2
     exit 1
 }
+echo "== built in $SECONDS s"
 library=$(sed -n 's/^TUTTI_NCCL_LIBRARY:FILEPATH=//p' $build/CMakeCache.txt)
 nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max \
     --format=csv >"$to/machine.txt" 2>&1
@@ -73,10 +87,41 @@ forced() {
     done
 }
 
+# player NAME COMMAND...: one program of the backend cuda's; 77 is a failure here, where a GPU is.
+player() {
+    local name=$1 start=$SECONDS rc
+    shift
+    timeout 120 "$@" >"$to/player-$name.log" 2>&1
+    rc=$?
+    [ $rc -eq 0 ] || failed=1
+    echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
+}
+
 host=tools/examples/h100x8.xml
 failed=0
 for stage in "${stages[@]}"; do
     case "$stage" in
+    player)
+        player conformance $build/tests/cuda_conformance_test
+        TUTTI_TEST_PERSISTENT=1 TUTTI_TEST_FEWER=4 \
+            player persistent $build/tests/cuda_conformance_test
+        player test $build/tests/cuda_test
+        for collective in allreduce allgather reducescatter broadcast reduce alltoall; do
+            player "$collective" $build/tutti run -B cuda -g 8 -a all -c $collective -b 1K -e 16M \
+                -f 16 -w 2 -n 5
+        done
+        sanitizer=$(command -v compute-sanitizer)
+        for tool in memcheck racecheck synccheck; do
+            [ -n "$sanitizer" ] || break
+            TUTTI_TEST_FEWER=40 player $tool "$sanitizer" --tool $tool --error-exitcode 1 \
+                $build/tests/cuda_conformance_test
+        done
+        [ -n "$sanitizer" ] || echo "== player: no compute-sanitizer here"
+        ;;
+    bars)
+        timeout 200 $build/tests/bars >"$to/bars.tsv" 2>"$to/bars.err" || failed=1
+        echo "== bars: $(wc -l <"$to/bars.tsv") lines, $(cat "$to/bars.err")"
+        ;;
     check)
         ctest --test-dir $build -R '^(gpu_costs|nccl_ranks)' --output-on-failure \
             >"$to/check.log" 2>&1 || failed=1
@@ -127,8 +172,8 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (check, costs, sockets, hosts, steps," \
-            "within)" >&2
+        echo "tests/gpu/run.sh: unknown stage '$stage' (player, bars, check, costs, sockets," \
+            "hosts, steps, within)" >&2
         exit 2
         ;;
     esac
