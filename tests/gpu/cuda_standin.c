@@ -112,35 +112,50 @@ CALL(cuDeviceGetAttribute, (int *ret, int attribute, int device))
     return SUCCESS;
 }
 
+/* The device's one context, for as long as somebody has it: a leak is seen. */
+struct primary {
+    pthread_mutex_t lock; /* of the rest */
+    uint32_t holders;
+    void *context;
+};
+
+static struct primary *primary(void)
+{
+    static struct primary only = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+    return &only;
+}
+
 CALL(cuDevicePrimaryCtxRetain, (void **ret, int device))
 {
+    struct primary *p = primary();
+
     FAIL_IF_ASKED();
     (void)device;
-    *ret = malloc(1);
-    return SUCCESS;
-}
-
-/* Frees what retain gave, which set must have named. */
-static void **current(void)
-{
-    static _Thread_local void *context;
-
-    return &context;
-}
-
-CALL(cuCtxSetCurrent, (void *context))
-{
-    FAIL_IF_ASKED();
-    *current() = context;
+    (void)pthread_mutex_lock(&p->lock);
+    if (p->holders++ == 0)
+        p->context = malloc(1);
+    *ret = p->context;
+    (void)pthread_mutex_unlock(&p->lock);
     return SUCCESS;
 }
 
 CALL(cuDevicePrimaryCtxRelease_v2, (int device))
 {
+    struct primary *p = primary();
+
     (void)device;
-    free(*current());
-    *current() = NULL;
+    (void)pthread_mutex_lock(&p->lock);
+    if (--p->holders == 0)
+        free(p->context);
+    (void)pthread_mutex_unlock(&p->lock);
     return SUCCESS;
+}
+
+CALL(cuCtxSetCurrent, (void *context))
+{
+    FAIL_IF_ASKED();
+    return context == primary()->context ? SUCCESS : INVALID;
 }
 
 CALL(cuModuleLoadData, (void **ret, const void *image))
