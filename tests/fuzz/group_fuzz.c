@@ -7,6 +7,7 @@
 #include "runtime/group/address.h"
 #include "runtime/group/frame.h"
 #include "runtime/group/handshake.h"
+#include "runtime/group/view.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/judge.h"
 
@@ -80,41 +81,52 @@ static void read_stop(const uint8_t *data, size_t bytes)
     must(ending.status >= -TUTTI_ECHECK && ending.status <= -TUTTI_EINVAL);
     for (const char *p = ending.err.text; *p != '\0'; p++)
         must((unsigned char)*p >= 0x20 && *p != 0x7f);
-    out_bytes = tutti_frame_write_stop(&ending, out);
+    out_bytes = tutti_frame_write_stop(&ending, 1, out);
     must(tutti_frame_read_stop(out + TUTTI_FRAME_HEAD_BYTES, out_bytes - TUTTI_FRAME_HEAD_BYTES,
                                &again));
     must(again.status == ending.status && again.origin == ending.origin);
     must(strcmp(again.err.text, ending.err.text) == 0);
 }
 
-static void read_members(const uint8_t *data, size_t bytes)
+/* A view that is read well is written back the same, and so are its addresses. */
+static void read_view(const uint8_t *data, size_t bytes)
 {
-    for (; bytes >= TUTTI_FRAME_MEMBER_BYTES; bytes -= TUTTI_FRAME_MEMBER_BYTES) {
-        struct tutti_member member;
+    struct tutti_view view = {0};
+    struct tutti_err err;
+    uint8_t *out;
+
+    if (tutti_view_read(data, bytes, &view, &err) < 0)
+        return;
+    must(tutti_view_bytes(view.count) == bytes);
+    for (uint32_t i = 0; i < view.count; i++) {
+        const struct tutti_member *member = &view.members[i];
         struct tutti_address address;
-        uint8_t out[TUTTI_FRAME_MEMBER_BYTES];
+        uint8_t packed[16];
         char text[TUTTI_ADDRESS_TEXT_BYTES];
 
-        if (tutti_frame_read_member(data, &member)) {
-            must(member.port > 0 && member.port <= UINT16_MAX);
-            tutti_frame_write_member(&member, out);
-            must(memcmp(out, data, sizeof(out)) == 0);
-            tutti_address_unpack(member.address, (uint16_t)member.port, 0, &address);
-            tutti_address_pack(&address, out);
-            must(memcmp(out, member.address, sizeof(member.address)) == 0);
-            must(strlen(tutti_address_text(&address, text)) >= 4);
-        }
-        data += TUTTI_FRAME_MEMBER_BYTES;
+        must(member->port <= UINT16_MAX);
+        must(tutti_view_find(&view, member->id) == i);
+        if (member->like_root)
+            continue;
+        tutti_address_unpack(member->address, (uint16_t)member->port, 0, &address);
+        tutti_address_pack(&address, packed);
+        must(memcmp(packed, member->address, sizeof(packed)) == 0);
+        must(strlen(tutti_address_text(&address, text)) >= 4);
     }
+    out = malloc(bytes);
+    must(out != NULL);
+    tutti_view_write(&view, out);
+    free(out);
+    tutti_view_done(&view);
 }
 
-static void be_member(const uint8_t *data, size_t bytes, uint32_t count)
+static void be_member(const uint8_t *data, size_t bytes)
 {
     while (bytes >= TUTTI_FRAME_HEAD_BYTES) {
         struct tutti_frame frame;
         uint8_t out[TUTTI_FRAME_HEAD_BYTES];
 
-        if (!tutti_frame_read_head(data, count, &frame))
+        if (!tutti_frame_read_head(data, &frame))
             return;
         must(frame.bytes <= TUTTI_FRAME_ALL_BYTES_MAX);
         tutti_frame_write_head(&frame, out);
@@ -125,8 +137,8 @@ static void be_member(const uint8_t *data, size_t bytes, uint32_t count)
             return;
         if (frame.type == TUTTI_FRAME_STOP)
             read_stop(data, frame.bytes);
-        if (frame.type == TUTTI_FRAME_MEMBERS)
-            read_members(data, frame.bytes);
+        if (frame.type == TUTTI_FRAME_MEMBERS || frame.type == TUTTI_FRAME_PROPOSE)
+            read_view(data, frame.bytes);
         data += frame.bytes;
         bytes -= frame.bytes;
     }
@@ -174,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         be_client(data + 1, bytes - 1);
         break;
     case 'm':
-        be_member(data + 1, bytes - 1, 3);
+        be_member(data + 1, bytes - 1);
         break;
     case 'a':
         read_address(data + 1, bytes - 1);

@@ -176,7 +176,10 @@ static int predict(const struct tutti_ask *given, struct tutti_predict_memory *m
         status = tutti_predict(&ask, &point->answer, &point->err);
     if (!first || status != -TUTTI_ELACK)
         return status;
-    if (tutti_predict_least(&ask, &point->least_ps, NULL) < 0)
+    status = tutti_predict_least(&ask, &point->least_ps, &point->err);
+    if (status == -TUTTI_ENOMEM)
+        return status;
+    if (status < 0)
         point->least_ps = 0; /* what is wrong is said when it is predicted */
     return POSTPONED;
 }
