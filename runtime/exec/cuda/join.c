@@ -366,10 +366,13 @@ static bool join_line(struct tutti_cuda_planned_op *a, const struct tutti_cuda_p
 static void merge_signals(struct tutti_cuda_plan *plan, struct tutti_cuda_planned_op *a,
                           uint32_t count)
 {
-    struct tutti_cuda_flag *signals = plan->signals + a->signal_first;
+    struct tutti_cuda_flag *signals;
     uint32_t old_count = a->signal_count;
 
     assert(a->signal_first + old_count + count == plan->signal_count);
+    if (count == 0)
+        return; /* there may be no signals at all yet, and no place for them */
+    signals = plan->signals + a->signal_first;
     for (uint32_t i = 0; i < count; i++) {
         struct tutti_cuda_flag flag = signals[old_count + i];
         uint32_t same = 0;
