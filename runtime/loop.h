@@ -50,10 +50,10 @@ struct tutti_loop {
 
 /* Appends a step to the lane in hand, and returns it, to be changed until the next is appended. */
 struct tutti_step *tutti_loop_append(struct tutti_loop *w, struct tutti_step step);
-/* RECV into `landing` and REDUCE dst = acc op landing, fused; returns the REDUCE. */
+/* RECV into `staging` and REDUCE dst = acc op staging, fused; returns the REDUCE. */
 struct tutti_step *tutti_loop_recv_reduce(struct tutti_loop *w, uint32_t from,
                                           struct tutti_buf_at dst, struct tutti_buf_at acc,
-                                          struct tutti_buf_at landing, uint64_t bytes);
+                                          struct tutti_buf_at staging, uint64_t bytes);
 /* What is appended from now on goes to lane `lane` of the share; at first it is 0. */
 void tutti_loop_on(struct tutti_loop *w, uint32_t lane);
 

@@ -76,7 +76,7 @@ int tutti_pair_call(const struct tutti_group_tcp_opts *opts, uint64_t key, struc
                     struct tutti_err *err);
 
 /* The next pair that somebody has opened to this process; *ret NULL: none within the time. Works
- * until the group is closed, also once it has ended; a shrink or an admission hands those that wait
+ * until the group is closed, also once it has ended; a shrink or an admission gives those that wait
  * over to the new group. Where TUTTI_PAIR_WAITING_MAX wait, who comes is asked to try again. */
 int tutti_pair_accept(struct tutti_group *group, tutti_ps timeout_ps, struct tutti_pair **ret,
                       struct tutti_err *err);

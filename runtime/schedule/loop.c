@@ -31,13 +31,13 @@ struct tutti_step *tutti_loop_append(struct tutti_loop *w, struct tutti_step ste
 
 struct tutti_step *tutti_loop_recv_reduce(struct tutti_loop *w, uint32_t from,
                                           struct tutti_buf_at dst, struct tutti_buf_at acc,
-                                          struct tutti_buf_at landing, uint64_t bytes)
+                                          struct tutti_buf_at staging, uint64_t bytes)
 {
-    struct tutti_step recv = tutti_step_recv(landing, bytes, from);
+    struct tutti_step recv = tutti_step_recv(staging, bytes, from);
 
     recv.flags |= TUTTI_STEP_FUSE;
     tutti_loop_append(w, recv);
-    return tutti_loop_append(w, tutti_step_reduce(dst, acc, landing, bytes));
+    return tutti_loop_append(w, tutti_step_reduce(dst, acc, staging, bytes));
 }
 
 void tutti_loop_on(struct tutti_loop *w, uint32_t lane)

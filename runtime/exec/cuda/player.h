@@ -16,7 +16,7 @@
  *   p_half_widen p_half_narrow            binary16
  *   p_float p_double                      floats of their bits
  *
- * One thread looks at each counter that an operation waits for; the block's barrier hands on what
+ * One thread looks at each counter that an operation waits for; the block's barrier passes on what
  * that thread acquired. After the data another barrier, and threads store with release: all that
  * the block wrote comes before. Operations are fetched in batches: to read each from the device's
  * memory when its turn comes would take as long as what it does. */
