@@ -1,5 +1,5 @@
-/* Models as layers: what training one costs, before anyone says on what machine. Parameters, forward
- * FLOPs, activations and what must be kept for the backward pass, of one sample. */
+/* Models as layers: what training one costs, before anyone says on what machine. Parameters, FLOPs
+ * of the forward pass, activations and what must be kept for the backward pass, of one sample. */
 #ifndef TUTTI_RUNTIME_MODEL_H
 #define TUTTI_RUNTIME_MODEL_H
 
@@ -86,7 +86,7 @@ struct tutti_layer {
     bool is_transformer; /* one of the L equal layers of Megatron's formulas */
 };
 
-enum tutti_sample { TUTTI_SAMPLE_IMAGE, TUTTI_SAMPLE_SEQUENCE, TUTTI_SAMPLE_ROW };
+enum tutti_sample_kind { TUTTI_SAMPLE_IMAGE, TUTTI_SAMPLE_SEQUENCE, TUTTI_SAMPLE_ROW };
 
 /* What a transformer is made of; zeros for others. */
 struct tutti_transformer {
@@ -102,11 +102,11 @@ struct tutti_transformer {
     bool tied;               /* embedding and head share their weights */
 };
 
-struct tutti_model {
+struct tutti_workload {
     const char *name;
     const char *summary;
     const char *source; /* where the figures come from */
-    enum tutti_sample sample;
+    enum tutti_sample_kind sample;
     uint32_t sequence;     /* tokens of a sample; 1: none */
     uint64_t sample_bytes; /* of an input sample as the host hands it over */
     uint64_t logits;       /* elements of the last layer's output, of one sample */
@@ -137,14 +137,14 @@ const struct tutti_model_entry *tutti_models(size_t *ret_count);
 /* A model by name. -TUTTI_EINVAL with the nearest names, or for parameters that it has not. The
  * caller frees it. */
 int tutti_model_new(const char *name, const struct tutti_model_params *params,
-                    struct tutti_model **ret, struct tutti_err *err);
-void tutti_model_free(struct tutti_model *model); /* NULL is a no-op */
+                    struct tutti_workload **ret, struct tutti_err *err);
+void tutti_model_free(struct tutti_workload *model); /* NULL is a no-op */
 
 /* The text form of a model of one's own (grammar at the top of runtime/work/model_text.c);
  * parse(print(m)) is m. `name` is the file's, of messages. *ret of print: free(). */
-int tutti_model_parse(const char *name, const char *text, size_t bytes, struct tutti_model **ret,
+int tutti_model_parse(const char *name, const char *text, size_t bytes, struct tutti_workload **ret,
                       struct tutti_err *err);
-int tutti_model_print(const struct tutti_model *model, char **ret, struct tutti_err *err);
+int tutti_model_print(const struct tutti_workload *model, char **ret, struct tutti_err *err);
 
 /* Sums over all layers. */
 struct tutti_model_sums {
@@ -156,7 +156,7 @@ struct tutti_model_sums {
     uint64_t attention_flops; /* the part of attention in it */
     struct tutti_saved saved;
 };
-struct tutti_model_sums tutti_model_sum(const struct tutti_model *model);
+struct tutti_model_sums tutti_model_sum(const struct tutti_workload *model);
 
 TUTTI_API_END
 

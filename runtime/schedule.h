@@ -323,6 +323,11 @@ struct tutti_schedule_desc {
     const struct tutti_work *work;
     const struct tutti_region *atomics; /* of state */
     uint32_t atomic_count;
+    /* 0: each rank has a program of its own. Else steps are added to so many programs in the place
+     * of ranks, and rank r runs number (r / program_stride) % program_count, where the peer of a
+     * SEND or RECV is a distance: (rank + peer) % rank_count. Nothing then grows with the ranks. */
+    uint32_t program_count;
+    uint32_t program_stride; /* 0: 1 */
 };
 
 int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_builder **ret,

@@ -27,6 +27,8 @@ struct stored_schedule {
     size_t lane_count;
     const struct tutti_step *steps;      /* lane after lane */
     const struct tutti_buf_sizes *sizes; /* [rank], or NULL: the same for all */
+    uint32_t program_count;              /* 0: one of its own for each rank */
+    uint32_t program_stride;
 };
 
 /* The steps in the order in which they were added; they are sorted by lane in the end. Memory grows
@@ -46,11 +48,18 @@ struct tutti_builder {
     struct tutti_err err;          /* ... and why */
 };
 
+static uint64_t stored_program(const struct tutti_schedule *schedule, uint32_t rank)
+{
+    const struct stored_schedule *s = (const struct stored_schedule *)schedule;
+
+    return s->program_count == 0 ? rank : rank / s->program_stride % s->program_count;
+}
+
 static const struct lane *find_stored(const struct tutti_schedule *schedule, uint32_t rank,
                                       uint32_t lane)
 {
     const struct stored_schedule *s = (const struct stored_schedule *)schedule;
-    uint64_t cell = (uint64_t)rank * schedule->lane_count + lane;
+    uint64_t cell = stored_program(schedule, rank) * schedule->lane_count + lane;
     size_t low = 0;
     size_t high = s->lane_count;
 
@@ -86,6 +95,10 @@ static void stored_emit(const struct tutti_schedule *schedule, uint32_t rank, ui
     count = found->count - first < STEPS_A_ROUND ? found->count - first : STEPS_A_ROUND;
     memcpy(out->step, s->steps + found->first + first, (size_t)count * sizeof(out->step[0]));
     out->step_count = (uint32_t)count;
+    for (uint32_t i = 0; i < count && s->program_count > 0; i++)
+        if (out->step[i].kind == TUTTI_SEND || out->step[i].kind == TUTTI_RECV)
+            out->step[i].peer =
+                (uint32_t)(((uint64_t)rank + out->step[i].peer) % schedule->rank_count);
 }
 
 static void stored_sizes(const struct tutti_schedule *schedule, uint32_t rank,
@@ -104,6 +117,14 @@ static const struct tutti_schedule_ops stored_ops = {
     .round_count = stored_round_count,
     .emit = stored_emit,
     .sizes = stored_sizes,
+};
+
+static const struct tutti_schedule_ops shared_ops = {
+    .size = sizeof(struct tutti_schedule_ops),
+    .round_count = stored_round_count,
+    .emit = stored_emit,
+    .sizes = stored_sizes,
+    .program = stored_program,
 };
 
 /* Chunks are equal, of whole elements, and so are the buffers that do not follow from the
@@ -129,6 +150,11 @@ static int check_chunks(const struct tutti_schedule_desc *desc, struct tutti_err
     return 0;
 }
 
+static uint32_t program_count(const struct tutti_schedule_desc *desc)
+{
+    return desc->program_count > 0 ? desc->program_count : desc->rank_count;
+}
+
 static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
 {
     const struct tutti_contract *c = &desc->contract;
@@ -141,10 +167,13 @@ static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
     if (desc->lane_count < 1 || desc->lane_count > TUTTI_LANES_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "a schedule of '%u' lanes (1 to %d)", desc->lane_count,
                           TUTTI_LANES_MAX);
-    if ((uint64_t)desc->rank_count * desc->lane_count > CELLS_MAX)
+    if ((uint64_t)program_count(desc) * desc->lane_count > CELLS_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%u' ranks of %u lanes are too many to store (ranks * lanes up to %d)",
-                          desc->rank_count, desc->lane_count, CELLS_MAX);
+                          program_count(desc), desc->lane_count, CELLS_MAX);
+    if (desc->program_count > desc->rank_count)
+        return tutti_fail(err, TUTTI_EINVAL, "'%u' programs of %u ranks (at most as many)",
+                          desc->program_count, desc->rank_count);
     if (c->collective >= TUTTI_COLLECTIVE_COUNT || c->dtype >= TUTTI_DTYPE_COUNT ||
         c->op >= TUTTI_OP_COUNT)
         return tutti_fail(err, TUTTI_EINVAL, "a contract of unknown collective, type or operator");
@@ -164,6 +193,8 @@ static int check_desc(struct tutti_schedule_desc *desc, struct tutti_err *err)
                           c->count);
     if (desc->slot_count == 0)
         desc->slot_count = TUTTI_SLOTS_DEFAULT;
+    if (desc->program_stride == 0)
+        desc->program_stride = 1;
     status = tutti_tables_valid(desc, err);
     return status < 0 ? status : check_chunks(desc, err);
 }
@@ -181,7 +212,7 @@ int tutti_builder_new(const struct tutti_schedule_desc *desc, struct tutti_build
     if (b == NULL)
         return tutti_nomem(err);
     b->desc = checked;
-    b->cell_count = (uint64_t)checked.rank_count * checked.lane_count;
+    b->cell_count = (uint64_t)program_count(&checked) * checked.lane_count;
     b->arena = tutti_arena_new();
     b->desc.name = b->arena == NULL ? NULL : tutti_arena_copy_text(b->arena, desc->name);
     if (b->desc.name == NULL)
@@ -241,8 +272,9 @@ static int add(struct tutti_builder *builder, uint32_t rank, uint32_t lane,
     const struct tutti_schedule_desc *desc = &builder->desc;
     int status = check_step(desc, step, err);
 
-    if (rank >= desc->rank_count)
-        return tutti_fail(err, TUTTI_EINVAL, "no rank '%u' (0 to %u)", rank, desc->rank_count - 1);
+    if (rank >= program_count(desc))
+        return tutti_fail(err, TUTTI_EINVAL, "no rank '%u' (0 to %u)", rank,
+                          program_count(desc) - 1);
     if (lane >= desc->lane_count)
         return tutti_fail(err, TUTTI_EINVAL, "no lane '%u' (0 to %u)", lane, desc->lane_count - 1);
     if (status < 0)
@@ -273,8 +305,9 @@ int tutti_builder_set_sizes(struct tutti_builder *builder, uint32_t rank,
 
     if (rank >= d->rank_count)
         return tutti_fail(err, TUTTI_EINVAL, "no rank '%u' (0 to %u)", rank, d->rank_count - 1);
-    if (d->chunk_count > 0)
-        return tutti_fail(err, TUTTI_EINVAL, "sizes by rank of a schedule in chunks (in bytes)");
+    if (d->chunk_count > 0 || d->program_count > 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "sizes by rank of a schedule in chunks or of shared programs (others)");
     if (sizes->in_bytes > all.in_bytes || sizes->out_bytes > all.out_bytes ||
         sizes->scratch_bytes > all.scratch_bytes || sizes->state_bytes > all.state_bytes)
         return tutti_fail(err, TUTTI_EINVAL,
@@ -313,6 +346,8 @@ int tutti_builder_add_callee(struct tutti_builder *builder, struct tutti_schedul
         return tutti_fail(err, TUTTI_EINVAL,
                           "callee '%s' has '%u' ranks (at most %u, the caller's)", callee->name,
                           callee->rank_count, builder->desc.rank_count);
+    if (builder->desc.program_count > 0)
+        cell_count = 0; /* its own programs need not be stored either */
     if (builder->cell_count + cell_count > CELLS_MAX)
         return tutti_fail(err, TUTTI_EINVAL,
                           "with the '%u' lanes of callee '%s' there are too many to store "
@@ -418,7 +453,7 @@ static struct stored_schedule *freeze(struct tutti_builder *b)
     if (b->callee_count > 0)
         memcpy(callees, b->callees, b->callee_count * sizeof(*callees));
     *s = (struct stored_schedule){
-        .base = {.ops = &stored_ops,
+        .base = {.ops = desc->program_count > 0 ? &shared_ops : &stored_ops,
                  .arena = b->arena,
                  .name = desc->name,
                  .contract = desc->contract,
@@ -442,6 +477,8 @@ static struct stored_schedule *freeze(struct tutti_builder *b)
         .lane_count = lane_count,
         .steps = steps,
         .sizes = b->sizes,
+        .program_count = desc->program_count,
+        .program_stride = desc->program_stride,
     };
     return s;
 }

@@ -420,6 +420,25 @@ static void note_calls(struct finder *f)
         f->found->step_count += f->of_program.steps[f->program[rank]];
 }
 
+/* The classes of ranks of each class of groups; who does not call there is of none. */
+static bool list_members(struct finder *f)
+{
+    struct tutti_step_classes *c = f->found;
+    uint32_t count = 0;
+
+    c->group_first = calloc((size_t)c->group_count + 1, sizeof(*c->group_first));
+    c->members = calloc(f->groups.word_count / 2 + 1, sizeof(*c->members));
+    if (c->group_first == NULL || c->members == NULL)
+        return false;
+    for (uint32_t g = 0; g < c->group_count; g++) {
+        for (size_t i = f->groups.first[g] + 1; i < f->groups.first[g + 1]; i += 2)
+            if (f->groups.words[i] != UINT32_MAX)
+                c->members[count++] = (uint32_t)f->groups.words[i];
+        c->group_first[g + 1] = count;
+    }
+    return true;
+}
+
 /* Lowest ranks, and how many classes of ranks each class of groups has. */
 static bool describe(struct finder *f)
 {
@@ -435,7 +454,7 @@ static bool describe(struct finder *f)
             c->first[c->of[rank]] = rank;
     for (uint32_t g = 0; g < c->group_count; g++) /* an axis, then two words a class */
         c->kinds[g] = (uint32_t)((f->groups.first[g + 1] - f->groups.first[g] - 1) / 2);
-    return true;
+    return list_members(f);
 }
 
 static int refuse(const struct finder *f, struct tutti_err *err)
@@ -475,5 +494,7 @@ void tutti_step_classes_done(struct tutti_step_classes *classes)
     free(classes->first);
     free(classes->group);
     free(classes->kinds);
+    free(classes->members);
+    free(classes->group_first);
     *classes = (struct tutti_step_classes){.count = 0};
 }

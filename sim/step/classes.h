@@ -18,7 +18,9 @@ struct tutti_step_classes {
     uint32_t *group;
     uint32_t group_count; /* classes of groups */
     uint32_t *kinds;      /* [group class]: how many classes of ranks it has */
-    uint64_t step_count;  /* of all ranks */
+    uint32_t *members;    /* [group_first[g], group_first[g + 1]): those classes */
+    uint32_t *group_first;
+    uint64_t step_count; /* of all ranks */
 };
 
 /* -TUTTI_ENOMEM, or -TUTTI_ECHECK for a step that is not valid. */

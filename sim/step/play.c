@@ -1,5 +1,6 @@
 /* Plays one rank of each class of a step: when each step of it ends, by the rules of lanes,
- * dependencies, messages, slots and calls, in any order that these allow. */
+ * dependencies, messages, slots and calls. Messages are played in any order that these allow; what
+ * shares links or a device begins and ends in the order of time. */
 #include "sim/step.h"
 
 #include <assert.h>
@@ -10,75 +11,16 @@
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "sim/net/net.h"
-#include "sim/step/classes.h"
-#include "sim/step/price.h"
+#include "sim/step/play.h"
 #include "topo/topo.h"
 
-enum { NOT_YET = -1 };
-
-/* Messages of a class's lane to the ranks of another class: one in the place of many. */
-struct connection {
-    struct lane *from;
-    struct lane *to; /* once it has asked */
-    uint32_t to_rank;
-    bool sender_waits;
-    bool receiver_waits;
-    uint64_t sent_count;
-    uint64_t received_count;
-    uint64_t completed_count;
-    uint64_t capacity;
-    tutti_ps *arrive_ps;     /* [sent] */
-    tutti_ps *complete_ps;   /* [completed] */
-    uint64_t *send;          /* [sent]: the step of its lane */
-    struct connection *next; /* of the same sender */
-};
-
-struct lane {
-    uint32_t class_index;
-    uint32_t rank; /* that is played */
-    uint32_t number;
-    bool queued;
-    bool arrived; /* at its CALL */
-    uint64_t index;
-    uint64_t step_count;
-    const struct tutti_step *step; /* the next; NULL at the end */
-    tutti_ps now;                  /* what comes next starts no earlier */
-    tutti_ps *end_ps;              /* [step]; NOT_YET */
-    struct tutti_cursor cursor;
-    struct connection *connections; /* that it sends over */
-    struct connection *in;          /* of the last RECV */
-    struct connection *fused;       /* received, and complete with the REDUCE that comes next */
-    struct lane *first_waiter;
-    struct lane *next_waiter;
-    struct lane *next; /* in the queue */
-};
-
-/* Where the classes of a group meet. */
-struct meeting {
-    uint32_t arrived;
-    uint32_t callee;
-    tutti_ps latest_ps;
-    struct lane *first; /* of those that wait, by next_waiter */
-};
-
-struct player {
-    const struct tutti_step_opts *opts;
-    const struct tutti_schedule *s;
-    struct tutti_arena *arena;
-    struct tutti_step_classes classes;
-    struct tutti_step_prices prices;
-    struct lane *lanes;       /* [class * lane_count + lane] */
-    struct meeting *meetings; /* [group class * lane_count + lane] */
-    struct lane *queue_first;
-    struct lane *queue_last;
-};
-
-static struct lane *lane_of(const struct player *p, uint32_t class_index, uint32_t lane)
+struct tutti_step_lane *tutti_step_lane_of(const struct tutti_step_player *p, uint32_t class_index,
+                                           uint32_t lane)
 {
     return &p->lanes[(size_t)class_index * p->s->lane_count + lane];
 }
 
-static void enqueue(struct player *p, struct lane *lane)
+void tutti_step_enqueue(struct tutti_step_player *p, struct tutti_step_lane *lane)
 {
     if (lane->queued)
         return;
@@ -91,21 +33,20 @@ static void enqueue(struct player *p, struct lane *lane)
     p->queue_last = lane;
 }
 
-/* Lanes of the class that wait for a step of this one look again. */
-static void wake(struct player *p, struct lane *lane)
+void tutti_step_wake(struct tutti_step_player *p, struct tutti_step_lane *lane)
 {
-    struct lane *waiter = lane->first_waiter;
+    struct tutti_step_lane *waiter = lane->first_waiter;
 
     lane->first_waiter = NULL;
     while (waiter != NULL) {
-        struct lane *next = waiter->next_waiter;
+        struct tutti_step_lane *next = waiter->next_waiter;
 
-        enqueue(p, waiter);
+        tutti_step_enqueue(p, waiter);
         waiter = next;
     }
 }
 
-static int fail_at(const struct lane *lane, const char *what, struct tutti_err *err)
+int tutti_step_fail_at(const struct tutti_step_lane *lane, const char *what, struct tutti_err *err)
 {
     char text[TUTTI_STEP_TEXT_BYTES];
 
@@ -113,147 +54,41 @@ static int fail_at(const struct lane *lane, const char *what, struct tutti_err *
                       lane->number, lane->index, tutti_step_text(lane->step, text), what);
 }
 
-/* The step has ended; the lane goes on with the next, which starts no earlier than `from_ps`. */
-static void pass(struct player *p, struct lane *lane, tutti_ps end_ps, tutti_ps from_ps)
+void tutti_step_pass(struct tutti_step_player *p, struct tutti_step_lane *lane, tutti_ps end_ps,
+                     tutti_ps from_ps)
 {
+    lane->under_way = false;
     lane->end_ps[lane->index] = end_ps;
     lane->now = tutti_later_ps(lane->now, from_ps);
     lane->index++;
     lane->step = tutti_cursor_next(&lane->cursor);
-    wake(p, lane);
-}
-
-/* ---- messages -------------------------------------------------------------------------------- */
-
-static struct connection *connect(struct player *p, struct lane *from, uint32_t to_rank)
-{
-    struct connection *c = from->connections;
-
-    while (c != NULL && c->to_rank != to_rank)
-        c = c->next;
-    if (c != NULL)
-        return c;
-    c = tutti_arena_take(p->arena, 1, sizeof(*c));
-    if (c == NULL)
-        return NULL;
-    *c = (struct connection){.from = from, .to_rank = to_rank, .next = from->connections};
-    from->connections = c;
-    return c;
-}
-
-static bool make_room(struct player *p, struct connection *c)
-{
-    uint64_t capacity = 2 * c->capacity + 8;
-    tutti_ps *times;
-    uint64_t *send;
-
-    if (c->sent_count < c->capacity)
-        return true;
-    times = tutti_arena_take(p->arena, (size_t)(2 * capacity), sizeof(*times));
-    send = tutti_arena_take(p->arena, (size_t)capacity, sizeof(*send));
-    if (times == NULL || send == NULL)
-        return false;
-    for (uint64_t i = 0; i < c->sent_count; i++) {
-        times[i] = c->arrive_ps[i];
-        times[capacity + i] = c->complete_ps[i];
-        send[i] = c->send[i];
-    }
-    c->arrive_ps = times;
-    c->complete_ps = times + capacity;
-    c->send = send;
-    c->capacity = capacity;
-    return true;
-}
-
-/* The rank that the class of `peer` plays sends to some rank where `peer` sends to `rank`: the one
- * of the same number in the order of first use. UINT32_MAX: it sends it nothing. */
-static uint32_t counterpart(const struct player *p, uint32_t peer, uint32_t rank, uint32_t lane)
-{
-    uint32_t played = p->classes.first[p->classes.of[peer]];
-    const struct tutti_step *theirs;
-    const struct tutti_step *ours;
-    struct tutti_cursor theirs_at;
-    struct tutti_cursor ours_at;
-
-    tutti_cursor_open(&theirs_at, p->s, peer, lane);
-    tutti_cursor_open(&ours_at, p->s, played, lane);
-    /* Both run one program: the step in which `peer` first sends to `rank` is the same. */
-    while ((theirs = tutti_cursor_next(&theirs_at)) != NULL) {
-        ours = tutti_cursor_next(&ours_at);
-        assert(ours != NULL && ours->kind == theirs->kind);
-        if (theirs->kind == TUTTI_SEND && theirs->peer == rank)
-            return ours->peer;
-    }
-    return UINT32_MAX;
-}
-
-static int send(struct player *p, struct lane *lane, tutti_ps at_ps, struct tutti_err *err)
-{
-    const struct tutti_step *step = lane->step;
-    struct connection *c = connect(p, lane, step->peer);
-    tutti_ps takes_ps = 0;
-    int status;
-
-    if (c == NULL || !make_room(p, c))
-        return tutti_nomem(err);
-    c->sender_waits = c->sent_count - c->completed_count >= p->s->slot_count;
-    if (c->sender_waits)
-        return 0;
-    if (c->sent_count >= p->s->slot_count)
-        at_ps = tutti_later_ps(at_ps, c->complete_ps[c->sent_count - p->s->slot_count]);
-    status = tutti_step_message_ps(&p->prices, lane->rank, step->peer, step->bytes, &takes_ps, err);
-    if (status < 0)
-        return status;
-    c->arrive_ps[c->sent_count] = tutti_add_ps(at_ps, takes_ps);
-    c->send[c->sent_count++] = lane->index;
-    if (c->receiver_waits)
-        enqueue(p, c->to);
-    c->receiver_waits = false;
-    pass(p, lane, NOT_YET, at_ps);
-    return 1;
-}
-
-/* The oldest message has been used up. */
-static void complete(struct player *p, struct connection *c, tutti_ps at_ps)
-{
-    struct lane *from = c->from;
-
-    from->end_ps[c->send[c->completed_count]] = at_ps;
-    c->complete_ps[c->completed_count++] = at_ps;
-    if (c->sender_waits)
-        enqueue(p, from);
-    c->sender_waits = false;
-    wake(p, from);
-}
-
-static int recv(struct player *p, struct lane *lane, tutti_ps at_ps, struct tutti_err *err)
-{
-    const struct tutti_step *step = lane->step;
-    struct lane *from = lane_of(p, p->classes.of[step->peer], lane->number);
-    uint32_t to = counterpart(p, step->peer, lane->rank, lane->number);
-    struct connection *c;
-
-    if (to == UINT32_MAX)
-        return fail_at(lane, "nobody sends it", err);
-    c = connect(p, from, to);
-    if (c == NULL)
-        return tutti_nomem(err);
-    c->to = lane;
-    c->receiver_waits = c->received_count == c->sent_count;
-    if (c->receiver_waits)
-        return 0;
-    at_ps = tutti_later_ps(at_ps, c->arrive_ps[c->received_count++]);
-    if ((step->flags & TUTTI_STEP_FUSE) != 0)
-        lane->fused = c;
-    else
-        complete(p, c, at_ps);
-    pass(p, lane, at_ps, at_ps);
-    return 1;
+    tutti_step_wake(p, lane);
 }
 
 /* ---- other steps ----------------------------------------------------------------------------- */
 
-static int work(struct player *p, struct lane *lane, tutti_ps at_ps, struct tutti_err *err)
+static void note(const struct tutti_step_player *p, const struct tutti_step_lane *lane,
+                 tutti_ps begin_ps, tutti_ps came_ps, tutti_ps end_ps)
+{
+    const struct tutti_step_note note = {.rank = lane->rank,
+                                         .lane = lane->number,
+                                         .index = lane->index,
+                                         .step = lane->step,
+                                         .begin_ps = begin_ps,
+                                         .came_ps = came_ps,
+                                         .end_ps = end_ps};
+
+    if (p->opts->note != NULL)
+        p->opts->note(p->opts->note_context, &note);
+}
+
+static uint32_t id_of(const struct tutti_step_player *p, const struct tutti_step_lane *lane)
+{
+    return (uint32_t)(lane - p->lanes);
+}
+
+static int work_ps(const struct tutti_step_player *p, const struct tutti_step_lane *lane,
+                   tutti_ps *ret, struct tutti_err *err)
 {
     const struct tutti_step *step = lane->step;
     struct tutti_node device =
@@ -261,82 +96,140 @@ static int work(struct player *p, struct lane *lane, tutti_ps at_ps, struct tutt
     tutti_ps takes_ps = step->duration_ps;
 
     if (takes_ps < 0)
-        return fail_at(lane, "takes less than no time", err);
+        return tutti_step_fail_at(lane, "takes less than no time", err);
     if (takes_ps == 0 && step->flops > 0 && device.flops_per_s == 0)
-        return fail_at(lane, "the rate of its device is not known (a duration)", err);
+        return tutti_step_fail_at(lane, "the rate of its device is not known (a duration)", err);
     if (takes_ps == 0 && step->flops > 0)
         takes_ps = tutti_wire_ps(step->flops, device.flops_per_s);
     if (p->opts->pace_ppm != NULL)
         takes_ps =
             (tutti_ps)tutti_muldiv((uint64_t)takes_ps, p->opts->pace_ppm[lane->rank], TUTTI_PACE);
-    at_ps = tutti_add_ps(at_ps, takes_ps);
-    pass(p, lane, at_ps, at_ps);
-    return 1;
+    *ret = takes_ps;
+    return 0;
 }
 
-static int move(struct player *p, struct lane *lane, tutti_ps at_ps)
+static void end_work(struct tutti_step_player *p, struct tutti_step_lane *lane)
 {
-    struct connection *fused = lane->fused;
+    note(p, lane, lane->due_ps, lane->due_ps, p->now_ps);
+    tutti_step_pass(p, lane, p->now_ps, p->now_ps);
+    tutti_step_enqueue(p, lane);
+}
+
+static int begin_work(struct tutti_step_player *p, struct tutti_step_lane *lane,
+                      struct tutti_err *err)
+{
+    struct tutti_activity *a = &p->sharing.activities[id_of(p, lane)];
+    tutti_ps takes_ps = 0;
+    int status = work_ps(p, lane, &takes_ps, err);
+
+    if (status < 0)
+        return status;
+    if (takes_ps == 0) {
+        end_work(p, lane);
+        return 0;
+    }
+    lane->under_way = true;
+    a->price = NULL;
+    a->members = &lane->class_index;
+    a->member_count = 1;
+    tutti_sharing_begin(&p->sharing, id_of(p, lane), takes_ps, p->now_ps);
+    return 0;
+}
+
+static int move(struct tutti_step_player *p, struct tutti_step_lane *lane, tutti_ps at_ps)
+{
+    struct tutti_step_connection *fused = lane->fused;
 
     if (p->opts->reduce_bytes_per_s > 0)
         at_ps = tutti_add_ps(at_ps, tutti_wire_ps(lane->step->bytes, p->opts->reduce_bytes_per_s));
     lane->fused = NULL;
     if (fused != NULL)
-        complete(p, fused, at_ps);
-    pass(p, lane, at_ps, at_ps);
+        tutti_step_complete(p, fused, at_ps);
+    tutti_step_pass(p, lane, at_ps, at_ps);
     return 1;
 }
 
-/* The last class of a group has come: all go on together. */
-static int gather(struct player *p, struct meeting *m, uint32_t axis, struct tutti_err *err)
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* All go on together. */
+static void end_call(struct tutti_step_player *p, struct tutti_step_meeting *m)
 {
-    tutti_ps takes_ps = 0;
-    int status = tutti_step_call_ps(&p->prices, m->callee, axis, &takes_ps, err);
-    struct lane *lane = m->first;
-    tutti_ps end_ps = tutti_add_ps(m->latest_ps, takes_ps);
+    struct tutti_step_lane *lane = m->first;
+    tutti_ps begin_ps = m->begin_ps;
 
-    *m = (struct meeting){.arrived = 0};
-    while (lane != NULL && status == 0) {
-        struct lane *next = lane->next_waiter;
+    *m = (struct tutti_step_meeting){.group = m->group};
+    while (lane != NULL) {
+        struct tutti_step_lane *next = lane->next_waiter;
 
-        lane->arrived = false;
-        pass(p, lane, end_ps, end_ps);
-        enqueue(p, lane);
+        note(p, lane, begin_ps, lane->due_ps, p->now_ps);
+        tutti_step_pass(p, lane, p->now_ps, p->now_ps);
+        tutti_step_enqueue(p, lane);
         lane = next;
     }
-    return status;
 }
 
-static int call(struct player *p, struct lane *lane, tutti_ps at_ps, struct tutti_err *err)
+/* The last class of a group has come. */
+static int begin_call(struct tutti_step_player *p, struct tutti_step_meeting *m, uint32_t axis,
+                      struct tutti_err *err)
+{
+    const struct tutti_step_classes *classes = &p->classes;
+    uint32_t id = p->classes.count * p->s->lane_count + (uint32_t)(m - p->meetings);
+    struct tutti_activity *a = &p->sharing.activities[id];
+    int status = tutti_step_call_price(&p->prices, m->callee, axis, &a->price, err);
+
+    if (status < 0)
+        return status;
+    m->begin_ps = p->now_ps;
+    if (a->price->alone_ps == 0) {
+        end_call(p, m);
+        return 0;
+    }
+    a->members = &classes->members[classes->group_first[m->group]];
+    a->member_count = classes->group_first[m->group + 1] - classes->group_first[m->group];
+    tutti_sharing_begin(&p->sharing, id, a->price->alone_ps, p->now_ps);
+    return 0;
+}
+
+static int come_to_call(struct tutti_step_player *p, struct tutti_step_lane *lane,
+                        struct tutti_err *err)
 {
     const struct tutti_step *step = lane->step;
     uint32_t group = p->classes.group[(size_t)step->axis * p->s->rank_count + lane->rank];
-    struct meeting *m;
+    struct tutti_step_meeting *m;
 
     assert(group != UINT32_MAX); /* its program calls there */
     m = &p->meetings[(size_t)group * p->s->lane_count + lane->number];
     if (m->arrived > 0 && m->callee != step->peer)
-        return fail_at(lane, "another member of its group calls another schedule", err);
+        return tutti_step_fail_at(lane, "another member of its group calls another schedule", err);
+    m->group = group;
     m->callee = step->peer;
-    m->latest_ps = tutti_later_ps(m->latest_ps, at_ps);
-    lane->arrived = true;
+    lane->under_way = true;
     lane->next_waiter = m->first;
     m->first = lane;
-    return ++m->arrived < p->classes.kinds[group] ? 0 : gather(p, m, step->axis, err);
+    return ++m->arrived < p->classes.kinds[group] ? 0 : begin_call(p, m, step->axis, err);
+}
+
+/* What shares a device or links with others begins when its time has come. */
+static int fall_due(struct tutti_step_player *p, struct tutti_step_lane *lane, tutti_ps at_ps)
+{
+    lane->due = true;
+    lane->due_ps = at_ps;
+    tutti_queue_put(&p->events, id_of(p, lane), at_ps);
+    return 0;
 }
 
 /* 1: the next step of the lane has been played, 0: it waits, or a negative status. */
-static int advance(struct player *p, struct lane *lane, struct tutti_err *err)
+static int advance(struct tutti_step_player *p, struct tutti_step_lane *lane, struct tutti_err *err)
 {
     const struct tutti_step *step = lane->step;
     tutti_ps at_ps = lane->now;
 
     if ((step->flags & TUTTI_STEP_DEP) != 0) {
-        struct lane *other = lane_of(p, lane->class_index, step->dep_lane);
+        struct tutti_step_lane *other = tutti_step_lane_of(p, lane->class_index, step->dep_lane);
 
         if (step->dep_step >= other->step_count)
-            return fail_at(lane, "depends on a step that is not there", err);
-        if (other->end_ps[step->dep_step] == NOT_YET) {
+            return tutti_step_fail_at(lane, "depends on a step that is not there", err);
+        if (other->end_ps[step->dep_step] == TUTTI_STEP_NOT_YET) {
             lane->next_waiter = other->first_waiter;
             other->first_waiter = lane;
             return 0;
@@ -345,13 +238,12 @@ static int advance(struct player *p, struct lane *lane, struct tutti_err *err)
     }
     switch (step->kind) {
     case TUTTI_SEND:
-        return send(p, lane, at_ps, err);
+        return tutti_step_send_at(p, lane, at_ps, err);
     case TUTTI_RECV:
-        return recv(p, lane, at_ps, err);
+        return tutti_step_recv_at(p, lane, at_ps, err);
     case TUTTI_COMPUTE:
-        return work(p, lane, at_ps, err);
     case TUTTI_CALL:
-        return call(p, lane, at_ps, err);
+        return fall_due(p, lane, at_ps);
     default:
         return move(p, lane, at_ps);
     }
@@ -359,7 +251,7 @@ static int advance(struct player *p, struct lane *lane, struct tutti_err *err)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static int open_lane(struct player *p, struct lane *lane)
+static int open_lane(struct tutti_step_player *p, struct tutti_step_lane *lane)
 {
     const struct tutti_step *step;
 
@@ -368,16 +260,16 @@ static int open_lane(struct player *p, struct lane *lane)
     if (lane->end_ps == NULL)
         return -TUTTI_ENOMEM;
     for (uint64_t i = 0; i < lane->step_count; i++)
-        lane->end_ps[i] = NOT_YET;
+        lane->end_ps[i] = TUTTI_STEP_NOT_YET;
     tutti_cursor_open(&lane->cursor, p->s, lane->rank, lane->number);
     step = tutti_cursor_next(&lane->cursor);
     lane->step = step;
     if (step != NULL)
-        enqueue(p, lane);
+        tutti_step_enqueue(p, lane);
     return 0;
 }
 
-static int open_player(struct player *p, struct tutti_err *err)
+static int open_player(struct tutti_step_player *p, struct tutti_err *err)
 {
     const uint32_t lane_count = p->s->lane_count;
     int status = tutti_step_classes_find(p->opts, &p->classes, err);
@@ -385,54 +277,98 @@ static int open_player(struct player *p, struct tutti_err *err)
     if (status < 0)
         return status;
     p->prices.opts = p->opts;
+    p->prices.arena = p->arena;
     p->lanes = tutti_arena_take(p->arena, (size_t)p->classes.count * lane_count, sizeof(*p->lanes));
     p->meetings = tutti_arena_take(p->arena, (size_t)p->classes.group_count * lane_count,
                                    sizeof(*p->meetings));
-    if (p->lanes == NULL || p->meetings == NULL)
+    if (p->lanes == NULL || p->meetings == NULL ||
+        tutti_sharing_open(&p->sharing, &p->events, p->arena, p->classes.count, lane_count,
+                           (p->classes.count + p->classes.group_count) * lane_count) < 0)
         return tutti_nomem(err);
     for (uint32_t c = 0; c < p->classes.count; c++) {
         for (uint32_t lane = 0; lane < lane_count; lane++) {
-            *lane_of(p, c, lane) =
-                (struct lane){.class_index = c, .rank = p->classes.first[c], .number = lane};
-            if (open_lane(p, lane_of(p, c, lane)) < 0)
+            *tutti_step_lane_of(p, c, lane) = (struct tutti_step_lane){
+                .class_index = c, .rank = p->classes.first[c], .number = lane};
+            if (open_lane(p, tutti_step_lane_of(p, c, lane)) < 0)
                 return tutti_nomem(err);
         }
     }
     return 0;
 }
 
-static int run(struct player *p, struct tutti_err *err)
+/* All steps that need not wait for the clock. */
+static int run_lanes(struct tutti_step_player *p, struct tutti_err *err)
 {
-    struct lane *lane;
+    struct tutti_step_lane *lane;
     int status = 0;
 
     while (status >= 0 && (lane = p->queue_first) != NULL) {
         p->queue_first = lane->next;
         lane->queued = false;
         status = 1;
-        while (status > 0 && lane->step != NULL && !lane->arrived)
+        while (status > 0 && lane->step != NULL && !lane->due && !lane->under_way)
             status = advance(p, lane, err);
     }
     return status < 0 ? status : 0;
 }
 
+static int handle(struct tutti_step_player *p, uint32_t id, struct tutti_err *err)
+{
+    uint32_t lanes = p->classes.count * p->s->lane_count;
+    struct tutti_step_lane *lane = &p->lanes[id];
+
+    if (id >= lanes) {
+        tutti_sharing_end(&p->sharing, id);
+        end_call(p, &p->meetings[id - lanes]);
+        return 0;
+    }
+    if (lane->due) {
+        lane->due = false;
+        return lane->step->kind == TUTTI_CALL ? come_to_call(p, lane, err)
+                                              : begin_work(p, lane, err);
+    }
+    tutti_sharing_end(&p->sharing, id);
+    end_work(p, lane);
+    return 0;
+}
+
+static int run(struct tutti_step_player *p, struct tutti_err *err)
+{
+    tutti_ps next_ps = 0;
+    int status = run_lanes(p, err);
+
+    while (status == 0) {
+        if (!tutti_queue_next(&p->events, &next_ps) || next_ps > p->now_ps)
+            tutti_sharing_settle(&p->sharing, p->now_ps);
+        if (!tutti_queue_next(&p->events, &next_ps))
+            return 0;
+        p->now_ps = next_ps;
+        status = handle(p, tutti_queue_pop(&p->events), err);
+        if (status == 0)
+            status = run_lanes(p, err);
+    }
+    return status;
+}
+
 /* The last end of a lane's steps; a lane that is not at its end waits for ever. */
-static int end_of(const struct player *p, const struct lane *lane, tutti_ps *end_ps,
-                  struct tutti_err *err)
+static int end_of(const struct tutti_step_player *p, const struct tutti_step_lane *lane,
+                  tutti_ps *end_ps, struct tutti_err *err)
 {
     (void)p;
     if (lane->step != NULL)
-        return fail_at(lane,
-                       lane->arrived ? "waits for ever for another member of its group"
-                                     : "waits for ever (tutti_schedule_check says why)",
-                       err);
+        return tutti_step_fail_at(lane,
+                                  lane->under_way
+                                      ? "waits for ever for another member of its group"
+                                      : "waits for ever (tutti_schedule_check says why)",
+                                  err);
     *end_ps = tutti_later_ps(*end_ps, lane->now);
     for (uint64_t i = 0; i < lane->step_count; i++)
         *end_ps = tutti_later_ps(*end_ps, lane->end_ps[i]);
     return 0;
 }
 
-static int finish(const struct player *p, struct tutti_stepped *ret, struct tutti_err *err)
+static int finish(const struct tutti_step_player *p, struct tutti_stepped *ret,
+                  struct tutti_err *err)
 {
     const uint32_t lane_count = p->s->lane_count;
     tutti_ps *ends = tutti_arena_take(p->arena, p->classes.count, sizeof(*ends));
@@ -440,7 +376,7 @@ static int finish(const struct player *p, struct tutti_stepped *ret, struct tutt
 
     for (uint32_t c = 0; c < p->classes.count && status == 0; c++)
         for (uint32_t lane = 0; lane < lane_count && status == 0; lane++)
-            status = end_of(p, lane_of(p, c, lane), &ends[c], err);
+            status = end_of(p, tutti_step_lane_of(p, c, lane), &ends[c], err);
     if (status < 0)
         return status;
     *ret = (struct tutti_stepped){.class_count = p->classes.count,
@@ -457,7 +393,7 @@ int tutti_step_play(const struct tutti_step_opts *opts, struct tutti_stepped *re
                     struct tutti_err *err)
 {
     struct tutti_step_opts own;
-    struct player player = {.opts = &own};
+    struct tutti_step_player player = {.opts = &own};
     int status = tutti_take("tutti_step_opts", &own, sizeof(own), opts,
                             TUTTI_BYTES_TO(struct tutti_step_opts, end_ps), err);
 
@@ -479,6 +415,7 @@ int tutti_step_play(const struct tutti_step_opts *opts, struct tutti_stepped *re
         status = run(&player, err);
     if (status == 0)
         status = finish(&player, ret, err);
+    tutti_queue_done(&player.events);
     tutti_step_prices_done(&player.prices);
     tutti_step_classes_done(&player.classes);
     tutti_arena_free(player.arena);

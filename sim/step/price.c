@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/arena.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "sim/fold/fold.h"
@@ -51,7 +52,7 @@ static int play_folded(const struct tutti_sim_opts *opts, const struct tutti_sch
 }
 
 static int simulate_call(const struct tutti_step_opts *opts, uint32_t callee, uint32_t number,
-                         tutti_ps *ret, struct tutti_err *err)
+                         struct tutti_call_price *ret, struct tutti_err *err)
 {
     const struct tutti_schedule *schedule = opts->schedule;
     const struct tutti_axis axis = tutti_schedule_axis(schedule, number);
@@ -61,8 +62,10 @@ static int simulate_call(const struct tutti_step_opts *opts, uint32_t callee, ui
                                         &spread, err);
 
     if (status == 0)
-        status =
-            opts->unfolded ? play(&sim, spread, ret, err) : play_folded(&sim, spread, ret, err);
+        status = opts->unfolded ? play(&sim, spread, &ret->alone_ps, err)
+                                : play_folded(&sim, spread, &ret->alone_ps, err);
+    if (status == 0)
+        status = tutti_step_link_shares(opts, spread, ret, err);
     tutti_schedule_free(spread);
     if (status < 0)
         return tutti_wrap(err, status, "'%s' on axis '%s'", schedule->callees[callee]->name,
@@ -103,40 +106,69 @@ static int simulate_message(const struct tutti_step_opts *opts, uint32_t from, u
 
 /* ---- remembering ----------------------------------------------------------------------------- */
 
-/* The number of a tuple, and room for its time; *ret_new: it is asked for the first time. */
+/* The number of a tuple; *ret_new: it is asked for the first time. */
 static int number_of(struct tutti_tuples *tuples, const uint64_t *words, size_t count,
-                     tutti_ps **times, uint32_t *capacity, uint32_t *ret, bool *ret_new)
+                     uint32_t *ret, bool *ret_new)
 {
     uint32_t before = tuples->count;
 
-    if (before == *capacity) {
-        uint32_t larger_capacity = 2 * *capacity + 16;
-        tutti_ps *larger = realloc(*times, larger_capacity * sizeof(*larger));
-
-        if (larger == NULL)
-            return -TUTTI_ENOMEM;
-        *times = larger;
-        *capacity = larger_capacity;
-    }
     *ret = tutti_tuples_number(tuples, words, count);
     *ret_new = tuples->count > before;
     return *ret == UINT32_MAX ? -TUTTI_ENOMEM : 0;
 }
 
-int tutti_step_call_ps(struct tutti_step_prices *prices, uint32_t callee, uint32_t number,
-                       tutti_ps *ret, struct tutti_err *err)
+/* Room for one more than `count` items. */
+static bool make_room(void **items, size_t item_bytes, uint32_t count, uint32_t *capacity)
+{
+    uint32_t larger_capacity = 2 * *capacity + 16;
+    void *larger;
+
+    if (count < *capacity)
+        return true;
+    larger = realloc(*items, larger_capacity * item_bytes);
+    if (larger == NULL)
+        return false;
+    *items = larger;
+    *capacity = larger_capacity;
+    return true;
+}
+
+static int price_call(const struct tutti_step_opts *opts, uint32_t callee, uint32_t number,
+                      struct tutti_call_price *ret, struct tutti_err *err)
+{
+    int status = opts->price != NULL ? opts->price(opts->price_context, callee, number, ret, err)
+                                     : simulate_call(opts, callee, number, ret, err);
+
+    if (status == 0 && ret->alone_ps < 0)
+        return tutti_fail(err, TUTTI_EINVAL, "callee %u on axis %u takes less than no time", callee,
+                          number);
+    for (uint32_t kind = 0; kind < TUTTI_SHARE_LINKS; kind++)
+        ret->link_share[kind] =
+            ret->link_share[kind] > TUTTI_SHARE_ONE ? TUTTI_SHARE_ONE : ret->link_share[kind];
+    return status;
+}
+
+int tutti_step_call_price(struct tutti_step_prices *prices, uint32_t callee, uint32_t number,
+                          const struct tutti_call_price **ret, struct tutti_err *err)
 {
     const uint64_t words[2] = {callee, number};
+    void *items = prices->call;
     uint32_t index = 0;
     bool is_new = false;
     int status = 0;
 
-    if (number_of(&prices->calls, words, 2, &prices->call_ps, &prices->call_capacity, &index,
-                  &is_new) < 0)
+    if (!make_room(&items, sizeof(*prices->call), prices->calls.count, &prices->call_capacity))
         return tutti_nomem(err);
-    if (is_new)
-        status = simulate_call(prices->opts, callee, number, &prices->call_ps[index], err);
-    *ret = prices->call_ps[index];
+    prices->call = items;
+    if (number_of(&prices->calls, words, 2, &index, &is_new) < 0)
+        return tutti_nomem(err);
+    if (is_new) {
+        prices->call[index] = tutti_arena_take(prices->arena, 1, sizeof(**prices->call));
+        if (prices->call[index] == NULL)
+            return tutti_nomem(err);
+        status = price_call(prices->opts, callee, number, prices->call[index], err);
+    }
+    *ret = prices->call[index];
     return status;
 }
 
@@ -163,14 +195,18 @@ int tutti_step_message_ps(struct tutti_step_prices *prices, uint32_t from, uint3
                           uint64_t bytes, tutti_ps *ret, struct tutti_err *err)
 {
     uint64_t words[TUTTI_ROUTE_WORDS + 1];
+    void *items = prices->message_ps;
     uint32_t index = 0;
     bool is_new = false;
     int status = 0;
 
+    if (!make_room(&items, sizeof(*prices->message_ps), prices->messages.count,
+                   &prices->message_capacity))
+        return tutti_nomem(err);
+    prices->message_ps = items;
     tutti_step_route(prices->opts->topo, from, to, words);
     words[TUTTI_ROUTE_WORDS] = bytes;
-    if (number_of(&prices->messages, words, TUTTI_ROUTE_WORDS + 1, &prices->message_ps,
-                  &prices->message_capacity, &index, &is_new) < 0)
+    if (number_of(&prices->messages, words, TUTTI_ROUTE_WORDS + 1, &index, &is_new) < 0)
         return tutti_nomem(err);
     if (is_new)
         status = simulate_message(prices->opts, from, to, bytes, &prices->message_ps[index], err);
@@ -182,6 +218,6 @@ void tutti_step_prices_done(struct tutti_step_prices *prices)
 {
     tutti_tuples_done(&prices->calls);
     tutti_tuples_done(&prices->messages);
-    free(prices->call_ps);
+    free(prices->call);
     free(prices->message_ps);
 }
