@@ -3,4 +3,6 @@ find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND)
     add_test(NAME measured_typed COMMAND Python3::Interpreter
              ${CMAKE_SOURCE_DIR}/traces/measured/convert.py --typed --check)
+    add_test(NAME training_typed COMMAND Python3::Interpreter
+             ${CMAKE_SOURCE_DIR}/traces/measured/training/convert.py --typed --check)
 endif()

@@ -59,7 +59,7 @@ if(TARGET tutti)
                 DESTINATION ${CMAKE_INSTALL_DATADIR}/${to} OPTIONAL)
     endforeach()
     install(DIRECTORY traces/measured/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/measured
-            FILES_MATCHING PATTERN "*.measured" PATTERN "*.calib")
+            FILES_MATCHING PATTERN "*.measured" PATTERN "*.calib" PATTERN "*.csv")
 endif()
 
 # ---- how others find it: both files go by where they lie, so that the whole may be moved -----------
