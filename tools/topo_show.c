@@ -14,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/sweep/sweep.h"
+#include "topo/accelerator.h"
 #include "topo/describe.h"
 #include "topo/topo.h"
 
@@ -160,6 +161,28 @@ static void print_shape(const struct tutti_topo *topo, bool assumed, FILE *out)
     fputc('\n', out);
 }
 
+/* What a device holds and does, where it is known: "v100: 15.8GiB; peak TFLOP/s: fp32 15.7, ...".
+ */
+static void print_device(const struct tutti_topo *topo, FILE *out)
+{
+    const struct tutti_accelerator *device = tutti_topo_accelerator(topo);
+    const char *before = "; peak TFLOP/s:";
+
+    if (device == NULL)
+        return;
+    fprintf(out, "# device:    %s: %.1fGiB", device->name, (double)device->mem_bytes / 0x1p30);
+    for (int p = 0; p < TUTTI_PRECISION_COUNT; p++) {
+        if (device->flops_per_s[p] == 0)
+            continue;
+        fprintf(out, "%s %s %.5g", before, tutti_precision_name((enum tutti_precision)p),
+                (double)device->flops_per_s[p] / 1e12);
+        before = ",";
+    }
+    if (device->watts > 0)
+        fprintf(out, "; %" PRIu32 "W", device->watts);
+    fputc('\n', out);
+}
+
 static void print_range(const char *who, uint64_t min, uint64_t max, FILE *out)
 {
     char a[TUTTI_UNIT_TEXT_BYTES];
@@ -220,6 +243,7 @@ static void print_text(const struct show *show, const struct tutti_page *page)
     print_shape(topo, !page->verbose, out);
     if (page->verbose)
         fprintf(out, "# figures:   %s\n", topo->source);
+    print_device(topo, out);
     tutti_perturb_print(&show->perturb, show->seed, "# perturb:   ", out);
     print_reach(show, out);
     if (page->verbose)
@@ -258,6 +282,35 @@ static void json_shape(const struct tutti_topo *topo, struct tutti_json *json)
     tutti_json_close(json);
 }
 
+static double number_or_none(uint32_t number)
+{
+    return number > 0 ? (double)number : (double)NAN;
+}
+
+/* null where it is not known; so is what is not in hardware or not published. */
+static void json_device(const struct tutti_topo *topo, struct tutti_json *json)
+{
+    const struct tutti_accelerator *device = tutti_topo_accelerator(topo);
+
+    if (device == NULL) {
+        tutti_json_text(json, "device", NULL);
+        return;
+    }
+    tutti_json_open(json, "device", '{');
+    tutti_json_text(json, "name", device->name);
+    tutti_json_count(json, "memory_bytes", device->mem_bytes);
+    tutti_json_open(json, "peak_TFLOPps", '{');
+    for (int p = 0; p < TUTTI_PRECISION_COUNT; p++)
+        tutti_json_number(json, tutti_precision_name((enum tutti_precision)p),
+                          device->flops_per_s[p] > 0 ? (double)device->flops_per_s[p] / 1e12 : NAN);
+    tutti_json_close(json);
+    tutti_json_number(json, "units", number_or_none(device->units));
+    tutti_json_number(json, "clock_MHz", number_or_none(device->clock_mhz));
+    tutti_json_number(json, "watts", number_or_none(device->watts));
+    tutti_json_text(json, "source", device->source);
+    tutti_json_close(json);
+}
+
 static void print_json(const struct show *show, struct tutti_sink *sink)
 {
     const struct tutti_topo *topo = show->topo;
@@ -283,6 +336,7 @@ static void print_json(const struct show *show, struct tutti_sink *sink)
     tutti_json_count(&json, "farthest_to", d->far_to);
     json_shape(topo, &json);
     tutti_json_close(&json);
+    json_device(topo, &json);
     tutti_perturb_json(&show->perturb, show->seed, &json);
     tutti_table_json(show->nodes, "node_kinds", &json);
     tutti_table_json(show->groups, "link_kinds", &json);

@@ -24,11 +24,11 @@ enum tutti_precision {
 };
 
 struct tutti_accelerator {
-    const char *name; /* "h100", as after gpu= of the presets; "tpu-v3" */
+    const char *name; /* "h100", as after gpu= of the presets; "tpu-v3": one chip */
     const char *vendor;
     /* Dense products by precision; 0: not in hardware (a framework then uses the next wider). */
     uint64_t flops_per_s[TUTTI_PRECISION_COUNT];
-    uint64_t mem_bytes; /* capacity */
+    uint64_t mem_bytes; /* capacity, as nvidia-smi shows it where that is known */
     uint64_t mem_bytes_per_s;
     uint32_t units;     /* streaming multiprocessors, compute units, matrix units */
     uint32_t clock_mhz; /* boost; 0 not published */
@@ -44,11 +44,12 @@ const struct tutti_accelerator *tutti_accelerators(size_t *ret_count);
 int tutti_accelerator_find(const char *name, const struct tutti_accelerator **ret,
                            struct tutti_err *err);
 
-/* That of a machine, all of whose devices are alike: by its SPEC, or by its devices' figures; NULL:
- * not known. */
+/* That of a machine, all of whose devices are alike: by its SPEC, or else the first with its
+ * devices' peak and memory rate, O(devices); NULL: not known. */
 const struct tutti_accelerator *tutti_topo_accelerator(const struct tutti_topo *topo);
 
-/* Products of this precision or the next wider one that the hardware has; 0: none is known. */
+/* Products of this precision, or of the next wider one that the hardware has: of fp16 bf16 (TPUs
+ * take "mixed" for it), of bf16 tf32 and fp32, never fp16; 0: none is known. */
 uint64_t tutti_accelerator_flops(const struct tutti_accelerator *accelerator,
                                  enum tutti_precision precision);
 
