@@ -1,0 +1,98 @@
+/* Training strategies as step schedules: what each device computes, which collectives run when, and
+ * what waits for what. Neutral to machines: times of layers come from the caller. */
+#ifndef TUTTI_RUNTIME_STRATEGY_H
+#define TUTTI_RUNTIME_STRATEGY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/api.h"
+#include "runtime/model.h"
+#include "runtime/pack.h"
+#include "runtime/schedule.h"
+#include "runtime/traffic.h"
+
+TUTTI_API_BEGIN
+
+struct tutti_coll_params;
+struct tutti_err;
+
+/* Lanes of every rank: work; what is reduced; what is gathered; what is reduced across groups. */
+enum {
+    TUTTI_LANE_WORK,
+    TUTTI_LANE_REDUCE,
+    TUTTI_LANE_GATHER,
+    TUTTI_LANE_ACROSS,
+    TUTTI_STRATEGY_LANES
+};
+
+/* Axes: all replicas are axis 0; groups that share states and weights, and the ranks of equal
+ * number of those groups. */
+enum { TUTTI_AXIS_ALL, TUTTI_AXIS_SHARD, TUTTI_AXIS_ACROSS };
+
+/* What a strategy comes down to. tutti_strategy_named() fills it; fields may be changed after. */
+struct tutti_strategy {
+    size_t size;                  /* sizeof(struct tutti_strategy): runtime/api.h */
+    const char *name;             /* "mirrored" */
+    enum tutti_sharding sharding; /* NONE: gradients are all-reduced */
+    enum tutti_pack_rule rule;
+    uint64_t limit;       /* of the rule */
+    uint64_t first_limit; /* of the rule */
+    bool overlap;         /* collectives of gradients begin as soon as theirs are there; else after
+                             the whole backward pass */
+    bool to_one_device;   /* ReductionToOneDevice: reduced at one, which sends the sum to all */
+    bool full_reduce; /* ZeRO-1 as nanotron has it: an all-reduce where a reduce-scatter would do */
+    bool keep_weights;    /* ZeRO-3: gathered once a micro-batch, not twice */
+    uint32_t prefetch;    /* ZeRO-3: layers gathered ahead of the one in work */
+    uint32_t local_steps; /* local SGD: weights are averaged every so many steps; 0, 1: gradients at
+                             every step */
+    bool whole_hosts;     /* devices of one host alone: Mirrored, CentralStorage */
+    const char *all_reduce; /* algorithm that it asks for; NULL: the machine's */
+};
+
+/* The names there are: "onedevice" "mirrored" "multiworkermirrored" "central-storage" "tpu" "ddp"
+ * "zero1" "zero2" "fsdp" "hsdp" "local-sgd" "diloco"; *ret_count of them, each with a line. */
+struct tutti_strategy_entry {
+    const char *name;
+    const char *summary;
+};
+const struct tutti_strategy_entry *tutti_strategies(size_t *ret_count);
+/* -TUTTI_EINVAL with the nearest names. Sources: facts of each in runtime/work/strategies.c. */
+int tutti_strategy_named(const char *name, struct tutti_strategy *ret, struct tutti_err *err);
+
+/* What one layer of the model takes on a device, for one micro-batch. */
+struct tutti_layer_times {
+    tutti_ps forward_ps;
+    tutti_ps backward_ps; /* what is recomputed for it included */
+};
+
+struct tutti_strategy_params {
+    size_t size; /* sizeof(struct tutti_strategy_params): runtime/api.h */
+    const struct tutti_strategy *strategy;
+    const struct tutti_workload *model;
+    uint32_t rank_count;
+    uint32_t shard_ranks;    /* of a group that shares; 0: all. A divisor of rank_count */
+    uint32_t samples;        /* of a rank in a step: what sparse gradients touch; 0: 1 */
+    uint32_t micro_batches;  /* gradient accumulation; 0: 1 */
+    uint32_t gradient_bytes; /* of an element as it is reduced: 4 or 2 */
+    uint32_t weight_bytes;   /* of an element as it is gathered: 4 or 2 */
+    const struct tutti_layer_times *times; /* [layer of the model]: of each of its repeats */
+    tutti_ps input_ps;                     /* until the first micro-batch is there */
+    tutti_ps optimizer_ps;                 /* of what a device owns */
+    /* Makes the schedule of a collective among `size` ranks of an axis; NULL: "ring". */
+    int (*collective)(void *context, const struct tutti_coll_params *params, uint32_t axis,
+                      uint32_t size, struct tutti_schedule **ret, struct tutti_err *err);
+    void *context;
+};
+
+/* One step of all ranks, which run one program. Buffers: in scratch the gradients of all layers in
+ * forward order, then what becomes of them, then what collectives need; in state weights, and
+ * their gathered copies. tutti_schedule_check and _prove hold it to that the optimiser sees whole
+ * sums. Local SGD: the step that averages. -TUTTI_EINVAL for what does not fit together. */
+int tutti_strategy_schedule(const struct tutti_strategy_params *params, struct tutti_schedule **ret,
+                            struct tutti_err *err);
+
+TUTTI_API_END
+
+#endif
