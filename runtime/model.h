@@ -25,6 +25,9 @@ enum tutti_split {
     TUTTI_SPLIT_COUNT
 };
 
+/* "none", "columns", "rows", ... */
+const char *tutti_split_name(enum tutti_split split);
+
 /* One operation of a layer, forward, for one sample (an image; a sequence of the model's length).
  * Backward does as much for each operand that has a gradient: twice that for a product with
  * weights, and once the element-wise rest. */
@@ -41,7 +44,8 @@ struct tutti_operation {
     uint64_t rows;
     uint64_t columns;
     uint64_t depth;
-    uint64_t flops; /* multiply-add = 2; all `count` together; attention in full, not halved */
+    uint64_t flops; /* multiply-add = 2; all `count` together; attention in full, not halved; of
+                       what is no product 0, as in the sums that MFU is made of */
     uint64_t in_elements;   /* activations read */
     uint64_t out_elements;  /* activations written */
     bool no_input_gradient; /* the first layer's: its backward is half as much */
@@ -86,7 +90,15 @@ struct tutti_layer {
     bool is_transformer; /* one of the L equal layers of Megatron's formulas */
 };
 
-enum tutti_sample_kind { TUTTI_SAMPLE_IMAGE, TUTTI_SAMPLE_SEQUENCE, TUTTI_SAMPLE_ROW };
+enum tutti_sample_kind {
+    TUTTI_SAMPLE_IMAGE,
+    TUTTI_SAMPLE_SEQUENCE,
+    TUTTI_SAMPLE_ROW,
+    TUTTI_SAMPLE_COUNT
+};
+
+/* "image", "sequence", "row". */
+const char *tutti_sample_name(enum tutti_sample_kind sample);
 
 /* What a transformer is made of; zeros for others. */
 struct tutti_transformer {
@@ -108,8 +120,8 @@ struct tutti_workload {
     const char *source; /* where the figures come from */
     enum tutti_sample_kind sample;
     uint32_t sequence;     /* tokens of a sample; 1: none */
-    uint64_t sample_bytes; /* of an input sample as the host hands it over */
-    uint64_t logits;       /* elements of the last layer's output, of one sample */
+    uint64_t sample_bytes; /* of an input sample as the host hands it over, labels included */
+    uint64_t logits;       /* elements of the last layer's output; not among what is saved */
     uint64_t examples;     /* of the data set that the model is known for; 0 none */
     struct tutti_transformer transformer;
     const struct tutti_layer *layers; /* in forward order */
@@ -123,19 +135,25 @@ struct tutti_model_params {
     uint32_t sequence;
     uint32_t vocabulary;
     uint32_t classes;
-    uint32_t image;                       /* pixels a side */
-    struct tutti_transformer transformer; /* for "gpt" and "llama": all but what stays 0 is asked */
+    uint32_t image;       /* pixels a side */
+    uint32_t predictions; /* of BERT: positions a sequence whose tokens are hidden and predicted */
+    /* For "gpt" and "llama" alone: layers, hidden and heads must be there; kv_heads of 0 are heads,
+     * feed_forward of 0 is 4 hidden, of "llama" 8/3 of it rounded up to 256. Llamas are gated and
+     * GPTs tied, whatever stands here. */
+    struct tutti_transformer transformer;
 };
 
-/* The models there are: "resnet50", "llama3-8b", ...; *ret_count of them. */
+/* The models there are: "resnet50", "llama3-8b", ... */
 struct tutti_model_entry {
     const char *name;
     const char *summary;
+    const char *source; /* where its figures come from */
 };
-const struct tutti_model_entry *tutti_models(size_t *ret_count);
+/* Number `index` of them; false from the last on. */
+bool tutti_model_at(size_t index, struct tutti_model_entry *ret);
 
-/* A model by name. -TUTTI_EINVAL with the nearest names, or for parameters that it has not. The
- * caller frees it. */
+/* A model by name; params may be NULL. -TUTTI_EINVAL with the nearest names, or for parameters that
+ * it has not. The caller frees it. */
 int tutti_model_new(const char *name, const struct tutti_model_params *params,
                     struct tutti_workload **ret, struct tutti_err *err);
 void tutti_model_free(struct tutti_workload *model); /* NULL is a no-op */

@@ -1,0 +1,597 @@
+/* Models held to what is published of them: parameters to the unit, FLOPs, what is kept for the
+ * backward pass; names and sizes that are refused. */
+#include "runtime/model.h"
+#include "runtime/status.h"
+#include "tests/test.h"
+
+#define SIZES(...) \
+    (&(const struct tutti_model_params){.size = sizeof(struct tutti_model_params), __VA_ARGS__})
+
+static struct tutti_workload *make(const char *name, const struct tutti_model_params *params)
+{
+    struct tutti_workload *model = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_model_new(name, params, &model, &err), err);
+    if (model == NULL)
+        abort();
+    return model;
+}
+
+static struct tutti_model_sums sums_of(const char *name, const struct tutti_model_params *params)
+{
+    struct tutti_workload *model = make(name, params);
+    struct tutti_model_sums sums = tutti_model_sum(model);
+
+    tutti_model_free(model);
+    return sums;
+}
+
+static const struct tutti_layer *layer_of(const struct tutti_workload *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        if (strcmp(model->layers[i].name, name) == 0)
+            return &model->layers[i];
+    }
+    abort();
+}
+
+/* Of one name in a layer. */
+static const struct tutti_operation *operation_of(const struct tutti_layer *layer, const char *name)
+{
+    for (uint32_t i = 0; i < layer->operation_count; i++) {
+        if (strcmp(layer->operations[i].name, name) == 0)
+            return &layer->operations[i];
+    }
+    abort();
+}
+
+static const struct tutti_variable *variable_of(const struct tutti_layer *layer, const char *name)
+{
+    for (uint32_t i = 0; i < layer->variable_count; i++) {
+        if (strcmp(layer->variables[i].name, name) == 0)
+            return &layer->variables[i];
+    }
+    abort();
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+TEST(parameters_are_those_published)
+{
+    static const struct {
+        const char *name;
+        uint64_t parameters;
+        uint64_t active; /* 0: all */
+    } known[] = {
+        {"linear-regression", 2, 0},
+        {"mlp", 101770, 0},
+        {"cifar10-cnn", 122570, 0},
+        {"alexnet", 61100840, 0},
+        {"vgg16", 138357544, 0},
+        {"vgg19", 143667240, 0},
+        {"inception3", 23817352, 0},
+        {"resnet18", 11689512, 0},
+        {"resnet34", 21797672, 0},
+        {"resnet50", 25557032, 0},
+        {"resnet50-v1", 25557032, 0},
+        {"resnet101", 44549160, 0},
+        {"resnet101-v1", 44549160, 0},
+        {"resnet152", 60192808, 0},
+        {"resnet152-v1", 60192808, 0},
+        {"resnext101", 44177704, 0},
+        {"se-resnext101", 48955416, 0},
+        {"mobilenetv2", 3504872, 0},
+        {"unet", 31030658, 0},
+        {"bert-base", 110106428, 0},
+        {"bert-large", 336226108, 0},
+        {"bert-base-encoder", 109482240, 0},
+        {"bert-large-encoder", 335141888, 0},
+        {"bert-base-squad", 108893186, 0},
+        {"bert-large-squad", 334094338, 0},
+        {"gpt2", 124439808, 0},
+        {"gpt2-355m", 354823168, 0},
+        {"gpt2-774m", 774030080, 0},
+        {"gpt2-1558m", 1557611200, 0},
+        {"gpt3-6.7b", 6658404352, 0},
+        {"gpt3-175b", 174604259328, 0},
+        {"llama2-7b", 6738415616, 0},
+        {"llama2-13b", 13015864320, 0},
+        {"llama2-70b", 68976648192, 0},
+        {"llama3-8b", 8030261248, 0},
+        {"llama3-70b", 70553706496, 0},
+        {"llama3-405b", 405853388800, 0},
+        {"llama3.2-1b", 1235814400, 0},
+        {"llama3.2-3b", 3212749824, 0},
+        {"mixtral-8x7b", 46702792704, 12879925248},
+        {"mixtral-8x22b", 140630071296, 39161468928},
+        {"deepseek-v3", 671026419200, 37552297472},
+        {"dlrm", 24036595969, 0},
+    };
+    size_t count = 0;
+    struct tutti_model_entry entry;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct tutti_model_sums sums = sums_of(known[i].name, NULL);
+        uint64_t active = known[i].active != 0 ? known[i].active : known[i].parameters;
+
+        if (sums.parameters != known[i].parameters || sums.active_parameters != active)
+            TEST_FAIL("%s: %" PRIu64 " parameters, %" PRIu64 " active", known[i].name,
+                      sums.parameters, sums.active_parameters);
+    }
+    while (tutti_model_at(count, &entry))
+        count++;
+    CHECK_INT(count, sizeof(known) / sizeof(known[0]) + 2); /* gpt and llama: no shape, no count */
+}
+
+/* 23,454,912 of convolutions, 53,120 of batch normalisations, 2,049,000 of the dense layer; as many
+ * moving statistics as scales and shifts. */
+TEST(resnet50_in_its_parts)
+{
+    struct tutti_workload *model = make("resnet50", NULL);
+    struct tutti_model_sums sums = tutti_model_sum(model);
+    uint64_t norm = 0;
+    uint64_t dense = 0;
+    uint64_t conv = 0;
+    uint64_t blocks = 0;
+
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const struct tutti_layer *layer = &model->layers[i];
+
+        blocks += layer->repeat;
+        for (uint32_t v = 0; v < layer->variable_count; v++) {
+            const struct tutti_variable *variable = &layer->variables[v];
+            uint64_t elements = layer->repeat * variable->elements;
+
+            if (variable->unreduced)
+                continue;
+            if (strstr(variable->name, ".norm.") != NULL)
+                norm += elements;
+            else if (strcmp(layer->name, "classes") == 0)
+                dense += elements;
+            else
+                conv += elements;
+        }
+    }
+    CHECK_INT(conv, 23454912);
+    CHECK_INT(norm, 53120);
+    CHECK_INT(dense, 2049000);
+    CHECK_INT(sums.unreduced, 53120);
+    CHECK_INT(sums.variable_count,
+              161); /* 53 kernels, 2 x 53 scales and shifts, 2 of the classes */
+    CHECK_INT(blocks, 1 + 16 + 1);
+    CHECK_INT(model->logits, 1000);
+    CHECK_INT(model->examples, 1281167);
+    CHECK_INT(model->sample_bytes, 4 * 224 * 224 * 3 + 4);
+    tutti_model_free(model);
+}
+
+/* What Keras prints is the sum of what is trained and the moving statistics. */
+TEST(moving_statistics_are_kept_and_not_reduced)
+{
+    struct tutti_model_sums mobile = sums_of("mobilenetv2", NULL);
+    struct tutti_model_sums two = sums_of("mobilenetv2", SIZES(.classes = 2));
+    struct tutti_model_sums inception = sums_of("inception3", NULL);
+
+    CHECK_INT(mobile.parameters + mobile.unreduced, 3538984);
+    CHECK_INT(two.parameters, 2226434);
+    CHECK_INT(two.parameters + two.unreduced, 2260546);
+    CHECK_INT(4 * two.parameters, 8905736); /* the gradient: 8.906 MB at 32 bits */
+    CHECK_INT(inception.parameters + inception.unreduced, 23851784);
+}
+
+/* L (12 h^2 + 13 h) + V h + s h + 2 h, of a shape of one's own; Llama 2 7B's with another
+ * vocabulary, heads and tied. */
+TEST(shapes_of_ones_own)
+{
+    struct tutti_model_params gpt = {.size = sizeof(gpt), .sequence = 2048, .vocabulary = 51200};
+    struct tutti_model_params llama = {.size = sizeof(llama), .sequence = 4096};
+
+    gpt.transformer = (struct tutti_transformer){.layers = 24, .hidden = 2048, .heads = 16};
+    CHECK_INT(sums_of("gpt", &gpt).parameters,
+              24 * (12 * 2048 * 2048 + 13 * 2048) + 51200 * 2048 + 2048 * 2048 + 2 * 2048);
+    /* 1.342e9 and 8.859e9: MHA, a vocabulary of 131072; V h [x 2] + L (4 h^2 + 3 h f + 2 h) + h */
+    llama.transformer = (struct tutti_transformer){.layers = 16,
+                                                   .hidden = 2048,
+                                                   .heads = 32,
+                                                   .feed_forward = 8192,
+                                                   .vocabulary = 131072,
+                                                   .tied = true};
+    CHECK_INT(sums_of("llama", &llama).parameters, 1342244864);
+    llama.transformer = (struct tutti_transformer){
+        .layers = 32, .hidden = 4096, .heads = 32, .feed_forward = 14336, .vocabulary = 131072};
+    CHECK_INT(sums_of("llama", &llama).parameters, 8858636288);
+    /* f of 0: 8/3 of h up to 256, as in Llama 7B: 11008 of 4096. */
+    llama.transformer = (struct tutti_transformer){.layers = 32, .hidden = 4096, .heads = 32};
+    CHECK_INT(sums_of("llama", &llama).parameters, 6738415616);
+    llama.transformer.kv_heads = 8;
+    llama.transformer.feed_forward = 14336;
+    llama.transformer.experts = 8;
+    llama.transformer.active_experts = 2;
+    CHECK_INT(sums_of("llama", &llama).parameters, 46702792704);
+    CHECK_INT(sums_of("llama", &llama).active_parameters, 12879925248);
+}
+
+/* ---- FLOPs ----------------------------------------------------------------------------------- */
+
+/* Multiply-adds of convolutions and dense layers. */
+TEST(multiply_adds_of_image_models)
+{
+    CHECK_INT(sums_of("resnet50", NULL).flops / 2, 4089184256);
+    CHECK_INT(sums_of("resnet50-v1", NULL).flops / 2, 3857973248);
+    CHECK_INT(sums_of("mobilenetv2", NULL).flops / 2, 300774272);
+    CHECK_INT(sums_of("mobilenetv2", SIZES(.classes = 2)).flops / 2, 299496832);
+    CHECK_INT(sums_of("vgg16", NULL).flops / 2, 15470264320);
+}
+
+/* A token, forward: products with weights (the head among them), and attention in full. */
+TEST(flops_of_transformers)
+{
+    static const struct {
+        const char *name;
+        uint64_t sequence;
+        uint64_t products;
+        uint64_t attention;
+    } known[] = {
+        {"llama2-7b", 4096, 13214154752, 2147483648},
+        {"llama3-8b", 8192, 15009316864, 4294967296},
+        {"llama3-70b", 8192, 139003428864, 21474836480},
+        {"llama3-405b", 8192, 807495794688, 67645734912},
+        {"gpt3-175b", 2048, 349127467008, 9663676416},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct tutti_model_sums sums = sums_of(known[i].name, NULL);
+
+        CHECK_INT(sums.attention_flops, known[i].sequence * known[i].attention);
+        CHECK_INT(sums.flops - sums.attention_flops, known[i].sequence * known[i].products);
+    }
+}
+
+/* BERT large of 512 tokens: 666,488,832 + 50,331,648 a token count the layers and the decoder of
+ * every token. The model has more: the dense layer before the decoder (2 h^2 a token), the pooler
+ * (2 h^2 a sequence), the two classes of the next sentence; and less, as it decodes hidden tokens
+ * alone unless all are asked for. */
+TEST(flops_of_bert)
+{
+    enum { S = 512, H = 1024, V = 30522 };
+    struct tutti_model_sums all = sums_of("bert-large", SIZES(.predictions = S));
+    struct tutti_model_sums some = sums_of("bert-large", NULL);
+    uint64_t more = 2 * H * H * (uint64_t)S + 2 * H * H + 2 * 2 * H;
+
+    CHECK_INT(all.attention_flops, UINT64_C(50331648) * S);
+    CHECK_INT(all.flops - all.attention_flops, UINT64_C(666488832) * S + more);
+    /* 15 % of 512, rounded up: 77 */
+    CHECK_INT(all.flops - some.flops,
+              (S - 77) * (2 * UINT64_C(1) * H * H + 2 * UINT64_C(1) * H * V));
+}
+
+/* Narayanan et al. 2021, appendix: a step of B sequences, 72 B s L h^2 (1 + s/6h + V/12Lh) without
+ * and 96 B s L h^2 (1 + s/6h + V/16Lh) with full recomputation. These are three times our forward
+ * sum, and with recomputation once more all but the head's; nothing differs but rounding, as
+ * biases, normalisations and the lookup are no products in either. */
+TEST(megatrons_formula)
+{
+    struct tutti_workload *model = make("gpt3-175b", SIZES(.vocabulary = 51200));
+    struct tutti_model_sums sums = tutti_model_sum(model);
+    uint64_t head = operation_of(layer_of(model, "head"), "head")->flops;
+    double b = 1536, s = 2048, l = 96, h = 12288, v = 51200;
+    double once = 72 * b * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h));
+    double twice = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+    double ours = b * 3 * (double)sums.flops;
+    double again = b * (double)(4 * sums.flops - head);
+
+    CHECK(ours > once * (1 - 1e-12));
+    CHECK(ours < once * (1 + 1e-12));
+    CHECK(again > twice * (1 - 1e-12));
+    CHECK(again < twice * (1 + 1e-12));
+    CHECK(ours > 3.3855e18);
+    CHECK(ours < 3.3865e18);
+    CHECK(again > 4.5105e18);
+    CHECK(again < 4.5115e18);
+    tutti_model_free(model);
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+enum keeps { ALL, SELECTIVE, FULL };
+
+/* Bytes a layer keeps of one sequence at half precision on each of t devices; with sequence
+ * parallelism what is whole is divided, too. */
+static double kept(const struct tutti_layer *layer, double t, bool sequence_parallel,
+                   enum keeps keeps)
+{
+    const struct tutti_saved *s = &layer->saved;
+    double whole = 2 * (double)s->whole_elements + (double)s->whole_bytes;
+    double split = 2 * (double)s->split_elements + (double)s->split_bytes;
+    double attention = 2 * (double)s->attention_elements + (double)s->attention_bytes;
+
+    if (keeps == FULL)
+        return 2 * (double)s->input_elements / (sequence_parallel ? t : 1);
+    return whole / (sequence_parallel ? t : 1) + split / t + (keeps == ALL ? attention / t : 0);
+}
+
+/* Korthikanti et al. 2022, section 4, exactly: s b h (10 + 24/t + 5 a s/(h t)). */
+TEST(a_layer_of_gpt_keeps_what_korthikanti_says)
+{
+    for (int t = 1; t <= 8; t *= 8) {
+        struct tutti_workload *model = make("gpt3-175b", NULL);
+        const struct tutti_layer *layer = layer_of(model, "layer");
+        double s = 2048, h = 12288, a = 96;
+
+        CHECK_INT(kept(layer, t, false, ALL) * t, s * h * (10 * t + 24 + 5 * a * s / h));
+        CHECK_INT(kept(layer, t, true, ALL) * t, s * h * (34 + 5 * a * s / h));
+        CHECK_INT(kept(layer, t, false, SELECTIVE) * t, s * h * (10 * t + 24));
+        CHECK_INT(kept(layer, t, true, SELECTIVE) * t, s * h * 34);
+        CHECK_INT(kept(layer, t, false, FULL), 2 * s * h);
+        CHECK_INT(kept(layer, t, true, FULL) * t, 2 * s * h);
+        CHECK(layer->is_transformer);
+        tutti_model_free(model);
+    }
+}
+
+/* As far as two decimals tell, which some cut and some round. */
+static void check_near(double seen, double published)
+{
+    if (seen < published - 0.00501 || seen > published + 0.00999)
+        TEST_FAIL("%.4f, published as %.2f", seen, published);
+}
+
+/* The same paper's four models: GiB of the first pipeline stage, L (1 + (p - 1)/(p v)) layers at a
+ * time of b sequences; without anything, and with sequence parallelism and selective
+ * recomputation. */
+TEST(activations_of_four_models)
+{
+    static const struct {
+        uint32_t layers;
+        uint32_t hidden;
+        uint32_t heads;
+        uint32_t pipeline;
+        uint32_t virtual_stages;
+        uint32_t batch;
+        double all;
+        double least;
+        double states; /* 18 bytes a weight of the layers' products, divided by t p */
+    } known[] = {
+        {48, 6144, 64, 1, 1, 4, 59.25, 9.5625, 45.56},
+        {96, 12288, 96, 8, 3, 1, 66.84, 12.35, 45.56},
+        {105, 20480, 128, 35, 3, 1, 114.02, 23.07, 31.64},
+        {128, 25600, 160, 64, 1, 1, 131.25, 26.56, 32.96},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct tutti_model_params params = {.size = sizeof(params), .sequence = 2048};
+        struct tutti_workload *model;
+        const struct tutti_layer *layer;
+        double p = known[i].pipeline;
+        double layers = known[i].layers * (p > 1 && known[i].virtual_stages > 1
+                                               ? 1 + (p - 1) / (p * known[i].virtual_stages)
+                                               : 1);
+        double gib = layers * known[i].batch / (1 << 30);
+        double weights = 0;
+
+        params.transformer = (struct tutti_transformer){
+            .layers = known[i].layers, .hidden = known[i].hidden, .heads = known[i].heads};
+        model = make("gpt", &params);
+        layer = layer_of(model, "layer");
+        for (uint32_t o = 0; o < layer->operation_count; o++)
+            if (layer->operations[o].kind == TUTTI_WORK_MATMUL)
+                weights += (double)layer->repeat * (double)layer->operations[o].depth *
+                           (double)layer->operations[o].columns;
+        check_near(gib * kept(layer, 8, false, ALL), known[i].all);
+        check_near(gib * kept(layer, 8, true, SELECTIVE), known[i].least);
+        check_near(18 * weights / (8 * p) / (1 << 30), known[i].states);
+        tutti_model_free(model);
+    }
+}
+
+/* 9.254, 97.0 and 1348 GiB: L s h (34 + 5 a s/h) for 32 layers of 4096 columns and 32 heads. */
+TEST(attention_matrices_grow_with_the_square)
+{
+    static const struct {
+        uint32_t sequence;
+        double gib;
+    } known[] = {{1024, 9.254}, {4096, 97.0}, {16384, 1348}};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct tutti_model_params params = {.size = sizeof(params), .sequence = known[i].sequence};
+        struct tutti_workload *model;
+        double gib;
+
+        params.transformer = (struct tutti_transformer){.layers = 32, .hidden = 4096, .heads = 32};
+        model = make("gpt", &params);
+        gib = 32 * kept(layer_of(model, "layer"), 1, false, ALL) / (1 << 30);
+        CHECK(gib > known[i].gib * 0.9995);
+        CHECK(gib < known[i].gib * 1.0005);
+        tutti_model_free(model);
+    }
+}
+
+/* BERT's layer keeps as much; Llama's: 4 h whole, q, k, v, the attention's output and three times
+ * the feed-forward split, one matrix of the softmax. */
+TEST(other_layers_keep)
+{
+    struct tutti_workload *bert = make("bert-large", NULL);
+    struct tutti_workload *llama = make("llama3-8b", NULL);
+    const struct tutti_saved *saved = &layer_of(llama, "layer")->saved;
+    double sh = 512.0 * 1024;
+
+    CHECK_INT(kept(layer_of(bert, "layer"), 8, false, ALL) * 8,
+              sh * (80 + 24 + 5 * 16 * 512 / 1024));
+    CHECK_INT(saved->whole_elements, 8192 * 4 * 4096);
+    CHECK_INT(saved->split_elements, 8192 * (4096 + 2 * 1024 + 4096 + 3 * 14336));
+    CHECK_INT(saved->attention_elements, INT64_C(32) * 8192 * 8192);
+    CHECK_INT(saved->input_elements, 8192 * 4096);
+    tutti_model_free(bert);
+    tutti_model_free(llama);
+}
+
+/* The stem of ResNet-50: the image, the convolution's output (which its normalisation reads), the
+ * activation's and the pooling's output; a block: 2 x 3 outputs, of which the last normalisation
+ * has no activation, and the sum's activation. */
+TEST(what_a_convolutional_network_keeps)
+{
+    struct tutti_workload *model = make("resnet50", NULL);
+    uint64_t stem = 112 * 112 * 64;
+    uint64_t pooled = 56 * 56 * 64;
+
+    CHECK_INT(layer_of(model, "conv1")->saved.whole_elements, 224 * 224 * 3 + 2 * stem + pooled);
+    CHECK_INT(layer_of(model, "conv2.block")->saved.whole_elements, 4 * pooled + 4 * pooled * 2);
+    CHECK_INT(layer_of(model, "conv2.block")->saved.input_elements, 4 * pooled);
+    tutti_model_free(model);
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+TEST(products_have_their_true_shapes)
+{
+    struct tutti_workload *model = make("mobilenetv2", NULL);
+    const struct tutti_operation *op = operation_of(layer_of(model, "stage2.first"), "depthwise");
+
+    CHECK_INT(op->count, 96); /* a group a channel: 16 x 6 */
+    CHECK_INT(op->rows, 56 * 56);
+    CHECK_INT(op->depth, 9);
+    CHECK_INT(op->columns, 1);
+    CHECK_INT(op->in_elements, 112 * 112 * 96);
+    CHECK(operation_of(layer_of(model, "conv1"), "conv1")->no_input_gradient);
+    CHECK(!op->no_input_gradient);
+    tutti_model_free(model);
+    model = make("llama3-70b", NULL);
+    op = operation_of(layer_of(model, "layer"), "qkv");
+    CHECK_INT(op->rows, 8192);
+    CHECK_INT(op->columns, 8192 + 2 * 1024);
+    CHECK_INT(op->split, TUTTI_SPLIT_COLUMNS);
+    CHECK_INT(operation_of(layer_of(model, "layer"), "down")->split, TUTTI_SPLIT_ROWS);
+    CHECK_INT(operation_of(layer_of(model, "layer"), "attention")->depth, 8192);
+    tutti_model_free(model);
+    model = make("mixtral-8x7b", NULL);
+    op = operation_of(layer_of(model, "layer"), "experts.down");
+    CHECK_INT(op->count, 2);
+    CHECK_INT(op->flops, UINT64_C(2) * 2 * 4096 * 14336 * 4096);
+    CHECK_INT(op->split, TUTTI_SPLIT_EXPERTS);
+    tutti_model_free(model);
+}
+
+/* Attention of DeepSeek-V3 has 187,107,328 parameters a layer, its norms of compressed rows among
+ * them; heads score over 192 columns and use 128. */
+TEST(latent_attention)
+{
+    static const char *const names[] = {"q.down",        "q.norm.scale", "q.up", "kv.down",
+                                        "kv.norm.scale", "kv.up",        "proj"};
+    struct tutti_workload *model = make("deepseek-v3", NULL);
+    const struct tutti_layer *layer = layer_of(model, "experts");
+    const struct tutti_operation *op = operation_of(layer, "attention");
+    uint64_t elements = 0;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        elements += variable_of(layer, names[i])->elements;
+    CHECK_INT(elements, 187107328);
+    CHECK_INT(op->flops, UINT64_C(2) * 4096 * 4096 * 128 * (192 + 128));
+    CHECK_INT(layer->repeat, 58);
+    CHECK_INT(layer_of(model, "dense")->repeat, 3);
+    CHECK_INT(variable_of(layer, "experts.gate.up")->elements, UINT64_C(256) * 7168 * 2 * 2048);
+    CHECK_INT(variable_of(layer, "shared.gate.up")->elements, 7168 * 2 * 2048);
+    tutti_model_free(model);
+}
+
+/* 187,767,399 rows of 128 columns; 13-512-256-128 and 479-1024-1024-512-256-1 with biases: 171,392
+ * + 2,197,505. A sample touches a row of each table; the pairs of 27 vectors are 351, and 128
+ * beside. */
+TEST(dlrm_has_sparse_tables)
+{
+    struct tutti_workload *model = make("dlrm", NULL);
+    const struct tutti_layer *tables = layer_of(model, "tables");
+    uint64_t rows = 0;
+    uint64_t touched = 0;
+
+    CHECK_INT(tables->variable_count, 26);
+    for (uint32_t i = 0; i < tables->variable_count; i++) {
+        rows += tables->variables[i].rows;
+        touched += tables->variables[i].touched_rows;
+        CHECK_INT(tables->variables[i].elements, tables->variables[i].rows * 128);
+    }
+    CHECK_INT(rows, 187767399);
+    CHECK_INT(touched, 26);
+    CHECK_INT(tutti_model_sum(model).parameters - rows * 128, 171392 + 2197505);
+    CHECK_INT(operation_of(layer_of(model, "top"), "top1")->depth, 27 * 26 / 2 + 128);
+    tutti_model_free(model);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void refused(const char *name, const struct tutti_model_params *params, const char *message)
+{
+    struct tutti_workload *model = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_INT(tutti_model_new(name, params, &model, &err), -TUTTI_EINVAL);
+    CHECK(model == NULL);
+    CHECK_TEXT(err.text, message);
+}
+
+TEST(names_and_sizes_that_are_refused)
+{
+    struct tutti_model_params shape = {.size = sizeof(shape)};
+
+    refused("resnet5", NULL, "unknown model 'resnet5' (did you mean 'resnet50'?)");
+    refused("bert-bse", NULL, "unknown model 'bert-bse' (did you mean 'bert-base'?)");
+    refused("resnet50", SIZES(.sequence = 128),
+            "'resnet50' has no tokens of a sequence, and so not '128' of them");
+    refused("gpt2", SIZES(.image = 224), "'gpt2' has no pixels a side, and so not '224' of them");
+    refused("gpt2", SIZES(.predictions = 20),
+            "'gpt2' has no hidden tokens to predict, and so not '20' of them");
+    refused("bert-base", SIZES(.sequence = 128, .predictions = 129),
+            "'129' hidden tokens to predict of 'bert-base' (1 to 128)");
+    refused("inception3", SIZES(.image = 74), "'74' pixels a side of 'inception3' (75 to 16384)");
+    refused("gpt2", SIZES(.sequence = (1 << 20) + 1),
+            "'1048577' tokens of a sequence of 'gpt2' (1 to 1048576)");
+    refused("gpt", NULL,
+            "'gpt' has no shape of its own (such as 'gpt:layers=24,hidden=2048,heads=16')");
+    shape.transformer = (struct tutti_transformer){.layers = 2, .hidden = 100, .heads = 3};
+    refused("gpt2", &shape, "'gpt2' has a shape of its own ('gpt' and 'llama' take another)");
+    refused("gpt", &shape, "'3' heads do not divide 100 hidden columns");
+    shape.transformer.heads = 4;
+    shape.transformer.kv_heads = 2;
+    refused("gpt", &shape, "'gpt' has no experts, no grouped queries and no gate ('llama' has)");
+    shape.transformer.kv_heads = 3;
+    refused("llama", &shape, "'3' heads of keys and values do not divide 4 heads");
+    shape.transformer.kv_heads = 2;
+    shape.transformer.experts = 4;
+    refused("llama", &shape, "'0' active experts of a transformer (1 to 4)");
+    shape.transformer.active_experts = 1;
+    shape.transformer.vocabulary = 7;
+    shape.vocabulary = 8;
+    refused("llama", &shape, "a vocabulary of '8' words, and of '7' (one of them)");
+    shape.vocabulary = 0;
+    shape.transformer = (struct tutti_transformer){.layers = 1 << 16,
+                                                   .hidden = 1 << 18,
+                                                   .heads = 1,
+                                                   .experts = 1 << 16,
+                                                   .active_experts = 1,
+                                                   .feed_forward = 1 << 20};
+    refused("llama", &shape,
+            "'llama' is too large (sums of less than 2^64 elements and operations)");
+    shape.size = 3;
+    CHECK_INT(tutti_model_new("llama", &shape, &(struct tutti_workload *){NULL}, NULL),
+              -TUTTI_EINVAL);
+}
+
+/* Smallest images, and sizes between: nothing is divided by zero or below it. */
+TEST(images_of_any_size)
+{
+    static const char *const names[] = {"cifar10-cnn", "alexnet",     "vgg16", "inception3",
+                                        "resnet50",    "mobilenetv2", "unet",  "mlp"};
+    static const uint32_t least[] = {18, 63, 32, 75, 32, 32, 188, 1};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        for (uint32_t image = least[i]; image < least[i] + 40; image++) {
+            struct tutti_workload *model = make(names[i], SIZES(.image = image));
+
+            for (uint32_t l = 0; l < model->layer_count; l++) {
+                for (uint32_t o = 0; o < model->layers[l].operation_count; o++)
+                    CHECK(model->layers[l].operations[o].out_elements > 0);
+            }
+            tutti_model_free(model);
+        }
+    }
+}
