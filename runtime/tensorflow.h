@@ -31,10 +31,10 @@ enum { TUTTI_TF_SUBDIVISIONS_MAX = 256, TUTTI_TF_CHUNK_BYTES_MAX = 4 << 20 };
 
 /* Into how many rings a tensor is divided: the least number k at which a chunk, bytes / (n k), is
  * at most 4 MiB, and at most `a_device` (0: 2; negative: one ring) for each device of an average
- * task. ret_offset[k] says how far each ring's local orders are turned, negative: and reversed. */
+ * task. ret_offset, of TUTTI_TF_SUBDIVISIONS_MAX, says how far each ring's local orders are turned,
+ * negative: and reversed. */
 uint32_t tutti_tf_subdivisions(const struct tutti_tf_cluster *cluster, uint64_t bytes,
-                               int32_t a_device,
-                               int32_t ret_offset[static TUTTI_TF_SUBDIVISIONS_MAX]);
+                               int32_t a_device, int32_t *ret_offset);
 
 /* The ring of one offset: within each task the local order is turned left by |offset|, reversed
  * first if that is negative; tasks keep their order. `order` is the ring without an offset (NULL:

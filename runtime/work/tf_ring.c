@@ -34,8 +34,7 @@ void tutti_tf_ring_walk(uint32_t count, const uint32_t *strength, uint32_t *ret_
 }
 
 uint32_t tutti_tf_subdivisions(const struct tutti_tf_cluster *cluster, uint64_t bytes,
-                               int32_t a_device,
-                               int32_t ret_offset[static TUTTI_TF_SUBDIVISIONS_MAX])
+                               int32_t a_device, int32_t *ret_offset)
 {
     uint32_t devices = tutti_tf_device_count(cluster);
     uint32_t a_task = devices / cluster->task_count;
