@@ -16,6 +16,8 @@ static const struct tutti_command *const commands[] = {
     &tutti_cli_run,
     &tutti_cli_validate,
     &tutti_cli_calibrate,
+    &tutti_cli_model_list,
+    &tutti_cli_model_show,
     &tutti_cli_schedule_show,
     &tutti_cli_schedule_check,
     &tutti_cli_schedule_prove,

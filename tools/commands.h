@@ -22,6 +22,8 @@ TUTTI_COMMAND(topo_list);
 TUTTI_COMMAND(topo_show);
 TUTTI_COMMAND(topo_bound);
 TUTTI_COMMAND(topo_convert);
+TUTTI_COMMAND(model_list);
+TUTTI_COMMAND(model_show);
 TUTTI_COMMAND(explain);
 TUTTI_COMMAND(predict);
 TUTTI_COMMAND(compare);

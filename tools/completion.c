@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/coll.h"
+#include "runtime/model.h"
 #include "runtime/schedule.h"
 #include "tools/commands.h"
 #include "tools/options.h"
@@ -33,6 +34,14 @@ static void add_presets(char *words)
         add_word(words, presets[i].name);
 }
 
+static void add_models(char *words)
+{
+    struct tutti_model_entry entry;
+
+    for (size_t i = 0; tutti_model_at(i, &entry); i++)
+        add_word(words, entry.name);
+}
+
 static void add_algorithms(char *words)
 {
     static const char *const others[] = {"auto",      "all",      "nccl",     "nccl:ring",
@@ -60,6 +69,8 @@ static void words_of(const struct tutti_option *option, char *words, bool *of_fi
             *p = *p == '|' ? ' ' : *p;
     } else if (strcmp(value, "SPEC") == 0) {
         add_presets(words);
+    } else if (strncmp(value, "MODEL", 5) == 0) {
+        add_models(words);
     } else if (strcmp(option->name, "collective") == 0) {
         for (int i = 0; i < TUTTI_CUSTOM; i++)
             add_word(words, tutti_collective_name((enum tutti_collective)i));
@@ -88,6 +99,8 @@ static void operand_words_of(const struct tutti_command *command, char *words, b
                 strstr(operands, "SPEC") != NULL;
     if (strstr(operands, "SPEC") != NULL || strstr(operands, "PRESET") != NULL)
         add_presets(words);
+    if (strstr(operands, "MODEL") != NULL)
+        add_models(words);
     if (strchr(operands, '|') != NULL && !*of_files)
         add_word(words, operands);
     for (char *p = words; *p != '\0'; p++)

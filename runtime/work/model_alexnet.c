@@ -35,7 +35,7 @@ static void alexnet(struct tutti_build *b, const struct tutti_model_kind *kind)
 
 static const struct tutti_model_kind kinds[] = {
     {.name = "alexnet",
-     .summary = "AlexNet in one tower, without local response normalisation",
+     .summary = "AlexNet in one tower",
      .source = "Krizhevsky, One weird trick, 2014, arXiv 1404.5997; as in torchvision",
      .sample = TUTTI_SAMPLE_IMAGE,
      .classes = 1000,

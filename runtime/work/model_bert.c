@@ -136,9 +136,9 @@ static void bert(struct tutti_build *b, const struct tutti_model_kind *kind)
     }
 
 static const struct tutti_model_kind kinds[] = {
-    BERT("bert-base", "BERT base, pre-training of 15 % hidden tokens", 512, 150, 12, 768, 12,
+    BERT("bert-base", "BERT base, pre-training, 15 % hidden", 512, 150, 12, 768, 12,
          HEAD_PRETRAINING),
-    BERT("bert-large", "BERT large, pre-training of 15 % hidden tokens", 512, 150, 24, 1024, 16,
+    BERT("bert-large", "BERT large, pre-training, 15 % hidden", 512, 150, 24, 1024, 16,
          HEAD_PRETRAINING),
     BERT("bert-base-squad", "BERT base, fine-tuned on SQuAD", 384, 0, 12, 768, 12, HEAD_SQUAD),
     BERT("bert-large-squad", "BERT large, fine-tuned on SQuAD", 384, 0, 24, 1024, 16, HEAD_SQUAD),

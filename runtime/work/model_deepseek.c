@@ -95,7 +95,7 @@ static void deepseek_v3(struct tutti_build *b, const struct tutti_model_kind *ki
 
 static const struct tutti_model_kind kinds[] = {
     {.name = "deepseek-v3",
-     .summary = "DeepSeek-V3, 8 of 256 experts a token and a shared one",
+     .summary = "DeepSeek-V3, 8 of 256 experts a token, 1 shared",
      .source = "DeepSeek-AI 2024, arXiv 2412.19437, and the configuration published with it",
      .sample = TUTTI_SAMPLE_SEQUENCE,
      .sequence = 4096,

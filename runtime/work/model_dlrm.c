@@ -77,7 +77,7 @@ static void dlrm(struct tutti_build *b, const struct tutti_model_kind *kind)
 
 static const struct tutti_model_kind kinds[] = {
     {.name = "dlrm",
-     .summary = "DLRM of MLPerf on Criteo's terabyte, 26 tables of 128 columns",
+     .summary = "DLRM of MLPerf, 26 sparse tables",
      .source = "Naumov et al. 2019, arXiv 1906.00091; MLPerf training v0.7 to v2.1",
      .sample = TUTTI_SAMPLE_ROW,
      .examples = UINT64_C(4195197692),

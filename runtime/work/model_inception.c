@@ -166,7 +166,7 @@ static void inception3(struct tutti_build *b, const struct tutti_model_kind *kin
 
 static const struct tutti_model_kind kinds[] = {
     {.name = "inception3",
-     .summary = "Inception v3 without its auxiliary classifier",
+     .summary = "Inception v3, no auxiliary classifier",
      .source = "Szegedy et al. 2015, arXiv 1512.00567; as in Keras",
      .sample = TUTTI_SAMPLE_IMAGE,
      .classes = 1000,

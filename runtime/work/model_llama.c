@@ -101,7 +101,7 @@ static const struct tutti_model_kind kinds[] = {
     LLAMA("mixtral-8x22b", "Mixtral 8x22B, 2 of 8 experts a token", MIXTRAL, 4096, 32768, 56, 6144,
           48, 8, 16384, .experts = 8, .active_experts = 2),
     {.name = "llama",
-     .summary = "a Llama of one's own shape, or a Mixtral",
+     .summary = "a Llama or Mixtral of one's own shape",
      .source = "layers as in Llama; the shape is the caller's",
      .sample = TUTTI_SAMPLE_SEQUENCE,
      .sequence = 4096,

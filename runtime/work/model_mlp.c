@@ -54,7 +54,7 @@ static void cifar10_cnn(struct tutti_build *b, const struct tutti_model_kind *ki
 
 static const struct tutti_model_kind kinds[] = {
     {.name = "linear-regression",
-     .summary = "a line through points: one weight and one bias",
+     .summary = "a line: a weight and a bias",
      .source = "the first model of tf.distribute's guide: Dense(1) of one number",
      .sample = TUTTI_SAMPLE_ROW,
      .build = linear_regression},
@@ -68,7 +68,7 @@ static const struct tutti_model_kind kinds[] = {
      .examples = 60000,
      .build = mlp},
     {.name = "cifar10-cnn",
-     .summary = "three convolutions and two dense layers for CIFAR-10",
+     .summary = "three convolutions for CIFAR-10",
      .source = "the convolutional network of TensorFlow's tutorials",
      .sample = TUTTI_SAMPLE_IMAGE,
      .classes = 10,

@@ -65,7 +65,7 @@ static void unet(struct tutti_build *b, const struct tutti_model_kind *kind)
 
 static const struct tutti_model_kind kinds[] = {
     {.name = "unet",
-     .summary = "U-Net for one channel, 572 x 572 pixels in and 388 x 388 out",
+     .summary = "U-Net, 572 x 572 pixels in, 388 x 388 out",
      .source = "Ronneberger et al. 2015, arXiv 1505.04597; NVIDIA's UNet_Medical",
      .sample = TUTTI_SAMPLE_IMAGE,
      .classes = 2,

@@ -69,6 +69,15 @@ TEST(commands_about_machines)
     each("topo show dgx-1v --svg " TUTTI_BINARY_DIR "/alloc_fail.svg");
 }
 
+TEST(commands_about_models)
+{
+    each("model list --format csv");
+    each("model show gpt:layers=2,hidden=64,heads=2 --variables");
+    each("model show resnet50 --image 64 --format json");
+    each("model show " TUTTI_SOURCE_DIR "/tests/fuzz/corpus/model/line.model --operations");
+    each("model show mlp --text");
+}
+
 TEST(commands_about_schedules)
 {
     each("schedule show -c allreduce -a ring -g 3 -b 28");

@@ -41,6 +41,8 @@ TEST(bash_completes_commands)
     completes("topo ''", "list show bound convert\n");
     completes("topo b", "bound\n");
     completes("schedule c", "check convert\n");
+    completes("model ''", "list show\n");
+    completes("model show resnet5", "resnet50 resnet50-v1\n");
     completes("xyz", "\n");
 }
 
