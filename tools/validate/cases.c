@@ -10,6 +10,7 @@
 #include "tools/cli/output.h"
 #include "tools/cli/page.h"
 #include "tools/sink.h"
+#include "tools/validate/percentiles.h"
 #include "topo/topo.h"
 
 static const uint64_t small_bytes_max = (1 << 20) - 1;
@@ -42,19 +43,6 @@ static double error_percent(double predicted_us, double measured_us)
     return 100.0 * (predicted_us - measured_us) / measured_us;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
-static double median(const double *sorted, size_t count)
-{
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
-}
-
 static bool is_here(const struct tutti_cases *cases)
 {
     return cases->case_count > 0 && cases->cases[0].calibrated_us > 0;
@@ -82,7 +70,7 @@ static size_t sort_errors(const struct tutti_cases *cases, enum column column, u
         if (one->bytes >= least && one->bytes <= most)
             errors[count++] = fabs(error_percent(time_of(one, column), one->measured_us));
     }
-    qsort(errors, count, sizeof(*errors), compare);
+    tutti_percentiles_sort(errors, count);
     return count;
 }
 
@@ -97,19 +85,19 @@ int tutti_cases_errors(const struct tutti_cases *cases, struct tutti_errors *ret
         return tutti_nomem(err);
     *ret = (struct tutti_errors){.small_count = 0};
     (void)sort_errors(cases, NULL_MODEL, 0, UINT64_MAX, errors);
-    ret->null_median_abs_percent = median(errors, count);
+    ret->null_median_abs_percent = tutti_percentiles_median(errors, count);
     if (is_here(cases)) {
         (void)sort_errors(cases, CALIBRATED, 0, UINT64_MAX, errors);
-        ret->calibrated_median_abs_percent = median(errors, count);
+        ret->calibrated_median_abs_percent = tutti_percentiles_median(errors, count);
     }
     ret->small_count = sort_errors(cases, PREDICTED, 0, small_bytes_max, errors);
     if (ret->small_count > 0)
-        ret->small_median_abs_percent = median(errors, ret->small_count);
+        ret->small_median_abs_percent = tutti_percentiles_median(errors, ret->small_count);
     if (sort_errors(cases, PREDICTED, small_bytes_max + 1, UINT64_MAX, errors) > 0)
-        ret->large_median_abs_percent = median(errors, count - ret->small_count);
+        ret->large_median_abs_percent = tutti_percentiles_median(errors, count - ret->small_count);
     (void)sort_errors(cases, PREDICTED, 0, UINT64_MAX, errors);
-    ret->median_abs_percent = median(errors, count);
-    ret->p90_abs_percent = errors[(count * 9 + 9) / 10 - 1];
+    ret->median_abs_percent = tutti_percentiles_median(errors, count);
+    ret->p90_abs_percent = tutti_percentiles_p90(errors, count);
     ret->worst_abs_percent = errors[count - 1];
     free(errors);
     return 0;

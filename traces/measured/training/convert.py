@@ -44,9 +44,10 @@ VARIABLES = {
     'tf11_ec2_k80': {'ResNet-50': 'replicated, without NCCL',
                      'ResNet-152': 'replicated, without NCCL',
                      'AlexNet': PS_GPU, 'VGG16': PS_GPU, '': PS_CPU},
-    'tf11_ec2_k80_cluster': {'': 'distributed_replicated, synchronous, %d parameter servers'}}
-# As many servers as hosts, but for these of eight hosts: model and batch.
-SERVERS = {('InceptionV3', '64'): 6, ('ResNet-50', '32'): 4, ('ResNet-152', '32'): 4}
+    'tf11_ec2_k80_cluster': {'': 'distributed_replicated, synchronous, a parameter server a node'}}
+# But for these on eight nodes: by model and batch.
+SERVERS = {('InceptionV3', '64'): ', 6 on 8 nodes', ('ResNet-50', '32'): ', 4 on 8 nodes',
+           ('ResNet-152', '32'): ', 4 on 8 nodes'}
 PAPERS = ('megatron_sc21', 'korthikanti', 'llama3_405b', 'ibm_fms_fsdp')
 
 
@@ -58,9 +59,30 @@ def rows_of(data, name):
 def variables_of(row):
     by_model = VARIABLES[row['family']]
     variables = by_model.get(row['model'], by_model[''])
-    nodes = int(row['nodes'])
-    servers = SERVERS.get((row['model'], row['batch_per_gpu']), nodes) if nodes == 8 else nodes
-    return variables % servers if '%' in variables else variables
+    cluster = row['family'].endswith('_cluster')
+    servers = SERVERS.get((row['model'], row['batch_per_gpu']), '') if cluster else ''
+    return variables + servers
+
+
+def trusted(rows):
+    """The rows of NVIDIA's examples, degraded where their settings cannot be right: the table's
+    heading, which the note ends with, names another precision, or two rows of the same settings
+    are more than a fifth apart (two models under one name)."""
+    figures = {}
+    for row in rows:
+        figures.setdefault(settings_of(row), []).append(float(row['throughput']))
+    for row in rows:
+        heading = row['note'].rsplit('|', 1)[-1]
+        full = any(word in heading for word in ('TF32', 'FP32'))
+        same = figures[settings_of(row)]
+        if (full and row['precision'] == 'mixed') or max(same) > 1.2 * min(same):
+            row = dict(row, quality='degraded')
+        yield row
+
+
+def settings_of(row):
+    return tuple(row[column] for column in row if column not in
+                 ('throughput', 'unit', 'quality', 'source', 'note'))
 
 
 def step_tables(data):
@@ -72,9 +94,9 @@ def step_tables(data):
     yield 'papers', [row for row in rows_of(data, 'llm_papers_and_misc.csv')
                      if row['family'] in PAPERS]
     yield 'detectron2', rows_of(data, 'detectron2_v100_step_memory.csv')
-    yield 'nvidia_examples', [row for row in rows_of(data, 'nvidia_dle_tf_mxnet_paddle.csv')
-                              if not row['unit'].startswith('time to train')
-                              and row['gpus'] in ('1', '4', '8')]
+    examples = [row for row in rows_of(data, 'nvidia_dle_tf_mxnet_paddle.csv')
+                if not row['unit'].startswith('time to train') and row['gpus'] in ('1', '4', '8')]
+    yield 'nvidia_examples', list(trusted(examples))
     benchmarks = [dict(family=SYSTEMS[row['system']], **row)
                   for row in rows_of(data, 'training_throughput.csv') if row['system'] in SYSTEMS]
     yield 'tf_benchmarks', [dict(row, variables=variables_of(row)) for row in benchmarks
@@ -92,8 +114,8 @@ def typed_tables():
                 'gpu': 'Tesla V100-SXM2-16GB', 'gpus_per_node': min(gpus, 8),
                 'nodes': max(gpus // 8, 1), 'gpus': gpus,
                 'network': 'InfiniBand EDR 1 x 100 Gb/s per node',
-                'framework': 'TensorFlow 2.3 ' + ('MirroredStrategy' if gpus <= 8 else
-                                                  'MultiWorkerMirroredStrategy, NCCL 2.7.3'),
+                'framework': 'TensorFlow 2.3, MirroredStrategy on one node, '
+                             'MultiWorkerMirroredStrategy with NCCL 2.7.3 on several',
                 'model': 'BERT-base pretrain', 'seq_len': 128, 'precision': precision,
                 'batch_per_gpu': batch, 'variant': 'XLA=' + xla, 'throughput': figure,
                 'unit': 'sentences/s', 'quality': 'good', 'source': BERT_SOURCE})
@@ -101,10 +123,10 @@ def typed_tables():
 
 
 def plain_tables(data):
-    """Other figures that predictions rest on, under their own columns."""
-    yield 'input_rates', rows_of(data, 'input_pipeline_rates.csv')
-    yield 'gemm', rows_of(data, 'gemm_achieved_tflops.csv')
-    yield 'ultrascale_collectives', rows_of(data, 'ultrascale_h100_collectives.csv')
+    """Other figures that predictions rest on, under their own columns: no steps."""
+    yield 'rates/input_rates', rows_of(data, 'input_pipeline_rates.csv')
+    yield 'rates/gemm', rows_of(data, 'gemm_achieved_tflops.csv')
+    yield 'rates/ultrascale_collectives', rows_of(data, 'ultrascale_h100_collectives.csv')
 
 
 def compact(name, rows):
@@ -137,7 +159,7 @@ def compact(name, rows):
 
 def plain(name, rows):
     out = io.StringIO()
-    out.write('# %s: written by convert.py, which stands beside\n' % name)
+    out.write('# %s: written by convert.py, which stands in the folder above\n' % name)
     writer = csv.DictWriter(out, rows[0].keys(), lineterminator='\n')
     writer.writeheader()
     writer.writerows(rows)
