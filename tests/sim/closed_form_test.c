@@ -247,6 +247,6 @@ TEST(no_generator_is_without_a_form)
         for (int c = 0; c < TUTTI_CUSTOM; c++)
             if ((table[i].collectives & (1u << c)) != 0 &&
                 !has_form(table[i].name, (enum tutti_collective)c))
-                TEST_FAIL("%s of %s has no closed form to be held to", table[i].name,
-                          tutti_collective_name((enum tutti_collective)c));
+                TEST_FAIL("%s of %s has no closed form to be held to (a row of `forms`)",
+                          table[i].name, tutti_collective_name((enum tutti_collective)c));
 }
