@@ -152,6 +152,33 @@ __attribute__((unused)) static char *test_read_file(const char *path, size_t *re
 
 /* Compares with tests/golden/NAME; TUTTI_UPDATE_GOLDEN=1 writes it instead. */
 #ifdef TUTTI_SOURCE_DIR
+static int test_line_bytes(const char *line)
+{
+    size_t bytes = strcspn(line, "\n");
+
+    return bytes > 1000 ? 1000 : (int)bytes;
+}
+
+/* Says where two texts part, and how they go on there. */
+__attribute__((unused)) static void test_texts_part(const char *path, const char *expected,
+                                                    const char *seen)
+{
+    int line = 1;
+
+    while (test_line_bytes(expected) == test_line_bytes(seen) && expected[0] != '\0' &&
+           strncmp(expected, seen, strcspn(expected, "\n")) == 0) {
+        expected += strcspn(expected, "\n");
+        expected += *expected == '\n';
+        seen += strcspn(seen, "\n");
+        seen += *seen == '\n';
+        line++;
+    }
+    TEST_FAIL(
+        "differs from golden file, first in line %d; TUTTI_UPDATE_GOLDEN=1 writes it anew, for "
+        "'git diff' to show all:\n%s:%d\n  expected: %.*s\n  seen:     %.*s",
+        line, path, line, test_line_bytes(expected), expected, test_line_bytes(seen), seen);
+}
+
 __attribute__((unused)) static void test_golden(const char *name, const char *seen)
 {
     char path[1024];
@@ -172,7 +199,7 @@ __attribute__((unused)) static void test_golden(const char *name, const char *se
     if (expected == NULL)
         TEST_FAIL("no golden file %s (TUTTI_UPDATE_GOLDEN=1 writes it)", path);
     else if (strcmp(expected, seen) != 0)
-        TEST_FAIL("differs from golden file %s; seen:\n%s", path, seen);
+        test_texts_part(path, expected, seen);
     free(expected);
 }
 #endif
