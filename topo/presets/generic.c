@@ -1,4 +1,4 @@
-/* The presets of no vendor: ring, mesh, torus, full mesh, switch, fat tree, rail cluster. */
+/* The presets of no vendor: grids, full mesh, hypercube, switch, fat tree, rail cluster. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -13,6 +13,15 @@ enum {
     CUBE_DIMS_MAX = 24
 };
 _Static_assert(1 << CUBE_DIMS_MAX <= TUTTI_PRESET_DEVICES_MAX, "no machine is larger");
+
+/* As keys bw, lat and burst say (the mask is for the compiler: burst_bytes is a bit field). */
+static struct tutti_link cable_of(struct tutti_spec *spec)
+{
+    return (struct tutti_link){.bytes_per_s = tutti_spec_rate(spec, "bw"),
+                               .latency_ps = tutti_spec_time(spec, "lat"),
+                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
+                               .cable_count = 1};
+}
 
 static int add_devices(struct tutti_topo_builder *builder, uint32_t count, struct tutti_err *err)
 {
@@ -76,10 +85,7 @@ static int build_dims(struct tutti_spec *spec, struct tutti_topo_builder *builde
                       struct tutti_err *err)
 {
     struct tutti_shape shape = {.rank_count = 1};
-    struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
-                               .latency_ps = tutti_spec_time(spec, "lat"),
-                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
-                               .cable_count = 1};
+    struct tutti_link cable = cable_of(spec);
 
     shape.dim_count = tutti_spec_dims(spec, 1, TUTTI_DIMS_MAX, shape.dim);
     if (tutti_spec_status(spec, err) < 0)
@@ -107,10 +113,7 @@ int tutti_preset_ring(struct tutti_spec *spec, struct tutti_topo_builder *builde
                       struct tutti_err *err)
 {
     struct tutti_shape shape = {.dim_count = 1};
-    struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
-                               .latency_ps = tutti_spec_time(spec, "lat"),
-                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
-                               .cable_count = 1};
+    struct tutti_link cable = cable_of(spec);
 
     shape.dim[0] = tutti_spec_count(spec, "n", 1, TUTTI_PRESET_DEVICES_MAX);
     shape.wrap[0] = shape.dim[0] > 2;
@@ -126,10 +129,7 @@ int tutti_preset_hypercube(struct tutti_spec *spec, struct tutti_topo_builder *b
 {
     const struct tutti_routes routes = {.kind = TUTTI_ROUTES_CUBE};
     uint32_t dim_count = tutti_spec_count(spec, "dims", 1, CUBE_DIMS_MAX);
-    struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
-                               .latency_ps = tutti_spec_time(spec, "lat"),
-                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
-                               .cable_count = 1};
+    struct tutti_link cable = cable_of(spec);
     int status = tutti_spec_status(spec, err);
 
     if (status == 0)
@@ -148,10 +148,7 @@ int tutti_preset_full(struct tutti_spec *spec, struct tutti_topo_builder *builde
                       struct tutti_err *err)
 {
     uint32_t count = tutti_spec_count(spec, "n", 1, FULL_DEVICES_MAX);
-    struct tutti_link cable = {.bytes_per_s = tutti_spec_rate(spec, "bw"),
-                               .latency_ps = tutti_spec_time(spec, "lat"),
-                               .burst_bytes = tutti_spec_burst(spec) & TUTTI_BURST_BYTES_MAX,
-                               .cable_count = 1};
+    struct tutti_link cable = cable_of(spec);
     int status = tutti_spec_status(spec, err);
 
     if (status == 0)
