@@ -10,9 +10,8 @@
 #include "runtime/arena.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
+#include "traces/text/cells.h"
 #include "traces/text/text.h"
-
-enum { CELLS_MAX = 256, LINE_BYTES_MAX = 1 << 16 };
 
 /* The columns that are read, in the order of `column_names`; NUMBER_COUNT are numbers. */
 enum {
@@ -35,14 +34,8 @@ static const char *const column_names[COLUMN_COUNT] = {
 };
 
 struct reader {
-    const char *name;
-    const char *rest; /* of the text */
-    size_t rest_bytes;
-    uint32_t line_number;
-    char *line; /* LINE_BYTES_MAX; the cells of the current line point into it */
-    char *cell[CELLS_MAX];
-    size_t cell_count;
-    size_t column[COLUMN_COUNT]; /* index of the cell, CELLS_MAX: absent */
+    struct tutti_trace_cells cells;
+    size_t column[COLUMN_COUNT]; /* index of the cell, TUTTI_TRACE_CELLS_MAX: absent */
     bool has_collective;
     enum tutti_collective collective; /* of all rows */
     struct tutti_nccl_row *rows;
@@ -50,104 +43,19 @@ struct reader {
     size_t row_capacity;
 };
 
-/* Takes the next line without its end; 1: there is one, 0: none. */
-static int next_line(struct reader *reader, struct tutti_err *err)
-{
-    const char *newline;
-    size_t bytes;
-
-    if (reader->rest_bytes == 0)
-        return 0;
-    newline = memchr(reader->rest, '\n', reader->rest_bytes);
-    bytes = newline == NULL ? reader->rest_bytes : (size_t)(newline - reader->rest);
-    reader->line_number++;
-    if (bytes >= LINE_BYTES_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: longer than %d bytes", reader->name,
-                          reader->line_number, LINE_BYTES_MAX - 1);
-    if (memchr(reader->rest, '\0', bytes) != NULL)
-        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: a NUL byte (text in UTF-8 is expected)",
-                          reader->name, reader->line_number);
-    memcpy(reader->line, reader->rest, bytes);
-    reader->line[bytes] = '\0';
-    reader->rest += bytes + (newline != NULL);
-    reader->rest_bytes -= bytes + (newline != NULL);
-    return 1;
-}
-
-/* Drops blanks (and the return of a CRLF) around a cell. */
-static char *trimmed(char *cell)
-{
-    size_t bytes;
-
-    cell += strspn(cell, " \t\r");
-    for (bytes = strlen(cell); bytes > 0 && strchr(" \t\r", cell[bytes - 1]) != NULL; bytes--)
-        cell[bytes - 1] = '\0';
-    return cell;
-}
-
-/* Cuts the line into cells: at commas that do not stand in double quotes (RFC 4180). */
-static int cut(struct reader *reader, struct tutti_err *err)
-{
-    bool quoted = false;
-    char *out = reader->line;
-    char *start = reader->line;
-
-    reader->cell_count = 0;
-    for (const char *in = reader->line;; in++) {
-        char c = *in;
-        if (c == '"') {
-            quoted = !quoted;
-            continue;
-        }
-        if ((c == ',' && !quoted) || c == '\0') {
-            *out++ = '\0';
-            if (reader->cell_count < CELLS_MAX)
-                reader->cell[reader->cell_count++] = trimmed(start);
-            start = out;
-            if (c == '\0')
-                break;
-            continue;
-        }
-        *out++ = c;
-    }
-    return !quoted ? 0
-                   : tutti_fail(err, TUTTI_EINVAL, "%s: line %u: a quote without its end",
-                                reader->name, reader->line_number);
-}
-
-/* The next line that says something, in cells; 1: there is one, 0: none. */
+/* The next record that says something; 1: there is one, 0: none. Spreadsheets quote remarks. */
 static int next_cells(struct reader *reader, struct tutti_err *err)
 {
+    const struct tutti_trace_cells *cells = &reader->cells;
     int status;
 
-    while ((status = next_line(reader, err)) == 1) {
-        if (reader->line[strspn(reader->line, " \t\"")] == '#')
-            continue;
-        status = cut(reader, err);
-        if (status < 0)
-            return status;
-        if (reader->cell_count > 1 || reader->cell[0][0] != '\0')
+    while ((status = tutti_trace_cells_next(&reader->cells, err)) == 1) {
+        const char *first = cells->cell[0];
+
+        if (!cells->is_remark && first[0] != '#' && (cells->cell_count > 1 || first[0] != '\0'))
             return 1;
     }
     return status;
-}
-
-static bool starts_with(const struct reader *reader, const char *bytes, size_t count)
-{
-    return reader->rest_bytes >= count && memcmp(reader->rest, bytes, count) == 0;
-}
-
-/* Byte order marks: spreadsheets write them. */
-static int read_mark(struct reader *reader, struct tutti_err *err)
-{
-    if (starts_with(reader, "\xff\xfe", 2) || starts_with(reader, "\xfe\xff", 2))
-        return tutti_fail(err, TUTTI_EINVAL, "%s: line 1: text in UTF-16 (UTF-8 is expected)",
-                          reader->name);
-    if (starts_with(reader, "\xef\xbb\xbf", 3)) {
-        reader->rest += 3;
-        reader->rest_bytes -= 3;
-    }
-    return 0;
 }
 
 enum { NAME_BYTES_MAX = 32, NEAR = 2 };
@@ -189,12 +97,13 @@ static bool is_near(const char *typed, const char *name)
  * figures would be missed by nobody. */
 static int refuse_misspelt(const struct reader *reader, struct tutti_err *err)
 {
-    for (size_t j = 0; j < reader->cell_count; j++) {
+    for (size_t j = 0; j < reader->cells.cell_count; j++) {
         for (size_t i = 0; i < COLUMN_COUNT; i++) {
-            if (reader->column[i] == CELLS_MAX && is_near(reader->cell[j], column_names[i]))
+            if (reader->column[i] == TUTTI_TRACE_CELLS_MAX &&
+                is_near(reader->cells.cell[j], column_names[i]))
                 return tutti_fail(
                     err, TUTTI_EINVAL, "%s: line %u: unknown column '%s' (did you mean '%s'?)",
-                    reader->name, reader->line_number, reader->cell[j], column_names[i]);
+                    reader->cells.name, reader->cells.line, reader->cells.cell[j], column_names[i]);
         }
     }
     return 0;
@@ -203,37 +112,37 @@ static int refuse_misspelt(const struct reader *reader, struct tutti_err *err)
 /* Reads lines up to the header and finds the columns in it. */
 static int read_header(struct reader *reader, struct tutti_err *err)
 {
-    int status = read_mark(reader, err);
+    int status = next_cells(reader, err);
 
-    if (status == 0)
-        status = next_cells(reader, err);
     if (status < 0)
         return status;
     if (status == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "%s: no header line (one with size_bytes and time_us is needed)",
-                          reader->name);
+                          reader->cells.name);
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
-        reader->column[i] = CELLS_MAX;
-        for (size_t j = reader->cell_count; j > 0; j--) {
-            if (strcmp(reader->cell[j - 1], column_names[i]) == 0)
+        reader->column[i] = TUTTI_TRACE_CELLS_MAX;
+        for (size_t j = reader->cells.cell_count; j > 0; j--) {
+            if (strcmp(reader->cells.cell[j - 1], column_names[i]) == 0)
                 reader->column[i] = j - 1;
         }
     }
     status = refuse_misspelt(reader, err);
-    if (status < 0 || (reader->column[SIZE] < CELLS_MAX && reader->column[TIME] < CELLS_MAX))
+    if (status < 0 || (reader->column[SIZE] < TUTTI_TRACE_CELLS_MAX &&
+                       reader->column[TIME] < TUTTI_TRACE_CELLS_MAX))
         return status;
-    return tutti_fail(
-        err, TUTTI_EINVAL, "%s: line %u: no column '%s' in the header (the first is '%.40s')",
-        reader->name, reader->line_number,
-        column_names[reader->column[SIZE] == CELLS_MAX ? SIZE : TIME], reader->cell[0]);
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "%s: line %u: no column '%s' in the header (the first is '%.40s')",
+                      reader->cells.name, reader->cells.line,
+                      column_names[reader->column[SIZE] == TUTTI_TRACE_CELLS_MAX ? SIZE : TIME],
+                      reader->cells.cell[0]);
 }
 
 /* One number of the current line; NAN where the column or the value is missing. */
 static int read_cell(const struct reader *reader, size_t which, double *ret, struct tutti_err *err)
 {
     size_t index = reader->column[which];
-    const char *cell = index < reader->cell_count ? reader->cell[index] : "";
+    const char *cell = index < reader->cells.cell_count ? reader->cells.cell[index] : "";
     char *end = NULL;
 
     *ret = NAN;
@@ -243,8 +152,8 @@ static int read_cell(const struct reader *reader, size_t which, double *ret, str
         *ret = strtod(cell, &end);
     if (end == NULL || end == cell || *end != '\0' || !isfinite(*ret) || *ret < 0)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "%s: line %u: '%.40s' in column %s is no number from 0", reader->name,
-                          reader->line_number, cell, column_names[which]);
+                          "%s: line %u: '%.40s' in column %s is no number from 0",
+                          reader->cells.name, reader->cells.line, cell, column_names[which]);
     return 0;
 }
 
@@ -252,19 +161,19 @@ static int read_cell(const struct reader *reader, size_t which, double *ret, str
 static int read_collective(struct reader *reader, struct tutti_err *err)
 {
     size_t index = reader->column[COLLECTIVE];
-    const char *cell = index < reader->cell_count ? reader->cell[index] : "";
+    const char *cell = index < reader->cells.cell_count ? reader->cells.cell[index] : "";
     enum tutti_collective collective = TUTTI_CUSTOM;
     int status;
 
-    if (index == CELLS_MAX)
+    if (index == TUTTI_TRACE_CELLS_MAX)
         return 0;
     status = tutti_collective_find(cell, &collective, err);
     if (status < 0)
-        return tutti_wrap(err, status, "%s: line %u", reader->name, reader->line_number);
+        return tutti_wrap(err, status, "%s: line %u", reader->cells.name, reader->cells.line);
     if (reader->has_collective && collective != reader->collective)
         return tutti_fail(err, TUTTI_EINVAL,
                           "%s: line %u: '%s' in a table of '%s' (one collective a file)",
-                          reader->name, reader->line_number, tutti_collective_name(collective),
+                          reader->cells.name, reader->cells.line, tutti_collective_name(collective),
                           tutti_collective_name(reader->collective));
     reader->has_collective = true;
     reader->collective = collective;
@@ -281,19 +190,19 @@ static int read_row(struct reader *reader, struct tutti_nccl_row *row, struct tu
     if (status < 0)
         return status;
     if (isnan(value[SIZE]) || isnan(value[TIME]))
-        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: no %s", reader->name,
-                          reader->line_number, column_names[isnan(value[SIZE]) ? SIZE : TIME]);
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: no %s", reader->cells.name,
+                          reader->cells.line, column_names[isnan(value[SIZE]) ? SIZE : TIME]);
     /* 2^63 and more would not survive the way through a double. */
     if (value[SIZE] >= 9e18 || value[SIZE] != floor(value[SIZE]))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "%s: line %u: size '%.40s' is no whole number of bytes", reader->name,
-                          reader->line_number, reader->cell[reader->column[SIZE]]);
+        return tutti_fail(
+            err, TUTTI_EINVAL, "%s: line %u: size '%.40s' is no whole number of bytes",
+            reader->cells.name, reader->cells.line, reader->cells.cell[reader->column[SIZE]]);
     *row = (struct tutti_nccl_row){
         .bytes = (uint64_t)value[SIZE],
         .root = -1,
         .out_of_place = {value[TIME], value[ALGBW], value[BUSBW], NAN},
         .in_place = {value[IN_TIME], value[IN_ALGBW], value[IN_BUSBW], NAN},
-        .line = reader->line_number,
+        .line = reader->cells.line,
     };
     return 0;
 }
@@ -326,7 +235,7 @@ static int read_rows(struct reader *reader, struct tutti_err *err)
             return status;
     }
     if (status == 0 && reader->row_count == 0)
-        return tutti_fail(err, TUTTI_EINVAL, "%s: a header but no rows", reader->name);
+        return tutti_fail(err, TUTTI_EINVAL, "%s: a header but no rows", reader->cells.name);
     return status;
 }
 
@@ -357,21 +266,23 @@ int tutti_csv_measurements_parse(const char *name, const char *text, size_t byte
                                  struct tutti_nccl_log *ret, struct tutti_err *err)
 {
     struct reader *reader = calloc(1, sizeof(*reader));
-    int status;
+    char *copy = malloc(bytes + 1); /* which is cut into cells */
+    int status = reader == NULL || copy == NULL ? tutti_nomem(err) : 0;
 
-    if (reader == NULL)
-        return tutti_nomem(err);
-    reader->name = name;
-    reader->rest = text;
-    reader->rest_bytes = bytes;
-    reader->line = malloc(LINE_BYTES_MAX);
-    status = reader->line == NULL ? tutti_nomem(err) : read_header(reader, err);
+    if (status == 0) {
+        memcpy(copy, text, bytes);
+        copy[bytes] = '\0';
+        status = tutti_trace_cells_open(&reader->cells, name, copy, bytes, err);
+    }
+    if (status == 0)
+        status = read_header(reader, err);
     if (status == 0)
         status = read_rows(reader, err);
     if (status == 0)
         status = finish(reader, ret, err);
-    free(reader->rows);
-    free(reader->line);
+    free(copy);
+    if (reader != NULL)
+        free(reader->rows);
     free(reader);
     return status;
 }

@@ -6,9 +6,20 @@
 
 #include "runtime/status.h"
 
+static uint32_t line_of(const char *text, const char *place)
+{
+    uint32_t line = 1;
+
+    for (; text < place; text++)
+        line += *text == '\n';
+    return line;
+}
+
 int tutti_trace_cells_open(struct tutti_trace_cells *cells, const char *name, char *text,
                            size_t bytes, struct tutti_err *err)
 {
+    const char *nul;
+
     assert(text[bytes] == '\0');
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
         return tutti_fail(err, TUTTI_EINVAL, "%s: line 1: text in UTF-16 (UTF-8 is expected)",
@@ -17,8 +28,10 @@ int tutti_trace_cells_open(struct tutti_trace_cells *cells, const char *name, ch
         .name = name, .at = text, .end = text + bytes, .line = 1, .next_line = 1};
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         cells->at += 3;
-    if (memchr(text, '\0', bytes) != NULL)
-        return tutti_fail(err, TUTTI_EINVAL, "%s: a NUL byte (text in UTF-8 is expected)", name);
+    nul = memchr(text, '\0', bytes);
+    if (nul != NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "%s: line %u: a NUL byte (text in UTF-8 is expected)",
+                          name, line_of(text, nul));
     return 0;
 }
 
