@@ -70,11 +70,8 @@ static int calibrate(const struct tutti_args *args, struct tutti_sink *sink, str
     int status = tutti_fit_title_check(args, err);
 
     /* What stands on the command line is chosen already. */
-    if (status == 0 && (!tutti_args_given(args, "log") || tutti_args_given(args, "filter"))) {
-        status = tutti_measured_filter_parse(tutti_args_text(args, "filter"), &filter, err);
-        if (status < 0)
-            (void)tutti_wrap(err, status, "option '--filter'");
-    }
+    if (status == 0 && (!tutti_args_given(args, "log") || tutti_args_given(args, "filter")))
+        status = tutti_fit_filter_read(args, "filter", &filter, &choice.fitted, err);
     if (status < 0)
         return status;
     status = tutti_fit_tables_read(args, &set, &machine, sink, err);
@@ -194,27 +191,9 @@ static const struct tutti_option options[] = {
      .min = 48 << 10,
      .max = UINT64_C(1) << 34,
      .help = "-B: the largest operand to measure with"},
-    {.name = "filter",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "KEY=PATTERN,...",
-     .standard = "quality=good,nodes=..4,timing!=torch|kernel|graph",
-     .help = "which tables to fit to"},
-    {.letter = 'O',
-     .name = "output",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "FILE",
-     .help = "write the calibration, which --calib of other commands takes"},
-    {.name = "title",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "TEXT",
-     .standard = "fitted",
-     .help = "what it is called"},
+    TUTTI_FIT_OPTION_FILTER,
     TUTTI_OPTION_JOBS,
-    {.name = "format",
-     .type = TUTTI_OPTION_CHOICE,
-     .value = "table|json|csv",
-     .standard = "table",
-     .help = "errors summed up; those and the values; or every size: measured, and as fitted"},
+    TUTTI_FIT_OPTIONS_RESULT,
     TUTTI_OPTIONS_PAGE,
 };
 

@@ -200,6 +200,22 @@ int tutti_fit_job_result(struct tutti_fit_job *job, const struct tutti_args *arg
     return 0;
 }
 
+int tutti_fit_filter_read(const struct tutti_args *args, const char *name,
+                          struct tutti_measured_filter *filter,
+                          const struct tutti_measured_filter **ret, struct tutti_err *err)
+{
+    const char *text = tutti_args_text(args, name);
+    int status;
+
+    if (text == NULL)
+        return 0;
+    status = tutti_measured_filter_parse(text, filter, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--%s'", name);
+    *ret = filter;
+    return 0;
+}
+
 /* Found out before the fit. */
 int tutti_fit_title_check(const struct tutti_args *args, struct tutti_err *err)
 {

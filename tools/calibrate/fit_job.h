@@ -52,6 +52,37 @@ int tutti_fit_job_result(struct tutti_fit_job *job, const struct tutti_args *arg
                          const char *words, struct tutti_sink *sink, struct tutti_calib **ret,
                          size_t *ret_open, struct tutti_err *err);
 
+/* Options of both commands that fit: which tables, and how the result is written and printed. */
+#define TUTTI_FIT_OPTION_FILTER                                                  \
+    {                                                                            \
+        .name = "filter", .type = TUTTI_OPTION_TEXT, .value = "KEY=PATTERN,...", \
+        .standard = "quality=good,nodes=..4,timing!=torch|kernel|graph",         \
+        .help = "which tables to fit to"                                         \
+    }
+
+#define TUTTI_FIT_OPTIONS_RESULT                                                                 \
+    {.letter = 'O',                                                                              \
+     .name = "output",                                                                           \
+     .type = TUTTI_OPTION_TEXT,                                                                  \
+     .value = "FILE",                                                                            \
+     .help = "write the calibration, which --calib of other commands takes"},                    \
+        {.name = "title",                                                                        \
+         .type = TUTTI_OPTION_TEXT,                                                              \
+         .value = "TEXT",                                                                        \
+         .standard = "fitted",                                                                   \
+         .help = "what it is called"},                                                           \
+    {                                                                                            \
+        .name = "format", .type = TUTTI_OPTION_CHOICE, .value = "table|json|csv",                \
+        .standard = "table",                                                                     \
+        .help = "errors summed up; those and the values; or every size: measured, and as fitted" \
+    }
+
+/* The filter that an option says; *ret stays as it is where it has neither a value nor a standard
+ * one, else it is `filter`. */
+int tutti_fit_filter_read(const struct tutti_args *args, const char *name,
+                          struct tutti_measured_filter *filter,
+                          const struct tutti_measured_filter **ret, struct tutti_err *err);
+
 /* -TUTTI_EINVAL: option --title is what no calibration can be called. */
 int tutti_fit_title_check(const struct tutti_args *args, struct tutti_err *err);
 

@@ -35,32 +35,17 @@ struct filters {
     struct tutti_fit_choice choice;
 };
 
-/* An option's filter; *ret stays NULL where it has neither a value nor a standard one. */
-static int read_filter(const struct tutti_args *args, const char *name,
-                       struct tutti_measured_filter *filter,
-                       const struct tutti_measured_filter **ret, struct tutti_err *err)
-{
-    const char *text = tutti_args_text(args, name);
-    int status;
-
-    if (text == NULL)
-        return 0;
-    status = tutti_measured_filter_parse(text, filter, err);
-    if (status < 0)
-        return tutti_wrap(err, status, "option '--%s'", name);
-    *ret = filter;
-    return 0;
-}
-
 static int read_filters(const struct tutti_args *args, struct filters *filters,
                         struct tutti_err *err)
 {
-    int status = read_filter(args, "filter", &filters->fitted, &filters->choice.fitted, err);
+    int status =
+        tutti_fit_filter_read(args, "filter", &filters->fitted, &filters->choice.fitted, err);
 
     if (status == 0)
-        status = read_filter(args, "aside", &filters->aside, &filters->choice.aside, err);
+        status = tutti_fit_filter_read(args, "aside", &filters->aside, &filters->choice.aside, err);
     return status < 0 ? status
-                      : read_filter(args, "judge", &filters->judged, &filters->choice.judged, err);
+                      : tutti_fit_filter_read(args, "judge", &filters->judged,
+                                              &filters->choice.judged, err);
 }
 
 static int read_tables(const struct tutti_args *args, struct tutti_measured *ret,
@@ -184,11 +169,7 @@ static const struct tutti_option options[] = {
     {.name = "all",
      .type = TUTTI_OPTION_FLAG,
      .help = "fit to the tables of measurements that come with Tutti: an hour and more"},
-    {.name = "filter",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "KEY=PATTERN,...",
-     .standard = "quality=good,nodes=..4,timing!=torch|kernel|graph",
-     .help = "which tables to fit to"},
+    TUTTI_FIT_OPTION_FILTER,
     {.name = "aside",
      .type = TUTTI_OPTION_TEXT,
      .value = "KEY=PATTERN,...",
@@ -201,16 +182,6 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
      .help = "a calibration whose values stay, so that only what it lacks is fitted"},
-    {.letter = 'O',
-     .name = "output",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "FILE",
-     .help = "write the calibration, which --calib of other commands takes"},
-    {.name = "title",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "TEXT",
-     .standard = "fitted",
-     .help = "what it is called"},
     {.name = "iterations",
      .type = TUTTI_OPTION_COUNT,
      .value = "N",
@@ -225,11 +196,7 @@ static const struct tutti_option options[] = {
      .help = "judge by a fit without each site and platform, or, sooner, by fits without a fifth "
              "of them all, which have seen less"},
     TUTTI_OPTION_JOBS,
-    {.name = "format",
-     .type = TUTTI_OPTION_CHOICE,
-     .value = "table|json|csv",
-     .standard = "table",
-     .help = "errors summed up; those and the values; or every size: measured, and as fitted"},
+    TUTTI_FIT_OPTIONS_RESULT,
     TUTTI_OPTIONS_PAGE,
 };
 
