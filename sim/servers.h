@@ -1,0 +1,104 @@
+/* Parameter servers in virtual time: workers that pull weights, compute and push gradients, as a
+ * coordinator says, over the network cards of their hosts; and what failures leave of a run. */
+#ifndef TUTTI_SIM_SERVERS_H
+#define TUTTI_SIM_SERVERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/api.h"
+#include "runtime/coordinator.h"
+#include "runtime/units.h"
+
+TUTTI_API_BEGIN
+
+struct tutti_err;
+
+/* ---- servers --------------------------------------------------------------------------------- */
+
+struct tutti_servers_opts {
+    size_t size;                             /* sizeof(struct tutti_servers_opts): runtime/api.h */
+    const struct tutti_coordinator_ops *ops; /* async or sync */
+    struct tutti_coordinator_params params;  /* members are the workers; last_step is needed */
+    uint32_t host_count;                     /* >= 1, at most TUTTI_SERVERS_HOSTS_MAX */
+    const uint32_t *worker_host;             /* [worker]; NULL: worker w on host w */
+    uint32_t server_count;                   /* >= 1 */
+    const uint32_t *server_host;  /* [server]; NULL: server s on the host after all workers' + s */
+    const uint64_t *server_bytes; /* [server]: of the variables that it keeps */
+    uint64_t host_bytes_per_s;    /* of a host's network card, each way at once */
+    uint64_t local_bytes_per_s;   /* within a host, each worker by itself; 0: takes no time */
+    uint64_t
+        apply_bytes_per_s;    /* at which a server takes gradients, one after another; 0: at once */
+    tutti_ps latency_ps;      /* of a pull, and of a push */
+    tutti_ps compute_ps;      /* of an episode: forward and backward */
+    const uint32_t *pace_ppm; /* NULL, or [worker]: its computing takes so many millionths */
+    double jitter; /* sigma of the logarithm of what computing takes, drawn anew each time */
+    uint64_t seed;
+    tutti_ps mtbf_ps;    /* mean time until a worker is lost; 0: never */
+    tutti_ps restart_ps; /* until it is back */
+};
+
+enum { TUTTI_SERVERS_HOSTS_MAX = 4096, TUTTI_SERVERS_FLOWS_MAX = 1 << 18 };
+
+struct tutti_served {
+    tutti_ps total_ps;
+    tutti_ps step_ps; /* mean of the global steps of the second half */
+    uint64_t steps;
+    double gradients_per_s; /* applied, in the second half */
+    double computing;       /* the part of their time that workers compute, mean */
+    double busiest_card;    /* of the time: of the network card that is most used, one way */
+    uint64_t failures;
+    struct tutti_coordinator_stats stats;
+};
+
+/* Transfers under way share the cards of their hosts max-min fairly, as a fluid; the weights that a
+ * worker gets are those of when its pull began. The same options,
+ * the same result. -TUTTI_EINVAL for what makes no sense, -TUTTI_ECHECK if it stands still. */
+int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_served *ret,
+                       struct tutti_err *err);
+
+/* What the network takes of a synchronous step when gradients go to the servers and weights come
+ * back variable by variable, so that both ways of every card are busy at once: the bytes over the
+ * busiest one. Beside computing, of which it may hide a part. (tf_cnn_benchmarks'
+ * distributed_replicated: with k hosts, each a worker, g of them with a server, (k - 1 + g - 1)/g
+ * of all bytes; 2(k-1)/k where g = k.) */
+int tutti_servers_exchange(const struct tutti_servers_opts *opts, tutti_ps *ret_ps,
+                           struct tutti_err *err);
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+struct tutti_goodput_opts {
+    size_t size;         /* sizeof(struct tutti_goodput_opts): runtime/api.h */
+    tutti_ps step_ps;    /* of a training step */
+    uint64_t steps;      /* to be done */
+    uint64_t save_steps; /* a checkpoint every so many; 0: none */
+    tutti_ps save_ps;    /* during which training stands still */
+    tutti_ps mtbf_ps;    /* of the whole job: mean time between failures; 0: none */
+    tutti_ps
+        restart_ps; /* from a failure until training goes on: to notice, to start, to restore */
+    uint64_t seed;
+};
+
+struct tutti_goodput {
+    double total_s; /* a year is more picoseconds than there is room for */
+    double goodput; /* the part of it in which steps were done that were not lost */
+    uint64_t failures;
+    uint64_t checkpoints;
+    uint64_t repeated_steps; /* done again after failures */
+};
+
+/* A job under a supervisor's coordinator, with failures drawn from the seed. -TUTTI_ECHECK if it
+ * fails more often than it gets on. */
+int tutti_goodput_play(const struct tutti_goodput_opts *opts, struct tutti_goodput *ret,
+                       struct tutti_err *err);
+
+/* The same expected: Daly 2006, equation 20, with M the mean time between failures and a checkpoint
+ * of `save_ps` after each `every_ps` of work; and the interval that Young 1974 has as best, sqrt(2
+ * save M). */
+double tutti_goodput_expected(tutti_ps every_ps, tutti_ps save_ps, tutti_ps mtbf_ps,
+                              tutti_ps restart_ps);
+tutti_ps tutti_goodput_interval(tutti_ps save_ps, tutti_ps mtbf_ps);
+
+TUTTI_API_END
+
+#endif
