@@ -88,6 +88,7 @@ struct tutti_layer {
     uint32_t variable_count;
     struct tutti_saved saved;
     bool is_transformer; /* one of the L equal layers of Megatron's formulas */
+    bool is_frozen;      /* not trained, nor is anything before it: it has no backward pass */
 };
 
 enum tutti_sample_kind {

@@ -45,6 +45,7 @@ extern const struct tutti_model_family tutti_family_inception;
 extern const struct tutti_model_family tutti_family_resnet;
 extern const struct tutti_model_family tutti_family_mobilenet;
 extern const struct tutti_model_family tutti_family_unet;
+extern const struct tutti_model_family tutti_family_detection;
 extern const struct tutti_model_family tutti_family_bert;
 extern const struct tutti_model_family tutti_family_gpt;
 extern const struct tutti_model_family tutti_family_llama;

@@ -49,7 +49,7 @@ void tutti_image_conv(struct tutti_build *build, struct tutti_conv c)
 
     assert(in.channels % groups == 0);
     assert(c.channels % groups == 0);
-    if (first)
+    if (first && !c.frozen)
         save(build);
     build->frame = (struct tutti_feature_map){
         positions(in.rows, c.kernel, stride, c.valid, c.pad),
@@ -64,10 +64,13 @@ void tutti_image_conv(struct tutti_build *build, struct tutti_conv c)
                                                    .in_elements = tutti_feature_map_elements(in),
                                                    .out_elements = elements(build),
                                                    .no_input_gradient = first});
+    if (c.shared)
+        return;
     /* TensorFlow's kernels are [rows, columns, in, out]: partitioners cut the rows. */
     tutti_build_variable(
         build,
-        (struct tutti_variable){.name = c.name, .rows = c.kernel, .elements = depth * c.channels});
+        (struct tutti_variable){.name = c.name, .rows = c.kernel, .elements = depth * c.channels,
+                                                        .unreduced = c.frozen});
     if (c.bias)
         tutti_build_variable(build, (struct tutti_variable){
                                         .name = tutti_build_name(build, "%s.bias", c.name),

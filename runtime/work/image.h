@@ -23,6 +23,8 @@ struct tutti_conv {
     bool valid;
     uint32_t pad;
     bool bias;
+    bool frozen; /* not trained */
+    bool shared; /* its variables are those of another */
 };
 
 /* The input: an image of `channels`, 32-bit floating-point numbers and a label of 4 bytes. */

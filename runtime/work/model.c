@@ -16,11 +16,12 @@
 /* In the order of `tutti model list`. */
 static const struct tutti_model_family *const families[] = {
     &tutti_family_mlp,    &tutti_family_alexnet, &tutti_family_vgg,       &tutti_family_inception,
-    &tutti_family_resnet, &tutti_family_unet,    &tutti_family_mobilenet, &tutti_family_bert,
-    &tutti_family_gpt,    &tutti_family_llama,   &tutti_family_deepseek,  &tutti_family_dlrm,
+    &tutti_family_resnet, &tutti_family_unet,    &tutti_family_mobilenet, &tutti_family_detection,
+    &tutti_family_bert,   &tutti_family_gpt,     &tutti_family_llama,     &tutti_family_deepseek,
+    &tutti_family_dlrm,
 };
 
-enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]), NAMES_BYTES = 1024 };
+enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]), NAMES_BYTES = 2048 };
 
 const char *tutti_split_name(enum tutti_split split)
 {

@@ -151,7 +151,8 @@ int tutti_model_print(const struct tutti_workload *model, char **ret, struct tut
 
         put(&text, "layer %s", layer->name);
         put_key(&text, "repeat", layer->repeat, 1);
-        put(&text, "%s\n", layer->is_transformer ? " transformer" : "");
+        put(&text, "%s%s\n", layer->is_transformer ? " transformer" : "",
+            layer->is_frozen ? " frozen" : "");
         for (uint32_t o = 0; o < layer->operation_count; o++)
             put_operation(&text, &layer->operations[o]);
         for (uint32_t v = 0; v < layer->variable_count; v++)

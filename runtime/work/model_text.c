@@ -15,7 +15,8 @@
  *
  * Then the layers in the order of the forward pass, each with its lines in any order:
  *
- *   layer NAME [repeat N] [transformer]       transformer: one of the equal layers of one
+ *   layer NAME [repeat N] [transformer] [frozen]
+ *                          transformer: one of the equal layers of one; frozen: no backward pass
  *     operation NAME KIND [ROWS x DEPTH x COLUMNS] [count N] [split SPLIT] [in N] [out N]
  *                                             [flops N] [first]
  *     variable NAME elements N [rows N] [split SPLIT] [touched N] [unreduced]
@@ -315,18 +316,20 @@ static int read_layer(struct reader *r, struct tutti_err *err)
     struct key keys[] = {
         {.name = "repeat", .min = 1, .number32 = &layer.repeat},
         {.name = "transformer", .flag = &layer.is_transformer},
+        {.name = "frozen", .flag = &layer.is_frozen},
     };
     unsigned seen = 0;
     int status = read_name(r, &layer.name, err);
 
     if (status == 0)
-        status = read_keys(r, keys, 2, &seen, err);
+        status = read_keys(r, keys, sizeof(keys) / sizeof(keys[0]), &seen, err);
     if (status < 0)
         return status;
     tutti_build_layer(&r->build, layer.name, layer.repeat, 0);
     if (r->build.no_memory)
         return tutti_nomem(err);
     tutti_build_last(&r->build)->is_transformer = layer.is_transformer;
+    tutti_build_last(&r->build)->is_frozen = layer.is_frozen;
     r->has_saved = false;
     return 0;
 }

@@ -59,7 +59,7 @@ static bool same_layer(const struct tutti_layer *a, const struct tutti_layer *b)
     bool same = strcmp(a->name, b->name) == 0 && a->repeat == b->repeat &&
                 a->operation_count == b->operation_count &&
                 a->variable_count == b->variable_count && a->is_transformer == b->is_transformer &&
-                memcmp(&a->saved, &b->saved, sizeof(a->saved)) == 0;
+                a->is_frozen == b->is_frozen && memcmp(&a->saved, &b->saved, sizeof(a->saved)) == 0;
 
     for (uint32_t i = 0; same && i < a->operation_count; i++)
         same = same_operation(&a->operations[i], &b->operations[i]);
