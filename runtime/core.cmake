@@ -12,7 +12,8 @@ list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/local[.]c$")
 add_compile_options(-Os -ffunction-sections -fdata-sections)
 set_source_files_properties(runtime/exec/device/reduce_generic.c PROPERTIES COMPILE_OPTIONS "-fopenmp-simd;-Wno-pass-failed")
 add_library(tutti_objects OBJECT ${RUNTIME_SOURCES} ${TOPO_SOURCES} ${SIM_SOURCES}
-    ${CMAKE_BINARY_DIR}/generated/calib_builtin_text.c)
+    ${CMAKE_BINARY_DIR}/generated/calib_builtin_text.c
+    ${CMAKE_BINARY_DIR}/generated/prices_builtin_text.c)
 target_include_directories(tutti_objects PRIVATE ${CMAKE_BINARY_DIR}/generated)
 set_target_properties(tutti_objects PROPERTIES C_VISIBILITY_PRESET hidden)
 set(TUTTI_CORE_LIBRARIES tutti_static)
