@@ -3,6 +3,7 @@
 #ifndef TUTTI_SIM_SERVERS_H
 #define TUTTI_SIM_SERVERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,9 +37,13 @@ struct tutti_servers_opts {
     uint64_t seed;
     tutti_ps mtbf_ps;    /* mean time until a worker is lost; 0: never */
     tutti_ps restart_ps; /* until it is back */
+    /* Relaxed consistency (staged variables of tf_cnn_benchmarks): an episode computes with the
+     * weights that the one before pulled, and pulls meanwhile. They are older by an episode than
+     * the staleness counted. */
+    bool relaxed;
 };
 
-enum { TUTTI_SERVERS_HOSTS_MAX = 4096, TUTTI_SERVERS_FLOWS_MAX = 1 << 18 };
+enum { TUTTI_SERVERS_HOSTS_MAX = 4096, TUTTI_SERVERS_FLOWS_MAX = 1 << 14 };
 
 struct tutti_served {
     tutti_ps total_ps;

@@ -15,7 +15,8 @@ enum phase { AWAY, IDLE, PULLING, PULLED, COMPUTING, PUSHING, PUSHED };
 struct worker {
     enum phase phase;
     tutti_ps end_ps;   /* of a phase that takes a known time; INT64_MAX: it waits for transfers */
-    tutti_ps begin_ps; /* COMPUTING */
+    tutti_ps begin_ps; /* of the episode; COMPUTING: of that */
+    bool has_weights;  /* of an episode before */
     tutti_ps lost_ps;  /* when it is lost; AWAY: when it is back */
     tutti_ps computed_ps;
     uint32_t transfers; /* under way, counted when one has ended */
@@ -120,15 +121,21 @@ static tutti_ps taken_ps(struct servers *s)
 static void go_on(struct servers *s, uint32_t worker)
 {
     struct worker *w = &s->worker[worker];
+    tutti_ps duration_ps;
 
     switch (w->phase) {
     case PULLED:
         w->phase = COMPUTING;
-        w->begin_ps = s->now_ps;
-        w->end_ps = s->now_ps + compute_ps(s, worker);
+        duration_ps = compute_ps(s, worker);
+        if (!s->opts.relaxed || !w->has_weights)
+            w->begin_ps = s->now_ps;
+        else if (w->begin_ps + duration_ps < s->now_ps)
+            w->begin_ps = s->now_ps - duration_ps; /* it was done before the pull was */
+        w->has_weights = true;
+        w->end_ps = w->begin_ps + duration_ps;
         break;
     case COMPUTING:
-        w->computed_ps += s->now_ps - w->begin_ps;
+        w->computed_ps += w->end_ps - w->begin_ps;
         transfer(s, worker, PUSHING);
         break;
     case PUSHED:
@@ -180,6 +187,7 @@ static void feed(struct servers *s, enum tutti_coord_event_kind kind, uint32_t w
     for (uint32_t i = 0; i < count; i++, action++)
         switch (action->kind) {
         case TUTTI_ACTION_START:
+            s->worker[action->member].begin_ps = s->now_ps;
             transfer(s, action->member, PULLING);
             break;
         case TUTTI_ACTION_ABORT:
@@ -216,6 +224,7 @@ static void fail(struct servers *s, uint32_t worker)
     }
     s->failures++;
     stop(s, worker, AWAY);
+    w->has_weights = false;
     w->lost_ps = s->now_ps + s->opts.restart_ps;
     feed(s, TUTTI_EVENT_LOST, worker);
 }
@@ -286,6 +295,7 @@ static int run(struct servers *s, struct tutti_err *err)
         if (next == INT64_MAX)
             return tutti_fail(err, TUTTI_ECHECK, "nobody goes on at step %llu",
                               (unsigned long long)tutti_coordinator_step(s->coordinator));
+        assert(next >= s->now_ps); /* time never runs back */
         s->changed = tutti_cards_advance(&s->cards, next - s->now_ps);
         s->now_ps = next;
         if (s->changed)
@@ -370,7 +380,7 @@ int tutti_servers_play(const struct tutti_servers_opts *opts, struct tutti_serve
     struct servers s = {.now_ps = 0};
     struct tutti_arena *arena;
     int status = tutti_take("tutti_servers_opts", &s.opts, sizeof(s.opts), opts,
-                            TUTTI_BYTES_TO(struct tutti_servers_opts, restart_ps), err);
+                            TUTTI_BYTES_TO(struct tutti_servers_opts, relaxed), err);
 
     if (status == 0)
         status = check(&s.opts, err);
@@ -394,7 +404,7 @@ int tutti_servers_exchange(const struct tutti_servers_opts *opts, tutti_ps *ret_
     struct tutti_arena *arena;
     uint64_t most = 0;
     int status = tutti_take("tutti_servers_opts", &s.opts, sizeof(s.opts), opts,
-                            TUTTI_BYTES_TO(struct tutti_servers_opts, restart_ps), err);
+                            TUTTI_BYTES_TO(struct tutti_servers_opts, relaxed), err);
 
     if (status == 0)
         status = check(&s.opts, err);

@@ -18,8 +18,9 @@ int tutti_cards_init(struct cards *cards, struct tutti_arena *arena, uint32_t ho
     cards->flow = tutti_arena_take(arena, flow_limit, sizeof(*cards->flow));
     cards->left = tutti_arena_take(arena, host_count, 2 * sizeof(*cards->left));
     cards->open = tutti_arena_take(arena, host_count, 2 * sizeof(*cards->open));
+    cards->first = tutti_arena_take(arena, host_count, 2 * sizeof(*cards->first));
     cards->used_bytes = tutti_arena_take(arena, host_count, 2 * sizeof(*cards->used_bytes));
-    if (cards->flow == NULL || cards->left == NULL || cards->open == NULL ||
+    if (cards->flow == NULL || cards->left == NULL || cards->open == NULL || cards->first == NULL ||
         cards->used_bytes == NULL)
         return -TUTTI_ENOMEM;
     return 0;
@@ -56,32 +57,41 @@ static uint32_t most_loaded(const struct cards *cards)
     return best;
 }
 
+/* Lists the transfers of each card, none of which has a rate. */
+static void list_flows(struct cards *cards)
+{
+    for (uint32_t i = 0; i < 2 * cards->host_count; i++) {
+        cards->left[i] = cards->host_bytes_per_s;
+        cards->open[i] = 0;
+        cards->first[i] = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < cards->flow_count; i++) {
+        struct card_flow *flow = &cards->flow[i];
+        uint32_t card[2] = {2 * flow->from, 2 * flow->to + 1};
+
+        flow->bytes_per_s = flow->left_bytes > 0 ? -1 : 0; /* -1: none yet */
+        for (uint32_t k = 0; k < 2 && flow->left_bytes > 0; k++) {
+            flow->next[k] = cards->first[card[k]];
+            cards->first[card[k]] = i;
+            cards->open[card[k]]++;
+        }
+    }
+}
+
 void tutti_cards_share(struct cards *cards)
 {
     uint32_t card;
 
-    for (uint32_t i = 0; i < 2 * cards->host_count; i++) {
-        cards->left[i] = cards->host_bytes_per_s;
-        cards->open[i] = 0;
-    }
-    for (uint32_t i = 0; i < cards->flow_count; i++) {
-        struct card_flow *flow = &cards->flow[i];
-
-        flow->bytes_per_s = flow->left_bytes > 0 ? -1 : 0; /* -1: none yet */
-        if (flow->left_bytes > 0) {
-            cards->open[2 * flow->from]++;
-            cards->open[2 * flow->to + 1]++;
-        }
-    }
+    list_flows(cards);
     while ((card = most_loaded(cards)) != UINT32_MAX) {
         double rate = cards->left[card] / cards->open[card];
 
-        for (uint32_t i = 0; i < cards->flow_count; i++) {
+        for (uint32_t i = cards->first[card]; i != UINT32_MAX; i = cards->flow[i].next[card % 2]) {
             struct card_flow *flow = &cards->flow[i];
             uint32_t out = 2 * flow->from;
             uint32_t in = 2 * flow->to + 1;
 
-            if (flow->bytes_per_s >= 0 || (out != card && in != card))
+            if (flow->bytes_per_s >= 0)
                 continue;
             flow->bytes_per_s = rate;
             cards->left[out] = fmax(cards->left[out] - rate, 0);

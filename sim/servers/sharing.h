@@ -14,6 +14,7 @@ struct card_flow {
     uint32_t worker;
     uint32_t from; /* hosts */
     uint32_t to;
+    uint32_t next[2]; /* of those on the same card: out of `from`, into `to` */
     double left_bytes;
     double bytes_per_s;
 };
@@ -27,6 +28,7 @@ struct cards {
     /* Of each host first the way out, then the way in: [2 * host_count]. */
     double *left;       /* rate not yet given away */
     uint32_t *open;     /* transfers that have no rate yet */
+    uint32_t *first;    /* the first of its transfers */
     double *used_bytes; /* that went over it so far */
 };
 
@@ -36,7 +38,8 @@ int tutti_cards_init(struct cards *cards, struct tutti_arena *arena, uint32_t ho
 void tutti_cards_add(struct cards *cards, uint32_t worker, uint32_t from, uint32_t to,
                      uint64_t bytes);
 void tutti_cards_drop(struct cards *cards, uint32_t worker); /* all of a worker's */
-/* Gives every transfer its rate: the most loaded card first, in equal parts. */
+/* Gives every transfer its rate: the most loaded card first, in equal parts. Takes time with the
+ * number of transfers, and with the square of the cards in use. */
 void tutti_cards_share(struct cards *cards);
 /* When the next transfer ends, from now; INT64_MAX: there is none. */
 tutti_ps tutti_cards_next(const struct cards *cards);

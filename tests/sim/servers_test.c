@@ -71,6 +71,21 @@ TEST(an_episode_is_a_pull_a_computation_and_a_push)
     CHECK_NEAR(served.busiest_card, 10.0 / 127, 0.001);
 }
 
+/* The pull is hidden behind computing, or computing behind the pull. */
+TEST(relaxed_consistency_hides_the_pull)
+{
+    static const uint64_t bytes[] = {30000000}; /* 30 ms */
+    struct tutti_servers_opts opts = opts_of("async", 1, 1, bytes, 10);
+
+    CHECK_INT(play(&opts).step_ps, 160 * MS);
+    opts.relaxed = true;
+    CHECK_INT(play(&opts).step_ps, 130 * MS);
+    CHECK_INT(play(&opts).total_ps, (160 + 9 * 130) * MS); /* the first has no weights before */
+    CHECK_NEAR(play(&opts).computing, 1000.0 / 1330, 0.001);
+    opts.compute_ps = 10 * MS;
+    CHECK_INT(play(&opts).step_ps, 60 * MS);
+}
+
 /* A worker on its server's host sends nothing; a second one has the card for itself. */
 TEST(a_host_of_its_own_is_no_network)
 {
