@@ -7,7 +7,7 @@
 #include "runtime/status.h"
 #include "runtime/work/strategy_write.h"
 
-enum { NO_STEP = UINT32_MAX };
+#define NO_STEP UINT32_MAX
 
 /* Appends a step that waits for step `after` of lane `of`, or for none; returns its number. */
 static uint32_t append(struct tutti_step_writer *w, uint32_t lane, struct tutti_step step,
