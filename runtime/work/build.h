@@ -21,6 +21,7 @@ struct tutti_model_kind {
     enum tutti_sample_kind sample;
     uint32_t sequence;
     uint32_t vocabulary;
+    uint32_t vocabulary_min;       /* 0: 1 */
     uint32_t predictions_per_1000; /* tokens of a thousand that BERT hides and predicts */
     uint32_t classes;
     uint32_t image;
@@ -45,12 +46,17 @@ extern const struct tutti_model_family tutti_family_inception;
 extern const struct tutti_model_family tutti_family_resnet;
 extern const struct tutti_model_family tutti_family_mobilenet;
 extern const struct tutti_model_family tutti_family_unet;
+extern const struct tutti_model_family tutti_family_efficientnet;
+extern const struct tutti_model_family tutti_family_ssd;
 extern const struct tutti_model_family tutti_family_detection;
 extern const struct tutti_model_family tutti_family_bert;
 extern const struct tutti_model_family tutti_family_gpt;
 extern const struct tutti_model_family tutti_family_llama;
 extern const struct tutti_model_family tutti_family_deepseek;
+extern const struct tutti_model_family tutti_family_transformer_xl;
+extern const struct tutti_model_family tutti_family_gnmt;
 extern const struct tutti_model_family tutti_family_dlrm;
+extern const struct tutti_model_family tutti_family_recommend;
 
 /* What flows between the operations of an image model: so many rows and columns of so many
  * channels. */

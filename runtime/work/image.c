@@ -67,9 +67,9 @@ void tutti_image_conv(struct tutti_build *build, struct tutti_conv c)
     if (c.shared)
         return;
     /* TensorFlow's kernels are [rows, columns, in, out]: partitioners cut the rows. */
-    tutti_build_variable(
-        build,
-        (struct tutti_variable){.name = c.name, .rows = c.kernel, .elements = depth * c.channels,
+    tutti_build_variable(build, (struct tutti_variable){.name = c.name,
+                                                        .rows = c.kernel,
+                                                        .elements = depth * c.channels,
                                                         .unreduced = c.frozen});
     if (c.bias)
         tutti_build_variable(build, (struct tutti_variable){

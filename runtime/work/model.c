@@ -15,10 +15,12 @@
 
 /* In the order of `tutti model list`. */
 static const struct tutti_model_family *const families[] = {
-    &tutti_family_mlp,    &tutti_family_alexnet, &tutti_family_vgg,       &tutti_family_inception,
-    &tutti_family_resnet, &tutti_family_unet,    &tutti_family_mobilenet, &tutti_family_detection,
-    &tutti_family_bert,   &tutti_family_gpt,     &tutti_family_llama,     &tutti_family_deepseek,
-    &tutti_family_dlrm,
+    &tutti_family_mlp,       &tutti_family_alexnet,      &tutti_family_vgg,
+    &tutti_family_inception, &tutti_family_resnet,       &tutti_family_unet,
+    &tutti_family_mobilenet, &tutti_family_efficientnet, &tutti_family_ssd,
+    &tutti_family_detection, &tutti_family_bert,         &tutti_family_gpt,
+    &tutti_family_llama,     &tutti_family_deepseek,     &tutti_family_transformer_xl,
+    &tutti_family_gnmt,      &tutti_family_dlrm,         &tutti_family_recommend,
 };
 
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]), NAMES_BYTES = 2048 };
@@ -120,8 +122,9 @@ static int take_sizes(struct tutti_build *b, const struct tutti_model_kind *kind
                            SEQUENCE_MAX, &b->sequence, err);
 
     if (status == 0)
-        status = take_size(kind, "words of a vocabulary", kind->vocabulary, asked->vocabulary, 1,
-                           VOCABULARY_MAX, &b->vocabulary, err);
+        status = take_size(kind, "words of a vocabulary", kind->vocabulary, asked->vocabulary,
+                           kind->vocabulary_min > 0 ? kind->vocabulary_min : 1, VOCABULARY_MAX,
+                           &b->vocabulary, err);
     if (status == 0)
         status = take_size(kind, "classes", kind->classes, asked->classes, 1, CLASSES_MAX,
                            &b->classes, err);

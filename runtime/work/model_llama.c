@@ -1,7 +1,19 @@
-/* Llama and Mixtral: rotary positions, RMS normalisation before each block, grouped queries, a
- * gated feed-forward without biases, which in Mixtral is one of several experts a token; of one's
- * own shape as "llama". The gated product is one kernel: it keeps its two inputs and its output. */
+/* Llama, Mixtral and Nemotron: rotary positions, RMS normalisation before each block, grouped
+ * queries, a gated feed-forward without biases, which in Mixtral is one of several experts a token;
+ * of one's own shape as "llama". The gated product is one kernel: it keeps its two inputs and its
+ * output. Nemotron has layer normalisation with a shift, and a feed-forward of two products with
+ * the square of a ReLU between. */
 #include "runtime/work/transformer.h"
+
+/* Nemotron is the one that has no gate. */
+static void norm(struct tutti_build *b, const char *name)
+{
+    tutti_transformer_norm(b, (struct tutti_layer_norm){.name = name,
+                                                        .positions = b->sequence,
+                                                        .width = b->transformer.hidden,
+                                                        .shift = !b->transformer.gated,
+                                                        .kept = 2});
+}
 
 static void attention(struct tutti_build *b)
 {
@@ -11,7 +23,7 @@ static void attention(struct tutti_build *b)
     uint64_t head = h / t->heads;
     uint64_t kv = head * t->kv_heads;
 
-    tutti_transformer_norm(b, (struct tutti_layer_norm){"norm1", s, h, .kept = 2});
+    norm(b, "norm1");
     tutti_build_dense(
         b, (struct tutti_dense){"qkv", TUTTI_SPLIT_COLUMNS, s, h, h + 2 * kv, false, false});
     tutti_build_step(b, "rotary", TUTTI_WORK_ELEMENTWISE, TUTTI_SPLIT_HEADS, s * (h + kv),
@@ -35,6 +47,18 @@ static void feed_forward(struct tutti_build *b)
     tutti_build_save(b, (struct tutti_saved){.split_elements = 3 * s * f});
 }
 
+static void squared_feed_forward(struct tutti_build *b)
+{
+    uint64_t s = b->sequence;
+    uint64_t h = b->transformer.hidden;
+    uint64_t f = b->transformer.feed_forward;
+
+    tutti_build_dense(b, (struct tutti_dense){"up", TUTTI_SPLIT_COLUMNS, s, h, f, false, false});
+    tutti_build_step(b, "relu2", TUTTI_WORK_ELEMENTWISE, TUTTI_SPLIT_COLUMNS, s * f, s * f);
+    tutti_build_dense(b, (struct tutti_dense){"down", TUTTI_SPLIT_ROWS, s, f, h, false, false});
+    tutti_build_save(b, (struct tutti_saved){.split_elements = 2 * s * f});
+}
+
 static void layers(struct tutti_build *b)
 {
     const struct tutti_transformer *t = &b->transformer;
@@ -43,11 +67,13 @@ static void layers(struct tutti_build *b)
 
     tutti_build_layer(b, "layer", t->layers, s * h);
     attention(b);
-    tutti_transformer_norm(b, (struct tutti_layer_norm){"norm2", s, h, .kept = 2});
+    norm(b, "norm2");
     if (t->experts > 0)
         tutti_transformer_experts(b, 0);
-    else
+    else if (t->gated)
         feed_forward(b);
+    else
+        squared_feed_forward(b);
     tutti_transformer_add(b, "sum2", false);
     if (!b->no_memory)
         tutti_build_last(b)->is_transformer = true;
@@ -63,7 +89,7 @@ static void llama(struct tutti_build *b, const struct tutti_model_kind *kind)
     tutti_transformer_lookup(b, "tokens", TUTTI_SPLIT_VOCAB, b->vocabulary);
     layers(b);
     tutti_build_layer(b, "head", 1, s * h);
-    tutti_transformer_norm(b, (struct tutti_layer_norm){"norm", s, h, .kept = 2});
+    norm(b, "norm");
     tutti_transformer_head(b, s, b->transformer.tied);
     b->sample_bytes = 8 * s; /* a token is an integer of 64 bits; its label is the next one */
 }
@@ -80,6 +106,15 @@ static void llama(struct tutti_build *b, const struct tutti_model_kind *kind)
                         .gated = true,                                                    \
                         __VA_ARGS__},                                                     \
         .build = llama                                                                    \
+    }
+
+#define NEMOTRON(model, words, l, h, a, f)                                                       \
+    {                                                                                            \
+        .name = model, .summary = words,                                                         \
+        .source = "Parmar et al. 2024, arXiv 2402.16819; Adler et al., arXiv 2406.11704",        \
+        .sample = TUTTI_SAMPLE_SEQUENCE, .sequence = 4096, .vocabulary = 256000,                 \
+        .transformer = {.layers = l, .hidden = h, .heads = a, .kv_heads = 8, .feed_forward = f}, \
+        .build = llama                                                                           \
     }
 
 #define LLAMA2  "Touvron et al. 2023, arXiv 2307.09288, and the configurations published with it"
@@ -100,6 +135,8 @@ static const struct tutti_model_kind kinds[] = {
           32, 8, 14336, .experts = 8, .active_experts = 2),
     LLAMA("mixtral-8x22b", "Mixtral 8x22B, 2 of 8 experts a token", MIXTRAL, 4096, 32768, 56, 6144,
           48, 8, 16384, .experts = 8, .active_experts = 2),
+    NEMOTRON("nemotron4-15b", "Nemotron-4 15B", 32, 6144, 48, 24576),
+    NEMOTRON("nemotron4-340b", "Nemotron-4 340B", 96, 18432, 96, 73728),
     {.name = "llama",
      .summary = "a Llama or Mixtral of one's own shape",
      .source = "layers as in Llama; the shape is the caller's",

@@ -1,15 +1,6 @@
 /* ResNet and those made of it: blocks of two or three convolutions with a sum around them, in four
  * stages; ResNeXt (grouped convolutions) and SE-ResNeXt (channels weighted by what is in them). */
-#include "runtime/work/image.h"
-
-struct shape {
-    uint32_t blocks[4];  /* of each stage */
-    bool basic;          /* blocks of two convolutions of 3 x 3, not of 1 x 1, 3 x 3, 1 x 1 */
-    bool stride_first;   /* v1: the first convolution of 1 x 1 has the stride; else the 3 x 3 */
-    uint32_t groups;     /* of the convolution of 3 x 3 */
-    uint64_t base_width; /* of a group, in channels of the first stage; 0: no groups */
-    bool squeezes;       /* squeeze and excitation by a sixteenth */
-};
+#include "runtime/work/resnet.h"
 
 static void conv_norm(struct tutti_build *b, struct tutti_conv conv)
 {
@@ -34,7 +25,8 @@ static void squeeze(struct tutti_build *b)
 }
 
 /* The first block of a stage changes the size, and so does its shortcut where it must. */
-static void block(struct tutti_build *b, const struct shape *shape, uint64_t width, uint32_t stride)
+static void block(struct tutti_build *b, const struct tutti_resnet *shape, uint64_t width,
+                  uint32_t stride)
 {
     uint64_t out = shape->basic ? width : 4 * width;
     uint64_t mid = shape->base_width == 0 ? width : width / 64 * shape->base_width * shape->groups;
@@ -72,23 +64,30 @@ static void block(struct tutti_build *b, const struct shape *shape, uint64_t wid
     tutti_image_activation(b, "relu");
 }
 
-static void resnet(struct tutti_build *b, const struct tutti_model_kind *kind)
+void tutti_resnet_trunk(struct tutti_build *b, const struct tutti_resnet *shape, unsigned end,
+                        uint32_t last_stride)
 {
-    const struct shape *shape = kind->shape;
     static const char *const first[] = {"conv2.first", "conv3.first", "conv4.first", "conv5.first"};
     static const char *const rest[] = {"conv2.block", "conv3.block", "conv4.block", "conv5.block"};
 
-    tutti_image_input(b, 3);
     tutti_image_layer(b, "conv1", 1);
     tutti_image_conv_norm(b, (struct tutti_conv){"conv1", .kernel = 7, .stride = 2, .channels = 64},
                           true);
     tutti_image_pool(b, "pool", 3, 2, false);
-    for (int s = 0; s < 4; s++) {
+    for (unsigned s = 0; s < end; s++) {
+        uint32_t stride = s == 0 ? 1 : s + 1 == end ? last_stride : 2;
+
         tutti_image_layer(b, first[s], 1);
-        block(b, shape, (uint64_t)64 << s, s == 0 ? 1 : 2);
+        block(b, shape, (uint64_t)64 << s, stride);
         tutti_image_layer(b, rest[s], shape->blocks[s] - 1);
         block(b, shape, (uint64_t)64 << s, 1);
     }
+}
+
+static void resnet(struct tutti_build *b, const struct tutti_model_kind *kind)
+{
+    tutti_image_input(b, 3);
+    tutti_resnet_trunk(b, kind->shape, 4, 2);
     tutti_image_layer(b, "classes", 1);
     tutti_image_global_pool(b);
     tutti_image_dense(b, "classes", b->classes);
@@ -99,7 +98,7 @@ static void resnet(struct tutti_build *b, const struct tutti_model_kind *kind)
     {                                                                                  \
         .name = model, .summary = words, .source = from, .sample = TUTTI_SAMPLE_IMAGE, \
         .classes = 1000, .image = 224, .image_min = 32, .examples = 1281167,           \
-        .shape = &(const struct shape){.blocks = __VA_ARGS__}, .build = resnet         \
+        .shape = &(const struct tutti_resnet){.blocks = __VA_ARGS__}, .build = resnet  \
     }
 
 #define HE    "He et al. 2015, arXiv 1512.03385"

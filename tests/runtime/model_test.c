@@ -4,72 +4,81 @@
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
+static const struct {
+    const char *name;
+    uint64_t parameters;
+    uint64_t active; /* 0: all */
+} published[] = {
+    {"linear-regression", 2, 0},
+    {"mlp", 101770, 0},
+    {"cifar10-cnn", 122570, 0},
+    {"alexnet", 61100840, 0},
+    {"vgg16", 138357544, 0},
+    {"vgg19", 143667240, 0},
+    {"inception3", 23817352, 0},
+    {"resnet18", 11689512, 0},
+    {"resnet34", 21797672, 0},
+    {"resnet50", 25557032, 0},
+    {"resnet50-v1", 25557032, 0},
+    {"resnet101", 44549160, 0},
+    {"resnet101-v1", 44549160, 0},
+    {"resnet152", 60192808, 0},
+    {"resnet152-v1", 60192808, 0},
+    {"resnext101", 44177704, 0},
+    {"se-resnext101", 48955416, 0},
+    {"mobilenetv2", 3504872, 0},
+    {"efficientnet-b0", 5288548, 0},
+    {"efficientnet-b4", 19341616, 0},
+    {"efficientnetv2-s", 21458488, 0},
+    {"unet", 31030658, 0},
+    {"bert-base", 110106428, 0},
+    {"bert-large", 336226108, 0},
+    {"bert-base-encoder", 109482240, 0},
+    {"bert-large-encoder", 335141888, 0},
+    {"bert-base-squad", 108893186, 0},
+    {"bert-large-squad", 334094338, 0},
+    {"gpt2", 124439808, 0},
+    {"gpt2-355m", 354823168, 0},
+    {"gpt2-774m", 774030080, 0},
+    {"gpt2-1558m", 1557611200, 0},
+    {"gpt3-6.7b", 6658404352, 0},
+    {"gpt3-175b", 174604259328, 0},
+    {"llama2-7b", 6738415616, 0},
+    {"llama2-13b", 13015864320, 0},
+    {"llama2-70b", 68976648192, 0},
+    {"llama3-8b", 8030261248, 0},
+    {"llama3-70b", 70553706496, 0},
+    {"llama3-405b", 405853388800, 0},
+    {"llama3.2-1b", 1235814400, 0},
+    {"llama3.2-3b", 3212749824, 0},
+    {"mixtral-8x7b", 46702792704, 12879925248},
+    {"mixtral-8x22b", 140630071296, 39161468928},
+    {"deepseek-v3", 671026419200, 37552297472},
+    {"electra-base", 119386427, 0},
+    {"transformer-xl-base", 191950298, 0},
+    {"gnmt", 160671297, 0},
+    {"dlrm", 24036595969, 0},
+    {"ncf", 31832577, 0},
+    {"vae-cf", 24511308, 0},
+};
+
 TEST(parameters_are_those_published)
 {
-    static const struct {
-        const char *name;
-        uint64_t parameters;
-        uint64_t active; /* 0: all */
-    } known[] = {
-        {"linear-regression", 2, 0},
-        {"mlp", 101770, 0},
-        {"cifar10-cnn", 122570, 0},
-        {"alexnet", 61100840, 0},
-        {"vgg16", 138357544, 0},
-        {"vgg19", 143667240, 0},
-        {"inception3", 23817352, 0},
-        {"resnet18", 11689512, 0},
-        {"resnet34", 21797672, 0},
-        {"resnet50", 25557032, 0},
-        {"resnet50-v1", 25557032, 0},
-        {"resnet101", 44549160, 0},
-        {"resnet101-v1", 44549160, 0},
-        {"resnet152", 60192808, 0},
-        {"resnet152-v1", 60192808, 0},
-        {"resnext101", 44177704, 0},
-        {"se-resnext101", 48955416, 0},
-        {"mobilenetv2", 3504872, 0},
-        {"unet", 31030658, 0},
-        {"bert-base", 110106428, 0},
-        {"bert-large", 336226108, 0},
-        {"bert-base-encoder", 109482240, 0},
-        {"bert-large-encoder", 335141888, 0},
-        {"bert-base-squad", 108893186, 0},
-        {"bert-large-squad", 334094338, 0},
-        {"gpt2", 124439808, 0},
-        {"gpt2-355m", 354823168, 0},
-        {"gpt2-774m", 774030080, 0},
-        {"gpt2-1558m", 1557611200, 0},
-        {"gpt3-6.7b", 6658404352, 0},
-        {"gpt3-175b", 174604259328, 0},
-        {"llama2-7b", 6738415616, 0},
-        {"llama2-13b", 13015864320, 0},
-        {"llama2-70b", 68976648192, 0},
-        {"llama3-8b", 8030261248, 0},
-        {"llama3-70b", 70553706496, 0},
-        {"llama3-405b", 405853388800, 0},
-        {"llama3.2-1b", 1235814400, 0},
-        {"llama3.2-3b", 3212749824, 0},
-        {"mixtral-8x7b", 46702792704, 12879925248},
-        {"mixtral-8x22b", 140630071296, 39161468928},
-        {"deepseek-v3", 671026419200, 37552297472},
-        {"dlrm", 24036595969, 0},
-    };
     size_t count = 0;
     struct tutti_model_entry entry;
 
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        struct tutti_model_sums sums = sums_of(known[i].name, NULL);
-        uint64_t active = known[i].active != 0 ? known[i].active : known[i].parameters;
+    for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++) {
+        struct tutti_model_sums sums = sums_of(published[i].name, NULL);
+        uint64_t active = published[i].active != 0 ? published[i].active : published[i].parameters;
 
-        if (sums.parameters != known[i].parameters || sums.active_parameters != active)
-            TEST_FAIL("%s: %" PRIu64 " parameters, %" PRIu64 " active", known[i].name,
+        if (sums.parameters != published[i].parameters || sums.active_parameters != active)
+            TEST_FAIL("%s: %" PRIu64 " parameters, %" PRIu64 " active", published[i].name,
                       sums.parameters, sums.active_parameters);
     }
     while (tutti_model_at(count, &entry))
         count++;
     /* gpt and llama have no shape of their own, 22 detectors a test of their own */
-    CHECK_INT(count, sizeof(known) / sizeof(known[0]) + 2 + 22);
+    CHECK_INT(count, sizeof(published) / sizeof(published[0]) + 2 + 22 + 4);
 }
 
 /* 23,454,912 of convolutions, 53,120 of batch normalisations, 2,049,000 of the dense layer; as many
@@ -198,6 +207,42 @@ TEST(shapes_of_ones_own)
     llama.transformer.active_experts = 2;
     CHECK_INT(sums_of("llama", &llama).parameters, 46702792704);
     CHECK_INT(sums_of("llama", &llama).active_parameters, 12879925248);
+}
+
+/* Published in billions: embeddings 3.2 and 9.4, all else 12.5 and 331.6; and 284 million. */
+TEST(parameters_published_in_round_numbers)
+{
+    static const struct {
+        const char *name;
+        double embeddings;
+        double others;
+    } known[] = {{"nemotron4-15b", 3.2e9, 12.5e9}, {"nemotron4-340b", 9.4e9, 331.6e9}};
+    double large = (double)sums_of("transformer-xl-large", NULL).parameters;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct tutti_workload *model = make(known[i].name, NULL);
+        double embeddings = (double)variable_of(layer_of(model, "embedding"), "tokens")->elements +
+                            (double)variable_of(layer_of(model, "head"), "head")->elements;
+        double others = (double)tutti_model_sum(model).parameters - embeddings;
+
+        CHECK(embeddings > known[i].embeddings - 0.06e9);
+        CHECK(embeddings < known[i].embeddings + 0.06e9);
+        CHECK(others > known[i].others - 0.06e9);
+        CHECK(others < known[i].others + 0.06e9);
+        tutti_model_free(model);
+    }
+    CHECK(large > 283.5e6);
+    CHECK(large < 284.5e6);
+}
+
+/* 38 x 38 x 4 + 19 x 19 x 6 + 10 x 10 x 6 + 5 x 5 x 6 + 3 x 3 x 4 + 4 boxes, of 4 places and 81
+ * classes. */
+TEST(ssd_has_8732_boxes)
+{
+    struct tutti_workload *model = make("ssd300-r50", NULL);
+
+    CHECK_INT(model->logits, 8732 * (4 + 81));
+    tutti_model_free(model);
 }
 
 /* ---- FLOPs ----------------------------------------------------------------------------------- */
@@ -418,9 +463,12 @@ TEST(names_and_sizes_that_are_refused)
 /* Smallest images, and sizes between: nothing is divided by zero or below it. */
 TEST(images_of_any_size)
 {
-    static const char *const names[] = {"cifar10-cnn", "alexnet",     "vgg16", "inception3",
-                                        "resnet50",    "mobilenetv2", "unet",  "mlp"};
-    static const uint32_t least[] = {18, 63, 32, 75, 32, 32, 188, 1};
+    static const char *const names[] = {
+        "cifar10-cnn",     "alexnet",          "vgg16",      "inception3",
+        "resnet50",        "mobilenetv2",      "unet",       "mlp",
+        "efficientnet-b0", "efficientnetv2-s", "ssd300-r50", "mask-rcnn-r50-fpn",
+        "retinanet-r50"};
+    static const uint32_t least[] = {18, 63, 32, 75, 32, 32, 188, 1, 32, 32, 260, 64, 64};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         for (uint32_t image = least[i]; image < least[i] + 40; image++) {
