@@ -55,6 +55,7 @@ struct tutti_framework_memory {
     uint32_t logit_whole_millibytes; /* that it does not divide: times (1 - 1/t) */
     uint64_t bucket_elements;
     uint64_t workspace_bytes; /* of matrix products, and the rest of what is there from the start */
+    uint64_t convolution_bytes; /* the same, where the model has convolutions */
     const char *source;
 };
 
@@ -104,10 +105,10 @@ enum tutti_memory_term {
     TUTTI_MEMORY_GRADIENTS,
     TUTTI_MEMORY_OPTIMIZER,
     TUTTI_MEMORY_ACTIVATIONS, /* saved for the backward pass */
-    TUTTI_MEMORY_RECOMPUTED,  /* saved again while a layer is recomputed */
+    TUTTI_MEMORY_RECOMPUTED,  /* saved again while a layer is recomputed, and */
     TUTTI_MEMORY_LOGITS,      /* with their softmax and gradient */
-    TUTTI_MEMORY_TEMPORARIES, /* inputs and outputs of the largest operation, beyond the logits,
-                                 which are gone by then */
+    TUTTI_MEMORY_TEMPORARIES, /* inputs and outputs of the largest operation: of both only what is
+                                 beyond the logits and the layers behind, gone by then */
     TUTTI_MEMORY_BUCKETS,     /* copies of gradients that are being reduced */
     TUTTI_MEMORY_GATHERED,    /* ZeRO-3: two layers' weights, one layer's gradients */
     TUTTI_MEMORY_INPUT,       /* two batches */

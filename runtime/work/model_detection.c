@@ -209,13 +209,16 @@ static void proposals(struct tutti_build *b, const struct shape *shape, const st
     b->logits = scores;
 }
 
-/* RetinaNet: classes and places of nine shapes a position. */
+/* RetinaNet: classes and places of nine shapes a position. The focal loss, as fvcore writes it out
+ * (focal_loss.py), keeps beside its logits nine tensors of their size: targets t and 1 - t, the
+ * sigmoid p and 1 - p, 1 minus the sum of their products, its power, the cross entropy, the product
+ * of these two, and the weights. */
 static void dense(struct tutti_build *b, const struct maps *maps)
 {
     static const char *const names[2][4] = {
         {"class.conv1", "class.conv2", "class.conv3", "class.conv4"},
         {"box.conv1", "box.conv2", "box.conv3", "box.conv4"}};
-    enum { ANCHORS = 9 };
+    enum { ANCHORS = 9, FOCAL_KEPT = 9 };
 
     tutti_image_layer(b, "heads", 1);
     keep_levels(b, maps);
@@ -228,6 +231,8 @@ static void dense(struct tutti_build *b, const struct maps *maps)
                 shared_conv(b, &at, l, names[tower][i], 3, WIDTH, true);
             shared_conv(b, &at, l, tower == 0 ? "class" : "box", 3,
                         ANCHORS * (tower == 0 ? b->classes : 4), false);
+            if (tower == 0)
+                keep(b, FOCAL_KEPT * size(b));
             b->logits += tutti_feature_map_elements(at);
         }
     }
@@ -327,6 +332,7 @@ static void masks(struct tutti_build *b, const struct shape *shape)
     keep(b, size(b));
     tutti_image_conv(
         b, (struct tutti_conv){"mask", .kernel = 1, .channels = b->classes, .bias = true});
+    b->logits += size(b);
     tutti_build_step(b, "mask.loss", TUTTI_WORK_LOSS, TUTTI_SPLIT_NONE, size(b), 1);
 }
 

@@ -7,8 +7,6 @@
 
 #include "runtime/model.h"
 #include "runtime/status.h"
-#include "runtime/wide.h"
-#include "sim/footprint.h"
 #include "sim/footprint/params.h"
 
 #define MIB(count) ((uint64_t)(count) << 20)
@@ -17,63 +15,19 @@ enum {
     CONTEXT_VOLTA_MIB = 1271,  /* V100: bigscience chronicles of BLOOM */
     CONTEXT_AMPERE_MIB = 1573, /* A100 40 GB: likewise; later ones taken as this */
     NCCL_BUFFER_MIB = 4,       /* NCCL_BUFFSIZE, of a channel and peer */
-    NCCL_CHANNELS = 16,        /* assumed: 12 to 24 on machines of NVLink */
-    BATCHES_IN_FLIGHT = 2      /* the one in work and the next, being copied */
+    NCCL_CHANNELS = 16         /* assumed: 12 to 24 on machines of NVLink */
 };
 
-/* ---- sums ------------------------------------------------------------------------------------ */
-
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    return tutti_muldiv(a, b, 1);
-}
-
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static uint64_t part(uint64_t value, uint64_t by)
-{
-    return value / by + (value % by != 0);
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- params ---------------------------------------------------------------------------------- */
-
-static bool is_mixed(const struct tutti_footprint_params *p)
-{
-    return p->precision != TUTTI_PRECISION_FP32 && p->precision != TUTTI_PRECISION_TF32;
-}
-
-/* Of activations, and of weights as they are gathered. */
-static uint64_t element_bytes(const struct tutti_footprint_params *p)
-{
-    return is_mixed(p) ? 2 : 4;
-}
 
 static uint32_t at_least_one(uint32_t degree)
 {
     return degree > 0 ? degree : 1;
 }
 
-static uint32_t equal_layers(const struct tutti_workload *model)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < model->layer_count; i++)
-        if (model->layers[i].is_transformer)
-            count += model->layers[i].repeat;
-    return count;
-}
-
 static int check(const struct tutti_footprint_params *p, struct tutti_err *err)
 {
-    uint32_t layers = equal_layers(p->model);
+    uint32_t layers = tutti_footprint_equal_layers(p->model);
 
     if (p->micro_batch == 0)
         return tutti_fail(err, TUTTI_EINVAL, "a micro-batch of 0 samples (at least 1)");
@@ -120,43 +74,6 @@ int tutti_footprint_params_complete(const struct tutti_footprint_params *params,
 }
 
 /* ---- what a stage holds ---------------------------------------------------------------------- */
-
-/* How many of the repeats of a layer a stage has, over all of its chunks; `first` of the `equal`
- * layers come before it. */
-static uint32_t repeats_of(const struct tutti_footprint_params *p, uint32_t stage,
-                           const struct tutti_layer *layer, uint32_t first, uint32_t equal)
-{
-    uint32_t width = (uint32_t)part(equal, (uint64_t)p->pipeline * p->virtual_stages);
-    uint32_t count = 0;
-
-    if (!layer->is_transformer)
-        return stage == (first == 0 ? 0 : p->pipeline - 1) ? layer->repeat : 0;
-    for (uint32_t chunk = 0; chunk < p->virtual_stages; chunk++) {
-        uint64_t low = ((uint64_t)chunk * p->pipeline + stage) * width;
-        uint64_t high = low + width;
-
-        low = larger(low, first);
-        high = high < (uint64_t)first + layer->repeat ? high : (uint64_t)first + layer->repeat;
-        count += high > low ? (uint32_t)(high - low) : 0;
-    }
-    return count;
-}
-
-/* Micro-batches that a stage holds: times `virtual_stages`, so that it counts chunks. */
-static uint64_t held_of(const struct tutti_footprint_params *p, uint32_t stage)
-{
-    uint64_t after = p->pipeline - stage;
-    uint64_t chunks;
-
-    if (p->held > 0)
-        return times(p->held, p->virtual_stages);
-    if (p->virtual_stages == 1)
-        return after < p->micro_batches ? after : p->micro_batches;
-    chunks = 2 * (after - 1) + (uint64_t)(p->virtual_stages - 1) * p->pipeline + 1;
-    return chunks < times(p->micro_batches, p->virtual_stages)
-               ? chunks
-               : times(p->micro_batches, p->virtual_stages);
-}
 
 struct counts {
     uint64_t shared;  /* parameters that all replicas have */
@@ -282,118 +199,24 @@ static void add_gathered(const struct tutti_footprint_params *p, struct tutti_fo
     f->bytes[TUTTI_MEMORY_GATHERED] = times(elements, 2 * element_bytes(p) + gradient_bytes(p));
 }
 
-/* ---- activations ----------------------------------------------------------------------------- */
-
-/* Of the s x s matrices of one sample. */
-static uint64_t attention_bytes(const struct tutti_footprint_params *p,
-                                const struct tutti_saved *saved)
-{
-    return part(plus(times(saved->attention_elements, element_bytes(p)), saved->attention_bytes),
-                p->tensor);
-}
-
-/* Of one sample, with nothing recomputed but the matrices of attention. */
-static uint64_t saved_bytes(const struct tutti_footprint_params *p, const struct tutti_saved *saved)
-{
-    uint64_t by = p->sequence_parallel ? p->tensor : 1;
-    uint64_t whole = plus(times(saved->whole_elements, element_bytes(p)), saved->whole_bytes);
-    uint64_t split = plus(times(saved->split_elements, element_bytes(p)), saved->split_bytes);
-
-    return part(times(plus(part(whole, by), part(split, p->tensor)), p->framework->saved_percent),
-                100);
-}
-
-/* What one sample takes in a layer, saved and, while the layer is recomputed, again. */
-struct taken {
-    uint64_t saved;
-    uint64_t recomputed;
-};
-
-static struct taken taken_by(const struct tutti_footprint_params *p,
-                             const struct tutti_layer *layer, bool has_equal)
-{
-    uint64_t matrices = p->fused_attention ? 0 : attention_bytes(p, &layer->saved);
-    uint64_t rest = saved_bytes(p, &layer->saved);
-    uint64_t input = times(layer->saved.input_elements, element_bytes(p));
-
-    if (p->recompute == TUTTI_RECOMPUTE_FULL && (layer->is_transformer || !has_equal))
-        return (struct taken){part(input, p->sequence_parallel ? p->tensor : 1),
-                              plus(rest, matrices)};
-    if (p->recompute == TUTTI_RECOMPUTE_NONE)
-        return (struct taken){plus(rest, matrices), 0};
-    return (struct taken){rest, matrices};
-}
-
-/* Inputs and outputs of the largest operation beside the loss and what computes its logits. */
-static uint64_t largest_operation(const struct tutti_footprint_params *p,
-                                  const struct tutti_layer *layer)
-{
-    uint64_t elements = 0;
-
-    for (uint32_t i = 0; i < layer->operation_count; i++) {
-        const struct tutti_operation *operation = &layer->operations[i];
-        uint64_t by = operation->split == TUTTI_SPLIT_NONE ? 1 : p->tensor;
-
-        if (operation->kind == TUTTI_WORK_LOSS || operation->split == TUTTI_SPLIT_VOCAB)
-            continue;
-        elements =
-            larger(elements, part(plus(operation->in_elements, operation->out_elements), by));
-    }
-    return times(elements, element_bytes(p));
-}
-
-static void add_logits(const struct tutti_footprint_params *p, uint32_t stage,
-                       struct tutti_footprint *f)
-{
-    uint64_t count = times(p->model->logits, p->micro_batch);
-    uint64_t milli = is_mixed(p) ? p->framework->logit_millibytes : 12000; /* three of 4 bytes */
-    uint64_t whole = p->framework->logit_whole_millibytes;
-
-    if (stage != p->pipeline - 1)
-        return;
-    f->bytes[TUTTI_MEMORY_LOGITS] = plus(tutti_muldiv_up(part(count, p->tensor), milli, 1000),
-                                         tutti_muldiv_up(count - count / p->tensor, whole, 1000));
-}
-
-static void add_activations(const struct tutti_footprint_params *p, uint32_t stage,
-                            struct tutti_footprint *f)
-{
-    uint32_t equal = equal_layers(p->model);
-    uint64_t held = times(held_of(p, stage), p->micro_batch);
-    uint64_t temporary = 0;
-    uint32_t first = 0;
-
-    for (uint32_t i = 0; i < p->model->layer_count; i++) {
-        const struct tutti_layer *layer = &p->model->layers[i];
-        uint64_t repeats = repeats_of(p, stage, layer, first, equal);
-        struct taken taken = taken_by(p, layer, equal > 0);
-
-        first += layer->is_transformer ? layer->repeat : 0;
-        if (repeats == 0)
-            continue;
-        f->bytes[TUTTI_MEMORY_ACTIVATIONS] =
-            plus(f->bytes[TUTTI_MEMORY_ACTIVATIONS],
-                 part(times(times(taken.saved, repeats), held), p->virtual_stages));
-        f->bytes[TUTTI_MEMORY_RECOMPUTED] =
-            larger(f->bytes[TUTTI_MEMORY_RECOMPUTED], times(taken.recomputed, p->micro_batch));
-        temporary = larger(temporary, times(largest_operation(p, layer), p->micro_batch));
-    }
-    add_logits(p, stage, f);
-    if (temporary > f->bytes[TUTTI_MEMORY_LOGITS])
-        f->bytes[TUTTI_MEMORY_TEMPORARIES] = temporary - f->bytes[TUTTI_MEMORY_LOGITS];
-    if (stage == 0)
-        f->bytes[TUTTI_MEMORY_INPUT] =
-            times(times(p->model->sample_bytes, p->micro_batch), BATCHES_IN_FLIGHT);
-}
-
 /* ---- beside the allocator -------------------------------------------------------------------- */
+
+static bool has_convolutions(const struct tutti_workload *model)
+{
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        for (uint32_t o = 0; o < model->layers[i].operation_count; o++)
+            if (model->layers[i].operations[o].kind == TUTTI_WORK_CONVOLUTION)
+                return true;
+    return false;
+}
 
 static void add_device(const struct tutti_footprint_params *p, struct tutti_footprint *f)
 {
     const struct tutti_accelerator *device = p->accelerator;
     const uint32_t groups[] = {p->tensor, p->pipeline, p->data};
 
-    f->bytes[TUTTI_MEMORY_WORKSPACE] = p->framework->workspace_bytes;
+    f->bytes[TUTTI_MEMORY_WORKSPACE] = has_convolutions(p->model) ? p->framework->convolution_bytes
+                                                                  : p->framework->workspace_bytes;
     if (device == NULL || strcmp(device->vendor, "NVIDIA") != 0)
         return; /* of others neither is known */
     f->bytes[TUTTI_MEMORY_CONTEXT] = device->flops_per_s[TUTTI_PRECISION_TF32] > 0
@@ -423,14 +246,15 @@ static void add_up(const struct tutti_footprint_params *p, struct tutti_footprin
 static struct tutti_footprint stage_of(const struct tutti_footprint_params *p, uint32_t stage)
 {
     struct tutti_footprint f = {.stage = stage};
-    uint32_t equal = equal_layers(p->model);
+    uint32_t equal = tutti_footprint_equal_layers(p->model);
     struct counts counts = {0};
     uint32_t first = 0;
 
     for (uint32_t i = 0; i < p->model->layer_count; i++) {
         const struct tutti_layer *layer = &p->model->layers[i];
 
-        add_counts(&counts, count_layer(p, layer, repeats_of(p, stage, layer, first, equal)));
+        add_counts(&counts,
+                   count_layer(p, layer, tutti_footprint_repeats(p, stage, layer, first, equal)));
         first += layer->is_transformer ? layer->repeat : 0;
     }
     if (p->pipeline > 1 && stage == p->pipeline - 1 && p->model->transformer.tied)
@@ -438,7 +262,7 @@ static struct tutti_footprint stage_of(const struct tutti_footprint_params *p, u
     add_states(p, &counts, &f);
     add_buckets(p, &counts, &f);
     add_gathered(p, &f);
-    add_activations(p, stage, &f);
+    tutti_footprint_activations(p, stage, &f);
     add_device(p, &f);
     add_up(p, &f);
     return f;

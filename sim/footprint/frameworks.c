@@ -11,7 +11,8 @@
 /* Logits at 16 bits, as fp32, their softmax and its gradient: 2 + 4 + 4 + 4 bytes, unless fitted.
  * PyTorch: rows that ran with 77.4 GiB allocated on an H100 of 79.6 (ultrascale_h100_1B_8B) leave
  * at most 0.3 % for fragmentation: short of memory, its allocator gives back what it keeps.
- * cuBLAS takes 32 MiB on Hopper, 8 before (PyTorch, notes on CUDA semantics). */
+ * cuBLAS takes 32 MiB on Hopper, 8 before (PyTorch, notes on CUDA semantics). cuDNN: fitted to every
+ * second row of Detectron2's model zoo (fp32, PyTorch); others are taken as that. */
 static const struct tutti_framework_memory frameworks[] = {
     {.name = "generic",
      .weight_bytes = 2,
@@ -29,6 +30,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .logit_millibytes = 11800,
      .logit_whole_millibytes = 1030,
      .workspace_bytes = MIB(379),
+     .convolution_bytes = MIB(256),
      .source = "gradients accumulated at 32 bits; what is saved, logits and workspace fitted to "
                "every second of the measured rows of ultrascale_h100_1B_8B, whose GB are GiB of "
                "torch.cuda.max_memory_allocated (nanotron, logging)"},
@@ -42,6 +44,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .logit_millibytes = 14000,
      .bucket_elements = 500000000,
      .workspace_bytes = MIB(32),
+     .convolution_bytes = MIB(256),
      .source = "as ZeRO's paper; reduce and all-gather buckets of 5e8 elements (DeepSpeed, "
                "configuration)"},
     {.name = "internevo",
@@ -52,6 +55,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .fragment_permille = 3,
      .logit_millibytes = 14000,
      .workspace_bytes = MIB(32),
+     .convolution_bytes = MIB(256),
      .source = "as ZeRO's paper; buckets not modelled"},
     {.name = "megatron",
      .weight_bytes = 2,
@@ -61,6 +65,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .fragment_permille = 3,
      .logit_millibytes = 14000,
      .workspace_bytes = MIB(32),
+     .convolution_bytes = MIB(256),
      .source = "Korthikanti et al. 2022: gradients accumulated at 32 bits, 18 bytes a parameter"},
     {.name = "nemo",
      .weight_bytes = 2,
@@ -70,6 +75,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .fragment_permille = 3,
      .logit_millibytes = 14000,
      .workspace_bytes = MIB(32),
+     .convolution_bytes = MIB(256),
      .source = "as megatron, on which it stands"},
     {.name = "horovod",
      .weight_bytes = 4,
@@ -80,6 +86,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .logit_millibytes = 14000,
      .bucket_elements = MIB(128) / 4,
      .workspace_bytes = MIB(32),
+     .convolution_bytes = MIB(256),
      .source = "fusion buffer of 128 MiB (Horovod, HOROVOD_FUSION_THRESHOLD)"},
     {.name = "tensorflow",
      .weight_bytes = 4,
@@ -89,6 +96,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .saved_percent = 100,
      .logit_millibytes = 14000,
      .workspace_bytes = MIB(32),
+     .convolution_bytes = MIB(256),
      .source = "variables at 32 bits, cast for products (Keras mixed precision); one pack of all "
                "gradients (cross_device_ops, num_packs = 1)"},
     {.name = "pytorch",
@@ -100,6 +108,7 @@ static const struct tutti_framework_memory frameworks[] = {
      .fragment_permille = 3,
      .logit_millibytes = 14000,
      .workspace_bytes = MIB(32),
+     .convolution_bytes = MIB(256),
      .source = "autocast keeps copies at 16 bits; DDP's buckets are copies of the gradients "
                "(gradient_as_bucket_view=False)"},
     {.name = "jax",
