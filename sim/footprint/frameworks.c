@@ -11,8 +11,8 @@
 /* Logits at 16 bits, as fp32, their softmax and its gradient: 2 + 4 + 4 + 4 bytes, unless fitted.
  * PyTorch: rows that ran with 77.4 GiB allocated on an H100 of 79.6 (ultrascale_h100_1B_8B) leave
  * at most 0.3 % for fragmentation: short of memory, its allocator gives back what it keeps.
- * cuBLAS takes 32 MiB on Hopper, 8 before (PyTorch, notes on CUDA semantics). cuDNN: fitted to every
- * second row of Detectron2's model zoo (fp32, PyTorch); others are taken as that. */
+ * cuBLAS takes 32 MiB on Hopper, 8 before (PyTorch, notes on CUDA semantics). cuDNN: fitted to
+ * every second row of Detectron2's model zoo (fp32, PyTorch); others are taken as that. */
 static const struct tutti_framework_memory frameworks[] = {
     {.name = "generic",
      .weight_bytes = 2,
