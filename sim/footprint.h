@@ -96,6 +96,9 @@ struct tutti_footprint_params {
      * and of interleaved 1F1B 2(p - stage - 1) + (v - 1)p + 1 chunks. GPipe: m. */
     uint32_t held;
     uint32_t channels; /* of NCCL; 0: 16 */
+    /* [pipeline]: how many of the equal layers each stage has, in order; NULL: ceil(L/p). Not with
+     * virtual stages. */
+    const uint32_t *stage_layers;
 };
 
 /* ---- what comes out ------------------------------------------------------------------------- */

@@ -29,6 +29,12 @@ uint32_t tutti_footprint_repeats(const struct tutti_footprint_params *p, uint32_
         uint64_t low = ((uint64_t)chunk * p->pipeline + stage) * width;
         uint64_t high = low + width;
 
+        if (p->stage_layers != NULL) {
+            low = 0;
+            for (uint32_t before = 0; before < stage; before++)
+                low += p->stage_layers[before];
+            high = low + p->stage_layers[stage];
+        }
         low = larger(low, first);
         high = high < (uint64_t)first + layer->repeat ? high : (uint64_t)first + layer->repeat;
         count += high > low ? (uint32_t)(high - low) : 0;

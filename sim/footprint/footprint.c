@@ -28,6 +28,7 @@ static uint32_t at_least_one(uint32_t degree)
 static int check(const struct tutti_footprint_params *p, struct tutti_err *err)
 {
     uint32_t layers = tutti_footprint_equal_layers(p->model);
+    uint64_t divided = 0;
 
     if (p->micro_batch == 0)
         return tutti_fail(err, TUTTI_EINVAL, "a micro-batch of 0 samples (at least 1)");
@@ -42,6 +43,12 @@ static int check(const struct tutti_footprint_params *p, struct tutti_err *err)
     if (p->stage >= p->pipeline)
         return tutti_fail(err, TUTTI_EINVAL, "stage %" PRIu32 " of %" PRIu32, p->stage,
                           p->pipeline);
+    for (uint32_t i = 0; i < p->pipeline && p->stage_layers != NULL; i++)
+        divided += p->stage_layers[i];
+    if (p->stage_layers != NULL && (divided != layers || p->virtual_stages > 1))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "%" PRIu64 " layers on stages of a model of %" PRIu32 " equal layers%s",
+                          divided, layers, p->virtual_stages > 1 ? ", in chunks" : "");
     if (p->virtual_stages > 1 && layers % ((uint64_t)p->pipeline * p->virtual_stages) != 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "%" PRIu32 " layers do not divide into %" PRIu32 " stages of %" PRIu32
@@ -56,7 +63,7 @@ int tutti_footprint_params_complete(const struct tutti_footprint_params *params,
     struct tutti_footprint_params p;
     size_t count;
     int status = tutti_take("tutti_footprint_params", &p, sizeof(p), params,
-                            TUTTI_BYTES_TO(struct tutti_footprint_params, channels), err);
+                            TUTTI_BYTES_TO(struct tutti_footprint_params, stage_layers), err);
 
     if (status < 0)
         return status;

@@ -252,6 +252,12 @@ TEST(stages_hold_what_is_under_way)
     params.held = 100; /* GPipe */
     CHECK_INT(footprint_of(&params).bytes[TUTTI_MEMORY_ACTIVATIONS], 34 * 2 * 100);
     params.held = 0;
+    params.stage_layers = (const uint32_t[]){3, 3, 2, 0};
+    CHECK_INT(footprint_of(&params).bytes[TUTTI_MEMORY_ACTIVATIONS], 34 * 3 * 4);
+    params.stage = 2;
+    CHECK_INT(footprint_of(&params).bytes[TUTTI_MEMORY_ACTIVATIONS], 34 * 2 * 2);
+    params.stage = 0;
+    params.stage_layers = NULL;
     params.virtual_stages = 2; /* chunks of one layer: 2 x 3 + 4 + 1 of them */
     CHECK_INT(footprint_of(&params).bytes[TUTTI_MEMORY_ACTIVATIONS], 34 * 11);
     CHECK_INT(footprint_of(&params).bytes[TUTTI_MEMORY_WEIGHTS], 2 * 2 * 25);
@@ -407,6 +413,10 @@ TEST(what_does_not_go_together_is_refused)
     params.virtual_stages = 2;
     CHECK_INT(tutti_footprint_of(&params, &f, &err), -TUTTI_EINVAL);
     params.virtual_stages = 1;
+    params.stage_layers = (const uint32_t[]){4, 4, 4, 4};
+    CHECK_INT(tutti_footprint_of(&params, &f, &err), -TUTTI_EINVAL);
+    CHECK_TEXT(err.text, "16 layers on stages of a model of 12 equal layers");
+    params.stage_layers = NULL;
     params.data = 6;
     params.shard_ranks = 4;
     CHECK_INT(tutti_footprint_of(&params, &f, &err), -TUTTI_EINVAL);
