@@ -78,7 +78,7 @@ TEST(parameters_are_those_published)
     while (tutti_model_at(count, &entry))
         count++;
     /* gpt and llama have no shape of their own, 22 detectors a test of their own */
-    CHECK_INT(count, sizeof(published) / sizeof(published[0]) + 2 + 22 + 4);
+    CHECK_INT(count, sizeof(published) / sizeof(published[0]) + 2 + 22 + 5);
 }
 
 /* 23,454,912 of convolutions, 53,120 of batch normalisations, 2,049,000 of the dense layer; as many
@@ -129,12 +129,15 @@ TEST(moving_statistics_are_kept_and_not_reduced)
     struct tutti_model_sums mobile = sums_of("mobilenetv2", NULL);
     struct tutti_model_sums two = sums_of("mobilenetv2", SIZES(.classes = 2));
     struct tutti_model_sums inception = sums_of("inception3", NULL);
+    struct tutti_model_sums inception4 = sums_of("inception4", NULL);
 
     CHECK_INT(mobile.parameters + mobile.unreduced, 3538984);
     CHECK_INT(two.parameters, 2226434);
     CHECK_INT(two.parameters + two.unreduced, 2260546);
     CHECK_INT(4 * two.parameters, 8905736); /* the gradient: 8.906 MB at 32 bits */
     CHECK_INT(inception.parameters + inception.unreduced, 23851784);
+    /* Published with scales, of which there would be as many as means. */
+    CHECK_INT(inception4.parameters + inception4.unreduced / 2, 42679816);
 }
 
 /* As torchvision counts them, frozen kernels included and fixed normalisations not. There K + 1
