@@ -1,9 +1,11 @@
 /* Tests of the catalogue of accelerators: it agrees with the presets, and finds what logs name. */
 #include "runtime/status.h"
+#include "tests/folder.h"
 #include "tests/test.h"
 #include "topo/accelerator.h"
 #include "topo/presets/models.h"
 #include "topo/topo.h"
+#include "traces/training.h"
 
 #define GIGA UINT64_C(1000000000)
 
@@ -136,6 +138,39 @@ TEST(names_as_logs_and_tools_spell_them)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (strcmp(named(pairs[i][0]), pairs[i][1]) != 0)
             TEST_FAIL("'%s' is taken for %s", pairs[i][0], named(pairs[i][0]));
+}
+
+/* All that shipped tables of training steps name, but for what names none. */
+TEST(devices_of_the_measured_tables_are_known)
+{
+    static const char folder[] = TUTTI_SOURCE_DIR "/traces/measured/training";
+    size_t count;
+    size_t rows_seen = 0;
+    char **files = list_files(folder, ".csv", &count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tutti_training_rows rows = {.row_count = 0};
+        struct tutti_err err = {""};
+        char path[1024];
+        size_t bytes = 0;
+        char *text;
+
+        snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
+        text = test_read_file(path, &bytes);
+        if (tutti_training_parse(files[i], text, bytes, &rows, &err) == 0)
+            for (size_t r = 0; r < rows.row_count; r++) {
+                const char *gpu = rows.rows[r].settings.gpu;
+
+                if (gpu[0] == '\0' || strcmp(gpu, "see source") == 0)
+                    continue;
+                rows_seen++;
+                (void)found(gpu);
+            }
+        tutti_training_free(&rows);
+        free(text);
+    }
+    free_files(files, count);
+    CHECK(rows_seen > 3000);
 }
 
 TEST(what_is_not_there_is_refused_with_the_nearest)

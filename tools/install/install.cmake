@@ -60,6 +60,7 @@ if(TARGET tutti)
     endforeach()
     install(DIRECTORY traces/measured/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/measured
             FILES_MATCHING PATTERN "*.measured" PATTERN "*.calib" PATTERN "*.csv")
+    install(DIRECTORY tools/prices DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 endif()
 
 # ---- how others find it: both files go by where they lie, so that the whole may be moved -----------
