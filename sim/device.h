@@ -1,0 +1,75 @@
+/* What a layer of a model takes on a device: products by shape, the rest by the bytes that it
+ * moves, and what the host needs to issue all of it. */
+#ifndef TUTTI_SIM_DEVICE_H
+#define TUTTI_SIM_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/api.h"
+#include "runtime/model.h"
+#include "runtime/strategy.h"
+#include "runtime/units.h"
+#include "topo/accelerator.h"
+
+TUTTI_API_BEGIN
+
+struct tutti_err;
+
+/* What a framework makes of a device: shares of its peak rates by kind of operation, and what the
+ * host needs. Each is a constant of a framework, not of a model, a size or a row. */
+struct tutti_framework {
+    const char *name; /* "pytorch" */
+    /* Of the peak, for products of any size: what the tiles lose comes on top. */
+    double matmul_fp32;
+    double matmul_half; /* fp16, bf16, tf32 and narrower: matrix units */
+    double convolution_fp32;
+    double convolution_half;
+    double attention;       /* of the matmul peak */
+    double fill_elements;   /* of depth that pass before a tile's pipeline is full */
+    double memory;          /* of the device memory's rate */
+    double passes;          /* how often what element-wise operations read and write is moved:
+                               1 is fully fused */
+    double logit_bytes;     /* moved for each logit, forward and backward together */
+    double optimizer_bytes; /* moved for each parameter owned */
+    /* Of the host, for each operation of a layer. */
+    double forward_us;
+    double backward_us;
+    double step_us; /* once a step: clipping, copies, what a loop over tensors costs */
+    const char *source;
+};
+
+/* "pytorch", "compiled", "megatron", "nanotron", "tensorflow", "xla"; *ret_count of them. */
+const struct tutti_framework *tutti_frameworks(size_t *ret_count);
+/* By name, or as the columns of tables spell it ("TensorFlow 1.15 (NGC)", "Megatron-DeepSpeed,
+ * 1F1B"); -TUTTI_EINVAL with all of them. */
+int tutti_framework_find(const char *name, const struct tutti_framework **ret,
+                         struct tutti_err *err);
+
+enum tutti_recompute { TUTTI_RECOMPUTE_NONE, TUTTI_RECOMPUTE_SELECTIVE, TUTTI_RECOMPUTE_FULL };
+
+struct tutti_device_use {
+    const struct tutti_accelerator *accelerator;
+    const struct tutti_framework *framework;
+    enum tutti_precision precision;
+    enum tutti_recompute recompute;
+    bool fused_attention; /* FlashAttention: no s x s matrix in memory, half of it where causal */
+    uint32_t batch;       /* samples of a micro-batch */
+    uint32_t tensor;      /* tensor parallel, t; 0: 1 */
+};
+
+/* One layer, once, for one micro-batch: max(device, host), forward and backward by itself. The
+ * device by the roofline of each operation: a product [M x K][K x N] in the best of some tile
+ * sizes, of which each multiprocessor has one at a time and a whole number in a row (waves); the
+ * rest by the bytes that it moves. Backward is the two products of each, and is preceded by forward
+ * once more where all is recomputed. -TUTTI_EINVAL where a rate is not known. */
+int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_layer *layer,
+                       struct tutti_layer_times *ret, struct tutti_err *err);
+
+/* The optimizer over so many parameters, and what the host adds to a step. */
+tutti_ps tutti_device_optimizer(const struct tutti_device_use *use, uint64_t parameters);
+
+TUTTI_API_END
+
+#endif

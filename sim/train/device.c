@@ -1,0 +1,213 @@
+/* What a layer takes on a device: a roofline by operation, and the host's floor. */
+#include "sim/device.h"
+
+#include <math.h>
+
+#include "runtime/status.h"
+
+/* Output tiles of matrix products and what part of the rate of the largest they reach, and into how
+ * many parts the depth may be cut where there are few tiles. */
+static const struct {
+    double rows;
+    double columns;
+    double rate;
+} tiles[] = {{256, 128, 1.0}, {128, 128, 0.92}, {128, 64, 0.75}, {64, 64, 0.55}};
+static const double cuts[] = {1, 2, 4};
+
+enum { FLOPS_A_PAIR = 2, ATTENTION_BACKWARD_FUSED = 5, ATTENTION_BACKWARD = 4 }; /* halves */
+
+struct rates {
+    double flops_per_s;
+    double bytes_per_s;
+    double units;
+    double element_bytes; /* of an activation */
+    double matmul;
+    double convolution;
+};
+
+static int rates_of(const struct tutti_device_use *use, struct rates *ret, struct tutti_err *err)
+{
+    const struct tutti_accelerator *a = use->accelerator;
+    const struct tutti_framework *f = use->framework;
+    bool half = use->precision >= TUTTI_PRECISION_TF32;
+
+    *ret = (struct rates){
+        .flops_per_s = (double)tutti_accelerator_flops(a, use->precision),
+        .bytes_per_s = (double)a->mem_bytes_per_s * f->memory,
+        .units = a->units > 0 ? a->units : 1,
+        .element_bytes = use->precision <= TUTTI_PRECISION_TF32 ? 4 : 2,
+    };
+    if (ret->flops_per_s <= 0 || ret->bytes_per_s <= 0)
+        return tutti_fail(err, TUTTI_EINVAL, "the rates of '%s' in %s are not known (%s)", a->name,
+                          tutti_precision_name(use->precision), "another precision");
+    /* Hardware without matrix units of that precision computes in 32 bits. */
+    half = half && tutti_accelerator_flops(a, use->precision) >
+                       tutti_accelerator_flops(a, TUTTI_PRECISION_FP32);
+    ret->matmul = half ? f->matmul_half : f->matmul_fp32;
+    ret->convolution = half ? f->convolution_half : f->convolution_fp32;
+    return 0;
+}
+
+/* Seconds of `count` products [rows x depth][depth x columns], side by side. */
+static double product_s(const struct rates *r, double fill, double share, double count, double rows,
+                        double columns, double depth)
+{
+    double best = INFINITY;
+
+    if (count <= 0 || rows <= 0 || columns <= 0 || depth <= 0)
+        return 0;
+    for (size_t t = 0; t < sizeof(tiles) / sizeof(tiles[0]); t++) {
+        for (size_t k = 0; k < sizeof(cuts) / sizeof(cuts[0]); k++) {
+            double tile_count =
+                count * ceil(rows / tiles[t].rows) * ceil(columns / tiles[t].columns) * cuts[k];
+            double tile_s = FLOPS_A_PAIR * tiles[t].rows * tiles[t].columns *
+                            (depth / cuts[k] + fill) /
+                            (r->flops_per_s / r->units * tiles[t].rate * share);
+
+            best = fmin(best, ceil(tile_count / r->units) * tile_s);
+        }
+    }
+    return best;
+}
+
+struct shape {
+    double count;
+    double rows;
+    double columns;
+    double depth;
+};
+
+/* What tensor parallelism leaves of a product. */
+static struct shape shape_of(const struct tutti_device_use *use, const struct tutti_operation *op)
+{
+    double t = use->tensor > 0 ? use->tensor : 1;
+    struct shape s = {op->count > 0 ? op->count : 1, (double)op->rows * use->batch,
+                      (double)op->columns, (double)op->depth};
+
+    if (op->split == TUTTI_SPLIT_COLUMNS || op->split == TUTTI_SPLIT_VOCAB)
+        s.columns = ceil(s.columns / t);
+    else if (op->split == TUTTI_SPLIT_ROWS)
+        s.depth = ceil(s.depth / t);
+    return s;
+}
+
+static double moved_s(const struct tutti_device_use *use, const struct rates *r,
+                      const struct tutti_operation *op)
+{
+    double t = op->split != TUTTI_SPLIT_NONE && use->tensor > 0 ? use->tensor : 1;
+
+    return (double)(op->in_elements + op->out_elements) * use->batch * r->element_bytes / t /
+           r->bytes_per_s;
+}
+
+struct both {
+    double forward_s;
+    double backward_s;
+};
+
+/* A product with weights, and those of its two gradients. */
+static struct both weighted(const struct tutti_device_use *use, const struct rates *r,
+                            const struct tutti_operation *op)
+{
+    const struct tutti_framework *f = use->framework;
+    const struct shape s = shape_of(use, op);
+    double share = op->kind == TUTTI_WORK_CONVOLUTION ? r->convolution : r->matmul;
+    double moved = moved_s(use, r, op);
+    double input = product_s(r, f->fill_elements, share, s.count, s.rows, s.depth, s.columns);
+    double weight = product_s(r, f->fill_elements, share, s.count, s.depth, s.columns, s.rows);
+    struct both b = {
+        .forward_s =
+            fmax(product_s(r, f->fill_elements, share, s.count, s.rows, s.columns, s.depth), moved),
+        .backward_s = fmax(weight, moved)};
+
+    if (!op->no_input_gradient)
+        b.backward_s += fmax(input, moved);
+    return b;
+}
+
+static struct both attention(const struct tutti_device_use *use, const struct rates *r,
+                             const struct tutti_operation *op)
+{
+    double t = use->tensor > 0 ? use->tensor : 1;
+    double seconds =
+        (double)op->flops * use->batch / t / (r->flops_per_s * use->framework->attention);
+    struct both b = {seconds, seconds * ATTENTION_BACKWARD / 2};
+    /* The matrix is written and read some five times each way: scores, softmax, dropout. */
+    double matrix_s = 5 * (double)op->rows * (double)op->columns * use->batch / t *
+                      r->element_bytes / r->bytes_per_s;
+
+    if (use->fused_attention) {
+        b.forward_s = seconds / 2;
+        b.backward_s = seconds / 2 * ATTENTION_BACKWARD_FUSED / 2;
+        return b;
+    }
+    b.forward_s += matrix_s;
+    b.backward_s += 2 * matrix_s;
+    return b;
+}
+
+static struct both operation(const struct tutti_device_use *use, const struct rates *r,
+                             const struct tutti_operation *op)
+{
+    const struct tutti_framework *f = use->framework;
+    double moved;
+
+    switch (op->kind) {
+    case TUTTI_WORK_MATMUL:
+    case TUTTI_WORK_CONVOLUTION:
+        return weighted(use, r, op);
+    case TUTTI_WORK_ATTENTION:
+        return attention(use, r, op);
+    case TUTTI_WORK_LOSS: /* softmax and its gradient over the logits */
+        moved = (double)op->in_elements * use->batch * f->logit_bytes / r->bytes_per_s;
+        return (struct both){moved / 2, moved / 2};
+    default:
+        moved = f->passes * moved_s(use, r, op);
+        return (struct both){moved, 1.5 * moved};
+    }
+}
+
+static tutti_ps ps_of(double seconds)
+{
+    double ps = seconds * (double)TUTTI_PS_PER_S;
+
+    return ps >= (double)INT64_MAX / 4 ? INT64_MAX / 4 : (tutti_ps)llround(ps);
+}
+
+int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_layer *layer,
+                       struct tutti_layer_times *ret, struct tutti_err *err)
+{
+    const struct tutti_framework *f = use->framework;
+    struct both device = {0, 0};
+    struct both host = {layer->operation_count * f->forward_us * 1e-6,
+                        layer->operation_count * f->backward_us * 1e-6};
+    struct rates r;
+    int status = rates_of(use, &r, err);
+
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < layer->operation_count; i++) {
+        struct both b = operation(use, &r, &layer->operations[i]);
+
+        device.forward_s += b.forward_s;
+        device.backward_s += b.backward_s;
+        if (use->recompute == TUTTI_RECOMPUTE_SELECTIVE &&
+            layer->operations[i].kind == TUTTI_WORK_ATTENTION && !use->fused_attention)
+            device.backward_s += b.forward_s;
+    }
+    if (use->recompute == TUTTI_RECOMPUTE_FULL && layer->is_transformer) {
+        device.backward_s += device.forward_s;
+        host.backward_s += host.forward_s;
+    }
+    ret->forward_ps = ps_of(fmax(device.forward_s, host.forward_s));
+    ret->backward_ps = ps_of(fmax(device.backward_s, host.backward_s));
+    return 0;
+}
+
+tutti_ps tutti_device_optimizer(const struct tutti_device_use *use, uint64_t parameters)
+{
+    const struct tutti_framework *f = use->framework;
+    double bytes_per_s = (double)use->accelerator->mem_bytes_per_s * f->memory;
+
+    return ps_of((double)parameters * f->optimizer_bytes / bytes_per_s + f->step_us * 1e-6);
+}
