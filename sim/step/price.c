@@ -106,6 +106,12 @@ static int simulate_message(const struct tutti_step_opts *opts, uint32_t from, u
 
 /* ---- remembering ----------------------------------------------------------------------------- */
 
+int tutti_step_simulate_call(struct tutti_step_prices *prices, uint32_t callee, uint32_t number,
+                             struct tutti_call_price *ret, struct tutti_err *err)
+{
+    return simulate_call(prices->opts, callee, number, ret, err);
+}
+
 /* The number of a tuple; *ret_new: it is asked for the first time. */
 static int number_of(struct tutti_tuples *tuples, const uint64_t *words, size_t count,
                      uint32_t *ret, bool *ret_new)

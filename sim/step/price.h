@@ -28,6 +28,9 @@ void tutti_step_route(const struct tutti_topo *topo, uint32_t from, uint32_t to,
  * it uses. *ret lasts as long as the prices. */
 int tutti_step_call_price(struct tutti_step_prices *prices, uint32_t callee, uint32_t number,
                           const struct tutti_call_price **ret, struct tutti_err *err);
+/* The same, simulated: by the callee as it stands, whoever else says prices. */
+int tutti_step_simulate_call(struct tutti_step_prices *prices, uint32_t callee, uint32_t number,
+                             struct tutti_call_price *ret, struct tutti_err *err);
 /* From the start of a SEND until its message has arrived, nothing else being under way. */
 int tutti_step_message_ps(struct tutti_step_prices *prices, uint32_t from, uint32_t to,
                           uint64_t bytes, tutti_ps *ret, struct tutti_err *err);

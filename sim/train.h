@@ -1,0 +1,89 @@
+/* A training step predicted: a model by a strategy on a machine, how its time divides, and why. */
+#ifndef TUTTI_SIM_TRAIN_H
+#define TUTTI_SIM_TRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/api.h"
+#include "runtime/model.h"
+#include "runtime/strategy.h"
+#include "sim/device.h"
+#include "sim/predict.h"
+#include "sim/step.h"
+
+TUTTI_API_BEGIN
+
+struct tutti_err;
+
+struct tutti_train_ask {
+    size_t size;                   /* sizeof(struct tutti_train_ask): runtime/api.h */
+    const struct tutti_topo *topo; /* each rank is a replica */
+    const struct tutti_workload *model;
+    const struct tutti_strategy *strategy;
+    struct tutti_device_use use; /* accelerator NULL: the machine's; framework NULL: by strategy */
+    uint32_t micro_batches;      /* gradient accumulation; 0: 1 */
+    uint32_t shard_ranks;        /* of a group that shares states; 0: all, of hsdp a host */
+    uint32_t gradient_bytes; /* of an element as it is reduced; 0: 4, of fsdp 2 at half precision */
+    uint32_t weight_bytes;   /* as it is gathered; 0: 2 at half precision, else 4 */
+    const char *algorithm;   /* of collectives; NULL: the strategy's, or the machine's library */
+    const struct tutti_protocol *protocols; /* as in struct tutti_ask */
+    const struct tutti_nccl_version *as_nccl;
+    /* The input pipeline of a host: samples a second by one worker, workers, and batches that are
+     * made ahead: 0 means none, so that input and step follow each other. A rate of 0: as fast as
+     * need be. */
+    double input_rate;
+    uint32_t input_workers; /* 0: 1 */
+    uint32_t prefetch;
+    /* A measured step of one device (or of this machine) at this batch, which scales what devices
+     * take: 0 none. */
+    tutti_ps anchor_ps;
+    const uint32_t *pace_ppm; /* NULL, or [rank], as in struct tutti_step_opts */
+    bool exact; /* every message is simulated; collectives without steps are played as rings */
+    /* NULL, or told of each step of the rank that is played first. */
+    void (*note)(void *context, const struct tutti_step_note *note);
+    void *note_context;
+};
+
+/* Where a step's time goes, on the rank that ends last; they add up to it. */
+struct tutti_train_split {
+    tutti_ps compute_ps; /* forward, backward and optimizer as they are alone */
+    tutti_ps slowed_ps;  /* by collectives that hold multiprocessors */
+    tutti_ps reduce_ps;  /* waiting for gradients to be reduced */
+    tutti_ps gather_ps;  /* for weights to be gathered */
+    tutti_ps across_ps;  /* for sums across groups */
+    tutti_ps input_ps;   /* for the host to have the next batch */
+};
+
+struct tutti_train_answer {
+    tutti_ps step_ps; /* of local SGD the mean of all its steps */
+    struct tutti_train_split split;
+    tutti_ps communication_ps; /* what collectives take by themselves, hidden or not */
+    uint64_t samples;          /* of a step, all replicas */
+    double samples_per_s;
+    double tokens_per_s; /* 0: not sequences */
+    double flops;        /* of the model, forward and backward, all replicas; nothing recomputed */
+    double mfu_percent;  /* of the peak of all devices */
+    uint64_t parameters;
+    uint64_t reduced_bytes; /* of gradients a rank and step, as they are reduced */
+    const char *framework;
+    const char *accelerator;
+    const char *algorithm; /* of the largest collective, and its protocol */
+    const char *protocol;
+    uint32_t class_count;
+    char limited_by[160]; /* the bottleneck in words, and what comes next */
+};
+
+/* -TUTTI_EINVAL for what does not fit together, says what would; -TUTTI_ELACK for what is not
+ * modelled. */
+int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_answer *ret,
+                        struct tutti_err *err);
+
+/* The schedule that is simulated; the caller frees it. */
+int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,
+                         struct tutti_err *err);
+
+TUTTI_API_END
+
+#endif

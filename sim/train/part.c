@@ -1,0 +1,77 @@
+/* A group of a machine's ranks as a machine of its own: by the SPEC of its preset. */
+#include "sim/train/part.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SPEC_BYTES = 512 };
+
+/* The SPEC with `nodes` and, if not 0, `gpus` in the place of what it says of them. */
+static bool respell(const char *spec, uint32_t nodes, uint32_t gpus, char ret[SPEC_BYTES])
+{
+    const char *colon = strchr(spec, ':');
+    size_t name_bytes = colon == NULL ? strlen(spec) : (size_t)(colon - spec);
+    int used = snprintf(ret, SPEC_BYTES, "%.*s:nodes=%u", (int)name_bytes, spec, nodes);
+
+    if (gpus > 0)
+        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",gpus=%u", gpus);
+    for (const char *at = colon; at != NULL && used < SPEC_BYTES;) {
+        const char *key = at + 1;
+        const char *end = strchr(key, ',');
+        size_t bytes = end == NULL ? strlen(key) : (size_t)(end - key);
+
+        if (strncmp(key, "nodes=", 6) != 0 && (gpus == 0 || strncmp(key, "gpus=", 5) != 0))
+            used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",%.*s", (int)bytes, key);
+        at = end;
+    }
+    return used < SPEC_BYTES;
+}
+
+static bool make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_count,
+                 struct tutti_topo **ret)
+{
+    char text[SPEC_BYTES];
+    struct tutti_topo *part = NULL;
+
+    if (!respell(spec, nodes, gpus, text) || tutti_topo_from_spec(text, &part, NULL) < 0)
+        return false;
+    if (part->rank_count != rank_count) {
+        tutti_topo_free(part);
+        return false;
+    }
+    *ret = part;
+    return true;
+}
+
+/* Each GPU of a host has a NIC of its own. */
+static bool has_own_nics(const struct tutti_topo *topo, uint32_t per_host)
+{
+    uint32_t nics = 0;
+
+    for (uint32_t i = 0; i < topo->node_count; i++) {
+        struct tutti_node node = tutti_topo_node(topo, i);
+
+        if (node.host == 0 && node.kind == TUTTI_NODE_NIC)
+            nics++;
+        else if (node.host != 0 && node.host != UINT32_MAX)
+            break;
+    }
+    return nics >= per_host;
+}
+
+bool tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                   struct tutti_topo **ret)
+{
+    uint32_t per_host = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
+
+    if (per_host == 0 || topo->rank_count % topo->host_count != 0)
+        return false;
+    if (axis->stride == 1 && axis->size % per_host == 0)
+        return make(topo->name, axis->size / per_host, 0, axis->size, ret);
+    if (axis->stride == 1 && axis->size < per_host && per_host % axis->size == 0)
+        return make(topo->name, 1, axis->size, axis->size, ret);
+    if (axis->stride == per_host && axis->width == per_host && has_own_nics(topo, per_host))
+        return make(topo->name, axis->size, 1, axis->size, ret);
+    return false;
+}

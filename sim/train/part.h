@@ -1,0 +1,14 @@
+/* A group of a machine's ranks as a machine of its own: fewer hosts, or fewer GPUs a host. */
+#ifndef TUTTI_SIM_TRAIN_PART_H
+#define TUTTI_SIM_TRAIN_PART_H
+
+#include "runtime/schedule.h"
+#include "topo/topo.h"
+
+/* The machine on which one group of an axis plays while the others do on theirs, of presets that
+ * have hosts: consecutive ranks of whole hosts; or of one host; or the ranks of equal number of
+ * whole hosts, each with a NIC of its own. False: it is none of these (*ret untouched). */
+bool tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                   struct tutti_topo **ret);
+
+#endif

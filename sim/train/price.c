@@ -1,0 +1,107 @@
+/* What collectives of a training step take: predicted on the machine, or on the part of it that a
+ * group is. */
+#include <string.h>
+
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+#include "runtime/wide.h"
+#include "sim/step/price.h"
+#include "sim/train/part.h"
+#include "sim/train/train.h"
+
+/* The machine of a group; NULL: there is none. */
+static const struct tutti_topo *machine_of(struct tutti_train *t, uint32_t number)
+{
+    const struct tutti_axis axis = tutti_schedule_axis(t->schedule, number);
+
+    if (number == 0)
+        return t->ask.topo;
+    if (t->parts[number] == NULL && !t->simulated[number])
+        t->simulated[number] = !tutti_part_of(t->ask.topo, &axis, &t->parts[number]);
+    return t->parts[number];
+}
+
+/* What the links of a rank carry; where NCCL runs what has no steps (NVLS, CollNet), the bound says
+ * how much of the time they must be busy. */
+static int find_shares(const struct tutti_ask *ask, const struct tutti_answer *answer,
+                       struct tutti_call_price *ret, struct tutti_err *err)
+{
+    struct tutti_step_opts opts = {.topo = ask->topo};
+    struct tutti_ask named = *ask;
+    struct tutti_schedule *schedule = NULL;
+    uint64_t share;
+    int status;
+
+    named.algorithm = answer->algorithm;
+    status = tutti_predict_schedule(&named, &schedule, NULL);
+    if (status == 0) {
+        status = tutti_step_link_shares(&opts, schedule, ret, err);
+        tutti_schedule_free(schedule);
+        return status;
+    }
+    share = answer->time_ps <= 0 ? 0
+                                 : tutti_muldiv((uint64_t)answer->bound.bandwidth_ps,
+                                                TUTTI_SHARE_ONE, (uint64_t)answer->time_ps);
+    for (uint32_t kind = 0; kind < TUTTI_LINK_KIND_COUNT; kind++)
+        ret->link_share[TUTTI_SHARE_DIRECTIONS + kind] =
+            share > TUTTI_SHARE_ONE ? TUTTI_SHARE_ONE : (uint32_t)share;
+    return 0;
+}
+
+static void note_largest(struct tutti_train *t, const struct tutti_answer *answer)
+{
+    if (answer->bytes < t->largest_bytes)
+        return;
+    t->largest_bytes = answer->bytes;
+    t->answer->algorithm = answer->algorithm;
+    t->answer->protocol = answer->protocol;
+}
+
+/* By the schedule that the strategy wrote, all groups at once. */
+static int simulate(struct tutti_train *t, uint32_t callee, uint32_t number,
+                    struct tutti_call_price *ret, struct tutti_err *err)
+{
+    struct tutti_step_opts opts = {.topo = t->ask.topo, .schedule = t->schedule};
+    struct tutti_step_prices prices = {.opts = &opts};
+
+    return tutti_step_simulate_call(&prices, callee, number, ret, err);
+}
+
+int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tutti_call_price *ret,
+                      struct tutti_err *err)
+{
+    struct tutti_train *t = context;
+    const struct tutti_contract *c = &t->schedule->callees[callee]->contract;
+    struct tutti_ask ask = {
+        .size = sizeof(ask),
+        .topo = machine_of(t, number),
+        .algorithm = t->ask.algorithm,
+        .protocols = t->ask.protocols,
+        .as_nccl = t->ask.as_nccl,
+        .params = {.collective = c->collective, .dtype = c->dtype, .op = c->op, .count = c->count}};
+    struct tutti_answer answer;
+    int status;
+
+    if (c->count == 0)
+        return 0;
+    if (ask.topo == NULL)
+        return simulate(t, callee, number, ret, err);
+    if (t->memory[number] == NULL) {
+        status = tutti_predict_memory_new(&t->memory[number], err);
+        if (status < 0)
+            return status;
+    }
+    ask.memory = t->memory[number];
+    if (c->collective != TUTTI_ALLREDUCE) /* a name that was asked for is of all-reduces */
+        ask.algorithm = NULL;
+    status = tutti_predict(&ask, &answer, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "%s of %s", tutti_collective_name(c->collective),
+                          t->schedule->name);
+    ret->alone_ps = answer.time_ps;
+    if (answer.channel_count > 0 && t->ask.use.accelerator->units > 0)
+        ret->device_share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE,
+                                                   t->ask.use.accelerator->units);
+    note_largest(t, &answer);
+    return find_shares(&ask, &answer, ret, err);
+}

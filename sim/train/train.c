@@ -1,0 +1,329 @@
+/* A training step predicted: what layers take, the strategy's schedule, its collectives' prices. */
+#include "sim/train.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/shape.h"
+#include "runtime/status.h"
+#include "runtime/wide.h"
+#include "sim/sim.h"
+#include "sim/train/train.h"
+
+/* ---- the question made whole ----------------------------------------------------------------- */
+
+static bool is_half(enum tutti_precision precision)
+{
+    return precision > TUTTI_PRECISION_TF32;
+}
+
+static int choose_device(struct tutti_train_ask *ask, struct tutti_err *err)
+{
+    const struct tutti_strategy *s = ask->strategy;
+
+    if (ask->use.accelerator == NULL)
+        ask->use.accelerator = tutti_topo_accelerator(ask->topo);
+    if (ask->use.accelerator == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "what devices '%s' has is not known (a preset, or --device NAME)",
+                          ask->topo->name);
+    if (ask->use.framework != NULL)
+        return 0;
+    return tutti_framework_find(strcmp(s->name, "tpu") == 0 ? "xla"
+                                : s->rule == TUTTI_PACK_PIECES || s->rule == TUTTI_PACK_EXCEED
+                                    ? "tensorflow"
+                                    : "pytorch",
+                                &ask->use.framework, err);
+}
+
+static void choose_shards(struct tutti_train_ask *ask)
+{
+    const struct tutti_topo *topo = ask->topo;
+    bool half = is_half(ask->use.precision);
+
+    if (ask->shard_ranks == 0 && strcmp(ask->strategy->name, "hsdp") == 0 && topo->host_count > 0)
+        ask->shard_ranks = topo->rank_count / topo->host_count;
+    if (ask->gradient_bytes == 0)
+        ask->gradient_bytes = half && ask->strategy->sharding == TUTTI_SHARD_ZERO3 ? 2 : 4;
+    if (ask->weight_bytes == 0)
+        ask->weight_bytes = half && ask->strategy->sharding != TUTTI_SHARD_NONE ? 2 : 4;
+    if (ask->micro_batches == 0)
+        ask->micro_batches = 1;
+}
+
+static int make_whole(const struct tutti_train_ask *given, struct tutti_train *t,
+                      struct tutti_err *err)
+{
+    struct tutti_train_ask *ask = &t->ask;
+    int status = tutti_take("tutti_train_ask", ask, sizeof(*ask), given,
+                            TUTTI_BYTES_TO(struct tutti_train_ask, note_context), err);
+
+    if (status < 0)
+        return status;
+    if (ask->topo == NULL || ask->model == NULL || ask->strategy == NULL || ask->use.batch == 0)
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "a training step without machine, model, strategy or batch (all of them)");
+    if (ask->strategy->whole_hosts && ask->topo->host_count > 1)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "strategy '%s' has the devices of one host, '%s' has %u hosts "
+                          "(multiworkermirrored, or one host)",
+                          ask->strategy->name, ask->topo->name, ask->topo->host_count);
+    if (strcmp(ask->strategy->name, "onedevice") == 0 && ask->topo->rank_count > 1)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "strategy 'onedevice' on '%u' devices (one: mirrored has several)",
+                          ask->topo->rank_count);
+    choose_shards(ask);
+    if (ask->algorithm == NULL)
+        ask->algorithm = ask->strategy->all_reduce;
+    return choose_device(ask, err);
+}
+
+/* ---- the device and the host ----------------------------------------------------------------- */
+
+static uint64_t owned_parameters(const struct tutti_train *t, uint64_t parameters)
+{
+    uint64_t n = t->ask.strategy->sharding == TUTTI_SHARD_NONE
+                     ? 1
+                     : (t->ask.shard_ranks > 0 ? t->ask.shard_ranks : t->ask.topo->rank_count);
+
+    return (parameters + n - 1) / n;
+}
+
+/* A measured step says how fast this device really is at this model. */
+static void apply_anchor(struct tutti_train *t)
+{
+    const uint32_t count = t->ask.model->layer_count;
+
+    if (t->ask.anchor_ps <= 0 || t->device_ps <= 0)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        t->times[i].forward_ps = (tutti_ps)tutti_muldiv_near(
+            (uint64_t)t->times[i].forward_ps, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
+        t->times[i].backward_ps = (tutti_ps)tutti_muldiv_near(
+            (uint64_t)t->times[i].backward_ps, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
+    }
+    t->optimizer_ps = (tutti_ps)tutti_muldiv_near(
+        (uint64_t)t->optimizer_ps, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
+}
+
+static tutti_ps device_ps(const struct tutti_train *t)
+{
+    tutti_ps sum = 0;
+
+    for (uint32_t i = 0; i < t->ask.model->layer_count; i++)
+        sum += (t->times[i].forward_ps + t->times[i].backward_ps) * t->ask.model->layers[i].repeat;
+    return sum * t->ask.micro_batches + t->optimizer_ps;
+}
+
+static int time_device(struct tutti_train *t, struct tutti_err *err)
+{
+    const struct tutti_workload *model = t->ask.model;
+    const struct tutti_model_sums sums = tutti_model_sum(model);
+    int status = 0;
+
+    t->times = calloc(model->layer_count + (size_t)1, sizeof(*t->times));
+    if (t->times == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < model->layer_count && status == 0; i++)
+        status = tutti_device_layer(&t->ask.use, &model->layers[i], &t->times[i], err);
+    if (status < 0)
+        return status;
+    t->optimizer_ps = tutti_device_optimizer(&t->ask.use, owned_parameters(t, sums.parameters));
+    t->device_ps = device_ps(t);
+    apply_anchor(t);
+    t->device_ps = device_ps(t);
+    return 0;
+}
+
+/* What a host needs for the samples of its devices. */
+static void time_input(struct tutti_train *t)
+{
+    const struct tutti_topo *topo = t->ask.topo;
+    double workers = t->ask.input_workers > 0 ? t->ask.input_workers : 1;
+    double samples;
+
+    t->host_ranks = topo->host_count > 0 ? topo->rank_count / topo->host_count : 1;
+    if (topo->host_count == 0 || t->host_ranks == 0)
+        t->host_ranks = 1;
+    if (t->ask.input_rate <= 0)
+        return;
+    samples = (double)t->ask.use.batch * t->ask.micro_batches * t->host_ranks;
+    t->input_ps = (tutti_ps)(samples / (t->ask.input_rate * workers) * (double)TUTTI_PS_PER_S);
+}
+
+/* ---- the schedule ---------------------------------------------------------------------------- */
+
+static int write_schedule(struct tutti_train *t, struct tutti_err *err)
+{
+    const struct tutti_strategy_params params = {
+        .size = sizeof(params),
+        .strategy = t->ask.strategy,
+        .model = t->ask.model,
+        .rank_count = t->ask.topo->rank_count,
+        .shard_ranks = t->ask.strategy->sharding == TUTTI_SHARD_NONE ? 0 : t->ask.shard_ranks,
+        .samples = t->ask.use.batch,
+        .micro_batches = t->ask.micro_batches,
+        .gradient_bytes = t->ask.gradient_bytes,
+        .weight_bytes = t->ask.weight_bytes,
+        .times = t->times,
+        .input_ps = t->ask.prefetch == 0 ? t->input_ps : 0,
+        .optimizer_ps = t->optimizer_ps,
+    };
+
+    return tutti_strategy_schedule(&params, &t->schedule, err);
+}
+
+static void close_train(struct tutti_train *t)
+{
+    free(t->times);
+    tutti_schedule_free(t->schedule);
+    for (uint32_t i = 0; i < TUTTI_TRAIN_AXES; i++) {
+        tutti_predict_memory_free(t->memory[i]);
+        tutti_topo_free(t->parts[i]);
+    }
+}
+
+static int open_train(const struct tutti_train_ask *given, struct tutti_train *t,
+                      struct tutti_err *err)
+{
+    int status = make_whole(given, t, err);
+
+    if (status == 0)
+        status = time_device(t, err);
+    if (status < 0)
+        return status;
+    time_input(t);
+    return write_schedule(t, err);
+}
+
+/* ---- playing --------------------------------------------------------------------------------- */
+
+/* Level 2: every message of every rank. */
+static int play_exact(const struct tutti_train *t, tutti_ps *ret, struct tutti_err *err)
+{
+    const struct tutti_sim_opts opts = {.size = sizeof(opts), .topo = t->ask.topo};
+    struct tutti_play play = {.size = sizeof(play), .iteration_count = 1};
+    struct tutti_played played = {.total_ps = 0};
+    struct tutti_backend *sim = NULL;
+    struct tutti_schedule *flat = NULL;
+    int status = tutti_schedule_flatten(t->schedule, &flat, err);
+
+    play.schedule = flat;
+    if (status == 0)
+        status = tutti_sim_open(&opts, &sim, err);
+    if (status == 0)
+        status = tutti_backend_play(sim, &play, &played, err);
+    tutti_backend_close(sim);
+    tutti_schedule_free(flat);
+    *ret = played.total_ps;
+    return status;
+}
+
+static int play_step(struct tutti_train *t, struct tutti_train_answer *answer,
+                     struct tutti_err *err)
+{
+    struct tutti_train_notes notes = {.train = t};
+    const struct tutti_step_opts opts = {.size = sizeof(opts),
+                                         .topo = t->ask.topo,
+                                         .schedule = t->schedule,
+                                         .pace_ppm = t->ask.pace_ppm,
+                                         .price = t->ask.exact ? NULL : tutti_train_price,
+                                         .price_context = t,
+                                         .note = tutti_train_note,
+                                         .note_context = &notes};
+    struct tutti_stepped stepped = {.total_ps = 0};
+    int status = tutti_step_play(&opts, &stepped, err);
+
+    if (status < 0)
+        return status;
+    tutti_train_notes_end(&notes, stepped.total_ps);
+    answer->step_ps = stepped.total_ps;
+    answer->class_count = stepped.class_count;
+    answer->split = notes.split;
+    answer->communication_ps = notes.communication_ps;
+    return t->ask.exact ? play_exact(t, &answer->step_ps, err) : 0;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+/* Steps between those that average take the device's time. */
+static void spread_local_steps(const struct tutti_train *t, struct tutti_train_answer *a)
+{
+    const int64_t every = t->ask.strategy->local_steps;
+
+    if (every <= 1)
+        return;
+    a->split.reduce_ps /= every;
+    a->split.slowed_ps /= every;
+    a->communication_ps /= every;
+    a->step_ps = (a->step_ps + (every - 1) * (t->device_ps + a->split.input_ps)) / every;
+}
+
+/* Batches are made ahead: the host works while devices do. */
+static void wait_for_input(const struct tutti_train *t, struct tutti_train_answer *a)
+{
+    if (t->ask.prefetch == 0 || t->input_ps <= a->step_ps)
+        return;
+    a->split.input_ps += t->input_ps - a->step_ps;
+    a->step_ps = t->input_ps;
+}
+
+static void fill_rates(const struct tutti_train *t, struct tutti_train_answer *a)
+{
+    const struct tutti_train_ask *ask = &t->ask;
+    const struct tutti_model_sums sums = tutti_model_sum(ask->model);
+    double step_s = (double)a->step_ps / (double)TUTTI_PS_PER_S;
+    double peak = (double)tutti_accelerator_flops(ask->use.accelerator, ask->use.precision) *
+                  ask->topo->rank_count;
+
+    a->parameters = sums.parameters;
+    a->reduced_bytes = ask->topo->rank_count > 1 ? sums.parameters * ask->gradient_bytes : 0;
+    a->samples = (uint64_t)ask->use.batch * ask->micro_batches * ask->topo->rank_count;
+    a->flops = 3 * (double)sums.flops * (double)a->samples;
+    a->framework = ask->use.framework->name;
+    a->accelerator = ask->use.accelerator->name;
+    if (step_s <= 0)
+        return;
+    a->samples_per_s = (double)a->samples / step_s;
+    if (ask->model->sample == TUTTI_SAMPLE_SEQUENCE)
+        a->tokens_per_s = a->samples_per_s * ask->model->sequence;
+    if (peak > 0)
+        a->mfu_percent = 100 * a->flops / step_s / peak;
+}
+
+int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_answer *ret,
+                        struct tutti_err *err)
+{
+    struct tutti_train_answer answer = {.step_ps = 0};
+    struct tutti_train t = {.answer = &answer};
+    int status = open_train(ask, &t, err);
+
+    if (status == 0)
+        status = play_step(&t, &answer, err);
+    if (status == 0) {
+        spread_local_steps(&t, &answer);
+        wait_for_input(&t, &answer);
+        fill_rates(&t, &answer);
+        tutti_train_say_limit(&t, &answer);
+        *ret = answer;
+    }
+    close_train(&t);
+    return status;
+}
+
+int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,
+                         struct tutti_err *err)
+{
+    struct tutti_train_answer answer = {.step_ps = 0};
+    struct tutti_train t = {.answer = &answer};
+    int status = open_train(ask, &t, err);
+
+    if (status == 0) {
+        *ret = t.schedule;
+        t.schedule = NULL;
+    }
+    close_train(&t);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* A training step while it is being predicted. */
+#ifndef TUTTI_SIM_TRAIN_TRAIN_H
+#define TUTTI_SIM_TRAIN_TRAIN_H
+
+#include "sim/train.h"
+
+enum { TUTTI_TRAIN_AXES = 3 };
+
+struct tutti_train {
+    struct tutti_train_ask ask;      /* whole: nothing is left to choose */
+    struct tutti_layer_times *times; /* [layer of the model] */
+    tutti_ps optimizer_ps;
+    tutti_ps device_ps;  /* forward, backward and optimizer of all micro-batches */
+    tutti_ps input_ps;   /* that the host needs for a step's samples; 0: no time */
+    uint32_t host_ranks; /* that share a host's input pipeline */
+    struct tutti_schedule *schedule;
+    struct tutti_predict_memory *memory[TUTTI_TRAIN_AXES]; /* of the machines of the axes */
+    struct tutti_topo *parts[TUTTI_TRAIN_AXES];            /* NULL: axis 0, or not made yet */
+    bool simulated[TUTTI_TRAIN_AXES];                      /* its groups are no such machine */
+    struct tutti_train_answer *answer;
+    uint64_t largest_bytes; /* of a collective priced so far */
+};
+
+/* The price of a callee on an axis: what the library of the machine would run, or the algorithm
+ * that was asked for, on the part of the machine that a group is. */
+int tutti_train_price(void *context, uint32_t callee, uint32_t axis, struct tutti_call_price *ret,
+                      struct tutti_err *err);
+
+/* Steps of rank 0 as they end, and what they come to. */
+struct tutti_train_notes {
+    const struct tutti_train *train;
+    struct tutti_train_split split;
+    tutti_ps work_end_ps;
+    tutti_ps lane_end_ps[TUTTI_STRATEGY_LANES];
+    tutti_ps communication_ps;
+};
+void tutti_train_note(void *context, const struct tutti_step_note *note);
+/* The step has ended. */
+void tutti_train_notes_end(struct tutti_train_notes *notes, tutti_ps total_ps);
+
+/* The bottleneck in words. */
+void tutti_train_say_limit(const struct tutti_train *train, struct tutti_train_answer *answer);
+
+#endif
