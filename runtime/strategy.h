@@ -48,6 +48,7 @@ struct tutti_strategy {
     uint32_t local_steps; /* local SGD: weights are averaged every so many steps; 0, 1: gradients at
                              every step */
     bool whole_hosts;     /* devices of one host alone: Mirrored, CentralStorage */
+    const char *framework;  /* that it is of: "tensorflow", "pytorch", "xla" */
     const char *all_reduce; /* algorithm that it asks for; NULL: the machine's */
 };
 

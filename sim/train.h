@@ -84,6 +84,12 @@ int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_an
 int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,
                          struct tutti_err *err);
 
+/* A machine like this one of so many devices, of presets: fewer or more hosts, some devices of one
+ * host, another slice of a pod (the most even that the preset has). -TUTTI_EINVAL: there is none.
+ * The caller frees it. */
+int tutti_train_machine(const struct tutti_topo *topo, uint32_t device_count,
+                        struct tutti_topo **ret, struct tutti_err *err);
+
 TUTTI_API_END
 
 #endif

@@ -10,6 +10,7 @@ static const struct tutti_command *const commands[] = {
     &tutti_cli_topo_show,
     &tutti_cli_topo_bound,
     &tutti_cli_topo_convert,
+    &tutti_cli_train,
     &tutti_cli_explain,
     &tutti_cli_predict,
     &tutti_cli_compare,

@@ -24,6 +24,7 @@ TUTTI_COMMAND(topo_bound);
 TUTTI_COMMAND(topo_convert);
 TUTTI_COMMAND(model_list);
 TUTTI_COMMAND(model_show);
+TUTTI_COMMAND(train);
 TUTTI_COMMAND(explain);
 TUTTI_COMMAND(predict);
 TUTTI_COMMAND(compare);

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/status.h"
+#include "sim/train.h"
+
 enum { SPEC_BYTES = 512 };
 
 /* The SPEC with `nodes` and, if not 0, `gpus` in the place of what it says of them. */
@@ -74,4 +77,84 @@ bool tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
     if (axis->stride == per_host && axis->width == per_host && has_own_nics(topo, per_host))
         return make(topo->name, axis->size, 1, axis->size, ret);
     return false;
+}
+
+/* ---- more or fewer devices ------------------------------------------------------------------- */
+
+/* The SPEC of a preset of `n=` ranks, or of a slice "AxB", with other dimensions. */
+static bool respell_ranks(const char *spec, const char *dims, char ret[SPEC_BYTES])
+{
+    const char *colon = strchr(spec, ':');
+    size_t name_bytes = colon == NULL ? strlen(spec) : (size_t)(colon - spec);
+    const char *rest = colon == NULL ? NULL : strchr(colon, ',');
+
+    return snprintf(ret, SPEC_BYTES, "%.*s:%s%s", (int)name_bytes, spec, dims,
+                    rest == NULL ? "" : rest) < SPEC_BYTES;
+}
+
+static bool make_ranks(const char *spec, const char *dims, uint32_t device_count,
+                       struct tutti_topo **ret)
+{
+    char text[SPEC_BYTES];
+    struct tutti_topo *part = NULL;
+
+    if (!respell_ranks(spec, dims, text) || tutti_topo_from_spec(text, &part, NULL) < 0)
+        return false;
+    if (part->rank_count == device_count) {
+        *ret = part;
+        return true;
+    }
+    tutti_topo_free(part);
+    return false;
+}
+
+/* Of a torus: the sides that are nearest to each other, the longest last. */
+static bool make_slice(const struct tutti_topo *topo, uint32_t n, struct tutti_topo **ret)
+{
+    char dims[64];
+
+    if (topo->shape.dim_count == 2)
+        for (uint32_t a = n; a >= 1; a--) {
+            if (n % a != 0 || a > n / a)
+                continue;
+            (void)snprintf(dims, sizeof(dims), "%ux%u", a, n / a);
+            if (make_ranks(topo->name, dims, n, ret))
+                return true;
+        }
+    if (topo->shape.dim_count != 3)
+        return false;
+    for (uint32_t c = 1; c <= n; c++) /* the longest, from the least that it can be */
+        for (uint32_t b = c; n % c == 0 && b >= 1; b--) {
+            uint32_t a = n / c % b == 0 ? n / c / b : 0;
+
+            if (a == 0 || a > b)
+                continue;
+            (void)snprintf(dims, sizeof(dims), "%ux%ux%u", a, b, c);
+            if (make_ranks(topo->name, dims, n, ret))
+                return true;
+        }
+    return false;
+}
+
+int tutti_train_machine(const struct tutti_topo *topo, uint32_t device_count,
+                        struct tutti_topo **ret, struct tutti_err *err)
+{
+    uint32_t hosts = topo->host_count;
+    uint32_t per_host = hosts > 0 ? topo->rank_count / hosts : 0;
+    char ranks[32];
+
+    (void)snprintf(ranks, sizeof(ranks), "n=%u", device_count);
+    if (topo->shape.dim_count > 1 && make_slice(topo, device_count, ret))
+        return 0;
+    if (per_host > 0 && device_count > 0 && device_count < per_host &&
+        make(topo->name, 1, device_count, device_count, ret))
+        return 0;
+    if (per_host > 0 && device_count > 0 && device_count % per_host == 0 &&
+        make(topo->name, device_count / per_host, 0, device_count, ret))
+        return 0;
+    if (make_ranks(topo->name, ranks, device_count, ret))
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "there is no '%s' of '%u' devices (whole hosts, a part of one, or a slice)",
+                      topo->name, device_count);
 }

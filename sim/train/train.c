@@ -30,11 +30,7 @@ static int choose_device(struct tutti_train_ask *ask, struct tutti_err *err)
                           ask->topo->name);
     if (ask->use.framework != NULL)
         return 0;
-    return tutti_framework_find(strcmp(s->name, "tpu") == 0 ? "xla"
-                                : s->rule == TUTTI_PACK_PIECES || s->rule == TUTTI_PACK_EXCEED
-                                    ? "tensorflow"
-                                    : "pytorch",
-                                &ask->use.framework, err);
+    return tutti_framework_find(s->framework, &ask->use.framework, err);
 }
 
 static void choose_shards(struct tutti_train_ask *ask)

@@ -53,7 +53,7 @@ void tutti_train_say_limit(const struct tutti_train *train, struct tutti_train_a
                        train->ask.input_rate *
                            (train->ask.input_workers > 0 ? train->ask.input_workers : 1),
                        100 * (double)s->input_ps / step);
-    else if (second->ps > 0)
+    else if (200 * second->ps > answer->step_ps)
         (void)snprintf(answer->limited_by, sizeof(answer->limited_by),
                        "%s (%.0f %%), then %s (%.0f %%)", first->words,
                        100 * (double)first->ps / step, second->words,

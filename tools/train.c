@@ -1,0 +1,453 @@
+/* tutti train: a training step of a model by a strategy on a machine, simulated. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+#include "sim/train.h"
+#include "tools/cli/calib.h"
+#include "tools/cli/model.h"
+#include "tools/cli/output.h"
+#include "tools/cli/page.h"
+#include "tools/cli/shared_options.h"
+#include "tools/commands.h"
+#include "tools/options.h"
+#include "tools/train/ask.h"
+#include "topo/topo.h"
+
+static const struct tutti_column columns[] = {
+    {"devices", "devices", "", TUTTI_CELL_COUNT},
+    {"step_time_s", "step", "s", TUTTI_CELL_NUMBER},
+    {"samples_per_s", "rate", "samples/s", TUTTI_CELL_NUMBER},
+    {"tokens_per_s", NULL, "", TUTTI_CELL_NUMBER},
+    {"scaling_percent", "scaling", "%", TUTTI_CELL_NUMBER},
+    {"mfu_percent", "MFU", "%", TUTTI_CELL_NUMBER},
+    {"compute_s", "compute", "s", TUTTI_CELL_NUMBER},
+    {"slowed_s", NULL, "", TUTTI_CELL_NUMBER},
+    {"exposed_reduce_s", "reduce", "s", TUTTI_CELL_NUMBER},
+    {"exposed_gather_s", "gather", "s", TUTTI_CELL_NUMBER},
+    {"exposed_across_s", NULL, "", TUTTI_CELL_NUMBER},
+    {"input_s", "input", "s", TUTTI_CELL_NUMBER},
+    {"communication_s", NULL, "", TUTTI_CELL_NUMBER},
+    {"batch_per_device", NULL, "", TUTTI_CELL_COUNT},
+    {"global_batch", NULL, "", TUTTI_CELL_COUNT},
+    {"steps", NULL, "", TUTTI_CELL_COUNT},
+    {"hours", "to finish", "h", TUTTI_CELL_NUMBER},
+    {"limited_by", NULL, "", TUTTI_CELL_TEXT},
+};
+
+enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+
+static double seconds(tutti_ps ps)
+{
+    return (double)ps / (double)TUTTI_PS_PER_S;
+}
+
+/* What was found on one machine. */
+struct found {
+    struct tutti_train_answer answer;
+    uint32_t device_count;
+    uint32_t batch;
+};
+
+static uint64_t steps_of(const struct tutti_train_question *q, const struct found *f)
+{
+    uint64_t a_step = f->answer.samples;
+
+    if (q->steps > 0)
+        return q->steps;
+    if (q->epochs <= 0 || a_step == 0)
+        return 0;
+    return (uint64_t)ceil(q->epochs * (double)((q->examples + a_step - 1) / a_step));
+}
+
+static int add_row(struct tutti_table *table, const struct tutti_train_question *q,
+                   const struct found *first, const struct found *f, struct tutti_err *err)
+{
+    const struct tutti_train_answer *a = &f->answer;
+    double before = first->answer.samples_per_s / first->device_count;
+    uint64_t steps = steps_of(q, f);
+    int status = tutti_table_add(
+        table, (uint64_t)f->device_count, seconds(a->step_ps), a->samples_per_s,
+        a->tokens_per_s > 0 ? a->tokens_per_s : NAN,
+        before > 0 ? 100 * a->samples_per_s / f->device_count / before : NAN, a->mfu_percent,
+        seconds(a->split.compute_ps), seconds(a->split.slowed_ps), seconds(a->split.reduce_ps),
+        seconds(a->split.gather_ps), seconds(a->split.across_ps), seconds(a->split.input_ps),
+        seconds(a->communication_ps), (uint64_t)f->batch, a->samples, steps,
+        steps > 0 ? seconds(a->step_ps) * (double)steps / 3600 : NAN, a->limited_by);
+
+    return status < 0 ? tutti_nomem(err) : 0;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static int batch_of(const struct tutti_train_question *q, uint32_t device_count, uint32_t *ret,
+                    struct tutti_err *err)
+{
+    uint64_t parts = (uint64_t)device_count * q->ask.micro_batches;
+
+    *ret = q->ask.use.batch;
+    if (q->global_batch == 0)
+        return 0;
+    if (q->global_batch % parts != 0 || q->global_batch / parts > UINT32_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--global-batch': '%" PRIu64 "' does not divide among %u devices "
+                          "and %u micro-batches (a multiple of %" PRIu64 ")",
+                          q->global_batch, device_count, q->ask.micro_batches, parts);
+    *ret = (uint32_t)(q->global_batch / parts);
+    return 0;
+}
+
+/* A strategy of one device, where there is one only; and of several hosts, where it may be. */
+static void fit_strategy(const struct tutti_train_question *q, const struct tutti_topo *topo,
+                         bool named, struct tutti_strategy *ret)
+{
+    *ret = q->strategy;
+    if (named)
+        return;
+    if (ret->whole_hosts && topo->host_count > 1)
+        (void)tutti_strategy_named("multiworkermirrored", ret, NULL);
+    if (strcmp(ret->name, "onedevice") == 0 && topo->rank_count > 1)
+        (void)tutti_strategy_named(topo->host_count > 1 ? "multiworkermirrored" : "mirrored", ret,
+                                   NULL);
+}
+
+static int ask_one(const struct tutti_args *args, const struct tutti_train_question *q,
+                   const struct tutti_topo *topo, struct found *ret, struct tutti_err *err)
+{
+    const struct tutti_calib_choice costs = tutti_calib_option_for(&q->calib, topo);
+    struct tutti_train_ask ask = q->ask;
+    struct tutti_strategy strategy;
+    int status = batch_of(q, topo->rank_count, &ask.use.batch, err);
+
+    fit_strategy(q, topo, tutti_args_given(args, "strategy"), &strategy);
+    ask.topo = topo;
+    ask.strategy = &strategy;
+    ask.protocols = costs.made.protocols;
+    if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
+        ask.use.accelerator = tutti_topo_accelerator(q->topo);
+    ret->device_count = topo->rank_count;
+    ret->batch = ask.use.batch;
+    return status < 0 ? status : tutti_train_predict(&ask, &ret->answer, err);
+}
+
+static int ask_all(const struct tutti_args *args, const struct tutti_train_question *q,
+                   struct found *found, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (q->device_count == 0)
+        return ask_one(args, q, q->topo, &found[0], err);
+    for (uint32_t i = 0; i < q->device_count && status == 0; i++) {
+        struct tutti_topo *topo = NULL;
+
+        status = tutti_train_machine(q->topo, q->device_counts[i], &topo, err);
+        if (status == 0)
+            status = ask_one(args, q, topo, &found[i], err);
+        tutti_topo_free(topo);
+    }
+    return status;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void print_json(const struct tutti_train_question *q, const struct found *found,
+                       const struct tutti_table *table, struct tutti_sink *sink)
+{
+    const struct tutti_train_answer *a = &found[0].answer;
+    struct tutti_json json = {.out = sink->out};
+
+    tutti_json_open(&json, NULL, '{');
+    tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
+    tutti_json_text(&json, "topology", q->topo->name);
+    tutti_json_text(&json, "model", q->model->name);
+    tutti_json_text(&json, "strategy", q->strategy.name);
+    tutti_json_text(&json, "device", a->accelerator);
+    tutti_json_text(&json, "framework", a->framework);
+    tutti_json_text(&json, "precision", tutti_precision_name(q->ask.use.precision));
+    tutti_json_count(&json, "parameters", a->parameters);
+    tutti_json_number(&json, "step_time_s", seconds(a->step_ps));
+    tutti_json_open(&json, "breakdown_s", '{');
+    tutti_json_number(&json, "compute", seconds(a->split.compute_ps));
+    tutti_json_number(&json, "slowed", seconds(a->split.slowed_ps));
+    tutti_json_number(&json, "exposed_dp",
+                      seconds(a->split.reduce_ps + a->split.gather_ps + a->split.across_ps));
+    tutti_json_number(&json, "input", seconds(a->split.input_ps));
+    tutti_json_close(&json);
+    tutti_json_number(&json, "samples_per_s", a->samples_per_s);
+    tutti_json_number(&json, "tokens_per_s", a->tokens_per_s > 0 ? a->tokens_per_s : NAN);
+    tutti_json_number(&json, "mfu_percent", a->mfu_percent);
+    tutti_json_text(&json, "limited_by", a->limited_by);
+    tutti_table_json(table, "results", &json);
+    tutti_json_close(&json);
+}
+
+static void print_head(const struct tutti_train_question *q, const struct found *f, FILE *out)
+{
+    const struct tutti_train_answer *a = &f->answer;
+    char number[TUTTI_NUMBER_TEXT_BYTES];
+
+    fprintf(out, "# tutti %s train: %s by %s, %s of %s, %s\n", TUTTI_BUILD_VERSION, q->model->name,
+            q->strategy.name, tutti_precision_name(q->ask.use.precision), a->framework,
+            q->topo->name);
+    fprintf(out, "# model:    %s million parameters, ",
+            tutti_number_text((double)a->parameters / 1e6, number));
+    fprintf(out, "%s GFLOP a sample and step; ",
+            tutti_number_text(a->flops / 1e9 / (double)a->samples, number));
+    if (q->global_batch > 0)
+        fprintf(out, "global batch %" PRIu64 "\n", q->global_batch);
+    else
+        fprintf(out, "batch %u a device%s\n", f->batch,
+                q->ask.micro_batches > 1 ? " and micro-batch" : "");
+    fprintf(out, "# device:   %s", a->accelerator);
+    if (a->algorithm != NULL)
+        fprintf(out, "; largest collective: %s, %s", a->algorithm,
+                a->protocol == NULL ? "none" : a->protocol);
+    if (q->ask.anchor_ps > 0)
+        fprintf(out, "; scaled to a measured step of %s ms",
+                tutti_number_text((double)q->ask.anchor_ps / 1e9, number));
+    fputc('\n', out);
+    if (q->ask.input_rate > 0)
+        fprintf(out, "# input:    %.0f samples/s a host (%u worker%s, prefetch %u)%s\n",
+                q->ask.input_rate * (q->ask.input_workers > 0 ? q->ask.input_workers : 1),
+                q->ask.input_workers, q->ask.input_workers == 1 ? "" : "s", q->ask.prefetch,
+                q->has_default_input ? ": TensorFlow's decode, --input-rate says yours" : "");
+}
+
+/* What doubling the host's rate would give, where the host is what a step waits for. */
+static void print_limits(const struct tutti_train_question *q, const struct found *found,
+                         uint32_t count, FILE *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tutti_train_answer *a = &found[i].answer;
+
+        if (i > 0 && strcmp(a->limited_by, found[i - 1].answer.limited_by) == 0)
+            continue;
+        fprintf(out, "# limited by, %u device%s: %s", found[i].device_count,
+                found[i].device_count == 1 ? "" : "s", a->limited_by);
+        if (a->split.input_ps > 0 && q->ask.prefetch > 0) {
+            tutti_ps device = a->step_ps - a->split.input_ps;
+            tutti_ps half = a->step_ps / 2;
+
+            fprintf(out, "; twice the workers: a step of %.3g s",
+                    seconds(half > device ? half : device));
+        }
+        fputc('\n', out);
+    }
+}
+
+static int print(const struct tutti_args *args, const struct tutti_train_question *q,
+                 const struct found *found, struct tutti_sink *sink, struct tutti_err *err)
+{
+    uint32_t count = q->device_count > 0 ? q->device_count : 1;
+    struct tutti_table *table = tutti_table_new(columns, COLUMNS);
+    struct tutti_page page;
+    int status = table == NULL ? tutti_nomem(err) : 0;
+
+    for (uint32_t i = 0; i < count && status == 0; i++)
+        status = add_row(table, q, &found[0], &found[i], err);
+    if (status == 0 && tutti_args_is(args, "format", "json")) {
+        print_json(q, found, table, sink);
+    } else if (status == 0 && tutti_args_is(args, "format", "csv")) {
+        tutti_table_csv(table, sink->out);
+    } else if (status == 0 && (status = tutti_page_open(&page, sink, err)) == 0) {
+        print_head(q, &found[0], page.out);
+        tutti_table_print(table, &page);
+        print_limits(q, found, count, page.out);
+        status = tutti_page_close(&page, 0, err);
+    }
+    tutti_table_free(table);
+    return status;
+}
+
+int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
+                        struct tutti_err *err)
+{
+    struct found found[TUTTI_TRAIN_MACHINES_MAX];
+    struct tutti_train_question question;
+    int status = tutti_train_question_read(args, &question, err);
+
+    if (status == 0)
+        status = ask_all(args, &question, found, err);
+    if (status == 0)
+        status = print(args, &question, found, sink, err);
+    tutti_train_question_done(&question);
+    return status;
+}
+
+static const struct tutti_option options[] = {
+    {.letter = 'm',
+     .name = "model",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "MODEL|FILE",
+     .help = "what is trained: 'tutti model list' shows all"},
+    {.letter = 's',
+     .name = "strategy",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .help = "onedevice, mirrored, multiworkermirrored, central-storage, tpu, ddp, zero1, zero2, "
+             "fsdp, hsdp, local-sgd or diloco (if not given: by what the machine is)"},
+    {.name = "batch",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = 1 << 24,
+     .help = "samples of a device and micro-batch (if not given: 64 images, 1 sequence)"},
+    {.name = "global-batch",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = UINT64_C(1) << 40,
+     .help = "samples of a step, of all devices together"},
+    {.name = "accumulate",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .standard = "1",
+     .min = 1,
+     .max = 65536,
+     .help = "micro-batches whose gradients are added up before a step"},
+    {.name = "precision",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .standard = "fp32",
+     .help = "of products: fp32, tf32, fp16, bf16, fp8 or fp4"},
+    {.name = "framework",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .help = "pytorch, compiled, megatron, nanotron, tensorflow or xla (if not given: the one that "
+             "the strategy is of)"},
+    {.name = "device",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .help = "what the machine's devices are, where its SPEC does not say"},
+    {.name = "recompute",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "none|selective|full",
+     .standard = "none",
+     .help = "activations that the backward pass computes again"},
+    {.name = "attention",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "fused|plain",
+     .standard = "fused",
+     .help = "fused: FlashAttention, no matrix of scores in memory"},
+    {.name = "all-reduce",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .help = "algorithm of all-reduces (if not given: what the machine's library would run)"},
+    {.name = "num-packs",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 0,
+     .max = 4096,
+     .help = "equal pieces that all gradients are cut into; 0: each by itself"},
+    {.name = "bytes-per-pack",
+     .type = TUTTI_OPTION_SIZE,
+     .value = "SIZE",
+     .help = "a pack is closed once it holds more; 0: one of all"},
+    {.name = "bucket",
+     .type = TUTTI_OPTION_SIZE,
+     .value = "SIZE",
+     .help = "a bucket is closed once it holds as much"},
+    {.name = "overlap",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "on|off",
+     .help = "collectives under the backward pass (if not given: as the strategy has it)"},
+    {.name = "shard",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .standard = "0",
+     .min = 0,
+     .max = UINT32_MAX,
+     .help = "devices that share states; 0: all, of hsdp those of a host"},
+    {.name = "local-steps",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = 1 << 20,
+     .help = "steps between two averages of local-sgd and diloco"},
+    {.name = "gradient-bytes",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .standard = "0",
+     .min = 0,
+     .max = 4,
+     .help = "of an element as it is reduced, 2 or 4; 0: 4, of fsdp at half "
+             "precision 2"},
+    {.name = "input-rate",
+     .type = TUTTI_OPTION_REAL,
+     .value = "N",
+     .min = 0,
+     .max = 1000000000,
+     .help = "samples a second that one worker of the input pipeline makes (if not given: of "
+             "images 689, TensorFlow's decode on x86); 0: as fast as need be"},
+    {.name = "input-workers",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .standard = "1",
+     .min = 1,
+     .max = 65536,
+     .help = "workers of it on each host"},
+    {.name = "prefetch",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .standard = "1",
+     .min = 0,
+     .max = 65536,
+     .help = "batches made ahead; 0: input and step follow each other"},
+    {.name = "synthetic", .type = TUTTI_OPTION_FLAG, .help = "data that take no time to make"},
+    {.name = "step-time",
+     .type = TUTTI_OPTION_TIME,
+     .value = "TIME",
+     .help = "a step measured on one device at this batch: scales what devices take"},
+    {.name = "devices",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "LIST",
+     .help = "machines like this one of so many devices: 8, 1,2,8 or 1..1024 (doubling)"},
+    {.name = "steps",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = UINT64_C(1) << 50,
+     .help = "steps of the whole training: how long it takes"},
+    {.name = "epochs",
+     .type = TUTTI_OPTION_REAL,
+     .value = "N",
+     .min = 0,
+     .max = 1000000,
+     .help = "passes over all examples: how long they take"},
+    {.name = "examples",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = UINT64_C(1) << 50,
+     .help = "of an epoch (if not given: of the model's data set)"},
+    {.name = "exact",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "simulate every message, of rings, without protocols"},
+    TUTTI_OPTIONS_MODEL,
+    TUTTI_OPTION_NODES,
+    TUTTI_OPTION_CALIB,
+    TUTTI_OPTIONS_OUTPUT,
+};
+
+const struct tutti_command tutti_cli_train = {
+    .name = "train",
+    .summary = "a training step of a model by a strategy on a machine, and where its time goes",
+    .operands = "SPEC",
+    .operand_min = 1,
+    .operand_max = 1,
+    .text = "Writes the step of the strategy as a schedule (what each device computes, which "
+            "collectives run when, what waits for what) and simulates it: layers by a roofline of "
+            "the device and the launches of the host, collectives by what the machine's library "
+            "would run, those under way at once sharing links. The columns say what a step takes "
+            "and where it goes: compute, then what the device waits for: gradients being reduced, "
+            "weights being gathered, the host's input pipeline.\n\n" TUTTI_MODEL_TEXT,
+    .examples = "tutti train dgx-1v --model resnet50 --batch 128 --synthetic\n"
+                "tutti train dgx-1v --model resnet50 --devices 1..64 --epochs 90\n"
+                "tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"
+                "tutti train tpu-v3:8x8 --model resnet50 --precision bf16 --batch 128",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = tutti_command_train,
+};

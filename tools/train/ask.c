@@ -1,0 +1,216 @@
+/* Reads what `tutti train` was asked. */
+#include "tools/train/ask.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cli/machine.h"
+#include "tools/cli/model.h"
+#include "topo/topo.h"
+
+/* Images a second by one thread: the median of TensorFlow's decode operation on three x86
+ * processors (imread-benchmark: 596, 689 and 836). */
+static const double DECODE_RATE = 689;
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static int add_count(struct tutti_train_question *q, uint64_t count, struct tutti_err *err)
+{
+    if (q->device_count == TUTTI_TRAIN_MACHINES_MAX || count == 0 || count > UINT32_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--devices': '%" PRIu64 "' (1 or more, at most %d of them)",
+                          count, TUTTI_TRAIN_MACHINES_MAX);
+    q->device_counts[q->device_count++] = (uint32_t)count;
+    return 0;
+}
+
+/* "8", "1,2,8" or "1..1024": doubling. */
+static int read_counts(const char *text, struct tutti_train_question *q, struct tutti_err *err)
+{
+    const char *at = text;
+    int status = 0;
+
+    while (status == 0) {
+        char *end;
+        unsigned long long from = strtoull(at, &end, 10);
+        unsigned long long to = from;
+
+        if (end != at && strncmp(end, "..", 2) == 0)
+            to = strtoull(end + 2, &end, 10);
+        if (end == at || (*end != '\0' && *end != ',') || from == 0 || to < from)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--devices': '%.40s' is no list of numbers (8, 1,2,8 or "
+                              "1..1024)",
+                              text);
+        for (unsigned long long n = from; n <= to && status == 0; n *= 2)
+            status = add_count(q, n, err);
+        if (*end == '\0')
+            break;
+        at = end + 1;
+    }
+    return status;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* By what the machine is. */
+static const char *standard_strategy(const struct tutti_topo *topo)
+{
+    if (topo->shape.dim_count > 1 && strncmp(topo->name, "tpu", 3) == 0)
+        return "tpu";
+    if (topo->rank_count == 1)
+        return "onedevice";
+    return topo->host_count > 1 ? "multiworkermirrored" : "mirrored";
+}
+
+static int read_strategy(const struct tutti_args *args, struct tutti_train_question *q,
+                         struct tutti_err *err)
+{
+    const char *name = tutti_args_text(args, "strategy");
+    struct tutti_strategy *s = &q->strategy;
+    int status = tutti_strategy_named(name != NULL ? name : standard_strategy(q->topo), s, err);
+
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--strategy'");
+    if (tutti_args_given(args, "num-packs")) {
+        s->rule = TUTTI_PACK_PIECES;
+        s->limit = tutti_args_number(args, "num-packs");
+        s->overlap = s->limit == 0;
+    }
+    if (tutti_args_given(args, "bytes-per-pack")) {
+        s->rule = TUTTI_PACK_EXCEED;
+        s->limit = tutti_args_number(args, "bytes-per-pack");
+    }
+    if (tutti_args_given(args, "bucket")) {
+        s->rule = TUTTI_PACK_REACH;
+        s->limit = tutti_args_number(args, "bucket");
+        s->first_limit = s->limit < s->first_limit ? s->limit : s->first_limit;
+    }
+    if (tutti_args_given(args, "overlap"))
+        s->overlap = tutti_args_is(args, "overlap", "on");
+    if (tutti_args_given(args, "local-steps"))
+        s->local_steps = (uint32_t)tutti_args_number(args, "local-steps");
+    q->ask.algorithm = tutti_args_text(args, "all-reduce");
+    return 0;
+}
+
+static int read_device(const struct tutti_args *args, struct tutti_train_question *q,
+                       struct tutti_err *err)
+{
+    struct tutti_device_use *use = &q->ask.use;
+    const char *device = tutti_args_text(args, "device");
+    const char *framework = tutti_args_text(args, "framework");
+    const char *recompute = tutti_args_text(args, "recompute");
+    int status = tutti_precision_find(tutti_args_text(args, "precision"), &use->precision, err);
+
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--precision'");
+    if (device != NULL)
+        status = tutti_accelerator_find(device, &use->accelerator, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--device'");
+    if (framework != NULL)
+        status = tutti_framework_find(framework, &use->framework, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--framework'");
+    use->recompute = strcmp(recompute, "full") == 0        ? TUTTI_RECOMPUTE_FULL
+                     : strcmp(recompute, "selective") == 0 ? TUTTI_RECOMPUTE_SELECTIVE
+                                                           : TUTTI_RECOMPUTE_NONE;
+    use->fused_attention = tutti_args_is(args, "attention", "fused");
+    return 0;
+}
+
+static int read_batch(const struct tutti_args *args, struct tutti_train_question *q,
+                      struct tutti_err *err)
+{
+    struct tutti_train_ask *ask = &q->ask;
+    bool sequences = q->model->sample == TUTTI_SAMPLE_SEQUENCE;
+
+    ask->micro_batches = (uint32_t)tutti_args_number(args, "accumulate");
+    ask->use.batch = tutti_args_given(args, "batch") ? (uint32_t)tutti_args_number(args, "batch")
+                     : sequences                     ? 1
+                                                     : 64;
+    q->global_batch =
+        tutti_args_given(args, "global-batch") ? tutti_args_number(args, "global-batch") : 0;
+    if (q->global_batch > 0 && tutti_args_given(args, "batch"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--batch' and '--global-batch' both say how much a device has "
+                          "(one of them)");
+    return 0;
+}
+
+static void read_input(const struct tutti_args *args, struct tutti_train_question *q)
+{
+    struct tutti_train_ask *ask = &q->ask;
+
+    ask->input_workers = (uint32_t)tutti_args_number(args, "input-workers");
+    ask->prefetch = (uint32_t)tutti_args_number(args, "prefetch");
+    if (tutti_args_given(args, "input-rate"))
+        ask->input_rate = tutti_args_real(args, "input-rate");
+    else if (q->model->sample == TUTTI_SAMPLE_IMAGE && !tutti_args_flag(args, "synthetic")) {
+        ask->input_rate = DECODE_RATE;
+        q->has_default_input = true;
+    }
+}
+
+static int read_length(const struct tutti_args *args, struct tutti_train_question *q,
+                       struct tutti_err *err)
+{
+    q->steps = tutti_args_given(args, "steps") ? tutti_args_number(args, "steps") : 0;
+    q->epochs = tutti_args_given(args, "epochs") ? tutti_args_real(args, "epochs") : 0;
+    q->examples = tutti_args_given(args, "examples") ? tutti_args_number(args, "examples")
+                                                     : q->model->examples;
+    if (q->epochs > 0 && q->examples == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--epochs': how many examples '%s' is trained on is not known "
+                          "(--examples N)",
+                          q->model->name);
+    return 0;
+}
+
+int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_question *q,
+                              struct tutti_err *err)
+{
+    int status;
+
+    *q = (struct tutti_train_question){.ask = {.size = sizeof(struct tutti_train_ask)}};
+    status = tutti_machine_load(tutti_args_operand(args, 0),
+                                (uint32_t)tutti_args_number(args, "nodes"), &q->topo, err);
+    if (status == 0 && tutti_args_given(args, "devices"))
+        status = read_counts(tutti_args_text(args, "devices"), q, err);
+    if (status == 0 && tutti_args_text(args, "model") == NULL)
+        status = tutti_fail(err, TUTTI_EINVAL, "no model ('--model NAME': 'tutti model list')");
+    if (status == 0)
+        status = tutti_model_load(args, tutti_args_text(args, "model"), &q->model, err);
+    if (status == 0)
+        status = read_strategy(args, q, err);
+    if (status == 0)
+        status = read_device(args, q, err);
+    if (status == 0)
+        status = read_batch(args, q, err);
+    if (status == 0)
+        status = read_length(args, q, err);
+    if (status == 0)
+        status = tutti_calib_option_read(args, &q->calib, err);
+    if (status < 0)
+        return status;
+    read_input(args, q);
+    q->ask.topo = q->topo;
+    q->ask.model = q->model;
+    q->ask.strategy = &q->strategy;
+    q->ask.shard_ranks = (uint32_t)tutti_args_number(args, "shard");
+    q->ask.gradient_bytes = (uint32_t)tutti_args_number(args, "gradient-bytes");
+    q->ask.anchor_ps =
+        tutti_args_given(args, "step-time") ? (tutti_ps)tutti_args_number(args, "step-time") : 0;
+    q->ask.exact = tutti_args_flag(args, "exact");
+    return 0;
+}
+
+void tutti_train_question_done(struct tutti_train_question *q)
+{
+    tutti_calib_option_done(&q->calib);
+    tutti_model_free(q->model);
+    tutti_topo_free(q->topo);
+}

@@ -1,0 +1,30 @@
+/* What `tutti train` was asked: machines, model, strategy and everything that has an option. */
+#ifndef TUTTI_TOOLS_TRAIN_ASK_H
+#define TUTTI_TOOLS_TRAIN_ASK_H
+
+#include "sim/train.h"
+#include "tools/cli/calib.h"
+#include "tools/options.h"
+
+enum { TUTTI_TRAIN_MACHINES_MAX = 64 };
+
+struct tutti_train_question {
+    struct tutti_topo *topo; /* as named */
+    struct tutti_workload *model;
+    struct tutti_strategy strategy;
+    struct tutti_train_ask ask; /* of the machine as named */
+    struct tutti_calib_option calib;
+    uint32_t device_counts[TUTTI_TRAIN_MACHINES_MAX]; /* of --devices; else that of the machine */
+    uint32_t device_count;
+    uint64_t global_batch; /* 0: the batch is a device's */
+    uint64_t steps;        /* to train; 0: not asked */
+    double epochs;
+    uint64_t examples; /* of an epoch */
+    bool has_default_input;
+};
+
+int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_question *ret,
+                              struct tutti_err *err);
+void tutti_train_question_done(struct tutti_train_question *question);
+
+#endif
