@@ -10,9 +10,9 @@
 #include "sim/step/tuples.h"
 #include "topo/topo.h"
 
-/* Hosts looked at, evenly from the first rank's to the last's, steps read at most, and links of a
- * route at most. */
-enum { HOSTS = 3, STEPS_MAX = 4000000, ROUTE_MAX = 64 };
+/* Hosts looked at, evenly from the first rank's to the last's, steps of which one host is enough, steps
+ * read at most, and links of a route at most. */
+enum { HOSTS = 3, STEPS_ENOUGH = 200000, STEPS_MAX = 4000000, ROUTE_MAX = 64 };
 
 struct counter {
     const struct tutti_topo *topo;
@@ -176,7 +176,7 @@ int tutti_step_link_shares(const struct tutti_step_opts *opts,
     for (uint32_t i = 0; i < HOSTS && status == 0; i++) {
         uint64_t rank = (uint64_t)(schedule->rank_count - 1) * i / (HOSTS - 1);
 
-        if (i > 0 && schedule->rank_count == 1)
+        if (i > 0 && (schedule->rank_count == 1 || c.steps > STEPS_ENOUGH))
             break;
         if (!count_host(&c, (uint32_t)rank, opts->protocol, ret, &status))
             break;
