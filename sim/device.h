@@ -11,6 +11,7 @@
 #include "runtime/model.h"
 #include "runtime/strategy.h"
 #include "runtime/units.h"
+#include "sim/footprint.h"
 #include "topo/accelerator.h"
 
 TUTTI_API_BEGIN
@@ -46,8 +47,6 @@ const struct tutti_framework *tutti_frameworks(size_t *ret_count);
  * 1F1B"); -TUTTI_EINVAL with all of them. */
 int tutti_framework_find(const char *name, const struct tutti_framework **ret,
                          struct tutti_err *err);
-
-enum tutti_recompute { TUTTI_RECOMPUTE_NONE, TUTTI_RECOMPUTE_SELECTIVE, TUTTI_RECOMPUTE_FULL };
 
 struct tutti_device_use {
     const struct tutti_accelerator *accelerator;

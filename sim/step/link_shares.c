@@ -10,8 +10,8 @@
 #include "sim/step/tuples.h"
 #include "topo/topo.h"
 
-/* Hosts looked at, evenly from the first rank's to the last's, steps of which one host is enough, steps
- * read at most, and links of a route at most. */
+/* Hosts looked at, evenly from the first rank's to the last's; steps of which one host is enough;
+ * steps read at most; and links of a route at most. */
 enum { HOSTS = 3, STEPS_ENOUGH = 200000, STEPS_MAX = 4000000, ROUTE_MAX = 64 };
 
 struct counter {

@@ -110,8 +110,8 @@ struct both {
 };
 
 /* Convolutions have kernels of their own: no waves, but what fills a pipeline of matrix units, and
- * Winograd's algorithm in 32 bits, where each input is used by 9 outputs or more (3 x 3 at stride 1;
- * Lavin & Gray 2016: 2.25 times fewer products, of which WINOGRAD is left). */
+ * Winograd's algorithm in 32 bits, where each input is used by 9 outputs or so (3 x 3 at stride 1;
+ * Lavin & Gray 2016: 2.25 times fewer products, of which a factor of 2 is left). */
 static double convolution_s(const struct rates *r, double fill, const struct shape *s, double reuse)
 {
     double flops = FLOPS_A_PAIR * s->count * s->rows * s->columns * s->depth;

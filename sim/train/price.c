@@ -90,7 +90,7 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
         .algorithm = t->ask.algorithm,
         .protocols = t->ask.protocols,
         .as_nccl = t->ask.as_nccl,
-        .params = {.collective = c->collective, .dtype = c->dtype, .op = c->op, .count = padded(c)}};
+        .params = {.collective = c->collective, .dtype = c->dtype, .op = c->op}};
     struct tutti_answer answer;
     int status;
 
@@ -104,6 +104,7 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
             return status;
     }
     ask.memory = t->memory[number];
+    ask.params.count = padded(c);
     if (c->collective != TUTTI_ALLREDUCE) /* a name that was asked for is of all-reduces */
         ask.algorithm = NULL;
     status = tutti_predict(&ask, &answer, err);

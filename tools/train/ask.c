@@ -115,9 +115,9 @@ static int read_device(const struct tutti_args *args, struct tutti_train_questio
         status = tutti_framework_find(framework, &use->framework, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--framework'");
-    use->recompute = strcmp(recompute, "full") == 0        ? TUTTI_RECOMPUTE_FULL
-                     : strcmp(recompute, "selective") == 0 ? TUTTI_RECOMPUTE_SELECTIVE
-                                                           : TUTTI_RECOMPUTE_NONE;
+    status = tutti_recompute_find(recompute, &use->recompute, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--recompute'");
     use->fused_attention = tutti_args_is(args, "attention", "fused");
     return 0;
 }
