@@ -49,7 +49,7 @@ struct tutti_framework_memory {
     uint8_t gradient_bytes;
     uint8_t master_bytes;
     uint8_t bucket_use;         /* enum tutti_bucket_use */
-    uint16_t saved_percent;     /* what is really saved, of what fused kernels would save */
+    uint16_t saved_percent;     /* of transformer layers: of what fused kernels would save */
     uint16_t fragment_permille; /* of what is allocated: reserved but of no use at the peak */
     uint32_t logit_millibytes;  /* of a logit, in thousandths, divided by tensor parallelism; */
     uint32_t logit_whole_millibytes; /* that it does not divide: times (1 - 1/t) */

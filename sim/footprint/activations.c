@@ -69,14 +69,15 @@ static uint64_t attention_bytes(const struct tutti_footprint_params *p,
 }
 
 /* Of one sample, with nothing recomputed but the matrices of attention. */
-static uint64_t saved_bytes(const struct tutti_footprint_params *p, const struct tutti_saved *saved)
+static uint64_t saved_bytes(const struct tutti_footprint_params *p, const struct tutti_layer *layer)
 {
+    const struct tutti_saved *saved = &layer->saved;
+    uint64_t percent = layer->is_transformer ? p->framework->saved_percent : 100;
     uint64_t by = p->sequence_parallel ? p->tensor : 1;
     uint64_t whole = plus(times(saved->whole_elements, element_bytes(p)), saved->whole_bytes);
     uint64_t split = plus(times(saved->split_elements, element_bytes(p)), saved->split_bytes);
 
-    return part(times(plus(part(whole, by), part(split, p->tensor)), p->framework->saved_percent),
-                100);
+    return part(times(plus(part(whole, by), part(split, p->tensor)), percent), 100);
 }
 
 /* What one sample takes in a layer, saved and, while the layer is recomputed, again. */
@@ -89,7 +90,7 @@ static struct taken taken_by(const struct tutti_footprint_params *p,
                              const struct tutti_layer *layer, bool has_equal)
 {
     uint64_t matrices = p->fused_attention ? 0 : attention_bytes(p, &layer->saved);
-    uint64_t rest = saved_bytes(p, &layer->saved);
+    uint64_t rest = saved_bytes(p, layer);
     uint64_t input = times(layer->saved.input_elements, element_bytes(p));
 
     if (p->recompute == TUTTI_RECOMPUTE_FULL && (layer->is_transformer || !has_equal))

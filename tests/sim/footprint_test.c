@@ -345,6 +345,79 @@ TEST(terms_add_up)
     tutti_model_free(model);
 }
 
+/* Batches that others ran (DLPerf, NVIDIA's examples, PaddlePaddle's tables, TensorFlow's
+ * benchmarks of 2017): all must fit. `no`: no table has more for this device, and twice as much
+ * does not. */
+TEST(published_batches_fit)
+{
+    static const struct {
+        const char *device;
+        const char *framework;
+        const char *model;
+        enum tutti_precision precision;
+        enum tutti_optimizer optimizer;
+        uint32_t sequence;
+        uint64_t micro_batch;
+        bool no;
+    } rows[] = {
+#define FP16             TUTTI_PRECISION_FP16, TUTTI_OPTIMIZER_MOMENTUM, 0
+#define FP32             TUTTI_PRECISION_FP32, TUTTI_OPTIMIZER_MOMENTUM, 0
+#define BERT16(sequence) TUTTI_PRECISION_FP16, TUTTI_OPTIMIZER_ADAM, sequence
+#define BERT32(sequence) TUTTI_PRECISION_FP32, TUTTI_OPTIMIZER_ADAM, sequence
+        {"v100", "tensorflow", "resnet50", FP16, 256, true},
+        {"v100", "tensorflow", "resnet50", FP32, 128, true},
+        {"v100", "pytorch", "resnet50", FP16, 256, true},
+        {"v100", "pytorch", "resnet50", FP32, 128, true},
+        {"v100-32g", "pytorch", "resnet50", FP32, 256, true},
+        {"a100-40g", "horovod", "resnet50", FP32, 256, true},
+        {"k80", "tensorflow", "alexnet", FP32, 512, false},
+        {"p100", "tensorflow", "alexnet", FP32, 512, false},
+        {"k80", "tensorflow", "inception3", FP32, 64, false},
+        {"k80", "tensorflow", "resnet152", FP32, 32, false},
+        {"p100", "tensorflow", "resnet152", FP32, 64, true},
+        {"k80", "tensorflow", "resnet50", FP32, 64, false},
+        {"k80", "tensorflow", "vgg16", FP32, 32, false},
+        {"p100", "tensorflow", "vgg16", FP32, 64, false},
+        {"v100", "pytorch", "bert-base", BERT16(128), 96, true},
+        {"v100", "pytorch", "bert-base", BERT32(128), 48, true},
+        {"v100", "tensorflow", "bert-base", BERT16(128), 96, false},
+        {"v100", "tensorflow", "bert-base", BERT32(128), 48, false},
+        {"v100-32g", "pytorch", "bert-base", BERT32(128), 96, false},
+        {"v100", "horovod", "bert-large", BERT32(384), 6, true},
+        {"v100", "horovod", "bert-large", BERT16(384), 6, false},
+        {"v100-32g", "horovod", "bert-large", BERT32(384), 12, true},
+        {"a100", "horovod", "bert-large", BERT16(128), 312, true},
+        {"a100", "horovod", "bert-large", BERT32(128), 176, true},
+#undef FP16
+#undef FP32
+#undef BERT16
+#undef BERT32
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct tutti_model_params asked = {.size = sizeof(asked),
+                                                 .sequence = rows[i].sequence};
+        struct tutti_footprint_params params = {.size = sizeof(params),
+                                                .accelerator = device(rows[i].device),
+                                                .framework = framework(rows[i].framework),
+                                                .precision = rows[i].precision,
+                                                .optimizer = rows[i].optimizer,
+                                                .micro_batch = rows[i].micro_batch,
+                                                .data = 8};
+        struct tutti_workload *model = NULL;
+        struct tutti_err err = {""};
+
+        CHECK_OK(tutti_model_new(rows[i].model, &asked, &model, &err), err);
+        params.model = model;
+        if (!footprint_of(&params).fits)
+            TEST_FAIL("row %zu ran: %s on %s", i, rows[i].model, rows[i].device);
+        params.micro_batch *= 2;
+        if (rows[i].no && footprint_of(&params).fits)
+            TEST_FAIL("row %zu fits twice: %s on %s", i, rows[i].model, rows[i].device);
+        tutti_model_free(model);
+    }
+}
+
 TEST(what_does_not_fit_says_what_would)
 {
     struct tutti_workload *model = model_of("llama3-8b");
