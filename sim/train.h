@@ -10,6 +10,7 @@
 #include "runtime/model.h"
 #include "runtime/strategy.h"
 #include "sim/device.h"
+#include "sim/footprint.h"
 #include "sim/predict.h"
 #include "sim/step.h"
 
@@ -39,7 +40,9 @@ struct tutti_train_ask {
     /* A measured step of one device (or of this machine) at this batch, which scales what devices
      * take: 0 none. */
     tutti_ps anchor_ps;
-    const uint32_t *pace_ppm; /* NULL, or [rank], as in struct tutti_step_opts */
+    const uint32_t *pace_ppm;       /* NULL, or [rank], as in struct tutti_step_opts */
+    enum tutti_optimizer optimizer; /* of states in memory */
+    bool any_memory;                /* what does not fit into a device is predicted all the same */
     bool exact; /* every message is simulated; collectives without steps are played as rings */
     /* NULL, or told of each step of the rank that is played first. */
     void (*note)(void *context, const struct tutti_step_note *note);
@@ -72,10 +75,11 @@ struct tutti_train_answer {
     const char *algorithm; /* of the largest collective, and its protocol */
     const char *protocol;
     uint32_t class_count;
-    char limited_by[160]; /* the bottleneck in words, and what comes next */
+    struct tutti_footprint footprint; /* of a device */
+    char limited_by[160];             /* the bottleneck in words, and what comes next */
 };
 
-/* -TUTTI_EINVAL for what does not fit together, says what would; -TUTTI_ELACK for what is not
+/* -TUTTI_EINVAL for what does not fit together, or into a device: says what would; -TUTTI_ELACK for what is not
  * modelled. */
 int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_answer *ret,
                         struct tutti_err *err);

@@ -33,7 +33,10 @@ static const struct tutti_column columns[] = {
     {"batch_per_device", NULL, "", TUTTI_CELL_COUNT},
     {"global_batch", NULL, "", TUTTI_CELL_COUNT},
     {"steps", NULL, "", TUTTI_CELL_COUNT},
-    {"hours", "to finish", "h", TUTTI_CELL_NUMBER},
+    {"hours", "all", "h", TUTTI_CELL_NUMBER},
+    {"memory_GB", "memory", "GB", TUTTI_CELL_NUMBER},
+    {"cost", "cost", "", TUTTI_CELL_NUMBER},
+    {"energy_kWh", NULL, "", TUTTI_CELL_NUMBER},
     {"limited_by", NULL, "", TUTTI_CELL_TEXT},
 };
 
@@ -62,12 +65,26 @@ static uint64_t steps_of(const struct tutti_train_question *q, const struct foun
     return (uint64_t)ceil(q->epochs * (double)((q->examples + a_step - 1) / a_step));
 }
 
+/* Of the whole training; of no steps nothing. */
+static struct tutti_cost cost_of(const struct tutti_train_question *q, const struct found *f,
+                                 uint64_t steps)
+{
+    const struct tutti_accelerator *device = NULL;
+    double us = (double)f->answer.step_ps / (double)TUTTI_PS_PER_US * (double)steps;
+
+    if (tutti_accelerator_find(f->answer.accelerator, &device, NULL) < 0)
+        return (struct tutti_cost){.has_money = false};
+    return tutti_cost_of(q->prices, device, f->device_count,
+                         us < (double)INT64_MAX ? (uint64_t)us : INT64_MAX);
+}
+
 static int add_row(struct tutti_table *table, const struct tutti_train_question *q,
                    const struct found *first, const struct found *f, struct tutti_err *err)
 {
     const struct tutti_train_answer *a = &f->answer;
     double before = first->answer.samples_per_s / first->device_count;
     uint64_t steps = steps_of(q, f);
+    struct tutti_cost cost = cost_of(q, f, steps);
     int status = tutti_table_add(
         table, (uint64_t)f->device_count, seconds(a->step_ps), a->samples_per_s,
         a->tokens_per_s > 0 ? a->tokens_per_s : NAN,
@@ -75,7 +92,10 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
         seconds(a->split.compute_ps), seconds(a->split.slowed_ps), seconds(a->split.reduce_ps),
         seconds(a->split.gather_ps), seconds(a->split.across_ps), seconds(a->split.input_ps),
         seconds(a->communication_ps), (uint64_t)f->batch, a->samples, steps,
-        steps > 0 ? seconds(a->step_ps) * (double)steps / 3600 : NAN, a->limited_by);
+        steps > 0 ? seconds(a->step_ps) * (double)steps / 3600 : NAN,
+        (double)a->footprint.total_bytes / 1e9,
+        steps > 0 && cost.has_money ? (double)cost.money / 1e6 : NAN,
+        steps > 0 && cost.has_power ? (double)cost.energy_mwh / 1e6 : NAN, a->limited_by);
 
     return status < 0 ? tutti_nomem(err) : 0;
 }
@@ -152,6 +172,26 @@ static int ask_all(const struct tutti_args *args, const struct tutti_train_quest
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
+static void print_memory(const struct tutti_train_answer *a, struct tutti_json *json)
+{
+    const struct tutti_footprint *f = &a->footprint;
+
+    tutti_json_open(json, "memory", '[');
+    tutti_json_open(json, NULL, '{');
+    tutti_json_count(json, "stage", f->stage);
+    tutti_json_number(json, "GB", (double)f->total_bytes / 1e9);
+    tutti_json_number(json, "capacity_GB",
+                      f->capacity_bytes > 0 ? (double)f->capacity_bytes / 1e9 : NAN);
+    tutti_json_open(json, "terms", '{');
+    for (uint32_t i = 0; i < TUTTI_MEMORY_TERM_COUNT; i++)
+        if (f->bytes[i] > 0)
+            tutti_json_number(json, tutti_memory_term_name((enum tutti_memory_term)i),
+                              (double)f->bytes[i] / 1e9);
+    tutti_json_close(json);
+    tutti_json_close(json);
+    tutti_json_close(json);
+}
+
 static void print_json(const struct tutti_train_question *q, const struct found *found,
                        const struct tutti_table *table, struct tutti_sink *sink)
 {
@@ -178,6 +218,7 @@ static void print_json(const struct tutti_train_question *q, const struct found 
     tutti_json_number(&json, "samples_per_s", a->samples_per_s);
     tutti_json_number(&json, "tokens_per_s", a->tokens_per_s > 0 ? a->tokens_per_s : NAN);
     tutti_json_number(&json, "mfu_percent", a->mfu_percent);
+    print_memory(a, &json);
     tutti_json_text(&json, "limited_by", a->limited_by);
     tutti_table_json(table, "results", &json);
     tutti_json_close(&json);
@@ -216,6 +257,13 @@ static void print_head(const struct tutti_train_question *q, const struct found 
 }
 
 /* What doubling the host's rate would give, where the host is what a step waits for. */
+static void print_prices(const struct tutti_train_question *q, FILE *out)
+{
+    if (q->steps > 0 || q->epochs > 0)
+        fprintf(out, "# cost:     %s, prices of %s (--prices)\n", tutti_prices_currency(q->prices),
+                tutti_prices_date(q->prices));
+}
+
 static void print_limits(const struct tutti_train_question *q, const struct found *found,
                          uint32_t count, FILE *out)
 {
@@ -253,6 +301,7 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
         tutti_table_csv(table, sink->out);
     } else if (status == 0 && (status = tutti_page_open(&page, sink, err)) == 0) {
         print_head(q, &found[0], page.out);
+        print_prices(q, page.out);
         tutti_table_print(table, &page);
         print_limits(q, found, count, page.out);
         status = tutti_page_close(&page, 0, err);
@@ -422,6 +471,18 @@ static const struct tutti_option options[] = {
      .min = 1,
      .max = UINT64_C(1) << 50,
      .help = "of an epoch (if not given: of the model's data set)"},
+    {.name = "optimizer",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "NAME",
+     .help = "whose states are kept: sgd, momentum or adam (if not given: adam of sequences, "
+             "momentum of others)"},
+    {.name = "any-memory",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "predict also what does not fit into a device"},
+    {.name = "prices",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "what devices, electricity and buildings cost (if not given: a dated list)"},
     {.name = "exact",
      .type = TUTTI_OPTION_FLAG,
      .help = "simulate every message, of rings, without protocols"},

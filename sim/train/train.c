@@ -194,6 +194,38 @@ static int open_train(const struct tutti_train_ask *given, struct tutti_train *t
     return write_schedule(t, err);
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* What a device holds; -TUTTI_EINVAL where it has not so much. */
+static int fill_memory(const struct tutti_train *t, struct tutti_train_answer *answer,
+                       struct tutti_err *err)
+{
+    const struct tutti_train_ask *ask = &t->ask;
+    struct tutti_footprint_params params = {
+        .size = sizeof(params),
+        .model = ask->model,
+        .accelerator = ask->use.accelerator,
+        .precision = ask->use.precision,
+        .optimizer = ask->optimizer,
+        .micro_batch = ask->use.batch,
+        .micro_batches = ask->micro_batches,
+        .data = ask->topo->rank_count,
+        .fused_attention = ask->use.fused_attention,
+        .recompute = ask->use.recompute,
+        .sharding = ask->strategy->sharding,
+        .shard_ranks = ask->strategy->sharding == TUTTI_SHARD_NONE ? 0 : ask->shard_ranks,
+    };
+    int status;
+
+    if (tutti_memory_framework_find(ask->use.framework->name, &params.framework, NULL) < 0)
+        params.framework = NULL;
+    status = tutti_footprint_of(&params, &answer->footprint, err);
+    if (status < 0 || answer->footprint.fits || answer->footprint.capacity_bytes == 0 ||
+        ask->any_memory)
+        return status;
+    return tutti_footprint_check(&params, err);
+}
+
 /* ---- playing --------------------------------------------------------------------------------- */
 
 /* Level 2: every message of every rank. */
@@ -296,6 +328,8 @@ int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_an
     struct tutti_train t = {.answer = &answer};
     int status = open_train(ask, &t, err);
 
+    if (status == 0)
+        status = fill_memory(&t, &answer, err);
     if (status == 0)
         status = play_step(&t, &answer, err);
     if (status == 0) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli/files.h"
 #include "tools/cli/machine.h"
 #include "tools/cli/model.h"
 #include "topo/topo.h"
@@ -155,6 +156,39 @@ static void read_input(const struct tutti_args *args, struct tutti_train_questio
     }
 }
 
+/* What images are trained with, and what sequences are, unless it is said. */
+static int read_optimizer(const struct tutti_args *args, struct tutti_train_question *q,
+                          struct tutti_err *err)
+{
+    const char *name = tutti_args_text(args, "optimizer");
+    int status;
+
+    q->ask.any_memory = tutti_args_flag(args, "any-memory");
+    q->ask.optimizer =
+        q->model->sample == TUTTI_SAMPLE_SEQUENCE ? TUTTI_OPTIMIZER_ADAM : TUTTI_OPTIMIZER_MOMENTUM;
+    if (name == NULL)
+        return 0;
+    status = tutti_optimizer_find(name, &q->ask.optimizer, err);
+    return status < 0 ? tutti_wrap(err, status, "option '--optimizer'") : 0;
+}
+
+static int read_prices(const struct tutti_args *args, struct tutti_train_question *q,
+                       struct tutti_err *err)
+{
+    const char *path = tutti_args_text(args, "prices");
+    char *text = NULL;
+    size_t bytes = 0;
+    int status;
+
+    if (path == NULL)
+        return tutti_prices_builtin(&q->prices, err);
+    status = tutti_file_read(path, &text, &bytes, err);
+    if (status == 0)
+        status = tutti_prices_parse(path, text, bytes, &q->prices, err);
+    free(text);
+    return status;
+}
+
 static int read_length(const struct tutti_args *args, struct tutti_train_question *q,
                        struct tutti_err *err)
 {
@@ -193,6 +227,10 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
     if (status == 0)
         status = read_length(args, q, err);
     if (status == 0)
+        status = read_optimizer(args, q, err);
+    if (status == 0)
+        status = read_prices(args, q, err);
+    if (status == 0)
         status = tutti_calib_option_read(args, &q->calib, err);
     if (status < 0)
         return status;
@@ -211,6 +249,7 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
 void tutti_train_question_done(struct tutti_train_question *q)
 {
     tutti_calib_option_done(&q->calib);
+    tutti_prices_free(q->prices);
     tutti_model_free(q->model);
     tutti_topo_free(q->topo);
 }

@@ -2,6 +2,7 @@
 #ifndef TUTTI_TOOLS_TRAIN_ASK_H
 #define TUTTI_TOOLS_TRAIN_ASK_H
 
+#include "sim/prices.h"
 #include "sim/train.h"
 #include "tools/cli/calib.h"
 #include "tools/options.h"
@@ -21,6 +22,7 @@ struct tutti_train_question {
     double epochs;
     uint64_t examples; /* of an epoch */
     bool has_default_input;
+    struct tutti_prices *prices;
 };
 
 int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_question *ret,
