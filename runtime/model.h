@@ -159,10 +159,11 @@ int tutti_model_new(const char *name, const struct tutti_model_params *params,
                     struct tutti_workload **ret, struct tutti_err *err);
 void tutti_model_free(struct tutti_workload *model); /* NULL is a no-op */
 
-/* The model that a published table means by its words, such as "ResNet-50 v1.5", "Faster R-CNN:
- * R50-FPN 3x" or "LanguageModeling/BERT" of so many tokens (0: not said), with the sizes that the
- * words say in *ret. NULL, and nothing in *ret: none of those there are, or a model that the words
- * leave open. Llama-like and GPT-like models whose shape is stated beside are "llama" and "gpt". */
+/* The model that a published table means by its words (of the column that names it, and of what
+ * else was set, one behind the other), such as "ResNet-50 v1.5", "Faster R-CNN: R50-FPN 3x" or
+ * "LanguageModeling/BERT" of so many tokens (0: not said), with the sizes that the words say in
+ * *ret. NULL, and nothing in *ret: none of those there are, or a model that the words leave open.
+ * Llama-like and GPT-like models whose shape is stated beside are "llama" and "gpt". */
 const char *tutti_model_recognize(const char *words, uint32_t sequence,
                                   struct tutti_model_params *ret);
 

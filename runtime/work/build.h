@@ -44,6 +44,7 @@ extern const struct tutti_model_family tutti_family_alexnet;
 extern const struct tutti_model_family tutti_family_vgg;
 extern const struct tutti_model_family tutti_family_inception;
 extern const struct tutti_model_family tutti_family_resnet;
+extern const struct tutti_model_family tutti_family_segment;
 extern const struct tutti_model_family tutti_family_mobilenet;
 extern const struct tutti_model_family tutti_family_unet;
 extern const struct tutti_model_family tutti_family_efficientnet;

@@ -15,12 +15,16 @@
 
 /* In the order of `tutti model list`. */
 static const struct tutti_model_family *const families[] = {
-    &tutti_family_mlp,       &tutti_family_alexnet,      &tutti_family_vgg,
-    &tutti_family_inception, &tutti_family_resnet,       &tutti_family_unet,
-    &tutti_family_mobilenet, &tutti_family_efficientnet, &tutti_family_ssd,
-    &tutti_family_detection, &tutti_family_bert,         &tutti_family_gpt,
-    &tutti_family_llama,     &tutti_family_deepseek,     &tutti_family_transformer_xl,
-    &tutti_family_gnmt,      &tutti_family_dlrm,         &tutti_family_recommend,
+    &tutti_family_mlp,          &tutti_family_alexnet,
+    &tutti_family_vgg,          &tutti_family_inception,
+    &tutti_family_resnet,       &tutti_family_unet,
+    &tutti_family_segment,      &tutti_family_mobilenet,
+    &tutti_family_efficientnet, &tutti_family_ssd,
+    &tutti_family_detection,    &tutti_family_bert,
+    &tutti_family_gpt,          &tutti_family_llama,
+    &tutti_family_deepseek,     &tutti_family_transformer_xl,
+    &tutti_family_gnmt,         &tutti_family_dlrm,
+    &tutti_family_recommend,
 };
 
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]), NAMES_BYTES = 2048 };

@@ -1,5 +1,6 @@
-/* Recommenders of films beside DLRM: neural collaborative filtering, whose embeddings of users and
- * items have sparse gradients, and a variational autoencoder of all that a user has seen. */
+/* Recommenders beside DLRM: neural collaborative filtering, whose embeddings of users and items
+ * have sparse gradients, a variational autoencoder of all that a user has seen, and wide and deep:
+ * a linear model of categories beside a perceptron that reads their embeddings. */
 #include "runtime/work/build.h"
 
 static void relu(struct tutti_build *b, uint64_t elements)
@@ -85,6 +86,107 @@ static void vae_cf(struct tutti_build *b, const struct tutti_model_kind *kind)
     b->sample_bytes = 4 * FILMS;
 }
 
+/* ---- wide and deep --------------------------------------------------------------------------- */
+
+/* Categories with embeddings, rows by columns, of which a sample has `values`; and small ones whose
+ * indicators are read as they are. */
+static const struct {
+    const char *name;
+    uint32_t rows;
+    uint32_t columns;
+    uint32_t values;
+} categories[] = {
+    {"event.document", 300000, 128, 1},
+    {"ad", 250000, 128, 1},
+    {"document", 100000, 128, 1},
+    {"ad.entity", 10000, 64, 6},
+    {"event.entity", 10000, 64, 6},
+    {"ad.source", 4000, 64, 1},
+    {"event.source", 4000, 64, 1},
+    {"location", 2500, 64, 1},
+    {"advertiser", 2500, 64, 1},
+    {"state", 2000, 64, 1},
+    {"ad.publisher", 1000, 64, 1},
+    {"event.publisher", 1000, 64, 1},
+    {"ad.topic", 350, 64, 3},
+    {"event.topic", 350, 64, 3},
+    {"country", 300, 64, 1},
+    {"ad.category", 100, 64, 3},
+    {"event.category", 100, 64, 3},
+};
+
+enum {
+    CATEGORIES = sizeof(categories) / sizeof(categories[0]),
+    INDICATORS = 6 + 3 + 3 + 2 + 2,
+    NUMBERS = 32,
+    WIDE_LAYER = 1024
+};
+
+static void wide(struct tutti_build *b)
+{
+    uint64_t values = INDICATORS / 3 + NUMBERS;
+
+    tutti_build_layer(b, "wide", 1, values);
+    for (int i = 0; i < CATEGORIES; i++) {
+        tutti_build_variable(
+            b, (struct tutti_variable){.name = tutti_build_name(b, "wide.%s", categories[i].name),
+                                       .rows = categories[i].rows,
+                                       .elements = categories[i].rows,
+                                       .touched_rows = categories[i].values});
+        values += categories[i].values;
+    }
+    tutti_build_variable(b, (struct tutti_variable){.name = "wide.others",
+                                                    .rows = INDICATORS + NUMBERS,
+                                                    .elements = INDICATORS + NUMBERS});
+    tutti_build_variable(b, (struct tutti_variable){.name = "wide.bias", .elements = 1});
+    tutti_build_step(b, "wide", TUTTI_WORK_EMBEDDING, TUTTI_SPLIT_NONE, values, 1);
+}
+
+static uint64_t deep_embeddings(struct tutti_build *b)
+{
+    uint64_t columns = INDICATORS + NUMBERS;
+
+    tutti_build_layer(b, "embeddings", 1, columns);
+    for (int i = 0; i < CATEGORIES; i++) {
+        uint64_t out = categories[i].columns;
+
+        tutti_build_step(b, categories[i].name, TUTTI_WORK_EMBEDDING, TUTTI_SPLIT_NONE,
+                         categories[i].values * out, out);
+        tutti_build_variable(b, (struct tutti_variable){.name = categories[i].name,
+                                                        .rows = categories[i].rows,
+                                                        .elements = categories[i].rows * out,
+                                                        .touched_rows = categories[i].values});
+        columns += out;
+    }
+    tutti_build_step(b, "concat", TUTTI_WORK_ELEMENTWISE, TUTTI_SPLIT_NONE, columns, columns);
+    tutti_build_save(b, (struct tutti_saved){.whole_elements = columns});
+    return columns;
+}
+
+static void wide_and_deep(struct tutti_build *b, const struct tutti_model_kind *kind)
+{
+    static const char *const names[] = {"dense1", "dense2", "dense3", "dense4", "dense5"};
+    uint64_t columns;
+
+    (void)kind;
+    wide(b);
+    columns = deep_embeddings(b);
+    tutti_build_layer(b, "perceptron", 1, columns);
+    for (int i = 0; i < 5; i++) {
+        dense(b, names[i], columns, WIDE_LAYER);
+        columns = WIDE_LAYER;
+        relu(b, columns);
+        tutti_build_step(b, "dropout", TUTTI_WORK_ELEMENTWISE, TUTTI_SPLIT_NONE, columns, columns);
+        tutti_build_save(b,
+                         (struct tutti_saved){.whole_elements = columns, .whole_bytes = columns});
+    }
+    dense(b, "click", columns, 1);
+    tutti_build_step(b, "sum", TUTTI_WORK_ELEMENTWISE, TUTTI_SPLIT_NONE, 2, 1);
+    tutti_build_step(b, "loss", TUTTI_WORK_LOSS, TUTTI_SPLIT_NONE, 1, 1);
+    b->logits = 1;
+    b->sample_bytes = 4 * (35 + INDICATORS / 3 + NUMBERS + 1); /* values of categories; a label */
+}
+
 static const struct tutti_model_kind kinds[] = {
     {.name = "ncf",
      .summary = "neural collaborative filtering, MovieLens 20M",
@@ -98,6 +200,12 @@ static const struct tutti_model_kind kinds[] = {
      .sample = TUTTI_SAMPLE_ROW,
      .examples = 116677,
      .build = vae_cf},
+    {.name = "wide-and-deep",
+     .summary = "wide and deep, Outbrain's clicks",
+     .source = "Cheng et al. 2016, arXiv 1606.07792; features of NVIDIA's TensorFlow example",
+     .sample = TUTTI_SAMPLE_ROW,
+     .examples = 59761827,
+     .build = wide_and_deep},
 };
 
 const struct tutti_model_family tutti_family_recommend = {kinds, sizeof(kinds) / sizeof(kinds[0])};

@@ -78,7 +78,12 @@ static const struct meaning meanings[] = {
     {"efficientnetv2", "efficientnetv2-s", 0, 0, 0},
     {"efficientnetb0", "efficientnet-b0", 0, 0, 0},
     {"efficientnetb4", "efficientnet-b4", 0, 0, 0},
-    {"unet !3d !industrial !nnunet", "unet", 0, 0, 0},
+    {"unet3d", "unet-3d", 0, 0, 0},
+    {"unetindustrial", "unet-industrial", 0, 0, 0},
+    {"nnunet dimension2", "nnunet-2d", 0, 0, 0},
+    {"nnunet dimension3", "nnunet-3d", 0, 0, 0},
+    {"unet !nnunet", "unet", 0, 0, 0},
+    {"vnet !convnet", "vnet", 0, 0, 0},
     {"ssd !detectionssd", "ssd300-r50", 0, 0, 0}, /* TensorFlow's example is another network */
 
     /* Language. NVIDIA's BERT without a size is large; of 384 tokens it is SQuAD. */
@@ -115,6 +120,7 @@ static const struct meaning meanings[] = {
     /* Recommenders. */
     {"recommendationncf", "ncf", 0, 0, 0},
     {"vaecf", "vae-cf", 0, 0, 0},
+    {"wideanddeep", "wide-and-deep", 0, 0, 0},
     {"dlrm", "dlrm", 0, 0, 0},
 };
 

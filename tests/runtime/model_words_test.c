@@ -31,8 +31,11 @@ TEST(words_of_tables)
         {"AlexNet", 0, "alexnet"},
         {"VGG16", 0, "vgg16"},
         {"Segmentation/UNet_Medical", 0, "unet"},
-        {"Segmentation/UNet_3D_Medical", 0, "none"},
-        {"Segmentation/nnUNet", 0, "none"},
+        {"Segmentation/UNet_3D_Medical", 0, "unet-3d"},
+        {"Segmentation/UNet_Industrial", 0, "unet-industrial"},
+        {"Segmentation/VNet", 0, "vnet"},
+        {"Segmentation/nnUNet", 0, "none"}, /* of two or three dimensions */
+        {"Segmentation/nnUNet Dimension=2", 0, "nnunet-2d"},
         {"Segmentation/MaskRCNN", 0, "mask-rcnn-r50-fpn"},
         {"Detection/SSD", 0, "none"},
         {"ssd", 0, "ssd300-r50"},
@@ -66,7 +69,8 @@ TEST(words_of_tables)
         {"Nemotron-H 56b", 0, "none"},
         {"Deepseek V3", 0, "deepseek-v3"},
         {"Recommendation/NCF", 0, "ncf"},
-        {"Recommendation/WideAndDeep", 0, "none"},
+        {"Recommendation/WideAndDeep", 0, "wide-and-deep"},
+        {"Recommendation/SIM", 0, "none"},
         {"", 0, "none"},
     };
 
