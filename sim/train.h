@@ -79,8 +79,8 @@ struct tutti_train_answer {
     char limited_by[160];             /* the bottleneck in words, and what comes next */
 };
 
-/* -TUTTI_EINVAL for what does not fit together, or into a device: says what would; -TUTTI_ELACK for what is not
- * modelled. */
+/* -TUTTI_EINVAL for what does not fit together, or into a device, says what would; -TUTTI_ELACK for
+ * what is not modelled. */
 int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_answer *ret,
                         struct tutti_err *err);
 

@@ -19,7 +19,7 @@
 static const struct tutti_column columns[] = {
     {"devices", "devices", "", TUTTI_CELL_COUNT},
     {"step_time_s", "step", "s", TUTTI_CELL_NUMBER},
-    {"samples_per_s", "rate", "samples/s", TUTTI_CELL_NUMBER},
+    {"samples_per_s", "samples", "1/s", TUTTI_CELL_NUMBER},
     {"tokens_per_s", NULL, "", TUTTI_CELL_NUMBER},
     {"scaling_percent", "scaling", "%", TUTTI_CELL_NUMBER},
     {"mfu_percent", "MFU", "%", TUTTI_CELL_NUMBER},
@@ -152,21 +152,30 @@ static int ask_one(const struct tutti_args *args, const struct tutti_train_quest
     return status < 0 ? status : tutti_train_predict(&ask, &ret->answer, err);
 }
 
+/* *ret_count: of how many machines. */
 static int ask_all(const struct tutti_args *args, const struct tutti_train_question *q,
-                   struct found *found, struct tutti_err *err)
+                   struct found *found, uint32_t *ret_count, struct tutti_err *err)
 {
+    uint32_t count = 0;
     int status = 0;
 
+    *ret_count = 1;
     if (q->device_count == 0)
         return ask_one(args, q, q->topo, &found[0], err);
     for (uint32_t i = 0; i < q->device_count && status == 0; i++) {
         struct tutti_topo *topo = NULL;
 
         status = tutti_train_machine(q->topo, q->device_counts[i], &topo, err);
+        if (status == -TUTTI_EINVAL && q->ranged && count + q->device_count - i > 1) {
+            status = 0;
+            continue;
+        }
         if (status == 0)
-            status = ask_one(args, q, topo, &found[i], err);
+            status = ask_one(args, q, topo, &found[count], err);
+        count += status == 0;
         tutti_topo_free(topo);
     }
+    *ret_count = count;
     return status;
 }
 
@@ -286,9 +295,9 @@ static void print_limits(const struct tutti_train_question *q, const struct foun
 }
 
 static int print(const struct tutti_args *args, const struct tutti_train_question *q,
-                 const struct found *found, struct tutti_sink *sink, struct tutti_err *err)
+                 const struct found *found, uint32_t count, struct tutti_sink *sink,
+                 struct tutti_err *err)
 {
-    uint32_t count = q->device_count > 0 ? q->device_count : 1;
     struct tutti_table *table = tutti_table_new(columns, COLUMNS);
     struct tutti_page page;
     int status = table == NULL ? tutti_nomem(err) : 0;
@@ -315,12 +324,13 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
 {
     struct found found[TUTTI_TRAIN_MACHINES_MAX];
     struct tutti_train_question question;
+    uint32_t count = 0;
     int status = tutti_train_question_read(args, &question, err);
 
     if (status == 0)
-        status = ask_all(args, &question, found, err);
+        status = ask_all(args, &question, found, &count, err);
     if (status == 0)
-        status = print(args, &question, found, sink, err);
+        status = print(args, &question, found, count, sink, err);
     tutti_train_question_done(&question);
     return status;
 }

@@ -15,6 +15,9 @@
  * processors (imread-benchmark: 596, 689 and 836). */
 static const double DECODE_RATE = 689;
 
+/* Smaller images than this, decoded, come from arrays and not from JPEG files. */
+enum { JPEG_BYTES = 64 * 1024 };
+
 /* ---- devices --------------------------------------------------------------------------------- */
 
 static int add_count(struct tutti_train_question *q, uint64_t count, struct tutti_err *err)
@@ -45,6 +48,7 @@ static int read_counts(const char *text, struct tutti_train_question *q, struct 
                               "option '--devices': '%.40s' is no list of numbers (8, 1,2,8 or "
                               "1..1024)",
                               text);
+        q->ranged |= to > from;
         for (unsigned long long n = from; n <= to && status == 0; n *= 2)
             status = add_count(q, n, err);
         if (*end == '\0')
@@ -150,7 +154,8 @@ static void read_input(const struct tutti_args *args, struct tutti_train_questio
     ask->prefetch = (uint32_t)tutti_args_number(args, "prefetch");
     if (tutti_args_given(args, "input-rate"))
         ask->input_rate = tutti_args_real(args, "input-rate");
-    else if (q->model->sample == TUTTI_SAMPLE_IMAGE && !tutti_args_flag(args, "synthetic")) {
+    else if (q->model->sample == TUTTI_SAMPLE_IMAGE && q->model->sample_bytes >= JPEG_BYTES &&
+             !tutti_args_flag(args, "synthetic")) {
         ask->input_rate = DECODE_RATE;
         q->has_default_input = true;
     }

@@ -17,6 +17,7 @@ struct tutti_train_question {
     struct tutti_calib_option calib;
     uint32_t device_counts[TUTTI_TRAIN_MACHINES_MAX]; /* of --devices; else that of the machine */
     uint32_t device_count;
+    bool ranged;           /* of a range, numbers of which there is no machine are passed over */
     uint64_t global_batch; /* 0: the batch is a device's */
     uint64_t steps;        /* to train; 0: not asked */
     double epochs;
