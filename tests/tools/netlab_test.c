@@ -106,13 +106,13 @@ TEST(a_message_takes_as_long_as_the_delay_says)
         SKIP(not_permitted());
     REQUIRE(text != NULL);
     status =
-        run(NETLAB "switch:n=2,bw=1Gb/s --delay 5ms --deadline 120 -- " PROBE "pair 1K 5", text);
+        run(NETLAB "switch:n=2,bw=1Gb/s --delay 5ms --deadline 120 -- " PROBE "pair 1K 40", text);
     us = least_time(text);
     free(text);
     if (status == 77)
         SKIP("neither netem nor TAP devices here");
     CHECK_INT(status, 0);
-    if (us < 10000 || us > 14000)
+    if (us < 10000 || us > 18000) /* the best of 40, on a machine with other work; twice is 20000 */
         TEST_FAIL("there and back with 5 ms each took %.0f us", us);
 }
 
