@@ -225,7 +225,7 @@ int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_la
         host.backward_s += host.forward_s;
     }
     ret->forward_ps = ps_of(fmax(device.forward_s, host.forward_s));
-    ret->backward_ps = ps_of(fmax(device.backward_s, host.backward_s));
+    ret->backward_ps = layer->is_frozen ? 0 : ps_of(fmax(device.backward_s, host.backward_s));
     return 0;
 }
 

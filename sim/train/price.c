@@ -34,6 +34,8 @@ static int find_shares(const struct tutti_ask *ask, const struct tutti_answer *a
 
     named.algorithm = answer->algorithm;
     status = tutti_predict_schedule(&named, &schedule, NULL);
+    if (status == -TUTTI_ENOMEM)
+        return tutti_nomem(err);
     if (status == 0) {
         status = tutti_step_link_shares(&opts, schedule, ret, err);
         tutti_schedule_free(schedule);
