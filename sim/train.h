@@ -41,6 +41,7 @@ struct tutti_train_ask {
      * take: 0 none. */
     tutti_ps anchor_ps;
     const uint32_t *pace_ppm;       /* NULL, or [rank], as in struct tutti_step_opts */
+    double pace;                    /* devices take so many times what is modelled; 0: 1 */
     enum tutti_optimizer optimizer; /* of states in memory */
     bool any_memory;                /* what does not fit into a device is predicted all the same */
     bool exact; /* every message is simulated; collectives without steps are played as rings */

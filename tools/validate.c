@@ -22,6 +22,7 @@
 #include "tools/validate/fitted.h"
 #include "tools/validate/logs.h"
 #include "tools/validate/measurements.h"
+#include "tools/validate/training_command.h"
 #include "tools/validate/validate_options.h"
 #include "tools/validate/validate_plot.h"
 #include "topo/hardware.h"
@@ -415,6 +416,8 @@ int tutti_command_validate(const struct tutti_args *args, struct tutti_sink *sin
     struct tutti_errors errors = {0};
     int status = tutti_validate_options_check(args, err);
 
+    if (status == 0 && tutti_args_flag(args, "training"))
+        return tutti_validate_training(args, sink, err);
     if (status == 0)
         status = tutti_shared_check_plot(args, err);
     if (status == 0 && tutti_args_given(args, "svg") && tutti_run_writes_here(args)) {
@@ -468,6 +471,16 @@ static const struct tutti_option options[] = {
      .value = "out|in|best",
      .standard = "out",
      .help = "which times of a log: out of place, in place, or the better one"},
+    {.name = "training",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "tables of measured training steps (FILE.csv, or folders of them; if none is given: "
+             "those that are installed), row by row"},
+    {.name = "anchor",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "ROW",
+     .help = "a row of each family taken as measured, which scales the device: first, or "
+             "COLUMN=VALUE; each:first, each:COLUMN=VALUE: of each series, whose rows differ in "
+             "the number of devices alone"},
     {.name = "limit",
      .type = TUTTI_OPTION_REAL,
      .value = "PERCENT",
@@ -495,9 +508,9 @@ static const struct tutti_moved_option moved[] = {
 const struct tutti_command tutti_cli_validate = {
     .name = "validate",
     .summary = "hold predictions against measurements: a log, or this machine",
-    .operands = "[SPEC]",
+    .operands = "[SPEC|FILE.csv...]",
     .operand_min = 0,
-    .operand_max = 1,
+    .operand_max = TUTTI_VALIDATE_OPERANDS_MAX,
     .text =
         "With SPEC and --log: takes collective, sizes and ranks from the logs, predicts each row "
         "on SPEC (without one: on hosts of the GPUs that the logs list, as such hosts usually "
@@ -521,12 +534,17 @@ const struct tutti_command tutti_cli_validate = {
         "some messages are timed anew, to tell what passing from one to the other costs now, and "
         "what they moved during is timed again. The column calibrated is what would have been "
         "predicted without.\n\n"
+        "With --training: predicts each row of tables of training steps from its settings alone "
+        "(model, machine, strategy, batch, precision, framework), as 'tutti train' does, with the "
+        "memory of a device; errors by family, beside a null model that knows one rate a device. "
+        "Rows whose settings say too little, or ask for what is not modelled, say so.\n\n"
         "Errors are in percent of what was measured; the summary takes them without their sign.",
     .examples = "tutti validate dgx-h100 --log all_reduce_8.log\n"
                 "tutti validate --log all_reduce_8.log\n"
                 "tutti validate topo.xml --nodes 2 --log node2.log -b 1M --plot utf8 --svg it.svg\n"
                 "tutti validate -B threads -g 2 -a ring\n"
-                "tutti validate -B threads --calib here.local -a all -b 64K -e 256M",
+                "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
+                "tutti validate --training steps.csv --anchor each:gpus=1",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .moved = moved,

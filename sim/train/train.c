@@ -2,6 +2,7 @@
 #include "sim/train.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,21 +88,26 @@ static uint64_t owned_parameters(const struct tutti_train *t, uint64_t parameter
     return (parameters + n - 1) / n;
 }
 
+static void scale(struct tutti_train *t, uint64_t by, uint64_t of)
+{
+    for (uint32_t i = 0; i < t->ask.model->layer_count; i++) {
+        struct tutti_layer_times *times = &t->times[i];
+
+        times->forward_ps = (tutti_ps)tutti_muldiv_near((uint64_t)times->forward_ps, by, of);
+        times->backward_ps = (tutti_ps)tutti_muldiv_near((uint64_t)times->backward_ps, by, of);
+    }
+    t->optimizer_ps = (tutti_ps)tutti_muldiv_near((uint64_t)t->optimizer_ps, by, of);
+}
+
 /* A measured step says how fast this device really is at this model. */
 static void apply_anchor(struct tutti_train *t)
 {
-    const uint32_t count = t->ask.model->layer_count;
+    enum { MILLION = 1000000 };
 
-    if (t->ask.anchor_ps <= 0 || t->device_ps <= 0)
-        return;
-    for (uint32_t i = 0; i < count; i++) {
-        t->times[i].forward_ps = (tutti_ps)tutti_muldiv_near(
-            (uint64_t)t->times[i].forward_ps, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
-        t->times[i].backward_ps = (tutti_ps)tutti_muldiv_near(
-            (uint64_t)t->times[i].backward_ps, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
-    }
-    t->optimizer_ps = (tutti_ps)tutti_muldiv_near(
-        (uint64_t)t->optimizer_ps, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
+    if (t->ask.anchor_ps > 0 && t->device_ps > 0)
+        scale(t, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
+    if (t->ask.pace > 0)
+        scale(t, (uint64_t)llround(t->ask.pace * MILLION), MILLION);
 }
 
 static tutti_ps device_ps(const struct tutti_train *t)

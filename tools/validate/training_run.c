@@ -2,6 +2,7 @@
 #include "tools/validate/training_run.h"
 
 #include <dirent.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,18 @@ static int print(const struct tutti_training_tables *tables,
     return status;
 }
 
+static int check_limit(const struct tutti_training_cases *cases, double limit_percent,
+                       struct tutti_err *err)
+{
+    struct tutti_training_errors errors;
+    int status = limit_percent > 0 ? tutti_training_errors(cases, SIZE_MAX, &errors, err) : 0;
+
+    if (status < 0 || limit_percent <= 0 || errors.step.median_abs_percent <= limit_percent)
+        return status;
+    return tutti_fail(err, TUTTI_ECHECK, "the median error is %.1f %% (--limit %g)",
+                      errors.step.median_abs_percent, limit_percent);
+}
+
 int tutti_training_report(const struct tutti_training_report *report, struct tutti_sink *sink,
                           struct tutti_err *err)
 {
@@ -178,6 +191,8 @@ int tutti_training_report(const struct tutti_training_report *report, struct tut
         status = tutti_training_predict(&cases, &report->predictor, err);
     if (status == 0)
         status = print(&tables, &cases, report, sink, err);
+    if (status == 0)
+        status = check_limit(&cases, report->limit_percent, err);
     tutti_training_cases_done(&cases);
     tutti_training_unload(&tables);
     return status;

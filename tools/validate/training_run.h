@@ -23,9 +23,11 @@ struct tutti_training_report {
     const char *anchor; /* as for tutti_training_anchor_parse; NULL: none */
     struct tutti_training_predictor predictor;
     enum tutti_training_format format;
+    double limit_percent; /* of the median error of all rows, beyond which it fails; 0: none */
 };
 
-/* Prints it to the sink. Columns that nothing is known of are named among its notes. */
+/* Prints it to the sink. Columns that nothing is known of are named among its notes. -TUTTI_ECHECK,
+ * after that, beyond the limit. */
 int tutti_training_report(const struct tutti_training_report *report, struct tutti_sink *sink,
                           struct tutti_err *err);
 

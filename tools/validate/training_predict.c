@@ -1,0 +1,261 @@
+/* Rows of training steps predicted; see training_predict.h. */
+#include "tools/validate/training_predict.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "sim/servers.h"
+#include "tools/validate/training_plan.h"
+
+struct paced {
+    const struct tutti_training_row_settings *anchor;
+    double step_s;
+    double pace;
+};
+
+struct tutti_training_simulator {
+    struct paced *paced;
+    size_t paced_count;
+};
+
+int tutti_training_simulator_new(struct tutti_training_simulator **ret, struct tutti_err *err)
+{
+    *ret = calloc(1, sizeof(**ret));
+    return *ret == NULL ? tutti_nomem(err) : 0;
+}
+
+void tutti_training_simulator_free(struct tutti_training_simulator *simulator)
+{
+    if (simulator != NULL)
+        free(simulator->paced);
+    free(simulator);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Beyond so many micro-batches each takes what the last one before took. */
+enum { PASSES_MAX = 4 };
+
+static double seconds(tutti_ps ps)
+{
+    return (double)ps / (double)TUTTI_PS_PER_S;
+}
+
+struct step {
+    double step_s;
+    double device_s; /* of it what devices compute */
+    double flops;
+};
+
+static int simulate(const struct tutti_train_ask *ask, struct step *ret, struct tutti_err *err)
+{
+    struct tutti_train_answer answer;
+    int status = tutti_train_predict(ask, &answer, err);
+
+    if (status < 0)
+        return status;
+    *ret = (struct step){seconds(answer.step_ps), seconds(answer.split.compute_ps), answer.flops};
+    return 0;
+}
+
+static int simulate_passes(const struct tutti_train_ask *given, struct step *ret,
+                           struct tutti_err *err)
+{
+    struct tutti_train_ask ask = *given;
+    struct step before;
+    double more = (double)given->micro_batches - PASSES_MAX;
+    int status;
+
+    if (given->micro_batches <= PASSES_MAX)
+        return simulate(given, ret, err);
+    ask.micro_batches = PASSES_MAX;
+    status = simulate(&ask, ret, err);
+    ask.micro_batches = PASSES_MAX - 1;
+    if (status == 0)
+        status = simulate(&ask, &before, err);
+    if (status < 0)
+        return status;
+    ret->step_s += more * (ret->step_s - before.step_s);
+    ret->device_s += more * (ret->device_s - before.device_s);
+    ret->flops *= given->micro_batches / (double)PASSES_MAX;
+    return 0;
+}
+
+/* ---- parameter servers ----------------------------------------------------------------------- */
+
+/* Of what hosts exchange with parameter servers, variable by variable in both directions: what the
+ * backward pass does not hide. Chosen in view of Inception v3's four steps on 32 and 64 K80
+ * (TensorFlow's benchmarks of May 2017), from .3 to .8; ResNets are judged by it. */
+static const double EXCHANGE_SHOWN = 0.55;
+
+static int add_exchange(const struct tutti_training_plan *plan, struct step *step,
+                        struct tutti_err *err)
+{
+    const struct tutti_model_sums sums = tutti_model_sum(plan->model);
+    uint64_t bytes[TUTTI_SERVERS_HOSTS_MAX];
+    uint32_t hosts[TUTTI_SERVERS_HOSTS_MAX];
+    struct tutti_servers_opts opts = {
+        .size = sizeof(opts),
+        .params = {.size = sizeof(opts.params), .member_count = plan->host_count, .last_step = 1},
+        .host_count = plan->host_count,
+        .server_count = plan->server_count,
+        .server_host = hosts,
+        .server_bytes = bytes,
+        .host_bytes_per_s = (uint64_t)plan->host_bytes_per_s,
+        .compute_ps = 1,
+    };
+    tutti_ps exchange_ps;
+    int status = tutti_coordinator_find("sync", &opts.ops, err);
+
+    if (status < 0)
+        return status;
+    if (plan->server_count > TUTTI_SERVERS_HOSTS_MAX || plan->server_count > plan->host_count)
+        return tutti_fail(err, TUTTI_EINVAL, "%u parameter servers on %u hosts (one a host)",
+                          plan->server_count, plan->host_count);
+    if (plan->host_bytes_per_s <= 0)
+        return tutti_fail(err, TUTTI_EINVAL, "the network's rate is not stated (network)");
+    for (uint32_t i = 0; i < plan->server_count; i++) {
+        bytes[i] = sums.parameters * 4 / plan->server_count;
+        hosts[i] = i;
+    }
+    status = tutti_servers_exchange(&opts, &exchange_ps, err);
+    if (status < 0)
+        return status;
+    step->step_s += EXCHANGE_SHOWN * seconds(exchange_ps);
+    step->flops *= plan->host_count;
+    return 0;
+}
+
+static int step_of(const struct tutti_training_plan *plan, double pace, struct step *ret,
+                   struct tutti_err *err)
+{
+    struct tutti_train_ask ask = plan->ask;
+    int status;
+
+    ask.pace = pace;
+    status = simulate_passes(&ask, ret, err);
+    return status == 0 && plan->server_count > 0 ? add_exchange(plan, ret, err) : status;
+}
+
+/* What a table states of a plan's step. */
+static double stated(const struct tutti_training_plan *plan, bool of_a_pass, double step_s)
+{
+    return of_a_pass ? step_s / plan->ask.micro_batches : step_s;
+}
+
+/* ---- anchors --------------------------------------------------------------------------------- */
+
+static const struct paced *known(const struct tutti_training_simulator *simulator,
+                                 const struct tutti_training_question *q)
+{
+    for (size_t i = simulator->paced_count; i-- > 0;) {
+        const struct paced *p = &simulator->paced[i];
+
+        if (p->anchor == q->anchor && fabs(p->step_s - q->anchor_step_s) <= 0)
+            return p;
+    }
+    return NULL;
+}
+
+/* Such a pace that the anchor is predicted as measured: what is exposed changes little with it. */
+static int find_pace(const struct tutti_training_question *q, double *ret, struct tutti_err *err)
+{
+    enum { ROUNDS = 4 };
+    struct tutti_training_plan plan;
+    struct step step;
+    double measured_s;
+    int status = tutti_training_plan_open(q->anchor, &plan, err);
+
+    if (status < 0)
+        return tutti_wrap(err, status, "the anchor");
+    measured_s = q->anchor_step_s * (q->of_a_pass ? plan.ask.micro_batches : 1);
+    *ret = 1;
+    for (int i = 0; i < ROUNDS && status == 0; i++) {
+        status = step_of(&plan, *ret, &step, err);
+        if (status == 0)
+            *ret *= fmax((measured_s - (step.step_s - step.device_s)) / step.device_s, 0.1);
+    }
+    tutti_training_plan_done(&plan);
+    return status < 0 ? tutti_wrap(err, status, "the anchor") : 0;
+}
+
+static int pace_of(struct tutti_training_simulator *simulator,
+                   const struct tutti_training_question *q, double *ret, struct tutti_err *err)
+{
+    const struct paced *found = q->anchor == NULL ? NULL : known(simulator, q);
+    struct paced *more;
+    int status;
+
+    *ret = found != NULL ? found->pace : 1;
+    if (q->anchor == NULL || found != NULL)
+        return 0;
+    more = realloc(simulator->paced, (simulator->paced_count + 1) * sizeof(*more));
+    if (more == NULL)
+        return tutti_nomem(err);
+    simulator->paced = more;
+    status = find_pace(q, ret, err);
+    if (status == 0)
+        more[simulator->paced_count++] = (struct paced){q->anchor, q->anchor_step_s, *ret};
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void say_plan(const struct tutti_training_plan *plan, double pace,
+                     char ret[TUTTI_TRAINING_PLAN_BYTES])
+{
+    const struct tutti_train_ask *ask = &plan->ask;
+    int used = snprintf(ret, TUTTI_TRAINING_PLAN_BYTES, "%s dp=%u batch %u x %u, %s %s of %s, %s",
+                        plan->strategy.name, plan->rank_count, ask->use.batch, ask->micro_batches,
+                        plan->model->name, tutti_precision_name(ask->use.precision),
+                        ask->use.framework->name, plan->topo->name);
+
+    if (plan->server_count > 0 && used < TUTTI_TRAINING_PLAN_BYTES)
+        used += snprintf(ret + used, (size_t)(TUTTI_TRAINING_PLAN_BYTES - used),
+                         ", %u hosts with %u servers", plan->host_count, plan->server_count);
+    if (pace != 1 && used < TUTTI_TRAINING_PLAN_BYTES)
+        (void)snprintf(ret + used, (size_t)(TUTTI_TRAINING_PLAN_BYTES - used), ", device x %.3g",
+                       pace);
+}
+
+static void add_memory(const struct tutti_training_plan *plan,
+                       struct tutti_training_prediction *ret)
+{
+    struct tutti_footprint footprint;
+
+    if (tutti_footprint_of(&plan->memory, &footprint, NULL) < 0)
+        return;
+    ret->memory_GB = (double)footprint.allocated_bytes / (plan->gibi ? 0x1p30 : 1e9);
+    ret->fits = footprint.capacity_bytes > 0 ? footprint.fits : -1;
+}
+
+static int predict(void *context, const struct tutti_training_question *q,
+                   struct tutti_training_prediction *ret, struct tutti_err *err)
+{
+    struct tutti_training_plan plan;
+    struct step step;
+    double pace;
+    int status = tutti_training_plan_open(q->settings, &plan, err);
+
+    if (status < 0)
+        return status;
+    status = pace_of(context, q, &pace, err);
+    if (status == 0)
+        status = step_of(&plan, pace, &step, err);
+    if (status == 0) {
+        ret->step_s = stated(&plan, q->of_a_pass, step.step_s);
+        ret->flops = stated(&plan, q->of_a_pass, step.flops);
+        add_memory(&plan, ret);
+        say_plan(&plan, pace, ret->plan);
+    }
+    tutti_training_plan_done(&plan);
+    return status;
+}
+
+struct tutti_training_predictor tutti_training_simulate(struct tutti_training_simulator *simulator)
+{
+    return (struct tutti_training_predictor){predict, simulator};
+}
