@@ -6,6 +6,7 @@
 #include "runtime/status.h"
 #include "sim/calib.h"
 #include "sim/predict.h"
+#include "sim/train.h"
 
 struct question {
     const char *machine;
@@ -76,13 +77,60 @@ static int answer_all(const struct question *question, struct tutti_err *err)
     return status;
 }
 
+static const struct {
+    const char *machine;
+    const char *model;
+    const char *strategy;
+} steps[] = {
+    {"dgx-1v", "resnet50", "mirrored"},
+    {"dgx-h100:nodes=8", "bert-large", "fsdp"},
+    {"tpu-v3:8x8", "resnet50", "tpu"},
+};
+
+/* A training step of 8 samples a device. */
+static int answer_step(size_t index, struct tutti_err *err)
+{
+    struct tutti_topo *machine = NULL;
+    struct tutti_workload *model = NULL;
+    struct tutti_strategy strategy;
+    struct tutti_train_answer answer;
+    struct tutti_train_ask ask = {.size = sizeof(ask),
+                                  .strategy = &strategy,
+                                  .use = {.batch = 8, .precision = TUTTI_PRECISION_BF16}};
+    int status = tutti_topo_from_spec(steps[index].machine, &machine, err);
+
+    if (status == 0)
+        status = tutti_model_new(steps[index].model, NULL, &model, err);
+    if (status == 0)
+        status = tutti_strategy_named(steps[index].strategy, &strategy, err);
+    ask.topo = machine;
+    ask.model = model;
+    if (status == 0)
+        status = tutti_train_predict(&ask, &answer, err);
+    if (status == 0)
+        printf("%s %s %s: %" PRId64 " ps, %" PRId64 " of them at work, %" PRIu64
+               " B a device, %.17g samples/s, %s\n",
+               steps[index].machine, steps[index].model, steps[index].strategy, answer.step_ps,
+               answer.split.compute_ps, answer.footprint.total_bytes, answer.samples_per_s,
+               answer.limited_by);
+    tutti_model_free(model);
+    tutti_topo_free(machine);
+    return status;
+}
+
 int main(void)
 {
-    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
-        struct tutti_err err = {""};
+    struct tutti_err err = {""};
 
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
         if (answer_all(&questions[i], &err) < 0) {
             fprintf(stderr, "answers: %s: %s\n", questions[i].machine, err.text);
+            return 1;
+        }
+    }
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (answer_step(i, &err) < 0) {
+            fprintf(stderr, "answers: %s of %s: %s\n", steps[i].machine, steps[i].model, err.text);
             return 1;
         }
     }
