@@ -12,6 +12,7 @@
 
 TUTTI_API_BEGIN
 
+struct tutti_arena;
 struct tutti_err;
 
 /* An environment: that of this process, or one of a test. */
@@ -78,6 +79,30 @@ int tutti_launch_share(const struct tutti_env *env, const struct tutti_launch *l
 
 /* Whether it offers one of these. */
 bool tutti_launch_can_share(const struct tutti_launch *launch);
+
+/* ---- a cluster of TensorFlow's --------------------------------------------------------------- */
+
+enum { TUTTI_TASKS_MAX = 4096 };
+
+/* The tasks of a TF_CONFIG, whichever of them is asked. Hosts are numbered from 0 on by their names
+ * or addresses, without ports: first those of workers in order (where there are no servers, the
+ * chief before them: beside servers it leads and computes nothing), then those of servers alone. */
+struct tutti_tf_tasks {
+    uint32_t chief_count; /* 0 or 1; of TF 1 also called master */
+    uint32_t worker_count;
+    uint32_t server_count; /* "ps" */
+    uint32_t evaluator_count;
+    uint32_t host_count;
+    uint32_t chief_host;
+    const uint32_t *worker_host; /* [worker] */
+    const uint32_t *server_host; /* [server] */
+    struct tutti_arena *arena;
+};
+
+/* `text` is what TF_CONFIG holds. -TUTTI_EINVAL says what is wrong with it; no cluster is wrong as
+ * well. */
+int tutti_tf_tasks_parse(const char *text, struct tutti_tf_tasks **ret, struct tutti_err *err);
+void tutti_tf_tasks_free(struct tutti_tf_tasks *tasks); /* NULL is a no-op */
 
 TUTTI_API_END
 

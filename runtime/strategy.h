@@ -48,12 +48,15 @@ struct tutti_strategy {
     uint32_t local_steps; /* local SGD: weights are averaged every so many steps; 0, 1: gradients at
                              every step */
     bool whole_hosts;     /* devices of one host alone: Mirrored, CentralStorage */
+    bool coordinated; /* who does what next is decided while it runs: no schedule of one step, but
+                         episodes under a coordinator (coordinator.h) */
     const char *framework;  /* that it is of: "tensorflow", "pytorch", "xla" */
     const char *all_reduce; /* algorithm that it asks for; NULL: the machine's */
 };
 
-/* The names there are: "onedevice" "mirrored" "multiworkermirrored" "central-storage" "tpu" "ddp"
- * "zero1" "zero2" "fsdp" "hsdp" "local-sgd" "diloco"; *ret_count of them, each with a line. */
+/* The names there are: "onedevice" "mirrored" "multiworkermirrored" "parameter-server"
+ * "central-storage" "tpu" "ddp" "zero1" "zero2" "fsdp" "hsdp" "local-sgd" "diloco"; *ret_count of
+ * them, each with a line. */
 struct tutti_strategy_entry {
     const char *name;
     const char *summary;
@@ -90,7 +93,8 @@ struct tutti_strategy_params {
 /* One step of all ranks, which run one program. Buffers: in scratch the gradients of all layers in
  * forward order, then what becomes of them, then what collectives need; in state weights, and
  * their gathered copies. tutti_schedule_check and _prove hold it to that the optimiser sees whole
- * sums. Local SGD: the step that averages. -TUTTI_EINVAL for what does not fit together. */
+ * sums. Local SGD: the step that averages. -TUTTI_EINVAL for what does not fit together, and for
+ * strategies that a coordinator leads. */
 int tutti_strategy_schedule(const struct tutti_strategy_params *params, struct tutti_schedule **ret,
                             struct tutti_err *err);
 

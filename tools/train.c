@@ -50,6 +50,7 @@ static double seconds(tutti_ps ps)
 /* What was found on one machine. */
 struct found {
     struct tutti_train_answer answer;
+    struct tutti_train_servers_answer servers; /* parameter-server: of them */
     uint32_t device_count;
     uint32_t batch;
 };
@@ -149,6 +150,14 @@ static int ask_one(const struct tutti_args *args, const struct tutti_train_quest
         ask.use.accelerator = tutti_topo_accelerator(q->topo);
     ret->device_count = topo->rank_count;
     ret->batch = ask.use.batch;
+    if (status == 0 && strategy.coordinated) {
+        struct tutti_train_servers_ask servers = q->servers.ask;
+
+        servers.train = &ask;
+        status = tutti_train_servers_predict(&servers, &ret->servers, err);
+        ret->answer = ret->servers.step;
+        return status;
+    }
     return status < 0 ? status : tutti_train_predict(&ask, &ret->answer, err);
 }
 
@@ -229,6 +238,8 @@ static void print_json(const struct tutti_train_question *q, const struct found 
     tutti_json_number(&json, "mfu_percent", a->mfu_percent);
     print_memory(a, &json);
     tutti_json_text(&json, "limited_by", a->limited_by);
+    if (q->strategy.coordinated)
+        tutti_train_servers_json(&q->servers, &found[0].servers, &json);
     tutti_table_json(table, "results", &json);
     tutti_json_close(&json);
 }
@@ -311,6 +322,8 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
     } else if (status == 0 && (status = tutti_page_open(&page, sink, err)) == 0) {
         print_head(q, &found[0], page.out);
         print_prices(q, page.out);
+        for (uint32_t i = 0; i < count && q->strategy.coordinated; i++)
+            tutti_train_servers_print(&q->servers, &found[i].servers, page.out);
         tutti_table_print(table, &page);
         print_limits(q, found, count, page.out);
         status = tutti_page_close(&page, 0, err);
@@ -345,7 +358,8 @@ static const struct tutti_option options[] = {
      .name = "strategy",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
-     .help = "onedevice, mirrored, multiworkermirrored, central-storage, tpu, ddp, zero1, zero2, "
+     .help = "onedevice, mirrored, multiworkermirrored, parameter-server, central-storage, tpu, "
+             "ddp, zero1, zero2, "
              "fsdp, hsdp, local-sgd or diloco (if not given: by what the machine is)"},
     {.name = "batch",
      .type = TUTTI_OPTION_COUNT,
@@ -496,6 +510,7 @@ static const struct tutti_option options[] = {
     {.name = "exact",
      .type = TUTTI_OPTION_FLAG,
      .help = "simulate every message, of rings, without protocols"},
+    TUTTI_TRAIN_OPTIONS_SERVERS,
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_CALIB,

@@ -42,6 +42,12 @@ int tutti_env_count(const struct tutti_env *env, const char *names, uint32_t *re
 /* The launchers whose variables need more than a table. */
 int tutti_launch_finish_tf_config(const struct tutti_env *env, struct tutti_launch *launch,
                                   struct tutti_err *err);
+/* Each entry of the cluster of a TF_CONFIG, in the order in which it stands there: its type, its
+ * number and its address. */
+typedef int tutti_tf_config_entry(void *context, const char *type, uint32_t index,
+                                  const char *address, struct tutti_err *err);
+int tutti_tf_config_entries(const char *text, tutti_tf_config_entry *entry, void *context,
+                            struct tutti_err *err);
 int tutti_launch_finish_slurm(const struct tutti_env *env, struct tutti_launch *launch,
                               struct tutti_err *err);
 

@@ -9,6 +9,8 @@
 #include "runtime/launch/source.h"
 
 struct config {
+    tutti_tf_config_entry *entry; /* NULL, or told of each entry, and nothing else is noted */
+    void *context;
     bool clustered;
     uint32_t chief_count; /* of TF 1 also called master */
     uint32_t worker_count;
@@ -66,10 +68,13 @@ static bool same_host(const char *a, const char *b)
 }
 
 /* One entry of the cluster. */
-static void note_entry(struct config *c, const char *type, uint32_t index, const char *address)
+static int note_entry(struct config *c, const char *type, uint32_t index, const char *address,
+                      struct tutti_err *err)
 {
     bool earlier = is_chief(type) ? !is_chief(c->type) : !is_chief(c->type) && index < c->index;
 
+    if (c->entry != NULL)
+        return c->entry(c->context, type, index, address, err);
     if (is_chief(type) && c->chief_count++ == 0)
         (void)snprintf(c->chief, sizeof(c->chief), "%s", address);
     if (strcmp(type, "worker") == 0) {
@@ -78,7 +83,7 @@ static void note_entry(struct config *c, const char *type, uint32_t index, const
             (void)snprintf(c->worker, sizeof(c->worker), "%s", address);
     }
     if (!c->tasked) /* the first pass: the task may stand behind the cluster */
-        return;
+        return 0;
     if (strcmp(type, c->type) == 0) {
         c->type_count++;
         if (index == c->index)
@@ -88,6 +93,7 @@ static void note_entry(struct config *c, const char *type, uint32_t index, const
         c->same_count++;
         c->same_before += earlier;
     }
+    return 0;
 }
 
 /* The addresses of one type: a list, or an object that numbers them. */
@@ -114,7 +120,9 @@ static int read_type(struct tutti_json_reader *r, const char *type, struct confi
         if (event != TUTTI_JSON_STRING || r->cut)
             return refuse("its cluster has something that is no address (\"host:port\") for", type,
                           err);
-        note_entry(c, type, index, r->text);
+        status = note_entry(c, type, index, r->text, err);
+        if (status < 0)
+            return status;
         index += listed;
     }
     return status;
@@ -204,6 +212,14 @@ static int walk(const char *text, struct config *c, struct tutti_err *err)
     if (status == 0) /* nothing may stand behind it */
         status = tutti_json_next(&r, &event, err);
     return status;
+}
+
+int tutti_tf_config_entries(const char *text, tutti_tf_config_entry *entry, void *context,
+                            struct tutti_err *err)
+{
+    struct config config = {.entry = entry, .context = context};
+
+    return walk(text, &config, err);
 }
 
 static int check(const struct config *c, struct tutti_err *err)

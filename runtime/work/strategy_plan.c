@@ -289,6 +289,11 @@ static int check(const struct tutti_plan *plan, struct tutti_err *err)
     if (p->strategy == NULL || p->model == NULL || p->times == NULL || p->rank_count == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "a step without strategy, model, times or ranks (all of them)");
+    if (p->strategy->coordinated)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "strategy '%s' has no schedule of one step: a coordinator says while it "
+                          "runs who does what",
+                          p->strategy->name);
     if (plan->shard_ranks == 0 || p->rank_count % plan->shard_ranks != 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "groups of '%u' of %u devices (a divisor of their number)",

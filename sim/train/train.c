@@ -177,7 +177,7 @@ static int write_schedule(struct tutti_train *t, struct tutti_err *err)
     return tutti_strategy_schedule(&params, &t->schedule, err);
 }
 
-static void close_train(struct tutti_train *t)
+void tutti_train_close(struct tutti_train *t)
 {
     free(t->times);
     tutti_schedule_free(t->schedule);
@@ -187,24 +187,30 @@ static void close_train(struct tutti_train *t)
     }
 }
 
-static int open_train(const struct tutti_train_ask *given, struct tutti_train *t,
-                      struct tutti_err *err)
+int tutti_train_open(const struct tutti_train_ask *given, struct tutti_train *t,
+                     struct tutti_err *err)
 {
     int status = make_whole(given, t, err);
 
     if (status == 0)
         status = time_device(t, err);
-    if (status < 0)
-        return status;
-    time_input(t);
-    return write_schedule(t, err);
+    if (status == 0)
+        time_input(t);
+    return status;
+}
+
+static int open_step(const struct tutti_train_ask *given, struct tutti_train *t,
+                     struct tutti_err *err)
+{
+    int status = tutti_train_open(given, t, err);
+
+    return status < 0 ? status : write_schedule(t, err);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* What a device holds; -TUTTI_EINVAL where it has not so much. */
-static int fill_memory(const struct tutti_train *t, struct tutti_train_answer *answer,
-                       struct tutti_err *err)
+int tutti_train_fill_memory(const struct tutti_train *t, struct tutti_train_answer *answer,
+                            struct tutti_err *err)
 {
     const struct tutti_train_ask *ask = &t->ask;
     struct tutti_footprint_params params = {
@@ -304,7 +310,7 @@ static void wait_for_input(const struct tutti_train *t, struct tutti_train_answe
     a->step_ps = t->input_ps;
 }
 
-static void fill_rates(const struct tutti_train *t, struct tutti_train_answer *a)
+void tutti_train_fill_rates(const struct tutti_train *t, struct tutti_train_answer *a)
 {
     const struct tutti_train_ask *ask = &t->ask;
     const struct tutti_model_sums sums = tutti_model_sum(ask->model);
@@ -314,7 +320,6 @@ static void fill_rates(const struct tutti_train *t, struct tutti_train_answer *a
 
     a->parameters = sums.parameters;
     a->reduced_bytes = ask->topo->rank_count > 1 ? sums.parameters * ask->gradient_bytes : 0;
-    a->samples = (uint64_t)ask->use.batch * ask->micro_batches * ask->topo->rank_count;
     a->flops = 3 * (double)sums.flops * (double)a->samples;
     a->framework = ask->use.framework->name;
     a->accelerator = ask->use.accelerator->name;
@@ -332,20 +337,21 @@ int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_an
 {
     struct tutti_train_answer answer = {.step_ps = 0};
     struct tutti_train t = {.answer = &answer};
-    int status = open_train(ask, &t, err);
+    int status = open_step(ask, &t, err);
 
     if (status == 0)
-        status = fill_memory(&t, &answer, err);
+        status = tutti_train_fill_memory(&t, &answer, err);
     if (status == 0)
         status = play_step(&t, &answer, err);
     if (status == 0) {
         spread_local_steps(&t, &answer);
         wait_for_input(&t, &answer);
-        fill_rates(&t, &answer);
+        answer.samples = (uint64_t)t.ask.use.batch * t.ask.micro_batches * t.ask.topo->rank_count;
+        tutti_train_fill_rates(&t, &answer);
         tutti_train_say_limit(&t, &answer);
         *ret = answer;
     }
-    close_train(&t);
+    tutti_train_close(&t);
     return status;
 }
 
@@ -354,12 +360,12 @@ int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedul
 {
     struct tutti_train_answer answer = {.step_ps = 0};
     struct tutti_train t = {.answer = &answer};
-    int status = open_train(ask, &t, err);
+    int status = open_step(ask, &t, err);
 
     if (status == 0) {
         *ret = t.schedule;
         t.schedule = NULL;
     }
-    close_train(&t);
+    tutti_train_close(&t);
     return status;
 }

@@ -21,6 +21,16 @@ struct tutti_train {
     uint64_t largest_bytes; /* of a collective priced so far */
 };
 
+/* A question made whole, what its device takes, and what its host: without the schedule. */
+int tutti_train_open(const struct tutti_train_ask *given, struct tutti_train *ret,
+                     struct tutti_err *err);
+void tutti_train_close(struct tutti_train *train);
+/* Of a device; -TUTTI_EINVAL where it has not so much memory. */
+int tutti_train_fill_memory(const struct tutti_train *train, struct tutti_train_answer *answer,
+                            struct tutti_err *err);
+/* What follows from the samples of a step and the time that it takes. */
+void tutti_train_fill_rates(const struct tutti_train *train, struct tutti_train_answer *answer);
+
 /* The price of a callee on an axis: what the library of the machine would run, or the algorithm
  * that was asked for, on the part of the machine that a group is. */
 int tutti_train_price(void *context, uint32_t callee, uint32_t axis, struct tutti_call_price *ret,

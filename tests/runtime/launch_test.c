@@ -317,3 +317,49 @@ TEST(an_unknown_launcher_is_named)
           0);
     CHECK(!tutti_launch_by(&env, "slurm", &launch));
 }
+
+/* ---- all tasks of a TF_CONFIG ---------------------------------------------------------------- */
+
+/* "chiefs workers servers evaluators hosts: of workers; of servers", or what is wrong. */
+static void tasks(const char *text, const char *expected)
+{
+    struct tutti_tf_tasks *t = NULL;
+    struct tutti_err err = {""};
+    char said[512];
+    int used;
+
+    if (tutti_tf_tasks_parse(text, &t, &err) < 0) {
+        CHECK_TEXT(err.text, expected);
+        return;
+    }
+    used = snprintf(said, sizeof(said), "%u %u %u %u %u:", t->chief_count, t->worker_count,
+                    t->server_count, t->evaluator_count, t->host_count);
+    for (uint32_t i = 0; i < t->worker_count; i++)
+        used += snprintf(said + used, sizeof(said) - (size_t)used, " %u", t->worker_host[i]);
+    used += snprintf(said + used, sizeof(said) - (size_t)used, ";");
+    for (uint32_t i = 0; i < t->server_count; i++)
+        used += snprintf(said + used, sizeof(said) - (size_t)used, " %u", t->server_host[i]);
+    CHECK_TEXT(said, expected);
+    tutti_tf_tasks_free(t);
+}
+
+TEST(all_tasks_of_a_tf_config_are_on_hosts)
+{
+    tasks("{\"cluster\":{\"ps\":[\"a:1681\"],\"worker\":[\"a:1682\",\"a:1683\"]}}",
+          "0 2 1 0 1: 0 0; 0");
+    tasks("{\"cluster\":{\"worker\":[\"b:1\",\"c:1\"],\"chief\":[\"a:1\"]},"
+          "\"task\":{\"type\":\"worker\",\"index\":1}}",
+          "1 2 0 0 3: 1 2;");
+    tasks("{\"cluster\":{\"ps\":[\"d:1\",\"c:2\",\"a:2\"],\"chief\":[\"a:1\"],"
+          "\"worker\":[\"b:1\",\"c:1\"],\"evaluator\":[\"e:1\"]}}",
+          "1 2 3 1 4: 0 1; 2 1 3");
+    tasks("{\"cluster\":{\"worker\":{\"1\":\"x:1\"}}}", "0 1 0 0 1: 0;");
+    tasks("{}", "variable 'TF_CONFIG': its cluster has neither chief nor worker");
+    tasks("{\"cluster\":{\"chief\":[\"a:1\",\"b:1\"]}}",
+          "variable 'TF_CONFIG': its cluster has '2' chiefs (at most 1)");
+    tasks("{\"cluster\":{\"wroker\":[\"a:1\"]}}",
+          "variable 'TF_CONFIG': its cluster has tasks of type 'wroker' (chief, worker, ps or "
+          "evaluator)");
+    tasks("{\"cluster\":{\"worker\":[\":1\"]}}",
+          "variable 'TF_CONFIG': its cluster has ':1' for an address (host:port)");
+}

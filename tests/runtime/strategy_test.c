@@ -78,6 +78,11 @@ TEST(every_strategy_is_checked_and_proved)
             struct tutti_schedule *s = NULL;
             struct tutti_err err;
 
+            if (strategy.coordinated) {
+                CHECK_INT(tutti_strategy_schedule(&params, &s, &err), -TUTTI_EINVAL);
+                CHECK(strstr(err.text, "coordinator") != NULL);
+                continue;
+            }
             strategy.limit = strategy.limit > 1 ? 5000 : strategy.limit;
             params.micro_batches = micro_batches;
             params.input_ps = 3;

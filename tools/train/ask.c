@@ -75,10 +75,18 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
 {
     const char *name = tutti_args_text(args, "strategy");
     struct tutti_strategy *s = &q->strategy;
-    int status = tutti_strategy_named(name != NULL ? name : standard_strategy(q->topo), s, err);
+    int status;
 
+    if (name == NULL)
+        name = tutti_train_tasks_strategy(&q->servers);
+    status = tutti_strategy_named(name != NULL ? name : standard_strategy(q->topo), s, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--strategy'");
+    status = tutti_train_servers_check(args, s->coordinated, err);
+    if (status == 0)
+        status = tutti_train_tasks_machine(&q->servers, s->name, &q->topo, err);
+    if (status < 0)
+        return status;
     if (tutti_args_given(args, "num-packs")) {
         s->rule = TUTTI_PACK_PIECES;
         s->limit = tutti_args_number(args, "num-packs");
@@ -224,6 +232,8 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
     if (status == 0)
         status = tutti_model_load(args, tutti_args_text(args, "model"), &q->model, err);
     if (status == 0)
+        status = tutti_train_servers_read(args, &q->servers, err);
+    if (status == 0)
         status = read_strategy(args, q, err);
     if (status == 0)
         status = read_device(args, q, err);
@@ -255,6 +265,7 @@ void tutti_train_question_done(struct tutti_train_question *q)
 {
     tutti_calib_option_done(&q->calib);
     tutti_prices_free(q->prices);
+    tutti_train_servers_done(&q->servers);
     tutti_model_free(q->model);
     tutti_topo_free(q->topo);
 }

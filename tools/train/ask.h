@@ -6,6 +6,7 @@
 #include "sim/train.h"
 #include "tools/cli/calib.h"
 #include "tools/options.h"
+#include "tools/train/servers.h"
 
 enum { TUTTI_TRAIN_MACHINES_MAX = 64 };
 
@@ -24,6 +25,7 @@ struct tutti_train_question {
     uint64_t examples; /* of an epoch */
     bool has_default_input;
     struct tutti_prices *prices;
+    struct tutti_train_servers_question servers;
 };
 
 int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_question *ret,

@@ -1,0 +1,277 @@
+/* Reads and prints what `tutti train` has of parameter servers and TF_CONFIG; see servers.h. */
+#include "tools/train/servers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/launch.h"
+#include "runtime/status.h"
+#include "tools/cli/files.h"
+#include "tools/cli/output.h"
+#include "topo/topo.h"
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* "ps=2,worker=4", in any order. */
+static int read_launch(const char *text, struct tutti_train_servers_ask *ask, struct tutti_err *err)
+{
+    const char *at = text;
+
+    while (*at != '\0') {
+        bool servers = strncmp(at, "ps=", 3) == 0;
+        bool workers = strncmp(at, "worker=", 7) == 0;
+        char *end = NULL;
+        unsigned long number = 0;
+
+        if (servers || workers)
+            number = strtoul(at + (servers ? 3 : 7), &end, 10);
+        if (end == NULL || number == 0 || number > TUTTI_TASKS_MAX ||
+            (*end != '\0' && *end != ',') || (*end == ',' && end[1] == '\0'))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--launch': '%.60s' (ps=N,worker=M, each 1 to %d)", text,
+                              TUTTI_TASKS_MAX);
+        *(servers ? &ask->server_count : &ask->worker_count) = (uint32_t)number;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return 0;
+}
+
+static int read_partition(const char *text, struct tutti_partitioning *ret, struct tutti_err *err)
+{
+    static const struct {
+        const char *word;
+        enum tutti_partitioner kind;
+    } kinds[] = {{"fixed:", TUTTI_PARTITION_FIXED},
+                 {"min:", TUTTI_PARTITION_MIN_SIZE},
+                 {"max:", TUTTI_PARTITION_MAX_SIZE}};
+
+    *ret = (struct tutti_partitioning){.kind = TUTTI_PARTITION_NONE};
+    if (strcmp(text, "none") == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const char *value = text + strlen(kinds[i].word);
+        uint64_t number = 0;
+
+        if (strncmp(text, kinds[i].word, strlen(kinds[i].word)) != 0 ||
+            tutti_read_size(value, &number, NULL) < 0 || number == 0)
+            continue;
+        ret->kind = kinds[i].kind;
+        if (ret->kind == TUTTI_PARTITION_FIXED)
+            ret->shards = number;
+        else
+            ret->shard_bytes = number;
+        return 0;
+    }
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--partition': '%.60s' (none, fixed:N, min:SIZE or max:SIZE)", text);
+}
+
+/* The text itself begins with a brace, a file's name does not. */
+static int read_tasks(const char *text, struct tutti_tf_tasks **ret, struct tutti_err *err)
+{
+    char *file = NULL;
+    size_t bytes = 0;
+    int status = 0;
+
+    if (text[strspn(text, " \t\n")] != '{')
+        status = tutti_file_read(text, &file, &bytes, err);
+    if (status == 0)
+        status = tutti_tf_tasks_parse(file != NULL ? file : text, ret, err);
+    free(file);
+    return status < 0 ? tutti_wrap(err, status, "option '--tf-config'") : 0;
+}
+
+static void take_tasks(struct tutti_train_servers_question *q)
+{
+    const struct tutti_tf_tasks *t = q->tasks;
+
+    if (t == NULL || t->server_count == 0)
+        return;
+    q->ask.worker_count = t->worker_count;
+    q->ask.server_count = t->server_count;
+    q->ask.worker_host = t->worker_host;
+    q->ask.server_host = t->server_host;
+}
+
+int tutti_train_servers_read(const struct tutti_args *args, struct tutti_train_servers_question *q,
+                             struct tutti_err *err)
+{
+    struct tutti_train_servers_ask *ask = &q->ask;
+    int status = 0;
+
+    *q = (struct tutti_train_servers_question){.ask = {.size = sizeof(*ask)}};
+    if (tutti_args_given(args, "launch") && tutti_args_given(args, "tf-config"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--launch' and '--tf-config' both say what tasks there are (one "
+                          "of them)");
+    if (tutti_args_given(args, "launch"))
+        status = read_launch(tutti_args_text(args, "launch"), ask, err);
+    if (status == 0)
+        status = read_partition(tutti_args_text(args, "partition"), &ask->partition, err);
+    if (status == 0 && tutti_args_given(args, "tf-config"))
+        status = read_tasks(tutti_args_text(args, "tf-config"), &q->tasks, err);
+    if (status < 0)
+        return status;
+    take_tasks(q);
+    ask->apart = tutti_args_is(args, "server-hosts", "apart");
+    ask->synchronous = tutti_args_given(args, "sync");
+    ask->aggregate = ask->synchronous ? (uint32_t)tutti_args_number(args, "sync") : 0;
+    ask->late = tutti_args_is(args, "late", "aborted") ? TUTTI_LATE_ABORTED
+                : tutti_args_is(args, "late", "fresh") ? TUTTI_LATE_FRESH
+                                                       : TUTTI_LATE_QUEUED;
+    ask->relaxed = tutti_args_is(args, "consistency", "relaxed");
+    ask->by_variable = tutti_args_given(args, "overlap") && tutti_args_is(args, "overlap", "on");
+    ask->placement =
+        tutti_args_is(args, "placement", "greedy") ? TUTTI_PLACE_GREEDY : TUTTI_PLACE_ROUND_ROBIN;
+    if (tutti_args_given(args, "card-rate"))
+        ask->card_bytes_per_s = tutti_args_number(args, "card-rate");
+    if (tutti_args_given(args, "apply-rate"))
+        ask->apply_bytes_per_s = tutti_args_number(args, "apply-rate");
+    ask->jitter = tutti_args_real(args, "spread");
+    ask->seed = tutti_args_number(args, "seed");
+    return 0;
+}
+
+void tutti_train_servers_done(struct tutti_train_servers_question *q)
+{
+    tutti_tf_tasks_free(q->tasks);
+}
+
+int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
+                              struct tutti_err *err)
+{
+    static const char *const of_servers[] = {
+        "launch",    "server-hosts", "sync",       "late",   "consistency", "placement",
+        "partition", "card-rate",    "apply-rate", "spread", "seed"};
+    static const char *const of_others[] = {"all-reduce", "num-packs",   "bytes-per-pack",
+                                            "bucket",     "local-steps", "exact"};
+
+    for (size_t i = 0; !has_servers && i < sizeof(of_servers) / sizeof(of_servers[0]); i++)
+        if (tutti_args_given(args, of_servers[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' is of servers ('--strategy parameter-server')",
+                              of_servers[i]);
+    for (size_t i = 0; has_servers && i < sizeof(of_others) / sizeof(of_others[0]); i++)
+        if (tutti_args_given(args, of_others[i]))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' is of collectives, and strategy 'parameter-server' "
+                              "has none",
+                              of_others[i]);
+    return 0;
+}
+
+/* ---- TF_CONFIG ------------------------------------------------------------------------------- */
+
+const char *tutti_train_tasks_strategy(const struct tutti_train_servers_question *q)
+{
+    const struct tutti_tf_tasks *t = q->tasks;
+
+    if (t == NULL)
+        return NULL;
+    if (t->server_count > 0)
+        return "parameter-server";
+    return t->chief_count + t->worker_count > 1 ? "multiworkermirrored" : NULL;
+}
+
+/* Hosts that compute: servers may be on others. */
+static uint32_t computing_hosts(const struct tutti_tf_tasks *t)
+{
+    uint32_t most = t->server_count == 0 && t->chief_count > 0 ? t->chief_host + 1 : 0;
+
+    for (uint32_t i = 0; i < t->worker_count; i++)
+        if (t->worker_host[i] >= most)
+            most = t->worker_host[i] + 1;
+    return most;
+}
+
+int tutti_train_tasks_machine(const struct tutti_train_servers_question *q, const char *name,
+                              struct tutti_topo **topo, struct tutti_err *err)
+{
+    const struct tutti_tf_tasks *t = q->tasks;
+    struct tutti_topo *made = NULL;
+    uint32_t now = (*topo)->host_count > 0 ? (*topo)->host_count : (*topo)->rank_count;
+    uint32_t hosts;
+    int status;
+
+    if (t == NULL)
+        return 0;
+    hosts = computing_hosts(t);
+    if (strcmp(name, "parameter-server") == 0 && t->server_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--tf-config': its cluster has no 'ps', and strategy '%s' needs "
+                          "one",
+                          name);
+    if (strcmp(name, "parameter-server") != 0 && t->server_count > 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--tf-config': its cluster has '%u' ps, and strategy '%s' has no "
+                          "servers (parameter-server)",
+                          t->server_count, name);
+    if (hosts == now)
+        return 0;
+    status = tutti_train_machine(*topo, hosts * ((*topo)->rank_count / now), &made, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "option '--tf-config': its tasks compute on %u host%s",
+                          hosts, hosts == 1 ? "" : "s");
+    tutti_topo_free(*topo);
+    *topo = made;
+    return 0;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+void tutti_train_servers_print(const struct tutti_train_servers_question *q,
+                               const struct tutti_train_servers_answer *a, FILE *out)
+{
+    char card[64];
+    char number[TUTTI_NUMBER_TEXT_BYTES];
+    uint32_t r = q->ask.aggregate > 0 ? q->ask.aggregate : a->worker_count;
+
+    fprintf(out, "# servers:  %u worker%s of %u device%s, %u server%s, %u host%s", a->worker_count,
+            a->worker_count == 1 ? "" : "s", a->worker_devices, a->worker_devices == 1 ? "" : "s",
+            a->server_count, a->server_count == 1 ? "" : "s", a->host_count,
+            a->host_count == 1 ? "" : "s");
+    if (a->host_count > 1)
+        fprintf(out, " with a card of %s", tutti_print_rate(a->card_bytes_per_s, card));
+    fprintf(out, "; server %u keeps most, %.0f %% of", a->fullest_server,
+            a->bytes > 0 ? 100 * (double)a->fullest_bytes / (double)a->bytes : 0);
+    fprintf(out, " %s MB\n", tutti_number_text((double)a->bytes / 1e6, number));
+    if (q->ask.synchronous)
+        fprintf(out, "# steps:    of %u gradients from %u workers, %.1f %% of all too late for one",
+                r, a->worker_count,
+                a->applied + a->dropped > 0
+                    ? 100 * (double)a->dropped / (double)(a->applied + a->dropped)
+                    : 0);
+    else
+        fprintf(out, "# steps:    one of each worker, asynchronous: %s gradients/s",
+                tutti_number_text(a->gradients_per_s, number));
+    if (!q->ask.synchronous)
+        fprintf(out, ", of weights %s updates old", tutti_number_text(a->staleness, number));
+    fputc('\n', out);
+}
+
+void tutti_train_servers_json(const struct tutti_train_servers_question *q,
+                              const struct tutti_train_servers_answer *a, struct tutti_json *json)
+{
+    tutti_json_open(json, "servers", '{');
+    tutti_json_count(json, "workers", a->worker_count);
+    tutti_json_count(json, "devices_per_worker", a->worker_devices);
+    tutti_json_count(json, "servers", a->server_count);
+    tutti_json_count(json, "hosts", a->host_count);
+    tutti_json_bool(json, "synchronous", q->ask.synchronous);
+    tutti_json_number(json, "card_GBps",
+                      a->card_bytes_per_s > 0 ? (double)a->card_bytes_per_s / 1e9 : NAN);
+    tutti_json_count(json, "moved_bytes", a->bytes);
+    tutti_json_count(json, "fullest_server", a->fullest_server);
+    tutti_json_count(json, "fullest_server_bytes", a->fullest_bytes);
+    tutti_json_count(json, "busiest_host", a->busiest_host);
+    tutti_json_number(json, "busiest_card_percent", 100 * a->busiest_card);
+    tutti_json_number(json, "gradients_per_s", a->gradients_per_s);
+    tutti_json_number(json, "mean_staleness", a->staleness);
+    tutti_json_number(json, "dropped_percent",
+                      a->applied + a->dropped > 0
+                          ? 100 * (double)a->dropped / (double)(a->applied + a->dropped)
+                          : 0);
+    tutti_json_close(json);
+}
