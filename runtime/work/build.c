@@ -197,8 +197,10 @@ int tutti_build_finish(struct tutti_build *build, struct tutti_workload *model,
     if (build->no_memory)
         return tutti_nomem(err);
     for (uint32_t i = 0; i < build->layers.count; i++) {
-        layers[i].operations = (struct tutti_operation *)build->operations.items + operations;
-        layers[i].variables = (struct tutti_variable *)build->variables.items + variables;
+        if (layers[i].operation_count > 0) /* else there may be no array at all */
+            layers[i].operations = (struct tutti_operation *)build->operations.items + operations;
+        if (layers[i].variable_count > 0)
+            layers[i].variables = (struct tutti_variable *)build->variables.items + variables;
         operations += layers[i].operation_count;
         variables += layers[i].variable_count;
     }
