@@ -18,6 +18,18 @@ TUTTI_API_BEGIN
 
 struct tutti_err;
 
+/* A collective of a step: what it is, what would run it, and what it takes by itself. */
+struct tutti_train_call {
+    uint32_t callee; /* of the schedule */
+    uint32_t axis;   /* that its groups are of */
+    uint32_t ranks;  /* of a group */
+    enum tutti_collective collective;
+    uint64_t bytes;
+    const char *algorithm; /* NULL: that of the schedule, simulated as it stands */
+    const char *protocol;  /* NULL: none */
+    tutti_ps alone_ps;     /* all groups at once, and nothing beside */
+};
+
 struct tutti_train_ask {
     size_t size;                   /* sizeof(struct tutti_train_ask): runtime/api.h */
     const struct tutti_topo *topo; /* each rank is a replica */
@@ -47,6 +59,9 @@ struct tutti_train_ask {
     bool exact; /* every message is simulated; collectives without steps are played as rings */
     /* NULL, or told of each step of the rank that is played first. */
     void (*note)(void *context, const struct tutti_step_note *note);
+    /* NULL, or told of each collective once, before it begins for the first time; not if `exact`.
+     */
+    void (*call)(void *context, const struct tutti_train_call *call);
     void *note_context;
 };
 
@@ -58,6 +73,7 @@ struct tutti_train_split {
     tutti_ps gather_ps;  /* for weights to be gathered */
     tutti_ps across_ps;  /* for sums across groups */
     tutti_ps input_ps;   /* for the host to have the next batch */
+    tutti_ps late_ps;    /* for ranks that come later to a collective */
 };
 
 struct tutti_train_answer {

@@ -14,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/train/ask.h"
+#include "tools/train/step.h"
 #include "topo/topo.h"
 
 static const struct tutti_column columns[] = {
@@ -29,6 +30,7 @@ static const struct tutti_column columns[] = {
     {"exposed_gather_s", "gather", "s", TUTTI_CELL_NUMBER},
     {"exposed_across_s", NULL, "", TUTTI_CELL_NUMBER},
     {"input_s", "input", "s", TUTTI_CELL_NUMBER},
+    {"late_s", NULL, "", TUTTI_CELL_NUMBER},
     {"communication_s", NULL, "", TUTTI_CELL_NUMBER},
     {"batch_per_device", NULL, "", TUTTI_CELL_COUNT},
     {"global_batch", NULL, "", TUTTI_CELL_COUNT},
@@ -92,8 +94,8 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
         before > 0 ? 100 * a->samples_per_s / f->device_count / before : NAN, a->mfu_percent,
         seconds(a->split.compute_ps), seconds(a->split.slowed_ps), seconds(a->split.reduce_ps),
         seconds(a->split.gather_ps), seconds(a->split.across_ps), seconds(a->split.input_ps),
-        seconds(a->communication_ps), (uint64_t)f->batch, a->samples, steps,
-        steps > 0 ? seconds(a->step_ps) * (double)steps / 3600 : NAN,
+        seconds(a->split.late_ps), seconds(a->communication_ps), (uint64_t)f->batch, a->samples,
+        steps, steps > 0 ? seconds(a->step_ps) * (double)steps / 3600 : NAN,
         (double)a->footprint.total_bytes / 1e9,
         steps > 0 && cost.has_money ? (double)cost.money / 1e6 : NAN,
         steps > 0 && cost.has_power ? (double)cost.energy_mwh / 1e6 : NAN, a->limited_by);
@@ -150,15 +152,7 @@ static int ask_one(const struct tutti_args *args, const struct tutti_train_quest
         ask.use.accelerator = tutti_topo_accelerator(q->topo);
     ret->device_count = topo->rank_count;
     ret->batch = ask.use.batch;
-    if (status == 0 && strategy.coordinated) {
-        struct tutti_train_servers_ask servers = q->servers.ask;
-
-        servers.train = &ask;
-        status = tutti_train_servers_predict(&servers, &ret->servers, err);
-        ret->answer = ret->servers.step;
-        return status;
-    }
-    return status < 0 ? status : tutti_train_predict(&ask, &ret->answer, err);
+    return status < 0 ? status : tutti_train_step_ask(q, &ask, &ret->answer, &ret->servers, err);
 }
 
 /* *ret_count: of how many machines. */
@@ -210,9 +204,11 @@ static void print_memory(const struct tutti_train_answer *a, struct tutti_json *
     tutti_json_close(json);
 }
 
-static void print_json(const struct tutti_train_question *q, const struct found *found,
-                       const struct tutti_table *table, struct tutti_sink *sink)
+static int print_json(const struct tutti_train_question *q, const struct found *found,
+                      const struct tutti_table *table, struct tutti_sink *sink,
+                      struct tutti_err *err)
 {
+    int status = 0;
     const struct tutti_train_answer *a = &found[0].answer;
     struct tutti_json json = {.out = sink->out};
 
@@ -232,6 +228,7 @@ static void print_json(const struct tutti_train_question *q, const struct found 
     tutti_json_number(&json, "exposed_dp",
                       seconds(a->split.reduce_ps + a->split.gather_ps + a->split.across_ps));
     tutti_json_number(&json, "input", seconds(a->split.input_ps));
+    tutti_json_number(&json, "late", seconds(a->split.late_ps));
     tutti_json_close(&json);
     tutti_json_number(&json, "samples_per_s", a->samples_per_s);
     tutti_json_number(&json, "tokens_per_s", a->tokens_per_s > 0 ? a->tokens_per_s : NAN);
@@ -241,7 +238,10 @@ static void print_json(const struct tutti_train_question *q, const struct found 
     if (q->strategy.coordinated)
         tutti_train_servers_json(&q->servers, &found[0].servers, &json);
     tutti_table_json(table, "results", &json);
+    if (q->explains)
+        status = tutti_train_explain_json(q->timeline, &json, err);
     tutti_json_close(&json);
+    return status;
 }
 
 static void print_head(const struct tutti_train_question *q, const struct found *f, FILE *out)
@@ -316,17 +316,20 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
     for (uint32_t i = 0; i < count && status == 0; i++)
         status = add_row(table, q, &found[0], &found[i], err);
     if (status == 0 && tutti_args_is(args, "format", "json")) {
-        print_json(q, found, table, sink);
+        status = print_json(q, found, table, sink, err);
     } else if (status == 0 && tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
     } else if (status == 0 && (status = tutti_page_open(&page, sink, err)) == 0) {
         print_head(q, &found[0], page.out);
         print_prices(q, page.out);
+        tutti_train_slow_print(&q->slow, page.out);
         for (uint32_t i = 0; i < count && q->strategy.coordinated; i++)
             tutti_train_servers_print(&q->servers, &found[i].servers, page.out);
         tutti_table_print(table, &page);
         print_limits(q, found, count, page.out);
-        status = tutti_page_close(&page, 0, err);
+        if (q->explains)
+            status = tutti_train_explain(q->timeline, &page, err);
+        status = tutti_page_close(&page, status, err);
     }
     tutti_table_free(table);
     return status;
@@ -336,14 +339,20 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
                         struct tutti_err *err)
 {
     struct found found[TUTTI_TRAIN_MACHINES_MAX];
+    struct tutti_train_timeline timeline = {.schedule = NULL};
     struct tutti_train_question question;
     uint32_t count = 0;
     int status = tutti_train_question_read(args, &question, err);
 
+    question.timeline = &timeline;
     if (status == 0)
         status = ask_all(args, &question, found, &count, err);
     if (status == 0)
         status = print(args, &question, found, count, sink, err);
+    if (status == 0 && tutti_args_given(args, "trace"))
+        status = tutti_train_trace(&timeline, tutti_args_text(args, "trace"), question.model->name,
+                                   sink, err);
+    tutti_train_timeline_done(&timeline);
     tutti_train_question_done(&question);
     return status;
 }
@@ -510,6 +519,7 @@ static const struct tutti_option options[] = {
     {.name = "exact",
      .type = TUTTI_OPTION_FLAG,
      .help = "simulate every message, of rings, without protocols"},
+    TUTTI_TRAIN_OPTIONS_STEP,
     TUTTI_TRAIN_OPTIONS_SERVERS,
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,

@@ -122,18 +122,22 @@ static void add_event(struct tutti_trace_text *text, const char *phase)
     tutti_trace_text_add(text, "%s\n{\"ph\":\"%s\"", first ? "" : ",", phase);
 }
 
-static void add_slice(struct tutti_trace_text *text, const struct slice *slice)
+static void add_slice(struct tutti_trace_text *text, const struct slice *slice,
+                      const struct tutti_chrome_names *names)
 {
     const struct tutti_event *event = slice->event;
     const char *kind = tutti_trace_kind_name(event->kind);
 
     add_event(text, "X");
-    tutti_trace_text_add(text, ",\"cat\":\"%s\",\"name\":\"%s", kind, kind);
-    if (event->kind == TUTTI_SEND)
-        tutti_trace_text_add(text, " to %" PRIu32, event->peer);
+    tutti_trace_text_add(text, ",\"cat\":\"%s\",\"name\":", kind);
+    if (names != NULL)
+        tutti_trace_text_add_json(text, names->step(names->context, event));
+    else if (event->kind == TUTTI_SEND)
+        tutti_trace_text_add(text, "\"%s to %" PRIu32 "\"", kind, event->peer);
     else if (event->kind == TUTTI_RECV)
-        tutti_trace_text_add(text, " from %" PRIu32, event->peer);
-    tutti_trace_text_add(text, "\"");
+        tutti_trace_text_add(text, "\"%s from %" PRIu32 "\"", kind, event->peer);
+    else
+        tutti_trace_text_add(text, "\"%s\"", kind);
     add_time(text, "ts", event->start_ps);
     add_time(text, "dur", event->end_ps - event->start_ps);
     add_place(text, slice);
@@ -155,14 +159,19 @@ static void add_rank_name(struct tutti_trace_text *text, uint32_t rank)
                          rank, rank);
 }
 
-static void add_thread_name(struct tutti_trace_text *text, const struct slice *slice)
+static void add_thread_name(struct tutti_trace_text *text, const struct slice *slice,
+                            const struct tutti_chrome_names *names)
 {
     uint32_t track = slice->tid / TRACK_STRIDE;
 
     add_event(text, "M");
     tutti_trace_text_add(text, ",\"name\":\"thread_name\"");
     add_place(text, slice);
-    tutti_trace_text_add(text, ",\"args\":{\"name\":\"lane %u", (unsigned)slice->event->lane);
+    if (names != NULL) /* a word */
+        tutti_trace_text_add(text, ",\"args\":{\"name\":\"%s",
+                             names->lane(names->context, slice->event->lane));
+    else
+        tutti_trace_text_add(text, ",\"args\":{\"name\":\"lane %u", (unsigned)slice->event->lane);
     if (track > 0)
         tutti_trace_text_add(text, " sends %" PRIu32, track);
     tutti_trace_text_add(text, "\"}}");
@@ -173,7 +182,8 @@ static void add_thread_name(struct tutti_trace_text *text, const struct slice *s
                          (uint64_t)slice->event->lane * (TRACKS_MAX + 1) + track);
 }
 
-static void add_slices(struct tutti_trace_text *text, const struct slice *slices, size_t count)
+static void add_slices(struct tutti_trace_text *text, const struct slice *slices, size_t count,
+                       const struct tutti_chrome_names *names)
 {
     uint64_t named[TRACKS_MAX / 64 + 1] = {0}; /* threads of this lane that have their name */
 
@@ -186,9 +196,9 @@ static void add_slices(struct tutti_trace_text *text, const struct slice *slices
         if (new_rank)
             add_rank_name(text, slices[i].event->rank);
         if ((named[track / 64] >> track % 64 & 1) == 0)
-            add_thread_name(text, &slices[i]);
+            add_thread_name(text, &slices[i], names);
         named[track / 64] |= UINT64_C(1) << track % 64;
-        add_slice(text, &slices[i]);
+        add_slice(text, &slices[i], names);
     }
 }
 
@@ -235,6 +245,13 @@ static void add_arrows(struct tutti_trace_text *text, const struct slice *slices
 int tutti_chrome_print(const struct tutti_record *record, const char *title, char **ret,
                        struct tutti_err *err)
 {
+    return tutti_chrome_print_named(record, title, NULL, ret, err);
+}
+
+int tutti_chrome_print_named(const struct tutti_record *record, const char *title,
+                             const struct tutti_chrome_names *names, char **ret,
+                             struct tutti_err *err)
+{
     struct tutti_trace_text text = {0};
     size_t count = record->event_count;
     struct slice *slices = malloc((count + 1) * sizeof(*slices));
@@ -248,7 +265,7 @@ int tutti_chrome_print(const struct tutti_record *record, const char *title, cha
     tutti_trace_text_add(&text, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":");
     tutti_trace_text_add_json(&text, title);
     tutti_trace_text_add(&text, "},\"traceEvents\":[");
-    add_slices(&text, slices, count);
+    add_slices(&text, slices, count, names);
     qsort(slices, count, sizeof(*slices), by_message);
     add_arrows(&text, slices, count);
     tutti_trace_text_add(&text, "\n]}\n");

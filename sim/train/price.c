@@ -81,6 +81,26 @@ static uint64_t padded(const struct tutti_contract *c)
                : (c->count + grain - 1) / grain * grain;
 }
 
+/* `answer` NULL: no algorithm was asked for. */
+static void tell(const struct tutti_train *t, uint32_t callee, uint32_t number,
+                 const struct tutti_answer *answer, tutti_ps alone_ps)
+{
+    const struct tutti_schedule *s = t->schedule->callees[callee];
+    const struct tutti_contract *c = &s->contract;
+    const struct tutti_train_call call = {
+        .callee = callee,
+        .axis = number,
+        .ranks = s->rank_count,
+        .collective = c->collective,
+        .bytes = tutti_collective_bytes(c->collective, c->count, c->dtype, s->rank_count),
+        .algorithm = answer == NULL ? NULL : answer->algorithm,
+        .protocol = answer == NULL ? NULL : answer->protocol,
+        .alone_ps = alone_ps};
+
+    if (t->ask.call != NULL)
+        t->ask.call(t->ask.note_context, &call);
+}
+
 int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tutti_call_price *ret,
                       struct tutti_err *err)
 {
@@ -98,8 +118,12 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
 
     if (c->count == 0)
         return 0;
-    if (ask.topo == NULL)
-        return simulate(t, callee, number, ret, err);
+    if (ask.topo == NULL) {
+        status = simulate(t, callee, number, ret, err);
+        if (status == 0)
+            tell(t, callee, number, NULL, ret->alone_ps);
+        return status;
+    }
     if (t->memory[number] == NULL) {
         status = tutti_predict_memory_new(&t->memory[number], err);
         if (status < 0)
@@ -118,5 +142,6 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
         ret->device_share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE,
                                                    t->ask.use.accelerator->units);
     note_largest(t, &answer);
+    tell(t, callee, number, &answer, answer.time_ps);
     return find_shares(&ask, &answer, ret, err);
 }

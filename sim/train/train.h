@@ -42,6 +42,7 @@ struct tutti_train_notes {
     struct tutti_train_split split;
     tutti_ps work_end_ps;
     tutti_ps lane_end_ps[TUTTI_STRATEGY_LANES];
+    tutti_ps late_ps[TUTTI_STRATEGY_LANES]; /* since work ended: until others came to its calls */
     tutti_ps communication_ps;
 };
 void tutti_train_note(void *context, const struct tutti_step_note *note);

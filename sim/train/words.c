@@ -3,7 +3,7 @@
 
 #include "sim/train/train.h"
 
-enum { PARTS = 5 };
+enum { PARTS = 6 };
 
 struct part {
     const char *words;
@@ -39,6 +39,7 @@ void tutti_train_say_limit(const struct tutti_train *train, struct tutti_train_a
         {"weights being gathered", s->gather_ps},
         {"sums across groups", s->across_ps},
         {"the input pipeline of the host", s->input_ps},
+        {"ranks that are late", s->late_ps},
     };
     const struct part *first;
     const struct part *second;

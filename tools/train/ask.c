@@ -9,6 +9,7 @@
 #include "tools/cli/files.h"
 #include "tools/cli/machine.h"
 #include "tools/cli/model.h"
+#include "tools/train/step.h"
 #include "topo/topo.h"
 
 /* Images a second by one thread: the median of TensorFlow's decode operation on three x86
@@ -235,6 +236,8 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
         status = tutti_train_servers_read(args, &q->servers, err);
     if (status == 0)
         status = read_strategy(args, q, err);
+    if (status == 0)
+        status = tutti_train_step_read(args, q, err);
     if (status == 0)
         status = read_device(args, q, err);
     if (status == 0)

@@ -7,6 +7,8 @@
 #include "tools/cli/calib.h"
 #include "tools/options.h"
 #include "tools/train/servers.h"
+#include "tools/train/slow.h"
+#include "tools/train/timeline.h"
 
 enum { TUTTI_TRAIN_MACHINES_MAX = 64 };
 
@@ -26,6 +28,10 @@ struct tutti_train_question {
     bool has_default_input;
     struct tutti_prices *prices;
     struct tutti_train_servers_question servers;
+    struct tutti_train_slow slow;
+    bool explains;
+    bool is_watched;                       /* to explain it, or for a trace */
+    struct tutti_train_timeline *timeline; /* the caller's, of the step asked last */
 };
 
 int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_question *ret,
