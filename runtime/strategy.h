@@ -43,11 +43,17 @@ struct tutti_strategy {
                              the whole backward pass */
     bool to_one_device;   /* ReductionToOneDevice: reduced at one, which sends the sum to all */
     bool full_reduce; /* ZeRO-1 as nanotron has it: an all-reduce where a reduce-scatter would do */
+    /* Weights of ZeRO-1 and -2 are broadcast by whoever owns them, whole variables, one owner after
+     * another, each broadcast passing all ranks of the group at so many ns a rank; 0: all-gathers.
+     * Of prices alone: the schedule is that of all-gathers. */
+    uint32_t broadcast_ns;
     bool keep_weights;    /* ZeRO-3: gathered once a micro-batch, not twice */
     uint32_t prefetch;    /* ZeRO-3: layers gathered ahead of the one in work */
     uint32_t local_steps; /* local SGD: weights are averaged every so many steps; 0, 1: gradients at
                              every step */
-    bool whole_hosts;     /* devices of one host alone: Mirrored, CentralStorage */
+    /* Once a step of several devices: until their hosts agree on what is reduced. */
+    uint32_t sync_us;
+    bool whole_hosts; /* devices of one host alone: Mirrored, CentralStorage */
     bool coordinated; /* who does what next is decided while it runs: no schedule of one step, but
                          episodes under a coordinator (coordinator.h) */
     const char *framework;  /* that it is of: "tensorflow", "pytorch", "xla" */
@@ -55,8 +61,8 @@ struct tutti_strategy {
 };
 
 /* The names there are: "onedevice" "mirrored" "multiworkermirrored" "parameter-server"
- * "central-storage" "tpu" "ddp" "zero1" "zero2" "fsdp" "hsdp" "local-sgd" "diloco"; *ret_count of
- * them, each with a line. */
+ * "central-storage" "tpu" "ddp" "horovod" "zero1" "zero2" "fsdp" "hsdp" "local-sgd" "diloco";
+ * *ret_count of them, each with a line. */
 struct tutti_strategy_entry {
     const char *name;
     const char *summary;

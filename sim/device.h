@@ -38,10 +38,16 @@ struct tutti_framework {
     double forward_us;
     double backward_us;
     double step_us; /* once a step: clipping, copies, what a loop over tensors costs */
+    /* How far apart devices that do the same are in a micro-batch, as a part of its time (the
+     * coefficient of variation), and how far data that hosts read and decode drive them apart: a
+     * step that is in step with others takes as long as the slowest. */
+    double spread;
+    double input_spread;
     const char *source;
 };
 
-/* "pytorch", "compiled", "megatron", "nanotron", "tensorflow", "xla"; *ret_count of them. */
+/* "pytorch", "compiled", "megatron", "nanotron", "tensorflow", "tensorflow-xla", "xla"; *ret_count
+ * of them. */
 const struct tutti_framework *tutti_frameworks(size_t *ret_count);
 /* By name, or as the columns of tables spell it ("TensorFlow 1.15 (NGC)", "Megatron-DeepSpeed,
  * 1F1B"); -TUTTI_EINVAL with all of them. */
@@ -68,6 +74,12 @@ int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_la
 
 /* The optimizer over so many parameters, and what the host adds to a step. */
 tutti_ps tutti_device_optimizer(const struct tutti_device_use *use, uint64_t parameters);
+
+/* How many times the mean the slowest of so many devices takes over so many micro-batches, of data
+ * that are read or made up: 1 + s x the expected largest of that many values from a standard normal
+ * distribution, where s is what is left of the spread over the micro-batches. */
+double tutti_device_slowest(const struct tutti_framework *framework, uint32_t device_count,
+                            uint32_t micro_batches, bool synthetic);
 
 TUTTI_API_END
 

@@ -53,6 +53,7 @@ struct tutti_train_ask {
      * take: 0 none. */
     tutti_ps anchor_ps;
     const uint32_t *pace_ppm;       /* NULL, or [rank], as in struct tutti_step_opts */
+    bool synthetic;                 /* data are made up, not read */
     double pace;                    /* devices take so many times what is modelled; 0: 1 */
     enum tutti_optimizer optimizer; /* of states in memory */
     bool any_memory;                /* what does not fit into a device is predicted all the same */

@@ -368,7 +368,7 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
      .help = "onedevice, mirrored, multiworkermirrored, parameter-server, central-storage, tpu, "
-             "ddp, zero1, zero2, "
+             "ddp, horovod, zero1, zero2, "
              "fsdp, hsdp, local-sgd or diloco (if not given: by what the machine is)"},
     {.name = "batch",
      .type = TUTTI_OPTION_COUNT,

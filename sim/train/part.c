@@ -6,38 +6,56 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "runtime/units.h"
 #include "sim/train.h"
 
 enum { SPEC_BYTES = 512 };
 
-/* The SPEC with `nodes` and, if not 0, `gpus` in the place of what it says of them. */
-static bool respell(const char *spec, uint32_t nodes, uint32_t gpus, char ret[SPEC_BYTES])
+/* What a SPEC says of its hosts. */
+struct hosts {
+    uint32_t nodes;
+    uint32_t gpus;      /* of each; 0: as it is */
+    uint64_t nic_bytes; /* a second, of the one NIC of each; 0: as they are */
+};
+
+static bool is_replaced(const char *key, const struct hosts *hosts)
+{
+    return strncmp(key, "nodes=", 6) == 0 || (hosts->gpus > 0 && strncmp(key, "gpus=", 5) == 0) ||
+           (hosts->nic_bytes > 0 &&
+            (strncmp(key, "nics=", 5) == 0 || strncmp(key, "nic=", 4) == 0));
+}
+
+/* The SPEC with these hosts in the place of what it says of them. */
+static bool respell(const char *spec, const struct hosts *hosts, char ret[SPEC_BYTES])
 {
     const char *colon = strchr(spec, ':');
     size_t name_bytes = colon == NULL ? strlen(spec) : (size_t)(colon - spec);
-    int used = snprintf(ret, SPEC_BYTES, "%.*s:nodes=%u", (int)name_bytes, spec, nodes);
+    int used = snprintf(ret, SPEC_BYTES, "%.*s:nodes=%u", (int)name_bytes, spec, hosts->nodes);
 
-    if (gpus > 0)
-        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",gpus=%u", gpus);
+    if (hosts->gpus > 0)
+        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",gpus=%u", hosts->gpus);
+    if (hosts->nic_bytes > 0)
+        used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",nics=1,nic=%" PRIu64 "B/s",
+                         hosts->nic_bytes);
     for (const char *at = colon; at != NULL && used < SPEC_BYTES;) {
         const char *key = at + 1;
         const char *end = strchr(key, ',');
         size_t bytes = end == NULL ? strlen(key) : (size_t)(end - key);
 
-        if (strncmp(key, "nodes=", 6) != 0 && (gpus == 0 || strncmp(key, "gpus=", 5) != 0))
+        if (!is_replaced(key, hosts))
             used += snprintf(ret + used, SPEC_BYTES - (size_t)used, ",%.*s", (int)bytes, key);
         at = end;
     }
     return used < SPEC_BYTES;
 }
 
-static bool make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_count,
-                 struct tutti_topo **ret)
+static bool make_hosts(const char *spec, const struct hosts *hosts, uint32_t rank_count,
+                       struct tutti_topo **ret)
 {
     char text[SPEC_BYTES];
     struct tutti_topo *part = NULL;
 
-    if (!respell(spec, nodes, gpus, text) || tutti_topo_from_spec(text, &part, NULL) < 0)
+    if (!respell(spec, hosts, text) || tutti_topo_from_spec(text, &part, NULL) < 0)
         return false;
     if (part->rank_count != rank_count) {
         tutti_topo_free(part);
@@ -47,8 +65,15 @@ static bool make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_
     return true;
 }
 
-/* Each GPU of a host has a NIC of its own. */
-static bool has_own_nics(const struct tutti_topo *topo, uint32_t per_host)
+static bool make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_count,
+                 struct tutti_topo **ret)
+{
+    const struct hosts hosts = {.nodes = nodes, .gpus = gpus};
+
+    return make_hosts(spec, &hosts, rank_count, ret);
+}
+
+static uint32_t count_nics(const struct tutti_topo *topo)
 {
     uint32_t nics = 0;
 
@@ -60,7 +85,30 @@ static bool has_own_nics(const struct tutti_topo *topo, uint32_t per_host)
         else if (node.host != 0 && node.host != UINT32_MAX)
             break;
     }
-    return nics >= per_host;
+    return nics;
+}
+
+/* The ranks of equal number of all hosts, while those of other numbers do the same: each has a NIC,
+ * or where there are fewer its share of one. */
+static bool make_across(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                        struct tutti_topo **ret)
+{
+    static const char key[] = ",nic=";
+    struct hosts hosts = {.nodes = axis->size, .gpus = 1};
+    uint32_t nics = count_nics(topo);
+    const char *nic = strstr(topo->name, key);
+    char rate[64];
+
+    if (nics < axis->width) {
+        if (nics == 0 || strncmp(topo->name, "host:", 5) != 0 || nic == NULL)
+            return false;
+        nic += sizeof(key) - 1;
+        (void)snprintf(rate, sizeof(rate), "%.*s", (int)strcspn(nic, ","), nic);
+        if (tutti_read_rate(rate, &hosts.nic_bytes, NULL) < 0)
+            return false;
+        hosts.nic_bytes = hosts.nic_bytes * nics / axis->width;
+    }
+    return make_hosts(topo->name, &hosts, axis->size, ret);
 }
 
 bool tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
@@ -74,9 +122,7 @@ bool tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
         return make(topo->name, axis->size / per_host, 0, axis->size, ret);
     if (axis->stride == 1 && axis->size < per_host && per_host % axis->size == 0)
         return make(topo->name, 1, axis->size, axis->size, ret);
-    if (axis->stride == per_host && axis->width == per_host && has_own_nics(topo, per_host))
-        return make(topo->name, axis->size, 1, axis->size, ret);
-    return false;
+    return axis->stride == per_host && axis->width == per_host && make_across(topo, axis, ret);
 }
 
 /* ---- more or fewer devices ------------------------------------------------------------------- */

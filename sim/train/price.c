@@ -101,6 +101,20 @@ static void tell(const struct tutti_train *t, uint32_t callee, uint32_t number,
         t->ask.call(t->ask.note_context, &call);
 }
 
+/* What broadcasts by owners take beyond an all-gather: each owner's passes all ranks, and there are
+ * no more owners than variables. Of this pack its share of them. */
+static tutti_ps broadcast_ps(const struct tutti_train *t, const struct tutti_contract *c,
+                             uint32_t rank_count)
+{
+    const struct tutti_model_sums sums = tutti_model_sum(t->ask.model);
+    uint64_t owners = sums.variable_count < rank_count ? sums.variable_count : rank_count;
+    uint64_t all_ps = owners * rank_count * t->ask.strategy->broadcast_ns * TUTTI_PS_PER_NS;
+
+    if (c->collective != TUTTI_ALLGATHER || sums.parameters == 0)
+        return 0;
+    return (tutti_ps)tutti_muldiv(all_ps, c->count * rank_count, sums.parameters);
+}
+
 int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tutti_call_price *ret,
                       struct tutti_err *err)
 {
@@ -137,7 +151,7 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
     if (status < 0)
         return tutti_wrap(err, status, "%s of %s", tutti_collective_name(c->collective),
                           t->schedule->name);
-    ret->alone_ps = answer.time_ps;
+    ret->alone_ps = answer.time_ps + broadcast_ps(t, c, ask.topo->rank_count);
     if (answer.channel_count > 0 && t->ask.use.accelerator->units > 0)
         ret->device_share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE,
                                                    t->ask.use.accelerator->units);

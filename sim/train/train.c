@@ -88,6 +88,8 @@ static uint64_t owned_parameters(const struct tutti_train *t, uint64_t parameter
     return (parameters + n - 1) / n;
 }
 
+enum { MILLION = 1000000 };
+
 static void scale(struct tutti_train *t, uint64_t by, uint64_t of)
 {
     for (uint32_t i = 0; i < t->ask.model->layer_count; i++) {
@@ -102,12 +104,24 @@ static void scale(struct tutti_train *t, uint64_t by, uint64_t of)
 /* A measured step says how fast this device really is at this model. */
 static void apply_anchor(struct tutti_train *t)
 {
-    enum { MILLION = 1000000 };
-
     if (t->ask.anchor_ps > 0 && t->device_ps > 0)
         scale(t, (uint64_t)t->ask.anchor_ps, (uint64_t)t->device_ps);
     if (t->ask.pace > 0)
         scale(t, (uint64_t)llround(t->ask.pace * MILLION), MILLION);
+}
+
+/* Devices in step with each other take as long as the slowest, and agree once a step. */
+static void wait_for_others(struct tutti_train *t)
+{
+    const struct tutti_train_ask *ask = &t->ask;
+    uint32_t count = ask->topo->rank_count;
+    double slowest =
+        tutti_device_slowest(ask->use.framework, count, ask->micro_batches, ask->synthetic);
+
+    if (count == 1)
+        return;
+    scale(t, (uint64_t)llround(slowest * MILLION), MILLION);
+    t->optimizer_ps += ask->strategy->sync_us * TUTTI_PS_PER_US;
 }
 
 static tutti_ps device_ps(const struct tutti_train *t)
@@ -135,6 +149,7 @@ static int time_device(struct tutti_train *t, struct tutti_err *err)
     t->optimizer_ps = tutti_device_optimizer(&t->ask.use, owned_parameters(t, sums.parameters));
     t->device_ps = device_ps(t);
     apply_anchor(t);
+    wait_for_others(t);
     t->device_ps = device_ps(t);
     return 0;
 }

@@ -105,7 +105,7 @@ TEST(what_was_measured_is_not_looked_at)
     CHECK(fabs(step_of(&w, 1, -1, &b) - a.step_s) <= 0);
     CHECK(fabs(a.memory_GB - b.memory_GB) <= 0);
     CHECK_TEXT(a.plan, b.plan);
-    CHECK(strstr(a.plan, "net=roce,nics=4,nic=100Gb/s") != NULL);
+    CHECK(strstr(a.plan, "net=roce,nics=4,nic=75Gb/s") != NULL);
     close_world(&w);
 }
 

@@ -261,6 +261,7 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
     q->ask.anchor_ps =
         tutti_args_given(args, "step-time") ? (tutti_ps)tutti_args_number(args, "step-time") : 0;
     q->ask.exact = tutti_args_flag(args, "exact");
+    q->ask.synthetic = tutti_args_flag(args, "synthetic");
     return 0;
 }
 

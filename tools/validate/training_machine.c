@@ -100,6 +100,8 @@ static struct network read_network(const char *text)
     return net;
 }
 
+static const double ROCE_SHARE = 0.75;
+
 /* A rate of a whole host without its ports: ports of 100 Gb/s. */
 static void settle_ports(const struct devices *d, struct network *net)
 {
@@ -114,6 +116,8 @@ static void settle_ports(const struct devices *d, struct network *net)
         net->ports = d->per_host;
     net->ports = (double)(uint32_t)net->ports;
     net->port_gbitps = total / net->ports;
+    if (net->kind != NULL && strcmp(net->kind, "roce") == 0)
+        net->port_gbitps *= ROCE_SHARE;
 }
 
 /* ---- the SPEC -------------------------------------------------------------------------------- */

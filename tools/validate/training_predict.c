@@ -61,6 +61,12 @@ static int simulate(const struct tutti_train_ask *ask, struct step *ret, struct 
     return 0;
 }
 
+static double slowest(const struct tutti_train_ask *ask, uint32_t micro_batches)
+{
+    return tutti_device_slowest(ask->use.framework, ask->topo->rank_count, micro_batches,
+                                ask->synthetic);
+}
+
 static int simulate_passes(const struct tutti_train_ask *given, struct step *ret,
                            struct tutti_err *err)
 {
@@ -72,8 +78,11 @@ static int simulate_passes(const struct tutti_train_ask *given, struct step *ret
     if (given->micro_batches <= PASSES_MAX)
         return simulate(given, ret, err);
     ask.micro_batches = PASSES_MAX;
+    ask.pace = (ask.pace > 0 ? ask.pace : 1) * slowest(given, given->micro_batches) /
+               slowest(given, PASSES_MAX);
     status = simulate(&ask, ret, err);
     ask.micro_batches = PASSES_MAX - 1;
+    ask.pace *= slowest(given, PASSES_MAX) / slowest(given, PASSES_MAX - 1);
     if (status == 0)
         status = simulate(&ask, &before, err);
     if (status < 0)

@@ -6,7 +6,7 @@
 #include "runtime/status.h"
 #include "tools/validate/training_plan.h"
 
-enum { MIB = 1 << 20 };
+enum { MIB = 1 << 20, BROADCAST_NS = 13000 };
 
 /* ---- by framework ---------------------------------------------------------------------------- */
 
@@ -24,9 +24,9 @@ static const struct habit {
 } habits[] = {
     {"Mirrored", "multiworkermirrored", TUTTI_PACK_EXCEED, 0, true, 0},
     {"tf_cnn_benchmarks", "mirrored", TUTTI_PACK_PIECES, 0, true, 4},
-    {"Horovod", "ddp", TUTTI_PACK_FIT, 64 * (uint64_t)MIB, true, 4},
-    {"NGC TensorFlow", "ddp", TUTTI_PACK_FIT, 64 * (uint64_t)MIB, true, 4},
-    {"MXNet", "ddp", TUTTI_PACK_FIT, 64 * (uint64_t)MIB, true, 4},
+    {"Horovod", "horovod", TUTTI_PACK_FIT, 64 * (uint64_t)MIB, false, 4},
+    {"NGC TensorFlow", "horovod", TUTTI_PACK_FIT, 64 * (uint64_t)MIB, false, 4},
+    {"MXNet", "horovod", TUTTI_PACK_FIT, 64 * (uint64_t)MIB, true, 4},
     {"Paddle", "ddp", TUTTI_PACK_FIT, 32 * (uint64_t)MIB, true, 4},
     {"Megatron-DeepSpeed", "ddp", TUTTI_PACK_EXCEED, 0, false, 2},
     {"InternEvo", "ddp", TUTTI_PACK_REACH, 512 * (uint64_t)MIB, true, 2},
@@ -86,9 +86,18 @@ static int by_stage(const struct tutti_training_row_settings *s, struct tutti_tr
         return status;
     if (s->zero_group > 0 && s->zero_group < plan->rank_count)
         plan->ask.shard_ranks = (uint32_t)s->zero_group;
+    /* InternEvo (hybrid_zero_optim.py): all-reduces of gradients in buckets of 512 Mi elements;
+     * weights are broadcast by owners. */
+    if (s->zero_stage == 1 && tutti_training_says(s->framework, "InternEvo")) {
+        plan->ask.gradient_bytes = 2;
+        plan->strategy.limit = 1024 * (uint64_t)MIB;
+        plan->strategy.first_limit = plan->strategy.limit;
+        plan->strategy.full_reduce = true;
+        plan->strategy.broadcast_ns = BROADCAST_NS;
+    }
     /* ZeRO-1 of nanotron costs an all-reduce where a reduce-scatter would do. */
-    plan->strategy.full_reduce =
-        s->zero_stage == 1 && tutti_training_says(s->framework, "nanotron");
+    if (s->zero_stage == 1 && tutti_training_says(s->framework, "nanotron"))
+        plan->strategy.full_reduce = true;
     return 0;
 }
 
@@ -137,8 +146,10 @@ static int choose_device(const struct tutti_training_row_settings *s,
         return tutti_fail(err, TUTTI_EINVAL, "the precision is not stated (precision)");
     status = tutti_precision_find(s->precision, &use->precision, err);
     if (status == 0)
-        status = tutti_framework_find(has_xla(s) ? "xla" : s->framework, &use->framework, err);
+        status = tutti_framework_find(has_xla(s) ? "tensorflow-xla" : s->framework, &use->framework,
+                                      err);
     use->fused_attention = is_fused(s);
+    plan->ask.synthetic = tutti_training_says(s->variant, "synthetic");
     if (s->recompute_mode == TUTTI_TRAINING_RECOMPUTE_SELECTIVE)
         use->recompute = TUTTI_RECOMPUTE_SELECTIVE;
     else if (s->recompute_mode == TUTTI_TRAINING_RECOMPUTE_FULL)
