@@ -42,6 +42,13 @@ uint32_t tutti_tf_subdivisions(const struct tutti_tf_cluster *cluster, uint64_t 
 void tutti_tf_ring_order(const struct tutti_tf_cluster *cluster, const uint32_t *order,
                          int32_t offset, uint32_t *ret_order);
 
+/* "tf-ring": the ring, divided as above: a channel a subdivision, each on the ring of its offset.
+ * Tasks are the groups of the shape's first level; within them devices are in the order of the
+ * shape's first ring, if that goes task by task, else by number. Price: as "ring", 2(n-1)/n of all
+ * bytes a rank. */
+int tutti_tf_ring_reduce(const struct tutti_coll_params *params, const struct tutti_shape *shape,
+                         struct tutti_schedule **ret, struct tutti_err *err);
+
 /* ---- trees (hierarchical_tree_broadcaster.cc) ------------------------------------------------ */
 
 #define TUTTI_TF_NONE UINT32_MAX
@@ -71,7 +78,7 @@ int tutti_tf_hierarchical_copy(const struct tutti_coll_params *params,
                                const struct tutti_shape *shape, struct tutti_schedule **ret,
                                struct tutti_err *err);
 
-/* Adds it, under its name, to the algorithms of a set. */
+/* Adds both, "hierarchical-copy" and "tf-ring", to the algorithms of a set. */
 int tutti_tf_algorithm_add(struct tutti_algorithm_set *set, struct tutti_err *err);
 
 /* ---- input (tf.data's rebatching and auto-sharding) -------------------------------------------

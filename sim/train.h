@@ -41,6 +41,9 @@ struct tutti_train_ask {
     uint32_t gradient_bytes; /* of an element as it is reduced; 0: 4, of fsdp 2 at half precision */
     uint32_t weight_bytes;   /* as it is gathered; 0: 2 at half precision, else 4 */
     const char *algorithm;   /* of collectives; NULL: the strategy's, or the machine's library */
+    const struct tutti_algorithm_set *added; /* NULL, or where `algorithm` may be as well */
+    uint32_t channels; /* of all-reduces by `algorithm`, as in struct tutti_coll_params; 0: its own
+                          choice. "hierarchical-copy": tensors, with their roots in turn */
     const struct tutti_protocol *protocols; /* as in struct tutti_ask */
     const struct tutti_nccl_version *as_nccl;
     /* The input pipeline of a host: samples a second by one worker, workers, and batches that are

@@ -13,6 +13,7 @@
 #include "tools/cli/shared_options.h"
 #include "tools/commands.h"
 #include "tools/options.h"
+#include "tools/train/all_reduce.h"
 #include "tools/train/ask.h"
 #include "tools/train/step.h"
 #include "topo/topo.h"
@@ -413,10 +414,7 @@ static const struct tutti_option options[] = {
      .value = "fused|plain",
      .standard = "fused",
      .help = "fused: FlashAttention, no matrix of scores in memory"},
-    {.name = "all-reduce",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "NAME",
-     .help = "algorithm of all-reduces (if not given: what the machine's library would run)"},
+    TUTTI_TRAIN_OPTION_ALL_REDUCE,
     {.name = "num-packs",
      .type = TUTTI_OPTION_COUNT,
      .value = "N",

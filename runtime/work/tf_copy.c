@@ -118,13 +118,21 @@ int tutti_tf_hierarchical_copy(const struct tutti_coll_params *params,
 
 int tutti_tf_algorithm_add(struct tutti_algorithm_set *set, struct tutti_err *err)
 {
-    static const struct tutti_algorithm algorithm = {
-        .size = sizeof(algorithm),
-        .name = "hierarchical-copy",
-        .summary = "sums at a root in each half, then across, a root a tensor (TensorFlow, DGX-1)",
-        .collectives = 1u << TUTTI_ALLREDUCE,
-        .generate = tutti_tf_hierarchical_copy,
+    static const struct tutti_algorithm algorithms[] = {
+        {.size = sizeof(struct tutti_algorithm),
+         .name = "hierarchical-copy",
+         .summary = "sums at a root in each half, then across, a root a tensor (TensorFlow, DGX-1)",
+         .collectives = 1u << TUTTI_ALLREDUCE,
+         .generate = tutti_tf_hierarchical_copy},
+        {.size = sizeof(struct tutti_algorithm),
+         .name = "tf-ring",
+         .summary = "rings turned and reversed in each host, one a subdivision (TensorFlow)",
+         .collectives = 1u << TUTTI_ALLREDUCE,
+         .generate = tutti_tf_ring_reduce},
     };
+    int status = 0;
 
-    return tutti_algorithm_add(set, &algorithm, err);
+    for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]) && status == 0; i++)
+        status = tutti_algorithm_add(set, &algorithms[i], err);
+    return status;
 }

@@ -126,7 +126,11 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
         .algorithm = t->ask.algorithm,
         .protocols = t->ask.protocols,
         .as_nccl = t->ask.as_nccl,
-        .params = {.collective = c->collective, .dtype = c->dtype, .op = c->op}};
+        .params = {.collective = c->collective,
+                   .dtype = c->dtype,
+                   .op = c->op,
+                   .channel_count = c->collective == TUTTI_ALLREDUCE ? t->ask.channels : 0,
+                   .added = t->ask.added}};
     struct tutti_answer answer;
     int status;
 

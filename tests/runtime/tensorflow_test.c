@@ -116,6 +116,50 @@ TEST(subdivided_rings_all_reduce)
     tutti_schedule_free(schedule);
 }
 
+/* 16 devices of 2 tasks: the second ring goes through each task backwards, turned by four: 3 2 1 0
+ * 7 6 5 4. */
+TEST(rings_of_subdivisions_are_an_algorithm)
+{
+    struct tutti_algorithm_set *set = NULL;
+    struct tutti_shape shape = tutti_shape_flat(16);
+    struct tutti_coll_params params = {
+        .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT32, .count = 25557032};
+    struct tutti_schedule *schedule = NULL;
+    struct tutti_price price = {0};
+    struct tutti_err err = {""};
+
+    shape.level_count = 2;
+    shape.level[0] = 8;
+    shape.level[1] = 2;
+    CHECK_OK(tutti_algorithm_set_new(&set, &err), err);
+    CHECK_OK(tutti_tf_algorithm_add(set, &err), err);
+    params.added = set;
+    CHECK_OK(tutti_coll_generate("tf-ring", &params, &shape, &schedule, &err), err);
+    REQUIRE(schedule != NULL);
+    CHECK_INT(schedule->lane_count, 2);
+    for (uint32_t lane = 0; lane < 2; lane++) {
+        static const uint32_t next[2] = {1, 7}; /* of device 0 */
+        struct tutti_cursor cursor;
+        const struct tutti_step *step;
+
+        tutti_cursor_open(&cursor, schedule, 0, lane);
+        while ((step = tutti_cursor_next(&cursor)) != NULL)
+            if (step->kind == TUTTI_SEND)
+                CHECK_INT(step->peer, next[lane]);
+    }
+    tutti_schedule_free(schedule);
+    params.count = 1600;
+    schedule = NULL;
+    CHECK_OK(tutti_coll_generate("tf-ring", &params, &shape, &schedule, &err), err);
+    REQUIRE(schedule != NULL);
+    CHECK_OK(tutti_schedule_check(schedule, &err), err);
+    CHECK_OK(tutti_schedule_prove(schedule, &err), err);
+    CHECK_OK(tutti_schedule_price(schedule, &price, &err), err);
+    CHECK_INT(price.sent_bytes_max, 2 * 15 * 6400 / 16);
+    tutti_schedule_free(schedule);
+    tutti_algorithm_set_free(set);
+}
+
 TEST(trees_hang_together)
 {
     static const uint32_t tasks[] = {3, 1, 4};

@@ -9,6 +9,7 @@
 #include "tools/cli/files.h"
 #include "tools/cli/machine.h"
 #include "tools/cli/model.h"
+#include "tools/train/all_reduce.h"
 #include "tools/train/step.h"
 #include "topo/topo.h"
 
@@ -106,8 +107,7 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
         s->overlap = tutti_args_is(args, "overlap", "on");
     if (tutti_args_given(args, "local-steps"))
         s->local_steps = (uint32_t)tutti_args_number(args, "local-steps");
-    q->ask.algorithm = tutti_args_text(args, "all-reduce");
-    return 0;
+    return tutti_train_all_reduce_read(args, q, err);
 }
 
 static int read_device(const struct tutti_args *args, struct tutti_train_question *q,
@@ -270,6 +270,7 @@ void tutti_train_question_done(struct tutti_train_question *q)
     tutti_calib_option_done(&q->calib);
     tutti_prices_free(q->prices);
     tutti_train_servers_done(&q->servers);
+    tutti_algorithm_set_free(q->added);
     tutti_model_free(q->model);
     tutti_topo_free(q->topo);
 }

@@ -28,6 +28,7 @@ struct tutti_train_question {
     bool has_default_input;
     struct tutti_prices *prices;
     struct tutti_train_servers_question servers;
+    struct tutti_algorithm_set *added; /* TensorFlow's own */
     struct tutti_train_slow slow;
     bool explains;
     bool is_watched;                       /* to explain it, or for a trace */
