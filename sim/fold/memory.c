@@ -102,7 +102,7 @@ static const struct reading *find_reading(const struct tutti_fold_memory *memory
 }
 
 /* Remembers what was read, if it is not too much; where there is no memory left it does not. */
-static void keep_reading(struct tutti_fold_memory *memory, const struct tutti_schedule *schedule,
+static bool keep_reading(struct tutti_fold_memory *memory, const struct tutti_schedule *schedule,
                          struct tutti_fold_lanes *lanes, const struct tutti_kinds *kinds)
 {
     struct reading reading = {.topo = lanes->topo,
@@ -112,20 +112,21 @@ static void keep_reading(struct tutti_fold_memory *memory, const struct tutti_sc
     size_t bytes = schedule->recipe_count * sizeof(*reading.recipe);
 
     if (bytes == 0 || kinds->first[kinds->count] > READ_WORDS_MAX)
-        return;
+        return true;
     reading.recipe = malloc(bytes);
     if (reading.recipe == NULL || copy_kinds(kinds, &reading.kinds) < 0) {
         free_reading(&reading);
-        return;
+        return false;
     }
     memcpy(reading.recipe, schedule->recipe, bytes);
     if (memory->reading_count < READ_MAX) {
         memory->readings[memory->reading_count++] = reading;
-        return;
+        return true;
     }
     free_reading(&memory->readings[memory->oldest]);
     memory->readings[memory->oldest] = reading;
     memory->oldest = (memory->oldest + 1) % READ_MAX;
+    return true;
 }
 
 /* Forgets readings of lanes that are forgotten. */
@@ -249,7 +250,10 @@ int tutti_fold_memory_lanes(struct tutti_fold_memory *memory, const struct tutti
         if (lanes->topo == topo && lanes->per_rank == schedule->lane_count &&
             tutti_programs_match(&lanes->programs, &programs)) {
             tutti_programs_done(&programs);
-            keep_reading(memory, schedule, lanes, ret_kinds);
+            if (!keep_reading(memory, schedule, lanes, ret_kinds)) {
+                tutti_kinds_done(ret_kinds);
+                return tutti_nomem(err);
+            }
             *ret = lanes;
             return 0;
         }
@@ -264,7 +268,10 @@ int tutti_fold_memory_lanes(struct tutti_fold_memory *memory, const struct tutti
         .topo = topo, .per_rank = schedule->lane_count, .programs = programs};
     forget(memory);
     memory->lanes[memory->count++] = lanes;
-    keep_reading(memory, schedule, lanes, ret_kinds);
+    if (!keep_reading(memory, schedule, lanes, ret_kinds)) {
+        tutti_kinds_done(ret_kinds);
+        return tutti_nomem(err);
+    }
     *ret = lanes;
     return 0;
 }

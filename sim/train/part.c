@@ -49,24 +49,32 @@ static bool respell(const char *spec, const struct hosts *hosts, char ret[SPEC_B
     return used < SPEC_BYTES;
 }
 
-static bool make_hosts(const char *spec, const struct hosts *hosts, uint32_t rank_count,
-                       struct tutti_topo **ret)
+/* 1: it was made, 0: there is none such, -TUTTI_ENOMEM. */
+static int make_spec(const char *spec, uint32_t rank_count, struct tutti_topo **ret)
 {
-    char text[SPEC_BYTES];
     struct tutti_topo *part = NULL;
+    int status = tutti_topo_from_spec(spec, &part, NULL);
 
-    if (!respell(spec, hosts, text) || tutti_topo_from_spec(text, &part, NULL) < 0)
-        return false;
+    if (status < 0)
+        return status == -TUTTI_ENOMEM ? status : 0;
     if (part->rank_count != rank_count) {
         tutti_topo_free(part);
-        return false;
+        return 0;
     }
     *ret = part;
-    return true;
+    return 1;
 }
 
-static bool make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_count,
-                 struct tutti_topo **ret)
+static int make_hosts(const char *spec, const struct hosts *hosts, uint32_t rank_count,
+                      struct tutti_topo **ret)
+{
+    char text[SPEC_BYTES];
+
+    return respell(spec, hosts, text) ? make_spec(text, rank_count, ret) : 0;
+}
+
+static int make(const char *spec, uint32_t nodes, uint32_t gpus, uint32_t rank_count,
+                struct tutti_topo **ret)
 {
     const struct hosts hosts = {.nodes = nodes, .gpus = gpus};
 
@@ -90,8 +98,8 @@ static uint32_t count_nics(const struct tutti_topo *topo)
 
 /* The ranks of equal number of all hosts, while those of other numbers do the same: each has a NIC,
  * or where there are fewer its share of one. */
-static bool make_across(const struct tutti_topo *topo, const struct tutti_axis *axis,
-                        struct tutti_topo **ret)
+static int make_across(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                       struct tutti_topo **ret)
 {
     static const char key[] = ",nic=";
     struct hosts hosts = {.nodes = axis->size, .gpus = 1};
@@ -101,28 +109,30 @@ static bool make_across(const struct tutti_topo *topo, const struct tutti_axis *
 
     if (nics < axis->width) {
         if (nics == 0 || strncmp(topo->name, "host:", 5) != 0 || nic == NULL)
-            return false;
+            return 0;
         nic += sizeof(key) - 1;
         (void)snprintf(rate, sizeof(rate), "%.*s", (int)strcspn(nic, ","), nic);
         if (tutti_read_rate(rate, &hosts.nic_bytes, NULL) < 0)
-            return false;
+            return 0;
         hosts.nic_bytes = hosts.nic_bytes * nics / axis->width;
     }
     return make_hosts(topo->name, &hosts, axis->size, ret);
 }
 
-bool tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
-                   struct tutti_topo **ret)
+int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
+                  struct tutti_topo **ret)
 {
     uint32_t per_host = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
 
     if (per_host == 0 || topo->rank_count % topo->host_count != 0)
-        return false;
+        return 0;
     if (axis->stride == 1 && axis->size % per_host == 0)
         return make(topo->name, axis->size / per_host, 0, axis->size, ret);
     if (axis->stride == 1 && axis->size < per_host && per_host % axis->size == 0)
         return make(topo->name, 1, axis->size, axis->size, ret);
-    return axis->stride == per_host && axis->width == per_host && make_across(topo, axis, ret);
+    if (axis->stride == per_host && axis->width == per_host)
+        return make_across(topo, axis, ret);
+    return 0;
 }
 
 /* ---- more or fewer devices ------------------------------------------------------------------- */
@@ -138,67 +148,64 @@ static bool respell_ranks(const char *spec, const char *dims, char ret[SPEC_BYTE
                     rest == NULL ? "" : rest) < SPEC_BYTES;
 }
 
-static bool make_ranks(const char *spec, const char *dims, uint32_t device_count,
-                       struct tutti_topo **ret)
+static int make_ranks(const char *spec, const char *dims, uint32_t device_count,
+                      struct tutti_topo **ret)
 {
     char text[SPEC_BYTES];
-    struct tutti_topo *part = NULL;
 
-    if (!respell_ranks(spec, dims, text) || tutti_topo_from_spec(text, &part, NULL) < 0)
-        return false;
-    if (part->rank_count == device_count) {
-        *ret = part;
-        return true;
-    }
-    tutti_topo_free(part);
-    return false;
+    return respell_ranks(spec, dims, text) ? make_spec(text, device_count, ret) : 0;
 }
 
 /* Of a torus: the sides that are nearest to each other, the longest last. */
-static bool make_slice(const struct tutti_topo *topo, uint32_t n, struct tutti_topo **ret)
+static int make_slice(const struct tutti_topo *topo, uint32_t n, struct tutti_topo **ret)
 {
+    int made = 0;
     char dims[64];
 
-    if (topo->shape.dim_count == 2)
-        for (uint32_t a = n; a >= 1; a--) {
-            if (n % a != 0 || a > n / a)
-                continue;
-            (void)snprintf(dims, sizeof(dims), "%ux%u", a, n / a);
-            if (make_ranks(topo->name, dims, n, ret))
-                return true;
-        }
-    if (topo->shape.dim_count != 3)
-        return false;
-    for (uint32_t c = 1; c <= n; c++) /* the longest, from the least that it can be */
-        for (uint32_t b = c; n % c == 0 && b >= 1; b--) {
+    for (uint32_t a = n; topo->shape.dim_count == 2 && a >= 1 && made == 0; a--) {
+        if (n % a != 0 || a > n / a)
+            continue;
+        (void)snprintf(dims, sizeof(dims), "%ux%u", a, n / a);
+        made = make_ranks(topo->name, dims, n, ret);
+    }
+    for (uint32_t c = 1; topo->shape.dim_count == 3 && c <= n && made == 0; c++)
+        for (uint32_t b = c; n % c == 0 && b >= 1 && made == 0; b--) {
             uint32_t a = n / c % b == 0 ? n / c / b : 0;
 
             if (a == 0 || a > b)
                 continue;
             (void)snprintf(dims, sizeof(dims), "%ux%ux%u", a, b, c);
-            if (make_ranks(topo->name, dims, n, ret))
-                return true;
+            made = make_ranks(topo->name, dims, n, ret);
         }
-    return false;
+    return made;
+}
+
+/* By hosts, whole ones or a part of one. */
+static int make_host_count(const struct tutti_topo *topo, uint32_t n, struct tutti_topo **ret)
+{
+    uint32_t per_host = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
+
+    if (per_host == 0 || n == 0)
+        return 0;
+    if (n < per_host)
+        return make(topo->name, 1, n, n, ret);
+    return n % per_host == 0 ? make(topo->name, n / per_host, 0, n, ret) : 0;
 }
 
 int tutti_train_machine(const struct tutti_topo *topo, uint32_t device_count,
                         struct tutti_topo **ret, struct tutti_err *err)
 {
-    uint32_t hosts = topo->host_count;
-    uint32_t per_host = hosts > 0 ? topo->rank_count / hosts : 0;
     char ranks[32];
+    int made = topo->shape.dim_count > 1 ? make_slice(topo, device_count, ret) : 0;
 
     (void)snprintf(ranks, sizeof(ranks), "n=%u", device_count);
-    if (topo->shape.dim_count > 1 && make_slice(topo, device_count, ret))
-        return 0;
-    if (per_host > 0 && device_count > 0 && device_count < per_host &&
-        make(topo->name, 1, device_count, device_count, ret))
-        return 0;
-    if (per_host > 0 && device_count > 0 && device_count % per_host == 0 &&
-        make(topo->name, device_count / per_host, 0, device_count, ret))
-        return 0;
-    if (make_ranks(topo->name, ranks, device_count, ret))
+    if (made == 0)
+        made = make_host_count(topo, device_count, ret);
+    if (made == 0)
+        made = make_ranks(topo->name, ranks, device_count, ret);
+    if (made < 0)
+        return tutti_nomem(err);
+    if (made > 0)
         return 0;
     return tutti_fail(err, TUTTI_EINVAL,
                       "there is no '%s' of '%u' devices (whole hosts, a part of one, or a slice)",

@@ -9,16 +9,24 @@
 #include "sim/train/part.h"
 #include "sim/train/train.h"
 
-/* The machine of a group; NULL: there is none. */
-static const struct tutti_topo *machine_of(struct tutti_train *t, uint32_t number)
+/* The machine of a group; *ret is NULL where there is none. */
+static int machine_of(struct tutti_train *t, uint32_t number, const struct tutti_topo **ret,
+                      struct tutti_err *err)
 {
     const struct tutti_axis axis = tutti_schedule_axis(t->schedule, number);
+    int made;
 
+    *ret = t->ask.topo;
     if (number == 0)
-        return t->ask.topo;
-    if (t->parts[number] == NULL && !t->simulated[number])
-        t->simulated[number] = !tutti_part_of(t->ask.topo, &axis, &t->parts[number]);
-    return t->parts[number];
+        return 0;
+    if (t->parts[number] == NULL && !t->simulated[number]) {
+        made = tutti_part_of(t->ask.topo, &axis, &t->parts[number]);
+        if (made < 0)
+            return tutti_nomem(err);
+        t->simulated[number] = made == 0;
+    }
+    *ret = t->parts[number];
+    return 0;
 }
 
 /* What the links of a rank carry; where NCCL runs what has no steps (NVLS, CollNet), the bound says
@@ -122,7 +130,6 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
     const struct tutti_contract *c = &t->schedule->callees[callee]->contract;
     struct tutti_ask ask = {
         .size = sizeof(ask),
-        .topo = machine_of(t, number),
         .algorithm = t->ask.algorithm,
         .protocols = t->ask.protocols,
         .as_nccl = t->ask.as_nccl,
@@ -136,6 +143,9 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
 
     if (c->count == 0)
         return 0;
+    status = machine_of(t, number, &ask.topo, err);
+    if (status < 0)
+        return status;
     if (ask.topo == NULL) {
         status = simulate(t, callee, number, ret, err);
         if (status == 0)

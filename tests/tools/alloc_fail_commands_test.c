@@ -76,6 +76,8 @@ TEST(commands_about_models)
     each("model show resnet50 --image 64 --format json");
     each("model show " TUTTI_SOURCE_DIR "/tests/fuzz/corpus/model/line.model --operations");
     each("model show mlp --text");
+    each("train dgx-1v:gpus=2 --model mlp");
+    each("train dgx-1v:gpus=2 --model mlp --strategy zero1 --devices 1,2 --epochs 1 --format json");
 }
 
 TEST(commands_about_schedules)
