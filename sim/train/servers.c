@@ -209,26 +209,45 @@ static int place_variables(struct job *j, struct tutti_err *err)
 
 /* ---- an episode ------------------------------------------------------------------------------ */
 
+/* How much longer the slowest of some devices takes than all devices of the machine in step, as
+ * which they were timed: those of a worker, or of all workers whose gradients make a step. Where
+ * workers are drawn apart, those of a worker. */
+static double in_step(const struct job *j, double *ret_all)
+{
+    const struct tutti_train_ask *ask = &j->t.ask;
+    uint32_t all = j->train.topo->rank_count;
+    uint32_t workers = !j->ask.synchronous || j->ask.jitter > 0 ? 1
+                       : j->ask.aggregate > 0                   ? j->ask.aggregate
+                                                                : j->ask.worker_count;
+
+    *ret_all = all == 1 ? 1
+                        : tutti_device_slowest(ask->use.framework, all, ask->micro_batches,
+                                               ask->synthetic);
+    return tutti_device_slowest(ask->use.framework, workers * j->worker_devices, ask->micro_batches,
+                                ask->synthetic);
+}
+
 /* Weights come to each device while it goes forward, gradients leave it while it goes backward. */
 static void time_episode(struct job *j)
 {
     const struct tutti_workload *model = j->train.model;
     uint64_t rate = j->hosts.copy_bytes_per_s;
-    tutti_ps copy_ps = rate > 0 ? tutti_wire_ps(j->answer.bytes, rate) : 0;
-    tutti_ps passes_ps[2] = {0, 0};
-    tutti_ps host_ps = tutti_device_optimizer(&j->t.ask.use, 0);
+    double copy_ps = rate > 0 ? (double)tutti_wire_ps(j->answer.bytes, rate) : 0;
+    double passes_ps[2] = {0, 0};
+    double host_ps = (double)tutti_device_optimizer(&j->t.ask.use, 0);
+    double all;
+    double slowest = in_step(j, &all);
 
     for (uint32_t i = 0; i < model->layer_count; i++) {
-        passes_ps[0] += j->t.times[i].forward_ps * model->layers[i].repeat;
-        passes_ps[1] += j->t.times[i].backward_ps * model->layers[i].repeat;
+        passes_ps[0] += (double)(j->t.times[i].forward_ps * model->layers[i].repeat) / all;
+        passes_ps[1] += (double)(j->t.times[i].backward_ps * model->layers[i].repeat) / all;
     }
-    if (j->train.anchor_ps > 0) /* it has that in it */
-        host_ps = j->train.anchor_ps - (passes_ps[0] + passes_ps[1]) * j->t.ask.micro_batches;
-    j->compute_ps = host_ps;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         passes_ps[i] *= j->t.ask.micro_batches;
-        j->compute_ps += passes_ps[i] > copy_ps ? passes_ps[i] : copy_ps;
-    }
+    if (j->train.anchor_ps > 0) /* it has that in it */
+        host_ps = fmax(0, (double)j->train.anchor_ps - passes_ps[0] - passes_ps[1]);
+    j->compute_ps = (tutti_ps)llround(host_ps + fmax(passes_ps[0] * slowest, copy_ps) +
+                                      fmax(passes_ps[1] * slowest, copy_ps));
     if (j->train.prefetch == 0)
         j->compute_ps += j->t.input_ps;
 }

@@ -54,6 +54,27 @@ static void judge_launch(const struct tutti_launch *launch)
     JUDGE(memchr(launch->job, '\0', sizeof(launch->job)) != NULL);
 }
 
+/* Every task is on one of the hosts, and each host has one. */
+static void judge_tasks(const struct tutti_env *env)
+{
+    const char *text = env->get(env->context, "TF_CONFIG");
+    struct tutti_tf_tasks *t = NULL;
+    struct tutti_err err = {""};
+
+    if (text == NULL || tutti_tf_tasks_parse(text, &t, &err) < 0) {
+        JUDGE(text == NULL || err.text[0] != '\0');
+        return;
+    }
+    JUDGE(t->chief_count <= 1 && t->chief_count + t->worker_count > 0);
+    JUDGE(t->host_count <= t->chief_count + t->worker_count + t->server_count);
+    JUDGE(t->server_count > 0 || t->chief_count == 0 || t->chief_host < t->host_count);
+    for (uint32_t i = 0; i < t->worker_count; i++)
+        JUDGE(t->worker_host[i] < t->host_count);
+    for (uint32_t i = 0; i < t->server_count; i++)
+        JUDGE(t->server_host[i] < t->host_count);
+    tutti_tf_tasks_free(t);
+}
+
 static void read_by(const struct tutti_env *env, const char *launcher)
 {
     struct tutti_launch launch;
@@ -107,6 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     world.count = 0;
     split(&world);
     read_by(&env, NULL);
+    judge_tasks(&env);
     for (const char *p = names; *p != '\0'; p += *p == '|') {
         char name[32];
         size_t length = strcspn(p, "|");

@@ -30,6 +30,7 @@ static void set_up(struct world *w, const char *spec, const char *model)
     w->train.strategy = &w->strategy;
     w->train.use.batch = 32;
     w->train.prefetch = 1;
+    w->train.synthetic = true;
     CHECK_OK(tutti_accelerator_find("v100", &w->train.use.accelerator, &err), err);
     w->ask.train = &w->train;
 }

@@ -108,6 +108,16 @@ TEST(commands_that_predict)
          "/alloc_fail.svg --log " TUTTI_SOURCE_DIR "/tests/fixtures/nccl-tests/v2.19.log");
 }
 
+TEST(commands_that_train)
+{
+    each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m mlp --batch 4 --slow 1:20 --explain "
+         "--all-reduce RING --trace " TUTTI_BINARY_DIR "/alloc_fail.json");
+    each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m mlp -s parameter-server --sync 2 "
+         "--format json");
+    each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m linear-regression --tf-config "
+         "{\"cluster\":{\"worker\":[\"a:1\",\"b:1\"],\"ps\":[\"a:2\"]}}");
+}
+
 TEST(commands_that_fit)
 {
     FILE *log = fopen(TUTTI_BINARY_DIR "/alloc_fail.csv", "w");
