@@ -37,7 +37,7 @@ struct tutti_train_servers_ask {
      * cards are busy both ways at once, as tutti_servers_exchange() has it. */
     bool by_variable;
     enum tutti_placement placement;
-    struct tutti_partitioning partition;
+    struct tutti_partitioning partition; /* MIN_SIZE, `shards` 0: at most one a server */
     uint64_t card_bytes_per_s; /* of a host, each way; 0: of one of its network cards, as an address
                                    of TF_CONFIG is that of one */
     uint64_t apply_bytes_per_s; /* at which a server takes gradients; 0: at once */

@@ -536,10 +536,14 @@ const struct tutti_command tutti_cli_train = {
             "the device and the launches of the host, collectives by what the machine's library "
             "would run, those under way at once sharing links. The columns say what a step takes "
             "and where it goes: compute, then what the device waits for: gradients being reduced, "
-            "weights being gathered, the host's input pipeline.\n\n" TUTTI_MODEL_TEXT,
+            "weights being gathered, the host's input pipeline.\n\n" TUTTI_TRAIN_SERVERS_TEXT
+            "\n\n" TUTTI_MODEL_TEXT,
     .examples = "tutti train dgx-1v --model resnet50 --batch 128 --synthetic\n"
                 "tutti train dgx-1v --model resnet50 --devices 1..64 --epochs 90\n"
                 "tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"
+                "tutti train dgx-1v:nodes=8 --model resnet50 --strategy parameter-server --sync 7 "
+                "--late aborted --spread 0.1\n"
+                "tutti train dgx-1v --model bert-base --strategy ddp --explain --trace step.json\n"
                 "tutti train tpu-v3:8x8 --model resnet50 --precision bf16 --batch 128",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

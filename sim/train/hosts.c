@@ -13,6 +13,13 @@ static bool is_of_first(const struct tutti_topo *topo, uint32_t node)
                                 : node == tutti_topo_rank_node(topo, 0);
 }
 
+/* Not what joins devices alone. */
+static bool is_network(const struct tutti_link *link)
+{
+    return link->kind == TUTTI_LINK_NET || link->kind == TUTTI_LINK_DCN ||
+           link->kind == TUTTI_LINK_GENERIC;
+}
+
 /* The fastest cable that leaves the first host. */
 static uint64_t card_of(const struct tutti_topo *topo)
 {
@@ -25,7 +32,7 @@ static uint64_t card_of(const struct tutti_topo *topo)
             struct tutti_link link = tutti_topo_link(topo, tutti_topo_out_link(topo, node, k));
             uint64_t rate = link.bytes_per_s / (link.cable_count > 0 ? link.cable_count : 1);
 
-            if (!is_of_first(topo, link.to) && rate > most)
+            if (!is_of_first(topo, link.to) && is_network(&link) && rate > most)
                 most = rate;
         }
     }

@@ -185,17 +185,19 @@ static int place_variables(struct job *j, struct tutti_err *err)
     uint64_t *rows = tutti_arena_take(j->arena, count, sizeof(*rows));
     uint64_t *elements = tutti_arena_take(j->arena, count, sizeof(*elements));
     uint64_t *ppm = tutti_arena_take(j->arena, count, sizeof(*ppm));
-    const struct tutti_placement_params params = {.size = sizeof(params),
-                                                  .placement = j->ask.placement,
-                                                  .partition = j->ask.partition,
-                                                  .server_count = j->ask.server_count,
-                                                  .element_bytes = WEIGHT_BYTES,
-                                                  .variable_count = count,
-                                                  .rows = rows,
-                                                  .elements = elements};
+    struct tutti_placement_params params = {.size = sizeof(params),
+                                            .placement = j->ask.placement,
+                                            .partition = j->ask.partition,
+                                            .server_count = j->ask.server_count,
+                                            .element_bytes = WEIGHT_BYTES,
+                                            .variable_count = count,
+                                            .rows = rows,
+                                            .elements = elements};
     struct tutti_placed *placed = NULL;
     int status;
 
+    if (params.partition.kind == TUTTI_PARTITION_MIN_SIZE && params.partition.shards == 0)
+        params.partition.shards = j->ask.server_count;
     j->server_bytes = tutti_arena_take(j->arena, j->ask.server_count, sizeof(uint64_t));
     if (rows == NULL || elements == NULL || ppm == NULL || j->server_bytes == NULL)
         return tutti_nomem(err);
@@ -457,8 +459,7 @@ static int ask_all(struct job *j, struct tutti_err *err)
         j->ask.card_bytes_per_s > 0 ? j->ask.card_bytes_per_s : j->hosts.card_bytes_per_s;
     if (j->host_count > 1 && j->answer.card_bytes_per_s == 0)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "how fast a network card of '%s' is, is not known (several hosts, or its "
-                          "rate)",
+                          "how fast a network card of '%s' is, is not known (say its rate)",
                           j->train.topo->name);
     find_busiest(j);
     time_episode(j);

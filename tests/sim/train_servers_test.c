@@ -134,6 +134,9 @@ TEST(tasks_and_variables_are_placed)
     CHECK(a.fullest_bytes > 4 * UINT64_C(102760448)); /* the first dense layer is one variable, */
     w.ask.partition = (struct tutti_partitioning){.kind = TUTTI_PARTITION_FIXED, .shards = 3};
     CHECK(answer(&w).fullest_bytes < a.bytes * 35 / 100); /* unless it is cut */
+    w.ask.partition =
+        (struct tutti_partitioning){.kind = TUTTI_PARTITION_MIN_SIZE, .shard_bytes = 1 << 20};
+    CHECK(answer(&w).fullest_bytes < a.bytes * 35 / 100);
     w.ask.worker_host = swapped;
     CHECK_INT(answer(&w).step.step_ps > 0, 1);
     w.ask.worker_host = lumped;
@@ -146,6 +149,11 @@ TEST(tasks_and_variables_are_placed)
     w.ask.worker_count = 0;
     w.ask.aggregate = 1;
     refused(&w, "gradients that are averaged are of synchronous steps alone");
+    take_down(&w);
+    set_up(&w, "tpu-v3:4x4", "mlp");
+    refused(&w, "how fast a network card of 'tpu-v3:4x4' is, is not known (say its rate)");
+    w.ask.card_bytes_per_s = 1000000000;
+    CHECK(answer(&w).worker_count > 1);
     take_down(&w);
     set_up(&w, "dgx-1v:nodes=2", "dlrm");
     w.train.any_memory = true; /* whole tables are counted */

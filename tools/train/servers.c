@@ -106,6 +106,10 @@ int tutti_train_servers_read(const struct tutti_args *args, struct tutti_train_s
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '--launch' and '--tf-config' both say what tasks there are (one "
                           "of them)");
+    if (tutti_args_given(args, "devices") && tutti_args_given(args, "tf-config"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--devices' and '--tf-config' both say how many hosts there are "
+                          "(one of them)");
     if (tutti_args_given(args, "launch"))
         status = read_launch(tutti_args_text(args, "launch"), ask, err);
     if (status == 0)

@@ -10,6 +10,13 @@
 
 struct tutti_tf_tasks;
 
+#define TUTTI_TRAIN_SERVERS_TEXT                                                                 \
+    "Of parameter-server a coordinator says while it runs who does what: workers pull weights, " \
+    "compute and push gradients in virtual time, over one network card of each host. What they " \
+    "wait for servers and network stands under reduce; a step is a synchronous one, or one of "  \
+    "every worker. With --sync R and --overlap on, gradients go and weights come variable by "   \
+    "variable, so that cards are busy both ways at once."
+
 #define TUTTI_TRAIN_OPTIONS_SERVERS                                                                \
     {.name = "launch",                                                                             \
      .type = TUTTI_OPTION_TEXT,                                                                    \
