@@ -131,10 +131,10 @@ static void fit_strategy(const struct tutti_train_question *q, const struct tutt
     if (named)
         return;
     if (ret->whole_hosts && topo->host_count > 1)
-        (void)tutti_strategy_named("multiworkermirrored", ret, NULL);
+        tutti_train_strategy_of_hosts(&q->strategy, "multiworkermirrored", ret);
     if (strcmp(ret->name, "onedevice") == 0 && topo->rank_count > 1)
-        (void)tutti_strategy_named(topo->host_count > 1 ? "multiworkermirrored" : "mirrored", ret,
-                                   NULL);
+        tutti_train_strategy_of_hosts(
+            &q->strategy, topo->host_count > 1 ? "multiworkermirrored" : "mirrored", ret);
 }
 
 static int ask_one(const struct tutti_args *args, const struct tutti_train_question *q,

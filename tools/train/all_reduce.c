@@ -47,18 +47,41 @@ static void reduce_to_one(const struct tutti_args *args, struct tutti_train_ques
 }
 
 /* Its packs are tensors of one all-reduce, which have their roots in turn. */
-static int copy_by_halves(struct tutti_train_question *q, struct tutti_err *err)
+static void copy_by_halves(struct tutti_train_question *q)
 {
-    if (q->topo->host_count > 1)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--all-reduce': '%s' is of the devices of one host, and '%s' has "
-                          "%u (ring, nccl)",
-                          q->ask.algorithm, q->topo->name, q->topo->host_count);
     if (q->strategy.rule == TUTTI_PACK_PIECES && q->strategy.limit > 1) {
         q->ask.channels = (uint32_t)q->strategy.limit;
         q->strategy.limit = 1;
     }
-    return 0;
+}
+
+int tutti_train_all_reduce_check(const struct tutti_train_ask *ask, struct tutti_err *err)
+{
+    if (ask->algorithm == NULL || strcmp(ask->algorithm, "hierarchical-copy") != 0 ||
+        ask->topo->host_count <= 1)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--all-reduce': '%s' is of the devices of one host, and '%s' has %u "
+                      "(ring, nccl)",
+                      ask->algorithm, ask->topo->name, ask->topo->host_count);
+}
+
+void tutti_train_strategy_of_hosts(const struct tutti_strategy *asked, const char *name,
+                                   struct tutti_strategy *ret)
+{
+    struct tutti_strategy before;
+
+    if (tutti_strategy_named(asked->name, &before, NULL) < 0 ||
+        tutti_strategy_named(name, ret, NULL) < 0)
+        return;
+    if (asked->rule != before.rule || asked->limit != before.limit) {
+        ret->rule = asked->rule;
+        ret->limit = asked->limit;
+        ret->first_limit = asked->first_limit;
+    }
+    if (asked->overlap != before.overlap || asked->to_one_device)
+        ret->overlap = asked->overlap;
+    ret->to_one_device = asked->to_one_device;
 }
 
 int tutti_train_all_reduce_read(const struct tutti_args *args, struct tutti_train_question *q,
@@ -78,9 +101,8 @@ int tutti_train_all_reduce_read(const struct tutti_args *args, struct tutti_trai
     if (strcmp(q->ask.algorithm, "reduction-to-one-device") == 0)
         reduce_to_one(args, q);
     if (strcmp(q->ask.algorithm, "hierarchical-copy") == 0)
-        status = copy_by_halves(q, err);
-    if (status < 0 || strcmp(q->ask.algorithm, "auto") == 0 ||
-        strncmp(q->ask.algorithm, "nccl", 4) == 0)
+        copy_by_halves(q);
+    if (strcmp(q->ask.algorithm, "auto") == 0 || strncmp(q->ask.algorithm, "nccl", 4) == 0)
         return status;
     status = tutti_algorithm_find_for(q->ask.algorithm, &params, &found, err);
     return status < 0 ? tutti_wrap(err, status, "option '--all-reduce'") : 0;

@@ -17,4 +17,11 @@
 int tutti_train_all_reduce_read(const struct tutti_args *args, struct tutti_train_question *q,
                                 struct tutti_err *err);
 
+/* Whether it does for the machine that is asked. */
+int tutti_train_all_reduce_check(const struct tutti_train_ask *ask, struct tutti_err *err);
+
+/* The strategy `name`, with what was asked of another one that does not fit the machine. */
+void tutti_train_strategy_of_hosts(const struct tutti_strategy *asked, const char *name,
+                                   struct tutti_strategy *ret);
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "tools/train/all_reduce.h"
 
 int tutti_train_step_read(const struct tutti_args *args, struct tutti_train_question *q,
                           struct tutti_err *err)
@@ -49,8 +50,10 @@ int tutti_train_step_ask(const struct tutti_train_question *q, struct tutti_trai
                          struct tutti_err *err)
 {
     uint32_t *paces = NULL;
-    int status = tutti_train_slow_paces(&q->slow, ask->topo->rank_count, &paces, err);
+    int status = tutti_train_all_reduce_check(ask, err);
 
+    if (status == 0)
+        status = tutti_train_slow_paces(&q->slow, ask->topo->rank_count, &paces, err);
     ask->pace_ppm = paces;
     if (status == 0 && ask->strategy->coordinated)
         status = ask_servers(q, ask, ret, servers, err);
