@@ -46,8 +46,8 @@ struct tutti_framework {
     const char *source;
 };
 
-/* "pytorch", "compiled", "megatron", "nanotron", "tensorflow", "tensorflow-xla", "xla"; *ret_count
- * of them. */
+/* "pytorch", "compiled", "megatron", "deepspeed", "nanotron", "tensorflow", "tensorflow-xla",
+ * "xla"; *ret_count of them. */
 const struct tutti_framework *tutti_frameworks(size_t *ret_count);
 /* By name, or as the columns of tables spell it ("TensorFlow 1.15 (NGC)", "Megatron-DeepSpeed,
  * 1F1B"); -TUTTI_EINVAL with all of them. */

@@ -59,6 +59,25 @@ static const struct tutti_framework frameworks[] = {
      .spread = 0.003,
      .input_spread = 0,
      .source = "Megatron-LM and -Core: fused norms, softmax and dropout"},
+    {.name = "deepspeed",
+     .matmul_fp32 = 0.85,
+     .matmul_half = 0.80,
+     .convolution_fp32 = 0.75,
+     .convolution_half = 0.40,
+     .attention = 0.56,
+     .fill_elements = 150,
+     .memory = 0.85,
+     .passes = 2.1,
+     .logit_bytes = 115,
+     .optimizer_bytes = 36,
+     .forward_us = 113,
+     .backward_us = 73,
+     .step_us = 1000,
+     .spread = 0.003,
+     .input_spread = 0,
+     .source =
+         "Megatron-DeepSpeed, eager: attention, passes, logits and the host's share fitted to "
+         "vtrain.csv (tutti-fit training), products as published"},
     {.name = "nanotron",
      .matmul_fp32 = 0.85,
      .matmul_half = 0.67,
@@ -136,6 +155,7 @@ static const struct {
     const char *name;
 } spellings[] = {
     {"nanotron", "nanotron"},
+    {"megatron-deepspeed", "deepspeed"},
     {"megatron", "megatron"},
     {"nemo", "megatron"},
     {"internevo", "megatron"},
@@ -146,7 +166,7 @@ static const struct {
     {"compile", "compiled"},
     {"torch", "pytorch"},
     {"detectron", "pytorch"},
-    {"deepspeed", "megatron"},
+    {"deepspeed", "deepspeed"},
     {"colossal", "pytorch"},
     {"mosaic", "pytorch"},
     {"tensorflow", "tensorflow"},
@@ -184,8 +204,8 @@ int tutti_framework_find(const char *name, const struct tutti_framework **ret,
             found = by_name(spellings[i].name);
     if (found == NULL)
         return tutti_fail(err, TUTTI_EINVAL,
-                          "unknown framework '%.40s' (pytorch, compiled, megatron, nanotron, "
-                          "tensorflow, tensorflow-xla or xla)",
+                          "unknown framework '%.40s' (pytorch, compiled, megatron, deepspeed, "
+                          "nanotron, tensorflow, tensorflow-xla or xla)",
                           name);
     *ret = found;
     return 0;

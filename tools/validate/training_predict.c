@@ -230,6 +230,35 @@ static void say_plan(const struct tutti_training_plan *plan, double pace,
                        pace);
 }
 
+/* Rows that constants were fitted to, by what their settings say. */
+static const struct {
+    const char *framework;
+    const char *model;
+    const char *network;
+    const char *zero;
+    int64_t gpus_min;
+    int64_t gpus_max; /* 0: any */
+} fitted_to[] = {
+    {"Megatron-DeepSpeed", "GPT", "one node", "", 0, 0},            /* "deepspeed" */
+    {"FSDP + compile", "Llama", "RoCE", "", 0, 0},                  /* RoCE's share of its rate */
+    {"InternEvo", "InternLM-7B", "RoCE", "1 over all", 1024, 1024}, /* broadcasts by owners */
+    {"tf_cnn_benchmarks", "Inception", "distributed_replicated", "", 32, 64}, /* what is shown */
+    {"MultiWorkerMirrored", "BERT", "EDR", "", 16, 16}, /* its share of the network */
+    {"Horovod", "", "", "", 8, 8}, /* agreement, and how far apart devices are */
+};
+
+static bool was_fitted_to(const struct tutti_training_row_settings *s)
+{
+    for (size_t i = 0; i < sizeof(fitted_to) / sizeof(fitted_to[0]); i++)
+        if (tutti_training_says(s->framework, fitted_to[i].framework) &&
+            tutti_training_says(s->model, fitted_to[i].model) &&
+            tutti_training_says(s->network, fitted_to[i].network) &&
+            tutti_training_says(s->zero, fitted_to[i].zero) && s->gpus >= fitted_to[i].gpus_min &&
+            (fitted_to[i].gpus_max == 0 || s->gpus <= fitted_to[i].gpus_max))
+            return true;
+    return false;
+}
+
 static void add_memory(const struct tutti_training_plan *plan,
                        struct tutti_training_prediction *ret)
 {
@@ -257,6 +286,7 @@ static int predict(void *context, const struct tutti_training_question *q,
     if (status == 0) {
         ret->step_s = stated(&plan, q->of_a_pass, step.step_s);
         ret->flops = stated(&plan, q->of_a_pass, step.flops);
+        ret->fitted = was_fitted_to(q->settings);
         add_memory(&plan, ret);
         say_plan(&plan, pace, ret->plan);
     }
