@@ -452,7 +452,7 @@ TEST(what_does_not_fit_says_what_would)
     CHECK_INT(tutti_footprint_check(&params, &err), -TUTTI_EINVAL);
     CHECK(strstr(err.text, "would fit: micro-batch ") != NULL);
     for (uint64_t batch = 8; batch > 0; batch /= 2) {
-        char text[32];
+        char text[64];
 
         params.micro_batch = batch;
         snprintf(text, sizeof(text), "micro-batch %" PRIu64 " (", batch);

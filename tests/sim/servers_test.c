@@ -270,7 +270,7 @@ static const struct measured {
 static double exchange_s(uint32_t hosts, uint32_t servers, uint64_t parameters)
 {
     static const uint32_t number[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    uint64_t bytes[8];
+    uint64_t bytes[8] = {0};
     struct tutti_servers_opts opts = opts_of("sync", hosts, servers, bytes, 1);
     struct tutti_err err = {""};
     tutti_ps exchange_ps = 0;
