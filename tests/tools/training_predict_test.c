@@ -91,6 +91,17 @@ TEST(an_anchor_is_predicted_as_it_was_measured_and_others_by_it)
     close_world(&w);
 }
 
+TEST(an_anchor_of_another_model_says_nothing)
+{
+    struct tutti_training_prediction prediction;
+    struct world w;
+
+    open_world(&w, "f,V100,8,1,1,one node,PyTorch,ResNet-50,fp32,64,,3,images/s,\n"
+                   "f,V100,8,1,8,one node,PyTorch,VGG16,fp32,64,,2300,images/s,\n");
+    CHECK(fabs(step_of(&w, 1, 0, &prediction) - step_of(&w, 1, -1, &prediction)) <= 0);
+    close_world(&w);
+}
+
 TEST(what_was_measured_is_not_looked_at)
 {
     struct tutti_training_prediction a;

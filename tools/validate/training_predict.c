@@ -191,21 +191,34 @@ static int find_pace(const struct tutti_training_question *q, double *ret, struc
     return status < 0 ? tutti_wrap(err, status, "the anchor") : 0;
 }
 
+/* How fast a device is at another model, precision or framework says nothing of this one. */
+static bool is_alike(const struct tutti_training_row_settings *a,
+                     const struct tutti_training_row_settings *b)
+{
+    return strcmp(a->model, b->model) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
+           strcmp(a->precision, b->precision) == 0 && strcmp(a->framework, b->framework) == 0;
+}
+
 static int pace_of(struct tutti_training_simulator *simulator,
                    const struct tutti_training_question *q, double *ret, struct tutti_err *err)
 {
-    const struct paced *found = q->anchor == NULL ? NULL : known(simulator, q);
+    const struct paced *found =
+        q->anchor == NULL || !is_alike(q->anchor, q->settings) ? NULL : known(simulator, q);
     struct paced *more;
     int status;
 
     *ret = found != NULL ? found->pace : 1;
-    if (q->anchor == NULL || found != NULL)
+    if (q->anchor == NULL || found != NULL || !is_alike(q->anchor, q->settings))
         return 0;
     more = realloc(simulator->paced, (simulator->paced_count + 1) * sizeof(*more));
     if (more == NULL)
         return tutti_nomem(err);
     simulator->paced = more;
     status = find_pace(q, ret, err);
+    if (status == -TUTTI_EINVAL || status == -TUTTI_ELACK) { /* it says nothing, then */
+        *ret = 1;
+        status = 0;
+    }
     if (status == 0)
         more[simulator->paced_count++] = (struct paced){q->anchor, q->anchor_step_s, *ret};
     return status;

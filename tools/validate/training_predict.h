@@ -9,9 +9,9 @@ struct tutti_training_simulator; /* what predictions of one report tell each oth
 int tutti_training_simulator_new(struct tutti_training_simulator **ret, struct tutti_err *err);
 void tutti_training_simulator_free(struct tutti_training_simulator *simulator); /* NULL: a no-op */
 
-/* Looks at settings alone. With an anchor the device takes so many times as long as modelled that
- * the anchor's own prediction is what was measured of it; where the anchor cannot be predicted the
- * row has no prediction either, and says so. */
+/* Looks at settings alone. With an anchor of the same model, device, precision and framework the
+ * device takes so many times as long as modelled that the anchor's own prediction is what was
+ * measured of it; any other, and one that cannot be predicted, changes nothing. */
 struct tutti_training_predictor tutti_training_simulate(struct tutti_training_simulator *simulator);
 
 #endif
