@@ -14,6 +14,7 @@ traces/training.h explains, which reads them. The same data give the same bytes.
 import csv
 import io
 import os
+import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -53,7 +54,10 @@ PAPERS = ('megatron_sc21', 'korthikanti', 'llama3_405b', 'ibm_fms_fsdp')
 
 def rows_of(data, name):
     with open(os.path.join(data, 'training', name), encoding='utf-8', newline='') as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    for row in rows:  # sources are papers and repositories, not notes beside them
+        row['source'] = re.sub('(; values as in facts/.*| \\(facts/.*\\))$', '', row['source'])
+    return rows
 
 
 def variables_of(row):
