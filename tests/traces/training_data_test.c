@@ -94,6 +94,10 @@ static bool is_same(const struct tutti_training_row *ours, const struct tutti_tr
                          strcmp(fields[i].name, "note") == 0 ||
                          (strcmp(fields[i].name, "quality") == 0 && strcmp(a, "degraded") == 0);
 
+        /* A collected source may go on with a note beside it. */
+        if (strcmp(fields[i].name, "source") == 0 && strncmp(a, b, strlen(a)) == 0)
+            continue;
+
         if (strcmp(fields[i].name, "variant") == 0 ? strstr(a, b) == NULL
                                                    : !free_text && strcmp(a, b) != 0)
             return false;
