@@ -20,6 +20,7 @@
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
+#include "tests/runtime/ports.h"
 #include "tests/test.h"
 
 #define TUTTI TUTTI_BINARY_DIR "/tutti"
@@ -117,27 +118,6 @@ static void tell(const struct story *story)
             story->connections, story->victim, fault_names[story->fault], story->moment_ms);
 }
 
-/* A port that nobody has; below those that the system hands out by itself. */
-static uint16_t free_port(uint64_t seed)
-{
-    for (uint32_t i = 0; i < 1000; i++) {
-        uint16_t port =
-            (uint16_t)(20000 + tutti_random_hash(seed, (uint64_t)getpid(), i, 1) % 12000);
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        int one = 1;
-        bool bound;
-
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        bound = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
-        close(fd);
-        if (bound)
-            return port;
-    }
-    return 0;
-}
-
 static void become(const struct story *story, int index, uint16_t port, const struct process *p)
 {
     char rank[16];
@@ -163,7 +143,7 @@ static void become(const struct story *story, int index, uint16_t port, const st
 
 static bool start(const struct story *story, struct cast *cast)
 {
-    *cast = (struct cast){.count = story->process_count, .port = free_port(story->seed)};
+    *cast = (struct cast){.count = story->process_count, .port = test_free_port(story->seed)};
     for (int i = 0; i < cast->count; i++) {
         struct process *p = &cast->processes[i];
 

@@ -8,6 +8,7 @@
 
 #include "runtime/group/address.h"
 #include "tests/runtime/group_world.h"
+#include "tests/runtime/ports.h"
 
 static const tutti_ps SOON_PS = 10 * TUTTI_PS_PER_S;
 
@@ -103,7 +104,10 @@ TEST(in_any_order_and_late)
 /* The port is free until process 0 comes, late. */
 TEST(nobody_minds_that_process_0_is_late)
 {
-    REQUIRE(group_prepare(&world, 3, "127.0.0.1:0", NULL, exchange_some));
+    char where[32]; /* no port that the system may hand out to another meanwhile */
+
+    snprintf(where, sizeof(where), "127.0.0.1:%u", test_free_port(test_seed));
+    REQUIRE(group_prepare(&world, 3, where, NULL, exchange_some));
     close(world.listen_fd);
     world.ones[0].opts.has_listen_fd = false;
     world.ones[0].delay_ms = 400;
