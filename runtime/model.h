@@ -121,7 +121,7 @@ struct tutti_workload {
     const char *source; /* where the figures come from */
     enum tutti_sample_kind sample;
     uint32_t sequence;     /* tokens of a sample; 1: none */
-    uint64_t sample_bytes; /* of an input sample as the host hands it over, labels included */
+    uint64_t sample_bytes; /* of an input sample as the host passes it on, labels included */
     uint64_t logits;       /* elements of the last layer's output; not among what is saved */
     uint64_t examples;     /* of the data set that the model is known for; 0 none */
     struct tutti_transformer transformer;
@@ -167,7 +167,7 @@ void tutti_model_free(struct tutti_workload *model); /* NULL is a no-op */
 const char *tutti_model_recognize(const char *words, uint32_t sequence,
                                   struct tutti_model_params *ret);
 
-/* The text form of a model of one's own (grammar at the top of runtime/work/model_text.c);
+/* The text form of a model of one's own (grammar at the top of runtime/workload/model_text.c);
  * parse(print(m)) is m. `name` is the file's, of messages. *ret of print: free(). */
 int tutti_model_parse(const char *name, const char *text, size_t bytes, struct tutti_workload **ret,
                       struct tutti_err *err);

@@ -68,7 +68,7 @@ struct tutti_strategy_entry {
     const char *summary;
 };
 const struct tutti_strategy_entry *tutti_strategies(size_t *ret_count);
-/* -TUTTI_EINVAL with the nearest names. Sources: facts of each in runtime/work/strategies.c. */
+/* -TUTTI_EINVAL with the nearest names. Sources: facts of each in runtime/workload/strategies.c. */
 int tutti_strategy_named(const char *name, struct tutti_strategy *ret, struct tutti_err *err);
 
 /* What one layer of the model takes on a device, for one micro-batch. */

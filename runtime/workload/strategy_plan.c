@@ -1,0 +1,334 @@
+/* A step before it is written: layers one by one, packs, and where everything lies. */
+#include "runtime/workload/strategy_plan.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#include "runtime/arena.h"
+#include "runtime/status.h"
+#include "runtime/wide.h"
+
+/* What of a variable is reduced: of a sparse gradient the rows that the samples touch. */
+static uint64_t reduced_elements(const struct tutti_variable *v, uint32_t samples)
+{
+    uint64_t rows = v->rows > 0 ? v->rows : 1;
+    uint64_t touched;
+
+    if (v->unreduced)
+        return 0;
+    if (v->touched_rows == 0)
+        return v->elements;
+    touched = v->touched_rows > rows / samples ? rows : v->touched_rows * samples;
+    return tutti_muldiv(v->elements, touched, rows);
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+static int count_layers(const struct tutti_workload *model, uint32_t *ret, struct tutti_err *err)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        count += model->layers[i].repeat;
+    if (count == 0 || count > TUTTI_PLAN_LAYERS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "model '%s' has '%" PRIu64 "' layers (1 to %d)",
+                          model->name, count, TUTTI_PLAN_LAYERS_MAX);
+    *ret = (uint32_t)count;
+    return 0;
+}
+
+static void add_layer(struct tutti_plan *plan, const struct tutti_layer *layer,
+                      const struct tutti_layer_times *times, uint32_t repeat_index,
+                      uint64_t total[2])
+{
+    struct tutti_plan_layer *l = &plan->layers[plan->layer_count++];
+
+    *l = (struct tutti_plan_layer){
+        .layer = layer, .times = times, .repeat_index = repeat_index, .gather = UINT32_MAX};
+    for (uint32_t v = 0; v < layer->variable_count; v++)
+        l->elements[layer->variables[v].touched_rows > 0] +=
+            reduced_elements(&layer->variables[v], plan->params.samples);
+    for (int kind = 0; kind < 2; kind++) {
+        l->first[kind] = total[kind];
+        total[kind] += l->elements[kind];
+    }
+}
+
+static int expand(struct tutti_plan *plan, struct tutti_err *err)
+{
+    const struct tutti_workload *model = plan->params.model;
+    uint64_t total[2] = {0, 0};
+    uint32_t count = 0;
+    int status = count_layers(model, &count, err);
+
+    if (status < 0)
+        return status;
+    plan->layers = tutti_arena_take(plan->arena, count, sizeof(*plan->layers));
+    if (plan->layers == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        for (uint32_t k = 0; k < model->layers[i].repeat; k++)
+            add_layer(plan, &model->layers[i], &plan->params.times[i], k, total);
+    plan->elements = total[0] + total[1];
+    return 0;
+}
+
+/* ---- packs ----------------------------------------------------------------------------------- */
+
+/* The layer that a variable, counted over all layers, belongs to. */
+static uint32_t layer_of(const struct tutti_plan *plan, uint32_t variable)
+{
+    uint32_t layer = 0;
+
+    while (variable >= plan->layers[layer].layer->variable_count)
+        variable -= plan->layers[layer++].layer->variable_count;
+    return layer;
+}
+
+static int list_variables(const struct tutti_plan *plan, uint64_t **ret_elements, bool **ret_sparse,
+                          uint32_t *ret_count, struct tutti_err *err)
+{
+    uint32_t count = 0;
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < plan->layer_count; i++)
+        count += plan->layers[i].layer->variable_count;
+    *ret_elements = tutti_arena_take(plan->arena, count, sizeof(**ret_elements));
+    *ret_sparse = tutti_arena_take(plan->arena, count, sizeof(**ret_sparse));
+    if (*ret_elements == NULL || *ret_sparse == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < plan->layer_count; i++) {
+        const struct tutti_layer *layer = plan->layers[i].layer;
+
+        for (uint32_t v = 0; v < layer->variable_count; v++, at++) {
+            (*ret_elements)[at] = reduced_elements(&layer->variables[v], plan->params.samples);
+            (*ret_sparse)[at] = layer->variables[v].touched_rows > 0;
+        }
+    }
+    *ret_count = count;
+    return 0;
+}
+
+/* By the rule of the strategy. */
+static int pack_by_rule(struct tutti_plan *plan, struct tutti_err *err)
+{
+    struct tutti_pack_params params = {.size = sizeof(params),
+                                       .rule = plan->strategy->rule,
+                                       .element_bytes = plan->params.gradient_bytes,
+                                       .limit = plan->strategy->limit,
+                                       .first_limit = plan->strategy->first_limit};
+    struct tutti_packs *packs = NULL;
+    uint64_t *elements = NULL;
+    bool *sparse = NULL;
+    int status = list_variables(plan, &elements, &sparse, &params.variable_count, err);
+
+    params.elements = elements;
+    params.sparse = sparse;
+    if (status == 0)
+        status = tutti_packs_new(&params, &packs, err);
+    if (status < 0)
+        return status;
+    plan->packs = tutti_arena_take(plan->arena, packs->pack_count, sizeof(*plan->packs));
+    if (plan->packs == NULL)
+        status = tutti_nomem(err);
+    for (uint32_t i = 0; i < packs->pack_count && status == 0; i++) {
+        const struct tutti_pack *pack = &packs->pack[i];
+
+        if (pack->elements == 0) /* a variable that is not trained */
+            continue;
+        plan->packs[plan->pack_count++] =
+            (struct tutti_plan_pack){.first = pack->first_element,
+                                     .elements = pack->elements,
+                                     .ready_layer = layer_of(plan, pack->ready_variable),
+                                     .first_layer = layer_of(plan, pack->first_variable),
+                                     .sparse = pack->sparse};
+    }
+    tutti_packs_free(packs);
+    return status;
+}
+
+/* Where weights are divided as well, a layer is a pack. */
+static int pack_by_layer(struct tutti_plan *plan, struct tutti_err *err)
+{
+    plan->packs =
+        tutti_arena_take(plan->arena, 2 * (size_t)plan->layer_count, sizeof(*plan->packs));
+    if (plan->packs == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = plan->layer_count; i-- > 0;) {
+        const struct tutti_plan_layer *l = &plan->layers[i];
+
+        for (int kind = 0; kind < 2; kind++)
+            if (l->elements[kind] > 0)
+                plan->packs[plan->pack_count++] =
+                    (struct tutti_plan_pack){.first = l->first[kind],
+                                             .elements = l->elements[kind],
+                                             .ready_layer = i,
+                                             .first_layer = i,
+                                             .sparse = kind == 1};
+    }
+    return 0;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* The pack that has an element of its kind. */
+static const struct tutti_plan_pack *pack_of(const struct tutti_plan *plan, uint64_t element,
+                                             bool sparse)
+{
+    for (uint32_t i = 0; i < plan->pack_count; i++)
+        if (plan->packs[i].sparse == sparse && element >= plan->packs[i].first &&
+            element - plan->packs[i].first < plan->packs[i].elements)
+            return &plan->packs[i];
+    return NULL;
+}
+
+static uint64_t place_of(const struct tutti_plan *plan, uint64_t element, bool sparse)
+{
+    const struct tutti_plan_pack *pack = pack_of(plan, element, sparse);
+
+    assert(pack != NULL);
+    return pack->offset + (element - pack->first) * plan->params.gradient_bytes;
+}
+
+/* Packs one behind the other in forward order, so that what a layer has lies in a row. */
+static void place_packs(struct tutti_plan *plan)
+{
+    const uint64_t element_bytes = plan->params.gradient_bytes;
+    const bool shares = plan->strategy->sharding != TUTTI_SHARD_NONE;
+    uint64_t sizes[2] = {0, 0};
+
+    for (uint32_t i = 0; i < plan->pack_count; i++) {
+        struct tutti_plan_pack *p = &plan->packs[i];
+        uint64_t n = shares && !p->sparse ? plan->shard_ranks : 1;
+
+        p->padded = (p->elements + n - 1) / n * n;
+        sizes[p->sparse] += p->padded * element_bytes;
+    }
+    for (uint32_t i = 0; i < plan->pack_count; i++) {
+        struct tutti_plan_pack *p = &plan->packs[i];
+        uint64_t before = p->sparse ? sizes[0] : 0;
+
+        for (uint32_t k = 0; k < plan->pack_count; k++)
+            if (plan->packs[k].sparse == p->sparse && plan->packs[k].first < p->first)
+                before += plan->packs[k].padded * element_bytes;
+        p->offset = before;
+    }
+    plan->scratch_bytes = sizes[0] + sizes[1];
+}
+
+static void place_gradients(struct tutti_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->layer_count; i++) {
+        struct tutti_plan_layer *l = &plan->layers[i];
+
+        for (int kind = 0; kind < 2; kind++) {
+            uint64_t last = l->first[kind] + l->elements[kind] - 1;
+            const struct tutti_plan_pack *pack;
+            uint64_t from;
+            uint64_t end;
+
+            if (l->elements[kind] == 0)
+                continue;
+            pack = pack_of(plan, last, kind == 1);
+            from = place_of(plan, l->first[kind], kind == 1);
+            end = place_of(plan, last, kind == 1) + plan->params.gradient_bytes;
+            if (last + 1 == pack->first + pack->elements) /* the padding is its, too */
+                end = pack->offset + pack->padded * plan->params.gradient_bytes;
+            l->gradients[kind] = (struct tutti_region){
+                .buf = TUTTI_BUF_SCRATCH, .offset = from, .bytes = end - from};
+        }
+    }
+}
+
+/* Results, own parts of weights and gathered weights, pack by pack. */
+static void place_results(struct tutti_plan *plan)
+{
+    const bool shares = plan->strategy->sharding != TUTTI_SHARD_NONE;
+
+    for (uint32_t i = 0; i < plan->pack_count; i++) {
+        struct tutti_plan_pack *p = &plan->packs[i];
+        uint64_t n = shares && !p->sparse ? plan->shard_ranks : 1;
+        uint64_t results = p->sparse ? p->padded * plan->params.rank_count : p->padded / n;
+
+        if (plan->strategy->full_reduce && !p->sparse)
+            results = p->padded;
+        p->result_offset = plan->scratch_bytes;
+        plan->scratch_bytes += results * plan->params.gradient_bytes;
+        p->sum_offset = p->result_offset;
+        if (plan->micro_batches > 1 && plan->strategy->sharding >= TUTTI_SHARD_ZERO2) {
+            p->sum_offset = plan->scratch_bytes;
+            plan->scratch_bytes += results * plan->params.gradient_bytes;
+        }
+        p->state_offset = plan->state_bytes;
+        plan->state_bytes += p->padded / n * plan->params.weight_bytes;
+        p->gather_offset = plan->scratch_bytes;
+        if (shares && !p->sparse)
+            plan->scratch_bytes += p->padded * plan->params.weight_bytes;
+    }
+}
+
+/* Each layer waits for the weights of the last of its packs to be gathered; that is, since packs
+ * are gathered in forward order, of the one with its last dense element. */
+static void note_gathers(struct tutti_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->layer_count; i++) {
+        struct tutti_plan_layer *l = &plan->layers[i];
+
+        if (l->elements[0] > 0)
+            l->gather =
+                (uint32_t)(pack_of(plan, l->first[0] + l->elements[0] - 1, false) - plan->packs);
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static int check(const struct tutti_plan *plan, struct tutti_err *err)
+{
+    const struct tutti_strategy_params *p = &plan->params;
+
+    if (p->strategy == NULL || p->model == NULL || p->times == NULL || p->rank_count == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "a step without strategy, model, times or ranks (all of them)");
+    if (p->strategy->coordinated)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "strategy '%s' has no schedule of one step: a coordinator says while it "
+                          "runs who does what",
+                          p->strategy->name);
+    if (plan->shard_ranks == 0 || p->rank_count % plan->shard_ranks != 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "groups of '%u' of %u devices (a divisor of their number)",
+                          plan->shard_ranks, p->rank_count);
+    if ((p->gradient_bytes != 2 && p->gradient_bytes != 4) ||
+        (p->weight_bytes != 1 && p->weight_bytes != 2 && p->weight_bytes != 4))
+        return tutti_fail(err, TUTTI_EINVAL, "gradients of '%u' and weights of '%u' bytes (2 or 4)",
+                          p->gradient_bytes, p->weight_bytes);
+    if (plan->micro_batches > TUTTI_PLAN_MICRO_BATCHES_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "'%u' micro-batches (at most %d)", plan->micro_batches,
+                          TUTTI_PLAN_MICRO_BATCHES_MAX);
+    return 0;
+}
+
+int tutti_plan_make(const struct tutti_strategy_params *params, struct tutti_arena *arena,
+                    struct tutti_plan *ret, struct tutti_err *err)
+{
+    struct tutti_plan plan = {.params = *params, .strategy = params->strategy, .arena = arena};
+    int status;
+
+    plan.shard_ranks = params->shard_ranks > 0 ? params->shard_ranks : params->rank_count;
+    plan.micro_batches = params->micro_batches > 0 ? params->micro_batches : 1;
+    plan.params.samples = params->samples > 0 ? params->samples : 1;
+    status = check(&plan, err);
+    if (status == 0)
+        status = expand(&plan, err);
+    if (status == 0)
+        status = plan.strategy->sharding == TUTTI_SHARD_ZERO3 ? pack_by_layer(&plan, err)
+                                                              : pack_by_rule(&plan, err);
+    if (status < 0)
+        return status;
+    place_packs(&plan);
+    place_gradients(&plan);
+    place_results(&plan);
+    note_gathers(&plan);
+    *ret = plan;
+    return 0;
+}

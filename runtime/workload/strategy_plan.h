@@ -1,0 +1,56 @@
+/* A step before it is written: layers one by one, packs, and where everything lies. */
+#ifndef TUTTI_RUNTIME_WORKLOAD_STRATEGY_PLAN_H
+#define TUTTI_RUNTIME_WORKLOAD_STRATEGY_PLAN_H
+
+#include "runtime/strategy.h"
+
+struct tutti_arena;
+
+enum { TUTTI_PLAN_LAYERS_MAX = 4096, TUTTI_PLAN_MICRO_BATCHES_MAX = 65536 };
+
+/* A layer of the model, each repeat by itself. */
+struct tutti_plan_layer {
+    const struct tutti_layer *layer;
+    const struct tutti_layer_times *times;
+    uint32_t repeat_index;
+    uint64_t elements[2];             /* that are reduced: dense ones, and of sparse gradients */
+    uint64_t first[2];                /* in the concatenation of all of them */
+    struct tutti_region gradients[2]; /* in scratch; 0 bytes: none */
+    uint32_t gather;                  /* the pack whose gathered weights it needs, or UINT32_MAX */
+};
+
+/* What is reduced at once, with the padding that equal shards ask for. */
+struct tutti_plan_pack {
+    uint64_t first; /* in the concatenation of its kind */
+    uint64_t elements;
+    uint64_t padded;        /* elements, so that equal shards can be made of them */
+    uint64_t offset;        /* of its gradients in scratch */
+    uint64_t result_offset; /* of what becomes of them */
+    uint64_t sum_offset; /* of that of all micro-batches; that place, where they are reduced once */
+    uint64_t gather_offset; /* of the weights gathered */
+    uint64_t state_offset;  /* of the rank's own part of them, in state */
+    uint32_t ready_layer;   /* once its backward pass has ended, all is there */
+    uint32_t first_layer;   /* that needs its weights */
+    bool sparse;
+};
+
+struct tutti_plan {
+    struct tutti_strategy_params params;
+    const struct tutti_strategy *strategy;
+    uint32_t shard_ranks;
+    uint32_t micro_batches;
+    struct tutti_plan_layer *layers;
+    uint32_t layer_count;
+    struct tutti_plan_pack *packs; /* in the order in which they are reduced */
+    uint32_t pack_count;
+    uint64_t elements;      /* that are reduced, without padding */
+    uint64_t scratch_bytes; /* so far; then what collectives need, lane by lane */
+    uint64_t state_bytes;
+    struct tutti_arena *arena;
+};
+
+/* Everything in `arena`. -TUTTI_EINVAL for what does not fit together. */
+int tutti_plan_make(const struct tutti_strategy_params *params, struct tutti_arena *arena,
+                    struct tutti_plan *ret, struct tutti_err *err);
+
+#endif

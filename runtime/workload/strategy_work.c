@@ -1,0 +1,171 @@
+/* The work table of a step: what each layer reads and writes, and the optimizer. */
+#include <stdio.h>
+
+#include "runtime/arena.h"
+#include "runtime/workload/strategy_write.h"
+
+enum { NAME_BYTES = 96 };
+
+static const char *name_of(const struct tutti_step_writer *w, const struct tutti_plan_layer *l,
+                           const char *what)
+{
+    char name[NAME_BYTES];
+
+    if (l->layer->repeat > 1)
+        (void)snprintf(name, sizeof(name), "%.64s.%u.%s", l->layer->name, l->repeat_index, what);
+    else
+        (void)snprintf(name, sizeof(name), "%.64s.%s", l->layer->name, what);
+    return tutti_arena_copy_text(w->plan.arena, name);
+}
+
+/* The kind of the most FLOPs. */
+static enum tutti_work_kind kind_of(const struct tutti_layer *layer)
+{
+    enum tutti_work_kind kind = TUTTI_WORK_OTHER;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < layer->operation_count; i++) {
+        if (layer->operations[i].flops < most)
+            continue;
+        most = layer->operations[i].flops;
+        kind = layer->operations[i].kind;
+    }
+    return kind;
+}
+
+/* Weights that a layer reads: gathered ones, or the rank's own. */
+static void reads_weights(const struct tutti_step_writer *w, const struct tutti_plan_layer *l,
+                          struct tutti_work *work)
+{
+    struct tutti_region *r;
+    const struct tutti_plan_pack *p;
+
+    if (!tutti_writer_shares(w) || l->gather == UINT32_MAX || w->plan.params.rank_count == 1)
+        return;
+    r = tutti_arena_take(w->plan.arena, 1, sizeof(*r));
+    if (r == NULL)
+        return;
+    p = &w->plan.packs[l->gather];
+    *r = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                               .offset = p->gather_offset,
+                               .bytes = p->padded * w->plan.params.weight_bytes};
+    work->reads = r;
+    work->read_count = 1;
+}
+
+static void writes_gradients(struct tutti_plan_layer *l, struct tutti_work *work)
+{
+    work->writes = l->gradients[0].bytes > 0 ? l->gradients : l->gradients + 1;
+    work->write_count =
+        (l->gradients[0].bytes > 0 ? 1u : 0u) + (l->gradients[1].bytes > 0 ? 1u : 0u);
+}
+
+static bool list_layer(struct tutti_step_writer *w, struct tutti_plan_layer *l)
+{
+    struct tutti_work *forward = &w->work[w->work_count++];
+    struct tutti_work *backward = &w->work[w->work_count++];
+    struct tutti_work *adding = &w->work[w->work_count++];
+
+    *forward = (struct tutti_work){.name = name_of(w, l, "forward"),
+                                   .kind = kind_of(l->layer),
+                                   .duration_ps = l->times->forward_ps};
+    reads_weights(w, l, forward);
+    *backward = *forward;
+    backward->name = name_of(w, l, "backward");
+    backward->duration_ps = l->times->backward_ps;
+    writes_gradients(l, backward);
+    *adding = *backward;
+    adding->name = name_of(w, l, "backward-add");
+    if (adding->write_count > 0) {
+        adding->reads = adding->writes;
+        adding->read_count = adding->write_count;
+    }
+    return forward->name != NULL && backward->name != NULL && adding->name != NULL;
+}
+
+/* Entries 2 p and 2 p + 1 from first_sum on: the shard of pack p of one micro-batch, which must be
+ * whole, begins the sum of all, or is added to it. */
+static bool list_sums(struct tutti_step_writer *w)
+{
+    w->first_sum = w->work_count;
+    for (uint32_t i = 0; i < w->plan.pack_count; i++) {
+        const struct tutti_plan_pack *p = &w->plan.packs[i];
+        struct tutti_region *regions = tutti_arena_take(w->plan.arena, 2, sizeof(*regions));
+        struct tutti_work *begins = &w->work[w->work_count++];
+
+        if (regions == NULL)
+            return false;
+        regions[0] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                           .whole = (uint8_t)(1 + tutti_writer_shard_axis(w)),
+                                           .offset = p->result_offset,
+                                           .bytes = p->padded / w->plan.shard_ranks *
+                                                    w->plan.params.gradient_bytes};
+        regions[1] = regions[0];
+        regions[1].whole = 0;
+        regions[1].offset = p->sum_offset;
+        *begins = (struct tutti_work){.name = "sum-begin",
+                                      .kind = TUTTI_WORK_ELEMENTWISE,
+                                      .reads = regions,
+                                      .read_count = 1,
+                                      .writes = regions + 1,
+                                      .write_count = 1};
+        w->work[w->work_count] = *begins;
+        w->work[w->work_count].name = "sum-add";
+        w->work[w->work_count++].read_count = 2;
+    }
+    return true;
+}
+
+/* The optimiser reads whole sums, and updates what the rank owns. */
+static bool list_optimizer(struct tutti_step_writer *w)
+{
+    const struct tutti_plan *plan = &w->plan;
+    struct tutti_work *work = &w->work[w->work_count++];
+    struct tutti_region *reads = tutti_arena_take(plan->arena, plan->pack_count, sizeof(*reads));
+    struct tutti_region *state = tutti_arena_take(plan->arena, 1, sizeof(*state));
+    bool local = plan->params.rank_count == 1 || tutti_writer_averages_weights(w);
+    uint8_t whole = local                         ? 0
+                    : !tutti_writer_adds_up(w)    ? 1 + TUTTI_AXIS_ALL
+                    : tutti_writer_goes_across(w) ? 1 + TUTTI_AXIS_ACROSS
+                                                  : 0; /* each part was */
+
+    if (reads == NULL || state == NULL)
+        return false;
+    *state = (struct tutti_region){.buf = TUTTI_BUF_STATE, .bytes = plan->state_bytes};
+    *work = (struct tutti_work){.name = "optimizer",
+                                .kind = TUTTI_WORK_OPTIMIZER,
+                                .duration_ps = plan->params.optimizer_ps,
+                                .reads = reads,
+                                .writes = state,
+                                .write_count = plan->state_bytes > 0};
+    for (uint32_t i = 0; i < plan->pack_count; i++) {
+        const struct tutti_plan_pack *p = &plan->packs[i];
+        uint64_t n = tutti_writer_shares(w) && !plan->strategy->full_reduce ? plan->shard_ranks : 1;
+
+        if (p->sparse && !local)
+            continue; /* gathered, not reduced */
+        reads[work->read_count++] = (struct tutti_region){
+            .buf = TUTTI_BUF_SCRATCH,
+            .whole = whole,
+            .offset = local ? p->offset : p->sum_offset,
+            .bytes = (local ? p->elements : p->padded / n) * plan->params.gradient_bytes};
+    }
+    return true;
+}
+
+bool tutti_writer_list_work(struct tutti_step_writer *w)
+{
+    bool done = true;
+    size_t count = 3 * (size_t)w->plan.layer_count + 2 * (size_t)w->plan.pack_count + 2;
+
+    w->work = tutti_arena_take(w->plan.arena, count, sizeof(*w->work));
+    if (w->work == NULL)
+        return false;
+    for (uint32_t i = 0; i < w->plan.layer_count && done; i++)
+        done = list_layer(w, &w->plan.layers[i]);
+    if (done && tutti_writer_adds_up(w))
+        done = list_sums(w);
+    w->work[w->work_count++] = (struct tutti_work){
+        .name = "input", .kind = TUTTI_WORK_INPUT, .duration_ps = w->plan.params.input_ps};
+    return done && list_optimizer(w);
+}
