@@ -11,7 +11,7 @@
 
 #include "runtime/random.h"
 
-/* A port that nobody has; below those that the system hands out by itself. */
+/* A port that nobody has; below those that the system gives out by itself. */
 static inline uint16_t test_free_port(uint64_t seed)
 {
     for (uint32_t i = 0; i < 1000; i++) {
