@@ -106,20 +106,27 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static int batch_of(const struct tutti_train_question *q, uint32_t device_count, uint32_t *ret,
-                    struct tutti_err *err)
+/* Sets samples and number of micro-batches of a device. */
+static int share_batch(const struct tutti_train_question *q, uint32_t device_count,
+                       struct tutti_train_ask *ask, struct tutti_err *err)
 {
-    uint64_t parts = (uint64_t)device_count * q->ask.micro_batches;
+    uint64_t each = q->micro_batch > 0 ? q->micro_batch : ask->micro_batches;
+    uint64_t parts = device_count * each;
+    uint64_t share = q->global_batch / parts;
 
-    *ret = q->ask.use.batch;
     if (q->global_batch == 0)
         return 0;
-    if (q->global_batch % parts != 0 || q->global_batch / parts > UINT32_MAX)
+    if (q->global_batch % parts != 0 || share > (q->micro_batch > 0 ? 65536 : UINT32_MAX))
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--global-batch': '%" PRIu64 "' does not divide among %u devices "
-                          "and %u micro-batches (a multiple of %" PRIu64 ")",
-                          q->global_batch, device_count, q->ask.micro_batches, parts);
-    *ret = (uint32_t)(q->global_batch / parts);
+                          "and %s%" PRIu64 "%s (a multiple of %" PRIu64 ")",
+                          q->global_batch, device_count,
+                          q->micro_batch > 0 ? "micro-batches of " : "", each,
+                          q->micro_batch > 0 ? "" : " micro-batches", parts);
+    if (q->micro_batch > 0)
+        ask->micro_batches = (uint32_t)share;
+    else
+        ask->use.batch = (uint32_t)share;
     return 0;
 }
 
@@ -143,7 +150,7 @@ static int ask_one(const struct tutti_args *args, const struct tutti_train_quest
     const struct tutti_calib_choice costs = tutti_calib_option_for(&q->calib, topo);
     struct tutti_train_ask ask = q->ask;
     struct tutti_strategy strategy;
-    int status = batch_of(q, topo->rank_count, &ask.use.batch, err);
+    int status = share_batch(q, topo->rank_count, &ask, err);
 
     fit_strategy(q, topo, tutti_args_given(args, "strategy"), &strategy);
     ask.topo = topo;
@@ -277,7 +284,6 @@ static void print_head(const struct tutti_train_question *q, const struct found 
                 q->has_default_input ? ": TensorFlow's decode, --input-rate says yours" : "");
 }
 
-/* What doubling the host's rate would give, where the host is what a step waits for. */
 static void print_prices(const struct tutti_train_question *q, FILE *out)
 {
     if (q->steps > 0 || q->epochs > 0)
@@ -285,6 +291,7 @@ static void print_prices(const struct tutti_train_question *q, FILE *out)
                 tutti_prices_date(q->prices));
 }
 
+/* And what doubling the host's rate would give, where the host is what a step waits for. */
 static void print_limits(const struct tutti_train_question *q, const struct found *found,
                          uint32_t count, FILE *out)
 {
@@ -376,7 +383,14 @@ static const struct tutti_option options[] = {
      .value = "N",
      .min = 1,
      .max = 1 << 24,
-     .help = "samples of a device and micro-batch (if not given: 64 images, 1 sequence)"},
+     .help = "samples of a device (if not given: 64 images, 1 sequence), or of each of the "
+             "micro-batches that --accumulate says"},
+    {.name = "micro-batch",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = 1 << 24,
+     .help = "pieces that --batch or --global-batch is cut into, to be accumulated"},
     {.name = "global-batch",
      .type = TUTTI_OPTION_COUNT,
      .value = "N",
@@ -393,8 +407,7 @@ static const struct tutti_option options[] = {
     {.name = "precision",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",
-     .standard = "fp32",
-     .help = "of products: fp32, tf32, fp16, bf16, fp8 or fp4"},
+     .help = "of products: fp32, tf32, fp16, bf16, fp8 or fp4 (if not given: fp32, of TPUs bf16)"},
     {.name = "framework",
      .type = TUTTI_OPTION_TEXT,
      .value = "NAME",

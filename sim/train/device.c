@@ -2,6 +2,7 @@
 #include "sim/device.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "runtime/status.h"
 
@@ -33,6 +34,22 @@ struct rates {
     bool in_matrix_units;
 };
 
+/* Names the precisions that would do. */
+static int no_rates(const struct tutti_device_use *use, struct tutti_err *err)
+{
+    const struct tutti_accelerator *a = use->accelerator;
+    char known[64] = "";
+    size_t length = 0;
+
+    for (int p = 0; p < TUTTI_PRECISION_COUNT && a->mem_bytes_per_s > 0; p++)
+        if (a->flops_per_s[p] > 0 && length < sizeof(known))
+            length += (size_t)snprintf(known + length, sizeof(known) - length, "%s%s",
+                                       length > 0 ? ", " : "",
+                                       tutti_precision_name((enum tutti_precision)p));
+    return tutti_fail(err, TUTTI_EINVAL, "the rates of '%s' in %s are not known (known: %s)",
+                      a->name, tutti_precision_name(use->precision), length > 0 ? known : "none");
+}
+
 static int rates_of(const struct tutti_device_use *use, struct rates *ret, struct tutti_err *err)
 {
     const struct tutti_accelerator *a = use->accelerator;
@@ -46,8 +63,7 @@ static int rates_of(const struct tutti_device_use *use, struct rates *ret, struc
         .element_bytes = use->precision <= TUTTI_PRECISION_TF32 ? 4 : 2,
     };
     if (ret->flops_per_s <= 0 || ret->bytes_per_s <= 0)
-        return tutti_fail(err, TUTTI_EINVAL, "the rates of '%s' in %s are not known (%s)", a->name,
-                          tutti_precision_name(use->precision), "another precision");
+        return no_rates(use, err);
     /* Hardware without matrix units of that precision computes in 32 bits. */
     half = half && tutti_accelerator_flops(a, use->precision) >
                        tutti_accelerator_flops(a, TUTTI_PRECISION_FP32);

@@ -110,6 +110,23 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
     return tutti_train_all_reduce_read(args, q, err);
 }
 
+/* Unless it is said: 32 bits, and what a device without them is made for (a TPU's bf16). */
+static int read_precision(const struct tutti_args *args, struct tutti_train_question *q,
+                          struct tutti_err *err)
+{
+    struct tutti_device_use *use = &q->ask.use;
+    const struct tutti_accelerator *device =
+        use->accelerator != NULL ? use->accelerator : tutti_topo_accelerator(q->topo);
+    const char *name = tutti_args_text(args, "precision");
+    int status = name != NULL ? tutti_precision_find(name, &use->precision, err) : 0;
+
+    if (name == NULL && device != NULL &&
+        tutti_accelerator_flops(device, TUTTI_PRECISION_FP32) == 0 &&
+        tutti_accelerator_flops(device, TUTTI_PRECISION_BF16) > 0)
+        use->precision = TUTTI_PRECISION_BF16;
+    return status < 0 ? tutti_wrap(err, status, "option '--precision'") : 0;
+}
+
 static int read_device(const struct tutti_args *args, struct tutti_train_question *q,
                        struct tutti_err *err)
 {
@@ -117,14 +134,15 @@ static int read_device(const struct tutti_args *args, struct tutti_train_questio
     const char *device = tutti_args_text(args, "device");
     const char *framework = tutti_args_text(args, "framework");
     const char *recompute = tutti_args_text(args, "recompute");
-    int status = tutti_precision_find(tutti_args_text(args, "precision"), &use->precision, err);
+    int status = 0;
 
-    if (status < 0)
-        return tutti_wrap(err, status, "option '--precision'");
     if (device != NULL)
         status = tutti_accelerator_find(device, &use->accelerator, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '--device'");
+    status = read_precision(args, q, err);
+    if (status < 0)
+        return status;
     if (framework != NULL)
         status = tutti_framework_find(framework, &use->framework, err);
     if (status < 0)
@@ -133,6 +151,32 @@ static int read_device(const struct tutti_args *args, struct tutti_train_questio
     if (status < 0)
         return tutti_wrap(err, status, "option '--recompute'");
     use->fused_attention = tutti_args_is(args, "attention", "fused");
+    return 0;
+}
+
+/* Of --micro-batch: what a device has of a step is accumulated piece by piece. */
+static int cut_batch(const struct tutti_args *args, struct tutti_train_question *q,
+                     struct tutti_err *err)
+{
+    struct tutti_train_ask *ask = &q->ask;
+    uint32_t piece = (uint32_t)tutti_args_number(args, "micro-batch");
+
+    if (tutti_args_given(args, "accumulate")) {
+        if (tutti_args_given(args, "batch") || q->global_batch > 0)
+            return tutti_fail(
+                err, TUTTI_EINVAL,
+                "option '--accumulate' beside '--micro-batch' and a batch (two of the "
+                "three)");
+    } else if (tutti_args_given(args, "batch")) {
+        if (ask->use.batch % piece != 0)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--micro-batch': '%u' does not divide a device's batch of %u",
+                              piece, ask->use.batch);
+        ask->micro_batches = ask->use.batch / piece;
+    } else if (q->global_batch > 0) {
+        q->micro_batch = piece;
+    }
+    ask->use.batch = piece;
     return 0;
 }
 
@@ -152,7 +196,7 @@ static int read_batch(const struct tutti_args *args, struct tutti_train_question
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '--batch' and '--global-batch' both say how much a device has "
                           "(one of them)");
-    return 0;
+    return tutti_args_given(args, "micro-batch") ? cut_batch(args, q, err) : 0;
 }
 
 static void read_input(const struct tutti_args *args, struct tutti_train_question *q)

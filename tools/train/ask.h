@@ -22,6 +22,7 @@ struct tutti_train_question {
     uint32_t device_count;
     bool ranged;           /* of a range, numbers of which there is no machine are passed over */
     uint64_t global_batch; /* 0: the batch is a device's */
+    uint32_t micro_batch;  /* of --global-batch, as many of them as need be; 0: not said */
     uint64_t steps;        /* to train; 0: not asked */
     double epochs;
     uint64_t examples; /* of an epoch */
