@@ -72,7 +72,8 @@ static uint64_t step_number(const struct tutti_dry_run *run, const struct findin
 
 static void set_stage(struct finding *f, uint64_t number, point at)
 {
-    f->levels->stages[number] = (struct tutti_stage){.level = level_of(at), .stage = (uint32_t)at};
+    f->levels->stages[number] =
+        (struct tutti_level_stage){.level = level_of(at), .stage = (uint32_t)at};
     if (level_of(at) >= f->levels->level_count)
         f->levels->level_count = level_of(at) + 1;
 }

@@ -21,16 +21,16 @@
 struct tutti_err;
 struct tutti_schedule;
 
-struct tutti_stage {
+struct tutti_level_stage {
     uint32_t level;
     uint32_t stage; /* 0: a message, or a step that does nothing (COPY of 0 bytes); else from 1 */
 };
 
 struct tutti_levels {
-    uint32_t lane_total;        /* of all ranks */
-    uint32_t level_count;       /* levels are 0 .. level_count - 1 */
-    uint64_t *step_first;       /* [lane_total + 1]: of rank * lane_count + lane */
-    struct tutti_stage *stages; /* [step_first[lane] + step] */
+    uint32_t lane_total;              /* of all ranks */
+    uint32_t level_count;             /* levels are 0 .. level_count - 1 */
+    uint64_t *step_first;             /* [lane_total + 1]: of rank * lane_count + lane */
+    struct tutti_level_stage *stages; /* [step_first[lane] + step] */
 };
 
 /* Of a flat schedule. -TUTTI_ECHECK, with rank, lane and step, for one that locks up or whose

@@ -8,7 +8,7 @@
 
 /* Something that is done at one point of the order: a message by its RECV, or a step. */
 struct move {
-    struct tutti_stage at;
+    struct tutti_level_stage at;
     uint32_t rank;
     uint32_t lane;
     uint64_t index;
