@@ -6,6 +6,7 @@ list(FILTER RUNTIME_SOURCES INCLUDE REGEX
 list(FILTER RUNTIME_SOURCES EXCLUDE REGEX "/runtime/exec/device/reduce_(avx2|avx512)[.]c$|with-x86[.]c$")
 list(APPEND RUNTIME_SOURCES ${CMAKE_SOURCE_DIR}/runtime/exec/device/reduce_isa.without-x86.c)
 list(REMOVE_DUPLICATES RUNTIME_SOURCES)
+list(FILTER TOPO_SOURCES EXCLUDE REGEX "/topo/local/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/(local|fit)/")
 list(FILTER SIM_SOURCES EXCLUDE REGEX "/sim/local[.]c$")
 

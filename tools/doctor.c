@@ -17,12 +17,14 @@
 #include "runtime/tcp.h"
 #include "runtime/units.h"
 #include "sim/nccl.h"
+#include "tools/cli/machine.h"
 #include "tools/cli/output.h"
 #include "tools/cli/page.h"
 #include "tools/cli/shared_options.h"
 #include "tools/commands.h"
 #include "tools/options.h"
 #include "tools/run/pmix.h"
+#include "topo/topo.h"
 
 static const struct tutti_column columns[] = {
     {"item", "item", "", TUTTI_CELL_TEXT},
@@ -149,6 +151,26 @@ static int add_gpu(struct tutti_table *table)
            add(table, "backend cuda", plays ? "yes" : "no", plays ? name : why.text);
 }
 
+/* What SPEC `local` is, or why there is none. */
+static int add_local(struct tutti_table *table)
+{
+    struct tutti_err why = {.text = ""};
+    struct tutti_topo *topo = NULL;
+    char text[64];
+    int status;
+
+    if (tutti_machine_load("local", 1, &topo, &why) < 0)
+        return add(table, "SPEC local", "no", why.text);
+    (void)snprintf(text, sizeof(text), "%" PRIu32 " %s", topo->rank_count,
+                   topo->hardware != NULL ? "GPUs" : "cores");
+    status = add(table, "SPEC local", text,
+                 topo->hardware != NULL ? "by sysfs and NVML"
+                                        : "by sysfs; GPUs are found by NVML, libnvidia-ml.so.1 of "
+                                          "NVIDIA's driver");
+    tutti_topo_free(topo);
+    return status;
+}
+
 /* The versions of NCCL by which choices are known. */
 static int add_nccl(struct tutti_table *table)
 {
@@ -221,7 +243,7 @@ int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
         status = add_build(table);
     if (status == 0)
         status = add_everywhere(table) | add_tcp(table) | add_mpi(table) | add_launcher(table) |
-                 add_nccl(table) | add_gpu(table);
+                 add_nccl(table) | add_gpu(table) | add_local(table);
     if (status == 0)
         status = add_machine(table);
     if (status != 0) {

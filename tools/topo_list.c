@@ -122,7 +122,8 @@ const struct tutti_command tutti_cli_topo_list = {
             "with a colon and keys: 'dgx-h100:nodes=16', 'tpu-v4:4x4x8', "
             "'ring:n=64,bw=50GB/s,lat=1us'. With a PRESET: its keys with their defaults, and "
             "where its figures come from. Instead of a SPEC all commands take a file as well: "
-            "NCCL topology XML, or Tutti's own text ('tutti topo convert' writes it).",
+            "NCCL topology XML, or Tutti's own text ('tutti topo convert' writes it). "
+            "'local' is this machine (see 'tutti topo show').",
     .examples = "tutti topo list\ntutti topo list dgx-h100\ntutti topo list --format json",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

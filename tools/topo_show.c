@@ -16,6 +16,7 @@
 #include "tools/sweep/sweep.h"
 #include "topo/accelerator.h"
 #include "topo/describe.h"
+#include "topo/local.h"
 #include "topo/topo.h"
 
 static const struct tutti_column node_columns[] = {
@@ -394,10 +395,53 @@ static int draw(const struct tutti_topo *topo, const char *path, struct tutti_si
     return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
 }
 
+static int save(const struct tutti_topo *topo, const char *path, struct tutti_sink *sink,
+                struct tutti_err *err)
+{
+    char *text = NULL;
+    int status = tutti_topo_print(topo, &text, err);
+
+    if (status == 0)
+        status = tutti_file_write(path, text, strlen(text), sink, err);
+    free(text);
+    return status < 0 ? tutti_wrap(err, status, "option '--output'") : 0;
+}
+
+/* What was read of this machine, beside what was made of it. */
+static int load(const struct tutti_args *args, struct tutti_topo **ret, struct tutti_sink *sink,
+                struct tutti_err *err)
+{
+    const char *spec = tutti_args_operand(args, 0);
+    const char *path = tutti_args_text(args, "facts");
+    struct tutti_facts *facts = NULL;
+    char *text = NULL;
+    int status;
+
+    if (path == NULL)
+        return tutti_machine_load(spec, (uint32_t)tutti_args_number(args, "nodes"), ret, err);
+    if (strncmp(spec, "local", 5) != 0 || (spec[5] != '\0' && spec[5] != ':'))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--facts' is for this machine, not for '%s' (local)", spec);
+    status = tutti_machine_load_local(spec, &facts, ret, err);
+    if (status == 0)
+        status = tutti_facts_print(facts, &text, err);
+    if (status == 0) {
+        status = tutti_file_write(path, text, strlen(text), sink, err);
+        if (status < 0)
+            (void)tutti_wrap(err, status, "option '--facts'");
+    }
+    free(text);
+    tutti_facts_free(facts);
+    return status;
+}
+
 int tutti_command_topo_show(const struct tutti_args *args, struct tutti_sink *sink,
                             struct tutti_err *err)
 {
     const char *svg = tutti_args_text(args, "svg");
+    const char *output = tutti_args_text(args, "output");
+    bool quiet =
+        (svg != NULL && strcmp(svg, "-") == 0) || (output != NULL && strcmp(output, "-") == 0);
     struct tutti_topo *topo = NULL;
     struct show show = {.seed = tutti_args_number(args, "seed")};
     int status = tutti_perturb_read(args, false, &show.perturb, err);
@@ -408,16 +452,17 @@ int tutti_command_topo_show(const struct tutti_args *args, struct tutti_sink *si
             (void)tutti_wrap(err, status, "option '--svg'");
     }
     if (status == 0)
-        status = tutti_machine_load(tutti_args_operand(args, 0),
-                                    (uint32_t)tutti_args_number(args, "nodes"), &topo, err);
+        status = load(args, &topo, sink, err);
     if (status == 0)
         status = tutti_perturb_machine(topo, &show.perturb, show.seed, err);
     if (status == 0)
         status = tutti_topo_describe(topo, &show.description, err);
+    if (status == 0 && output != NULL)
+        status = save(topo, output, sink, err);
     if (status == 0 && svg != NULL)
         status = draw(topo, svg, sink, err);
     show.topo = topo;
-    if (status == 0 && (svg == NULL || strcmp(svg, "-") != 0))
+    if (status == 0 && !quiet)
         status = print(args, &show, sink, err);
     tutti_topo_free(topo);
     return status;
@@ -429,6 +474,16 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
      .help = "draw the machine as well; - draws it to standard output, and nothing else"},
+    {.letter = 'O',
+     .name = "output",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "save it as Tutti's own text, which all commands take as their SPEC; - writes that to "
+             "standard output, and nothing else"},
+    {.name = "facts",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "FILE",
+     .help = "of local: save what was read of this machine, to look at elsewhere: FILE is a SPEC"},
     TUTTI_OPTION_PERTURB,
     TUTTI_OPTION_PERTURB_SEED,
     TUTTI_OPTION_NODES,
@@ -441,15 +496,25 @@ const struct tutti_command tutti_cli_topo_show = {
     .operands = "SPEC",
     .operand_min = 1,
     .operand_max = 1,
-    .text = "Prints what a machine is made of and what it can carry: its devices and switches, its "
-            "links by kind with rate and latency (one way: a cable is two links), the ring "
-            "orders of its ranks, its bisection, and the most that a rank or a host can send. "
-            "SPEC is a preset ('tutti topo list' shows them), or a file: NCCL topology XML or "
-            "Tutti's own text.\n\n"
-            "With --format csv the links are printed, by kind or, with --links, all of "
-            "them." TUTTI_PERTURB_TEXT TUTTI_PERTURB_RULES_TEXT,
+    .text =
+        "Prints what a machine is made of and what it can carry: its devices and switches, its "
+        "links by kind with rate and latency (one way: a cable is two links), the ring "
+        "orders of its ranks, its bisection, and the most that a rank or a host can send. "
+        "SPEC is a preset ('tutti topo list' shows them), or a file: NCCL topology XML or "
+        "Tutti's own text; or local: this machine.\n\n"
+        "local reads what the kernel tells of processors, NUMA nodes, PCI and network ports "
+        "(sysfs), and what NVIDIA's driver tells of its GPUs and their NVLinks (NVML): a rank a "
+        "GPU, as in NCCL's topology of this machine, which NCCL_TOPO_DUMP_FILE writes and this "
+        "command shows as well; without a GPU a rank a core. local:ranks=N takes the first N; "
+        "where there is one GPU, so many virtual ranks on it, as 'run -B cuda' plays them. What "
+        "is not known is said where the machine's figures come from (--verbose). All devices "
+        "count, whatever CUDA_VISIBLE_DEVICES says. TUTTI_LOCAL_ROOT names another folder that "
+        "sys/ and proc/ lie in, TUTTI_NVML_LIBRARY another libnvidia-ml.so.1.\n\n"
+        "With --format csv the links are printed, by kind or, with --links, all of "
+        "them." TUTTI_PERTURB_TEXT TUTTI_PERTURB_RULES_TEXT,
     .examples = "tutti topo show dgx-1v\n"
                 "tutti topo show dgx-h100:nodes=4 --svg cluster.svg\n"
+                "tutti topo show local -O here.topo --facts here.facts\n"
                 "tutti topo show tpu-v4:4x4x8 --format json\n"
                 "tutti topo show ring:n=8 --links --perturb latency=1..1.2",
     .options = options,

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "runtime/api.h"
+#include "runtime/units.h"
 
 TUTTI_API_BEGIN
 
@@ -135,6 +136,21 @@ uint32_t tutti_hw_pcie_generation(uint32_t lane_mbit_per_s);
 /* What 16 lanes of PCIe 1 to 6 carry one way, in bytes a second: 2.5 and 5 GT/s times 8/10; 8, 16
  * and 32 GT/s times 128/130; Gen6's 64 GT/s in flits of 242 payload bytes in 256. 0 as above. */
 uint64_t tutti_hw_pcie_bytes_per_s(uint32_t generation);
+/* One NVLink of a GPU of compute capability `sm`, one way; after data sheets, as in the presets. */
+uint64_t tutti_hw_nvlink_bytes_per_s(uint32_t sm);
+/* Between this NUMA node and another of its host, of which no vendor states a payload rate: what
+ * NCCL 2.28 reckons with (topo.h, topo.cc). */
+uint64_t tutti_hw_cpu_bytes_per_s(const struct tutti_hw_cpu *cpu);
+/* Broadcom's PEX switches show one device as two levels: whether `child`, directly below `parent`,
+ * is the lower level of it. Both are device_ids. */
+bool tutti_hw_is_one_switch(uint64_t parent, uint64_t child);
+
+/* No vendor publishes latencies of links in a host: assumed, the same as in the presets of GPU
+ * machines (topo/presets/gpu.inc says why). */
+#define TUTTI_HW_NVSWITCH_PS (250 * TUTTI_PS_PER_NS) /* GPU to NVSwitch; 500 ns GPU to GPU */
+#define TUTTI_HW_GPU_PS      (500 * TUTTI_PS_PER_NS) /* NVLink or xGMI from GPU to GPU */
+#define TUTTI_HW_PCIE_PS     (125 * TUTTI_PS_PER_NS) /* one PCIe hop */
+#define TUTTI_HW_CPU_PS      (200 * TUTTI_PS_PER_NS) /* between NUMA nodes; NVLink-C2C */
 
 TUTTI_API_END
 

@@ -4,6 +4,8 @@
 # [STAGE...]
 #   player   the backend cuda: conformance on 1 to 16 virtual ranks, its own tests, every algorithm
 #            by `tutti run`, and compute-sanitizer where it is (FOLDER/player-*.log)
+#   topo     this machine as `topo show local` reads it: facts, topology, a prediction on it
+#            (FOLDER/topo.facts is all that was read, and a golden file to be)
 #   bars     what the backend cuda reaches beside the driver's copy (FOLDER/bars.tsv)
 #   check    the tests: what blocks hand on arrives, NCCL's sums are right
 #   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
@@ -15,14 +17,14 @@
 # NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
-    sed -n '2,15s/^# //p' "$0" >&2
+    sed -n '2,17s/^# //p' "$0" >&2
     exit 2
 }
 mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(player bars check costs sockets hosts steps within)
+[ $# -gt 0 ] || stages=(topo player bars check costs sockets hosts steps within)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
 case " ${stages[*]} " in *" check "* | *" costs "*) targets+=(gpu_costs_program) ;; esac
@@ -101,6 +103,17 @@ host=tools/examples/h100x8.xml
 failed=0
 for stage in "${stages[@]}"; do
     case "$stage" in
+    topo)
+        $build/tutti topo show local -v --facts "$to/topo.facts" -O "$to/topo.topo" --links \
+            >"$to/topo.log" 2>&1 &&
+            $build/tutti predict "$to/topo.topo" -b 1M >>"$to/topo.log" 2>&1 &&
+            $build/tutti predict local:ranks=8 -a ring,two-shot -b 1M -e 1G -f 32 \
+                >>"$to/topo.log" 2>&1 &&
+            $build/tutti topo convert "local:facts=$to/topo.facts" -O "$to/topo.again" &&
+            diff <(grep -v '^topology' "$to/topo.topo") <(grep -v '^topology' "$to/topo.again") \
+                >>"$to/topo.log" || failed=1
+        echo "== topo: $(sed -n 2p "$to/topo.log"), $(wc -l <"$to/topo.facts") facts"
+        ;;
     player)
         player conformance $build/tests/cuda_conformance_test
         TUTTI_TEST_PERSISTENT=1 TUTTI_TEST_FEWER=4 \
@@ -172,7 +185,7 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (player, bars, check, costs, sockets," \
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, bars, check, costs, sockets," \
             "hosts, steps, within)" >&2
         exit 2
         ;;

@@ -2,6 +2,8 @@
 #include "tools/cli/machine.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include "runtime/status.h"
 #include "tools/cli/files.h"
 #include "tools/options.h"
+#include "topo/local.h"
 #include "topo/topo.h"
 #include "traces/nccl_xml.h"
 
@@ -115,6 +118,92 @@ static int load_preset(const struct tutti_preset *preset, const char *spec, uint
     return status;
 }
 
+/* ---- this machine -------------------------------------------------------------------------- */
+
+static bool is_local(const char *spec)
+{
+    return strncmp(spec, "local", 5) == 0 && (spec[5] == '\0' || spec[5] == ':');
+}
+
+/* "ranks=8" or "facts=FILE" of a SPEC; a comma ends it. */
+static int read_local_item(const char *spec, const char **item, uint32_t *ret_ranks,
+                           char **ret_facts, struct tutti_err *err)
+{
+    size_t bytes = strcspn(*item, ",");
+    const char *text = *item;
+    char *end = NULL;
+    unsigned long ranks;
+
+    *item += bytes + (text[bytes] == ',');
+    if (strncmp(text, "facts=", 6) == 0 && bytes > 6 && *ret_facts == NULL) {
+        *ret_facts = strndup(text + 6, bytes - 6);
+        return *ret_facts == NULL ? tutti_nomem(err) : 0;
+    }
+    if (strncmp(text, "ranks=", 6) == 0 && bytes > 6 && *ret_ranks == 0) {
+        errno = 0;
+        ranks = strtoul(text + 6, &end, 10);
+        if (errno == 0 && text[6] >= '0' && text[6] <= '9' && end == text + bytes && ranks > 0 &&
+            ranks <= UINT32_MAX) {
+            *ret_ranks = (uint32_t)ranks;
+            return 0;
+        }
+    }
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "'%s': '%.*s' (ranks=N, the first so many, or on one GPU so many virtual "
+                      "ones; facts=FILE of 'tutti topo show local --facts FILE')",
+                      spec, (int)bytes, text);
+}
+
+static int read_facts(const char *path, struct tutti_facts **ret, struct tutti_err *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int status = tutti_file_read(path, &text, &bytes, err);
+
+    if (status == 0)
+        status = tutti_facts_parse(path, text, bytes, ret, err);
+    free(text);
+    return status;
+}
+
+int tutti_machine_load_local(const char *spec, struct tutti_facts **ret_facts,
+                             struct tutti_topo **ret, struct tutti_err *err)
+{
+    const char *item = spec[5] == ':' ? spec + 6 : "";
+    struct tutti_facts *facts = NULL;
+    uint32_t ranks = 0;
+    char *path = NULL;
+    int status = 0;
+
+    while (*item != '\0' && status == 0)
+        status = read_local_item(spec, &item, &ranks, &path, err);
+    if (status == 0)
+        status = path != NULL ? read_facts(path, &facts, err) : tutti_facts_read(NULL, &facts, err);
+    if (status == 0)
+        status = tutti_topo_of_facts(facts, spec, ranks, ret, err);
+    if (status == 0 && ret_facts != NULL)
+        *ret_facts = facts;
+    else
+        tutti_facts_free(facts);
+    free(path);
+    return status;
+}
+
+/* A file of facts, read already. */
+static int load_facts(const char *path, const char *text, size_t bytes, struct tutti_topo **ret,
+                      struct tutti_err *err)
+{
+    struct tutti_facts *facts = NULL;
+    int status = tutti_facts_parse(path, text, bytes, &facts, err);
+
+    if (status == 0)
+        status = tutti_topo_of_facts(facts, path, 0, ret, err);
+    tutti_facts_free(facts);
+    return status;
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
 static int load_file(const char *path, struct tutti_topo **ret, struct tutti_err *err)
 {
     static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark */
@@ -126,7 +215,9 @@ static int load_file(const char *path, struct tutti_topo **ret, struct tutti_err
     if (status < 0)
         return status;
     skip = strncmp(text, mark, 3) == 0 ? 3 : 0;
-    if (text[skip + strspn(text + skip, " \t\r\n")] == '<')
+    if (strncmp(text + skip, "tutti facts ", 12) == 0)
+        status = load_facts(path, text + skip, bytes - skip, ret, err);
+    else if (text[skip + strspn(text + skip, " \t\r\n")] == '<')
         status = tutti_nccl_xml_parse(path, text + skip, bytes - skip, ret, err);
     else
         status = tutti_topo_parse(path, text + skip, bytes - skip, ret, err);
@@ -162,6 +253,8 @@ int tutti_machine_load(const char *spec_or_file, uint32_t nodes, struct tutti_to
     assert(nodes >= 1);
     if (preset != NULL)
         status = load_preset(preset, spec_or_file, &nodes, &topo, err);
+    else if (is_local(spec_or_file))
+        status = tutti_machine_load_local(spec_or_file, NULL, &topo, err);
     else if (strcmp(spec_or_file, "-") == 0 || stat(spec_or_file, &info) == 0)
         status = load_file(spec_or_file, &topo, err);
     else

@@ -83,7 +83,7 @@ static int match_form(const char *text, const char *name)
 
 /* The model with the longest name in the text, and of its forms the one that the text says most of.
  * A hyphen ends a name in the text as a blank does: "A100-PCIE-40GB". */
-static const struct tutti_gpu_model *find_device(const char *device)
+const struct tutti_gpu_model *tutti_gpu_model_of_device(const char *device)
 {
     const struct tutti_gpu_model *best = NULL;
     size_t best_bytes = 0;
@@ -107,7 +107,7 @@ static const struct tutti_gpu_model *find_device(const char *device)
 
 uint32_t tutti_hw_device_sm(const char *device)
 {
-    const struct tutti_gpu_model *model = find_device(device);
+    const struct tutti_gpu_model *model = tutti_gpu_model_of_device(device);
 
     return model != NULL ? model->sm : 0;
 }
@@ -115,7 +115,7 @@ uint32_t tutti_hw_device_sm(const char *device)
 int tutti_hw_device_spec(const char *device, uint32_t gpu_count, uint32_t host_count,
                          const char *net, char *spec, size_t spec_bytes, struct tutti_err *err)
 {
-    const struct tutti_gpu_model *model = find_device(device);
+    const struct tutti_gpu_model *model = tutti_gpu_model_of_device(device);
     const char *hosts = "nodes";
     size_t used;
 

@@ -36,6 +36,8 @@ enum { TUTTI_C2C_MBYTE_PER_S = 44712 }; /* of one link, one way: models.inc */
 
 /* NULL: not in the catalogue. */
 const struct tutti_gpu_model *tutti_gpu_model_find(const char *name);
+/* By the name that drivers print, "NVIDIA H100 80GB HBM3"; NULL: it names none. */
+const struct tutti_gpu_model *tutti_gpu_model_of_device(const char *device);
 /* NULL past the last. */
 const struct tutti_gpu_model *tutti_gpu_model_at(size_t index);
 

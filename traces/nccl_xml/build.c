@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "topo/hardware.h"
 #include "traces/nccl_xml/look.h"
 #include "traces/nccl_xml/rates.h"
 
@@ -91,7 +92,7 @@ static int join_to_parent(struct tutti_xml_build *build, uint32_t element)
     if (status < 0)
         return status;
     return tutti_xml_add_cable(build, build->places[pci->parent].node, build->places[element].node,
-                               TUTTI_LINK_PCIE, rate, TUTTI_NCCL_PCIE_PS);
+                               TUTTI_LINK_PCIE, rate, TUTTI_HW_PCIE_PS);
 }
 
 static int add_switch(struct tutti_xml_build *build, uint32_t element)
@@ -102,7 +103,7 @@ static int add_switch(struct tutti_xml_build *build, uint32_t element)
     int status;
 
     place->pex = tutti_xml_device_ids(pci);
-    if (tutti_nccl_one_switch(parent->pex, place->pex)) {
+    if (tutti_hw_is_one_switch(parent->pex, place->pex)) {
         place->node = parent->node;
         place->pex = 0; /* its own children are not merged again */
         return 0;

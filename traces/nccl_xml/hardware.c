@@ -70,30 +70,6 @@ static int flag(const struct tutti_xml_build *build, uint32_t element, const cha
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
-static uint8_t arch_of(const char *text)
-{
-    if (text == NULL)
-        return TUTTI_ARCH_UNKNOWN;
-    if (strcmp(text, "x86_64") == 0)
-        return TUTTI_ARCH_X86_64;
-    if (strcmp(text, "arm64") == 0)
-        return TUTTI_ARCH_ARM64;
-    return strcmp(text, "ppc64") == 0 ? TUTTI_ARCH_PPC64 : TUTTI_ARCH_UNKNOWN;
-}
-
-static uint8_t vendor_of(const char *text)
-{
-    if (text == NULL)
-        return TUTTI_VENDOR_UNKNOWN;
-    if (strcmp(text, "GenuineIntel") == 0)
-        return TUTTI_VENDOR_INTEL;
-    if (strcmp(text, "AuthenticAMD") == 0)
-        return TUTTI_VENDOR_AMD;
-    return strcmp(text, "CentaurHauls") == 0 || strcmp(text, "  Shanghai  ") == 0
-               ? TUTTI_VENDOR_ZHAOXIN
-               : TUTTI_VENDOR_UNKNOWN;
-}
-
 static int add_cpu(struct tutti_xml_build *build, uint32_t element)
 {
     const struct tutti_xml_element *self = &build->xml->elements[element];
@@ -110,8 +86,8 @@ static int add_cpu(struct tutti_xml_build *build, uint32_t element)
     if (status == 0)
         status = number(build, element, "modelid", 0, -1, UINT16_MAX, &model);
     cpu->numa = numa < 0 ? -1 : (int32_t)numa;
-    cpu->arch = arch_of(tutti_xml_value(self, "arch"));
-    cpu->vendor = vendor_of(tutti_xml_value(self, "vendor"));
+    cpu->arch = tutti_xml_arch(tutti_xml_value(self, "arch"));
+    cpu->vendor = tutti_xml_vendor(tutti_xml_value(self, "vendor"));
     cpu->family = (uint16_t)family;
     cpu->model = (uint16_t)model;
     hw->index[element] = hw->cpu_count++;

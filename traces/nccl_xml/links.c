@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/status.h"
+#include "topo/hardware.h"
 #include "traces/nccl_xml/build.h"
 #include "traces/nccl_xml/rates.h"
 
@@ -82,7 +83,7 @@ static int rate_of(const struct tutti_xml_build *build, const struct tutti_xml_g
                           "%s: line %u: nvlink of a gpu without sm (its compute capability, as "
                           "'90')",
                           build->xml->name, element->line);
-    *ret = xgmi ? tutti_xml_xgmi_rate(gpu->gcn) : tutti_xml_nvlink_rate(gpu->sm);
+    *ret = xgmi ? tutti_xml_xgmi_rate(gpu->gcn) : tutti_hw_nvlink_bytes_per_s((uint32_t)gpu->sm);
     return 0;
 }
 
@@ -107,11 +108,11 @@ static int add_gpu_link(struct links *links, const struct tutti_xml_gpu *gpu,
     link.kind = xgmi ? TUTTI_LINK_XGMI : TUTTI_LINK_NVLINK;
     link.cable_count = (uint32_t)count;
     link.bytes_per_s = rate * (uint64_t)count;
-    link.latency_ps = TUTTI_NCCL_GPU_PS;
+    link.latency_ps = TUTTI_HW_GPU_PS;
     if (class != NULL && strcmp(class, "0x068000") == 0) {
         status = need_nvswitch(links);
         link.to = links->nvswitch;
-        link.latency_ps = TUTTI_NCCL_NVSWITCH_PS;
+        link.latency_ps = TUTTI_HW_NVSWITCH_PS;
         tutti_xml_hardware_nvlink(build, gpu, TUTTI_TARGET_NVSWITCH, NULL, link.cable_count);
         return status < 0 ? status : tutti_topo_add_cable(build->topo, &link, build->err);
     }
@@ -146,7 +147,7 @@ static int add_c2c(struct links *links, const struct tutti_xml_gpu *gpu,
         return status;
     tutti_xml_hardware_c2c(build, gpu, (uint32_t)mbps, (uint32_t)count);
     return tutti_xml_add_cable(build, gpu->node, cpu, TUTTI_LINK_C2C,
-                               (uint64_t)(mbps * count) * 1000000, TUTTI_NCCL_CPU_PS);
+                               (uint64_t)(mbps * count) * 1000000, TUTTI_HW_CPU_PS);
 }
 
 static int add_gpu_links(struct links *links)
@@ -179,6 +180,7 @@ static int add_cpu_links(struct tutti_xml_build *build)
         const struct tutti_xml_element *cpu = &build->xml->elements[build->cpus[a]];
         const struct tutti_xml_place *from = &build->places[build->cpus[a]];
         struct tutti_link link = {.from = from->node, .kind = TUTTI_LINK_CPU, .cable_count = 1};
+        struct tutti_hw_cpu self;
         int64_t family = 0;
         int64_t model = 0;
 
@@ -187,9 +189,12 @@ static int add_cpu_links(struct tutti_xml_build *build)
         if (status == 0)
             status =
                 tutti_xml_number(build->xml, cpu, "modelid", 0, -1, UINT16_MAX, &model, build->err);
-        link.bytes_per_s = tutti_nccl_cpu_rate(tutti_xml_value(cpu, "arch"),
-                                               tutti_xml_value(cpu, "vendor"), family, model);
-        link.latency_ps = TUTTI_NCCL_CPU_PS;
+        self.arch = tutti_xml_arch(tutti_xml_value(cpu, "arch"));
+        self.vendor = tutti_xml_vendor(tutti_xml_value(cpu, "vendor"));
+        self.family = (uint16_t)(family < 0 ? 0 : family);
+        self.model = (uint16_t)(model < 0 ? 0 : model);
+        link.bytes_per_s = tutti_hw_cpu_bytes_per_s(&self);
+        link.latency_ps = TUTTI_HW_CPU_PS;
         for (uint32_t b = 0; b < build->cpu_count && status == 0; b++) {
             const struct tutti_xml_place *to = &build->places[build->cpus[b]];
 

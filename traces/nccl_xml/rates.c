@@ -1,5 +1,5 @@
-/* The tables: NVLink and xGMI after data sheets, as in topo/presets/models.inc; between CPUs NCCL
- * 2.28.9 src/graph/topo.h and topo.cc. */
+/* What words of the file say: speeds of PCIe, xGMI after data sheets as in topo/presets/models.inc,
+ * processors, networks. */
 #include "traces/nccl_xml/rates.h"
 
 #include <stddef.h>
@@ -33,18 +33,6 @@ uint64_t tutti_xml_pcie_rate(const char *link_speed, uint64_t width)
            (width == 0 ? 16 : width);
 }
 
-/* NVLink 1, 3 on cards with GDDR, 5; else 2 to 4, which are alike. */
-uint64_t tutti_xml_nvlink_rate(int64_t sm)
-{
-    if (sm >= 100)
-        return 50000 * MB_PER_S;
-    if (sm == 86)
-        return 14062 * MB_PER_S;
-    if (sm >= 60 && sm < 70)
-        return 20000 * MB_PER_S;
-    return 25000 * MB_PER_S;
-}
-
 /* MI350 and MI300; MI200; MI100 and MI50, whose data sheets add both ways up to 92 GB/s. */
 uint64_t tutti_xml_xgmi_rate(const char *gcn)
 {
@@ -60,26 +48,28 @@ uint64_t tutti_xml_xgmi_rate(const char *gcn)
     return 46000 * MB_PER_S;
 }
 
-uint64_t tutti_nccl_cpu_rate(const char *arch, const char *vendor, int64_t family, int64_t model)
+uint8_t tutti_xml_arch(const char *text)
 {
-    if (arch != NULL && strcmp(arch, "ppc64") == 0)
-        return 32000 * MB_PER_S;
-    if (arch != NULL && strcmp(arch, "arm64") == 0)
-        return 6000 * MB_PER_S;
-    if (arch == NULL || strcmp(arch, "x86_64") != 0 || vendor == NULL)
-        return TUTTI_NCCL_UNLIMITED;
-    if (strcmp(vendor, "GenuineIntel") == 0) {
-        if (family == 6 && model >= 0xcf)
-            return 40000 * MB_PER_S;
-        if (family == 6 && model >= 0x8f)
-            return 22000 * MB_PER_S;
-        return (family == 6 && model >= 0x55 ? 10000 : 6000) * MB_PER_S;
-    }
-    if (strcmp(vendor, "AuthenticAMD") == 0)
-        return 16000 * MB_PER_S;
-    if (strcmp(vendor, "CentaurHauls") == 0 || strcmp(vendor, "  Shanghai  ") == 0)
-        return (family == 7 && model == 0x5b ? 9000 : 6000) * MB_PER_S;
-    return TUTTI_NCCL_UNLIMITED;
+    if (text == NULL)
+        return TUTTI_ARCH_UNKNOWN;
+    if (strcmp(text, "x86_64") == 0)
+        return TUTTI_ARCH_X86_64;
+    if (strcmp(text, "arm64") == 0)
+        return TUTTI_ARCH_ARM64;
+    return strcmp(text, "ppc64") == 0 ? TUTTI_ARCH_PPC64 : TUTTI_ARCH_UNKNOWN;
+}
+
+uint8_t tutti_xml_vendor(const char *text)
+{
+    if (text == NULL)
+        return TUTTI_VENDOR_UNKNOWN;
+    if (strcmp(text, "GenuineIntel") == 0)
+        return TUTTI_VENDOR_INTEL;
+    if (strcmp(text, "AuthenticAMD") == 0)
+        return TUTTI_VENDOR_AMD;
+    return strcmp(text, "CentaurHauls") == 0 || strcmp(text, "  Shanghai  ") == 0
+               ? TUTTI_VENDOR_ZHAOXIN
+               : TUTTI_VENDOR_UNKNOWN;
 }
 
 enum tutti_net_kind tutti_xml_net_kind(const char *name)
@@ -99,21 +89,4 @@ enum tutti_net_kind tutti_xml_net_kind(const char *name)
         if (strncmp(name, names[i].prefix, strlen(names[i].prefix)) == 0)
             return names[i].kind;
     return TUTTI_NET_UNKNOWN;
-}
-
-/* 4 or 5: the PCIe generation of a PEX switch at this level (0 upper, 1 lower); 0: none. */
-static int pex_generation(uint64_t id, uint64_t level)
-{
-    uint64_t model = id & UINT64_C(0xfffffffffffff000);
-
-    if (model == UINT64_C(0x1000c0101000a000))
-        return 4;
-    return model == (UINT64_C(0x1000c03010000000) | level * 0x1000) ? 5 : 0;
-}
-
-int tutti_nccl_one_switch(uint64_t parent, uint64_t child)
-{
-    int generation = pex_generation(parent, 0);
-
-    return generation != 0 && generation == pex_generation(child, 1);
 }
