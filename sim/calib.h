@@ -32,6 +32,9 @@
  *     p2p_percent   of link_percent, what the messages of sends and receives can use; with "root"
  *                   of that of "pcie"
  * Of root, peer, nvls and nvlstree there are the quantities named above and no others.
+ * What devices take of a training step has names of three parts, framework.FRAMEWORK.CONSTANT, as
+ * "framework.deepspeed.attention": see struct tutti_framework and tutti_framework_constants()
+ * (sim/device.h).
  * What has no value is looked for under more general classes, first of links (nvswitch, nvlink,
  * any; peer, root), then, for each, of GPUs (gb200, b200, any); what is found nowhere is 0, or 100
  * percent.
@@ -56,6 +59,7 @@ TUTTI_API_BEGIN
 
 struct tutti_calib;
 struct tutti_err;
+struct tutti_framework;
 struct tutti_topo;
 
 enum { TUTTI_CALIB_NAME_BYTES = 64, TUTTI_CALIB_SOURCE_BYTES = 32 };
@@ -165,6 +169,11 @@ struct tutti_calibrated {
 enum { TUTTI_CALIB_LAYERS_MAX = 3 };
 struct tutti_calibrated tutti_calib_compose(const struct tutti_calib *const layers[], size_t count,
                                             const struct tutti_calib_machine *machine);
+
+/* `known` with the constants that the layers have values for, of each the first layer's; returns
+ * how many. What none has a value for stays as it is. */
+size_t tutti_calib_framework(const struct tutti_calib *const layers[], size_t count,
+                             const struct tutti_framework *known, struct tutti_framework *ret);
 
 /* By those that were compiled in, the fitted one over NCCL's: what the command goes by unless told
  * otherwise. -TUTTI_ENOMEM. */

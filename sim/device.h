@@ -54,6 +54,20 @@ const struct tutti_framework *tutti_frameworks(size_t *ret_count);
 int tutti_framework_find(const char *name, const struct tutti_framework **ret,
                          struct tutti_err *err);
 
+/* A constant that a fit to measured steps may change, and a calibration give. */
+struct tutti_framework_constant {
+    const char *name; /* the field's */
+    size_t offset;
+    double most;  /* values are greater than 0, and no greater than this */
+    double sigma; /* how far that of another cluster may well be from this one, in logarithms */
+};
+/* "matmul_fp32" to "step_us", in the order of the fields; *ret_count of them. */
+const struct tutti_framework_constant *tutti_framework_constants(size_t *ret_count);
+double tutti_framework_get(const struct tutti_framework *framework,
+                           const struct tutti_framework_constant *constant);
+void tutti_framework_set(struct tutti_framework *framework,
+                         const struct tutti_framework_constant *constant, double value);
+
 struct tutti_device_use {
     const struct tutti_accelerator *accelerator;
     const struct tutti_framework *framework;

@@ -1,5 +1,5 @@
-/* tutti calibrate: fit what protocols cost to the logs and tables of one cluster, or what this
- * machine's memory and messages cost to what is measured of them here. */
+/* tutti calibrate: fit what protocols cost to the logs and tables of one cluster, what devices take
+ * to its training steps, or what this machine's memory and messages cost to what is measured. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "tools/calibrate/fit_job.h"
 #include "tools/calibrate/fit_logs.h"
 #include "tools/calibrate/fit_priors.h"
+#include "tools/calibrate/step_command.h"
 #include "tools/cli/files.h"
 #include "tools/cli/nccl_options.h"
 #include "tools/cli/shared_options.h"
@@ -89,6 +90,26 @@ static int calibrate(const struct tutti_args *args, struct tutti_sink *sink, str
     return status;
 }
 
+/* Of tables of training steps little else is asked. */
+static int check_training(const struct tutti_args *args, struct tutti_err *err)
+{
+    static const char *const used[] = {"training", "free",    "output", "title",
+                                       "format",   "verbose", "quiet"};
+    const struct tutti_command *command = args->command;
+
+    for (size_t i = 0; i < command->option_count; i++) {
+        bool known = false;
+
+        for (size_t j = 0; j < sizeof(used) / sizeof(used[0]); j++)
+            known |= strcmp(command->options[i].name, used[j]) == 0;
+        if (!known && args->values[i].given)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' says nothing with '--training' (--free, -O, --title)",
+                              command->options[i].name);
+    }
+    return 0;
+}
+
 /* What says something of the logs alone, or of this machine. */
 static int check_options(const struct tutti_args *args, struct tutti_err *err)
 {
@@ -101,6 +122,15 @@ static int check_options(const struct tutti_args *args, struct tutti_err *err)
     bool here = tutti_args_given(args, "backend");
     bool log = tutti_args_given(args, "log");
 
+    if (tutti_args_flag(args, "training"))
+        return check_training(args, err);
+    if (tutti_args_given(args, "free"))
+        return tutti_fail(err, TUTTI_EINVAL, "option '--free' says nothing without '--training'");
+    if (tutti_args_operand(args, 1) != NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "unexpected word '%s' (one SPEC, FILE or FOLDER; several files: "
+                          "'--training')",
+                          tutti_args_operand(args, 1));
     if (here && log)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-B' measures this machine and takes no log (one or the other)");
@@ -123,9 +153,10 @@ static int check_options(const struct tutti_args *args, struct tutti_err *err)
                               of_here[i]);
     }
     if (!here && !log && tutti_args_operand(args, 0) == NULL)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "nothing to fit to (SPEC --log FILE, FOLDER or FILE of tables, or -B "
-                          "threads for this machine)");
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "nothing to fit to (SPEC --log FILE, FOLDER or FILE of tables, --training "
+            "FILE.csv of steps, or -B threads for this machine)");
     return 0;
 }
 
@@ -139,6 +170,8 @@ int tutti_command_calibrate(const struct tutti_args *args, struct tutti_sink *si
         status = tutti_file_check_target(tutti_args_text(args, "output"), err);
     if (status < 0)
         return status;
+    if (tutti_args_flag(args, "training"))
+        return tutti_calibrate_training(args, sink, err);
     return tutti_args_given(args, "backend") ? tutti_calibrate_here(args, sink, err)
                                              : calibrate(args, sink, err);
 }
@@ -156,6 +189,15 @@ static const struct tutti_option options[] = {
      .value = "FILE...",
      .help = "output of nccl-tests, or CSV with the columns size_bytes and time_us, measured on "
              "SPEC: fit to that instead; - is stdin"},
+    {.name = "training",
+     .type = TUTTI_OPTION_FLAG,
+     .help = "fit what devices take of training steps to tables of measured ones (FILE.csv, or "
+             "folders of them), as 'validate --training' reads them"},
+    {.name = "free",
+     .type = TUTTI_OPTION_LIST,
+     .value = "NAME...",
+     .help = "--training: the constants that may change (if not given: those that the rows hang "
+             "on): matmul_half, attention, passes, forward_us, ..."},
     {.letter = 'c',
      .name = "collective",
      .type = TUTTI_OPTION_TEXT,
@@ -208,8 +250,8 @@ static const struct tutti_moved_option moved[] = {
 const struct tutti_command tutti_cli_calibrate = {
     .name = "calibrate",
     .summary = "fit what protocols cost to what was measured: logs, tables, or this machine",
-    .operands = "[SPEC|FILE|FOLDER]",
-    .operand_max = 1,
+    .operands = "[SPEC|FILE...|FOLDER]",
+    .operand_max = TUTTI_STEP_FILES_MAX,
     .text =
         "With SPEC and --log: fits latencies, rates and efficiencies of NCCL's protocols to what "
         "logs of nccl-tests tell of one machine (without SPEC: hosts of the GPUs that they list, "
@@ -220,6 +262,14 @@ const struct tutti_command tutti_cli_calibrate = {
         "With FILE or FOLDER: the same of tables of measurements as those of traces/measured, each "
         "of which names its machine; a value is a product over classes of links and GPUs from "
         "general to special, so that one of which little was measured stays near its like.\n\n"
+        "With --training: fits what devices take of a training step to your own rows, of each "
+        "framework the shares of peak rates that products, convolutions and attention reach, how "
+        "often element-wise operations go over memory, and what the host needs for an operation "
+        "and a step (framework.NAME.CONSTANT). Each is held by a prior about what this build has, "
+        "so that a few rows move it little; errors are printed before, after, and for rows that "
+        "a fit has not seen. A row says what was trained on what (model, gpu, gpus, framework, "
+        "precision, batch_per_gpu, ...) and how long a step took. Give -O, and 'train' and "
+        "'validate --training' go by that file (--calib).\n\n"
         "With -B threads: times small schedules on this machine (copies, reductions, messages "
         "one way and both ways; no collective, and at 3 times powers of two of bytes), and "
         "fits to them what a pass over memory costs by where its bytes lie (a processor's own "
@@ -231,6 +281,8 @@ const struct tutti_command tutti_cli_calibrate = {
     .examples = "tutti calibrate dgx-h100:nodes=2 --log all_reduce_16.log -O mine.calib\n"
                 "tutti calibrate mine.measured -O mine.calib\n"
                 "tutti predict dgx-h100 -a nccl --calib mine.calib\n"
+                "tutti calibrate --training steps.csv -O mine.calib\n"
+                "tutti train dgx-h100 --model llama3-8b --strategy fsdp --calib mine.calib\n"
                 "tutti calibrate -B threads -O here.local\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
                 "tutti calibrate -B tcp --launch 2 -O here-tcp.local\n"

@@ -54,6 +54,8 @@ static double seconds(tutti_ps ps)
 struct found {
     struct tutti_train_answer answer;
     struct tutti_train_servers_answer servers; /* parameter-server: of them */
+    struct tutti_framework framework;          /* with the constants of --calib */
+    size_t calibrated_count;                   /* of these */
     uint32_t device_count;
     uint32_t batch;
 };
@@ -144,6 +146,23 @@ static void fit_strategy(const struct tutti_train_question *q, const struct tutt
             &q->strategy, topo->host_count > 1 ? "multiworkermirrored" : "mirrored", ret);
 }
 
+/* The framework asked for, or the strategy's, by the constants that --calib gives. */
+static int calibrate(const struct tutti_train_question *q, struct tutti_train_ask *ask,
+                     struct found *ret, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (ask->use.framework == NULL)
+        status = tutti_framework_find(ask->strategy->framework, &ask->use.framework, err);
+    if (status < 0)
+        return status;
+    ret->calibrated_count =
+        tutti_calib_framework((const struct tutti_calib *const *)q->calib.layers,
+                              q->calib.layer_count, ask->use.framework, &ret->framework);
+    ask->use.framework = &ret->framework;
+    return 0;
+}
+
 static int ask_one(const struct tutti_args *args, const struct tutti_train_question *q,
                    const struct tutti_topo *topo, struct found *ret, struct tutti_err *err)
 {
@@ -158,6 +177,8 @@ static int ask_one(const struct tutti_args *args, const struct tutti_train_quest
     ask.protocols = costs.made.protocols;
     if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
         ask.use.accelerator = tutti_topo_accelerator(q->topo);
+    if (status == 0)
+        status = calibrate(q, &ask, ret, err);
     ret->device_count = topo->rank_count;
     ret->batch = ask.use.batch;
     return status < 0 ? status : tutti_train_step_ask(q, &ask, &ret->answer, &ret->servers, err);
@@ -252,6 +273,13 @@ static int print_json(const struct tutti_train_question *q, const struct found *
     return status;
 }
 
+static void print_calib(const struct tutti_train_question *q, const struct found *f, FILE *out)
+{
+    if (q->calib.given)
+        fprintf(out, "# costs:    %s; %zu constant%s of %s\n", tutti_calib_option_title(&q->calib),
+                f->calibrated_count, f->calibrated_count == 1 ? "" : "s", f->framework.name);
+}
+
 static void print_head(const struct tutti_train_question *q, const struct found *f, FILE *out)
 {
     const struct tutti_train_answer *a = &f->answer;
@@ -277,6 +305,7 @@ static void print_head(const struct tutti_train_question *q, const struct found 
         fprintf(out, "; scaled to a measured step of %s ms",
                 tutti_number_text((double)q->ask.anchor_ps / 1e9, number));
     fputc('\n', out);
+    print_calib(q, f, out);
     if (q->ask.input_rate > 0)
         fprintf(out, "# input:    %.0f samples/s a host (%u worker%s, prefetch %u)%s\n",
                 q->ask.input_rate * (q->ask.input_workers > 0 ? q->ask.input_workers : 1),

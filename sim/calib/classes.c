@@ -215,6 +215,8 @@ int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct t
     const char *at = name;
     struct tutti_calib_key key;
 
+    if (tutti_calib_names_framework(name))
+        return tutti_calib_framework_read(name, ret, err);
     for (int part = 0; part < PARTS; part++) {
         size_t bytes = strcspn(at, ".");
         char word[WORD_BYTES];
@@ -241,9 +243,13 @@ int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct t
 
 void tutti_calib_key_print(struct tutti_calib_key key, char name[TUTTI_CALIB_NAME_BYTES])
 {
-    int bytes =
-        snprintf(name, TUTTI_CALIB_NAME_BYTES, "%s.%s.%s.%s", gpus[key.gpu].name,
-                 links[key.link].name, protocol_name(key.protocol), quantities[key.quantity]);
+    int bytes;
 
+    if (key.gpu == TUTTI_CALIB_FRAMEWORK) {
+        tutti_calib_framework_print(key, name);
+        return;
+    }
+    bytes = snprintf(name, TUTTI_CALIB_NAME_BYTES, "%s.%s.%s.%s", gpus[key.gpu].name,
+                     links[key.link].name, protocol_name(key.protocol), quantities[key.quantity]);
     assert(bytes > 0 && bytes < TUTTI_CALIB_NAME_BYTES);
 }

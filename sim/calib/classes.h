@@ -57,12 +57,15 @@ const struct tutti_calib_class *tutti_calib_link(size_t index);
 /* The number of a link's class by name, or that of `other` if there is none of that name. */
 uint8_t tutti_calib_link_find(const char *name, enum tutti_calib_link other);
 
+/* Instead of a GPU: what devices take of a training step. */
+enum { TUTTI_CALIB_FRAMEWORK = UINT8_MAX };
+
 /* A parameter. */
 struct tutti_calib_key {
-    uint8_t gpu;
-    uint8_t link;
-    uint8_t protocol;
-    uint8_t quantity; /* enum tutti_calib_quantity */
+    uint8_t gpu;      /* or TUTTI_CALIB_FRAMEWORK: then */
+    uint8_t link;     /* ... the framework's number, */
+    uint8_t protocol; /* ... 0 */
+    uint8_t quantity; /* enum tutti_calib_quantity; ... the constant's number */
 };
 
 /* Its place in the order of parameters. */
@@ -79,5 +82,13 @@ bool tutti_calib_key_is_used(struct tutti_calib_key key);
 /* -TUTTI_EINVAL for what is no name, or one of a value that is not used. */
 int tutti_calib_key_read(const char *name, struct tutti_calib_key *ret, struct tutti_err *err);
 void tutti_calib_key_print(struct tutti_calib_key key, char name[TUTTI_CALIB_NAME_BYTES]);
+
+/* The same of "framework.FRAMEWORK.CONSTANT". */
+bool tutti_calib_names_framework(const char *name);
+int tutti_calib_framework_read(const char *name, struct tutti_calib_key *ret,
+                               struct tutti_err *err);
+void tutti_calib_framework_print(struct tutti_calib_key key, char name[TUTTI_CALIB_NAME_BYTES]);
+/* The most that its value may be. */
+double tutti_calib_framework_most(struct tutti_calib_key key);
 
 #endif

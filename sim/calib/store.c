@@ -214,17 +214,28 @@ int tutti_calib_get(const struct tutti_calib *calib, const char *name,
     return status;
 }
 
+/* The most that a value may be, and whether it may be 0. */
+static double most_of(struct tutti_calib_key key, bool *ret_nothing)
+{
+    bool rate = key.quantity == TUTTI_CALIB_LANE || key.quantity == TUTTI_CALIB_P2P_LANE;
+    bool percent = key.quantity == TUTTI_CALIB_PERCENT || key.quantity == TUTTI_CALIB_P2P_PERCENT;
+
+    *ret_nothing = key.gpu != TUTTI_CALIB_FRAMEWORK && !percent;
+    if (key.gpu == TUTTI_CALIB_FRAMEWORK)
+        return tutti_calib_framework_most(key);
+    return percent ? 100 : rate ? RATE_GBPS_MAX : TIME_US_MAX;
+}
+
 static int check_value(const struct tutti_calib *calib, const char *name,
                        struct tutti_calib_key key, const struct tutti_calib_value *value,
                        struct tutti_err *err)
 {
-    bool rate = key.quantity == TUTTI_CALIB_LANE || key.quantity == TUTTI_CALIB_P2P_LANE;
-    bool percent = key.quantity == TUTTI_CALIB_PERCENT || key.quantity == TUTTI_CALIB_P2P_PERCENT;
-    double most = percent ? 100 : rate ? RATE_GBPS_MAX : TIME_US_MAX;
+    bool nothing;
+    double most = most_of(key, &nothing);
 
-    if (!(value->value >= 0 && value->value <= most) || (percent && !(value->value > 0)))
+    if (!(value->value >= 0 && value->value <= most) || (!nothing && !(value->value > 0)))
         return tutti_fail(err, TUTTI_EINVAL, "%s is '%g' (%s to %g)", name, value->value,
-                          percent ? "more than 0" : "0", most);
+                          nothing ? "0" : "more than 0", most);
     if (isnan(value->low) != isnan(value->high) || value->low > value->value ||
         value->high < value->value || isinf(value->low) || isinf(value->high))
         return tutti_fail(err, TUTTI_EINVAL,

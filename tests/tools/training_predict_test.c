@@ -24,7 +24,7 @@ static void open_world(struct world *w, const char *rows)
 
     snprintf(text, sizeof(text), "%s%s", head, rows);
     CHECK_OK(tutti_training_parse("t.csv", text, strlen(text), &w->table, &err), err);
-    CHECK_OK(tutti_training_simulator_new(&w->simulator, &err), err);
+    CHECK_OK(tutti_training_simulator_new(NULL, &w->simulator, &err), err);
     w->predictor = tutti_training_simulate(w->simulator);
 }
 

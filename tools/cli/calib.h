@@ -9,12 +9,13 @@
 #include "tools/cli/json.h"
 #include "tools/options.h"
 
-#define TUTTI_OPTION_CALIB                                                            \
-    {                                                                                 \
-        .name = "calib", .type = TUTTI_OPTION_TEXT, .value = "FILE|builtin|none",     \
-        .standard = "builtin",                                                        \
-        .help = "what protocols cost: a file, over what this build has; that alone, " \
-                "fitted to public measurements; or nothing but NCCL's own figures"    \
+#define TUTTI_OPTION_CALIB                                                                      \
+    {                                                                                           \
+        .name = "calib", .type = TUTTI_OPTION_TEXT, .value = "FILE|builtin|none",               \
+        .standard = "builtin",                                                                  \
+        .help =                                                                                 \
+            "what protocols cost, and devices in training: a file, over what this build "       \
+            "has; that alone, fitted to public measurements; or nothing but NCCL's own figures" \
     }
 
 struct tutti_topo;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/model.h"
 #include "runtime/status.h"
 #include "sim/device.h"
 #include "sim/train.h"
@@ -46,37 +45,23 @@ static double *constant(struct tutti_framework *f, size_t offset)
 
 /* ---- what is fitted -------------------------------------------------------------------------- */
 
-#define FIELD(name)                                   \
-    {                                                 \
-#name, offsetof(struct tutti_framework, name) \
-    }
-static const struct {
-    const char *name;
-    size_t offset;
-} fields[] = {FIELD(matmul_fp32),      FIELD(matmul_half), FIELD(convolution_fp32),
-              FIELD(convolution_half), FIELD(attention),   FIELD(fill_elements),
-              FIELD(memory),           FIELD(passes),      FIELD(logit_bytes),
-              FIELD(optimizer_bytes),  FIELD(forward_us),  FIELD(backward_us),
-              FIELD(step_us)};
-#undef FIELD
-
-enum { FIELD_COUNT = sizeof(fields) / sizeof(fields[0]) };
-
 static int add_free(struct fit *fit, const char *name, struct tutti_err *err)
 {
+    size_t count;
+    const struct tutti_framework_constant *all = tutti_framework_constants(&count);
     char names[512] = "";
     char hint[TUTTI_HINT_BYTES];
     size_t used = 0;
 
-    for (size_t i = 0; i < FIELD_COUNT; i++) {
+    for (size_t i = 0; i < count; i++) {
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "",
-                                 fields[i].name);
-        if (strcmp(fields[i].name, name) != 0)
+                                 all[i].name);
+        if (strcmp(all[i].name, name) != 0)
             continue;
         if (fit->free_count == FREE_MAX)
             return tutti_fail(err, TUTTI_EINVAL, "more than %d constants", FREE_MAX);
-        fit->free_name[fit->free_count] = fields[i].name;
-        fit->free_offset[fit->free_count++] = fields[i].offset;
+        fit->free_name[fit->free_count] = all[i].name;
+        fit->free_offset[fit->free_count++] = all[i].offset;
         return 0;
     }
     return tutti_fail(err, TUTTI_EINVAL, "option '--free': unknown constant '%s' (%s%s)", name,
@@ -88,27 +73,6 @@ static int add_free(struct fit *fit, const char *name, struct tutti_err *err)
 static double seconds(tutti_ps ps)
 {
     return (double)ps / (double)TUTTI_PS_PER_S;
-}
-
-/* What the devices take of a step with these constants. */
-static double device_s(const struct tutti_training_plan *plan, const struct tutti_framework *f)
-{
-    const struct tutti_train_ask *ask = &plan->ask;
-    const struct tutti_model_sums sums = tutti_model_sum(plan->model);
-    struct tutti_device_use use = ask->use;
-    double sum_s = 0;
-
-    use.framework = f;
-    for (uint32_t i = 0; i < plan->model->layer_count; i++) {
-        const struct tutti_layer *layer = &plan->model->layers[i];
-        struct tutti_layer_times times;
-
-        if (tutti_device_layer(&use, layer, &times, NULL) < 0)
-            return NAN;
-        sum_s += seconds(times.forward_ps + times.backward_ps) * layer->repeat;
-    }
-    return (sum_s * ask->micro_batches + seconds(tutti_device_optimizer(&use, sums.parameters))) *
-           tutti_device_slowest(f, ask->topo->rank_count, ask->micro_batches, ask->synthetic);
 }
 
 static void name_group(const struct tutti_training_row *row, const char *columns,
@@ -155,7 +119,7 @@ static int take_row(struct fit *fit, const struct tutti_training_row *row, const
     one->measured_s = row->measured_step_s;
     if (row->by_throughput)
         one->measured_s *= one->plan.ask.micro_batches;
-    one->other_s = seconds(answer.step_ps) - device_s(&one->plan, fit->given);
+    one->other_s = seconds(answer.step_ps) - tutti_training_plan_device_s(&one->plan, fit->given);
     name_group(row, columns, one->group);
     fit->row_count++;
     return 0;
@@ -184,7 +148,7 @@ static int take_rows(struct fit *fit, const char *columns, struct tutti_err *err
 
 static double predicted_s(const struct fit_row *row, const struct tutti_framework *f)
 {
-    return device_s(&row->plan, f) + row->other_s;
+    return tutti_training_plan_device_s(&row->plan, f) + row->other_s;
 }
 
 /* Robust: beyond a tenth the absolute error. Rows of `left_out` are not looked at. */

@@ -142,4 +142,8 @@ int tutti_training_json(const struct tutti_training_cases *cases, struct tutti_j
 int tutti_training_csv(const struct tutti_training_cases *cases, struct tutti_sink *sink,
                        struct tutti_err *err);
 
+/* Notes of why rows are not predicted, the most frequent reasons first. */
+int tutti_training_print_reasons(const char *const *whys, size_t why_count,
+                                 const struct tutti_page *page, struct tutti_err *err);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "runtime/model.h"
 #include "runtime/strategy.h"
+#include "sim/calib.h"
 #include "sim/footprint.h"
 #include "sim/train.h"
 #include "topo/topo.h"
@@ -20,12 +21,28 @@ struct tutti_training_plan {
     uint32_t server_count;   /* parameter servers, on as many hosts; 0: none */
     double host_bytes_per_s; /* of a host's network, one way; 0: one host, or not stated */
     bool gibi;               /* the framework prints GiB and calls them GB */
+    /* Of tutti_training_plan_calibrate(): what `ask` then points to. */
+    struct tutti_framework framework;
+    struct tutti_calibrated costs;
 };
 
 /* -TUTTI_EINVAL for what is not stated or not known, -TUTTI_ELACK for what is not modelled. */
 int tutti_training_plan_open(const struct tutti_training_row_settings *settings,
                              struct tutti_training_plan *ret, struct tutti_err *err);
 void tutti_training_plan_done(struct tutti_training_plan *plan);
+
+/* Goes by a calibration from now on: for devices, and for protocols if layers[0] says anything of
+ * them. */
+void tutti_training_plan_calibrate(struct tutti_training_plan *plan,
+                                   const struct tutti_calib *const layers[], size_t layer_count);
+
+/* What its step takes, beyond a few micro-batches each as the last one before. */
+int tutti_training_plan_step(const struct tutti_training_plan *plan, double *ret_step_s,
+                             struct tutti_err *err);
+/* What its devices take of that, by themselves, by the constants of `framework`. NAN: a rate is not
+ * known. */
+double tutti_training_plan_device_s(const struct tutti_training_plan *plan,
+                                    const struct tutti_framework *framework);
 
 /* The parts of it, each in a file of its own. */
 int tutti_training_plan_machine(const struct tutti_training_row_settings *settings,

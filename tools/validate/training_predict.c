@@ -8,6 +8,7 @@
 
 #include "runtime/status.h"
 #include "sim/servers.h"
+#include "tools/cli/calib.h"
 #include "tools/validate/training_plan.h"
 
 struct paced {
@@ -17,14 +18,21 @@ struct paced {
 };
 
 struct tutti_training_simulator {
+    const struct tutti_calib_option *calib;
     struct paced *paced;
     size_t paced_count;
 };
 
-int tutti_training_simulator_new(struct tutti_training_simulator **ret, struct tutti_err *err)
+int tutti_training_simulator_new(const struct tutti_calib_option *calib,
+                                 struct tutti_training_simulator **ret, struct tutti_err *err)
 {
-    *ret = calloc(1, sizeof(**ret));
-    return *ret == NULL ? tutti_nomem(err) : 0;
+    struct tutti_training_simulator *simulator = calloc(1, sizeof(*simulator));
+
+    if (simulator == NULL)
+        return tutti_nomem(err);
+    simulator->calib = calib;
+    *ret = simulator;
+    return 0;
 }
 
 void tutti_training_simulator_free(struct tutti_training_simulator *simulator)
@@ -149,6 +157,54 @@ static int step_of(const struct tutti_training_plan *plan, double pace, struct s
     return status == 0 && plan->server_count > 0 ? add_exchange(plan, ret, err) : status;
 }
 
+int tutti_training_plan_step(const struct tutti_training_plan *plan, double *ret_step_s,
+                             struct tutti_err *err)
+{
+    struct step step;
+    int status = step_of(plan, 1, &step, err);
+
+    if (status == 0)
+        *ret_step_s = step.step_s;
+    return status;
+}
+
+double tutti_training_plan_device_s(const struct tutti_training_plan *plan,
+                                    const struct tutti_framework *framework)
+{
+    const struct tutti_train_ask *ask = &plan->ask;
+    const struct tutti_model_sums sums = tutti_model_sum(plan->model);
+    struct tutti_device_use use = ask->use;
+    double sum_s = 0;
+
+    use.framework = framework;
+    for (uint32_t i = 0; i < plan->model->layer_count; i++) {
+        const struct tutti_layer *layer = &plan->model->layers[i];
+        struct tutti_layer_times times;
+
+        if (tutti_device_layer(&use, layer, &times, NULL) < 0)
+            return NAN;
+        sum_s += seconds(times.forward_ps + times.backward_ps) * layer->repeat;
+    }
+    sum_s = sum_s * ask->micro_batches + seconds(tutti_device_optimizer(&use, sums.parameters));
+    return sum_s * tutti_device_slowest(framework, ask->topo->rank_count, ask->micro_batches,
+                                        ask->synthetic);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static int open_plan(const struct tutti_training_simulator *simulator,
+                     const struct tutti_training_row_settings *settings,
+                     struct tutti_training_plan *plan, struct tutti_err *err)
+{
+    const struct tutti_calib_option *calib = simulator->calib;
+    int status = tutti_training_plan_open(settings, plan, err);
+
+    if (status == 0 && calib != NULL)
+        tutti_training_plan_calibrate(plan, (const struct tutti_calib *const *)calib->layers,
+                                      calib->layer_count);
+    return status;
+}
+
 /* What a table states of a plan's step. */
 static double stated(const struct tutti_training_plan *plan, bool of_a_pass, double step_s)
 {
@@ -170,13 +226,14 @@ static const struct paced *known(const struct tutti_training_simulator *simulato
 }
 
 /* Such a pace that the anchor is predicted as measured: what is exposed changes little with it. */
-static int find_pace(const struct tutti_training_question *q, double *ret, struct tutti_err *err)
+static int find_pace(const struct tutti_training_simulator *simulator,
+                     const struct tutti_training_question *q, double *ret, struct tutti_err *err)
 {
     enum { ROUNDS = 4 };
     struct tutti_training_plan plan;
     struct step step;
     double measured_s;
-    int status = tutti_training_plan_open(q->anchor, &plan, err);
+    int status = open_plan(simulator, q->anchor, &plan, err);
 
     if (status < 0)
         return tutti_wrap(err, status, "the anchor");
@@ -214,7 +271,7 @@ static int pace_of(struct tutti_training_simulator *simulator,
     if (more == NULL)
         return tutti_nomem(err);
     simulator->paced = more;
-    status = find_pace(q, ret, err);
+    status = find_pace(simulator, q, ret, err);
     if (status == -TUTTI_EINVAL || status == -TUTTI_ELACK) { /* it says nothing, then */
         *ret = 1;
         status = 0;
@@ -289,7 +346,7 @@ static int predict(void *context, const struct tutti_training_question *q,
     struct tutti_training_plan plan;
     struct step step;
     double pace;
-    int status = tutti_training_plan_open(q->settings, &plan, err);
+    int status = open_plan(context, q->settings, &plan, err);
 
     if (status < 0)
         return status;

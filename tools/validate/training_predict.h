@@ -4,9 +4,12 @@
 
 #include "tools/validate/training.h"
 
+struct tutti_calib_option;
 struct tutti_training_simulator; /* what predictions of one report tell each other */
 
-int tutti_training_simulator_new(struct tutti_training_simulator **ret, struct tutti_err *err);
+/* `calib`: by what is given there, borrowed; NULL: by what this build has. */
+int tutti_training_simulator_new(const struct tutti_calib_option *calib,
+                                 struct tutti_training_simulator **ret, struct tutti_err *err);
 void tutti_training_simulator_free(struct tutti_training_simulator *simulator); /* NULL: a no-op */
 
 /* Looks at settings alone. With an anchor of the same model, device, precision and framework the

@@ -133,27 +133,26 @@ static int by_count(const void *left, const void *right)
     return order != 0 ? order : strcmp(a->why, b->why);
 }
 
-/* Why rows are not predicted, the most frequent reasons first. */
-static int print_reasons(const struct tutti_training_cases *cases, const struct tutti_page *page,
-                         struct tutti_err *err)
+int tutti_training_print_reasons(const char *const *whys, size_t why_count,
+                                 const struct tutti_page *page, struct tutti_err *err)
 {
-    struct reason *reasons = calloc(cases->case_count + 1, sizeof(*reasons));
+    struct reason *reasons = calloc(why_count + 1, sizeof(*reasons));
     size_t shown_max = page->verbose ? SIZE_MAX : 6;
-    size_t row_count = 0;
     size_t count = 0;
+    size_t last = 0;
 
     if (reasons == NULL)
         return tutti_nomem(err);
-    for (size_t i = 0; i < cases->case_count; i++) {
-        if (cases->cases[i].why[0] != '\0')
-            reasons[row_count++] = (struct reason){cases->cases[i].why, 1};
-    }
-    qsort(reasons, row_count, sizeof(*reasons), by_why);
-    for (size_t i = 0; i < row_count; i++) {
-        if (count > 0 && strcmp(reasons[count - 1].why, reasons[i].why) == 0)
-            reasons[count - 1].count++;
-        else
-            reasons[count++] = reasons[i];
+    for (size_t i = 0; i < why_count; i++)
+        reasons[i] = (struct reason){whys[i], 1};
+    qsort(reasons, why_count, sizeof(*reasons), by_why);
+    for (size_t i = 0; i < why_count; i++) {
+        if (i > 0 && strcmp(reasons[last].why, reasons[i].why) == 0) {
+            reasons[last].count++;
+        } else {
+            last = count++;
+            reasons[last] = reasons[i];
+        }
     }
     qsort(reasons, count, sizeof(*reasons), by_count);
     for (size_t i = 0; i < count && i < shown_max; i++)
@@ -162,6 +161,23 @@ static int print_reasons(const struct tutti_training_cases *cases, const struct 
         fprintf(page->out, "# and for %zu more reasons (-v)\n", count - shown_max);
     free(reasons);
     return 0;
+}
+
+static int print_reasons(const struct tutti_training_cases *cases, const struct tutti_page *page,
+                         struct tutti_err *err)
+{
+    const char **whys = calloc(cases->case_count + 1, sizeof(*whys));
+    size_t count = 0;
+    int status;
+
+    if (whys == NULL)
+        return tutti_nomem(err);
+    for (size_t i = 0; i < cases->case_count; i++)
+        if (cases->cases[i].why[0] != '\0')
+            whys[count++] = cases->cases[i].why;
+    status = tutti_training_print_reasons(whys, count, page, err);
+    free(whys);
+    return status;
 }
 
 int tutti_training_print(const struct tutti_training_cases *cases, const struct tutti_page *page,

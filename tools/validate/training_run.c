@@ -130,6 +130,8 @@ static void print_head(const struct tutti_training_tables *tables,
     }
     fprintf(page->out, "# %zu rows of %zu table%s; anchor: %s\n", row_count, tables->table_count,
             tables->table_count == 1 ? "" : "s", report->anchor == NULL ? "none" : report->anchor);
+    if (report->costs != NULL)
+        fprintf(page->out, "# costs: %s\n", report->costs);
     fprintf(page->out, "# null: one rate a device, of FLOPs in a family, of samples in a series\n");
 }
 
@@ -154,6 +156,8 @@ static int print(const struct tutti_training_tables *tables,
     tutti_json_open(&json, NULL, '{');
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
     tutti_json_text(&json, "anchor", report->anchor);
+    if (report->costs != NULL)
+        tutti_json_text(&json, "costs", report->costs);
     status = tutti_training_json(cases, &json, err);
     tutti_json_close(&json);
     return status;

@@ -21,6 +21,7 @@ struct tutti_training_report {
     const char *const *paths; /* as for tutti_training_load */
     size_t path_count;
     const char *anchor; /* as for tutti_training_anchor_parse; NULL: none */
+    const char *costs;  /* what a calibration in use is called; NULL: what this build has */
     struct tutti_training_predictor predictor;
     enum tutti_training_format format;
     double limit_percent; /* of the median error of all rows, beyond which it fails; 0: none */

@@ -284,3 +284,16 @@ void tutti_training_plan_done(struct tutti_training_plan *plan)
     tutti_model_free(plan->model);
     tutti_topo_free(plan->topo);
 }
+
+void tutti_training_plan_calibrate(struct tutti_training_plan *plan,
+                                   const struct tutti_calib *const layers[], size_t layer_count)
+{
+    const struct tutti_calib_machine machine = tutti_calib_machine_of(plan->topo);
+
+    (void)tutti_calib_framework(layers, layer_count, plan->ask.use.framework, &plan->framework);
+    plan->ask.use.framework = &plan->framework;
+    plan->costs = tutti_calib_compose(layers, layer_count, &machine);
+    if (plan->costs.value_count >
+        plan->costs.lower_count) /* else the machine's parts have theirs */
+        plan->ask.protocols = plan->costs.protocols;
+}

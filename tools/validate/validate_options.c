@@ -26,7 +26,7 @@ static const struct {
 /* Of tables of training steps nothing else is asked. */
 static int check_training(const struct tutti_args *args, struct tutti_err *err)
 {
-    static const char *const used[] = {"training", "anchor", "limit", "format", "output"};
+    static const char *const used[] = {"training", "anchor", "limit", "calib", "format", "output"};
     const struct tutti_command *command = args->command;
 
     for (size_t i = 0; i < command->option_count; i++) {
