@@ -15,6 +15,8 @@
 #include "tools/options.h"
 #include "tools/train/all_reduce.h"
 #include "tools/train/ask.h"
+#include "tools/train/curve.h"
+#include "tools/train/found.h"
 #include "tools/train/step.h"
 #include "topo/topo.h"
 
@@ -50,17 +52,7 @@ static double seconds(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_S;
 }
 
-/* What was found on one machine. */
-struct found {
-    struct tutti_train_answer answer;
-    struct tutti_train_servers_answer servers; /* parameter-server: of them */
-    struct tutti_framework framework;          /* with the constants of --calib */
-    size_t calibrated_count;                   /* of these */
-    uint32_t device_count;
-    uint32_t batch;
-};
-
-static uint64_t steps_of(const struct tutti_train_question *q, const struct found *f)
+static uint64_t steps_of(const struct tutti_train_question *q, const struct tutti_train_found *f)
 {
     uint64_t a_step = f->answer.samples;
 
@@ -72,8 +64,8 @@ static uint64_t steps_of(const struct tutti_train_question *q, const struct foun
 }
 
 /* Of the whole training; of no steps nothing. */
-static struct tutti_cost cost_of(const struct tutti_train_question *q, const struct found *f,
-                                 uint64_t steps)
+static struct tutti_cost cost_of(const struct tutti_train_question *q,
+                                 const struct tutti_train_found *f, uint64_t steps)
 {
     const struct tutti_accelerator *device = NULL;
     double us = (double)f->answer.step_ps / (double)TUTTI_PS_PER_US * (double)steps;
@@ -85,7 +77,8 @@ static struct tutti_cost cost_of(const struct tutti_train_question *q, const str
 }
 
 static int add_row(struct tutti_table *table, const struct tutti_train_question *q,
-                   const struct found *first, const struct found *f, struct tutti_err *err)
+                   const struct tutti_train_found *first, const struct tutti_train_found *f,
+                   struct tutti_err *err)
 {
     const struct tutti_train_answer *a = &f->answer;
     double before = first->answer.samples_per_s / first->device_count;
@@ -104,111 +97,6 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
         steps > 0 && cost.has_power ? (double)cost.energy_mwh / 1e6 : NAN, a->limited_by);
 
     return status < 0 ? tutti_nomem(err) : 0;
-}
-
-/* ---- asking ---------------------------------------------------------------------------------- */
-
-/* Sets samples and number of micro-batches of a device. */
-static int share_batch(const struct tutti_train_question *q, uint32_t device_count,
-                       struct tutti_train_ask *ask, struct tutti_err *err)
-{
-    uint64_t each = q->micro_batch > 0 ? q->micro_batch : ask->micro_batches;
-    uint64_t parts = device_count * each;
-    uint64_t share = q->global_batch / parts;
-
-    if (q->global_batch == 0)
-        return 0;
-    if (q->global_batch % parts != 0 || share > (q->micro_batch > 0 ? 65536 : UINT32_MAX))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--global-batch': '%" PRIu64 "' does not divide among %u devices "
-                          "and %s%" PRIu64 "%s (a multiple of %" PRIu64 ")",
-                          q->global_batch, device_count,
-                          q->micro_batch > 0 ? "micro-batches of " : "", each,
-                          q->micro_batch > 0 ? "" : " micro-batches", parts);
-    if (q->micro_batch > 0)
-        ask->micro_batches = (uint32_t)share;
-    else
-        ask->use.batch = (uint32_t)share;
-    return 0;
-}
-
-/* A strategy of one device, where there is one only; and of several hosts, where it may be. */
-static void fit_strategy(const struct tutti_train_question *q, const struct tutti_topo *topo,
-                         bool named, struct tutti_strategy *ret)
-{
-    *ret = q->strategy;
-    if (named)
-        return;
-    if (ret->whole_hosts && topo->host_count > 1)
-        tutti_train_strategy_of_hosts(&q->strategy, "multiworkermirrored", ret);
-    if (strcmp(ret->name, "onedevice") == 0 && topo->rank_count > 1)
-        tutti_train_strategy_of_hosts(
-            &q->strategy, topo->host_count > 1 ? "multiworkermirrored" : "mirrored", ret);
-}
-
-/* The framework asked for, or the strategy's, by the constants that --calib gives. */
-static int calibrate(const struct tutti_train_question *q, struct tutti_train_ask *ask,
-                     struct found *ret, struct tutti_err *err)
-{
-    int status = 0;
-
-    if (ask->use.framework == NULL)
-        status = tutti_framework_find(ask->strategy->framework, &ask->use.framework, err);
-    if (status < 0)
-        return status;
-    ret->calibrated_count =
-        tutti_calib_framework((const struct tutti_calib *const *)q->calib.layers,
-                              q->calib.layer_count, ask->use.framework, &ret->framework);
-    ask->use.framework = &ret->framework;
-    return 0;
-}
-
-static int ask_one(const struct tutti_args *args, const struct tutti_train_question *q,
-                   const struct tutti_topo *topo, struct found *ret, struct tutti_err *err)
-{
-    const struct tutti_calib_choice costs = tutti_calib_option_for(&q->calib, topo);
-    struct tutti_train_ask ask = q->ask;
-    struct tutti_strategy strategy;
-    int status = share_batch(q, topo->rank_count, &ask, err);
-
-    fit_strategy(q, topo, tutti_args_given(args, "strategy"), &strategy);
-    ask.topo = topo;
-    ask.strategy = &strategy;
-    ask.protocols = costs.made.protocols;
-    if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
-        ask.use.accelerator = tutti_topo_accelerator(q->topo);
-    if (status == 0)
-        status = calibrate(q, &ask, ret, err);
-    ret->device_count = topo->rank_count;
-    ret->batch = ask.use.batch;
-    return status < 0 ? status : tutti_train_step_ask(q, &ask, &ret->answer, &ret->servers, err);
-}
-
-/* *ret_count: of how many machines. */
-static int ask_all(const struct tutti_args *args, const struct tutti_train_question *q,
-                   struct found *found, uint32_t *ret_count, struct tutti_err *err)
-{
-    uint32_t count = 0;
-    int status = 0;
-
-    *ret_count = 1;
-    if (q->device_count == 0)
-        return ask_one(args, q, q->topo, &found[0], err);
-    for (uint32_t i = 0; i < q->device_count && status == 0; i++) {
-        struct tutti_topo *topo = NULL;
-
-        status = tutti_train_machine(q->topo, q->device_counts[i], &topo, err);
-        if (status == -TUTTI_EINVAL && q->ranged && count + q->device_count - i > 1) {
-            status = 0;
-            continue;
-        }
-        if (status == 0)
-            status = ask_one(args, q, topo, &found[count], err);
-        count += status == 0;
-        tutti_topo_free(topo);
-    }
-    *ret_count = count;
-    return status;
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */
@@ -233,7 +121,7 @@ static void print_memory(const struct tutti_train_answer *a, struct tutti_json *
     tutti_json_close(json);
 }
 
-static int print_json(const struct tutti_train_question *q, const struct found *found,
+static int print_json(const struct tutti_train_question *q, const struct tutti_train_found *found,
                       const struct tutti_table *table, struct tutti_sink *sink,
                       struct tutti_err *err)
 {
@@ -273,14 +161,16 @@ static int print_json(const struct tutti_train_question *q, const struct found *
     return status;
 }
 
-static void print_calib(const struct tutti_train_question *q, const struct found *f, FILE *out)
+static void print_calib(const struct tutti_train_question *q, const struct tutti_train_found *f,
+                        FILE *out)
 {
     if (q->calib.given)
         fprintf(out, "# costs:    %s; %zu constant%s of %s\n", tutti_calib_option_title(&q->calib),
                 f->calibrated_count, f->calibrated_count == 1 ? "" : "s", f->framework.name);
 }
 
-static void print_head(const struct tutti_train_question *q, const struct found *f, FILE *out)
+static void print_head(const struct tutti_train_question *q, const struct tutti_train_found *f,
+                       FILE *out)
 {
     const struct tutti_train_answer *a = &f->answer;
     char number[TUTTI_NUMBER_TEXT_BYTES];
@@ -313,6 +203,17 @@ static void print_head(const struct tutti_train_question *q, const struct found 
                 q->has_default_input ? ": TensorFlow's decode, --input-rate says yours" : "");
 }
 
+/* Memory that machines of --devices lack; they are not in the table. */
+static void print_too_large(const struct tutti_train_found *f, FILE *out)
+{
+    if (f->device_count > 0)
+        fprintf(out,
+                "# left out: %u devices and fewer, which do not hold it (%.4g GB of %.4g GB a "
+                "device)\n",
+                f->device_count, (double)f->answer.footprint.total_bytes / 1e9,
+                (double)f->answer.footprint.capacity_bytes / 1e9);
+}
+
 static void print_prices(const struct tutti_train_question *q, FILE *out)
 {
     if (q->steps > 0 || q->epochs > 0)
@@ -321,8 +222,8 @@ static void print_prices(const struct tutti_train_question *q, FILE *out)
 }
 
 /* And what doubling the host's rate would give, where the host is what a step waits for. */
-static void print_limits(const struct tutti_train_question *q, const struct found *found,
-                         uint32_t count, FILE *out)
+static void print_limits(const struct tutti_train_question *q,
+                         const struct tutti_train_found *found, uint32_t count, FILE *out)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct tutti_train_answer *a = &found[i].answer;
@@ -343,9 +244,11 @@ static void print_limits(const struct tutti_train_question *q, const struct foun
 }
 
 static int print(const struct tutti_args *args, const struct tutti_train_question *q,
-                 const struct found *found, uint32_t count, struct tutti_sink *sink,
+                 const struct tutti_train_found_all *all, struct tutti_sink *sink,
                  struct tutti_err *err)
 {
+    const struct tutti_train_found *found = all->machine;
+    uint32_t count = all->count;
     struct tutti_table *table = tutti_table_new(columns, COLUMNS);
     struct tutti_page page;
     int status = table == NULL ? tutti_nomem(err) : 0;
@@ -364,6 +267,7 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
             tutti_train_servers_print(&q->servers, &found[i].servers, page.out);
         tutti_table_print(table, &page);
         print_limits(q, found, count, page.out);
+        print_too_large(&all->too_large, page.out);
         if (q->explains)
             status = tutti_train_explain(q->timeline, &page, err);
         status = tutti_page_close(&page, status, err);
@@ -372,20 +276,36 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
     return status;
 }
 
+static int print_curve(const struct tutti_args *args, const struct tutti_train_question *q,
+                       const struct tutti_train_found_all *all, struct tutti_sink *sink,
+                       struct tutti_err *err)
+{
+    struct tutti_train_curve_point points[TUTTI_TRAIN_MACHINES_MAX];
+    char title[256];
+
+    (void)snprintf(title, sizeof(title), "%s by %s on %s", q->model->name, q->strategy.name,
+                   q->topo->name);
+    for (uint32_t i = 0; i < all->count; i++)
+        points[i] =
+            (struct tutti_train_curve_point){all->machine[i].device_count, &all->machine[i].answer};
+    return tutti_train_curve(args, title, points, all->count, sink, err);
+}
+
 int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
                         struct tutti_err *err)
 {
-    struct found found[TUTTI_TRAIN_MACHINES_MAX];
+    struct tutti_train_found_all found = {.count = 0};
     struct tutti_train_timeline timeline = {.schedule = NULL};
     struct tutti_train_question question;
-    uint32_t count = 0;
     int status = tutti_train_question_read(args, &question, err);
 
     question.timeline = &timeline;
     if (status == 0)
-        status = ask_all(args, &question, found, &count, err);
+        status = tutti_train_ask_all(args, &question, &found, err);
+    if (status == 0 && !tutti_train_curve_only(args))
+        status = print(args, &question, &found, sink, err);
     if (status == 0)
-        status = print(args, &question, found, count, sink, err);
+        status = print_curve(args, &question, &found, sink, err);
     if (status == 0 && tutti_args_given(args, "trace"))
         status = tutti_train_trace(&timeline, tutti_args_text(args, "trace"), question.model->name,
                                    sink, err);
@@ -559,6 +479,7 @@ static const struct tutti_option options[] = {
     {.name = "exact",
      .type = TUTTI_OPTION_FLAG,
      .help = "simulate every message, of rings, without protocols"},
+    TUTTI_TRAIN_OPTION_SVG,
     TUTTI_TRAIN_OPTIONS_STEP,
     TUTTI_TRAIN_OPTIONS_SERVERS,
     TUTTI_OPTIONS_MODEL,

@@ -1,4 +1,4 @@
-/* A log-log chart of times by size: as text for the terminal and as SVG. */
+/* A log-log chart of times by size, or by what is counted: as text for the terminal and as SVG. */
 #ifndef TUTTI_TOOLS_CLI_CHART_H
 #define TUTTI_TOOLS_CLI_CHART_H
 
@@ -19,6 +19,7 @@ struct tutti_chart_series {
 struct tutti_chart {
     const char *title;
     const char *subtitle;
+    const char *x_label; /* NULL: sizes in bytes */
     const double *bytes; /* [x_count], rising and above 0 */
     size_t x_count;
     const struct tutti_chart_series

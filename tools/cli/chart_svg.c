@@ -222,7 +222,7 @@ int tutti_chart_svg(const struct tutti_chart *chart, char **ret, struct tutti_er
             LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT);
     print_curves(out, chart, &window);
     print_text(out, LEFT + PLOT_WIDTH / 2.0, TOP + PLOT_HEIGHT + 46, "class=\"middle\"",
-               "size in bytes (K, M, G: powers of 1024)");
+               chart->x_label != NULL ? chart->x_label : "size in bytes (K, M, G: powers of 1024)");
     fprintf(out,
             "<text transform=\"translate(18 %.1f) rotate(-90)\" class=\"middle\">time</text>\n",
             TOP + PLOT_HEIGHT / 2.0);

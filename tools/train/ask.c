@@ -10,6 +10,7 @@
 #include "tools/cli/machine.h"
 #include "tools/cli/model.h"
 #include "tools/train/all_reduce.h"
+#include "tools/train/curve.h"
 #include "tools/train/step.h"
 #include "topo/topo.h"
 
@@ -272,6 +273,8 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
                                 (uint32_t)tutti_args_number(args, "nodes"), &q->topo, err);
     if (status == 0 && tutti_args_given(args, "devices"))
         status = read_counts(tutti_args_text(args, "devices"), q, err);
+    if (status == 0)
+        status = tutti_train_curve_check(args, err);
     if (status == 0 && tutti_args_text(args, "model") == NULL)
         status = tutti_fail(err, TUTTI_EINVAL, "no model ('--model NAME': 'tutti model list')");
     if (status == 0)

@@ -1,0 +1,149 @@
+/* Curves over the number of devices; see curve.h. */
+#include "tools/train/curve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/cli/chart.h"
+#include "tools/cli/files.h"
+#include "tools/sink.h"
+
+enum { BAR = 60, PARTS = 7 };
+
+struct part {
+    const char *name;
+    char letter;
+};
+
+static const struct part parts[PARTS] = {
+    {"compute", 'c'},    {"slowed by collectives", 's'}, {"reduce", 'R'},
+    {"gather", 'G'},     {"across groups", 'A'},         {"input", 'I'},
+    {"late ranks", 'L'},
+};
+
+static void split_of(const struct tutti_train_answer *a, tutti_ps ret[PARTS])
+{
+    const struct tutti_train_split *s = &a->split;
+    const tutti_ps all[PARTS] = {s->compute_ps, s->slowed_ps, s->reduce_ps, s->gather_ps,
+                                 s->across_ps,  s->input_ps,  s->late_ps};
+
+    memcpy(ret, all, sizeof(all));
+}
+
+/* Ends of parts are rounded, not their lengths, so that a bar is as long as its step. */
+static void print_bar(const struct tutti_train_answer *a, tutti_ps longest, FILE *out)
+{
+    tutti_ps part[PARTS];
+    tutti_ps begun = 0;
+    int column = 0;
+
+    split_of(a, part);
+    for (int p = 0; p < PARTS; p++) {
+        begun += part[p];
+        for (; column < (int)((double)begun / (double)longest * BAR + 0.5) && column < BAR;
+             column++)
+            fputc(parts[p].letter, out);
+    }
+    fprintf(out, "%*s", BAR - column, "");
+}
+
+static void print_bars(const struct tutti_train_curve_point *points, size_t count, FILE *out)
+{
+    tutti_ps longest = 1;
+    bool seen[PARTS] = {false};
+    const char *between = "";
+
+    for (size_t i = 0; i < count; i++) {
+        tutti_ps part[PARTS];
+
+        split_of(points[i].answer, part);
+        for (int p = 0; p < PARTS; p++)
+            seen[p] |= part[p] > 0;
+        longest = points[i].answer->step_ps > longest ? points[i].answer->step_ps : longest;
+    }
+    fputs("\n# a step by devices: ", out);
+    for (int p = 0; p < PARTS; p++)
+        if (seen[p]) {
+            fprintf(out, "%s%c %s", between, parts[p].letter, parts[p].name);
+            between = ", ";
+        }
+    fputc('\n', out);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "  %8u |", points[i].device_count);
+        print_bar(points[i].answer, longest, out);
+        fprintf(out, "| %.4g s\n", (double)points[i].answer->step_ps / (double)TUTTI_PS_PER_S);
+    }
+}
+
+static int draw(const char *title, const struct tutti_train_curve_point *points, size_t count,
+                double *values, char **ret, struct tutti_err *err)
+{
+    double *devices = values;
+    double *ideal = values + count;
+    double *times = values + 2 * count;
+    const struct tutti_chart_series series = {"simulated", 'S', times};
+    struct tutti_chart chart = {
+        .title = title,
+        .subtitle = "time of a sample: that of a step, shared out among its samples",
+        .x_label = "devices",
+        .bytes = devices,
+        .x_count = count,
+        .series = &series,
+        .series_count = 1,
+        .bound_us = ideal,
+        .bound_name = "without loss",
+    };
+
+    for (size_t i = 0; i < count; i++) {
+        devices[i] = points[i].device_count;
+        times[i] = 1e6 / points[i].answer->samples_per_s;
+        ideal[i] = times[0] * devices[0] / devices[i];
+    }
+    return tutti_chart_svg(&chart, ret, err);
+}
+
+static int write_svg(const char *title, const struct tutti_train_curve_point *points, size_t count,
+                     const char *path, struct tutti_sink *sink, struct tutti_err *err)
+{
+    double *values = calloc(3 * count, sizeof(*values));
+    char *text = NULL;
+    int status = values == NULL ? tutti_nomem(err) : draw(title, points, count, values, &text, err);
+
+    if (status == 0)
+        status = tutti_file_write(path, text, strlen(text), sink, err);
+    free(text);
+    free(values);
+    return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
+}
+
+bool tutti_train_curve_only(const struct tutti_args *args)
+{
+    const char *svg = tutti_args_text(args, "svg");
+
+    return svg != NULL && strcmp(svg, "-") == 0;
+}
+
+int tutti_train_curve_check(const struct tutti_args *args, struct tutti_err *err)
+{
+    const char *svg = tutti_args_text(args, "svg");
+    int status = svg != NULL ? tutti_file_check_target(svg, err) : 0;
+
+    if (svg != NULL && !tutti_args_given(args, "devices"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--svg' draws machines of several sizes (of "
+                          "--devices)");
+    return status < 0 ? tutti_wrap(err, status, "option '--svg'") : 0;
+}
+
+int tutti_train_curve(const struct tutti_args *args, const char *title,
+                      const struct tutti_train_curve_point *points, size_t count,
+                      struct tutti_sink *sink, struct tutti_err *err)
+{
+    const char *svg = tutti_args_text(args, "svg");
+
+    if (count > 1 && !sink->quiet && tutti_args_is(args, "format", "table") &&
+        !tutti_train_curve_only(args))
+        print_bars(points, count, sink->out);
+    return svg != NULL ? write_svg(title, points, count, svg, sink, err) : 0;
+}

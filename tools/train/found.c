@@ -1,0 +1,129 @@
+/* A step on each machine; see found.h. */
+#include "tools/train/found.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/status.h"
+#include "tools/train/all_reduce.h"
+#include "tools/train/step.h"
+#include "topo/accelerator.h"
+#include "topo/topo.h"
+
+/* Sets samples and number of micro-batches of a device. */
+static int share_batch(const struct tutti_train_question *q, uint32_t device_count,
+                       struct tutti_train_ask *ask, struct tutti_err *err)
+{
+    uint64_t each = q->micro_batch > 0 ? q->micro_batch : ask->micro_batches;
+    uint64_t parts = device_count * each;
+    uint64_t share = q->global_batch / parts;
+
+    if (q->global_batch == 0)
+        return 0;
+    if (q->global_batch % parts != 0 || share > (q->micro_batch > 0 ? 65536 : UINT32_MAX))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--global-batch': '%" PRIu64 "' does not divide among %u devices "
+                          "and %s%" PRIu64 "%s (a multiple of %" PRIu64 ")",
+                          q->global_batch, device_count,
+                          q->micro_batch > 0 ? "micro-batches of " : "", each,
+                          q->micro_batch > 0 ? "" : " micro-batches", parts);
+    if (q->micro_batch > 0)
+        ask->micro_batches = (uint32_t)share;
+    else
+        ask->use.batch = (uint32_t)share;
+    return 0;
+}
+
+/* A strategy of one device, where there is one only; and of several hosts, where it may be. */
+static void fit_strategy(const struct tutti_train_question *q, const struct tutti_topo *topo,
+                         bool named, struct tutti_strategy *ret)
+{
+    *ret = q->strategy;
+    if (named)
+        return;
+    if (ret->whole_hosts && topo->host_count > 1)
+        tutti_train_strategy_of_hosts(&q->strategy, "multiworkermirrored", ret);
+    if (strcmp(ret->name, "onedevice") == 0 && topo->rank_count > 1)
+        tutti_train_strategy_of_hosts(
+            &q->strategy, topo->host_count > 1 ? "multiworkermirrored" : "mirrored", ret);
+}
+
+/* The framework asked for, or the strategy's, by the constants that --calib gives. */
+static int calibrate(const struct tutti_train_question *q, struct tutti_train_ask *ask,
+                     struct tutti_train_found *ret, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (ask->use.framework == NULL)
+        status = tutti_framework_find(ask->strategy->framework, &ask->use.framework, err);
+    if (status < 0)
+        return status;
+    ret->calibrated_count =
+        tutti_calib_framework((const struct tutti_calib *const *)q->calib.layers,
+                              q->calib.layer_count, ask->use.framework, &ret->framework);
+    ask->use.framework = &ret->framework;
+    return 0;
+}
+
+static int ask_one(const struct tutti_args *args, const struct tutti_train_question *q,
+                   const struct tutti_topo *topo, struct tutti_train_found *ret,
+                   struct tutti_err *err)
+{
+    const struct tutti_calib_choice costs = tutti_calib_option_for(&q->calib, topo);
+    struct tutti_train_ask ask = q->ask;
+    struct tutti_strategy strategy;
+    int status = share_batch(q, topo->rank_count, &ask, err);
+
+    fit_strategy(q, topo, tutti_args_given(args, "strategy"), &strategy);
+    ask.topo = topo;
+    ask.strategy = &strategy;
+    ask.protocols = costs.made.protocols;
+    if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
+        ask.use.accelerator = tutti_topo_accelerator(q->topo);
+    if (status == 0)
+        status = calibrate(q, &ask, ret, err);
+    ret->device_count = topo->rank_count;
+    ret->batch = ask.use.batch;
+    return status < 0 ? status : tutti_train_step_ask(q, &ask, &ret->answer, &ret->servers, err);
+}
+
+/* Whether it is memory alone that a machine lacks. */
+static bool is_too_large(const struct tutti_args *args, const struct tutti_train_question *q,
+                         const struct tutti_topo *topo, struct tutti_train_found *ret)
+{
+    struct tutti_train_question any = *q;
+
+    any.ask.any_memory = true;
+    return !q->ask.any_memory && ask_one(args, &any, topo, ret, NULL) == 0;
+}
+
+int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_question *q,
+                        struct tutti_train_found_all *ret, struct tutti_err *err)
+{
+    int status = 0;
+
+    ret->count = q->device_count == 0;
+    ret->too_large.device_count = 0;
+    if (q->device_count == 0)
+        return ask_one(args, q, q->topo, &ret->machine[0], err);
+    for (uint32_t i = 0; i < q->device_count && status == 0; i++) {
+        bool others = ret->count > 0 || i + 1 < q->device_count;
+        struct tutti_topo *topo = NULL;
+
+        status = tutti_train_machine(q->topo, q->device_counts[i], &topo, err);
+        if (status == -TUTTI_EINVAL && q->ranged && others) {
+            status = 0;
+            continue;
+        }
+        if (status == 0) {
+            status = ask_one(args, q, topo, &ret->machine[ret->count], err);
+            if (status == 0)
+                ret->count++;
+            else if (status == -TUTTI_EINVAL && others &&
+                     is_too_large(args, q, topo, &ret->too_large))
+                status = 0;
+        }
+        tutti_topo_free(topo);
+    }
+    return status;
+}

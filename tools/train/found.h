@@ -1,0 +1,31 @@
+/* Asks for a step on each machine that `tutti train` was asked for. */
+#ifndef TUTTI_TOOLS_TRAIN_FOUND_H
+#define TUTTI_TOOLS_TRAIN_FOUND_H
+
+#include <stdint.h>
+
+#include "sim/train.h"
+#include "sim/train_servers.h"
+#include "tools/train/ask.h"
+
+/* What was found on one machine. */
+struct tutti_train_found {
+    struct tutti_train_answer answer;
+    struct tutti_train_servers_answer servers; /* parameter-server: of them */
+    struct tutti_framework framework;          /* with the constants of --calib */
+    size_t calibrated_count;                   /* of these */
+    uint32_t device_count;
+    uint32_t batch;
+};
+
+/* What was found: of machines of several sizes, those that there are and that hold the model. */
+struct tutti_train_found_all {
+    struct tutti_train_found machine[TUTTI_TRAIN_MACHINES_MAX];
+    uint32_t count;
+    struct tutti_train_found too_large; /* the last that does not hold it; of 0 devices: none */
+};
+
+int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_question *question,
+                        struct tutti_train_found_all *ret, struct tutti_err *err);
+
+#endif
