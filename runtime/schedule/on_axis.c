@@ -7,6 +7,8 @@
 #include "runtime/schedule/axis.h"
 #include "runtime/status.h"
 
+enum { PHASES_MAX = 16 };
+
 struct on_axis {
     struct tutti_schedule base;
     struct tutti_schedule_ops ops;
@@ -113,12 +115,19 @@ static uint32_t spread_ring_phases(const struct tutti_schedule *schedule, uint32
                                    struct tutti_ring_phase *out, uint32_t capacity)
 {
     const struct on_axis *s = of(schedule);
-    uint32_t count = s->tiles ? s->callee->ops->ring_phases(s->callee, lane, out, capacity) : 0;
+    struct tutti_ring_phase phases[PHASES_MAX];
+    uint32_t count =
+        s->tiles ? s->callee->ops->ring_phases(s->callee, lane, phases, PHASES_MAX) : 0;
 
-    for (uint32_t i = 0; i < count && i < capacity; i++) {
-        if (out[i].order != NULL || s->axis.size % ((uint64_t)out[i].size * out[i].stride) != 0)
+    if (count > PHASES_MAX)
+        return 0;
+    for (uint32_t i = 0; i < count; i++) { /* of those that are only counted, too */
+        if (phases[i].order != NULL ||
+            s->axis.size % ((uint64_t)phases[i].size * phases[i].stride) != 0)
             return 0;
-        out[i].stride *= s->axis.stride;
+        phases[i].stride *= s->axis.stride;
+        if (i < capacity)
+            out[i] = phases[i];
     }
     return count;
 }
