@@ -99,6 +99,7 @@ struct tutti_topo {
     const struct tutti_hardware *hardware;
     uint8_t net_kind;                  /* enum tutti_net_kind */
     bool has_bursts;                   /* some links have token buckets */
+    bool is_preset;                    /* `name` is a SPEC that makes this machine */
     const struct tutti_graph *graph;   /* private: nodes and links, listed or by rule */
     const struct tutti_router *router; /* private: routes, by rule or searched */
 };

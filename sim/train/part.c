@@ -124,7 +124,7 @@ int tutti_part_of(const struct tutti_topo *topo, const struct tutti_axis *axis,
 {
     uint32_t per_host = topo->host_count > 0 ? topo->rank_count / topo->host_count : 0;
 
-    if (per_host == 0 || topo->rank_count % topo->host_count != 0)
+    if (!topo->is_preset || per_host == 0 || topo->rank_count % topo->host_count != 0)
         return 0;
     if (axis->stride == 1 && axis->size % per_host == 0)
         return make(topo->name, axis->size / per_host, 0, axis->size, ret);
@@ -196,8 +196,14 @@ int tutti_train_machine(const struct tutti_topo *topo, uint32_t device_count,
                         struct tutti_topo **ret, struct tutti_err *err)
 {
     char ranks[32];
-    int made = topo->shape.dim_count > 1 ? make_slice(topo, device_count, ret) : 0;
+    int made;
 
+    if (!topo->is_preset)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%s' of '%u' devices is not known: it is no preset (its own %u, or the "
+                          "SPEC of a preset)",
+                          topo->name, device_count, topo->rank_count);
+    made = topo->shape.dim_count > 1 ? make_slice(topo, device_count, ret) : 0;
     (void)snprintf(ranks, sizeof(ranks), "n=%u", device_count);
     if (made == 0)
         made = make_host_count(topo, device_count, ret);

@@ -359,6 +359,7 @@ static int say_so(struct tutti_topo *topo, const struct tutti_perturb *perturb, 
         return 0;
     (void)snprintf(text + used, room - used, " (seed %" PRIu64 ")", seed);
     topo->source = text;
+    topo->is_preset = false;
     room = strlen(topo->name);
     if (room >= strlen(suffix) && strcmp(topo->name + room - strlen(suffix), suffix) == 0)
         return 0;

@@ -97,6 +97,7 @@ int tutti_topo_from_spec(const char *spec, struct tutti_topo **ret, struct tutti
     size_t name_bytes = strcspn(spec, ":");
     const char *items = spec[name_bytes] == ':' ? spec + name_bytes + 1 : NULL;
     struct tutti_topo_builder *builder = NULL;
+    struct tutti_topo *topo = NULL;
     struct tutti_spec opened;
     char source[512];
     size_t i = 0;
@@ -122,5 +123,10 @@ int tutti_topo_from_spec(const char *spec, struct tutti_topo **ret, struct tutti
         tutti_topo_builder_free(builder);
         return status;
     }
-    return tutti_topo_freeze(builder, ret, err);
+    status = tutti_topo_freeze(builder, &topo, err);
+    if (status < 0)
+        return status;
+    topo->is_preset = true;
+    *ret = topo;
+    return 0;
 }
