@@ -42,6 +42,7 @@ struct tutti_strategy {
     bool overlap;         /* collectives of gradients begin as soon as theirs are there; else after
                              the whole backward pass */
     bool to_one_device;   /* ReductionToOneDevice: reduced at one, which sends the sum to all */
+    bool densify;         /* sparse gradients are reduced as if they were dense */
     bool full_reduce; /* ZeRO-1 as nanotron has it: an all-reduce where a reduce-scatter would do */
     /* Weights of ZeRO-1 and -2 are broadcast by whoever owns them, whole variables, one owner after
      * another, each broadcast passing all ranks of the group at so many ns a rank; 0: all-gathers.
@@ -49,8 +50,8 @@ struct tutti_strategy {
     uint32_t broadcast_ns;
     bool keep_weights;    /* ZeRO-3: gathered once a micro-batch, not twice */
     uint32_t prefetch;    /* ZeRO-3: layers gathered ahead of the one in work */
-    uint32_t local_steps; /* local SGD: weights are averaged every so many steps; 0, 1: gradients at
-                             every step */
+    uint32_t local_steps; /* local SGD: weights are averaged every so many steps; 0: gradients are
+                             reduced at every step */
     /* Once a step of several devices: until their hosts agree on what is reduced. */
     uint32_t sync_us;
     bool whole_hosts; /* devices of one host alone: Mirrored, CentralStorage */
@@ -71,6 +72,11 @@ const struct tutti_strategy_entry *tutti_strategies(size_t *ret_count);
 /* -TUTTI_EINVAL with the nearest names. Sources: facts of each in runtime/workload/strategies.c. */
 int tutti_strategy_named(const char *name, struct tutti_strategy *ret, struct tutti_err *err);
 
+/* Whether of a variable's gradient the touched rows alone are gathered: not where states are
+ * divided or weights averaged, which are so whole. */
+bool tutti_strategy_gathers_rows(const struct tutti_strategy *strategy,
+                                 const struct tutti_variable *variable);
+
 /* What one layer of the model takes on a device, for one micro-batch. */
 struct tutti_layer_times {
     tutti_ps forward_ps;
@@ -83,10 +89,11 @@ struct tutti_strategy_params {
     const struct tutti_workload *model;
     uint32_t rank_count;
     uint32_t shard_ranks;    /* of a group that shares; 0: all. A divisor of rank_count */
-    uint32_t samples;        /* of a rank in a step: what sparse gradients touch; 0: 1 */
+    uint32_t samples;        /* of a rank in a step, all micro-batches: what sparse gradients touch;
+                                0: 1 */
     uint32_t micro_batches;  /* gradient accumulation; 0: 1 */
-    uint32_t gradient_bytes; /* of an element as it is reduced: 4 or 2 */
-    uint32_t weight_bytes;   /* of an element as it is gathered: 4 or 2 */
+    uint32_t gradient_bytes; /* of an element as it is reduced: 4, 2 or 1 */
+    uint32_t weight_bytes;   /* of an element as it is gathered, or averaged: 4, 2 or 1 */
     const struct tutti_layer_times *times; /* [layer of the model]: of each of its repeats */
     tutti_ps input_ps;                     /* until the first micro-batch is there */
     tutti_ps optimizer_ps;                 /* of what a device owns */

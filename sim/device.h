@@ -74,6 +74,7 @@ struct tutti_device_use {
     enum tutti_precision precision;
     enum tutti_recompute recompute;
     bool fused_attention; /* FlashAttention: no s x s matrix in memory, half of it where causal */
+    bool recompute_all;   /* full recomputation of layers that are no transformer's, too */
     uint32_t batch;       /* samples of a micro-batch */
     uint32_t tensor;      /* tensor parallel, t; 0: 1 */
 };

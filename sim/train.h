@@ -38,9 +38,11 @@ struct tutti_train_ask {
     struct tutti_device_use use; /* accelerator NULL: the machine's; framework NULL: by strategy */
     uint32_t micro_batches;      /* gradient accumulation; 0: 1 */
     uint32_t shard_ranks;        /* of a group that shares states; 0: all, of hsdp a host */
-    uint32_t gradient_bytes; /* of an element as it is reduced; 0: 4, of fsdp 2 at half precision */
-    uint32_t weight_bytes;   /* as it is gathered; 0: 2 at half precision, else 4 */
-    const char *algorithm;   /* of collectives; NULL: the strategy's, or the machine's library */
+    /* Of an element as it is reduced, or averaged by local SGD; 0: 4, of fsdp at half precision 2.
+     */
+    uint32_t gradient_bytes;
+    uint32_t weight_bytes; /* as it is gathered; 0: 2 at half precision, else 4 */
+    const char *algorithm; /* of collectives; NULL: the strategy's, or the machine's library */
     const struct tutti_algorithm_set *added; /* NULL, or where `algorithm` may be as well */
     uint32_t channels; /* of all-reduces by `algorithm`, as in struct tutti_coll_params; 0: its own
                           choice. "hierarchical-copy": tensors, with their roots in turn */
@@ -60,7 +62,9 @@ struct tutti_train_ask {
     double pace;                    /* devices take so many times what is modelled; 0: 1 */
     enum tutti_optimizer optimizer; /* of states in memory */
     bool any_memory;                /* what does not fit into a device is predicted all the same */
-    bool exact; /* every message is simulated; collectives without steps are played as rings */
+    /* Every message is simulated, of all-reduces by `algorithm`; without one, of a library's and of
+     * other collectives those of rings. */
+    bool exact;
     /* NULL, or told of each step of the rank that is played first. */
     void (*note)(void *context, const struct tutti_step_note *note);
     /* NULL, or told of each collective once, before it begins for the first time; not if `exact`.
@@ -109,9 +113,9 @@ int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_an
 int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,
                          struct tutti_err *err);
 
-/* A machine like this one of so many devices, of presets: fewer or more hosts, some devices of one
- * host, another slice of a pod (the most even that the preset has). -TUTTI_EINVAL: there is none.
- * The caller frees it. */
+/* A machine like this one of so many devices, of presets alone: fewer or more hosts, some devices
+ * of one host, another slice of a pod (the most even that the preset has). -TUTTI_EINVAL: there is
+ * none. The caller frees it. */
 int tutti_train_machine(const struct tutti_topo *topo, uint32_t device_count,
                         struct tutti_topo **ret, struct tutti_err *err);
 

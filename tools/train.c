@@ -414,8 +414,14 @@ static const struct tutti_option options[] = {
      .standard = "0",
      .min = 0,
      .max = 4,
-     .help = "of an element as it is reduced, 2 or 4; 0: 4, of fsdp at half "
-             "precision 2"},
+     .help = "of an element as it is reduced, or averaged by local-sgd and diloco: 1 (fp8), 2 or "
+             "4; 0: 4, of fsdp at half precision 2"},
+    {.name = "sparse",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "gather|dense",
+     .standard = "gather",
+     .help = "gradients of which a batch touches some rows alone, as of DLRM's tables: rows are "
+             "gathered, or reduced as whole variables, as sharded states and averages always are"},
     {.name = "input-rate",
      .type = TUTTI_OPTION_REAL,
      .value = "N",

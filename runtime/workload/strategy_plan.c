@@ -8,18 +8,35 @@
 #include "runtime/status.h"
 #include "runtime/wide.h"
 
-/* What of a variable is reduced: of a sparse gradient the rows that the samples touch. */
-static uint64_t reduced_elements(const struct tutti_variable *v, uint32_t samples)
+enum { INDEX_BYTES = 8 }; /* of a row of IndexedSlices */
+
+bool tutti_strategy_gathers_rows(const struct tutti_strategy *s, const struct tutti_variable *v)
 {
+    return v->touched_rows > 0 && s->sharding == TUTTI_SHARD_NONE && s->local_steps == 0 &&
+           !s->densify;
+}
+
+static bool is_sparse(const struct tutti_plan *plan, const struct tutti_variable *v)
+{
+    return tutti_strategy_gathers_rows(plan->strategy, v);
+}
+
+/* What of a variable is reduced: of a sparse gradient the rows that the samples touch, with their
+ * indices. How many those are is exchanged before, 4 bytes a rank, which is left out. */
+static uint64_t reduced_elements(const struct tutti_plan *plan, const struct tutti_variable *v)
+{
+    const uint64_t element_bytes = plan->params.gradient_bytes;
     uint64_t rows = v->rows > 0 ? v->rows : 1;
+    uint64_t samples = plan->params.samples;
     uint64_t touched;
 
     if (v->unreduced)
         return 0;
-    if (v->touched_rows == 0)
+    if (!is_sparse(plan, v))
         return v->elements;
     touched = v->touched_rows > rows / samples ? rows : v->touched_rows * samples;
-    return tutti_muldiv(v->elements, touched, rows);
+    return tutti_muldiv(v->elements, touched, rows) +
+           touched * ((INDEX_BYTES + element_bytes - 1) / element_bytes);
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -46,8 +63,8 @@ static void add_layer(struct tutti_plan *plan, const struct tutti_layer *layer,
     *l = (struct tutti_plan_layer){
         .layer = layer, .times = times, .repeat_index = repeat_index, .gather = UINT32_MAX};
     for (uint32_t v = 0; v < layer->variable_count; v++)
-        l->elements[layer->variables[v].touched_rows > 0] +=
-            reduced_elements(&layer->variables[v], plan->params.samples);
+        l->elements[is_sparse(plan, &layer->variables[v])] +=
+            reduced_elements(plan, &layer->variables[v]);
     for (int kind = 0; kind < 2; kind++) {
         l->first[kind] = total[kind];
         total[kind] += l->elements[kind];
@@ -101,8 +118,8 @@ static int list_variables(const struct tutti_plan *plan, uint64_t **ret_elements
         const struct tutti_layer *layer = plan->layers[i].layer;
 
         for (uint32_t v = 0; v < layer->variable_count; v++, at++) {
-            (*ret_elements)[at] = reduced_elements(&layer->variables[v], plan->params.samples);
-            (*ret_sparse)[at] = layer->variables[v].touched_rows > 0;
+            (*ret_elements)[at] = reduced_elements(plan, &layer->variables[v]);
+            (*ret_sparse)[at] = is_sparse(plan, &layer->variables[v]);
         }
     }
     *ret_count = count;
@@ -244,6 +261,8 @@ static void place_gradients(struct tutti_plan *plan)
 static void place_results(struct tutti_plan *plan)
 {
     const bool shares = plan->strategy->sharding != TUTTI_SHARD_NONE;
+    const uint64_t element_bytes =
+        plan->strategy->local_steps > 0 ? plan->params.weight_bytes : plan->params.gradient_bytes;
 
     for (uint32_t i = 0; i < plan->pack_count; i++) {
         struct tutti_plan_pack *p = &plan->packs[i];
@@ -253,11 +272,11 @@ static void place_results(struct tutti_plan *plan)
         if (plan->strategy->full_reduce && !p->sparse)
             results = p->padded;
         p->result_offset = plan->scratch_bytes;
-        plan->scratch_bytes += results * plan->params.gradient_bytes;
+        plan->scratch_bytes += results * element_bytes;
         p->sum_offset = p->result_offset;
         if (plan->micro_batches > 1 && plan->strategy->sharding >= TUTTI_SHARD_ZERO2) {
             p->sum_offset = plan->scratch_bytes;
-            plan->scratch_bytes += results * plan->params.gradient_bytes;
+            plan->scratch_bytes += results * element_bytes;
         }
         p->state_offset = plan->state_bytes;
         plan->state_bytes += p->padded / n * plan->params.weight_bytes;
@@ -298,9 +317,10 @@ static int check(const struct tutti_plan *plan, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL,
                           "groups of '%u' of %u devices (a divisor of their number)",
                           plan->shard_ranks, p->rank_count);
-    if ((p->gradient_bytes != 2 && p->gradient_bytes != 4) ||
+    if ((p->gradient_bytes != 1 && p->gradient_bytes != 2 && p->gradient_bytes != 4) ||
         (p->weight_bytes != 1 && p->weight_bytes != 2 && p->weight_bytes != 4))
-        return tutti_fail(err, TUTTI_EINVAL, "gradients of '%u' and weights of '%u' bytes (2 or 4)",
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "gradients of '%u' and weights of '%u' bytes (1, 2 or 4)",
                           p->gradient_bytes, p->weight_bytes);
     if (plan->micro_batches > TUTTI_PLAN_MICRO_BATCHES_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "'%u' micro-batches (at most %d)", plan->micro_batches,

@@ -142,8 +142,13 @@ static bool list_optimizer(struct tutti_step_writer *w)
         const struct tutti_plan_pack *p = &plan->packs[i];
         uint64_t n = tutti_writer_shares(w) && !plan->strategy->full_reduce ? plan->shard_ranks : 1;
 
-        if (p->sparse && !local)
-            continue; /* gathered, not reduced */
+        if (p->sparse && !local) { /* gathered, and added up row by row */
+            reads[work->read_count++] = (struct tutti_region){
+                .buf = TUTTI_BUF_SCRATCH,
+                .offset = p->result_offset,
+                .bytes = p->padded * plan->params.rank_count * plan->params.gradient_bytes};
+            continue;
+        }
         reads[work->read_count++] = (struct tutti_region){
             .buf = TUTTI_BUF_SCRATCH,
             .whole = whole,

@@ -243,7 +243,7 @@ int tutti_device_layer(const struct tutti_device_use *use, const struct tutti_la
             layer->operations[i].kind == TUTTI_WORK_ATTENTION && !use->fused_attention)
             device.backward_s += b.forward_s;
     }
-    if (use->recompute == TUTTI_RECOMPUTE_FULL && layer->is_transformer) {
+    if (use->recompute == TUTTI_RECOMPUTE_FULL && (layer->is_transformer || use->recompute_all)) {
         device.backward_s += device.forward_s;
         host.backward_s += host.forward_s;
     }

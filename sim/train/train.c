@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/coll.h"
 #include "runtime/shape.h"
 #include "runtime/status.h"
 #include "runtime/wide.h"
@@ -34,6 +35,15 @@ static int choose_device(struct tutti_train_ask *ask, struct tutti_err *err)
     return tutti_framework_find(s->framework, &ask->use.framework, err);
 }
 
+/* Of a model with transformer layers those are recomputed, of others all, as memory has it. */
+static bool recomputes_all(const struct tutti_workload *model)
+{
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].is_transformer)
+            return false;
+    return true;
+}
+
 static void choose_shards(struct tutti_train_ask *ask)
 {
     const struct tutti_topo *topo = ask->topo;
@@ -43,6 +53,8 @@ static void choose_shards(struct tutti_train_ask *ask)
         ask->shard_ranks = topo->rank_count / topo->host_count;
     if (ask->gradient_bytes == 0)
         ask->gradient_bytes = half && ask->strategy->sharding == TUTTI_SHARD_ZERO3 ? 2 : 4;
+    if (ask->strategy->local_steps > 0) /* what is averaged */
+        ask->weight_bytes = ask->gradient_bytes;
     if (ask->weight_bytes == 0)
         ask->weight_bytes = half && ask->strategy->sharding != TUTTI_SHARD_NONE ? 2 : 4;
     if (ask->micro_batches == 0)
@@ -71,6 +83,10 @@ static int make_whole(const struct tutti_train_ask *given, struct tutti_train *t
         return tutti_fail(err, TUTTI_EINVAL,
                           "strategy 'onedevice' on '%u' devices (one: mirrored has several)",
                           ask->topo->rank_count);
+    if (ask->exact && ask->pace_ppm != NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "stragglers are not modelled where every message is simulated (exact)");
+    ask->use.recompute_all = recomputes_all(ask->model);
     choose_shards(ask);
     if (ask->algorithm == NULL)
         ask->algorithm = ask->strategy->all_reduce;
@@ -79,13 +95,34 @@ static int make_whole(const struct tutti_train_ask *given, struct tutti_train *t
 
 /* ---- the device and the host ----------------------------------------------------------------- */
 
-static uint64_t owned_parameters(const struct tutti_train *t, uint64_t parameters)
+/* That a step updates of a variable: all, or of a sparse gradient the rows that all replicas'
+ * samples touch. */
+static uint64_t updated_elements(const struct tutti_train_ask *ask, const struct tutti_variable *v)
 {
+    uint64_t samples =
+        tutti_times(tutti_times(ask->use.batch, ask->micro_batches), ask->topo->rank_count);
+    uint64_t rows = tutti_times(v->touched_rows, samples);
+
+    if (v->unreduced)
+        return 0;
+    if (!tutti_strategy_gathers_rows(ask->strategy, v) || rows >= v->rows)
+        return v->elements;
+    return tutti_muldiv(v->elements, rows, v->rows);
+}
+
+static uint64_t owned_parameters(const struct tutti_train *t)
+{
+    const struct tutti_workload *model = t->ask.model;
     uint64_t n = t->ask.strategy->sharding == TUTTI_SHARD_NONE
                      ? 1
                      : (t->ask.shard_ranks > 0 ? t->ask.shard_ranks : t->ask.topo->rank_count);
+    uint64_t sum = 0;
 
-    return (parameters + n - 1) / n;
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        for (uint32_t v = 0; v < model->layers[i].variable_count; v++)
+            sum +=
+                updated_elements(&t->ask, &model->layers[i].variables[v]) * model->layers[i].repeat;
+    return (sum + n - 1) / n;
 }
 
 enum { MILLION = 1000000 };
@@ -136,7 +173,6 @@ static tutti_ps device_ps(const struct tutti_train *t)
 static int time_device(struct tutti_train *t, struct tutti_err *err)
 {
     const struct tutti_workload *model = t->ask.model;
-    const struct tutti_model_sums sums = tutti_model_sum(model);
     int status = 0;
 
     t->times = calloc(model->layer_count + (size_t)1, sizeof(*t->times));
@@ -146,7 +182,7 @@ static int time_device(struct tutti_train *t, struct tutti_err *err)
         status = tutti_device_layer(&t->ask.use, &model->layers[i], &t->times[i], err);
     if (status < 0)
         return status;
-    t->optimizer_ps = tutti_device_optimizer(&t->ask.use, owned_parameters(t, sums.parameters));
+    t->optimizer_ps = tutti_device_optimizer(&t->ask.use, owned_parameters(t));
     t->device_ps = device_ps(t);
     apply_anchor(t);
     wait_for_others(t);
@@ -172,6 +208,29 @@ static void time_input(struct tutti_train *t)
 
 /* ---- the schedule ---------------------------------------------------------------------------- */
 
+/* The collectives whose every message is simulated: all-reduces as they were asked for. */
+static int make_collective(void *context, const struct tutti_coll_params *params, uint32_t axis,
+                           uint32_t size, struct tutti_schedule **ret, struct tutti_err *err)
+{
+    const struct tutti_train_ask *train = &((const struct tutti_train *)context)->ask;
+    const struct tutti_shape flat = tutti_shape_flat(size);
+    struct tutti_ask ask = {
+        .size = sizeof(ask), .topo = train->topo, .algorithm = train->algorithm, .params = *params};
+
+    if (params->collective != TUTTI_ALLREDUCE || axis != TUTTI_AXIS_ALL)
+        return tutti_coll_generate("ring", params, &flat, ret, err);
+    ask.params.added = train->added;
+    ask.params.channel_count = train->channels;
+    return tutti_predict_schedule(&ask, ret, err);
+}
+
+/* Whether it is a schedule, and not what a library would run. */
+static bool is_schedule(const char *algorithm)
+{
+    return algorithm != NULL && strcmp(algorithm, "auto") != 0 &&
+           strncmp(algorithm, "nccl", 4) != 0;
+}
+
 static int write_schedule(struct tutti_train *t, struct tutti_err *err)
 {
     const struct tutti_strategy_params params = {
@@ -180,13 +239,15 @@ static int write_schedule(struct tutti_train *t, struct tutti_err *err)
         .model = t->ask.model,
         .rank_count = t->ask.topo->rank_count,
         .shard_ranks = t->ask.strategy->sharding == TUTTI_SHARD_NONE ? 0 : t->ask.shard_ranks,
-        .samples = t->ask.use.batch,
+        .samples = t->ask.use.batch * t->ask.micro_batches,
         .micro_batches = t->ask.micro_batches,
         .gradient_bytes = t->ask.gradient_bytes,
         .weight_bytes = t->ask.weight_bytes,
         .times = t->times,
         .input_ps = t->ask.prefetch == 0 ? t->input_ps : 0,
         .optimizer_ps = t->optimizer_ps,
+        .collective = t->ask.exact && is_schedule(t->ask.algorithm) ? make_collective : NULL,
+        .context = t,
     };
 
     return tutti_strategy_schedule(&params, &t->schedule, err);
@@ -303,6 +364,16 @@ static int play_step(struct tutti_train *t, struct tutti_train_answer *answer,
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
+/* Of the slowest device, which all wait for when they average. */
+static tutti_ps slowest_device_ps(const struct tutti_train *t)
+{
+    uint32_t most = t->ask.pace_ppm != NULL ? t->ask.pace_ppm[0] : (uint32_t)TUTTI_PACE;
+
+    for (uint32_t i = 1; t->ask.pace_ppm != NULL && i < t->ask.topo->rank_count; i++)
+        most = t->ask.pace_ppm[i] > most ? t->ask.pace_ppm[i] : most;
+    return (tutti_ps)tutti_muldiv((uint64_t)t->device_ps, most, TUTTI_PACE);
+}
+
 /* Steps between those that average take the device's time. */
 static void spread_local_steps(const struct tutti_train *t, struct tutti_train_answer *a)
 {
@@ -313,7 +384,7 @@ static void spread_local_steps(const struct tutti_train *t, struct tutti_train_a
     a->split.reduce_ps /= every;
     a->split.slowed_ps /= every;
     a->communication_ps /= every;
-    a->step_ps = (a->step_ps + (every - 1) * (t->device_ps + a->split.input_ps)) / every;
+    a->step_ps = (a->step_ps + (every - 1) * (slowest_device_ps(t) + a->split.input_ps)) / every;
 }
 
 /* Batches are made ahead: the host works while devices do. */

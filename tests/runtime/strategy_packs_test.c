@@ -32,12 +32,14 @@ static struct tutti_strategy named(const char *name)
 
 /* "40 after l4.backward, ...": the elements of each collective of the reduce lane, and the work
  * that it waits for. */
-static void expect(const struct tutti_strategy *strategy, const char *expected)
+static void expect_of(const struct tutti_workload *of, uint32_t samples,
+                      const struct tutti_strategy *strategy, const char *expected)
 {
     const struct tutti_strategy_params params = {.size = sizeof(params),
                                                  .strategy = strategy,
-                                                 .model = &model,
+                                                 .model = of,
                                                  .rank_count = 4,
+                                                 .samples = samples,
                                                  .gradient_bytes = 4,
                                                  .weight_bytes = 4,
                                                  .times = times};
@@ -69,6 +71,11 @@ static void expect(const struct tutti_strategy *strategy, const char *expected)
     }
     CHECK_TEXT(said, expected);
     tutti_schedule_free(s);
+}
+
+static void expect(const struct tutti_strategy *strategy, const char *expected)
+{
+    expect_of(&model, 1, strategy, expected);
 }
 
 /* NcclAllReduce(num_packs), HierarchicalCopyAllReduce(num_packs): all gradients concatenated, and
@@ -118,4 +125,27 @@ TEST(buckets_are_reached)
     expect(&s, "40 after l4.backward, 50 after l2.backward, 10 after l1.backward");
     s.first_limit = 161;
     expect(&s, "70 after l3.backward, 30 after l1.backward");
+}
+
+/* A table of 100 rows of 5 elements, of which a sample touches two; a row's index takes as much as
+ * two of its elements. More samples than rows touch them all. */
+TEST(rows_that_samples_touch_are_gathered_with_their_indices)
+{
+    static const struct tutti_variable table[1] = {
+        {.name = "table", .rows = 100, .elements = 500, .touched_rows = 2}};
+    static const struct tutti_layer two[2] = {
+        {.name = "l1", .repeat = 1, .variables = table, .variable_count = 1},
+        {.name = "l2", .repeat = 1, .variables = &variables[0], .variable_count = 1}};
+    static const struct tutti_workload tables = {
+        .name = "tables", .layers = two, .layer_count = 2, .sequence = 1};
+    struct tutti_strategy s = named("ddp");
+
+    s.first_limit = 40;
+    expect_of(&tables, 8, &s, "10 after l2.backward, 112 after l1.backward");
+    expect_of(&tables, 64, &s, "10 after l2.backward, 700 after l1.backward");
+    s.densify = true;
+    expect_of(&tables, 8, &s, "10 after l2.backward, 500 after l1.backward");
+    s = named("zero2"); /* states are divided: all of it */
+    s.limit = 40;
+    expect_of(&tables, 8, &s, "3 after l2.backward, 125 after l1.backward");
 }

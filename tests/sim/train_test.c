@@ -1,9 +1,12 @@
 /* Training steps predicted: published ones from one measured step, what is waited for, what does
  * not fit; and that the two levels agree where nothing overlaps. */
 #include <math.h>
+#include <stdlib.h>
 
+#include "runtime/coll.h"
 #include "runtime/status.h"
 #include "runtime/strategy.h"
+#include "runtime/tensorflow.h"
 #include "sim/train.h"
 #include "tests/alloc_fail.h"
 #include "tests/test.h"
@@ -102,6 +105,88 @@ TEST(a_straggler_holds_up_all)
     printf("%.2f %% longer\n", ((double)slow / (double)even - 1) * 100);
     CHECK(fabs((double)slow / (double)even - 1.2) < 0.01);
     close_world(&w);
+}
+
+/* They average every eight steps, and at each average all wait for the one that was slow in all of
+ * them. */
+TEST(a_straggler_holds_up_averages_as_well)
+{
+    uint32_t pace[8] = {TUTTI_PACE, TUTTI_PACE, TUTTI_PACE, TUTTI_PACE * 6 / 5,
+                        TUTTI_PACE, TUTTI_PACE, TUTTI_PACE, TUTTI_PACE};
+    struct tutti_train_answer slow;
+    struct world w;
+    tutti_ps even;
+
+    open_world(&w, "dgx-1v", "resnet50", "local-sgd", NULL);
+    even = predict(&w).step_ps;
+    w.ask.pace_ppm = pace;
+    slow = predict(&w);
+    CHECK(fabs((double)slow.step_ps / (double)even - 1.2) < 0.01);
+    CHECK(llabs(slow.split.compute_ps + slow.split.reduce_ps + slow.split.late_ps - slow.step_ps) <
+          TUTTI_PS_PER_US);
+    close_world(&w);
+}
+
+/* Forward once more: a third of what forward and backward are together, of convolutions as well,
+ * whose memory it saves. */
+TEST(what_is_recomputed_takes_time)
+{
+    struct tutti_train_answer none;
+    struct tutti_train_answer full;
+    struct world w;
+
+    open_world(&w, "dgx-1v", "resnet50", "mirrored", NULL);
+    none = predict(&w);
+    w.ask.use.recompute = TUTTI_RECOMPUTE_FULL;
+    full = predict(&w);
+    CHECK(full.footprint.total_bytes < none.footprint.total_bytes);
+    CHECK(full.split.compute_ps > none.split.compute_ps * 5 / 4);
+    CHECK(full.split.compute_ps < none.split.compute_ps * 3 / 2);
+    close_world(&w);
+}
+
+/* Of tables of 24 thousand million elements a step updates the rows that it touches. */
+TEST(an_embedding_is_updated_where_it_is_touched)
+{
+    struct world w;
+    tutti_ps rows;
+
+    open_world(&w, "dgx-1v", "dlrm", "mirrored", NULL);
+    w.ask.any_memory = true;
+    rows = predict(&w).step_ps;
+    w.strategy.densify = true;
+    CHECK(predict(&w).step_ps > 10 * rows);
+    close_world(&w);
+}
+
+/* Every message of the algorithm that was asked for, TensorFlow's rings with orders among them. */
+TEST(messages_are_those_of_the_algorithm)
+{
+    static const char *const names[] = {"ring", "tf-ring", "hierarchical-copy"};
+    struct tutti_algorithm_set *added = NULL;
+    uint32_t pace[8] = {TUTTI_PACE};
+    struct tutti_train_answer answer;
+    struct tutti_err err;
+    tutti_ps step_ps[3];
+    struct world w;
+
+    CHECK_OK(tutti_algorithm_set_new(&added, &err), err);
+    CHECK_OK(tutti_tf_algorithm_add(added, &err), err);
+    open_world(&w, "dgx-1v", "vgg16", "mirrored", NULL);
+    w.ask.added = added;
+    w.ask.exact = true;
+    for (size_t i = 0; i < 3; i++) {
+        w.ask.algorithm = names[i];
+        step_ps[i] = predict(&w).step_ps;
+    }
+    printf("%lld, %lld, %lld ps\n", (long long)step_ps[0], (long long)step_ps[1],
+           (long long)step_ps[2]);
+    CHECK(step_ps[1] != step_ps[0]);
+    CHECK(step_ps[2] != step_ps[0]);
+    w.ask.pace_ppm = pace; /* one program is laid out for all ranks */
+    CHECK_INT(tutti_train_predict(&w.ask, &answer, &err), -TUTTI_EINVAL);
+    close_world(&w);
+    tutti_algorithm_set_free(added);
 }
 
 TEST(the_parts_add_up_to_the_step)

@@ -15,6 +15,7 @@ static const struct {
 } words[] = {
     {"NcclAllReduce", "nccl"},
     {"NCCL", "nccl"},
+    {"AUTO", "tf-ring"}, /* unless collective_nccl is configured */
     {"HierarchicalCopyAllReduce", "hierarchical-copy"},
     {"ReductionToOneDevice", "reduction-to-one-device"},
     {"RING", "tf-ring"},

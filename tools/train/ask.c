@@ -106,6 +106,12 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
     }
     if (tutti_args_given(args, "overlap"))
         s->overlap = tutti_args_is(args, "overlap", "on");
+    s->densify = tutti_args_is(args, "sparse", "dense");
+    if (tutti_args_given(args, "local-steps") && s->local_steps == 0)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--local-steps' is of strategies that average weights (local-sgd "
+                          "or diloco), not of '%s'",
+                          s->name);
     if (tutti_args_given(args, "local-steps"))
         s->local_steps = (uint32_t)tutti_args_number(args, "local-steps");
     return tutti_train_all_reduce_read(args, q, err);

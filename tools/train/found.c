@@ -108,9 +108,11 @@ int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_
         return ask_one(args, q, q->topo, &ret->machine[0], err);
     for (uint32_t i = 0; i < q->device_count && status == 0; i++) {
         bool others = ret->count > 0 || i + 1 < q->device_count;
-        struct tutti_topo *topo = NULL;
+        bool as_named = q->device_counts[i] == q->topo->rank_count;
+        struct tutti_topo *topo = as_named ? q->topo : NULL;
 
-        status = tutti_train_machine(q->topo, q->device_counts[i], &topo, err);
+        if (!as_named)
+            status = tutti_train_machine(q->topo, q->device_counts[i], &topo, err);
         if (status == -TUTTI_EINVAL && q->ranged && others) {
             status = 0;
             continue;
@@ -123,7 +125,8 @@ int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_
                      is_too_large(args, q, topo, &ret->too_large))
                 status = 0;
         }
-        tutti_topo_free(topo);
+        if (!as_named)
+            tutti_topo_free(topo);
     }
     return status;
 }
