@@ -22,12 +22,14 @@
 
 static const struct tutti_column columns[] = {
     {"devices", "devices", "", TUTTI_CELL_COUNT},
+    {"strategy", NULL, "", TUTTI_CELL_TEXT},
     {"step_time_s", "step", "s", TUTTI_CELL_NUMBER},
     {"samples_per_s", "samples", "1/s", TUTTI_CELL_NUMBER},
     {"tokens_per_s", NULL, "", TUTTI_CELL_NUMBER},
     {"scaling_percent", "scaling", "%", TUTTI_CELL_NUMBER},
     {"mfu_percent", "MFU", "%", TUTTI_CELL_NUMBER},
     {"compute_s", "compute", "s", TUTTI_CELL_NUMBER},
+    {"host_s", "host", "s", TUTTI_CELL_NUMBER},
     {"slowed_s", NULL, "", TUTTI_CELL_NUMBER},
     {"exposed_reduce_s", "reduce", "s", TUTTI_CELL_NUMBER},
     {"exposed_gather_s", "gather", "s", TUTTI_CELL_NUMBER},
@@ -38,7 +40,7 @@ static const struct tutti_column columns[] = {
     {"batch_per_device", NULL, "", TUTTI_CELL_COUNT},
     {"global_batch", NULL, "", TUTTI_CELL_COUNT},
     {"steps", NULL, "", TUTTI_CELL_COUNT},
-    {"hours", "all", "h", TUTTI_CELL_NUMBER},
+    {"hours", "total", "h", TUTTI_CELL_NUMBER},
     {"memory_GB", "memory", "GB", TUTTI_CELL_NUMBER},
     {"cost", "cost", "", TUTTI_CELL_NUMBER},
     {"energy_kWh", NULL, "", TUTTI_CELL_NUMBER},
@@ -85,13 +87,14 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
     uint64_t steps = steps_of(q, f);
     struct tutti_cost cost = cost_of(q, f, steps);
     int status = tutti_table_add(
-        table, (uint64_t)f->device_count, seconds(a->step_ps), a->samples_per_s,
+        table, (uint64_t)f->device_count, f->strategy.name, seconds(a->step_ps), a->samples_per_s,
         a->tokens_per_s > 0 ? a->tokens_per_s : NAN,
         before > 0 ? 100 * a->samples_per_s / f->device_count / before : NAN, a->mfu_percent,
-        seconds(a->split.compute_ps), seconds(a->split.slowed_ps), seconds(a->split.reduce_ps),
-        seconds(a->split.gather_ps), seconds(a->split.across_ps), seconds(a->split.input_ps),
-        seconds(a->split.late_ps), seconds(a->communication_ps), (uint64_t)f->batch, a->samples,
-        steps, steps > 0 ? seconds(a->step_ps) * (double)steps / 3600 : NAN,
+        seconds(a->split.compute_ps - f->host_ps), seconds(f->host_ps), seconds(a->split.slowed_ps),
+        seconds(a->split.reduce_ps), seconds(a->split.gather_ps), seconds(a->split.across_ps),
+        seconds(a->split.input_ps), seconds(a->split.late_ps), seconds(a->communication_ps),
+        (uint64_t)f->batch, a->samples, steps,
+        steps > 0 ? seconds(a->step_ps) * (double)steps / 3600 : NAN,
         (double)a->footprint.total_bytes / 1e9,
         steps > 0 && cost.has_money ? (double)cost.money / 1e6 : NAN,
         steps > 0 && cost.has_power ? (double)cost.energy_mwh / 1e6 : NAN, a->limited_by);
@@ -133,17 +136,22 @@ static int print_json(const struct tutti_train_question *q, const struct tutti_t
     tutti_json_text(&json, "tutti", TUTTI_BUILD_VERSION);
     tutti_json_text(&json, "topology", q->topo->name);
     tutti_json_text(&json, "model", q->model->name);
-    tutti_json_text(&json, "strategy", q->strategy.name);
+    tutti_json_text(&json, "strategy", found[0].strategy.name);
     tutti_json_text(&json, "device", a->accelerator);
     tutti_json_text(&json, "framework", a->framework);
     tutti_json_text(&json, "precision", tutti_precision_name(q->ask.use.precision));
     tutti_json_count(&json, "parameters", a->parameters);
     tutti_json_number(&json, "step_time_s", seconds(a->step_ps));
+    tutti_train_anchor_json(&q->anchor, &json);
     tutti_json_open(&json, "breakdown_s", '{');
-    tutti_json_number(&json, "compute", seconds(a->split.compute_ps));
+    tutti_json_number(&json, "compute", seconds(a->split.compute_ps - found[0].host_ps));
+    tutti_json_number(&json, "host", seconds(found[0].host_ps));
     tutti_json_number(&json, "slowed", seconds(a->split.slowed_ps));
     tutti_json_number(&json, "exposed_dp",
                       seconds(a->split.reduce_ps + a->split.gather_ps + a->split.across_ps));
+    tutti_json_number(&json, "exposed_tp", 0); /* no strategy has any of these yet */
+    tutti_json_number(&json, "exposed_pp", 0);
+    tutti_json_number(&json, "bubble", 0);
     tutti_json_number(&json, "input", seconds(a->split.input_ps));
     tutti_json_number(&json, "late", seconds(a->split.late_ps));
     tutti_json_close(&json);
@@ -169,15 +177,25 @@ static void print_calib(const struct tutti_train_question *q, const struct tutti
                 f->calibrated_count, f->calibrated_count == 1 ? "" : "s", f->framework.name);
 }
 
+/* "mirrored, of 16 devices on multiworkermirrored" */
+static void print_title(const struct tutti_train_question *q, const struct tutti_train_found *found,
+                        uint32_t count, FILE *out)
+{
+    fprintf(out, "# tutti %s train: %s by %s", TUTTI_BUILD_VERSION, q->model->name,
+            found[0].strategy.name);
+    for (uint32_t i = 1; i < count; i++)
+        if (strcmp(found[i].strategy.name, found[i - 1].strategy.name) != 0)
+            fprintf(out, ", from %u devices on %s", found[i].device_count, found[i].strategy.name);
+    fprintf(out, ", %s of %s, %s\n", tutti_precision_name(q->ask.use.precision),
+            found[0].answer.framework, q->topo->name);
+}
+
 static void print_head(const struct tutti_train_question *q, const struct tutti_train_found *f,
                        FILE *out)
 {
     const struct tutti_train_answer *a = &f->answer;
     char number[TUTTI_NUMBER_TEXT_BYTES];
 
-    fprintf(out, "# tutti %s train: %s by %s, %s of %s, %s\n", TUTTI_BUILD_VERSION, q->model->name,
-            q->strategy.name, tutti_precision_name(q->ask.use.precision), a->framework,
-            q->topo->name);
     fprintf(out, "# model:    %s million parameters, ",
             tutti_number_text((double)a->parameters / 1e6, number));
     fprintf(out, "%s GFLOP a sample and step; ",
@@ -195,6 +213,7 @@ static void print_head(const struct tutti_train_question *q, const struct tutti_
         fprintf(out, "; scaled to a measured step of %s ms",
                 tutti_number_text((double)q->ask.anchor_ps / 1e9, number));
     fputc('\n', out);
+    tutti_train_anchor_print(&q->anchor, out);
     print_calib(q, f, out);
     if (q->ask.input_rate > 0)
         fprintf(out, "# input:    %.0f samples/s a host (%u worker%s, prefetch %u)%s\n",
@@ -239,8 +258,42 @@ static void print_limits(const struct tutti_train_question *q,
             fprintf(out, "; twice the workers: a step of %.3g s",
                     seconds(half > device ? half : device));
         }
+        if (20 * found[i].host_ps > a->step_ps)
+            fprintf(out, "; %.0f %% by the host, which launches more slowly than the device runs",
+                    100 * (double)found[i].host_ps / (double)a->step_ps);
         fputc('\n', out);
     }
+}
+
+/* Rates are of what models are counted by: two FLOPs for each multiplication and addition. */
+static void print_rates(const struct tutti_train_found *found, uint32_t count, FILE *out)
+{
+    bool more = false;
+
+    for (uint32_t i = 0; i < count; i++)
+        more |= found[i].answer.mfu_percent > 100;
+    if (more)
+        fprintf(out,
+                "# MFU above 100 %%: convolutions of 3 x 3 are counted in full, and Winograd's "
+                "algorithm does with fewer multiplications\n");
+}
+
+/* What was not asked, and what no strategy has here, needs no column of a page. */
+static void choose_columns(const struct tutti_train_question *q,
+                           const struct tutti_train_found *found, uint32_t count,
+                           struct tutti_column ret[COLUMNS])
+{
+    bool gathers = false;
+    bool ends = q->steps > 0 || q->epochs > 0;
+
+    memcpy(ret, columns, sizeof(columns));
+    for (uint32_t i = 0; i < count; i++)
+        gathers |= found[i].answer.split.gather_ps > 0;
+    for (size_t i = 0; i < COLUMNS; i++)
+        if ((!ends && strcmp(ret[i].key, "hours") == 0) ||
+            (!ends && strcmp(ret[i].key, "cost") == 0) ||
+            (!gathers && strcmp(ret[i].key, "exposed_gather_s") == 0))
+            ret[i].title = NULL;
 }
 
 static int print(const struct tutti_args *args, const struct tutti_train_question *q,
@@ -249,10 +302,12 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
 {
     const struct tutti_train_found *found = all->machine;
     uint32_t count = all->count;
-    struct tutti_table *table = tutti_table_new(columns, COLUMNS);
+    struct tutti_column shown[COLUMNS];
+    struct tutti_table *table = tutti_table_new(shown, COLUMNS);
     struct tutti_page page;
     int status = table == NULL ? tutti_nomem(err) : 0;
 
+    choose_columns(q, found, count, shown);
     for (uint32_t i = 0; i < count && status == 0; i++)
         status = add_row(table, q, &found[0], &found[i], err);
     if (status == 0 && tutti_args_is(args, "format", "json")) {
@@ -260,12 +315,14 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
     } else if (status == 0 && tutti_args_is(args, "format", "csv")) {
         tutti_table_csv(table, sink->out);
     } else if (status == 0 && (status = tutti_page_open(&page, sink, err)) == 0) {
+        print_title(q, found, count, page.out);
         print_head(q, &found[0], page.out);
         print_prices(q, page.out);
         tutti_train_slow_print(&q->slow, page.out);
         for (uint32_t i = 0; i < count && q->strategy.coordinated; i++)
             tutti_train_servers_print(&q->servers, &found[i].servers, page.out);
         tutti_table_print(table, &page);
+        print_rates(found, count, page.out);
         print_limits(q, found, count, page.out);
         print_too_large(&all->too_large, page.out);
         if (q->explains)
@@ -283,8 +340,8 @@ static int print_curve(const struct tutti_args *args, const struct tutti_train_q
     struct tutti_train_curve_point points[TUTTI_TRAIN_MACHINES_MAX];
     char title[256];
 
-    (void)snprintf(title, sizeof(title), "%s by %s on %s", q->model->name, q->strategy.name,
-                   q->topo->name);
+    (void)snprintf(title, sizeof(title), "%s by %s on %s", q->model->name,
+                   all->machine[0].strategy.name, q->topo->name);
     for (uint32_t i = 0; i < all->count; i++)
         points[i] =
             (struct tutti_train_curve_point){all->machine[i].device_count, &all->machine[i].answer};
@@ -300,6 +357,8 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
     int status = tutti_train_question_read(args, &question, err);
 
     question.timeline = &timeline;
+    if (status == 0)
+        status = tutti_train_anchor_solve(args, &question, err);
     if (status == 0)
         status = tutti_train_ask_all(args, &question, &found, err);
     if (status == 0 && !tutti_train_curve_only(args))
@@ -448,6 +507,7 @@ static const struct tutti_option options[] = {
      .type = TUTTI_OPTION_TIME,
      .value = "TIME",
      .help = "a step measured on one device at this batch: scales what devices take"},
+    TUTTI_TRAIN_OPTION_ANCHOR,
     {.name = "devices",
      .type = TUTTI_OPTION_TEXT,
      .value = "LIST",
@@ -513,6 +573,8 @@ const struct tutti_command tutti_cli_train = {
                 "tutti train dgx-1v:nodes=8 --model resnet50 --strategy parameter-server --sync 7 "
                 "--late aborted --spread 0.1\n"
                 "tutti train dgx-1v --model bert-base --strategy ddp --explain --trace step.json\n"
+                "tutti train dgx-a100:nodes=8 --model gpt2 --strategy ddp --batch 8 --precision "
+                "bf16 --anchor 62ms,devices=8,batch=4\n"
                 "tutti train tpu-v3:8x8 --model resnet50 --precision bf16 --batch 128",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

@@ -27,7 +27,7 @@ struct tutti_column {
     enum tutti_cell_type type;
 };
 
-enum { TUTTI_COLUMNS_MAX = 24 };
+enum { TUTTI_COLUMNS_MAX = 32 };
 
 struct tutti_table;
 

@@ -303,6 +303,8 @@ int tutti_train_question_read(const struct tutti_args *args, struct tutti_train_
         status = read_prices(args, q, err);
     if (status == 0)
         status = tutti_calib_option_read(args, &q->calib, err);
+    if (status == 0)
+        status = tutti_train_anchor_read(args, q, err);
     if (status < 0)
         return status;
     read_input(args, q);

@@ -6,6 +6,7 @@
 #include "sim/train.h"
 #include "tools/cli/calib.h"
 #include "tools/options.h"
+#include "tools/train/anchor.h"
 #include "tools/train/servers.h"
 #include "tools/train/slow.h"
 #include "tools/train/timeline.h"
@@ -31,6 +32,7 @@ struct tutti_train_question {
     struct tutti_train_servers_question servers;
     struct tutti_algorithm_set *added; /* TensorFlow's own */
     struct tutti_train_slow slow;
+    struct tutti_train_anchor anchor;
     bool explains;
     bool is_watched;                       /* to explain it, or for a trace */
     struct tutti_train_timeline *timeline; /* the caller's, of the step asked last */

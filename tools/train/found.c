@@ -65,18 +65,51 @@ static int calibrate(const struct tutti_train_question *q, struct tutti_train_as
     return 0;
 }
 
-static int ask_one(const struct tutti_args *args, const struct tutti_train_question *q,
-                   const struct tutti_topo *topo, struct tutti_train_found *ret,
-                   struct tutti_err *err)
+/* What devices take for a step by the constants of `framework`, of states that some share. */
+static double device_ps(const struct tutti_train_ask *ask, const struct tutti_framework *framework)
+{
+    const struct tutti_model_sums sums = tutti_model_sum(ask->model);
+    struct tutti_device_use use = ask->use;
+    uint64_t owners = ask->strategy->sharding == TUTTI_SHARD_NONE ? 1
+                      : ask->shard_ranks > 0                      ? ask->shard_ranks
+                                                                  : ask->topo->rank_count;
+    double sum_ps = 0;
+
+    use.framework = framework;
+    for (uint32_t i = 0; i < ask->model->layer_count; i++) {
+        struct tutti_layer_times times;
+
+        if (tutti_device_layer(&use, &ask->model->layers[i], &times, NULL) == 0)
+            sum_ps += (double)(times.forward_ps + times.backward_ps) * ask->model->layers[i].repeat;
+    }
+    return sum_ps * (ask->micro_batches > 0 ? ask->micro_batches : 1) +
+           (double)tutti_device_optimizer(&use, sums.parameters / owners);
+}
+
+/* Of what is computed, the part by which the host is slower than the device: none if it took no
+ * time to launch anything. */
+static tutti_ps host_of(const struct tutti_train_ask *ask, const struct tutti_train_answer *answer)
+{
+    struct tutti_framework quick = *ask->use.framework;
+    double all_ps = device_ps(ask, ask->use.framework);
+
+    quick.forward_us = quick.backward_us = quick.step_us = 0;
+    if (all_ps <= 0)
+        return 0;
+    return (tutti_ps)((double)answer->split.compute_ps * (1 - device_ps(ask, &quick) / all_ps));
+}
+
+int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_question *q,
+                        const struct tutti_topo *topo, struct tutti_train_found *ret,
+                        struct tutti_err *err)
 {
     const struct tutti_calib_choice costs = tutti_calib_option_for(&q->calib, topo);
     struct tutti_train_ask ask = q->ask;
-    struct tutti_strategy strategy;
     int status = share_batch(q, topo->rank_count, &ask, err);
 
-    fit_strategy(q, topo, tutti_args_given(args, "strategy"), &strategy);
+    fit_strategy(q, topo, tutti_args_given(args, "strategy"), &ret->strategy);
     ask.topo = topo;
-    ask.strategy = &strategy;
+    ask.strategy = &ret->strategy;
     ask.protocols = costs.made.protocols;
     if (ask.use.accelerator == NULL) /* of the machine as named: its parts are of the same */
         ask.use.accelerator = tutti_topo_accelerator(q->topo);
@@ -84,7 +117,11 @@ static int ask_one(const struct tutti_args *args, const struct tutti_train_quest
         status = calibrate(q, &ask, ret, err);
     ret->device_count = topo->rank_count;
     ret->batch = ask.use.batch;
-    return status < 0 ? status : tutti_train_step_ask(q, &ask, &ret->answer, &ret->servers, err);
+    if (status == 0)
+        status = tutti_train_step_ask(q, &ask, &ret->answer, &ret->servers, err);
+    if (status == 0)
+        ret->host_ps = host_of(&ask, &ret->answer);
+    return status;
 }
 
 /* Whether it is memory alone that a machine lacks. */
@@ -94,7 +131,7 @@ static bool is_too_large(const struct tutti_args *args, const struct tutti_train
     struct tutti_train_question any = *q;
 
     any.ask.any_memory = true;
-    return !q->ask.any_memory && ask_one(args, &any, topo, ret, NULL) == 0;
+    return !q->ask.any_memory && tutti_train_ask_one(args, &any, topo, ret, NULL) == 0;
 }
 
 int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_question *q,
@@ -105,7 +142,7 @@ int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_
     ret->count = q->device_count == 0;
     ret->too_large.device_count = 0;
     if (q->device_count == 0)
-        return ask_one(args, q, q->topo, &ret->machine[0], err);
+        return tutti_train_ask_one(args, q, q->topo, &ret->machine[0], err);
     for (uint32_t i = 0; i < q->device_count && status == 0; i++) {
         bool others = ret->count > 0 || i + 1 < q->device_count;
         bool as_named = q->device_counts[i] == q->topo->rank_count;
@@ -118,7 +155,7 @@ int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_
             continue;
         }
         if (status == 0) {
-            status = ask_one(args, q, topo, &ret->machine[ret->count], err);
+            status = tutti_train_ask_one(args, q, topo, &ret->machine[ret->count], err);
             if (status == 0)
                 ret->count++;
             else if (status == -TUTTI_EINVAL && others &&

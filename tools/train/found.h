@@ -8,12 +8,14 @@
 #include "sim/train_servers.h"
 #include "tools/train/ask.h"
 
-/* What was found on one machine. */
+/* What was found on one machine. Nothing in it may be moved: parts of it point to others. */
 struct tutti_train_found {
     struct tutti_train_answer answer;
     struct tutti_train_servers_answer servers; /* parameter-server: of them */
+    struct tutti_strategy strategy;            /* that of the question, or what goes with hosts */
     struct tutti_framework framework;          /* with the constants of --calib */
     size_t calibrated_count;                   /* of these */
+    tutti_ps host_ps; /* of what is computed: by which the host is slower than the device */
     uint32_t device_count;
     uint32_t batch;
 };
@@ -25,6 +27,9 @@ struct tutti_train_found_all {
     struct tutti_train_found too_large; /* the last that does not hold it; of 0 devices: none */
 };
 
+int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_question *question,
+                        const struct tutti_topo *topo, struct tutti_train_found *ret,
+                        struct tutti_err *err);
 int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_question *question,
                         struct tutti_train_found_all *ret, struct tutti_err *err);
 
