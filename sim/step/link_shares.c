@@ -11,7 +11,7 @@
 #include "topo/topo.h"
 
 /* Hosts looked at, evenly from the first rank's to the last's; steps of which one host is enough;
- * steps read at most; and links of a route at most. */
+ * steps counted at most; and links of a route at most. */
 enum { HOSTS = 3, STEPS_ENOUGH = 200000, STEPS_MAX = 4000000, ROUTE_MAX = 64 };
 
 struct counter {
@@ -46,21 +46,44 @@ static int add(struct counter *c, struct tutti_tuples *tuples, const uint64_t *w
     return 0;
 }
 
-/* All that a lane sends; false: too many steps to read. */
-static bool read_lane(struct counter *c, uint32_t rank, uint32_t lane, int *ret_status)
+/* What a round of a lane sends, so many times. */
+static int read_round(struct counter *c, uint32_t rank, uint32_t lane, uint64_t number,
+                      uint64_t times)
 {
-    const struct tutti_step *step;
-    struct tutti_cursor cursor;
+    struct tutti_round round;
+    int status = 0;
 
-    c->steps += tutti_schedule_step_count(c->s, rank, lane);
-    if (c->steps > STEPS_MAX)
-        return false;
-    tutti_cursor_open(&cursor, c->s, rank, lane);
-    while (*ret_status == 0 && (step = tutti_cursor_next(&cursor)) != NULL) {
+    round.step_count = 0;
+    c->s->ops->emit(c->s, rank, lane, number, &round);
+    c->steps += round.step_count * times;
+    for (uint32_t i = 0; i < round.step_count && status == 0; i++) {
+        const struct tutti_step *step = &round.step[i];
         const uint64_t pair[2] = {rank, step->peer};
 
         if (step->kind == TUTTI_SEND)
-            *ret_status = add(c, &c->pairs, pair, 2, step->bytes);
+            status = add(c, &c->pairs, pair, 2, step->bytes * times);
+    }
+    return status;
+}
+
+/* All that a lane sends, of rounds that repeat one period for all; false: too many steps. */
+static bool read_lane(struct counter *c, uint32_t rank, uint32_t lane, int *ret_status)
+{
+    const struct tutti_schedule_ops *ops = c->s->ops;
+    uint64_t count = ops->round_count(c->s, rank, lane);
+    uint64_t run;
+
+    for (uint64_t round = 0; round < count && *ret_status == 0; round += run) {
+        uint64_t period = 1;
+
+        run = ops->steady != NULL ? ops->steady(c->s, rank, lane, round, &period) : 0;
+        if (run <= 2 * period)
+            run = period = 1;
+        for (uint64_t i = 0; i < period && *ret_status == 0; i++)
+            *ret_status =
+                read_round(c, rank, lane, round + i, run / period + (i < run % period ? 1 : 0));
+        if (c->steps > STEPS_MAX)
+            return false;
     }
     return true;
 }

@@ -1,7 +1,9 @@
 /* Steps simulated without their messages: a story with its arithmetic; the same times as every rank
  * played by itself, whoever is slow; and as all messages played, where nothing overlaps. */
 #include "runtime/random.h"
+#include "sim/predict.h"
 #include "sim/step.h"
+#include "sim/step/price.h"
 #include "tests/alloc_fail.h"
 #include "tests/runtime/training_steps.h"
 #include "tests/test.h"
@@ -278,4 +280,41 @@ TEST(without_overlap_a_step_takes_what_all_its_messages_take)
         tutti_schedule_free(flat);
         tutti_schedule_free(s);
     }
+}
+
+/* Rounds that repeat are counted by the period: the shares are those of all rounds read. */
+TEST(link_shares_are_the_same_whether_rounds_repeat_or_are_read)
+{
+    static const char *const algorithms[] = {"ring", "ring-bidirectional", "double-binary-tree",
+                                             "two-shot"};
+    struct tutti_topo *topo = machine("dgx-h100:nodes=4");
+
+    for (uint64_t i = 0; i < 4 * 8; i++) {
+        const struct tutti_ask ask = {
+            .size = sizeof(ask),
+            .topo = topo,
+            .algorithm = algorithms[i % 4],
+            .params = {.collective = TUTTI_ALLREDUCE, .count = 1000 + i * i * i * 4001}};
+        const struct tutti_step_opts opts = {.size = sizeof(opts), .topo = topo};
+        struct tutti_call_price counted = {.alone_ps = TUTTI_PS_PER_S};
+        struct tutti_call_price read = counted;
+        struct tutti_schedule *schedule = NULL;
+        struct tutti_schedule_ops plain;
+        struct tutti_err err;
+        bool used = false;
+
+        CHECK_OK(tutti_predict_schedule(&ask, &schedule, &err), err);
+        CHECK_OK(tutti_step_link_shares(&opts, schedule, &counted, &err), err);
+        plain = *schedule->ops;
+        plain.steady = NULL;
+        schedule->ops = &plain;
+        CHECK_OK(tutti_step_link_shares(&opts, schedule, &read, &err), err);
+        for (uint32_t kind = 0; kind < TUTTI_SHARE_LINKS; kind++) {
+            CHECK_INT(counted.link_share[kind], read.link_share[kind]);
+            used |= read.link_share[kind] > 0;
+        }
+        CHECK(used);
+        tutti_schedule_free(schedule);
+    }
+    tutti_topo_free(topo);
 }
