@@ -17,6 +17,7 @@
 TUTTI_API_BEGIN
 
 struct tutti_err;
+struct tutti_train_memory;
 
 /* A collective of a step: what it is, what would run it, and what it takes by itself. */
 struct tutti_train_call {
@@ -71,6 +72,7 @@ struct tutti_train_ask {
      */
     void (*call)(void *context, const struct tutti_train_call *call);
     void *note_context;
+    struct tutti_train_memory *memory; /* NULL, or what steps tell each other */
 };
 
 /* Where a step's time goes, on the rank that ends last; they add up to it. */
@@ -108,6 +110,13 @@ struct tutti_train_answer {
  * what is not modelled. */
 int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_answer *ret,
                         struct tutti_err *err);
+
+/* For who predicts many steps: what a collective takes on a machine, once for all of them. Answers
+ * are the same as without. Machines are known by their names: they are as their SPECs say, none
+ * of them changed since, and questions about machines of one name have the same `protocols`,
+ * `as_nccl` and `added`. Of one thread at a time. */
+int tutti_train_memory_new(struct tutti_train_memory **ret, struct tutti_err *err);
+void tutti_train_memory_free(struct tutti_train_memory *memory); /* NULL is a no-op */
 
 /* The schedule that is simulated; the caller frees it. */
 int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,

@@ -6,6 +6,7 @@
 #include "runtime/status.h"
 #include "runtime/wide.h"
 #include "sim/step/price.h"
+#include "sim/train/memory.h"
 #include "sim/train/part.h"
 #include "sim/train/train.h"
 
@@ -58,13 +59,61 @@ static int find_shares(const struct tutti_ask *ask, const struct tutti_answer *a
     return 0;
 }
 
-static void note_largest(struct tutti_train *t, const struct tutti_answer *answer)
+static int predict(struct tutti_train *t, uint32_t number, struct tutti_ask *ask,
+                   struct tutti_train_price *ret, struct tutti_err *err)
 {
-    if (answer->bytes < t->largest_bytes)
+    struct tutti_answer answer;
+    int status = 0;
+
+    if (t->memory[number] == NULL)
+        status = tutti_predict_memory_new(&t->memory[number], err);
+    ask->memory = t->memory[number];
+    if (status == 0)
+        status = tutti_predict(ask, &answer, err);
+    if (status < 0)
+        return tutti_wrap(err, status, "%s of %s", tutti_collective_name(ask->params.collective),
+                          t->schedule->name);
+    *ret = (struct tutti_train_price){.algorithm = answer.algorithm,
+                                      .protocol = answer.protocol,
+                                      .bytes = answer.bytes,
+                                      .channel_count = answer.channel_count,
+                                      .call = {.alone_ps = answer.time_ps}};
+    return find_shares(ask, &answer, &ret->call, err);
+}
+
+/* What the question takes, which perhaps another step has asked. */
+static int price_of(struct tutti_train *t, uint32_t number, struct tutti_ask *ask,
+                    struct tutti_train_price *ret, struct tutti_err *err)
+{
+    const struct tutti_train_price *known = NULL;
+    uint32_t place = 0;
+    int status;
+
+    if (t->ask.memory == NULL) {
+        status = tutti_train_memory_new(&t->own_memory, err);
+        if (status < 0)
+            return status;
+        t->ask.memory = t->own_memory;
+    }
+    if (tutti_train_memory_find(t->ask.memory, ask, t->ask.topo, &place, &known) < 0)
+        return tutti_nomem(err);
+    if (known != NULL) {
+        *ret = *known;
+        return 0;
+    }
+    status = predict(t, number, ask, ret, err);
+    if (status == 0 && tutti_train_memory_keep(t->ask.memory, place, ret) < 0)
+        status = tutti_nomem(err);
+    return status;
+}
+
+static void note_largest(struct tutti_train *t, const struct tutti_train_price *price)
+{
+    if (price->bytes < t->largest_bytes)
         return;
-    t->largest_bytes = answer->bytes;
-    t->answer->algorithm = answer->algorithm;
-    t->answer->protocol = answer->protocol;
+    t->largest_bytes = price->bytes;
+    t->answer->algorithm = price->algorithm;
+    t->answer->protocol = price->protocol;
 }
 
 /* By the schedule that the strategy wrote, all groups at once. */
@@ -89,9 +138,9 @@ static uint64_t padded(const struct tutti_contract *c)
                : (c->count + grain - 1) / grain * grain;
 }
 
-/* `answer` NULL: no algorithm was asked for. */
+/* The names are NULL where no algorithm was asked for. */
 static void tell(const struct tutti_train *t, uint32_t callee, uint32_t number,
-                 const struct tutti_answer *answer, tutti_ps alone_ps)
+                 const struct tutti_train_price *price)
 {
     const struct tutti_schedule *s = t->schedule->callees[callee];
     const struct tutti_contract *c = &s->contract;
@@ -101,9 +150,9 @@ static void tell(const struct tutti_train *t, uint32_t callee, uint32_t number,
         .ranks = s->rank_count,
         .collective = c->collective,
         .bytes = tutti_collective_bytes(c->collective, c->count, c->dtype, s->rank_count),
-        .algorithm = answer == NULL ? NULL : answer->algorithm,
-        .protocol = answer == NULL ? NULL : answer->protocol,
-        .alone_ps = alone_ps};
+        .algorithm = price->algorithm,
+        .protocol = price->protocol,
+        .alone_ps = price->call.alone_ps};
 
     if (t->ask.call != NULL)
         t->ask.call(t->ask.note_context, &call);
@@ -138,7 +187,7 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
                    .op = c->op,
                    .channel_count = c->collective == TUTTI_ALLREDUCE ? t->ask.channels : 0,
                    .added = t->ask.added}};
-    struct tutti_answer answer;
+    struct tutti_train_price price = {.algorithm = NULL};
     int status;
 
     if (c->count == 0)
@@ -147,29 +196,25 @@ int tutti_train_price(void *context, uint32_t callee, uint32_t number, struct tu
     if (status < 0)
         return status;
     if (ask.topo == NULL) {
-        status = simulate(t, callee, number, ret, err);
-        if (status == 0)
-            tell(t, callee, number, NULL, ret->alone_ps);
-        return status;
-    }
-    if (t->memory[number] == NULL) {
-        status = tutti_predict_memory_new(&t->memory[number], err);
+        status = simulate(t, callee, number, &price.call, err);
         if (status < 0)
             return status;
+        tell(t, callee, number, &price);
+        *ret = price.call;
+        return 0;
     }
-    ask.memory = t->memory[number];
     ask.params.count = padded(c);
     if (c->collective != TUTTI_ALLREDUCE) /* a name that was asked for is of all-reduces */
         ask.algorithm = NULL;
-    status = tutti_predict(&ask, &answer, err);
+    status = price_of(t, number, &ask, &price, err);
     if (status < 0)
-        return tutti_wrap(err, status, "%s of %s", tutti_collective_name(c->collective),
-                          t->schedule->name);
-    ret->alone_ps = answer.time_ps + broadcast_ps(t, c, ask.topo->rank_count);
-    if (answer.channel_count > 0 && t->ask.use.accelerator->units > 0)
-        ret->device_share = (uint32_t)tutti_muldiv(answer.channel_count, TUTTI_SHARE_ONE,
+        return status;
+    note_largest(t, &price);
+    tell(t, callee, number, &price);
+    *ret = price.call;
+    ret->alone_ps += broadcast_ps(t, c, ask.topo->rank_count);
+    if (price.channel_count > 0 && t->ask.use.accelerator->units > 0)
+        ret->device_share = (uint32_t)tutti_muldiv(price.channel_count, TUTTI_SHARE_ONE,
                                                    t->ask.use.accelerator->units);
-    note_largest(t, &answer);
-    tell(t, callee, number, &answer, answer.time_ps);
-    return find_shares(&ask, &answer, ret, err);
+    return 0;
 }

@@ -257,6 +257,7 @@ void tutti_train_close(struct tutti_train *t)
 {
     free(t->times);
     tutti_schedule_free(t->schedule);
+    tutti_train_memory_free(t->own_memory);
     for (uint32_t i = 0; i < TUTTI_TRAIN_AXES; i++) {
         tutti_predict_memory_free(t->memory[i]);
         tutti_topo_free(t->parts[i]);

@@ -14,6 +14,7 @@ struct tutti_train {
     tutti_ps input_ps;   /* that the host needs for a step's samples; 0: no time */
     uint32_t host_ranks; /* that share a host's input pipeline */
     struct tutti_schedule *schedule;
+    struct tutti_train_memory *own_memory;                 /* where the question has none */
     struct tutti_predict_memory *memory[TUTTI_TRAIN_AXES]; /* of the machines of the axes */
     struct tutti_topo *parts[TUTTI_TRAIN_AXES];            /* NULL: axis 0, or not made yet */
     bool simulated[TUTTI_TRAIN_AXES];                      /* its groups are no such machine */

@@ -307,6 +307,50 @@ TEST(machines_of_other_sizes)
     }
 }
 
+static void count_calls(void *context, const struct tutti_train_call *call)
+{
+    tutti_ps *sum_ps = context;
+
+    *sum_ps += call->alone_ps;
+}
+
+/* Steps that share a memory, asked twice over in turn, are those that each would have alone. */
+TEST(steps_that_tell_each_other_prices_are_the_same)
+{
+    static const char *const machines[] = {"dgx-1v:nodes=2", "dgx-h100:nodes=2", "dgx-h100"};
+    static const char *const names[] = {"ddp", "zero2", "fsdp", "hsdp"};
+    struct tutti_train_memory *memory = NULL;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_train_memory_new(&memory, &err), err);
+    for (uint32_t i = 0; i < 2 * 3 * 4; i++) {
+        struct tutti_train_answer alone;
+        struct tutti_train_answer told;
+        tutti_ps alone_ps = 0;
+        tutti_ps told_ps = 0;
+        struct world w;
+
+        open_world(&w, machines[i % 3], i < 12 ? "resnet50" : "resnet101", names[i % 4], NULL);
+        w.ask.call = count_calls;
+        w.ask.note_context = &alone_ps;
+        alone = predict(&w);
+        w.ask.memory = memory;
+        for (int again = 0; again < 2; again++) {
+            told_ps = 0;
+            w.ask.note_context = &told_ps;
+            told = predict(&w);
+            CHECK_INT(told.step_ps, alone.step_ps);
+            CHECK_INT(told.split.slowed_ps, alone.split.slowed_ps);
+            CHECK_INT(told.communication_ps, alone.communication_ps);
+            CHECK_INT(told_ps, alone_ps);
+            CHECK_TEXT(told.algorithm, alone.algorithm);
+            CHECK_TEXT(told.protocol, alone.protocol);
+        }
+        close_world(&w);
+    }
+    tutti_train_memory_free(memory);
+}
+
 TEST(a_prediction_fails_cleanly_without_memory)
 {
     struct tutti_train_answer answer;

@@ -19,6 +19,7 @@ struct paced {
 
 struct tutti_training_simulator {
     const struct tutti_calib_option *calib;
+    struct tutti_train_memory *memory; /* of collectives on the rows' machines */
     struct paced *paced;
     size_t paced_count;
 };
@@ -27,9 +28,14 @@ int tutti_training_simulator_new(const struct tutti_calib_option *calib,
                                  struct tutti_training_simulator **ret, struct tutti_err *err)
 {
     struct tutti_training_simulator *simulator = calloc(1, sizeof(*simulator));
+    int status = simulator == NULL ? tutti_nomem(err) : 0;
 
-    if (simulator == NULL)
-        return tutti_nomem(err);
+    if (status == 0)
+        status = tutti_train_memory_new(&simulator->memory, err);
+    if (status < 0) {
+        free(simulator);
+        return status;
+    }
     simulator->calib = calib;
     *ret = simulator;
     return 0;
@@ -37,8 +43,10 @@ int tutti_training_simulator_new(const struct tutti_calib_option *calib,
 
 void tutti_training_simulator_free(struct tutti_training_simulator *simulator)
 {
-    if (simulator != NULL)
-        free(simulator->paced);
+    if (simulator == NULL)
+        return;
+    tutti_train_memory_free(simulator->memory);
+    free(simulator->paced);
     free(simulator);
 }
 
@@ -199,10 +207,13 @@ static int open_plan(const struct tutti_training_simulator *simulator,
     const struct tutti_calib_option *calib = simulator->calib;
     int status = tutti_training_plan_open(settings, plan, err);
 
-    if (status == 0 && calib != NULL)
+    if (status < 0)
+        return status;
+    plan->ask.memory = simulator->memory;
+    if (calib != NULL)
         tutti_training_plan_calibrate(plan, (const struct tutti_calib *const *)calib->layers,
                                       calib->layer_count);
-    return status;
+    return 0;
 }
 
 /* What a table states of a plan's step. */
