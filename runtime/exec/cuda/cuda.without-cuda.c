@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 #include "runtime/cuda.h"
+#include "runtime/cuda_work.h"
 #include "runtime/status.h"
 
 static int lacking(struct tutti_err *err)
@@ -30,4 +31,17 @@ int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err)
 {
     ret[0] = '\0';
     return lacking(err);
+}
+
+int tutti_cuda_work_new(const struct tutti_schedule *schedule, struct tutti_cuda_work **ret,
+                        struct tutti_err *err)
+{
+    (void)schedule;
+    (void)ret;
+    return lacking(err);
+}
+
+void tutti_cuda_work_free(struct tutti_cuda_work *work)
+{
+    (void)work;
 }

@@ -58,6 +58,9 @@ int tutti_gpu_load_open(struct tutti_gpu_load *load, struct tutti_gpu *gpu,
                         const struct tutti_cuda_plan *plan, uint32_t thread_count, bool stamped,
                         struct tutti_err *err);
 
+/* The threads of a block, if not asked otherwise and all lanes fit. */
+uint32_t tutti_gpu_threads_for(const struct tutti_cuda_plan *plan);
+
 /* Room for the times of so many meetings: one more than a launch has iterations. */
 int tutti_gpu_load_meetings(struct tutti_gpu_load *load, uint32_t count, struct tutti_err *err);
 void tutti_gpu_load_close(struct tutti_gpu_load *load); /* a zeroed one is a no-op */

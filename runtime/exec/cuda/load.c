@@ -64,7 +64,7 @@ static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
 /* ---- the kernel and its shape ---- */
 
 /* Enough threads that each has a few words of the largest operation. */
-static uint32_t threads_for(const struct tutti_cuda_plan *plan)
+uint32_t tutti_gpu_threads_for(const struct tutti_cuda_plan *plan)
 {
     uint64_t wanted = (plan->op_bytes_max / (plan->lined ? 8 : 16) + 31) / 32 * 32;
 
@@ -119,7 +119,7 @@ static int find_kernel(struct tutti_gpu_load *load, struct tutti_err *err)
         status =
             CALL(gpu, function_attribute, &registers, TUTTI_CU_FUNCTION_REGISTERS, load->kernel);
     if (!chosen)
-        load->thread_count = threads_for(load->plan);
+        load->thread_count = tutti_gpu_threads_for(load->plan);
     return status < 0 ? status : fit_blocks(load, chosen, err);
 }
 

@@ -1,0 +1,57 @@
+/* What the backend `cuda` makes of a schedule, as far as its time hangs on it: operations of blocks
+ * of threads, the bytes that each reads and writes, and what waits for what. */
+#ifndef TUTTI_RUNTIME_CUDA_WORK_H
+#define TUTTI_RUNTIME_CUDA_WORK_H
+
+#include <stdint.h>
+
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
+
+struct tutti_err;
+struct tutti_schedule;
+
+/* Counters only grow, from 0; a line is a counter of its own, whose value is 1 once it is there. */
+struct tutti_cuda_work_flag {
+    uint32_t counter;
+    uint32_t value;
+};
+
+struct tutti_cuda_work_op {
+    uint64_t bytes; /* of each source and target */
+    uint64_t duration_ps;
+    uint32_t wait_first;
+    uint32_t wait_count;
+    uint32_t signal_first;
+    uint32_t signal_count;
+    uint16_t src_count; /* lines among them, which take twice the bytes */
+    uint16_t dst_count;
+    uint16_t line_count; /* sources and targets that are lines */
+};
+
+/* A block plays a lane's operations in order: it waits for all its flags, moves the bytes, and
+ * stores its signals. Counters from line_first on are lines. */
+struct tutti_cuda_work {
+    uint32_t lane_count; /* of all ranks */
+    uint32_t op_count;
+    uint32_t flag_count;
+    uint32_t counter_count;
+    uint32_t line_first;
+    uint32_t thread_count;    /* of a block */
+    uint64_t buffer_bytes;    /* of all ranks: in, out and scratch */
+    uint64_t moved_bytes;     /* read and written by one iteration */
+    const uint32_t *op_first; /* [lane_count + 1] */
+    const struct tutti_cuda_work_op *ops;
+    const struct tutti_cuda_work_flag *flags; /* waits and signals */
+};
+
+/* Of a flat schedule, with as many threads a block as the backend takes where the GPU has room for
+ * all lanes. The same errors as playing it, but for what a GPU is asked. Needs no GPU. */
+int tutti_cuda_work_new(const struct tutti_schedule *schedule, struct tutti_cuda_work **ret,
+                        struct tutti_err *err);
+void tutti_cuda_work_free(struct tutti_cuda_work *work); /* NULL is a no-op */
+
+TUTTI_API_END
+
+#endif
