@@ -31,6 +31,7 @@
 
 TUTTI_API_BEGIN
 
+struct tutti_cuda_work;
 struct tutti_err;
 struct tutti_schedule;
 
@@ -75,6 +76,17 @@ enum tutti_local_parameter {
     TUTTI_LOCAL_LEND,
     TUTTI_LOCAL_TAKE_LENT,
     TUTTI_LOCAL_TAKE_MEMORY, /* the system's copy, in place of READ_MEMORY */
+    /* Of ranks on a GPU, whose lanes are blocks of threads, and of these alone. Bytes are those
+     * read and written. */
+    TUTTI_LOCAL_BLOCK_LAUNCH, /* from the launch until its end is seen, with nothing to do */
+    TUTTI_LOCAL_BLOCK_HOP,    /* from storing a counter until another block has seen it */
+    TUTTI_LOCAL_BLOCK_LINE,   /* the same of a line: data that carry their own mark */
+    TUTTI_LOCAL_BLOCK_STEP,   /* to begin and end an operation */
+    TUTTI_LOCAL_BLOCK_COPY,   /* rate of a block of 512 threads with one source */
+    TUTTI_LOCAL_BLOCK_ADD,    /* and with more */
+    TUTTI_LOCAL_BLOCK_MEMORY, /* rate of all blocks together, of what no cache keeps */
+    TUTTI_LOCAL_BLOCK_SHARED, /* and of what the cache of all keeps */
+    TUTTI_LOCAL_BLOCK_CACHE,  /* how much that is */
     TUTTI_LOCAL_COUNT
 };
 
@@ -107,7 +119,8 @@ const char *tutti_local_says(enum tutti_local_parameter parameter); /* a few wor
 /* The number nearest to `value` that may stand in a text for it; NAN stays NAN. */
 double tutti_local_within(enum tutti_local_parameter parameter, double value);
 
-/* What is to be expected of a machine of which nothing is known, for a fit to begin with. */
+/* What is to be expected of a machine of which nothing is known, for a fit to begin with. The
+ * backend is "threads"; what a machine of another has beside is guessed as well. */
 struct tutti_local tutti_local_guess(void);
 
 /* Reads the text; `name` is used in messages, which name the line. -TUTTI_EINVAL. */
@@ -116,12 +129,20 @@ int tutti_local_parse(const char *name, const char *text, size_t bytes, struct t
 /* Writes it; parse(print(m)) prints the same. *ret is freed by the caller with free(). */
 int tutti_local_print(const struct tutti_local *local, char **ret, struct tutti_err *err);
 
+/* On a GPU instead a lane is a block of threads of its own: it does its operations one after the
+ * other, waits for what others have stored, and moves bytes at its own rate, or at its part of what
+ * all blocks have together, whichever is less. What schedules become there (runtime/cuda_work.h) is
+ * played on a virtual clock. */
+
 /* A schedule to be timed, looked through once; then timed on as many machines as need be. */
 struct tutti_local_play;
 /* -TUTTI_ELACK for one too large to be looked at step by step, or of too many ranks. The schedule
  * is borrowed. */
 int tutti_local_play_open(const struct tutti_schedule *schedule, uint32_t processor_count,
                           struct tutti_local_play **ret, struct tutti_err *err);
+/* The same of what a GPU plays, which is borrowed. */
+int tutti_local_play_open_blocks(const struct tutti_cuda_work *work, struct tutti_local_play **ret,
+                                 struct tutti_err *err);
 void tutti_local_play_close(struct tutti_local_play *play); /* NULL is a no-op */
 
 /* From the common start to the last rank's end, caches being what a play before has left. The same

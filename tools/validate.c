@@ -251,7 +251,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
     v->run.perform.carry = v->run.perform.check;
     status = tutti_run_local(&v->run, with, calib, "validate", &v->local, sink, err);
     v->how = calib != NULL ? calib : "measured first";
-    if (status == 0) {
+    if (status == 0 && !v->run.backend->on_gpu) {
         struct tutti_local_ask ask = tutti_run_local_ask(&v->run, with);
 
         status = tutti_local_beside_open(&ask, &v->local, &v->beside, err);
@@ -276,6 +276,18 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
+static void print_here(const struct validation *v, FILE *out)
+{
+    fprintf(out, ": %s, %" PRIu32 " %srank%s by %s",
+            tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
+            v->run.backend->on_gpu ? "virtual " : "", v->run.rank_count == 1 ? "" : "s",
+            v->run.backend->name);
+    if (v->run.backend->on_gpu)
+        fputs(" on one GPU\n", out);
+    else
+        fprintf(out, " on %" PRIu32 " processors\n", tutti_run_processors());
+}
+
 static void print_head(const struct tutti_args *args, const struct validation *v,
                        const struct tutti_page *page)
 {
@@ -285,12 +297,18 @@ static void print_head(const struct tutti_args *args, const struct validation *v
 
     fprintf(out, "# tutti %s validate", TUTTI_BUILD_VERSION);
     if (v->here) {
-        fprintf(out, ": %s, %" PRIu32 " rank%s by %s on %" PRIu32 " processors\n",
-                tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
-                v->run.rank_count == 1 ? "" : "s", v->run.backend->name, tutti_run_processors());
+        print_here(v, out);
         tutti_local_show(&v->local, v->how, page->verbose, out);
         if (!page->verbose)
             return;
+        if (v->run.backend->on_gpu) {
+            fputs(
+                "# predicted: the operations that the backend makes of the same schedule, on "
+                "blocks of these rates;\n#   no collective was measured for it\n"
+                "# null model: one flat ring, a hop and a step each, all ranks at once in memory\n",
+                out);
+            return;
+        }
         fprintf(
             out,
             "# predicted: the same schedule played on a machine of these caches and rates, and as "
@@ -379,7 +397,7 @@ static int print_all(const struct tutti_args *args, const struct validation *v,
             return status;
         print_head(args, v, &page);
         status = tutti_cases_print(&v->cases, errors, &page, err);
-        if (v->here && status == 0)
+        if (v->here && status == 0 && !v->run.backend->on_gpu)
             print_beside(v, errors, page.out);
         if (status == 0)
             status = tutti_validate_plot_cases(args, &v->cases, sink->out_terminal, page.out, err);

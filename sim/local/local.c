@@ -17,6 +17,7 @@ enum whose {
     ANY,
     BETWEEN, /* of several processes, */
     LENT,    /* of a backend that lends pages */
+    BLOCKS,  /* of ranks on a GPU, which have nothing else */
 };
 
 struct entry {
@@ -60,6 +61,15 @@ static const struct entry entries[TUTTI_LOCAL_COUNT] = {
     [TUTTI_LOCAL_LEND] = {"lend_GBps", "to hand over pages, which are not copied", 50, LENT},
     [TUTTI_LOCAL_TAKE_LENT] = {"take_lent_GBps", "to receive those, beside reading", 15, LENT},
     [TUTTI_LOCAL_TAKE_MEMORY] = {"take_memory_GBps", "to read them from memory", 5, LENT},
+    [TUTTI_LOCAL_BLOCK_LAUNCH] = {"block_launch_us", "from launch to end, nothing done", 9, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_HOP] = {"block_hop_us", "until another block sees a counter", 1, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_LINE] = {"block_line_us", "until another block sees a line", 0.5, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_STEP] = {"block_step_us", "to begin and end an operation", 0.6, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_COPY] = {"block_copy_GBps", "of a block, one source", 90, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_ADD] = {"block_add_GBps", "of a block, several sources", 110, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_MEMORY] = {"block_memory_GBps", "of all blocks, memory", 2000, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_SHARED] = {"block_shared_GBps", "of all blocks, shared cache", 5000, BLOCKS},
+    [TUTTI_LOCAL_BLOCK_CACHE] = {"block_cache_MiB", "that all blocks keep", 40, BLOCKS},
 };
 
 const char *tutti_local_name(enum tutti_local_parameter parameter)
@@ -73,6 +83,8 @@ bool tutti_local_has(const struct tutti_local *local, enum tutti_local_parameter
     const struct tutti_backend_kind *kind = tutti_backend_kind_find(local->backend);
 
     assert((unsigned)parameter < TUTTI_LOCAL_COUNT);
+    if (entries[parameter].whose == BLOCKS || (kind != NULL && kind->on_gpu))
+        return entries[parameter].whose == BLOCKS && kind != NULL && kind->on_gpu;
     if (entries[parameter].whose == LENT && (kind == NULL || !kind->lends))
         return false;
     return entries[parameter].whose == ANY || local->process_count > 1;

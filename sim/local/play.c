@@ -361,10 +361,30 @@ int tutti_local_play_open(const struct tutti_schedule *schedule, uint32_t proces
     return 0;
 }
 
+int tutti_local_play_open_blocks(const struct tutti_cuda_work *work, struct tutti_local_play **ret,
+                                 struct tutti_err *err)
+{
+    struct tutti_local_play *play = calloc(1, sizeof(*play));
+    int status =
+        play == NULL ? tutti_nomem(err) : tutti_local_blocks_open(work, &play->blocks, err);
+
+    if (status < 0) {
+        free(play);
+        return status;
+    }
+    *ret = play;
+    return 0;
+}
+
 void tutti_local_play_close(struct tutti_local_play *play)
 {
     if (play == NULL)
         return;
+    if (play->blocks != NULL) {
+        tutti_local_blocks_close(play->blocks);
+        free(play);
+        return;
+    }
     for (uint32_t i = 0; play->ranks != NULL && i < play->schedule->rank_count; i++) {
         free(play->ranks[i].busy);
         free(play->ranks[i].peers);
@@ -397,12 +417,17 @@ static int play_once(struct tutti_local_play *play, struct tutti_err *err)
 int tutti_local_time(struct tutti_local_play *play, const struct tutti_local *local,
                      tutti_ps *ret_ps, struct tutti_err *err)
 {
-    double launch_us =
-        local
-            ->values[play->schedule->rank_count > 1 ? TUTTI_LOCAL_LAUNCH : TUTTI_LOCAL_LAUNCH_ALONE]
-            .value;
+    double launch_us = local->values[TUTTI_LOCAL_LAUNCH_ALONE].value;
     int status = 0;
 
+    if (play->blocks != NULL) {
+        launch_us = local->values[TUTTI_LOCAL_BLOCK_LAUNCH].value;
+        launch_us += tutti_local_blocks_play(play->blocks, local);
+        *ret_ps = (tutti_ps)(launch_us * (double)TUTTI_PS_PER_US);
+        return 0;
+    }
+    if (play->schedule->rank_count > 1)
+        launch_us = local->values[TUTTI_LOCAL_LAUNCH].value;
     play->local = local;
     play->hop_ps = local->values[TUTTI_LOCAL_HOP].value * (double)TUTTI_PS_PER_US;
     play->step_ps = local->values[TUTTI_LOCAL_STEP].value * (double)TUTTI_PS_PER_US;

@@ -8,6 +8,7 @@
 #include "runtime/engine.h"
 #include "runtime/schedule.h"
 #include "sim/local.h"
+#include "sim/local/blocks.h"
 #include "sim/local/memory.h"
 #include "sim/local/messages.h"
 
@@ -40,6 +41,7 @@ struct local_rank {
 };
 
 struct tutti_local_play {
+    struct local_blocks *blocks; /* of a GPU: and nothing else */
     const struct tutti_schedule *schedule;
     const struct tutti_local *local; /* of this call */
     struct tutti_engine *engine;

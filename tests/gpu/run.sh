@@ -6,6 +6,8 @@
 #            by `tutti run`, and compute-sanitizer where it is (FOLDER/player-*.log)
 #   topo     this machine as `topo show local` reads it: facts, topology, a prediction on it
 #            (FOLDER/topo.facts is all that was read, and a golden file to be)
+#   validate costs of the backend cuda fitted to small schedules, and collectives of other sizes
+#            predicted by them (FOLDER/cuda.local, FOLDER/validate-*.log and .csv)
 #   bars     what the backend cuda reaches beside the driver's copy (FOLDER/bars.tsv)
 #   check    the tests: what blocks hand on arrives, NCCL's sums are right
 #   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
@@ -17,14 +19,14 @@
 # NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
-    sed -n '2,17s/^# //p' "$0" >&2
+    sed -n '2,19s/^# //p' "$0" >&2
     exit 2
 }
 mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(topo player bars check costs sockets hosts steps within)
+[ $# -gt 0 ] || stages=(topo player validate bars check costs sockets hosts steps within)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
 case " ${stages[*]} " in *" check "* | *" costs "*) targets+=(gpu_costs_program) ;; esac
@@ -99,6 +101,21 @@ player() {
     echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
 }
 
+# validate NAME ARGUMENTS...: one table of measured and predicted.
+validate() {
+    local name=$1 start=$SECONDS rc
+    shift
+    timeout 100 $build/tutti validate -B cuda --calib "$to/cuda.local" "$@" --format csv \
+        >"$to/validate-$name.csv" 2>"$to/validate-$name.log"
+    rc=$?
+    [ $rc -eq 0 ] || failed=1
+    # The column of errors is found by its name.
+    echo "== validate $name: rc $rc, $((SECONDS - start)) s, median of absolute errors" \
+        "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "error_percent") c = i }
+            NR > 1 { print $c < 0 ? -$c : $c + 0 }' "$to/validate-$name.csv" | sort -g |
+            awk '{ e[NR] = $1 } END { print e[int((NR + 1) / 2)] " %, worst " e[NR] " %" }')"
+}
+
 host=tools/examples/h100x8.xml
 failed=0
 for stage in "${stages[@]}"; do
@@ -113,6 +130,17 @@ for stage in "${stages[@]}"; do
             diff <(grep -v '^topology' "$to/topo.topo") <(grep -v '^topology' "$to/topo.again") \
                 >>"$to/topo.log" || failed=1
         echo "== topo: $(sed -n 2p "$to/topo.log"), $(wc -l <"$to/topo.facts") facts"
+        ;;
+    validate)
+        start=$SECONDS
+        timeout 90 $build/tutti calibrate -B cuda -g 8 -e 50M -O "$to/cuda.local" \
+            >"$to/validate-calibrate.log" 2>&1 || failed=1
+        echo "== calibrate: $((SECONDS - start)) s, $(tail -n 1 "$to/validate-calibrate.log")"
+        for collective in allreduce allgather reducescatter broadcast alltoall; do
+            validate $collective -g 8 -a all -c $collective -b 1K -e 16M -f 16 -w 2 -n 10
+        done
+        validate large -g 8 -a ring,two-shot,halving-doubling -b 64M -e 64M -w 1 -n 5
+        validate four -g 4 -a ring,two-shot,one-shot -b 1K -e 16M -f 4 -w 2 -n 10
         ;;
     player)
         player conformance $build/tests/cuda_conformance_test
@@ -185,8 +213,8 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, bars, check, costs, sockets," \
-            "hosts, steps, within)" >&2
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, validate, player, bars, check, costs," \
+            "sockets, hosts, steps, within)" >&2
         exit 2
         ;;
     esac

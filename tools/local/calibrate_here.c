@@ -9,6 +9,7 @@
 
 #include "build.h"
 #include "runtime/backend.h"
+#include "runtime/cuda.h"
 #include "runtime/group.h"
 #include "runtime/status.h"
 #include "tools/cli/files.h"
@@ -18,6 +19,8 @@
 #include "tools/options.h"
 #include "tools/run/run.h"
 #include "tools/run/run_group.h"
+
+enum { GPU_RANKS = 8 }; /* virtual ones, if not asked otherwise */
 
 struct here {
     struct tutti_local local;
@@ -142,6 +145,7 @@ static int measure(const struct tutti_args *args, const struct tutti_run_command
 {
     struct tutti_local_ask ask = {
         .backend = with->backend,
+        .on_gpu = run->backend->on_gpu,
         .process_count = with->group != NULL ? with->group->count : 1,
         .group = with->group,
         .rank_count = run->rank_count,
@@ -189,9 +193,18 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
             return status;
     } else {
         if (run.rank_count == 0)
-            run.rank_count = 2;
+            run.rank_count = run.backend->on_gpu ? GPU_RANKS : 2;
         run.pin = tutti_args_flag(args, "pin") ||
                   (!tutti_args_flag(args, "no-pin") && run.rank_count <= tutti_run_processors());
+    }
+    if (run.backend->on_gpu) {
+        struct tutti_run_group alone = {.group = NULL};
+
+        status = tutti_cuda_open(NULL, &alone.backend, err);
+        if (status == 0)
+            status = measure(args, &run, &alone, sink, err);
+        tutti_backend_close(alone.backend);
+        return status;
     }
     status = measure(args, &run, &with, sink, err);
     return tutti_run_group_close(&with, status, run.perform.deadline_ps, err);

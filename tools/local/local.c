@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "runtime/backend.h"
+#include "runtime/cuda.h"
+#include "runtime/cuda_work.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "tools/cli/files.h"
@@ -53,6 +55,13 @@ static void describe(const struct tutti_local_ask *ask, struct tutti_local *loca
         (void)strftime(local->date, sizeof(local->date), "%Y-%m-%d %H:%M UTC", &when);
     local->processor_count = ask->processor_count;
     local->process_count = ask->process_count > 0 ? ask->process_count : 1;
+    if (ask->on_gpu) {
+        char name[TUTTI_CUDA_NAME_BYTES];
+
+        if (tutti_cuda_name(name, NULL) == 0)
+            (void)snprintf(local->machine, sizeof(local->machine), "%.*s",
+                           (int)sizeof(local->machine) - 1, name);
+    }
     if (ask->backend != NULL)
         (void)snprintf(local->backend, sizeof(local->backend), "%s", ask->backend->ops->name);
     local->rank_count = ask->rank_count;
@@ -132,6 +141,26 @@ int tutti_local_load(const char *path, const char *backend, struct tutti_local *
 
 /* ---- predicting ------------------------------------------------------------------------------ */
 
+int tutti_local_open_play(const struct tutti_local *local, const struct tutti_schedule *schedule,
+                          struct tutti_cuda_work **ret_work, struct tutti_local_play **ret,
+                          struct tutti_err *err)
+{
+    struct tutti_cuda_work *work = NULL;
+    int status;
+
+    if (!tutti_local_has(local, TUTTI_LOCAL_BLOCK_LAUNCH))
+        return tutti_local_play_open(schedule, local->processor_count, ret, err);
+    status = tutti_cuda_work_new(schedule, &work, err);
+    if (status == 0)
+        status = tutti_local_play_open_blocks(work, ret, err);
+    if (status < 0) {
+        tutti_cuda_work_free(work);
+        return status;
+    }
+    *ret_work = work;
+    return 0;
+}
+
 int tutti_local_predict(const struct tutti_local *local, uint32_t rank_count,
                         const struct tutti_coll_params *params, const char *algorithm,
                         int64_t *ret_ps, struct tutti_err *err)
@@ -139,14 +168,16 @@ int tutti_local_predict(const struct tutti_local *local, uint32_t rank_count,
     struct tutti_shape flat = tutti_shape_flat(rank_count); /* as `run` lays it out */
     struct tutti_schedule *schedule = NULL;
     struct tutti_local_play *play = NULL;
+    struct tutti_cuda_work *work = NULL;
     int status = tutti_coll_generate(algorithm, params, &flat, &schedule, err);
 
     if (status < 0)
         return status;
-    status = tutti_local_play_open(schedule, local->processor_count, &play, err);
+    status = tutti_local_open_play(local, schedule, &work, &play, err);
     if (status == 0)
         status = tutti_local_time(play, local, ret_ps, err);
     tutti_local_play_close(play);
+    tutti_cuda_work_free(work);
     tutti_schedule_free(schedule);
     if (status == -TUTTI_ELACK) {
         *ret_ps = 0;
@@ -160,14 +191,19 @@ double tutti_local_null_latency_ps(const struct tutti_local *local)
     const struct tutti_local_value *v = local->values;
     double us = v[TUTTI_LOCAL_HOP].value;
 
+    if (tutti_local_has(local, TUTTI_LOCAL_BLOCK_HOP))
+        us = v[TUTTI_LOCAL_BLOCK_HOP].value + v[TUTTI_LOCAL_BLOCK_STEP].value;
     if (local->process_count > 1)
         us += 2 * v[TUTTI_LOCAL_CALL].value;
     return us * (double)TUTTI_PS_PER_US;
 }
 
-/* A message is read and written, or sent and received, or received alone, or lent. */
+/* A message is read and written, on a GPU by all ranks at once; or sent and received, or received
+ * alone, or lent. */
 double tutti_local_null_bytes_per_s(const struct tutti_local *local)
 {
+    if (tutti_local_has(local, TUTTI_LOCAL_BLOCK_MEMORY))
+        return 1e9 * local->values[TUTTI_LOCAL_BLOCK_MEMORY].value / 2 / local->rank_count;
     if (local->direct)
         return 1e9 * local->values[TUTTI_LOCAL_TAKE_FAR].value;
     if (tutti_local_has(local, TUTTI_LOCAL_LEND))
@@ -212,10 +248,28 @@ void tutti_local_show(const struct tutti_local *local, const char *how, bool ver
     }
 }
 
+static void sum_up_blocks(const struct tutti_local *local, const char *how, bool verbose, FILE *out)
+{
+    const struct tutti_local_value *v = local->values;
+
+    fprintf(out,
+            "# %s: a launch takes %.2f us, to hand a message on %.2f us, by lines %.2f; memory "
+            "%.0f GB/s\n",
+            how, v[TUTTI_LOCAL_BLOCK_LAUNCH].value, v[TUTTI_LOCAL_BLOCK_HOP].value,
+            v[TUTTI_LOCAL_BLOCK_LINE].value, v[TUTTI_LOCAL_BLOCK_MEMORY].value);
+    if (verbose)
+        fprintf(out, "# predicted: the operations that the backend makes of the same schedule, on "
+                     "blocks of these\n#   rates; no collective was measured for it\n");
+}
+
 void tutti_local_sum_up(const struct tutti_local *local, const char *how, bool verbose, FILE *out)
 {
     const struct tutti_local_value *v = local->values;
 
+    if (tutti_local_has(local, TUTTI_LOCAL_BLOCK_LAUNCH)) {
+        sum_up_blocks(local, how, verbose, out);
+        return;
+    }
     fprintf(out, "# %s: to begin and end takes %.2f us, to hand a message on %.2f us\n", how,
             v[TUTTI_LOCAL_LAUNCH].value, v[TUTTI_LOCAL_HOP].value);
     if (!verbose)

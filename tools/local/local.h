@@ -18,6 +18,7 @@ struct tutti_json;
 
 struct tutti_local_ask {
     struct tutti_backend *backend; /* NULL: threads; else all its processes measure together */
+    bool on_gpu;                   /* ranks are virtual ones of a GPU: `backend` is that */
     uint32_t process_count;        /* of it; 0: 1 */
     struct tutti_group *group;     /* those; NULL: this one alone */
     uint32_t rank_count;
@@ -69,6 +70,11 @@ int tutti_local_time_points(const struct tutti_local_ask *ask, struct tutti_loca
                             struct tutti_err *err);
 void tutti_local_points_close(struct tutti_local_points *points);
 
+/* Those for the lanes of a GPU: copies and sums by different numbers of blocks, small messages that
+ * go round. Adds to the points, up to `capacity`. */
+int tutti_local_points_make_blocks(const struct tutti_local_ask *ask, uint32_t capacity,
+                                   struct tutti_local_points *points, struct tutti_err *err);
+
 /* The schedules alone, not yet timed: for fits to made-up machines. */
 int tutti_local_points_make(const struct tutti_local_ask *ask, struct tutti_local_points *ret,
                             struct tutti_err *err);
@@ -117,6 +123,13 @@ int tutti_local_calibrate(const struct tutti_local_ask *ask, struct tutti_local_
 /* Reads what `calibrate -B` has written. -TUTTI_EINVAL for another backend's. */
 int tutti_local_load(const char *path, const char *backend, struct tutti_local *ret,
                      struct tutti_err *err);
+
+/* Opens the play of a schedule on that machine; on a GPU *ret_work is what the backend makes of it,
+ * which the play refers to, else NULL. Both are the caller's, the play to be closed first. */
+struct tutti_cuda_work;
+int tutti_local_open_play(const struct tutti_local *local, const struct tutti_schedule *schedule,
+                          struct tutti_cuda_work **ret_work, struct tutti_local_play **ret,
+                          struct tutti_err *err);
 
 /* Times the schedule of `algorithm` on it: see sim/local.h. *ret_ps is 0 for one too large to be
  * looked at step by step. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/cuda_work.h"
 #include "runtime/status.h"
 #include "tools/local/local.h"
 
@@ -16,6 +17,7 @@ static const double huber_scale = 0.05;
 struct job {
     struct tutti_local_points *points;
     struct tutti_local_play **plays;
+    struct tutti_cuda_work **works; /* on a GPU: what the plays refer to */
     struct tutti_local local;
     enum tutti_local_parameter which[TUTTI_LOCAL_COUNT]; /* that are fitted */
     uint32_t which_count;
@@ -56,8 +58,11 @@ static int open_plays(struct job *job, struct tutti_err *err)
     job->plays = calloc(job->points->count + 1, sizeof(struct tutti_local_play *));
     if (job->plays == NULL)
         return tutti_nomem(err);
+    job->works = calloc(job->points->count + 1, sizeof(struct tutti_cuda_work *));
+    if (job->works == NULL)
+        return tutti_nomem(err);
     for (uint32_t i = 0; status == 0 && i < job->points->count; i++)
-        status = tutti_local_play_open(job->points->points[i].schedule, job->local.processor_count,
+        status = tutti_local_open_play(&job->local, job->points->points[i].schedule, &job->works[i],
                                        &job->plays[i], err);
     return status;
 }
@@ -158,9 +163,12 @@ static int fit(struct job *job, struct tutti_local_fitted *ret, struct tutti_err
     }
     if (status == 0)
         status = solve(job, observed, weight, ret, err);
-    for (uint32_t i = 0; job->plays != NULL && i < points->count; i++)
+    for (uint32_t i = 0; job->works != NULL && i < points->count; i++) {
         tutti_local_play_close(job->plays[i]);
+        tutti_cuda_work_free(job->works[i]);
+    }
     free(job->plays);
+    free(job->works);
     free(observed);
     free(weight);
     return status;
@@ -173,7 +181,8 @@ int tutti_local_fit(struct tutti_local_points *points, struct tutti_local *local
     int status;
 
     for (int p = 0; p < TUTTI_LOCAL_COUNT; p++)
-        job.which[job.which_count++] = (enum tutti_local_parameter)p;
+        if ((p >= TUTTI_LOCAL_BLOCK_LAUNCH) == tutti_local_has(local, TUTTI_LOCAL_BLOCK_LAUNCH))
+            job.which[job.which_count++] = (enum tutti_local_parameter)p;
     status = fit(&job, ret, err);
     if (status == 0)
         *local = job.local;

@@ -307,9 +307,11 @@ int tutti_local_points_make(const struct tutti_local_ask *ask, struct tutti_loca
                             struct tutti_err *err)
 {
     struct tutti_local_points points = {.points = calloc(POINTS_MAX, sizeof(*points.points))};
-    int status = points.points == NULL ? tutti_nomem(err) : make_smalls(ask, &points, err);
+    int status = points.points == NULL ? tutti_nomem(err)
+                 : ask->on_gpu ? tutti_local_points_make_blocks(ask, POINTS_MAX, &points, err)
+                               : make_smalls(ask, &points, err);
 
-    for (uint64_t bytes = BYTES_FIRST; status == 0 && bytes <= ask->bytes_max;
+    for (uint64_t bytes = BYTES_FIRST; status == 0 && !ask->on_gpu && bytes <= ask->bytes_max;
          bytes *= bytes < RATIO_BYTES && !ask->brief ? 2 : RATIO_ABOVE) {
         for (int w = 0; status == 0 && w < WHAT_COUNT; w++) {
             struct tutti_local_point p = {.what = whats[w].name, .bytes = bytes};
@@ -389,11 +391,11 @@ static int play_once(const struct tutti_local_ask *ask, struct tutti_backend *ba
     };
     struct tutti_played played = {0};
     double *apart_ns = timing->apart_ns + 2 * timing->count;
-    int status = tutti_local_look(ask, &apart_ns[0], err);
+    int status = ask->on_gpu ? 0 : tutti_local_look(ask, &apart_ns[0], err);
 
     if (status == 0)
         status = tutti_backend_play(backend, &play, &played, err);
-    if (status == 0)
+    if (status == 0 && !ask->on_gpu)
         status = tutti_local_look(ask, &apart_ns[1], err);
     timing->took_us[timing->count++] = (double)played.median_ps / (double)TUTTI_PS_PER_US;
     *spent_ps += played.total_ps;
@@ -427,7 +429,8 @@ static int time_point(const struct tutti_local_ask *ask, struct tutti_backend *b
     while (timing.count < PLAYS && status == 0) {
         int64_t spent_ns = ask->backend == NULL ? now_ns() - began_ns : spent_ps / TUTTI_PS_PER_NS;
 
-        if (timing.count > 0 && point->bytes <= RATIO_BYTES && spent_ns > spent_max_ns)
+        if (timing.count > 0 && (point->bytes <= RATIO_BYTES || ask->on_gpu) &&
+            spent_ns > spent_max_ns)
             break;
         status = play_once(ask, backend, point, &buffers, &timing, &spent_ps, err);
     }
@@ -505,7 +508,7 @@ int tutti_local_time_points(const struct tutti_local_ask *ask, struct tutti_loca
     }
     for (uint32_t i = 0; status == 0 && i < points->count; i++)
         status = time_point(ask, backend, &points->points[i], err);
-    if (status == 0)
+    if (status == 0 && !ask->on_gpu)
         status = time_again(ask, backend, points, err);
     tutti_backend_close(own);
     return status;

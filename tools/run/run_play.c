@@ -193,6 +193,7 @@ struct tutti_local_ask tutti_run_local_ask(const struct tutti_run_command *run,
         .backend = with != NULL ? with->backend : NULL,
         .process_count = with != NULL ? with->group->count : 1,
         .group = with != NULL ? with->group : NULL,
+        .on_gpu = run->backend->on_gpu,
         .bytes_max = bytes < least  ? least
                      : bytes > most ? most
                                     : bytes,
@@ -205,6 +206,7 @@ int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_
 {
     struct tutti_local_ask ask = tutti_run_local_ask(run, with);
     struct tutti_local_points points = {.count = 0};
+    struct tutti_backend *own = NULL;
     struct tutti_local_fitted fitted;
     int status;
 
@@ -221,7 +223,11 @@ int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_
         return tutti_run_group_agree(with, status, run->perform.deadline_ps, err);
     }
     tutti_run_show(command, "measuring", "this machine", sink);
-    status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);
+    status = ask.on_gpu ? tutti_cuda_open(NULL, &own, err) : 0;
+    ask.backend = own != NULL ? own : ask.backend;
+    if (status == 0)
+        status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);
+    tutti_backend_close(own);
     tutti_run_show(command, NULL, NULL, sink);
     tutti_local_points_close(&points);
     return status;

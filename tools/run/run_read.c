@@ -15,7 +15,7 @@ void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES])
 
     ret[0] = '\0';
     for (size_t i = 0; i < count; i++)
-        if (all || (!kinds[i].simulated && !kinds[i].on_gpu))
+        if (all || !kinds[i].simulated)
             at += (size_t)snprintf(ret + at, TUTTI_BACKEND_WORDS_BYTES - at, "%s%s",
                                    at > 0 ? ", " : "", kinds[i].name);
 }
@@ -49,13 +49,9 @@ int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run_com
     char hint[TUTTI_HINT_BYTES];
 
     run->backend = tutti_backend_kind_find(name);
-    if (run->backend != NULL && !run->backend->simulated && !run->backend->on_gpu)
+    if (run->backend != NULL && !run->backend->simulated)
         return 0;
     tutti_run_backend_words(false, words);
-    if (run->backend != NULL && run->backend->on_gpu)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "option '-B': what backend '%s' costs is not fitted yet (%s)", name,
-                          words);
     return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)", name,
                       run->backend == NULL ? tutti_nearest_hint(name, words, hint) : "", words);
 }
