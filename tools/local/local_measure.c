@@ -427,7 +427,8 @@ static int time_point(const struct tutti_local_ask *ask, struct tutti_backend *b
     /* A busy machine makes short things last: then one play must do. Several processes must all
      * decide alike, by times that all of them know. */
     while (timing.count < PLAYS && status == 0) {
-        int64_t spent_ns = ask->backend == NULL ? now_ns() - began_ns : spent_ps / TUTTI_PS_PER_NS;
+        int64_t spent_ns =
+            ask->backend == NULL || ask->on_gpu ? now_ns() - began_ns : spent_ps / TUTTI_PS_PER_NS;
 
         if (timing.count > 0 && (point->bytes <= RATIO_BYTES || ask->on_gpu) &&
             spent_ns > spent_max_ns)
