@@ -117,6 +117,20 @@ static int by_name(const char *name, const struct tutti_model_params *known,
     return tutti_model_new(name, &p, ret, err);
 }
 
+/* By the model's own words; where they name none, by those of the variant as well, which may say of
+ * how many dimensions it is. */
+static const char *recognize(const struct tutti_training_row_settings *s,
+                             struct tutti_model_params *params)
+{
+    const char *name = tutti_model_recognize(s->model, count_of(s->seq_len), params);
+    char words[256];
+
+    if (name != NULL || s->variant[0] == '\0' || s->layers != TUTTI_UNSTATED)
+        return name;
+    (void)snprintf(words, sizeof(words), "%.120s %.120s", s->model, s->variant);
+    return tutti_model_recognize(words, count_of(s->seq_len), params);
+}
+
 int tutti_training_plan_model(const struct tutti_training_row_settings *s,
                               struct tutti_training_plan *plan, struct tutti_err *err)
 {
@@ -126,7 +140,7 @@ int tutti_training_plan_model(const struct tutti_training_row_settings *s,
 
     if (s->model[0] == '\0')
         return tutti_fail(err, TUTTI_EINVAL, "the model is not stated (model)");
-    name = tutti_model_recognize(s->model, count_of(s->seq_len), &params);
+    name = recognize(s, &params);
     status = name != NULL ? by_name(name, &params, s, &plan->model, err)
                           : by_shape(s, &plan->model, err);
     plan->ask.model = plan->model;
