@@ -36,6 +36,18 @@ if(TUTTI_HAVE_CUDA)
     target_link_libraries(tutti_cuda PRIVATE ${CMAKE_DL_LIBS})
 endif()
 
+# libtutti_nccl: the backend `nccl`, on top of it; NCCL is opened at run time.
+if(TUTTI_HAVE_CUDA)
+    list(FILTER NCCL_SOURCES EXCLUDE REGEX "[.]without-nccl[.]c$")
+else()
+    list(FILTER NCCL_SOURCES INCLUDE REGEX "[.]without-nccl[.]c$")
+endif()
+add_library(tutti_nccl STATIC ${NCCL_SOURCES})
+target_link_libraries(tutti_nccl PUBLIC tutti_cuda)
+if(TUTTI_HAVE_CUDA)
+    target_link_libraries(tutti_nccl PRIVATE ${CMAKE_DL_LIBS})
+endif()
+
 if(TUTTI_HAVE_NVCC)
     set(code -gencode arch=compute_75,code=compute_75 -gencode arch=compute_80,code=sm_80
         -gencode arch=compute_90,code=sm_90)

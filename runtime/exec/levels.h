@@ -10,9 +10,10 @@
  * touches bytes that another writes, so that all of it may go on at one time, in pieces.
  *
  * Two things differ from the order of lanes. A RECV with FUSE must not store where it says: what
- * came is read by the next REDUCE of its lane alone, either at the sender, whose bytes stay until
- * that REDUCE is over, or in memory of the message's own. And a RECV moves before the steps that
- * its lane has before it within the level; where they touch its bytes it is of the next level. */
+ * came is read by the next REDUCE of its lane alone, which may be of a later level: either at the
+ * sender, whose bytes stay until that REDUCE is over, or in memory of the message's own. And a RECV
+ * moves before the steps that its lane has before it within the level; where they touch its bytes
+ * it is of the next level. */
 #ifndef TUTTI_RUNTIME_EXEC_LEVELS_H
 #define TUTTI_RUNTIME_EXEC_LEVELS_H
 

@@ -4,14 +4,22 @@
  *   TUTTI_STANDIN_BLOCKS   blocks at work at one time (4096)
  *   TUTTI_STANDIN_MEMORY   bytes of the device (2^36)
  *   TUTTI_STANDIN_FAIL     CALL:N: the N-th call of that name fails with error 999
- *   TUTTI_STANDIN_ABSENT   a block that never comes */
+ *   TUTTI_STANDIN_ABSENT   a block that never comes
+ *   TUTTI_STANDIN_STUCK    events are never reached */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/gpu/player_cpu.h"
 
-enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, TOO_LARGE = 720, UNKNOWN = 999 };
+enum {
+    SUCCESS = 0,
+    INVALID = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_READY = 600,
+    TOO_LARGE = 720,
+    UNKNOWN = 999
+};
 
 static uint64_t setting(const char *name, uint64_t standard)
 {
@@ -321,6 +329,13 @@ CALL(cuEventRecord, (void *event, void *stream))
     return SUCCESS;
 }
 
+CALL(cuEventQuery, (void *event))
+{
+    FAIL_IF_ASKED();
+    (void)event;
+    return getenv("TUTTI_STANDIN_STUCK") == NULL ? SUCCESS : NOT_READY;
+}
+
 CALL(cuEventElapsedTime, (float *ret_ms, void *from, void *to))
 {
     FAIL_IF_ASKED();
@@ -353,4 +368,14 @@ CALL(cuLaunchCooperativeKernel,
                              absent, PLAYER_CPU_RIGHT)
                ? SUCCESS
                : UNKNOWN;
+}
+
+CALL(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                      void *stream, void **parameters, void **extra))
+{
+    FAIL_IF_ASKED();
+    (void)extra;
+    return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                     shared_bytes, stream, parameters);
 }

@@ -1,6 +1,7 @@
 # The backend `cuda` without a GPU: its kernel compiled for the CPU, behind a stand-in for the
 # driver's library. In a build without the backend none of these is built, and ctest says so.
-set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test)
+set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test nccl_conformance_test
+    nccl_test)
 if(NOT TUTTI_HAVE_CUDA)
     set_target_properties(${programs} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     set_tests_properties(${programs} PROPERTIES DISABLED TRUE)
@@ -9,12 +10,19 @@ endif()
 add_library(cuda_standin MODULE gpu/cuda_standin.c)
 target_include_directories(cuda_standin PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(cuda_standin PRIVATE Threads::Threads)
+add_library(nccl_standin MODULE gpu/nccl_standin.c ${CMAKE_SOURCE_DIR}/runtime/exec/nccl/library.c)
+target_include_directories(nccl_standin PRIVATE ${CMAKE_SOURCE_DIR})
+set_target_properties(nccl_standin PROPERTIES C_VISIBILITY_PRESET hidden)
+target_link_libraries(nccl_standin PRIVATE tutti_static)
+target_link_options(nccl_standin PRIVATE -Wl,--exclude-libs,ALL)
 foreach(program ${programs})
-    target_link_libraries(${program} PRIVATE tutti_cuda)
-    add_dependencies(${program} cuda_standin)
+    target_link_libraries(${program} PRIVATE tutti_nccl tutti_cuda)
+    add_dependencies(${program} cuda_standin nccl_standin)
 endforeach()
 set(standin TUTTI_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>)
 set_tests_properties(cuda_conformance_test cuda_test PROPERTIES ENVIRONMENT "${standin}")
+set_tests_properties(nccl_conformance_test nccl_test PROPERTIES
+    ENVIRONMENT "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
 add_test(NAME cuda_conformance_persistent COMMAND cuda_conformance_test)
 set_tests_properties(cuda_conformance_persistent PROPERTIES TIMEOUT 600
     ENVIRONMENT "${standin};TUTTI_TEST_PERSISTENT=1;TUTTI_TEST_FEWER=20")

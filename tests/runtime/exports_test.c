@@ -195,6 +195,7 @@ TEST(the_library_exports_what_the_doors_declare)
     read_library("-D", TUTTI_SHARED, &exported);
     read_library("-g", TUTTI_MPI_ARCHIVE, &apart);
     read_library("-g", TUTTI_CUDA_ARCHIVE, &apart);
+    read_library("-g", TUTTI_NCCL_ARCHIVE, &apart);
     CHECK(declared.count > 200);
     check_exports(&declared, &exported, &apart);
     done(&declared);

@@ -32,9 +32,10 @@ endif()
 
 # Likewise, for it alone has kernels: find_package(tutti COMPONENTS cuda).
 if(TUTTI_HAVE_CUDA AND TARGET tutti_cuda)
-    list(APPEND TUTTI_PRODUCTS tutti_cuda)
+    list(APPEND TUTTI_PRODUCTS tutti_cuda tutti_nccl)
     set_target_properties(tutti_cuda PROPERTIES EXPORT_NAME cuda)
-    install(TARGETS tutti_cuda EXPORT tuttiCudaTargets)
+    set_target_properties(tutti_nccl PROPERTIES EXPORT_NAME nccl) # stands on it
+    install(TARGETS tutti_cuda tutti_nccl EXPORT tuttiCudaTargets)
     install(EXPORT tuttiCudaTargets NAMESPACE tutti:: DESTINATION ${TUTTI_PACKAGE})
 endif()
 

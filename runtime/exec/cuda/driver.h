@@ -1,5 +1,6 @@
 /* The driver's library, opened at run time: the calls that we use of it, and its errors in words.
- * Private to runtime/exec/cuda. */
+ * Private to runtime/exec: the
+ * backend nccl stands on it, too. */
 #ifndef TUTTI_RUNTIME_EXEC_CUDA_DRIVER_H
 #define TUTTI_RUNTIME_EXEC_CUDA_DRIVER_H
 
@@ -25,6 +26,7 @@ enum {
     TUTTI_CU_FUNCTION_REGISTERS = 4,
     TUTTI_CU_HOST_MAPPED = 2,
     TUTTI_CU_STREAM_NON_BLOCKING = 1,
+    TUTTI_CU_EVENT_NO_TIMING = 2,
 };
 
 /* CALL(field, symbol, parameters) */
@@ -63,12 +65,17 @@ enum {
     CALL(stream_query, "cuStreamQuery", (void *stream))                                            \
     CALL(event_create, "cuEventCreate", (void **ret, unsigned flags))                              \
     CALL(event_record, "cuEventRecord", (void *event, void *stream))                               \
+    CALL(event_query, "cuEventQuery", (void *event))                                               \
     CALL(event_elapsed, "cuEventElapsedTime", (float *ret_ms, void *from, void *to))               \
     CALL(event_destroy, "cuEventDestroy_v2", (void *event))                                        \
     CALL(launch, "cuLaunchCooperativeKernel",                                                      \
          (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,                 \
-          void **parameters))
+          void **parameters))                                                                      \
+    CALL(launch_alone, "cuLaunchKernel",                                                           \
+         (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,                 \
+          void **parameters, void **extra))
 
 struct tutti_cuda_driver {
     void *library;

@@ -1,4 +1,5 @@
-/* A GPU that is open, and a plan that has been loaded onto it. Private to runtime/exec/cuda. */
+/* A GPU that is open, and a plan that has been loaded onto it. Private to runtime/exec: the
+ * backend nccl has one for each of its ranks. */
 #ifndef TUTTI_RUNTIME_EXEC_CUDA_GPU_H
 #define TUTTI_RUNTIME_EXEC_CUDA_GPU_H
 

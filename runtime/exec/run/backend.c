@@ -63,8 +63,8 @@ static int check_play(const struct tutti_backend *backend, const struct tutti_pl
         return tutti_fail(err, TUTTI_EINVAL, "a lead needs a barrier, and is not negative");
     if (play->between != NULL && backend->ops->open_run == NULL)
         return tutti_fail(err, TUTTI_ELACK,
-                          "the backend '%s' knows no hook between iterations (threads, tcp, mpi "
-                          "and cuda do)",
+                          "the backend '%s' knows no hook between iterations (threads, tcp, mpi, "
+                          "cuda and nccl do)",
                           backend->ops->name);
     return check_buffers(backend, play, err);
 }

@@ -1,0 +1,420 @@
+/* Plays a burst: level by level, a group of sends and receives and then what ranks do by
+ * themselves. Nothing is waited for without a bound: how far the streams have come is marked by an
+ * event at the end of each level, and looked at. */
+#include <assert.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/exec/nccl/ranks.h"
+#include "runtime/group.h"
+
+#define CALL(GPU, FIELD, ...) \
+    tutti_cuda_check(&(GPU)->driver, (GPU)->driver.FIELD(__VA_ARGS__), #FIELD, err)
+#define NCCL(RUN, FIELD, ...)                                                            \
+    tutti_nccl_check(&(RUN)->player->library, (RUN)->player->library.FIELD(__VA_ARGS__), \
+                     "nccl " #FIELD, err)
+
+/* ---- waiting ---- */
+
+/* What breaks off what is under way: an abort, or what NCCL has met with behind its calls.
+ * *ret_settled: all that was asked for is in the streams. */
+static int look(struct tutti_nccl_loaded *run, bool *ret_settled, struct tutti_err *err)
+{
+    struct tutti_nccl_player *player = run->player;
+
+    *ret_settled = true;
+    if (atomic_load(&run->aborted)) {
+        int status;
+
+        (void)pthread_mutex_lock(&run->lock);
+        status = run->abort_status;
+        if (err != NULL)
+            *err = run->abort_err;
+        (void)pthread_mutex_unlock(&run->lock);
+        return status;
+    }
+    for (uint32_t i = 0; i < player->own_count; i++) {
+        int state = TUTTI_NCCL_SUCCESS;
+        int status = NCCL(run, async_error, player->ranks[i].comm, &state);
+
+        if (status == 0)
+            status = tutti_nccl_check(&player->library, state, "nccl in the background", err);
+        if (status < 0)
+            return status;
+        *ret_settled = *ret_settled && state == TUTTI_NCCL_SUCCESS;
+    }
+    return 0;
+}
+
+/* " from ranks 1, 2, 5": whom the ranks here receive from in a level, or send to. */
+static void name_peers(const struct tutti_nccl_loaded *run, uint32_t own, uint32_t level, char *buf,
+                       size_t buf_bytes)
+{
+    enum { NAMED_MAX = 8 };
+    const struct tutti_nccl_part *part = &run->parts[own];
+    uint32_t named = 0;
+    uint32_t last = UINT32_MAX;
+
+    buf[0] = '\0';
+    for (uint32_t i = 0; i < part->message_count && named <= NAMED_MAX; i++) {
+        const struct tutti_nccl_message *message = &part->messages[i];
+
+        if (message->level != level || message->peer == last)
+            continue;
+        last = message->peer;
+        if (named++ < NAMED_MAX)
+            (void)snprintf(buf + strlen(buf), buf_bytes - strlen(buf), "%s%u",
+                           named == 1 ? ", awaiting rank " : ", ", last);
+        else
+            (void)snprintf(buf + strlen(buf), buf_bytes - strlen(buf), " and more");
+    }
+}
+
+static int is_late(const struct tutti_nccl_loaded *run, uint32_t own, uint32_t level,
+                   struct tutti_err *err)
+{
+    double deadline_s = (double)run->load.deadline_ps / 1e12;
+    char peers[160];
+
+    if (level == UINT32_MAX)
+        return tutti_fail(err, TUTTI_ETIME,
+                          "the deadline of %.3g s passed while NCCL connected the ranks",
+                          deadline_s);
+    if (run->player->opts.native)
+        return tutti_fail(err, TUTTI_ETIME,
+                          "rank %u, NCCL's own collective: the deadline of %.3g s passed",
+                          run->parts[own].rank->rank, deadline_s);
+    name_peers(run, own, level, peers, sizeof(peers));
+    return tutti_fail(err, TUTTI_ETIME, "rank %u, level %u of %u%s: the deadline of %.3g s passed",
+                      run->parts[own].rank->rank, level, run->levels.level_count - 1, peers,
+                      deadline_s);
+}
+
+int tutti_nccl_settle(struct tutti_nccl_loaded *run, uint32_t level, struct tutti_err *err)
+{
+    int64_t since_ns = tutti_nccl_now_ns();
+    bool settled = false;
+    int status = 0;
+
+    if (run->player->blocks || run->player->own_count == 0)
+        return 0;
+    while (status == 0 && !settled) {
+        status = look(run, &settled, err);
+        if (status == 0 && !settled) {
+            (void)sched_yield();
+            if (tutti_nccl_now_ns() - since_ns > run->load.deadline_ps / TUTTI_PS_PER_NS)
+                status = is_late(run, 0, level, err);
+        }
+    }
+    return status;
+}
+
+/* Counts the marks that all streams have passed; of those that have not, *ret_own is the first. */
+static int count_marks(struct tutti_nccl_loaded *run, uint32_t *ret_own, struct tutti_err *err)
+{
+    while (run->mark_done < run->mark_count) {
+        for (uint32_t i = 0; i < run->load.own_count; i++) {
+            struct tutti_gpu *gpu = &run->parts[i].rank->gpu;
+            int result =
+                gpu->driver.event_query(run->parts[i].marks[run->mark_done % TUTTI_NCCL_MARKS]);
+
+            if (result == TUTTI_CU_NOT_READY) {
+                *ret_own = i;
+                return 0;
+            }
+            if (result != TUTTI_CU_SUCCESS)
+                return tutti_cuda_check(&gpu->driver, result, "event_query", err);
+        }
+        run->mark_done++;
+    }
+    return 0;
+}
+
+/* Until all streams have passed mark `until`. */
+static int wait_marks(struct tutti_nccl_loaded *run, uint64_t until, struct tutti_err *err)
+{
+    enum { LOOK_EVERY = 256 };
+    int64_t since_ns = tutti_nccl_now_ns();
+    uint64_t done = run->mark_done;
+    uint32_t own = 0;
+    int status = count_marks(run, &own, err);
+
+    for (uint32_t turn = 1; status == 0 && run->mark_done < until; turn++) {
+        bool settled;
+
+        if (run->mark_done > done) {
+            done = run->mark_done;
+            since_ns = tutti_nccl_now_ns();
+        }
+        if (turn % LOOK_EVERY == 0) {
+            (void)sched_yield();
+            status = look(run, &settled, err);
+        }
+        if (status == 0 && tutti_nccl_now_ns() - since_ns > run->load.deadline_ps / TUTTI_PS_PER_NS)
+            return is_late(run, own, run->mark_levels[done % TUTTI_NCCL_MARKS], err);
+        if (status == 0)
+            status = count_marks(run, &own, err);
+    }
+    return status;
+}
+
+static int wait_all(struct tutti_nccl_loaded *run, struct tutti_err *err)
+{
+    return wait_marks(run, run->mark_count, err);
+}
+
+static int mark(struct tutti_nccl_loaded *run, uint32_t level, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (run->mark_count - run->mark_done >= TUTTI_NCCL_MARKS)
+        status = wait_marks(run, run->mark_count - TUTTI_NCCL_MARKS + 1, err);
+    for (uint32_t i = 0; i < run->load.own_count && status == 0; i++) {
+        struct tutti_gpu *gpu = &run->parts[i].rank->gpu;
+
+        status = tutti_gpu_enter(gpu, err);
+        if (status == 0)
+            status = CALL(gpu, event_record,
+                          run->parts[i].marks[run->mark_count % TUTTI_NCCL_MARKS], gpu->stream);
+    }
+    run->mark_levels[run->mark_count % TUTTI_NCCL_MARKS] = level;
+    run->mark_count += status == 0;
+    return status;
+}
+
+/* ---- a level ---- */
+
+/* The end of what a rank does at one time, for the record. */
+static int end_unit(struct tutti_nccl_part *part, struct tutti_level_stage at, bool recorded,
+                    struct tutti_err *err)
+{
+    struct tutti_gpu *gpu = &part->rank->gpu;
+
+    if (!recorded)
+        return 0;
+    assert(part->unit_next < part->unit_count);
+    assert(part->units[part->unit_next].at.level == at.level);
+    assert(part->units[part->unit_next].at.stage == at.stage);
+    return CALL(gpu, event_record, part->units[part->unit_next++].end, gpu->stream);
+}
+
+static bool has_work(const struct tutti_nccl_part *part, uint32_t level)
+{
+    return part->launch_next < part->launch_count &&
+           part->launches[part->launch_next].at.level == level;
+}
+
+static bool has_messages(const struct tutti_nccl_part *part, uint32_t level)
+{
+    return part->message_next < part->message_count &&
+           part->messages[part->message_next].level == level;
+}
+
+static int post_messages(struct tutti_nccl_loaded *run, struct tutti_nccl_part *part,
+                         uint32_t level, struct tutti_err *err)
+{
+    void *stream = part->rank->gpu.stream;
+    int status = has_messages(part, level) ? tutti_gpu_enter(&part->rank->gpu, err) : 0;
+
+    for (; status == 0 && has_messages(part, level); part->message_next++) {
+        const struct tutti_nccl_message *message = &part->messages[part->message_next];
+        void *at = (void *)(uintptr_t)message->at;
+
+        status = message->is_send ? NCCL(run, send, at, (size_t)message->bytes, TUTTI_NCCL_UINT8,
+                                         (int)message->peer, part->rank->comm, stream)
+                                  : NCCL(run, recv, at, (size_t)message->bytes, TUTTI_NCCL_UINT8,
+                                         (int)message->peer, part->rank->comm, stream);
+    }
+    return status;
+}
+
+static int play_group(struct tutti_nccl_loaded *run, uint32_t level, bool recorded,
+                      struct tutti_err *err)
+{
+    int status = NCCL(run, group_start);
+    int ended;
+
+    if (status < 0)
+        return status;
+    if (run->player->opts.native)
+        status = tutti_nccl_native(run, err);
+    for (uint32_t i = 0; i < run->load.own_count && status == 0; i++)
+        status = post_messages(run, &run->parts[i], level, err);
+    ended = run->player->library.group_end(); /* also after an error */
+    if (status == 0)
+        status = tutti_nccl_check(&run->player->library, ended, "nccl group_end", err);
+    if (status == 0)
+        status = tutti_nccl_settle(run, level, err);
+    for (uint32_t i = 0; i < run->load.own_count && status == 0 && recorded; i++) {
+        struct tutti_nccl_part *part = &run->parts[i];
+        struct tutti_level_stage at = {.level = level};
+
+        if (part->message_next == 0 || part->messages[part->message_next - 1].level != level)
+            continue;
+        status = tutti_gpu_enter(&part->rank->gpu, err);
+        if (status == 0)
+            status = end_unit(part, at, recorded, err);
+    }
+    return status;
+}
+
+static int launch(struct tutti_nccl_part *part, const struct tutti_nccl_launch *what,
+                  struct tutti_err *err)
+{
+    enum { THREADS = 512 };
+    struct tutti_gpu *gpu = &part->rank->gpu;
+    struct tutti_cuda_args args = {
+        .ops = (const struct tutti_cuda_op *)(uintptr_t)part->ops,
+        .lanes = (const struct tutti_cuda_lane *)(uintptr_t)part->lanes + what->lane_first,
+        .abort = (const uint32_t *)(uintptr_t)gpu->abort_address,
+        .deadline_ns = UINT64_MAX,
+        .iteration = 1,
+        .iteration_count = 1,
+    };
+    void *parameters[1] = {&args};
+
+    return CALL(gpu, launch_alone, what->kernel, what->lane_count, 1, 1, THREADS, 1, 1, 0,
+                gpu->stream, parameters, NULL);
+}
+
+static int play_work(struct tutti_nccl_part *part, uint32_t level, bool recorded,
+                     struct tutti_err *err)
+{
+    int status = has_work(part, level) ? tutti_gpu_enter(&part->rank->gpu, err) : 0;
+
+    for (; status == 0 && has_work(part, level); part->launch_next++) {
+        status = launch(part, &part->launches[part->launch_next], err);
+        if (status == 0)
+            status = end_unit(part, part->launches[part->launch_next].at, recorded, err);
+    }
+    return status;
+}
+
+static int play_level(struct tutti_nccl_loaded *run, uint32_t level, bool recorded,
+                      struct tutti_err *err)
+{
+    bool messages = run->player->opts.native;
+    bool work = false;
+    int status = 0;
+
+    for (uint32_t i = 0; i < run->load.own_count; i++) {
+        messages = messages || has_messages(&run->parts[i], level);
+        work = work || has_work(&run->parts[i], level);
+    }
+    if (messages)
+        status = play_group(run, level, recorded, err);
+    for (uint32_t i = 0; i < run->load.own_count && status == 0; i++)
+        status = play_work(&run->parts[i], level, recorded, err);
+    return status == 0 && (messages || work) ? mark(run, level, err) : status;
+}
+
+/* ---- iterations ---- */
+
+static int iterate(struct tutti_nccl_loaded *run, bool recorded, struct tutti_err *err)
+{
+    uint32_t level_count = run->player->opts.native ? 1 : run->levels.level_count;
+    int status = 0;
+
+    for (uint32_t i = 0; i < run->load.own_count && status == 0; i++) {
+        struct tutti_nccl_part *part = &run->parts[i];
+
+        part->message_next = part->launch_next = part->unit_next = 0;
+        if (recorded)
+            status = tutti_gpu_enter(&part->rank->gpu, err);
+        if (recorded && status == 0)
+            status = CALL(&part->rank->gpu, event_record, part->begin, part->rank->gpu.stream);
+    }
+    for (uint32_t level = 0; level < level_count && status == 0; level++)
+        status = play_level(run, level, recorded, err);
+    return status;
+}
+
+/* All processes are here; *ret_ns: since when. */
+static int meet(struct tutti_nccl_loaded *run, int64_t *ret_ns, struct tutti_err *err)
+{
+    struct tutti_group *group = run->load.group;
+    int status = 0;
+
+    if (group->count > 1)
+        status = tutti_group_exchange(group, NULL, 0, NULL, run->load.deadline_ps, err);
+    *ret_ns = run->opened_ns = tutti_nccl_now_ns();
+    return status;
+}
+
+static int play_apart(struct tutti_nccl_loaded *run, uint32_t total, struct tutti_err *err)
+{
+    int status = 0;
+
+    for (uint32_t i = 0; i < total && status == 0; i++) {
+        bool recorded = run->burst.recorded && i + 1 == total && !run->player->opts.native;
+        int64_t began_ns = 0;
+
+        status = meet(run, &began_ns, err);
+        if (status == 0)
+            status = iterate(run, recorded, err);
+        if (status == 0)
+            status = wait_all(run, err);
+        if (i >= run->burst.warmup_count)
+            run->took_ps[run->took_count++] = (tutti_nccl_now_ns() - began_ns) * TUTTI_PS_PER_NS;
+    }
+    return status;
+}
+
+static int play_in_a_row(struct tutti_nccl_loaded *run, uint32_t total, struct tutti_err *err)
+{
+    int64_t began_ns = 0;
+    int status = meet(run, &began_ns, err);
+
+    for (uint32_t i = 0; i < run->burst.warmup_count && status == 0; i++)
+        status = iterate(run, false, err);
+    if (status == 0)
+        status = wait_all(run, err);
+    if (status == 0)
+        status = meet(run, &began_ns, err);
+    for (uint32_t i = run->burst.warmup_count; i < total && status == 0; i++)
+        status =
+            iterate(run, run->burst.recorded && i + 1 == total && !run->player->opts.native, err);
+    if (status == 0)
+        status = wait_all(run, err);
+    run->took_ps[run->took_count++] = (tutti_nccl_now_ns() - began_ns) * TUTTI_PS_PER_NS;
+    return status;
+}
+
+/* Whether one of the processes has had enough. */
+static int ask_all(struct tutti_nccl_loaded *run, struct tutti_err *err)
+{
+    enum { PROCESSES_MAX = 4096 };
+    struct tutti_group *group = run->load.group;
+    uint8_t all[PROCESSES_MAX];
+    uint8_t mine = run->burst.enough;
+    int status;
+
+    if (group->count == 1 || !run->load.hooked)
+        return 0;
+    if (group->count > PROCESSES_MAX)
+        return tutti_fail(err, TUTTI_ELACK, "%u processes with hooks (at most %d)", group->count,
+                          PROCESSES_MAX);
+    status = tutti_group_exchange(group, &mine, 1, all, run->load.deadline_ps, err);
+    for (uint32_t i = 0; i < group->count && status == 0; i++)
+        run->enough = run->enough || all[i] != 0;
+    return status;
+}
+
+int tutti_nccl_play(struct tutti_nccl_loaded *run, struct tutti_err *err)
+{
+    uint32_t total = run->burst.warmup_count + run->burst.iteration_count;
+    bool settled;
+    int status = look(run, &settled, err);
+
+    run->took_count = 0;
+    run->enough = false;
+    if (status == 0)
+        status = ask_all(run, err);
+    if (status < 0 || run->enough)
+        return status;
+    status = tutti_nccl_parts_write(run, err);
+    if (status == 0)
+        status = run->load.meets ? play_apart(run, total, err) : play_in_a_row(run, total, err);
+    return status < 0 ? status : tutti_nccl_parts_read(run, err);
+}

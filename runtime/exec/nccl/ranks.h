@@ -1,0 +1,179 @@
+/* The ranks of a process, each with its GPU and its end of the communicator, and the run that they
+ * have loaded. Private to runtime/exec/nccl. */
+#ifndef TUTTI_RUNTIME_EXEC_NCCL_RANKS_H
+#define TUTTI_RUNTIME_EXEC_NCCL_RANKS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/exec/cuda/gpu.h"
+#include "runtime/exec/levels.h"
+#include "runtime/exec/nccl/library.h"
+#include "runtime/exec/program.h"
+#include "runtime/exec/run/player.h"
+#include "runtime/nccl.h"
+#include "runtime/status.h"
+
+/* A rank's GPU and its end of the communicator: kept from run to run. */
+struct tutti_nccl_rank {
+    struct tutti_gpu gpu;
+    uint32_t rank;
+    void *comm;
+};
+
+struct tutti_nccl_player {
+    struct tutti_player base; /* first member: the player casts back */
+    struct tutti_nccl_opts opts;
+    struct tutti_nccl_library library;
+    struct tutti_nccl_rank *ranks; /* [own_count] */
+    uint32_t own_count;            /* those that are open */
+    uint32_t first_rank;
+    uint32_t rank_count;  /* of the communicator */
+    bool connected;       /* all ranks have their end of it */
+    bool blocks;          /* calls of NCCL return when the work is in the stream */
+    bool shares;          /* GPUs, with other ranks */
+    tutti_ps estimate_ps; /* NCCL's own, of what `native` has played last; 0: it does not say */
+};
+
+/* A SEND or RECV of a level. */
+struct tutti_nccl_message {
+    uint64_t at; /* in its buffer, and then of the device */
+    uint64_t bytes;
+    uint32_t level;
+    uint32_t peer;
+    uint32_t lane;
+    uint32_t number; /* of the connection */
+    uint8_t buf;     /* enum tutti_buf; TUTTI_BUF_COUNT: what comes with FUSE */
+    bool is_send;
+};
+
+/* What a rank does at one time by itself: some lanes of a kernel. */
+struct tutti_nccl_launch {
+    struct tutti_level_stage at;
+    void *kernel;
+    uint32_t lane_first;
+    uint32_t lane_count;
+};
+
+/* What a rank does one after the other: messages of a level, or a launch; of a record. */
+struct tutti_nccl_unit {
+    struct tutti_level_stage at;
+    void *end; /* an event */
+};
+
+/* What a rank has of a run. */
+struct tutti_nccl_part {
+    struct tutti_nccl_rank *rank;
+    uint64_t memory; /* of the device: buffers, what comes with FUSE, operations, lanes */
+    uint64_t addresses[TUTTI_BUF_COUNT];
+    uint64_t staging;
+    uint64_t ops;
+    uint64_t lanes;
+    struct tutti_buf_sizes sizes;
+    struct tutti_nccl_message *messages; /* by level, peer, lane, number */
+    uint32_t message_count;
+    struct tutti_nccl_launch *launches; /* by level and stage */
+    uint32_t launch_count;
+    uint32_t message_next; /* of this iteration */
+    uint32_t launch_next;
+    void **marks; /* [MARKS]: events: how far the stream has come */
+    void *begin;  /* event: of the iteration that is recorded */
+    struct tutti_nccl_unit *units;
+    uint32_t unit_count;
+    uint32_t unit_next;
+};
+
+enum { TUTTI_NCCL_MARKS = 32 };
+
+struct tutti_nccl_loaded {
+    struct tutti_nccl_player *player;
+    struct tutti_load load;
+    struct tutti_program program;
+    struct tutti_levels levels;
+    struct tutti_nccl_part *parts; /* [own_count] */
+    struct tutti_burst burst;
+    tutti_ps *took_ps; /* of the burst: [took_max] */
+    uint32_t took_count;
+    uint32_t took_max;
+    int64_t opened_ns;
+    bool enough;
+    /* Marks are numbered on; each stands at the end of a level, of all ranks. */
+    uint64_t mark_count;
+    uint64_t mark_done;
+    uint32_t mark_levels[TUTTI_NCCL_MARKS];
+    atomic_bool aborted;
+    pthread_mutex_t lock; /* of the two below */
+    int abort_status;
+    struct tutti_err abort_err;
+    bool failed; /* communicators are aborted */
+};
+
+int64_t tutti_nccl_now_ns(void);
+
+/* ---- communicator.c ---- */
+
+/* The GPUs of the ranks of a load; also those that are there already stay. */
+int tutti_nccl_ranks_open(struct tutti_nccl_player *player, const struct tutti_load *load,
+                          struct tutti_err *err);
+void tutti_nccl_ranks_close(struct tutti_nccl_player *player);
+/* Connects all ranks; collective. Nothing is done where they are. */
+int tutti_nccl_connect(struct tutti_nccl_loaded *run, struct tutti_err *err);
+/* Past all that NCCL has under way. */
+void tutti_nccl_abort(struct tutti_nccl_player *player);
+
+/* ---- parts.c ---- */
+
+/* Memory, messages and launches of the ranks here. */
+int tutti_nccl_parts_open(struct tutti_nccl_loaded *run, struct tutti_err *err);
+void tutti_nccl_parts_close(struct tutti_nccl_loaded *run);
+/* To the GPUs before a burst, and back after it. */
+int tutti_nccl_parts_write(struct tutti_nccl_loaded *run, struct tutti_err *err);
+int tutti_nccl_parts_read(struct tutti_nccl_loaded *run, struct tutti_err *err);
+
+/* ---- work.c ---- */
+
+/* REDUCEs, COPYs and COMPUTEs of a part as operations, in the order of play, those of a launch next
+ * to each other. Each stands on its own: they wait for nothing. */
+struct tutti_nccl_op;
+struct tutti_nccl_work {
+    struct tutti_nccl_op *ops; /* as planned */
+    uint32_t op_count;
+    struct tutti_cuda_op *pieces;  /* as the device reads them: cut for many blocks */
+    struct tutti_cuda_lane *lanes; /* of a piece or more each */
+    uint32_t piece_count;
+    uint32_t lane_count;
+};
+
+/* `staged`: [step of the program]: where what came with FUSE lies in the staging memory. Addresses
+ * are those of part->addresses, and offsets from them as long as these are 0. */
+int tutti_nccl_work_plan(const struct tutti_nccl_loaded *run, const struct tutti_nccl_part *part,
+                         const uint64_t *staged, struct tutti_nccl_work *work,
+                         struct tutti_err *err);
+/* Once the part has memory: pieces, lanes, and the launches of the part. */
+int tutti_nccl_work_cut(struct tutti_nccl_part *part, struct tutti_nccl_work *work,
+                        struct tutti_err *err);
+/* Pieces at most, before they are cut. */
+uint32_t tutti_nccl_work_pieces(const struct tutti_nccl_part *part,
+                                const struct tutti_nccl_work *work);
+void tutti_nccl_work_free(struct tutti_nccl_work *work);
+
+/* ---- play.c ---- */
+
+/* The burst, from its meetings to its end. */
+int tutti_nccl_play(struct tutti_nccl_loaded *run, struct tutti_err *err);
+/* After a group: waits until it is in the streams, within the deadline. UINT32_MAX: ranks are being
+ * connected. */
+int tutti_nccl_settle(struct tutti_nccl_loaded *run, uint32_t level, struct tutti_err *err);
+
+/* ---- native.c ---- */
+
+/* -TUTTI_EINVAL, -TUTTI_ELACK: NCCL has no collective for it. */
+int tutti_nccl_native_check(const struct tutti_nccl_loaded *run, struct tutti_err *err);
+/* Puts the collective of all ranks here into a group. */
+int tutti_nccl_native(struct tutti_nccl_loaded *run, struct tutti_err *err);
+/* What NCCL says of it; 0: nothing. */
+tutti_ps tutti_nccl_native_estimate(struct tutti_nccl_loaded *run);
+
+#endif
