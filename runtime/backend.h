@@ -1,5 +1,5 @@
 /* A backend: something that plays a schedule, on a virtual clock (sim) or for real (threads, tcp,
- * mpi, cuda). */
+ * mpi, cuda, nccl). */
 #ifndef TUTTI_RUNTIME_BACKEND_H
 #define TUTTI_RUNTIME_BACKEND_H
 
@@ -120,9 +120,11 @@ struct tutti_backend_kind {
     bool simulated;   /* on a virtual clock of some machine: it measures nothing */
     bool grouped;     /* the ranks of several processes, joined by a process group */
     bool launched;    /* its processes find each other by Tutti: --launch, --hosts, --rendezvous */
-    bool emulates;    /* can be slowed down to another machine: takes a shaper */
-    bool lends;       /* large messages are sent without a copy, from pages lent to the system */
-    bool on_gpu; /* ranks are virtual ones on a GPU: nothing of this machine is fitted for it */
+    bool alone;    /* grouped, but one process that nobody has started along with others plays all
+                         ranks, if it can */
+    bool emulates; /* can be slowed down to another machine: takes a shaper */
+    bool lends;    /* large messages are sent without a copy, from pages lent to the system */
+    bool on_gpu;   /* ranks are on GPUs: nothing of this machine is fitted for it */
     bool has_library; /* has collectives of its own, as the peer to compare with: --library */
 };
 

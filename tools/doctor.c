@@ -13,6 +13,7 @@
 #include "runtime/data.h"
 #include "runtime/launch.h"
 #include "runtime/mpi.h"
+#include "runtime/nccl.h"
 #include "runtime/status.h"
 #include "runtime/tcp.h"
 #include "runtime/units.h"
@@ -140,15 +141,19 @@ static int add_machine(struct tutti_table *table)
 static int add_gpu(struct tutti_table *table)
 {
     struct tutti_err why = {.text = ""};
+    struct tutti_err why_not = {.text = ""};
     char name[TUTTI_CUDA_NAME_BYTES];
+    char nccl[TUTTI_NCCL_NAME_BYTES];
     char version[128];
     bool plays = tutti_cuda_name(name, &why) == 0;
+    bool connects = tutti_nccl_name(nccl, &why_not) == 0;
     bool has;
 
     read_line("/proc/driver/nvidia/version", version, sizeof(version));
     has = strcmp(version, "unknown") != 0;
     return add(table, "gpu driver", has ? version : "no", "of NVIDIA's GPUs") |
-           add(table, "backend cuda", plays ? "yes" : "no", plays ? name : why.text);
+           add(table, "backend cuda", plays ? "yes" : "no", plays ? name : why.text) |
+           add(table, "backend nccl", connects ? "yes" : "no", connects ? nccl : why_not.text);
 }
 
 /* What SPEC `local` is, or why there is none. */

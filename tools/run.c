@@ -7,6 +7,7 @@
 #include "build.h"
 #include "runtime/backend.h"
 #include "runtime/cuda.h"
+#include "runtime/nccl.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
@@ -39,6 +40,7 @@ static const struct tutti_column columns[] = {
     {"wrong", "#wrong", "", TUTTI_CELL_WHOLE},
     {"predicted_us", NULL, "us", TUTTI_CELL_NUMBER}, /* shown with --predict and --emulate */
     {"error_percent", NULL, "%", TUTTI_CELL_NUMBER}, /* of time; likewise */
+    {"estimate_us", NULL, "us", TUTTI_CELL_NUMBER},  /* shown with nccl --library: NCCL's own */
 };
 
 enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
@@ -50,7 +52,7 @@ struct stage {
     struct tutti_calib_choice calib; /* ... by these costs */
     const struct tutti_local *local;
     const char *how; /* it came to be known */
-    char gpu[TUTTI_CUDA_NAME_BYTES];
+    char gpu[TUTTI_NCCL_NAME_BYTES];
     struct tutti_emulation *emulation;
     struct tutti_run_group *with;     /* NULL: no other processes */
     struct tutti_local_beside beside; /* with `local` */
@@ -58,7 +60,8 @@ struct stage {
 };
 
 /* The same in JSON and CSV; the table shows what differs from row to row. */
-static struct tutti_table *new_table(const struct stage *stage, struct tutti_column *shown)
+static struct tutti_table *new_table(const struct stage *stage, bool estimated,
+                                     struct tutti_column *shown)
 {
     bool sim = stage->topo != NULL;
     bool emulated = stage->emulation != NULL;
@@ -76,6 +79,8 @@ static struct tutti_table *new_table(const struct stage *stage, struct tutti_col
             shown[i].title = "predicted";
         if (predicted && strcmp(columns[i].key, "error_percent") == 0)
             shown[i].title = "error";
+        if (estimated && strcmp(columns[i].key, "estimate_us") == 0)
+            shown[i].title = "estimate";
     }
     return tutti_table_new(shown, COLUMN_COUNT);
 }
@@ -100,7 +105,8 @@ static int add_row(struct tutti_table *table, const struct tutti_run_command *ru
         performed->algorithm, row->protocol != NULL ? row->protocol : "none", time_us,
         microseconds(performed->best_ps), performed->algbw_GBps, performed->busbw_GBps,
         run->perform.check ? (double)performed->wrong_count : NAN, predicted_us,
-        time_us > 0 ? 100.0 * (predicted_us - time_us) / time_us : NAN);
+        time_us > 0 ? 100.0 * (predicted_us - time_us) / time_us : NAN,
+        row->estimate_ps > 0 ? microseconds(row->estimate_ps) : NAN);
 }
 
 /* ---- what is said above the rows ------------------------------------------------------------- */
@@ -116,12 +122,11 @@ static void print_head(const struct tutti_run_command *run, const struct stage *
     FILE *out = page->out;
     const struct tutti_perform *perform = &run->perform;
     const char *checked = perform->check ? "data checked" : "data NOT checked";
-    const char *plural = run->rank_count == 1 ? "" : "s";
     char text[128];
 
     fprintf(out, "# tutti %s run: ", TUTTI_BUILD_VERSION);
     tutti_shared_print_params(&perform->params, out);
-    fprintf(out, ", %" PRIu32 " rank%s", run->rank_count, plural);
+    fprintf(out, ", %" PRIu32 " rank%s", run->rank_count, run->rank_count == 1 ? "" : "s");
     if (stage->topo != NULL) {
         fprintf(out, " simulated on '%s'\n# virtual clock, out of place, %s\n", stage->topo->name,
                 checked);
@@ -130,7 +135,7 @@ static void print_head(const struct tutti_run_command *run, const struct stage *
     }
     if (stage->with != NULL) {
         tutti_run_group_describe(stage->with, run, text, sizeof(text));
-        fprintf(out, " in %s\n", text);
+        fprintf(out, " in %s%s%s\n", text, run->backend->on_gpu ? ", each by " : "", stage->gpu);
     } else {
         tutti_run_print_place(run, stage->gpu, out);
     }
@@ -222,7 +227,7 @@ static int print_rows(const struct tutti_args *args, const struct tutti_run_comm
                       struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_column shown[COLUMN_COUNT];
-    struct tutti_table *table = new_table(stage, shown);
+    struct tutti_table *table = new_table(stage, run->library && run->backend->on_gpu, shown);
     int status = table == NULL ? -TUTTI_ENOMEM : 0;
 
     if (status == 0 && stage->topo == NULL && stage->emulation == NULL)
@@ -385,7 +390,10 @@ static int play_rows(const struct tutti_args *args, struct tutti_run_command *ru
     if (run->backend->simulated)
         return run_sim(args, run, stage, rows, sink, err);
     if (run->backend->on_gpu) {
-        status = tutti_cuda_name(stage->gpu, err);
+        status = run->backend->alone ? tutti_nccl_name(stage->gpu, err)
+                                     : tutti_cuda_name(stage->gpu, err);
+        if (status == 0 && stage->with != NULL)
+            return tutti_run_group_play(run, stage->with, "run", NULL, rows, sink, err);
         return status < 0 ? status : tutti_run_alone(run, "run", NULL, rows, sink, err);
     }
     if (stage->emulation != NULL) {
@@ -409,8 +417,7 @@ static int play(const struct tutti_args *args, struct tutti_run_command *run,
     struct tutti_run_rows rows = {0};
     struct tutti_local local;
     struct tutti_emulation emulation = {0};
-    bool emulated = tutti_args_given(args, "emulate");
-    struct stage stage = {.emulation = emulated ? &emulation : NULL,
+    struct stage stage = {.emulation = run->emulated ? &emulation : NULL,
                           .with = with->group != NULL ? with : NULL,
                           .began = tutti_cpu_steal_look()};
     int status = play_rows(args, run, &stage, &local, &rows, sink, err);

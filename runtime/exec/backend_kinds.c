@@ -13,6 +13,13 @@ static const struct tutti_backend_kind kinds[] = {
      .lends = true},
     {.name = "mpi", .help = "processes and their MPI", .grouped = true, .has_library = true},
     {.name = "cuda", .help = "virtual ranks on one GPU of NVIDIA", .on_gpu = true},
+    {.name = "nccl",
+     .help = "GPUs of NVIDIA, one a rank, and their NCCL",
+     .grouped = true,
+     .launched = true,
+     .alone = true,
+     .on_gpu = true,
+     .has_library = true},
     {.name = "sim", .help = "a virtual clock on a machine of --topo", .simulated = true},
 };
 

@@ -9,6 +9,10 @@
 #   validate costs of the backend cuda fitted to small schedules, and collectives of other sizes
 #            predicted by them (FOLDER/cuda.local, FOLDER/validate-*.log and .csv)
 #   bars     what the backend cuda reaches beside the driver's copy (FOLDER/bars.tsv)
+#   nccl     the backend nccl with the real NCCL: NCCL's own collectives beside our schedules by its
+#            sends and receives, on one rank, on as many ranks as there are GPUs, and on 2 and 4
+#            processes that share them (right, but they take turns); beside them -B cuda on as many
+#            virtual ranks (FOLDER/nccl-*.log)
 #   check    the tests: what blocks hand on arrives, NCCL's sums are right
 #   costs    what steps, launches and copies take on this GPU (FOLDER/costs.tsv)
 #   sockets  NCCL between ranks that take themselves for hosts (FOLDER/sockets-*.log)
@@ -19,16 +23,25 @@
 # NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
+<<<<<<< HEAD
     sed -n '2,19s/^# //p' "$0" >&2
+=======
+    sed -n '2,21s/^# //p' "$0" >&2
+>>>>>>> cd2f7d7 (wip2)
     exit 2
 }
 mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
+<<<<<<< HEAD
 [ $# -gt 0 ] || stages=(topo player validate bars check costs sockets hosts steps within)
+=======
+[ $# -gt 0 ] || stages=(topo player bars nccl check costs sockets hosts steps within)
+>>>>>>> cd2f7d7 (wip2)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
+case " ${stages[*]} " in *" nccl "*) targets+=(nccl_conformance_test) ;; esac
 case " ${stages[*]} " in *" check "* | *" costs "*) targets+=(gpu_costs_program) ;; esac
 case " ${stages[*]} " in *" check "* | *" sockets "* | *" hosts "* | *" steps "* | *" within "*)
     targets+=(nccl_ranks) ;;
@@ -101,6 +114,7 @@ player() {
     echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
 }
 
+<<<<<<< HEAD
 # validate NAME ARGUMENTS...: one table of measured and predicted.
 validate() {
     local name=$1 start=$SECONDS rc
@@ -114,6 +128,16 @@ validate() {
         "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "error_percent") c = i }
             NR > 1 { print $c < 0 ? -$c : $c + 0 }' "$to/validate-$name.csv" | sort -g |
             awk '{ e[NR] = $1 } END { print e[int((NR + 1) / 2)] " %, worst " e[NR] " %" }')"
+=======
+# nccl NAME COMMAND...: one program of the backend nccl's.
+nccl() {
+    local name=$1 start=$SECONDS rc
+    shift
+    TUTTI_NCCL_LIBRARY=$library timeout 60 "$@" >"$to/nccl-$name.log" 2>&1
+    rc=$?
+    [ $rc -eq 0 ] || failed=1
+    echo "== nccl $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/nccl-$name.log")"
+>>>>>>> cd2f7d7 (wip2)
 }
 
 host=tools/examples/h100x8.xml
@@ -162,6 +186,24 @@ for stage in "${stages[@]}"; do
     bars)
         timeout 200 $build/tests/bars >"$to/bars.tsv" 2>"$to/bars.err" || failed=1
         echo "== bars: $(wc -l <"$to/bars.tsv") lines, $(cat "$to/bars.err")"
+        ;;
+    nccl)
+        gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+        play=("$build/tutti" run -w 5 -n 20 -b 1K -e 64M -f 16)
+        nccl doctor $build/tutti doctor
+        for ranks in $(printf '%s\n' 1 "$gpus" | uniq); do
+            for collective in allreduce allgather reducescatter broadcast reduce alltoall; do
+                nccl $collective-"$ranks" "${play[@]}" -B nccl -g "$ranks" -a all -c $collective \
+                    --library
+            done
+        done
+        [ "$gpus" -lt 2 ] || nccl conformance env TUTTI_TEST_FEWER=20 \
+            $build/tests/nccl_conformance_test
+        for ranks in 2 4; do # each a process; times are those of taking turns
+            nccl shared-$ranks $build/tutti run -B nccl --launch $ranks -a ring,two-shot \
+                -b 1K -e 1M -f 32 -w 1 -n 2 --library --deadline 20s
+        done
+        nccl beside-cuda "${play[@]}" -B cuda -g 8 -a ring,two-shot,one-shot
         ;;
     check)
         ctest --test-dir $build -R '^(gpu_costs|nccl_ranks)' --output-on-failure \
@@ -213,7 +255,11 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
+<<<<<<< HEAD
         echo "tests/gpu/run.sh: unknown stage '$stage' (topo, validate, player, bars, check, costs," \
+=======
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, bars, nccl, check, costs," \
+>>>>>>> cd2f7d7 (wip2)
             "sockets, hosts, steps, within)" >&2
         exit 2
         ;;

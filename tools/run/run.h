@@ -16,12 +16,15 @@
 enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
 
 struct tutti_backend_kind;
+struct tutti_backend;
 struct tutti_local_beside;
 
 /* What the command line asks for. */
 struct tutti_run_command {
     struct tutti_own own; /* algorithms of one's own */
     const struct tutti_backend_kind *backend;
+    bool grouped; /* processes meet */
+    bool library; /* --library: after the rows of a size one of the library's own collective */
     uint32_t rank_count;
     bool pin;
     bool emulated; /* --emulate: each row has a backend of its own */
@@ -37,62 +40,62 @@ struct tutti_run_command {
 };
 
 /* Rows of an option table. */
-#define TUTTI_OPTIONS_RUN                                                                          \
-    {.letter = 'B',                                                                                \
-     .name = "backend",                                                                            \
-     .type = TUTTI_OPTION_TEXT,                                                                    \
-     .value = "NAME",                                                                              \
-     .help = "threads: a thread a rank on this machine; tcp: processes and their sockets; mpi: "   \
-             "processes and their MPI; cuda: virtual ranks on one GPU; sim: a virtual clock on a " \
-             "machine of --topo"},                                                                 \
-        {.letter = 'g',                                                                            \
-         .name = "ranks",                                                                          \
-         .type = TUTTI_OPTION_COUNT,                                                               \
-         .value = "N",                                                                             \
-         .min = 1,                                                                                 \
-         .max = TUTTI_RUN_RANKS_MAX,                                                               \
-         .help = "how many ranks; threads, cuda: 2 if not given; tcp, mpi: one a process; sim: "   \
-                 "as many as the machine has"},                                                    \
-        {.letter = 'a',                                                                            \
-         .name = "algorithm",                                                                      \
-         .type = TUTTI_OPTION_TEXT,                                                                \
-         .value = "NAME[,NAME]",                                                                   \
-         .standard = "auto",                                                                       \
-         .help = "algorithms; auto: for each size the fastest in a short trial; all: one row "     \
-                 "each; FILE.so: a plugin"},                                                       \
-        TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "16M", "4"),                            \
-        {.letter = 'w',                                                                            \
-         .name = "warmup-iters",                                                                   \
-         .type = TUTTI_OPTION_COUNT,                                                               \
-         .value = "N",                                                                             \
-         .standard = "5",                                                                          \
-         .max = 1000000,                                                                           \
-         .help = "iterations before the timed ones"},                                              \
-        {.letter = 'n',                                                                            \
-         .name = "iters",                                                                          \
-         .type = TUTTI_OPTION_COUNT,                                                               \
-         .value = "N",                                                                             \
-         .standard = "20",                                                                         \
-         .min = 1,                                                                                 \
-         .max = 1000000,                                                                           \
-         .help = "timed iterations"},                                                              \
-        TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT,             \
-        TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,        \
-        {.name = "pin",                                                                            \
-         .type = TUTTI_OPTION_FLAG,                                                                \
-         .help =                                                                                   \
-             "real backends: tie each rank to a processor; done by itself where all have one"},    \
-        {.name = "no-pin",                                                                         \
-         .type = TUTTI_OPTION_FLAG,                                                                \
-         .help = "real backends: let the system move the ranks about"},                            \
-        {.name = "deadline",                                                                       \
-         .type = TUTTI_OPTION_TIME,                                                                \
-         .value = "TIME",                                                                          \
-         .standard = "30s",                                                                        \
-         .help = "no wait of a rank for another lasts longer"},                                    \
-    {                                                                                              \
-        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,      \
-        .max = UINT64_MAX, .help = "of the data that the ranks start with, and of the jitter"      \
+#define TUTTI_OPTIONS_RUN                                                                         \
+    {.letter = 'B',                                                                               \
+     .name = "backend",                                                                           \
+     .type = TUTTI_OPTION_TEXT,                                                                   \
+     .value = "NAME",                                                                             \
+     .help = "threads: a thread a rank on this machine; tcp: processes and their sockets; mpi: "  \
+             "processes and their MPI; cuda: virtual ranks on one GPU; nccl: GPUs, one a rank, "  \
+             "and their NCCL; sim: a virtual clock on a machine of --topo"},                      \
+        {.letter = 'g',                                                                           \
+         .name = "ranks",                                                                         \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .min = 1,                                                                                \
+         .max = TUTTI_RUN_RANKS_MAX,                                                              \
+         .help = "how many ranks; threads, cuda: 2 if not given; tcp, mpi: one a process; nccl: " \
+                 "as many as there are GPUs, or processes; sim: as many as the machine has"},     \
+        {.letter = 'a',                                                                           \
+         .name = "algorithm",                                                                     \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "NAME[,NAME]",                                                                  \
+         .standard = "auto",                                                                      \
+         .help = "algorithms; auto: for each size the fastest in a short trial; all: one row "    \
+                 "each; FILE.so: a plugin"},                                                      \
+        TUTTI_OPTION_COLLECTIVE, TUTTI_OPTIONS_SIZES("1K", "16M", "4"),                           \
+        {.letter = 'w',                                                                           \
+         .name = "warmup-iters",                                                                  \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .standard = "5",                                                                         \
+         .max = 1000000,                                                                          \
+         .help = "iterations before the timed ones"},                                             \
+        {.letter = 'n',                                                                           \
+         .name = "iters",                                                                         \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .standard = "20",                                                                        \
+         .min = 1,                                                                                \
+         .max = 1000000,                                                                          \
+         .help = "timed iterations"},                                                             \
+        TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT,            \
+        TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,       \
+        {.name = "pin",                                                                           \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help =                                                                                  \
+             "real backends: tie each rank to a processor; done by itself where all have one"},   \
+        {.name = "no-pin",                                                                        \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "real backends: let the system move the ranks about"},                           \
+        {.name = "deadline",                                                                      \
+         .type = TUTTI_OPTION_TIME,                                                               \
+         .value = "TIME",                                                                         \
+         .standard = "30s",                                                                       \
+         .help = "no wait of a rank for another lasts longer"},                                   \
+    {                                                                                             \
+        .name = "seed", .type = TUTTI_OPTION_COUNT, .value = "N", .standard = "42", .min = 0,     \
+        .max = UINT64_MAX, .help = "of the data that the ranks start with, and of the jitter"     \
     }
 
 /* Reads them. -TUTTI_ELACK for a backend that this build has not. tutti_run_done ends it. */
@@ -120,6 +123,7 @@ struct tutti_run_row {
     struct tutti_performed performed;
     const char *protocol;   /* sim, and emulated */
     tutti_ps predicted_ps;  /* on the machine that was measured or emulated; 0: not asked for */
+    tutti_ps estimate_ps;   /* what the library itself thinks of its collective; 0: nothing */
     tutti_ps calibrated_ps; /* with `beside`: predicted as the machine was when it was calibrated */
     double apart_ns;        /* with `beside`: of the processors, before and after; see local.h */
     bool moved;             /* between the two, however often it was tried */
@@ -159,7 +163,15 @@ int tutti_run_size(const struct tutti_run_command *run, struct tutti_perform *pe
 /* " as threads on 4 processors, one each", or on which GPU, as the end of a line. */
 void tutti_run_print_place(const struct tutti_run_command *run, const char *gpu, FILE *out);
 
-/* Plays all of it in this process, on threads or a GPU; `local` likewise. */
+/* With --library: the same contract by the library's own collective, as another row, after those
+ * of a size. *library: opened when it is first wanted, and the caller's to close; `group`: NULL, or
+ * whose processes play it together. */
+struct tutti_group;
+int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform perform,
+                      struct tutti_group *group, struct tutti_backend **library,
+                      struct tutti_run_rows *rows, struct tutti_err *err);
+
+/* Plays all of it in this process, on threads or GPUs; `local` likewise. */
 int tutti_run_alone(struct tutti_run_command *run, const char *command,
                     const struct tutti_local *local, struct tutti_run_rows *ret,
                     struct tutti_sink *sink, struct tutti_err *err);

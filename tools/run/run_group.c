@@ -9,12 +9,27 @@
 #include "runtime/backend.h"
 #include "runtime/group.h"
 #include "runtime/mpi.h"
+#include "runtime/nccl.h"
 #include "runtime/random.h"
 #include "runtime/tcp.h"
 
+bool tutti_run_joins(const struct tutti_args *args, const struct tutti_backend_kind *kind)
+{
+    static const char *const by_options[] = {"launch", "hosts", "rendezvous", "launcher"};
+    struct tutti_launch launch;
+
+    if (!kind->grouped || !kind->alone)
+        return kind->grouped;
+    for (size_t i = 0; i < sizeof(by_options) / sizeof(by_options[0]); i++)
+        if (tutti_args_given(args, by_options[i]))
+            return true;
+    return tutti_launch_read(&tutti_env_process, NULL, &launch, NULL) < 0 ||
+           strcmp(launch.name, "none") != 0;
+}
+
 bool tutti_run_is_group(const struct tutti_run_command *run)
 {
-    return run->backend->grouped;
+    return run->grouped;
 }
 
 bool tutti_run_writes_here(const struct tutti_args *args)
@@ -24,7 +39,8 @@ bool tutti_run_writes_here(const struct tutti_args *args)
             ? tutti_backend_kind_find(tutti_args_text(args, "backend"))
             : NULL;
 
-    return kind == NULL || (!kind->grouped && !kind->simulated) || tutti_args_given(args, "launch");
+    return kind == NULL || (!tutti_run_joins(args, kind) && !kind->simulated) ||
+           tutti_args_given(args, "launch");
 }
 
 int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run_command *run,
@@ -42,7 +58,7 @@ int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run_
     }
     if (!run->backend->has_library && tutti_args_given(args, "library"))
         return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--library' says nothing to backend '%s' (-B mpi)",
+                          "option '--library' says nothing to backend '%s' (-B mpi, -B nccl)",
                           run->backend->name);
     return 0;
 }
@@ -182,6 +198,10 @@ static int open_backend(const struct tutti_args *args, const struct tutti_run_co
     struct tutti_tcp_opts *opts = &with->tcp;
     int status;
 
+    if (run->backend->on_gpu)
+        return tutti_nccl_open(
+            &(struct tutti_nccl_opts){.size = sizeof(struct tutti_nccl_opts), .group = with->group},
+            &with->backend, err);
     if (with->mpi)
         return tutti_mpi_open(&(struct tutti_mpi_opts){.size = sizeof(struct tutti_mpi_opts),
                                                        .group = with->group,
@@ -203,7 +223,7 @@ int tutti_run_group_open(const struct tutti_args *args, struct tutti_run_command
                          struct tutti_run_group *ret, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
-    struct tutti_run_group with = {.library = tutti_args_flag(args, "library")};
+    struct tutti_run_group with = {.group = NULL};
     tutti_ps deadline_ps = run->perform.deadline_ps;
     int status = !run->backend->launched ? open_mpi(args, &with, err)
                                          : open_tcp(args, run, &with, sink, err);
@@ -278,25 +298,6 @@ int tutti_run_group_emulate(const struct tutti_run_group *with, struct tutti_sha
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-/* MPI's own collective; the schedule that any algorithm writes names the contract. */
-static int play_library(struct tutti_perform perform, const struct tutti_run_group *with,
-                        struct tutti_run_rows *rows, struct tutti_err *err)
-{
-    struct tutti_run_row row = {.count = perform.params.count};
-    const char *algorithm = rows->rows[rows->row_count - 1].performed.algorithm;
-    int status = tutti_mpi_library_open(with->group, &perform.backend, err);
-
-    if (status < 0)
-        return status;
-    perform.record = NULL;
-    status = tutti_perform(&perform, algorithm, &row.performed, err);
-    tutti_backend_close(perform.backend);
-    row.performed.algorithm = "library";
-    if (status == 0 && tutti_run_add(rows, &row) < 0)
-        status = tutti_nomem(err);
-    return status;
-}
-
 int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *with,
                          const char *command, const struct tutti_local *local,
                          struct tutti_run_rows *ret, struct tutti_sink *sink, struct tutti_err *err)
@@ -304,6 +305,7 @@ int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
+    struct tutti_backend *library = NULL;
     int status = 0;
 
     perform.backend = with->backend;
@@ -313,9 +315,10 @@ int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *
         perform.params.count = tutti_run_count(run, i);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
         status = tutti_run_size(run, &perform, command, local, &rows, sink, err);
-        if (status == 0 && with->library)
-            status = play_library(perform, with, &rows, err);
+        if (status == 0 && run->library)
+            status = tutti_run_library(run, perform, with->group, &library, &rows, err);
     }
+    tutti_backend_close(library);
     if (status < 0)
         tutti_run_rows_done(&rows);
     else

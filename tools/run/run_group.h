@@ -1,5 +1,5 @@
-/* Runs of several processes: backends tcp and mpi. Each process plays its own ranks; process 0
- * prints. */
+/* Runs of several processes: backends tcp, mpi and nccl. Each process plays its own ranks;
+ * process 0 prints. */
 #ifndef TUTTI_TOOLS_RUN_RUN_GROUP_H
 #define TUTTI_TOOLS_RUN_RUN_GROUP_H
 
@@ -34,20 +34,21 @@ struct tutti_group;
                  "reno where bytes do not leave the host"},                                      \
     {                                                                                            \
         .name = "library", .type = TUTTI_OPTION_FLAG,                                            \
-        .help = "mpi: after the other rows of a size, one of the library's own collective"       \
+        .help = "mpi, nccl: after the other rows of a size, one of the library's own collective" \
     }
 
 /* The processes of a run; zeroed: none, as of threads and sim. */
 struct tutti_run_group {
     struct tutti_join join;
-    bool mpi; /* has been begun */
-    bool library;
+    bool mpi;                      /* has been begun */
     struct tutti_group *group;     /* NULL: none */
     struct tutti_tcp_opts tcp;     /* of tcp: how backends are opened */
     struct tutti_backend *backend; /* that all play on; NULL with --emulate */
 };
 
-/* Is it one of these backends? */
+/* Do processes meet, with these options? Some backends play alone where nobody says that there are
+ * others. */
+bool tutti_run_joins(const struct tutti_args *args, const struct tutti_backend_kind *kind);
 bool tutti_run_is_group(const struct tutti_run_command *run);
 
 /* -TUTTI_EINVAL for options that say nothing to the backend. */

@@ -9,6 +9,8 @@
 #include "runtime/backend.h"
 #include "runtime/cuda.h"
 #include "runtime/group.h"
+#include "runtime/mpi.h"
+#include "runtime/nccl.h"
 #include "runtime/status.h"
 #include "runtime/threads.h"
 #include "sim/predict.h"
@@ -238,7 +240,7 @@ void tutti_run_print_place(const struct tutti_run_command *run, const char *gpu,
     uint32_t processors = tutti_run_processors();
 
     if (run->backend->on_gpu)
-        fprintf(out, " on one GPU: %s\n", gpu);
+        fprintf(out, " %s%s\n", run->backend->alone ? "by " : "on one GPU: ", gpu);
     else
         fprintf(out, " as thread%s on %" PRIu32 " processor%s%s\n", run->rank_count == 1 ? "" : "s",
                 processors, processors == 1 ? "" : "s",
@@ -253,8 +255,42 @@ static int open_alone(const struct tutti_run_command *run, struct tutti_backend 
 {
     struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
 
-    return run->backend->on_gpu ? tutti_cuda_open(NULL, ret, err)
-                                : tutti_threads_open(&opts, ret, err);
+    return run->backend->alone    ? tutti_nccl_open(NULL, ret, err)
+           : run->backend->on_gpu ? tutti_cuda_open(NULL, ret, err)
+                                  : tutti_threads_open(&opts, ret, err);
+}
+
+static int open_library(const struct tutti_run_command *run, struct tutti_group *group,
+                        struct tutti_backend **ret, struct tutti_err *err)
+{
+    const struct tutti_nccl_opts opts = {.size = sizeof(opts), .group = group, .native = true};
+
+    if (*ret != NULL)
+        return 0;
+    return run->backend->on_gpu ? tutti_nccl_open(&opts, ret, err)
+                                : tutti_mpi_library_open(group, ret, err);
+}
+
+int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform perform,
+                      struct tutti_group *group, struct tutti_backend **library,
+                      struct tutti_run_rows *rows, struct tutti_err *err)
+{
+    struct tutti_run_row row = {.count = perform.params.count};
+    /* The schedule that any algorithm writes names the contract. */
+    const char *algorithm = rows->rows[rows->row_count - 1].performed.algorithm;
+    int status = open_library(run, group, library, err);
+
+    if (status < 0)
+        return status;
+    perform.backend = *library;
+    perform.record = NULL;
+    status = tutti_perform(&perform, algorithm, &row.performed, err);
+    if (status == 0 && run->backend->on_gpu)
+        status = tutti_nccl_estimate(*library, &row.estimate_ps, err);
+    row.performed.algorithm = "library";
+    if (status == 0 && tutti_run_add(rows, &row) < 0)
+        status = tutti_nomem(err);
+    return status;
 }
 
 /* A GPU is busy only with lanes enough: as many as the size is worth, if not asked otherwise. */
@@ -262,7 +298,7 @@ static uint32_t channels_for(const struct tutti_run_command *run, uint64_t count
 {
     const struct tutti_coll_params *params = &run->perform.params;
 
-    if (!run->backend->on_gpu || params->channel_count != 0)
+    if (!run->backend->on_gpu || run->backend->alone || params->channel_count != 0)
         return params->channel_count;
     return tutti_cuda_channels(
         run->rank_count,
@@ -276,6 +312,7 @@ int tutti_run_alone(struct tutti_run_command *run, const char *command,
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
+    struct tutti_backend *library = NULL;
     int status = open_alone(run, &perform.backend, err);
 
     if (status < 0)
@@ -286,8 +323,11 @@ int tutti_run_alone(struct tutti_run_command *run, const char *command,
         perform.params.channel_count = channels_for(run, perform.params.count);
         perform.record = i + 1 == run->sizes.count ? run->record : NULL;
         status = tutti_run_size(run, &perform, command, local, &rows, sink, err);
+        if (status == 0 && run->library)
+            status = tutti_run_library(run, perform, NULL, &library, &rows, err);
     }
     tutti_run_show(command, NULL, NULL, sink);
+    tutti_backend_close(library);
     tutti_backend_close(perform.backend);
     if (status < 0)
         tutti_run_rows_done(&rows);

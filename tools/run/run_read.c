@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "runtime/backend.h"
+#include "runtime/nccl.h"
 #include "runtime/status.h"
 #include "tools/cli/shared_options.h"
 #include "tools/run/run.h"
+#include "tools/run/run_group.h"
 
 void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES])
 {
@@ -15,7 +17,7 @@ void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES])
 
     ret[0] = '\0';
     for (size_t i = 0; i < count; i++)
-        if (all || !kinds[i].simulated)
+        if (all || (!kinds[i].simulated && !kinds[i].alone))
             at += (size_t)snprintf(ret + at, TUTTI_BACKEND_WORDS_BYTES - at, "%s%s",
                                    at > 0 ? ", " : "", kinds[i].name);
 }
@@ -23,7 +25,6 @@ void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES])
 static int read_backend(const struct tutti_args *args, struct tutti_run_command *run,
                         struct tutti_err *err)
 {
-    static const char *const planned[] = {"nccl"};
     const char *name = tutti_args_text(args, "backend");
     char words[TUTTI_BACKEND_WORDS_BYTES];
     char hint[TUTTI_HINT_BYTES];
@@ -31,9 +32,6 @@ static int read_backend(const struct tutti_args *args, struct tutti_run_command 
     tutti_run_backend_words(true, words);
     if (name == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "option '-B' is missing (%s)", words);
-    for (size_t i = 0; i < sizeof(planned) / sizeof(planned[0]); i++)
-        if (strcmp(name, planned[i]) == 0)
-            return tutti_fail(err, TUTTI_ELACK, "this build has no backend '%s' (%s)", name, words);
     run->backend = tutti_backend_kind_find(name);
     if (run->backend == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (%s%s)", name,
@@ -49,9 +47,14 @@ int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run_com
     char hint[TUTTI_HINT_BYTES];
 
     run->backend = tutti_backend_kind_find(name);
-    if (run->backend != NULL && !run->backend->simulated)
+    run->grouped = run->backend != NULL && tutti_run_joins(args, run->backend);
+    if (run->backend != NULL && !run->backend->simulated && !run->backend->alone)
         return 0;
     tutti_run_backend_words(false, words);
+    if (run->backend != NULL && run->backend->alone)
+        return tutti_fail(err, TUTTI_ELACK,
+                          "option '-B': what backend '%s' costs is not fitted yet (%s)", name,
+                          words);
     return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)", name,
                       run->backend == NULL ? tutti_nearest_hint(name, words, hint) : "", words);
 }
@@ -94,8 +97,8 @@ static int read_algorithms(const char *text, struct tutti_run_command *run, stru
         return 0;
     }
     if (strcmp(text, "nccl") == 0)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "option '-a': this build has no backend that runs NCCL itself (an "
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-a': what NCCL itself does '-B nccl --library' shows (an "
                           "algorithm by name, auto or all)");
     run->all = strcmp(text, "all") == 0;
     for (size_t i = 0; run->all && (known = tutti_algorithm_at(run->own.set, i)) != NULL; i++) {
@@ -181,7 +184,11 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
     if (own != NULL && run->rank_count > TUTTI_RUN_RANKS_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "schedule '%s' has %u ranks (at most %d are played)",
                           run->own.name, own->rank_count, TUTTI_RUN_RANKS_MAX);
-    if (!run->backend->grouped && !run->backend->simulated && run->rank_count == 0)
+    run->grouped = tutti_run_joins(args, run->backend);
+    run->library = tutti_args_flag(args, "library");
+    if (!run->grouped && run->backend->alone && run->rank_count == 0)
+        status = status < 0 ? status : tutti_nccl_gpu_count(&run->rank_count, err);
+    if (!run->grouped && !run->backend->simulated && run->rank_count == 0)
         run->rank_count = 2;
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
