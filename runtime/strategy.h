@@ -42,6 +42,11 @@ struct tutti_strategy {
     bool overlap;         /* collectives of gradients begin as soon as theirs are there; else after
                              the whole backward pass */
     bool to_one_device;   /* ReductionToOneDevice: reduced at one, which sends the sum to all */
+    /* What is sent instead of the gradients of a pack: TOP_K or POWER_SGD; what is left out stays
+     * with the rank, which adds it to those of the next step. Of gradients that are all-reduced. */
+    enum tutti_compression compression;
+    uint32_t keep_ppm;    /* TOP_K: of a pack's elements, in millionths; at least one */
+    uint32_t factor_rank; /* POWER_SGD: of the factors of each variable that is a matrix */
     bool densify;         /* sparse gradients are reduced as if they were dense */
     bool full_reduce; /* ZeRO-1 as nanotron has it: an all-reduce where a reduce-scatter would do */
     /* Weights of ZeRO-1 and -2 are broadcast by whoever owns them, whole variables, one owner after
@@ -97,6 +102,7 @@ struct tutti_strategy_params {
     const struct tutti_layer_times *times; /* [layer of the model]: of each of its repeats */
     tutti_ps input_ps;                     /* until the first micro-batch is there */
     tutti_ps optimizer_ps;                 /* of what a device owns */
+    tutti_ps compress_ps; /* of all gradients, to compress them and back; packs share it */
     /* Makes the schedule of a collective among `size` ranks of an axis; NULL: "ring". */
     int (*collective)(void *context, const struct tutti_coll_params *params, uint32_t axis,
                       uint32_t size, struct tutti_schedule **ret, struct tutti_err *err);

@@ -99,6 +99,7 @@ struct tutti_footprint_params {
     /* [pipeline]: how many of the equal layers each stage has, in order; NULL: ceil(L/p). Not with
      * virtual stages. */
     const uint32_t *stage_layers;
+    bool keeps_errors; /* what compressed gradients leave out: 4 bytes a parameter */
 };
 
 /* ---- what comes out ------------------------------------------------------------------------- */

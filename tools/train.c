@@ -475,6 +475,13 @@ static const struct tutti_option options[] = {
      .max = 4,
      .help = "of an element as it is reduced, or averaged by local-sgd and diloco: 1 (fp8), 2 or "
              "4; 0: 4, of fsdp at half precision 2"},
+    {.name = "compress",
+     .type = TUTTI_OPTION_TEXT,
+     .value = "none|top-k:PERCENT|power-sgd:RANK",
+     .standard = "none",
+     .help = "gradients before they are reduced: the largest of a pack, with their indices, "
+             "gathered from all; or factors of its matrices. What is left out is kept, and added "
+             "to the next step's"},
     {.name = "sparse",
      .type = TUTTI_OPTION_CHOICE,
      .value = "gather|dense",

@@ -104,6 +104,15 @@ static void wait_for_reduced(struct tutti_step_writer *w, uint32_t layer)
                          TUTTI_LANE_REDUCE, w->reduced_step[i]);
 }
 
+/* Packs whose gradients are there after a layer's backward pass. */
+static void compress_packs(struct tutti_step_writer *w, uint32_t layer)
+{
+    for (uint32_t i = 0; i < w->plan.pack_count; i++)
+        if (w->plan.packs[i].compressed &&
+            (w->plan.strategy->overlap ? w->plan.packs[i].ready_layer : 0) == layer)
+            w->compressed_step[i] = work(w, w->first_compress + i, 0, NO_STEP);
+}
+
 static void write_backward(struct tutti_step_writer *w, uint32_t micro_batch)
 {
     bool adds = micro_batch > 0 && !tutti_writer_at_every_micro_batch(w);
@@ -119,6 +128,8 @@ static void write_backward(struct tutti_step_writer *w, uint32_t micro_batch)
             wait_for_reduced(w, i);
         w->backward_step[i] = work(w, 3 * i + 1 + adds, TUTTI_LANE_GATHER, gathered);
         note_gather_user(w, i, gathered, w->backward_step[i]);
+        if (tutti_writer_compresses(w) && micro_batch + 1 == w->plan.micro_batches)
+            compress_packs(w, i);
     }
 }
 
@@ -132,12 +143,25 @@ static void add_up(struct tutti_step_writer *w, uint32_t pack, uint32_t micro_ba
                      0, NO_STEP);
 }
 
+/* The second factors: once the first are reduced, as the lane has it. */
+static void write_second(struct tutti_step_writer *w, const struct tutti_plan_pack *p)
+{
+    const struct tutti_contract c = tutti_writer_reduction(w, p, 1);
+    uint64_t before = p->sent[0] * w->plan.params.gradient_bytes;
+
+    (void)call(w, TUTTI_LANE_REDUCE, &c, TUTTI_AXIS_ALL,
+               (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->sent_offset + before},
+               p->result_offset + before, 0, NO_STEP);
+}
+
 static void write_reduction(struct tutti_step_writer *w, uint32_t index, uint32_t micro_batch)
 {
     const struct tutti_plan_pack *p = &w->plan.packs[index];
-    struct tutti_contract c = tutti_writer_reduction(w, p);
-    uint32_t ready = w->backward_step[w->plan.strategy->overlap ? p->ready_layer : 0];
-    struct tutti_buf_at in = {TUTTI_BUF_SCRATCH, p->offset};
+    struct tutti_contract c = tutti_writer_reduction(w, p, 0);
+    uint32_t ready = p->compressed
+                         ? w->compressed_step[index]
+                         : w->backward_step[w->plan.strategy->overlap ? p->ready_layer : 0];
+    struct tutti_buf_at in = {TUTTI_BUF_SCRATCH, p->sent_offset};
 
     if (tutti_writer_averages_weights(w)) {
         in = (struct tutti_buf_at){TUTTI_BUF_STATE, p->state_offset};
@@ -146,6 +170,8 @@ static void write_reduction(struct tutti_step_writer *w, uint32_t index, uint32_
     w->reduced_step[index] =
         call(w, TUTTI_LANE_REDUCE, &c, p->sparse ? TUTTI_AXIS_ALL : tutti_writer_shard_axis(w), in,
              p->result_offset, TUTTI_LANE_WORK, ready);
+    if (p->sent[1] > 0)
+        write_second(w, p);
     add_up(w, index, micro_batch);
     if (tutti_writer_averages_weights(w))
         (void)append(w, TUTTI_LANE_REDUCE,
@@ -249,11 +275,13 @@ static int write_step(struct tutti_step_writer *w, struct tutti_schedule **ret,
     w->callees = tutti_arena_take(arena, TUTTI_WRITER_CALLEES_MAX, sizeof(*w->callees));
     w->backward_step = tutti_arena_take(arena, w->plan.layer_count, sizeof(*w->backward_step));
     w->reduced_step = tutti_arena_take(arena, w->plan.pack_count, sizeof(*w->reduced_step));
+    w->compressed_step = tutti_arena_take(arena, w->plan.pack_count, sizeof(*w->compressed_step));
     w->gather_user =
         tutti_arena_take(arena, w->plan.strategy->prefetch + (size_t)1, sizeof(*w->gather_user));
     w->weights_user = tutti_arena_take(arena, w->plan.layer_count, sizeof(*w->weights_user));
     if (w->weights_user == NULL || w->callees == NULL || w->backward_step == NULL ||
-        w->reduced_step == NULL || w->gather_user == NULL || !tutti_writer_list_work(w))
+        w->reduced_step == NULL || w->compressed_step == NULL || w->gather_user == NULL ||
+        !tutti_writer_list_work(w))
         return tutti_nomem(err);
     for (uint32_t i = 0; i < w->plan.pack_count; i++)
         w->reduced_step[i] = NO_STEP;

@@ -10,21 +10,19 @@ static enum tutti_dtype dtype_of(uint32_t bytes)
 }
 
 struct tutti_contract tutti_writer_reduction(const struct tutti_step_writer *w,
-                                             const struct tutti_plan_pack *p)
+                                             const struct tutti_plan_pack *p, uint32_t part)
 {
     struct tutti_contract c = {.collective = TUTTI_ALLREDUCE,
                                .dtype = dtype_of(w->plan.params.gradient_bytes),
                                .op = tutti_writer_averages_weights(w) ? TUTTI_AVG : TUTTI_SUM,
-                               .count = p->padded};
+                               .count = p->sent[part]};
 
     if (tutti_writer_averages_weights(w))
         c.dtype = dtype_of(w->plan.params.weight_bytes);
-    if (p->sparse)
+    if (p->gathered)
         c.collective = TUTTI_ALLGATHER;
-    else if (tutti_writer_shares(w) && !w->plan.strategy->full_reduce) {
+    else if (tutti_writer_shares(w) && !w->plan.strategy->full_reduce)
         c.collective = TUTTI_REDUCESCATTER;
-        c.count = p->padded / w->plan.shard_ranks;
-    }
     return c;
 }
 
@@ -111,10 +109,14 @@ int tutti_writer_need_all(struct tutti_step_writer *w, struct tutti_err *err)
 
     for (uint32_t i = 0; i < w->plan.pack_count && status == 0; i++) {
         const struct tutti_plan_pack *p = &w->plan.packs[i];
-        struct tutti_contract c = tutti_writer_reduction(w, p);
+        struct tutti_contract c;
 
-        status = need(w, &c, p->sparse ? TUTTI_AXIS_ALL : tutti_writer_shard_axis(w),
-                      TUTTI_LANE_REDUCE, err);
+        for (uint32_t part = 0; part < 2 && status == 0; part++) {
+            c = tutti_writer_reduction(w, p, part);
+            if (c.count > 0)
+                status = need(w, &c, p->sparse ? TUTTI_AXIS_ALL : tutti_writer_shard_axis(w),
+                              TUTTI_LANE_REDUCE, err);
+        }
         if (status < 0 || p->sparse || !tutti_writer_shares(w))
             continue;
         c = tutti_writer_across(w, p);

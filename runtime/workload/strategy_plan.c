@@ -151,14 +151,18 @@ static int pack_by_rule(struct tutti_plan *plan, struct tutti_err *err)
     for (uint32_t i = 0; i < packs->pack_count && status == 0; i++) {
         const struct tutti_pack *pack = &packs->pack[i];
 
+        struct tutti_plan_pack *p = &plan->packs[plan->pack_count];
+
         if (pack->elements == 0) /* a variable that is not trained */
             continue;
-        plan->packs[plan->pack_count++] =
-            (struct tutti_plan_pack){.first = pack->first_element,
-                                     .elements = pack->elements,
-                                     .ready_layer = layer_of(plan, pack->ready_variable),
-                                     .first_layer = layer_of(plan, pack->first_variable),
-                                     .sparse = pack->sparse};
+        plan->pack_count++;
+        *p = (struct tutti_plan_pack){.first = pack->first_element,
+                                      .elements = pack->elements,
+                                      .ready_layer = layer_of(plan, pack->ready_variable),
+                                      .first_layer = layer_of(plan, pack->first_variable),
+                                      .sparse = pack->sparse,
+                                      .gathered = pack->sparse};
+        tutti_plan_compress(plan, pack->first_variable, pack->last_variable, p);
     }
     tutti_packs_free(packs);
     return status;
@@ -219,6 +223,8 @@ static void place_packs(struct tutti_plan *plan)
         uint64_t n = shares && !p->sparse ? plan->shard_ranks : 1;
 
         p->padded = (p->elements + n - 1) / n * n;
+        if (!p->compressed)
+            p->sent[0] = p->padded / (plan->strategy->full_reduce ? 1 : n);
         sizes[p->sparse] += p->padded * element_bytes;
     }
     for (uint32_t i = 0; i < plan->pack_count; i++) {
@@ -267,10 +273,14 @@ static void place_results(struct tutti_plan *plan)
     for (uint32_t i = 0; i < plan->pack_count; i++) {
         struct tutti_plan_pack *p = &plan->packs[i];
         uint64_t n = shares && !p->sparse ? plan->shard_ranks : 1;
-        uint64_t results = p->sparse ? p->padded * plan->params.rank_count : p->padded / n;
+        uint64_t sent = p->sent[0] + p->sent[1];
+        uint64_t results = p->gathered ? sent * plan->params.rank_count : sent;
 
-        if (plan->strategy->full_reduce && !p->sparse)
-            results = p->padded;
+        p->sent_offset = p->offset;
+        if (p->compressed) {
+            p->sent_offset = plan->scratch_bytes;
+            plan->scratch_bytes += sent * element_bytes;
+        }
         p->result_offset = plan->scratch_bytes;
         plan->scratch_bytes += results * element_bytes;
         p->sum_offset = p->result_offset;
@@ -322,6 +332,18 @@ static int check(const struct tutti_plan *plan, struct tutti_err *err)
         return tutti_fail(err, TUTTI_EINVAL,
                           "gradients of '%u' and weights of '%u' bytes (1, 2 or 4)",
                           p->gradient_bytes, p->weight_bytes);
+    if (p->strategy->compression != TUTTI_COMPRESS_NONE &&
+        (p->strategy->sharding != TUTTI_SHARD_NONE || p->strategy->local_steps > 0 ||
+         p->strategy->to_one_device))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "strategy '%s' all-reduces no gradients that could be compressed (ddp, "
+                          "horovod, mirrored, multiworkermirrored or tpu)",
+                          p->strategy->name);
+    if (p->strategy->compression == TUTTI_COMPRESS_POWER_SGD &&
+        p->strategy->rule == TUTTI_PACK_PIECES && p->strategy->limit > 1)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "factors of matrices in '%" PRIu64 "' pieces of gradients (1 or 0)",
+                          p->strategy->limit);
     if (plan->micro_batches > TUTTI_PLAN_MICRO_BATCHES_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "'%u' micro-batches (at most %d)", plan->micro_batches,
                           TUTTI_PLAN_MICRO_BATCHES_MAX);

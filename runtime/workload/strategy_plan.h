@@ -24,6 +24,8 @@ struct tutti_plan_pack {
     uint64_t first; /* in the concatenation of its kind */
     uint64_t elements;
     uint64_t padded;        /* elements, so that equal shards can be made of them */
+    uint64_t sent[2];       /* elements of its collectives, one after the other; 0: there is none */
+    uint64_t sent_offset;   /* of what is sent; that of its gradients, unless it is compressed */
     uint64_t offset;        /* of its gradients in scratch */
     uint64_t result_offset; /* of what becomes of them */
     uint64_t sum_offset; /* of that of all micro-batches; that place, where they are reduced once */
@@ -32,6 +34,8 @@ struct tutti_plan_pack {
     uint32_t ready_layer;   /* once its backward pass has ended, all is there */
     uint32_t first_layer;   /* that needs its weights */
     bool sparse;
+    bool gathered;   /* from all ranks, not reduced: sparse gradients, and the largest elements */
+    bool compressed; /* what is sent is made of the gradients */
 };
 
 struct tutti_plan {
@@ -52,5 +56,9 @@ struct tutti_plan {
 /* Everything in `arena`. -TUTTI_EINVAL for what does not fit together. */
 int tutti_plan_make(const struct tutti_strategy_params *params, struct tutti_arena *arena,
                     struct tutti_plan *ret, struct tutti_err *err);
+
+/* What is sent of a pack that begins and ends with these variables, counted over all layers. */
+void tutti_plan_compress(const struct tutti_plan *plan, uint32_t first_variable,
+                         uint32_t last_variable, struct tutti_plan_pack *pack);
 
 #endif

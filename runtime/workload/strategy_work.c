@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "runtime/arena.h"
+#include "runtime/wide.h"
 #include "runtime/workload/strategy_write.h"
 
 enum { NAME_BYTES = 96 };
@@ -116,6 +117,52 @@ static bool list_sums(struct tutti_step_writer *w)
     return true;
 }
 
+/* What is sent of a pack, made of its gradients. */
+static bool list_compression(struct tutti_step_writer *w)
+{
+    const struct tutti_plan *plan = &w->plan;
+    const uint64_t element_bytes = plan->params.gradient_bytes;
+    uint64_t all = 0;
+
+    for (uint32_t i = 0; i < plan->pack_count; i++)
+        all += plan->packs[i].compressed ? plan->packs[i].elements : 0;
+    w->first_compress = w->work_count;
+    for (uint32_t i = 0; i < plan->pack_count; i++) {
+        const struct tutti_plan_pack *p = &plan->packs[i];
+        struct tutti_region *regions = tutti_arena_take(plan->arena, 2, sizeof(*regions));
+        struct tutti_work *work = &w->work[w->work_count++];
+
+        if (regions == NULL)
+            return false;
+        regions[0] = (struct tutti_region){
+            .buf = TUTTI_BUF_SCRATCH, .offset = p->offset, .bytes = p->padded * element_bytes};
+        regions[1] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                           .offset = p->sent_offset,
+                                           .bytes = (p->sent[0] + p->sent[1]) * element_bytes};
+        *work = (struct tutti_work){.name = "compress", .kind = TUTTI_WORK_ELEMENTWISE};
+        if (!p->compressed)
+            continue;
+        work->duration_ps =
+            (tutti_ps)tutti_muldiv((uint64_t)plan->params.compress_ps, p->elements, all);
+        work->reads = regions;
+        work->read_count = 1;
+        work->writes = regions + 1;
+        work->write_count = 1;
+    }
+    return true;
+}
+
+/* All that came of the collectives of a pack: gathered from all ranks, or reduced. */
+static struct tutti_region result_of(const struct tutti_plan *plan, const struct tutti_plan_pack *p)
+{
+    uint64_t sent = (p->sent[0] + p->sent[1]) * plan->params.gradient_bytes;
+
+    return (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                 .whole = p->gathered ? 0 : 1 + TUTTI_AXIS_ALL,
+                                 .offset = p->result_offset,
+                                 .bytes = p->gathered ? sent * plan->params.rank_count : sent};
+}
+
 /* The optimiser reads whole sums, and updates what the rank owns. */
 static bool list_optimizer(struct tutti_step_writer *w)
 {
@@ -142,11 +189,8 @@ static bool list_optimizer(struct tutti_step_writer *w)
         const struct tutti_plan_pack *p = &plan->packs[i];
         uint64_t n = tutti_writer_shares(w) && !plan->strategy->full_reduce ? plan->shard_ranks : 1;
 
-        if (p->sparse && !local) { /* gathered, and added up row by row */
-            reads[work->read_count++] = (struct tutti_region){
-                .buf = TUTTI_BUF_SCRATCH,
-                .offset = p->result_offset,
-                .bytes = p->padded * plan->params.rank_count * plan->params.gradient_bytes};
+        if ((p->gathered || p->compressed) && !local) { /* to be added up, or multiplied */
+            reads[work->read_count++] = result_of(plan, p);
             continue;
         }
         reads[work->read_count++] = (struct tutti_region){
@@ -161,7 +205,7 @@ static bool list_optimizer(struct tutti_step_writer *w)
 bool tutti_writer_list_work(struct tutti_step_writer *w)
 {
     bool done = true;
-    size_t count = 3 * (size_t)w->plan.layer_count + 2 * (size_t)w->plan.pack_count + 2;
+    size_t count = 3 * (size_t)w->plan.layer_count + 3 * (size_t)w->plan.pack_count + 2;
 
     w->work = tutti_arena_take(w->plan.arena, count, sizeof(*w->work));
     if (w->work == NULL)
@@ -170,6 +214,8 @@ bool tutti_writer_list_work(struct tutti_step_writer *w)
         done = list_layer(w, &w->plan.layers[i]);
     if (done && tutti_writer_adds_up(w))
         done = list_sums(w);
+    if (done && tutti_writer_compresses(w))
+        done = list_compression(w);
     w->work[w->work_count++] = (struct tutti_work){
         .name = "input", .kind = TUTTI_WORK_INPUT, .duration_ps = w->plan.params.input_ps};
     return done && list_optimizer(w);

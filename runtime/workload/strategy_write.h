@@ -23,12 +23,14 @@ struct tutti_step_writer {
     uint64_t staging_offset[TUTTI_STRATEGY_LANES];
     struct tutti_work *work;
     uint32_t work_count;
-    uint32_t first_sum; /* entry of the work table */
+    uint32_t first_sum;      /* entry of the work table */
+    uint32_t first_compress; /* likewise: of pack 0, where they are compressed */
     uint32_t step_count[TUTTI_STRATEGY_LANES];
-    uint32_t *backward_step; /* [layer]: of this micro-batch, on the work lane */
-    uint32_t *reduced_step;  /* [pack]: of the micro-batch before, on the lane that ends it */
-    uint32_t *gather_user;   /* [gather mod (prefetch + 1)]: the work that used it */
-    uint32_t *weights_user;  /* [layer]: the work that last used its gathered weights */
+    uint32_t *backward_step;   /* [layer]: of this micro-batch, on the work lane */
+    uint32_t *compressed_step; /* [pack]: on the work lane */
+    uint32_t *reduced_step;    /* [pack]: of the micro-batch before, on the lane that ends it */
+    uint32_t *gather_user;     /* [gather mod (prefetch + 1)]: the work that used it */
+    uint32_t *weights_user;    /* [layer]: the work that last used its gathered weights */
     uint32_t gather_count;
     uint32_t optimizer_step;
     struct tutti_axis axes[2];
@@ -55,6 +57,11 @@ static inline bool tutti_writer_goes_across(const struct tutti_step_writer *w)
     return tutti_writer_shares(w) && w->plan.shard_ranks < w->plan.params.rank_count;
 }
 
+static inline bool tutti_writer_compresses(const struct tutti_step_writer *w)
+{
+    return w->plan.strategy->compression != TUTTI_COMPRESS_NONE && w->plan.params.rank_count > 1;
+}
+
 /* Reduced at every micro-batch, and there are several. */
 static inline bool tutti_writer_adds_up(const struct tutti_step_writer *w)
 {
@@ -67,9 +74,10 @@ static inline bool tutti_writer_averages_weights(const struct tutti_step_writer 
     return w->plan.strategy->local_steps > 0;
 }
 
-/* What is reduced of a pack, what across groups, and what is gathered. */
+/* What is reduced of a pack (the first or the second part of what is sent), what across groups, and
+ * what is gathered. */
 struct tutti_contract tutti_writer_reduction(const struct tutti_step_writer *w,
-                                             const struct tutti_plan_pack *p);
+                                             const struct tutti_plan_pack *p, uint32_t part);
 struct tutti_contract tutti_writer_across(const struct tutti_step_writer *w,
                                           const struct tutti_plan_pack *p);
 struct tutti_contract tutti_writer_gather(const struct tutti_step_writer *w,

@@ -208,6 +208,22 @@ static void time_input(struct tutti_train *t)
 
 /* ---- the schedule ---------------------------------------------------------------------------- */
 
+/* Of a step's gradients: what was left out is added and kept again (four times what they take,
+ * read and written), then read by the selection twice, or for both factors, and what comes back is
+ * multiplied out or added up. Products themselves take less, and launches are left out. */
+static tutti_ps compress_ps(const struct tutti_train *t)
+{
+    enum { TIMES_MOVED = 8, GRADIENT_BYTES = 4 };
+    const struct tutti_device_use *use = &t->ask.use;
+    const struct tutti_model_sums sums = tutti_model_sum(t->ask.model);
+    double bytes = (double)sums.parameters * TIMES_MOVED * GRADIENT_BYTES;
+    double bytes_per_s = (double)use->accelerator->mem_bytes_per_s * use->framework->memory;
+
+    return t->ask.strategy->compression == TUTTI_COMPRESS_NONE
+               ? 0
+               : (tutti_ps)llround(bytes / bytes_per_s * (double)TUTTI_PS_PER_S);
+}
+
 /* The collectives whose every message is simulated: all-reduces as they were asked for. */
 static int make_collective(void *context, const struct tutti_coll_params *params, uint32_t axis,
                            uint32_t size, struct tutti_schedule **ret, struct tutti_err *err)
@@ -246,6 +262,7 @@ static int write_schedule(struct tutti_train *t, struct tutti_err *err)
         .times = t->times,
         .input_ps = t->ask.prefetch == 0 ? t->input_ps : 0,
         .optimizer_ps = t->optimizer_ps,
+        .compress_ps = compress_ps(t),
         .collective = t->ask.exact && is_schedule(t->ask.algorithm) ? make_collective : NULL,
         .context = t,
     };
@@ -302,6 +319,7 @@ int tutti_train_fill_memory(const struct tutti_train *t, struct tutti_train_answ
         .fused_attention = ask->use.fused_attention,
         .recompute = ask->use.recompute,
         .sharding = ask->strategy->sharding,
+        .keeps_errors = ask->strategy->compression != TUTTI_COMPRESS_NONE,
         .shard_ranks = ask->strategy->sharding == TUTTI_SHARD_NONE ? 0 : ask->shard_ranks,
     };
     int status;

@@ -83,6 +83,10 @@ void tutti_train_strategy_of_hosts(const struct tutti_strategy *asked, const cha
     if (asked->overlap != before.overlap || asked->to_one_device)
         ret->overlap = asked->overlap;
     ret->to_one_device = asked->to_one_device;
+    ret->densify = asked->densify;
+    ret->compression = asked->compression;
+    ret->keep_ppm = asked->keep_ppm;
+    ret->factor_rank = asked->factor_rank;
 }
 
 int tutti_train_all_reduce_read(const struct tutti_args *args, struct tutti_train_question *q,

@@ -73,6 +73,30 @@ static const char *standard_strategy(const struct tutti_topo *topo)
     return topo->host_count > 1 ? "multiworkermirrored" : "mirrored";
 }
 
+/* "top-k:0.1", of a hundred; "power-sgd:4". */
+static int read_compression(const char *text, struct tutti_strategy *s, struct tutti_err *err)
+{
+    bool largest = text != NULL && strncmp(text, "top-k:", 6) == 0;
+    bool factors = text != NULL && strncmp(text, "power-sgd:", 10) == 0;
+    char *end = NULL;
+    double number = 0;
+
+    if (text == NULL || strcmp(text, "none") == 0)
+        return 0;
+    if (largest || factors)
+        number = strtod(text + (largest ? 6 : 10), &end);
+    if (end == NULL || *end != '\0' || !(number >= (largest ? 0.0001 : 1)) ||
+        number > (largest ? 100 : 4096) || (factors && number != (double)(uint32_t)number))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--compress': '%.40s' (none, top-k:PERCENT of 0.0001 to 100, or "
+                          "power-sgd:RANK of 1 to 4096)",
+                          text);
+    s->compression = largest ? TUTTI_COMPRESS_TOP_K : TUTTI_COMPRESS_POWER_SGD;
+    s->keep_ppm = largest ? (uint32_t)(number * 1e4 + 0.5) : 0;
+    s->factor_rank = factors ? (uint32_t)number : 0;
+    return 0;
+}
+
 static int read_strategy(const struct tutti_args *args, struct tutti_train_question *q,
                          struct tutti_err *err)
 {
@@ -107,6 +131,9 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
     if (tutti_args_given(args, "overlap"))
         s->overlap = tutti_args_is(args, "overlap", "on");
     s->densify = tutti_args_is(args, "sparse", "dense");
+    status = read_compression(tutti_args_text(args, "compress"), s, err);
+    if (status < 0)
+        return status;
     if (tutti_args_given(args, "local-steps") && s->local_steps == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '--local-steps' is of strategies that average weights (local-sgd "

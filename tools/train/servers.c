@@ -149,8 +149,8 @@ int tutti_train_servers_check(const struct tutti_args *args, bool has_servers,
     static const char *const of_servers[] = {
         "launch",    "server-hosts", "sync",       "late",   "consistency", "placement",
         "partition", "card-rate",    "apply-rate", "spread", "seed"};
-    static const char *const of_others[] = {"all-reduce", "num-packs",   "bytes-per-pack",
-                                            "bucket",     "local-steps", "exact"};
+    static const char *const of_others[] = {"all-reduce",  "num-packs", "bytes-per-pack", "bucket",
+                                            "local-steps", "exact",     "compress",       "sparse"};
 
     for (size_t i = 0; !has_servers && i < sizeof(of_servers) / sizeof(of_servers[0]); i++)
         if (tutti_args_given(args, of_servers[i]))
