@@ -72,7 +72,8 @@ if(TUTTI_HAVE_NVCC)
     add_custom_command(OUTPUT ${fatbin}
         COMMAND ${TUTTI_NVCC} -std=c++17 -O3 -fmad=false -allow-unsupported-compiler
             -I${CMAKE_SOURCE_DIR} ${code} -fatbin ${room}/player.cu -o ${fatbin}
-        DEPENDS ${room}/player.cu ${room}/player.h ${room}/device.h ${room}/op.h VERBATIM)
+        DEPENDS ${room}/player.cu ${room}/player.h ${room}/player_arithmetic.h
+            ${room}/player_mixed.h ${room}/device.h ${room}/op.h VERBATIM)
     set_source_files_properties(runtime/exec/cuda/image.with-nvcc.c PROPERTIES
         COMPILE_DEFINITIONS TUTTI_CUDA_FATBIN="${fatbin}" OBJECT_DEPENDS ${fatbin})
 endif()

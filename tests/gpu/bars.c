@@ -62,7 +62,7 @@ static int fill(struct bench *b, uint64_t at, uint64_t bytes)
         if (status < 0)
             return status;
     }
-    return tutti_gpu_wait(&b->gpu, INT64_MAX / 2, &b->err);
+    return tutti_gpu_wait(&b->gpu, NULL, INT64_MAX / 2, &b->err);
 }
 
 /* The fastest copy that the driver makes, over some sizes: its median turn. */
@@ -82,7 +82,7 @@ static int measure_copy(struct bench *b, uint64_t first_bytes)
             (void)b->gpu.driver.event_record(b->gpu.begin, b->gpu.stream);
             (void)b->gpu.driver.copy(memory + bytes, memory, bytes, b->gpu.stream);
             (void)b->gpu.driver.event_record(b->gpu.end, b->gpu.stream);
-            status = tutti_gpu_wait(&b->gpu, INT64_MAX / 2, &b->err);
+            status = tutti_gpu_wait(&b->gpu, NULL, INT64_MAX / 2, &b->err);
             (void)b->gpu.driver.event_elapsed(&ms, b->gpu.begin, b->gpu.end);
             turns[i] = 2.0 * (double)bytes / ((double)ms / 1e3);
         }
@@ -119,7 +119,7 @@ static int time_row(struct bench *b, struct tutti_gpu_load *load, uint32_t count
         status = tutti_gpu_launch(load, 1, false, &b->err);
     (void)b->gpu.driver.event_record(b->gpu.end, b->gpu.stream);
     if (status == 0)
-        status = tutti_gpu_wait(&b->gpu, INT64_MAX / 2, &b->err);
+        status = tutti_gpu_wait(&b->gpu, NULL, INT64_MAX / 2, &b->err);
     (void)b->gpu.driver.event_elapsed(&ms, b->gpu.begin, b->gpu.end);
     *ret_us = (double)ms * 1e3 / count;
     return status;
@@ -135,7 +135,7 @@ static int time_waits(struct bench *b, struct tutti_gpu_load *load, uint32_t cou
 
         status = tutti_gpu_launch(load, 1, false, &b->err);
         if (status == 0)
-            status = tutti_gpu_wait(&b->gpu, INT64_MAX / 2, &b->err);
+            status = tutti_gpu_wait(&b->gpu, NULL, INT64_MAX / 2, &b->err);
         turns[i] = now_us() - since_us;
     }
     if (status == 0)
@@ -152,7 +152,7 @@ static int time_inside(struct bench *b, struct tutti_gpu_load *load, uint32_t co
                                                  : tutti_gpu_launch(load, count, false, &b->err);
 
     if (status == 0)
-        status = tutti_gpu_wait(&b->gpu, INT64_MAX / 2, &b->err);
+        status = tutti_gpu_wait(&b->gpu, NULL, INT64_MAX / 2, &b->err);
     if (status == 0)
         status = tutti_gpu_download(&b->gpu, met_ns, load->meetings,
                                     ((size_t)count + 1) * sizeof(*met_ns), &b->err);

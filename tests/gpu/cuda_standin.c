@@ -1,5 +1,6 @@
-/* Answers in place of the driver's library: memory is malloc, so that sanitizers see overruns, and
- * a launch runs the kernel compiled for the CPU to its end. What a test sets in the environment:
+/* Answers in place of the driver's library: memory is malloc, so that sanitizers see overruns; a
+ * stream is a thread with a queue, in which a launch runs the kernel compiled for the CPU. What a
+ * test sets in the environment:
  *   TUTTI_STANDIN_THREADS  threads of a block (2), whatever the launch asks for
  *   TUTTI_STANDIN_BLOCKS   blocks at work at one time (4096)
  *   TUTTI_STANDIN_MEMORY   bytes of the device (2^36)
@@ -220,6 +221,123 @@ CALL(cuMemGetInfo_v2, (size_t * ret_left, size_t *ret_total))
     return SUCCESS;
 }
 
+/* ---- streams: a thread each, with a queue ---- */
+
+enum { JOBS_MAX = 4096 };
+
+enum job_kind { JOB_COPY, JOB_FILL, JOB_EVENT, JOB_LAUNCH };
+
+struct job {
+    enum job_kind kind;
+    void *to;
+    const void *from;
+    size_t bytes;
+    unsigned char value;
+    const struct player_cpu_entry *entry;
+    struct tutti_cuda_args args;
+    uint32_t blocks;
+    uint32_t threads;
+};
+
+struct stream {
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the rest */
+    pthread_cond_t changed;
+    struct job *jobs; /* a ring of JOBS_MAX */
+    uint64_t put;
+    uint64_t done;
+    bool over;
+    bool failed;
+    struct stream *next; /* of all; of their lock */
+};
+
+struct all_streams {
+    pthread_mutex_t lock; /* of the rest */
+    struct stream *first;
+};
+
+static struct all_streams *all_streams(void)
+{
+    static struct all_streams only = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+    return &only;
+}
+
+static bool do_job(struct job *job)
+{
+    uint32_t absent = (uint32_t)setting("TUTTI_STANDIN_ABSENT", UINT32_MAX);
+
+    switch (job->kind) {
+    case JOB_COPY:
+        memcpy(job->to, job->from, job->bytes);
+        return true;
+    case JOB_FILL:
+        memset(job->to, job->value, job->bytes);
+        return true;
+    case JOB_EVENT:
+        *(uint64_t *)job->to = p_now_ns();
+        return true;
+    default:
+        return player_cpu_launch(job->entry->kernel, &job->args, job->blocks, job->threads, absent,
+                                 PLAYER_CPU_RIGHT);
+    }
+}
+
+static void *work(void *data)
+{
+    struct stream *s = data;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (;;) {
+        struct job job;
+        bool well;
+
+        while (s->put == s->done && !s->over)
+            (void)pthread_cond_wait(&s->changed, &s->lock);
+        if (s->put == s->done)
+            break;
+        job = s->jobs[s->done % JOBS_MAX];
+        (void)pthread_mutex_unlock(&s->lock);
+        well = do_job(&job);
+        (void)pthread_mutex_lock(&s->lock);
+        s->failed = s->failed || !well;
+        s->done++;
+        (void)pthread_cond_broadcast(&s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Waits while the queue is full, as a driver does. */
+static int put(void *stream, const struct job *job)
+{
+    struct stream *s = stream;
+
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->put - s->done == JOBS_MAX)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    s->jobs[s->put++ % JOBS_MAX] = *job;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    return SUCCESS;
+}
+
+static void wait_for(struct stream *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->put != s->done)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* To and from memory of the host's that is not pinned: a driver returns when it is done. */
+static int put_copy(void *stream, void *to, const void *from, size_t bytes)
+{
+    (void)put(stream, &(struct job){.to = to, .from = from, .bytes = bytes});
+    wait_for(stream);
+    return SUCCESS;
+}
+
 CALL(cuMemAlloc_v2, (uint64_t * ret, size_t bytes))
 {
     void *memory = NULL;
@@ -232,8 +350,15 @@ CALL(cuMemAlloc_v2, (uint64_t * ret, size_t bytes))
     return SUCCESS;
 }
 
+/* Waits for all that plays, as a driver does. */
 CALL(cuMemFree_v2, (uint64_t at))
 {
+    struct all_streams *all = all_streams();
+
+    (void)pthread_mutex_lock(&all->lock);
+    for (struct stream *s = all->first; s != NULL; s = s->next)
+        wait_for(s);
+    (void)pthread_mutex_unlock(&all->lock);
     free((void *)(uintptr_t)at);
     return SUCCESS;
 }
@@ -263,54 +388,95 @@ CALL(cuMemHostGetDevicePointer_v2, (uint64_t * ret, void *at, unsigned flags))
 CALL(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return SUCCESS;
+    return put_copy(stream, (void *)(uintptr_t)to, from, bytes);
 }
 
 CALL(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    memcpy(to, (const void *)(uintptr_t)from, bytes);
-    return SUCCESS;
+    return put_copy(stream, to, (const void *)(uintptr_t)from, bytes);
 }
 
 CALL(cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t bytes, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
-    return SUCCESS;
+    return put(stream, &(struct job){.to = (void *)(uintptr_t)to,
+                                     .from = (const void *)(uintptr_t)from,
+                                     .bytes = bytes});
 }
 
 CALL(cuMemsetD8Async, (uint64_t at, unsigned char value, size_t bytes, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    memset((void *)(uintptr_t)at, value, bytes);
-    return SUCCESS;
+    return put(stream,
+               &(struct job){
+                   .kind = JOB_FILL, .to = (void *)(uintptr_t)at, .value = value, .bytes = bytes});
 }
 
 CALL(cuStreamCreate, (void **ret, unsigned flags))
 {
+    struct all_streams *all = all_streams();
+    struct stream *s;
+
     FAIL_IF_ASKED();
     (void)flags;
-    *ret = malloc(1);
+    s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return OUT_OF_MEMORY;
+    s->jobs = calloc(JOBS_MAX, sizeof(*s->jobs));
+    (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_cond_init(&s->changed, NULL);
+    if (s->jobs == NULL || pthread_create(&s->thread, NULL, work, s) != 0) {
+        free(s->jobs);
+        free(s);
+        return OUT_OF_MEMORY;
+    }
+    (void)pthread_mutex_lock(&all->lock);
+    s->next = all->first;
+    all->first = s;
+    (void)pthread_mutex_unlock(&all->lock);
+    *ret = s;
     return SUCCESS;
 }
 
 CALL(cuStreamDestroy_v2, (void *stream))
 {
-    free(stream);
+    struct all_streams *all = all_streams();
+    struct stream *s = stream;
+    struct stream **link = &all->first;
+
+    (void)pthread_mutex_lock(&all->lock);
+    while (*link != s)
+        link = &(*link)->next;
+    *link = s->next;
+    (void)pthread_mutex_unlock(&all->lock);
+
+    (void)pthread_mutex_lock(&s->lock);
+    s->over = true;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_join(s->thread, NULL);
+    (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s->jobs);
+    free(s);
     return SUCCESS;
 }
 
 CALL(cuStreamQuery, (void *stream))
 {
+    struct stream *s = stream;
+    bool busy;
+    bool failed;
+
     FAIL_IF_ASKED();
-    (void)stream;
-    return SUCCESS;
+    (void)pthread_mutex_lock(&s->lock);
+    busy = s->put != s->done;
+    failed = s->failed;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (busy)
+        (void)sched_yield();
+    return failed ? UNKNOWN : busy ? NOT_READY : SUCCESS;
 }
 
 CALL(cuEventCreate, (void **ret, unsigned flags))
@@ -324,9 +490,7 @@ CALL(cuEventCreate, (void **ret, unsigned flags))
 CALL(cuEventRecord, (void *event, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    *(uint64_t *)event = p_now_ns();
-    return SUCCESS;
+    return put(stream, &(struct job){.kind = JOB_EVENT, .to = event});
 }
 
 CALL(cuEventQuery, (void *event))
@@ -353,21 +517,18 @@ CALL(cuLaunchCooperativeKernel,
      (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
       unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters))
 {
-    const struct player_cpu_entry *entry = function;
-    const struct tutti_cuda_args args = *(const struct tutti_cuda_args *)parameters[0];
     uint32_t threads = (uint32_t)setting("TUTTI_STANDIN_THREADS", 2);
-    uint32_t absent = (uint32_t)setting("TUTTI_STANDIN_ABSENT", UINT32_MAX);
 
     FAIL_IF_ASKED();
-    (void)stream;
     if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes != 0)
         return INVALID;
     if (grid_x > setting("TUTTI_STANDIN_BLOCKS", 4096))
         return TOO_LARGE;
-    return player_cpu_launch(entry->kernel, &args, grid_x, threads < block_x ? threads : block_x,
-                             absent, PLAYER_CPU_RIGHT)
-               ? SUCCESS
-               : UNKNOWN;
+    return put(stream, &(struct job){.kind = JOB_LAUNCH,
+                                     .entry = function,
+                                     .args = *(const struct tutti_cuda_args *)parameters[0],
+                                     .blocks = grid_x,
+                                     .threads = threads < block_x ? threads : block_x});
 }
 
 CALL(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

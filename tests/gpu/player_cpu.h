@@ -37,7 +37,8 @@ struct player_cpu_vector {
     _Alignas(16) uint32_t word[4];
 };
 
-#define P_DEV inline
+#define P_DEV   inline
+#define P_APART static
 #define P_KERNEL(NAME) \
     static void NAME(const struct player_cpu_self *self, struct tutti_cuda_args args)
 #define P_CTX                const struct player_cpu_self *self,
@@ -52,11 +53,13 @@ struct player_cpu_vector {
 #define P_UNROLL
 #define p_vec struct player_cpu_vector
 /* Those that know which mutant it is. */
-#define p_ld_acquire(AT)        player_cpu_load(self, AT)
-#define p_st_release(AT, VALUE) player_cpu_store(self, AT, VALUE)
-#define p_add_release(AT)       player_cpu_add(self, AT)
-#define p_half_widen            tutti_half_widen
-#define p_half_narrow           tutti_half_narrow
+#define p_ld_acquire(AT)               player_cpu_load(self, AT)
+#define p_st_release(AT, VALUE)        player_cpu_store(self, AT, VALUE)
+#define p_add_release(AT)              player_cpu_add(self, AT)
+#define p_ld_acquire_system(AT)        player_cpu_load(self, AT)
+#define p_st_release_system(AT, VALUE) player_cpu_store(self, AT, VALUE)
+#define p_half_widen                   tutti_half_widen
+#define p_half_narrow                  tutti_half_narrow
 
 static inline void player_cpu_sync(const struct player_cpu_self *self)
 {
@@ -182,7 +185,8 @@ static const struct player_cpu_entry {
     player_cpu_kernel *kernel;
 } player_cpu_kernels[] = {PLAYER_CPU_ROW(float) PLAYER_CPU_ROW(double) PLAYER_CPU_ROW(half)
                               PLAYER_CPU_ROW(bfloat16) PLAYER_CPU_ROW(int32) PLAYER_CPU_ROW(int64)
-                                  PLAYER_CPU_ROW(int8) PLAYER_CPU_ROW(uint8)};
+                                  PLAYER_CPU_ROW(int8)
+                                      PLAYER_CPU_ROW(uint8){"tutti_play_mixed", tutti_play_mixed}};
 
 static inline void *player_cpu_thread(void *data)
 {

@@ -1,7 +1,8 @@
 /* The conformance suite on the backend `cuda`: on a GPU, or on what TUTTI_CUDA_LIBRARY names, under
  * ctest the stand-in for the driver. TUTTI_TEST_PERSISTENT: all iterations in one launch. */
 #include "runtime/cuda.h"
-#include "tests/runtime/conformance.h"
+#include "tests/runtime/conformance_nccl.h"
+#include "tests/runtime/conformance_steps.h"
 
 static int open_cuda(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {

@@ -59,7 +59,7 @@ static int play_and_wait(struct cuda_run *run, uint32_t iteration_count, bool st
 {
     int status = tutti_gpu_launch(&run->load, iteration_count, stamped, err);
 
-    return status < 0 ? status : tutti_gpu_wait(&run->backend->gpu, limit_of(run), err);
+    return status < 0 ? status : tutti_gpu_wait(&run->backend->gpu, &run->load, limit_of(run), err);
 }
 
 static void add_time(struct stepping *stepping, tutti_ps took_ps)
@@ -188,7 +188,7 @@ static int play_in_a_row(struct stepping *stepping, struct tutti_err *err)
     if (status == 0)
         status = CALL(gpu, event_record, gpu->end, gpu->stream);
     if (status == 0)
-        status = tutti_gpu_wait(gpu, limit_of(run), err);
+        status = tutti_gpu_wait(gpu, &run->load, limit_of(run), err);
     if (status == 0)
         status = CALL(gpu, event_elapsed, &took_ms, gpu->begin, gpu->end);
     run->played_count += stepping->warmup_count + count;
@@ -331,6 +331,16 @@ static void close_run(void *data)
     free(run);
 }
 
+/* Where the host's work finds its bytes. */
+static int lend(struct cuda_run *run, struct tutti_err *err)
+{
+    void *const *bufs[TUTTI_BUF_COUNT] = {[TUTTI_BUF_IN] = (void *const *)run->play.in,
+                                          [TUTTI_BUF_OUT] = run->play.out,
+                                          [TUTTI_BUF_STATE] = run->play.state};
+
+    return tutti_gpu_work_lend(&run->load, bufs, err);
+}
+
 static int open_run(struct tutti_backend *base, const struct tutti_play *play, void **ret,
                     struct tutti_err *err)
 {
@@ -349,6 +359,8 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
     if (status == 0)
         status = tutti_gpu_load_open(&run->load, &backend->gpu, &run->plan,
                                      backend->opts.thread_count, play->record != NULL, err);
+    if (status == 0)
+        status = lend(run, err);
     if (status == 0)
         status =
             tutti_gpu_fill(&backend->gpu, run->load.memory, 0, (size_t)run->load.buffer_bytes, err);
@@ -385,7 +397,8 @@ static int play(struct stepping *stepping, struct tutti_err *err)
     if (persistent && run->play.between == NULL &&
         stepping->warmup_count + stepping->iteration_count > 1)
         return play_at_once(stepping, err);
-    if (persistent || run->play.barrier || run->play.between != NULL)
+    /* A driver that has its fill of launches would not return to do the host's work. */
+    if (persistent || run->play.barrier || run->play.between != NULL || run->plan.asks)
         return play_apart(stepping, err);
     return play_in_a_row(stepping, err);
 }

@@ -7,6 +7,7 @@
 #define P_DEV __device__ __forceinline__
 #define P_KERNEL(NAME) \
     extern "C" __global__ void __launch_bounds__(512, 1) NAME(const struct tutti_cuda_args args)
+#define P_APART static __device__ __noinline__
 #define P_CTX
 #define P_PASS
 #define P_TID     threadIdx.x
@@ -37,6 +38,20 @@ static P_DEV uint64_t p_ld_acquire(const uint64_t *at)
 static P_DEV void p_st_release(uint64_t *at, uint64_t value)
 {
     asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
+}
+
+/* The same where the other side is the host, or another device. */
+static P_DEV uint64_t p_ld_acquire_system(const uint64_t *at)
+{
+    uint64_t value;
+
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+}
+
+static P_DEV void p_st_release_system(uint64_t *at, uint64_t value)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
 }
 
 static P_DEV void p_add_release(uint64_t *at)

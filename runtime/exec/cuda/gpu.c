@@ -122,34 +122,48 @@ static tutti_ps now_ps(void)
     return (tutti_ps)now.tv_sec * TUTTI_PS_PER_S + (tutti_ps)now.tv_nsec * 1000;
 }
 
-int tutti_gpu_wait(struct tutti_gpu *gpu, tutti_ps limit_ps, struct tutti_err *err)
+/* Waits for the end of what has been told to leave. */
+static int wait_to_leave(struct tutti_gpu *gpu, int status, struct tutti_err *err)
 {
     static const tutti_ps leave_ps = 5 * TUTTI_PS_PER_S;
     tutti_ps since_ps = now_ps();
-    bool told = false;
-    int result;
 
-    while ((result = gpu->driver.stream_query(gpu->stream)) == TUTTI_CU_NOT_READY) {
-        tutti_ps waited_ps = now_ps() - since_ps;
-
-        if (waited_ps > limit_ps && !told) {
-            __atomic_store_n(gpu->abort, 1, __ATOMIC_RELAXED);
-            told = true;
-        } else if (told && waited_ps - leave_ps > limit_ps) {
+    __atomic_store_n(gpu->abort, 1, __ATOMIC_RELAXED);
+    while (gpu->driver.stream_query(gpu->stream) == TUTTI_CU_NOT_READY) {
+        if (now_ps() - since_ps > leave_ps) {
             gpu->lost = true;
             return tutti_fail(err, TUTTI_EIO, "a kernel does not end, and does not leave");
         }
     }
     __atomic_store_n(gpu->abort, 0, __ATOMIC_RELAXED);
-    if (result == TUTTI_CU_SUCCESS && told)
-        return tutti_fail(err, TUTTI_EIO, "a kernel did not end until it was told to leave");
+    return status;
+}
+
+int tutti_gpu_wait(struct tutti_gpu *gpu, struct tutti_gpu_load *load, tutti_ps limit_ps,
+                   struct tutti_err *err)
+{
+    tutti_ps since_ps = now_ps();
+    int result;
+
+    while ((result = gpu->driver.stream_query(gpu->stream)) == TUTTI_CU_NOT_READY) {
+        int status = load == NULL ? 0 : tutti_gpu_work_serve(load, err);
+
+        if (load != NULL && load->work.lane_count > 0 && status == 0)
+            since_ps = now_ps(); /* its work takes the time that it takes */
+        else if (status == 0 && now_ps() - since_ps > limit_ps)
+            status = tutti_fail(err, TUTTI_EIO, "a kernel did not end until it was told to leave");
+        if (status < 0)
+            return wait_to_leave(gpu, status, err);
+    }
+    if (result != TUTTI_CU_SUCCESS) /* what may still play shall leave */
+        __atomic_store_n(gpu->abort, 1, __ATOMIC_RELAXED);
     return tutti_cuda_check(&gpu->driver, result, "stream_query", err);
 }
 
 /* Copies have no waits in them. */
 static int settle(struct tutti_gpu *gpu, int status, struct tutti_err *err)
 {
-    return status < 0 ? status : tutti_gpu_wait(gpu, 600 * TUTTI_PS_PER_S, err);
+    return status < 0 ? status : tutti_gpu_wait(gpu, NULL, 600 * TUTTI_PS_PER_S, err);
 }
 
 int tutti_gpu_upload(struct tutti_gpu *gpu, uint64_t to, const void *from, size_t bytes,

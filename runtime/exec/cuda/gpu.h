@@ -32,10 +32,24 @@ void tutti_gpu_close(struct tutti_gpu *gpu); /* a zeroed one is a no-op */
 /* Makes its context that of the calling thread. */
 int tutti_gpu_enter(const struct tutti_gpu *gpu, struct tutti_err *err);
 
+struct tutti_gpu_load;
+
 /* Waits until all that was put on the stream is done; kernels end by themselves, past the deadline
  * of their waits at the latest. What takes `limit_ps` longer than that is told to leave, and
- * given up: -TUTTI_EIO. */
-int tutti_gpu_wait(struct tutti_gpu *gpu, tutti_ps limit_ps, struct tutti_err *err);
+ * given up: -TUTTI_EIO. `load`: NULL, or what is being played, of which the host's work is done
+ * meanwhile; work that fails makes the kernel leave. */
+int tutti_gpu_wait(struct tutti_gpu *gpu, struct tutti_gpu_load *load, tutti_ps limit_ps,
+                   struct tutti_err *err);
+
+/* The host's side of work that it does in the middle of a program. */
+struct tutti_gpu_work {
+    struct tutti_cuda_request *requests; /* [lane], in memory that the GPU sees; NULL: none */
+    uint32_t *lanes;                     /* [lane_count]: those that ask */
+    uint32_t lane_count;
+    void *stream;                 /* for copies, while the kernel waits */
+    void **lent[TUTTI_BUF_COUNT]; /* [enum tutti_buf][rank]: what the work gets as its buffers */
+    void **own[TUTTI_BUF_COUNT];  /* likewise: NULL where it is the caller's */
+};
 
 /* A plan on a GPU: its buffers, operations and counters are one piece of memory there. */
 struct tutti_gpu_load {
@@ -48,6 +62,7 @@ struct tutti_gpu_load {
     uint64_t *addresses[TUTTI_BUF_COUNT]; /* [enum tutti_buf][rank] */
     uint64_t meetings;                    /* uint64_t [meeting_capacity] */
     uint32_t meeting_capacity;
+    struct tutti_gpu_work work;
     uint64_t stamps; /* 0, or struct tutti_cuda_stamp [op] */
     struct tutti_cuda_args args;
 };
@@ -69,6 +84,17 @@ void tutti_gpu_load_close(struct tutti_gpu_load *load); /* a zeroed one is a no-
 /* Puts a launch of some iterations on the stream. */
 int tutti_gpu_launch(struct tutti_gpu_load *load, uint32_t iteration_count, bool stamped,
                      struct tutti_err *err);
+
+/* ---- host_work.c; nothing where the host has no work ---- */
+
+int tutti_gpu_work_open(struct tutti_gpu_load *load, struct tutti_err *err);
+/* The buffers of the caller, [enum tutti_buf][rank] or NULL, in which the work finds its bytes: the
+ * regions that it reads and writes are brought there. Before anything is played. */
+int tutti_gpu_work_lend(struct tutti_gpu_load *load, void *const *bufs[TUTTI_BUF_COUNT],
+                        struct tutti_err *err);
+void tutti_gpu_work_close(struct tutti_gpu_load *load);
+/* Does what has been asked for. */
+int tutti_gpu_work_serve(struct tutti_gpu_load *load, struct tutti_err *err);
 
 /* Whether a lane has given up: -TUTTI_ETIME, with its rank, lane and step. */
 int tutti_gpu_verdict(struct tutti_gpu_load *load, tutti_ps deadline_ps, struct tutti_err *err);

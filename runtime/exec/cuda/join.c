@@ -133,6 +133,22 @@ static void touch(struct windows *windows, uint32_t rank, uint32_t lane, uint32_
     }
 }
 
+/* What the work of a COMPUTE reads and writes. */
+static void touch_regions(struct tutti_cuda_plan *plan, struct windows *windows, uint32_t rank,
+                          uint32_t lane, uint32_t index)
+{
+    const struct tutti_step *step =
+        tutti_cuda_step(plan, rank * plan->schedule->lane_count + lane, index);
+    const struct tutti_work *work = step->peer == 0 ? NULL : &plan->schedule->work[step->peer - 1];
+
+    for (uint32_t i = 0; work != NULL && i < work->read_count + work->write_count; i++) {
+        struct tutti_region at = tutti_region_at(
+            i < work->read_count ? &work->reads[i] : &work->writes[i - work->read_count], step);
+
+        touch(windows, rank, lane, index, at.buf, at.offset, at.bytes);
+    }
+}
+
 static void touch_all(struct tutti_cuda_plan *plan, struct windows *windows)
 {
     for (uint32_t l = 0; l < plan->lane_total; l++) {
@@ -142,8 +158,10 @@ static void touch_all(struct tutti_cuda_plan *plan, struct windows *windows)
         for (uint32_t i = 0; i < plan->program.lanes[l].step_count; i++) {
             const struct tutti_step *step = tutti_cuda_step(plan, l, i);
 
-            if (step->kind == TUTTI_COMPUTE)
+            if (step->kind == TUTTI_COMPUTE) {
+                touch_regions(plan, windows, rank, lane, i);
                 continue;
+            }
             touch(windows, rank, lane, i, step->dst_buf, step->dst_offset, step->bytes);
             touch(windows, rank, lane, i, step->src_buf, step->src_offset, step->bytes);
             touch(windows, rank, lane, i, step->acc_buf, step->acc_offset, step->bytes);
@@ -261,7 +279,7 @@ int tutti_cuda_find_joins(struct tutti_cuda_plan *plan, struct tutti_err *err)
     uint32_t most = 0;
     int status = plan->lined ? 0 : find_pushed(plan, err);
 
-    if (status < 0)
+    if (status < 0 || plan->asks) /* the host may read any scratch: nothing is left out */
         return status;
     for (uint32_t r = 0; r < plan->schedule->rank_count; r++) {
         uint32_t steps = plan->step_first[(r + 1) * plan->schedule->lane_count] -
@@ -312,6 +330,11 @@ static int source_of(const struct tutti_cuda_planned_op *a, const struct tutti_c
 
 /* Takes over the sources of `a`; false: they stay two. What `a` has stored is stored by `b`, or
  * nobody reads it. */
+static bool reduces(const struct tutti_cuda_planned_op *op)
+{
+    return op->src_count > 1 || op->divide_by > 0;
+}
+
 static bool join_sources(struct tutti_cuda_planned_op *a, const struct tutti_cuda_planned_op *b)
 {
     struct tutti_cuda_place src[TUTTI_CUDA_SOURCES_MAX];
@@ -321,6 +344,8 @@ static bool join_sources(struct tutti_cuda_planned_op *a, const struct tutti_cud
     if (a->src_count == 0 || b->src_count == 0 || a->bytes != b->bytes || a->dst_count != 1 ||
         tutti_cuda_is_line(&a->dst[0]) || a->divide_by != 0 || !a->plain ||
         a->src_count + b->src_count - 1 > TUTTI_CUDA_SOURCES_MAX)
+        return false;
+    if (reduces(a) && reduces(b) && a->code != b->code)
         return false;
     at = source_of(a, b);
     if (at < 0 || (!a->discarded && !same_place(&a->dst[0], &b->dst[0])))
@@ -338,6 +363,8 @@ static bool join_sources(struct tutti_cuda_planned_op *a, const struct tutti_cud
     for (uint16_t i = 0; i < b->dst_count; i++)
         a->dst[i] = b->dst[i];
     a->dst_count = b->dst_count;
+    if (reduces(b))
+        a->code = b->code;
     a->divide_by = b->divide_by;
     a->discarded = b->discarded;
     a->plain = b->plain;
@@ -390,8 +417,10 @@ static void merge_signals(struct tutti_cuda_plan *plan, struct tutti_cuda_planne
 static bool join(struct tutti_cuda_plan *plan, struct tutti_cuda_planned_op *a,
                  const struct tutti_cuda_planned_op *b, bool sources)
 {
-    bool a_works = a->src_count > 0 || a->dst_count > 0 || a->duration_ps > 0;
-    bool b_works = b->src_count > 0 || b->dst_count > 0 || b->duration_ps > 0;
+    bool a_takes_time = a->duration_ps > 0 || a->asks;
+    bool b_takes_time = b->duration_ps > 0 || b->asks;
+    bool a_works = a->src_count > 0 || a->dst_count > 0 || a_takes_time;
+    bool b_works = b->src_count > 0 || b->dst_count > 0 || b_takes_time;
 
     if (!a_works && a->signal_count == 0) { /* waits alone, then the other */
         struct tutti_cuda_planned_op all = *b;
@@ -404,7 +433,7 @@ static bool join(struct tutti_cuda_plan *plan, struct tutti_cuda_planned_op *a,
     }
     if (!b_works && b->wait_count == 0) { /* one, then signals alone */
         a->plain = a->plain && b->plain;
-    } else if (a->duration_ps > 0 || b->duration_ps > 0 || (!sources && a->signal_count > 0) ||
+    } else if (a_takes_time || b_takes_time || (!sources && a->signal_count > 0) ||
                (!join_line(a, b) && !join_sources(a, b))) {
         return false;
     }

@@ -28,7 +28,7 @@ static bool lines_serve(const struct tutti_cuda_plan *plan)
 
 void tutti_cuda_choose_lines(struct tutti_cuda_plan *plan)
 {
-    plan->lined = plan->message_count <= LINES_MAX && lines_serve(plan);
+    plan->lined = !plan->mixed && plan->message_count <= LINES_MAX && lines_serve(plan);
     for (uint32_t m = 0; m < plan->message_count && plan->lined; m++) {
         struct tutti_cuda_message *message = &plan->messages[m];
         uint32_t sender = message->from * plan->schedule->lane_count + message->lane;

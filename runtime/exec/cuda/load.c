@@ -112,8 +112,11 @@ static int find_kernel(struct tutti_gpu_load *load, struct tutti_err *err)
     int registers = 0;
     int status;
 
-    (void)snprintf(name, sizeof(name), "tutti_play_%s_%s", tutti_dtype_name(reduction->dtype),
-                   tutti_op_name(reduction->op));
+    if (load->plan->mixed)
+        (void)snprintf(name, sizeof(name), "tutti_play_mixed");
+    else
+        (void)snprintf(name, sizeof(name), "tutti_play_%s_%s", tutti_dtype_name(reduction->dtype),
+                       tutti_op_name(reduction->op));
     status = CALL(gpu, module_function, &load->kernel, gpu->module, name);
     if (status == 0) /* also loads it, where that is put off */
         status =
@@ -220,7 +223,7 @@ static int fill(struct tutti_gpu_load *load, bool stamped, struct tutti_err *err
     if (status == 0)
         status = tutti_gpu_fill(load->gpu, load->memory + layout.lines, 0,
                                 (size_t)(layout.stamps - layout.lines), err);
-    return status;
+    return status < 0 ? status : tutti_gpu_work_open(load, err);
 }
 
 int tutti_gpu_load_open(struct tutti_gpu_load *load, struct tutti_gpu *gpu,
@@ -232,7 +235,10 @@ int tutti_gpu_load_open(struct tutti_gpu_load *load, struct tutti_gpu *gpu,
         .plan = plan,
         .thread_count = thread_count,
     };
-    int status = fill(&made, stamped, err);
+    int status;
+
+    __atomic_store_n(gpu->abort, 0, __ATOMIC_RELAXED);
+    status = fill(&made, stamped, err);
 
     if (status < 0) {
         tutti_gpu_load_close(&made);
@@ -264,6 +270,7 @@ void tutti_gpu_load_close(struct tutti_gpu_load *load)
 {
     bool there = load->gpu != NULL && !load->gpu->lost;
 
+    tutti_gpu_work_close(load);
     if (load->memory != 0 && there)
         (void)load->gpu->driver.free(load->memory);
     if (load->meetings != 0 && there)
@@ -329,6 +336,12 @@ static uint32_t waiting_step(const struct tutti_cuda_plan *plan, uint32_t lane,
                            : plan->wait_steps[op->wait_first + verdict->wait];
 }
 
+/* For another lane: work of the host's takes as long as it takes. */
+static bool waited(const struct tutti_cuda_verdict *verdict)
+{
+    return verdict->given != 0 && verdict->wait != TUTTI_CUDA_HOST;
+}
+
 /* Of the lanes that waited, the first that waited for one that did not; else the first. */
 static uint32_t find_culprit(const struct tutti_cuda_plan *plan,
                              const struct tutti_cuda_verdict *verdicts)
@@ -336,11 +349,11 @@ static uint32_t find_culprit(const struct tutti_cuda_plan *plan,
     uint32_t first = UINT32_MAX;
 
     for (uint32_t l = plan->lane_total; l-- > 0;)
-        first = verdicts[l].given != 0 ? l : first;
+        first = waited(&verdicts[l]) ? l : first;
     for (uint32_t l = 0; l < plan->lane_total; l++) {
-        if (verdicts[l].given == 0 || verdicts[l].op == TUTTI_CUDA_MEETING)
+        if (!waited(&verdicts[l]) || verdicts[l].op == TUTTI_CUDA_MEETING)
             continue;
-        if (verdicts[awaited_lane(plan, l, &verdicts[l])].given == 0)
+        if (!waited(&verdicts[awaited_lane(plan, l, &verdicts[l])]))
             return l;
     }
     return first;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "runtime/api.h"
+#include "runtime/data.h"
 
 enum { TUTTI_CUDA_SOURCES_MAX = 8, TUTTI_CUDA_TARGETS_MAX = 8, TUTTI_CUDA_FLAGS_MAX = 16 };
 
@@ -36,7 +37,11 @@ struct tutti_cuda_op {
     uint32_t divide_by; /* avg: the number of ranks; 0: no more than the sum */
     uint16_t src_count; /* 0: no data */
     uint16_t dst_count;
-    uint32_t flagged; /* its waits and signals stand here: no second load before a look */
+    uint16_t flagged; /* its waits and signals stand here: no second load before a look */
+    /* With several types in one plan, how the sources are combined: enum tutti_dtype *
+     * TUTTI_OP_COUNT + enum tutti_op. An average sums, and divides at its end. */
+    uint8_t code;
+    uint8_t asks; /* the host does it, between the waits and the signals */
     /* Bits of the sources, and from bit 16 on of the targets, that are lines: 8 bytes of data in
      * 16, each 4 with the number of the iteration, so that who sees that has the data as well. */
     uint32_t lines;
@@ -50,6 +55,13 @@ struct tutti_cuda_lane {
     uint32_t lane;
 };
 
+/* Between a lane and the host, in memory of the host that both see: work that the host does. */
+struct tutti_cuda_request {
+    uint64_t asked;    /* iteration << 32 | 1 + number of the lane's operation; by the lane */
+    uint64_t answered; /* the same, once it is done; by the host */
+    uint64_t unused[2];
+};
+
 /* What the block of a lane was waiting for when it gave up, or saw that another had. */
 struct tutti_cuda_verdict {
     uint32_t given; /* 0: it was not waiting */
@@ -59,6 +71,7 @@ struct tutti_cuda_verdict {
 };
 #define TUTTI_CUDA_MEETING UINT32_MAX
 #define TUTTI_CUDA_LINE    0x80000000u /* `wait` is that, and the number of a source */
+#define TUTTI_CUDA_HOST    0x40000000u /* `wait` is that: the host works */
 
 struct tutti_cuda_stamp {
     uint64_t begin_ns; /* by the clock of the device */
@@ -77,6 +90,7 @@ struct tutti_cuda_args {
     struct tutti_cuda_verdict *verdicts; /* [block] */
     uint32_t *stop;                      /* not 0: a wait took too long, every block leaves */
     const uint32_t *abort;               /* likewise, by the host */
+    struct tutti_cuda_request *requests; /* [block]; NULL: the host has no work */
     struct tutti_cuda_stamp *stamps;     /* NULL, or [op]: of the last iteration */
     /* With several iterations in one launch: [iteration_count + 1], when all lanes had met. */
     uint64_t *meetings_ns;

@@ -89,7 +89,7 @@ static int mark_awaited(struct tutti_cuda_plan *plan, struct tutti_err *err)
     return 0;
 }
 
-/* One kernel has one type and operator; that of avg also sums. */
+/* Most kernels have one type and operator; that of avg also sums. */
 static bool goes_with(struct tutti_cuda_plan *plan, struct tutti_reduction reduction)
 {
     if (!plan->has_reduction || (plan->reduction.dtype == reduction.dtype &&
@@ -101,11 +101,16 @@ static bool goes_with(struct tutti_cuda_plan *plan, struct tutti_reduction reduc
             (plan->reduction.op == TUTTI_AVG && reduction.op == TUTTI_SUM));
 }
 
+static bool is_host_work(const struct tutti_cuda_plan *plan, const struct tutti_step *step)
+{
+    return step->kind == TUTTI_COMPUTE && step->peer != 0 &&
+           plan->schedule->work[step->peer - 1].run != NULL;
+}
+
 /* What the kernel to be chosen would have to do. */
-static int find_reduction(struct tutti_cuda_plan *plan, struct tutti_err *err)
+static void find_reduction(struct tutti_cuda_plan *plan)
 {
     const struct tutti_schedule *schedule = plan->schedule;
-    char text[TUTTI_CUDA_STEP_TEXT_BYTES];
 
     plan->reduction =
         (struct tutti_reduction){.dtype = schedule->contract.dtype, .op = schedule->contract.op};
@@ -117,20 +122,10 @@ static int find_reduction(struct tutti_cuda_plan *plan, struct tutti_err *err)
 
             if (reduces && step->bytes > 0 &&
                 !goes_with(plan, tutti_step_reduction(schedule, step)))
-                return tutti_fail(err, TUTTI_ELACK,
-                                  "%s: the backend 'cuda' reduces by one type and operator in a "
-                                  "schedule (%s, %s)",
-                                  tutti_cuda_step_text(plan, l, i, text),
-                                  tutti_dtype_name(plan->reduction.dtype),
-                                  tutti_op_name(plan->reduction.op));
-            if (step->kind == TUTTI_COMPUTE && step->peer != 0 &&
-                schedule->work[step->peer - 1].run != NULL)
-                return tutti_fail(err, TUTTI_ELACK,
-                                  "%s is work of the host's, which the backend 'cuda' cannot do",
-                                  tutti_cuda_step_text(plan, l, i, text));
+                plan->mixed = true;
+            plan->asks = plan->asks || is_host_work(plan, step);
         }
     }
-    return 0;
 }
 
 /* ---- growing ---- */
@@ -361,6 +356,8 @@ static void make_data(struct making *making, const struct tutti_step *step)
             op->src[op->src_count++] = place(making->rank, step->acc_buf, step->acc_offset);
         op->src[op->src_count++] =
             fused ? sent_from(making->plan, message_at(making, making->step - 1)) : src;
+        op->code = (uint8_t)(reduction.dtype * TUTTI_OP_COUNT +
+                             (reduction.op == TUTTI_AVG ? TUTTI_SUM : reduction.op));
         if ((step->flags & TUTTI_STEP_LAST) != 0 && reduction.op == TUTTI_AVG)
             op->divide_by = reduction.divisor;
         if (step->kind == TUTTI_REDUCE)
@@ -371,6 +368,16 @@ static void make_data(struct making *making, const struct tutti_step *step)
     if (step->bytes == 0 && message_at(making, making->step - 1)->lined)
         op->src[op->src_count++] = sent_from(making->plan, message_at(making, making->step - 1));
     release(making, message_at(making, making->step - 1));
+}
+
+/* Work that is really done takes the time that it takes. */
+static void make_compute(struct making *making, const struct tutti_step *step)
+{
+    struct tutti_cuda_planned_op *op = last_op(making);
+
+    op->asks = is_host_work(making->plan, step);
+    op->host_step = making->step;
+    op->duration_ps = op->asks ? 0 : (uint64_t)step->duration_ps;
 }
 
 static void make_step(struct making *making, const struct tutti_step *step)
@@ -387,7 +394,7 @@ static void make_step(struct making *making, const struct tutti_step *step)
     else if (step->kind == TUTTI_RECV)
         make_recv(making, step);
     else if (step->kind == TUTTI_COMPUTE)
-        last_op(making)->duration_ps = (uint64_t)step->duration_ps;
+        make_compute(making, step);
     else
         make_data(making, step);
     if ((marks & TUTTI_CUDA_MARK_AWAITED) != 0)
@@ -463,6 +470,8 @@ void tutti_cuda_resolve(const struct tutti_cuda_plan *plan,
             .divide_by = from->divide_by,
             .src_count = from->src_count,
             .dst_count = from->dst_count,
+            .code = from->code,
+            .asks = from->asks,
         };
         if (from->wait_count + from->signal_count <= TUTTI_CUDA_FLAGS_MAX) {
             to->flagged = 1;
@@ -502,10 +511,10 @@ static int make(struct tutti_cuda_plan *plan, enum tutti_cuda_planning planning,
     bool ends = false;
     int status = open_program(plan, err);
 
-    if (status == 0)
-        status = find_reduction(plan, err);
-    if (status == 0)
+    if (status == 0) {
+        find_reduction(plan);
         status = tutti_cuda_match(plan, err);
+    }
     if (status == 0 && planning == TUTTI_CUDA_LINED)
         tutti_cuda_choose_lines(plan);
     if (status == 0)

@@ -50,6 +50,9 @@ struct tutti_cuda_planned_op {
     uint32_t divide_by;
     uint16_t src_count;
     uint16_t dst_count;
+    uint8_t code; /* as of struct tutti_cuda_op */
+    bool asks;    /* work of the host's: COMPUTE `host_step` of its lane */
+    uint32_t host_step;
     uint32_t step_first; /* the steps of its lane that it stands for */
     uint32_t step_end;
     bool plain;     /* its signals only give slots back */
@@ -94,8 +97,10 @@ struct tutti_cuda_plan {
     struct tutti_cuda_flag *signals;
     uint32_t signal_count;
     uint32_t signal_capacity;
-    struct tutti_reduction reduction; /* of all that is reduced: one kernel plays it */
+    struct tutti_reduction reduction; /* of all that is reduced, unless it is mixed */
     bool has_reduction;
+    bool mixed;           /* by several types or operators: another kernel plays it */
+    bool asks;            /* some operations are work of the host's */
     bool lined;           /* messages go by lines, but for those of `in` */
     uint64_t line_bytes;  /* of all lines */
     uint64_t moved_bytes; /* read and written by one iteration */
@@ -133,8 +138,8 @@ enum tutti_cuda_planning { TUTTI_CUDA_PLAIN, TUTTI_CUDA_JOINED, TUTTI_CUDA_LINED
 /* Plans a flat schedule: an operation a step; or joined, as said above; or with lines besides where
  * they serve. -TUTTI_ECHECK, with
  * rank, lane and step, for one that cannot be played: a SEND or RECV that meets none, a pair of
- * different lengths, a wait that nothing ends. -TUTTI_ELACK: more than 2^22 steps, steps that
- * reduce by several types or operators, work of the host's. The plan refers to the schedule. */
+ * different lengths, a wait that nothing ends. -TUTTI_ELACK: more than 2^22 steps. The plan
+ * refers to the schedule. */
 int tutti_cuda_plan_open(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
                          enum tutti_cuda_planning planning, struct tutti_err *err);
 void tutti_cuda_plan_close(struct tutti_cuda_plan *plan); /* a zeroed one is a no-op */

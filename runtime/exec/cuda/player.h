@@ -2,6 +2,7 @@
  * includes it has defined its words (device.h for nvcc, tests/gpu/player_cpu.h for a C compiler):
  *
  *   P_DEV P_KERNEL(name)                  how functions and kernels begin
+ *   P_APART                               before a function that is not put in its callers' place
  *   P_CTX P_PASS                          what a function gets first and passes on; a device: none
  *   P_TID P_NTID P_BID P_NBLOCKS          which thread and block of how many
  *   P_SYNC()                              the threads of a block meet; what each wrote, all see
@@ -9,6 +10,7 @@
  *   P_UNROLL                              before a loop of constant length
  *   p_vec                                 16 bytes, moved at once
  *   p_ld_acquire p_st_release p_add_release  counters that other blocks read
+ *   p_ld_acquire_system p_st_release_system  those that the host reads and stores
  *   p_ld_flag p_st_flag p_claim           words where order does not matter; who is first
  *   p_ld_line p_st_line                   16 bytes of 2 words and their flags, each pair at once
  *   p_ld_host                             a word of the host's
@@ -24,6 +26,7 @@
 #define TUTTI_RUNTIME_EXEC_CUDA_PLAYER_H
 
 #include "runtime/exec/cuda/op.h"
+#include "runtime/exec/cuda/player_arithmetic.h"
 
 enum { PLAYER_SPINS = 1024 }; /* looks at a counter between two looks at the clock */
 
@@ -176,117 +179,6 @@ static P_DEV void player_copy(P_CTX const struct tutti_cuda_op *op)
     player_copy_vectors(P_PASS op, head, vectors);
     player_copy_bytes(P_PASS op, head + vectors * 16, op->bytes);
 }
-
-/* ---- arithmetic: equal to runtime/data.h to the bit ------------------------------------------ */
-
-#define PLAYER_NAN32 p_float(0x7fc00000u)
-#define PLAYER_NAN64 p_double(0x7ff8000000000000u)
-
-#define PLAYER_FLOAT_OPS(T, TYPE, NOT_A_NUMBER)                 \
-    static P_DEV TYPE sum_##T(TYPE a, TYPE b)                   \
-    {                                                           \
-        TYPE c = a + b;                                         \
-        return c == c ? c : NOT_A_NUMBER;                       \
-    }                                                           \
-    static P_DEV TYPE prod_##T(TYPE a, TYPE b)                  \
-    {                                                           \
-        TYPE c = a * b;                                         \
-        return c == c ? c : NOT_A_NUMBER;                       \
-    }                                                           \
-    static P_DEV TYPE min_##T(TYPE a, TYPE b)                   \
-    {                                                           \
-        return a != a || b != b ? NOT_A_NUMBER : a < b ? a : b; \
-    }                                                           \
-    static P_DEV TYPE max_##T(TYPE a, TYPE b)                   \
-    {                                                           \
-        return a != a || b != b ? NOT_A_NUMBER : a > b ? a : b; \
-    }
-
-PLAYER_FLOAT_OPS(f32, float, PLAYER_NAN32)
-PLAYER_FLOAT_OPS(f64, double, PLAYER_NAN64)
-
-#define PLAYER_INTEGER_OPS(T, TYPE, UNSIGNED)               \
-    static P_DEV TYPE sum_##T(TYPE a, TYPE b)               \
-    {                                                       \
-        return (TYPE)(UNSIGNED)((UNSIGNED)a + (UNSIGNED)b); \
-    }                                                       \
-    static P_DEV TYPE prod_##T(TYPE a, TYPE b)              \
-    {                                                       \
-        return (TYPE)(UNSIGNED)((UNSIGNED)a * (UNSIGNED)b); \
-    }                                                       \
-    static P_DEV TYPE min_##T(TYPE a, TYPE b)               \
-    {                                                       \
-        return a < b ? a : b;                               \
-    }                                                       \
-    static P_DEV TYPE max_##T(TYPE a, TYPE b)               \
-    {                                                       \
-        return a > b ? a : b;                               \
-    }                                                       \
-    static P_DEV TYPE divide_##T(TYPE a, uint32_t ranks)    \
-    {                                                       \
-        return (TYPE)((int64_t)a / (int64_t)ranks);         \
-    }
-
-PLAYER_INTEGER_OPS(i32, int32_t, uint32_t)
-PLAYER_INTEGER_OPS(i64, int64_t, uint64_t)
-PLAYER_INTEGER_OPS(i8, int8_t, uint8_t)
-PLAYER_INTEGER_OPS(u8, uint8_t, uint8_t)
-
-/* A NaN keeps its bits and becomes quiet, as the host's processors do. */
-static P_DEV float divide_f32(float a, uint32_t ranks)
-{
-    return a == a ? a / (float)ranks : p_float(p_float_bits(a) | 0x400000u);
-}
-
-static P_DEV double divide_f64(double a, uint32_t ranks)
-{
-    return a == a ? a / (double)ranks : p_double(p_double_bits(a) | 0x8000000000000u);
-}
-
-static P_DEV float player_brain_widen(uint16_t brain)
-{
-    return p_float((uint32_t)brain << 16);
-}
-
-static P_DEV uint16_t player_brain_narrow(float value)
-{
-    uint32_t bits = p_float_bits(value);
-
-    if (value != value)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-#define PLAYER_WIDE_OP(NAME, T, WIDEN, NARROW)               \
-    static P_DEV uint16_t NAME##_##T(uint16_t a, uint16_t b) \
-    {                                                        \
-        return NARROW(NAME##_f32(WIDEN(a), WIDEN(b)));       \
-    }
-
-#define PLAYER_WIDE_OPS(T, WIDEN, NARROW)  \
-    PLAYER_WIDE_OP(sum, T, WIDEN, NARROW)  \
-    PLAYER_WIDE_OP(prod, T, WIDEN, NARROW) \
-    PLAYER_WIDE_OP(min, T, WIDEN, NARROW)  \
-    PLAYER_WIDE_OP(max, T, WIDEN, NARROW)
-
-PLAYER_WIDE_OPS(f16, p_half_widen, p_half_narrow)
-PLAYER_WIDE_OPS(b16, player_brain_widen, player_brain_narrow)
-
-static P_DEV uint16_t divide_f16(uint16_t a, uint32_t ranks)
-{
-    if ((a & 0x7fff) > 0x7c00)
-        return (uint16_t)(a | 0x200);
-    return p_half_narrow(p_half_widen(a) / (float)ranks);
-}
-
-static P_DEV uint16_t divide_b16(uint16_t a, uint32_t ranks)
-{
-    if ((a & 0x7fff) > 0x7f80)
-        return (uint16_t)(a | 0x40);
-    return player_brain_narrow(player_brain_widen(a) / (float)ranks);
-}
-
-#define PLAYER_KEEP(VALUE, RANKS) (VALUE)
 
 /* ---- an operation with data, for each type and operator -------------------------------------- */
 
@@ -465,6 +357,28 @@ static P_DEV void player_fetch(P_CTX struct player_shared *shared,
     P_SYNC();
 }
 
+/* Asks the host and waits until it has done it, however long that takes; true: to leave. */
+static P_DEV int player_ask(P_CTX struct player_shared *shared, const struct tutti_cuda_args *args,
+                            uint32_t number, uint32_t iteration)
+{
+    struct tutti_cuda_request *request = &args->requests[P_BID];
+    const uint64_t asked = player_value(iteration, number + 1);
+
+    P_SYNC();
+    if (P_TID == 0) {
+        p_st_release_system(&request->asked, asked);
+        while (p_ld_acquire_system(&request->answered) < asked) {
+            p_pause();
+            if (player_leaves(P_PASS args, 0, number, TUTTI_CUDA_HOST)) {
+                p_st_flag(&shared->stop[number % 2], 1);
+                break;
+            }
+        }
+    }
+    P_SYNC();
+    return p_ld_flag(&shared->stop[number % 2]) != 0;
+}
+
 static P_DEV void player_pass_time(uint64_t duration_ns)
 {
     uint64_t since_ns = duration_ns > 0 ? p_now_ns() : 0;
@@ -543,6 +457,8 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
             else if (op->lines == 0 && op->src_count > 0)                                          \
                 NAME##_data(P_PASS op);                                                            \
             player_pass_time(op->duration_ns);                                                     \
+            if (op->asks && player_ask(P_PASS shared, args, i, iteration))                         \
+                return 1;                                                                          \
             P_SYNC();                                                                              \
             if (op->lines != 0 && p_ld_flag(&shared->line_stop[i % 2]) != 0)                       \
                 return 1;                                                                          \
@@ -555,8 +471,7 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
         return 0;                                                                                  \
     }
 
-#define PLAYER_INSTANCE(NAME, TYPE, TWO, FINISH)                                                 \
-    PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)                                                       \
+#define PLAYER_PROGRAM(NAME)                                                                     \
     PLAYER_LANE(NAME)                                                                            \
     P_KERNEL(tutti_play_##NAME)                                                                  \
     {                                                                                            \
@@ -575,6 +490,10 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
         }                                                                                        \
     }
 
+#define PLAYER_INSTANCE(NAME, TYPE, TWO, FINISH) \
+    PLAYER_REDUCE(NAME, TYPE, TWO, FINISH)       \
+    PLAYER_PROGRAM(NAME)
+
 #define PLAYER_TYPE(NAME, T, TYPE)                            \
     PLAYER_INSTANCE(NAME##_sum, TYPE, sum_##T, PLAYER_KEEP)   \
     PLAYER_INSTANCE(NAME##_prod, TYPE, prod_##T, PLAYER_KEEP) \
@@ -590,5 +509,7 @@ PLAYER_TYPE(int32, i32, int32_t)
 PLAYER_TYPE(int64, i64, int64_t)
 PLAYER_TYPE(int8, i8, int8_t)
 PLAYER_TYPE(uint8, u8, uint8_t)
+
+#include "runtime/exec/cuda/player_mixed.h"
 
 #endif
