@@ -52,6 +52,14 @@ int tutti_cuda_work_new(const struct tutti_schedule *schedule, struct tutti_cuda
                         struct tutti_err *err);
 void tutti_cuda_work_free(struct tutti_cuda_work *work); /* NULL is a no-op */
 
+/* The same of a schedule that is played level by level, as the backend `nccl` does: a lane a rank,
+ * an operation of one source for its messages of a level, as many bytes as it sends or receives,
+ * whichever is more, once all its peers have come there; and one of two sources for what it reduces
+ * and copies in a stage, of a third of the bytes that those steps read and write. */
+int tutti_level_work_new(const struct tutti_schedule *schedule, struct tutti_cuda_work **ret,
+                         struct tutti_err *err);
+void tutti_level_work_free(struct tutti_cuda_work *work); /* NULL is a no-op */
+
 TUTTI_API_END
 
 #endif

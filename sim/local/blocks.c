@@ -35,6 +35,8 @@ struct counter {
     uint32_t value;
     uint32_t waiting; /* the first block that waits for it */
     double seen_us;   /* when others see its value */
+    uint32_t old_value;
+    double old_seen_us; /* and that before */
 };
 
 struct local_blocks {
@@ -154,7 +156,11 @@ static void look(struct local_blocks *b, uint32_t lane)
         }
     }
     for (uint32_t w = 0; w < op->wait_count; w++) {
-        double seen_us = b->counters[b->work->flags[op->wait_first + w].counter].seen_us;
+        const struct tutti_cuda_work_flag *flag = &b->work->flags[op->wait_first + w];
+        const struct counter *counter = &b->counters[flag->counter];
+        double seen_us = flag->value == 0                    ? 0
+                         : flag->value <= counter->old_value ? counter->old_seen_us
+                                                             : counter->seen_us;
 
         begin_us = seen_us > begin_us ? seen_us : begin_us;
     }
@@ -174,6 +180,8 @@ static void store(struct local_blocks *b, const struct tutti_cuda_work_flag *fla
     bool is_line = flag->counter >= b->work->line_first;
     uint32_t lane;
 
+    counter->old_value = counter->value;
+    counter->old_seen_us = counter->seen_us;
     if (flag->value > counter->value)
         counter->value = flag->value;
     counter->seen_us = b->now_us + (is_line ? b->line_us : b->hop_us);

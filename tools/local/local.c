@@ -141,6 +141,19 @@ int tutti_local_load(const char *path, const char *backend, struct tutti_local *
 
 /* ---- predicting ------------------------------------------------------------------------------ */
 
+static bool is_by_levels(const struct tutti_local *local)
+{
+    return strcmp(local->backend, "nccl") == 0;
+}
+
+void tutti_local_work_free(const struct tutti_local *local, struct tutti_cuda_work *work)
+{
+    if (is_by_levels(local))
+        tutti_level_work_free(work);
+    else
+        tutti_cuda_work_free(work);
+}
+
 int tutti_local_open_play(const struct tutti_local *local, const struct tutti_schedule *schedule,
                           struct tutti_cuda_work **ret_work, struct tutti_local_play **ret,
                           struct tutti_err *err)
@@ -150,11 +163,12 @@ int tutti_local_open_play(const struct tutti_local *local, const struct tutti_sc
 
     if (!tutti_local_has(local, TUTTI_LOCAL_BLOCK_LAUNCH))
         return tutti_local_play_open(schedule, local->processor_count, ret, err);
-    status = tutti_cuda_work_new(schedule, &work, err);
+    status = is_by_levels(local) ? tutti_level_work_new(schedule, &work, err)
+                                 : tutti_cuda_work_new(schedule, &work, err);
     if (status == 0)
         status = tutti_local_play_open_blocks(work, ret, err);
     if (status < 0) {
-        tutti_cuda_work_free(work);
+        tutti_local_work_free(local, work);
         return status;
     }
     *ret_work = work;
@@ -177,7 +191,7 @@ int tutti_local_predict(const struct tutti_local *local, uint32_t rank_count,
     if (status == 0)
         status = tutti_local_time(play, local, ret_ps, err);
     tutti_local_play_close(play);
-    tutti_cuda_work_free(work);
+    tutti_local_work_free(local, work);
     tutti_schedule_free(schedule);
     if (status == -TUTTI_ELACK) {
         *ret_ps = 0;

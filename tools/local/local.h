@@ -131,6 +131,8 @@ int tutti_local_open_play(const struct tutti_local *local, const struct tutti_sc
                           struct tutti_cuda_work **ret_work, struct tutti_local_play **ret,
                           struct tutti_err *err);
 
+void tutti_local_work_free(const struct tutti_local *local, struct tutti_cuda_work *work);
+
 /* Times the schedule of `algorithm` on it: see sim/local.h. *ret_ps is 0 for one too large to be
  * looked at step by step. */
 int tutti_local_predict(const struct tutti_local *local, uint32_t rank_count,

@@ -188,9 +188,7 @@ static int make(const struct tutti_local_ask *ask, const struct shape *shape, ui
         .out_bytes = operand,
         .scratch_bytes = operand,
     };
-    struct making m = {.bytes = shape->what == NOTHING ? 0 : part,
-                       .operand = operand,
-                       .err = err};
+    struct making m = {.bytes = shape->what == NOTHING ? 0 : part, .operand = operand, .err = err};
     struct tutti_local_point *point = &points->points[points->count];
     int status = tutti_builder_new(&desc, &m.builder, err);
 

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/cuda_work.h"
 #include "runtime/status.h"
 #include "tools/local/local.h"
 
@@ -165,7 +164,7 @@ static int fit(struct job *job, struct tutti_local_fitted *ret, struct tutti_err
         status = solve(job, observed, weight, ret, err);
     for (uint32_t i = 0; job->works != NULL && i < points->count; i++) {
         tutti_local_play_close(job->plays[i]);
-        tutti_cuda_work_free(job->works[i]);
+        tutti_local_work_free(&job->local, job->works[i]);
     }
     free(job->plays);
     free(job->works);
