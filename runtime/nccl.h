@@ -24,6 +24,7 @@
 
 TUTTI_API_BEGIN
 
+struct tutti_contract;
 struct tutti_err;
 struct tutti_group;
 
@@ -50,10 +51,12 @@ struct tutti_nccl_opts {
 int tutti_nccl_open(const struct tutti_nccl_opts *opts, struct tutti_backend **ret,
                     struct tutti_err *err);
 
-/* What NCCL itself estimates that the collective takes which a `native` backend has played last
- * (ncclGroupSimulateEnd). *ret 0: it does not say; so in a group, where communicators do not
- * block, and before 2.22. */
-int tutti_nccl_estimate(struct tutti_backend *backend, tutti_ps *ret, struct tutti_err *err);
+/* What NCCL itself estimates that a collective takes on the ranks which a `native` backend has
+ * played last (ncclGroupSimulateEnd). *ret 0: it does not say; so of sends and receives, on one
+ * rank, in a group, where communicators do not block, and before 2.22. What NCCL has simulated it
+ * keeps in its queues: the ranks are connected anew for the next play. */
+int tutti_nccl_estimate(struct tutti_backend *backend, const struct tutti_contract *contract,
+                        tutti_ps *ret, struct tutti_err *err);
 
 /* How many ranks a process alone plays if not asked otherwise: the GPUs that it sees. */
 int tutti_nccl_gpu_count(uint32_t *ret, struct tutti_err *err);

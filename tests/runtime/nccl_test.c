@@ -200,7 +200,9 @@ TEST(the_library_keeps_each_contract_and_says_what_it_thinks_of_it)
         REQUIRE(world.backend != NULL);
         fill(3);
         CHECK_OK(tutti_backend_play(world.backend, &world.play, &played, &err), err);
-        CHECK_OK(tutti_nccl_estimate(world.backend, &estimate_ps, &err), err);
+        CHECK_OK(tutti_nccl_estimate(world.backend, &world.schedule->contract, &estimate_ps, &err),
+                 err);
+        CHECK_OK(tutti_backend_play(world.backend, &world.play, &played, &err), err); /* anew */
         for (uint32_t rank = 0; rank < RANKS; rank++) {
             for (uint32_t i = 0; i < world.schedule->out_bytes / sizeof(int32_t); i++) {
                 int32_t expected;

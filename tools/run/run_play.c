@@ -278,6 +278,11 @@ int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform 
     struct tutti_run_row row = {.count = perform.params.count};
     /* The schedule that any algorithm writes names the contract. */
     const char *algorithm = rows->rows[rows->row_count - 1].performed.algorithm;
+    const struct tutti_contract contract = {.collective = perform.params.collective,
+                                            .dtype = perform.params.dtype,
+                                            .op = perform.params.op,
+                                            .root = perform.params.root,
+                                            .count = perform.params.count};
     int status = open_library(run, group, library, err);
 
     if (status < 0)
@@ -286,7 +291,7 @@ int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform 
     perform.record = NULL;
     status = tutti_perform(&perform, algorithm, &row.performed, err);
     if (status == 0 && run->backend->on_gpu)
-        status = tutti_nccl_estimate(*library, &row.estimate_ps, err);
+        status = tutti_nccl_estimate(*library, &contract, &row.estimate_ps, err);
     row.performed.algorithm = "library";
     if (status == 0 && tutti_run_add(rows, &row) < 0)
         status = tutti_nomem(err);

@@ -87,51 +87,84 @@ static int call_one(const struct call *call, struct tutti_err *err)
     }
 }
 
-int tutti_nccl_native(struct tutti_nccl_loaded *run, struct tutti_err *err)
+int tutti_nccl_native(const struct tutti_nccl_player *player, const struct tutti_nccl_rank *rank,
+                      const struct tutti_contract *contract, uint64_t in, uint64_t out,
+                      struct tutti_err *err)
 {
-    const struct tutti_nccl_player *player = run->player;
-    const struct tutti_contract *contract = &run->load.schedule->contract;
-    int status = 0;
+    const struct call call = {
+        .contract = contract,
+        .library = &player->library,
+        .in = (const char *)(uintptr_t)in,
+        .out = (char *)(uintptr_t)out,
+        .count = (size_t)contract->count,
+        .type = tutti_nccl_type(contract->dtype),
+        .op = tutti_nccl_op(contract->op),
+        .rank = rank->rank,
+        .rank_count = player->rank_count,
+        .comm = rank->comm,
+        .stream = rank->gpu.stream,
+    };
+    int status = tutti_gpu_enter(&rank->gpu, err);
 
-    for (uint32_t i = 0; i < player->own_count && status == 0; i++) {
-        const struct tutti_nccl_part *part = &run->parts[i];
-        const struct call call = {
-            .contract = contract,
-            .library = &player->library,
-            .in = (const char *)(uintptr_t)part->addresses[TUTTI_BUF_IN],
-            .out = (char *)(uintptr_t)part->addresses[TUTTI_BUF_OUT],
-            .count = (size_t)contract->count,
-            .type = tutti_nccl_type(contract->dtype),
-            .op = tutti_nccl_op(contract->op),
-            .rank = part->rank->rank,
-            .rank_count = player->rank_count,
-            .comm = part->rank->comm,
-            .stream = part->rank->gpu.stream,
-        };
-
-        status = tutti_gpu_enter(&part->rank->gpu, err);
-        if (status == 0)
-            status = call_one(&call, err);
-    }
-    return status;
+    return status < 0 ? status : call_one(&call, err);
 }
 
-tutti_ps tutti_nccl_native_estimate(struct tutti_nccl_loaded *run)
+/* ---- what NCCL thinks of it ---- */
+
+/* Whether the simulation came about; it says nothing of what only sends and receives. */
+static bool simulate(const struct tutti_nccl_player *player, const struct tutti_contract *contract,
+                     uint64_t bytes, float *ret_us)
 {
-    const struct tutti_nccl_library *library = &run->player->library;
+    const struct tutti_nccl_library *library = &player->library;
     struct tutti_nccl_simulation simulation = {.size = sizeof(simulation),
                                                .magic = TUTTI_NCCL_SIMULATION_MAGIC,
                                                .version = TUTTI_NCCL_SIMULATION_VERSION,
                                                .estimated_us = -1.0f};
-    int status;
+    int status = 0;
 
-    if (library->simulate_end == NULL || !run->player->connected || !run->player->blocks)
-        return 0;
     if (library->group_start() != TUTTI_NCCL_SUCCESS)
+        return false;
+    for (uint32_t i = 0; i < player->own_count && status == 0; i++) {
+        uint64_t memory = player->ranks[i].simulated;
+
+        status =
+            tutti_nccl_native(player, &player->ranks[i], contract, memory, memory + bytes, NULL);
+    }
+    if (library->simulate_end(&simulation) != TUTTI_NCCL_SUCCESS || status < 0)
+        return false;
+    *ret_us = simulation.estimated_us;
+    return true;
+}
+
+int tutti_nccl_estimate(struct tutti_backend *backend, const struct tutti_contract *contract,
+                        tutti_ps *ret, struct tutti_err *err)
+{
+    struct tutti_nccl_player *player = (struct tutti_nccl_player *)tutti_backend_player(backend);
+    uint64_t bytes = contract->count * tutti_dtype_bytes(contract->dtype) * player->rank_count;
+    float us = 0;
+    int status = 0;
+
+    *ret = 0;
+    if (player->library.simulate_end == NULL || !player->connected || !player->blocks ||
+        player->rank_count < 2)
         return 0;
-    status = tutti_nccl_native(run, NULL);
-    if (library->simulate_end(&simulation) != TUTTI_NCCL_SUCCESS || status < 0 ||
-        !(simulation.estimated_us > 0))
-        return 0;
-    return (tutti_ps)((double)simulation.estimated_us * 1e6);
+    bytes = (bytes / 512 + 1) * 512;
+    for (uint32_t i = 0; i < player->own_count && status == 0; i++) {
+        struct tutti_gpu *gpu = &player->ranks[i].gpu;
+
+        status = tutti_gpu_enter(gpu, err);
+        if (status == 0)
+            status = tutti_cuda_check(
+                &gpu->driver, gpu->driver.alloc(&player->ranks[i].simulated, (size_t)(2 * bytes)),
+                "alloc", err);
+    }
+    if (status == 0 && simulate(player, contract, bytes, &us) && us > 0)
+        *ret = (tutti_ps)((double)us * 1e6);
+    tutti_nccl_abort(player);
+    for (uint32_t i = 0; i < player->own_count; i++) {
+        if (player->ranks[i].simulated != 0 && tutti_gpu_enter(&player->ranks[i].gpu, NULL) == 0)
+            (void)player->ranks[i].gpu.driver.free(player->ranks[i].simulated);
+        player->ranks[i].simulated = 0;
+    }
+    return status;
 }

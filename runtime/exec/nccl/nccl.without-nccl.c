@@ -19,9 +19,11 @@ int tutti_nccl_open(const struct tutti_nccl_opts *opts, struct tutti_backend **r
     return lacking(err);
 }
 
-int tutti_nccl_estimate(struct tutti_backend *backend, tutti_ps *ret, struct tutti_err *err)
+int tutti_nccl_estimate(struct tutti_backend *backend, const struct tutti_contract *contract,
+                        tutti_ps *ret, struct tutti_err *err)
 {
     (void)backend;
+    (void)contract;
     (void)ret;
     return lacking(err);
 }

@@ -237,8 +237,10 @@ static int play_group(struct tutti_nccl_loaded *run, uint32_t level, bool record
 
     if (status < 0)
         return status;
-    if (run->player->opts.native)
-        status = tutti_nccl_native(run, err);
+    for (uint32_t i = 0; i < run->load.own_count && run->player->opts.native && status == 0; i++)
+        status = tutti_nccl_native(run->player, run->parts[i].rank, &run->load.schedule->contract,
+                                   run->parts[i].addresses[TUTTI_BUF_IN],
+                                   run->parts[i].addresses[TUTTI_BUF_OUT], err);
     for (uint32_t i = 0; i < run->load.own_count && status == 0; i++)
         status = post_messages(run, &run->parts[i], level, err);
     ended = run->player->library.group_end(); /* also after an error */

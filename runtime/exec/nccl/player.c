@@ -38,8 +38,6 @@ static void nccl_unload(void *data)
 
     if (run == NULL)
         return;
-    if (run->player->opts.native && !run->failed)
-        run->player->estimate_ps = tutti_nccl_native_estimate(run);
     tutti_nccl_parts_close(run);
     tutti_levels_close(&run->levels);
     tutti_program_close(&run->program);
@@ -59,7 +57,6 @@ static int nccl_load(struct tutti_player *player, const struct tutti_load *load,
     run->player = (struct tutti_nccl_player *)player;
     run->load = *load;
     (void)pthread_mutex_init(&run->lock, NULL);
-    run->failed = true; /* until it is connected */
     if (load->group->count > load->schedule->rank_count)
         status = tutti_fail(err, TUTTI_EINVAL,
                             "%u processes for %u ranks (the backend 'nccl': at most one a rank)",
@@ -83,11 +80,16 @@ static int nccl_load(struct tutti_player *player, const struct tutti_load *load,
 
 static int nccl_connect(void *data, struct tutti_err *err)
 {
-    struct tutti_nccl_loaded *run = data;
-    int status = tutti_nccl_connect(run, err);
+    return tutti_nccl_connect(data, err);
+}
 
-    run->failed = status < 0;
-    return status;
+/* What is under way ends, or its GPU is given up. */
+static void give_up(struct tutti_nccl_player *player)
+{
+    tutti_nccl_abort(player);
+    for (uint32_t i = 0; i < player->own_count; i++)
+        if (tutti_gpu_enter(&player->ranks[i].gpu, NULL) == 0)
+            (void)tutti_gpu_wait(&player->ranks[i].gpu, TUTTI_PS_PER_S, NULL);
 }
 
 static int nccl_start(void *data, const struct tutti_burst *burst, struct tutti_err *err)
@@ -109,8 +111,7 @@ static int nccl_start(void *data, const struct tutti_burst *burst, struct tutti_
     if (status == 0)
         status = tutti_nccl_play(run, err);
     if (status < 0) {
-        run->failed = true;
-        tutti_nccl_abort(run->player);
+        give_up(run->player);
         if (run->load.group->count > 1)
             tutti_group_stop(run->load.group, status, err);
     }
@@ -308,16 +309,6 @@ int tutti_nccl_open(const struct tutti_nccl_opts *opts, struct tutti_backend **r
     return status < 0 ? status
                       : tutti_player_backend_open(player->opts.native ? "nccl library" : "nccl",
                                                   &player->base, group, ret, err);
-}
-
-int tutti_nccl_estimate(struct tutti_backend *backend, tutti_ps *ret, struct tutti_err *err)
-{
-    struct tutti_nccl_player *player = (struct tutti_nccl_player *)tutti_backend_player(backend);
-
-    if (!player->opts.native)
-        return tutti_fail(err, TUTTI_EINVAL, "NCCL estimates its own collectives alone");
-    *ret = player->estimate_ps;
-    return 0;
 }
 
 /* ---- what there is ---- */

@@ -21,6 +21,7 @@ struct tutti_nccl_rank {
     struct tutti_gpu gpu;
     uint32_t rank;
     void *comm;
+    uint64_t simulated; /* memory that NCCL is told of while it simulates */
 };
 
 struct tutti_nccl_player {
@@ -30,11 +31,10 @@ struct tutti_nccl_player {
     struct tutti_nccl_rank *ranks; /* [own_count] */
     uint32_t own_count;            /* those that are open */
     uint32_t first_rank;
-    uint32_t rank_count;  /* of the communicator */
-    bool connected;       /* all ranks have their end of it */
-    bool blocks;          /* calls of NCCL return when the work is in the stream */
-    bool shares;          /* GPUs, with other ranks */
-    tutti_ps estimate_ps; /* NCCL's own, of what `native` has played last; 0: it does not say */
+    uint32_t rank_count; /* of the communicator */
+    bool connected;      /* all ranks have their end of it */
+    bool blocks;         /* calls of NCCL return when the work is in the stream */
+    bool shares;         /* GPUs, with other ranks */
 };
 
 /* A SEND or RECV of a level. */
@@ -107,7 +107,6 @@ struct tutti_nccl_loaded {
     pthread_mutex_t lock; /* of the two below */
     int abort_status;
     struct tutti_err abort_err;
-    bool failed; /* communicators are aborted */
 };
 
 int64_t tutti_nccl_now_ns(void);
@@ -171,9 +170,9 @@ int tutti_nccl_settle(struct tutti_nccl_loaded *run, uint32_t level, struct tutt
 
 /* -TUTTI_EINVAL, -TUTTI_ELACK: NCCL has no collective for it. */
 int tutti_nccl_native_check(const struct tutti_nccl_loaded *run, struct tutti_err *err);
-/* Puts the collective of all ranks here into a group. */
-int tutti_nccl_native(struct tutti_nccl_loaded *run, struct tutti_err *err);
-/* What NCCL says of it; 0: nothing. */
-tutti_ps tutti_nccl_native_estimate(struct tutti_nccl_loaded *run);
+/* Puts the collective of a rank into a group. */
+int tutti_nccl_native(const struct tutti_nccl_player *player, const struct tutti_nccl_rank *rank,
+                      const struct tutti_contract *contract, uint64_t in, uint64_t out,
+                      struct tutti_err *err);
 
 #endif
