@@ -23,22 +23,14 @@
 # NCCL_ROOT.
 set -uo pipefail
 [ $# -ge 1 ] || {
-<<<<<<< HEAD
-    sed -n '2,19s/^# //p' "$0" >&2
-=======
-    sed -n '2,21s/^# //p' "$0" >&2
->>>>>>> cd2f7d7 (wip2)
+    sed -n "2,/^set/s/^# //p" "$0" >&2
     exit 2
 }
 mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-<<<<<<< HEAD
-[ $# -gt 0 ] || stages=(topo player validate bars check costs sockets hosts steps within)
-=======
-[ $# -gt 0 ] || stages=(topo player bars nccl check costs sockets hosts steps within)
->>>>>>> cd2f7d7 (wip2)
+[ $# -gt 0 ] || stages=(topo player validate bars nccl check costs sockets hosts steps within)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
 case " ${stages[*]} " in *" nccl "*) targets+=(nccl_conformance_test) ;; esac
@@ -114,7 +106,6 @@ player() {
     echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
 }
 
-<<<<<<< HEAD
 # validate NAME ARGUMENTS...: one table of measured and predicted.
 validate() {
     local name=$1 start=$SECONDS rc
@@ -128,7 +119,8 @@ validate() {
         "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "error_percent") c = i }
             NR > 1 { print $c < 0 ? -$c : $c + 0 }' "$to/validate-$name.csv" | sort -g |
             awk '{ e[NR] = $1 } END { print e[int((NR + 1) / 2)] " %, worst " e[NR] " %" }')"
-=======
+}
+
 # nccl NAME COMMAND...: one program of the backend nccl's.
 nccl() {
     local name=$1 start=$SECONDS rc
@@ -137,7 +129,6 @@ nccl() {
     rc=$?
     [ $rc -eq 0 ] || failed=1
     echo "== nccl $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/nccl-$name.log")"
->>>>>>> cd2f7d7 (wip2)
 }
 
 host=tools/examples/h100x8.xml
@@ -255,11 +246,7 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-<<<<<<< HEAD
-        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, validate, player, bars, check, costs," \
-=======
-        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, bars, nccl, check, costs," \
->>>>>>> cd2f7d7 (wip2)
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, validate, bars, nccl, check, costs," \
             "sockets, hosts, steps, within)" >&2
         exit 2
         ;;
