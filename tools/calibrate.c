@@ -149,7 +149,7 @@ static int check_options(const struct tutti_args *args, struct tutti_err *err)
     for (size_t i = 0; !here && i < sizeof(of_here) / sizeof(of_here[0]); i++) {
         if (tutti_args_given(args, of_here[i]))
             return tutti_fail(err, TUTTI_EINVAL,
-                              "option '--%s' says nothing without '-B' (threads, tcp, mpi)",
+                              "option '--%s' says nothing without '-B' (threads, tcp, mpi, cuda)",
                               of_here[i]);
     }
     if (!here && !log && tutti_args_operand(args, 0) == NULL)
@@ -183,7 +183,8 @@ static const struct tutti_option options[] = {
      .value = "NAME",
      .help =
          "threads, tcp or mpi: measure this machine instead, and fit what its caches, its memory "
-         "and its messages cost"},
+         "and its messages cost; cuda, nccl: its GPUs, and what launches, hops and bytes cost "
+         "there"},
     {.name = "log",
      .type = TUTTI_OPTION_LIST,
      .value = "FILE...",
@@ -212,7 +213,7 @@ static const struct tutti_option options[] = {
      .value = "N",
      .min = 1,
      .max = TUTTI_LOCAL_RANKS_MAX,
-     .help = "-B: how many ranks hand messages on; if not given 2, or one a process"},
+     .help = "-B: how many ranks hand messages on; if not given 2, cuda: 8, or one a process"},
     {.name = "pin",
      .type = TUTTI_OPTION_FLAG,
      .help = "-B: tie each rank to a processor; done by itself where there are enough"},
@@ -232,7 +233,7 @@ static const struct tutti_option options[] = {
      .standard = "192M",
      .min = 48 << 10,
      .max = UINT64_C(1) << 34,
-     .help = "-B: the largest operand to measure with"},
+     .help = "-B: the largest operand to measure with; cuda, nccl: 48M if not given"},
     TUTTI_FIT_OPTION_FILTER,
     TUTTI_OPTION_JOBS,
     TUTTI_FIT_OPTIONS_RESULT,
@@ -276,14 +277,19 @@ const struct tutti_command tutti_cli_calibrate = {
         "cache, another one's, the one of all, memory), how large the caches are, and what it "
         "costs to hand a message on. With -B tcp (--launch 2) or -B mpi (mpirun -n 2) all "
         "processes measure together, and to that comes what the system or the MPI library "
-        "takes to send and to receive. The file (-O) is for 'validate -B' and 'run "
-        "--predict'.",
+        "takes to send and to receive. With -B cuda it times copies, sums and messages of virtual "
+        "ranks on one GPU, by 1, 4 and 16 lanes each, and fits what a launch, a hop and an "
+        "operation "
+        "take, and the rates of a block of threads, of memory and of the cache. The file (-O) is "
+        "for "
+        "'validate -B' and 'run --predict'.",
     .examples = "tutti calibrate dgx-h100:nodes=2 --log all_reduce_16.log -O mine.calib\n"
                 "tutti calibrate mine.measured -O mine.calib\n"
                 "tutti predict dgx-h100 -a nccl --calib mine.calib\n"
                 "tutti calibrate --training steps.csv -O mine.calib\n"
                 "tutti train dgx-h100 --model llama3-8b --strategy fsdp --calib mine.calib\n"
                 "tutti calibrate -B threads -O here.local\n"
+                "tutti calibrate -B cuda -g 8 -O gpu.local\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
                 "tutti calibrate -B tcp --launch 2 -O here-tcp.local\n"
                 "mpirun -n 2 tutti calibrate -B mpi -O here-mpi.local",

@@ -552,6 +552,10 @@ const struct tutti_command tutti_cli_validate = {
         "some messages are timed anew, to tell what passing from one to the other costs now, and "
         "what they moved during is timed again. The column calibrated is what would have been "
         "predicted without.\n\n"
+        "With -B cuda: the same for virtual ranks of one GPU, by what 'tutti calibrate -B cuda' "
+        "fits to copies, sums and messages of other sizes: launch, hop of a counter or a line, "
+        "rates of a block, of memory and of the cache. Predicted are the operations that the "
+        "backend makes of the same schedule.\n\n"
         "With --training: predicts each row of tables of training steps from its settings alone "
         "(model, machine, strategy, batch, precision, framework), as 'tutti train' does, with the "
         "memory of a device; errors by family, beside a null model that knows one rate a device. "
@@ -562,6 +566,7 @@ const struct tutti_command tutti_cli_validate = {
                 "tutti validate topo.xml --nodes 2 --log node2.log -b 1M --plot utf8 --svg it.svg\n"
                 "tutti validate -B threads -g 2 -a ring\n"
                 "tutti validate -B threads --calib here.local -a all -b 64K -e 256M\n"
+                "tutti validate -B cuda -g 8 -a all --calib gpu.local\n"
                 "tutti validate --training steps.csv --anchor each:gpus=1",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

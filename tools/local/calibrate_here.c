@@ -22,6 +22,10 @@
 
 enum { GPU_RANKS = 8 }; /* virtual ones, if not asked otherwise */
 
+/* Of an operand of a rank there, whose data the host makes and copies: beyond it a GPU has long
+ * left its cache. */
+static const uint64_t gpu_bytes_max = 48 << 20;
+
 struct here {
     struct tutti_local local;
     struct tutti_local_points points;
@@ -155,7 +159,9 @@ static int measure(const struct tutti_args *args, const struct tutti_run_command
         .op = TUTTI_SUM,
         .deadline_ps = run->perform.deadline_ps,
         .seed = 42,
-        .bytes_max = tutti_args_number(args, "maxbytes"),
+        .bytes_max = run->backend->on_gpu && !tutti_args_given(args, "maxbytes")
+                         ? gpu_bytes_max
+                         : tutti_args_number(args, "maxbytes"),
     };
     bool speaks = with->group == NULL || with->group->index == 0;
     struct here here = {.points = {.count = 0}};
