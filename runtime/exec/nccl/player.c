@@ -89,7 +89,7 @@ static void give_up(struct tutti_nccl_player *player)
     tutti_nccl_abort(player);
     for (uint32_t i = 0; i < player->own_count; i++)
         if (tutti_gpu_enter(&player->ranks[i].gpu, NULL) == 0)
-            (void)tutti_gpu_wait(&player->ranks[i].gpu, TUTTI_PS_PER_S, NULL);
+            (void)tutti_gpu_wait(&player->ranks[i].gpu, NULL, TUTTI_PS_PER_S, NULL);
 }
 
 static int nccl_start(void *data, const struct tutti_burst *burst, struct tutti_err *err)
