@@ -7,6 +7,7 @@
 #include "tests/test.h"
 #include "tools/validate/training_plan.h"
 #include "tools/validate/training_predict.h"
+#include "tools/validate/training_run.h"
 
 static const char head[] = "family,gpu,gpus_per_node,nodes,gpus,network,framework,model,precision,"
                            "batch_per_gpu,seq_len,throughput,unit,variant\n";
@@ -239,4 +240,38 @@ TEST(shapes_follow_from_how_many_parameters_there_are)
         CHECK_INT(plan.model->transformer.tied, cases[i].tied);
         tutti_training_plan_done(&plan);
     }
+}
+
+/* DLPerf's BERT of TensorFlow on four hosts, by its steps on two: better than that nothing changes,
+ * and than a flat ring, of which 32 devices take 1.03 times what 16 do. */
+TEST(hosts_beyond_an_anchor_are_no_flat_ring)
+{
+    static const char *const path[] = {TUTTI_SOURCE_DIR
+                                       "/traces/measured/training/dlperf_tf2_bert.csv"};
+    struct tutti_training_tables tables;
+    struct tutti_training_cases cases;
+    struct tutti_training_anchor anchor;
+    struct tutti_training_beyond beyond;
+    struct tutti_training_simulator *simulator;
+    struct tutti_training_predictor predictor;
+    struct tutti_err err = {""};
+
+    CHECK_OK(tutti_training_load(path, 1, &tables, &err), err);
+    CHECK_OK(tutti_training_cases_new(tables.tables, 1, &cases, &err), err);
+    CHECK_OK(tutti_training_anchor_parse("each:gpus=16", &anchor, &err), err);
+    CHECK_OK(tutti_training_anchor_choose(&cases, &anchor, &err), err);
+    CHECK_OK(tutti_training_simulator_new(NULL, &simulator, &err), err);
+    predictor = tutti_training_simulate(simulator);
+    CHECK_OK(tutti_training_predict(&cases, &predictor, &err), err);
+    CHECK_OK(tutti_training_beyond(&cases, SIZE_MAX, &beyond, &err), err);
+
+    CHECK_INT(beyond.ring.count, 11);
+    CHECK(beyond.step.worst_abs_percent < 5);
+    CHECK(beyond.null.median_abs_percent > 3 * beyond.step.median_abs_percent);
+    CHECK(beyond.ring.median_abs_percent > 3 * beyond.step.median_abs_percent);
+    CHECK(beyond.increment.median_abs_percent < 25);
+    CHECK(beyond.ring_increment.median_abs_percent > 80);
+    tutti_training_simulator_free(simulator);
+    tutti_training_cases_done(&cases);
+    tutti_training_unload(&tables);
 }

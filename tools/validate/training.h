@@ -35,6 +35,8 @@ struct tutti_training_prediction {
     double step_s;    /* > 0 */
     double memory_GB; /* of the fullest device; NAN: not predicted */
     int fits;         /* 1, 0; -1: not known */
+    double ring_s;    /* a flat ring of its gradients over all devices, at the hosts' rate: what a
+                         pass has of it; 0: of one host, or not known */
     double flops;     /* of the model, of a step on all devices, for the null model; 0: not said */
     bool fitted;      /* the constants in use were fitted to this row, among others */
     char plan[TUTTI_TRAINING_PLAN_BYTES]; /* what was resolved: "ddp dp=8 micro=2 x 4" */
@@ -58,7 +60,8 @@ struct tutti_training_case {
     const struct tutti_training_case *anchored_by; /* NULL: by none */
     bool predicted;
     struct tutti_training_prediction prediction;
-    double null_step_s;                 /* NAN: nothing to go by */
+    double null_step_s; /* NAN: nothing to go by */
+    double ring_step_s; /* its anchor's and what a flat ring takes more than there; NAN */
     char why[TUTTI_TRAINING_WHY_BYTES]; /* why there is no prediction; "" */
 };
 
@@ -132,6 +135,19 @@ struct tutti_training_errors {
 /* Of the family whose first case is `family`, or of all (SIZE_MAX). */
 int tutti_training_errors(const struct tutti_training_cases *cases, size_t family,
                           struct tutti_training_errors *ret, struct tutti_err *err);
+
+/* Rows of several hosts that an anchor of their series stands for: predicted, "no change" (the
+ * null), and by the anchor with a flat ring. An increment is what a row takes more than its anchor;
+ * how far predicted ones are off, in percent of it, of rows that take a twentieth more. */
+struct tutti_training_beyond {
+    struct tutti_training_spread step;
+    struct tutti_training_spread null;
+    struct tutti_training_spread ring;
+    struct tutti_training_spread increment;
+    struct tutti_training_spread ring_increment;
+};
+int tutti_training_beyond(const struct tutti_training_cases *cases, size_t family,
+                          struct tutti_training_beyond *ret, struct tutti_err *err);
 
 /* By family, then overall: as tables; as the members "rows", "families", "median_abs_percent", ...
  * of an open JSON object. The rows as CSV. */

@@ -111,7 +111,7 @@ int tutti_training_cases_new(const struct tutti_training_rows *tables, size_t ta
             struct tutti_training_case *one = &made.cases[made.case_count++];
 
             one->row = &tables[i].rows[j];
-            one->null_step_s = NAN;
+            one->null_step_s = one->ring_step_s = NAN;
         }
     }
     status = group(&made, err);

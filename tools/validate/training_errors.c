@@ -116,3 +116,58 @@ int tutti_training_errors(const struct tutti_training_cases *cases, size_t famil
     *ret = errors;
     return 0;
 }
+
+/* ---- beyond an anchor ------------------------------------------------------------------------ */
+
+static double beyond_step(const struct tutti_training_case *one)
+{
+    return isnan(one->ring_step_s) ? NAN : step_error(one);
+}
+
+static double beyond_null(const struct tutti_training_case *one)
+{
+    return isnan(one->ring_step_s) ? NAN : null_error(one);
+}
+
+static double ring_error(const struct tutti_training_case *one)
+{
+    return isnan(beyond_step(one)) ? NAN : abs_percent(one->ring_step_s, one->row->measured_step_s);
+}
+
+/* Of what it is measured to take more than its anchor; NAN where that is little. */
+static double increment_error(const struct tutti_training_case *one, double step_s)
+{
+    double anchor_s, more_s;
+
+    if (isnan(beyond_step(one)))
+        return NAN;
+    anchor_s = one->anchored_by->row->measured_step_s;
+    more_s = one->row->measured_step_s - anchor_s;
+    return more_s < anchor_s / 20 ? NAN : abs_percent(step_s - anchor_s, more_s);
+}
+
+static double step_increment(const struct tutti_training_case *one)
+{
+    return increment_error(one, one->prediction.step_s);
+}
+
+static double ring_increment(const struct tutti_training_case *one)
+{
+    return increment_error(one, one->ring_step_s);
+}
+
+int tutti_training_beyond(const struct tutti_training_cases *cases, size_t family,
+                          struct tutti_training_beyond *ret, struct tutti_err *err)
+{
+    double *values = calloc(cases->case_count + 1, sizeof(*values));
+
+    if (values == NULL)
+        return tutti_nomem(err);
+    ret->step = spread(cases, family, beyond_step, values);
+    ret->null = spread(cases, family, beyond_null, values);
+    ret->ring = spread(cases, family, ring_error, values);
+    ret->increment = spread(cases, family, step_increment, values);
+    ret->ring_increment = spread(cases, family, ring_increment, values);
+    free(values);
+    return 0;
+}

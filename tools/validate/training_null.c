@@ -72,6 +72,17 @@ static const struct tutti_training_case *anchor_of(const struct tutti_training_c
     return anchor != NULL && group_of(anchor) == group_of(one) ? anchor : NULL;
 }
 
+/* A series' rows differ in the number of devices alone. */
+static double ring_of(const struct tutti_training_case *one)
+{
+    const struct tutti_training_case *anchor = anchor_of(one);
+
+    if (anchor == NULL || one->anchor || one->series != anchor->series || !one->predicted ||
+        !anchor->predicted || !one->row->by_throughput || !(one->prediction.ring_s > 0))
+        return NAN;
+    return anchor->row->measured_step_s + one->prediction.ring_s - anchor->prediction.ring_s;
+}
+
 /* Each group is gone through once, at its first case, so that the price is groups x cases. */
 int tutti_training_null(struct tutti_training_cases *cases, struct tutti_err *err)
 {
@@ -79,6 +90,8 @@ int tutti_training_null(struct tutti_training_cases *cases, struct tutti_err *er
 
     if (values == NULL)
         return tutti_nomem(err);
+    for (size_t i = 0; i < cases->case_count; i++)
+        cases->cases[i].ring_step_s = ring_of(&cases->cases[i]);
     for (size_t i = 0; i < cases->case_count; i++) {
         double pace;
 

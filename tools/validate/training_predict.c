@@ -64,6 +64,7 @@ struct step {
     double step_s;
     double device_s; /* of it what devices compute */
     double flops;
+    double reduced_bytes; /* of gradients, a device and step */
 };
 
 static int simulate(const struct tutti_train_ask *ask, struct step *ret, struct tutti_err *err)
@@ -73,7 +74,8 @@ static int simulate(const struct tutti_train_ask *ask, struct step *ret, struct 
 
     if (status < 0)
         return status;
-    *ret = (struct step){seconds(answer.step_ps), seconds(answer.split.compute_ps), answer.flops};
+    *ret = (struct step){seconds(answer.step_ps), seconds(answer.split.compute_ps), answer.flops,
+                         (double)answer.reduced_bytes};
     return 0;
 }
 
@@ -351,6 +353,16 @@ static void add_memory(const struct tutti_training_plan *plan,
     ret->fits = footprint.capacity_bytes > 0 ? footprint.fits : -1;
 }
 
+/* A flat ring over all devices passes each host's network once. */
+static double ring_s(const struct tutti_training_plan *plan, const struct step *step)
+{
+    double n = plan->rank_count;
+
+    if (plan->host_count < 2 || plan->server_count > 0 || !(plan->host_bytes_per_s > 0))
+        return 0;
+    return 2 * (n - 1) / n * step->reduced_bytes / plan->host_bytes_per_s;
+}
+
 static int predict(void *context, const struct tutti_training_question *q,
                    struct tutti_training_prediction *ret, struct tutti_err *err)
 {
@@ -367,6 +379,7 @@ static int predict(void *context, const struct tutti_training_question *q,
     if (status == 0) {
         ret->step_s = stated(&plan, q->of_a_pass, step.step_s);
         ret->flops = stated(&plan, q->of_a_pass, step.flops);
+        ret->ring_s = stated(&plan, q->of_a_pass, ring_s(&plan, &step));
         ret->fitted = was_fitted_to(q->settings);
         add_memory(&plan, ret);
         say_plan(&plan, pace, ret->plan);

@@ -42,6 +42,31 @@ static const struct tutti_column memory_columns[] = {
     {"out_of_memory_refused", "of these", "do not fit", TUTTI_CELL_COUNT},
 };
 
+static const struct tutti_column beyond_columns[] = {
+    {"family", "family", "", TUTTI_CELL_TEXT},
+    {"rows", "rows", "", TUTTI_CELL_COUNT},
+    {"median_abs_percent", "median", "%", TUTTI_CELL_NUMBER},
+    {"worst_abs_percent", "worst", "%", TUTTI_CELL_NUMBER},
+    {"null_median_abs_percent", "no change", "%", TUTTI_CELL_NUMBER},
+    {"null_worst_abs_percent", "worst", "%", TUTTI_CELL_NUMBER},
+    {"ring_median_abs_percent", "flat ring", "%", TUTTI_CELL_NUMBER},
+    {"ring_worst_abs_percent", "worst", "%", TUTTI_CELL_NUMBER},
+    {"increment_median_abs_percent", "increment", "%", TUTTI_CELL_NUMBER},
+    {"ring_increment_median_abs_percent", "of the ring", "%", TUTTI_CELL_NUMBER},
+};
+
+static int add_beyond(struct tutti_table *table, const char *name,
+                      const struct tutti_training_beyond *b)
+{
+    if (b->ring.count == 0)
+        return 0;
+    return tutti_table_add(table, name, (uint64_t)b->ring.count, b->step.median_abs_percent,
+                           b->step.worst_abs_percent, b->null.median_abs_percent,
+                           b->null.worst_abs_percent, b->ring.median_abs_percent,
+                           b->ring.worst_abs_percent, b->increment.median_abs_percent,
+                           b->ring_increment.median_abs_percent);
+}
+
 static int add_steps(struct tutti_table *table, const char *name,
                      const struct tutti_training_errors *errors)
 {
@@ -89,9 +114,9 @@ static int print_known(const struct tutti_training_cases *cases, const struct tu
     return 0;
 }
 
-/* Fills both tables: a row a family, then all together where there are several. */
+/* Fills the tables: a row a family, then all together where there are several. */
 static int fill(const struct tutti_training_cases *cases, struct tutti_table *steps,
-                struct tutti_table *memory, struct tutti_err *err)
+                struct tutti_table *memory, struct tutti_table *beyond, struct tutti_err *err)
 {
     size_t family_count = 0;
     int status = 0;
@@ -100,13 +125,17 @@ static int fill(const struct tutti_training_cases *cases, struct tutti_table *st
         bool all = i == cases->case_count;
         const char *name = all ? "all" : cases->cases[i].row->family;
         struct tutti_training_errors errors;
+        struct tutti_training_beyond rows;
 
         if (all ? family_count < 2 : !is_family(cases, i))
             continue;
         family_count++;
         status = tutti_training_errors(cases, all ? SIZE_MAX : i, &errors, err);
+        if (status == 0)
+            status = tutti_training_beyond(cases, all ? SIZE_MAX : i, &rows, err);
         if (status == 0 &&
-            (add_steps(steps, name, &errors) < 0 || add_memory(memory, name, &errors) < 0))
+            (add_steps(steps, name, &errors) < 0 || add_memory(memory, name, &errors) < 0 ||
+             add_beyond(beyond, name, &rows) < 0))
             status = tutti_nomem(err);
     }
     return status;
@@ -187,20 +216,30 @@ int tutti_training_print(const struct tutti_training_cases *cases, const struct 
         tutti_table_new(step_columns, sizeof(step_columns) / sizeof(step_columns[0]));
     struct tutti_table *memory =
         tutti_table_new(memory_columns, sizeof(memory_columns) / sizeof(memory_columns[0]));
-    int status =
-        steps == NULL || memory == NULL ? tutti_nomem(err) : fill(cases, steps, memory, err);
+    struct tutti_table *beyond =
+        tutti_table_new(beyond_columns, sizeof(beyond_columns) / sizeof(beyond_columns[0]));
+    int status = steps == NULL || memory == NULL || beyond == NULL
+                     ? tutti_nomem(err)
+                     : fill(cases, steps, memory, beyond, err);
 
     if (status == 0) {
         if (tutti_table_rows(steps) > 0)
             tutti_table_print(steps, page);
         if (tutti_table_rows(memory) > 0)
             tutti_table_print(memory, page);
+        if (tutti_table_rows(beyond) > 0)
+            fprintf(page->out, "# on several hosts, by an anchor of the series: predicted; as the "
+                               "anchor (no change); with a flat ring\n"
+                               "# increment: of what a row takes more than the anchor\n");
+        if (tutti_table_rows(beyond) > 0)
+            tutti_table_print(beyond, page);
         status = print_known(cases, page, err);
     }
     if (status == 0)
         status = print_reasons(cases, page, err);
     tutti_table_free(steps);
     tutti_table_free(memory);
+    tutti_table_free(beyond);
     return status;
 }
 
@@ -245,6 +284,8 @@ static void row_json(const struct tutti_training_case *one, struct tutti_json *j
     tutti_json_bool(json, "fitted", one->predicted && one->prediction.fitted);
     tutti_json_text(json, "quality", row->quality[0] == '\0' ? NULL : row->quality);
     tutti_json_text(json, "plan", one->predicted ? one->prediction.plan : NULL);
+    if (!isnan(one->ring_step_s))
+        tutti_json_number(json, "ring_step_s", one->ring_step_s);
     tutti_json_close(json);
 }
 
@@ -284,10 +325,26 @@ static void errors_json(const struct tutti_training_errors *errors, struct tutti
     tutti_json_count(json, "out_of_memory_refused_count", errors->out_refused_count);
 }
 
+/* Nothing where no row is beyond an anchor. */
+static void beyond_json(const struct tutti_training_beyond *b, struct tutti_json *json)
+{
+    if (b->ring.count == 0)
+        return;
+    tutti_json_open(json, "several_hosts", '{');
+    tutti_json_count(json, "row_count", b->ring.count);
+    spread_json("", &b->step, json);
+    spread_json("null_", &b->null, json);
+    spread_json("ring_", &b->ring, json);
+    spread_json("increment_", &b->increment, json);
+    spread_json("ring_increment_", &b->ring_increment, json);
+    tutti_json_close(json);
+}
+
 int tutti_training_json(const struct tutti_training_cases *cases, struct tutti_json *json,
                         struct tutti_err *err)
 {
     struct tutti_training_errors errors;
+    struct tutti_training_beyond beyond;
     int status = 0;
 
     tutti_json_open(json, "rows", '[');
@@ -299,11 +356,14 @@ int tutti_training_json(const struct tutti_training_cases *cases, struct tutti_j
         if (!is_family(cases, i))
             continue;
         status = tutti_training_errors(cases, i, &errors, err);
+        if (status == 0)
+            status = tutti_training_beyond(cases, i, &beyond, err);
         if (status < 0)
             continue;
         tutti_json_open(json, NULL, '{');
         tutti_json_text(json, "family", cases->cases[i].row->family);
         errors_json(&errors, json);
+        beyond_json(&beyond, json);
         tutti_json_close(json);
     }
     tutti_json_close(json);
