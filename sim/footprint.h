@@ -99,7 +99,10 @@ struct tutti_footprint_params {
     /* [pipeline]: how many of the equal layers each stage has, in order; NULL: ceil(L/p). Not with
      * virtual stages. */
     const uint32_t *stage_layers;
-    bool keeps_errors; /* what compressed gradients leave out: 4 bytes a parameter */
+    uint32_t
+        gathered_layers; /* ZeRO-3: that have weights at once; 0: 2, one in work and the next */
+    bool keeps_weights;  /* ZeRO-3: weights gathered forward stay for backward */
+    bool keeps_errors;   /* what compressed gradients leave out: 4 bytes a parameter */
 };
 
 /* ---- what comes out ------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "tools/train/curve.h"
 #include "tools/train/found.h"
 #include "tools/train/step.h"
+#include "tools/train/strategy.h"
 #include "topo/topo.h"
 
 static const struct tutti_column columns[] = {
@@ -60,6 +61,11 @@ static uint64_t steps_of(const struct tutti_train_question *q, const struct tutt
 
     if (q->steps > 0)
         return q->steps;
+    if (q->tokens > 0 && a_step > 0) {
+        uint64_t tokens = a_step * q->model->sequence;
+
+        return q->tokens / tokens + (q->tokens % tokens != 0);
+    }
     if (q->epochs <= 0 || a_step == 0)
         return 0;
     return (uint64_t)ceil(q->epochs * (double)((q->examples + a_step - 1) / a_step));
@@ -235,7 +241,7 @@ static void print_too_large(const struct tutti_train_found *f, FILE *out)
 
 static void print_prices(const struct tutti_train_question *q, FILE *out)
 {
-    if (q->steps > 0 || q->epochs > 0)
+    if (q->steps > 0 || q->tokens > 0 || q->epochs > 0)
         fprintf(out, "# cost:     %s, prices of %s (--prices)\n", tutti_prices_currency(q->prices),
                 tutti_prices_date(q->prices));
 }
@@ -284,7 +290,7 @@ static void choose_columns(const struct tutti_train_question *q,
                            struct tutti_column ret[COLUMNS])
 {
     bool gathers = false;
-    bool ends = q->steps > 0 || q->epochs > 0;
+    bool ends = q->steps > 0 || q->tokens > 0 || q->epochs > 0;
 
     memcpy(ret, columns, sizeof(columns));
     for (uint32_t i = 0; i < count; i++)
@@ -436,58 +442,7 @@ static const struct tutti_option options[] = {
      .standard = "fused",
      .help = "fused: FlashAttention, no matrix of scores in memory"},
     TUTTI_TRAIN_OPTION_ALL_REDUCE,
-    {.name = "num-packs",
-     .type = TUTTI_OPTION_COUNT,
-     .value = "N",
-     .min = 0,
-     .max = 4096,
-     .help = "equal pieces that all gradients are cut into; 0: each by itself"},
-    {.name = "bytes-per-pack",
-     .type = TUTTI_OPTION_SIZE,
-     .value = "SIZE",
-     .help = "a pack is closed once it holds more; 0: one of all"},
-    {.name = "bucket",
-     .type = TUTTI_OPTION_SIZE,
-     .value = "SIZE",
-     .help = "a bucket is closed once it holds as much"},
-    {.name = "overlap",
-     .type = TUTTI_OPTION_CHOICE,
-     .value = "on|off",
-     .help = "collectives under the backward pass (if not given: as the strategy has it)"},
-    {.name = "shard",
-     .type = TUTTI_OPTION_COUNT,
-     .value = "N",
-     .standard = "0",
-     .min = 0,
-     .max = UINT32_MAX,
-     .help = "devices that share states; 0: all, of hsdp those of a host"},
-    {.name = "local-steps",
-     .type = TUTTI_OPTION_COUNT,
-     .value = "N",
-     .min = 1,
-     .max = 1 << 20,
-     .help = "steps between two averages of local-sgd and diloco"},
-    {.name = "gradient-bytes",
-     .type = TUTTI_OPTION_COUNT,
-     .value = "N",
-     .standard = "0",
-     .min = 0,
-     .max = 4,
-     .help = "of an element as it is reduced, or averaged by local-sgd and diloco: 1 (fp8), 2 or "
-             "4; 0: 4, of fsdp at half precision 2"},
-    {.name = "compress",
-     .type = TUTTI_OPTION_TEXT,
-     .value = "none|top-k:PERCENT|power-sgd:RANK",
-     .standard = "none",
-     .help = "gradients before they are reduced: the largest of a pack, with their indices, "
-             "gathered from all; or factors of its matrices. What is left out is kept, and added "
-             "to the next step's"},
-    {.name = "sparse",
-     .type = TUTTI_OPTION_CHOICE,
-     .value = "gather|dense",
-     .standard = "gather",
-     .help = "gradients of which a batch touches some rows alone, as of DLRM's tables: rows are "
-             "gathered, or reduced as whole variables, as sharded states and averages always are"},
+    TUTTI_TRAIN_OPTIONS_STRATEGY,
     {.name = "input-rate",
      .type = TUTTI_OPTION_REAL,
      .value = "N",
@@ -531,6 +486,12 @@ static const struct tutti_option options[] = {
      .min = 0,
      .max = 1000000,
      .help = "passes over all examples: how long they take"},
+    {.name = "tokens",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "N",
+     .min = 1,
+     .max = UINT64_C(1) << 62,
+     .help = "tokens of all sequences trained on: how long they take"},
     {.name = "examples",
      .type = TUTTI_OPTION_COUNT,
      .value = "N",

@@ -193,10 +193,14 @@ static void add_buckets(const struct tutti_footprint_params *p, const struct cou
     f->bytes[TUTTI_MEMORY_BUCKETS] = bytes;
 }
 
-/* ZeRO-3: the layer in work and the one gathered ahead, and gradients of the one in work. */
-static void add_gathered(const struct tutti_footprint_params *p, struct tutti_footprint *f)
+/* ZeRO-3: weights of the layer in work and those gathered ahead, or of all layers where they stay,
+ * and gradients of the one in work. */
+static void add_gathered(const struct tutti_footprint_params *p, const struct counts *all,
+                         struct tutti_footprint *f)
 {
     uint64_t elements = 0;
+    uint64_t whole = plus(all->shared, all->experts);
+    uint64_t weights;
 
     if (p->sharding < TUTTI_SHARD_ZERO3)
         return;
@@ -205,7 +209,11 @@ static void add_gathered(const struct tutti_footprint_params *p, struct tutti_fo
 
         elements = larger(elements, plus(counts.shared, counts.experts));
     }
-    f->bytes[TUTTI_MEMORY_GATHERED] = times(elements, 2 * element_bytes(p) + gradient_bytes(p));
+    weights = times(elements, p->gathered_layers > 0 ? p->gathered_layers : 2);
+    if (p->keeps_weights || weights > whole)
+        weights = whole;
+    f->bytes[TUTTI_MEMORY_GATHERED] =
+        plus(times(weights, element_bytes(p)), times(elements, gradient_bytes(p)));
 }
 
 /* ---- beside the allocator -------------------------------------------------------------------- */
@@ -270,7 +278,7 @@ static struct tutti_footprint stage_of(const struct tutti_footprint_params *p, u
         add_counts(&counts, count_tied(p));
     add_states(p, &counts, &f);
     add_buckets(p, &counts, &f);
-    add_gathered(p, &f);
+    add_gathered(p, &counts, &f);
     tutti_footprint_activations(p, stage, &f);
     add_device(p, &f);
     add_up(p, &f);

@@ -319,6 +319,8 @@ int tutti_train_fill_memory(const struct tutti_train *t, struct tutti_train_answ
         .fused_attention = ask->use.fused_attention,
         .recompute = ask->use.recompute,
         .sharding = ask->strategy->sharding,
+        .gathered_layers = ask->strategy->prefetch + 1,
+        .keeps_weights = ask->strategy->keep_weights,
         .keeps_errors = ask->strategy->compression != TUTTI_COMPRESS_NONE,
         .shard_ranks = ask->strategy->sharding == TUTTI_SHARD_NONE ? 0 : ask->shard_ranks,
     };

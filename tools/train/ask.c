@@ -12,6 +12,7 @@
 #include "tools/train/all_reduce.h"
 #include "tools/train/curve.h"
 #include "tools/train/step.h"
+#include "tools/train/strategy.h"
 #include "topo/topo.h"
 
 /* Images a second by one thread: the median of TensorFlow's decode operation on three x86
@@ -73,30 +74,6 @@ static const char *standard_strategy(const struct tutti_topo *topo)
     return topo->host_count > 1 ? "multiworkermirrored" : "mirrored";
 }
 
-/* "top-k:0.1", of a hundred; "power-sgd:4". */
-static int read_compression(const char *text, struct tutti_strategy *s, struct tutti_err *err)
-{
-    bool largest = text != NULL && strncmp(text, "top-k:", 6) == 0;
-    bool factors = text != NULL && strncmp(text, "power-sgd:", 10) == 0;
-    char *end = NULL;
-    double number = 0;
-
-    if (text == NULL || strcmp(text, "none") == 0)
-        return 0;
-    if (largest || factors)
-        number = strtod(text + (largest ? 6 : 10), &end);
-    if (end == NULL || *end != '\0' || !(number >= (largest ? 0.0001 : 1)) ||
-        number > (largest ? 100 : 4096) || (factors && number != (double)(uint32_t)number))
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--compress': '%.40s' (none, top-k:PERCENT of 0.0001 to 100, or "
-                          "power-sgd:RANK of 1 to 4096)",
-                          text);
-    s->compression = largest ? TUTTI_COMPRESS_TOP_K : TUTTI_COMPRESS_POWER_SGD;
-    s->keep_ppm = largest ? (uint32_t)(number * 1e4 + 0.5) : 0;
-    s->factor_rank = factors ? (uint32_t)number : 0;
-    return 0;
-}
-
 static int read_strategy(const struct tutti_args *args, struct tutti_train_question *q,
                          struct tutti_err *err)
 {
@@ -114,34 +91,8 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_quest
         status = tutti_train_tasks_machine(&q->servers, s->name, &q->topo, err);
     if (status < 0)
         return status;
-    if (tutti_args_given(args, "num-packs")) {
-        s->rule = TUTTI_PACK_PIECES;
-        s->limit = tutti_args_number(args, "num-packs");
-        s->overlap = s->limit == 0;
-    }
-    if (tutti_args_given(args, "bytes-per-pack")) {
-        s->rule = TUTTI_PACK_EXCEED;
-        s->limit = tutti_args_number(args, "bytes-per-pack");
-    }
-    if (tutti_args_given(args, "bucket")) {
-        s->rule = TUTTI_PACK_REACH;
-        s->limit = tutti_args_number(args, "bucket");
-        s->first_limit = s->limit < s->first_limit ? s->limit : s->first_limit;
-    }
-    if (tutti_args_given(args, "overlap"))
-        s->overlap = tutti_args_is(args, "overlap", "on");
-    s->densify = tutti_args_is(args, "sparse", "dense");
-    status = read_compression(tutti_args_text(args, "compress"), s, err);
-    if (status < 0)
-        return status;
-    if (tutti_args_given(args, "local-steps") && s->local_steps == 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "option '--local-steps' is of strategies that average weights (local-sgd "
-                          "or diloco), not of '%s'",
-                          s->name);
-    if (tutti_args_given(args, "local-steps"))
-        s->local_steps = (uint32_t)tutti_args_number(args, "local-steps");
-    return tutti_train_all_reduce_read(args, q, err);
+    status = tutti_train_strategy_read(args, s, err);
+    return status < 0 ? status : tutti_train_all_reduce_read(args, q, err);
 }
 
 /* Unless it is said: 32 bits, and what a device without them is made for (a TPU's bf16). */
@@ -285,6 +236,14 @@ static int read_length(const struct tutti_args *args, struct tutti_train_questio
                        struct tutti_err *err)
 {
     q->steps = tutti_args_given(args, "steps") ? tutti_args_number(args, "steps") : 0;
+    q->tokens = tutti_args_given(args, "tokens") ? tutti_args_number(args, "tokens") : 0;
+    if ((q->steps > 0) + (q->tokens > 0) + tutti_args_given(args, "epochs") > 1)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--steps', '--tokens' and '--epochs' each say how much is "
+                          "trained (one of them)");
+    if (q->tokens > 0 && q->model->sample != TUTTI_SAMPLE_SEQUENCE)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--tokens': '%s' is trained on %ss (--epochs)",
+                          q->model->name, tutti_sample_name(q->model->sample));
     q->epochs = tutti_args_given(args, "epochs") ? tutti_args_real(args, "epochs") : 0;
     q->examples = tutti_args_given(args, "examples") ? tutti_args_number(args, "examples")
                                                      : q->model->examples;

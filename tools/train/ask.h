@@ -25,6 +25,7 @@ struct tutti_train_question {
     uint64_t global_batch; /* 0: the batch is a device's */
     uint32_t micro_batch;  /* of --global-batch, as many of them as need be; 0: not said */
     uint64_t steps;        /* to train; 0: not asked */
+    uint64_t tokens;       /* likewise */
     double epochs;
     uint64_t examples; /* of an epoch */
     bool has_default_input;
