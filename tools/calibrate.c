@@ -148,9 +148,10 @@ static int check_options(const struct tutti_args *args, struct tutti_err *err)
     }
     for (size_t i = 0; !here && i < sizeof(of_here) / sizeof(of_here[0]); i++) {
         if (tutti_args_given(args, of_here[i]))
-            return tutti_fail(err, TUTTI_EINVAL,
-                              "option '--%s' says nothing without '-B' (threads, tcp, mpi, cuda)",
-                              of_here[i]);
+            return tutti_fail(
+                err, TUTTI_EINVAL,
+                "option '--%s' says nothing without '-B' (threads, tcp, mpi, cuda, nccl)",
+                of_here[i]);
     }
     if (!here && !log && tutti_args_operand(args, 0) == NULL)
         return tutti_fail(

@@ -280,10 +280,10 @@ static void print_here(const struct validation *v, FILE *out)
 {
     fprintf(out, ": %s, %" PRIu32 " %srank%s by %s",
             tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
-            v->run.backend->on_gpu ? "virtual " : "", v->run.rank_count == 1 ? "" : "s",
-            v->run.backend->name);
+            v->run.backend->on_gpu && !v->run.backend->alone ? "virtual " : "",
+            v->run.rank_count == 1 ? "" : "s", v->run.backend->name);
     if (v->run.backend->on_gpu)
-        fputs(" on one GPU\n", out);
+        fputs(v->run.backend->alone ? " on GPUs\n" : " on one GPU\n", out);
     else
         fprintf(out, " on %" PRIu32 " processors\n", tutti_run_processors());
 }
@@ -555,7 +555,8 @@ const struct tutti_command tutti_cli_validate = {
         "With -B cuda: the same for virtual ranks of one GPU, by what 'tutti calibrate -B cuda' "
         "fits to copies, sums and messages of other sizes: launch, hop of a counter or a line, "
         "rates of a block, of memory and of the cache. Predicted are the operations that the "
-        "backend makes of the same schedule.\n\n"
+        "backend makes of the same schedule. With -B nccl: on GPUs, by what 'tutti calibrate -B "
+        "nccl' fits; predicted are messages and sums level by level.\n\n"
         "With --training: predicts each row of tables of training steps from its settings alone "
         "(model, machine, strategy, batch, precision, framework), as 'tutti train' does, with the "
         "memory of a device; errors by family, beside a null model that knows one rate a device. "

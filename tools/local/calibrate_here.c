@@ -9,8 +9,8 @@
 
 #include "build.h"
 #include "runtime/backend.h"
-#include "runtime/cuda.h"
 #include "runtime/group.h"
+#include "runtime/nccl.h"
 #include "runtime/status.h"
 #include "tools/cli/files.h"
 #include "tools/cli/output.h"
@@ -175,6 +175,15 @@ static int measure(const struct tutti_args *args, const struct tutti_run_command
     return status;
 }
 
+/* If not asked otherwise. */
+static int count_ranks(struct tutti_run_command *run, struct tutti_err *err)
+{
+    if (run->backend->alone)
+        return tutti_nccl_gpu_count(&run->rank_count, err);
+    run->rank_count = run->backend->on_gpu ? GPU_RANKS : 2;
+    return 0;
+}
+
 int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
                          struct tutti_err *err)
 {
@@ -199,19 +208,20 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
             return status;
     } else {
         if (run.rank_count == 0)
-            run.rank_count = run.backend->on_gpu ? GPU_RANKS : 2;
+            status = count_ranks(&run, err);
         run.pin = tutti_args_flag(args, "pin") ||
                   (!tutti_args_flag(args, "no-pin") && run.rank_count <= tutti_run_processors());
     }
-    if (run.backend->on_gpu) {
+    if (status == 0 && run.backend->on_gpu && !tutti_run_is_group(&run)) {
         struct tutti_run_group alone = {.group = NULL};
 
-        status = tutti_cuda_open(NULL, &alone.backend, err);
+        status = tutti_run_open_alone(&run, &alone.backend, err);
         if (status == 0)
             status = measure(args, &run, &alone, sink, err);
         tutti_backend_close(alone.backend);
         return status;
     }
-    status = measure(args, &run, &with, sink, err);
+    if (status == 0)
+        status = measure(args, &run, &with, sink, err);
     return tutti_run_group_close(&with, status, run.perform.deadline_ps, err);
 }

@@ -11,6 +11,7 @@
 #include "runtime/backend.h"
 #include "runtime/cuda.h"
 #include "runtime/cuda_work.h"
+#include "runtime/nccl.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
 #include "tools/cli/files.h"
@@ -56,9 +57,10 @@ static void describe(const struct tutti_local_ask *ask, struct tutti_local *loca
     local->processor_count = ask->processor_count;
     local->process_count = ask->process_count > 0 ? ask->process_count : 1;
     if (ask->on_gpu) {
-        char name[TUTTI_CUDA_NAME_BYTES];
+        char name[TUTTI_NCCL_NAME_BYTES];
+        bool by_nccl = strcmp(ask->backend->ops->name, "nccl") == 0;
 
-        if (tutti_cuda_name(name, NULL) == 0)
+        if ((by_nccl ? tutti_nccl_name(name, NULL) : tutti_cuda_name(name, NULL)) == 0)
             (void)snprintf(local->machine, sizeof(local->machine), "%.*s",
                            (int)sizeof(local->machine) - 1, name);
     }

@@ -171,6 +171,10 @@ int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform 
                       struct tutti_group *group, struct tutti_backend **library,
                       struct tutti_run_rows *rows, struct tutti_err *err);
 
+/* The backend of a process by itself; the caller's to close. */
+int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backend **ret,
+                         struct tutti_err *err);
+
 /* Plays all of it in this process, on threads or GPUs; `local` likewise. */
 int tutti_run_alone(struct tutti_run_command *run, const char *command,
                     const struct tutti_local *local, struct tutti_run_rows *ret,

@@ -225,7 +225,7 @@ int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_
         return tutti_run_group_agree(with, status, run->perform.deadline_ps, err);
     }
     tutti_run_show(command, "measuring", "this machine", sink);
-    status = ask.on_gpu ? tutti_cuda_open(NULL, &own, err) : 0;
+    status = ask.on_gpu && with == NULL ? tutti_run_open_alone(run, &own, err) : 0;
     ask.backend = own != NULL ? own : ask.backend;
     if (status == 0)
         status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);
@@ -250,8 +250,8 @@ void tutti_run_print_place(const struct tutti_run_command *run, const char *gpu,
 }
 
 /* The backend, of a process by itself. */
-static int open_alone(const struct tutti_run_command *run, struct tutti_backend **ret,
-                      struct tutti_err *err)
+int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backend **ret,
+                         struct tutti_err *err)
 {
     struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
 
@@ -318,7 +318,7 @@ int tutti_run_alone(struct tutti_run_command *run, const char *command,
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
     struct tutti_backend *library = NULL;
-    int status = open_alone(run, &perform.backend, err);
+    int status = tutti_run_open_alone(run, &perform.backend, err);
 
     if (status < 0)
         return status;

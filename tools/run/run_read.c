@@ -17,7 +17,7 @@ void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES])
 
     ret[0] = '\0';
     for (size_t i = 0; i < count; i++)
-        if (all || (!kinds[i].simulated && !kinds[i].alone))
+        if (all || !kinds[i].simulated)
             at += (size_t)snprintf(ret + at, TUTTI_BACKEND_WORDS_BYTES - at, "%s%s",
                                    at > 0 ? ", " : "", kinds[i].name);
 }
@@ -48,13 +48,9 @@ int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run_com
 
     run->backend = tutti_backend_kind_find(name);
     run->grouped = run->backend != NULL && tutti_run_joins(args, run->backend);
-    if (run->backend != NULL && !run->backend->simulated && !run->backend->alone)
+    if (run->backend != NULL && !run->backend->simulated)
         return 0;
     tutti_run_backend_words(false, words);
-    if (run->backend != NULL && run->backend->alone)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "option '-B': what backend '%s' costs is not fitted yet (%s)", name,
-                          words);
     return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)", name,
                       run->backend == NULL ? tutti_nearest_hint(name, words, hint) : "", words);
 }
