@@ -275,7 +275,7 @@ static bool do_job(struct job *job)
         memset(job->to, job->value, job->bytes);
         return true;
     case JOB_EVENT:
-        *(uint64_t *)job->to = p_now_ns();
+        __atomic_store_n((uint64_t *)job->to, p_now_ns(), __ATOMIC_RELEASE);
         return true;
     default:
         return player_cpu_launch(job->entry->kernel, &job->args, job->blocks, job->threads, absent,
@@ -463,6 +463,19 @@ CALL(cuStreamDestroy_v2, (void *stream))
     return SUCCESS;
 }
 
+/* For the stand-in for NCCL. */
+__attribute__((visibility("default"))) bool standin_is_idle(void *stream);
+bool standin_is_idle(void *stream)
+{
+    struct stream *s = stream;
+    bool idle;
+
+    (void)pthread_mutex_lock(&s->lock);
+    idle = s->put == s->done;
+    (void)pthread_mutex_unlock(&s->lock);
+    return idle;
+}
+
 CALL(cuStreamQuery, (void *stream))
 {
     struct stream *s = stream;
@@ -487,17 +500,22 @@ CALL(cuEventCreate, (void **ret, unsigned flags))
     return SUCCESS;
 }
 
+/* An event is when its stream came to it; 0: not yet. */
 CALL(cuEventRecord, (void *event, void *stream))
 {
     FAIL_IF_ASKED();
+    __atomic_store_n((uint64_t *)event, 0, __ATOMIC_RELAXED);
     return put(stream, &(struct job){.kind = JOB_EVENT, .to = event});
 }
 
 CALL(cuEventQuery, (void *event))
 {
+    bool reached = __atomic_load_n((const uint64_t *)event, __ATOMIC_ACQUIRE) != 0;
+
     FAIL_IF_ASKED();
-    (void)event;
-    return getenv("TUTTI_STANDIN_STUCK") == NULL ? SUCCESS : NOT_READY;
+    if (!reached)
+        (void)sched_yield();
+    return reached && getenv("TUTTI_STANDIN_STUCK") == NULL ? SUCCESS : NOT_READY;
 }
 
 CALL(cuEventElapsedTime, (float *ret_ms, void *from, void *to))

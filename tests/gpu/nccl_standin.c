@@ -1,18 +1,21 @@
 /* Answers in place of NCCL's library, over the memory of the stand-in for the driver: what is in a
- * group is done when the group ends, by the thread that ends it. All ranks are in one process.
+ * group is done when the group ends, by the thread that ends it, where all ranks are in this process
+ * (communicators that block); else in a thread, with the other processes (nccl_standin_far.c).
  * What a test sets in the environment:
  *   TUTTI_NCCL_STANDIN_FAIL      CALL:N: the N-th call of that name fails as an internal error
  *   TUTTI_NCCL_STANDIN_VERSION   what it says that it is (23003: 2.30.3) */
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "tests/gpu/nccl_standin.h"
+
+#include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/exec/nccl/library.h"
 
-enum { SUCCESS = 0, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, QUEUE_MAX = 8192 };
+enum { QUEUE_MAX = 8192 };
 
 static uint64_t setting(const char *name, uint64_t standard)
 {
@@ -52,27 +55,7 @@ static bool fails(const char *call)
             return INTERNAL_ERROR; \
     } while (0)
 
-/* ---- communicators ---- */
-
-struct comm {
-    uint64_t id;
-    int rank;
-    int rank_count;
-};
-
-enum kind { SEND, RECV, ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, ALLTOALL };
-
-struct call {
-    enum kind kind;
-    struct comm *comm;
-    const char *in;
-    char *out;
-    size_t count;
-    int type;
-    int op;
-    int peer; /* or root */
-    bool done;
-};
+/* ---- what is in a group ---- */
 
 /* The group of a thread. */
 struct group {
@@ -88,7 +71,7 @@ static struct group *group(void)
     return &mine;
 }
 
-static size_t bytes_of(int type)
+size_t standin_bytes_of(int type)
 {
     static const size_t bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
 
@@ -110,8 +93,6 @@ static enum tutti_op op_of(int op)
             return (enum tutti_op)i;
     return TUTTI_SUM;
 }
-
-/* ---- what is in a group ---- */
 
 static struct call *find(struct group *g, const struct call *like, enum kind kind, int rank,
                          int peer)
@@ -135,7 +116,7 @@ static int deliver(struct group *g)
 
     for (int i = 0; i < g->call_count && status == SUCCESS; i++) {
         struct call *recv = &g->calls[i];
-        size_t bytes = recv->count * bytes_of(recv->type);
+        size_t bytes = recv->count * standin_bytes_of(recv->type);
         struct call *send =
             recv->kind != RECV ? NULL : find(g, recv, SEND, recv->peer, recv->comm->rank);
 
@@ -153,7 +134,7 @@ static int deliver(struct group *g)
         struct call *call = &g->calls[i];
 
         if (call->kind == RECV && status == SUCCESS && copies[i] != NULL) {
-            memcpy(call->out, copies[i], call->count * bytes_of(call->type));
+            memcpy(call->out, copies[i], call->count * standin_bytes_of(call->type));
             call->done = true;
         }
         free(copies[i]);
@@ -162,68 +143,77 @@ static int deliver(struct group *g)
     return status;
 }
 
-/* Block `block` of all inputs, reduced in the order of the ranks. */
-static int reduce_block(struct group *g, const struct call *call, size_t block, char *out)
+void standin_wait(const struct call *call)
 {
-    enum tutti_dtype dtype = dtype_of(call->type);
-    size_t bytes = call->count * bytes_of(call->type);
+    void *driver = dlopen(getenv("TUTTI_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = driver == NULL ? NULL : dlsym(driver, "standin_is_idle");
+    bool (*is_idle)(void *stream);
 
+    memcpy(&is_idle, &symbol, sizeof(symbol));
+    while (symbol != NULL && !is_idle(call->stream))
+        (void)sched_yield();
+    if (driver != NULL)
+        (void)dlclose(driver);
+}
+
+size_t standin_in_bytes(const struct call *call)
+{
+    size_t bytes = call->count * standin_bytes_of(call->type);
+    bool all = call->kind == REDUCE_SCATTER || call->kind == ALLTOALL;
+
+    return all ? bytes * (size_t)call->comm->rank_count : bytes;
+}
+
+/* Block `block` of all inputs, reduced in the order of the ranks. */
+static void reduce_block(const struct call *call, const char *const *ins, size_t block, char *out)
+{
+    size_t bytes = call->count * standin_bytes_of(call->type);
+    enum tutti_dtype dtype = dtype_of(call->type);
+
+    memcpy(out, ins[0] + block * bytes, bytes);
+    for (int r = 1; r < call->comm->rank_count; r++)
+        tutti_reduce(dtype, op_of(call->op), out, out, ins[r] + block * bytes, call->count);
+    tutti_finish(dtype, op_of(call->op), out, call->count, (uint32_t)call->comm->rank_count);
+}
+
+size_t standin_result(const struct call *call, const char *const *ins, char *out)
+{
+    size_t bytes = call->count * standin_bytes_of(call->type);
+    size_t rank = (size_t)call->comm->rank;
+    size_t block = call->kind == ALLTOALL ? rank : 0;
+
+    switch (call->kind) {
+    case ALL_REDUCE:
+    case REDUCE:
+        reduce_block(call, ins, 0, out);
+        return call->kind == ALL_REDUCE || call->comm->rank == call->peer ? bytes : 0;
+    case REDUCE_SCATTER:
+        reduce_block(call, ins, rank, out);
+        return bytes;
+    case BROADCAST:
+        memcpy(out, ins[call->peer], bytes);
+        return bytes;
+    default:
+        for (int r = 0; r < call->comm->rank_count; r++)
+            memcpy(out + (size_t)r * bytes, ins[r] + block * bytes, bytes);
+        return bytes * (size_t)call->comm->rank_count;
+    }
+}
+
+/* The inputs of all ranks to one collective. */
+static bool find_inputs(struct group *g, const struct call *call, const char **ret)
+{
     for (int r = 0; r < call->comm->rank_count; r++) {
         const struct call *other = find(g, call, call->kind, r, -1);
 
         if (other == NULL || other->count != call->count)
-            return INVALID_USAGE;
-        if (r == 0)
-            memcpy(out, other->in + block * bytes, bytes);
-        else
-            tutti_reduce(dtype, op_of(call->op), out, out, other->in + block * bytes, call->count);
+            return false;
+        ret[r] = other->in;
     }
-    tutti_finish(dtype, op_of(call->op), out, call->count, (uint32_t)call->comm->rank_count);
-    return SUCCESS;
+    return true;
 }
 
-static int gather(struct group *g, const struct call *call, size_t block, char *out)
-{
-    size_t bytes = call->count * bytes_of(call->type);
-
-    for (int r = 0; r < call->comm->rank_count; r++) {
-        const struct call *other = find(g, call, call->kind, r, -1);
-
-        if (other == NULL)
-            return INVALID_USAGE;
-        memcpy(out + (size_t)r * bytes, other->in + block * bytes, bytes);
-    }
-    return SUCCESS;
-}
-
-/* What a rank gets of a collective, into memory of its own: outputs may be inputs of others. */
-static int result_of(struct group *g, const struct call *call, char *out, size_t *ret_bytes)
-{
-    size_t bytes = call->count * bytes_of(call->type);
-    size_t rank = (size_t)call->comm->rank;
-    const struct call *root;
-
-    *ret_bytes = bytes;
-    switch (call->kind) {
-    case ALL_REDUCE:
-        return reduce_block(g, call, 0, out);
-    case REDUCE:
-        *ret_bytes = call->comm->rank == call->peer ? bytes : 0;
-        return reduce_block(g, call, 0, out);
-    case REDUCE_SCATTER:
-        return reduce_block(g, call, rank, out);
-    case BROADCAST:
-        root = find(g, call, BROADCAST, call->peer, -1);
-        if (root == NULL)
-            return INVALID_USAGE;
-        memcpy(out, root->in, bytes);
-        return SUCCESS;
-    default:
-        *ret_bytes = bytes * (size_t)call->comm->rank_count;
-        return gather(g, call, call->kind == ALLTOALL ? rank : 0, out);
-    }
-}
-
+/* Into memory of its own first: outputs may be inputs of others. */
 static int collect(struct group *g)
 {
     char **results = calloc((size_t)g->call_count + 1, sizeof(*results));
@@ -232,12 +222,20 @@ static int collect(struct group *g)
 
     for (int i = 0; i < g->call_count && status == SUCCESS; i++) {
         const struct call *call = &g->calls[i];
-        size_t room = call->count * bytes_of(call->type) * (size_t)call->comm->rank_count;
+        size_t ranks = (size_t)call->comm->rank_count;
+        const char **ins;
 
         if (call->kind == SEND || call->kind == RECV)
             continue;
-        results[i] = malloc(room + 1);
-        status = results[i] == NULL ? INTERNAL_ERROR : result_of(g, call, results[i], &bytes[i]);
+        ins = calloc(ranks, sizeof(*ins));
+        results[i] = malloc(call->count * standin_bytes_of(call->type) * ranks + 1);
+        if (ins == NULL || results[i] == NULL)
+            status = INTERNAL_ERROR;
+        else if (!find_inputs(g, call, ins))
+            status = INVALID_USAGE;
+        else
+            bytes[i] = standin_result(call, ins, results[i]);
+        free(ins);
     }
     for (int i = 0; i < g->call_count && results != NULL; i++) {
         if (status == SUCCESS && results[i] != NULL)
@@ -251,7 +249,16 @@ static int collect(struct group *g)
 
 static int end_group(struct group *g)
 {
-    int status = deliver(g);
+    int status;
+
+    if (g->call_count > 0 && !g->calls[0].comm->blocks) {
+        status = standin_far_begin(g->calls[0].comm, g->calls, g->call_count);
+        g->call_count = 0;
+        return status;
+    }
+    for (int i = 0; i < g->call_count; i++)
+        standin_wait(&g->calls[i]);
+    status = deliver(g);
 
     if (status == SUCCESS)
         status = collect(g);
@@ -263,7 +270,7 @@ static int add(const struct call *call)
 {
     struct group *g = group();
 
-    if (g->call_count == QUEUE_MAX || bytes_of(call->type) == 0)
+    if (g->call_count == QUEUE_MAX || standin_bytes_of(call->type) == 0)
         return INVALID_ARGUMENT;
     g->calls[g->call_count++] = *call;
     return g->depth > 0 ? SUCCESS : end_group(g);
@@ -286,6 +293,8 @@ CALL(int, ncclGetUniqueId, (struct tutti_nccl_id * ret))
     FAIL_IF_ASKED();
     memset(ret, 0, sizeof(*ret));
     (void)pthread_mutex_lock(&lock);
+    if (count == 0)
+        count = (uint64_t)getpid() << 32;
     count++;
     memcpy(ret->internal, &count, sizeof(count));
     (void)pthread_mutex_unlock(&lock);
@@ -307,6 +316,12 @@ CALL(int, ncclCommInitRankConfig,
     memcpy(&comm->id, id.internal, sizeof(comm->id));
     comm->rank = rank;
     comm->rank_count = rank_count;
+    comm->blocks = config->blocking != 0;
+    if (!comm->blocks && !standin_far_open(comm)) {
+        standin_far_close(comm);
+        free(comm);
+        return INTERNAL_ERROR;
+    }
     *ret = comm;
     return SUCCESS;
 }
@@ -317,29 +332,38 @@ CALL(int, ncclCommFinalize, (void *comm))
     return SUCCESS;
 }
 
-CALL(int, ncclCommDestroy, (void *comm))
+static int release(struct comm *comm)
 {
+    if (!comm->blocks)
+        standin_far_close(comm);
     free(comm);
     return SUCCESS;
+}
+
+CALL(int, ncclCommDestroy, (void *comm))
+{
+    return release(comm);
 }
 
 CALL(int, ncclCommAbort, (void *comm))
 {
-    free(comm);
-    return SUCCESS;
+    return release(comm);
 }
 
 CALL(int, ncclCommGetAsyncError, (void *comm, int *ret))
 {
+    struct comm *it = comm;
+
     FAIL_IF_ASKED();
-    *ret = SUCCESS;
-    return comm == NULL ? INVALID_ARGUMENT : SUCCESS;
+    *ret = it->blocks ? SUCCESS : standin_far_state(it);
+    return SUCCESS;
 }
 
 CALL(const char *, ncclGetErrorString, (int result))
 {
     return result == INTERNAL_ERROR  ? "internal error"
            : result == INVALID_USAGE ? "invalid usage"
+           : result == REMOTE_ERROR  ? "remote process exited or there was a network error"
                                      : "invalid argument";
 }
 
@@ -381,25 +405,35 @@ CALL(int, ncclGroupSimulateEnd, (struct tutti_nccl_simulation * ret))
 CALL(int, ncclSend, (const void *from, size_t count, int type, int peer, void *comm, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){
-        .kind = SEND, .comm = comm, .in = from, .count = count, .type = type, .peer = peer});
+    return add(&(struct call){.stream = stream,
+
+                              .kind = SEND,
+                              .comm = comm,
+                              .in = from,
+                              .count = count,
+                              .type = type,
+                              .peer = peer});
 }
 
 CALL(int, ncclRecv, (void *to, size_t count, int type, int peer, void *comm, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){
-        .kind = RECV, .comm = comm, .out = to, .count = count, .type = type, .peer = peer});
+    return add(&(struct call){.stream = stream,
+
+                              .kind = RECV,
+                              .comm = comm,
+                              .out = to,
+                              .count = count,
+                              .type = type,
+                              .peer = peer});
 }
 
 CALL(int, ncclAllReduce,
      (const void *in, void *out, size_t count, int type, int op, void *comm, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){.kind = ALL_REDUCE,
+    return add(&(struct call){.stream = stream,
+                              .kind = ALL_REDUCE,
                               .comm = comm,
                               .in = in,
                               .out = out,
@@ -412,8 +446,8 @@ CALL(int, ncclReduceScatter,
      (const void *in, void *out, size_t count, int type, int op, void *comm, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){.kind = REDUCE_SCATTER,
+    return add(&(struct call){.stream = stream,
+                              .kind = REDUCE_SCATTER,
                               .comm = comm,
                               .in = in,
                               .out = out,
@@ -426,26 +460,36 @@ CALL(int, ncclAllGather,
      (const void *in, void *out, size_t count, int type, void *comm, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){
-        .kind = ALL_GATHER, .comm = comm, .in = in, .out = out, .count = count, .type = type});
+    return add(&(struct call){.stream = stream,
+
+                              .kind = ALL_GATHER,
+                              .comm = comm,
+                              .in = in,
+                              .out = out,
+                              .count = count,
+                              .type = type});
 }
 
 CALL(int, ncclAlltoAll,
      (const void *in, void *out, size_t count, int type, void *comm, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){
-        .kind = ALLTOALL, .comm = comm, .in = in, .out = out, .count = count, .type = type});
+    return add(&(struct call){.stream = stream,
+
+                              .kind = ALLTOALL,
+                              .comm = comm,
+                              .in = in,
+                              .out = out,
+                              .count = count,
+                              .type = type});
 }
 
 CALL(int, ncclBroadcast,
      (const void *in, void *out, size_t count, int type, int root, void *comm, void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){.kind = BROADCAST,
+    return add(&(struct call){.stream = stream,
+                              .kind = BROADCAST,
                               .comm = comm,
                               .in = in,
                               .out = out,
@@ -459,8 +503,8 @@ CALL(int, ncclReduce,
       void *stream))
 {
     FAIL_IF_ASKED();
-    (void)stream;
-    return add(&(struct call){.kind = REDUCE,
+    return add(&(struct call){.stream = stream,
+                              .kind = REDUCE,
                               .comm = comm,
                               .in = in,
                               .out = out,

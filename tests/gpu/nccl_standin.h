@@ -1,0 +1,69 @@
+/* What the parts of the stand-in for NCCL share: calls, communicators, and the results of
+ * collectives once all inputs are there. */
+#ifndef TUTTI_TESTS_GPU_NCCL_STANDIN_H
+#define TUTTI_TESTS_GPU_NCCL_STANDIN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SUCCESS = 0, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
+enum { IN_PROGRESS = 7 };
+
+enum kind { SEND, RECV, ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, ALLTOALL };
+
+struct comm;
+
+struct call {
+    enum kind kind;
+    struct comm *comm;
+    void *stream; /* of the stand-in for the driver */
+    const char *in;
+    char *out;
+    size_t count;
+    int type;
+    int op;
+    int peer; /* or root */
+    bool done;
+};
+
+/* One that blocks has all of its ranks in this process; one that does not has one rank here, and
+ * its calls go on in a thread, over sockets of this host. */
+struct comm {
+    uint64_t id;
+    int rank;
+    int rank_count;
+    bool blocks;
+    int listen_fd;
+    int *to;   /* [rank]: sockets, or -1 */
+    int *from; /* likewise */
+    pthread_t thread;
+    bool has_thread;
+    struct call *calls; /* that the thread does */
+    int call_count;
+    atomic_int state;
+    atomic_bool aborted;
+};
+
+size_t standin_bytes_of(int type);
+
+/* Until what was put on the stream of a call before it is done: only then its bytes are there. */
+void standin_wait(const struct call *call);
+
+/* Bytes that each rank gives, or gets. */
+size_t standin_in_bytes(const struct call *call);
+
+/* What a rank gets of a collective: ins[rank] of all ranks. Returns its length. */
+size_t standin_result(const struct call *call, const char *const *ins, char *out);
+
+/* ---- nccl_standin_far.c ---- */
+
+bool standin_far_open(struct comm *comm);
+void standin_far_close(struct comm *comm); /* also breaks off */
+/* Copies the calls, and does them in a thread. */
+int standin_far_begin(struct comm *comm, const struct call *calls, int call_count);
+int standin_far_state(struct comm *comm);
+
+#endif
