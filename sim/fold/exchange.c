@@ -42,6 +42,7 @@ struct party {
 struct play {
     const struct tutti_sim_opts *opts;
     const struct tutti_schedule *schedule;
+    struct tutti_known_axes *axes;
     struct tutti_orbits orbits;
     uint32_t *colour; /* [rank] */
     uint32_t part_count;
@@ -257,7 +258,7 @@ static int make(struct play *play, struct tutti_err *err)
     int status = colour_ranks(play, err);
 
     if (status == 0)
-        status = tutti_orbits_find(play->opts->topo, play->colour, &play->orbits, err);
+        status = tutti_orbits_find(play->opts->topo, play->axes, play->colour, &play->orbits, err);
     if (status < 0)
         return status;
     count = play->orbits.class_count;
@@ -362,11 +363,14 @@ static void done(struct play *play)
 }
 
 int tutti_exchange_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                        uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err)
+                        uint64_t step_count_max, struct tutti_known_axes *axes,
+                        struct tutti_folded *ret, struct tutti_err *err)
 {
     tutti_ps launch_ps = opts->protocol != NULL ? opts->protocol->launch_ps : 0;
-    struct play play = {
-        .opts = opts, .schedule = schedule, .now = tutti_rank_begin_ps(opts, 0, launch_ps)};
+    struct play play = {.opts = opts,
+                        .schedule = schedule,
+                        .axes = axes,
+                        .now = tutti_rank_begin_ps(opts, 0, launch_ps)};
     int status = count_parts(&play, err);
 
     if (status == 0)

@@ -4,8 +4,11 @@
 
 #include "sim/fold/fold.h"
 
-/* -TUTTI_ELACK and why where it cannot be done. */
+struct tutti_known_axes;
+
+/* -TUTTI_ELACK and why where it cannot be done. `axes`: of the machine, see sim/fold/orbits.h. */
 int tutti_exchange_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                        uint64_t step_count_max, struct tutti_folded *ret, struct tutti_err *err);
+                        uint64_t step_count_max, struct tutti_known_axes *axes,
+                        struct tutti_folded *ret, struct tutti_err *err);
 
 #endif

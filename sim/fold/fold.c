@@ -539,13 +539,13 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
                      uint64_t step_count_max, bool even, struct tutti_fold_known *known,
                      struct tutti_folded *ret, struct tutti_err *err)
 {
+    struct tutti_hops *hops = tutti_fold_memory_hops(known->memory);
     int status;
 
-    for (uint32_t rank = 1; opts->start_ps != NULL && rank < schedule->rank_count; rank++) {
+    for (uint32_t rank = 1; opts->start_ps != NULL && rank < schedule->rank_count; rank++)
         if (opts->start_ps[rank] != opts->start_ps[0])
             return tutti_fail(err, TUTTI_ELACK, "ranks start at different times");
-    }
-    status = even ? -TUTTI_ELACK : tutti_ring_chunks_play(opts, schedule, ret, err);
+    status = even ? -TUTTI_ELACK : tutti_ring_chunks_play(opts, schedule, hops, ret, err);
     if (status == -TUTTI_ELACK)
         status = tutti_trees_play(opts, schedule, ret, err);
     if (status == -TUTTI_ELACK)
@@ -553,7 +553,8 @@ static int play_some(const struct tutti_sim_opts *opts, const struct tutti_sched
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_ALPHABETA)
         status = tutti_periods_play(opts, schedule, step_count_max, ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
-        status = tutti_exchange_play(opts, schedule, step_count_max, ret, err);
+        status = tutti_exchange_play(opts, schedule, step_count_max,
+                                     tutti_fold_memory_axes(known->memory), ret, err);
     if (status == -TUTTI_ELACK && opts->model == TUTTI_MODEL_FAIR)
         status = play_shared(opts, schedule, step_count_max, even, known, ret, err);
     return status;
@@ -575,17 +576,18 @@ int tutti_fold_play_known(const struct tutti_sim_opts *opts, const struct tutti_
 {
     struct tutti_err why = {.text = ""};
     bool suits = tutti_phases_suit(schedule);
-    int status = -TUTTI_ELACK;
+    struct tutti_hops *hops;
+    int status;
 
     if (tutti_jitter_q32(opts->jitter) != 0)
         return tutti_fail(err, TUTTI_ELACK, "jitter makes every rank different");
     if (opts->topo->has_bursts)
         return tutti_fail(err, TUTTI_ELACK, "links have token buckets, which only a full play has");
-    if (suits)
-        status = tutti_fold_known_memory(known, &why);
-    if (suits && status == 0)
-        status = tutti_phases_play(opts, schedule, step_count_max,
-                                   tutti_fold_memory_hops(known->memory), ret, &why);
+    if (tutti_fold_known_memory(known, err) < 0)
+        return -TUTTI_ENOMEM;
+    hops = tutti_fold_memory_hops(known->memory);
+    status =
+        suits ? tutti_phases_play(opts, schedule, step_count_max, hops, ret, &why) : -TUTTI_ELACK;
     if (status != -TUTTI_ELACK) {
         if (status < 0 && err != NULL)
             *err = why;

@@ -498,26 +498,50 @@ static int find_all(struct search *search, struct tutti_err *err)
     return 0;
 }
 
-int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, bool keep,
-                    struct tutti_err *err)
+/* Finds and weighs the kinds of all hops. */
+static int find_kinds(struct search *search, struct tutti_err *err)
 {
-    struct search search = {.hops = hops, .opts = opts, .keep_links = keep};
+    struct tutti_hops *hops = search->hops;
+    const struct tutti_sim_opts *opts = search->opts;
     int status = 0;
 
-    search.route = malloc(((size_t)opts->topo->node_count + 1) * sizeof(*search.route));
-    if (search.route == NULL)
-        return tutti_nomem(err);
-    if (hops->topo != opts->topo || hops->model != opts->model || (keep && !hops->has_links))
-        status = find_all(&search, err);
+    if (hops->topo != opts->topo || hops->model != opts->model ||
+        (search->keep_links && !hops->has_links))
+        status = find_all(search, err);
     hops->exclusive = hops->found_exclusive;
     hops->shares = hops->found_shares;
     hops->has_room = false;
     if (status == 0 && tutti_hops_weigh(hops, opts->protocol) < 0)
         status = tutti_nomem(err);
-    if (status == 0 && !hops->on_axes)
+    return status;
+}
+
+static int find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, bool keep, bool settles,
+                struct tutti_err *err)
+{
+    struct search search = {.hops = hops, .opts = opts, .keep_links = keep};
+    int status;
+
+    search.route = malloc(((size_t)opts->topo->node_count + 1) * sizeof(*search.route));
+    if (search.route == NULL)
+        return tutti_nomem(err);
+    status = find_kinds(&search, err);
+    if (status == 0 && settles && !hops->on_axes)
         status = settle_sharing(&search, err);
     free(search.route);
     return status;
+}
+
+int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, bool keep,
+                    struct tutti_err *err)
+{
+    return find(hops, opts, keep, true, err);
+}
+
+int tutti_hops_find_kinds(struct tutti_hops *hops, const struct tutti_sim_opts *opts,
+                          struct tutti_err *err)
+{
+    return find(hops, opts, false, false, err);
 }
 
 void tutti_hops_done(struct tutti_hops *hops)

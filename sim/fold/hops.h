@@ -61,6 +61,9 @@ int tutti_hops_add(struct tutti_hops *hops, uint32_t lane, const struct tutti_ri
  * been found. */
 int tutti_hops_find(struct tutti_hops *hops, const struct tutti_sim_opts *opts, bool keep_links,
                     struct tutti_err *err);
+/* The same, of kinds alone: what is shared is not looked at. */
+int tutti_hops_find_kinds(struct tutti_hops *hops, const struct tutti_sim_opts *opts,
+                          struct tutti_err *err);
 void tutti_hops_done(struct tutti_hops *hops);
 
 /* Weighs the kinds that have been found anew. 0 or -TUTTI_ENOMEM. */

@@ -14,6 +14,7 @@
 
 #include "runtime/status.h"
 #include "sim/fold/hops.h"
+#include "sim/fold/orbits.h"
 #include "sim/play/estimate.h"
 #include "sim/play/start.h"
 #include "sim/sim.h"
@@ -57,6 +58,7 @@ struct tutti_fold_memory {
     uint32_t reading_count;
     uint32_t oldest; /* of them, once there are READ_MAX */
     struct tutti_hops hops;
+    struct tutti_known_axes axes;
 };
 
 /* ---- what was read --------------------------------------------------------------------------- */
@@ -195,6 +197,11 @@ void tutti_fold_memory_free(struct tutti_fold_memory *memory)
 struct tutti_hops *tutti_fold_memory_hops(struct tutti_fold_memory *memory)
 {
     return &memory->hops;
+}
+
+struct tutti_known_axes *tutti_fold_memory_axes(struct tutti_fold_memory *memory)
+{
+    return &memory->axes;
 }
 
 static uint64_t words_of(const struct tutti_fold_lanes *lanes)

@@ -15,6 +15,7 @@
 
 struct tutti_err;
 struct tutti_hops;
+struct tutti_known_axes;
 struct tutti_schedule;
 struct tutti_sim_opts;
 struct tutti_topo;
@@ -38,6 +39,9 @@ void tutti_fold_memory_free(struct tutti_fold_memory *memory); /* NULL is a no-o
 
 /* The hops of the last schedule of ring phases, or none; the memory's. */
 struct tutti_hops *tutti_fold_memory_hops(struct tutti_fold_memory *memory);
+
+/* Whether the machine has axes: of one machine, as all of the memory. */
+struct tutti_known_axes *tutti_fold_memory_axes(struct tutti_fold_memory *memory);
 
 /* Reads the programs of a schedule, or knows them by its recipe. *ret is the memory's, until
  * another schedule is read; the kinds of programs are the caller's. -TUTTI_ELACK as

@@ -83,13 +83,19 @@ static int place_ranks(struct tutti_orbits *orbits, struct tutti_err *err)
     return 0;
 }
 
-int tutti_orbits_find(const struct tutti_topo *topo, const uint32_t *colour,
-                      struct tutti_orbits *ret, struct tutti_err *err)
+int tutti_orbits_find(const struct tutti_topo *topo, struct tutti_known_axes *known,
+                      const uint32_t *colour, struct tutti_orbits *ret, struct tutti_err *err)
 {
     int status = 0;
 
     *ret = (struct tutti_orbits){.topo = topo};
-    if (!tutti_topo_axes(topo, ret->lengths))
+    if (known->topo != topo) {
+        known->exist = tutti_topo_axes(topo, known->lengths);
+        known->topo = topo;
+    }
+    for (uint32_t axis = 0; axis < TUTTI_AXES; axis++)
+        ret->lengths[axis] = known->lengths[axis];
+    if (!known->exist)
         return tutti_fail(err, TUTTI_ELACK, "'%s' is not made of equal parts", topo->name);
     status = place_ranks(ret, err);
     for (uint32_t axis = 0; axis < TUTTI_AXES && status == 0; axis++)

@@ -3,6 +3,7 @@
 #ifndef TUTTI_SIM_FOLD_ORBITS_H
 #define TUTTI_SIM_FOLD_ORBITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "topo/topo.h"
@@ -39,10 +40,17 @@ struct tutti_orbit_pair {
     uint64_t count;
 };
 
+/* What tutti_topo_axes() says of a machine, which takes as long as all the rest. Begins zeroed. */
+struct tutti_known_axes {
+    const struct tutti_topo *topo; /* NULL: not asked yet */
+    bool exist;
+    uint32_t lengths[TUTTI_AXES];
+};
+
 /* `colour` [rank] must be kept, below TUTTI_ORBIT_COLOURS_MAX. -TUTTI_ELACK and why where the
  * machine has no axes, or too many different places. */
-int tutti_orbits_find(const struct tutti_topo *topo, const uint32_t *colour,
-                      struct tutti_orbits *ret, struct tutti_err *err);
+int tutti_orbits_find(const struct tutti_topo *topo, struct tutti_known_axes *known,
+                      const uint32_t *colour, struct tutti_orbits *ret, struct tutti_err *err);
 void tutti_orbits_done(struct tutti_orbits *orbits);
 
 /* The orbit of the pairs from class `from` to class `to` whose places on axis 0 are the same

@@ -38,6 +38,7 @@ struct chunks {
     const struct tutti_sim_opts *opts;
     const struct tutti_schedule *schedule;
     struct tutti_hops hops;
+    struct tutti_hops *known;       /* or NULL */
     uint32_t families[LANES_FEW];   /* [lane] */
     uint64_t lengths[LENGTHS_MAX];  /* of chunks */
     tutti_ps *hop_ps[LENGTHS_MAX];  /* [kind] */
@@ -165,15 +166,20 @@ static void measure_ways(struct chunks *chunks, uint32_t family_number, uint8_t 
     }
 }
 
-/* Finds the longest way. -TUTTI_ELACK, after it has been found: 'fair' may make it longer. */
-static int measure(struct chunks *chunks, struct tutti_err *err)
+/* Finds the longest way. -TUTTI_ELACK, after it has been found, if that `matters`: 'fair' may make
+ * it longer. */
+static int measure(struct chunks *chunks, bool matters, struct tutti_err *err)
 {
     int shared;
     int status = check_lanes(chunks, err);
 
     if (status < 0)
         return status;
-    shared = tutti_hops_find(&chunks->hops, chunks->opts, false, err);
+    if (chunks->known != NULL &&
+        tutti_hops_take(&chunks->hops, chunks->opts->topo, chunks->known) < 0)
+        return tutti_nomem(err);
+    shared = matters ? tutti_hops_find(&chunks->hops, chunks->opts, false, err)
+                     : tutti_hops_find_kinds(&chunks->hops, chunks->opts, err);
     if (shared < 0 && !chunks->hops.shares)
         return shared;
     chunks->length = calloc(chunks->schedule->rank_count, sizeof(*chunks->length));
@@ -195,6 +201,8 @@ static void done(struct chunks *chunks)
         free(chunks->busy_ps[i]);
     }
     free(chunks->length);
+    if (chunks->known != NULL)
+        tutti_hops_give(&chunks->hops, chunks->known);
     tutti_hops_done(&chunks->hops);
 }
 
@@ -218,11 +226,12 @@ static int check_ways(const struct chunks *chunks, struct tutti_err *err)
 }
 
 int tutti_ring_chunks_play(const struct tutti_sim_opts *opts, const struct tutti_schedule *schedule,
-                           struct tutti_folded *ret, struct tutti_err *err)
+                           struct tutti_hops *known, struct tutti_folded *ret,
+                           struct tutti_err *err)
 {
-    struct chunks chunks = {.opts = opts, .schedule = schedule};
+    struct chunks chunks = {.opts = opts, .schedule = schedule, .known = known};
     tutti_ps launch_ps = opts->protocol != NULL ? opts->protocol->launch_ps : 0;
-    int status = measure(&chunks, err);
+    int status = measure(&chunks, true, err);
 
     if (status == 0)
         status = check_ways(&chunks, err);
@@ -237,14 +246,14 @@ int tutti_ring_chunks_play(const struct tutti_sim_opts *opts, const struct tutti
 }
 
 int tutti_ring_chunks_least(const struct tutti_sim_opts *opts,
-                            const struct tutti_schedule *schedule, tutti_ps *ret)
+                            const struct tutti_schedule *schedule, struct tutti_hops *known,
+                            tutti_ps *ret)
 {
-    struct chunks chunks = {.opts = opts, .schedule = schedule};
-    int status = schedule->ops->ring_chunk != NULL ? measure(&chunks, NULL) : -TUTTI_ELACK;
-    bool known = status == 0 || (status == -TUTTI_ELACK && chunks.hop_min_ps < INT64_MAX);
+    struct chunks chunks = {.opts = opts, .schedule = schedule, .known = known};
+    int status = schedule->ops->ring_chunk != NULL ? measure(&chunks, false, NULL) : -TUTTI_ELACK;
 
     *ret = 0; /* times of shared links are rounded as doubles are: a picosecond a hop */
-    if (known && chunks.way_max_ps > (tutti_ps)chunks.round_count)
+    if (status == 0 && chunks.way_max_ps > (tutti_ps)chunks.round_count)
         *ret = chunks.way_max_ps - (tutti_ps)chunks.round_count;
     done(&chunks);
     return status == -TUTTI_ENOMEM ? status : 0;

@@ -8,6 +8,7 @@
 #include "runtime/status.h"
 #include "runtime/wide.h"
 #include "sim/fold/fold.h"
+#include "sim/fold/memory.h"
 #include "sim/fold/ring_chunks.h"
 #include "sim/net/net.h"
 #include "sim/play/drained.h"
@@ -44,7 +45,8 @@ int tutti_trial_schedule(const struct tutti_ask *ask, const struct tutti_algorit
 
     if (tutti_is_nccl(algorithm->name))
         return tutti_trial_nccl_schedule(ask, ret, err);
-    status = tutti_shape_channels(ask->topo, algorithm->name, &params, &shape, &orders, err);
+    status = tutti_shape_channels(ask->topo, ask->memory, algorithm->name, &params, &shape, &orders,
+                                  err);
     if (status < 0)
         return status;
     status = tutti_coll_generate(algorithm->name, &params, &shape, ret, err);
@@ -195,7 +197,8 @@ int tutti_trial_play(const struct tutti_trial *trial, const struct tutti_schedul
  * ring and, where links are shared as they are in fact, the bytes that have to cross the machine.
  * 0 or -TUTTI_ENOMEM. */
 static int least_ps(const struct tutti_ask *ask, const struct tutti_schedule *schedule,
-                    const struct tutti_protocol *protocol, tutti_ps *ret)
+                    const struct tutti_protocol *protocol, struct tutti_fold_known *known,
+                    tutti_ps *ret)
 {
     struct tutti_sim_opts opts = tutti_trial_opts(ask, protocol);
     struct tutti_bound bound = {.bandwidth_ps = 0};
@@ -206,7 +209,10 @@ static int least_ps(const struct tutti_ask *ask, const struct tutti_schedule *sc
     *ret = 0;
     if (protocol == NULL)
         return 0;
-    status = tutti_ring_chunks_least(&opts, schedule, &way_ps);
+    status = tutti_fold_known_memory(known, NULL);
+    if (status == 0)
+        status = tutti_ring_chunks_least(&opts, schedule, tutti_fold_memory_hops(known->memory),
+                                         &way_ps);
     if (status < 0)
         return status;
     if (ask->bound_law == NULL || ask->model != TUTTI_MODEL_FAIR ||
@@ -244,7 +250,7 @@ int tutti_trial_protocols(const struct tutti_trial *trial, const struct tutti_sc
     int status = 0;
 
     for (size_t i = 0; i < count && all_protocols && status == 0; i++)
-        status = least_ps(ask, schedule, &protocols[i], &least[i]);
+        status = least_ps(ask, schedule, &protocols[i], &known, &least[i]);
     if (status < 0)
         return tutti_nomem(err);
     for (size_t i = next_protocol(least, done, count); i < count && status == 0;

@@ -7,6 +7,7 @@
 #include "runtime/coll.h"
 #include "runtime/status.h"
 #include "sim/shape/host_rings.h"
+#include "sim/shape/memory.h"
 #include "topo/topo.h"
 
 enum { BLOCK_BYTES_MIN = 4096, TREE_SHARE_BYTES_MAX = 128 * 1024 };
@@ -52,9 +53,9 @@ static int check_hosts(const struct tutti_topo *topo, struct tutti_err *err)
                       "it needs hosts of several ranks joined by NICs; this machine has none");
 }
 
-int tutti_shape_channels(const struct tutti_topo *topo, const char *algorithm,
-                         struct tutti_coll_params *params, struct tutti_shape *ret,
-                         uint32_t **ret_orders, struct tutti_err *err)
+int tutti_shape_channels(const struct tutti_topo *topo, struct tutti_predict_memory *memory,
+                         const char *algorithm, struct tutti_coll_params *params,
+                         struct tutti_shape *ret, uint32_t **ret_orders, struct tutti_err *err)
 {
     bool tree = strcmp(algorithm, "chain-tree") == 0;
     int status;
@@ -65,8 +66,13 @@ int tutti_shape_channels(const struct tutti_topo *topo, const char *algorithm,
         return 0;
     status = tree ? check_hosts(topo, err) : 0;
     if (status == 0)
-        status = tutti_host_rings(topo, ret, ret_orders, err);
-    if (status == 0 && params->channel_count == 0)
+        status = memory != NULL ? tutti_memory_rings(memory, topo, ret, err)
+                                : tutti_host_rings(topo, ret, ret_orders, err);
+    if (status < 0)
+        return status;
+    if (params->channel_count == 0)
         params->channel_count = tree ? tree_channels(params, ret) : ring_channels(params, ret);
-    return status;
+    if (ret->order_count > params->channel_count) /* which have a ring each */
+        ret->order_count = params->channel_count;
+    return 0;
 }

@@ -8,6 +8,7 @@
 #include "sim/fold/memory.h"
 #include "sim/nccl.h"
 #include "sim/predict.h"
+#include "sim/shape/host_rings.h"
 
 int tutti_predict_memory_new(struct tutti_predict_memory **ret, struct tutti_err *err)
 {
@@ -32,7 +33,22 @@ void tutti_predict_memory_free(struct tutti_predict_memory *memory)
     for (uint32_t i = 0; i < TUTTI_COMMS_MAX; i++)
         tutti_nccl_comm_free(memory->comms[i]);
     tutti_fold_memory_free(memory->fold);
+    free(memory->ring_orders);
     free(memory);
+}
+
+int tutti_memory_rings(struct tutti_predict_memory *memory, const struct tutti_topo *topo,
+                       struct tutti_shape *ret, struct tutti_err *err)
+{
+    if (!memory->has_rings) {
+        int status = tutti_host_rings(topo, &memory->rings, &memory->ring_orders, err);
+
+        if (status < 0)
+            return status;
+        memory->has_rings = true;
+    }
+    *ret = memory->rings;
+    return 0;
 }
 
 /* Variables are compared byte by byte: where padding differs one is made once more. */

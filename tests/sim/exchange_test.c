@@ -4,6 +4,7 @@
 #include "runtime/coll.h"
 #include "runtime/random.h"
 #include "sim/fold/exchange.h"
+#include "sim/fold/orbits.h"
 #include "sim/sim.h"
 #include "tests/machines.h"
 #include "tests/sim/paced.h"
@@ -215,12 +216,14 @@ TEST(folded_exchanges_take_as_long_as_all_ranks)
         struct tutti_sim_opts opts = {
             .size = sizeof(struct tutti_sim_opts), .topo = topo, .model = TUTTI_MODEL_FAIR};
         struct tutti_schedule *schedule = draw_schedule(&random, topo->rank_count);
+        struct tutti_known_axes axes = {.topo = NULL};
         struct tutti_folded folded;
 
         draw_protocols(&random, protocols);
         if (below(&random, 2) == 0)
             opts.protocol = &protocols[below(&random, TUTTI_PROTOCOLS)];
-        if (schedule != NULL && tutti_exchange_play(&opts, schedule, 0, &folded, NULL) == 0) {
+        if (schedule != NULL &&
+            tutti_exchange_play(&opts, schedule, 0, &axes, &folded, NULL) == 0) {
             struct tutti_played played = play_all(&opts, schedule);
 
             if (played.total_ps != folded.end_ps || played.step_count != folded.step_count)

@@ -2,6 +2,7 @@
  * to the picosecond, where it is said to be, and no play is shorter. */
 #include "runtime/coll.h"
 #include "sim/fold/fold.h"
+#include "sim/fold/hops.h"
 #include "sim/fold/ring_chunks.h"
 #include "tests/sim/fold_cases.h"
 #include "tests/sim/paced.h"
@@ -69,11 +70,17 @@ TEST(the_longest_way_of_a_chunk_is_what_all_ranks_take)
     tutti_random_seed(&random, test_seed);
     for (uint64_t i = 0; i < test_count(50000, 1500); i++) {
         struct tutti_folded folded = {.end_ps = -1};
+        struct tutti_hops hops = {.family_count = 0};
+        tutti_ps least_ps = 0;
         struct scene scene;
 
         draw_scene(&random, &scene);
+        if (scene.schedule != NULL && i % 2 == 0) /* hops found under one protocol, */
+            CHECK_INT(tutti_ring_chunks_least(&scene.opts, scene.schedule, &hops, &least_ps), 0);
+        if (i % 4 == 0) /* used under another */
+            scene.opts.protocol = NULL;
         if (scene.schedule != NULL &&
-            tutti_ring_chunks_play(&scene.opts, scene.schedule, &folded, NULL) == 0) {
+            tutti_ring_chunks_play(&scene.opts, scene.schedule, &hops, &folded, NULL) == 0) {
             struct tutti_played played = play_all(&scene.opts, scene.schedule);
 
             if (played.total_ps != folded.end_ps || played.step_count != folded.step_count)
@@ -85,6 +92,7 @@ TEST(the_longest_way_of_a_chunk_is_what_all_ranks_take)
             uneven += folded.class_count > 1;
             several += folded.class_count > 1 && scene.schedule->lane_count > 1;
         }
+        tutti_hops_done(&hops);
         drop_scene(&scene);
     }
     printf("%u folded, %u uneven, %u of these on several lanes\n", folded_count, uneven, several);
@@ -108,7 +116,7 @@ TEST(no_play_is_shorter_than_the_longest_way)
             struct tutti_played played = play_all(&scene.opts, scene.schedule);
             tutti_ps launch_ps = scene.opts.protocol != NULL ? scene.opts.protocol->launch_ps : 0;
 
-            CHECK_INT(tutti_ring_chunks_least(&scene.opts, scene.schedule, &least_ps), 0);
+            CHECK_INT(tutti_ring_chunks_least(&scene.opts, scene.schedule, NULL, &least_ps), 0);
             if (least_ps < 0 || launch_ps + least_ps > played.total_ps)
                 TEST_FAIL("case %" PRIu64 ": '%s' on '%s': at least %" PRId64 " ps; took %" PRId64,
                           i, scene.schedule->name, scene.topo->name, launch_ps + least_ps,
