@@ -224,6 +224,7 @@ TEST(shapes_follow_from_how_many_parameters_there_are)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct tutti_training_row_settings s = {.model = "Llama-like",
+                                                .variant = "",
                                                 .layers = cases[i].layers,
                                                 .hidden = cases[i].hidden,
                                                 .heads = 32,
