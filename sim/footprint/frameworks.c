@@ -1,10 +1,10 @@
 /* What frameworks keep beside what formulas say: a line of constants each, with its source. */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "runtime/status.h"
 #include "sim/footprint.h"
+#include "sim/train/framework_names.h"
 
 #define MIB(count) ((uint64_t)(count) << 20)
 
@@ -132,16 +132,13 @@ const struct tutti_framework_memory *tutti_memory_frameworks(size_t *ret_count)
 int tutti_memory_framework_find(const char *text, const struct tutti_framework_memory **ret,
                                 struct tutti_err *err)
 {
+    const char *name = tutti_framework_name(text, TUTTI_FRAMEWORK_OF_MEMORY);
     char names[256] = "";
     char hint[TUTTI_HINT_BYTES];
     size_t used = 0;
 
     for (size_t i = 0; i < COUNT; i++) {
-        size_t bytes = strlen(frameworks[i].name);
-
-        for (const char *at = text; *at != '\0'; at++) {
-            if (strncasecmp(at, frameworks[i].name, bytes) != 0)
-                continue;
+        if (name != NULL && strcmp(frameworks[i].name, name) == 0) {
             *ret = &frameworks[i];
             return 0;
         }

@@ -1,10 +1,9 @@
 /* Frameworks: what they make of a device. */
-#include <ctype.h>
-#include <stdio.h>
-#include <string.h>
+#include <strings.h>
 
 #include "runtime/status.h"
 #include "sim/device.h"
+#include "sim/train/framework_names.h"
 
 /* Shares of peak and passes are set once a framework from what is published of it: stas00/
  * ml-engineering's best shapes (A100 86.9 %, H100 80.3 % of peak, of which some 93 % and 84 % are
@@ -149,64 +148,25 @@ static const struct tutti_framework frameworks[] = {
 
 enum { COUNT = sizeof(frameworks) / sizeof(frameworks[0]) };
 
-/* What columns of tables and people write, in lower case, by the first that is found in it. */
-static const struct {
-    const char *part;
-    const char *name;
-} spellings[] = {
-    {"nanotron", "nanotron"},
-    {"megatron-deepspeed", "deepspeed"},
-    {"megatron", "megatron"},
-    {"nemo", "megatron"},
-    {"internevo", "megatron"},
-    {"xla", "xla"},
-    {"jax", "xla"},
-    {"tpu", "xla"},
-    {"maxtext", "xla"},
-    {"compile", "compiled"},
-    {"torch", "pytorch"},
-    {"detectron", "pytorch"},
-    {"deepspeed", "deepspeed"},
-    {"colossal", "pytorch"},
-    {"mosaic", "pytorch"},
-    {"tensorflow", "tensorflow"},
-    {"tf", "tensorflow"},
-    {"mxnet", "tensorflow"},
-    {"paddle", "tensorflow"},
-    {"oneflow", "tensorflow"},
-};
-
 const struct tutti_framework *tutti_frameworks(size_t *ret_count)
 {
     *ret_count = COUNT;
     return frameworks;
 }
 
-static const struct tutti_framework *by_name(const char *name)
-{
-    for (size_t i = 0; i < COUNT; i++)
-        if (strcmp(frameworks[i].name, name) == 0)
-            return &frameworks[i];
-    return NULL;
-}
-
 int tutti_framework_find(const char *name, const struct tutti_framework **ret,
                          struct tutti_err *err)
 {
-    char lower[128] = "";
-    const struct tutti_framework *found;
+    const char *own = tutti_framework_name(name, TUTTI_FRAMEWORK_OF_DEVICE);
 
-    for (size_t i = 0; name[i] != '\0' && i + 1 < sizeof(lower); i++)
-        lower[i] = (char)tolower((unsigned char)name[i]);
-    found = by_name(lower);
-    for (size_t i = 0; found == NULL && i < sizeof(spellings) / sizeof(spellings[0]); i++)
-        if (strstr(lower, spellings[i].part) != NULL)
-            found = by_name(spellings[i].name);
-    if (found == NULL)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "unknown framework '%.40s' (pytorch, compiled, megatron, deepspeed, "
-                          "nanotron, tensorflow, tensorflow-xla or xla)",
-                          name);
-    *ret = found;
-    return 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        if (strcasecmp(frameworks[i].name, own != NULL ? own : name) != 0)
+            continue;
+        *ret = &frameworks[i];
+        return 0;
+    }
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "unknown framework '%.40s' (pytorch, compiled, megatron, deepspeed, "
+                      "nanotron, tensorflow, tensorflow-xla or xla)",
+                      name);
 }
