@@ -1,6 +1,7 @@
 /* Answers in place of NCCL's library, over the memory of the stand-in for the driver: what is in a
- * group is done when the group ends, by the thread that ends it, where all ranks are in this process
- * (communicators that block); else in a thread, with the other processes (nccl_standin_far.c).
+ * group is done when the group ends, by the thread that ends it, where all ranks are in this
+ * process (communicators that block); else in a thread, with the other processes
+ * (nccl_standin_far.c).
  * What a test sets in the environment:
  *   TUTTI_NCCL_STANDIN_FAIL      CALL:N: the N-th call of that name fails as an internal error
  *   TUTTI_NCCL_STANDIN_VERSION   what it says that it is (23003: 2.30.3) */
@@ -247,15 +248,35 @@ static int collect(struct group *g)
     return status;
 }
 
+/* Each communicator has a thread for its calls. */
+static int begin_far(struct group *g)
+{
+    struct call *calls = calloc((size_t)g->call_count, sizeof(*calls));
+    int status = calls == NULL ? INTERNAL_ERROR : IN_PROGRESS;
+
+    for (int i = 0; i < g->call_count && status == IN_PROGRESS; i++) {
+        int count = 0;
+
+        for (int k = i; k < g->call_count && !g->calls[i].done; k++) {
+            if (g->calls[k].comm != g->calls[i].comm)
+                continue;
+            calls[count++] = g->calls[k];
+            g->calls[k].done = k > i;
+        }
+        if (count > 0)
+            status = standin_far_begin(g->calls[i].comm, calls, count);
+    }
+    free(calls);
+    g->call_count = 0;
+    return status;
+}
+
 static int end_group(struct group *g)
 {
     int status;
 
-    if (g->call_count > 0 && !g->calls[0].comm->blocks) {
-        status = standin_far_begin(g->calls[0].comm, g->calls, g->call_count);
-        g->call_count = 0;
-        return status;
-    }
+    if (g->call_count > 0 && !g->calls[0].comm->blocks)
+        return begin_far(g);
     for (int i = 0; i < g->call_count; i++)
         standin_wait(&g->calls[i]);
     status = deliver(g);

@@ -29,8 +29,8 @@ struct call {
     bool done;
 };
 
-/* One that blocks has all of its ranks in this process; one that does not has one rank here, and
- * its calls go on in a thread, over sockets of this host. */
+/* A rank's end. Where it blocks all ranks are in this process; where it does not, its calls go on
+ * in a thread, over sockets of this host. */
 struct comm {
     uint64_t id;
     int rank;

@@ -189,7 +189,7 @@ for stage in "${stages[@]}"; do
             done
         done
         [ "$gpus" -lt 2 ] || nccl conformance env TUTTI_TEST_FEWER=20 \
-            $build/tests/nccl_conformance_test
+            TUTTI_TEST_PROCESSES=1 $build/tests/nccl_conformance_test
         for ranks in 2 4; do # each a process; times are those of taking turns
             nccl shared-$ranks $build/tutti run -B nccl --launch $ranks -a ring,two-shot \
                 -b 1K -e 1M -f 32 -w 1 -n 2 --library --deadline 20s

@@ -22,8 +22,16 @@ foreach(program ${programs})
 endforeach()
 set(standin TUTTI_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>)
 set_tests_properties(cuda_conformance_test cuda_test PROPERTIES ENVIRONMENT "${standin}")
-set_tests_properties(nccl_conformance_test nccl_test PROPERTIES
-    ENVIRONMENT "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
+set(standins "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
+set_tests_properties(nccl_test PROPERTIES ENVIRONMENT "${standins}")
+set_tests_properties(nccl_conformance_test PROPERTIES
+    ENVIRONMENT "${standins};TUTTI_TEST_PROCESSES=1")
+add_test(NAME nccl_conformance_3 COMMAND nccl_conformance_test)
+set_tests_properties(nccl_conformance_3 PROPERTIES TIMEOUT 600
+    ENVIRONMENT "${standins};TUTTI_TEST_PROCESSES=3;TUTTI_TEST_FEWER=40")
+add_test(NAME nccl_processes
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/runtime/nccl_processes.sh $<TARGET_FILE:tutti>)
+set_tests_properties(nccl_processes PROPERTIES TIMEOUT 300 ENVIRONMENT "${standins}")
 add_test(NAME cuda_conformance_persistent COMMAND cuda_conformance_test)
 set_tests_properties(cuda_conformance_persistent PROPERTIES TIMEOUT 600
     ENVIRONMENT "${standin};TUTTI_TEST_PERSISTENT=1;TUTTI_TEST_FEWER=20")

@@ -277,7 +277,7 @@ int tutti_nccl_connect(struct tutti_nccl_loaded *run, struct tutti_err *err)
     if (player->own_count > 0)
         status = begin(player, &id, err);
     if (status == 0)
-        status = tutti_nccl_settle(run, UINT32_MAX, err);
+        status = tutti_nccl_settle(run, TUTTI_NCCL_CONNECTING, err);
     if (group->count > 1)
         status = tutti_group_agree(group, status, run->load.deadline_ps, err);
     if (status < 0)

@@ -155,6 +155,7 @@ static int take_memory(struct tutti_nccl_part *part, const struct tutti_nccl_wor
     for (size_t b = 0; b < sizeof(bufs) / sizeof(bufs[0]); b++)
         part->addresses[bufs[b]] = place(&bytes, tutti_buf_size_of(&part->sizes, bufs[b]));
     part->staging = place(&bytes, staging_bytes);
+    part->flag = place(&bytes, 1);
     part->ops = place(&bytes, pieces * sizeof(struct tutti_cuda_op));
     part->lanes = place(&bytes, pieces * sizeof(struct tutti_cuda_lane));
     status = CALL(gpu, memory_info, &left, &total);
@@ -171,6 +172,7 @@ static int take_memory(struct tutti_nccl_part *part, const struct tutti_nccl_wor
         part->addresses[bufs[b]] += part->memory;
     part->addresses[TUTTI_BUF_NONE] = part->addresses[TUTTI_BUF_SCRATCH];
     part->staging += part->memory;
+    part->flag += part->memory;
     part->ops += part->memory;
     part->lanes += part->memory;
     for (uint32_t i = 0; i < part->message_count; i++) {

@@ -77,7 +77,12 @@ static int is_late(const struct tutti_nccl_loaded *run, uint32_t own, uint32_t l
     double deadline_s = (double)run->load.deadline_ps / 1e12;
     char peers[160];
 
-    if (level == UINT32_MAX)
+    if (level == TUTTI_NCCL_MEETING)
+        return tutti_fail(err, TUTTI_ETIME,
+                          "rank %u: the deadline of %.3g s passed while ranks met between "
+                          "iterations",
+                          run->parts[own].rank->rank, deadline_s);
+    if (level == TUTTI_NCCL_CONNECTING)
         return tutti_fail(err, TUTTI_ETIME,
                           "the deadline of %.3g s passed while NCCL connected the ranks",
                           deadline_s);
@@ -332,14 +337,38 @@ static int iterate(struct tutti_nccl_loaded *run, bool recorded, struct tutti_er
     return status;
 }
 
-/* All processes are here; *ret_ns: since when. */
+/* Every rank of all processes gives its flag, and gets the greatest of all. */
+static int share_flags(struct tutti_nccl_loaded *run, struct tutti_err *err)
+{
+    int status = NCCL(run, group_start);
+    int ended;
+
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < run->load.own_count && status == 0; i++) {
+        void *flag = (void *)(uintptr_t)run->parts[i].flag;
+        struct tutti_nccl_rank *rank = run->parts[i].rank;
+
+        status = tutti_gpu_enter(&rank->gpu, err);
+        if (status == 0)
+            status = NCCL(run, all_reduce, flag, flag, 1, TUTTI_NCCL_UINT8,
+                          tutti_nccl_op(TUTTI_MAX), rank->comm, rank->gpu.stream);
+    }
+    ended = run->player->library.group_end(); /* also after an error */
+    if (status == 0)
+        status = tutti_nccl_check(&run->player->library, ended, "nccl group_end", err);
+    if (status == 0)
+        status = tutti_nccl_settle(run, TUTTI_NCCL_MEETING, err);
+    if (status == 0)
+        status = mark(run, TUTTI_NCCL_MEETING, err);
+    return status < 0 ? status : wait_all(run, err);
+}
+
+/* All ranks are here; *ret_ns: since when. Those of one process meet where it waits for them. */
 static int meet(struct tutti_nccl_loaded *run, int64_t *ret_ns, struct tutti_err *err)
 {
-    struct tutti_group *group = run->load.group;
-    int status = 0;
+    int status = run->load.group->count > 1 ? share_flags(run, err) : 0;
 
-    if (group->count > 1)
-        status = tutti_group_exchange(group, NULL, 0, NULL, run->load.deadline_ps, err);
     *ret_ns = run->opened_ns = tutti_nccl_now_ns();
     return status;
 }
@@ -386,20 +415,23 @@ static int play_in_a_row(struct tutti_nccl_loaded *run, uint32_t total, struct t
 /* Whether one of the processes has had enough. */
 static int ask_all(struct tutti_nccl_loaded *run, struct tutti_err *err)
 {
-    enum { PROCESSES_MAX = 4096 };
-    struct tutti_group *group = run->load.group;
-    uint8_t all[PROCESSES_MAX];
-    uint8_t mine = run->burst.enough;
-    int status;
+    uint8_t flag = run->burst.enough;
+    int status = 0;
 
-    if (group->count == 1 || !run->load.hooked)
+    if (run->load.group->count == 1 || !run->load.hooked)
         return 0;
-    if (group->count > PROCESSES_MAX)
-        return tutti_fail(err, TUTTI_ELACK, "%u processes with hooks (at most %d)", group->count,
-                          PROCESSES_MAX);
-    status = tutti_group_exchange(group, &mine, 1, all, run->load.deadline_ps, err);
-    for (uint32_t i = 0; i < group->count && status == 0; i++)
-        run->enough = run->enough || all[i] != 0;
+    for (uint32_t i = 0; i < run->load.own_count && status == 0; i++) {
+        struct tutti_gpu *gpu = &run->parts[i].rank->gpu;
+
+        status = tutti_gpu_enter(gpu, err);
+        if (status == 0)
+            status = tutti_gpu_upload(gpu, run->parts[i].flag, &flag, 1, err);
+    }
+    if (status == 0)
+        status = share_flags(run, err);
+    if (status == 0)
+        status = tutti_gpu_download(&run->parts[0].rank->gpu, &flag, run->parts[0].flag, 1, err);
+    run->enough = flag != 0;
     return status;
 }
 

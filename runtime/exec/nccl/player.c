@@ -57,11 +57,7 @@ static int nccl_load(struct tutti_player *player, const struct tutti_load *load,
     run->player = (struct tutti_nccl_player *)player;
     run->load = *load;
     (void)pthread_mutex_init(&run->lock, NULL);
-    if (load->group->count > load->schedule->rank_count)
-        status = tutti_fail(err, TUTTI_EINVAL,
-                            "%u processes for %u ranks (the backend 'nccl': at most one a rank)",
-                            load->group->count, load->schedule->rank_count);
-    else if (load->lead_ps > 0 && load->group->count > 1)
+    if (load->lead_ps > 0 && load->group->count > 1)
         status = tutti_fail(err, TUTTI_ELACK, "the backend 'nccl' begins without a lead");
     if (status == 0)
         status =

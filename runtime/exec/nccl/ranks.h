@@ -69,6 +69,7 @@ struct tutti_nccl_part {
     uint64_t memory; /* of the device: buffers, what comes with FUSE, operations, lanes */
     uint64_t addresses[TUTTI_BUF_COUNT];
     uint64_t staging;
+    uint64_t flag; /* a byte: in a meeting, whether a rank has had enough */
     uint64_t ops;
     uint64_t lanes;
     struct tutti_buf_sizes sizes;
@@ -86,6 +87,10 @@ struct tutti_nccl_part {
 };
 
 enum { TUTTI_NCCL_MARKS = 32 };
+
+/* Where a level is asked for: ranks are being connected, or meet between iterations. */
+#define TUTTI_NCCL_CONNECTING UINT32_MAX
+#define TUTTI_NCCL_MEETING    (UINT32_MAX - 1)
 
 struct tutti_nccl_loaded {
     struct tutti_nccl_player *player;
@@ -162,8 +167,7 @@ void tutti_nccl_work_free(struct tutti_nccl_work *work);
 
 /* The burst, from its meetings to its end. */
 int tutti_nccl_play(struct tutti_nccl_loaded *run, struct tutti_err *err);
-/* After a group: waits until it is in the streams, within the deadline. UINT32_MAX: ranks are being
- * connected. */
+/* After a group: waits until it is in the streams, within the deadline. */
 int tutti_nccl_settle(struct tutti_nccl_loaded *run, uint32_t level, struct tutti_err *err);
 
 /* ---- native.c ---- */
