@@ -345,7 +345,8 @@ static void fill_step(struct job *j, const struct tutti_served *served)
     uint64_t batch = (uint64_t)j->train.use.batch * j->t.ask.micro_batches * j->worker_devices;
     uint64_t gradients =
         j->ask.synchronous && j->ask.aggregate > 0 ? j->ask.aggregate : j->ask.worker_count;
-    bool steady = j->ask.jitter <= 0 && j->pace_ppm == NULL;
+    /* Each worker computes once a step, as long as there are enough of them. */
+    bool steady = j->ask.jitter <= 0 && j->pace_ppm == NULL && gradients <= j->ask.worker_count;
 
     a->samples = batch * gradients;
     a->step_ps = served->step_ps;

@@ -170,6 +170,28 @@ static tutti_ps device_ps(const struct tutti_train *t)
     return sum * t->ask.micro_batches + t->optimizer_ps;
 }
 
+/* Times of steps are added up as whole picoseconds, which go to 106 days. */
+static int check_length(double ps, struct tutti_err *err)
+{
+    const double longest_ps = (double)(INT64_MAX / 4);
+    const double day_ps = 86400.0 * (double)TUTTI_PS_PER_S;
+
+    if (ps <= longest_ps)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL, "a step of '%.3g' days (at most %.0f)", ps / day_ps,
+                      longest_ps / day_ps);
+}
+
+static int check_device(const struct tutti_train *t, struct tutti_err *err)
+{
+    double sum_ps = 0;
+
+    for (uint32_t i = 0; i < t->ask.model->layer_count; i++)
+        sum_ps += (double)(t->times[i].forward_ps + t->times[i].backward_ps) *
+                  t->ask.model->layers[i].repeat;
+    return check_length(sum_ps * t->ask.micro_batches + (double)t->optimizer_ps, err);
+}
+
 static int time_device(struct tutti_train *t, struct tutti_err *err)
 {
     const struct tutti_workload *model = t->ask.model;
@@ -183,27 +205,38 @@ static int time_device(struct tutti_train *t, struct tutti_err *err)
     if (status < 0)
         return status;
     t->optimizer_ps = tutti_device_optimizer(&t->ask.use, owned_parameters(t));
+    status = check_device(t, err);
+    if (status < 0)
+        return status;
     t->device_ps = device_ps(t);
     apply_anchor(t);
     wait_for_others(t);
-    t->device_ps = device_ps(t);
-    return 0;
+    status = check_device(t, err);
+    if (status == 0)
+        t->device_ps = device_ps(t);
+    return status;
 }
 
 /* What a host needs for the samples of its devices. */
-static void time_input(struct tutti_train *t)
+static int time_input(struct tutti_train *t, struct tutti_err *err)
 {
     const struct tutti_topo *topo = t->ask.topo;
     double workers = t->ask.input_workers > 0 ? t->ask.input_workers : 1;
     double samples;
+    double ps;
+    int status;
 
     t->host_ranks = topo->host_count > 0 ? topo->rank_count / topo->host_count : 1;
     if (topo->host_count == 0 || t->host_ranks == 0)
         t->host_ranks = 1;
     if (t->ask.input_rate <= 0)
-        return;
+        return 0;
     samples = (double)t->ask.use.batch * t->ask.micro_batches * t->host_ranks;
-    t->input_ps = (tutti_ps)(samples / (t->ask.input_rate * workers) * (double)TUTTI_PS_PER_S);
+    ps = samples / (t->ask.input_rate * workers) * (double)TUTTI_PS_PER_S;
+    status = check_length(ps, err);
+    if (status == 0)
+        t->input_ps = (tutti_ps)ps;
+    return status;
 }
 
 /* ---- the schedule ---------------------------------------------------------------------------- */
@@ -249,13 +282,14 @@ static bool is_schedule(const char *algorithm)
 
 static int write_schedule(struct tutti_train *t, struct tutti_err *err)
 {
+    const uint64_t samples = (uint64_t)t->ask.use.batch * t->ask.micro_batches;
     const struct tutti_strategy_params params = {
         .size = sizeof(params),
         .strategy = t->ask.strategy,
         .model = t->ask.model,
         .rank_count = t->ask.topo->rank_count,
         .shard_ranks = t->ask.strategy->sharding == TUTTI_SHARD_NONE ? 0 : t->ask.shard_ranks,
-        .samples = t->ask.use.batch * t->ask.micro_batches,
+        .samples = samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX,
         .micro_batches = t->ask.micro_batches,
         .gradient_bytes = t->ask.gradient_bytes,
         .weight_bytes = t->ask.weight_bytes,
@@ -288,9 +322,7 @@ int tutti_train_open(const struct tutti_train_ask *given, struct tutti_train *t,
 
     if (status == 0)
         status = time_device(t, err);
-    if (status == 0)
-        time_input(t);
-    return status;
+    return status < 0 ? status : time_input(t, err);
 }
 
 static int open_step(const struct tutti_train_ask *given, struct tutti_train *t,
@@ -399,13 +431,15 @@ static tutti_ps slowest_device_ps(const struct tutti_train *t)
 static void spread_local_steps(const struct tutti_train *t, struct tutti_train_answer *a)
 {
     const int64_t every = t->ask.strategy->local_steps;
+    tutti_ps others_ps;
 
     if (every <= 1)
         return;
     a->split.reduce_ps /= every;
     a->split.slowed_ps /= every;
     a->communication_ps /= every;
-    a->step_ps = (a->step_ps + (every - 1) * (slowest_device_ps(t) + a->split.input_ps)) / every;
+    others_ps = slowest_device_ps(t) + a->split.input_ps;
+    a->step_ps = others_ps + (a->step_ps - others_ps) / every;
 }
 
 /* Batches are made ahead: the host works while devices do. */
@@ -415,6 +449,20 @@ static void wait_for_input(const struct tutti_train *t, struct tutti_train_answe
         return;
     a->split.input_ps += t->input_ps - a->step_ps;
     a->step_ps = t->input_ps;
+}
+
+/* Three times the forward pass, as is usual; what is frozen has that alone. */
+static double flops_of(const struct tutti_workload *model)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const struct tutti_layer *layer = &model->layers[i];
+
+        for (uint32_t k = 0; k < layer->operation_count; k++)
+            sum += (double)layer->operations[k].flops * layer->repeat * (layer->is_frozen ? 1 : 3);
+    }
+    return sum;
 }
 
 void tutti_train_fill_rates(const struct tutti_train *t, struct tutti_train_answer *a)
@@ -427,7 +475,7 @@ void tutti_train_fill_rates(const struct tutti_train *t, struct tutti_train_answ
 
     a->parameters = sums.parameters;
     a->reduced_bytes = ask->topo->rank_count > 1 ? sums.parameters * ask->gradient_bytes : 0;
-    a->flops = 3 * (double)sums.flops * (double)a->samples;
+    a->flops = flops_of(ask->model) * (double)a->samples;
     a->framework = ask->use.framework->name;
     a->accelerator = ask->use.accelerator->name;
     if (step_s <= 0)

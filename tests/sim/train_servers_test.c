@@ -89,6 +89,24 @@ TEST(a_synchronous_step_is_computing_and_what_cards_carry)
     take_down(&w);
 }
 
+/* Eight gradients of four workers make a step: each computes twice, which is no waiting. */
+TEST(few_workers_compute_more_than_once_a_step)
+{
+    struct world w;
+    struct tutti_train_servers_answer once;
+    struct tutti_train_servers_answer twice;
+
+    set_up(&w, "switch:n=4,bw=100Gb/s,lat=10us", "resnet50");
+    w.ask.synchronous = true;
+    once = answer(&w);
+    w.ask.aggregate = 8;
+    twice = answer(&w);
+    CHECK_INT(twice.step.samples, 2 * once.step.samples);
+    CHECK(fabs((double)twice.step.split.compute_ps / (double)once.step.split.compute_ps - 2) <
+          0.05);
+    take_down(&w);
+}
+
 TEST(a_straggler_slows_the_synchronous_step_and_an_nth_of_the_asynchronous)
 {
     static const uint32_t pace[4] = {1000000, 1000000, 1200000, 1000000};

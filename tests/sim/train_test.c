@@ -189,6 +189,43 @@ TEST(messages_are_those_of_the_algorithm)
     tutti_algorithm_set_free(added);
 }
 
+TEST(steps_of_months_are_refused)
+{
+    struct tutti_train_answer answer = {.step_ps = -1};
+    struct tutti_err err;
+    struct world w;
+
+    open_world(&w, "dgx-1v", "gpt3-175b", "ddp", NULL);
+    w.ask.any_memory = true;
+    w.ask.use.batch = 1 << 24;
+    w.ask.micro_batches = 65536;
+    CHECK_INT(tutti_train_predict(&w.ask, &answer, &err), -TUTTI_EINVAL);
+    CHECK(strstr(err.text, "days") != NULL);
+    w.ask.use.batch = 1;
+    w.ask.micro_batches = 1;
+    w.ask.input_rate = 1e-9;
+    CHECK_INT(tutti_train_predict(&w.ask, &answer, &err), -TUTTI_EINVAL);
+    CHECK_INT(answer.step_ps, -1);
+    close_world(&w);
+}
+
+/* Detectors leave the first layers as they were trained: those go no way back. */
+TEST(frozen_layers_have_the_flops_of_forward)
+{
+    struct tutti_train_answer answer;
+    struct tutti_model_sums sums;
+    struct world w;
+
+    open_world(&w, "dgx-1v", "faster-rcnn-r50-c4", "ddp", NULL);
+    w.ask.use.batch = 2;
+    w.ask.any_memory = true;
+    answer = predict(&w);
+    sums = tutti_model_sum(w.model);
+    CHECK(answer.flops < 3 * (double)sums.flops * (double)answer.samples * 0.99);
+    CHECK(answer.flops > 2 * (double)sums.flops * (double)answer.samples);
+    close_world(&w);
+}
+
 TEST(the_parts_add_up_to_the_step)
 {
     static const char *const names[] = {"mirrored", "ddp", "zero1", "zero2", "fsdp", "hsdp"};
