@@ -25,6 +25,8 @@ static const struct tutti_column columns[] = {
     {"devices", "devices", "", TUTTI_CELL_COUNT},
     {"strategy", NULL, "", TUTTI_CELL_TEXT},
     {"step_time_s", "step", "s", TUTTI_CELL_NUMBER},
+    {"p10_s", NULL, "", TUTTI_CELL_NUMBER},
+    {"p90_s", NULL, "", TUTTI_CELL_NUMBER},
     {"samples_per_s", "samples", "1/s", TUTTI_CELL_NUMBER},
     {"tokens_per_s", NULL, "", TUTTI_CELL_NUMBER},
     {"scaling_percent", "scaling", "%", TUTTI_CELL_NUMBER},
@@ -93,8 +95,9 @@ static int add_row(struct tutti_table *table, const struct tutti_train_question 
     uint64_t steps = steps_of(q, f);
     struct tutti_cost cost = cost_of(q, f, steps);
     int status = tutti_table_add(
-        table, (uint64_t)f->device_count, f->strategy.name, seconds(a->step_ps), a->samples_per_s,
-        a->tokens_per_s > 0 ? a->tokens_per_s : NAN,
+        table, (uint64_t)f->device_count, f->strategy.name, seconds(a->step_ps),
+        tutti_train_interval_s(f, f->interval.low), tutti_train_interval_s(f, f->interval.high),
+        a->samples_per_s, a->tokens_per_s > 0 ? a->tokens_per_s : NAN,
         before > 0 ? 100 * a->samples_per_s / f->device_count / before : NAN, a->mfu_percent,
         seconds(a->split.compute_ps - f->host_ps), seconds(f->host_ps), seconds(a->split.slowed_ps),
         seconds(a->split.reduce_ps), seconds(a->split.gather_ps), seconds(a->split.across_ps),
@@ -148,6 +151,8 @@ static int print_json(const struct tutti_train_question *q, const struct tutti_t
     tutti_json_text(&json, "precision", tutti_precision_name(q->ask.use.precision));
     tutti_json_count(&json, "parameters", a->parameters);
     tutti_json_number(&json, "step_time_s", seconds(a->step_ps));
+    tutti_json_number(&json, "p10_s", tutti_train_interval_s(found, found->interval.low));
+    tutti_json_number(&json, "p90_s", tutti_train_interval_s(found, found->interval.high));
     tutti_train_anchor_json(&q->anchor, &json);
     tutti_json_open(&json, "breakdown_s", '{');
     tutti_json_number(&json, "compute", seconds(a->split.compute_ps - found[0].host_ps));
@@ -271,6 +276,29 @@ static void print_limits(const struct tutti_train_question *q,
     }
 }
 
+/* How far measured steps of the kind were off; said once for machines alike. */
+static void print_intervals(const struct tutti_train_found *found, uint32_t count, FILE *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tutti_interval *n = &found[i].interval;
+        char low[TUTTI_NUMBER_TEXT_BYTES], high[TUTTI_NUMBER_TEXT_BYTES];
+
+        if (n->row_count == 0 || (i > 0 && n->row_count == found[i - 1].interval.row_count))
+            continue;
+        fprintf(out, "# interval, %u device%s: %s to %s s in 8 of 10 (p10, p90), as %u steps ",
+                found[i].device_count, found[i].device_count == 1 ? "" : "s",
+                tutti_number_text(tutti_train_interval_s(&found[i], n->low), low),
+                tutti_number_text(tutti_train_interval_s(&found[i], n->high), high), n->row_count);
+        fprintf(out, "of %s on %s%s were measured%s\n",
+                strcmp(n->framework, "any") == 0 ? "all frameworks" : n->framework,
+                n->several_hosts ? "several hosts" : "one host",
+                n->anchored ? ", by one of their series," : "",
+                n->fitted     ? " (constants were fitted to them)"
+                : n->anchored ? ""
+                              : "; one of your own narrows it (--anchor)");
+    }
+}
+
 /* Rates are of what models are counted by: two FLOPs for each multiplication and addition. */
 static void print_rates(const struct tutti_train_found *found, uint32_t count, FILE *out)
 {
@@ -328,6 +356,7 @@ static int print(const struct tutti_args *args, const struct tutti_train_questio
         for (uint32_t i = 0; i < count && q->strategy.coordinated; i++)
             tutti_train_servers_print(&q->servers, &found[i].servers, page.out);
         tutti_table_print(table, &page);
+        print_intervals(found, count, page.out);
         print_rates(found, count, page.out);
         print_limits(q, found, count, page.out);
         print_too_large(&all->too_large, page.out);
@@ -528,13 +557,15 @@ const struct tutti_command tutti_cli_train = {
     .operands = "SPEC",
     .operand_min = 1,
     .operand_max = 1,
-    .text = "Writes the step of the strategy as a schedule (what each device computes, which "
-            "collectives run when, what waits for what) and simulates it: layers by a roofline of "
-            "the device and the launches of the host, collectives by what the machine's library "
-            "would run, those under way at once sharing links. The columns say what a step takes "
-            "and where it goes: compute, then what the device waits for: gradients being reduced, "
-            "weights being gathered, the host's input pipeline.\n\n" TUTTI_TRAIN_SERVERS_TEXT
-            "\n\n" TUTTI_MODEL_TEXT,
+    .text =
+        "Writes the step of the strategy as a schedule (what each device computes, which "
+        "collectives run when, what waits for what) and simulates it: layers by a roofline of "
+        "the device and the launches of the host, collectives by what the machine's library "
+        "would run, those under way at once sharing links. The columns say what a step takes "
+        "and where it goes: compute, then what the device waits for: gradients being reduced, "
+        "weights being gathered, the host's input pipeline. The interval (p10, p90) is of public "
+        "measured steps of the framework, over what was predicted of "
+        "them.\n\n" TUTTI_TRAIN_SERVERS_TEXT "\n\n" TUTTI_MODEL_TEXT,
     .examples = "tutti train dgx-1v --model resnet50 --batch 128 --synthetic\n"
                 "tutti train dgx-1v --model resnet50 --devices 1..64 --epochs 90\n"
                 "tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"

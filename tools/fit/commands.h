@@ -21,6 +21,10 @@ extern const struct tutti_command tutti_fit_training;
 int tutti_command_fit_training(const struct tutti_args *args, struct tutti_sink *sink,
                                struct tutti_err *err);
 
+extern const struct tutti_command tutti_fit_residuals;
+int tutti_command_fit_residuals(const struct tutti_args *args, struct tutti_sink *sink,
+                                struct tutti_err *err);
+
 /* What `tutti-fit WORD...` does with these words; see tutti_cli_call() in tools/cli.h. */
 int tutti_fit_call(int argc, char **argv, struct tutti_sink *sink, struct tutti_err *err);
 

@@ -2,6 +2,8 @@
 #include "tools/train/found.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/status.h"
@@ -99,6 +101,39 @@ static tutti_ps host_of(const struct tutti_train_ask *ask, const struct tutti_tr
     return (tutti_ps)((double)answer->split.compute_ps * (1 - device_ps(ask, &quick) / all_ps));
 }
 
+double tutti_train_interval_s(const struct tutti_train_found *found, double share)
+{
+    return found->interval.row_count == 0
+               ? NAN
+               : share * (double)found->answer.step_ps / (double)TUTTI_PS_PER_S;
+}
+
+/* What was measured of such steps. Constants of one's own, servers, what the host's input limits,
+ * ranks that are slow on purpose, and TPUs, are of none of the classes. */
+static int find_interval(const struct tutti_train_question *q, const struct tutti_train_ask *ask,
+                         struct tutti_train_found *ret, struct tutti_err *err)
+{
+    struct tutti_interval all[TUTTI_INTERVALS_MAX];
+    size_t count;
+    bool full =
+        ask->use.precision == TUTTI_PRECISION_FP32 || ask->use.precision == TUTTI_PRECISION_TF32;
+    struct tutti_interval wanted = {
+        .several_hosts = ask->topo->host_count > 1,
+        .anchored = q->anchor.step_ps > 0 || ask->anchor_ps > 0,
+    };
+    int status = tutti_interval_parse("residuals", tutti_interval_text.text,
+                                      tutti_interval_text.bytes, all, &count, err);
+
+    (void)snprintf(wanted.framework, sizeof(wanted.framework), "%s", ret->framework.name);
+    (void)snprintf(wanted.precision, sizeof(wanted.precision), "%s", full ? "full" : "half");
+    ret->interval.row_count = 0;
+    if (status == 0 && ret->calibrated_count == 0 && !ask->strategy->coordinated &&
+        ret->answer.split.input_ps == 0 && ret->answer.split.late_ps == 0 && !ask->exact &&
+        strncmp(ret->answer.accelerator, "tpu", 3) != 0)
+        (void)tutti_interval_find(all, count, &wanted, &ret->interval);
+    return status;
+}
+
 int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_question *q,
                         const struct tutti_topo *topo, struct tutti_train_found *ret,
                         struct tutti_err *err)
@@ -121,7 +156,7 @@ int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_
         status = tutti_train_step_ask(q, &ask, &ret->answer, &ret->servers, err);
     if (status == 0)
         ret->host_ps = host_of(&ask, &ret->answer);
-    return status;
+    return status < 0 ? status : find_interval(q, &ask, ret, err);
 }
 
 /* Whether it is memory alone that a machine lacks. */

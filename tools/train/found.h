@@ -7,6 +7,7 @@
 #include "sim/train.h"
 #include "sim/train_servers.h"
 #include "tools/train/ask.h"
+#include "tools/train/interval.h"
 
 /* What was found on one machine. Nothing in it may be moved: parts of it point to others. */
 struct tutti_train_found {
@@ -16,6 +17,7 @@ struct tutti_train_found {
     struct tutti_framework framework;          /* with the constants of --calib */
     size_t calibrated_count;                   /* of these */
     tutti_ps host_ps; /* of what is computed: by which the host is slower than the device */
+    struct tutti_interval interval; /* of measured steps of the kind; of 0 rows: there are none */
     uint32_t device_count;
     uint32_t batch;
 };
@@ -30,6 +32,8 @@ struct tutti_train_found_all {
 int tutti_train_ask_one(const struct tutti_args *args, const struct tutti_train_question *question,
                         const struct tutti_topo *topo, struct tutti_train_found *ret,
                         struct tutti_err *err);
+/* The step at P10 or P90 (`share`: interval.low or high); NAN without an interval. */
+double tutti_train_interval_s(const struct tutti_train_found *found, double share);
 int tutti_train_ask_all(const struct tutti_args *args, const struct tutti_train_question *question,
                         struct tutti_train_found_all *ret, struct tutti_err *err);
 

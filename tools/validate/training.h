@@ -38,7 +38,10 @@ struct tutti_training_prediction {
     double ring_s;    /* a flat ring of its gradients over all devices, at the hosts' rate: what a
                          pass has of it; 0: of one host, or not known */
     double flops;     /* of the model, of a step on all devices, for the null model; 0: not said */
-    bool fitted;      /* the constants in use were fitted to this row, among others */
+    const char *framework; /* as sim/device.h calls it */
+    bool half;             /* fewer than 32 bits */
+    bool several_hosts;
+    bool fitted; /* the constants in use were fitted to this row, among others */
     char plan[TUTTI_TRAINING_PLAN_BYTES]; /* what was resolved: "ddp dp=8 micro=2 x 4" */
 };
 

@@ -381,6 +381,10 @@ static int predict(void *context, const struct tutti_training_question *q,
         ret->flops = stated(&plan, q->of_a_pass, step.flops);
         ret->ring_s = stated(&plan, q->of_a_pass, ring_s(&plan, &step));
         ret->fitted = was_fitted_to(q->settings);
+        ret->framework = plan.ask.use.framework->name;
+        ret->half = plan.ask.use.precision != TUTTI_PRECISION_FP32 &&
+                    plan.ask.use.precision != TUTTI_PRECISION_TF32;
+        ret->several_hosts = plan.host_count > 1;
         add_memory(&plan, ret);
         say_plan(&plan, pace, ret->plan);
     }
