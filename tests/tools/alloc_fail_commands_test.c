@@ -129,6 +129,23 @@ TEST(commands_that_fit)
          "-c allreduce --format json -O " TUTTI_BINARY_DIR "/alloc_fail.calib");
 }
 
+TEST(commands_that_fit_steps)
+{
+    FILE *steps = fopen(TUTTI_BINARY_DIR "/alloc_fail_steps.csv", "w");
+
+    REQUIRE(steps != NULL);
+    fputs("gpu,gpus,framework,model,precision,batch_per_gpu,throughput,unit\n"
+          "V100,1,PyTorch,AlexNet,fp32,64,900,images/s\n",
+          steps);
+    REQUIRE(fclose(steps) == 0);
+    each("calibrate --training " TUTTI_BINARY_DIR
+         "/alloc_fail_steps.csv --free passes -O " TUTTI_BINARY_DIR "/alloc_fail_steps.calib");
+    each("validate --training " TUTTI_BINARY_DIR "/alloc_fail_steps.csv --calib " TUTTI_BINARY_DIR
+         "/alloc_fail_steps.calib");
+    each("train switch:n=2,bw=50GB/s,lat=1us --device v100 -m mlp --batch 4 --anchor "
+         "5ms,devices=2 --calib " TUTTI_BINARY_DIR "/alloc_fail_steps.calib");
+}
+
 TEST(commands_of_the_laboratory)
 {
     static const char accuracy[] = "accuracy " TUTTI_SOURCE_DIR
