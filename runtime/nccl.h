@@ -46,8 +46,9 @@ struct tutti_nccl_opts {
  * not, and NCCL takes a thread for each level. Past a deadline communicators are aborted, and the
  * message names rank, level and the peers that were awaited: NCCL does not say who is late.
  * play gives -TUTTI_ELACK where ranks of one process would have to share a GPU and NCCL is older
- * than 2.30, and for work of the host's. In a record, steps have the times of their level: of its
- * messages, or of what was reduced and copied at one time. */
+ * than 2.30. Work of the host's is done between launches, on copies of what it reads. In a record,
+ * steps have the times of their level: of its messages, or of what was reduced and copied at one
+ * time. */
 int tutti_nccl_open(const struct tutti_nccl_opts *opts, struct tutti_backend **ret,
                     struct tutti_err *err);
 

@@ -2,7 +2,8 @@
  * TUTTI_NCCL_LIBRARY name, under ctest the stand-ins. This program is TUTTI_TEST_PROCESSES
  * processes; 1: all ranks in one, whose communicators block. */
 #include "runtime/nccl.h"
-#include "tests/runtime/conformance.h"
+#include "tests/runtime/conformance_calls.h"
+#include "tests/runtime/conformance_steps.h"
 #include "tests/runtime/processes.h"
 
 static int open_nccl(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)

@@ -285,15 +285,31 @@ static int launch(struct tutti_nccl_part *part, const struct tutti_nccl_launch *
                 gpu->stream, parameters, NULL);
 }
 
-static int play_work(struct tutti_nccl_part *part, uint32_t level, bool recorded,
+/* The host works once the streams are done with what comes before. */
+static int work_by_host(struct tutti_nccl_loaded *run, uint32_t own,
+                        const struct tutti_nccl_launch *what, struct tutti_err *err)
+{
+    int status = mark(run, what->at.level, err);
+
+    if (status == 0)
+        status = wait_all(run, err);
+    if (status == 0)
+        status = tutti_gpu_enter(&run->parts[own].rank->gpu, err);
+    return status < 0 ? status : tutti_nccl_host_work(run, own, what, err);
+}
+
+static int play_work(struct tutti_nccl_loaded *run, uint32_t own, uint32_t level, bool recorded,
                      struct tutti_err *err)
 {
+    struct tutti_nccl_part *part = &run->parts[own];
     int status = has_work(part, level) ? tutti_gpu_enter(&part->rank->gpu, err) : 0;
 
     for (; status == 0 && has_work(part, level); part->launch_next++) {
-        status = launch(part, &part->launches[part->launch_next], err);
+        const struct tutti_nccl_launch *what = &part->launches[part->launch_next];
+
+        status = what->work != NULL ? work_by_host(run, own, what, err) : launch(part, what, err);
         if (status == 0)
-            status = end_unit(part, part->launches[part->launch_next].at, recorded, err);
+            status = end_unit(part, what->at, recorded, err);
     }
     return status;
 }
@@ -312,7 +328,7 @@ static int play_level(struct tutti_nccl_loaded *run, uint32_t level, bool record
     if (messages)
         status = play_group(run, level, recorded, err);
     for (uint32_t i = 0; i < run->load.own_count && status == 0; i++)
-        status = play_work(&run->parts[i], level, recorded, err);
+        status = play_work(run, i, level, recorded, err);
     return status == 0 && (messages || work) ? mark(run, level, err) : status;
 }
 
@@ -334,6 +350,7 @@ static int iterate(struct tutti_nccl_loaded *run, bool recorded, struct tutti_er
     }
     for (uint32_t level = 0; level < level_count && status == 0; level++)
         status = play_level(run, level, recorded, err);
+    run->iteration++;
     return status;
 }
 

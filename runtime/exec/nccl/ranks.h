@@ -53,8 +53,11 @@ struct tutti_nccl_message {
 struct tutti_nccl_launch {
     struct tutti_level_stage at;
     void *kernel;
-    uint32_t lane_first;
+    uint32_t lane_first; /* of the part's, all that it uploads */
     uint32_t lane_count;
+    const struct tutti_step *work; /* NULL, or a COMPUTE that the host does, instead */
+    uint32_t work_lane;            /* where it is in the rank's program */
+    uint64_t work_index;
 };
 
 /* What a rank does one after the other: messages of a level, or a launch; of a record. */
@@ -103,6 +106,7 @@ struct tutti_nccl_loaded {
     uint32_t took_count;
     uint32_t took_max;
     int64_t opened_ns;
+    uint64_t iteration; /* that is played, since the run was opened */
     bool enough;
     /* Marks are numbered on; each stands at the end of a level, of all ranks. */
     uint64_t mark_count;
@@ -162,6 +166,12 @@ int tutti_nccl_work_cut(struct tutti_nccl_part *part, struct tutti_nccl_work *wo
 uint32_t tutti_nccl_work_pieces(const struct tutti_nccl_part *part,
                                 const struct tutti_nccl_work *work);
 void tutti_nccl_work_free(struct tutti_nccl_work *work);
+
+/* ---- host_work.c ---- */
+
+/* Work of the host's, for a part whose stream is done with all that comes before it. */
+int tutti_nccl_host_work(const struct tutti_nccl_loaded *run, uint32_t own,
+                         const struct tutti_nccl_launch *launch, struct tutti_err *err);
 
 /* ---- play.c ---- */
 

@@ -25,6 +25,9 @@ struct tutti_nccl_op {
     bool reduces;
     enum tutti_dtype dtype;
     enum tutti_op op;
+    const struct tutti_step *work; /* NULL, or a COMPUTE that the host does */
+    uint32_t work_lane;
+    uint64_t work_index;
 };
 
 /* The lane that is being planned. */
@@ -68,26 +71,22 @@ static bool joins(const struct planning *p, const struct tutti_step *step,
            last->src_count < TUTTI_CUDA_SOURCES_MAX;
 }
 
-static int plan_compute(struct planning *p, const struct tutti_step *step,
-                        struct tutti_level_stage at, uint32_t lane, uint64_t index,
-                        struct tutti_err *err)
+static void plan_compute(struct planning *p, const struct tutti_step *step,
+                         struct tutti_level_stage at, uint32_t lane, uint64_t index)
 {
     const struct tutti_schedule *schedule = p->run->load.schedule;
-    char text[TUTTI_STEP_TEXT_BYTES];
+    bool works = step->peer != 0 && schedule->work[step->peer - 1].run != NULL;
 
-    if (step->peer != 0 && schedule->work[step->peer - 1].run != NULL)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "rank %u, lane %u, step %llu (%s) is work of the host's, which the "
-                          "backend 'nccl' cannot do",
-                          p->part->rank->rank, lane, (unsigned long long)index,
-                          tutti_step_text(step, text));
-    p->work->ops[p->work->op_count] =
-        (struct tutti_nccl_op){.at = at,
-                               .number = p->work->op_count,
-                               .duration_ns = (uint64_t)(step->duration_ps + 999) / 1000};
+    p->work->ops[p->work->op_count] = (struct tutti_nccl_op){
+        .at = at,
+        .number = p->work->op_count,
+        .duration_ns = works ? 0 : (uint64_t)(step->duration_ps + 999) / 1000,
+        .work = works ? step : NULL,
+        .work_lane = lane,
+        .work_index = index,
+    };
     p->work->op_count++;
     p->last = NULL;
-    return 0;
 }
 
 static void plan_data(struct planning *p, const struct tutti_step *step,
@@ -123,7 +122,7 @@ static void plan_data(struct planning *p, const struct tutti_step *step,
     }
 }
 
-static int plan_lane(struct planning *p, uint32_t lane, struct tutti_err *err)
+static void plan_lane(struct planning *p, uint32_t lane)
 {
     const struct tutti_nccl_loaded *run = p->run;
     uint32_t lane_count = run->load.schedule->lane_count;
@@ -133,22 +132,20 @@ static int plan_lane(struct planning *p, uint32_t lane, struct tutti_err *err)
     const struct tutti_level_stage *stages =
         &run->levels.stages[run->levels.step_first[rank * lane_count + lane]];
     bool fused = false;
-    int status = 0;
 
     p->last = NULL;
-    for (uint64_t i = 0; i < program->step_count && status == 0; i++) {
+    for (uint64_t i = 0; i < program->step_count; i++) {
         const struct tutti_step *step = &program->steps[i];
 
         if ((step->flags & TUTTI_STEP_DEP) != 0)
             p->last = NULL;
         if (step->kind == TUTTI_COMPUTE)
-            status = plan_compute(p, step, stages[i], lane, i, err);
+            plan_compute(p, step, stages[i], lane, i);
         else if (step->kind == TUTTI_REDUCE || step->kind == TUTTI_COPY)
             plan_data(p, step, stages[i], i, fused);
         fused = step->kind == TUTTI_RECV && (step->flags & TUTTI_STEP_FUSE) != 0;
     }
     p->step_first += program->step_count;
-    return status;
 }
 
 /* Those of a kernel next to each other within a stage. */
@@ -176,18 +173,17 @@ int tutti_nccl_work_plan(const struct tutti_nccl_loaded *run, const struct tutti
     uint32_t lane_count = run->load.schedule->lane_count;
     uint32_t first = (part->rank->rank - run->load.first_rank) * lane_count;
     uint64_t step_count = 0;
-    int status = 0;
 
     for (uint32_t l = 0; l < lane_count; l++)
         step_count += run->program.lanes[first + l].step_count;
     work->ops = calloc((size_t)step_count + 1, sizeof(*work->ops));
     if (work->ops == NULL)
         return tutti_nomem(err);
-    for (uint32_t l = 0; l < lane_count && status == 0; l++)
-        status = plan_lane(&p, l, err);
-    if (status == 0 && work->op_count > 0)
+    for (uint32_t l = 0; l < lane_count; l++)
+        plan_lane(&p, l);
+    if (work->op_count > 0)
         qsort(work->ops, work->op_count, sizeof(*work->ops), by_place);
-    return status;
+    return 0;
 }
 
 /* ---- pieces ---- */
@@ -197,7 +193,7 @@ enum { PIECE_BYTES = 16 << 10, THREADS = 512 };
 static bool same_launch(const struct tutti_nccl_op *a, const struct tutti_nccl_op *b)
 {
     return a->at.level == b->at.level && a->at.stage == b->at.stage && a->dtype == b->dtype &&
-           a->op == b->op;
+           a->op == b->op && a->work == NULL && b->work == NULL;
 }
 
 static uint64_t address_of(const struct tutti_nccl_part *part, unsigned buf, uint64_t offset)
@@ -259,6 +255,11 @@ static int cut_launch(struct tutti_nccl_part *part, struct tutti_nccl_work *work
 
     launch->at = work->ops[first].at;
     launch->lane_first = work->lane_count;
+    launch->work = work->ops[first].work;
+    launch->work_lane = work->ops[first].work_lane;
+    launch->work_index = work->ops[first].work_index;
+    if (launch->work != NULL)
+        return 0;
     for (uint32_t i = first; i < end; i++) {
         uint32_t count = pieces_for(work->ops[i].bytes, most);
 
