@@ -72,7 +72,7 @@ enum {
 
 struct reader {
     struct tutti_line line;
-    uint64_t line_number;
+    struct tutti_lines lines;
     struct tutti_builder *caller; /* while callees are read */
     uint32_t caller_ranks;
     uint32_t callee_count;
@@ -281,7 +281,7 @@ static int end_head(struct reader *r, struct tutti_err *err)
     if (status == 0)
         status = tutti_builder_new(&r->desc, &r->builder, err);
     if (status < 0)
-        r->line_number = r->name_line;
+        r->lines.number = r->name_line;
     return status;
 }
 
@@ -305,7 +305,7 @@ static int begin_part(struct reader *r, struct tutti_err *err)
         return tutti_nomem(err);
     memcpy(r->name, word.text, word.bytes);
     r->name[word.bytes] = '\0';
-    r->name_line = r->line_number;
+    r->name_line = r->lines.number;
     r->seen = 0;
     r->in_chunks = 0;
     r->in_lane = false;
@@ -458,25 +458,12 @@ static int read_line(struct reader *r, struct tutti_err *err)
 
 static int read_lines(struct reader *r, const char *text, size_t bytes, struct tutti_err *err)
 {
-    const char *end = text + bytes;
-    int status = 0;
+    int status = tutti_lines_open(&r->lines, text, bytes, err);
 
-    if (bytes > TUTTI_TEXT_BYTES_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "a text of '%zu' bytes (up to %d)", bytes,
-                          TUTTI_TEXT_BYTES_MAX);
-    while (text < end && status == 0) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        const char *comment;
-
-        stop = stop == NULL ? end : stop;
-        comment = memchr(text, '#', (size_t)(stop - text));
-        r->line = (struct tutti_line){text, comment == NULL ? stop : comment, "B"};
-        r->line_number++;
+    while (status == 0 && tutti_lines_next(&r->lines, &r->line)) {
+        r->line.unit = "B";
         status = read_line(r, err);
-        text = stop + (stop < end);
     }
-    if (bytes == 0)
-        r->line_number = 1;
     if (status == 0 && r->name == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "no schedule ('schedule NAME' comes first)");
     return status < 0 ? status : end_part(r, err);
@@ -485,7 +472,7 @@ static int read_lines(struct reader *r, const char *text, size_t bytes, struct t
 int tutti_schedule_parse(const char *name, const char *text, size_t bytes,
                          struct tutti_schedule **ret, struct tutti_err *err)
 {
-    struct reader r = {.line_number = 0};
+    struct reader r = {.lines = {.number = 0}};
     int status = read_lines(&r, text, bytes, err);
 
     free(r.name);
@@ -493,7 +480,7 @@ int tutti_schedule_parse(const char *name, const char *text, size_t bytes,
     tutti_builder_free(r.builder);
     if (status < 0) {
         tutti_builder_free(r.caller);
-        return tutti_wrap(err, status, "%s: line %" PRIu64, name, r.line_number);
+        return tutti_wrap(err, status, "%s: line %" PRIu64, name, r.lines.number);
     }
     status = tutti_builder_finish(r.caller, ret, err);
     return status < 0 ? tutti_wrap(err, status, "%s", name) : 0;

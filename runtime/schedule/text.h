@@ -1,4 +1,5 @@
-/* The words of one line of a schedule's text form; the grammar stands in text.c. */
+/* Lines of a text form, and their words. The grammar of schedules stands in text.c, that of models
+ * in runtime/workload/model_text.c. */
 #ifndef TUTTI_RUNTIME_SCHEDULE_TEXT_H
 #define TUTTI_RUNTIME_SCHEDULE_TEXT_H
 
@@ -26,6 +27,19 @@ struct tutti_line {
     const char *end;
     const char *unit; /* "B" or "C": what lengths of steps are counted in */
 };
+
+/* The lines of a text. */
+struct tutti_lines {
+    const char *next;
+    const char *end;
+    uint64_t number; /* of the last one, as an editor counts: from 1 */
+};
+
+/* -TUTTI_EINVAL for a text that is too long. */
+int tutti_lines_open(struct tutti_lines *lines, const char *text, size_t bytes,
+                     struct tutti_err *err);
+/* The next line, of no unit; false: there are no more. */
+bool tutti_lines_next(struct tutti_lines *lines, struct tutti_line *ret);
 
 /* For "%.*s": no more of a word than a message has room for. */
 #define TUTTI_WORD_SHOW(word) ((word).bytes > 40 ? 40 : (int)(word).bytes), (word).text

@@ -1,9 +1,36 @@
-/* Words and numbers of one line of a schedule's text form, each looked at once. */
+/* Lines of a text form, their words and numbers, each looked at once. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "runtime/schedule/text.h"
 #include "runtime/status.h"
+
+int tutti_lines_open(struct tutti_lines *lines, const char *text, size_t bytes,
+                     struct tutti_err *err)
+{
+    *lines = (struct tutti_lines){text, text + bytes, bytes == 0 ? 1 : 0};
+    if (bytes > TUTTI_TEXT_BYTES_MAX)
+        return tutti_fail(err, TUTTI_EINVAL, "a text of '%zu' bytes (up to %d)", bytes,
+                          TUTTI_TEXT_BYTES_MAX);
+    return 0;
+}
+
+bool tutti_lines_next(struct tutti_lines *lines, struct tutti_line *ret)
+{
+    const char *text = lines->next;
+    const char *stop;
+    const char *comment;
+
+    if (text == lines->end)
+        return false;
+    stop = memchr(text, '\n', (size_t)(lines->end - text));
+    stop = stop == NULL ? lines->end : stop;
+    comment = memchr(text, '#', (size_t)(stop - text));
+    *ret = (struct tutti_line){text, comment == NULL ? stop : comment, NULL};
+    lines->next = stop + (stop < lines->end);
+    lines->number++;
+    return true;
+}
 
 static bool is_blank(char c)
 {

@@ -55,7 +55,7 @@ enum { SUMMARY, SOURCE, SAMPLE, SEQUENCE, LOGITS, EXAMPLES, TRANSFORMER, HEAD_CO
 
 struct reader {
     struct tutti_line line;
-    uint64_t line_number;
+    struct tutti_lines lines;
     struct tutti_build build;
     struct tutti_workload *model;
     unsigned seen;
@@ -500,25 +500,10 @@ static int read_line(struct reader *r, struct tutti_err *err)
 
 static int read_lines(struct reader *r, const char *text, size_t bytes, struct tutti_err *err)
 {
-    const char *end = text + bytes;
-    int status = 0;
+    int status = tutti_lines_open(&r->lines, text, bytes, err);
 
-    if (bytes > TUTTI_TEXT_BYTES_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "a text of '%zu' bytes (up to %d)", bytes,
-                          TUTTI_TEXT_BYTES_MAX);
-    while (text < end && status == 0) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        const char *comment;
-
-        stop = stop == NULL ? end : stop;
-        comment = memchr(text, '#', (size_t)(stop - text));
-        r->line = (struct tutti_line){text, comment == NULL ? stop : comment, NULL};
-        r->line_number++;
+    while (status == 0 && tutti_lines_next(&r->lines, &r->line))
         status = read_line(r, err);
-        text = stop + (stop < end);
-    }
-    if (bytes == 0)
-        r->line_number = 1;
     if (status == 0 && r->model->name == NULL)
         return tutti_fail(err, TUTTI_EINVAL, "no model ('model NAME' comes first)");
     if (status == 0 && r->build.layers.count == 0)
@@ -529,7 +514,7 @@ static int read_lines(struct reader *r, const char *text, size_t bytes, struct t
 int tutti_model_parse(const char *name, const char *text, size_t bytes, struct tutti_workload **ret,
                       struct tutti_err *err)
 {
-    struct reader r = {.line_number = 0};
+    struct reader r = {.lines = {.number = 0}};
     int status;
 
     r.build.arena = tutti_arena_new();
@@ -546,7 +531,7 @@ int tutti_model_parse(const char *name, const char *text, size_t bytes, struct t
     status = read_lines(&r, text, bytes, err);
     if (status < 0) {
         tutti_model_free(r.model);
-        return tutti_wrap(err, status, "%s: line %" PRIu64, name, r.line_number);
+        return tutti_wrap(err, status, "%s: line %" PRIu64, name, r.lines.number);
     }
     *ret = r.model;
     return 0;
