@@ -36,7 +36,7 @@ static const struct tutti_column columns[] = {
     {"slowed_s", NULL, "", TUTTI_CELL_NUMBER},
     {"exposed_reduce_s", "reduce", "s", TUTTI_CELL_NUMBER},
     {"exposed_gather_s", "gather", "s", TUTTI_CELL_NUMBER},
-    {"exposed_across_s", NULL, "", TUTTI_CELL_NUMBER},
+    {"exposed_across_s", "across", "s", TUTTI_CELL_NUMBER},
     {"input_s", "input", "s", TUTTI_CELL_NUMBER},
     {"late_s", NULL, "", TUTTI_CELL_NUMBER},
     {"communication_s", NULL, "", TUTTI_CELL_NUMBER},
@@ -318,14 +318,18 @@ static void choose_columns(const struct tutti_train_question *q,
                            struct tutti_column ret[COLUMNS])
 {
     bool gathers = false;
+    bool goes_across = false;
     bool ends = q->steps > 0 || q->tokens > 0 || q->epochs > 0;
 
     memcpy(ret, columns, sizeof(columns));
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         gathers |= found[i].answer.split.gather_ps > 0;
+        goes_across |= found[i].answer.split.across_ps > 0;
+    }
     for (size_t i = 0; i < COLUMNS; i++)
         if ((!ends && strcmp(ret[i].key, "hours") == 0) ||
             (!ends && strcmp(ret[i].key, "cost") == 0) ||
+            (!goes_across && strcmp(ret[i].key, "exposed_across_s") == 0) ||
             (!gathers && strcmp(ret[i].key, "exposed_gather_s") == 0))
             ret[i].title = NULL;
 }
