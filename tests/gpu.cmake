@@ -21,6 +21,12 @@ if(TUTTI_OPTIONAL AND NOT TUTTI_SANITIZE AND TUTTI_NVCC AND TARGET CUDA::cudart
     find_library(TUTTI_NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR
         HINTS ${TUTTI_NCCL_ROOT}/lib ${CUDAToolkit_LIBRARY_DIR})
     if(TUTTI_NCCL_INCLUDE AND TUTTI_NCCL_LIBRARY)
+        add_executable(nccl_abi gpu/nccl_abi.c)
+        target_include_directories(nccl_abi PRIVATE ${CMAKE_SOURCE_DIR})
+        target_include_directories(nccl_abi SYSTEM PRIVATE ${TUTTI_NCCL_INCLUDE}
+            ${CUDAToolkit_INCLUDE_DIRS})
+        target_link_libraries(nccl_abi PRIVATE tutti_nccl)
+        add_test(NAME nccl_abi COMMAND nccl_abi ${TUTTI_NCCL_LIBRARY})
         add_executable(nccl_ranks gpu/nccl_ranks.c gpu/nccl_play.c gpu/pretend.c)
         target_include_directories(nccl_ranks PRIVATE ${CMAKE_SOURCE_DIR})
         target_include_directories(nccl_ranks SYSTEM PRIVATE ${TUTTI_NCCL_INCLUDE})
