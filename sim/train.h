@@ -66,7 +66,8 @@ struct tutti_train_ask {
     /* Every message is simulated, of all-reduces by `algorithm`; without one, of a library's and of
      * other collectives those of rings. */
     bool exact;
-    /* NULL, or told of each step of the rank that is played first. */
+    /* NULL, or told of each step of each rank that is played, of which there is one of all that do
+     * the same: the one with the least number, 0 among them. */
     void (*note)(void *context, const struct tutti_step_note *note);
     /* NULL, or told of each collective once, before it begins for the first time; not if `exact`.
      */

@@ -55,10 +55,10 @@ void tutti_train_note(void *context, const struct tutti_step_note *note)
     struct tutti_train_notes *n = context;
     const struct tutti_train_ask *ask = &n->train->ask;
 
-    if (note->rank != 0)
-        return;
     if (ask->note != NULL)
         ask->note(ask->note_context, note);
+    if (note->rank != 0)
+        return;
     if (note->lane < TUTTI_STRATEGY_LANES)
         n->lane_end_ps[note->lane] = note->end_ps;
     if (note->lane == TUTTI_LANE_WORK)

@@ -16,7 +16,7 @@ static double ms(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_MS;
 }
 
-static tutti_ps end_of(const struct tutti_train_timeline *t)
+static tutti_ps end_of_rank(const struct tutti_train_timeline *t)
 {
     tutti_ps end = 1;
 
@@ -25,6 +25,18 @@ static tutti_ps end_of(const struct tutti_train_timeline *t)
             if (t->piece[lane][i].end_ps > end)
                 end = t->piece[lane][i].end_ps;
     return end;
+}
+
+static tutti_ps end_of(const struct tutti_train_timeline *t)
+{
+    tutti_ps end = 1;
+
+    for (uint32_t i = 0; i < t->other_count; i++) {
+        tutti_ps other = end_of_rank(t->other[i]);
+
+        end = other > end ? other : end;
+    }
+    return end_of_rank(t) > end ? end_of_rank(t) : end;
 }
 
 /* ---- bars ------------------------------------------------------------------------------------ */
@@ -87,18 +99,29 @@ static void print_bar(const struct tutti_train_timeline *t, uint32_t lane, tutti
     fprintf(out, "  %-8s %.*s\n", tutti_train_lane_name(lane), CELLS, bar);
 }
 
+static void print_lanes(const struct tutti_train_timeline *t, tutti_ps total_ps, FILE *out)
+{
+    for (uint32_t lane = 0; lane < TUTTI_STRATEGY_LANES; lane++)
+        if (t->count[lane] > 0)
+            print_bar(t, lane, total_ps, out);
+}
+
 static void print_bars(const struct tutti_train_timeline *t, FILE *out)
 {
     tutti_ps total_ps = end_of(t);
     char number[TUTTI_NUMBER_TEXT_BYTES];
 
-    fprintf(out, "# a step of rank 0, %s ms", tutti_number_text(ms(total_ps), number));
+    fprintf(out, "# a step of rank 0%s, %s ms",
+            t->other_count > 0 ? ", and of those that differ" : "",
+            tutti_number_text(ms(total_ps), number));
     fprintf(out, "; a column is %s ms\n", tutti_number_text(ms(total_ps) / CELLS, number));
     fprintf(out, "# Forward, Backward, Optimizer, Input, Sums, Collectives; small: less than half "
                  "of a column\n");
-    for (uint32_t lane = 0; lane < TUTTI_STRATEGY_LANES; lane++)
-        if (t->count[lane] > 0)
-            print_bar(t, lane, total_ps, out);
+    print_lanes(t, total_ps, out);
+    for (uint32_t i = 0; i < t->other_count; i++) {
+        fprintf(out, "# rank %u\n", t->other[i]->rank);
+        print_lanes(t->other[i], total_ps, out);
+    }
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -356,7 +379,8 @@ int tutti_train_explain(const struct tutti_train_timeline *t, struct tutti_page 
     if (status == 0) {
         fputc('\n', page->out);
         print_bars(t, page->out);
-        fprintf(page->out, "\n# the largest pieces, and the longest waits of the device\n");
+        fprintf(page->out, "\n# the largest pieces, and the longest waits of the device%s\n",
+                t->other_count > 0 ? ", of rank 0" : "");
         tutti_table_print(pieces, page);
     }
     if (status == 0 && tutti_table_rows(calls) > 0) {

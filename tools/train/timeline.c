@@ -28,9 +28,8 @@ static bool grow(void **items, size_t count, size_t *room, size_t bytes)
     return true;
 }
 
-static void note(void *context, const struct tutti_step_note *note)
+static void add_piece(struct tutti_train_timeline *t, const struct tutti_step_note *note)
 {
-    struct tutti_train_timeline *t = context;
     uint32_t lane = note->lane;
     void *items;
 
@@ -44,6 +43,36 @@ static void note(void *context, const struct tutti_step_note *note)
                                                                       .begin_ps = note->begin_ps,
                                                                       .came_ps = note->came_ps,
                                                                       .end_ps = note->end_ps};
+}
+
+/* That of another rank than 0; NULL: it is one too many, or there is no memory. */
+static struct tutti_train_timeline *other_of(struct tutti_train_timeline *t, uint32_t rank)
+{
+    struct tutti_train_timeline *made;
+
+    for (uint32_t i = 0; i < t->other_count; i++)
+        if (t->other[i]->rank == rank)
+            return t->other[i];
+    if (t->other_count == TUTTI_TRAIN_OTHERS_MAX)
+        return NULL;
+    made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        t->lost = true;
+        return NULL;
+    }
+    made->rank = rank;
+    made->schedule = t->schedule;
+    t->other[t->other_count++] = made;
+    return made;
+}
+
+static void note(void *context, const struct tutti_step_note *note)
+{
+    struct tutti_train_timeline *t = context;
+    struct tutti_train_timeline *of = note->rank == 0 ? t : other_of(t, note->rank);
+
+    if (of != NULL)
+        add_piece(of, note);
 }
 
 static void note_call(void *context, const struct tutti_train_call *call)
@@ -69,11 +98,20 @@ int tutti_train_timeline_watch(struct tutti_train_timeline *t, struct tutti_trai
 
 int tutti_train_timeline_check(const struct tutti_train_timeline *t, struct tutti_err *err)
 {
-    return t->lost ? tutti_nomem(err) : 0;
+    bool lost = t->lost;
+
+    for (uint32_t i = 0; i < t->other_count; i++)
+        lost |= t->other[i]->lost;
+    return lost ? tutti_nomem(err) : 0;
 }
 
 void tutti_train_timeline_done(struct tutti_train_timeline *t)
 {
+    for (uint32_t i = 0; i < t->other_count; i++) {
+        for (uint32_t lane = 0; lane < TUTTI_STRATEGY_LANES; lane++)
+            free(t->other[i]->piece[lane]);
+        free(t->other[i]);
+    }
     for (uint32_t lane = 0; lane < TUTTI_STRATEGY_LANES; lane++)
         free(t->piece[lane]);
     free(t->call);
@@ -143,10 +181,13 @@ static const char *name_step(const void *context, const struct tutti_event *even
     struct naming *naming = (struct naming *)(uintptr_t)context;
     const struct tutti_train_timeline *t = naming->timeline;
 
+    for (uint32_t i = 0; i < naming->timeline->other_count; i++)
+        if (naming->timeline->other[i]->rank == event->rank)
+            t = naming->timeline->other[i];
     return tutti_train_piece_name(t, &t->piece[event->lane][event->step], naming->buf);
 }
 
-static int make_record(const struct tutti_train_timeline *t, struct tutti_record *record)
+static int add_events(const struct tutti_train_timeline *t, struct tutti_record *record)
 {
     int status = 0;
 
@@ -156,6 +197,7 @@ static int make_record(const struct tutti_train_timeline *t, struct tutti_record
             const struct tutti_event event = {
                 .start_ps = p->begin_ps,
                 .end_ps = p->end_ps,
+                .rank = t->rank,
                 .lane = (uint16_t)lane,
                 .kind = p->step.kind,
                 .step = i,
@@ -164,6 +206,15 @@ static int make_record(const struct tutti_train_timeline *t, struct tutti_record
 
             status = tutti_record_add(record, &event);
         }
+    return status;
+}
+
+static int make_record(const struct tutti_train_timeline *t, struct tutti_record *record)
+{
+    int status = add_events(t, record);
+
+    for (uint32_t i = 0; i < t->other_count && status == 0; i++)
+        status = add_events(t->other[i], record);
     if (status == 0)
         tutti_record_sort(record);
     return status;

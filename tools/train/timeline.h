@@ -1,4 +1,5 @@
-/* A simulated step as it went on rank 0: pieces of work and collectives, lane by lane. */
+/* A simulated step as it went on rank 0: pieces of work and collectives, lane by lane; and on the
+ * first few ranks that do something else, or at another pace. */
 #ifndef TUTTI_TOOLS_TRAIN_TIMELINE_H
 #define TUTTI_TOOLS_TRAIN_TIMELINE_H
 
@@ -17,8 +18,13 @@ struct tutti_train_piece {
     tutti_ps end_ps;
 };
 
+enum { TUTTI_TRAIN_OTHERS_MAX = 7 };
+
 struct tutti_train_timeline {
     struct tutti_schedule *schedule; /* that was simulated */
+    uint32_t rank;
+    struct tutti_train_timeline *other[TUTTI_TRAIN_OTHERS_MAX]; /* with the same schedule */
+    uint32_t other_count;
     struct tutti_train_piece *piece[TUTTI_STRATEGY_LANES];
     size_t count[TUTTI_STRATEGY_LANES];
     size_t room[TUTTI_STRATEGY_LANES];
