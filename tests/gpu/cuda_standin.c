@@ -6,6 +6,8 @@
  *   TUTTI_STANDIN_MEMORY   bytes of the device (2^36)
  *   TUTTI_STANDIN_FAIL     CALL:N: the N-th call of that name fails with error 999
  *   TUTTI_STANDIN_ABSENT   a block that never comes
+ *   TUTTI_STANDIN_DEVICES  GPUs (1)
+ *   TUTTI_STANDIN_MULTIPROCESSORS  of each (1)
  *   TUTTI_STANDIN_STUCK    events are never reached */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,9 @@ enum {
     SUCCESS = 0,
     INVALID = 1,
     OUT_OF_MEMORY = 2,
+    ELSEWHERE = 400,
     NOT_READY = 600,
+    DEVICES_MAX = 64,
     TOO_LARGE = 720,
     UNKNOWN = 999
 };
@@ -83,10 +87,18 @@ CALL(cuGetErrorString, (int result, const char **ret))
     return SUCCESS;
 }
 
+/* Devices share the memory of this process. */
+static int device_count(void)
+{
+    uint64_t count = setting("TUTTI_STANDIN_DEVICES", 1);
+
+    return (int)(count < DEVICES_MAX ? count : DEVICES_MAX);
+}
+
 CALL(cuDeviceGetCount, (int *ret))
 {
     FAIL_IF_ASKED();
-    *ret = 1;
+    *ret = device_count();
     return SUCCESS;
 }
 
@@ -94,7 +106,7 @@ CALL(cuDeviceGet, (int *ret, int ordinal))
 {
     FAIL_IF_ASKED();
     *ret = ordinal;
-    return ordinal == 0 ? SUCCESS : INVALID;
+    return ordinal >= 0 && ordinal < device_count() ? SUCCESS : INVALID;
 }
 
 CALL(cuDeviceGetName, (char *ret, int bytes, int device))
@@ -117,54 +129,76 @@ CALL(cuDeviceGetAttribute, (int *ret, int attribute, int device))
 {
     FAIL_IF_ASKED();
     (void)device;
-    *ret = attribute == 75 ? 9 : attribute == 95 ? 1 : attribute == 16 ? 1 : 0;
+    *ret = attribute == 75   ? 9
+           : attribute == 95 ? 1
+           : attribute == 16 ? (int)setting("TUTTI_STANDIN_MULTIPROCESSORS", 1)
+                             : 0;
     return SUCCESS;
 }
 
-/* The device's one context, for as long as somebody has it: a leak is seen. */
+/* The one context of each device, for as long as somebody has it: a leak is seen. */
 struct primary {
-    pthread_mutex_t lock; /* of the rest */
     uint32_t holders;
     void *context;
 };
 
-static struct primary *primary(void)
-{
-    static struct primary only = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct primaries {
+    pthread_mutex_t lock; /* of the rest */
+    struct primary of[DEVICES_MAX];
+};
 
-    return &only;
+static struct primaries *primaries(void)
+{
+    static struct primaries all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+    return &all;
 }
 
 CALL(cuDevicePrimaryCtxRetain, (void **ret, int device))
 {
-    struct primary *p = primary();
+    struct primaries *all = primaries();
 
     FAIL_IF_ASKED();
-    (void)device;
-    (void)pthread_mutex_lock(&p->lock);
-    if (p->holders++ == 0)
-        p->context = malloc(1);
-    *ret = p->context;
-    (void)pthread_mutex_unlock(&p->lock);
+    (void)pthread_mutex_lock(&all->lock);
+    if (all->of[device].holders++ == 0)
+        all->of[device].context = malloc(1);
+    *ret = all->of[device].context;
+    (void)pthread_mutex_unlock(&all->lock);
     return SUCCESS;
 }
 
 CALL(cuDevicePrimaryCtxRelease_v2, (int device))
 {
-    struct primary *p = primary();
+    struct primaries *all = primaries();
 
-    (void)device;
-    (void)pthread_mutex_lock(&p->lock);
-    if (--p->holders == 0)
-        free(p->context);
-    (void)pthread_mutex_unlock(&p->lock);
+    (void)pthread_mutex_lock(&all->lock);
+    if (--all->of[device].holders == 0)
+        free(all->of[device].context);
+    (void)pthread_mutex_unlock(&all->lock);
     return SUCCESS;
+}
+
+/* The calling thread's. */
+static void **current(void)
+{
+    static _Thread_local void *mine;
+
+    return &mine;
 }
 
 CALL(cuCtxSetCurrent, (void *context))
 {
+    struct primaries *all = primaries();
+    bool known = false;
+
     FAIL_IF_ASKED();
-    return context == primary()->context ? SUCCESS : INVALID;
+    (void)pthread_mutex_lock(&all->lock);
+    for (int d = 0; d < DEVICES_MAX; d++)
+        known = known || (all->of[d].holders > 0 && all->of[d].context == context);
+    (void)pthread_mutex_unlock(&all->lock);
+    if (known)
+        *current() = context;
+    return known ? SUCCESS : INVALID;
 }
 
 CALL(cuModuleLoadData, (void **ret, const void *image))
@@ -240,6 +274,7 @@ struct job {
 };
 
 struct stream {
+    void *context;
     pthread_t thread;
     pthread_mutex_t lock; /* of the rest */
     pthread_cond_t changed;
@@ -423,6 +458,7 @@ CALL(cuStreamCreate, (void **ret, unsigned flags))
     s = calloc(1, sizeof(*s));
     if (s == NULL)
         return OUT_OF_MEMORY;
+    s->context = *current();
     s->jobs = calloc(JOBS_MAX, sizeof(*s->jobs));
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->changed, NULL);
@@ -504,6 +540,8 @@ CALL(cuEventCreate, (void **ret, unsigned flags))
 CALL(cuEventRecord, (void *event, void *stream))
 {
     FAIL_IF_ASKED();
+    if (*current() != ((const struct stream *)stream)->context)
+        return ELSEWHERE;
     __atomic_store_n((uint64_t *)event, 0, __ATOMIC_RELAXED);
     return put(stream, &(struct job){.kind = JOB_EVENT, .to = event});
 }
@@ -540,6 +578,8 @@ CALL(cuLaunchCooperativeKernel,
     FAIL_IF_ASKED();
     if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes != 0)
         return INVALID;
+    if (*current() != ((const struct stream *)stream)->context)
+        return ELSEWHERE;
     if (grid_x > setting("TUTTI_STANDIN_BLOCKS", 4096))
         return TOO_LARGE;
     return put(stream, &(struct job){.kind = JOB_LAUNCH,

@@ -144,6 +144,30 @@ TEST(a_hook_sees_each_iteration_and_may_change_what_goes_in)
     }
 }
 
+TEST(ranks_have_a_gpu_each_where_there_are_enough)
+{
+    struct tutti_played played = {0};
+    struct tutti_err err = {{0}};
+    uint32_t gpu_count = 0;
+
+    if (!has_standin())
+        SKIP("four ranks want four GPUs");
+    (void)setenv("TUTTI_STANDIN_DEVICES", "4", 1);
+    (void)setenv("TUTTI_STANDIN_MULTIPROCESSORS", "7", 1); /* and many blocks */
+    (void)setenv("TUTTI_NCCL_STANDIN_VERSION", "22809", 1);
+    CHECK_OK(tutti_nccl_gpu_count(&gpu_count, &err), err);
+    CHECK_INT(gpu_count, 4);
+    CHECK_OK(open_world("two-shot", TUTTI_ALLREDUCE, false, &err), err);
+    REQUIRE(world.backend != NULL);
+    fill(3);
+    CHECK_OK(tutti_backend_play(world.backend, &world.play, &played, &err), err);
+    check_sums(3);
+    close_world();
+    (void)unsetenv("TUTTI_STANDIN_DEVICES");
+    (void)unsetenv("TUTTI_STANDIN_MULTIPROCESSORS");
+    (void)unsetenv("TUTTI_NCCL_STANDIN_VERSION");
+}
+
 /* ---- NCCL's own ---- */
 
 /* What an element must be by the contract; false: no matter. */
