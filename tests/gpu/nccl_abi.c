@@ -1,5 +1,5 @@
-/* What runtime/exec/nccl says of NCCL's types and numbers, held against nccl.h; and its calls, found
- * in the library that is here. Needs no GPU. Usage: nccl_abi LIBRARY */
+/* What runtime/exec/nccl says of NCCL's types and numbers, held against nccl.h; and its calls,
+ * found in the library that is here. Needs no GPU. Usage: nccl_abi LIBRARY */
 #include <nccl.h>
 #include <stdio.h>
 
