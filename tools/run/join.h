@@ -13,36 +13,37 @@
 enum { TUTTI_JOIN_SECRET_BYTES = 256, TUTTI_JOIN_LAUNCH_MAX = 256 };
 
 /* Rows of an option table. */
-#define TUTTI_OPTIONS_JOIN                                                                        \
-    {.name = "launch",                                                                            \
-     .type = TUTTI_OPTION_COUNT,                                                                  \
-     .value = "N",                                                                                \
-     .min = 1,                                                                                    \
-     .max = TUTTI_JOIN_LAUNCH_MAX,                                                                \
-     .help = "tcp: start N processes on this host, and end all of them if one fails"},            \
-        {.name = "hosts",                                                                         \
-         .type = TUTTI_OPTION_TEXT,                                                               \
-         .value = "HOST[:N],...",                                                                 \
-         .help = "tcp: print and run the lines of ssh (or of TUTTI_SSH) that start N processes "  \
-                 "on each; process 0 listens on the first, at a port of --rendezvous or any"},    \
-        {.name = "dry-run", .type = TUTTI_OPTION_FLAG, .help = "with --hosts: only print them"},  \
-        {.name = "rendezvous",                                                                    \
-         .type = TUTTI_OPTION_TEXT,                                                               \
-         .value = "HOST:PORT",                                                                    \
-         .help = "tcp: where process 0 listens and the others find it, if the launcher does not " \
-                 "say (also TUTTI_ROOT)"},                                                        \
-        {.name = "interface",                                                                     \
-         .type = TUTTI_OPTION_TEXT,                                                               \
-         .value = "NAME",                                                                         \
-         .help = "tcp: the interface, or the address of this host, to be reached at"},            \
-        {.name = "open",                                                                          \
-         .type = TUTTI_OPTION_FLAG,                                                               \
-         .help = "tcp: let anybody in who can reach process 0, without TUTTI_SECRET"},            \
-    {                                                                                             \
-        .name = "launcher", .type = TUTTI_OPTION_TEXT, .value = "NAME",                           \
-        .help = "tcp: whose variables say which process this is (tutti, torchrun, horovod, "      \
-                "openmpi, hydra, lsf, slurm, pmix, tf_config, plain, pytorchjob, jax, indexed, "  \
-                "none); if not given, the innermost that has set some"                            \
+#define TUTTI_OPTIONS_JOIN                                                                         \
+    {.name = "launch",                                                                             \
+     .type = TUTTI_OPTION_COUNT,                                                                   \
+     .value = "N",                                                                                 \
+     .min = 1,                                                                                     \
+     .max = TUTTI_JOIN_LAUNCH_MAX,                                                                 \
+     .help = "tcp, nccl: start N processes on this host, and end all of them if one fails"},       \
+        {.name = "hosts",                                                                          \
+         .type = TUTTI_OPTION_TEXT,                                                                \
+         .value = "HOST[:N],...",                                                                  \
+         .help =                                                                                   \
+             "tcp, nccl: print and run the lines of ssh (or of TUTTI_SSH) that start N processes " \
+             "on each; process 0 listens on the first, at a port of --rendezvous or any"},         \
+        {.name = "dry-run", .type = TUTTI_OPTION_FLAG, .help = "with --hosts: only print them"},   \
+        {.name = "rendezvous",                                                                     \
+         .type = TUTTI_OPTION_TEXT,                                                                \
+         .value = "HOST:PORT",                                                                     \
+         .help = "tcp, nccl: where process 0 listens and the others find it, if the launcher "     \
+                 "does not say (also TUTTI_ROOT)"},                                                \
+        {.name = "interface",                                                                      \
+         .type = TUTTI_OPTION_TEXT,                                                                \
+         .value = "NAME",                                                                          \
+         .help = "tcp, nccl: the interface, or the address of this host, to be reached at"},       \
+        {.name = "open",                                                                           \
+         .type = TUTTI_OPTION_FLAG,                                                                \
+         .help = "tcp, nccl: let anybody in who can reach process 0, without TUTTI_SECRET"},       \
+    {                                                                                              \
+        .name = "launcher", .type = TUTTI_OPTION_TEXT, .value = "NAME",                            \
+        .help = "tcp, nccl: whose variables say which process this is (tutti, torchrun, horovod, " \
+                "openmpi, hydra, lsf, slurm, pmix, tf_config, plain, pytorchjob, jax, indexed, "   \
+                "none); if not given, the innermost that has set some"                             \
     }
 
 /* Who this process is, and how it finds the others. */

@@ -46,12 +46,15 @@ bool tutti_run_writes_here(const struct tutti_args *args)
 int tutti_run_group_check(const struct tutti_args *args, const struct tutti_run_command *run,
                           struct tutti_err *err)
 {
-    static const char *const of_tcp[] = {"launch",      "hosts",     "dry-run",  "rendezvous",
-                                         "interface",   "open",      "launcher", "engine",
-                                         "connections", "congestion"};
+    static const char *const of_tcp[] = {"engine", "connections", "congestion", "launch",
+                                         "hosts",  "dry-run",     "rendezvous", "interface",
+                                         "open",   "launcher"};
+    enum { OF_SOCKETS = 3 }; /* those behind them are of all that Tutti brings together */
 
     for (size_t i = 0; i < sizeof(of_tcp) / sizeof(of_tcp[0]); i++) {
-        if (!run->backend->launched && tutti_args_given(args, of_tcp[i]))
+        bool says = i < OF_SOCKETS ? run->backend->lends : run->backend->launched;
+
+        if (!says && tutti_args_given(args, of_tcp[i]))
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' says nothing to backend '%s' (-B tcp)", of_tcp[i],
                               run->backend->name);
