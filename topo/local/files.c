@@ -32,40 +32,48 @@ static bool read_text(const char *path, char buf[TUTTI_FACT_BYTES])
     return !failed;
 }
 
-static int by_name(const void *left, const void *right)
+/* Puts a name where it belongs among those in `buf`, a blank between two; one that has no room is
+ * left out. */
+static void insert(const char *name, char buf[TUTTI_FACT_BYTES])
 {
-    return strcmp(*(char *const *)left, *(char *const *)right);
+    size_t bytes = strlen(name);
+    size_t used = strlen(buf);
+    size_t at = 0;
+
+    if (used + bytes + 2 > TUTTI_FACT_BYTES || strpbrk(name, " \\\n") != NULL)
+        return;
+    while (at < used) {
+        size_t other = strcspn(buf + at, " ");
+        int order = memcmp(buf + at, name, other < bytes ? other : bytes);
+
+        if (order > 0 || (order == 0 && other > bytes))
+            break;
+        at += other + (buf[at + other] == ' ');
+    }
+    if (at == used && used > 0) { /* the last: behind a blank of its own */
+        buf[used] = ' ';
+        memcpy(buf + used + 1, name, bytes + 1);
+        return;
+    }
+    memmove(buf + at + bytes + (used > 0), buf + at, used - at + 1);
+    memcpy(buf + at, name, bytes);
+    if (used > 0)
+        buf[at + bytes] = ' ';
 }
 
-/* Names with a blank between two, in order; what has no room is left out. */
+/* Names with a blank between two, in order. */
 static bool read_folder(const char *path, char buf[TUTTI_FACT_BYTES])
 {
-    enum { NAMES_MAX = 1024 };
     DIR *folder = opendir(path);
-    char *names[NAMES_MAX];
-    size_t count = 0;
-    size_t used = 0;
     const struct dirent *entry;
 
     if (folder == NULL)
         return false;
-    while (count < NAMES_MAX && (entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] == '.')
-            continue;
-        names[count] = strdup(entry->d_name);
-        count += names[count] != NULL;
-    }
-    closedir(folder);
-    qsort(names, count, sizeof(names[0]), by_name);
     buf[0] = '\0';
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes = strlen(names[i]);
-
-        if (used + bytes + 2 < TUTTI_FACT_BYTES && strpbrk(names[i], " \\\n") == NULL)
-            used += (size_t)snprintf(buf + used, TUTTI_FACT_BYTES - used, "%s%s",
-                                     used > 0 ? " " : "", names[i]);
-        free(names[i]);
-    }
+    while ((entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.')
+            insert(entry->d_name, buf);
+    closedir(folder);
     return true;
 }
 
