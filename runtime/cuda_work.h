@@ -27,8 +27,11 @@ struct tutti_cuda_work_op {
     uint32_t signal_count;
     uint16_t src_count; /* lines among them, which take twice the bytes */
     uint16_t dst_count;
-    uint16_t line_count; /* sources and targets that are lines */
+    uint16_t line_count;  /* sources and targets that are lines */
+    uint32_t place_first; /* sources, then targets */
 };
+
+#define TUTTI_CUDA_WORK_LINE UINT32_MAX
 
 /* A block plays a lane's operations in order: it waits for all its flags, moves the bytes, and
  * stores its signals. Counters from line_first on are lines. */
@@ -44,13 +47,25 @@ struct tutti_cuda_work {
     const uint32_t *op_first; /* [lane_count + 1] */
     const struct tutti_cuda_work_op *ops;
     const struct tutti_cuda_work_flag *flags; /* waits and signals */
+    /* What each source and target is, numbered from 0 by rank, buffer and offset, or
+     * TUTTI_CUDA_WORK_LINE: the same numbers are the same memory. NULL: not told. */
+    const uint32_t *places;
+    uint32_t place_count; /* numbers are less than that */
 };
 
 /* Of a flat schedule, with as many threads a block as the backend takes where the GPU has room for
- * all lanes. The same errors as playing it, but for what a GPU is asked. Needs no GPU. */
+ * all lanes (else: tutti_cuda_work_fit). The same errors as playing it, but for what a GPU is
+ * asked.
+ * Needs no GPU. */
 int tutti_cuda_work_new(const struct tutti_schedule *schedule, struct tutti_cuda_work **ret,
                         struct tutti_err *err);
 void tutti_cuda_work_free(struct tutti_cuda_work *work); /* NULL is a no-op */
+
+/* Narrower blocks where so many multiprocessors do not keep all lanes at work together, as the
+ * backend takes them: of 512 threads a multiprocessor keeps one block. */
+void tutti_cuda_work_fit(struct tutti_cuda_work *work, uint32_t multiprocessor_count);
+/* How many the first GPU has. The same errors as tutti_cuda_open. */
+int tutti_cuda_multiprocessors(uint32_t *ret, struct tutti_err *err);
 
 /* The same of a schedule that is played level by level, as the backend `nccl` does: a lane a rank,
  * an operation of one source for its messages of a level, as many bytes as it sends or receives,

@@ -80,10 +80,13 @@ enum tutti_local_parameter {
      * read and written. */
     TUTTI_LOCAL_BLOCK_LAUNCH, /* from the launch until its end is seen, with nothing to do */
     TUTTI_LOCAL_BLOCK_HOP,    /* from storing a counter until another block has seen it */
-    TUTTI_LOCAL_BLOCK_LINE,   /* the same of a line: data that carry their own mark */
-    TUTTI_LOCAL_BLOCK_STEP,   /* to begin and end an operation */
+    /* From storing a line, data that carry their own mark, until another block has done what waits
+     * for it, beside the bytes. */
+    TUTTI_LOCAL_BLOCK_LINE,
+    TUTTI_LOCAL_BLOCK_STEP,   /* to begin and end any other operation */
     TUTTI_LOCAL_BLOCK_COPY,   /* rate of a block of 512 threads with one source */
-    TUTTI_LOCAL_BLOCK_ADD,    /* and with more */
+    TUTTI_LOCAL_BLOCK_ADD,    /* with two or three, */
+    TUTTI_LOCAL_BLOCK_SUM,    /* and with more */
     TUTTI_LOCAL_BLOCK_MEMORY, /* rate of all blocks together, of what no cache keeps */
     TUTTI_LOCAL_BLOCK_SHARED, /* and of what the cache of all keeps */
     TUTTI_LOCAL_BLOCK_CACHE,  /* how much that is */
@@ -103,10 +106,10 @@ struct tutti_local {
     char backend[16]; /* "threads" */
     char machine[TUTTI_LOCAL_TEXT_BYTES];
     char date[TUTTI_LOCAL_TEXT_BYTES];
-    uint32_t processor_count;
-    uint32_t process_count; /* that the ranks are divided among, as runtime/group.h does */
-    uint32_t rank_count;    /* that it was measured with */
-    bool direct;            /* messages between processes are copied once, by who receives them */
+    uint32_t processor_count; /* of a GPU: multiprocessors */
+    uint32_t process_count;   /* that the ranks are divided among, as runtime/group.h does */
+    uint32_t rank_count;      /* that it was measured with */
+    bool direct;              /* messages between processes are copied once, by who receives them */
     uint64_t past_cache_bytes; /* passes from this size on store past the cache */
     double apart_ns;           /* of its processors when it was measured; 0: not known */
     struct tutti_local_value values[TUTTI_LOCAL_COUNT];

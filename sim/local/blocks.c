@@ -12,15 +12,15 @@
 #define NOBODY UINT32_MAX
 #define NEVER  INFINITY
 
-enum { THREADS_WHOLE = 512 };
+enum { THREADS_WHOLE = 512, MANY_SOURCES = 4 };
 
 /* Below half a byte nothing is left to move. */
 static const double bytes_least = 0.5;
-/* How sharply the rate of a block bends into its part of what all have: at 3 the two together are
- * 21 % below the lesser where they are equal, as blocks are measured that just fill the memory. */
-static const double knee = 3;
-/* And how sharply what is kept falls off when the buffers outgrow the cache. */
-static const double outgrown = 4;
+/* How sharply the rate of a block bends into its part of what all have, and what the cache keeps
+ * falls off with what has come from memory since: of the values tried, those by which the small
+ * schedules of a calibration are met best (H200: 2.6 %, by 3 and 4 3.6 %). */
+static const double knee = 1.5;
+static const double outgrown = 8;
 
 struct block {
     uint32_t op;     /* number of the work's */
@@ -29,6 +29,7 @@ struct block {
     double when_us;  /* waiting for a time: until then */
     double left;     /* moving: bytes */
     double bytes_us; /* and how many go in a microsecond now */
+    double missed;   /* what one costs beside one of memory: less where the cache keeps it */
 };
 
 struct counter {
@@ -49,13 +50,18 @@ struct local_blocks {
     uint32_t moving_count;
     uint32_t *ended;
     double now_us;
+    double *touched; /* [place_count]: what had come from memory when it was touched; < 0: never */
+    double come;     /* bytes that have come from memory, or gone there */
 
     double hop_us;
     double line_us;
     double step_us;
     double copy_bytes_us; /* of a block of so many threads as it has */
     double add_bytes_us;
-    double all_bytes_us;
+    double sum_bytes_us;
+    double all_bytes_us; /* memory's */
+    double cache_bytes;
+    double kept_cost; /* of a byte that the cache keeps, beside one of memory */
 };
 
 int tutti_local_blocks_open(const struct tutti_cuda_work *work, struct local_blocks **ret,
@@ -72,8 +78,9 @@ int tutti_local_blocks_open(const struct tutti_cuda_work *work, struct local_blo
     blocks->heap = calloc(lanes, sizeof(*blocks->heap));
     blocks->moving = calloc(lanes, sizeof(*blocks->moving));
     blocks->ended = calloc(lanes, sizeof(*blocks->ended));
+    blocks->touched = calloc((size_t)work->place_count + 1, sizeof(*blocks->touched));
     if (blocks->blocks == NULL || blocks->counters == NULL || blocks->heap == NULL ||
-        blocks->moving == NULL || blocks->ended == NULL) {
+        blocks->moving == NULL || blocks->ended == NULL || blocks->touched == NULL) {
         tutti_local_blocks_close(blocks);
         return tutti_nomem(err);
     }
@@ -90,6 +97,7 @@ void tutti_local_blocks_close(struct local_blocks *blocks)
     free(blocks->heap);
     free(blocks->moving);
     free(blocks->ended);
+    free(blocks->touched);
     free(blocks);
 }
 
@@ -144,6 +152,7 @@ static void look(struct local_blocks *b, uint32_t lane)
     struct block *block = &b->blocks[lane];
     const struct tutti_cuda_work_op *op = op_of(b, lane);
     double begin_us = b->now_us;
+    bool reads_line = false;
 
     for (; block->wait < op->wait_count; block->wait++) {
         const struct tutti_cuda_work_flag *flag = &b->work->flags[op->wait_first + block->wait];
@@ -163,8 +172,10 @@ static void look(struct local_blocks *b, uint32_t lane)
                                                              : counter->seen_us;
 
         begin_us = seen_us > begin_us ? seen_us : begin_us;
+        reads_line = reads_line || flag->counter >= b->work->line_first;
     }
-    push(b, lane, begin_us + b->step_us + (double)op->duration_ps / 1e6);
+    push(b, lane,
+         begin_us + (reads_line ? b->line_us : b->step_us) + (double)op->duration_ps / 1e6);
 }
 
 static void begin(struct local_blocks *b, uint32_t lane)
@@ -184,7 +195,7 @@ static void store(struct local_blocks *b, const struct tutti_cuda_work_flag *fla
     counter->old_seen_us = counter->seen_us;
     if (flag->value > counter->value)
         counter->value = flag->value;
-    counter->seen_us = b->now_us + (is_line ? b->line_us : b->hop_us);
+    counter->seen_us = b->now_us + (is_line ? 0 : b->hop_us);
     lane = counter->waiting;
     counter->waiting = NOBODY;
     while (lane != NOBODY) {
@@ -205,6 +216,39 @@ static void end(struct local_blocks *b, uint32_t lane)
     begin(b, lane);
 }
 
+/* What part is kept of what was touched so many bytes of memory ago. */
+static double kept_of(const struct local_blocks *b, double bytes)
+{
+    return 1 / (1 + pow(bytes / b->cache_bytes, outgrown));
+}
+
+/* What the bytes of an operation cost beside as many of memory. Who is not told what is touched
+ * goes by how much there is in all. */
+static double touch(struct local_blocks *b, const struct tutti_cuda_work_op *op)
+{
+    uint32_t places = (uint32_t)op->src_count + op->dst_count;
+    double kept = 0;
+
+    if (b->work->places == NULL) {
+        kept = kept_of(b, (double)b->work->buffer_bytes);
+        return 1 - kept * (1 - b->kept_cost);
+    }
+    for (uint32_t p = 0; p < places; p++) {
+        uint32_t place = b->work->places[op->place_first + p];
+        double one = 1; /* lines are always kept */
+
+        if (place != TUTTI_CUDA_WORK_LINE) {
+            double *touched = &b->touched[place];
+
+            one = *touched < 0 ? 0 : kept_of(b, b->come - *touched);
+            b->come += (1 - one) * (double)op->bytes;
+            *touched = b->come;
+        }
+        kept += one;
+    }
+    return 1 - kept / places * (1 - b->kept_cost);
+}
+
 /* Lines carry a mark beside each word, and so move twice the bytes. */
 static void move(struct local_blocks *b, uint32_t lane)
 {
@@ -216,6 +260,7 @@ static void move(struct local_blocks *b, uint32_t lane)
         return;
     }
     b->blocks[lane].left = (double)op->bytes * places;
+    b->blocks[lane].missed = touch(b, op);
     b->moving[b->moving_count++] = lane;
 }
 
@@ -223,14 +268,19 @@ static void move(struct local_blocks *b, uint32_t lane)
 
 static void share(struct local_blocks *b)
 {
-    double part = pow(b->moving_count / b->all_bytes_us, knee);
-    double copy = pow(pow(1 / b->copy_bytes_us, knee) + part, -1 / knee);
-    double add = pow(pow(1 / b->add_bytes_us, knee) + part, -1 / knee);
+    double missed = 0;
+    double part;
+    double rates[3] = {b->copy_bytes_us, b->add_bytes_us, b->sum_bytes_us};
 
+    for (uint32_t i = 0; i < b->moving_count; i++)
+        missed += b->blocks[b->moving[i]].missed;
+    part = pow(missed / b->all_bytes_us, knee);
+    for (int i = 0; i < 3; i++)
+        rates[i] = pow(pow(1 / rates[i], knee) + part, -1 / knee);
     for (uint32_t i = 0; i < b->moving_count; i++) {
-        uint32_t lane = b->moving[i];
+        uint32_t sources = op_of(b, b->moving[i])->src_count;
 
-        b->blocks[lane].bytes_us = op_of(b, lane)->src_count > 1 ? add : copy;
+        b->blocks[b->moving[i]].bytes_us = rates[sources < 2 ? 0 : sources < MANY_SOURCES ? 1 : 2];
     }
 }
 
@@ -277,23 +327,22 @@ static void take_rates(struct local_blocks *b, const struct tutti_local *local)
     static const double bytes_us_GBps = 1e3;
     const struct tutti_local_value *v = local->values;
     double threads = (double)b->work->thread_count / THREADS_WHOLE;
-    double cache_bytes = v[TUTTI_LOCAL_BLOCK_CACHE].value * 0x1p20;
-    double kept = 1 / (1 + pow((double)b->work->buffer_bytes / cache_bytes, outgrown));
 
     b->hop_us = v[TUTTI_LOCAL_BLOCK_HOP].value;
     b->line_us = v[TUTTI_LOCAL_BLOCK_LINE].value;
     b->step_us = v[TUTTI_LOCAL_BLOCK_STEP].value;
     b->copy_bytes_us = v[TUTTI_LOCAL_BLOCK_COPY].value * bytes_us_GBps * threads;
     b->add_bytes_us = v[TUTTI_LOCAL_BLOCK_ADD].value * bytes_us_GBps * threads;
-    b->all_bytes_us = bytes_us_GBps / (kept / v[TUTTI_LOCAL_BLOCK_SHARED].value +
-                                       (1 - kept) / v[TUTTI_LOCAL_BLOCK_MEMORY].value);
+    b->sum_bytes_us = v[TUTTI_LOCAL_BLOCK_SUM].value * bytes_us_GBps * threads;
+    b->all_bytes_us = bytes_us_GBps * v[TUTTI_LOCAL_BLOCK_MEMORY].value;
+    b->cache_bytes = v[TUTTI_LOCAL_BLOCK_CACHE].value * 0x1p20;
+    b->kept_cost = v[TUTTI_LOCAL_BLOCK_MEMORY].value / v[TUTTI_LOCAL_BLOCK_SHARED].value;
 }
 
-double tutti_local_blocks_play(struct local_blocks *b, const struct tutti_local *local)
+static void play_once(struct local_blocks *b)
 {
     const struct tutti_cuda_work *work = b->work;
 
-    take_rates(b, local);
     b->now_us = 0;
     b->heap_count = b->moving_count = 0;
     for (uint32_t c = 0; c < work->counter_count; c++)
@@ -316,5 +365,17 @@ double tutti_local_blocks_play(struct local_blocks *b, const struct tutti_local 
         while (b->heap_count > 0 && b->blocks[b->heap[0]].when_us <= b->now_us)
             move(b, pop(b));
     }
+}
+
+/* Once more with the cache as a play leaves it. */
+double tutti_local_blocks_play(struct local_blocks *b, const struct tutti_local *local)
+{
+    take_rates(b, local);
+    b->come = 0;
+    for (uint32_t p = 0; p < b->work->place_count; p++)
+        b->touched[p] = -1;
+    play_once(b);
+    if (b->work->places != NULL)
+        play_once(b);
     return b->now_us;
 }

@@ -11,8 +11,9 @@ static void set(struct tutti_local *local, enum tutti_local_parameter parameter,
     local->values[parameter].value = value;
 }
 
-/* A launch takes 10 us, a counter 2 us to be seen, a line 1 us, an operation 0.5 us beside its
- * bytes, of which a block moves 100 a nanosecond, or 50 where it copies; memory has plenty. */
+/* A launch takes 10 us, a counter 2 us to be seen, an operation 0.5 us beside its bytes, one
+ * that reads a line 1 us from when it was stored. Of bytes a block moves 100 a nanosecond, 50 where
+ * it copies, 80 of many sources; memory has plenty. */
 static struct tutti_local plain(void)
 {
     struct tutti_local local = tutti_local_guess();
@@ -23,6 +24,7 @@ static struct tutti_local plain(void)
     set(&local, TUTTI_LOCAL_BLOCK_STEP, 0.5);
     set(&local, TUTTI_LOCAL_BLOCK_COPY, 50);
     set(&local, TUTTI_LOCAL_BLOCK_ADD, 100);
+    set(&local, TUTTI_LOCAL_BLOCK_SUM, 80);
     set(&local, TUTTI_LOCAL_BLOCK_MEMORY, 1e6);
     set(&local, TUTTI_LOCAL_BLOCK_SHARED, 1e6);
     set(&local, TUTTI_LOCAL_BLOCK_CACHE, 1);
@@ -73,8 +75,8 @@ TEST(who_waits_goes_on_a_hop_after_the_store)
     struct tutti_cuda_work work = pass();
 
     expect_us(&work, &local, 10 + 4.5 + 2 + 3.5);
-    work.line_first = 0; /* a line is seen earlier */
-    expect_us(&work, &local, 10 + 4.5 + 1 + 3.5);
+    work.line_first = 0; /* a line's step is within its 1 us */
+    expect_us(&work, &local, 10 + 4.5 + 1 + 3);
 }
 
 TEST(a_block_of_half_the_threads_moves_half)
@@ -86,7 +88,7 @@ TEST(a_block_of_half_the_threads_moves_half)
     expect_us(&work, &local, 10 + 0.5 + 8 + 2 + 0.5 + 6);
 }
 
-/* A rate of a block equal to its part of all is 2^(-1/3) of either. */
+/* A rate of a block equal to its part of all is 2^(-1/1.5) of either. */
 TEST(blocks_share_what_memory_has)
 {
     static const struct tutti_cuda_work_op ops[] = {
@@ -101,9 +103,49 @@ TEST(blocks_share_what_memory_has)
     expect_us(&work, &local, 10 + 0.5 + 2);
     set(&local, TUTTI_LOCAL_BLOCK_MEMORY, 100);
     work.buffer_bytes = UINT64_C(1) << 30; /* far more than the cache keeps */
-    expect_us(&work, &local, 10 + 0.5 + 2 * 1.25992);
+    expect_us(&work, &local, 10 + 0.5 + 2 * 1.587401);
     work.buffer_bytes = 1024; /* all of it kept */
     expect_us(&work, &local, 10 + 0.5 + 2);
+}
+
+/* 8 x 50,000 read and 50,000 written, at 80 a nanosecond. */
+TEST(many_sources_have_a_rate_of_their_own)
+{
+    static const struct tutti_cuda_work_op ops[] = {
+        {.bytes = 50000, .src_count = 8, .dst_count = 1},
+        {.bytes = 0},
+    };
+    struct tutti_local local = plain();
+    struct tutti_cuda_work work = pass();
+
+    work.ops = ops;
+    work.counter_count = work.line_first = 0;
+    expect_us(&work, &local, 10 + 0.5 + 5.625);
+}
+
+/* Two copies of the same bytes, one after the other: what the second reads the cache has kept, what
+ * it writes is other memory. In the cache of 1 MiB are 100,000 bytes of three places, and so all of
+ * them from the first play on. */
+TEST(what_was_touched_lately_is_kept)
+{
+    static const struct tutti_cuda_work_op ops[] = {
+        {.bytes = 100000, .src_count = 1, .dst_count = 1, .place_first = 0},
+        {.bytes = 100000, .src_count = 1, .dst_count = 1, .place_first = 2},
+    };
+    static const uint32_t places[] = {0, 1, 0, 2};
+    struct tutti_local local = plain();
+    struct tutti_cuda_work work = pass();
+
+    work.ops = ops;
+    work.counter_count = work.line_first = 0;
+    work.op_first = (const uint32_t[]){0, 2, 2};
+    work.places = places;
+    work.place_count = 3;
+    set(&local, TUTTI_LOCAL_BLOCK_COPY, 1e6);
+    set(&local, TUTTI_LOCAL_BLOCK_MEMORY, 100);
+    expect_us(&work, &local, 10 + 1); /* the cache's rate is out of the way */
+    set(&local, TUTTI_LOCAL_BLOCK_CACHE, 1e-3);
+    expect_us(&work, &local, 10 + 1 + 2 + 2); /* and none keeps anything of 100,000 bytes */
 }
 
 TEST(a_line_moves_twice_its_bytes_and_nothing_takes_a_step)

@@ -1,5 +1,5 @@
-/* A machine read, printed, parsed and made with every allocation made to fail once: clean errors, no
- * leak. */
+/* A machine read, printed, parsed and made with every allocation made to fail once: clean errors,
+ * no leak. */
 #include "tests/alloc_fail.h"
 
 #include "topo/local.h"

@@ -1,5 +1,6 @@
 /* Machines read as `topo show local` reads them: facts of some that exist, put down as NVIDIA and
- * the kernel lay them out, become the machines that one knows. */
+ * the kernel lay them out, become the machines that one knows. vm-h200 was read on such a machine,
+ * by tests/gpu/run.sh. */
 #include <errno.h>
 #include <ftw.h>
 #include <sys/stat.h>
@@ -16,7 +17,8 @@
 
 #define FOLDER TUTTI_SOURCE_DIR "/tests/topo/local/"
 
-static const char *const machines[] = {"dgx-h100", "dgx-1v", "workstation", "cloud-h100", "cpus"};
+static const char *const machines[] = {"dgx-h100",   "dgx-1v", "workstation",
+                                       "cloud-h100", "cpus",   "vm-h200"};
 static unsigned hosts_seen; /* of XML files */
 
 enum { MACHINES = sizeof(machines) / sizeof(machines[0]) };

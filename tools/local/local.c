@@ -55,6 +55,8 @@ static void describe(const struct tutti_local_ask *ask, struct tutti_local *loca
     if (gmtime_r(&now, &when) != NULL)
         (void)strftime(local->date, sizeof(local->date), "%Y-%m-%d %H:%M UTC", &when);
     local->processor_count = ask->processor_count;
+    if (ask->on_gpu && tutti_cuda_multiprocessors(&local->processor_count, NULL) < 0)
+        local->processor_count = ask->processor_count;
     local->process_count = ask->process_count > 0 ? ask->process_count : 1;
     if (ask->on_gpu) {
         char name[TUTTI_NCCL_NAME_BYTES];
@@ -167,6 +169,8 @@ int tutti_local_open_play(const struct tutti_local *local, const struct tutti_sc
         return tutti_local_play_open(schedule, local->processor_count, ret, err);
     status = is_by_levels(local) ? tutti_level_work_new(schedule, &work, err)
                                  : tutti_cuda_work_new(schedule, &work, err);
+    if (status == 0 && !is_by_levels(local))
+        tutti_cuda_work_fit(work, local->processor_count);
     if (status == 0)
         status = tutti_local_play_open_blocks(work, ret, err);
     if (status < 0) {

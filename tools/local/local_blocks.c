@@ -51,6 +51,7 @@ static const struct shape larges[] = {
     {"sum-1", SUM, 1, 1},
     {"sum-4", SUM, 0, 4},
     {"sum-wide", SUM, 0, LANES_MAX},
+    {"sums-1", SUM_OF, 1, 1},
     {"sums-wide", SUM_OF, 0, LANES_MAX},
     {"message-4", MESSAGE, 0, 4},
     {"message-wide", MESSAGE, 0, LANES_MAX},

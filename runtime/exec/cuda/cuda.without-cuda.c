@@ -45,3 +45,15 @@ void tutti_cuda_work_free(struct tutti_cuda_work *work)
 {
     (void)work;
 }
+
+void tutti_cuda_work_fit(struct tutti_cuda_work *work, uint32_t multiprocessor_count)
+{
+    (void)work;
+    (void)multiprocessor_count;
+}
+
+int tutti_cuda_multiprocessors(uint32_t *ret, struct tutti_err *err)
+{
+    (void)ret;
+    return lacking(err);
+}

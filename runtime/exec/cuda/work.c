@@ -13,6 +13,8 @@ struct whole {
     uint32_t *op_first;
     struct tutti_cuda_work_op *ops;
     struct tutti_cuda_work_flag *flags;
+    uint32_t *places;
+    uint32_t told_count; /* of places */
 };
 
 static uint32_t count_flags(const struct tutti_cuda_plan *plan)
@@ -22,6 +24,73 @@ static uint32_t count_flags(const struct tutti_cuda_plan *plan)
     for (uint32_t o = 0; o < plan->op_count; o++)
         count += plan->ops[o].src_count + (uint32_t)plan->ops[o].dst_count;
     return count;
+}
+
+/* A source or target, to be numbered. */
+struct named {
+    struct tutti_cuda_place place;
+    uint32_t at; /* in `places` */
+};
+
+static int compare(const void *left, const void *right)
+{
+    const struct tutti_cuda_place *a = &((const struct named *)left)->place;
+    const struct tutti_cuda_place *b = &((const struct named *)right)->place;
+
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->buf != b->buf)
+        return a->buf < b->buf ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+/* Equal places have equal numbers. */
+static void number(struct named *named, uint32_t count, struct whole *whole)
+{
+    if (count > 0)
+        qsort(named, count, sizeof(*named), compare);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0 && compare(&named[i - 1], &named[i]) != 0)
+            whole->work.place_count++;
+        whole->places[named[i].at] = whole->work.place_count;
+    }
+    whole->work.place_count += count > 0;
+}
+
+static void name(const struct tutti_cuda_place *place, struct named *named, uint32_t *count,
+                 struct whole *whole)
+{
+    whole->places[whole->told_count] = TUTTI_CUDA_WORK_LINE;
+    if (!tutti_cuda_is_line(place))
+        named[(*count)++] = (struct named){*place, whole->told_count};
+    whole->told_count++;
+}
+
+/* `count_max`: sources and targets of all operations. */
+static int take_places(const struct tutti_cuda_plan *plan, uint32_t count_max, struct whole *whole,
+                       struct tutti_err *err)
+{
+    struct named *named = calloc((size_t)count_max + 1, sizeof(*named));
+    uint32_t count = 0;
+
+    whole->places = calloc((size_t)count_max + 1, sizeof(*whole->places));
+    if (named == NULL || whole->places == NULL) {
+        free(named);
+        return tutti_nomem(err);
+    }
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct tutti_cuda_planned_op *op = &plan->ops[o];
+
+        whole->ops[o].place_first = whole->told_count;
+        for (uint32_t s = 0; s < op->src_count; s++)
+            name(&op->src[s], named, &count, whole);
+        for (uint32_t d = 0; d < op->dst_count; d++)
+            name(&op->dst[d], named, &count, whole);
+    }
+    number(named, count, whole);
+    whole->work.places = whole->places;
+    free(named);
+    return 0;
 }
 
 static void add_flag(struct whole *whole, uint32_t counter, uint32_t value)
@@ -101,6 +170,10 @@ static int take(const struct tutti_cuda_plan *plan, struct tutti_cuda_work **ret
     whole->work.ops = whole->ops;
     whole->work.flags = whole->flags;
     take_sizes(plan, &whole->work);
+    if (take_places(plan, count_flags(plan), whole, err) < 0) {
+        tutti_cuda_work_free(&whole->work);
+        return -TUTTI_ENOMEM;
+    }
     *ret = &whole->work;
     return 0;
 }
@@ -127,5 +200,28 @@ void tutti_cuda_work_free(struct tutti_cuda_work *work)
     free(whole->op_first);
     free(whole->ops);
     free(whole->flags);
+    free(whole->places);
     free(whole);
+}
+
+void tutti_cuda_work_fit(struct tutti_cuda_work *work, uint32_t multiprocessor_count)
+{
+    enum { THREADS_RESIDENT = 512, THREADS_LEAST = 64 };
+
+    while ((uint64_t)work->lane_count * work->thread_count >
+               (uint64_t)multiprocessor_count * THREADS_RESIDENT &&
+           work->thread_count / 2 >= THREADS_LEAST)
+        work->thread_count = work->thread_count / 64 * 32;
+}
+
+int tutti_cuda_multiprocessors(uint32_t *ret, struct tutti_err *err)
+{
+    struct tutti_gpu gpu = {.device = 0};
+    int status = tutti_gpu_open(&gpu, NULL, 0, err);
+
+    if (status < 0)
+        return status;
+    *ret = (uint32_t)gpu.multiprocessor_count;
+    tutti_gpu_close(&gpu);
+    return 0;
 }
