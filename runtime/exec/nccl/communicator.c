@@ -200,8 +200,7 @@ static int begin(struct tutti_nccl_player *player, const struct tutti_nccl_id *i
                  struct tutti_err *err)
 {
     struct tutti_nccl_library *library = &player->library;
-    int status = CALL(library, group_start);
-    int ended;
+    int status = tutti_nccl_group_begin(library, err);
 
     if (status < 0)
         return status;
@@ -220,10 +219,7 @@ static int begin(struct tutti_nccl_player *player, const struct tutti_nccl_id *i
             status = CALL(library, init, &player->ranks[i].comm, (int)player->rank_count, *id,
                           (int)player->ranks[i].rank, &config);
     }
-    ended = library->group_end(); /* also after an error, or the next one would lie within */
-    if (status == 0)
-        status = tutti_nccl_check(library, ended, "nccl group_end", err);
-    return status;
+    return tutti_nccl_group_end(library, status, err);
 }
 
 /* A process that is ready, and what process 0 says. */

@@ -79,6 +79,19 @@ int tutti_nccl_check(const struct tutti_nccl_library *library, int result, const
                       last == NULL || last[0] == '\0' ? "" : ": ", last == NULL ? "" : last);
 }
 
+int tutti_nccl_group_begin(const struct tutti_nccl_library *library, struct tutti_err *err)
+{
+    return tutti_nccl_check(library, library->group_start(), "nccl group_start", err);
+}
+
+int tutti_nccl_group_end(const struct tutti_nccl_library *library, int status,
+                         struct tutti_err *err)
+{
+    int ended = library->group_end();
+
+    return status < 0 ? status : tutti_nccl_check(library, ended, "nccl group_end", err);
+}
+
 int tutti_nccl_type(enum tutti_dtype dtype)
 {
     static const int types[TUTTI_DTYPE_COUNT] = {

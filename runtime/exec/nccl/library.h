@@ -106,6 +106,12 @@ void tutti_nccl_library_close(struct tutti_nccl_library *library); /* a zeroed o
 int tutti_nccl_check(const struct tutti_nccl_library *library, int result, const char *call,
                      struct tutti_err *err);
 
+/* Begins a group; and ends it, also after an error in it, or the next one would lie within:
+ * `status`, or what the end said. */
+int tutti_nccl_group_begin(const struct tutti_nccl_library *library, struct tutti_err *err);
+int tutti_nccl_group_end(const struct tutti_nccl_library *library, int status,
+                         struct tutti_err *err);
+
 /* As NCCL numbers them. */
 int tutti_nccl_type(enum tutti_dtype dtype);
 int tutti_nccl_op(enum tutti_op op);

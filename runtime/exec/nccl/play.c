@@ -237,8 +237,7 @@ static int post_messages(struct tutti_nccl_loaded *run, struct tutti_nccl_part *
 static int play_group(struct tutti_nccl_loaded *run, uint32_t level, bool recorded,
                       struct tutti_err *err)
 {
-    int status = NCCL(run, group_start);
-    int ended;
+    int status = tutti_nccl_group_begin(&run->player->library, err);
 
     if (status < 0)
         return status;
@@ -248,9 +247,7 @@ static int play_group(struct tutti_nccl_loaded *run, uint32_t level, bool record
                                    run->parts[i].addresses[TUTTI_BUF_OUT], err);
     for (uint32_t i = 0; i < run->load.own_count && status == 0; i++)
         status = post_messages(run, &run->parts[i], level, err);
-    ended = run->player->library.group_end(); /* also after an error */
-    if (status == 0)
-        status = tutti_nccl_check(&run->player->library, ended, "nccl group_end", err);
+    status = tutti_nccl_group_end(&run->player->library, status, err);
     if (status == 0)
         status = tutti_nccl_settle(run, level, err);
     for (uint32_t i = 0; i < run->load.own_count && status == 0 && recorded; i++) {
@@ -357,8 +354,7 @@ static int iterate(struct tutti_nccl_loaded *run, bool recorded, struct tutti_er
 /* Every rank of all processes gives its flag, and gets the greatest of all. */
 static int share_flags(struct tutti_nccl_loaded *run, struct tutti_err *err)
 {
-    int status = NCCL(run, group_start);
-    int ended;
+    int status = tutti_nccl_group_begin(&run->player->library, err);
 
     if (status < 0)
         return status;
@@ -371,9 +367,7 @@ static int share_flags(struct tutti_nccl_loaded *run, struct tutti_err *err)
             status = NCCL(run, all_reduce, flag, flag, 1, TUTTI_NCCL_UINT8,
                           tutti_nccl_op(TUTTI_MAX), rank->comm, rank->gpu.stream);
     }
-    ended = run->player->library.group_end(); /* also after an error */
-    if (status == 0)
-        status = tutti_nccl_check(&run->player->library, ended, "nccl group_end", err);
+    status = tutti_nccl_group_end(&run->player->library, status, err);
     if (status == 0)
         status = tutti_nccl_settle(run, TUTTI_NCCL_MEETING, err);
     if (status == 0)
