@@ -124,7 +124,7 @@ struct tutti_backend_kind {
                          ranks, if it can */
     bool emulates; /* can be slowed down to another machine: takes a shaper */
     bool lends;    /* large messages are sent without a copy, from pages lent to the system */
-    bool on_gpu;   /* ranks are on GPUs: nothing of this machine is fitted for it */
+    bool on_gpu;   /* ranks are on GPUs, whose costs are others than those of processors */
     bool has_library; /* has collectives of its own, as the peer to compare with: --library */
 };
 

@@ -106,11 +106,20 @@ player() {
     echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
 }
 
-# validate NAME ARGUMENTS...: one table of measured and predicted.
+# calibrate BACKEND RANKS: its costs, into FOLDER/BACKEND.local.
+calibrate() {
+    local start=$SECONDS
+    TUTTI_NCCL_LIBRARY=$library timeout 90 $build/tutti calibrate -B "$1" -g "$2" -e 50M \
+        -O "$to/$1.local" >"$to/validate-calibrate-$1.log" 2>&1 || failed=1
+    echo "== calibrate $1: $((SECONDS - start)) s, $(tail -n 1 "$to/validate-calibrate-$1.log")"
+}
+
+# validate NAME BACKEND ARGUMENTS...: one table of measured and predicted.
 validate() {
-    local name=$1 start=$SECONDS rc
-    shift
-    timeout 100 $build/tutti validate -B cuda --calib "$to/cuda.local" "$@" --format csv \
+    local name=$1 backend=$2 start=$SECONDS rc
+    shift 2
+    TUTTI_NCCL_LIBRARY=$library timeout 100 $build/tutti validate -B "$backend" \
+        --calib "$to/$backend.local" "$@" --format csv \
         >"$to/validate-$name.csv" 2>"$to/validate-$name.log"
     rc=$?
     [ $rc -eq 0 ] || failed=1
@@ -147,15 +156,17 @@ for stage in "${stages[@]}"; do
         echo "== topo: $(sed -n 2p "$to/topo.log"), $(wc -l <"$to/topo.facts") facts"
         ;;
     validate)
-        start=$SECONDS
-        timeout 90 $build/tutti calibrate -B cuda -g 8 -e 50M -O "$to/cuda.local" \
-            >"$to/validate-calibrate.log" 2>&1 || failed=1
-        echo "== calibrate: $((SECONDS - start)) s, $(tail -n 1 "$to/validate-calibrate.log")"
-        for collective in allreduce allgather reducescatter broadcast alltoall; do
-            validate $collective -g 8 -a all -c $collective -b 1K -e 16M -f 16 -w 2 -n 10
+        calibrate cuda 8
+        for collective in allreduce allgather reducescatter broadcast reduce alltoall; do
+            validate $collective cuda -g 8 -a all -c $collective -b 1K -e 16M -f 16 -w 2 -n 10
         done
-        validate large -g 8 -a ring,two-shot,halving-doubling -b 64M -e 64M -w 1 -n 5
-        validate four -g 4 -a ring,two-shot,one-shot -b 1K -e 16M -f 4 -w 2 -n 10
+        validate large cuda -g 8 -a ring,two-shot,halving-doubling -b 64M -e 64M -w 1 -n 5
+        validate four cuda -g 4 -a ring,two-shot,one-shot -b 1K -e 16M -f 4 -w 2 -n 10
+        gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+        if [ "$gpus" -gt 1 ]; then # one GPU a rank
+            calibrate nccl "$gpus"
+            validate nccl nccl -g "$gpus" -a all -b 1K -e 64M -f 8 -w 2 -n 10
+        fi
         ;;
     player)
         player conformance $build/tests/cuda_conformance_test

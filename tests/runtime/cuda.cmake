@@ -59,3 +59,11 @@ add_executable(bars gpu/bars.c)
 target_link_libraries(bars PRIVATE tutti_cuda)
 add_test(NAME cuda_bars COMMAND bars --small)
 set_tests_properties(cuda_bars PROPERTIES ENVIRONMENT "${standin}" TIMEOUT 300)
+
+# Costs fitted and held against collectives, as on a GPU; what the stand-in takes tells nothing.
+foreach(backend cuda nccl)
+    add_test(NAME ${backend}_validate COMMAND sh -c "$<TARGET_FILE:tutti> calibrate -B ${backend} -g 2 -e 60K -O ${backend}.local && $<TARGET_FILE:tutti> validate -B ${backend} -g 2 -a ring,two-shot -b 1K -e 4K -w 1 -n 2 --calib ${backend}.local")
+    set_tests_properties(${backend}_validate PROPERTIES TIMEOUT 300
+        PASS_REGULAR_EXPRESSION "error of 4 sizes: median" ENVIRONMENT
+        "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
+endforeach()
