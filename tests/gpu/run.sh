@@ -106,6 +106,11 @@ player() {
     echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
 }
 
+# lines FILE: nodes, links and hardware, without names and what devices are.
+lines() {
+    sed -e '/^topology /d' -e '/^source /d' -e 's/ flops=[^ ]*//' -e 's/ mem=[^ ]*//' "$1"
+}
+
 # calibrate BACKEND RANKS: its costs, into FOLDER/BACKEND.local.
 calibrate() {
     local start=$SECONDS
@@ -153,6 +158,13 @@ for stage in "${stages[@]}"; do
             $build/tutti topo convert "local:facts=$to/topo.facts" -O "$to/topo.again" &&
             diff <(grep -v '^topology' "$to/topo.topo") <(grep -v '^topology' "$to/topo.again") \
                 >>"$to/topo.log" || failed=1
+        # Beside what NCCL itself has found, which is said and no failure.
+        NCCL_TOPO_DUMP_FILE="$to/topo.xml" TUTTI_NCCL_LIBRARY=$library timeout 60 $build/tutti run \
+            -B nccl --library -a ring -b 1K -e 1K >"$to/topo-nccl.log" 2>&1 &&
+            diff <(lines "$to/topo.topo") <($build/tutti topo convert "$to/topo.xml" | lines -) \
+                >"$to/topo.diff"
+        [ ! -f "$to/topo.diff" ] ||
+            echo "== topo: $(grep -c '^[<>]' "$to/topo.diff") lines are not as NCCL has it"
         echo "== topo: $(sed -n 2p "$to/topo.log"), $(wc -l <"$to/topo.facts") facts"
         ;;
     validate)
