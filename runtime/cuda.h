@@ -17,6 +17,14 @@
 
 TUTTI_API_BEGIN
 
+/* When a schedule is played as a CUDA graph: a kernel a level of it, each with the whole GPU, one
+ * after the other, instead of one kernel with a block a lane. */
+enum tutti_cuda_graph {
+    TUTTI_CUDA_GRAPH_AUTO,   /* where the GPU cannot keep all lanes at work at one time */
+    TUTTI_CUDA_GRAPH_ALWAYS, /* but for work of the host's; `persistent` is of no effect */
+    TUTTI_CUDA_GRAPH_NEVER,
+};
+
 struct tutti_cuda_opts {
     size_t size; /* sizeof(struct tutti_cuda_opts): runtime/api.h */
     /* The driver's library; NULL: what the environment variable TUTTI_CUDA_LIBRARY names, or
@@ -29,12 +37,14 @@ struct tutti_cuda_opts {
      * GPU times all of them, launched one behind the other. */
     bool persistent;
     uint32_t thread_count; /* of a block, a multiple of 32, at most 512; 0: by the messages' size */
+    enum tutti_cuda_graph graph;
 };
 
 /* Opens the backend; opts may be NULL. Default deadline of a wait: 30 s. play gives -TUTTI_ELACK
- * for a schedule of more lanes (of all ranks) than the GPU can keep at work at one time, or of more
- * memory than it has left, and -TUTTI_ECHECK, before anything is played, for one that locks up. In
- * a record, steps that were joined into one operation have that operation's times. */
+ * for a schedule of more memory than the GPU has left, or of more lanes (of all ranks) than it can
+ * keep at work at one time where a graph does not serve (work of the host's), and -TUTTI_ECHECK,
+ * before anything is played, for one that locks up. In a record, steps that were joined into one
+ * operation have that operation's times. */
 int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **ret,
                     struct tutti_err *err);
 

@@ -180,7 +180,7 @@ static int measure(struct bench *b, struct tutti_schedule *schedule, uint32_t th
     int status = tutti_cuda_plan_open(&plan, schedule, TUTTI_CUDA_LINED, &b->err);
 
     if (status == 0)
-        status = tutti_gpu_load_open(&load, &b->gpu, &plan, threads, false, &b->err);
+        status = tutti_gpu_load_open(&load, &b->gpu, &plan, false, threads, false, &b->err);
     if (status == 0)
         status = tutti_gpu_load_meetings(&load, count + 1, &b->err);
     if (status == 0) {

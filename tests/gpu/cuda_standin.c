@@ -13,25 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/gpu/player_cpu.h"
-
-enum {
-    SUCCESS = 0,
-    INVALID = 1,
-    OUT_OF_MEMORY = 2,
-    ELSEWHERE = 400,
-    NOT_READY = 600,
-    DEVICES_MAX = 64,
-    TOO_LARGE = 720,
-    UNKNOWN = 999
-};
-
-static uint64_t setting(const char *name, uint64_t standard)
-{
-    const char *text = getenv(name);
-
-    return text == NULL ? standard : strtoull(text, NULL, 0);
-}
+#include "tests/gpu/standin_streams.h"
 
 /* Whether this call is the one that is to fail. */
 static bool fails(const char *call)
@@ -255,124 +237,6 @@ CALL(cuMemGetInfo_v2, (size_t * ret_left, size_t *ret_total))
     return SUCCESS;
 }
 
-/* ---- streams: a thread each, with a queue ---- */
-
-enum { JOBS_MAX = 4096 };
-
-enum job_kind { JOB_COPY, JOB_FILL, JOB_EVENT, JOB_LAUNCH };
-
-struct job {
-    enum job_kind kind;
-    void *to;
-    const void *from;
-    size_t bytes;
-    unsigned char value;
-    const struct player_cpu_entry *entry;
-    struct tutti_cuda_args args;
-    uint32_t blocks;
-    uint32_t threads;
-};
-
-struct stream {
-    void *context;
-    pthread_t thread;
-    pthread_mutex_t lock; /* of the rest */
-    pthread_cond_t changed;
-    struct job *jobs; /* a ring of JOBS_MAX */
-    uint64_t put;
-    uint64_t done;
-    bool over;
-    bool failed;
-    struct stream *next; /* of all; of their lock */
-};
-
-struct all_streams {
-    pthread_mutex_t lock; /* of the rest */
-    struct stream *first;
-};
-
-static struct all_streams *all_streams(void)
-{
-    static struct all_streams only = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-    return &only;
-}
-
-static bool do_job(struct job *job)
-{
-    uint32_t absent = (uint32_t)setting("TUTTI_STANDIN_ABSENT", UINT32_MAX);
-
-    switch (job->kind) {
-    case JOB_COPY:
-        memcpy(job->to, job->from, job->bytes);
-        return true;
-    case JOB_FILL:
-        memset(job->to, job->value, job->bytes);
-        return true;
-    case JOB_EVENT:
-        __atomic_store_n((uint64_t *)job->to, p_now_ns(), __ATOMIC_RELEASE);
-        return true;
-    default:
-        return player_cpu_launch(job->entry->kernel, &job->args, job->blocks, job->threads, absent,
-                                 PLAYER_CPU_RIGHT);
-    }
-}
-
-static void *work(void *data)
-{
-    struct stream *s = data;
-
-    (void)pthread_mutex_lock(&s->lock);
-    for (;;) {
-        struct job job;
-        bool well;
-
-        while (s->put == s->done && !s->over)
-            (void)pthread_cond_wait(&s->changed, &s->lock);
-        if (s->put == s->done)
-            break;
-        job = s->jobs[s->done % JOBS_MAX];
-        (void)pthread_mutex_unlock(&s->lock);
-        well = do_job(&job);
-        (void)pthread_mutex_lock(&s->lock);
-        s->failed = s->failed || !well;
-        s->done++;
-        (void)pthread_cond_broadcast(&s->changed);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return NULL;
-}
-
-/* Waits while the queue is full, as a driver does. */
-static int put(void *stream, const struct job *job)
-{
-    struct stream *s = stream;
-
-    (void)pthread_mutex_lock(&s->lock);
-    while (s->put - s->done == JOBS_MAX)
-        (void)pthread_cond_wait(&s->changed, &s->lock);
-    s->jobs[s->put++ % JOBS_MAX] = *job;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
-    return SUCCESS;
-}
-
-static void wait_for(struct stream *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    while (s->put != s->done)
-        (void)pthread_cond_wait(&s->changed, &s->lock);
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-/* To and from memory of the host's that is not pinned: a driver returns when it is done. */
-static int put_copy(void *stream, void *to, const void *from, size_t bytes)
-{
-    (void)put(stream, &(struct job){.to = to, .from = from, .bytes = bytes});
-    wait_for(stream);
-    return SUCCESS;
-}
-
 CALL(cuMemAlloc_v2, (uint64_t * ret, size_t bytes))
 {
     void *memory = NULL;
@@ -569,24 +433,30 @@ CALL(cuEventDestroy_v2, (void *event))
     return SUCCESS;
 }
 
+static int launch(void *function, unsigned blocks, unsigned threads, void *stream,
+                  void **parameters)
+{
+    uint32_t most = (uint32_t)setting("TUTTI_STANDIN_THREADS", 2);
+
+    if (*current() != ((const struct stream *)stream)->context)
+        return ELSEWHERE;
+    return put(stream, &(struct job){.kind = JOB_LAUNCH,
+                                     .entry = function,
+                                     .args = *(const struct tutti_cuda_args *)parameters[0],
+                                     .blocks = blocks,
+                                     .threads = most < threads ? most : threads});
+}
+
 CALL(cuLaunchCooperativeKernel,
      (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
       unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters))
 {
-    uint32_t threads = (uint32_t)setting("TUTTI_STANDIN_THREADS", 2);
-
     FAIL_IF_ASKED();
     if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes != 0)
         return INVALID;
-    if (*current() != ((const struct stream *)stream)->context)
-        return ELSEWHERE;
     if (grid_x > setting("TUTTI_STANDIN_BLOCKS", 4096))
         return TOO_LARGE;
-    return put(stream, &(struct job){.kind = JOB_LAUNCH,
-                                     .entry = function,
-                                     .args = *(const struct tutti_cuda_args *)parameters[0],
-                                     .blocks = grid_x,
-                                     .threads = threads < block_x ? threads : block_x});
+    return launch(function, grid_x, block_x, stream, parameters);
 }
 
 CALL(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -594,7 +464,66 @@ CALL(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned
                       void *stream, void **parameters, void **extra))
 {
     FAIL_IF_ASKED();
-    (void)extra;
-    return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                     shared_bytes, stream, parameters);
+    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes != 0 ||
+        extra != NULL)
+        return INVALID;
+    return launch(function, grid_x, block_x, stream, parameters);
+}
+
+/* ---- graphs: what has been put into a stream while it was captured ---- */
+
+CALL(cuStreamBeginCapture_v2, (void *stream, int mode))
+{
+    struct stream *s = stream;
+
+    FAIL_IF_ASKED();
+    (void)mode;
+    s->captured = graph_new(NULL);
+    return s->captured == NULL ? OUT_OF_MEMORY : SUCCESS;
+}
+
+CALL(cuStreamEndCapture, (void *stream, void **ret))
+{
+    struct stream *s = stream;
+    struct graph *graph = s->captured;
+
+    s->captured = NULL;
+    if (fails(__func__)) {
+        graph_free(graph);
+        return UNKNOWN;
+    }
+    *ret = graph;
+    return SUCCESS;
+}
+
+CALL(cuGraphInstantiateWithFlags, (void **ret, void *graph, unsigned long long flags))
+{
+    FAIL_IF_ASKED();
+    if (flags != 0)
+        return INVALID;
+    *ret = graph_new(graph);
+    return *ret == NULL ? OUT_OF_MEMORY : SUCCESS;
+}
+
+CALL(cuGraphLaunch, (void *played, void *stream))
+{
+    const struct graph *graph = played;
+    int result = SUCCESS;
+
+    FAIL_IF_ASKED();
+    for (uint32_t i = 0; i < graph->count && result == SUCCESS; i++)
+        result = put(stream, &graph->jobs[i]);
+    return result;
+}
+
+CALL(cuGraphExecDestroy, (void *played))
+{
+    graph_free(played);
+    return SUCCESS;
+}
+
+CALL(cuGraphDestroy, (void *graph))
+{
+    graph_free(graph);
+    return SUCCESS;
 }

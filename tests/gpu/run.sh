@@ -8,6 +8,8 @@
 #            (FOLDER/topo.facts is all that was read, and a golden file to be)
 #   validate costs of the backend cuda fitted to small schedules, and collectives of other sizes
 #            predicted by them (FOLDER/cuda.local, FOLDER/validate-*.log and .csv)
+#   graph    all-reduce by a block a lane, in one launch, and by a graph of a kernel a level, beside
+#            each other; more lanes than the GPU keeps at work (FOLDER/player-graph*.log)
 #   bars     what the backend cuda reaches beside the driver's copy (FOLDER/bars.tsv)
 #   nccl     the backend nccl with the real NCCL: NCCL's own collectives beside our schedules by its
 #            sends and receives, on one rank, on as many ranks as there are GPUs, and on 2 and 4
@@ -184,6 +186,7 @@ for stage in "${stages[@]}"; do
         player conformance $build/tests/cuda_conformance_test
         TUTTI_TEST_PERSISTENT=1 TUTTI_TEST_FEWER=4 \
             player persistent $build/tests/cuda_conformance_test
+        TUTTI_TEST_GRAPH=1 TUTTI_TEST_FEWER=4 player graph $build/tests/cuda_conformance_test
         player test $build/tests/cuda_test
         for collective in allreduce allgather reducescatter broadcast reduce alltoall; do
             player "$collective" $build/tutti run -B cuda -g 8 -a all -c $collective -b 1K -e 16M \
@@ -196,6 +199,16 @@ for stage in "${stages[@]}"; do
                 $build/tests/cuda_conformance_test
         done
         [ -n "$sanitizer" ] || echo "== player: no compute-sanitizer here"
+        ;;
+    graph) # the same rows as a block a lane, in one launch, and as a kernel a level
+        for how in "" --persistent --graph; do
+            player "graph${how#-}" $build/tutti run -B cuda -g 8 -a ring,two-shot,one-shot \
+                -b 8 -e 256M -f 8 -w 5 -n 20 $how
+        done
+        player graph-lanes $build/tutti run -B cuda -g 64 -a ring,two-shot --channels 16 -b 1M \
+            -e 16M -f 16 -w 2 -n 5
+        player graph-trace $build/tutti run -B cuda -g 8 -a two-shot -b 16M -e 16M --graph \
+            --trace "$to/graph.csv"
         ;;
     bars)
         timeout 200 $build/tests/bars >"$to/bars.tsv" 2>"$to/bars.err" || failed=1

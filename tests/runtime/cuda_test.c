@@ -20,6 +20,7 @@ struct world {
 };
 
 static struct world world;
+static enum tutti_cuda_graph use_of_graphs; /* of worlds that are opened */
 
 static void fill(int32_t value)
 {
@@ -43,7 +44,8 @@ static int open_world(bool persistent, struct tutti_err *err)
 {
     const struct tutti_coll_params params = {
         .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_INT32, .op = TUTTI_SUM, .count = COUNT};
-    const struct tutti_cuda_opts opts = {.size = sizeof(opts), .persistent = persistent};
+    const struct tutti_cuda_opts opts = {
+        .size = sizeof(opts), .persistent = persistent, .graph = use_of_graphs};
     const struct tutti_shape shape = tutti_shape_flat(RANKS);
     int status;
 
@@ -166,6 +168,7 @@ TEST(more_lanes_or_bytes_than_the_gpu_has_are_refused)
 
     if (!has_standin())
         SKIP("a GPU is as large as it is");
+    use_of_graphs = TUTTI_CUDA_GRAPH_NEVER;
     for (int i = 0; i < 2; i++) {
         struct tutti_played played = {0};
         struct tutti_err err = {{0}};
@@ -179,6 +182,37 @@ TEST(more_lanes_or_bytes_than_the_gpu_has_are_refused)
             TEST_FAIL("'%s' is not in: %s", words[i][2], err.text);
         close_world();
     }
+    use_of_graphs = TUTTI_CUDA_GRAPH_AUTO;
+}
+
+/* The same lanes as a graph, level by level; also if it is asked for, and with a record. */
+TEST(more_lanes_than_the_gpu_has_are_played_level_by_level)
+{
+    for (int asked = 0; asked < (has_standin() ? 2 : 1); asked++) {
+        struct tutti_played played = {0};
+        struct tutti_record record;
+        struct tutti_err err = {{0}};
+
+        use_of_graphs =
+            has_standin() && asked == 0 ? TUTTI_CUDA_GRAPH_AUTO : TUTTI_CUDA_GRAPH_ALWAYS;
+        tutti_record_init(&record);
+        CHECK_OK(open_world(false, &err), err);
+        REQUIRE(world.backend != NULL);
+        if (use_of_graphs == TUTTI_CUDA_GRAPH_AUTO)
+            (void)setenv("TUTTI_STANDIN_BLOCKS", "3", 1);
+        world.play.record = &record;
+        fill(5);
+        CHECK_OK(tutti_backend_play(world.backend, &world.play, &played, &err), err);
+        check_sums(5);
+        CHECK_INT(record.event_count, played.step_count);
+        for (size_t i = 0; i < record.event_count; i++)
+            CHECK(record.events[i].start_ps >= 0 &&
+                  record.events[i].end_ps - record.events[i].start_ps < TUTTI_PS_PER_S);
+        (void)unsetenv("TUTTI_STANDIN_BLOCKS");
+        tutti_record_done(&record);
+        close_world();
+    }
+    use_of_graphs = TUTTI_CUDA_GRAPH_AUTO;
 }
 
 /* Opens, plays and closes, with a record; the status and the message. */
@@ -250,12 +284,25 @@ TEST(each_call_of_the_driver_may_fail)
                                         "cuEventElapsedTime",
                                         "cuLaunchCooperativeKernel"};
 
+    static const char *const of_graphs[] = {"cuStreamBeginCapture_v2",
+                                            "cuLaunchKernel",
+                                            "cuStreamEndCapture",
+                                            "cuGraphInstantiateWithFlags",
+                                            "cuGraphLaunch",
+                                            "cuStreamQuery",
+                                            "cuMemAlloc_v2"};
+
     if (!has_standin())
         SKIP("a driver's calls do not fail when they are asked to");
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         if (fail_each(calls[i], false) == 0)
             TEST_FAIL("%s was never called", calls[i]);
     CHECK(fail_each("cuMemAlloc_v2", true) == 2); /* the meetings' times as well */
+    use_of_graphs = TUTTI_CUDA_GRAPH_ALWAYS;
+    for (size_t i = 0; i < sizeof(of_graphs) / sizeof(of_graphs[0]); i++)
+        if (fail_each(of_graphs[i], false) == 0)
+            TEST_FAIL("%s was never called", of_graphs[i]);
+    use_of_graphs = TUTTI_CUDA_GRAPH_AUTO;
 }
 
 TEST(it_says_what_it_plays_on)

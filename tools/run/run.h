@@ -27,6 +27,8 @@ struct tutti_run_command {
     bool library; /* --library: after the rows of a size one of the library's own collective */
     uint32_t rank_count;
     bool pin;
+    bool graph;      /* cuda */
+    bool persistent; /* likewise */
     bool emulated; /* --emulate: each row has a backend of its own */
     struct tutti_sizes sizes;
     /* All but backend, shape and params.count, which differ by backend and by size. */
@@ -81,6 +83,13 @@ struct tutti_run_command {
          .help = "timed iterations"},                                                             \
         TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT,            \
         TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,       \
+        {.name = "graph",                                                                         \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "cuda: a kernel a level, in a CUDA graph, instead of a block a lane in one "     \
+                 "kernel; so by itself where there are too many lanes"},                          \
+        {.name = "persistent",                                                                    \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "cuda: all iterations in one launch; their times are then without it"},          \
         {.name = "pin",                                                                           \
          .type = TUTTI_OPTION_FLAG,                                                               \
          .help =                                                                                  \

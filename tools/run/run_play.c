@@ -254,9 +254,13 @@ int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backe
                          struct tutti_err *err)
 {
     struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
+    struct tutti_cuda_opts on_gpu = {.size = sizeof(struct tutti_cuda_opts),
+                                     .persistent = run->persistent,
+                                     .graph = run->graph ? TUTTI_CUDA_GRAPH_ALWAYS
+                                                         : TUTTI_CUDA_GRAPH_AUTO};
 
     return run->backend->alone    ? tutti_nccl_open(NULL, ret, err)
-           : run->backend->on_gpu ? tutti_cuda_open(NULL, ret, err)
+           : run->backend->on_gpu ? tutti_cuda_open(&on_gpu, ret, err)
                                   : tutti_threads_open(&opts, ret, err);
 }
 

@@ -170,6 +170,15 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
     const struct tutti_schedule *own = run->own.schedule;
     int status = 0;
 
+    if (strcmp(run->backend->name, "cuda") != 0 &&
+        (tutti_args_flag(args, "graph") || tutti_args_flag(args, "persistent")))
+        return tutti_fail(
+            err, TUTTI_EINVAL, "option '--%s': the backend '%s' has no such thing (-B cuda)",
+            tutti_args_flag(args, "graph") ? "graph" : "persistent", run->backend->name);
+    if (tutti_args_flag(args, "graph") && tutti_args_flag(args, "persistent"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--graph' and '--persistent': a graph is launched for each "
+                          "iteration (one of them)");
     if (tutti_args_flag(args, "pin") && tutti_args_flag(args, "no-pin"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '--pin' and '--no-pin' contradict each other (one of them)");
@@ -186,6 +195,8 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
         status = status < 0 ? status : tutti_nccl_gpu_count(&run->rank_count, err);
     if (!run->grouped && !run->backend->simulated && run->rank_count == 0)
         run->rank_count = 2;
+    run->graph = tutti_args_flag(args, "graph");
+    run->persistent = tutti_args_flag(args, "persistent");
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
     return status;

@@ -267,13 +267,29 @@ static int add_events(const struct tutti_cuda_plan *plan, const struct tutti_cud
     return 0;
 }
 
+/* Of operations, which a graph plays in pieces. */
+static int take_stamps(struct cuda_run *run, struct tutti_cuda_stamp *stamps, struct tutti_err *err)
+{
+    struct tutti_gpu_load *load = &run->load;
+    uint32_t count = load->by_levels ? load->graph.piece_count : run->plan.op_count;
+    struct tutti_cuda_stamp *pieces = calloc((size_t)count + 1, sizeof(*pieces));
+    int status = pieces == NULL ? tutti_nomem(err)
+                                : tutti_gpu_download(load->gpu, load->by_levels ? pieces : stamps,
+                                                     load->stamps, count * sizeof(*stamps), err);
+
+    if (status == 0 && load->by_levels)
+        tutti_gpu_graph_stamps(load, pieces, stamps);
+    free(pieces);
+    return status;
+}
+
 /* Of the last iteration. */
 static int take_record(struct cuda_run *run, struct tutti_err *err)
 {
     const struct tutti_cuda_plan *plan = &run->plan;
     struct tutti_record *record = run->play.record;
-    struct tutti_cuda_stamp *stamps;
     struct tutti_cuda_stamp *steps;
+    struct tutti_cuda_stamp *stamps;
     int status = 0;
 
     if (record == NULL)
@@ -284,8 +300,7 @@ static int take_record(struct cuda_run *run, struct tutti_err *err)
     if (stamps == NULL || steps == NULL)
         status = tutti_nomem(err);
     if (status == 0)
-        status = tutti_gpu_download(&run->backend->gpu, stamps, run->load.stamps,
-                                    plan->op_count * sizeof(*stamps), err);
+        status = take_stamps(run, stamps, err);
     if (status == 0) {
         time_steps(plan, stamps, steps);
         status = add_events(plan, steps, record, err);
@@ -331,6 +346,26 @@ static void close_run(void *data)
     free(run);
 }
 
+/* A block a lane where all of them fit, unless asked otherwise; a kernel a level else, for which
+ * lines are of no use. Work of the host's needs lanes. */
+static int plan_run(struct cuda_run *run, bool *ret_by_levels, struct tutti_err *err)
+{
+    const struct tutti_cuda_opts *opts = &run->backend->opts;
+    bool fits = true;
+    int status;
+
+    status = tutti_cuda_plan_open(&run->plan, run->play.schedule, TUTTI_CUDA_LINED, err);
+    if (status < 0 || run->plan.asks || opts->graph == TUTTI_CUDA_GRAPH_NEVER)
+        return status;
+    if (opts->graph == TUTTI_CUDA_GRAPH_AUTO)
+        status = tutti_gpu_fits(&run->backend->gpu, &run->plan, opts->thread_count, &fits, err);
+    if (status < 0 || (fits && opts->graph == TUTTI_CUDA_GRAPH_AUTO))
+        return status;
+    tutti_cuda_plan_close(&run->plan);
+    *ret_by_levels = true;
+    return tutti_cuda_plan_open(&run->plan, run->play.schedule, TUTTI_CUDA_JOINED, err);
+}
+
 /* Where the host's work finds its bytes. */
 static int lend(struct cuda_run *run, struct tutti_err *err)
 {
@@ -346,6 +381,7 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
 {
     struct cuda_backend *backend = (struct cuda_backend *)base;
     struct cuda_run *run = calloc(1, sizeof(*run));
+    bool by_levels = false;
     int status;
 
     if (run == NULL)
@@ -353,11 +389,11 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
     run->backend = backend;
     run->play = *play;
     run->deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : 30 * TUTTI_PS_PER_S;
-    status = tutti_cuda_plan_open(&run->plan, play->schedule, TUTTI_CUDA_LINED, err);
+    status = tutti_gpu_enter(&backend->gpu, err);
     if (status == 0)
-        status = tutti_gpu_enter(&backend->gpu, err);
+        status = plan_run(run, &by_levels, err);
     if (status == 0)
-        status = tutti_gpu_load_open(&run->load, &backend->gpu, &run->plan,
+        status = tutti_gpu_load_open(&run->load, &backend->gpu, &run->plan, by_levels,
                                      backend->opts.thread_count, play->record != NULL, err);
     if (status == 0)
         status = lend(run, err);
@@ -391,7 +427,7 @@ static int grow_times(struct cuda_run *run, uint32_t count, struct tutti_err *er
 static int play(struct stepping *stepping, struct tutti_err *err)
 {
     const struct cuda_run *run = stepping->run;
-    bool persistent = run->backend->opts.persistent;
+    bool persistent = run->backend->opts.persistent && !run->load.by_levels;
 
     /* One iteration alone meets nobody: it is timed as a launch. */
     if (persistent && run->play.between == NULL &&
@@ -463,6 +499,8 @@ int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **r
         status =
             tutti_fail(err, TUTTI_EINVAL, "a block of %u threads (a multiple of 32, at most 512)",
                        backend->opts.thread_count);
+    if (status == 0 && backend->opts.graph > TUTTI_CUDA_GRAPH_NEVER)
+        status = tutti_fail(err, TUTTI_EINVAL, "no such use of graphs: %d", backend->opts.graph);
     if (status == 0)
         status = tutti_gpu_open(&backend->gpu, backend->opts.library, backend->opts.device, err);
     if (status < 0) {

@@ -68,6 +68,13 @@ enum {
     CALL(event_query, "cuEventQuery", (void *event))                                               \
     CALL(event_elapsed, "cuEventElapsedTime", (float *ret_ms, void *from, void *to))               \
     CALL(event_destroy, "cuEventDestroy_v2", (void *event))                                        \
+    CALL(capture_begin, "cuStreamBeginCapture_v2", (void *stream, int mode))                       \
+    CALL(capture_end, "cuStreamEndCapture", (void *stream, void **ret))                            \
+    CALL(graph_open, "cuGraphInstantiateWithFlags",                                                \
+         (void **ret, void *graph, unsigned long long flags))                                      \
+    CALL(graph_launch, "cuGraphLaunch", (void *played, void *stream))                              \
+    CALL(graph_close, "cuGraphExecDestroy", (void *played))                                        \
+    CALL(graph_free, "cuGraphDestroy", (void *graph))                                              \
     CALL(launch, "cuLaunchCooperativeKernel",                                                      \
          (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,                 \

@@ -51,6 +51,23 @@ struct tutti_gpu_work {
     void **own[TUTTI_BUF_COUNT];  /* likewise: NULL where it is the caller's */
 };
 
+/* A part of an operation, for one block. */
+struct tutti_gpu_piece {
+    uint32_t op;
+    uint64_t offset;
+    uint64_t bytes;
+};
+
+/* A plan by levels. */
+struct tutti_gpu_graph {
+    struct tutti_cuda_stages stages;
+    struct tutti_gpu_piece *pieces; /* level by level */
+    uint32_t piece_count;
+    uint32_t *piece_first; /* [level_count + 1] */
+    void *graph;
+    void *played; /* made of it */
+};
+
 /* A plan on a GPU: its buffers, operations and counters are one piece of memory there. */
 struct tutti_gpu_load {
     struct tutti_gpu *gpu;
@@ -63,16 +80,24 @@ struct tutti_gpu_load {
     uint64_t meetings;                    /* uint64_t [meeting_capacity] */
     uint32_t meeting_capacity;
     struct tutti_gpu_work work;
-    uint64_t stamps; /* 0, or struct tutti_cuda_stamp [op] */
+    bool by_levels; /* as a graph; else a block a lane, all of them at work together */
+    struct tutti_gpu_graph graph;
+    bool stamped;    /* times of operations can be taken: */
+    uint64_t stamps; /* struct tutti_cuda_stamp [op], of a graph [piece] */
     struct tutti_cuda_args args;
 };
 
-/* Takes memory and uploads the plan. `thread_count`: of a block; 0: as many as the messages give
+/* Whether all lanes of the plan can be at work together. */
+int tutti_gpu_fits(struct tutti_gpu *gpu, const struct tutti_cuda_plan *plan, uint32_t thread_count,
+                   bool *ret, struct tutti_err *err);
+
+/* Takes memory and uploads the plan. `by_levels`: as a graph; -TUTTI_ELACK if the host has work.
+ * `thread_count`: of a block; 0: as many as the messages give
  * work to, fewer where more lanes than else would fit must. `stamped`: the times of operations can
  * be taken. */
 int tutti_gpu_load_open(struct tutti_gpu_load *load, struct tutti_gpu *gpu,
-                        const struct tutti_cuda_plan *plan, uint32_t thread_count, bool stamped,
-                        struct tutti_err *err);
+                        const struct tutti_cuda_plan *plan, bool by_levels, uint32_t thread_count,
+                        bool stamped, struct tutti_err *err);
 
 /* The threads of a block, if not asked otherwise and all lanes fit. */
 uint32_t tutti_gpu_threads_for(const struct tutti_cuda_plan *plan);
@@ -81,9 +106,23 @@ uint32_t tutti_gpu_threads_for(const struct tutti_cuda_plan *plan);
 int tutti_gpu_load_meetings(struct tutti_gpu_load *load, uint32_t count, struct tutti_err *err);
 void tutti_gpu_load_close(struct tutti_gpu_load *load); /* a zeroed one is a no-op */
 
-/* Puts a launch of some iterations on the stream. */
+/* Puts a launch of some iterations on the stream; a graph: as many launches, all of them stamped if
+ * one can be. */
 int tutti_gpu_launch(struct tutti_gpu_load *load, uint32_t iteration_count, bool stamped,
                      struct tutti_err *err);
+
+/* ---- graph.c ---- */
+
+/* Levels, and their pieces. */
+int tutti_gpu_graph_plan(struct tutti_gpu_load *load, struct tutti_err *err);
+/* As the device reads them, made of the operations of the plan. */
+void tutti_gpu_graph_pieces(const struct tutti_gpu_load *load, const struct tutti_cuda_op *ops,
+                            struct tutti_cuda_op *ret_ops, struct tutti_cuda_lane *ret_lanes);
+int tutti_gpu_graph_make(struct tutti_gpu_load *load, struct tutti_err *err);
+void tutti_gpu_graph_close(struct tutti_gpu_load *load);
+/* The times of operations, which are zeroed, made of those of their pieces. */
+void tutti_gpu_graph_stamps(const struct tutti_gpu_load *load,
+                            const struct tutti_cuda_stamp *pieces, struct tutti_cuda_stamp *ops);
 
 /* ---- host_work.c; nothing where the host has no work ---- */
 

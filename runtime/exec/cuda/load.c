@@ -37,6 +37,7 @@ static uint64_t part(struct layout *layout, uint64_t count, uint64_t bytes)
 static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
 {
     const struct tutti_cuda_plan *plan = load->plan;
+    uint32_t op_count = load->by_levels ? load->graph.piece_count : plan->op_count;
     struct layout layout = {0};
 
     for (uint32_t r = 0; r < plan->schedule->rank_count; r++) {
@@ -47,8 +48,9 @@ static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
             load->addresses[b][r] = part(&layout, tutti_buf_size_of(&sizes, (enum tutti_buf)b), 1);
     }
     load->buffer_bytes = layout.bytes;
-    layout.ops = part(&layout, plan->op_count + 1, sizeof(struct tutti_cuda_op));
-    layout.lanes = part(&layout, plan->lane_total, sizeof(struct tutti_cuda_lane));
+    layout.ops = part(&layout, op_count + 1, sizeof(struct tutti_cuda_op));
+    layout.lanes = part(&layout, load->by_levels ? op_count : plan->lane_total,
+                        sizeof(struct tutti_cuda_lane));
     layout.waits = part(&layout, plan->wait_count, sizeof(struct tutti_cuda_flag));
     layout.signals = part(&layout, plan->signal_count, sizeof(struct tutti_cuda_flag));
     layout.lines = part(&layout, plan->line_bytes, 1);
@@ -57,7 +59,7 @@ static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
     layout.meeting = part(&layout, 1, sizeof(struct tutti_cuda_counter));
     layout.verdicts = part(&layout, plan->lane_total, sizeof(struct tutti_cuda_verdict));
     layout.stop = part(&layout, 1, sizeof(uint32_t));
-    layout.stamps = part(&layout, stamped ? plan->op_count : 0, sizeof(struct tutti_cuda_stamp));
+    layout.stamps = part(&layout, stamped ? op_count : 0, sizeof(struct tutti_cuda_stamp));
     return layout;
 }
 
@@ -84,8 +86,9 @@ static int count_resident(struct tutti_gpu_load *load, uint32_t *ret, struct tut
     return status;
 }
 
-/* More lanes fit if they are narrower. */
-static int fit_blocks(struct tutti_gpu_load *load, bool chosen, struct tutti_err *err)
+/* More lanes fit if they are narrower. `ret_fits`: NULL, or gets whether they do. */
+static int fit_blocks(struct tutti_gpu_load *load, bool chosen, bool *ret_fits,
+                      struct tutti_err *err)
 {
     uint32_t lanes = load->plan->lane_total;
     uint32_t resident = 0;
@@ -95,7 +98,9 @@ static int fit_blocks(struct tutti_gpu_load *load, bool chosen, struct tutti_err
         load->thread_count = load->thread_count / 64 * 32;
         status = count_resident(load, &resident, err);
     }
-    if (status == 0 && lanes > resident)
+    if (status == 0 && ret_fits != NULL)
+        *ret_fits = lanes <= resident;
+    else if (status == 0 && lanes > resident)
         status = tutti_fail(err, TUTTI_ELACK,
                             "the schedule '%s' has %u lanes in all, and this GPU keeps %u blocks "
                             "of %u threads at work together (fewer channels)",
@@ -103,7 +108,7 @@ static int fit_blocks(struct tutti_gpu_load *load, bool chosen, struct tutti_err
     return status;
 }
 
-static int find_kernel(struct tutti_gpu_load *load, struct tutti_err *err)
+static int find_kernel(struct tutti_gpu_load *load, bool *ret_fits, struct tutti_err *err)
 {
     struct tutti_gpu *gpu = load->gpu;
     const struct tutti_reduction *reduction = &load->plan->reduction;
@@ -123,7 +128,15 @@ static int find_kernel(struct tutti_gpu_load *load, struct tutti_err *err)
             CALL(gpu, function_attribute, &registers, TUTTI_CU_FUNCTION_REGISTERS, load->kernel);
     if (!chosen)
         load->thread_count = tutti_gpu_threads_for(load->plan);
-    return status < 0 ? status : fit_blocks(load, chosen, err);
+    return status < 0 || load->by_levels ? status : fit_blocks(load, chosen, ret_fits, err);
+}
+
+int tutti_gpu_fits(struct tutti_gpu *gpu, const struct tutti_cuda_plan *plan, uint32_t thread_count,
+                   bool *ret, struct tutti_err *err)
+{
+    struct tutti_gpu_load load = {.gpu = gpu, .plan = plan, .thread_count = thread_count};
+
+    return find_kernel(&load, ret, err);
 }
 
 /* ---- opening ---- */
@@ -144,6 +157,37 @@ static int take_memory(struct tutti_gpu_load *load, const struct layout *layout,
     return status < 0 ? status : CALL(load->gpu, alloc, &load->memory, (size_t)layout->bytes);
 }
 
+static int upload_lanes(struct tutti_gpu_load *load, const struct layout *layout,
+                        const struct tutti_cuda_op *ops, uint32_t op_count,
+                        const struct tutti_cuda_lane *lanes, uint32_t lane_count,
+                        struct tutti_err *err)
+{
+    int status =
+        tutti_gpu_upload(load->gpu, load->memory + layout->ops, ops, op_count * sizeof(*ops), err);
+
+    return status < 0 ? status
+                      : tutti_gpu_upload(load->gpu, load->memory + layout->lanes, lanes,
+                                         lane_count * sizeof(*lanes), err);
+}
+
+/* Each piece is a lane of its own. */
+static int upload_pieces(struct tutti_gpu_load *load, const struct layout *layout,
+                         const struct tutti_cuda_op *ops, struct tutti_err *err)
+{
+    uint32_t count = load->graph.piece_count;
+    struct tutti_cuda_op *pieces = calloc((size_t)count + 1, sizeof(*pieces));
+    struct tutti_cuda_lane *lanes = calloc((size_t)count + 1, sizeof(*lanes));
+    int status = pieces == NULL || lanes == NULL ? tutti_nomem(err) : 0;
+
+    if (status == 0) {
+        tutti_gpu_graph_pieces(load, ops, pieces, lanes);
+        status = upload_lanes(load, layout, pieces, count, lanes, count, err);
+    }
+    free(pieces);
+    free(lanes);
+    return status;
+}
+
 static int upload_ops(struct tutti_gpu_load *load, const struct layout *layout,
                       struct tutti_err *err)
 {
@@ -159,12 +203,10 @@ static int upload_ops(struct tutti_gpu_load *load, const struct layout *layout,
 
     if (status == 0) {
         tutti_cuda_resolve(plan, bases, ops, lanes);
-        status = tutti_gpu_upload(load->gpu, load->memory + layout->ops, ops,
-                                  plan->op_count * sizeof(*ops), err);
+        status = load->by_levels ? upload_pieces(load, layout, ops, err)
+                                 : upload_lanes(load, layout, ops, plan->op_count, lanes,
+                                                plan->lane_total, err);
     }
-    if (status == 0)
-        status = tutti_gpu_upload(load->gpu, load->memory + layout->lanes, lanes,
-                                  plan->lane_total * sizeof(*lanes), err);
     if (status == 0)
         status = tutti_gpu_upload(load->gpu, load->memory + layout->waits, plan->waits,
                                   plan->wait_count * sizeof(plan->waits[0]), err);
@@ -208,7 +250,9 @@ static int fill(struct tutti_gpu_load *load, bool stamped, struct tutti_err *err
             status = tutti_nomem(err);
     }
     if (status == 0)
-        status = find_kernel(load, err);
+        status = find_kernel(load, NULL, err);
+    if (status == 0 && load->by_levels)
+        status = tutti_gpu_graph_plan(load, err);
     if (status < 0)
         return status;
     layout = lay_out(load, stamped);
@@ -223,14 +267,18 @@ static int fill(struct tutti_gpu_load *load, bool stamped, struct tutti_err *err
     if (status == 0)
         status = tutti_gpu_fill(load->gpu, load->memory + layout.lines, 0,
                                 (size_t)(layout.stamps - layout.lines), err);
-    return status < 0 ? status : tutti_gpu_work_open(load, err);
+    if (status == 0)
+        status = load->by_levels ? tutti_gpu_graph_make(load, err) : tutti_gpu_work_open(load, err);
+    return status;
 }
 
 int tutti_gpu_load_open(struct tutti_gpu_load *load, struct tutti_gpu *gpu,
-                        const struct tutti_cuda_plan *plan, uint32_t thread_count, bool stamped,
-                        struct tutti_err *err)
+                        const struct tutti_cuda_plan *plan, bool by_levels, uint32_t thread_count,
+                        bool stamped, struct tutti_err *err)
 {
     struct tutti_gpu_load made = {
+        .by_levels = by_levels,
+        .stamped = stamped,
         .gpu = gpu,
         .plan = plan,
         .thread_count = thread_count,
@@ -271,6 +319,7 @@ void tutti_gpu_load_close(struct tutti_gpu_load *load)
     bool there = load->gpu != NULL && !load->gpu->lost;
 
     tutti_gpu_work_close(load);
+    tutti_gpu_graph_close(load);
     if (load->memory != 0 && there)
         (void)load->gpu->driver.free(load->memory);
     if (load->meetings != 0 && there)
@@ -287,8 +336,12 @@ int tutti_gpu_launch(struct tutti_gpu_load *load, uint32_t iteration_count, bool
 {
     struct tutti_gpu *gpu = load->gpu;
     void *parameters[1] = {&load->args};
-    int status;
+    int status = 0;
 
+    for (uint32_t i = 0; load->by_levels && i < iteration_count && status == 0; i++)
+        status = CALL(gpu, graph_launch, load->graph.played, gpu->stream);
+    if (load->by_levels)
+        return status;
     load->args.iteration_count = iteration_count;
     load->args.stamps = stamped ? (struct tutti_cuda_stamp *)(uintptr_t)load->stamps : NULL;
     status = CALL(gpu, launch, load->kernel, load->plan->lane_total, 1, 1, load->thread_count, 1, 1,

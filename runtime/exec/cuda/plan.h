@@ -150,6 +150,21 @@ void tutti_cuda_resolve(const struct tutti_cuda_plan *plan,
                         const uint64_t *const bases[TUTTI_CUDA_BASES],
                         struct tutti_cuda_op *ret_ops, struct tutti_cuda_lane *ret_lanes);
 
+/* The operations of a plan without lines, by levels: those of level 0 may be played at any time and
+ * all at once, those of level k after all of the levels before. Waits and signals are then over;
+ * the order of each lane is kept where its operations touch the same bytes. Levels of operations
+ * are fewer than those of steps (runtime/exec/levels.h): all sources of a sum are one, and what is
+ * written to its receiver's place is none. */
+struct tutti_cuda_stages {
+    uint32_t *levels; /* [op]; TUTTI_CUDA_NO_LEVEL: it does nothing but wait and tell others */
+    uint32_t level_count;
+};
+#define TUTTI_CUDA_NO_LEVEL UINT32_MAX
+
+int tutti_cuda_stages_open(struct tutti_cuda_stages *stages, const struct tutti_cuda_plan *plan,
+                           struct tutti_err *err);
+void tutti_cuda_stages_close(struct tutti_cuda_stages *stages); /* a zeroed one is a no-op */
+
 /* "rank 3, lane 0, step 17 (RECV out+64 128 B from 2)". */
 enum { TUTTI_CUDA_STEP_TEXT_BYTES = 224 };
 const char *tutti_cuda_step_text(const struct tutti_cuda_plan *plan, uint32_t lane_index,

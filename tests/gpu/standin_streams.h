@@ -1,0 +1,181 @@
+/* The streams of the stand-in for the driver's library: each is a thread with a queue of copies,
+ * fills, events and launches; and graphs, which keep such jobs. */
+#ifndef TUTTI_TESTS_GPU_STANDIN_STREAMS_H
+#define TUTTI_TESTS_GPU_STANDIN_STREAMS_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/gpu/player_cpu.h"
+
+enum {
+    SUCCESS = 0,
+    INVALID = 1,
+    OUT_OF_MEMORY = 2,
+    ELSEWHERE = 400,
+    NOT_READY = 600,
+    DEVICES_MAX = 64,
+    TOO_LARGE = 720,
+    UNKNOWN = 999
+};
+
+static uint64_t setting(const char *name, uint64_t standard)
+{
+    const char *text = getenv(name);
+
+    return text == NULL ? standard : strtoull(text, NULL, 0);
+}
+
+enum { JOBS_MAX = 4096 };
+
+enum job_kind { JOB_COPY, JOB_FILL, JOB_EVENT, JOB_LAUNCH };
+
+struct job {
+    enum job_kind kind;
+    void *to;
+    const void *from;
+    size_t bytes;
+    unsigned char value;
+    const struct player_cpu_entry *entry;
+    struct tutti_cuda_args args;
+    uint32_t blocks;
+    uint32_t threads;
+};
+
+/* Jobs that one launch plays. */
+struct graph {
+    struct job *jobs; /* [JOBS_MAX] */
+    uint32_t count;
+};
+
+struct stream {
+    void *context;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the rest */
+    pthread_cond_t changed;
+    struct job *jobs; /* a ring of JOBS_MAX */
+    uint64_t put;
+    uint64_t done;
+    bool over;
+    bool failed;
+    struct graph *captured; /* what is put into it, while that is not NULL */
+    struct stream *next;    /* of all; of their lock */
+};
+
+struct all_streams {
+    pthread_mutex_t lock; /* of the rest */
+    struct stream *first;
+};
+
+static struct all_streams *all_streams(void)
+{
+    static struct all_streams only = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+    return &only;
+}
+
+static bool do_job(struct job *job)
+{
+    uint32_t absent = (uint32_t)setting("TUTTI_STANDIN_ABSENT", UINT32_MAX);
+
+    switch (job->kind) {
+    case JOB_COPY:
+        memcpy(job->to, job->from, job->bytes);
+        return true;
+    case JOB_FILL:
+        memset(job->to, job->value, job->bytes);
+        return true;
+    case JOB_EVENT:
+        __atomic_store_n((uint64_t *)job->to, p_now_ns(), __ATOMIC_RELEASE);
+        return true;
+    default:
+        return player_cpu_launch(job->entry->kernel, &job->args, job->blocks, job->threads, absent,
+                                 PLAYER_CPU_RIGHT);
+    }
+}
+
+static void *work(void *data)
+{
+    struct stream *s = data;
+
+    (void)pthread_mutex_lock(&s->lock);
+    for (;;) {
+        struct job job;
+        bool well;
+
+        while (s->put == s->done && !s->over)
+            (void)pthread_cond_wait(&s->changed, &s->lock);
+        if (s->put == s->done)
+            break;
+        job = s->jobs[s->done % JOBS_MAX];
+        (void)pthread_mutex_unlock(&s->lock);
+        well = do_job(&job);
+        (void)pthread_mutex_lock(&s->lock);
+        s->failed = s->failed || !well;
+        s->done++;
+        (void)pthread_cond_broadcast(&s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Waits while the queue is full, as a driver does. */
+static int put(void *stream, const struct job *job)
+{
+    struct stream *s = stream;
+
+    if (s->captured != NULL) {
+        if (s->captured->count == JOBS_MAX)
+            return INVALID;
+        s->captured->jobs[s->captured->count++] = *job;
+        return SUCCESS;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->put - s->done == JOBS_MAX)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    s->jobs[s->put++ % JOBS_MAX] = *job;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    return SUCCESS;
+}
+
+static void wait_for(struct stream *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->put != s->done)
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* To and from memory of the host's that is not pinned: a driver returns when it is done. */
+static int put_copy(void *stream, void *to, const void *from, size_t bytes)
+{
+    (void)put(stream, &(struct job){.to = to, .from = from, .bytes = bytes});
+    wait_for(stream);
+    return SUCCESS;
+}
+
+static struct graph *graph_new(const struct graph *from)
+{
+    struct graph *graph = calloc(1, sizeof(*graph));
+
+    if (graph == NULL)
+        return NULL;
+    graph->jobs = calloc(JOBS_MAX, sizeof(*graph->jobs));
+    if (graph->jobs == NULL) {
+        free(graph);
+        return NULL;
+    }
+    graph->count = from == NULL ? 0 : from->count;
+    for (uint32_t i = 0; i < graph->count; i++)
+        graph->jobs[i] = from->jobs[i];
+    return graph;
+}
+
+static void graph_free(struct graph *graph)
+{
+    free(graph->jobs);
+    free(graph);
+}
+
+#endif
