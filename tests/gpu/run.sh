@@ -32,7 +32,7 @@ mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(topo player validate bars nccl check costs sockets hosts steps within)
+[ $# -gt 0 ] || stages=(topo player validate graph bars nccl check costs sockets hosts steps within)
 targets=(tutti)
 case " ${stages[*]} " in *" player "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
 case " ${stages[*]} " in *" nccl "*) targets+=(nccl_conformance_test) ;; esac
@@ -203,7 +203,7 @@ for stage in "${stages[@]}"; do
     graph) # the same rows as a block a lane, in one launch, and as a kernel a level
         for how in "" --persistent --graph; do
             player "graph${how#-}" $build/tutti run -B cuda -g 8 -a ring,two-shot,one-shot \
-                -b 8 -e 256M -f 8 -w 5 -n 20 $how
+                -b 64 -e 64M -f 16 -w 5 -n 20 $how
         done
         player graph-lanes $build/tutti run -B cuda -g 64 -a ring,two-shot --channels 16 -b 1M \
             -e 16M -f 16 -w 2 -n 5
@@ -282,8 +282,8 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, validate, bars, nccl, check, costs," \
-            "sockets, hosts, steps, within)" >&2
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, validate, graph, bars, nccl," \
+            "check, costs, sockets, hosts, steps, within)" >&2
         exit 2
         ;;
     esac
