@@ -139,10 +139,9 @@ TEST(a_calibration_gives_a_framework_its_constants)
     CHECK_OK(tutti_calib_parse("text", text, strlen(text), &again, &err), err);
 
     CHECK_INT(tutti_calib_framework((const struct tutti_calib *const *)&again, 1, given, &made),
-                 fit.constant_count);
+              fit.constant_count);
     CHECK(memcmp(&made, &fit.fitted, sizeof(made)) == 0);
-    CHECK_INT(tutti_calib_framework((const struct tutti_calib *const *)&again, 1, other, &made),
-                 0);
+    CHECK_INT(tutti_calib_framework((const struct tutti_calib *const *)&again, 1, other, &made), 0);
     CHECK(memcmp(&made, other, sizeof(made)) == 0);
     tutti_calib_free(calib);
     tutti_calib_free(again);

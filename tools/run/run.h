@@ -29,7 +29,7 @@ struct tutti_run_command {
     bool pin;
     bool graph;      /* cuda */
     bool persistent; /* likewise */
-    bool emulated; /* --emulate: each row has a backend of its own */
+    bool emulated;   /* --emulate: each row has a backend of its own */
     struct tutti_sizes sizes;
     /* All but backend, shape and params.count, which differ by backend and by size. */
     struct tutti_perform perform;
