@@ -202,12 +202,12 @@ for stage in "${stages[@]}"; do
         ;;
     graph) # the same rows as a block a lane, in one launch, and as a kernel a level
         for how in "" --persistent --graph; do
-            player "graph${how#-}" $build/tutti run -B cuda -g 8 -a ring,two-shot,one-shot \
+            player "levels${how#-}" $build/tutti run -B cuda -g 8 -a ring,two-shot,one-shot \
                 -b 64 -e 64M -f 16 -w 5 -n 20 $how
         done
-        player graph-lanes $build/tutti run -B cuda -g 64 -a ring,two-shot --channels 16 -b 1M \
+        player levels-lanes $build/tutti run -B cuda -g 64 -a ring,two-shot --channels 16 -b 1M \
             -e 16M -f 16 -w 2 -n 5
-        player graph-trace $build/tutti run -B cuda -g 8 -a two-shot -b 16M -e 16M --graph \
+        player levels-trace $build/tutti run -B cuda -g 8 -a two-shot -b 16M -e 16M --graph \
             --trace "$to/graph.csv"
         ;;
     bars)
