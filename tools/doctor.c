@@ -145,15 +145,18 @@ static int add_gpu(struct tutti_table *table)
     char name[TUTTI_CUDA_NAME_BYTES];
     char nccl[TUTTI_NCCL_NAME_BYTES];
     char version[128];
-    bool plays = tutti_cuda_name(name, &why) == 0;
-    bool connects = tutti_nccl_name(nccl, &why_not) == 0;
+    int plays = tutti_cuda_name(name, &why);
+    int connects = tutti_nccl_name(nccl, &why_not);
     bool has;
 
+    if (plays == -TUTTI_ENOMEM || connects == -TUTTI_ENOMEM)
+        return -TUTTI_ENOMEM;
     read_line("/proc/driver/nvidia/version", version, sizeof(version));
     has = strcmp(version, "unknown") != 0;
     return add(table, "gpu driver", has ? version : "no", "of NVIDIA's GPUs") |
-           add(table, "backend cuda", plays ? "yes" : "no", plays ? name : why.text) |
-           add(table, "backend nccl", connects ? "yes" : "no", connects ? nccl : why_not.text);
+           add(table, "backend cuda", plays == 0 ? "yes" : "no", plays == 0 ? name : why.text) |
+           add(table, "backend nccl", connects == 0 ? "yes" : "no",
+               connects == 0 ? nccl : why_not.text);
 }
 
 /* What SPEC `local` is, or why there is none. */
@@ -162,9 +165,11 @@ static int add_local(struct tutti_table *table)
     struct tutti_err why = {.text = ""};
     struct tutti_topo *topo = NULL;
     char text[64];
-    int status;
+    int status = tutti_machine_load("local", 1, &topo, &why);
 
-    if (tutti_machine_load("local", 1, &topo, &why) < 0)
+    if (status == -TUTTI_ENOMEM)
+        return status;
+    if (status < 0)
         return add(table, "SPEC local", "no", why.text);
     (void)snprintf(text, sizeof(text), "%" PRIu32 " %s", topo->rank_count,
                    topo->hardware != NULL ? "GPUs" : "cores");

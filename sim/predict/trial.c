@@ -252,7 +252,7 @@ int tutti_trial_protocols(const struct tutti_trial *trial, const struct tutti_sc
     for (size_t i = 0; i < count && all_protocols && status == 0; i++)
         status = least_ps(ask, schedule, &protocols[i], &known, &least[i]);
     if (status < 0)
-        return tutti_nomem(err);
+        (void)tutti_nomem(err);
     for (size_t i = next_protocol(least, done, count); i < count && status == 0;
          i = next_protocol(least, done, count)) {
         struct tutti_outcome outcome = *ret;
