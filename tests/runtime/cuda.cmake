@@ -34,10 +34,10 @@ add_test(NAME nccl_processes
 set_tests_properties(nccl_processes PROPERTIES TIMEOUT 300 ENVIRONMENT "${standins}")
 add_test(NAME cuda_conformance_persistent COMMAND cuda_conformance_test)
 set_tests_properties(cuda_conformance_persistent PROPERTIES TIMEOUT 600
-    ENVIRONMENT "${standin};TUTTI_TEST_PERSISTENT=1;TUTTI_TEST_FEWER=20")
+    ENVIRONMENT "${standin};TUTTI_TEST_PERSISTENT=1;TUTTI_TEST_FEWER=40")
 add_test(NAME cuda_conformance_graph COMMAND cuda_conformance_test)
 set_tests_properties(cuda_conformance_graph PROPERTIES TIMEOUT 600
-    ENVIRONMENT "${standin};TUTTI_TEST_GRAPH=1;TUTTI_TEST_FEWER=20")
+    ENVIRONMENT "${standin};TUTTI_TEST_GRAPH=1;TUTTI_TEST_FEWER=40")
 
 # The kernel under ThreadSanitizer in every build; both mutants must be caught.
 set(CMAKE_REQUIRED_FLAGS -fsanitize=thread)
