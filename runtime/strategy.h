@@ -107,6 +107,15 @@ struct tutti_strategy_params {
     int (*collective)(void *context, const struct tutti_coll_params *params, uint32_t axis,
                       uint32_t size, struct tutti_schedule **ret, struct tutti_err *err);
     void *context;
+    /* What really does the work of every COMPUTE step (runtime/train.h); NULL: they take their time
+     * alone. Then there is an entry "input" at the head of each step, and local SGD plays all its
+     * local steps: forward, backward and optimizer so many times, then what averages, then an entry
+     * "outer" for what becomes of the average. */
+    int (*run)(const struct tutti_work_call *call, struct tutti_err *err);
+    void *run_context;
+    /* FLOAT64 sums that all ranks share before the optimizer runs: losses, counts, whether to go
+     * on. An entry "report" writes the rank's own, once its gradients are reduced. 0: none */
+    uint32_t report_elements;
 };
 
 /* One step of all ranks, which run one program. Buffers: in scratch the gradients of all layers in

@@ -110,7 +110,7 @@ static void compress_packs(struct tutti_step_writer *w, uint32_t layer)
     for (uint32_t i = 0; i < w->plan.pack_count; i++)
         if (w->plan.packs[i].compressed &&
             (w->plan.strategy->overlap ? w->plan.packs[i].ready_layer : 0) == layer)
-            w->compressed_step[i] = work(w, w->first_compress + i, 0, NO_STEP);
+            w->compressed_step[i] = work(w, w->entries.compress + i, 0, NO_STEP);
 }
 
 static void write_backward(struct tutti_step_writer *w, uint32_t micro_batch)
@@ -138,8 +138,8 @@ static void add_up(struct tutti_step_writer *w, uint32_t pack, uint32_t micro_ba
 {
     if (tutti_writer_adds_up(w) && !w->plan.packs[pack].sparse)
         (void)append(w, TUTTI_LANE_REDUCE,
-                     tutti_step_compute(&w->work[w->first_sum + 2 * pack],
-                                        w->first_sum + 2 * pack + (micro_batch > 0)),
+                     tutti_step_compute(&w->work[w->entries.sum + 2 * pack],
+                                        w->entries.sum + 2 * pack + (micro_batch > 0)),
                      0, NO_STEP);
 }
 
@@ -202,10 +202,51 @@ static void write_gathers(struct tutti_step_writer *w, uint32_t after)
 
 static void write_optimizer(struct tutti_step_writer *w)
 {
-    uint32_t lane = w->step_count[TUTTI_LANE_ACROSS] > 0 ? TUTTI_LANE_ACROSS : TUTTI_LANE_REDUCE;
+    uint32_t lane = w->step_count[TUTTI_LANE_ACROSS] > 0 && w->entries.report == UINT32_MAX
+                        ? TUTTI_LANE_ACROSS
+                        : TUTTI_LANE_REDUCE;
     uint32_t after = w->step_count[lane] > 0 ? w->step_count[lane] - 1 : NO_STEP;
 
-    w->optimizer_step = work(w, w->work_count - 1, lane, after);
+    w->optimizer_step = work(w, w->entries.optimizer, lane, after);
+}
+
+/* What all have to say, before the optimizer: it waits for the sum of it. */
+static void write_report(struct tutti_step_writer *w)
+{
+    const struct tutti_contract c = tutti_writer_report(w);
+    uint32_t lane = w->step_count[TUTTI_LANE_ACROSS] > 0 ? TUTTI_LANE_ACROSS : TUTTI_LANE_REDUCE;
+    uint32_t after = w->step_count[lane] > 0 ? w->step_count[lane] - 1 : NO_STEP;
+    uint32_t said;
+
+    if (w->entries.report == UINT32_MAX)
+        return;
+    said = work(w, w->entries.report, lane, after);
+    if (w->plan.params.rank_count > 1)
+        (void)call(w, TUTTI_LANE_REDUCE, &c, TUTTI_AXIS_ALL,
+                   (struct tutti_buf_at){TUTTI_BUF_SCRATCH, w->plan.report.offset},
+                   w->plan.report_sum.offset, TUTTI_LANE_WORK, said);
+}
+
+/* Local steps that are really done: all but the last, which is like any other step. */
+static void write_local_steps(struct tutti_step_writer *w)
+{
+    if (w->plan.params.run == NULL)
+        return;
+    for (uint32_t k = 1; k < w->plan.strategy->local_steps; k++) {
+        (void)work(w, w->entries.input, TUTTI_LANE_WORK, NO_STEP);
+        for (uint32_t m = 0; m < w->plan.micro_batches; m++) {
+            write_forward(w, m);
+            write_backward(w, m);
+        }
+        (void)work(w, w->entries.local, TUTTI_LANE_WORK, NO_STEP);
+    }
+}
+
+/* What becomes of the average: once all of it has been copied to where weights lie. */
+static void write_outer(struct tutti_step_writer *w)
+{
+    if (w->entries.outer != UINT32_MAX)
+        (void)work(w, w->entries.outer, TUTTI_LANE_REDUCE, w->step_count[TUTTI_LANE_REDUCE] - 1);
 }
 
 static void write_all(struct tutti_step_writer *w)
@@ -213,8 +254,9 @@ static void write_all(struct tutti_step_writer *w)
     bool alone = w->plan.params.rank_count == 1;
     bool once = tutti_writer_shares(w) && !tutti_writer_gathers_layers(w) && !alone;
 
-    if (w->plan.params.input_ps > 0)
-        (void)work(w, w->work_count - 2, TUTTI_LANE_WORK, NO_STEP);
+    write_local_steps(w);
+    if (w->plan.params.input_ps > 0 || w->plan.params.run != NULL)
+        (void)work(w, w->entries.input, TUTTI_LANE_WORK, NO_STEP);
     if (once && w->plan.strategy->overlap)
         write_gathers(w, NO_STEP);
     for (uint32_t m = 0; m < w->plan.micro_batches; m++) {
@@ -224,11 +266,13 @@ static void write_all(struct tutti_step_writer *w)
             (tutti_writer_at_every_micro_batch(w) || m + 1 == w->plan.micro_batches))
             write_reductions(w, m);
     }
+    write_report(w);
     write_optimizer(w);
     if (once && !w->plan.strategy->overlap)
         write_gathers(w, w->optimizer_step);
     if (tutti_writer_averages_weights(w) && !alone)
         write_reductions(w, w->plan.micro_batches - 1);
+    write_outer(w);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

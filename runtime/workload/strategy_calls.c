@@ -26,6 +26,13 @@ struct tutti_contract tutti_writer_reduction(const struct tutti_step_writer *w,
     return c;
 }
 
+struct tutti_contract tutti_writer_report(const struct tutti_step_writer *w)
+{
+    return (struct tutti_contract){.collective = TUTTI_ALLREDUCE,
+                                   .dtype = TUTTI_FLOAT64,
+                                   .count = w->plan.params.report_elements};
+}
+
 struct tutti_contract tutti_writer_across(const struct tutti_step_writer *w,
                                           const struct tutti_plan_pack *p)
 {
@@ -105,7 +112,8 @@ static int need(struct tutti_step_writer *w, const struct tutti_contract *c, uin
 
 int tutti_writer_need_all(struct tutti_step_writer *w, struct tutti_err *err)
 {
-    int status = 0;
+    const struct tutti_contract report = tutti_writer_report(w);
+    int status = report.count > 0 ? need(w, &report, TUTTI_AXIS_ALL, TUTTI_LANE_REDUCE, err) : 0;
 
     for (uint32_t i = 0; i < w->plan.pack_count && status == 0; i++) {
         const struct tutti_plan_pack *p = &w->plan.packs[i];

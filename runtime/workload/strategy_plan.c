@@ -263,7 +263,17 @@ static void place_gradients(struct tutti_plan *plan)
     }
 }
 
-/* Results, own parts of weights and gathered weights, pack by pack. */
+static uint64_t dense_elements(const struct tutti_plan *plan)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < plan->pack_count; i++)
+        count += plan->packs[i].sparse ? 0 : plan->packs[i].elements;
+    return count;
+}
+
+/* Results, own parts of weights and gathered weights, pack by pack. Weights that are not divided
+ * lie in the order of the model: a layer has its own in a row. */
 static void place_results(struct tutti_plan *plan)
 {
     const bool shares = plan->strategy->sharding != TUTTI_SHARD_NONE;
@@ -288,12 +298,32 @@ static void place_results(struct tutti_plan *plan)
             p->sum_offset = plan->scratch_bytes;
             plan->scratch_bytes += results * element_bytes;
         }
-        p->state_offset = plan->state_bytes;
+        p->state_offset = shares ? plan->state_bytes
+                                 : (p->first + (p->sparse ? dense_elements(plan) : 0)) *
+                                       plan->params.weight_bytes;
         plan->state_bytes += p->padded / n * plan->params.weight_bytes;
         p->gather_offset = plan->scratch_bytes;
         if (shares && !p->sparse)
             plan->scratch_bytes += p->padded * plan->params.weight_bytes;
     }
+}
+
+/* What ranks report, in lines of its own. */
+static void place_report(struct tutti_plan *plan)
+{
+    enum { LINE = 64 };
+    uint64_t bytes = 8 * (uint64_t)plan->params.report_elements;
+    bool alone = plan->params.rank_count == 1;
+
+    if (bytes == 0)
+        return;
+    plan->scratch_bytes = (plan->scratch_bytes + LINE - 1) / LINE * LINE;
+    plan->report = (struct tutti_region){
+        .buf = TUTTI_BUF_SCRATCH, .offset = plan->scratch_bytes, .bytes = bytes};
+    plan->report_sum = plan->report;
+    if (!alone)
+        plan->report_sum.offset += (bytes + LINE - 1) / LINE * LINE;
+    plan->scratch_bytes = plan->report_sum.offset + bytes;
 }
 
 /* Each layer waits for the weights of the last of its packs to be gathered; that is, since packs
@@ -347,6 +377,11 @@ static int check(const struct tutti_plan *plan, struct tutti_err *err)
     if (plan->micro_batches > TUTTI_PLAN_MICRO_BATCHES_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "'%u' micro-batches (at most %d)", plan->micro_batches,
                           TUTTI_PLAN_MICRO_BATCHES_MAX);
+    if (p->run != NULL && (p->gradient_bytes == 1 || p->weight_bytes != 4))
+        return tutti_fail(
+            err, TUTTI_EINVAL,
+            "real work on gradients of '%u' and weights of '%u' bytes (4 or 2, and 4)",
+            p->gradient_bytes, p->weight_bytes);
     return 0;
 }
 
@@ -370,7 +405,34 @@ int tutti_plan_make(const struct tutti_strategy_params *params, struct tutti_are
     place_packs(&plan);
     place_gradients(&plan);
     place_results(&plan);
+    place_report(&plan);
     note_gathers(&plan);
     *ret = plan;
     return 0;
+}
+
+struct tutti_plan_entries tutti_plan_entries(const struct tutti_plan *plan)
+{
+    const struct tutti_strategy *s = plan->strategy;
+    const bool several = plan->params.rank_count > 1;
+    struct tutti_plan_entries e = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,
+                                   UINT32_MAX, UINT32_MAX, UINT32_MAX, 3 * plan->layer_count};
+
+    if (several && s->sharding >= TUTTI_SHARD_ZERO2 && plan->micro_batches > 1) {
+        e.sum = e.count;
+        e.count += 2 * plan->pack_count;
+    }
+    if (several && s->compression != TUTTI_COMPRESS_NONE) {
+        e.compress = e.count;
+        e.count += plan->pack_count;
+    }
+    e.input = e.count++;
+    if (plan->params.report_elements > 0)
+        e.report = e.count++;
+    e.optimizer = e.count++;
+    if (s->local_steps > 0 && plan->params.run != NULL)
+        e.local = e.count++;
+    if (several && s->local_steps > 0 && plan->params.run != NULL)
+        e.outer = e.count++;
+    return e;
 }

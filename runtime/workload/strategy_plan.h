@@ -47,8 +47,10 @@ struct tutti_plan {
     uint32_t layer_count;
     struct tutti_plan_pack *packs; /* in the order in which they are reduced */
     uint32_t pack_count;
-    uint64_t elements;      /* that are reduced, without padding */
-    uint64_t scratch_bytes; /* so far; then what collectives need, lane by lane */
+    uint64_t elements;          /* that are reduced, without padding */
+    uint64_t scratch_bytes;     /* so far; then what collectives need, lane by lane */
+    struct tutti_region report; /* of a rank, in scratch, and what becomes of it */
+    struct tutti_region report_sum;
     uint64_t state_bytes;
     struct tutti_arena *arena;
 };
@@ -56,6 +58,21 @@ struct tutti_plan {
 /* Everything in `arena`. -TUTTI_EINVAL for what does not fit together. */
 int tutti_plan_make(const struct tutti_strategy_params *params, struct tutti_arena *arena,
                     struct tutti_plan *ret, struct tutti_err *err);
+
+/* Entries of the work table, in their order: 3 l, 3 l + 1 and 3 l + 2 of layer l are forward,
+ * backward, and backward that adds to what is there; two of each pack, its sum begun and added to;
+ * one of each pack, compressed; then those of the whole step. UINT32_MAX: there are none. */
+struct tutti_plan_entries {
+    uint32_t sum;
+    uint32_t compress;
+    uint32_t input;
+    uint32_t report;
+    uint32_t optimizer;
+    uint32_t local; /* the optimizer of a step of which nothing is reported */
+    uint32_t outer;
+    uint32_t count;
+};
+struct tutti_plan_entries tutti_plan_entries(const struct tutti_plan *plan);
 
 /* What is sent of a pack that begins and ends with these variables, counted over all layers. */
 void tutti_plan_compress(const struct tutti_plan *plan, uint32_t first_variable,

@@ -1,4 +1,5 @@
 /* The work table of a step: what each layer reads and writes, and the optimizer. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "runtime/arena.h"
@@ -84,11 +85,10 @@ static bool list_layer(struct tutti_step_writer *w, struct tutti_plan_layer *l)
     return forward->name != NULL && backward->name != NULL && adding->name != NULL;
 }
 
-/* Entries 2 p and 2 p + 1 from first_sum on: the shard of pack p of one micro-batch, which must be
- * whole, begins the sum of all, or is added to it. */
+/* Two entries of pack p: its shard of one micro-batch, which must be whole, begins the sum of all, or
+ * is added to it. */
 static bool list_sums(struct tutti_step_writer *w)
 {
-    w->first_sum = w->work_count;
     for (uint32_t i = 0; i < w->plan.pack_count; i++) {
         const struct tutti_plan_pack *p = &w->plan.packs[i];
         struct tutti_region *regions = tutti_arena_take(w->plan.arena, 2, sizeof(*regions));
@@ -126,7 +126,6 @@ static bool list_compression(struct tutti_step_writer *w)
 
     for (uint32_t i = 0; i < plan->pack_count; i++)
         all += plan->packs[i].compressed ? plan->packs[i].elements : 0;
-    w->first_compress = w->work_count;
     for (uint32_t i = 0; i < plan->pack_count; i++) {
         const struct tutti_plan_pack *p = &plan->packs[i];
         struct tutti_region *regions = tutti_arena_take(plan->arena, 2, sizeof(*regions));
@@ -163,51 +162,101 @@ static struct tutti_region result_of(const struct tutti_plan *plan, const struct
                                  .bytes = p->gathered ? sent * plan->params.rank_count : sent};
 }
 
-/* The optimiser reads whole sums, and updates what the rank owns. */
-static bool list_optimizer(struct tutti_step_writer *w)
+/* Whole sums of gradients: what the optimiser reads, and what is reported of. */
+static bool list_sums_read(const struct tutti_step_writer *w, const struct tutti_region **ret,
+                           uint32_t *ret_count)
 {
     const struct tutti_plan *plan = &w->plan;
-    struct tutti_work *work = &w->work[w->work_count++];
-    struct tutti_region *reads = tutti_arena_take(plan->arena, plan->pack_count, sizeof(*reads));
-    struct tutti_region *state = tutti_arena_take(plan->arena, 1, sizeof(*state));
+    struct tutti_region *reads =
+        tutti_arena_take(plan->arena, (size_t)plan->pack_count + 1, sizeof(*reads));
+    uint32_t count = 0;
     bool local = plan->params.rank_count == 1 || tutti_writer_averages_weights(w);
     uint8_t whole = local                         ? 0
                     : !tutti_writer_adds_up(w)    ? 1 + TUTTI_AXIS_ALL
                     : tutti_writer_goes_across(w) ? 1 + TUTTI_AXIS_ACROSS
                                                   : 0; /* each part was */
 
-    if (reads == NULL || state == NULL)
+    if (reads == NULL)
         return false;
-    *state = (struct tutti_region){.buf = TUTTI_BUF_STATE, .bytes = plan->state_bytes};
-    *work = (struct tutti_work){.name = "optimizer",
-                                .kind = TUTTI_WORK_OPTIMIZER,
-                                .duration_ps = plan->params.optimizer_ps,
-                                .reads = reads,
-                                .writes = state,
-                                .write_count = plan->state_bytes > 0};
     for (uint32_t i = 0; i < plan->pack_count; i++) {
         const struct tutti_plan_pack *p = &plan->packs[i];
         uint64_t n = tutti_writer_shares(w) && !plan->strategy->full_reduce ? plan->shard_ranks : 1;
 
         if ((p->gathered || p->compressed) && !local) { /* to be added up, or multiplied */
-            reads[work->read_count++] = result_of(plan, p);
+            reads[count++] = result_of(plan, p);
             continue;
         }
-        reads[work->read_count++] = (struct tutti_region){
-            .buf = TUTTI_BUF_SCRATCH,
-            .whole = whole,
-            .offset = local ? p->offset : p->sum_offset,
-            .bytes = (local ? p->elements : p->padded / n) * plan->params.gradient_bytes};
+        reads[count++] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                               .whole = whole,
+                                               .offset = local ? p->offset : p->sum_offset,
+                                               .bytes = (local ? p->elements : p->padded / n) *
+                                                        plan->params.gradient_bytes};
     }
+    *ret = reads;
+    *ret_count = count;
+    return true;
+}
+
+/* Each rank says what it has to say of whole sums; the optimiser reads those, and what all have
+ * said, and updates what the rank owns. */
+static bool list_optimizer(struct tutti_step_writer *w)
+{
+    const struct tutti_plan *plan = &w->plan;
+    const bool reports = plan->params.report_elements > 0;
+    const struct tutti_region *reads = NULL;
+    uint32_t count = 0;
+    struct tutti_region *own = tutti_arena_take(plan->arena, 3, sizeof(*own));
+    struct tutti_work *work = &w->work[w->work_count];
+
+    if (own == NULL || !list_sums_read(w, &reads, &count))
+        return false;
+    own[0] = (struct tutti_region){.buf = TUTTI_BUF_STATE, .bytes = plan->state_bytes};
+    own[1] = plan->report;
+    if (reports)
+        *work++ = (struct tutti_work){.name = "report",
+                                      .kind = TUTTI_WORK_ELEMENTWISE,
+                                      .reads = reads,
+                                      .read_count = count,
+                                      .writes = own + 1,
+                                      .write_count = 1};
+    if (reports && !list_sums_read(w, &reads, &count))
+        return false;
+    if (reports) {
+        struct tutti_region *said = (struct tutti_region *)reads + count++;
+
+        *said = plan->report_sum;
+        said->whole = plan->params.rank_count > 1 ? 1 + TUTTI_AXIS_ALL : 0;
+    }
+    *work++ = (struct tutti_work){.name = "optimizer",
+                                  .kind = TUTTI_WORK_OPTIMIZER,
+                                  .duration_ps = plan->params.optimizer_ps,
+                                  .reads = reads,
+                                  .read_count = count,
+                                  .writes = own,
+                                  .write_count = plan->state_bytes > 0};
+    if (w->entries.local != UINT32_MAX) {
+        *work = work[-1];
+        work->name = "local-optimizer";
+        work->read_count -= reports;
+        work++;
+    }
+    if (w->entries.outer != UINT32_MAX)
+        *work++ = (struct tutti_work){.name = "outer",
+                                      .kind = TUTTI_WORK_OPTIMIZER,
+                                      .reads = own,
+                                      .read_count = 1,
+                                      .writes = own,
+                                      .write_count = 1};
+    w->work_count = (uint32_t)(work - w->work);
     return true;
 }
 
 bool tutti_writer_list_work(struct tutti_step_writer *w)
 {
     bool done = true;
-    size_t count = 3 * (size_t)w->plan.layer_count + 3 * (size_t)w->plan.pack_count + 2;
 
-    w->work = tutti_arena_take(w->plan.arena, count, sizeof(*w->work));
+    w->entries = tutti_plan_entries(&w->plan);
+    w->work = tutti_arena_take(w->plan.arena, w->entries.count, sizeof(*w->work));
     if (w->work == NULL)
         return false;
     for (uint32_t i = 0; i < w->plan.layer_count && done; i++)
@@ -218,5 +267,11 @@ bool tutti_writer_list_work(struct tutti_step_writer *w)
         done = list_compression(w);
     w->work[w->work_count++] = (struct tutti_work){
         .name = "input", .kind = TUTTI_WORK_INPUT, .duration_ps = w->plan.params.input_ps};
-    return done && list_optimizer(w);
+    done = done && list_optimizer(w);
+    assert(!done || w->work_count == w->entries.count);
+    for (uint32_t i = 0; i < w->work_count; i++) {
+        w->work[i].run = w->plan.params.run;
+        w->work[i].context = w->plan.params.run_context;
+    }
+    return done;
 }

@@ -23,8 +23,7 @@ struct tutti_step_writer {
     uint64_t staging_offset[TUTTI_STRATEGY_LANES];
     struct tutti_work *work;
     uint32_t work_count;
-    uint32_t first_sum;      /* entry of the work table */
-    uint32_t first_compress; /* likewise: of pack 0, where they are compressed */
+    struct tutti_plan_entries entries;
     uint32_t step_count[TUTTI_STRATEGY_LANES];
     uint32_t *backward_step;   /* [layer]: of this micro-batch, on the work lane */
     uint32_t *compressed_step; /* [pack]: on the work lane */
@@ -74,6 +73,8 @@ static inline bool tutti_writer_averages_weights(const struct tutti_step_writer 
     return w->plan.strategy->local_steps > 0;
 }
 
+/* What ranks report, of which all get the sum. */
+struct tutti_contract tutti_writer_report(const struct tutti_step_writer *w);
 /* What is reduced of a pack (the first or the second part of what is sent), what across groups, and
  * what is gathered. */
 struct tutti_contract tutti_writer_reduction(const struct tutti_step_writer *w,
@@ -89,8 +90,7 @@ struct tutti_step_callee *tutti_writer_callee(const struct tutti_step_writer *w,
 /* Makes all collectives, before anything is written: what they need is part of scratch. */
 int tutti_writer_need_all(struct tutti_step_writer *w, struct tutti_err *err);
 
-/* The work table: entries 3 l, 3 l + 1 and 3 l + 2 of layer l are forward, backward, and backward
- * that adds to what is there; then sums, input and last the optimizer. False: no memory. */
+/* The work table (struct tutti_plan_entries). False: no memory. */
 bool tutti_writer_list_work(struct tutti_step_writer *w);
 
 #endif
