@@ -1,4 +1,4 @@
-/* IEEE binary16 to and from float32 in plain C, one value at a time; private to runtime/exec. */
+/* IEEE binary16 to and from float32 in plain C, one value at a time; private to the room. */
 #ifndef TUTTI_RUNTIME_EXEC_DEVICE_HALF_H
 #define TUTTI_RUNTIME_EXEC_DEVICE_HALF_H
 
