@@ -1,0 +1,101 @@
+/* What a network's layers are made of: a stage is a product with all that follows it at once, or
+ * dropout; private to runtime/train. */
+#ifndef TUTTI_RUNTIME_TRAIN_STAGE_H
+#define TUTTI_RUNTIME_TRAIN_STAGE_H
+
+#include "runtime/train/loops.h"
+#include "runtime/train/net.h"
+#include "runtime/train/products.h"
+
+struct tutti_arena;
+
+enum tutti_train_stage_kind { TUTTI_TRAIN_DENSE, TUTTI_TRAIN_CONVOLUTION, TUTTI_TRAIN_DROPOUT };
+
+enum { TUTTI_TRAIN_NO_VARIABLE = INT32_MAX };
+
+struct tutti_train_stage {
+    enum tutti_train_stage_kind kind;
+    uint32_t layer;
+    bool relu;
+    bool pooled;
+    uint32_t weight;    /* variable of its layer; dropout has none */
+    uint32_t bias;      /* or NO_VARIABLE */
+    uint64_t weight_at; /* elements before it in the layer */
+    uint64_t bias_at;
+    /* Of the product: of a dense layer rows are examples, of a convolution positions. */
+    size_t depth;
+    size_t outputs;             /* columns */
+    struct tutti_window window; /* of a convolution */
+    struct tutti_window pool;   /* of what it leaves */
+    size_t in_elements;         /* of one example */
+    size_t out_elements;
+};
+
+struct tutti_network {
+    struct tutti_arena *arena;
+    struct tutti_network_layer *layers;
+    uint32_t *first_stage; /* [layer_count + 1] */
+    uint32_t layer_count;
+    struct tutti_train_stage *stages;
+    uint32_t stage_count;
+    struct tutti_network_input input;
+    enum tutti_dtype dtype;
+    float dropout;
+    const struct tutti_products *products;
+    struct tutti_products own; /* closed with the net, where they are its own */
+    bool has_own;
+};
+
+struct tutti_network_work {
+    const struct tutti_network *net;
+    const struct tutti_loops *loops;
+    struct tutti_arena *arena;
+    struct tutti_network_batch batch;
+    uint32_t max_batch;
+    float *inputs;        /* of a copy, channels innermost or rounded; NULL: as they come */
+    float **values;       /* [stage] what it leaves: of dropout, what the one before left */
+    uint8_t **which;      /* [stage] of pooling */
+    float **masks;        /* [stage] of dropout: 0, or what survivors are multiplied by */
+    float *gradients[2];  /* of what a stage leaves, and of what it reads: they change places */
+    uint32_t turn;        /* which of the two the next backward pass begins with */
+    float *columns;       /* of one example of a convolution */
+    float *column_slopes; /* their gradients */
+    float *image;         /* what a convolution with pooling leaves before it, or its gradient */
+    float *rounded;       /* weights of a stage */
+    float *zeros;         /* the bias of a stage without one */
+    double *sums;
+    struct tutti_network_score score;
+};
+
+/* What a stage reads: [count][in_elements]. */
+const float *tutti_train_stage_inputs(const struct tutti_network_work *work, uint32_t stage);
+/* The weights of a stage as its product reads them. */
+const float *tutti_train_stage_weights(struct tutti_network_work *work,
+                                       const struct tutti_train_stage *stage, const float *weights);
+/* Its bias, or zeros. */
+const float *tutti_train_stage_bias(const struct tutti_network_work *work,
+                                    const struct tutti_train_stage *stage, const float *weights);
+
+/* ---- one stage, forward and backward (dense.c, convolution.c, dropout.c) ------------------- */
+
+void tutti_dense_forward(struct tutti_network_work *work, uint32_t stage, const float *weights);
+/* `slopes` is the gradient of what the stage leaves, and may be written; in_slopes what it reads
+ * (NULL: nobody asks). */
+void tutti_dense_backward(struct tutti_network_work *work, uint32_t stage, const float *weights,
+                          float *slopes, float *in_slopes, float *gradients, bool add);
+void tutti_convolution_forward(struct tutti_network_work *work, uint32_t stage,
+                               const float *weights);
+void tutti_convolution_backward(struct tutti_network_work *work, uint32_t stage,
+                                const float *weights, float *slopes, float *in_slopes,
+                                float *gradients, bool add);
+void tutti_dropout_forward(struct tutti_network_work *work, uint32_t stage);
+void tutti_dropout_backward(struct tutti_network_work *work, uint32_t stage, float *slopes);
+
+/* Gradients of biases: sums over `rows` rows of slopes, in double precision. */
+void tutti_bias_backward(struct tutti_network_work *work, const struct tutti_train_stage *stage,
+                         const float *slopes, size_t rows, float *gradients, bool add);
+
+/* The loss of the last stage's outputs; in training, also their gradients. */
+void tutti_loss_forward(struct tutti_network_work *work, float *slopes);
+
+#endif
