@@ -59,6 +59,8 @@ struct tutti_played {
     tutti_ps best_ps;    /* with barrier: shortest iteration; else total / iteration_count */
     tutti_ps median_ps;  /* with barrier: median iteration; else likewise */
     uint64_t step_count; /* steps completed in one iteration, all ranks */
+    tutti_ps host_ps;    /* cuda, nccl: what the host takes, on average, to hand an iteration to the
+                            GPUs; else 0 */
 };
 
 /* Errors of play: -TUTTI_ECHECK for a schedule that cannot finish, -TUTTI_ETIME when a deadline

@@ -434,6 +434,15 @@ int tutti_schedule_prove(const struct tutti_schedule *schedule, struct tutti_err
  * (-TUTTI_EINVAL) other collectives. */
 int tutti_schedule_prove_in_place(const struct tutti_schedule *schedule, struct tutti_err *err);
 
+/* The same steps with in and out in one buffer, `state`, laid out by that convention: any backend
+ * plays it as it is, a custom schedule with neither in nor out. It refers to `schedule`, which must
+ * outlive it. Refuses what prove_in_place does, and (-TUTTI_ELACK) what is too large to prove. */
+int tutti_schedule_in_place(const struct tutti_schedule *schedule, struct tutti_schedule **ret,
+                            struct tutti_err *err);
+/* Where in and out of a rank begin in that buffer. False: there is no such convention. */
+bool tutti_schedule_place(const struct tutti_schedule *schedule, uint32_t rank, uint64_t *ret_in,
+                          uint64_t *ret_out);
+
 /* What a schedule costs in the terms of every cost model, counted on its steps. */
 struct tutti_price {
     uint64_t step_count;

@@ -1,5 +1,6 @@
 /* In place: a schedule whose in and out are one buffer, as the check and the proof see it. */
 #include <assert.h>
+#include <inttypes.h>
 
 #include "runtime/arena.h"
 #include "runtime/schedule/clock.h"
@@ -89,34 +90,103 @@ static const struct tutti_schedule_ops aliased_ops = {
     .emit = aliased_emit,
 };
 
-static int check_places(const struct tutti_schedule *flat, struct tutti_err *err)
+/* `flat` has no callees. */
+static void alias(const struct tutti_schedule *flat, struct aliased_schedule *ret)
 {
-    struct aliased_schedule aliased = {.base = *flat, .inner = flat};
+    *ret = (struct aliased_schedule){.base = *flat, .inner = flat};
+    ret->base.ops = &aliased_ops;
+    ret->base.contract.collective = TUTTI_CUSTOM;
+    ret->base.recipe_count = 0;
+    ret->base.in_bytes = 0;
+    ret->base.out_bytes = 0;
+    ret->base.state_bytes = flat->in_bytes > flat->out_bytes ? flat->in_bytes : flat->out_bytes;
+}
 
-    aliased.base.ops = &aliased_ops;
-    aliased.base.contract.collective = TUTTI_CUSTOM;
-    aliased.base.state_bytes = flat->in_bytes > flat->out_bytes ? flat->in_bytes : flat->out_bytes;
-    return tutti_clock_check(&aliased.base, false, err);
+static int refuse_others(const struct tutti_schedule *schedule, struct tutti_err *err)
+{
+    uint64_t in = 0;
+    uint64_t out = 0;
+
+    if (tutti_in_place(schedule, 0, &in, &out) && schedule->work_count == 0 &&
+        schedule->state_bytes == 0)
+        return 0;
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "schedule '%s': no place for in and out both (all-reduce, reduce, "
+                      "broadcast, all-gather or reduce-scatter, without work or state)",
+                      schedule->name);
+}
+
+static int prove_flat(const struct tutti_schedule *flat, struct tutti_err *err)
+{
+    struct aliased_schedule aliased;
+    int status;
+
+    alias(flat, &aliased);
+    status = tutti_clock_check(&aliased.base, false, err);
+    if (status == 0)
+        status = tutti_prove_in_place(flat, err);
+    return status < 0 ? tutti_wrap(err, status, "in place (in and out are one buffer, state)") : 0;
 }
 
 int tutti_schedule_prove_in_place(const struct tutti_schedule *schedule, struct tutti_err *err)
 {
     struct tutti_schedule *flat = NULL;
-    uint64_t in = 0;
-    uint64_t out = 0;
-    int status;
+    int status = refuse_others(schedule, err);
 
-    if (!tutti_in_place(schedule, 0, &in, &out) || schedule->work_count > 0 ||
-        schedule->state_bytes > 0)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "schedule '%s': no place for in and out both (all-reduce, reduce, "
-                          "broadcast, all-gather or reduce-scatter, without work or state)",
-                          schedule->name);
-    status = tutti_schedule_flatten(schedule, &flat, err);
     if (status == 0)
-        status = check_places(flat, err);
+        status = tutti_schedule_flatten(schedule, &flat, err);
     if (status == 0)
-        status = tutti_prove_in_place(flat, err);
+        status = prove_flat(flat, err);
     tutti_schedule_free(flat);
-    return status < 0 ? tutti_wrap(err, status, "in place (in and out are one buffer, state)") : 0;
+    return status;
+}
+
+/* The check keeps a clock of all lanes for each step. */
+static int refuse_large(const struct tutti_schedule *flat, struct tutti_err *err)
+{
+    enum { CLOCKS_MAX = 1 << 28 };
+    uint64_t lanes = (uint64_t)flat->rank_count * flat->lane_count;
+    uint64_t steps = 0;
+
+    for (uint32_t rank = 0; rank < flat->rank_count; rank++)
+        for (uint32_t lane = 0; lane < flat->lane_count; lane++)
+            steps += tutti_schedule_step_count(flat, rank, lane);
+    if (steps <= CLOCKS_MAX / lanes)
+        return 0;
+    return tutti_fail(err, TUTTI_ELACK,
+                      "schedule '%s' has %" PRIu64 " steps on %" PRIu64
+                      " lanes, too many to prove that it may be played in place",
+                      flat->name, steps, lanes);
+}
+
+int tutti_schedule_in_place(const struct tutti_schedule *schedule, struct tutti_schedule **ret,
+                            struct tutti_err *err)
+{
+    struct aliased_schedule *aliased = NULL;
+    struct tutti_schedule *flat = NULL;
+    int status = refuse_others(schedule, err);
+
+    if (status == 0)
+        status = tutti_schedule_flatten(schedule, &flat, err);
+    if (status == 0)
+        status = refuse_large(flat, err);
+    if (status == 0)
+        status = prove_flat(flat, err);
+    if (status == 0) {
+        aliased = tutti_arena_take(flat->arena, 1, sizeof(*aliased));
+        status = aliased == NULL ? tutti_nomem(err) : 0;
+    }
+    if (status < 0) {
+        tutti_schedule_free(flat);
+        return status;
+    }
+    alias(flat, aliased);
+    *ret = &aliased->base;
+    return 0;
+}
+
+bool tutti_schedule_place(const struct tutti_schedule *schedule, uint32_t rank, uint64_t *ret_in,
+                          uint64_t *ret_out)
+{
+    return tutti_in_place(schedule, rank, ret_in, ret_out);
 }

@@ -358,15 +358,25 @@ TEST(what_is_called_in_place_is_proved_in_place)
                 const struct tutti_coll_params params = {
                     .collective = kinds[k], .count = 13, .chunk_bytes = 8};
                 const struct tutti_shape shape = tutti_shape_flat(n);
+                struct tutti_schedule *in_place = NULL;
                 struct tutti_schedule *schedule = NULL;
                 struct tutti_err err = {""};
 
                 if (tutti_coll_generate(names[i], &params, &shape, &schedule, &err) < 0)
                     continue;
-                if ((tutti_schedule_prove_in_place(schedule, &err) < 0) != no)
+                if ((tutti_schedule_prove_in_place(schedule, &err) < 0) != no ||
+                    (tutti_schedule_in_place(schedule, &in_place, &err) < 0) != no)
                     TEST_FAIL("%s %s of %u: %s", names[i], tutti_collective_name(kinds[k]), n,
                               err.text);
+                if (in_place != NULL) {
+                    CHECK_INT(in_place->in_bytes + in_place->out_bytes, 0);
+                    CHECK_INT(in_place->state_bytes, schedule->in_bytes > schedule->out_bytes
+                                                         ? schedule->in_bytes
+                                                         : schedule->out_bytes);
+                    CHECK_OK(tutti_schedule_check(in_place, &err), err);
+                }
                 seen++;
+                tutti_schedule_free(in_place);
                 tutti_schedule_free(schedule);
             }
         }

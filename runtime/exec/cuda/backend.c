@@ -28,6 +28,7 @@ struct cuda_run {
     uint64_t played_count; /* iterations, warm-ups included */
     tutti_ps *times_ps;    /* of a step: [time_capacity] */
     uint32_t time_capacity;
+    tutti_ps launch_ps; /* what the host took for the last launch */
 };
 
 /* One step of it. */
@@ -37,6 +38,7 @@ struct stepping {
     uint32_t iteration_count;
     uint32_t timed_count; /* fewer if a hook has had enough */
     tutti_ps total_ps;
+    tutti_ps host_ps; /* for the launches of those that are timed */
 };
 
 static tutti_ps now_ps(void)
@@ -57,8 +59,10 @@ static tutti_ps limit_of(const struct cuda_run *run)
 static int play_and_wait(struct cuda_run *run, uint32_t iteration_count, bool stamped,
                          struct tutti_err *err)
 {
+    tutti_ps since_ps = now_ps();
     int status = tutti_gpu_launch(&run->load, iteration_count, stamped, err);
 
+    run->launch_ps = now_ps() - since_ps;
     return status < 0 ? status : tutti_gpu_wait(&run->backend->gpu, &run->load, limit_of(run), err);
 }
 
@@ -162,8 +166,10 @@ static int play_apart(struct stepping *stepping, struct tutti_err *err)
         status = play_and_wait(
             run, 1, run->play.record != NULL && (last || run->play.between != NULL), err);
         run->played_count++;
-        if (status == 0 && i >= stepping->warmup_count)
+        if (status == 0 && i >= stepping->warmup_count) {
             add_time(stepping, now_ps() - since_ps);
+            stepping->host_ps += run->launch_ps;
+        }
         if (status == 0 && run->play.between != NULL && !last)
             status = call_hook(run, err);
     }
@@ -176,6 +182,7 @@ static int play_in_a_row(struct stepping *stepping, struct tutti_err *err)
     struct cuda_run *run = stepping->run;
     uint32_t count = stepping->iteration_count;
     struct tutti_gpu *gpu = &run->backend->gpu;
+    tutti_ps since_ps;
     float took_ms = 0;
     int status = 0;
 
@@ -183,8 +190,10 @@ static int play_in_a_row(struct stepping *stepping, struct tutti_err *err)
         status = tutti_gpu_launch(&run->load, 1, false, err);
     if (status == 0)
         status = CALL(gpu, event_record, gpu->begin, gpu->stream);
+    since_ps = now_ps();
     for (uint32_t i = 0; i < count && status == 0; i++)
         status = tutti_gpu_launch(&run->load, 1, run->play.record != NULL && i + 1 == count, err);
+    stepping->host_ps = now_ps() - since_ps;
     if (status == 0)
         status = CALL(gpu, event_record, gpu->end, gpu->stream);
     if (status == 0)
@@ -208,6 +217,7 @@ static int play_at_once(struct stepping *stepping, struct tutti_err *err)
 
     if (status == 0)
         status = play_and_wait(run, count, run->play.record != NULL, err);
+    stepping->host_ps = run->launch_ps * stepping->iteration_count / count;
     if (status == 0)
         status = tutti_gpu_download(&run->backend->gpu, met_ns, run->load.meetings,
                                     ((size_t)count + 1) * sizeof(*met_ns), err);
@@ -331,6 +341,7 @@ static struct tutti_played sum_up(const struct stepping *stepping)
         .best_ps = count > 0 ? run->times_ps[0] : 0,
         .median_ps = count > 0 ? run->times_ps[count / 2] : 0,
         .step_count = run->plan.program.step_count,
+        .host_ps = count > 0 ? stepping->host_ps / count : 0,
     };
 }
 

@@ -142,6 +142,22 @@ static int collect(struct collecting *c, struct tutti_err *err)
 
 /* ---- memory ---- */
 
+/* NCCL's own collective in place: in and out of a rank, which overlap at the caller's, do so here.
+ * The steps of a schedule are told of it otherwise (tutti_schedule_in_place). */
+static void overlap(const struct tutti_nccl_loaded *run, struct tutti_nccl_part *part)
+{
+    const tutti_handle *handles = run->load.buffers->handles[part - run->parts];
+    uint64_t in = (uint64_t)handles[TUTTI_BUF_IN];
+    uint64_t out = (uint64_t)handles[TUTTI_BUF_OUT];
+
+    if (!run->player->opts.native)
+        return;
+    if (in >= out && in - out + part->sizes.in_bytes <= part->sizes.out_bytes)
+        part->addresses[TUTTI_BUF_IN] = part->addresses[TUTTI_BUF_OUT] + (in - out);
+    else if (out > in && out - in + part->sizes.out_bytes <= part->sizes.in_bytes)
+        part->addresses[TUTTI_BUF_OUT] = part->addresses[TUTTI_BUF_IN] + (out - in);
+}
+
 static int take_memory(struct tutti_nccl_part *part, const struct tutti_nccl_work *work,
                        uint64_t staging_bytes, struct tutti_err *err)
 {
@@ -255,6 +271,8 @@ static int make_program(struct collecting *c, struct tutti_nccl_work *work, stru
         status = tutti_nccl_work_plan(c->run, part, c->staged, work, err);
     if (status == 0)
         status = take_memory(part, work, c->staging_bytes, err);
+    if (status == 0)
+        overlap(c->run, part);
     if (status == 0)
         status = tutti_nccl_work_cut(part, work, err);
     if (status == 0)

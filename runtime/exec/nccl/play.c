@@ -351,6 +351,17 @@ static int iterate(struct tutti_nccl_loaded *run, bool recorded, struct tutti_er
     return status;
 }
 
+/* One that is timed. */
+static int iterate_timed(struct tutti_nccl_loaded *run, bool recorded, struct tutti_err *err)
+{
+    int64_t since_ns = tutti_nccl_now_ns();
+    int status = iterate(run, recorded, err);
+
+    run->host_ps += (tutti_nccl_now_ns() - since_ns) * TUTTI_PS_PER_NS;
+    run->timed_count++;
+    return status;
+}
+
 /* Every rank of all processes gives its flag, and gets the greatest of all. */
 static int share_flags(struct tutti_nccl_loaded *run, struct tutti_err *err)
 {
@@ -394,7 +405,8 @@ static int play_apart(struct tutti_nccl_loaded *run, uint32_t total, struct tutt
 
         status = meet(run, &began_ns, err);
         if (status == 0)
-            status = iterate(run, recorded, err);
+            status = i < run->burst.warmup_count ? iterate(run, recorded, err)
+                                                 : iterate_timed(run, recorded, err);
         if (status == 0)
             status = wait_all(run, err);
         if (i >= run->burst.warmup_count)
@@ -415,8 +427,8 @@ static int play_in_a_row(struct tutti_nccl_loaded *run, uint32_t total, struct t
     if (status == 0)
         status = meet(run, &began_ns, err);
     for (uint32_t i = run->burst.warmup_count; i < total && status == 0; i++)
-        status =
-            iterate(run, run->burst.recorded && i + 1 == total && !run->player->opts.native, err);
+        status = iterate_timed(
+            run, run->burst.recorded && i + 1 == total && !run->player->opts.native, err);
     if (status == 0)
         status = wait_all(run, err);
     run->took_ps[run->took_count++] = (tutti_nccl_now_ns() - began_ns) * TUTTI_PS_PER_NS;
@@ -453,6 +465,8 @@ int tutti_nccl_play(struct tutti_nccl_loaded *run, struct tutti_err *err)
     int status = look(run, &settled, err);
 
     run->took_count = 0;
+    run->host_ps = 0;
+    run->timed_count = 0;
     run->enough = false;
     if (status == 0)
         status = ask_all(run, err);

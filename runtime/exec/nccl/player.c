@@ -230,6 +230,7 @@ static int nccl_times(void *data, struct tutti_times *times, struct tutti_record
     for (uint32_t i = 0; i < run->took_count; i++)
         times->took_ps[i] = run->took_ps[i];
     times->step_count = run->program.step_count;
+    times->host_ps = run->timed_count > 0 ? run->host_ps / (tutti_ps)run->timed_count : 0;
     times->opened_ns = run->opened_ns;
     times->enough = run->enough;
     if (record == NULL || run->enough || run->player->opts.native)

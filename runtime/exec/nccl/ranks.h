@@ -105,6 +105,8 @@ struct tutti_nccl_loaded {
     tutti_ps *took_ps; /* of the burst: [took_max] */
     uint32_t took_count;
     uint32_t took_max;
+    tutti_ps host_ps; /* of the burst: to hand its timed iterations to the GPUs */
+    uint32_t timed_count;
     int64_t opened_ns;
     uint64_t iteration; /* that is played, since the run was opened */
     bool enough;

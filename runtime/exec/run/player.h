@@ -78,6 +78,7 @@ struct tutti_times {
      * to the end of the last rank here. The caller's memory. */
     tutti_ps *took_ps;
     uint64_t step_count; /* steps in one iteration */
+    tutti_ps host_ps;    /* as of struct tutti_played */
     int64_t opened_ns;   /* when the last meeting was over here, on the host's monotonic clock; 0:
                             nobody knows, or there are no ranks */
     bool enough;         /* some process had enough, and nothing was played */
