@@ -1,259 +1,24 @@
 /* tutti run: really executes a collective, checks the data, and prints what nccl-tests prints. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "build.h"
 #include "runtime/backend.h"
 #include "runtime/cuda.h"
 #include "runtime/nccl.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
 #include "sim/predict.h"
-#include "tools/cli/calib.h"
 #include "tools/cli/machine.h"
-#include "tools/cli/output.h"
-#include "tools/cli/page.h"
 #include "tools/cli/shared_options.h"
 #include "tools/cli/trace_file.h"
 #include "tools/commands.h"
 #include "tools/local/local.h"
-#include "tools/run/cpu_steal.h"
 #include "tools/run/run.h"
 #include "tools/run/run_emulate.h"
 #include "tools/run/run_group.h"
+#include "tools/run/run_page.h"
 #include "tools/sweep/sweep.h"
-
-static const struct tutti_column columns[] = {
-    {"bytes", "size", "B", TUTTI_CELL_COUNT},
-    {"count", "count", "elements", TUTTI_CELL_COUNT},
-    {"type", NULL, "", TUTTI_CELL_TEXT}, /* these three are the same in all rows: */
-    {"redop", NULL, "", TUTTI_CELL_TEXT},
-    {"root", NULL, "", TUTTI_CELL_WHOLE}, /* the line above the table says them */
-    {"algorithm", "algorithm", "", TUTTI_CELL_TEXT},
-    {"protocol", NULL, "", TUTTI_CELL_TEXT}, /* shown with sim and --emulate */
-    {"time_us", "time", "us", TUTTI_CELL_NUMBER},
-    {"best_us", "best", "us", TUTTI_CELL_NUMBER}, /* shown with threads */
-    {"algbw_GBps", "algbw", "GB/s", TUTTI_CELL_NUMBER},
-    {"busbw_GBps", "busbw", "GB/s", TUTTI_CELL_NUMBER},
-    {"wrong", "#wrong", "", TUTTI_CELL_WHOLE},
-    {"predicted_us", NULL, "us", TUTTI_CELL_NUMBER}, /* shown with --predict and --emulate */
-    {"error_percent", NULL, "%", TUTTI_CELL_NUMBER}, /* of time; likewise */
-    {"estimate_us", NULL, "us", TUTTI_CELL_NUMBER},  /* shown with nccl --library: NCCL's own */
-};
-
-enum { COLUMN_COUNT = sizeof(columns) / sizeof(columns[0]) };
-
-/* Where it is played: sim has a machine; threads the one of --predict, or what is emulated, or
- * neither. */
-struct stage {
-    struct tutti_topo *topo;         /* sim ... */
-    struct tutti_calib_choice calib; /* ... by these costs */
-    const struct tutti_local *local;
-    const char *how; /* it came to be known */
-    char gpu[TUTTI_NCCL_NAME_BYTES];
-    struct tutti_emulation *emulation;
-    struct tutti_run_group *with;     /* NULL: no other processes */
-    struct tutti_local_beside beside; /* with `local` */
-    struct tutti_cpu_steal began;
-};
-
-/* The same in JSON and CSV; the table shows what differs from row to row. */
-static struct tutti_table *new_table(const struct stage *stage, bool estimated,
-                                     struct tutti_column *shown)
-{
-    bool sim = stage->topo != NULL;
-    bool emulated = stage->emulation != NULL;
-    bool predicted = stage->local != NULL || emulated;
-
-    memcpy(shown, columns, sizeof(columns));
-    for (size_t i = 0; i < COLUMN_COUNT; i++) {
-        if ((sim || emulated) && strcmp(columns[i].key, "protocol") == 0)
-            shown[i].title = "protocol";
-        if (sim && strcmp(columns[i].key, "best_us") == 0)
-            shown[i].title = NULL;
-        if (predicted && strcmp(columns[i].key, "count") == 0)
-            shown[i].title = NULL; /* what is measured varies in width, and the columns must not */
-        if (predicted && strcmp(columns[i].key, "predicted_us") == 0)
-            shown[i].title = "predicted";
-        if (predicted && strcmp(columns[i].key, "error_percent") == 0)
-            shown[i].title = "error";
-        if (estimated && strcmp(columns[i].key, "estimate_us") == 0)
-            shown[i].title = "estimate";
-    }
-    return tutti_table_new(shown, COLUMN_COUNT);
-}
-
-static double microseconds(tutti_ps ps)
-{
-    return (double)ps / (double)TUTTI_PS_PER_US;
-}
-
-static int add_row(struct tutti_table *table, const struct tutti_run_command *run,
-                   const struct tutti_run_row *row)
-{
-    const struct tutti_coll_params *params = &run->perform.params;
-    const struct tutti_performed *performed = &row->performed;
-    double time_us = microseconds(performed->time_ps);
-    double predicted_us = row->predicted_ps > 0 ? microseconds(row->predicted_ps) : NAN;
-
-    return tutti_table_add(
-        table, performed->bytes, row->count, tutti_dtype_name(params->dtype),
-        tutti_collective_reduces(params->collective) ? tutti_op_name(params->op) : "none",
-        tutti_collective_is_rooted(params->collective) ? (double)params->root : -1.0,
-        performed->algorithm, row->protocol != NULL ? row->protocol : "none", time_us,
-        microseconds(performed->best_ps), performed->algbw_GBps, performed->busbw_GBps,
-        run->perform.check ? (double)performed->wrong_count : NAN, predicted_us,
-        time_us > 0 ? 100.0 * (predicted_us - time_us) / time_us : NAN,
-        row->estimate_ps > 0 ? microseconds(row->estimate_ps) : NAN);
-}
-
-/* ---- what is said above the rows ------------------------------------------------------------- */
-
-static const char *timing_text(const struct tutti_run_command *run)
-{
-    return run->perform.back_to_back ? "mean, back to back" : "median, ranks meet before each";
-}
-
-static void print_head(const struct tutti_run_command *run, const struct stage *stage,
-                       const struct tutti_page *page)
-{
-    FILE *out = page->out;
-    const struct tutti_perform *perform = &run->perform;
-    const char *checked = perform->check ? "data checked" : "data NOT checked";
-    char text[128];
-
-    fprintf(out, "# tutti %s run: ", TUTTI_BUILD_VERSION);
-    tutti_shared_print_params(&perform->params, out);
-    fprintf(out, ", %" PRIu32 " rank%s", run->rank_count, run->rank_count == 1 ? "" : "s");
-    if (stage->topo != NULL) {
-        fprintf(out, " simulated on '%s'\n# virtual clock, out of place, %s\n", stage->topo->name,
-                checked);
-        tutti_calib_print_choice(&stage->calib, out);
-        return;
-    }
-    if (stage->with != NULL) {
-        tutti_run_group_describe(stage->with, run, text, sizeof(text));
-        fprintf(out, " in %s%s%s\n", text, run->backend->on_gpu ? ", each by " : "", stage->gpu);
-    } else {
-        tutti_run_print_place(run, stage->gpu, out);
-    }
-    fprintf(out, "# %" PRIu32 " warm-up and %" PRIu32 " timed iterations (%s), out of place, %s\n",
-            perform->warmup_count, perform->iteration_count, timing_text(run), checked);
-    if (stage->local != NULL)
-        tutti_local_sum_up(stage->local, stage->how, page->verbose, out);
-    if (stage->emulation != NULL)
-        tutti_emulation_print_head(stage->emulation, page->verbose, out);
-}
-
-static void json_head(const struct tutti_run_command *run, const struct stage *stage,
-                      struct tutti_json *json)
-{
-    const struct tutti_perform *perform = &run->perform;
-
-    tutti_json_text(json, "tutti", TUTTI_BUILD_VERSION);
-    tutti_json_text(json, "backend", run->backend->name);
-    if (stage->topo != NULL) {
-        tutti_json_text(json, "topology", stage->topo->name);
-        tutti_calib_json_choice(&stage->calib, json);
-    }
-    if (run->backend->on_gpu)
-        tutti_json_text(json, "gpu", stage->gpu);
-    tutti_json_count(json, "ranks", run->rank_count);
-    if (stage->with != NULL)
-        tutti_json_count(json, "processes", stage->with->group->count);
-    tutti_json_count(json, "processors", tutti_run_processors());
-    tutti_json_text(json, "collective", tutti_collective_name(perform->params.collective));
-    tutti_json_count(json, "warmup_iterations", perform->warmup_count);
-    tutti_json_count(json, "iterations", perform->iteration_count);
-    tutti_json_text(json, "timing", timing_text(run));
-    tutti_own_json(&run->own, json);
-    if (stage->local != NULL)
-        tutti_local_json(stage->local, json);
-    if (stage->emulation != NULL)
-        tutti_emulation_json(stage->emulation, json);
-}
-
-/* What makes times and predictions worth less: in one line each, and only then. */
-static void print_disturbed(const struct stage *stage, const struct tutti_run_rows *rows, FILE *out)
-{
-    enum { OTHERS_PERCENT_MIN = 10 };
-    double others = stage->with == NULL ? tutti_cpu_steal_percent(&stage->began) : 0;
-    double then_ns = stage->local->apart_ns;
-    double least_ns = then_ns;
-    double most_ns = then_ns;
-    uint32_t moved_count = 0;
-
-    for (size_t i = 0; i < rows->row_count; i++) {
-        least_ns = fmin(least_ns, rows->rows[i].apart_ns);
-        most_ns = fmax(most_ns, rows->rows[i].apart_ns);
-        moved_count += rows->rows[i].moved;
-    }
-    if (tutti_local_moved(least_ns, most_ns))
-        fprintf(out,
-                "# the processors moved: %.0f ns apart when measured, %.0f to %.0f ns later; in "
-                "%" PRIu32 " of %zu rows\n",
-                then_ns, least_ns, most_ns, moved_count, rows->row_count);
-    if (others >= OTHERS_PERCENT_MIN)
-        fprintf(out,
-                "# busy:      others had %.0f %% of the processors: times are longer, predictions "
-                "worth less\n",
-                others);
-}
-
-static int print_page(const struct tutti_run_command *run, const struct stage *stage,
-                      const struct tutti_run_rows *rows, const struct tutti_table *table,
-                      const struct tutti_sink *sink, struct tutti_err *err)
-{
-    struct tutti_page page;
-    int status = tutti_page_open(&page, sink, err);
-
-    if (status < 0)
-        return status;
-    print_head(run, stage, &page);
-    tutti_own_print(&run->own, page.out);
-    tutti_table_print(table, &page);
-    if (stage->emulation != NULL)
-        tutti_emulation_print_tail(stage->emulation, page.out);
-    if (stage->local != NULL)
-        print_disturbed(stage, rows, page.out);
-    tutti_run_print_left_out(rows, page.out);
-    return tutti_page_close(&page, 0, err);
-}
-
-static int print_rows(const struct tutti_args *args, const struct tutti_run_command *run,
-                      const struct stage *stage, const struct tutti_run_rows *rows,
-                      struct tutti_sink *sink, struct tutti_err *err)
-{
-    struct tutti_column shown[COLUMN_COUNT];
-    struct tutti_table *table = new_table(stage, run->library && run->backend->on_gpu, shown);
-    int status = table == NULL ? -TUTTI_ENOMEM : 0;
-
-    if (status == 0 && stage->topo == NULL && stage->emulation == NULL)
-        tutti_table_keep_units(table);
-    for (size_t i = 0; status == 0 && i < rows->row_count; i++)
-        status = add_row(table, run, &rows->rows[i]);
-    if (status < 0) {
-        tutti_table_free(table);
-        return tutti_nomem(err);
-    }
-    if (tutti_args_is(args, "format", "json")) {
-        struct tutti_json json = {.out = sink->out};
-
-        tutti_json_open(&json, NULL, '{');
-        json_head(run, stage, &json);
-        tutti_table_json(table, "results", &json);
-        tutti_run_json_left_out(rows, &json);
-        tutti_json_close(&json);
-    } else if (tutti_args_is(args, "format", "csv")) {
-        tutti_table_csv(table, sink->out);
-    } else {
-        status = print_page(run, stage, rows, table, sink, err);
-    }
-    tutti_table_free(table);
-    return status;
-}
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -263,9 +28,10 @@ static int check_options(const struct tutti_args *args, const struct tutti_run_c
 {
     static const char *const of_sim[] = {"topo",   "nodes",       "model",     "protocol",
                                          "jitter", "reduce-rate", "steps-max", NULL};
-    static const char *const of_threads[] = {"pin",     "no-pin", "deadline",     "emulate",
-                                             "predict", "scale",  "back-to-back", NULL};
-    static const char *const of_processors[] = {"pin", "no-pin", "predict", NULL};
+    static const char *const of_threads[] = {"pin",          "no-pin",   "deadline",
+                                             "emulate",      "predict",  "scale",
+                                             "back-to-back", "in-place", NULL};
+    static const char *const of_processors[] = {"pin", "no-pin", NULL};
     bool sim = run->backend->simulated;
     bool emulated = tutti_args_given(args, "emulate");
     const char *const *others = sim ? of_threads : of_sim;
@@ -292,12 +58,22 @@ static int check_options(const struct tutti_args *args, const struct tutti_run_c
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' says nothing to backend '%s' (-B threads)", *others,
                               run->backend->name);
+    if (!run->backend->on_gpu && tutti_args_given(args, "report-cputime"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--report-cputime' says nothing to backend '%s' (-B cuda, "
+                          "-B nccl)",
+                          run->backend->name);
+    if (run->kind_count > 1 && (sim || emulated))
+        return tutti_fail(err, TUTTI_EINVAL, "options '-d' and '-o': 'all' is for real runs");
+    if (emulated && tutti_args_is(args, "in-place", "on"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--in-place' says nothing with '--emulate' (one of them)");
     return tutti_run_group_check(args, run, err);
 }
 
 static int run_sim(const struct tutti_args *args, struct tutti_run_command *run,
-                   struct stage *stage, struct tutti_run_rows *rows, struct tutti_sink *sink,
-                   struct tutti_err *err)
+                   struct tutti_run_stage *stage, struct tutti_run_rows *rows,
+                   struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *spec = tutti_args_text(args, "topo");
     struct tutti_ask ask = {
@@ -357,8 +133,8 @@ static int write_trace(const struct tutti_run_command *run, const struct tutti_r
 
 /* For --predict: of a file, or measured now; and from now on looked at beside each row. */
 static int find_local(const struct tutti_args *args, struct tutti_run_command *run,
-                      struct stage *stage, struct tutti_local *local, struct tutti_sink *sink,
-                      struct tutti_err *err)
+                      struct tutti_run_stage *stage, struct tutti_local *local,
+                      struct tutti_sink *sink, struct tutti_err *err)
 {
     const char *path = tutti_args_text(args, "calib");
     struct tutti_local_ask ask;
@@ -374,6 +150,8 @@ static int find_local(const struct tutti_args *args, struct tutti_run_command *r
     stage->how = path != NULL ? path : "measured first";
     if (status < 0)
         return status;
+    if (run->backend->on_gpu) /* it has no processors that move */
+        return 0;
     ask = tutti_run_local_ask(run, stage->with);
     status = tutti_local_beside_open(&ask, local, &stage->beside, err);
     if (status == 0)
@@ -382,8 +160,8 @@ static int find_local(const struct tutti_args *args, struct tutti_run_command *r
 }
 
 static int play_rows(const struct tutti_args *args, struct tutti_run_command *run,
-                     struct stage *stage, struct tutti_local *local, struct tutti_run_rows *rows,
-                     struct tutti_sink *sink, struct tutti_err *err)
+                     struct tutti_run_stage *stage, struct tutti_local *local,
+                     struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err)
 {
     int status;
 
@@ -392,9 +170,8 @@ static int play_rows(const struct tutti_args *args, struct tutti_run_command *ru
     if (run->backend->on_gpu) {
         status = run->backend->alone ? tutti_nccl_name(stage->gpu, err)
                                      : tutti_cuda_name(stage->gpu, err);
-        if (status == 0 && stage->with != NULL)
-            return tutti_run_group_play(run, stage->with, "run", NULL, rows, sink, err);
-        return status < 0 ? status : tutti_run_alone(run, "run", NULL, rows, sink, err);
+        if (status < 0)
+            return status;
     }
     if (stage->emulation != NULL) {
         status = tutti_emulation_open(args, run, stage->with, stage->emulation, err);
@@ -417,13 +194,13 @@ static int play(const struct tutti_args *args, struct tutti_run_command *run,
     struct tutti_run_rows rows = {0};
     struct tutti_local local;
     struct tutti_emulation emulation = {0};
-    struct stage stage = {.emulation = run->emulated ? &emulation : NULL,
-                          .with = with->group != NULL ? with : NULL,
-                          .began = tutti_cpu_steal_look()};
+    struct tutti_run_stage stage = {.emulation = run->emulated ? &emulation : NULL,
+                                    .with = with->group != NULL ? with : NULL,
+                                    .began = tutti_cpu_steal_look()};
     int status = play_rows(args, run, &stage, &local, &rows, sink, err);
 
     if (status == 0 && speaks)
-        status = print_rows(args, run, &stage, &rows, sink, err);
+        status = tutti_run_print_rows(args, run, &stage, &rows, sink, err);
     if (status == 0 && speaks && trace != NULL)
         status = write_trace(run, &rows, trace, sink, err);
     if (status == 0 && speaks && rows.wrong_count > 0)
@@ -465,6 +242,11 @@ static int check_data(const struct tutti_args *args, struct tutti_run_command *r
                           run->own.name);
     run->perform.check = tutti_args_number(args, "check") != 0 && !custom;
     run->perform.carry = run->perform.check || (!run->backend->simulated && !custom);
+    run->perform.in_place = run->perform.carry && !run->backend->simulated &&
+                            run->perform.params.collective != TUTTI_BARRIER &&
+                            (tutti_args_is(args, "in-place", "on") ||
+                             (tutti_args_is(args, "in-place", "auto") && run->backend->on_gpu));
+    run->report_host = tutti_args_number(args, "report-cputime") != 0;
     return 0;
 }
 
@@ -506,12 +288,28 @@ static const struct tutti_option options[] = {
      .standard = "1",
      .max = 1,
      .help = "check what comes out (nccl-tests: -c)"},
+    {.name = "in-place",
+     .type = TUTTI_OPTION_CHOICE,
+     .value = "auto|on|off",
+     .standard = "auto",
+     .help =
+         "then once more with in and out in one buffer, as nccl-tests does; auto: with cuda and "
+         "nccl"},
+    {.name = "report-cputime",
+     .type = TUTTI_OPTION_COUNT,
+     .value = "0|1",
+     .standard = "0",
+     .max = 1,
+     .help = "cuda, nccl: show what the host takes to hand an iteration to the GPUs (nccl-tests: "
+             "-C, which is the check here)"},
     {.name = "back-to-back",
      .type = TUTTI_OPTION_FLAG,
      .help = "time all iterations as one, as nccl-tests does, instead of each alone"},
     {.name = "predict",
      .type = TUTTI_OPTION_FLAG,
-     .help = "threads: measure this machine first, and print what that lets one expect"},
+     .help =
+         "real backends: measure this machine first, at other sizes and never a collective, and "
+         "print what that lets one expect"},
     {.name = "calib",
      .type = TUTTI_OPTION_TEXT,
      .value = "FILE",
@@ -551,8 +349,12 @@ const struct tutti_command tutti_cli_run = {
         "differ. If there are any, the exit code is 1.\n\n"
         "'time' is the median of the timed iterations, before each of which the ranks meet; 'best' "
         "is the shortest. With --back-to-back both are the mean of iterations that follow each "
-        "other, as nccl-tests measures. Only out of place is run: the schedules keep input and "
-        "output apart.\n\n"
+        "other, as nccl-tests measures. With cuda and nccl, or --in-place on, each row is then "
+        "played with input and output in one buffer, as nccl-tests lays them out: the same steps, "
+        "once it is proved that none overwrites what another still needs; N/A, and a line below "
+        "the table, where that does not hold or there is no such layout (alltoall, sendrecv). In "
+        "place, an iteration takes what the one before has left; the check plays one more from "
+        "fresh inputs.\n\n"
         "Backend 'threads' runs a thread a rank in this process and really moves the data. With "
         "--predict it first measures single messages, copies and reductions (never a collective, "
         "and at sizes that are no power of two) as 'tutti calibrate -B' does, or takes its file "

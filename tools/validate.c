@@ -207,7 +207,7 @@ static int add_played(struct validation *v, const struct tutti_run_row *row, str
     struct tutti_case one = {
         .params = v->run.perform.params,
         .bytes = row->performed.bytes,
-        .measured_us = (double)row->performed.time_ps / (double)TUTTI_PS_PER_US,
+        .measured_us = (double)row->performed.out_of_place.time_ps / (double)TUTTI_PS_PER_US,
         .predicted_us = (double)row->predicted_ps / (double)TUTTI_PS_PER_US,
         .calibrated_us = (double)row->calibrated_ps / (double)TUTTI_PS_PER_US,
         .apart_ns = row->apart_ns,
@@ -215,6 +215,8 @@ static int add_played(struct validation *v, const struct tutti_run_row *row, str
         .protocol = "none",
     };
 
+    one.params.dtype = row->kind.dtype;
+    one.params.op = row->kind.op;
     one.null_us = tutti_null_us(one.params.collective, v->run.rank_count, one.bytes,
                                 tutti_local_null_latency_ps(&v->local),
                                 tutti_local_null_bytes_per_s(&v->local));
@@ -263,7 +265,7 @@ static int validate_here(const struct tutti_args *args, struct validation *v,
         status = tutti_run_alone(&v->run, "validate", &v->local, &rows, sink, err);
     for (size_t i = 0; status == 0 && i < rows.row_count; i++) {
         v->moved_count += rows.rows[i].moved;
-        if (rows.rows[i].performed.time_ps > 0)
+        if (rows.rows[i].performed.out_of_place.time_ps > 0)
             status = add_played(v, &rows.rows[i], err);
     }
     if (status == 0 && rows.wrong_count > 0)

@@ -32,6 +32,9 @@ set_tests_properties(nccl_conformance_3 PROPERTIES TIMEOUT 600
 add_test(NAME nccl_processes
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/runtime/nccl_processes.sh $<TARGET_FILE:tutti>)
 set_tests_properties(nccl_processes PROPERTIES TIMEOUT 300 ENVIRONMENT "${standins}")
+add_test(NAME gpu_run_columns
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/run_columns.sh $<TARGET_FILE:tutti>)
+set_tests_properties(gpu_run_columns PROPERTIES TIMEOUT 300 ENVIRONMENT "${standins}")
 add_test(NAME cuda_conformance_persistent COMMAND cuda_conformance_test)
 set_tests_properties(cuda_conformance_persistent PROPERTIES TIMEOUT 600
     ENVIRONMENT "${standin};TUTTI_TEST_PERSISTENT=1;TUTTI_TEST_FEWER=40")

@@ -102,6 +102,24 @@ void tutti_table_keep_units(struct tutti_table *table)
     table->keeps_units = true;
 }
 
+static size_t column_of(const struct tutti_table *table, const char *key)
+{
+    size_t i = 0;
+
+    while (i < table->column_count && strcmp(table->columns[i].key, key) != 0)
+        i++;
+    assert(i < table->column_count);
+    return i;
+}
+
+void tutti_table_group(struct tutti_table *table, const char *first, const char *last,
+                       const char *word)
+{
+    assert(table->group_count < TUTTI_TABLE_GROUPS_MAX);
+    table->groups[table->group_count++] = (struct tutti_table_group){
+        .first = column_of(table, first), .last = column_of(table, last), .word = word};
+}
+
 void tutti_table_mark(struct tutti_table *table)
 {
     assert(table->row_count > 0);

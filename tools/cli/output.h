@@ -43,6 +43,10 @@ size_t tutti_table_rows(const struct tutti_table *table);
 /* What is measured differs from run to run, and its unit must not: GB/s however slow. */
 void tutti_table_keep_units(struct tutti_table *table);
 
+/* A word above the titles of columns `first` to `last`; up to two such groups, in their order. */
+void tutti_table_group(struct tutti_table *table, const char *first, const char *last,
+                       const char *word);
+
 /* The row added last is the one to look at. */
 void tutti_table_mark(struct tutti_table *table);
 

@@ -8,8 +8,18 @@
 
 #include "runtime/coll.h"
 
-int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params *params,
-                        struct tutti_err *err)
+/* Whether an option says 'all', where that is taken. */
+static bool says_all(const struct tutti_args *args, const char *option, bool *ret_all)
+{
+    bool all = ret_all != NULL && strcmp(tutti_args_text(args, option), "all") == 0;
+
+    if (ret_all != NULL)
+        *ret_all = all;
+    return all;
+}
+
+int tutti_shared_params_of_all(const struct tutti_args *args, struct tutti_coll_params *params,
+                               bool *ret_all_types, bool *ret_all_ops, struct tutti_err *err)
 {
     int status =
         tutti_collective_find(tutti_args_text(args, "collective"), &params->collective, err);
@@ -18,10 +28,12 @@ int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params 
         status = tutti_fail(err, TUTTI_EINVAL, "no algorithm makes 'custom' (allreduce, ...)");
     if (status < 0)
         return tutti_wrap(err, status, "option '-c'");
-    status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params->dtype, err);
+    if (!says_all(args, "datatype", ret_all_types))
+        status = tutti_dtype_find(tutti_args_text(args, "datatype"), &params->dtype, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '-d'");
-    status = tutti_op_find(tutti_args_text(args, "op"), &params->op, err);
+    if (!says_all(args, "op", ret_all_ops))
+        status = tutti_op_find(tutti_args_text(args, "op"), &params->op, err);
     if (status < 0)
         return tutti_wrap(err, status, "option '-o'");
     if (tutti_args_given(args, "op") && !tutti_collective_reduces(params->collective))
@@ -31,6 +43,12 @@ int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params 
                           tutti_collective_name(params->collective));
     params->root = (uint32_t)tutti_args_number(args, "root");
     return tutti_shared_refuse_root(args, params->collective, err);
+}
+
+int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params *params,
+                        struct tutti_err *err)
+{
+    return tutti_shared_params_of_all(args, params, NULL, NULL, err);
 }
 
 void tutti_shared_print_params(const struct tutti_coll_params *params, FILE *out)

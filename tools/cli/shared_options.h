@@ -178,6 +178,10 @@ struct tutti_coll_params;
 int tutti_shared_params(const struct tutti_args *args, struct tutti_coll_params *params,
                         struct tutti_err *err);
 
+/* The same where -d and -o may say 'all': then the flag is set, and the field stays as it is. */
+int tutti_shared_params_of_all(const struct tutti_args *args, struct tutti_coll_params *params,
+                               bool *ret_all_types, bool *ret_all_ops, struct tutti_err *err);
+
 /* "allreduce of float, sum"; with the root where there is one. */
 void tutti_shared_print_params(const struct tutti_coll_params *params, FILE *out);
 

@@ -11,12 +11,23 @@ union tutti_cell {
     bool truth;
 };
 
+enum { TUTTI_TABLE_GROUPS_MAX = 2 };
+
+/* Columns that have a word above their titles. */
+struct tutti_table_group {
+    size_t first;
+    size_t last;
+    const char *word;
+};
+
 struct tutti_table {
     const struct tutti_column *columns;
     size_t column_count;
     union tutti_cell *cells; /* [row_count * column_count] */
     bool *marked;            /* [row_count] */
     bool keeps_units;
+    struct tutti_table_group groups[TUTTI_TABLE_GROUPS_MAX];
+    size_t group_count;
     size_t row_count;
     size_t row_capacity;
 };

@@ -9,9 +9,14 @@
 
 /* Columns that go, the first first, where a table is too wide: JSON and CSV have them. */
 static const char *const less[] = {
-    "events",     "keys",         "root",       "redop",   "type",
-    "count",      "best_us",      "example",    "slices",  "threads",
-    "latency_us", "bound_kind",   "algbw_GBps", "null_us", "channels_allowed",
+    "events",     "keys",
+    "root",       "redop",
+    "type",       "count",
+    "best_us",    "example",
+    "slices",     "threads",
+    "latency_us", "bound_kind",
+    "algbw_GBps", "in_place_algbw_GBps",
+    "null_us",    "channels_allowed",
     "channels",   "runner_up_us",
 };
 
@@ -149,6 +154,20 @@ static void leave_out(struct layout *layout, const char *key, int columns, bool 
     }
 }
 
+/* Of both places, or of neither. */
+static void pair(struct layout *layout)
+{
+    const struct tutti_column *columns = layout->table->columns;
+    bool first = true;
+
+    for (size_t i = 0; i < layout->table->column_count; i++) {
+        if (strcmp(columns[i].key, "algbw_GBps") == 0)
+            first = layout->shown[i];
+        else if (strcmp(columns[i].key, "in_place_algbw_GBps") == 0)
+            layout->shown[i] = layout->shown[i] && first;
+    }
+}
+
 /* Makes room on a page of `columns`: those that matter less go, then the widest texts go on in
  * further lines. Numbers stay as they are. */
 static void fit(struct layout *layout, int columns)
@@ -157,6 +176,7 @@ static void fit(struct layout *layout, int columns)
 
     for (size_t k = 0; k < sizeof(less) / sizeof(less[0]); k++)
         leave_out(layout, less[k], columns, false);
+    pair(layout);
     memcpy(whole, layout->width, sizeof(whole));
     narrow(layout, columns);
     for (size_t k = 0; k < sizeof(alike) / sizeof(alike[0]); k++)
@@ -218,6 +238,35 @@ static int part(const char *text, int width, bool *ret_cut)
     return blank > 0 ? blank : width - 2;
 }
 
+/* Words above groups of columns, each in the middle of what its columns take. */
+static void print_groups(const struct layout *layout)
+{
+    FILE *out = layout->page->out;
+    int at = 1;
+    int told = 1;
+
+    if (layout->table->group_count == 0)
+        return;
+    fputs(TUTTI_PAGE_TITLE "#", out);
+    for (size_t i = 0, g = 0; g < layout->table->group_count; g++) {
+        const struct tutti_table_group *group = &layout->table->groups[g];
+        int bytes = (int)strlen(group->word);
+        int wide = 0;
+
+        for (; i <= group->last; i++) {
+            int columns = layout->shown[i] ? 2 + layout->width[i] : 0;
+
+            at += i < group->first ? columns : 0;
+            wide += i < group->first ? 0 : columns;
+        }
+        at += 2 + (wide - 2 - bytes) / 2;
+        fprintf(out, "%*s%s", at - told, "", group->word);
+        told = at + bytes;
+        at += wide - 2 - (wide - 2 - bytes) / 2;
+    }
+    fputc('\n', out);
+}
+
 static void print_titles(const struct layout *layout, bool units)
 {
     const struct tutti_column *columns = layout->table->columns;
@@ -256,8 +305,9 @@ static bool print_part(const struct layout *layout, size_t row, const char **res
         end--;
     fputc(' ', page->out);
     for (size_t i = 0; i <= end; i++) {
-        bool wrong = strcmp(table->columns[i].key, "wrong") == 0 && rest[i][0] != '\0' &&
-                     table->cells[row * table->column_count + i].number > 0;
+        bool wrong = (strcmp(table->columns[i].key, "wrong") == 0 ||
+                      strcmp(table->columns[i].key, "in_place_wrong") == 0) &&
+                     rest[i][0] != '\0' && table->cells[row * table->column_count + i].number > 0;
         int bytes;
         bool cut;
 
@@ -309,6 +359,7 @@ void tutti_table_print(const struct tutti_table *table, const struct tutti_page 
     fit(&layout, page->columns);
     fit(&wide, TUTTI_PAGE_COLUMNS);
     print_left_out(&layout, &wide);
+    print_groups(&layout);
     print_titles(&layout, false);
     print_titles(&layout, true);
     for (size_t row = 0; row < table->row_count; row++)

@@ -286,6 +286,11 @@ static uint64_t count_changed(const struct tutti_buffers *b, uint32_t rank)
     return wrong;
 }
 
+static const char *result_of(const struct tutti_buffers *b, uint32_t rank)
+{
+    return b->places == NULL ? b->out[rank] : (const char *)b->state[rank] + b->places[rank][1];
+}
+
 /* One period of the input of a rank, which another process may have. */
 static void fill_period(const struct tutti_buffers *b, uint32_t rank, char *period)
 {
@@ -304,7 +309,7 @@ static uint64_t count_unlike_moved(const struct tutti_buffers *b, uint32_t rank,
     size_t element = tutti_dtype_bytes(b->contract.dtype);
     uint64_t count = b->contract.count;
     uint64_t block_bytes = count * element;
-    const char *out = b->out[rank];
+    const char *out = result_of(b, rank);
 
     switch (b->contract.collective) {
     case TUTTI_BROADCAST:
@@ -351,7 +356,7 @@ static int count_wrong_reduced(const struct tutti_buffers *b, uint64_t *wrong,
         return tutti_nomem(err);
     for (uint32_t r = b->first_rank; r < b->first_rank + b->own_count; r++) {
         if (!rooted || r == contract->root)
-            *wrong += count_unlike(b->out[r], contract->count, period,
+            *wrong += count_unlike(result_of(b, r), contract->count, period,
                                    scattered ? r * contract->count : 0, element);
     }
     free(period);
@@ -369,8 +374,8 @@ int tutti_buffers_wrong(const struct tutti_buffers *buffers, uint64_t *ret, stru
 
     if (status < 0)
         return status;
-    for (uint32_t r = buffers->first_rank; r < buffers->first_rank + buffers->own_count; r++)
-        wrong += count_changed(buffers, r);
+    for (uint32_t i = 0; i < buffers->own_count && buffers->places == NULL; i++)
+        wrong += count_changed(buffers, buffers->first_rank + i);
     *ret = wrong;
     return 0;
 }
@@ -472,6 +477,40 @@ void tutti_buffers_spoil(struct tutti_buffers *buffers)
         memset(buffers->out[r], SPOILT, (size_t)buffers->out_bytes);
 }
 
+static int find_places(const struct tutti_schedule *schedule, struct tutti_buffers *b,
+                       struct tutti_err *err)
+{
+    uint64_t(*places)[2] = calloc(b->rank_count, sizeof(*places));
+
+    b->state = calloc(b->rank_count, sizeof(*b->state));
+    b->places = (const uint64_t(*)[2])places;
+    if (places == NULL || b->state == NULL)
+        return tutti_nomem(err);
+    for (uint32_t r = 0; r < b->rank_count; r++)
+        if (!tutti_schedule_place(schedule, r, &places[r][0], &places[r][1]))
+            return tutti_fail(err, TUTTI_EINVAL, "'%s' is not played in place",
+                              tutti_collective_name(b->contract.collective));
+    return 0;
+}
+
+int tutti_buffers_put_in_place(const struct tutti_schedule *schedule, struct tutti_buffers *b,
+                               struct tutti_err *err)
+{
+    bool in_is_larger = b->in_bytes > b->out_bytes;
+    int status = b->places == NULL ? find_places(schedule, b, err) : 0;
+
+    for (uint32_t r = b->first_rank; r < b->first_rank + b->own_count && status == 0; r++) {
+        void *own = b->in[r];
+
+        b->state[r] = in_is_larger ? b->in[r] : b->out[r];
+        memset(b->state[r], SPOILT, (size_t)(in_is_larger ? b->in_bytes : b->out_bytes));
+        b->in[r] = (char *)b->state[r] + b->places[r][0];
+        fill(b, r);
+        b->in[r] = own;
+    }
+    return status;
+}
+
 void tutti_buffers_close(struct tutti_buffers *buffers)
 {
     for (uint32_t r = 0; r < buffers->rank_count; r++) {
@@ -482,5 +521,7 @@ void tutti_buffers_close(struct tutti_buffers *buffers)
     }
     free(buffers->in);
     free(buffers->out);
+    free((void *)(uintptr_t)buffers->places);
+    free(buffers->state);
     *buffers = (struct tutti_buffers){0};
 }

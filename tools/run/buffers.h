@@ -23,6 +23,8 @@ struct tutti_buffers {
     uint64_t seed;
     void **in; /* [rank_count], each of in_bytes */
     void **out;
+    const uint64_t (*places)[2]; /* NULL, or in place: [rank]: where in and out begin in `state` */
+    void **state; /* [rank], of the larger of in_bytes and out_bytes; the memory of in or out */
 };
 
 /* Takes and fills the buffers of a schedule. -TUTTI_ELACK if this machine has not that much memory
@@ -42,5 +44,12 @@ void tutti_buffers_spoil(struct tutti_buffers *buffers);
 /* Counts the elements of these outputs that are not what the contract asks for, and those of the
  * inputs that have changed. */
 int tutti_buffers_wrong(const struct tutti_buffers *buffers, uint64_t *ret, struct tutti_err *err);
+
+/* The same memory for a play in place: `state` is that of in or out, whichever is larger, and holds
+ * the inputs where they belong; all else is spoilt. Outputs of before are gone. May be done again.
+ * From then on `wrong` looks at what is in place of the outputs. -TUTTI_EINVAL for collectives that
+ * are not played in place. */
+int tutti_buffers_put_in_place(const struct tutti_schedule *schedule, struct tutti_buffers *buffers,
+                               struct tutti_err *err);
 
 #endif

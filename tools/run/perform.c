@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/group.h"
@@ -91,65 +92,170 @@ static int count_wrong(const struct tutti_perform *ask, const struct tutti_buffe
     return status;
 }
 
-/* Plays a schedule; `buffers` NULL: without data. */
-static int play(const struct tutti_perform *ask, const struct tutti_schedule *schedule,
-                struct tutti_buffers *buffers, struct tutti_played *ret, struct tutti_err *err)
+/* A play as asked for, still without buffers. */
+static struct tutti_play play_of(const struct tutti_perform *ask,
+                                 const struct tutti_schedule *schedule)
 {
-    struct tutti_play play = {
+    return (struct tutti_play){
         .size = sizeof(struct tutti_play),
         .schedule = schedule,
-        .in = buffers != NULL ? (const void *const *)buffers->in : NULL,
-        .out = buffers != NULL ? buffers->out : NULL,
         .warmup_count = ask->warmup_count,
         .iteration_count = ask->iteration_count,
         .barrier = !ask->back_to_back,
         .deadline_ps = ask->deadline_ps,
         .record = ask->record,
     };
+}
 
+/* Plays a schedule; `buffers` NULL: without data. */
+static int play(const struct tutti_perform *ask, const struct tutti_schedule *schedule,
+                struct tutti_buffers *buffers, struct tutti_played *ret, struct tutti_err *err)
+{
+    struct tutti_play play = play_of(ask, schedule);
+
+    play.in = buffers != NULL ? (const void *const *)buffers->in : NULL;
+    play.out = buffers != NULL ? buffers->out : NULL;
     return tutti_backend_play(ask->backend, &play, ret, err);
 }
 
-static void fill_performed(const struct tutti_perform *ask, const struct tutti_played *played,
-                           struct tutti_performed *performed)
+static void fill_timed(const struct tutti_perform *ask, const struct tutti_played *played,
+                       uint64_t bytes, struct tutti_timed *timed)
 {
-    const struct tutti_coll_params *params = &ask->params;
-    uint32_t rank_count = ask->shape->rank_count;
     double seconds = (double)played->median_ps / (double)TUTTI_PS_PER_S;
 
-    performed->bytes =
-        tutti_collective_bytes(params->collective, params->count, params->dtype, rank_count);
-    performed->time_ps = played->median_ps;
-    performed->best_ps = played->best_ps;
-    performed->algbw_GBps = NAN;
+    timed->time_ps = played->median_ps;
+    timed->best_ps = played->best_ps;
+    timed->host_ps = played->host_ps;
+    timed->algbw_GBps = NAN;
     if (played->median_ps > 0)
-        performed->algbw_GBps = (double)performed->bytes / seconds / 1e9;
-    performed->busbw_GBps =
-        performed->algbw_GBps * tutti_collective_bus_factor(params->collective, rank_count);
+        timed->algbw_GBps = (double)bytes / seconds / 1e9;
+    timed->busbw_GBps = timed->algbw_GBps *
+                        tutti_collective_bus_factor(ask->params.collective, ask->shape->rank_count);
 }
+
+/* ---- in place -------------------------------------------------------------------------------- */
+
+/* What is played where in and out are one buffer: the schedule's steps on `state`, or, by contract,
+ * `in` and `out` that overlap. */
+struct placed {
+    struct tutti_schedule *aliased;
+    void **in;
+    void **out;
+};
+
+static int overlap(const struct tutti_perform *ask, const struct tutti_schedule *schedule,
+                   struct placed *ret, struct tutti_err *err)
+{
+    uint64_t in = 0;
+    uint64_t out = 0;
+
+    if (!tutti_schedule_place(schedule, schedule->rank_count - 1, &in, &out))
+        return tutti_fail(err, TUTTI_EINVAL, "'%s' has no place for in and out both",
+                          tutti_collective_name(ask->params.collective));
+    if (ask->one_address && in != out)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "the library takes in and out at one address only, or apart");
+    ret->in = calloc(schedule->rank_count, sizeof(ret->in[0]));
+    ret->out = calloc(schedule->rank_count, sizeof(ret->out[0]));
+    return ret->in == NULL || ret->out == NULL ? tutti_nomem(err) : 0;
+}
+
+static void close_placed(struct placed *placed)
+{
+    tutti_schedule_free(placed->aliased);
+    free(placed->in);
+    free(placed->out);
+}
+
+/* From fresh inputs. */
+static int play_placed(const struct tutti_perform *ask, const struct tutti_schedule *schedule,
+                       const struct placed *placed, struct tutti_buffers *buffers,
+                       struct tutti_played *ret, struct tutti_err *err)
+{
+    bool by_contract = placed->aliased == NULL;
+    struct tutti_play play = play_of(ask, by_contract ? schedule : placed->aliased);
+    int status = agree(ask, tutti_buffers_put_in_place(schedule, buffers, err), err);
+
+    for (uint32_t i = 0; status == 0 && by_contract && i < buffers->own_count; i++) {
+        uint32_t rank = buffers->first_rank + i;
+
+        placed->in[rank] = (char *)buffers->state[rank] + buffers->places[rank][0];
+        placed->out[rank] = (char *)buffers->state[rank] + buffers->places[rank][1];
+    }
+    play.in = (const void *const *)placed->in;
+    play.out = placed->out;
+    play.state = by_contract ? NULL : buffers->state;
+    return status < 0 ? status : tutti_backend_play(ask->backend, &play, ret, err);
+}
+
+/* Times first, and then, as what one iteration leaves the next one takes, one from fresh inputs for
+ * the check. That a schedule cannot be played so is told, and no error. */
+static int perform_in_place(const struct tutti_perform *ask, const struct tutti_schedule *schedule,
+                            struct tutti_buffers *buffers, struct tutti_performed *performed,
+                            struct tutti_err *err)
+{
+    struct tutti_perform once = *ask;
+    struct tutti_timed *timed = &performed->in_place;
+    struct placed placed = {.aliased = NULL};
+    struct tutti_played played = {0};
+    struct tutti_err why = {.text = ""};
+    int status = ask->by_contract ? overlap(ask, schedule, &placed, &why)
+                                  : tutti_schedule_in_place(schedule, &placed.aliased, &why);
+    bool refused = status == -TUTTI_EINVAL || status == -TUTTI_ECHECK || status == -TUTTI_ELACK;
+
+    once.record = NULL;
+    if (refused)
+        (void)snprintf(performed->why_not, sizeof(performed->why_not), "%.255s", why.text);
+    else if (status < 0)
+        *err = why;
+    status = agree(ask, refused ? 0 : status, err);
+    if (status < 0 || refused) {
+        close_placed(&placed);
+        return status;
+    }
+    status = play_placed(&once, schedule, &placed, buffers, &played, err);
+    fill_timed(ask, &played, performed->bytes, timed);
+    once.warmup_count = 0;
+    once.iteration_count = 1;
+    if (status == 0 && ask->check)
+        status = play_placed(&once, schedule, &placed, buffers, &played, err);
+    if (status == 0 && ask->check)
+        status = count_wrong(ask, buffers, &timed->wrong_count, err);
+    performed->done_in_place = status == 0;
+    close_placed(&placed);
+    return status;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
 
 int tutti_perform(const struct tutti_perform *ask, const char *algorithm,
                   struct tutti_performed *ret, struct tutti_err *err)
 {
-    struct tutti_performed performed = {.algorithm = algorithm};
+    const struct tutti_coll_params *params = &ask->params;
+    struct tutti_performed performed = {
+        .algorithm = algorithm,
+        .bytes = tutti_collective_bytes(params->collective, params->count, params->dtype,
+                                        ask->shape->rank_count)};
     struct tutti_schedule *schedule = NULL;
     struct tutti_buffers buffers = {0};
     struct tutti_played played = {0};
     int status = generate(ask, algorithm, &schedule, err);
 
-    assert(ask->carry || !ask->check);
+    assert(ask->carry || (!ask->check && !ask->in_place));
     if (status == 0 && ask->carry)
         status = open_buffers(ask, schedule, &buffers, err);
     if (status == 0)
         status = play(ask, schedule, ask->carry ? &buffers : NULL, &played, err);
+    fill_timed(ask, &played, performed.bytes, &performed.out_of_place);
     if (status == 0 && ask->check)
-        status = count_wrong(ask, &buffers, &performed.wrong_count, err);
+        status = count_wrong(ask, &buffers, &performed.out_of_place.wrong_count, err);
+    if (status == 0 && ask->in_place)
+        status = perform_in_place(ask, schedule, &buffers, &performed, err);
     if (ask->carry)
         tutti_buffers_close(&buffers);
     tutti_schedule_free(schedule);
     if (status < 0)
         return status;
-    fill_performed(ask, &played, &performed);
     *ret = performed;
     return 0;
 }

@@ -13,7 +13,17 @@
 #include "tools/options.h"
 #include "tools/run/perform.h"
 
-enum { TUTTI_RUN_RANKS_MAX = 1024, TUTTI_RUN_ALGORITHMS_MAX = 32 };
+enum {
+    TUTTI_RUN_RANKS_MAX = 1024,
+    TUTTI_RUN_ALGORITHMS_MAX = 32,
+    TUTTI_RUN_KINDS_MAX = TUTTI_DTYPE_COUNT * TUTTI_OP_COUNT,
+};
+
+/* Of data, and what becomes of them. */
+struct tutti_run_kind {
+    enum tutti_dtype dtype;
+    enum tutti_op op;
+};
 
 struct tutti_backend_kind;
 struct tutti_backend;
@@ -26,16 +36,21 @@ struct tutti_run_command {
     bool grouped; /* processes meet */
     bool library; /* --library: after the rows of a size one of the library's own collective */
     uint32_t rank_count;
+    uint32_t thread_count; /* -t: so many times -g ranks; nccl-tests' threads of a process */
     bool pin;
-    bool graph;      /* cuda */
-    bool persistent; /* likewise */
-    bool emulated;   /* --emulate: each row has a backend of its own */
+    bool graph;       /* cuda */
+    bool persistent;  /* likewise */
+    bool report_host; /* --report-cputime */
+    bool emulated;    /* --emulate: each row has a backend of its own */
     struct tutti_sizes sizes;
     /* All but backend, shape and params.count, which differ by backend and by size. */
     struct tutti_perform perform;
     /* NULL-terminated: names, or "auto" alone; `all`: those that do not fit are left out. */
     const char *algorithms[TUTTI_RUN_ALGORITHMS_MAX + 1];
     bool all;
+    /* One after the other; of all that is asked for perform.params has the present one. */
+    struct tutti_run_kind kinds[TUTTI_RUN_KINDS_MAX];
+    uint32_t kind_count;
     struct tutti_record *record; /* NULL, or the events of the last row, its last iteration */
     /* NULL, or: the machine is looked at beside each row, and predicted as it then is. */
     struct tutti_local_beside *beside;
@@ -58,6 +73,15 @@ struct tutti_run_command {
          .max = TUTTI_RUN_RANKS_MAX,                                                              \
          .help = "how many ranks; threads, cuda: 2 if not given; tcp, mpi: one a process; nccl: " \
                  "as many as there are GPUs, or processes; sim: as many as the machine has"},     \
+        {.letter = 't',                                                                           \
+         .name = "nthreads",                                                                      \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .standard = "1",                                                                         \
+         .min = 1,                                                                                \
+         .max = TUTTI_RUN_RANKS_MAX,                                                              \
+         .help = "N times as many ranks as -g says (not given: as 1 a process), as nccl-tests "   \
+                 "counts those of N threads; who drives them is the backend's matter"},           \
         {.letter = 'a',                                                                           \
          .name = "algorithm",                                                                     \
          .type = TUTTI_OPTION_TEXT,                                                               \
@@ -81,8 +105,22 @@ struct tutti_run_command {
          .min = 1,                                                                                \
          .max = 1000000,                                                                          \
          .help = "timed iterations"},                                                             \
-        TUTTI_OPTION_SCHEDULE, TUTTI_OPTION_DTYPE, TUTTI_OPTION_OP, TUTTI_OPTION_ROOT,            \
-        TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES, TUTTI_OPTION_SLOTS,       \
+        TUTTI_OPTION_SCHEDULE,                                                                    \
+        {.letter = 'd',                                                                           \
+         .name = "datatype",                                                                      \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "NAME",                                                                         \
+         .standard = "float",                                                                     \
+         .help = "float, double, half, bfloat16, int32, int64, int8 or uint8; all: one after "    \
+                 "the other"},                                                                    \
+        {.letter = 'o',                                                                           \
+         .name = "op",                                                                            \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "NAME",                                                                         \
+         .standard = "sum",                                                                       \
+         .help = "sum, prod, min, max or avg; all: one after the other"},                         \
+        TUTTI_OPTION_ROOT, TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES,        \
+        TUTTI_OPTION_SLOTS,                                                                       \
         {.name = "graph",                                                                         \
          .type = TUTTI_OPTION_FLAG,                                                               \
          .help = "cuda: a kernel a level, in a CUDA graph, instead of a block a lane in one "     \
@@ -129,6 +167,7 @@ uint64_t tutti_run_count(const struct tutti_run_command *run, uint32_t index);
 
 struct tutti_run_row {
     uint64_t count;
+    struct tutti_run_kind kind;
     struct tutti_performed performed;
     const char *protocol;   /* sim, and emulated */
     tutti_ps predicted_ps;  /* on the machine that was measured or emulated; 0: not asked for */
@@ -146,6 +185,8 @@ struct tutti_run_rows {
     /* What `auto` left out at all sizes; of the first size that has any, its bytes. */
     struct tutti_left_out left_out;
     uint64_t left_out_bytes;
+    uint32_t apart_count; /* rows that were asked for in place, too, and cannot be played so */
+    size_t apart_first;   /* the first of them */
 };
 
 /* Copies a row to the end. */
@@ -156,6 +197,10 @@ void tutti_run_rows_done(struct tutti_run_rows *rows);
 void tutti_run_note_left_out(struct tutti_run_rows *rows, const struct tutti_answer *answer);
 void tutti_run_print_left_out(const struct tutti_run_rows *rows, FILE *out);
 void tutti_run_json_left_out(const struct tutti_run_rows *rows, struct tutti_json *json);
+
+/* Likewise of rows that were not played in place: how many, and why the first was not. */
+void tutti_run_print_apart(const struct tutti_run_rows *rows, FILE *out);
+void tutti_run_json_apart(const struct tutti_run_rows *rows, struct tutti_json *json);
 
 /* Progress: one line that overwrites itself, and only for somebody who looks; `what` NULL: away
  * with it. */
@@ -172,13 +217,10 @@ int tutti_run_size(const struct tutti_run_command *run, struct tutti_perform *pe
 /* " as threads on 4 processors, one each", or on which GPU, as the end of a line. */
 void tutti_run_print_place(const struct tutti_run_command *run, const char *gpu, FILE *out);
 
-/* With --library: the same contract by the library's own collective, as another row, after those
- * of a size. *library: opened when it is first wanted, and the caller's to close; `group`: NULL, or
- * whose processes play it together. */
-struct tutti_group;
-int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform perform,
-                      struct tutti_group *group, struct tutti_backend **library,
-                      struct tutti_run_rows *rows, struct tutti_err *err);
+/* All kinds and sizes on the backend of `perform`, which is borrowed. */
+int tutti_run_sweep(struct tutti_run_command *run, struct tutti_perform *perform,
+                    const char *command, const struct tutti_local *local,
+                    struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err);
 
 /* The backend of a process by itself; the caller's to close. */
 int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backend **ret,

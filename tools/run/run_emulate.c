@@ -132,10 +132,12 @@ static void tell_in_its_time(const struct tutti_emulation *emulation,
 {
     double scale = (double)emulation->scale;
 
-    performed->time_ps = (tutti_ps)llround((double)performed->time_ps / scale);
-    performed->best_ps = (tutti_ps)llround((double)performed->best_ps / scale);
-    performed->algbw_GBps *= scale;
-    performed->busbw_GBps *= scale;
+    performed->out_of_place.time_ps =
+        (tutti_ps)llround((double)performed->out_of_place.time_ps / scale);
+    performed->out_of_place.best_ps =
+        (tutti_ps)llround((double)performed->out_of_place.best_ps / scale);
+    performed->out_of_place.algbw_GBps *= scale;
+    performed->out_of_place.busbw_GBps *= scale;
 }
 
 static void add_lateness(struct tutti_lateness *sum, const struct tutti_lateness *lateness)
@@ -225,7 +227,8 @@ static int find_scale(const struct tutti_run_command *run, struct tutti_emulatio
         struct tutti_run_row row = {0};
         int status = play_answer(run, emulation, ask, answer, &how, &row, err);
 
-        if (status < 0 || percent_slow(&row, row.performed.best_ps) <= TRIAL_PERCENT_MAX ||
+        if (status < 0 ||
+            percent_slow(&row, row.performed.out_of_place.best_ps) <= TRIAL_PERCENT_MAX ||
             emulation->scale >= TRIAL_SCALE_MAX)
             return status;
         emulation->scale *= 10;
@@ -237,14 +240,14 @@ static int play_row(const struct tutti_run_command *run, struct tutti_emulation 
                     struct tutti_run_rows *rows, struct tutti_err *err)
 {
     struct tutti_perform how = run->perform;
-    struct tutti_run_row row = {0};
+    struct tutti_run_row row = {.kind = run->kinds[0]};
     double percent;
     int status;
 
     status = play_answer(run, emulation, ask, answer, &how, &row, err);
     if (status < 0)
         return status;
-    percent = percent_slow(&row, row.performed.time_ps);
+    percent = percent_slow(&row, row.performed.out_of_place.time_ps);
     tutti_run_note_left_out(rows, answer);
     emulation->row_count++;
     emulation->slow_count += percent >= TUTTI_EMULATE_SLOW_PERCENT;

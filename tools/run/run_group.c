@@ -173,11 +173,12 @@ static int choose_ranks(const struct tutti_args *args, struct tutti_run_command 
     const struct tutti_group *group = with->group;
     uint32_t here = with->join.launch.local_count;
 
+    if (run->rank_count == 0 && group->count > TUTTI_RUN_RANKS_MAX / run->thread_count)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "'%" PRIu32 "' processes of %" PRIu32 " ranks (at most %d in all)",
+                          group->count, run->thread_count, TUTTI_RUN_RANKS_MAX);
     if (run->rank_count == 0)
-        run->rank_count = group->count;
-    if (run->rank_count > TUTTI_RUN_RANKS_MAX)
-        return tutti_fail(err, TUTTI_EINVAL, "'%" PRIu32 "' processes (at most %d)", group->count,
-                          TUTTI_RUN_RANKS_MAX);
+        run->rank_count = group->count * run->thread_count;
     if (run->own.schedule != NULL && run->rank_count < group->count)
         return tutti_fail(err, TUTTI_EINVAL,
                           "schedule '%s' has %" PRIu32 " ranks, but there are %" PRIu32
@@ -308,20 +309,12 @@ int tutti_run_group_play(struct tutti_run_command *run, struct tutti_run_group *
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
-    struct tutti_backend *library = NULL;
-    int status = 0;
+    int status;
 
     perform.backend = with->backend;
     perform.group = with->group;
     perform.shape = &shape;
-    for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
-        perform.params.count = tutti_run_count(run, i);
-        perform.record = i + 1 == run->sizes.count ? run->record : NULL;
-        status = tutti_run_size(run, &perform, command, local, &rows, sink, err);
-        if (status == 0 && run->library)
-            status = tutti_run_library(run, perform, with->group, &library, &rows, err);
-    }
-    tutti_backend_close(library);
+    status = tutti_run_sweep(run, &perform, command, local, &rows, sink, err);
     if (status < 0)
         tutti_run_rows_done(&rows);
     else

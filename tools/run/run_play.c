@@ -41,7 +41,10 @@ int tutti_run_add(struct tutti_run_rows *rows, const struct tutti_run_row *row)
         rows->row_capacity = capacity;
     }
     rows->rows[rows->row_count++] = *row;
-    rows->wrong_count += row->performed.wrong_count;
+    rows->wrong_count +=
+        row->performed.out_of_place.wrong_count + row->performed.in_place.wrong_count;
+    if (row->performed.why_not[0] != '\0' && rows->apart_count++ == 0)
+        rows->apart_first = rows->row_count - 1;
     return 0;
 }
 
@@ -90,6 +93,31 @@ void tutti_run_json_left_out(const struct tutti_run_rows *rows, struct tutti_jso
     tutti_json_text(json, "algorithm", left_out->algorithm);
     tutti_json_count(json, "bytes", rows->left_out_bytes);
     tutti_json_text(json, "why", left_out->why);
+    tutti_json_close(json);
+}
+
+void tutti_run_print_apart(const struct tutti_run_rows *rows, FILE *out)
+{
+    const struct tutti_run_row *first = &rows->rows[rows->apart_first];
+    char size[TUTTI_UNIT_TEXT_BYTES];
+
+    if (rows->apart_count > 0)
+        fprintf(out, "# not in place: %" PRIu32 " of %zu rows; %s at %s: %s\n", rows->apart_count,
+                rows->row_count, first->performed.algorithm,
+                tutti_print_size(first->performed.bytes, size), first->performed.why_not);
+}
+
+void tutti_run_json_apart(const struct tutti_run_rows *rows, struct tutti_json *json)
+{
+    const struct tutti_run_row *first = &rows->rows[rows->apart_first];
+
+    if (rows->apart_count == 0)
+        return;
+    tutti_json_open(json, "not_in_place", '{');
+    tutti_json_count(json, "rows", rows->apart_count);
+    tutti_json_text(json, "algorithm", first->performed.algorithm);
+    tutti_json_count(json, "bytes", first->performed.bytes);
+    tutti_json_text(json, "why", first->performed.why_not);
     tutti_json_close(json);
 }
 
@@ -147,7 +175,8 @@ int tutti_run_size(const struct tutti_run_command *run, struct tutti_perform *pe
                                          run->rank_count, err);
 
     for (size_t i = 0; status == 0 && run->algorithms[i] != NULL; i++) {
-        struct tutti_run_row row = {.count = perform->params.count};
+        struct tutti_run_row row = {.count = perform->params.count,
+                                    .kind = {perform->params.dtype, perform->params.op}};
         const char *algorithm = run->algorithms[i];
 
         tutti_run_show(command, algorithm, tutti_print_size(bytes, size), sink);
@@ -275,11 +304,14 @@ static int open_library(const struct tutti_run_command *run, struct tutti_group 
                                 : tutti_mpi_library_open(group, ret, err);
 }
 
-int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform perform,
-                      struct tutti_group *group, struct tutti_backend **library,
-                      struct tutti_run_rows *rows, struct tutti_err *err)
+/* With --library: the same contract by the library's own collective, as another row, after those
+ * of a size. *library: opened when it is first wanted, and the caller's to close. */
+static int add_library(const struct tutti_run_command *run, struct tutti_perform perform,
+                       struct tutti_backend **library, struct tutti_run_rows *rows,
+                       struct tutti_err *err)
 {
-    struct tutti_run_row row = {.count = perform.params.count};
+    struct tutti_run_row row = {.count = perform.params.count,
+                                .kind = {perform.params.dtype, perform.params.op}};
     /* The schedule that any algorithm writes names the contract. */
     const char *algorithm = rows->rows[rows->row_count - 1].performed.algorithm;
     const struct tutti_contract contract = {.collective = perform.params.collective,
@@ -287,12 +319,14 @@ int tutti_run_library(const struct tutti_run_command *run, struct tutti_perform 
                                             .op = perform.params.op,
                                             .root = perform.params.root,
                                             .count = perform.params.count};
-    int status = open_library(run, group, library, err);
+    int status = open_library(run, perform.group, library, err);
 
     if (status < 0)
         return status;
     perform.backend = *library;
     perform.record = NULL;
+    perform.by_contract = true;
+    perform.one_address = !run->backend->on_gpu; /* MPI_IN_PLACE */
     status = tutti_perform(&perform, algorithm, &row.performed, err);
     if (status == 0 && run->backend->on_gpu)
         status = tutti_nccl_estimate(*library, &contract, &row.estimate_ps, err);
@@ -314,6 +348,44 @@ static uint32_t channels_for(const struct tutti_run_command *run, uint64_t count
         tutti_collective_bytes(params->collective, count, params->dtype, run->rank_count));
 }
 
+/* All sizes of the kind that run->perform.params has. */
+static int sweep_sizes(struct tutti_run_command *run, struct tutti_perform *perform, bool last,
+                       const char *command, const struct tutti_local *local,
+                       struct tutti_backend **library, struct tutti_run_rows *rows,
+                       struct tutti_sink *sink, struct tutti_err *err)
+{
+    int status = 0;
+
+    for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
+        perform->params.count = tutti_run_count(run, i);
+        perform->params.channel_count = channels_for(run, perform->params.count);
+        perform->record = last && i + 1 == run->sizes.count ? run->record : NULL;
+        status = tutti_run_size(run, perform, command, local, rows, sink, err);
+        if (status == 0 && run->library)
+            status = add_library(run, *perform, library, rows, err);
+    }
+    return status;
+}
+
+int tutti_run_sweep(struct tutti_run_command *run, struct tutti_perform *perform,
+                    const char *command, const struct tutti_local *local,
+                    struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_coll_params *params = &run->perform.params;
+    struct tutti_backend *library = NULL;
+    int status = 0;
+
+    for (uint32_t k = 0; status == 0 && k < run->kind_count; k++) {
+        params->dtype = perform->params.dtype = run->kinds[k].dtype;
+        params->op = perform->params.op = run->kinds[k].op;
+        status = sweep_sizes(run, perform, k + 1 == run->kind_count, command, local, &library, rows,
+                             sink, err);
+    }
+    tutti_run_show(command, NULL, NULL, sink);
+    tutti_backend_close(library);
+    return status;
+}
+
 int tutti_run_alone(struct tutti_run_command *run, const char *command,
                     const struct tutti_local *local, struct tutti_run_rows *ret,
                     struct tutti_sink *sink, struct tutti_err *err)
@@ -321,22 +393,12 @@ int tutti_run_alone(struct tutti_run_command *run, const char *command,
     struct tutti_shape shape = tutti_shape_flat(run->rank_count);
     struct tutti_perform perform = run->perform;
     struct tutti_run_rows rows = {0};
-    struct tutti_backend *library = NULL;
     int status = tutti_run_open_alone(run, &perform.backend, err);
 
     if (status < 0)
         return status;
     perform.shape = &shape;
-    for (uint32_t i = 0; status == 0 && i < run->sizes.count; i++) {
-        perform.params.count = tutti_run_count(run, i);
-        perform.params.channel_count = channels_for(run, perform.params.count);
-        perform.record = i + 1 == run->sizes.count ? run->record : NULL;
-        status = tutti_run_size(run, &perform, command, local, &rows, sink, err);
-        if (status == 0 && run->library)
-            status = tutti_run_library(run, perform, NULL, &library, &rows, err);
-    }
-    tutti_run_show(command, NULL, NULL, sink);
-    tutti_backend_close(library);
+    status = tutti_run_sweep(run, &perform, command, local, &rows, sink, err);
     tutti_backend_close(perform.backend);
     if (status < 0)
         tutti_run_rows_done(&rows);
@@ -376,6 +438,7 @@ static int play_predicted(const struct tutti_run_command *run, struct tutti_ask 
     if (status < 0)
         return status;
     row->count = ask->params.count;
+    row->kind = run->kinds[0];
     row->protocol = answer.protocol;
     tutti_run_note_left_out(rows, &answer);
     perform.shape = &ask->topo->shape;

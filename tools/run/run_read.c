@@ -118,17 +118,42 @@ uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_r
     return strcmp(run->algorithms[0], "auto") == 0 ? tutti_args_number(args, "steps-max") : 0;
 }
 
-static int read_data(const struct tutti_args *args, struct tutti_run_command *run,
-                     struct tutti_err *err)
+static int refuse_check(const struct tutti_args *args, struct tutti_err *err)
 {
-    struct tutti_coll_params *params = &run->perform.params;
     const char *collective = tutti_args_text(args, "collective");
 
     if (strcmp(collective, "0") == 0 || strcmp(collective, "1") == 0)
         return tutti_fail(err, TUTTI_EINVAL,
                           "option '-c': '%s' is no collective (the check is '-C %s' here)",
                           collective, collective);
-    return tutti_shared_params(args, params, err);
+    return 0;
+}
+
+/* -d all, -o all: types before operators, as nccl-tests has them. */
+static int read_kinds(const struct tutti_args *args, struct tutti_run_command *run,
+                      struct tutti_err *err)
+{
+    struct tutti_coll_params *params = &run->perform.params;
+    bool all_types = false;
+    bool all_ops = false;
+    int status = tutti_shared_params_of_all(args, params, &all_types, &all_ops, err);
+    uint32_t first_op = all_ops ? 0 : params->op;
+    uint32_t last_op = all_ops ? TUTTI_OP_COUNT - 1 : params->op;
+    uint32_t last_type = all_types ? TUTTI_DTYPE_COUNT - 1 : params->dtype;
+
+    if (status < 0)
+        return status;
+    if (tutti_args_given(args, "schedule") && (all_types || all_ops))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-%s': a schedule of one's own has one (not 'all')",
+                          all_types ? "d" : "o");
+    for (uint32_t type = all_types ? 0 : params->dtype; type <= last_type; type++)
+        for (uint32_t op = first_op; op <= last_op; op++)
+            run->kinds[run->kind_count++] =
+                (struct tutti_run_kind){.dtype = (enum tutti_dtype)type, .op = (enum tutti_op)op};
+    params->dtype = run->kinds[0].dtype;
+    params->op = run->kinds[0].op;
+    return 0;
 }
 
 static int read_cuts(const struct tutti_args *args, struct tutti_coll_params *params,
@@ -148,12 +173,16 @@ static int read_what(const struct tutti_args *args, struct tutti_run_command *ru
                      struct tutti_err *err)
 {
     struct tutti_coll_params *params = &run->perform.params;
-    int status = read_data(args, run, err);
+    int status = refuse_check(args, err);
 
+    if (status == 0)
+        status = read_kinds(args, run, err);
     if (status == 0)
         status = tutti_own_open(args, true, &run->own, err);
     if (status == 0)
         status = tutti_own_params(args, &run->own, params, err);
+    if (status == 0 && run->own.schedule != NULL)
+        run->kinds[0] = (struct tutti_run_kind){.dtype = params->dtype, .op = params->op};
     if (status == 0)
         status = read_algorithms(run->own.algorithms, run, err);
     if (status == 0)
@@ -161,6 +190,21 @@ static int read_what(const struct tutti_args *args, struct tutti_run_command *ru
     if (params->collective == TUTTI_BARRIER) /* has no data, so one size */
         run->sizes = (struct tutti_sizes){.factor = 2, .count = 1};
     return status < 0 ? status : read_cuts(args, params, err);
+}
+
+/* -t; how many processes there are shows when they have met. */
+static int read_threads(const struct tutti_args *args, struct tutti_run_command *run,
+                        struct tutti_err *err)
+{
+    run->thread_count = (uint32_t)tutti_args_number(args, "nthreads");
+    if ((uint64_t)run->rank_count * run->thread_count > TUTTI_RUN_RANKS_MAX)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '-t' and '-g': %u times %u ranks (at most %d in all)",
+                          run->thread_count, run->rank_count, TUTTI_RUN_RANKS_MAX);
+    run->rank_count *= run->thread_count;
+    if (!run->grouped && run->rank_count == 0 && tutti_args_given(args, "nthreads"))
+        run->rank_count = run->thread_count;
+    return 0;
 }
 
 /* How many ranks, and where; on a machine, simulated or emulated, there are as many as that has. */
@@ -182,6 +226,11 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
     if (tutti_args_flag(args, "pin") && tutti_args_flag(args, "no-pin"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '--pin' and '--no-pin' contradict each other (one of them)");
+    run->grouped = tutti_run_joins(args, run->backend);
+    run->library = tutti_args_flag(args, "library");
+    status = read_threads(args, run, err);
+    if (status < 0)
+        return status;
     if (run->rank_count != 0)
         status = tutti_own_fits(&run->own, run->rank_count, "'-g' says", err);
     else if (own != NULL && !run->backend->simulated)
@@ -189,8 +238,6 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
     if (own != NULL && run->rank_count > TUTTI_RUN_RANKS_MAX)
         return tutti_fail(err, TUTTI_EINVAL, "schedule '%s' has %u ranks (at most %d are played)",
                           run->own.name, own->rank_count, TUTTI_RUN_RANKS_MAX);
-    run->grouped = tutti_run_joins(args, run->backend);
-    run->library = tutti_args_flag(args, "library");
     if (!run->grouped && run->backend->alone && run->rank_count == 0)
         status = status < 0 ? status : tutti_nccl_gpu_count(&run->rank_count, err);
     if (!run->grouped && !run->backend->simulated && run->rank_count == 0)
