@@ -4,12 +4,16 @@
 #ifndef TUTTI_TESTS_GPU_PLAYER_CPU_H
 #define TUTTI_TESTS_GPU_PLAYER_CPU_H
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/exec/cuda/op.h"
 #include "runtime/exec/device/half.h"
@@ -22,9 +26,18 @@ struct player_cpu_block {
     uint32_t index;
 };
 
+/* What is slept on until somebody has stored: counters and lines share some. */
+struct player_cpu_word {
+    _Alignas(64) uint32_t stores; /* a futex */
+    uint32_t sleepers;
+};
+
+enum { PLAYER_CPU_WORDS = 256 };
+
 /* A thread of the device. */
 struct player_cpu_self {
     struct player_cpu_block *block;
+    struct player_cpu_word *words; /* [PLAYER_CPU_WORDS] of the launch */
     const struct tutti_cuda_args *args;
     void (*kernel)(const struct player_cpu_self *self, struct tutti_cuda_args args);
     uint32_t thread;
@@ -51,12 +64,13 @@ struct player_cpu_vector {
 #define P_NULL               NULL
 #define P_SHARED(TYPE, NAME) TYPE *NAME = self->block->shared
 #define P_UNROLL
-#define p_vec struct player_cpu_vector
+#define P_SPINS 8 /* each of which may be a millisecond */
+#define p_vec   struct player_cpu_vector
 /* Those that know which mutant it is. */
 #define p_ld_acquire(AT)               player_cpu_load(self, AT)
 #define p_st_release(AT, VALUE)        player_cpu_store(self, AT, VALUE)
 #define p_add_release(AT)              player_cpu_add(self, AT)
-#define p_ld_acquire_system(AT)        player_cpu_load(self, AT)
+#define p_ld_acquire_system(AT)        player_cpu_load_host(self, AT)
 #define p_st_release_system(AT, VALUE) player_cpu_store(self, AT, VALUE)
 #define p_half_widen                   tutti_half_widen
 #define p_half_narrow                  tutti_half_narrow
@@ -67,10 +81,74 @@ static inline void player_cpu_sync(const struct player_cpu_self *self)
         (void)pthread_barrier_wait(&self->block->barrier);
 }
 
+/* What this thread has looked at last, which p_pause sleeps on; none: it only lets others run. */
+struct player_cpu_watch {
+    struct player_cpu_word *words;
+    struct player_cpu_word *word;
+    uint32_t stores; /* before it looked */
+};
+
+static inline struct player_cpu_watch *player_cpu_watch(void)
+{
+    static _Thread_local struct player_cpu_watch mine;
+
+    return &mine;
+}
+
+static inline struct player_cpu_word *player_cpu_word(struct player_cpu_word *words, uint64_t at)
+{
+    return &words[(at >> 4 ^ at >> 12) % PLAYER_CPU_WORDS];
+}
+
+/* Before a look. None of this is an order of anything: what ThreadSanitizer is to see are the
+ * counters alone. Who sleeps for a store that came before wakes up by himself. */
+static inline void player_cpu_look(uint64_t at)
+{
+    struct player_cpu_watch *mine = player_cpu_watch();
+
+    mine->word = player_cpu_word(mine->words, at);
+    mine->stores = __atomic_load_n(&mine->word->stores, __ATOMIC_RELAXED);
+}
+
+/* After a store. */
+static inline void player_cpu_wake(uint64_t at)
+{
+    struct player_cpu_word *word = player_cpu_word(player_cpu_watch()->words, at);
+
+    (void)__atomic_fetch_add(&word->stores, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&word->sleepers, __ATOMIC_RELAXED) > 0)
+        (void)syscall(SYS_futex, &word->stores, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static inline void p_pause(void)
+{
+    const struct timespec most = {.tv_nsec = 1000000};
+    struct player_cpu_watch *mine = player_cpu_watch();
+
+    if (mine->word == NULL) {
+        (void)sched_yield();
+        return;
+    }
+    (void)__atomic_fetch_add(&mine->word->sleepers, 1, __ATOMIC_RELAXED);
+    (void)syscall(SYS_futex, &mine->word->stores, FUTEX_WAIT_PRIVATE, mine->stores, &most, NULL, 0);
+    (void)__atomic_fetch_sub(&mine->word->sleepers, 1, __ATOMIC_RELAXED);
+    mine->word = NULL;
+}
+
 static inline uint64_t player_cpu_load(const struct player_cpu_self *self, const uint64_t *at)
 {
+    player_cpu_look((uintptr_t)at);
     return self->mutant == PLAYER_CPU_RELAXED ? __atomic_load_n(at, __ATOMIC_RELAXED)
                                               : __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+/* The host wakes nobody. */
+static inline uint64_t player_cpu_load_host(const struct player_cpu_self *self, const uint64_t *at)
+{
+    uint64_t value = player_cpu_load(self, at);
+
+    player_cpu_watch()->word = NULL;
+    return value;
 }
 
 static inline void player_cpu_store(const struct player_cpu_self *self, uint64_t *at,
@@ -80,6 +158,7 @@ static inline void player_cpu_store(const struct player_cpu_self *self, uint64_t
         __atomic_store_n(at, value, __ATOMIC_RELAXED);
     else
         __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    player_cpu_wake((uintptr_t)at);
 }
 
 static inline void player_cpu_add(const struct player_cpu_self *self, uint64_t *at)
@@ -88,14 +167,18 @@ static inline void player_cpu_add(const struct player_cpu_self *self, uint64_t *
         (void)__atomic_fetch_add(at, 1, __ATOMIC_RELAXED);
     else
         (void)__atomic_fetch_add(at, 1, __ATOMIC_RELEASE);
+    player_cpu_wake((uintptr_t)at);
 }
 
 static inline bool p_ld_line(uint64_t at, uint32_t flag, uint64_t *ret)
 {
     const uint64_t *halves = (const uint64_t *)(uintptr_t)at;
-    uint64_t low = __atomic_load_n(&halves[0], __ATOMIC_RELAXED);
-    uint64_t high = __atomic_load_n(&halves[1], __ATOMIC_RELAXED);
+    uint64_t low;
+    uint64_t high;
 
+    player_cpu_look(at);
+    low = __atomic_load_n(&halves[0], __ATOMIC_RELAXED);
+    high = __atomic_load_n(&halves[1], __ATOMIC_RELAXED);
     *ret = high << 32 | (uint32_t)low;
     return (uint32_t)(low >> 32) == flag && (uint32_t)(high >> 32) == flag;
 }
@@ -106,6 +189,7 @@ static inline void p_st_line(uint64_t at, uint64_t value, uint32_t flag)
 
     __atomic_store_n(&halves[0], (uint64_t)flag << 32 | (uint32_t)value, __ATOMIC_RELAXED);
     __atomic_store_n(&halves[1], (uint64_t)flag << 32 | value >> 32, __ATOMIC_RELAXED);
+    player_cpu_wake(at);
 }
 
 static inline uint32_t p_ld_flag(const uint32_t *at)
@@ -136,11 +220,6 @@ static inline uint64_t p_now_ns(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
-static inline void p_pause(void)
-{
-    (void)sched_yield();
 }
 
 static inline float p_float(uint32_t bits)
@@ -188,58 +267,6 @@ static const struct player_cpu_entry {
                                   PLAYER_CPU_ROW(int8)
                                       PLAYER_CPU_ROW(uint8){"tutti_play_mixed", tutti_play_mixed}};
 
-static inline void *player_cpu_thread(void *data)
-{
-    const struct player_cpu_self *self = data;
-
-    self->kernel(self, *self->args);
-    return NULL;
-}
-
-/* Launches a kernel and waits for its end. `absent`: a block that never comes, or UINT32_MAX.
- * False: a thread could not be started; those that were have ended. */
-static inline bool player_cpu_launch(player_cpu_kernel *kernel, const struct tutti_cuda_args *args,
-                                     uint32_t block_count, uint32_t thread_count, uint32_t absent,
-                                     enum player_cpu_mutant mutant)
-{
-    uint32_t total = block_count * thread_count;
-    struct player_cpu_block *blocks = calloc(block_count, sizeof(*blocks));
-    struct player_cpu_self *selves = calloc(total, sizeof(*selves));
-    pthread_t *threads = calloc(total, sizeof(*threads));
-    bool *started = calloc(total, sizeof(*started));
-    bool complete = blocks != NULL && selves != NULL && threads != NULL && started != NULL;
-
-    for (uint32_t b = 0; complete && b < block_count; b++) {
-        blocks[b].index = b;
-        blocks[b].shared = calloc(1, sizeof(struct player_shared));
-        complete = blocks[b].shared != NULL &&
-                   pthread_barrier_init(&blocks[b].barrier, NULL, thread_count) == 0;
-    }
-    for (uint32_t t = 0; complete && t < total; t++) {
-        selves[t] = (struct player_cpu_self){.block = &blocks[t / thread_count],
-                                             .args = args,
-                                             .kernel = kernel,
-                                             .thread = t % thread_count,
-                                             .thread_count = thread_count,
-                                             .block_count = block_count,
-                                             .mutant = mutant};
-        if (t / thread_count != absent)
-            started[t] = pthread_create(&threads[t], NULL, player_cpu_thread, &selves[t]) == 0;
-        complete = started[t] || t / thread_count == absent;
-    }
-    for (uint32_t t = 0; started != NULL && t < total; t++)
-        if (started[t])
-            (void)pthread_join(threads[t], NULL);
-    for (uint32_t b = 0; blocks != NULL && b < block_count; b++) {
-        if (blocks[b].shared != NULL)
-            (void)pthread_barrier_destroy(&blocks[b].barrier);
-        free(blocks[b].shared);
-    }
-    free(blocks);
-    free(selves);
-    free(threads);
-    free(started);
-    return complete;
-}
+#include "tests/gpu/player_threads.h"
 
 #endif

@@ -33,6 +33,7 @@ struct world {
     uint32_t abort;
     uint32_t iteration; /* played so far */
     uint64_t meetings_ns[16];
+    struct player_cpu_pool pool;
 };
 
 static inline void world_close(struct world *w)
@@ -47,6 +48,7 @@ static inline void world_close(struct world *w)
     free(w->lanes);
     free(w->counters);
     free(w->verdicts);
+    player_cpu_pool_close(&w->pool);
     tutti_cuda_plan_close(&w->plan);
     tutti_schedule_free(w->schedule);
     *w = (struct world){0};
@@ -160,7 +162,8 @@ static inline bool world_play(struct world *w, uint32_t iterations, uint32_t thr
     };
 
     w->iteration += iterations;
-    return player_cpu_launch(world_kernel(w), &args, w->plan.lane_total, threads, absent, mutant);
+    return player_cpu_launch(&w->pool, world_kernel(w), &args, w->plan.lane_total, threads, absent,
+                             mutant);
 }
 
 static inline uint32_t world_wrong_ranks(const struct world *w)

@@ -74,7 +74,7 @@ static struct all_streams *all_streams(void)
     return &only;
 }
 
-static bool do_job(struct job *job)
+static bool do_job(struct player_cpu_pool *pool, struct job *job)
 {
     uint32_t absent = (uint32_t)setting("TUTTI_STANDIN_ABSENT", UINT32_MAX);
 
@@ -89,14 +89,15 @@ static bool do_job(struct job *job)
         __atomic_store_n((uint64_t *)job->to, p_now_ns(), __ATOMIC_RELEASE);
         return true;
     default:
-        return player_cpu_launch(job->entry->kernel, &job->args, job->blocks, job->threads, absent,
-                                 PLAYER_CPU_RIGHT);
+        return player_cpu_launch(pool, job->entry->kernel, &job->args, job->blocks, job->threads,
+                                 absent, PLAYER_CPU_RIGHT);
     }
 }
 
 static void *work(void *data)
 {
     struct stream *s = data;
+    struct player_cpu_pool pool = {0};
 
     (void)pthread_mutex_lock(&s->lock);
     for (;;) {
@@ -109,13 +110,14 @@ static void *work(void *data)
             break;
         job = s->jobs[s->done % JOBS_MAX];
         (void)pthread_mutex_unlock(&s->lock);
-        well = do_job(&job);
+        well = do_job(&pool, &job);
         (void)pthread_mutex_lock(&s->lock);
         s->failed = s->failed || !well;
         s->done++;
         (void)pthread_cond_broadcast(&s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
+    player_cpu_pool_close(&pool);
     return NULL;
 }
 

@@ -19,6 +19,7 @@
 #define P_SHARED(TYPE, NAME)        \
     __shared__ TYPE NAME##_storage; \
     TYPE *NAME = &NAME##_storage
+#define P_SPINS  1024
 #define P_UNROLL _Pragma("unroll")
 
 struct alignas(16) p_vec {

@@ -7,6 +7,7 @@
  *   P_TID P_NTID P_BID P_NBLOCKS          which thread and block of how many
  *   P_SYNC()                              the threads of a block meet; what each wrote, all see
  *   P_SHARED(type, name)                  memory of the block
+ *   P_SPINS                               looks at a counter between two looks at the clock
  *   P_UNROLL                              before a loop of constant length
  *   p_vec                                 16 bytes, moved at once
  *   p_ld_acquire p_st_release p_add_release  counters that other blocks read
@@ -27,8 +28,6 @@
 
 #include "runtime/exec/cuda/op.h"
 #include "runtime/exec/cuda/player_arithmetic.h"
-
-enum { PLAYER_SPINS = 1024 }; /* looks at a counter between two looks at the clock */
 
 enum { PLAYER_BATCH = 32 }; /* operations fetched at a time */
 
@@ -75,7 +74,7 @@ static P_DEV int player_wait(P_CTX const struct tutti_cuda_args *args, const uin
     while (p_ld_acquire(counter) < value) {
         uint64_t now_ns;
 
-        if (++spins % PLAYER_SPINS != 0) {
+        if (++spins % P_SPINS != 0) {
             p_pause();
             continue;
         }
@@ -97,7 +96,7 @@ static P_DEV int player_read_line(P_CTX const struct tutti_cuda_args *args, uint
     while (!p_ld_line(at, iteration, ret)) {
         uint64_t now_ns;
 
-        if (++spins % PLAYER_SPINS != 0) {
+        if (++spins % P_SPINS != 0) {
             p_pause();
             continue;
         }
