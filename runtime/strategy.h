@@ -116,6 +116,7 @@ struct tutti_strategy_params {
     /* FLOAT64 sums that all ranks share before the optimizer runs: losses, counts, whether to go
      * on. An entry "report" writes the rank's own, once its gradients are reduced. 0: none */
     uint32_t report_elements;
+    bool ieee_half; /* gradients of 2 bytes are FLOAT16; else BFLOAT16 */
 };
 
 /* One step of all ranks, which run one program. Buffers: in scratch the gradients of all layers in

@@ -226,6 +226,7 @@ static const struct tutti_option options[] = {
      .value = "TIME",
      .standard = "30s",
      .help = "-B: no wait of a rank for another lasts longer"},
+    TUTTI_OPTION_LAUNCH,
     TUTTI_OPTIONS_RUN_GROUP,
     {.letter = 'e',
      .name = "maxbytes",

@@ -280,6 +280,7 @@ int tutti_command_run(const struct tutti_args *args, struct tutti_sink *sink, st
 
 static const struct tutti_option options[] = {
     TUTTI_OPTIONS_RUN,
+    TUTTI_OPTION_LAUNCH,
     TUTTI_OPTIONS_RUN_GROUP,
     {.letter = 'C',
      .name = "check",

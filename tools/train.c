@@ -17,6 +17,7 @@
 #include "tools/train/ask.h"
 #include "tools/train/curve.h"
 #include "tools/train/found.h"
+#include "tools/train/real.h"
 #include "tools/train/step.h"
 #include "tools/train/strategy.h"
 #include "topo/topo.h"
@@ -393,7 +394,15 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
     struct tutti_train_found_all found = {.count = 0};
     struct tutti_train_timeline timeline = {.schedule = NULL};
     struct tutti_train_question question;
-    int status = tutti_train_question_read(args, &question, err);
+    int status;
+
+    if (tutti_args_given(args, "backend"))
+        return tutti_train_real(args, sink, err);
+    if (tutti_args_operand(args, 0) == NULL)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "no machine to simulate it on (SPEC: 'tutti topo list'; or -B threads: "
+                          "really trained here)");
+    status = tutti_train_question_read(args, &question, err);
 
     question.timeline = &timeline;
     if (status == 0)
@@ -549,6 +558,7 @@ static const struct tutti_option options[] = {
     TUTTI_TRAIN_OPTION_SVG,
     TUTTI_TRAIN_OPTIONS_STEP,
     TUTTI_TRAIN_OPTIONS_SERVERS,
+    TUTTI_TRAIN_OPTIONS_REAL,
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_CALIB,
@@ -558,8 +568,8 @@ static const struct tutti_option options[] = {
 const struct tutti_command tutti_cli_train = {
     .name = "train",
     .summary = "a training step of a model by a strategy on a machine, and where its time goes",
-    .operands = "SPEC",
-    .operand_min = 1,
+    .operands = "[SPEC]",
+    .operand_min = 0,
     .operand_max = 1,
     .text =
         "Writes the step of the strategy as a schedule (what each device computes, which "
@@ -569,7 +579,7 @@ const struct tutti_command tutti_cli_train = {
         "and where it goes: compute, then what the device waits for: gradients being reduced, "
         "weights being gathered, the host's input pipeline. The interval (p10, p90) is of public "
         "measured steps of the framework, over what was predicted of "
-        "them.\n\n" TUTTI_TRAIN_SERVERS_TEXT "\n\n" TUTTI_MODEL_TEXT,
+        "them.\n\n" TUTTI_TRAIN_SERVERS_TEXT "\n\n" TUTTI_TRAIN_REAL_TEXT "\n\n" TUTTI_MODEL_TEXT,
     .examples = "tutti train dgx-1v --model resnet50 --batch 128 --synthetic\n"
                 "tutti train dgx-1v --model resnet50 --devices 1..64 --epochs 90\n"
                 "tutti train dgx-h100:nodes=4 --model llama3-8b --strategy fsdp --precision bf16\n"
@@ -578,6 +588,9 @@ const struct tutti_command tutti_cli_train = {
                 "tutti train dgx-1v --model bert-base --strategy ddp --explain --trace step.json\n"
                 "tutti train dgx-a100:nodes=8 --model gpt2 --strategy ddp --batch 8 --precision "
                 "bf16 --anchor 62ms,devices=8,batch=4\n"
+                "tutti train -B threads -g 2 --model mlp --strategy mirrored --steps 200 "
+                "--evaluate end\n"
+                "tutti train -B tcp --launch 2 --model cifar10-cnn --strategy multiworkermirrored\n"
                 "tutti train tpu-v3:8x8 --model resnet50 --precision bf16 --batch 128",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

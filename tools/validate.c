@@ -507,6 +507,7 @@ static const struct tutti_option options[] = {
      .max = 1000000,
      .help = "fail if the median error is larger"},
     TUTTI_OPTIONS_RUN,
+    TUTTI_OPTION_LAUNCH,
     TUTTI_OPTIONS_RUN_GROUP,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_MODEL,

@@ -1,5 +1,5 @@
 /* Optimizers, learning rates and loss scales. */
-#include "runtime/train/optimizer.h"
+#include "runtime/optimizer.h"
 
 #include <assert.h>
 #include <math.h>

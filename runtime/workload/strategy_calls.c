@@ -9,11 +9,18 @@ static enum tutti_dtype dtype_of(uint32_t bytes)
     return bytes == 4 ? TUTTI_FLOAT32 : bytes == 2 ? TUTTI_BFLOAT16 : TUTTI_UINT8;
 }
 
+static enum tutti_dtype gradients_of(const struct tutti_strategy_params *params)
+{
+    bool is_half = params->gradient_bytes == 2 && params->ieee_half;
+
+    return is_half ? TUTTI_FLOAT16 : dtype_of(params->gradient_bytes);
+}
+
 struct tutti_contract tutti_writer_reduction(const struct tutti_step_writer *w,
                                              const struct tutti_plan_pack *p, uint32_t part)
 {
     struct tutti_contract c = {.collective = TUTTI_ALLREDUCE,
-                               .dtype = dtype_of(w->plan.params.gradient_bytes),
+                               .dtype = gradients_of(&w->plan.params),
                                .op = tutti_writer_averages_weights(w) ? TUTTI_AVG : TUTTI_SUM,
                                .count = p->sent[part]};
 
@@ -37,7 +44,7 @@ struct tutti_contract tutti_writer_across(const struct tutti_step_writer *w,
                                           const struct tutti_plan_pack *p)
 {
     return (struct tutti_contract){.collective = TUTTI_ALLREDUCE,
-                                   .dtype = dtype_of(w->plan.params.gradient_bytes),
+                                   .dtype = gradients_of(&w->plan.params),
                                    .count = p->padded / w->plan.shard_ranks};
 }
 

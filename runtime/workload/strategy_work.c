@@ -85,8 +85,8 @@ static bool list_layer(struct tutti_step_writer *w, struct tutti_plan_layer *l)
     return forward->name != NULL && backward->name != NULL && adding->name != NULL;
 }
 
-/* Two entries of pack p: its shard of one micro-batch, which must be whole, begins the sum of all, or
- * is added to it. */
+/* Two entries of pack p: its shard of one micro-batch, which must be whole, begins the sum of all,
+ * or is added to it. */
 static bool list_sums(struct tutti_step_writer *w)
 {
     for (uint32_t i = 0; i < w->plan.pack_count; i++) {

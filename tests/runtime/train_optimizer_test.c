@@ -5,7 +5,7 @@
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/train/loops.h"
-#include "runtime/train/optimizer.h"
+#include "runtime/optimizer.h"
 #include "tests/test.h"
 
 static struct tutti_update_rule named(const char *name)

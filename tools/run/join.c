@@ -377,8 +377,8 @@ int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, boo
     if (*ret_started)
         return launch_there(args, join, sink, err);
     if (tutti_args_given(args, "launch"))
-        return launch_here((uint32_t)tutti_args_number(args, "launch"), join, ret_started, sink,
-                           err);
+        return launch_here((uint32_t)strtoul(tutti_args_text(args, "launch"), NULL, 10), join,
+                           ret_started, sink, err);
     return 0;
 }
 

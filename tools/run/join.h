@@ -13,18 +13,19 @@
 enum { TUTTI_JOIN_SECRET_BYTES = 256, TUTTI_JOIN_LAUNCH_MAX = 256 };
 
 /* Rows of an option table. */
+#define TUTTI_OPTION_LAUNCH                                                                   \
+    {                                                                                         \
+        .name = "launch", .type = TUTTI_OPTION_COUNT, .value = "N", .min = 1,                 \
+        .max = TUTTI_JOIN_LAUNCH_MAX,                                                         \
+        .help = "tcp, nccl: start N processes on this host, and end all of them if one fails" \
+    }
+
+/* Beside that one; a command may have a "launch" of its own, whose text is a number here. */
 #define TUTTI_OPTIONS_JOIN                                                                         \
-    {.name = "launch",                                                                             \
-     .type = TUTTI_OPTION_COUNT,                                                                   \
-     .value = "N",                                                                                 \
-     .min = 1,                                                                                     \
-     .max = TUTTI_JOIN_LAUNCH_MAX,                                                                 \
-     .help = "tcp, nccl: start N processes on this host, and end all of them if one fails"},       \
-        {.name = "hosts",                                                                          \
-         .type = TUTTI_OPTION_TEXT,                                                                \
-         .value = "HOST[:N],...",                                                                  \
-         .help =                                                                                   \
-             "tcp, nccl: print and run the lines of ssh (or of TUTTI_SSH) that start N processes " \
+    {.name = "hosts",                                                                              \
+     .type = TUTTI_OPTION_TEXT,                                                                    \
+     .value = "HOST[:N],...",                                                                      \
+     .help = "tcp, nccl: print and run the lines of ssh (or of TUTTI_SSH) that start N processes " \
              "on each; process 0 listens on the first, at a port of --rendezvous or any"},         \
         {.name = "dry-run", .type = TUTTI_OPTION_FLAG, .help = "with --hosts: only print them"},   \
         {.name = "rendezvous",                                                                     \

@@ -172,13 +172,14 @@ static int choose_ranks(const struct tutti_args *args, struct tutti_run_command 
 {
     const struct tutti_group *group = with->group;
     uint32_t here = with->join.launch.local_count;
+    uint32_t each = run->thread_count > 0 ? run->thread_count : 1; /* 0: no such option */
 
-    if (run->rank_count == 0 && group->count > TUTTI_RUN_RANKS_MAX / run->thread_count)
+    if (run->rank_count == 0 && group->count > TUTTI_RUN_RANKS_MAX / each)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%" PRIu32 "' processes of %" PRIu32 " ranks (at most %d in all)",
-                          group->count, run->thread_count, TUTTI_RUN_RANKS_MAX);
+                          group->count, each, TUTTI_RUN_RANKS_MAX);
     if (run->rank_count == 0)
-        run->rank_count = group->count * run->thread_count;
+        run->rank_count = group->count * each;
     if (run->own.schedule != NULL && run->rank_count < group->count)
         return tutti_fail(err, TUTTI_EINVAL,
                           "schedule '%s' has %" PRIu32 " ranks, but there are %" PRIu32

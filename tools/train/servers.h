@@ -20,9 +20,10 @@ struct tutti_tf_tasks;
 #define TUTTI_TRAIN_OPTIONS_SERVERS                                                                \
     {.name = "launch",                                                                             \
      .type = TUTTI_OPTION_TEXT,                                                                    \
-     .value = "ps=N,worker=M",                                                                     \
-     .help = "tasks of parameter-server (if not given: a server and a worker a host; on a single " \
-             "host a worker a device)"},                                                           \
+     .value = "N|ps=N,worker=M",                                                                   \
+     .help = "-B tcp: start N processes on this host, and end all of them if one fails; "          \
+             "simulated: tasks of parameter-server (if not given: a server and a worker a host; "  \
+             "on a single host a worker a device)"},                                               \
         {.name = "tf-config",                                                                      \
          .type = TUTTI_OPTION_TEXT,                                                                \
          .value = "FILE|TEXT",                                                                     \

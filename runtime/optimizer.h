@@ -1,12 +1,16 @@
 /* Optimizers, learning rates and loss scales as Keras 3 has them: pure functions over a contiguous
  * part of the weights, element by element, so that any division of them among ranks gives the same
- * bits; private to the room runtime. */
-#ifndef TUTTI_RUNTIME_TRAIN_OPTIMIZER_H
-#define TUTTI_RUNTIME_TRAIN_OPTIMIZER_H
+ * bits. */
+#ifndef TUTTI_RUNTIME_OPTIMIZER_H
+#define TUTTI_RUNTIME_OPTIMIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "runtime/api.h"
+
+TUTTI_API_BEGIN
 
 struct tutti_err;
 
@@ -74,5 +78,7 @@ double tutti_loss_scale_of(const struct tutti_loss_scale *scale);
 /* After a step whose gradients, all of them, were finite or not: whether weights are updated. If
  * not, the scale is halved, but not below 1. */
 bool tutti_loss_scale_update(struct tutti_loss_scale *scale, bool finite);
+
+TUTTI_API_END
 
 #endif

@@ -1,0 +1,192 @@
+/* Training for real: the steps of a strategy, one after the other, played by a backend. The model
+ * is the caller's (struct tutti_learner), the strategy a name: what tf.distribute makes of a
+ * program that was written for one device. Ranks are replicas: each computes on its part of every
+ * batch, and what they learn is summed by the very schedule that sim predicts.
+ *
+ * A step is a play of runtime/strategy.h's schedule: gradients are sums over replicas, so a learner
+ * divides its loss by the examples of all of them. Weights and moments are fp32. For one algorithm,
+ * packing and number of ranks the weights are equal to the bit on every backend and in every run:
+ * the schedule fixes the order of sums. */
+#ifndef TUTTI_RUNTIME_TRAIN_H
+#define TUTTI_RUNTIME_TRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/api.h"
+#include "runtime/data.h"
+#include "runtime/optimizer.h"
+#include "runtime/strategy.h"
+#include "runtime/tensorflow.h"
+
+TUTTI_API_BEGIN
+
+struct tutti_backend;
+struct tutti_err;
+struct tutti_trainer;
+struct tutti_workload;
+
+/* Of the examples that a replica has seen. */
+struct tutti_sums {
+    double loss;    /* summed over examples */
+    double correct; /* examples whose class was found; 0 where there are no classes */
+    double examples;
+};
+
+/* What is learnt. Variables are those of the workload, layer by layer (each repeat of a layer is a
+ * layer), in fp32; a layer's pointers come in the order of its variables. Functions are called by
+ * several threads at once, but for one replica by one at a time. */
+struct tutti_learner {
+    size_t size; /* sizeof(struct tutti_learner): runtime/api.h */
+    void *context;
+    /* What replica `rank` needs: memory, data. NULL: nothing, and replicas are `context`. */
+    int (*open)(void *context, uint32_t rank, void **ret_replica, struct tutti_err *err);
+    void (*close)(void *replica);
+    /* The first values of a layer's variables: a function of seed and layer alone. */
+    int (*init)(void *context, uint64_t seed, uint32_t layer, float *const *variables,
+                struct tutti_err *err);
+    /* The replica's examples of a micro-batch of step `step` (from 0 on) come next. Gradients are
+     * of the sum of losses, times `scale`, divided by the examples of all replicas in this step. */
+    int (*input)(void *replica, uint64_t step, uint32_t micro_batch, double scale,
+                 struct tutti_err *err);
+    /* Layers in order, then in the opposite order. Gradients are written, or with `add` added to
+     * what is there. */
+    int (*forward)(void *replica, uint32_t layer, const float *const *variables,
+                   struct tutti_err *err);
+    int (*backward)(void *replica, uint32_t layer, const float *const *variables,
+                    float *const *gradients, bool add, struct tutti_err *err);
+    /* Of the last micro-batch whose forward pass has ended. */
+    struct tutti_sums (*sums)(const void *replica);
+    /* The replica's part of the held-out examples, each counted by one rank, with the weights of
+     * all layers: [variables of all layers]. NULL: nothing can be evaluated. */
+    int (*evaluate)(void *replica, const float *const *variables, struct tutti_sums *ret,
+                    struct tutti_err *err);
+};
+
+struct tutti_trainer_params {
+    size_t size; /* sizeof(struct tutti_trainer_params): runtime/api.h */
+    const struct tutti_strategy *strategy;
+    const struct tutti_workload *model;
+    const struct tutti_learner *learner;
+    struct tutti_backend *backend; /* borrowed; plays nothing else meanwhile */
+    uint32_t rank_count;
+    uint32_t shard_ranks;   /* of a group that shares; 0: all. A divisor of rank_count */
+    uint32_t micro_batches; /* gradient accumulation; 0: 1 */
+    struct tutti_update_rule optimizer;
+    struct tutti_rate rate;
+    double clip_norm; /* of all gradients, once they are summed; 0: none */
+    uint64_t seed;
+    enum tutti_dtype
+        gradients; /* as they are reduced: TUTTI_FLOAT32 (0 means this, too), FLOAT16 or
+                                   BFLOAT16 */
+    /* By which losses are multiplied, and gradients divided once they are summed. Where a gradient
+     * is not finite on any rank the step is skipped by all, and the scale halves. */
+    struct tutti_loss_scale loss_scale;
+    /* Local SGD and DiLoCo: of the outer optimizer (Nesterov): 0: weights become the average. */
+    double outer_rate;
+    double outer_momentum;
+    bool check_sync; /* the weights of all replicas are compared at every step, by hash */
+    /* As in struct tutti_strategy_params. */
+    int (*collective)(void *context, const struct tutti_coll_params *params, uint32_t axis,
+                      uint32_t size, struct tutti_schedule **ret, struct tutti_err *err);
+    void *context;
+    /* Emulated: what layers, the optimizer and the input take on the emulated device; NULL: what
+     * they take here. */
+    const struct tutti_layer_times *times;
+    tutti_ps optimizer_ps;
+    tutti_ps input_ps;
+    tutti_ps deadline_ps;        /* of waits; 0: the backend's */
+    struct tutti_record *record; /* NULL, or receives the events of each step */
+};
+
+/* One step, as all ranks know it. */
+struct tutti_trained {
+    uint64_t step; /* steps before this one */
+    struct tutti_sums sums;
+    double gradient_norm; /* of the summed gradient, unscaled and before it is clipped */
+    double learning_rate;
+    double loss_scale;     /* 1: none */
+    bool skipped;          /* a gradient was not finite */
+    bool stop;             /* some rank has asked to stop (tutti_trainer_stop) */
+    bool in_sync;          /* with check_sync: all had equal weights when the step began */
+    tutti_ps step_ps;      /* from the common start to the last rank's end */
+    tutti_ps compute_ps;   /* of the first rank of this process: what it has computed */
+    double most_compute_s; /* of all ranks */
+    double least_compute_s;
+};
+
+/* Opens threads, connections and buffers, and gives variables their first values. All processes
+ * open the same. *ret is the caller's, to be closed before the backend. -TUTTI_EINVAL for what does
+ * not fit together. */
+int tutti_trainer_open(const struct tutti_trainer_params *params, struct tutti_trainer **ret,
+                       struct tutti_err *err);
+void tutti_trainer_close(struct tutti_trainer *trainer); /* NULL is a no-op */
+
+/* One step; of local SGD as many as lie between averages. After an error the trainer is of no use
+ * but to be closed. */
+int tutti_trainer_step(struct tutti_trainer *trainer, struct tutti_trained *ret,
+                       struct tutti_err *err);
+/* Steps made so far. */
+uint64_t tutti_trainer_steps(const struct tutti_trainer *trainer);
+/* Asks all ranks to stop: the step after this one says so to all (tutti_trained.stop). May be
+ * called by a signal's handler. */
+void tutti_trainer_stop(struct tutti_trainer *trainer);
+
+/* Variables of all layers one behind the other. */
+uint64_t tutti_trainer_elements(const struct tutti_trainer *trainer);
+/* The weights as they are now: `all` has room for all elements, and every rank of this process is
+ * asked for what it has. Where weights are divided all processes must call it (an all-gather). */
+int tutti_trainer_weights(struct tutti_trainer *trainer, float *all, struct tutti_err *err);
+
+/* Held-out examples, by all ranks and processes; sums of all. -TUTTI_EINVAL: the learner has
+ * none. */
+int tutti_trainer_evaluate(struct tutti_trainer *trainer, struct tutti_sums *ret,
+                           struct tutti_err *err);
+
+/* ---- models and data that Tutti has
+ * ----------------------------------------------------------- */
+
+/* A network of the workload's layers on a data set: models "linear-regression", "mlp",
+ * "cifar10-cnn", and those of a text whose operations are dense products, square convolutions,
+ * relu, 2 x 2 pooling and dropout. */
+struct tutti_net_learner_params {
+    size_t size; /* sizeof(struct tutti_net_learner_params): runtime/api.h */
+    const struct tutti_workload *model;
+    /* "mnist:FOLDER", "fashion-mnist:FOLDER" (IDX files), "cifar10:FOLDER" (binary version),
+     * "synthetic-mnist", "synthetic-cifar10", "line". NULL: the synthetic set of the model's
+     * shape. */
+    const char *data;
+    uint64_t example_limit; /* of the training part; 0: all */
+    uint64_t held_out_limit;
+    uint64_t global_batch; /* examples of a step, of all replicas */
+    uint32_t rank_count;
+    uint32_t micro_batches;     /* 0: 1 */
+    uint64_t seed;              /* of weights, shuffling, dropout and synthetic sets */
+    bool in_order;              /* examples are not shuffled */
+    bool drop_remainder;        /* leaves out the last, short batch of each epoch */
+    enum tutti_tf_shard shard;  /* which files or examples a worker reads */
+    enum tutti_dtype precision; /* of products' operands: FLOAT32, FLOAT16 or BFLOAT16 */
+    float dropout;              /* part of activations; 0: none */
+};
+
+/* What training by such a learner comes to. */
+struct tutti_net_learner_facts {
+    uint64_t examples;    /* in the training part */
+    uint64_t held_out;    /* in the other */
+    uint64_t epoch_steps; /* steps until all have been seen */
+    uint32_t classes;     /* 0: values */
+};
+
+/* *ret is a learner whose context this holds; give it back with tutti_net_learner_free.
+ * -TUTTI_EINVAL for a model that cannot be computed, a data set of another shape, files that are
+ * not what they should be, by name. */
+int tutti_net_learner_new(const struct tutti_net_learner_params *params, struct tutti_learner *ret,
+                          struct tutti_net_learner_facts *ret_facts, struct tutti_err *err);
+/* Who multiplies matrices: "OpenBLAS 0.3.21", or "own loops". */
+const char *tutti_train_products_name(void);
+void tutti_net_learner_free(struct tutti_learner *learner); /* all replicas are closed before */
+
+TUTTI_API_END
+
+#endif

@@ -1,0 +1,407 @@
+/* What a rank does at each COMPUTE of a training step. */
+#include "runtime/train/replica.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/data.h"
+#include "runtime/schedule.h"
+#include "runtime/status.h"
+#include "runtime/train/convert.h"
+#include "runtime/train/flat.h"
+#include "runtime/train/hash.h"
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static float *at(const void *base, uint64_t offset)
+{
+    return (float *)(void *)((char *)base + offset);
+}
+
+/* ---- the learner's part ---------------------------------------------------------------------- */
+
+static const struct tutti_variable_place *places_of(const struct tutti_replica *r, uint32_t layer,
+                                                    uint32_t *ret_count)
+{
+    const struct tutti_layout *l = r->layout;
+
+    *ret_count = l->first_place[layer + 1] - l->first_place[layer];
+    return &l->places[l->first_place[layer]];
+}
+
+static const float *const *weights_of(struct tutti_replica *r, uint32_t layer,
+                                      const struct tutti_work_call *call)
+{
+    uint32_t count;
+    const struct tutti_variable_place *places = places_of(r, layer, &count);
+    const void *base = r->layout->weights_gathered ? call->scratch : call->state;
+
+    for (uint32_t v = 0; v < count; v++)
+        r->weights[v] = at(base, places[v].weight);
+    return r->weights;
+}
+
+static int input(struct tutti_replica *r)
+{
+    if (r->begins && r->layout->params.check_sync)
+        r->hash = tutti_weights_hash(r->state, r->state_elements);
+    r->begins = false;
+    r->micro_batch = 0;
+    r->step++;
+    return 0;
+}
+
+static int forward(struct tutti_replica *r, uint32_t layer, const struct tutti_work_call *call,
+                   struct tutti_err *err)
+{
+    const struct tutti_layout *l = r->layout;
+    const struct tutti_learner *learner = l->learner;
+    double scale = tutti_loss_scale_of(&r->scale) * (l->averages ? l->params.rank_count : 1);
+    struct tutti_sums sums;
+    int status = 0;
+
+    if (layer == 0 && learner->input != NULL)
+        status = learner->input(r->learning, r->step - 1, r->micro_batch, scale, err);
+    if (layer == 0)
+        r->micro_batch++;
+    if (status >= 0)
+        status = learner->forward(r->learning, layer, weights_of(r, layer, call), err);
+    if (status < 0 || layer + 1 < l->plan.layer_count)
+        return status;
+    sums = learner->sums(r->learning);
+    r->sums.loss += sums.loss;
+    r->sums.correct += sums.correct;
+    r->sums.examples += sums.examples;
+    return 0;
+}
+
+/* Gradients of 16 bits are added up before they are rounded. */
+static void narrow(struct tutti_replica *r, const struct tutti_variable_place *place, void *scratch)
+{
+    char *to = (char *)scratch + place->gradient;
+
+    tutti_train_narrow(r->layout->params.gradients, to, r->gradients + place->flat,
+                       place->elements);
+}
+
+static int backward(struct tutti_replica *r, uint32_t layer, bool add,
+                    const struct tutti_work_call *call, struct tutti_err *err)
+{
+    const struct tutti_layout *l = r->layout;
+    uint32_t count;
+    const struct tutti_variable_place *places = places_of(r, layer, &count);
+    int status;
+
+    for (uint32_t v = 0; v < count; v++)
+        r->slopes[v] =
+            l->narrow ? r->gradients + places[v].flat : at(call->scratch, places[v].gradient);
+    status =
+        l->learner->backward(r->learning, layer, weights_of(r, layer, call), r->slopes, add, err);
+    for (uint32_t v = 0; v < count && status >= 0 && l->narrow; v++)
+        narrow(r, &places[v], call->scratch);
+    return status;
+}
+
+/* ---- what is reduced ------------------------------------------------------------------------- */
+
+static uint64_t own_elements(const struct tutti_layout *l, const struct tutti_plan_pack *p)
+{
+    bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
+
+    return shares ? p->padded / l->plan.shard_ranks : p->elements;
+}
+
+static uint64_t gradient_offset(const struct tutti_layout *l, const struct tutti_replica *r,
+                                const struct tutti_plan_pack *p)
+{
+    bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE && !l->alone;
+
+    if (l->alone || l->averages)
+        return p->offset;
+    /* All of it is reduced, the rank's part of which counts. */
+    if (shares && l->plan.strategy->full_reduce)
+        return p->sum_offset +
+               (r->rank % l->plan.shard_ranks) * own_elements(l, p) * l->plan.params.gradient_bytes;
+    return p->sum_offset;
+}
+
+/* The summed gradient of what the rank owns of a pack, in fp32. */
+static const float *gradient_of(struct tutti_replica *r, const struct tutti_plan_pack *p,
+                                const struct tutti_work_call *call)
+{
+    const struct tutti_layout *l = r->layout;
+    const char *from = (const char *)call->scratch + gradient_offset(l, r, p);
+    float *to;
+
+    if (!l->narrow)
+        return (const float *)(const void *)from;
+    to = r->widened + p->state_offset / sizeof(float);
+    tutti_train_widen(l->params.gradients, to, from, own_elements(l, p));
+    return to;
+}
+
+static void add_up(const struct tutti_replica *r, uint32_t entry,
+                   const struct tutti_work_call *call)
+{
+    const struct tutti_layout *l = r->layout;
+    const struct tutti_plan_pack *p = &l->plan.packs[entry / 2];
+    const uint64_t count = p->padded / l->plan.shard_ranks;
+    const char *from = (const char *)call->scratch + p->result_offset;
+    char *to = (char *)call->scratch + p->sum_offset;
+
+    if (entry % 2 == 0)
+        memcpy(to, from, count * l->plan.params.gradient_bytes);
+    else
+        tutti_reduce(l->narrow ? l->params.gradients : TUTTI_FLOAT32, TUTTI_SUM, to, to, from,
+                     count);
+}
+
+/* Squares of the summed gradient: where all ranks have all of it, each takes its share. */
+static double squares(struct tutti_replica *r, const struct tutti_work_call *call)
+{
+    const struct tutti_layout *l = r->layout;
+    const bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
+    const uint32_t equal = shares        ? l->params.rank_count / l->plan.shard_ranks
+                           : l->averages ? 1
+                                         : l->params.rank_count;
+    const uint32_t part = shares ? r->rank / l->plan.shard_ranks : l->averages ? 0 : r->rank;
+    double sum = 0;
+
+    for (uint32_t i = 0; i < l->plan.pack_count; i++) {
+        const struct tutti_plan_pack *p = &l->plan.packs[i];
+        const float *gradient = gradient_of(r, p, call);
+        uint64_t count = own_elements(l, p);
+        uint64_t first = count * part / equal;
+
+        sum += tutti_train_square_sum(gradient + first, count * (part + 1) / equal - first);
+    }
+    return sum;
+}
+
+static void report(struct tutti_replica *r, const struct tutti_work_call *call)
+{
+    const struct tutti_layout *l = r->layout;
+    double *said = (double *)(void *)((char *)call->scratch + l->plan.report.offset);
+    double sum = squares(r, call);
+
+    memset(said, 0, l->plan.report.bytes);
+    said[TUTTI_REPORT_LOSS] = r->sums.loss;
+    said[TUTTI_REPORT_CORRECT] = r->sums.correct;
+    said[TUTTI_REPORT_EXAMPLES] = r->sums.examples;
+    said[TUTTI_REPORT_SQUARES] = isfinite(sum) ? sum : 0;
+    said[TUTTI_REPORT_NOT_FINITE] = isfinite(sum) ? 0 : 1;
+    said[TUTTI_REPORT_STOP] = atomic_load(&r->stop) ? 1 : 0;
+    said[TUTTI_REPORT_SAVED] = r->saved ? 1 : 0;
+    said[TUTTI_REPORT_RANKS + r->rank] = r->compute_s;
+    if (l->params.check_sync)
+        said[TUTTI_REPORT_RANKS + l->params.rank_count + r->rank] = r->hash;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* One update of what the rank owns, by gradients whose norm all know. */
+static void update(struct tutti_replica *r, const struct tutti_work_call *call, double norm)
+{
+    const struct tutti_layout *l = r->layout;
+    const double scale =
+        tutti_clip_scale(norm, l->params.clip_norm) / tutti_loss_scale_of(&r->scale);
+
+    r->rate = l->params.optimizer.rate * tutti_rate_at(&l->params.rate, r->update_count++);
+    for (uint32_t i = 0; i < l->plan.pack_count; i++) {
+        const struct tutti_plan_pack *p = &l->plan.packs[i];
+        uint64_t first = p->state_offset / sizeof(float);
+        float *moments[2] = {r->moments[0] != NULL ? r->moments[0] + first : NULL,
+                             r->moments[1] != NULL ? r->moments[1] + first : NULL};
+
+        tutti_update_weights(&l->params.optimizer, r->rate, r->update_count, scale,
+                             r->state + first, gradient_of(r, p, call), moments,
+                             own_elements(l, p));
+    }
+}
+
+static void optimize(struct tutti_replica *r, const struct tutti_work_call *call)
+{
+    const struct tutti_layout *l = r->layout;
+
+    memcpy(r->said, (const char *)call->scratch + l->plan.report_sum.offset,
+           l->plan.report_sum.bytes);
+    r->norm = sqrt(r->said[TUTTI_REPORT_SQUARES]) / tutti_loss_scale_of(&r->scale);
+    r->skipped = r->said[TUTTI_REPORT_NOT_FINITE] > 0;
+    if (!r->skipped)
+        update(r, call, r->norm);
+    (void)tutti_loss_scale_update(&r->scale, !r->skipped);
+}
+
+/* A step of local SGD between averages. */
+static void optimize_locally(struct tutti_replica *r, const struct tutti_work_call *call)
+{
+    double sum = squares(r, call);
+
+    if (isfinite(sum))
+        update(r, call, sqrt(sum) / tutti_loss_scale_of(&r->scale));
+}
+
+/* The average is there: an outer optimizer takes what it differs by from the last as a gradient. */
+static void outer(struct tutti_replica *r)
+{
+    const struct tutti_trainer_params *p = &r->layout->params;
+
+    if (r->anchor == NULL)
+        return;
+    for (uint64_t i = 0; i < r->state_elements; i++) {
+        float slope = r->anchor[i] - r->state[i];
+        float moment = (float)p->outer_momentum * r->outer_moment[i] + slope;
+
+        r->outer_moment[i] = moment;
+        r->state[i] =
+            r->anchor[i] - (float)p->outer_rate * (slope + (float)p->outer_momentum * moment);
+        r->anchor[i] = r->state[i];
+    }
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static int do_work(struct tutti_replica *r, uint32_t entry, const struct tutti_work_call *call,
+                   struct tutti_err *err)
+{
+    const struct tutti_layout *l = r->layout;
+    const struct tutti_plan_entries *e = &l->entries;
+
+    if (entry < 3 * l->plan.layer_count)
+        return entry % 3 == 0 ? forward(r, entry / 3, call, err)
+                              : backward(r, entry / 3, entry % 3 == 2, call, err);
+    if (entry == e->input)
+        return input(r);
+    if (entry == e->report)
+        report(r, call);
+    else if (entry == e->optimizer)
+        optimize(r, call);
+    else if (entry == e->local)
+        optimize_locally(r, call);
+    else if (entry == e->outer)
+        outer(r);
+    else if (e->sum != UINT32_MAX && entry >= e->sum && entry - e->sum < 2 * l->plan.pack_count)
+        add_up(r, entry - e->sum, call);
+    return 0;
+}
+
+int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err)
+{
+    struct tutti_replica *r = ((struct tutti_replica **)call->work->context)[call->rank];
+    double from_s = now_s();
+    int status = do_work(r, call->step->peer - 1, call, err);
+
+    r->compute_s += now_s() - from_s;
+    return status;
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+enum { LINE = 64 };
+
+static float *take(uint64_t elements, bool *done)
+{
+    size_t bytes = (size_t)((elements * sizeof(float) + LINE) / LINE * LINE);
+    float *memory = *done ? aligned_alloc(LINE, bytes) : NULL;
+
+    *done = memory != NULL;
+    if (*done)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+static bool take_all(struct tutti_replica *r)
+{
+    const struct tutti_layout *l = r->layout;
+    bool done = true;
+
+    r->state = take(r->state_elements, &done);
+    for (uint32_t k = 0; k < tutti_update_moments(&l->params.optimizer); k++)
+        r->moments[k] = take(r->state_elements, &done);
+    if (l->narrow) {
+        r->gradients = take(l->plan.elements, &done);
+        r->widened = take(r->state_elements, &done);
+    }
+    if (l->averages && l->params.outer_rate > 0 && !l->alone) {
+        r->anchor = take(r->state_elements, &done);
+        r->outer_moment = take(r->state_elements, &done);
+    }
+    r->weights = calloc((size_t)l->layer_most + 1, sizeof(r->weights[0]));
+    r->slopes = calloc((size_t)l->layer_most + 1, sizeof(r->slopes[0]));
+    r->said = calloc(tutti_report_elements(&l->params), sizeof(r->said[0]));
+    return done && r->weights != NULL && r->slopes != NULL && r->said != NULL;
+}
+
+/* First values, layer by layer; of weights that are divided, the rank's part. */
+static int begin_weights(struct tutti_replica *r, struct tutti_err *err)
+{
+    const struct tutti_layout *l = r->layout;
+    bool done = true;
+    float *all = take(l->plan.elements, &done);
+    int status = done ? 0 : tutti_nomem(err);
+
+    for (uint32_t i = 0; i < l->plan.layer_count && status >= 0; i++) {
+        uint32_t count;
+        const struct tutti_variable_place *places = places_of(r, i, &count);
+
+        for (uint32_t v = 0; v < count; v++)
+            r->slopes[v] = all + places[v].flat;
+        status = l->learner->init(l->learner->context, l->params.seed, i, r->slopes, err);
+    }
+    if (status >= 0)
+        tutti_flat_scatter(l, r->rank, all, r->state);
+    if (status >= 0 && r->anchor != NULL)
+        memcpy(r->anchor, r->state, r->state_elements * sizeof(float));
+    free(all);
+    return status < 0 ? status : 0;
+}
+
+int tutti_replica_open(const struct tutti_layout *layout, uint32_t rank, struct tutti_replica *ret,
+                       struct tutti_err *err)
+{
+    const struct tutti_learner *learner = layout->learner;
+    int status = 0;
+
+    *ret = (struct tutti_replica){.layout = layout,
+                                  .rank = rank,
+                                  .learning = learner->context,
+                                  .state_elements = layout->plan.state_bytes / sizeof(float),
+                                  .scale = layout->params.loss_scale};
+    if (!take_all(ret))
+        status = tutti_nomem(err);
+    if (status == 0 && learner->open != NULL) {
+        ret->learning = NULL;
+        status = learner->open(learner->context, rank, &ret->learning, err);
+    }
+    if (status == 0)
+        status = begin_weights(ret, err);
+    if (status < 0)
+        tutti_replica_close(ret);
+    return status;
+}
+
+void tutti_replica_close(struct tutti_replica *r)
+{
+    if (r->layout != NULL && r->layout->learner->close != NULL && r->learning != NULL)
+        r->layout->learner->close(r->learning);
+    free(r->state);
+    free(r->moments[0]);
+    free(r->moments[1]);
+    free(r->gradients);
+    free(r->widened);
+    free(r->anchor);
+    free(r->outer_moment);
+    free(r->weights);
+    free(r->slopes);
+    free(r->said);
+    r->layout = NULL;
+}

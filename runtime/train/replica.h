@@ -1,0 +1,90 @@
+/* A rank that trains: where its weights, gradients and moments lie, and what it does at each
+ * COMPUTE of the step. Private to runtime/train. */
+#ifndef TUTTI_RUNTIME_TRAIN_REPLICA_H
+#define TUTTI_RUNTIME_TRAIN_REPLICA_H
+
+#include <stdatomic.h>
+
+#include "runtime/train.h"
+#include "runtime/workload/strategy_plan.h"
+
+/* Where a variable is. */
+struct tutti_variable_place {
+    uint64_t elements;
+    uint64_t gradient; /* bytes, in scratch */
+    uint64_t weight;   /* bytes, in state, or where weights are gathered in scratch */
+    uint64_t flat;     /* elements, in the concatenation of all variables of all layers */
+};
+
+/* What all ranks know alike: the plan of the step, and how to read it. */
+struct tutti_layout {
+    struct tutti_plan plan;
+    struct tutti_plan_entries entries;
+    const struct tutti_learner *learner;
+    struct tutti_trainer_params params;
+    struct tutti_variable_place *places; /* of all layers, one behind the other */
+    uint32_t *first_place;               /* [layer_count + 1] */
+    uint32_t layer_most;                 /* variables of the layer that has most */
+    bool weights_gathered;               /* compute reads them from scratch */
+    bool averages;                       /* weights, not gradients */
+    bool alone;
+    bool narrow; /* gradients are reduced at 16 bits */
+};
+
+/* What ranks tell each other, in doubles that are added up; behind these, with each rank's own in
+ * its place: the seconds that it has computed, then with check_sync what its weights hash to. */
+enum {
+    TUTTI_REPORT_LOSS,
+    TUTTI_REPORT_CORRECT,
+    TUTTI_REPORT_EXAMPLES,
+    TUTTI_REPORT_SQUARES,    /* of the gradient, summed; scaled by the loss scale */
+    TUTTI_REPORT_NOT_FINITE, /* ranks that saw such a gradient */
+    TUTTI_REPORT_STOP,       /* ranks that were asked to stop */
+    TUTTI_REPORT_SAVED,      /* ranks whose part of the checkpoint is written */
+    TUTTI_REPORT_RANKS,      /* the first of those by rank */
+};
+
+struct tutti_replica {
+    const struct tutti_layout *layout;
+    uint32_t rank;
+    void *learning; /* the learner's */
+    float *state;   /* weights, or the rank's part of them */
+    uint64_t state_elements;
+    float *moments[2]; /* as long as state; NULL: the optimizer has none */
+    float *gradients;  /* narrow: all of them, before they are rounded; as places[].flat */
+    float *widened;    /* narrow: what is reduced, after; as state */
+    float *anchor;     /* outer optimizer: weights of the last average */
+    float *outer_moment;
+    const float **weights; /* of a layer's variables, for the learner */
+    float **slopes;
+    double *said; /* [report elements]: the sum of what all have said */
+    uint32_t micro_batch;
+    uint64_t step;         /* forward and backward passes of whole batches begun, local ones too */
+    uint64_t update_count; /* of weights */
+    struct tutti_loss_scale scale;
+    double norm; /* of the last step */
+    double rate;
+    bool skipped;
+    struct tutti_sums sums; /* of this step, all micro-batches, all local steps */
+    double compute_s;       /* likewise */
+    bool begins;            /* the step has not begun */
+    double hash;            /* of the weights then */
+    atomic_bool stop;
+    bool saved;
+};
+
+uint32_t tutti_report_elements(const struct tutti_trainer_params *params);
+
+/* -TUTTI_EINVAL for what does not fit together. Memory from `arena`. */
+int tutti_layout_make(const struct tutti_trainer_params *params,
+                      const struct tutti_strategy_params *step, struct tutti_arena *arena,
+                      struct tutti_layout *ret, struct tutti_err *err);
+
+int tutti_replica_open(const struct tutti_layout *layout, uint32_t rank, struct tutti_replica *ret,
+                       struct tutti_err *err);
+void tutti_replica_close(struct tutti_replica *replica);
+
+/* What the entries of the work table do; call->work->context is an array of replicas by rank. */
+int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err);
+
+#endif

@@ -1,0 +1,212 @@
+/* Real training: opens everything, makes the steps; see real.h. */
+#include "tools/train/real.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/coll.h"
+#include "runtime/random.h"
+#include "runtime/shape.h"
+#include "runtime/status.h"
+#include "tools/sink.h"
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+/* What is asked for reduces gradients; what else a step needs goes round a ring. */
+static int make_collective(void *context, const struct tutti_coll_params *given, uint32_t axis,
+                           uint32_t size, struct tutti_schedule **ret, struct tutti_err *err)
+{
+    const struct tutti_train_real *real = context;
+    struct tutti_coll_params params = *given;
+    struct tutti_shape shape = tutti_shape_flat(size);
+    const bool all = axis == TUTTI_AXIS_ALL && params.collective == TUTTI_ALLREDUCE &&
+                     params.dtype != TUTTI_FLOAT64;
+
+    params.added = real->added;
+    if (real->group_ranks > 1 && size % real->group_ranks == 0 && size > real->group_ranks) {
+        shape.level_count = 2;
+        shape.level[0] = real->group_ranks;
+        shape.level[1] = size / real->group_ranks;
+    }
+    if (strcmp(real->strategy.name, "tpu") == 0 && size % 2 == 0 && size > 2) {
+        shape.dim_count = 2;
+        shape.dim[0] = 2;
+        shape.dim[1] = size / 2;
+        shape.wrap[0] = shape.wrap[1] = true;
+    }
+    if (all && real->algorithm != NULL)
+        return tutti_coll_generate(real->algorithm, &params, &shape, ret, err);
+    if (all && real->strategy.to_one_device)
+        return tutti_coll_generate("reduce-broadcast", &params, &shape, ret, err);
+    if (all && shape.dim_count > 0 && tutti_coll_generate("torus", &params, &shape, ret, err) == 0)
+        return 0;
+    return tutti_coll_generate("ring", &params, &shape, ret, err);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int read_backend(const struct tutti_args *args, struct tutti_train_real *real,
+                        struct tutti_err *err)
+{
+    struct tutti_run_command *run = &real->run;
+    const char *launch = tutti_args_text(args, "launch");
+    int status = tutti_run_read_measuring(args, run, err);
+
+    if (status < 0)
+        return status;
+    if (launch != NULL &&
+        (launch[strspn(launch, "0123456789")] != '\0' || strtol(launch, NULL, 10) < 1 ||
+         strtol(launch, NULL, 10) > TUTTI_JOIN_LAUNCH_MAX))
+        return tutti_fail(err, TUTTI_EINVAL, "option '--launch': '%.40s' with -B (1 to %d)", launch,
+                          TUTTI_JOIN_LAUNCH_MAX);
+    if (run->backend->on_gpu)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '-B': '%s' does not train yet (threads, tcp or mpi)",
+                          run->backend->name);
+    run->rank_count =
+        tutti_args_given(args, "ranks") ? (uint32_t)tutti_args_number(args, "ranks") : 0;
+    run->perform.deadline_ps = (tutti_ps)tutti_args_number(args, "deadline");
+    if (run->perform.deadline_ps == 0)
+        return tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
+                          tutti_args_text(args, "deadline"));
+    if (!run->grouped && run->rank_count == 0)
+        run->rank_count = tutti_args_is(args, "strategy", "onedevice") ? 1 : 2;
+    run->pin = tutti_args_flag(args, "pin") ||
+               (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());
+    return tutti_run_group_check(args, run, err);
+}
+
+/* *ret_done: this process has nothing to do any more. */
+static int open_backend(const struct tutti_args *args, struct tutti_train_real *real,
+                        struct tutti_sink *sink, bool *ret_done, struct tutti_err *err)
+{
+    struct tutti_run_command *run = &real->run;
+    int status;
+
+    *ret_done = false;
+    if (!run->grouped) {
+        status = tutti_run_open_alone(run, &real->backend, err);
+        return status;
+    }
+    status = tutti_run_group_open(args, run, &real->with, sink, err);
+    *ret_done = status == 0 && real->with.group == NULL;
+    real->backend = real->with.backend;
+    if (status == 0 && !*ret_done && run->rank_count % real->with.group->count == 0)
+        real->group_ranks = run->rank_count / real->with.group->count;
+    return status;
+}
+
+static bool prints(const struct tutti_train_real *real)
+{
+    return real->with.group == NULL || real->with.group->index == 0;
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const float *weights, uint64_t count)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &weights[i], sizeof(bits));
+        hash = (hash ^ bits) * 0x100000001b3;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static int hash_weights(struct tutti_train_real *real, uint64_t *ret, struct tutti_err *err)
+{
+    const uint64_t count = tutti_trainer_elements(real->trainer);
+    float *all = calloc(count + 1, sizeof(*all));
+    int status = all == NULL ? tutti_nomem(err) : tutti_trainer_weights(real->trainer, all, err);
+
+    if (status == 0)
+        *ret = hash_of(all, count);
+    free(all);
+    return status;
+}
+
+static bool is_due(const struct tutti_train_real *real, uint64_t step)
+{
+    return real->evaluate_every > 0 && step % real->evaluate_every == 0 && step < real->steps;
+}
+
+static int make_steps(struct tutti_train_real *real, struct tutti_train_real_page *page,
+                      struct tutti_err *err)
+{
+    struct tutti_trained step = {.stop = false};
+    struct tutti_sums held_out;
+    int status = 0;
+
+    for (uint64_t i = 0; i < real->steps && status == 0 && !step.stop; i++) {
+        status = tutti_trainer_step(real->trainer, &step, err);
+        if (status == 0)
+            tutti_train_real_print_step(page, real, &step);
+        if (status == 0 && real->params.check_sync && !step.in_sync)
+            status = tutti_fail(err, TUTTI_ECHECK,
+                                "step %" PRIu64 ": replicas began it with weights that differ",
+                                step.step);
+        if (status == 0 && is_due(real, i + 1)) {
+            status = tutti_trainer_evaluate(real->trainer, &held_out, err);
+            if (status == 0)
+                tutti_train_real_print_held_out(page, real, i + 1, &held_out);
+        }
+    }
+    return status;
+}
+
+static int train(const struct tutti_args *args, struct tutti_train_real *real,
+                 struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_train_real_page page;
+    struct tutti_sums held_out = {0, 0, 0};
+    uint64_t hash = 0;
+    int status = tutti_trainer_open(&real->params, &real->trainer, err);
+
+    if (status == 0)
+        status = tutti_train_real_page_open(args, real, prints(real) ? sink : NULL, &page, err);
+    if (status < 0)
+        return status;
+    status = make_steps(real, &page, err);
+    if (status == 0 && real->evaluate_end)
+        status = tutti_trainer_evaluate(real->trainer, &held_out, err);
+    if (status == 0)
+        status = hash_weights(real, &hash, err);
+    if (status == 0)
+        tutti_train_real_print_final(&page, real, &held_out, hash);
+    tutti_train_real_page_done(&page);
+    return status;
+}
+
+int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
+{
+    struct tutti_train_real real = {.trainer = NULL};
+    bool done = false;
+    int status = read_backend(args, &real, err);
+
+    if (status < 0)
+        return status;
+    status = open_backend(args, &real, sink, &done, err);
+    if (status == 0 && !done) {
+        status = tutti_train_real_read(args, &real, err);
+        status = tutti_run_group_agree(&real.with, status, real.run.perform.deadline_ps, err);
+        real.params.backend = real.backend;
+        real.params.collective = make_collective;
+        real.params.context = &real;
+        if (status == 0)
+            status = train(args, &real, sink, err);
+    }
+    tutti_trainer_close(real.trainer);
+    tutti_net_learner_free(&real.learner);
+    tutti_algorithm_set_free(real.added);
+    tutti_model_free(real.model);
+    if (!real.run.grouped)
+        tutti_backend_close(real.backend);
+    else
+        status = tutti_run_group_close(&real.with, status, real.run.perform.deadline_ps, err);
+    return status;
+}

@@ -1,0 +1,157 @@
+/* `tutti train -B BACKEND`: the strategy's steps really made, on data. */
+#ifndef TUTTI_TOOLS_TRAIN_REAL_H
+#define TUTTI_TOOLS_TRAIN_REAL_H
+
+#include "runtime/backend.h"
+#include "runtime/train.h"
+#include "tools/options.h"
+#include "tools/run/run_group.h"
+
+struct tutti_sink;
+
+#define TUTTI_TRAIN_OPTIONS_REAL                                                                  \
+    {.letter = 'B',                                                                               \
+     .name = "backend",                                                                           \
+     .type = TUTTI_OPTION_TEXT,                                                                   \
+     .value = "NAME",                                                                             \
+     .help = "really train here, instead of simulating a SPEC: by threads (a rank each), tcp or " \
+             "mpi (processes)"},                                                                  \
+        {.letter = 'g',                                                                           \
+         .name = "ranks",                                                                         \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .min = 1,                                                                                \
+         .max = TUTTI_RUN_RANKS_MAX,                                                              \
+         .help = "-B: replicas; of threads 2 if not given, else one a process"},                  \
+        {.name = "data",                                                                          \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "NAME[:FOLDER]",                                                                \
+         .help = "-B: mnist:FOLDER, fashion-mnist:FOLDER, cifar10:FOLDER, synthetic-mnist, "      \
+                 "synthetic-cifar10 or line (if not given: the synthetic set of the model's "     \
+                 "shape)"},                                                                       \
+        {.name = "learning-rate",                                                                 \
+         .type = TUTTI_OPTION_REAL,                                                               \
+         .value = "R",                                                                            \
+         .min = 0,                                                                                \
+         .max = 1000,                                                                             \
+         .help = "-B: of the optimizer (if not given: 0.01, of adam 0.001)"},                     \
+        {.name = "warmup-steps",                                                                  \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .min = 0,                                                                                \
+         .max = 1 << 30,                                                                          \
+         .help = "-B: steps until the learning rate is there, in a straight line from 0"},        \
+        {.name = "cosine",                                                                        \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "-B: afterwards the learning rate falls to 0 along half a cosine"},              \
+        {.name = "clip-norm",                                                                     \
+         .type = TUTTI_OPTION_REAL,                                                               \
+         .value = "N",                                                                            \
+         .min = 0,                                                                                \
+         .max = 1e9,                                                                              \
+         .help = "-B: gradients are scaled down to this global norm; 0: never"},                  \
+        {.name = "dropout",                                                                       \
+         .type = TUTTI_OPTION_REAL,                                                               \
+         .value = "P",                                                                            \
+         .min = 0,                                                                                \
+         .max = 1,                                                                                \
+         .help = "-B: part of a hidden layer's activations that training leaves out"},            \
+        {.name = "outer-rate",                                                                    \
+         .type = TUTTI_OPTION_REAL,                                                               \
+         .value = "R",                                                                            \
+         .min = 0,                                                                                \
+         .max = 100,                                                                              \
+         .help = "-B: of diloco's outer optimizer, Nesterov with momentum 0.9 (if not given: "    \
+                 "0.7)"},                                                                         \
+        {.name = "shuffle",                                                                       \
+         .type = TUTTI_OPTION_CHOICE,                                                             \
+         .value = "on|off",                                                                       \
+         .standard = "on",                                                                        \
+         .help = "-B: examples in an order that the seed draws for each epoch"},                  \
+        {.name = "auto-shard",                                                                    \
+         .type = TUTTI_OPTION_CHOICE,                                                             \
+         .value = "auto|file|data|off",                                                           \
+         .standard = "data",                                                                      \
+         .help = "-B: what a worker reads: files of its own, its part of each batch, or all"},    \
+        {.name = "evaluate",                                                                      \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "every=N|end",                                                                  \
+         .help = "-B: on the held-out examples, each counted once"},                              \
+        {.name = "check-sync",                                                                    \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "-B: compare the weights of all replicas at every step, by hash"},               \
+        {.name = "pin",                                                                           \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "-B: tie each rank to a processor; done by itself where all have one"},          \
+        {.name = "no-pin",                                                                        \
+         .type = TUTTI_OPTION_FLAG,                                                               \
+         .help = "-B: let the system move the ranks about"},                                      \
+        {.name = "deadline",                                                                      \
+         .type = TUTTI_OPTION_TIME,                                                               \
+         .value = "TIME",                                                                         \
+         .standard = "30s",                                                                       \
+         .help = "-B: no wait of a rank for another lasts longer"},                               \
+        TUTTI_OPTIONS_RUN_GROUP
+
+#define TUTTI_TRAIN_REAL_TEXT                                                                      \
+    "With -B nothing is simulated: the schedule of the strategy is played, and the model trained " \
+    "on data, by threads of this process, or by processes over tcp or mpi (--launch N, --hosts, "  \
+    "or a launcher, as of 'tutti run'; TF_CONFIG as TensorFlow reads it). --batch examples go to " \
+    "a replica, or --global-batch to all. Products are OpenBLAS's where this build has it. For "   \
+    "one number of ranks, packing and all-reduce the weights are the same to the bit on every "    \
+    "backend. A line of JSON a step, of process 0; a table with --format table."
+
+/* What is trained, and how. */
+struct tutti_train_real {
+    struct tutti_run_command run;
+    struct tutti_run_group with;
+    struct tutti_backend *backend; /* of with, or its own */
+    struct tutti_workload *model;
+    struct tutti_strategy strategy;
+    struct tutti_algorithm_set *added;
+    const char *algorithm; /* of gradients; NULL: ring */
+    const char *optimizer;
+    struct tutti_net_learner_params data;
+    struct tutti_net_learner_facts facts;
+    struct tutti_learner learner;
+    struct tutti_trainer_params params;
+    struct tutti_trainer *trainer;
+    uint64_t steps;
+    uint64_t evaluate_every; /* 0: not */
+    bool evaluate_end;
+    uint32_t group_ranks; /* of a process, where there are several of several; else 0 */
+};
+
+/* Trains, and prints. */
+int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err);
+
+/* Reads the options: model, strategy, data, optimizer, how long. The ranks are known. */
+int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real *real,
+                          struct tutti_err *err);
+
+/* ---- what is printed ---- */
+
+struct tutti_train_real_page {
+    struct tutti_sink *sink; /* NULL: another process prints */
+    bool table;
+    bool progress;
+    double *steps_s; /* [steps] so far */
+    uint64_t count;
+    struct tutti_sums last;
+};
+
+int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti_train_real *real,
+                               struct tutti_sink *sink, struct tutti_train_real_page *ret,
+                               struct tutti_err *err);
+void tutti_train_real_print_step(struct tutti_train_real_page *page,
+                                 const struct tutti_train_real *real,
+                                 const struct tutti_trained *step);
+void tutti_train_real_print_held_out(struct tutti_train_real_page *page,
+                                     const struct tutti_train_real *real, uint64_t step,
+                                     const struct tutti_sums *sums);
+void tutti_train_real_print_final(struct tutti_train_real_page *page,
+                                  const struct tutti_train_real *real,
+                                  const struct tutti_sums *held_out, uint64_t weights_hash);
+void tutti_train_real_page_done(struct tutti_train_real_page *page);
+
+#endif
