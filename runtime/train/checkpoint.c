@@ -174,6 +174,9 @@ static int load_manifest(struct tutti_checkpoint *c, struct tutti_err *err)
     status = tutti_manifest_parse(path, text, bytes, &c->manifest, err);
     if (status == -TUTTI_EINVAL)
         status = -TUTTI_ECHECK;
+    if (status == 0 && c->manifest->hashed_bytes + TUTTI_CHECKPOINT_END_BYTES != bytes)
+        status =
+            tutti_fail(err, TUTTI_ECHECK, "%s: something is missing or stands after its end", path);
     if (status == 0 && tutti_hash_of(text, c->manifest->hashed_bytes) != c->manifest->hash)
         status = tutti_fail(err, TUTTI_ECHECK,
                             "%s: its text does not have the hash in its last line", path);

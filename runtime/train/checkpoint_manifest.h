@@ -39,6 +39,7 @@ enum {
     TUTTI_SHARD_HEADER_BYTES_MAX = 1 << 28,      /* a longer one is not read */
     TUTTI_CHECKPOINT_PIECE_BYTES_MAX = 16 << 20, /* longer ones are cut: a reader of a few elements
                                                   * reads no more than this beside them */
+    TUTTI_CHECKPOINT_END_BYTES = 21,             /* of the last line, "end" and a hash */
 };
 
 /* The lines before the shards. */

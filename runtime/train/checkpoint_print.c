@@ -118,7 +118,6 @@ void tutti_checkpoint_put_header(struct tutti_checkpoint_text *text,
                                  uint64_t head_hash, const struct tutti_checkpoint_piece *pieces,
                                  size_t piece_count)
 {
-    const size_t end_bytes = 4 + 16 + 1;
     size_t whole;
     size_t used;
 
@@ -133,8 +132,8 @@ void tutti_checkpoint_put_header(struct tutti_checkpoint_text *text,
     if (text->no_memory)
         return;
     used = text->bytes;
-    whole = (used + end_bytes + TUTTI_SHARD_HEADER_ALIGN - 1) / TUTTI_SHARD_HEADER_ALIGN *
-            TUTTI_SHARD_HEADER_ALIGN;
+    whole = (used + TUTTI_CHECKPOINT_END_BYTES + TUTTI_SHARD_HEADER_ALIGN - 1) /
+            TUTTI_SHARD_HEADER_ALIGN * TUTTI_SHARD_HEADER_ALIGN;
     text->bytes = 0;
     put_first_line(text, whole);
     text->text[text->bytes] = 's'; /* the zero after the line stands where "step" begins */

@@ -1,4 +1,5 @@
 /* Checkpoints are restored as they were saved, by any number of ranks; what is too old goes. */
+#include "runtime/train/checkpoint_hash.h"
 #include "tests/runtime/checkpoint_world.h"
 
 static struct world w;
@@ -159,6 +160,46 @@ TEST(unfinished_saves_are_passed_over_and_removed)
     CHECK_TEXT(world_names(w.dir, names, sizeof(names)), "step-000030.0 step-000099.0 step-1.0");
     CHECK_OK(world_close_savers(&w), w.err);
     world_done(&w);
+}
+
+/* ---- hashes -----------------------------------------------------------------------------------*/
+
+/* They stand in files: a later version must compute the same. */
+TEST(hashes_stay_as_they_are)
+{
+    char text[200];
+
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = (char)(i * 7);
+    CHECK(tutti_hash_of("", 0) == UINT64_C(0x5127bbec050ff83e));
+    CHECK(tutti_hash_of("tutti", 5) == UINT64_C(0xf4da776c5879a82d));
+    CHECK(tutti_hash_of(text, sizeof(text)) == UINT64_C(0x35b22cfe6f0286bb));
+    CHECK(tutti_hash_of(text, 64) != tutti_hash_of(text, 65)); /* and a zero more is another */
+}
+
+TEST(a_word_that_changes_changes_the_hash)
+{
+    struct tutti_random random;
+    uint8_t data[100];
+    uint64_t hash;
+
+    tutti_random_seed(&random, test_seed);
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)tutti_random_next(&random);
+    hash = tutti_hash_of(data, sizeof(data));
+    for (size_t bit = 0; bit < 8 * sizeof(data); bit++) {
+        data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        CHECK(tutti_hash_of(data, sizeof(data)) != hash);
+        data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    for (size_t cut = 0; cut <= sizeof(data); cut++) { /* in two parts, as a file is read */
+        struct tutti_hash parts;
+
+        tutti_hash_begin(&parts);
+        tutti_hash_add(&parts, data, cut);
+        tutti_hash_add(&parts, data + cut, sizeof(data) - cut);
+        CHECK(tutti_hash_end(&parts) == hash);
+    }
 }
 
 /* ---- written behind ---------------------------------------------------------------------------*/

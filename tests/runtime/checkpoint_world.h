@@ -365,7 +365,8 @@ static inline void world_init(struct world *w, uint32_t rank_count)
     memset(w, 0, sizeof(*w));
     w->disk = world_disk();
     w->rank_count = rank_count;
-    snprintf(w->dir, sizeof(w->dir), "/tmp/tutti-checkpoint-XXXXXX");
+    snprintf(w->dir, sizeof(w->dir), "%s/tutti-checkpoint-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* in memory, if there is */
     if (mkdtemp(w->dir) == NULL)
         abort();
 }
