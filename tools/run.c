@@ -382,7 +382,9 @@ const struct tutti_command tutti_cli_run = {
         "without one only those of the same host are, or anybody with --open. Process 0 listens at "
         "the address of TUTTI_ROOT alone, if that is one in numbers, else on all of its host; "
         "--interface names another. When a process is lost or stands still, all others end within "
-        "the deadline, with exit code 1, and name it. With mpi an mpirun starts them.\n\n"
+        "the deadline, with exit code 1, and name it; of those that --launch has started one line "
+        "says "
+        "it for all. With mpi an mpirun starts them.\n\n"
         "Backend 'sim' plays the same schedule on a virtual clock, on the machine of --topo, with "
         "the same data.\n\n" TUTTI_OWN_TEXT,
     .examples = "tutti run -B threads -g 4 -a ring -b 64K -e 16M -f 4\n"

@@ -24,6 +24,7 @@ struct tutti_sink {
     /* The command has started copies of its process (run --launch), and this is one of them: when
      * the command returns, its part is done and the process is to end with its exit code. */
     bool child;
+    FILE *errors; /* NULL: `notes`; of a child, where it says why it fails: of all one is told */
     const char *command; /* whose words these are, where a thread of its own says them; set by it */
 };
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Several processes of the backend nccl on the stand-ins: tests/runtime/nccl_processes.sh TUTTI. They
 # play; and when one of them is killed, or stands still, the others end within the deadline and a
-# second, and name it.
+# second, and one line in all names it.
 set -eu
 tutti=$1
 out=$(mktemp -d)
@@ -38,6 +38,7 @@ lose() {
     took_ms=$((($(date +%s%N) - since) / 1000000))
     [ $rc -eq 1 ] || fail "$1: exit $rc"
     [ $took_ms -le 3000 ] || fail "$1: $took_ms ms"
+    [ "$(wc -l <"$out/$1")" -eq 1 ] || fail "$1: more or less than a line"
     grep -q 'process 1 of 3' "$out/$1" || fail "$1: who is lost is not named"
 }
 lose KILL

@@ -23,6 +23,7 @@ static struct stage {
     pid_t ids[CHILDREN];
     int started;
 } * stage;
+static struct tutti_sink *stage_sink; /* of a child */
 
 struct seen {
     int code; /* 128 + the signal that ended the command */
@@ -59,6 +60,7 @@ static int command(part play)
             return 98;
         if (child) {
             stage->ids[i] = getpid();
+            stage_sink = &sink;
             __atomic_add_fetch(&stage->started, 1, __ATOMIC_SEQ_CST);
             return play(i);
         }
@@ -192,6 +194,34 @@ TEST(the_others_do_not_outlive_one_that_was_killed)
     CHECK_INT(seen.code, 1);
     CHECK_TEXT(seen.err, "tutti test: process 2 of 3 was ended by signal 9 (Killed)\n");
     CHECK(seen.ms < 3000);
+}
+
+/* As a command that fails says why: to the stream that is there for it. */
+static int all_fail(int index)
+{
+    if (index == 2)
+        (void)kill(getpid(), SIGSEGV);
+    pause_for(index == 1 ? 20 : 40);
+    fprintf(stage_sink->errors, "tutti test: %d fails\n", index);
+    fflush(stage_sink->errors);
+    return 1;
+}
+
+static int some_fail(int index)
+{
+    return index == 2 ? 0 : all_fail(index);
+}
+
+TEST(of_all_that_fail_one_says_why)
+{
+    struct seen seen = run(some_fail, 0);
+
+    CHECK_INT(seen.code, 1);
+    CHECK_TEXT(seen.err, "[1] tutti test: 1 fails\n");
+    seen = run(all_fail, 0);
+    CHECK_INT(seen.code, 1);
+    CHECK_TEXT(seen.err,
+               "tutti test: process 2 of 3 was ended by signal 11 (Segmentation fault)\n");
 }
 
 static int one_stands_still(int index)

@@ -158,9 +158,7 @@ TEST(our_own_launcher_leaves_nothing_behind)
     int status = harm_one(SIGKILL, 2, said, sizeof(said), &ms);
 
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    CHECK(strstr(said, "tutti run: process 2 of 3 was ended by signal 9 (Killed)\n") != NULL);
-    CHECK(strstr(said, "[1] tutti run: ") != NULL);
-    CHECK(strstr(said, "busbw") == NULL);
+    CHECK_TEXT(said, "tutti run: process 2 of 3 was ended by signal 9 (Killed)\n");
     check_blames(said, 2);
     if (test_failures > 0)
         fprintf(stderr, "%s", said);
@@ -180,7 +178,8 @@ TEST(one_that_is_stopped_ends_the_run_at_its_deadline)
         int status = harm_one(SIGSTOP, victim, said, sizeof(said), &ms);
 
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-        CHECK(strstr(said, "[2] tutti run: ") != NULL && strstr(said, "busbw") == NULL);
+        CHECK(strstr(said, "tutti run: ") != NULL);
+        CHECK(strchr(said, '\n') == said + strlen(said) - 1); /* one line for all */
         check_blames(said, victim);
         if (ms > 3500)
             TEST_FAIL("process %d of 3 stopped, deadline 3 s, and it took %lld ms", victim,

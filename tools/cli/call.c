@@ -100,6 +100,7 @@ static bool is_help(const char *word)
 static void report_in(const struct call *call, const char *colour, const char *name,
                       const char *text)
 {
+    FILE *out = call->sink->errors != NULL ? call->sink->errors : call->sink->notes;
     char line[TUTTI_ERR_TEXT_BYTES + 1];
     size_t bytes = 0;
 
@@ -108,8 +109,10 @@ static void report_in(const struct call *call, const char *colour, const char *n
     for (; *text != '\0' && bytes + 1 < sizeof(line); text++)
         line[bytes++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
     line[bytes] = '\0';
-    fprintf(call->sink->notes, "%s%s%s%s: %s%s\n", colour, call->program->name,
-            name[0] != '\0' ? " " : "", name, line, colour[0] != '\0' ? "\033[0m" : "");
+    fprintf(out, "%s%s%s%s: %s%s\n", colour, call->program->name, name[0] != '\0' ? " " : "", name,
+            line, colour[0] != '\0' ? "\033[0m" : "");
+    if (out == call->sink->errors)
+        (void)fflush(out);
 }
 
 static void report(const struct call *call, const char *name, const char *text)

@@ -20,7 +20,10 @@ enum { LINE_BYTES = 2048, ASK_MS = 1000 };
 struct child {
     pid_t id;     /* 0: not started, or ended and waited for */
     bool stopped; /* by a signal, until it is continued: it can neither end nor say anything */
-    int outputs;  /* the end to read from, or -1 */
+    bool ended;   /* with `status`, which has not been looked at yet */
+    int status;
+    int outputs; /* the end to read from, or -1 */
+    int errors;  /* of why it fails, likewise */
     size_t used;
     char line[LINE_BYTES];
 };
@@ -35,6 +38,7 @@ struct tutti_children {
     int results;     /* of child 0, where the sink is no file: the end to read from, or -1 */
     sigset_t mask;   /* before */
     int code;        /* of the first that failed */
+    bool told;       /* why it has; the others fail for it, and theirs is not told */
     int ended_by;    /* the signal that ends this command, or 0 */
     int64_t ask_ms;  /* when those that are left are asked to end; 0: not yet */
     int64_t kill_ms; /* and made to */
@@ -55,6 +59,8 @@ static void done(struct tutti_children *c)
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->children[i].outputs >= 0)
             close(c->children[i].outputs);
+        if (c->children[i].errors >= 0)
+            close(c->children[i].errors);
     }
     if (c->results >= 0)
         close(c->results);
@@ -84,7 +90,7 @@ int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *s
     }
     c->count = count;
     for (uint32_t i = 0; i < count; i++)
-        c->children[i].outputs = -1;
+        c->children[i].outputs = c->children[i].errors = -1;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
@@ -103,11 +109,12 @@ int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *s
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Where a child's outputs go: its words, and the results of child 0, each [0] to read from; -1 for
- * what it shares with this process. */
+/* Where a child's outputs go: its words, the results of child 0, and why it fails, each [0] to read
+ * from; -1 for what it shares with this process. */
 struct ends {
     int words[2];
     int results[2];
+    int errors[2];
 };
 
 static void close_ends(const struct ends *ends, int which)
@@ -116,6 +123,8 @@ static void close_ends(const struct ends *ends, int which)
         close(ends->words[which]);
     if (ends->results[which] >= 0)
         close(ends->results[which]);
+    if (ends->errors[which] >= 0)
+        close(ends->errors[which]);
 }
 
 static int open_ends(const struct tutti_children *c, uint32_t index, struct ends *ret,
@@ -124,8 +133,10 @@ static int open_ends(const struct tutti_children *c, uint32_t index, struct ends
     bool files = tutti_sink_is_files(c->sink);
     int number = 0;
 
-    *ret = (struct ends){.words = {-1, -1}, .results = {-1, -1}};
-    if ((index > 0 || !files) && pipe2(ret->words, O_CLOEXEC) != 0)
+    *ret = (struct ends){.words = {-1, -1}, .results = {-1, -1}, .errors = {-1, -1}};
+    if (pipe2(ret->errors, O_CLOEXEC | O_NONBLOCK) != 0)
+        number = errno;
+    if (number == 0 && (index > 0 || !files) && pipe2(ret->words, O_CLOEXEC) != 0)
         number = errno;
     if (number == 0 && index == 0 && !files && pipe2(ret->results, O_CLOEXEC) != 0)
         number = errno;
@@ -143,6 +154,7 @@ static void become_child(struct tutti_children *c, pid_t parent, const struct en
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int words = ends->words[1] >= 0 ? ends->words[1] : fileno(sink->notes);
     int results = ends->results[1] >= 0 ? ends->results[1] : fileno(sink->out);
+    int errors = fcntl(ends->errors[1], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -157,7 +169,8 @@ static void become_child(struct tutti_children *c, pid_t parent, const struct en
     (void)dup2(words, STDERR_FILENO);
     close_ends(ends, 0);
     close_ends(ends, 1);
-    if (!tutti_sink_become_child(sink, c->started == 0))
+    if (!tutti_sink_become_child(sink, c->started == 0) ||
+        (sink->errors = fdopen(errors, "w")) == NULL)
         _exit(1);
     done(c);
 }
@@ -191,6 +204,7 @@ int tutti_children_start(struct tutti_children *c, bool *ret_child, struct tutti
     (void)setpgid(id, id); /* here as well: whoever comes first */
     c->children[index].id = id;
     c->children[index].outputs = ends.words[0];
+    c->children[index].errors = ends.errors[0];
     if (index == 0)
         c->results = ends.results[0];
     c->started++;
@@ -269,24 +283,49 @@ static void begin_end(struct tutti_children *c, int64_t ask_ms)
         c->ask_ms = ask_ms;
 }
 
-static void note_end(struct tutti_children *c, uint32_t index, int status, int64_t grace_ms)
+/* Once for all of them: why the first has failed. */
+static void tell(struct tutti_children *c, uint32_t index)
 {
-    bool signalled = WIFSIGNALED(status);
-    int code = signalled ? 1 : WEXITSTATUS(status);
+    const struct child *child = &c->children[index];
+    char text[LINE_BYTES];
+    ssize_t got;
 
-    c->children[index].id = 0;
+    if (c->told || c->kill_ms != 0 || c->ended_by != 0)
+        return;
+    if (WIFSIGNALED(child->status)) {
+        int number = WTERMSIG(child->status);
+
+        fprintf(c->sink->notes, "tutti %s: process %u of %u was ended by signal %d (%s)\n",
+                c->command, index, c->count, number, strsignal(number));
+        c->told = true;
+        return;
+    }
+    got = read(child->errors, text, sizeof(text));
+    if (got <= 0)
+        return;
+    if (index > 0)
+        fprintf(c->sink->notes, "[%u] %.*s", index, (int)got, text);
+    else
+        fprintf(c->sink->notes, "%.*s", (int)got, text);
+    c->told = true;
+}
+
+static void note_end(struct tutti_children *c, uint32_t index, int64_t grace_ms)
+{
+    int status = c->children[index].status;
+    int code = WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
+
+    c->children[index].ended = false;
     c->alive--;
     if (code == 0)
         return;
-    if (signalled && c->kill_ms == 0 && c->ended_by == 0)
-        fprintf(c->sink->notes, "tutti %s: process %u of %u was ended by signal %d (%s)\n",
-                c->command, index, c->count, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    tell(c, index);
     if (c->code == 0)
         c->code = code;
     begin_end(c, now_ms() + grace_ms);
 }
 
-static void reap(struct tutti_children *c, int64_t grace_ms)
+static void look(struct tutti_children *c)
 {
     for (uint32_t i = 0; i < c->count; i++) {
         struct child *child = &c->children[i];
@@ -294,10 +333,27 @@ static void reap(struct tutti_children *c, int64_t grace_ms)
 
         while (child->id > 0 && waitpid(child->id, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
             child->stopped = WIFSTOPPED(status);
-            if (WIFEXITED(status) || WIFSIGNALED(status))
-                note_end(c, i, status, grace_ms);
+            if (!WIFEXITED(status) && !WIFSIGNALED(status))
+                continue;
+            child->id = 0;
+            child->ended = true;
+            child->status = status;
         }
     }
+}
+
+/* Those that a signal has ended come first. Whoever has failed for one ended later: a second look
+ * finds it. */
+static void reap(struct tutti_children *c, int64_t grace_ms)
+{
+    look(c);
+    look(c);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->children[i].ended && WIFSIGNALED(c->children[i].status))
+            note_end(c, i, grace_ms);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->children[i].ended)
+            note_end(c, i, grace_ms);
 }
 
 /* Whether nobody is left who could still end by itself. */

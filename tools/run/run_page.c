@@ -59,7 +59,8 @@ static void choose_columns(const struct tutti_run_command *run, const struct tut
     } changes[] = {
         {"protocol", "protocol", sim || emulated},
         {"best_us", NULL, sim || in_place}, /* nccl-tests has none, and there are columns enough */
-        {"count", NULL, predicted}, /* what is measured varies in width, and columns must not */
+        {"count", NULL,
+         predicted || in_place}, /* what is measured varies in width, and columns must not */
         {"predicted_us", "predicted", predicted},
         {"error_percent", "error", predicted},
         {"estimate_us", "estimate", run->library && run->backend->on_gpu},
