@@ -1,6 +1,12 @@
-/* The backend `cuda`: all ranks of a schedule on one GPU of NVIDIA, a block of threads a lane, the
- * whole program inside one kernel. Ranks are virtual: each has its own buffers in the GPU's memory,
- * and messages are read there, or written to where they are received.
+/* The backend `cuda`: all ranks of a schedule on the GPUs of NVIDIA of this host, a block of
+ * threads a lane, the whole program inside one kernel a GPU. Ranks are virtual: each has its own
+ * buffers in the GPU's memory, and messages are read there, or written to where they are received.
+ *
+ * Of g GPUs and n ranks rank r is on GPU r * g / n, rounded down: each has neighbours, and with
+ * fewer ranks than GPUs the first n have one each. Blocks of two GPUs with peer access load and
+ * store in each other's memory; without it their messages go through memory of the host, which the
+ * sender's block fills and the receiver's empties.
+ * One GPU: measured on an H100 and an H200. Several: played on stand-ins; not yet on several GPUs.
  *
  * All of this is in libtutti_cuda, which alone has the kernels; nothing is linked with CUDA: the
  * driver's library is opened when a backend is. Without a driver, without a GPU, or in a build
@@ -30,19 +36,24 @@ struct tutti_cuda_opts {
     /* The driver's library; NULL: what the environment variable TUTTI_CUDA_LIBRARY names, or
      * libcuda.so.1. */
     const char *library;
-    uint32_t device; /* which GPU, as the driver counts them */
+    uint32_t device; /* the first GPU, as the driver counts them */
     /* All iterations in one launch, in which all lanes meet between two: times are without launch,
      * with that meeting, by the GPU's clock. Else a launch is an iteration: with the play's
      * barrier each is timed by the host from before its launch until its end is seen; without, the
      * GPU times all of them, launched one behind the other. */
     bool persistent;
     uint32_t thread_count; /* of a block, a multiple of 32, at most 512; 0: by the messages' size */
-    enum tutti_cuda_graph graph;
+    enum tutti_cuda_graph graph; /* of several GPUs: none, and -TUTTI_ELACK for ALWAYS */
+    /* Ranks are spread over so many GPUs from `device` on; 0: all there are, at most 16. */
+    uint32_t gpu_count;
+    bool staged; /* between GPUs always through the host, as if there were no peer access */
 };
 
-/* Opens the backend; opts may be NULL. Default deadline of a wait: 30 s. play gives -TUTTI_ELACK
- * for a schedule of more memory than the GPU has left, or of more lanes (of all ranks) than it can
- * keep at work at one time where a graph does not serve (work of the host's), and -TUTTI_ECHECK,
+/* Opens the backend; opts may be NULL. -TUTTI_EINVAL: there are not so many GPUs. GPUs but the
+ * first are opened when a run has ranks for them. Default deadline of a wait: 30 s. play gives
+ * -TUTTI_ELACK for a schedule of more memory than a GPU has left, or of more lanes (of all ranks on
+ * a GPU) than it can keep at work at one time where a graph does not serve (work of the host's,
+ * several GPUs), and -TUTTI_ECHECK,
  * before anything is played, for one that locks up. In a record, steps that were joined into one
  * operation have that operation's times. */
 int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **ret,
@@ -51,6 +62,13 @@ int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **r
 /* How many channels make good use of a GPU for `rank_count` ranks of `bytes` each: as many as keep
  * it busy, fewer for what is small. */
 uint32_t tutti_cuda_channels(uint32_t rank_count, uint64_t bytes);
+
+enum { TUTTI_CUDA_PLACES_BYTES = 512 };
+
+/* Where so many ranks are played, with several GPUs: "ranks 0-3 on GPU 0, 4-7 on GPU 1, peer
+ * access"; "" with one. Opens the GPUs that it takes. `backend`: of tutti_cuda_open. */
+int tutti_cuda_places(struct tutti_backend *backend, uint32_t rank_count,
+                      char ret[TUTTI_CUDA_PLACES_BYTES], struct tutti_err *err);
 
 enum { TUTTI_CUDA_NAME_BYTES = 160 };
 

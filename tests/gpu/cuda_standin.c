@@ -1,11 +1,14 @@
 /* Answers in place of the driver's library: memory is malloc, so that sanitizers see overruns; a
- * stream is a thread with a queue, in which a launch runs the kernel compiled for the CPU. What a
- * test sets in the environment:
+ * stream is a thread with a queue, in which a launch runs the kernel compiled for the CPU. A launch
+ * that is going to touch what its device does not reach fails as on a GPU (standin_memory.h). What
+ * a test sets in the environment:
  *   TUTTI_STANDIN_THREADS  threads of a block (2), whatever the launch asks for
  *   TUTTI_STANDIN_BLOCKS   blocks at work at one time (4096)
  *   TUTTI_STANDIN_MEMORY   bytes of the device (2^36)
  *   TUTTI_STANDIN_FAIL     CALL:N: the N-th call of that name fails with error 999
- *   TUTTI_STANDIN_ABSENT   a block that never comes
+ *   TUTTI_STANDIN_ABSENT   a block that never comes; TUTTI_STANDIN_ABSENT_DEVICE: of that device
+ *   TUTTI_STANDIN_PEERS    which devices reach each other's memory: 0 none, 1 all, 2 pairs of
+ *                          neighbours, 3 all by what is said, and none
  *   TUTTI_STANDIN_DEVICES  GPUs (1)
  *   TUTTI_STANDIN_MULTIPROCESSORS  of each (1)
  *   TUTTI_STANDIN_STUCK    events are never reached */
@@ -57,9 +60,10 @@ CALL(cuDriverGetVersion, (int *ret))
 
 CALL(cuGetErrorName, (int result, const char **ret))
 {
-    *ret = result == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
-           : result == TOO_LARGE   ? "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
-                                   : "CUDA_ERROR_UNKNOWN";
+    *ret = result == OUT_OF_MEMORY     ? "CUDA_ERROR_OUT_OF_MEMORY"
+           : result == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+           : result == TOO_LARGE       ? "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
+                                       : "CUDA_ERROR_UNKNOWN";
     return SUCCESS;
 }
 
@@ -69,7 +73,6 @@ CALL(cuGetErrorString, (int result, const char **ret))
     return SUCCESS;
 }
 
-/* Devices share the memory of this process. */
 static int device_count(void)
 {
     uint64_t count = setting("TUTTI_STANDIN_DEVICES", 1);
@@ -154,8 +157,10 @@ CALL(cuDevicePrimaryCtxRelease_v2, (int device))
     struct primaries *all = primaries();
 
     (void)pthread_mutex_lock(&all->lock);
-    if (--all->of[device].holders == 0)
+    if (--all->of[device].holders == 0) {
         free(all->of[device].context);
+        memory_forget(device);
+    }
     (void)pthread_mutex_unlock(&all->lock);
     return SUCCESS;
 }
@@ -168,19 +173,45 @@ static void **current(void)
     return &mine;
 }
 
-CALL(cuCtxSetCurrent, (void *context))
+/* Or NO_DEVICE. */
+static int device_of(const void *context)
 {
     struct primaries *all = primaries();
-    bool known = false;
+    int device = NO_DEVICE;
+
+    (void)pthread_mutex_lock(&all->lock);
+    for (int d = 0; d < DEVICES_MAX && device == NO_DEVICE; d++)
+        if (all->of[d].holders > 0 && all->of[d].context == context)
+            device = d;
+    (void)pthread_mutex_unlock(&all->lock);
+    return device;
+}
+
+CALL(cuCtxSetCurrent, (void *context))
+{
+    FAIL_IF_ASKED();
+    if (device_of(context) == NO_DEVICE)
+        return INVALID;
+    *current() = context;
+    return SUCCESS;
+}
+
+CALL(cuDeviceCanAccessPeer, (int *ret, int device, int peer))
+{
+    FAIL_IF_ASKED();
+    *ret = memory_can_reach(device, peer);
+    return SUCCESS;
+}
+
+CALL(cuCtxEnablePeerAccess, (void *peer_context, unsigned flags))
+{
+    int from = device_of(*current());
+    int to = device_of(peer_context);
 
     FAIL_IF_ASKED();
-    (void)pthread_mutex_lock(&all->lock);
-    for (int d = 0; d < DEVICES_MAX; d++)
-        known = known || (all->of[d].holders > 0 && all->of[d].context == context);
-    (void)pthread_mutex_unlock(&all->lock);
-    if (known)
-        *current() = context;
-    return known ? SUCCESS : INVALID;
+    if (flags != 0 || from == NO_DEVICE || to == NO_DEVICE)
+        return INVALID;
+    return memory_can_reach(from, to) ? memory_reach(from, to) : PEERS_UNSUPPORTED;
 }
 
 CALL(cuModuleLoadData, (void **ret, const void *image))
@@ -239,13 +270,20 @@ CALL(cuMemGetInfo_v2, (size_t * ret_left, size_t *ret_total))
 
 CALL(cuMemAlloc_v2, (uint64_t * ret, size_t bytes))
 {
-    void *memory = NULL;
+    int device = device_of(*current());
+    void *at = NULL;
 
     FAIL_IF_ASKED();
-    if (posix_memalign(&memory, 512, bytes) != 0)
+    if (device == NO_DEVICE)
+        return NO_CONTEXT;
+    if (posix_memalign(&at, 512, bytes) != 0)
         return OUT_OF_MEMORY;
-    memset(memory, 0xa5, bytes);
-    *ret = (uintptr_t)memory;
+    if (!memory_add(at, (struct piece){.bytes = bytes, .device = device})) {
+        free(at);
+        return OUT_OF_MEMORY;
+    }
+    memset(at, 0xa5, bytes);
+    *ret = (uintptr_t)at;
     return SUCCESS;
 }
 
@@ -258,20 +296,35 @@ CALL(cuMemFree_v2, (uint64_t at))
     for (struct stream *s = all->first; s != NULL; s = s->next)
         wait_for(s);
     (void)pthread_mutex_unlock(&all->lock);
+    memory_remove((void *)(uintptr_t)at);
     free((void *)(uintptr_t)at);
     return SUCCESS;
 }
 
 CALL(cuMemHostAlloc, (void **ret, size_t bytes, unsigned flags))
 {
+    enum { PORTABLE = 1 };
+    struct piece piece = {.bytes = bytes,
+                          .device = device_of(*current()),
+                          .of_host = true,
+                          .portable = (flags & PORTABLE) != 0};
+    void *at;
+
     FAIL_IF_ASKED();
-    (void)flags;
-    *ret = malloc(bytes);
-    return *ret == NULL ? OUT_OF_MEMORY : SUCCESS;
+    if (piece.device == NO_DEVICE)
+        return NO_CONTEXT;
+    at = malloc(bytes);
+    if (at == NULL || !memory_add(at, piece)) {
+        free(at);
+        return OUT_OF_MEMORY;
+    }
+    *ret = at;
+    return SUCCESS;
 }
 
 CALL(cuMemFreeHost, (void *at))
 {
+    memory_remove(at);
     free(at);
     return SUCCESS;
 }
@@ -280,6 +333,8 @@ CALL(cuMemHostGetDevicePointer_v2, (uint64_t * ret, void *at, unsigned flags))
 {
     FAIL_IF_ASKED();
     (void)flags;
+    if (!memory_is_legal(device_of(*current()), (uintptr_t)at, 1))
+        return INVALID;
     *ret = (uintptr_t)at;
     return SUCCESS;
 }
@@ -287,12 +342,16 @@ CALL(cuMemHostGetDevicePointer_v2, (uint64_t * ret, void *at, unsigned flags))
 CALL(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream))
 {
     FAIL_IF_ASKED();
+    if (!memory_is_legal(((const struct stream *)stream)->device, to, bytes))
+        return INVALID;
     return put_copy(stream, (void *)(uintptr_t)to, from, bytes);
 }
 
 CALL(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream))
 {
     FAIL_IF_ASKED();
+    if (!memory_is_legal(((const struct stream *)stream)->device, from, bytes))
+        return INVALID;
     return put_copy(stream, to, (const void *)(uintptr_t)from, bytes);
 }
 
@@ -323,6 +382,7 @@ CALL(cuStreamCreate, (void **ret, unsigned flags))
     if (s == NULL)
         return OUT_OF_MEMORY;
     s->context = *current();
+    s->device = device_of(s->context);
     s->jobs = calloc(JOBS_MAX, sizeof(*s->jobs));
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->changed, NULL);
@@ -380,16 +440,16 @@ CALL(cuStreamQuery, (void *stream))
 {
     struct stream *s = stream;
     bool busy;
-    bool failed;
+    int result;
 
     FAIL_IF_ASKED();
     (void)pthread_mutex_lock(&s->lock);
     busy = s->put != s->done;
-    failed = s->failed;
+    result = s->result;
     (void)pthread_mutex_unlock(&s->lock);
     if (busy)
         (void)sched_yield();
-    return failed ? UNKNOWN : busy ? NOT_READY : SUCCESS;
+    return result != SUCCESS ? result : busy ? NOT_READY : SUCCESS;
 }
 
 CALL(cuEventCreate, (void **ret, unsigned flags))

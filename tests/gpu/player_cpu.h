@@ -37,7 +37,6 @@ enum { PLAYER_CPU_WORDS = 256 };
 /* A thread of the device. */
 struct player_cpu_self {
     struct player_cpu_block *block;
-    struct player_cpu_word *words; /* [PLAYER_CPU_WORDS] of the launch */
     const struct tutti_cuda_args *args;
     void (*kernel)(const struct player_cpu_self *self, struct tutti_cuda_args args);
     uint32_t thread;
@@ -70,7 +69,7 @@ struct player_cpu_vector {
 #define p_ld_acquire(AT)               player_cpu_load(self, AT)
 #define p_st_release(AT, VALUE)        player_cpu_store(self, AT, VALUE)
 #define p_add_release(AT)              player_cpu_add(self, AT)
-#define p_ld_acquire_system(AT)        player_cpu_load_host(self, AT)
+#define p_ld_acquire_system(AT)        player_cpu_load_system(self, AT)
 #define p_st_release_system(AT, VALUE) player_cpu_store(self, AT, VALUE)
 #define p_half_widen                   tutti_half_widen
 #define p_half_narrow                  tutti_half_narrow
@@ -83,9 +82,9 @@ static inline void player_cpu_sync(const struct player_cpu_self *self)
 
 /* What this thread has looked at last, which p_pause sleeps on; none: it only lets others run. */
 struct player_cpu_watch {
-    struct player_cpu_word *words;
     struct player_cpu_word *word;
     uint32_t stores; /* before it looked */
+    bool hosts;      /* the host may be who stores, and wakes nobody */
 };
 
 static inline struct player_cpu_watch *player_cpu_watch(void)
@@ -95,8 +94,11 @@ static inline struct player_cpu_watch *player_cpu_watch(void)
     return &mine;
 }
 
-static inline struct player_cpu_word *player_cpu_word(struct player_cpu_word *words, uint64_t at)
+/* Of all launches: those of several devices wake each other. */
+static inline struct player_cpu_word *player_cpu_word(uint64_t at)
 {
+    static struct player_cpu_word words[PLAYER_CPU_WORDS];
+
     return &words[(at >> 4 ^ at >> 12) % PLAYER_CPU_WORDS];
 }
 
@@ -106,14 +108,15 @@ static inline void player_cpu_look(uint64_t at)
 {
     struct player_cpu_watch *mine = player_cpu_watch();
 
-    mine->word = player_cpu_word(mine->words, at);
+    mine->word = player_cpu_word(at);
+    mine->hosts = false;
     mine->stores = __atomic_load_n(&mine->word->stores, __ATOMIC_RELAXED);
 }
 
 /* After a store. */
 static inline void player_cpu_wake(uint64_t at)
 {
-    struct player_cpu_word *word = player_cpu_word(player_cpu_watch()->words, at);
+    struct player_cpu_word *word = player_cpu_word(at);
 
     (void)__atomic_fetch_add(&word->stores, 1, __ATOMIC_RELAXED);
     if (__atomic_load_n(&word->sleepers, __ATOMIC_RELAXED) > 0)
@@ -122,8 +125,8 @@ static inline void player_cpu_wake(uint64_t at)
 
 static inline void p_pause(void)
 {
-    const struct timespec most = {.tv_nsec = 1000000};
     struct player_cpu_watch *mine = player_cpu_watch();
+    const struct timespec most = {.tv_nsec = mine->hosts ? 50000 : 1000000};
 
     if (mine->word == NULL) {
         (void)sched_yield();
@@ -142,12 +145,12 @@ static inline uint64_t player_cpu_load(const struct player_cpu_self *self, const
                                               : __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-/* The host wakes nobody. */
-static inline uint64_t player_cpu_load_host(const struct player_cpu_self *self, const uint64_t *at)
+static inline uint64_t player_cpu_load_system(const struct player_cpu_self *self,
+                                              const uint64_t *at)
 {
     uint64_t value = player_cpu_load(self, at);
 
-    player_cpu_watch()->word = NULL;
+    player_cpu_watch()->hosts = true;
     return value;
 }
 

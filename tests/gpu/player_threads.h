@@ -36,7 +36,7 @@ static inline void *player_cpu_work(void *data)
         self = mine->self;
         if (self == NULL)
             return NULL;
-        *player_cpu_watch() = (struct player_cpu_watch){.words = self->words};
+        *player_cpu_watch() = (struct player_cpu_watch){.word = NULL};
         self->kernel(self, *self->args);
         if (__atomic_sub_fetch(&mine->pool->at_work, 1, __ATOMIC_ACQ_REL) == 0)
             (void)sem_post(&mine->pool->end);
@@ -123,12 +123,8 @@ static inline bool player_cpu_launch(struct player_cpu_pool *pool, player_cpu_ke
     uint32_t total = 0;
     struct player_cpu_block *blocks = calloc(block_count, sizeof(*blocks));
     struct player_cpu_self *selves = calloc((size_t)block_count * thread_count, sizeof(*selves));
-    struct player_cpu_word *words =
-        aligned_alloc(_Alignof(struct player_cpu_word), PLAYER_CPU_WORDS * sizeof(*words));
-    bool complete = blocks != NULL && selves != NULL && words != NULL;
+    bool complete = blocks != NULL && selves != NULL;
 
-    for (uint32_t i = 0; complete && i < PLAYER_CPU_WORDS; i++)
-        words[i] = (struct player_cpu_word){0};
     for (uint32_t b = 0; complete && b < block_count; b++) {
         blocks[b].index = b;
         blocks[b].shared = calloc(1, sizeof(struct player_shared));
@@ -136,7 +132,6 @@ static inline bool player_cpu_launch(struct player_cpu_pool *pool, player_cpu_ke
                    pthread_barrier_init(&blocks[b].barrier, NULL, thread_count) == 0;
         for (uint32_t t = 0; complete && t < thread_count && b != absent; t++)
             selves[total++] = (struct player_cpu_self){.block = &blocks[b],
-                                                       .words = words,
                                                        .args = args,
                                                        .kernel = kernel,
                                                        .thread = t,
@@ -154,7 +149,6 @@ static inline bool player_cpu_launch(struct player_cpu_pool *pool, player_cpu_ke
     }
     free(blocks);
     free(selves);
-    free(words);
     return complete;
 }
 

@@ -83,6 +83,7 @@ static inline int world_open(struct world *w, struct tutti_schedule *schedule,
     uint64_t sizes[4] = {0, schedule->in_bytes, schedule->out_bytes, schedule->scratch_bytes};
     const uint64_t *bases[TUTTI_CUDA_BASES] = {w->addresses[0], w->addresses[1], w->addresses[2],
                                                w->addresses[3], w->addresses[4], &w->lines_address};
+    struct tutti_cuda_part part;
     int status;
 
     *w = (struct world){.schedule = schedule};
@@ -101,10 +102,10 @@ static inline int world_open(struct world *w, struct tutti_schedule *schedule,
     }
     if (status < 0)
         return status;
-    w->lines = aligned_alloc(64, (size_t)w->plan.line_bytes / 64 * 64 + 64);
+    w->lines = aligned_alloc(64, (size_t)w->plan.home_bytes[0] / 64 * 64 + 64);
     if (w->lines == NULL)
         return tutti_nomem(err);
-    memset(w->lines, 0, (size_t)w->plan.line_bytes);
+    memset(w->lines, 0, (size_t)w->plan.home_bytes[0]);
     w->lines_address = (uintptr_t)w->lines;
     w->ops = calloc((size_t)w->plan.op_count + 1, sizeof(*w->ops));
     w->lanes = calloc((size_t)w->plan.lane_total + 1, sizeof(*w->lanes));
@@ -112,7 +113,8 @@ static inline int world_open(struct world *w, struct tutti_schedule *schedule,
     w->verdicts = calloc((size_t)w->plan.lane_total + 1, sizeof(*w->verdicts));
     if (w->verdicts == NULL || w->ops == NULL || w->lanes == NULL || w->counters == NULL)
         return tutti_nomem(err);
-    tutti_cuda_resolve(&w->plan, bases, w->ops, w->lanes);
+    part = tutti_cuda_part_of(&w->plan, 0);
+    tutti_cuda_resolve(&w->plan, &part, bases, w->ops, w->lanes);
     return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/gpu/player_cpu.h"
+#include "tests/gpu/standin_memory.h"
 
 enum {
     SUCCESS = 0,
@@ -14,17 +14,12 @@ enum {
     OUT_OF_MEMORY = 2,
     ELSEWHERE = 400,
     NOT_READY = 600,
-    DEVICES_MAX = 64,
+    NO_CONTEXT = 201,
+    PEERS_UNSUPPORTED = 217,
+    ILLEGAL_ADDRESS = 700,
     TOO_LARGE = 720,
     UNKNOWN = 999
 };
-
-static uint64_t setting(const char *name, uint64_t standard)
-{
-    const char *text = getenv(name);
-
-    return text == NULL ? standard : strtoull(text, NULL, 0);
-}
 
 enum { JOBS_MAX = 4096 };
 
@@ -50,6 +45,7 @@ struct graph {
 
 struct stream {
     void *context;
+    int device;
     pthread_t thread;
     pthread_mutex_t lock; /* of the rest */
     pthread_cond_t changed;
@@ -57,7 +53,7 @@ struct stream {
     uint64_t put;
     uint64_t done;
     bool over;
-    bool failed;
+    int result;             /* of the first job that failed */
     struct graph *captured; /* what is put into it, while that is not NULL */
     struct stream *next;    /* of all; of their lock */
 };
@@ -74,23 +70,34 @@ static struct all_streams *all_streams(void)
     return &only;
 }
 
-static bool do_job(struct player_cpu_pool *pool, struct job *job)
+static int play(struct player_cpu_pool *pool, const struct job *job, int device)
 {
     uint32_t absent = (uint32_t)setting("TUTTI_STANDIN_ABSENT", UINT32_MAX);
 
+    if (setting("TUTTI_STANDIN_ABSENT_DEVICE", (uint64_t)device) != (uint64_t)device)
+        absent = UINT32_MAX;
+    if (!memory_launch_is_legal(&job->args, job->blocks, device))
+        return ILLEGAL_ADDRESS;
+    return player_cpu_launch(pool, job->entry->kernel, &job->args, job->blocks, job->threads,
+                             absent, PLAYER_CPU_RIGHT)
+               ? SUCCESS
+               : UNKNOWN;
+}
+
+static int do_job(struct player_cpu_pool *pool, struct job *job, int device)
+{
     switch (job->kind) {
     case JOB_COPY:
         memcpy(job->to, job->from, job->bytes);
-        return true;
+        return SUCCESS;
     case JOB_FILL:
         memset(job->to, job->value, job->bytes);
-        return true;
+        return SUCCESS;
     case JOB_EVENT:
         __atomic_store_n((uint64_t *)job->to, p_now_ns(), __ATOMIC_RELEASE);
-        return true;
+        return SUCCESS;
     default:
-        return player_cpu_launch(pool, job->entry->kernel, &job->args, job->blocks, job->threads,
-                                 absent, PLAYER_CPU_RIGHT);
+        return play(pool, job, device);
     }
 }
 
@@ -102,7 +109,7 @@ static void *work(void *data)
     (void)pthread_mutex_lock(&s->lock);
     for (;;) {
         struct job job;
-        bool well;
+        int result;
 
         while (s->put == s->done && !s->over)
             (void)pthread_cond_wait(&s->changed, &s->lock);
@@ -110,9 +117,9 @@ static void *work(void *data)
             break;
         job = s->jobs[s->done % JOBS_MAX];
         (void)pthread_mutex_unlock(&s->lock);
-        well = do_job(&pool, &job);
+        result = do_job(&pool, &job, s->device);
         (void)pthread_mutex_lock(&s->lock);
-        s->failed = s->failed || !well;
+        s->result = s->result == SUCCESS ? result : s->result;
         s->done++;
         (void)pthread_cond_broadcast(&s->changed);
     }

@@ -1,7 +1,7 @@
 # The backend `cuda` without a GPU: its kernel compiled for the CPU, behind a stand-in for the
 # driver's library. In a build without the backend none of these is built, and ctest says so.
-set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test nccl_conformance_test
-    nccl_test)
+set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test cuda_several_test
+    nccl_conformance_test nccl_test)
 if(NOT TUTTI_HAVE_CUDA)
     set_target_properties(${programs} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     set_tests_properties(${programs} PROPERTIES DISABLED TRUE)
@@ -21,7 +21,7 @@ foreach(program ${programs})
     add_dependencies(${program} cuda_standin nccl_standin)
 endforeach()
 set(standin TUTTI_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>)
-set_tests_properties(cuda_conformance_test cuda_test PROPERTIES ENVIRONMENT "${standin}")
+set_tests_properties(cuda_conformance_test cuda_test cuda_several_test PROPERTIES ENVIRONMENT "${standin}")
 set(standins "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
 set_tests_properties(nccl_test PROPERTIES ENVIRONMENT "${standins}")
 set_tests_properties(nccl_conformance_test PROPERTIES
@@ -41,6 +41,19 @@ set_tests_properties(cuda_conformance_persistent PROPERTIES TIMEOUT 600
 add_test(NAME cuda_conformance_graph COMMAND cuda_conformance_test)
 set_tests_properties(cuda_conformance_graph PROPERTIES TIMEOUT 600
     ENVIRONMENT "${standin};TUTTI_TEST_GRAPH=1;TUTTI_TEST_FEWER=40")
+# Ranks on several GPUs: devices, and which of them reach each other's memory (cuda_standin.c).
+foreach(several "2;1;" "2;0;" "4;2;" "4;0;TUTTI_TEST_PERSISTENT=1")
+    list(GET several 0 devices)
+    list(GET several 1 peers)
+    list(GET several 2 more)
+    add_test(NAME cuda_conformance_${devices}_gpus_peers_${peers}
+        COMMAND cuda_conformance_test every_algorithm --seed=${devices}${peers})
+    set_tests_properties(cuda_conformance_${devices}_gpus_peers_${peers} PROPERTIES TIMEOUT 600
+        ENVIRONMENT "${standin};TUTTI_STANDIN_DEVICES=${devices};TUTTI_STANDIN_PEERS=${peers};TUTTI_TEST_FEWER=60;${more}")
+endforeach()
+add_test(NAME cuda_conformance_steps_4_gpus COMMAND cuda_conformance_test training)
+set_tests_properties(cuda_conformance_steps_4_gpus PROPERTIES TIMEOUT 300
+    ENVIRONMENT "${standin};TUTTI_STANDIN_DEVICES=4;TUTTI_STANDIN_PEERS=2;TUTTI_TEST_FEWER=60")
 
 # The kernel under ThreadSanitizer in every build; both mutants must be caught.
 set(CMAKE_REQUIRED_FLAGS -fsanitize=thread)

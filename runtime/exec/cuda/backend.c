@@ -1,21 +1,17 @@
 /* The backend `cuda`: plans a schedule, loads it onto the GPU, plays it and takes times. */
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "runtime/cuda.h"
-#include "runtime/exec/cuda/gpu.h"
+#include "runtime/exec/cuda/gpus.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
-
-#define CALL(GPU, FIELD, ...) \
-    tutti_cuda_check(&(GPU)->driver, (GPU)->driver.FIELD(__VA_ARGS__), #FIELD, err)
 
 struct cuda_backend {
     struct tutti_backend base; /* first: a backend is this */
     struct tutti_cuda_opts opts;
-    struct tutti_gpu gpu;
+    struct tutti_gpus gpus;
 };
 
 /* A run that is held open. */
@@ -24,7 +20,7 @@ struct cuda_run {
     struct tutti_play play;
     tutti_ps deadline_ps;
     struct tutti_cuda_plan plan;
-    struct tutti_gpu_load load;
+    struct tutti_gpus_load load;
     uint64_t played_count; /* iterations, warm-ups included */
     tutti_ps *times_ps;    /* of a step: [time_capacity] */
     uint32_t time_capacity;
@@ -60,10 +56,10 @@ static int play_and_wait(struct cuda_run *run, uint32_t iteration_count, bool st
                          struct tutti_err *err)
 {
     tutti_ps since_ps = now_ps();
-    int status = tutti_gpu_launch(&run->load, iteration_count, stamped, err);
+    int status = tutti_gpus_launch(&run->load, iteration_count, stamped, err);
 
     run->launch_ps = now_ps() - since_ps;
-    return status < 0 ? status : tutti_gpu_wait(&run->backend->gpu, &run->load, limit_of(run), err);
+    return status < 0 ? status : tutti_gpus_wait(&run->load, limit_of(run), err);
 }
 
 static void add_time(struct stepping *stepping, tutti_ps took_ps)
@@ -98,40 +94,43 @@ static uint64_t bytes_of(const struct cuda_run *run, enum tutti_buf buf, uint32_
 static int upload(struct cuda_run *run, struct tutti_err *err)
 {
     static const enum tutti_buf bufs[] = {TUTTI_BUF_IN, TUTTI_BUF_OUT, TUTTI_BUF_STATE};
-    struct tutti_gpu_load *load = &run->load;
+    int status = 0;
 
     for (size_t b = 0; b < sizeof(bufs) / sizeof(bufs[0]); b++) {
-        for (uint32_t r = 0; r < run->play.schedule->rank_count; r++) {
+        for (uint32_t r = 0; r < run->play.schedule->rank_count && status == 0; r++) {
             const void *from = buffer_of(run, bufs[b], r);
-            int status = from == NULL
-                             ? 0
-                             : tutti_gpu_upload(load->gpu, load->addresses[bufs[b]][r], from,
-                                                (size_t)bytes_of(run, bufs[b], r), err);
+            struct tutti_gpu_load *load;
 
-            if (status < 0)
-                return status;
+            if (from == NULL)
+                continue;
+            status = tutti_gpus_load_of(&run->load, r, &load, err);
+            if (status == 0)
+                status = tutti_gpu_upload(load->gpu, load->addresses[bufs[b]][r], from,
+                                          (size_t)bytes_of(run, bufs[b], r), err);
         }
     }
-    return 0;
+    return status;
 }
 
 static int download(struct cuda_run *run, struct tutti_err *err)
 {
     static const enum tutti_buf bufs[] = {TUTTI_BUF_OUT, TUTTI_BUF_STATE};
-    struct tutti_gpu_load *load = &run->load;
+    int status = 0;
 
     for (size_t b = 0; b < sizeof(bufs) / sizeof(bufs[0]); b++) {
-        for (uint32_t r = 0; r < run->play.schedule->rank_count; r++) {
+        for (uint32_t r = 0; r < run->play.schedule->rank_count && status == 0; r++) {
             void *to = buffer_of(run, bufs[b], r);
-            int status = to == NULL ? 0
-                                    : tutti_gpu_download(load->gpu, to, load->addresses[bufs[b]][r],
-                                                         (size_t)bytes_of(run, bufs[b], r), err);
+            struct tutti_gpu_load *load;
 
-            if (status < 0)
-                return status;
+            if (to == NULL)
+                continue;
+            status = tutti_gpus_load_of(&run->load, r, &load, err);
+            if (status == 0)
+                status = tutti_gpu_download(load->gpu, to, load->addresses[bufs[b]][r],
+                                            (size_t)bytes_of(run, bufs[b], r), err);
         }
     }
-    return 0;
+    return status;
 }
 
 /* ---- the three ways to play and to take times; see runtime/cuda.h ---- */
@@ -139,7 +138,7 @@ static int download(struct cuda_run *run, struct tutti_err *err)
 /* The hook sees the buffers, and may change them; > 0: enough. */
 static int call_hook(struct cuda_run *run, struct tutti_err *err)
 {
-    int status = tutti_gpu_verdict(&run->load, run->deadline_ps, err);
+    int status = tutti_gpus_verdict(&run->load, run->deadline_ps, err);
     int wish;
 
     if (status == 0)
@@ -181,25 +180,24 @@ static int play_in_a_row(struct stepping *stepping, struct tutti_err *err)
 {
     struct cuda_run *run = stepping->run;
     uint32_t count = stepping->iteration_count;
-    struct tutti_gpu *gpu = &run->backend->gpu;
     tutti_ps since_ps;
     float took_ms = 0;
     int status = 0;
 
     for (uint32_t i = 0; i < stepping->warmup_count && status == 0; i++)
-        status = tutti_gpu_launch(&run->load, 1, false, err);
+        status = tutti_gpus_launch(&run->load, 1, false, err);
     if (status == 0)
-        status = CALL(gpu, event_record, gpu->begin, gpu->stream);
+        status = tutti_gpus_record(&run->load, true, err);
     since_ps = now_ps();
     for (uint32_t i = 0; i < count && status == 0; i++)
-        status = tutti_gpu_launch(&run->load, 1, run->play.record != NULL && i + 1 == count, err);
+        status = tutti_gpus_launch(&run->load, 1, run->play.record != NULL && i + 1 == count, err);
     stepping->host_ps = now_ps() - since_ps;
     if (status == 0)
-        status = CALL(gpu, event_record, gpu->end, gpu->stream);
+        status = tutti_gpus_record(&run->load, false, err);
     if (status == 0)
-        status = tutti_gpu_wait(gpu, &run->load, limit_of(run), err);
+        status = tutti_gpus_wait(&run->load, limit_of(run), err);
     if (status == 0)
-        status = CALL(gpu, event_elapsed, &took_ms, gpu->begin, gpu->end);
+        status = tutti_gpus_elapsed(&run->load, &took_ms, err);
     run->played_count += stepping->warmup_count + count;
     for (uint32_t i = 0; i < count && status == 0; i++)
         add_time(stepping, (tutti_ps)((double)took_ms * 1e9 / count));
@@ -213,13 +211,15 @@ static int play_at_once(struct stepping *stepping, struct tutti_err *err)
     uint32_t count = stepping->warmup_count + stepping->iteration_count;
     uint64_t *met_ns = calloc((size_t)count + 1, sizeof(*met_ns));
     int status =
-        met_ns == NULL ? tutti_nomem(err) : tutti_gpu_load_meetings(&run->load, count + 1, err);
+        met_ns == NULL ? tutti_nomem(err) : tutti_gpus_load_meetings(&run->load, count + 1, err);
 
     if (status == 0)
         status = play_and_wait(run, count, run->play.record != NULL, err);
     stepping->host_ps = run->launch_ps * stepping->iteration_count / count;
     if (status == 0)
-        status = tutti_gpu_download(&run->backend->gpu, met_ns, run->load.meetings,
+        status = tutti_gpus_enter(&run->load, 0, err);
+    if (status == 0)
+        status = tutti_gpu_download(run->load.loads[0].gpu, met_ns, run->load.loads[0].meetings,
                                     ((size_t)count + 1) * sizeof(*met_ns), err);
     run->played_count += count;
     for (uint32_t i = stepping->warmup_count; i < count && status == 0; i++)
@@ -278,18 +278,43 @@ static int add_events(const struct tutti_cuda_plan *plan, const struct tutti_cud
 }
 
 /* Of operations, which a graph plays in pieces. */
-static int take_stamps(struct cuda_run *run, struct tutti_cuda_stamp *stamps, struct tutti_err *err)
+static int take_pieces(struct tutti_gpu_load *load, struct tutti_cuda_stamp *stamps,
+                       struct tutti_err *err)
 {
-    struct tutti_gpu_load *load = &run->load;
-    uint32_t count = load->by_levels ? load->graph.piece_count : run->plan.op_count;
+    uint32_t count = load->graph.piece_count;
     struct tutti_cuda_stamp *pieces = calloc((size_t)count + 1, sizeof(*pieces));
     int status = pieces == NULL ? tutti_nomem(err)
-                                : tutti_gpu_download(load->gpu, load->by_levels ? pieces : stamps,
-                                                     load->stamps, count * sizeof(*stamps), err);
+                                : tutti_gpu_download(load->gpu, pieces, load->stamps,
+                                                     count * sizeof(*pieces), err);
 
-    if (status == 0 && load->by_levels)
+    if (status == 0)
         tutti_gpu_graph_stamps(load, pieces, stamps);
     free(pieces);
+    return status;
+}
+
+/* All by the clock of the first GPU. */
+static int take_stamps(struct cuda_run *run, struct tutti_cuda_stamp *stamps, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (run->load.loads[0].by_levels)
+        return take_pieces(&run->load.loads[0], stamps, err);
+    for (uint32_t g = 0; g < run->load.count && status == 0; g++) {
+        struct tutti_gpu_load *load = &run->load.loads[g];
+        struct tutti_cuda_stamp *own = stamps + load->part.op_first;
+        int64_t behind_ns = 0;
+
+        if (run->load.count > 1)
+            status = tutti_gpus_clock(&run->load, g, &behind_ns, err);
+        if (status == 0)
+            status = tutti_gpu_download(load->gpu, own, load->stamps,
+                                        load->part.op_count * sizeof(*own), err);
+        for (uint32_t i = 0; i < load->part.op_count && g > 0; i++) {
+            own[i].begin_ns += (uint64_t)behind_ns;
+            own[i].end_ns += (uint64_t)behind_ns;
+        }
+    }
     return status;
 }
 
@@ -349,32 +374,36 @@ static void close_run(void *data)
 {
     struct cuda_run *run = data;
 
-    if (run->load.gpu != NULL)
-        (void)tutti_gpu_enter(run->load.gpu, NULL);
-    tutti_gpu_load_close(&run->load);
+    tutti_gpus_load_close(&run->load);
     tutti_cuda_plan_close(&run->plan);
     free(run->times_ps);
     free(run);
 }
 
 /* A block a lane where all of them fit, unless asked otherwise; a kernel a level else, for which
- * lines are of no use. Work of the host's needs lanes. */
+ * lines are of no use. Work of the host's, and several GPUs, need lanes. */
 static int plan_run(struct cuda_run *run, bool *ret_by_levels, struct tutti_err *err)
 {
     const struct tutti_cuda_opts *opts = &run->backend->opts;
+    struct tutti_gpus *gpus = &run->backend->gpus;
+    struct tutti_cuda_spread spread;
     bool fits = true;
-    int status;
+    int status = tutti_gpus_spread(gpus, run->play.schedule->rank_count, &spread, err);
 
-    status = tutti_cuda_plan_open(&run->plan, run->play.schedule, TUTTI_CUDA_LINED, err);
+    if (status == 0)
+        status = tutti_gpu_enter(&gpus->gpus[0], err);
+    if (status == 0)
+        status =
+            tutti_cuda_plan_spread(&run->plan, run->play.schedule, TUTTI_CUDA_LINED, &spread, err);
     if (status < 0 || run->plan.asks || opts->graph == TUTTI_CUDA_GRAPH_NEVER)
         return status;
-    if (opts->graph == TUTTI_CUDA_GRAPH_AUTO)
-        status = tutti_gpu_fits(&run->backend->gpu, &run->plan, opts->thread_count, &fits, err);
+    if (opts->graph == TUTTI_CUDA_GRAPH_AUTO && spread.gpu_count == 1)
+        status = tutti_gpu_fits(&gpus->gpus[0], &run->plan, opts->thread_count, &fits, err);
     if (status < 0 || (fits && opts->graph == TUTTI_CUDA_GRAPH_AUTO))
         return status;
     tutti_cuda_plan_close(&run->plan);
     *ret_by_levels = true;
-    return tutti_cuda_plan_open(&run->plan, run->play.schedule, TUTTI_CUDA_JOINED, err);
+    return tutti_cuda_plan_spread(&run->plan, run->play.schedule, TUTTI_CUDA_JOINED, &spread, err);
 }
 
 /* Where the host's work finds its bytes. */
@@ -384,7 +413,27 @@ static int lend(struct cuda_run *run, struct tutti_err *err)
                                           [TUTTI_BUF_OUT] = run->play.out,
                                           [TUTTI_BUF_STATE] = run->play.state};
 
-    return tutti_gpu_work_lend(&run->load, bufs, err);
+    int status = 0;
+
+    for (uint32_t g = 0; g < run->load.count && status == 0; g++)
+        status = tutti_gpu_work_lend(&run->load.loads[g], bufs, err);
+    return status;
+}
+
+/* Buffers begin as zeros. */
+static int clear(struct cuda_run *run, struct tutti_err *err)
+{
+    int status = 0;
+
+    for (uint32_t g = 0; g < run->load.count && status == 0; g++) {
+        struct tutti_gpu_load *load = &run->load.loads[g];
+
+        status = tutti_gpus_enter(&run->load, g, err);
+        if (status == 0)
+            status = tutti_gpu_fill(load->gpu, load->memory, 0, (size_t)load->buffer_bytes, err);
+        load->args.deadline_ns = (uint64_t)run->deadline_ps / 1000;
+    }
+    return status;
 }
 
 static int open_run(struct tutti_backend *base, const struct tutti_play *play, void **ret,
@@ -400,22 +449,18 @@ static int open_run(struct tutti_backend *base, const struct tutti_play *play, v
     run->backend = backend;
     run->play = *play;
     run->deadline_ps = play->deadline_ps > 0 ? play->deadline_ps : 30 * TUTTI_PS_PER_S;
-    status = tutti_gpu_enter(&backend->gpu, err);
+    status = plan_run(run, &by_levels, err);
     if (status == 0)
-        status = plan_run(run, &by_levels, err);
-    if (status == 0)
-        status = tutti_gpu_load_open(&run->load, &backend->gpu, &run->plan, by_levels,
-                                     backend->opts.thread_count, play->record != NULL, err);
+        status = tutti_gpus_load_open(&run->load, &backend->gpus, &run->plan, by_levels,
+                                      backend->opts.thread_count, play->record != NULL, err);
     if (status == 0)
         status = lend(run, err);
     if (status == 0)
-        status =
-            tutti_gpu_fill(&backend->gpu, run->load.memory, 0, (size_t)run->load.buffer_bytes, err);
+        status = clear(run, err);
     if (status < 0) {
         close_run(run);
         return status;
     }
-    run->load.args.deadline_ns = (uint64_t)run->deadline_ps / 1000;
     *ret = run;
     return 0;
 }
@@ -438,7 +483,7 @@ static int grow_times(struct cuda_run *run, uint32_t count, struct tutti_err *er
 static int play(struct stepping *stepping, struct tutti_err *err)
 {
     const struct cuda_run *run = stepping->run;
-    bool persistent = run->backend->opts.persistent && !run->load.by_levels;
+    bool persistent = run->backend->opts.persistent && !run->load.loads[0].by_levels;
 
     /* One iteration alone meets nobody: it is timed as a launch. */
     if (persistent && run->play.between == NULL &&
@@ -456,7 +501,7 @@ static int step_run(void *data, uint32_t warmup_count, uint32_t iteration_count,
     struct cuda_run *run = data;
     struct stepping stepping = {
         .run = run, .warmup_count = warmup_count, .iteration_count = iteration_count};
-    int status = tutti_gpu_enter(&run->backend->gpu, err);
+    int status = tutti_gpu_enter(&run->backend->gpus.gpus[0], err);
     int enough;
 
     if (status == 0)
@@ -466,9 +511,11 @@ static int step_run(void *data, uint32_t warmup_count, uint32_t iteration_count,
     if (status < 0)
         return status;
     enough = play(&stepping, err);
-    if (enough < 0)
+    if (enough < 0) {
+        tutti_gpus_leave(&run->load);
         return enough;
-    status = tutti_gpu_verdict(&run->load, run->deadline_ps, err);
+    }
+    status = tutti_gpus_verdict(&run->load, run->deadline_ps, err);
     if (status == 0)
         status = take_record(run, err);
     if (status == 0 && enough == 0) /* else the hook has them, and may have changed them */
@@ -483,8 +530,7 @@ static void cuda_close(struct tutti_backend *base)
 {
     struct cuda_backend *backend = (struct cuda_backend *)base;
 
-    (void)tutti_gpu_enter(&backend->gpu, NULL);
-    tutti_gpu_close(&backend->gpu);
+    tutti_gpus_close(&backend->gpus);
     free(backend);
 }
 
@@ -513,7 +559,8 @@ int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **r
     if (status == 0 && backend->opts.graph > TUTTI_CUDA_GRAPH_NEVER)
         status = tutti_fail(err, TUTTI_EINVAL, "no such use of graphs: %d", backend->opts.graph);
     if (status == 0)
-        status = tutti_gpu_open(&backend->gpu, backend->opts.library, backend->opts.device, err);
+        status = tutti_gpus_open(&backend->gpus, backend->opts.library, backend->opts.device,
+                                 backend->opts.gpu_count, backend->opts.staged, err);
     if (status < 0) {
         free(backend);
         return status;
@@ -523,37 +570,10 @@ int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **r
     return 0;
 }
 
-/* ---- what there is ---- */
-
-uint32_t tutti_cuda_channels(uint32_t rank_count, uint64_t bytes)
+int tutti_cuda_places(struct tutti_backend *backend, uint32_t rank_count,
+                      char ret[TUTTI_CUDA_PLACES_BYTES], struct tutti_err *err)
 {
-    enum { BLOCKS = 128, CHANNEL_BYTES = 32 << 10 };
-    uint64_t most = rank_count >= BLOCKS ? 1 : BLOCKS / rank_count;
-    uint64_t wanted = bytes / CHANNEL_BYTES;
-
-    return (uint32_t)(wanted > most ? most : wanted < 1 ? 1 : wanted);
-}
-
-int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err)
-{
-    struct tutti_gpu gpu = {.device = 0};
-    char name[96] = "";
-    size_t memory_bytes = 0;
-    int version = 0;
-    int status = tutti_gpu_open(&gpu, NULL, 0, err);
-
-    if (status < 0)
-        return status;
-    status = CALL(&gpu, device_name, name, (int)sizeof(name), gpu.device);
-    if (status == 0)
-        status = CALL(&gpu, device_memory, &memory_bytes, gpu.device);
-    if (status == 0)
-        status = CALL(&gpu, version, &version);
-    if (status == 0)
-        (void)snprintf(ret, TUTTI_CUDA_NAME_BYTES,
-                       "%.95s, %d multiprocessors, %.1f GiB, driver for CUDA %d.%d", name,
-                       gpu.multiprocessor_count, (double)memory_bytes / 0x1p30, version / 1000,
-                       version % 1000 / 10);
-    tutti_gpu_close(&gpu);
-    return status;
+    assert(backend->ops == &cuda_ops);
+    return tutti_gpus_places(&((struct cuda_backend *)backend)->gpus, rank_count, ret,
+                             TUTTI_CUDA_PLACES_BYTES, err);
 }

@@ -20,6 +20,15 @@ int tutti_cuda_open(const struct tutti_cuda_opts *opts, struct tutti_backend **r
     return lacking(err);
 }
 
+int tutti_cuda_places(struct tutti_backend *backend, uint32_t rank_count,
+                      char ret[TUTTI_CUDA_PLACES_BYTES], struct tutti_err *err)
+{
+    (void)backend;
+    (void)rank_count;
+    ret[0] = '\0';
+    return lacking(err);
+}
+
 uint32_t tutti_cuda_channels(uint32_t rank_count, uint64_t bytes)
 {
     (void)rank_count;

@@ -15,8 +15,11 @@ enum {
     TUTTI_CU_OUT_OF_MEMORY = 2,
     TUTTI_CU_NO_DEVICE = 100,
     TUTTI_CU_INVALID_IMAGE = 200,
+    TUTTI_CU_PEERS_UNSUPPORTED = 217,
     TUTTI_CU_NO_BINARY_FOR_GPU = 209,
     TUTTI_CU_NOT_READY = 600,
+    TUTTI_CU_PEERS_ALREADY = 704,
+    TUTTI_CU_PEERS_TOO_MANY = 711,
 
     TUTTI_CU_DEVICE_MULTIPROCESSORS = 16,
     TUTTI_CU_DEVICE_MAJOR = 75,
@@ -24,6 +27,7 @@ enum {
     TUTTI_CU_DEVICE_COOPERATIVE = 95,
 
     TUTTI_CU_FUNCTION_REGISTERS = 4,
+    TUTTI_CU_HOST_PORTABLE = 1, /* seen by all contexts */
     TUTTI_CU_HOST_MAPPED = 2,
     TUTTI_CU_STREAM_NON_BLOCKING = 1,
     TUTTI_CU_EVENT_NO_TIMING = 2,
@@ -43,6 +47,8 @@ enum {
     CALL(context_retain, "cuDevicePrimaryCtxRetain", (void **ret, int device))                     \
     CALL(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                            \
     CALL(context_set, "cuCtxSetCurrent", (void *context))                                          \
+    CALL(can_reach, "cuDeviceCanAccessPeer", (int *ret, int device, int peer))                     \
+    CALL(reach, "cuCtxEnablePeerAccess", (void *peer_context, unsigned flags))                     \
     CALL(module_load, "cuModuleLoadData", (void **ret, const void *image))                         \
     CALL(module_unload, "cuModuleUnload", (void *module))                                          \
     CALL(module_function, "cuModuleGetFunction", (void **ret, void *module, const char *name))     \

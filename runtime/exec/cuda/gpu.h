@@ -43,8 +43,8 @@ int tutti_gpu_wait(struct tutti_gpu *gpu, struct tutti_gpu_load *load, tutti_ps 
 
 /* The host's side of work that it does in the middle of a program. */
 struct tutti_gpu_work {
-    struct tutti_cuda_request *requests; /* [lane], in memory that the GPU sees; NULL: none */
-    uint32_t *lanes;                     /* [lane_count]: those that ask */
+    struct tutti_cuda_request *requests; /* [lane of the part], which the GPU sees; NULL: none */
+    uint32_t *lanes;                     /* [lane_count]: those that ask, as the plan counts */
     uint32_t lane_count;
     void *stream;                 /* for copies, while the kernel waits */
     void **lent[TUTTI_BUF_COUNT]; /* [enum tutti_buf][rank]: what the work gets as its buffers */
@@ -68,16 +68,35 @@ struct tutti_gpu_graph {
     void *played; /* made of it */
 };
 
-/* A plan on a GPU: its buffers, operations and counters are one piece of memory there. */
+/* Where the parts of the memory begin; counted before there is any. */
+struct tutti_gpu_layout {
+    uint64_t bytes;
+    uint64_t ops;
+    uint64_t lanes;
+    uint64_t waits;
+    uint64_t signals;
+    uint64_t lines; /* from here to `stamps` zeros */
+    uint64_t counters;
+    uint64_t meeting;
+    uint64_t verdicts;
+    uint64_t stop;
+    uint64_t stamps;
+};
+
+/* A plan, or one GPU's part of it, on a GPU: its buffers, operations and counters are one piece of
+ * memory there. */
 struct tutti_gpu_load {
     struct tutti_gpu *gpu;
     const struct tutti_cuda_plan *plan;
+    struct tutti_cuda_part part;
     void *kernel;
     uint32_t thread_count;
     uint64_t memory;
-    uint64_t buffer_bytes;                /* at its beginning: all buffers of all ranks */
-    uint64_t *addresses[TUTTI_BUF_COUNT]; /* [enum tutti_buf][rank] */
-    uint64_t meetings;                    /* uint64_t [meeting_capacity] */
+    struct tutti_gpu_layout layout;
+    uint64_t buffer_bytes;                   /* at its beginning: all buffers of the part's ranks */
+    uint64_t *addresses[TUTTI_BUF_COUNT];    /* [enum tutti_buf][rank] */
+    uint64_t homes[TUTTI_CUDA_GPUS_MAX + 1]; /* where the memory of messages lies; plan.h */
+    uint64_t meetings;                       /* uint64_t [meeting_capacity] */
     uint32_t meeting_capacity;
     struct tutti_gpu_work work;
     bool by_levels; /* as a graph; else a block a lane, all of them at work together */
@@ -91,13 +110,17 @@ struct tutti_gpu_load {
 int tutti_gpu_fits(struct tutti_gpu *gpu, const struct tutti_cuda_plan *plan, uint32_t thread_count,
                    bool *ret, struct tutti_err *err);
 
-/* Takes memory and uploads the plan. `by_levels`: as a graph; -TUTTI_ELACK if the host has work.
- * `thread_count`: of a block; 0: as many as the messages give
- * work to, fewer where more lanes than else would fit must. `stamped`: the times of operations can
- * be taken. */
+/* Takes memory and uploads the plan, which is of one GPU. `by_levels`: as a graph; -TUTTI_ELACK if
+ * the host has work. `thread_count`: of a block; 0: as many as the messages give work to, fewer
+ * where more lanes than else would fit must. `stamped`: the times of operations can be taken. */
 int tutti_gpu_load_open(struct tutti_gpu_load *load, struct tutti_gpu *gpu,
                         const struct tutti_cuda_plan *plan, bool by_levels, uint32_t thread_count,
                         bool stamped, struct tutti_err *err);
+
+/* The same in two steps, for a part of a plan: between them the addresses of other GPUs' buffers,
+ * homes and counters are entered. Both leave the load to be closed if they fail. */
+int tutti_gpu_load_take(struct tutti_gpu_load *load, struct tutti_err *err);
+int tutti_gpu_load_send(struct tutti_gpu_load *load, struct tutti_err *err);
 
 /* The threads of a block, if not asked otherwise and all lanes fit. */
 uint32_t tutti_gpu_threads_for(const struct tutti_cuda_plan *plan);
@@ -135,8 +158,18 @@ void tutti_gpu_work_close(struct tutti_gpu_load *load);
 /* Does what has been asked for. */
 int tutti_gpu_work_serve(struct tutti_gpu_load *load, struct tutti_err *err);
 
+/* ---- verdict.c ---- */
+
 /* Whether a lane has given up: -TUTTI_ETIME, with its rank, lane and step. */
 int tutti_gpu_verdict(struct tutti_gpu_load *load, tutti_ps deadline_ps, struct tutti_err *err);
+
+/* The verdicts of the part's lanes into those of all, [lane]; and what all of them come to. */
+int tutti_gpu_verdicts(struct tutti_gpu_load *load, struct tutti_cuda_verdict *verdicts,
+                       struct tutti_err *err);
+int tutti_gpu_blame(const struct tutti_cuda_plan *plan, const struct tutti_cuda_verdict *verdicts,
+                    tutti_ps deadline_ps, struct tutti_err *err);
+
+/* ---- gpu.c ---- */
 
 /* To and from the GPU, and waits. */
 int tutti_gpu_upload(struct tutti_gpu *gpu, uint64_t to, const void *from, size_t bytes,

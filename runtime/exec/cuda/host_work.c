@@ -41,7 +41,7 @@ static int take(struct tutti_gpu_load *load, struct tutti_err *err)
 {
     const struct tutti_cuda_plan *plan = load->plan;
     struct tutti_gpu_work *work = &load->work;
-    size_t bytes = plan->lane_total * sizeof(*work->requests);
+    size_t bytes = load->part.lane_count * sizeof(*work->requests);
     void *requests = NULL;
     uint64_t address = 0;
     int status = CALL(load->gpu, host_alloc, &requests, bytes, TUTTI_CU_HOST_MAPPED);
@@ -49,10 +49,10 @@ static int take(struct tutti_gpu_load *load, struct tutti_err *err)
     if (status < 0)
         return status;
     work->requests = requests;
-    for (uint32_t l = 0; l < plan->lane_total; l++) {
-        work->requests[l] = (struct tutti_cuda_request){0};
-        if (asks(plan, l))
-            work->lanes[work->lane_count++] = l;
+    for (uint32_t i = 0; i < load->part.lane_count; i++) {
+        work->requests[i] = (struct tutti_cuda_request){0};
+        if (asks(plan, load->part.lane_first + i))
+            work->lanes[work->lane_count++] = load->part.lane_first + i;
     }
     status = CALL(load->gpu, host_address, &address, requests, 0);
     load->args.requests = (struct tutti_cuda_request *)(uintptr_t)address;
@@ -68,7 +68,7 @@ int tutti_gpu_work_open(struct tutti_gpu_load *load, struct tutti_err *err)
 
     if (!load->plan->asks)
         return 0;
-    work->lanes = calloc((size_t)load->plan->lane_total + 1, sizeof(work->lanes[0]));
+    work->lanes = calloc((size_t)load->part.lane_count + 1, sizeof(work->lanes[0]));
     if (work->lanes == NULL)
         return tutti_nomem(err);
     for (int b = TUTTI_BUF_IN; b < TUTTI_BUF_COUNT; b++) {
@@ -87,7 +87,7 @@ int tutti_gpu_work_lend(struct tutti_gpu_load *load, void *const *bufs[TUTTI_BUF
     int status = 0;
 
     for (int b = TUTTI_BUF_IN; b < TUTTI_BUF_COUNT && load->plan->asks; b++) {
-        for (uint32_t r = 0; r < load->plan->schedule->rank_count && status == 0; r++) {
+        for (uint32_t r = load->part.rank_first; r < load->part.rank_end && status == 0; r++) {
             load->work.lent[b][r] = bufs[b] == NULL ? NULL : bufs[b][r];
             status = provide(load, (enum tutti_buf)b, r, err);
         }
@@ -184,7 +184,8 @@ static int work_for(struct tutti_gpu_load *load, uint32_t lane, uint64_t asked,
 int tutti_gpu_work_serve(struct tutti_gpu_load *load, struct tutti_err *err)
 {
     for (uint32_t i = 0; i < load->work.lane_count; i++) {
-        struct tutti_cuda_request *request = &load->work.requests[load->work.lanes[i]];
+        struct tutti_cuda_request *request =
+            &load->work.requests[load->work.lanes[i] - load->part.lane_first];
         uint64_t asked = __atomic_load_n(&request->asked, __ATOMIC_ACQUIRE);
         int status;
 

@@ -35,7 +35,7 @@ static void note_window(struct tutti_cuda_plan *plan, struct windows *windows, u
     uint32_t recv = m->recv - plan->step_first[receiver];
     const struct tutti_step *step = tutti_cuda_step(plan, receiver, recv);
 
-    if ((step->flags & TUTTI_STEP_FUSE) != 0 || step->dst_buf != TUTTI_BUF_OUT)
+    if ((step->flags & TUTTI_STEP_FUSE) != 0 || step->dst_buf != TUTTI_BUF_OUT || m->apart)
         return;
     windows->windows[windows->count++] = (struct window){.message = message,
                                                          .to = m->to,

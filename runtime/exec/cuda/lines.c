@@ -36,10 +36,10 @@ void tutti_cuda_choose_lines(struct tutti_cuda_plan *plan)
             tutti_cuda_step(plan, sender, message->send - plan->step_first[sender]);
         uint64_t lines = send->bytes > 8 ? (send->bytes + 7) / 8 : 1;
 
-        if (send->src_buf == TUTTI_BUF_IN)
+        if (send->src_buf == TUTTI_BUF_IN && !message->apart)
             continue;
         message->lined = true;
-        message->line_offset = plan->line_bytes;
-        plan->line_bytes += lines * 16;
+        message->home_offset = plan->home_bytes[message->home];
+        plan->home_bytes[message->home] += lines * 16;
     }
 }

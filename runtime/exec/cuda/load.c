@@ -1,4 +1,4 @@
-/* A plan on a GPU: memory, upload, launches, and what a kernel that gave up has left. */
+/* A plan on a GPU: memory, upload, launches. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,22 +11,7 @@ enum { ALIGNMENT = 512, THREADS_MAX = 512, THREADS_MIN = 64 };
 #define CALL(GPU, FIELD, ...) \
     tutti_cuda_check(&(GPU)->driver, (GPU)->driver.FIELD(__VA_ARGS__), #FIELD, err)
 
-/* Where the parts of the memory begin; counted before there is any. */
-struct layout {
-    uint64_t bytes;
-    uint64_t ops;
-    uint64_t lanes;
-    uint64_t waits;
-    uint64_t signals;
-    uint64_t lines; /* from here to `stamps` zeros */
-    uint64_t counters;
-    uint64_t meeting;
-    uint64_t verdicts;
-    uint64_t stop;
-    uint64_t stamps;
-};
-
-static uint64_t part(struct layout *layout, uint64_t count, uint64_t bytes)
+static uint64_t part(struct tutti_gpu_layout *layout, uint64_t count, uint64_t bytes)
 {
     uint64_t at = layout->bytes;
 
@@ -34,13 +19,13 @@ static uint64_t part(struct layout *layout, uint64_t count, uint64_t bytes)
     return at;
 }
 
-static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
+static struct tutti_gpu_layout lay_out(struct tutti_gpu_load *load)
 {
     const struct tutti_cuda_plan *plan = load->plan;
-    uint32_t op_count = load->by_levels ? load->graph.piece_count : plan->op_count;
-    struct layout layout = {0};
+    uint32_t op_count = load->by_levels ? load->graph.piece_count : load->part.op_count;
+    struct tutti_gpu_layout layout = {0};
 
-    for (uint32_t r = 0; r < plan->schedule->rank_count; r++) {
+    for (uint32_t r = load->part.rank_first; r < load->part.rank_end; r++) {
         struct tutti_buf_sizes sizes;
 
         tutti_schedule_buf_sizes(plan->schedule, r, &sizes);
@@ -49,17 +34,17 @@ static struct layout lay_out(struct tutti_gpu_load *load, bool stamped)
     }
     load->buffer_bytes = layout.bytes;
     layout.ops = part(&layout, op_count + 1, sizeof(struct tutti_cuda_op));
-    layout.lanes = part(&layout, load->by_levels ? op_count : plan->lane_total,
+    layout.lanes = part(&layout, load->by_levels ? op_count : load->part.lane_count,
                         sizeof(struct tutti_cuda_lane));
     layout.waits = part(&layout, plan->wait_count, sizeof(struct tutti_cuda_flag));
     layout.signals = part(&layout, plan->signal_count, sizeof(struct tutti_cuda_flag));
-    layout.lines = part(&layout, plan->line_bytes, 1);
+    layout.lines = part(&layout, plan->home_bytes[load->part.gpu], 1);
     layout.counters =
         part(&layout, tutti_cuda_counter_count(plan), sizeof(struct tutti_cuda_counter));
     layout.meeting = part(&layout, 1, sizeof(struct tutti_cuda_counter));
-    layout.verdicts = part(&layout, plan->lane_total, sizeof(struct tutti_cuda_verdict));
+    layout.verdicts = part(&layout, load->part.lane_count, sizeof(struct tutti_cuda_verdict));
     layout.stop = part(&layout, 1, sizeof(uint32_t));
-    layout.stamps = part(&layout, stamped ? op_count : 0, sizeof(struct tutti_cuda_stamp));
+    layout.stamps = part(&layout, load->stamped ? op_count : 0, sizeof(struct tutti_cuda_stamp));
     return layout;
 }
 
@@ -90,7 +75,7 @@ static int count_resident(struct tutti_gpu_load *load, uint32_t *ret, struct tut
 static int fit_blocks(struct tutti_gpu_load *load, bool chosen, bool *ret_fits,
                       struct tutti_err *err)
 {
-    uint32_t lanes = load->plan->lane_total;
+    uint32_t lanes = load->part.lane_count;
     uint32_t resident = 0;
     int status = count_resident(load, &resident, err);
 
@@ -102,9 +87,11 @@ static int fit_blocks(struct tutti_gpu_load *load, bool chosen, bool *ret_fits,
         *ret_fits = lanes <= resident;
     else if (status == 0 && lanes > resident)
         status = tutti_fail(err, TUTTI_ELACK,
-                            "the schedule '%s' has %u lanes in all, and this GPU keeps %u blocks "
+                            "the schedule '%s' has %u lanes in all%s, and this GPU keeps %u blocks "
                             "of %u threads at work together (fewer channels)",
-                            load->plan->schedule->name, lanes, resident, load->thread_count);
+                            load->plan->schedule->name, lanes,
+                            load->plan->spread.gpu_count > 1 ? " on a GPU" : "", resident,
+                            load->thread_count);
     return status;
 }
 
@@ -134,16 +121,19 @@ static int find_kernel(struct tutti_gpu_load *load, bool *ret_fits, struct tutti
 int tutti_gpu_fits(struct tutti_gpu *gpu, const struct tutti_cuda_plan *plan, uint32_t thread_count,
                    bool *ret, struct tutti_err *err)
 {
-    struct tutti_gpu_load load = {.gpu = gpu, .plan = plan, .thread_count = thread_count};
+    struct tutti_gpu_load load = {.gpu = gpu,
+                                  .plan = plan,
+                                  .part = tutti_cuda_part_of(plan, 0),
+                                  .thread_count = thread_count};
 
     return find_kernel(&load, ret, err);
 }
 
 /* ---- opening ---- */
 
-static int take_memory(struct tutti_gpu_load *load, const struct layout *layout,
-                       struct tutti_err *err)
+static int take_memory(struct tutti_gpu_load *load, struct tutti_err *err)
 {
+    const struct tutti_gpu_layout *layout = &load->layout;
     size_t left = 0;
     size_t total = 0;
     int status = CALL(load->gpu, memory_info, &left, &total);
@@ -152,27 +142,26 @@ static int take_memory(struct tutti_gpu_load *load, const struct layout *layout,
         status = tutti_fail(err, TUTTI_ELACK,
                             "%u ranks need %.1f GiB on the GPU, and it has %.1f GiB left (fewer "
                             "ranks, or smaller sizes)",
-                            load->plan->schedule->rank_count, (double)layout->bytes / 0x1p30,
-                            (double)left / 0x1p30);
+                            load->part.rank_end - load->part.rank_first,
+                            (double)layout->bytes / 0x1p30, (double)left / 0x1p30);
     return status < 0 ? status : CALL(load->gpu, alloc, &load->memory, (size_t)layout->bytes);
 }
 
-static int upload_lanes(struct tutti_gpu_load *load, const struct layout *layout,
-                        const struct tutti_cuda_op *ops, uint32_t op_count,
-                        const struct tutti_cuda_lane *lanes, uint32_t lane_count,
+static int upload_lanes(struct tutti_gpu_load *load, const struct tutti_cuda_op *ops,
+                        uint32_t op_count, const struct tutti_cuda_lane *lanes, uint32_t lane_count,
                         struct tutti_err *err)
 {
-    int status =
-        tutti_gpu_upload(load->gpu, load->memory + layout->ops, ops, op_count * sizeof(*ops), err);
+    int status = tutti_gpu_upload(load->gpu, load->memory + load->layout.ops, ops,
+                                  op_count * sizeof(*ops), err);
 
     return status < 0 ? status
-                      : tutti_gpu_upload(load->gpu, load->memory + layout->lanes, lanes,
+                      : tutti_gpu_upload(load->gpu, load->memory + load->layout.lanes, lanes,
                                          lane_count * sizeof(*lanes), err);
 }
 
 /* Each piece is a lane of its own. */
-static int upload_pieces(struct tutti_gpu_load *load, const struct layout *layout,
-                         const struct tutti_cuda_op *ops, struct tutti_err *err)
+static int upload_pieces(struct tutti_gpu_load *load, const struct tutti_cuda_op *ops,
+                         struct tutti_err *err)
 {
     uint32_t count = load->graph.piece_count;
     struct tutti_cuda_op *pieces = calloc((size_t)count + 1, sizeof(*pieces));
@@ -181,45 +170,59 @@ static int upload_pieces(struct tutti_gpu_load *load, const struct layout *layou
 
     if (status == 0) {
         tutti_gpu_graph_pieces(load, ops, pieces, lanes);
-        status = upload_lanes(load, layout, pieces, count, lanes, count, err);
+        status = upload_lanes(load, pieces, count, lanes, count, err);
     }
     free(pieces);
     free(lanes);
     return status;
 }
 
-static int upload_ops(struct tutti_gpu_load *load, const struct layout *layout,
-                      struct tutti_err *err)
+/* Waits or signals of the whole plan: operations name them by their numbers. */
+static int upload_flags(struct tutti_gpu_load *load, uint64_t at,
+                        const struct tutti_cuda_flag *flags, uint32_t count, struct tutti_err *err)
+{
+    struct tutti_cuda_flag *resolved = calloc((size_t)count + 1, sizeof(*resolved));
+    int status;
+
+    if (resolved == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < count; i++)
+        resolved[i] = tutti_cuda_resolve_flag(load->plan, flags[i]);
+    status =
+        tutti_gpu_upload(load->gpu, load->memory + at, resolved, count * sizeof(*resolved), err);
+    free(resolved);
+    return status;
+}
+
+static int upload_ops(struct tutti_gpu_load *load, struct tutti_err *err)
 {
     const struct tutti_cuda_plan *plan = load->plan;
-    const uint64_t lines = load->memory + layout->lines;
     const uint64_t *const bases[TUTTI_CUDA_BASES] = {
         load->addresses[TUTTI_BUF_SCRATCH], load->addresses[TUTTI_BUF_IN],
         load->addresses[TUTTI_BUF_OUT],     load->addresses[TUTTI_BUF_SCRATCH],
-        load->addresses[TUTTI_BUF_STATE],   &lines};
-    struct tutti_cuda_op *ops = calloc((size_t)plan->op_count + 1, sizeof(*ops));
-    struct tutti_cuda_lane *lanes = calloc((size_t)plan->lane_total + 1, sizeof(*lanes));
+        load->addresses[TUTTI_BUF_STATE],   load->homes};
+    struct tutti_cuda_op *ops = calloc((size_t)load->part.op_count + 1, sizeof(*ops));
+    struct tutti_cuda_lane *lanes = calloc((size_t)load->part.lane_count + 1, sizeof(*lanes));
     int status = ops == NULL || lanes == NULL ? tutti_nomem(err) : 0;
 
     if (status == 0) {
-        tutti_cuda_resolve(plan, bases, ops, lanes);
-        status = load->by_levels ? upload_pieces(load, layout, ops, err)
-                                 : upload_lanes(load, layout, ops, plan->op_count, lanes,
-                                                plan->lane_total, err);
+        tutti_cuda_resolve(plan, &load->part, bases, ops, lanes);
+        status = load->by_levels ? upload_pieces(load, ops, err)
+                                 : upload_lanes(load, ops, load->part.op_count, lanes,
+                                                load->part.lane_count, err);
     }
     if (status == 0)
-        status = tutti_gpu_upload(load->gpu, load->memory + layout->waits, plan->waits,
-                                  plan->wait_count * sizeof(plan->waits[0]), err);
+        status = upload_flags(load, load->layout.waits, plan->waits, plan->wait_count, err);
     if (status == 0)
-        status = tutti_gpu_upload(load->gpu, load->memory + layout->signals, plan->signals,
-                                  plan->signal_count * sizeof(plan->signals[0]), err);
+        status = upload_flags(load, load->layout.signals, plan->signals, plan->signal_count, err);
     free(ops);
     free(lanes);
     return status;
 }
 
-static void fill_args(struct tutti_gpu_load *load, const struct layout *layout)
+static void fill_args(struct tutti_gpu_load *load)
 {
+    const struct tutti_gpu_layout *layout = &load->layout;
     uintptr_t memory = (uintptr_t)load->memory;
 
     load->stamps = load->memory + layout->stamps;
@@ -235,15 +238,17 @@ static void fill_args(struct tutti_gpu_load *load, const struct layout *layout)
         .abort = (const uint32_t *)(uintptr_t)load->gpu->abort_address,
         .deadline_ns = UINT64_MAX,
         .iteration = 1,
+        .gpu_count = load->plan->spread.gpu_count,
+        .gpu = load->part.gpu,
     };
 }
 
-static int fill(struct tutti_gpu_load *load, bool stamped, struct tutti_err *err)
+int tutti_gpu_load_take(struct tutti_gpu_load *load, struct tutti_err *err)
 {
     uint32_t ranks = load->plan->schedule->rank_count;
-    struct layout layout;
     int status = 0;
 
+    __atomic_store_n(load->gpu->abort, 0, __ATOMIC_RELAXED);
     for (int b = TUTTI_BUF_IN; b < TUTTI_BUF_COUNT; b++) {
         load->addresses[b] = calloc((size_t)ranks, sizeof(load->addresses[b][0]));
         if (load->addresses[b] == NULL)
@@ -255,18 +260,25 @@ static int fill(struct tutti_gpu_load *load, bool stamped, struct tutti_err *err
         status = tutti_gpu_graph_plan(load, err);
     if (status < 0)
         return status;
-    layout = lay_out(load, stamped);
-    status = take_memory(load, &layout, err);
+    load->layout = lay_out(load);
+    status = take_memory(load, err);
     if (status < 0)
         return status;
     for (int b = TUTTI_BUF_IN; b < TUTTI_BUF_COUNT; b++)
-        for (uint32_t r = 0; r < ranks; r++)
+        for (uint32_t r = load->part.rank_first; r < load->part.rank_end; r++)
             load->addresses[b][r] += load->memory;
-    fill_args(load, &layout);
-    status = upload_ops(load, &layout, err);
+    load->homes[load->part.gpu] = load->memory + load->layout.lines;
+    fill_args(load);
+    return 0;
+}
+
+int tutti_gpu_load_send(struct tutti_gpu_load *load, struct tutti_err *err)
+{
+    int status = upload_ops(load, err);
+
     if (status == 0)
-        status = tutti_gpu_fill(load->gpu, load->memory + layout.lines, 0,
-                                (size_t)(layout.stamps - layout.lines), err);
+        status = tutti_gpu_fill(load->gpu, load->memory + load->layout.lines, 0,
+                                (size_t)(load->layout.stamps - load->layout.lines), err);
     if (status == 0)
         status = load->by_levels ? tutti_gpu_graph_make(load, err) : tutti_gpu_work_open(load, err);
     return status;
@@ -281,13 +293,15 @@ int tutti_gpu_load_open(struct tutti_gpu_load *load, struct tutti_gpu *gpu,
         .stamped = stamped,
         .gpu = gpu,
         .plan = plan,
+        .part = tutti_cuda_part_of(plan, 0),
         .thread_count = thread_count,
     };
     int status;
 
-    __atomic_store_n(gpu->abort, 0, __ATOMIC_RELAXED);
-    status = fill(&made, stamped, err);
-
+    assert(plan->spread.gpu_count == 1);
+    status = tutti_gpu_load_take(&made, err);
+    if (status == 0)
+        status = tutti_gpu_load_send(&made, err);
     if (status < 0) {
         tutti_gpu_load_close(&made);
         return status;
@@ -334,6 +348,8 @@ void tutti_gpu_load_close(struct tutti_gpu_load *load)
 int tutti_gpu_launch(struct tutti_gpu_load *load, uint32_t iteration_count, bool stamped,
                      struct tutti_err *err)
 {
+    uint32_t several = load->args.gpu_count > 1;
+    uint32_t meetings = iteration_count > 1 ? iteration_count + 1 : several;
     struct tutti_gpu *gpu = load->gpu;
     void *parameters[1] = {&load->args};
     int status = 0;
@@ -344,112 +360,10 @@ int tutti_gpu_launch(struct tutti_gpu_load *load, uint32_t iteration_count, bool
         return status;
     load->args.iteration_count = iteration_count;
     load->args.stamps = stamped ? (struct tutti_cuda_stamp *)(uintptr_t)load->stamps : NULL;
-    status = CALL(gpu, launch, load->kernel, load->plan->lane_total, 1, 1, load->thread_count, 1, 1,
+    status = CALL(gpu, launch, load->kernel, load->part.lane_count, 1, 1, load->thread_count, 1, 1,
                   0, gpu->stream, parameters);
     load->args.iteration += iteration_count;
-    if (iteration_count > 1)
-        load->args.meeting_base += (uint64_t)(iteration_count + 1) * load->plan->lane_total;
-    return status;
-}
-
-/* The message whose line a lane waited for, or NULL. */
-static const struct tutti_cuda_message *awaited_line(const struct tutti_cuda_plan *plan,
-                                                     uint32_t lane,
-                                                     const struct tutti_cuda_verdict *verdict)
-{
-    const struct tutti_cuda_planned_op *op = &plan->ops[plan->op_first[lane] + verdict->op];
-
-    if ((verdict->wait & TUTTI_CUDA_LINE) == 0)
-        return NULL;
-    assert((verdict->wait & ~TUTTI_CUDA_LINE) < op->src_count);
-    return &plan->messages[op->src[verdict->wait & ~TUTTI_CUDA_LINE].rank];
-}
-
-/* For which lane. */
-static uint32_t awaited_lane(const struct tutti_cuda_plan *plan, uint32_t lane,
-                             const struct tutti_cuda_verdict *verdict)
-{
-    const struct tutti_cuda_message *message = awaited_line(plan, lane, verdict);
-    const struct tutti_cuda_planned_op *op = &plan->ops[plan->op_first[lane] + verdict->op];
-
-    if (message != NULL)
-        return message->from * plan->schedule->lane_count + message->lane;
-    assert(verdict->wait < op->wait_count);
-    return tutti_cuda_owner(plan, plan->waits[op->wait_first + verdict->wait].counter);
-}
-
-/* In which step. */
-static uint32_t waiting_step(const struct tutti_cuda_plan *plan, uint32_t lane,
-                             const struct tutti_cuda_verdict *verdict)
-{
-    const struct tutti_cuda_message *message = awaited_line(plan, lane, verdict);
-    const struct tutti_cuda_planned_op *op = &plan->ops[plan->op_first[lane] + verdict->op];
-
-    return message != NULL ? message->recv - plan->step_first[lane]
-                           : plan->wait_steps[op->wait_first + verdict->wait];
-}
-
-/* For another lane: work of the host's takes as long as it takes. */
-static bool waited(const struct tutti_cuda_verdict *verdict)
-{
-    return verdict->given != 0 && verdict->wait != TUTTI_CUDA_HOST;
-}
-
-/* Of the lanes that waited, the first that waited for one that did not; else the first. */
-static uint32_t find_culprit(const struct tutti_cuda_plan *plan,
-                             const struct tutti_cuda_verdict *verdicts)
-{
-    uint32_t first = UINT32_MAX;
-
-    for (uint32_t l = plan->lane_total; l-- > 0;)
-        first = waited(&verdicts[l]) ? l : first;
-    for (uint32_t l = 0; l < plan->lane_total; l++) {
-        if (!waited(&verdicts[l]) || verdicts[l].op == TUTTI_CUDA_MEETING)
-            continue;
-        if (!waited(&verdicts[awaited_lane(plan, l, &verdicts[l])]))
-            return l;
-    }
-    return first;
-}
-
-static int blame(const struct tutti_cuda_plan *plan, const struct tutti_cuda_verdict *verdicts,
-                 tutti_ps deadline_ps, struct tutti_err *err)
-{
-    uint32_t lane = find_culprit(plan, verdicts);
-    char text[TUTTI_CUDA_STEP_TEXT_BYTES];
-
-    if (lane == UINT32_MAX)
-        return tutti_fail(err, TUTTI_ETIME, "the deadline of %.3g s passed",
-                          (double)deadline_ps / 1e12);
-    if (verdicts[lane].op == TUTTI_CUDA_MEETING)
-        return tutti_fail(err, TUTTI_ETIME,
-                          "rank %u, lane %u: the deadline of %.3g s passed while lanes met between "
-                          "iterations",
-                          lane / plan->schedule->lane_count, lane % plan->schedule->lane_count,
-                          (double)deadline_ps / 1e12);
-    return tutti_fail(
-        err, TUTTI_ETIME, "%s: the deadline of %.3g s passed",
-        tutti_cuda_step_text(plan, lane, waiting_step(plan, lane, &verdicts[lane]), text),
-        (double)deadline_ps / 1e12);
-}
-
-int tutti_gpu_verdict(struct tutti_gpu_load *load, tutti_ps deadline_ps, struct tutti_err *err)
-{
-    const struct tutti_cuda_plan *plan = load->plan;
-    struct tutti_cuda_verdict *verdicts;
-    uint32_t stop = 0;
-    int status = tutti_gpu_download(load->gpu, &stop, (uint64_t)(uintptr_t)load->args.stop,
-                                    sizeof(stop), err);
-
-    if (status < 0 || stop == 0)
-        return status;
-    verdicts = calloc((size_t)plan->lane_total + 1, sizeof(*verdicts));
-    if (verdicts == NULL)
-        return tutti_nomem(err);
-    status = tutti_gpu_download(load->gpu, verdicts, (uint64_t)(uintptr_t)load->args.verdicts,
-                                plan->lane_total * sizeof(*verdicts), err);
-    if (status == 0)
-        status = blame(plan, verdicts, deadline_ps, err);
-    free(verdicts);
+    load->args.meeting_base += (uint64_t)meetings * (load->part.lane_count + several);
+    load->args.gate_base += meetings;
     return status;
 }

@@ -23,6 +23,12 @@ struct tutti_cuda_flag {
     uint32_t value; /* to wait for, or to store, in the iteration under way */
 };
 
+/* Where a counter lies stands above its number. 0: with the GPU of the block, whose blocks alone
+ * store it and wait for it. 1 + g: with GPU g, whose blocks wait for what another GPU stores;
+ * 1 + the number of GPUs: with the host, for two GPUs that do not reach each other's memory. */
+enum { TUTTI_CUDA_GPUS_MAX = 16, TUTTI_CUDA_COUNTER_BITS = 26 };
+#define TUTTI_CUDA_COUNTERS_MAX (1u << TUTTI_CUDA_COUNTER_BITS)
+
 /* What a block does at a time: waits for counters, makes every dst from the sources (the first one,
  * combined with one after the other), waits `duration_ns`, and stores counters. */
 struct tutti_cuda_op {
@@ -66,7 +72,7 @@ struct tutti_cuda_request {
 struct tutti_cuda_verdict {
     uint32_t given; /* 0: it was not waiting */
     uint32_t op;   /* number of the lane's; TUTTI_CUDA_MEETING: all lanes meet between iterations */
-    uint32_t wait; /* number of the operation's */
+    uint32_t wait; /* number of the operation's; of a meeting 0, or 1 + the GPU that did not come */
     uint32_t unused;
 };
 #define TUTTI_CUDA_MEETING UINT32_MAX
@@ -88,15 +94,23 @@ struct tutti_cuda_args {
     struct tutti_cuda_counter *meeting;  /* blocks that have come to a meeting, ever */
     uint64_t meeting_base;               /* its value before this launch */
     struct tutti_cuda_verdict *verdicts; /* [block] */
-    uint32_t *stop;                      /* not 0: a wait took too long, every block leaves */
-    const uint32_t *abort;               /* likewise, by the host */
+    uint32_t *stop;        /* not 0: a wait took too long, every block (of all GPUs) leaves */
+    const uint32_t *abort; /* likewise, by the host */
     struct tutti_cuda_request *requests; /* [block]; NULL: the host has no work */
     struct tutti_cuda_stamp *stamps;     /* NULL, or [op]: of the last iteration */
-    /* With several iterations in one launch: [iteration_count + 1], when all lanes had met. */
+    /* With several iterations in one launch: [iteration_count + 1], when all lanes had met. With
+     * several GPUs all lanes meet before the first iteration even if it is the only one. */
     uint64_t *meetings_ns;
     uint64_t deadline_ns; /* no wait takes longer */
     uint32_t iteration;   /* number of the first; from 1 */
     uint32_t iteration_count;
+    /* Of no effect with fewer than 2 GPUs. */
+    uint32_t gpu_count;
+    uint32_t gpu;                     /* the one that plays this */
+    struct tutti_cuda_counter *gates; /* [gpu]: meetings that it has come to; with the host */
+    uint64_t gate_base;               /* their value before this launch */
+    /* Counters that lie with each GPU, as [0, gpu_count), and with the host. */
+    struct tutti_cuda_counter *far[TUTTI_CUDA_GPUS_MAX + 1];
 };
 
 TUTTI_STATIC_ASSERT(sizeof(struct tutti_cuda_op) % 16 == 0, "copied in words of 16 bytes");

@@ -244,15 +244,16 @@ static const struct tutti_cuda_message *message_at(const struct making *making, 
     return &plan->messages[plan->message_of[plan->step_first[making->lane_index] + step]];
 }
 
-static struct tutti_cuda_place line_of(const struct tutti_cuda_plan *plan,
-                                       const struct tutti_cuda_message *message)
+/* Its line, or its slot. */
+static struct tutti_cuda_place memory_of(const struct tutti_cuda_plan *plan,
+                                         const struct tutti_cuda_message *message)
 {
     return (struct tutti_cuda_place){.rank = (uint32_t)(message - plan->messages),
-                                     .buf = TUTTI_CUDA_LINES,
-                                     .offset = message->line_offset};
+                                     .buf = message->lined ? TUTTI_CUDA_LINES : TUTTI_CUDA_STAGES,
+                                     .offset = message->home_offset};
 }
 
-/* Where the bytes of a message are read: with the sender, or from its line. */
+/* Where the bytes of a message are read: with the sender, or from its line or slot. */
 static struct tutti_cuda_place sent_from(const struct tutti_cuda_plan *plan,
                                          const struct tutti_cuda_message *message)
 {
@@ -260,8 +261,8 @@ static struct tutti_cuda_place sent_from(const struct tutti_cuda_plan *plan,
     const struct tutti_step *send =
         tutti_cuda_step(plan, sender, message->send - plan->step_first[sender]);
 
-    if (message->lined)
-        return line_of(plan, message);
+    if (message->lined || message->apart)
+        return memory_of(plan, message);
     return place(message->from, send->src_buf, send->src_offset);
 }
 
@@ -285,15 +286,16 @@ static void make_send(struct making *making, const struct tutti_step *step)
     if (wants_slot(making->plan, message))
         add_wait(making, tutti_cuda_tail(message->connection),
                  message->number + 1 - making->plan->schedule->slot_count);
-    if (message->lined) {
+    if (message->lined || (message->apart && step->bytes > 0)) {
         struct tutti_cuda_planned_op *op = last_op(making);
 
         op->bytes = step->bytes;
         op->src_count = step->bytes > 0;
         op->src[0] = place(making->rank, step->src_buf, step->src_offset);
-        op->dst[op->dst_count++] = line_of(making->plan, message);
-        return;
+        op->dst[op->dst_count++] = memory_of(making->plan, message);
     }
+    if (message->lined)
+        return;
     add_signal(making, tutti_cuda_head(message->connection), message->number + 1, false);
 }
 
@@ -437,60 +439,6 @@ static void count_bytes(struct tutti_cuda_plan *plan)
     }
 }
 
-/* ---- for the device ---- */
-
-static uint64_t address(const uint64_t *const bases[TUTTI_CUDA_BASES],
-                        const struct tutti_cuda_place *place)
-{
-    return bases[place->buf][tutti_cuda_is_line(place) ? 0 : place->rank] + place->offset;
-}
-
-void tutti_cuda_resolve(const struct tutti_cuda_plan *plan,
-                        const uint64_t *const bases[TUTTI_CUDA_BASES],
-                        struct tutti_cuda_op *ret_ops, struct tutti_cuda_lane *ret_lanes)
-{
-    for (uint32_t l = 0; l < plan->lane_total; l++)
-        ret_lanes[l] = (struct tutti_cuda_lane){
-            .op_first = plan->op_first[l],
-            .op_count = plan->op_first[l + 1] - plan->op_first[l],
-            .rank = l / plan->schedule->lane_count,
-            .lane = l % plan->schedule->lane_count,
-        };
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct tutti_cuda_planned_op *from = &plan->ops[i];
-        struct tutti_cuda_op *to = &ret_ops[i];
-
-        *to = (struct tutti_cuda_op){
-            .bytes = from->bytes,
-            .duration_ns = from->duration_ps / 1000 + (from->duration_ps % 1000 != 0),
-            .wait_first = from->wait_first,
-            .wait_count = from->wait_count,
-            .signal_first = from->signal_first,
-            .signal_count = from->signal_count,
-            .divide_by = from->divide_by,
-            .src_count = from->src_count,
-            .dst_count = from->dst_count,
-            .code = from->code,
-            .asks = from->asks,
-        };
-        if (from->wait_count + from->signal_count <= TUTTI_CUDA_FLAGS_MAX) {
-            to->flagged = 1;
-            for (uint32_t f = 0; f < from->wait_count; f++)
-                to->flags[f] = plan->waits[from->wait_first + f];
-            for (uint32_t f = 0; f < from->signal_count; f++)
-                to->flags[from->wait_count + f] = plan->signals[from->signal_first + f];
-        }
-        for (uint32_t s = 0; s < from->src_count; s++) {
-            to->src[s] = address(bases, &from->src[s]);
-            to->lines |= (uint32_t)tutti_cuda_is_line(&from->src[s]) << s;
-        }
-        for (uint32_t d = 0; d < from->dst_count; d++) {
-            to->dst[d] = address(bases, &from->dst[d]);
-            to->lines |= (uint32_t)tutti_cuda_is_line(&from->dst[d]) << (16 + d);
-        }
-    }
-}
-
 /* ---- the plan ---- */
 
 static int stuck(const struct tutti_cuda_plan *plan, uint32_t lane, uint32_t step,
@@ -515,8 +463,12 @@ static int make(struct tutti_cuda_plan *plan, enum tutti_cuda_planning planning,
         find_reduction(plan);
         status = tutti_cuda_match(plan, err);
     }
+    if (status == 0)
+        tutti_cuda_choose_homes(plan);
     if (status == 0 && planning == TUTTI_CUDA_LINED)
         tutti_cuda_choose_lines(plan);
+    if (status == 0 && !plan->lined)
+        tutti_cuda_choose_stages(plan);
     if (status == 0)
         status = mark_awaited(plan, err);
     if (status == 0 && joins)
@@ -551,7 +503,7 @@ static uint32_t longest_lane(const struct tutti_cuda_plan *plan)
  * that waits for a line (H200: 2.2 us, and 1.4 or less). */
 static int open_better(struct tutti_cuda_plan *lined, struct tutti_err *err)
 {
-    struct tutti_cuda_plan joined = {.schedule = lined->schedule};
+    struct tutti_cuda_plan joined = {.schedule = lined->schedule, .spread = lined->spread};
     int status = make(&joined, TUTTI_CUDA_JOINED, err);
 
     if (status == 0 && 2 * longest_lane(&joined) < longest_lane(lined)) {
@@ -563,12 +515,16 @@ static int open_better(struct tutti_cuda_plan *lined, struct tutti_err *err)
     return status;
 }
 
-int tutti_cuda_plan_open(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
-                         enum tutti_cuda_planning planning, struct tutti_err *err)
+int tutti_cuda_plan_spread(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
+                           enum tutti_cuda_planning planning,
+                           const struct tutti_cuda_spread *spread, struct tutti_err *err)
 {
-    struct tutti_cuda_plan made = {.schedule = schedule};
-    int status = make(&made, planning, err);
+    struct tutti_cuda_plan made = {.schedule = schedule, .spread = *spread};
+    int status;
 
+    assert(spread->gpu_count >= 1 && spread->gpu_count <= TUTTI_CUDA_GPUS_MAX);
+    assert(spread->gpu_count <= schedule->rank_count);
+    status = make(&made, planning, err);
     if (status == 0 && made.lined)
         status = open_better(&made, err);
     if (status < 0) {
@@ -577,6 +533,13 @@ int tutti_cuda_plan_open(struct tutti_cuda_plan *plan, const struct tutti_schedu
     }
     *plan = made;
     return 0;
+}
+
+int tutti_cuda_plan_open(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
+                         enum tutti_cuda_planning planning, struct tutti_err *err)
+{
+    return tutti_cuda_plan_spread(plan, schedule, planning,
+                                  &(struct tutti_cuda_spread){.gpu_count = 1}, err);
 }
 
 void tutti_cuda_plan_close(struct tutti_cuda_plan *plan)

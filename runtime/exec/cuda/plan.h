@@ -30,13 +30,41 @@
 
 struct tutti_err;
 
-/* Bytes of a rank; or the line of a message, whose number `rank` then is. */
+/* The GPUs of one host that ranks are played on: of g GPUs and n ranks rank r is on GPU r * g / n,
+ * rounded down, so that each has neighbours. What lies between two ranks, lies with the GPU of the
+ * one that waits: counters, lines. Where two GPUs do not reach each other's memory, it lies with
+ * the host, and messages that do not go by lines are put there by the sender's block and taken from
+ * there by the receiver's, in as many slots as the schedule has. */
+struct tutti_cuda_spread {
+    uint32_t gpu_count; /* 1 to TUTTI_CUDA_GPUS_MAX, and no more than ranks */
+    /* Both reach the other's memory. */
+    bool direct[TUTTI_CUDA_GPUS_MAX][TUTTI_CUDA_GPUS_MAX];
+};
+
+static inline uint32_t tutti_cuda_gpu_of(const struct tutti_cuda_spread *spread, uint32_t rank,
+                                         uint32_t rank_count)
+{
+    return (uint32_t)((uint64_t)rank * spread->gpu_count / rank_count);
+}
+
+/* The first rank of a GPU; of GPU gpu_count: the number of ranks. */
+static inline uint32_t tutti_cuda_first_rank(const struct tutti_cuda_spread *spread, uint32_t gpu,
+                                             uint32_t rank_count)
+{
+    return (uint32_t)(((uint64_t)gpu * rank_count + spread->gpu_count - 1) / spread->gpu_count);
+}
+
+/* Bytes of a rank; or the memory of a message, whose number `rank` then is. */
 struct tutti_cuda_place {
     uint64_t offset;
     uint32_t rank;
     uint32_t buf; /* enum tutti_buf, or: */
 };
-enum { TUTTI_CUDA_LINES = TUTTI_BUF_COUNT, TUTTI_CUDA_BASES };
+enum {
+    TUTTI_CUDA_LINES = TUTTI_BUF_COUNT,
+    TUTTI_CUDA_BASES,
+    TUTTI_CUDA_STAGES = TUTTI_CUDA_BASES, /* with the same bases as lines */
+};
 
 struct tutti_cuda_planned_op {
     struct tutti_cuda_place src[TUTTI_CUDA_SOURCES_MAX];
@@ -71,11 +99,20 @@ struct tutti_cuda_message {
     bool released; /* somebody waits until it has been taken */
     bool pushed;   /* the RECV finds it in its place */
     bool lined;    /* it goes by a line */
-    uint64_t line_offset;
+    bool apart;    /* between GPUs that do not reach each other's memory */
+    uint8_t home;  /* where its line lies, or its slot: a GPU, or with the host: gpu_count */
+    uint64_t home_offset;
 };
+
+/* By a slot with the host, if it has any bytes. */
+static inline bool tutti_cuda_is_staged(const struct tutti_cuda_message *message)
+{
+    return message->apart && !message->lined;
+}
 
 struct tutti_cuda_plan {
     const struct tutti_schedule *schedule;
+    struct tutti_cuda_spread spread;
     struct tutti_program program;
     uint32_t lane_total;  /* of all ranks */
     uint32_t *step_first; /* [lane_total + 1] */
@@ -99,10 +136,11 @@ struct tutti_cuda_plan {
     uint32_t signal_capacity;
     struct tutti_reduction reduction; /* of all that is reduced, unless it is mixed */
     bool has_reduction;
-    bool mixed;           /* by several types or operators: another kernel plays it */
-    bool asks;            /* some operations are work of the host's */
-    bool lined;           /* messages go by lines, but for those of `in` */
-    uint64_t line_bytes;  /* of all lines */
+    bool mixed; /* by several types or operators: another kernel plays it */
+    bool asks;  /* some operations are work of the host's */
+    bool lined; /* messages go by lines, but for those of `in` */
+    /* Of all lines and slots, by where they lie. */
+    uint64_t home_bytes[TUTTI_CUDA_GPUS_MAX + 1];
     uint64_t moved_bytes; /* read and written by one iteration */
     uint64_t op_bytes_max;
 };
@@ -135,20 +173,38 @@ static inline uint32_t tutti_cuda_counter_count(const struct tutti_cuda_plan *pl
 
 enum tutti_cuda_planning { TUTTI_CUDA_PLAIN, TUTTI_CUDA_JOINED, TUTTI_CUDA_LINED };
 
-/* Plans a flat schedule: an operation a step; or joined, as said above; or with lines besides where
- * they serve. -TUTTI_ECHECK, with
- * rank, lane and step, for one that cannot be played: a SEND or RECV that meets none, a pair of
- * different lengths, a wait that nothing ends. -TUTTI_ELACK: more than 2^22 steps. The plan
- * refers to the schedule. */
+/* Plans a flat schedule, for one GPU: an operation a step; or joined, as said above; or with lines
+ * besides where they serve. -TUTTI_ECHECK, with rank, lane and step, for one that cannot be played:
+ * a SEND or RECV that meets none, a pair of different lengths, a wait that nothing ends.
+ * -TUTTI_ELACK: more than 2^22 steps. The plan refers to the schedule. */
 int tutti_cuda_plan_open(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
                          enum tutti_cuda_planning planning, struct tutti_err *err);
+/* The same for several GPUs. */
+int tutti_cuda_plan_spread(struct tutti_cuda_plan *plan, const struct tutti_schedule *schedule,
+                           enum tutti_cuda_planning planning,
+                           const struct tutti_cuda_spread *spread, struct tutti_err *err);
 void tutti_cuda_plan_close(struct tutti_cuda_plan *plan); /* a zeroed one is a no-op */
 
-/* The plan as the device reads it: bases[buf][rank] is where a buffer begins there, and
- * bases[TUTTI_CUDA_LINES][0] where the lines do. */
-void tutti_cuda_resolve(const struct tutti_cuda_plan *plan,
+/* What a GPU has of a plan: neighbours, in the plan's order. */
+struct tutti_cuda_part {
+    uint32_t gpu;
+    uint32_t rank_first;
+    uint32_t rank_end;
+    uint32_t lane_first; /* of all ranks */
+    uint32_t lane_count;
+    uint32_t op_first;
+    uint32_t op_count;
+};
+struct tutti_cuda_part tutti_cuda_part_of(const struct tutti_cuda_plan *plan, uint32_t gpu);
+
+/* The part as the device reads it: bases[buf][rank] is where a buffer begins there, and
+ * bases[TUTTI_CUDA_LINES][home] where the lines and slots of a home do. */
+void tutti_cuda_resolve(const struct tutti_cuda_plan *plan, const struct tutti_cuda_part *part,
                         const uint64_t *const bases[TUTTI_CUDA_BASES],
                         struct tutti_cuda_op *ret_ops, struct tutti_cuda_lane *ret_lanes);
+/* A wait or signal as the device reads it. */
+struct tutti_cuda_flag tutti_cuda_resolve_flag(const struct tutti_cuda_plan *plan,
+                                               struct tutti_cuda_flag flag);
 
 /* The operations of a plan without lines, by levels: those of level 0 may be played at any time and
  * all at once, those of level k after all of the levels before. Waits and signals are then over;
@@ -175,8 +231,15 @@ const char *tutti_cuda_step_text(const struct tutti_cuda_plan *plan, uint32_t la
 /* Pairs SENDs and RECVs; fills messages and message_of. */
 int tutti_cuda_match(struct tutti_cuda_plan *plan, struct tutti_err *err);
 
+/* Decides where the memory of messages lies: with which GPU, or with the host. */
+void tutti_cuda_choose_homes(struct tutti_cuda_plan *plan);
+
 /* Decides whether messages go by lines, and where these lie. */
 void tutti_cuda_choose_lines(struct tutti_cuda_plan *plan);
+
+/* Decides where the slots of messages between GPUs lie that do not reach each other's memory; not
+ * with lines. */
+void tutti_cuda_choose_stages(struct tutti_cuda_plan *plan);
 
 /* Marks what joins need to know before operations are made: pushed messages, discarded results. */
 int tutti_cuda_find_joins(struct tutti_cuda_plan *plan, struct tutti_err *err);

@@ -11,7 +11,7 @@
  *   P_UNROLL                              before a loop of constant length
  *   p_vec                                 16 bytes, moved at once
  *   p_ld_acquire p_st_release p_add_release  counters that other blocks read
- *   p_ld_acquire_system p_st_release_system  those that the host reads and stores
+ *   p_ld_acquire_system p_st_release_system  those that the host or another device reads and stores
  *   p_ld_flag p_st_flag p_claim           words where order does not matter; who is first
  *   p_ld_line p_st_line                   16 bytes of 2 words and their flags, each pair at once
  *   p_ld_host                             a word of the host's
@@ -64,14 +64,14 @@ static P_DEV int player_leaves(P_CTX const struct tutti_cuda_args *args, uint64_
     return 1;
 }
 
-/* 0: the counter has come; else to leave. */
+/* 0: the counter has come; else to leave. `far`: another device, or the host, stores it. */
 static P_DEV int player_wait(P_CTX const struct tutti_cuda_args *args, const uint64_t *counter,
-                             uint64_t value, uint32_t op, uint32_t wait)
+                             int far, uint64_t value, uint32_t op, uint32_t wait)
 {
     uint64_t since_ns = 0;
     uint32_t spins = 0;
 
-    while (p_ld_acquire(counter) < value) {
+    while ((far ? p_ld_acquire_system(counter) : p_ld_acquire(counter)) < value) {
         uint64_t now_ns;
 
         if (++spins % P_SPINS != 0) {
@@ -378,6 +378,21 @@ static P_DEV int player_ask(P_CTX struct player_shared *shared, const struct tut
     return p_ld_flag(&shared->stop[number % 2]) != 0;
 }
 
+/* Whether it is stored by one device and waited for by another. */
+static P_DEV int player_is_far(uint32_t counter)
+{
+    return counter >> TUTTI_CUDA_COUNTER_BITS != 0;
+}
+
+static P_DEV uint64_t *player_counter(const struct tutti_cuda_args *args, uint32_t counter)
+{
+    const uint32_t number = counter & (TUTTI_CUDA_COUNTERS_MAX - 1);
+
+    if (!player_is_far(counter))
+        return &args->counters[number].value;
+    return &args->far[(counter >> TUTTI_CUDA_COUNTER_BITS) - 1][number].value;
+}
+
 static P_DEV void player_pass_time(uint64_t duration_ns)
 {
     uint64_t since_ns = duration_ns > 0 ? p_now_ns() : 0;
@@ -397,8 +412,9 @@ static P_DEV int player_begin(P_CTX struct player_shared *shared,
         const struct tutti_cuda_flag flag =
             op->flagged ? op->flags[i] : args->waits[op->wait_first + i];
 
-        if (player_wait(P_PASS args, &args->counters[flag.counter].value,
-                        player_value(iteration, flag.value), number, i) == 0)
+        if (player_wait(P_PASS args, player_counter(args, flag.counter),
+                        player_is_far(flag.counter), player_value(iteration, flag.value), number,
+                        i) == 0)
             continue;
         p_st_flag(&shared->stop[number % 2], 1);
         break;
@@ -414,8 +430,31 @@ static P_DEV void player_end(P_CTX const struct tutti_cuda_args *args,
         const struct tutti_cuda_flag flag =
             op->flagged ? op->flags[op->wait_count + i] : args->signals[op->signal_first + i];
 
-        p_st_release(&args->counters[flag.counter].value, player_value(iteration, flag.value));
+        if (player_is_far(flag.counter))
+            p_st_release_system(player_counter(args, flag.counter),
+                                player_value(iteration, flag.value));
+        else
+            p_st_release(player_counter(args, flag.counter), player_value(iteration, flag.value));
     }
+}
+
+/* The first block of each device, once all of its device have come, meets those of the others, and
+ * then comes a second time. Nobody waits for a launch that is not yet put on a stream: the host
+ * launches on all devices before it looks at any. True: to leave. */
+static P_DEV int player_meet_far(P_CTX const struct tutti_cuda_args *args, uint64_t all,
+                                 uint32_t number)
+{
+    const uint64_t round = args->gate_base + number + 1;
+    int leaves = player_wait(P_PASS args, &args->meeting->value, 0, all, TUTTI_CUDA_MEETING, 0);
+
+    if (!leaves)
+        p_st_release_system(&args->gates[args->gpu].value, round);
+    for (uint32_t g = 0; g < args->gpu_count && !leaves; g++)
+        leaves =
+            player_wait(P_PASS args, &args->gates[g].value, 1, round, TUTTI_CUDA_MEETING, 1 + g);
+    if (!leaves)
+        p_add_release(&args->meeting->value);
+    return leaves;
 }
 
 /* All blocks meet; true: to leave. */
@@ -424,11 +463,14 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
 {
     P_SYNC();
     if (P_TID == 0) {
+        const uint32_t far = args->gpu_count > 1;
+        const uint64_t all = args->meeting_base + (uint64_t)(number + 1) * (P_NBLOCKS + far);
+
         shared->stop[0] = shared->stop[1] = shared->line_stop[0] = shared->line_stop[1] = 0;
         p_add_release(&args->meeting->value);
-        if (player_wait(P_PASS args, &args->meeting->value,
-                        args->meeting_base + (uint64_t)(number + 1) * P_NBLOCKS, TUTTI_CUDA_MEETING,
-                        0) != 0)
+        if (far && P_BID == 0 && player_meet_far(P_PASS args, all - 1, number))
+            shared->stop[0] = 1;
+        else if (player_wait(P_PASS args, &args->meeting->value, 0, all, TUTTI_CUDA_MEETING, 0))
             shared->stop[0] = 1;
         else if (P_BID == 0)
             args->meetings_ns[number] = p_now_ns();
@@ -478,7 +520,8 @@ static P_DEV int player_meet(P_CTX struct player_shared *shared, const struct tu
         if (P_TID == 0)                                                                          \
             shared->stop[0] = shared->stop[1] = shared->line_stop[0] = shared->line_stop[1] = 0; \
         P_SYNC();                                                                                \
-        if (args.iteration_count > 1 && player_meet(P_PASS shared, &args, 0))                    \
+        if ((args.iteration_count > 1 || args.gpu_count > 1) &&                                  \
+            player_meet(P_PASS shared, &args, 0))                                                \
             return;                                                                              \
         for (uint32_t i = 0; i < args.iteration_count; i++) {                                    \
             if (NAME##_lane(P_PASS shared, &args, args.iteration + i,                            \
