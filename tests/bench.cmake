@@ -39,3 +39,8 @@ if(TUTTI_HAVE_URING)
     target_link_libraries(uring_bench PRIVATE ${TUTTI_URING_LIBRARY} Threads::Threads)
     add_test(NAME uring_bench COMMAND uring_bench 8,65536,1048576 1)
 endif()
+
+# What a step of real training takes, and the share of its products.
+add_executable(train_bench bench/train_bench.c)
+target_link_libraries(train_bench PRIVATE tutti_static)
+add_test(NAME train_bench COMMAND train_bench cifar10-cnn 3 2)

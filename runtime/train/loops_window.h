@@ -113,11 +113,12 @@ static void pool(const struct tutti_window *w, const float *image, const float *
             {
                 float upper = b[i] > a[i] ? b[i] : a[i];
                 float lower = d[i] > c[i] ? d[i] : c[i];
-                int32_t upper_at = b[i] > a[i] ? 1 : 0;
-                int32_t lower_at = d[i] > c[i] ? 3 : 2;
                 float most = (lower > upper ? lower : upper) + biases[i];
+                /* Without a choice between whole numbers, which keeps gcc from vectors. */
+                int32_t upper_at = b[i] > a[i];
+                int32_t lower_at = 2 + (d[i] > c[i]);
 
-                which[i] = (uint8_t)(lower > upper ? lower_at : upper_at);
+                which[i] = (uint8_t)(upper_at + (lower_at - upper_at) * (lower > upper));
                 values[i] = floor > most ? floor : most;
             }
             values += channels;
