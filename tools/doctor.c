@@ -8,6 +8,7 @@
 
 #include "build.h"
 #include "runtime/backend.h"
+#include "runtime/blas.h"
 #include "runtime/coll.h"
 #include "runtime/cuda.h"
 #include "runtime/data.h"
@@ -68,6 +69,18 @@ static int add_build(struct tutti_table *table)
                mpi != NULL ? "under mpirun or srun predict and compare spread over the processes"
                            : "sweeps use one process; apt install libopenmpi-dev openmpi-bin (or "
                              "libmpich-dev mpich), build again");
+}
+
+/* Who multiplies in real training. */
+static int add_products(struct tutti_table *table)
+{
+    char name[TUTTI_BLAS_NAME_BYTES];
+    bool has = tutti_blas_name(name);
+
+    return add(table, "openblas", has ? name : "no",
+               has ? "multiplies in real training"
+                   : "real training multiplies in plain C; apt install libopenblas-dev, build "
+                     "again");
 }
 
 /* The engine that moves its bytes, and whether there could be the other. */
@@ -251,6 +264,8 @@ int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
 
     if (status == 0)
         status = add_build(table);
+    if (status == 0)
+        status = add_products(table);
     if (status == 0)
         status = add_everywhere(table) | add_tcp(table) | add_mpi(table) | add_launcher(table) |
                  add_nccl(table) | add_gpu(table) | add_local(table);

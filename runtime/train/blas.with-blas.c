@@ -29,6 +29,7 @@ bool tutti_blas_open(struct tutti_blas *ret)
     complete = find(library, "cblas_sgemm", &blas.sgemm) &&
                find(library, "openblas_get_num_threads", &blas.get_threads) &&
                find(library, "openblas_set_num_threads", &blas.set_threads) &&
+               find(library, "openblas_get_config", &blas.config) &&
                find(library, "openblas_get_corename", &blas.kernels);
     (void)dlclose(library); /* one count less; it stays */
     if (complete)

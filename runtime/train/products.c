@@ -3,7 +3,10 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "runtime/blas.h"
 #include "runtime/train/loops.h"
 
 /* Of cblas.h. */
@@ -52,4 +55,21 @@ void tutti_products_close(struct tutti_products *products)
     if (products->threads_before > 0)
         products->blas.set_threads(products->threads_before);
     products->threads_before = 0;
+}
+
+bool tutti_blas_name(char *buf)
+{
+    struct tutti_blas blas;
+    const char *config;
+    size_t length;
+
+    if (!tutti_blas_open(&blas))
+        return false;
+    config = blas.config();
+    length = strcspn(config, " "); /* the name, then the version */
+    length += strspn(config + length, " ");
+    length += strcspn(config + length, " ");
+    (void)snprintf(buf, TUTTI_BLAS_NAME_BYTES, "%.*s (%.32s)", length > 48 ? 48 : (int)length,
+                   config, blas.kernels());
+    return true;
 }

@@ -37,6 +37,7 @@ struct tutti_blas {
                   float beta, float *c, int c_stride);
     int (*get_threads)(void);
     void (*set_threads)(int count);
+    const char *(*config)(void);  /* "OpenBLAS 0.3.21 ..." */
     const char *(*kernels)(void); /* "Haswell" */
 };
 
