@@ -70,10 +70,10 @@ enum { TUTTI_CUDA_PLACES_BYTES = 512 };
 int tutti_cuda_places(struct tutti_backend *backend, uint32_t rank_count,
                       char ret[TUTTI_CUDA_PLACES_BYTES], struct tutti_err *err);
 
-enum { TUTTI_CUDA_NAME_BYTES = 160 };
+enum { TUTTI_CUDA_NAME_BYTES = 192 };
 
-/* "NVIDIA H200, 132 multiprocessors, 139.8 GiB, driver for CUDA 13.0", of the first GPU. The same
- * errors as open. */
+/* "NVIDIA H200, 132 multiprocessors, 139.8 GiB, driver for CUDA 13.0", of the first GPU; and
+ * ", the first of 8 GPUs" where there are several. The same errors as open. */
 int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err);
 
 TUTTI_API_END

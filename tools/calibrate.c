@@ -115,10 +115,10 @@ static int check_options(const struct tutti_args *args, struct tutti_err *err)
 {
     static const char *const of_logs[] = {"collective", "nodes", "as-nccl", "env"};
     static const char *const of_tables[] = {"filter", "title", "jobs"};
-    static const char *const of_here[] = {"ranks",      "pin",         "no-pin",     "deadline",
-                                          "maxbytes",   "launch",      "hosts",      "dry-run",
-                                          "rendezvous", "interface",   "open",       "launcher",
-                                          "engine",     "connections", "congestion", "library"};
+    static const char *const of_here[] = {
+        "ranks",  "pin",         "no-pin",     "deadline",  "maxbytes", "launch",
+        "hosts",  "dry-run",     "rendezvous", "interface", "open",     "launcher",
+        "engine", "connections", "congestion", "library",   "gpus",     "no-peers"};
     bool here = tutti_args_given(args, "backend");
     bool log = tutti_args_given(args, "log");
 
@@ -215,6 +215,8 @@ static const struct tutti_option options[] = {
      .min = 1,
      .max = TUTTI_LOCAL_RANKS_MAX,
      .help = "-B: how many ranks hand messages on; if not given 2, cuda: 8, or one a process"},
+    TUTTI_OPTION_GPUS,
+    TUTTI_OPTION_NO_PEERS,
     {.name = "pin",
      .type = TUTTI_OPTION_FLAG,
      .help = "-B: tie each rank to a processor; done by itself where there are enough"},
@@ -280,7 +282,8 @@ const struct tutti_command tutti_cli_calibrate = {
         "costs to hand a message on. With -B tcp (--launch 2) or -B mpi (mpirun -n 2) all "
         "processes measure together, and to that comes what the system or the MPI library "
         "takes to send and to receive. With -B cuda it times copies, sums and messages of virtual "
-        "ranks on one GPU, by 1, 4 and 16 lanes each, and fits what a launch, a hop and an "
+        "ranks, all on one GPU or one each on several, by 1, 4 and 16 lanes each, and fits what a "
+        "launch, a hop and an "
         "operation "
         "take, and the rates of a block of threads, of memory and of the cache. The file (-O) is "
         "for "

@@ -284,7 +284,9 @@ static void print_here(const struct validation *v, FILE *out)
             tutti_collective_name(v->run.perform.params.collective), v->run.rank_count,
             v->run.backend->on_gpu && !v->run.backend->alone ? "virtual " : "",
             v->run.rank_count == 1 ? "" : "s", v->run.backend->name);
-    if (v->run.backend->on_gpu)
+    if (v->run.places[0] != '\0')
+        fprintf(out, " on several GPUs\n# %s\n", v->run.places);
+    else if (v->run.backend->on_gpu)
         fputs(v->run.backend->alone ? " on GPUs\n" : " on one GPU\n", out);
     else
         fprintf(out, " on %" PRIu32 " processors\n", tutti_run_processors());
@@ -555,7 +557,8 @@ const struct tutti_command tutti_cli_validate = {
         "some messages are timed anew, to tell what passing from one to the other costs now, and "
         "what they moved during is timed again. The column calibrated is what would have been "
         "predicted without.\n\n"
-        "With -B cuda: the same for virtual ranks of one GPU, by what 'tutti calibrate -B cuda' "
+        "With -B cuda: the same for virtual ranks of one GPU (of several: one rank each, of which "
+        "all hops are alike), by what 'tutti calibrate -B cuda' "
         "fits to copies, sums and messages of other sizes: launch, hop of a counter or a line, "
         "rates of a block, of memory and of the cache. Predicted are the operations that the "
         "backend makes of the same schedule. With -B nccl: on GPUs, by what 'tutti calibrate -B "

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds what needs a GPU, checks it, and measures, all in one call: for a machine with one GPU of
-# NVIDIA, the CUDA Toolkit and NCCL (player and bars need no NCCL). Usage: tests/gpu/run.sh FOLDER
+# Builds what needs a GPU, checks it, and measures, all in one call: for a machine with a GPU of
+# NVIDIA or several, the CUDA Toolkit and NCCL (player and bars need no NCCL). Usage: tests/gpu/run.sh FOLDER
 # [STAGE...]
 #   player   the backend cuda: conformance on 1 to 16 virtual ranks, its own tests, every algorithm
 #            by `tutti run`, and compute-sanitizer where it is (FOLDER/player-*.log)
@@ -8,6 +8,9 @@
 #            (FOLDER/topo.facts is all that was read, and a golden file to be)
 #   validate costs of the backend cuda fitted to small schedules, and collectives of other sizes
 #            predicted by them (FOLDER/cuda.local, FOLDER/validate-*.log and .csv)
+#   several  the backend cuda on 2 GPUs and more: conformance, its own tests and every algorithm, with
+#            peer access and without, then costs fitted and collectives predicted, a rank a GPU; with
+#            one GPU it says so (FOLDER/several-*). All other stages of the backend cuda are on one.
 #   graph    all-reduce by a block a lane, in one launch, and by a graph of a kernel a level, beside
 #            each other; more lanes than the GPU keeps at work (FOLDER/player-graph*.log)
 #   bars     what the backend cuda reaches beside the driver's copy (FOLDER/bars.tsv)
@@ -32,9 +35,9 @@ mkdir -p "$1"
 to=$(cd "$1" && pwd)
 shift
 stages=("$@")
-[ $# -gt 0 ] || stages=(topo player validate graph bars nccl check costs sockets hosts steps within)
+[ $# -gt 0 ] || stages=(topo player validate several graph bars nccl check costs sockets hosts steps within)
 targets=(tutti)
-case " ${stages[*]} " in *" player "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
+case " ${stages[*]} " in *" player "* | *" several "* | *" bars "*) targets+=(cuda_conformance_test cuda_test bars) ;; esac
 case " ${stages[*]} " in *" nccl "*) targets+=(nccl_conformance_test) ;; esac
 case " ${stages[*]} " in *" check "* | *" costs "*) targets+=(gpu_costs_program) ;; esac
 case " ${stages[*]} " in *" check "* | *" sockets "* | *" hosts "* | *" steps "* | *" within "*)
@@ -71,6 +74,10 @@ nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.max,pcie.l
 } >>"$to/machine.txt"
 cat "$to/machine.txt"
 
+gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | wc -l)
+first=${CUDA_VISIBLE_DEVICES:-0}
+one=(env CUDA_VISIBLE_DEVICES="${first%%,*}") # before a command: it sees one GPU
+
 # ranks NAME ARGUMENTS...: one table of nccl_ranks, and beside it what NCCL chose for each size.
 ranks() {
     local name=$1 start=$SECONDS rc
@@ -102,10 +109,20 @@ forced() {
 player() {
     local name=$1 start=$SECONDS rc
     shift
-    timeout 120 "$@" >"$to/player-$name.log" 2>&1
+    timeout 120 "${one[@]}" "$@" >"$to/player-$name.log" 2>&1
     rc=$?
     [ $rc -eq 0 ] || failed=1
     echo "== player $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/player-$name.log")"
+}
+
+# several NAME COMMAND...: one program of the backend cuda's, which sees all GPUs.
+several() {
+    local name=$1 start=$SECONDS rc
+    shift
+    timeout 120 "$@" >"$to/several-$name.log" 2>&1
+    rc=$?
+    [ $rc -eq 0 ] || failed=1
+    echo "== several $name: rc $rc, $((SECONDS - start)) s, $(tail -n 1 "$to/several-$name.log")"
 }
 
 # lines FILE: nodes, links and hardware, without names and what devices are.
@@ -115,17 +132,19 @@ lines() {
 
 # calibrate BACKEND RANKS: its costs, into FOLDER/BACKEND.local.
 calibrate() {
-    local start=$SECONDS
-    TUTTI_NCCL_LIBRARY=$library timeout 90 $build/tutti calibrate -B "$1" -g "$2" -e 50M \
+    local start=$SECONDS see=()
+    [ "$1" != cuda ] || see=("${one[@]}")
+    TUTTI_NCCL_LIBRARY=$library timeout 90 "${see[@]}" $build/tutti calibrate -B "$1" -g "$2" -e 50M \
         -O "$to/$1.local" >"$to/validate-calibrate-$1.log" 2>&1 || failed=1
     echo "== calibrate $1: $((SECONDS - start)) s, $(tail -n 1 "$to/validate-calibrate-$1.log")"
 }
 
 # validate NAME BACKEND ARGUMENTS...: one table of measured and predicted.
 validate() {
-    local name=$1 backend=$2 start=$SECONDS rc
+    local name=$1 backend=$2 start=$SECONDS see=() rc
     shift 2
-    TUTTI_NCCL_LIBRARY=$library timeout 100 $build/tutti validate -B "$backend" \
+    [ "$backend" != cuda ] || see=("${one[@]}")
+    TUTTI_NCCL_LIBRARY=$library timeout 100 "${see[@]}" $build/tutti validate -B "$backend" \
         --calib "$to/$backend.local" "$@" --format csv \
         >"$to/validate-$name.csv" 2>"$to/validate-$name.log"
     rc=$?
@@ -176,7 +195,6 @@ for stage in "${stages[@]}"; do
         done
         validate large cuda -g 8 -a ring,two-shot,halving-doubling -b 64M -e 64M -w 1 -n 5
         validate four cuda -g 4 -a ring,two-shot,one-shot -b 1K -e 16M -f 4 -w 2 -n 10
-        gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
         if [ "$gpus" -gt 1 ]; then # one GPU a rank
             calibrate nccl "$gpus"
             validate nccl nccl -g "$gpus" -a all -b 1K -e 64M -f 8 -w 2 -n 10
@@ -200,6 +218,33 @@ for stage in "${stages[@]}"; do
         done
         [ -n "$sanitizer" ] || echo "== player: no compute-sanitizer here"
         ;;
+    several)
+        if [ "$gpus" -lt 2 ]; then
+            echo "== several: there is one GPU here; played on stand-ins alone"
+            continue
+        fi
+        for peers in "" no-peers; do
+            how=(env TUTTI_TEST_FEWER=4 ${peers:+TUTTI_TEST_STAGED=1})
+            several "conformance${peers:+-$peers}" "${how[@]}" $build/tests/cuda_conformance_test
+            several "persistent${peers:+-$peers}" "${how[@]}" TUTTI_TEST_PERSISTENT=1 \
+                TUTTI_TEST_FEWER=20 $build/tests/cuda_conformance_test
+            for ranks in $(printf '%s\n' "$gpus" 8 | sort -nu); do
+                for collective in allreduce allgather alltoall; do
+                    several "$collective-$ranks${peers:+-$peers}" $build/tutti run -B cuda \
+                        -g "$ranks" -a all -c $collective -b 1K -e 16M -f 16 -w 2 -n 5 \
+                        ${peers:+--$peers}
+                done
+            done
+            costs=$to/several${peers:+-$peers}.local
+            several "calibrate${peers:+-$peers}" $build/tutti calibrate -B cuda -g "$gpus" -e 50M \
+                ${peers:+--$peers} -O "$costs"
+            several "validate${peers:+-$peers}" $build/tutti validate -B cuda -g "$gpus" -a all \
+                -b 1K -e 16M -f 16 -w 2 -n 10 ${peers:+--$peers} --calib "$costs"
+        done
+        several test $build/tests/cuda_test
+        several trace $build/tutti run -B cuda -g "$gpus" -a ring -b 16M -e 16M \
+            --trace "$to/several.csv"
+        ;;
     graph) # the same rows as a block a lane, in one launch, and as a kernel a level
         for how in "" --persistent --graph; do
             player "levels${how#-}" $build/tutti run -B cuda -g 8 -a ring,two-shot,one-shot \
@@ -211,11 +256,10 @@ for stage in "${stages[@]}"; do
             --trace "$to/graph.csv"
         ;;
     bars)
-        timeout 200 $build/tests/bars >"$to/bars.tsv" 2>"$to/bars.err" || failed=1
+        timeout 200 "${one[@]}" $build/tests/bars >"$to/bars.tsv" 2>"$to/bars.err" || failed=1
         echo "== bars: $(wc -l <"$to/bars.tsv") lines, $(cat "$to/bars.err")"
         ;;
     nccl)
-        gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
         play=("$build/tutti" run -w 5 -n 20 -b 1K -e 64M -f 16)
         nccl doctor $build/tutti doctor
         for ranks in $(printf '%s\n' 1 "$gpus" | uniq); do
@@ -230,7 +274,7 @@ for stage in "${stages[@]}"; do
             nccl shared-$ranks $build/tutti run -B nccl --launch $ranks -a ring,two-shot \
                 -b 1K -e 1M -f 32 -w 1 -n 2 --library --deadline 20s
         done
-        nccl beside-cuda "${play[@]}" -B cuda -g 8 -a ring,two-shot,one-shot
+        nccl beside-cuda "${one[@]}" "${play[@]}" -B cuda -g 8 -a ring,two-shot,one-shot
         ;;
     check)
         ctest --test-dir $build -R '^(gpu_costs|nccl_ranks)' --output-on-failure \
@@ -282,8 +326,8 @@ for stage in "${stages[@]}"; do
         done
         ;;
     *)
-        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, validate, graph, bars, nccl," \
-            "check, costs, sockets, hosts, steps, within)" >&2
+        echo "tests/gpu/run.sh: unknown stage '$stage' (topo, player, validate, several, graph, bars," \
+            "nccl, check, costs, sockets, hosts, steps, within)" >&2
         exit 2
         ;;
     esac

@@ -54,6 +54,15 @@ endforeach()
 add_test(NAME cuda_conformance_steps_4_gpus COMMAND cuda_conformance_test training)
 set_tests_properties(cuda_conformance_steps_4_gpus PROPERTIES TIMEOUT 300
     ENVIRONMENT "${standin};TUTTI_STANDIN_DEVICES=4;TUTTI_STANDIN_PEERS=2;TUTTI_TEST_FEWER=60")
+add_test(NAME cuda_run_2_gpus COMMAND tutti run -B cuda -g 6 -a ring,two-shot -b 1K -e 4K -n 2)
+set_tests_properties(cuda_run_2_gpus PROPERTIES TIMEOUT 300
+    ENVIRONMENT "${standin};TUTTI_STANDIN_DEVICES=2"
+    PASS_REGULAR_EXPRESSION "first of 2 GPUs\n# ranks 0-2 on GPU 0, 3-5 on GPU 1, peer access\n")
+add_test(NAME cuda_run_2_gpus_no_peers
+    COMMAND tutti run -B cuda -g 2 --no-peers -a ring,one-shot -b 1K -e 64K -n 2)
+set_tests_properties(cuda_run_2_gpus_no_peers PROPERTIES TIMEOUT 300
+    ENVIRONMENT "${standin};TUTTI_STANDIN_DEVICES=4"
+    PASS_REGULAR_EXPRESSION "rank 0 on GPU 0, 1 on GPU 1, no peer access: through the host\n")
 
 # The kernel under ThreadSanitizer in every build; both mutants must be caught.
 set(CMAKE_REQUIRED_FLAGS -fsanitize=thread)

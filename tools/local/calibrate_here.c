@@ -193,6 +193,8 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
     struct tutti_run_group with = {.group = NULL};
     int status = tutti_run_read_measuring(args, &run, err);
 
+    if (status == 0)
+        status = tutti_run_read_gpus(args, &run, err);
     if (status < 0)
         return status;
     if (tutti_args_operand(args, 0) != NULL)

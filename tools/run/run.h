@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/cuda.h"
 #include "sim/predict.h"
 #include "tools/cli/json.h"
 #include "tools/cli/own.h"
@@ -38,10 +39,14 @@ struct tutti_run_command {
     uint32_t rank_count;
     uint32_t thread_count; /* -t: so many times -g ranks; nccl-tests' threads of a process */
     bool pin;
-    bool graph;       /* cuda */
-    bool persistent;  /* likewise */
-    bool report_host; /* --report-cputime */
-    bool emulated;    /* --emulate: each row has a backend of its own */
+    bool graph;      /* cuda */
+    bool persistent; /* likewise */
+    /* Likewise: over so many GPUs, 0: all there are; and as if they had no peer access. */
+    uint32_t gpu_count;
+    bool no_peers;
+    char places[TUTTI_CUDA_PLACES_BYTES]; /* where ranks were played; "": one GPU, or none */
+    bool report_host;                     /* --report-cputime */
+    bool emulated;                        /* --emulate: each row has a backend of its own */
     struct tutti_sizes sizes;
     /* All but backend, shape and params.count, which differ by backend and by size. */
     struct tutti_perform perform;
@@ -57,13 +62,24 @@ struct tutti_run_command {
 };
 
 /* Rows of an option table. */
+#define TUTTI_OPTION_GPUS                                                                         \
+    {                                                                                             \
+        .name = "gpus", .type = TUTTI_OPTION_COUNT, .value = "N", .min = 1, .max = 16,            \
+        .help = "cuda: over so many GPUs ranks are spread, neighbours together; if not given all" \
+    }
+#define TUTTI_OPTION_NO_PEERS                                                                    \
+    {                                                                                            \
+        .name = "no-peers", .type = TUTTI_OPTION_FLAG,                                           \
+        .help =                                                                                  \
+            "cuda: no GPU touches another's memory: messages between them go through the host's" \
+    }
 #define TUTTI_OPTIONS_RUN                                                                         \
     {.letter = 'B',                                                                               \
      .name = "backend",                                                                           \
      .type = TUTTI_OPTION_TEXT,                                                                   \
      .value = "NAME",                                                                             \
      .help = "threads: a thread a rank on this machine; tcp: processes and their sockets; mpi: "  \
-             "processes and their MPI; cuda: virtual ranks on one GPU; nccl: GPUs, one a rank, "  \
+             "processes and their MPI; cuda: virtual ranks on GPUs; nccl: GPUs, one a rank, "     \
              "and their NCCL; sim: a virtual clock on a machine of --topo"},                      \
         {.letter = 'g',                                                                           \
          .name = "ranks",                                                                         \
@@ -128,6 +144,7 @@ struct tutti_run_command {
         {.name = "persistent",                                                                    \
          .type = TUTTI_OPTION_FLAG,                                                               \
          .help = "cuda: all iterations in one launch; their times are then without it"},          \
+        TUTTI_OPTION_GPUS, TUTTI_OPTION_NO_PEERS,                                                 \
         {.name = "pin",                                                                           \
          .type = TUTTI_OPTION_FLAG,                                                               \
          .help =                                                                                  \
@@ -158,6 +175,10 @@ enum { TUTTI_BACKEND_WORDS_BYTES = 64 };
 /* The names of all backends, or of those whose costs are fitted, as a list for people. */
 void tutti_run_backend_words(bool all, char ret[TUTTI_BACKEND_WORDS_BYTES]);
 void tutti_run_done(struct tutti_run_command *run);
+
+/* --gpus and --no-peers. */
+int tutti_run_read_gpus(const struct tutti_args *args, struct tutti_run_command *run,
+                        struct tutti_err *err);
 
 /* --steps-max, for `auto`; 0: no limit, of what is named. */
 uint64_t tutti_run_steps_max(const struct tutti_args *args, const struct tutti_run_command *run);

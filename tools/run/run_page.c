@@ -209,6 +209,8 @@ static void json_head(const struct tutti_run_command *run, const struct tutti_ru
     }
     if (run->backend->on_gpu)
         tutti_json_text(json, "gpu", stage->gpu);
+    if (run->places[0] != '\0')
+        tutti_json_text(json, "places", run->places);
     tutti_json_count(json, "ranks", run->rank_count);
     if (stage->with != NULL)
         tutti_json_count(json, "processes", stage->with->group->count);

@@ -268,7 +268,9 @@ void tutti_run_print_place(const struct tutti_run_command *run, const char *gpu,
 {
     uint32_t processors = tutti_run_processors();
 
-    if (run->backend->on_gpu)
+    if (run->places[0] != '\0')
+        fprintf(out, " by %s\n# %s\n", gpu, run->places);
+    else if (run->backend->on_gpu)
         fprintf(out, " %s%s\n", run->backend->alone ? "by " : "on one GPU: ", gpu);
     else
         fprintf(out, " as thread%s on %" PRIu32 " processor%s%s\n", run->rank_count == 1 ? "" : "s",
@@ -286,7 +288,9 @@ int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backe
     struct tutti_cuda_opts on_gpu = {.size = sizeof(struct tutti_cuda_opts),
                                      .persistent = run->persistent,
                                      .graph = run->graph ? TUTTI_CUDA_GRAPH_ALWAYS
-                                                         : TUTTI_CUDA_GRAPH_AUTO};
+                                                         : TUTTI_CUDA_GRAPH_AUTO,
+                                     .gpu_count = run->gpu_count,
+                                     .staged = run->no_peers};
 
     return run->backend->alone    ? tutti_nccl_open(NULL, ret, err)
            : run->backend->on_gpu ? tutti_cuda_open(&on_gpu, ret, err)
@@ -397,6 +401,8 @@ int tutti_run_alone(struct tutti_run_command *run, const char *command,
 
     if (status < 0)
         return status;
+    if (run->backend->on_gpu && !run->backend->alone)
+        status = tutti_cuda_places(perform.backend, run->rank_count, run->places, err);
     perform.shape = &shape;
     status = tutti_run_sweep(run, &perform, command, local, &rows, sink, err);
     tutti_backend_close(perform.backend);

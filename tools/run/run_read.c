@@ -207,19 +207,39 @@ static int read_threads(const struct tutti_args *args, struct tutti_run_command 
     return 0;
 }
 
+static int refuse_cuda(const struct tutti_run_command *run, const char *option,
+                       struct tutti_err *err)
+{
+    return tutti_fail(err, TUTTI_EINVAL,
+                      "option '--%s': the backend '%s' has no such thing (-B cuda)", option,
+                      run->backend->name);
+}
+
+int tutti_run_read_gpus(const struct tutti_args *args, struct tutti_run_command *run,
+                        struct tutti_err *err)
+{
+    bool given = tutti_args_given(args, "gpus");
+
+    if (strcmp(run->backend->name, "cuda") != 0 && (given || tutti_args_flag(args, "no-peers")))
+        return refuse_cuda(run, given ? "gpus" : "no-peers", err);
+    run->gpu_count = given ? (uint32_t)tutti_args_number(args, "gpus") : 0;
+    run->no_peers = tutti_args_flag(args, "no-peers");
+    return 0;
+}
+
 /* How many ranks, and where; on a machine, simulated or emulated, there are as many as that has. */
 static int read_ranks(const struct tutti_args *args, struct tutti_run_command *run,
                       struct tutti_err *err)
 {
     const struct tutti_schedule *own = run->own.schedule;
-    int status = 0;
+    bool graph = tutti_args_flag(args, "graph");
+    int status = tutti_run_read_gpus(args, run, err);
 
-    if (strcmp(run->backend->name, "cuda") != 0 &&
-        (tutti_args_flag(args, "graph") || tutti_args_flag(args, "persistent")))
-        return tutti_fail(
-            err, TUTTI_EINVAL, "option '--%s': the backend '%s' has no such thing (-B cuda)",
-            tutti_args_flag(args, "graph") ? "graph" : "persistent", run->backend->name);
-    if (tutti_args_flag(args, "graph") && tutti_args_flag(args, "persistent"))
+    if (status < 0)
+        return status;
+    if (strcmp(run->backend->name, "cuda") != 0 && (graph || tutti_args_flag(args, "persistent")))
+        return refuse_cuda(run, graph ? "graph" : "persistent", err);
+    if (graph && tutti_args_flag(args, "persistent"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '--graph' and '--persistent': a graph is launched for each "
                           "iteration (one of them)");
@@ -242,7 +262,7 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
         status = status < 0 ? status : tutti_nccl_gpu_count(&run->rank_count, err);
     if (!run->grouped && !run->backend->simulated && run->rank_count == 0)
         run->rank_count = 2;
-    run->graph = tutti_args_flag(args, "graph");
+    run->graph = graph;
     run->persistent = tutti_args_flag(args, "persistent");
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());

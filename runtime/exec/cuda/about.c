@@ -22,7 +22,9 @@ int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err)
     struct tutti_gpu gpu = {.device = 0};
     char name[96] = "";
     size_t memory_bytes = 0;
+    char rest[32] = "";
     int version = 0;
+    int count = 0;
     int status = tutti_gpu_open(&gpu, NULL, 0, err);
 
     if (status < 0)
@@ -33,10 +35,14 @@ int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err)
     if (status == 0)
         status = CALL(&gpu, version, &version);
     if (status == 0)
+        status = CALL(&gpu, device_count, &count);
+    if (count > 1)
+        (void)snprintf(rest, sizeof(rest), ", the first of %d GPUs", count);
+    if (status == 0)
         (void)snprintf(ret, TUTTI_CUDA_NAME_BYTES,
-                       "%.95s, %d multiprocessors, %.1f GiB, driver for CUDA %d.%d", name,
+                       "%.95s, %d multiprocessors, %.1f GiB, driver for CUDA %d.%d%s", name,
                        gpu.multiprocessor_count, (double)memory_bytes / 0x1p30, version / 1000,
-                       version % 1000 / 10);
+                       version % 1000 / 10, rest);
     tutti_gpu_close(&gpu);
     return status;
 }
