@@ -17,6 +17,11 @@ add_executable(fold_step_bench bench/fold_step_bench.c)
 target_link_libraries(fold_step_bench PRIVATE tutti_static)
 add_test(NAME fold_step_bench COMMAND fold_step_bench 4 4 3)
 
+# What saving costs who trains.
+add_executable(checkpoint_bench bench/checkpoint_bench.c)
+target_link_libraries(checkpoint_bench PRIVATE tutti_static)
+add_test(NAME checkpoint_bench COMMAND checkpoint_bench 65536 2 5 1)
+
 # Ways to write what another processor has read: figures in bench/notes.md.
 add_executable(lines_bench bench/lines_bench.c)
 target_link_libraries(lines_bench PRIVATE tutti_static)

@@ -134,11 +134,12 @@ static int read_shape(struct tutti_manifest_reader *r, struct tutti_checkpoint_v
 {
     struct tutti_word word = {NULL, 0};
     int status = tutti_line_need(&r->line, "a shape", &word, err);
-    const char *end = word.text + word.bytes;
     const char *stop;
+    const char *end;
 
     if (status < 0 || tutti_word_is(word, "scalar"))
         return status;
+    end = word.text + word.bytes;
     for (const char *p = word.text; p != NULL; p = stop == NULL ? NULL : stop + 1) {
         struct tutti_line piece = {p, end, NULL};
         uint64_t dim = 0;

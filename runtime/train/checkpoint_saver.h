@@ -30,6 +30,8 @@ struct tutti_saver_options {
     uint32_t rank_count;
     bool is_chief;
     uint32_t keep;        /* the newest so many; 0: all */
+    uint64_t copy_bytes;  /* that the rank will save: taken and touched ahead; 0: at the first save,
+                           * which then takes many times as long as others */
     const char *strategy; /* for who reads the manifest: a word */
     const struct tutti_checkpoint_model *model;
     const struct tutti_checkpoint_slot *slots; /* the same for all ranks */

@@ -45,6 +45,7 @@ TEST(saving_and_restoring_fail_cleanly)
 
     world_init(&w, 2);
     w.keep = 1;
+    w.copy_bytes = 1 << 12;
     CHECK_INT(save_twice(&err), 0); /* something is there to be removed */
     w.incarnation = 1;
     ALLOC_FAIL_EACH(save_twice(&err), err);

@@ -93,6 +93,7 @@ struct world {
     char dir[256];
     uint32_t rank_count;
     uint32_t keep;
+    uint64_t copy_bytes;
     uint64_t incarnation;
     struct world_rank ranks[RANKS_MAX];
     struct tutti_err err;
@@ -170,6 +171,7 @@ static inline int world_open_savers(struct world *w)
                                               .rank_count = w->rank_count,
                                               .is_chief = rank == 0,
                                               .keep = w->keep,
+                                              .copy_bytes = w->copy_bytes,
                                               .strategy = "fsdp",
                                               .model = &world_model,
                                               .slots = world_slots,
