@@ -76,18 +76,16 @@ static inline void world_fill(char *at, enum tutti_dtype dtype, uint64_t bytes, 
     }
 }
 
-/* Takes the schedule over. */
-static inline int world_open(struct world *w, struct tutti_schedule *schedule,
-                             enum tutti_cuda_planning planning, struct tutti_err *err)
+/* Takes the schedule over: plans it, and fills buffers. */
+static inline int world_plan(struct world *w, struct tutti_schedule *schedule,
+                             enum tutti_cuda_planning planning,
+                             const struct tutti_cuda_spread *spread, struct tutti_err *err)
 {
     uint64_t sizes[4] = {0, schedule->in_bytes, schedule->out_bytes, schedule->scratch_bytes};
-    const uint64_t *bases[TUTTI_CUDA_BASES] = {w->addresses[0], w->addresses[1], w->addresses[2],
-                                               w->addresses[3], w->addresses[4], &w->lines_address};
-    struct tutti_cuda_part part;
     int status;
 
     *w = (struct world){.schedule = schedule};
-    status = tutti_cuda_plan_open(&w->plan, schedule, planning, err);
+    status = tutti_cuda_plan_spread(&w->plan, schedule, planning, spread, err);
     for (uint32_t r = 0; r < schedule->rank_count && status == 0; r++) {
         for (int b = 1; b < 4; b++) {
             w->bufs[b][r] = calloc(1, (size_t)sizes[b] + 64);
@@ -100,6 +98,19 @@ static inline int world_open(struct world *w, struct tutti_schedule *schedule,
         else
             world_fill(w->bufs[1][r], schedule->contract.dtype, sizes[1], 1000 + r);
     }
+    return status;
+}
+
+/* For one GPU; takes the schedule over. */
+static inline int world_open(struct world *w, struct tutti_schedule *schedule,
+                             enum tutti_cuda_planning planning, struct tutti_err *err)
+{
+    const uint64_t *bases[TUTTI_CUDA_BASES] = {w->addresses[0], w->addresses[1], w->addresses[2],
+                                               w->addresses[3], w->addresses[4], &w->lines_address};
+    struct tutti_cuda_part part;
+    int status =
+        world_plan(w, schedule, planning, &(struct tutti_cuda_spread){.gpu_count = 1}, err);
+
     if (status < 0)
         return status;
     w->lines = aligned_alloc(64, (size_t)w->plan.home_bytes[0] / 64 * 64 + 64);

@@ -80,6 +80,18 @@ if(TUTTI_HAVE_TSAN AND NOT TUTTI_SANITIZE)
     endforeach()
     set_tests_properties(cuda_player_race_no-barrier cuda_player_race_relaxed PROPERTIES
         PASS_REGULAR_EXPRESSION "ThreadSanitizer: data race")
+    # The same for two devices.
+    add_executable(several_race gpu/several_race.c)
+    target_include_directories(several_race PRIVATE ${CMAKE_SOURCE_DIR})
+    target_compile_options(several_race PRIVATE -fsanitize=thread -g1 -O0)
+    target_link_options(several_race PRIVATE -fsanitize=thread)
+    target_link_libraries(several_race PRIVATE tutti_cuda)
+    foreach(mutant right no-meeting relaxed)
+        add_test(NAME cuda_several_race_${mutant} COMMAND several_race ${mutant})
+        set_tests_properties(cuda_several_race_${mutant} PROPERTIES TIMEOUT 300)
+    endforeach()
+    set_tests_properties(cuda_several_race_no-meeting cuda_several_race_relaxed PROPERTIES
+        PASS_REGULAR_EXPRESSION "ThreadSanitizer: data race")
 endif()
 
 # What tests/gpu/run.sh measures; here on the stand-in, so that it goes through.
