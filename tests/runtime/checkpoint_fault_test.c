@@ -1,5 +1,9 @@
 /* Whatever fails, and whenever a process or the power goes, the last checkpoint that was committed
  * is found whole; a damaged one is told, and the next older one is taken. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
 #include "tests/runtime/checkpoint_faults.h"
 
 static struct world w;
@@ -155,6 +159,91 @@ TEST(what_fails_once_is_said_and_goes_well_the_next_time)
         world_done(&w);
     }
     CHECK(unseen < operations / 3);
+}
+
+/* ---- processes --------------------------------------------------------------------------------*/
+
+/* Saves step after step, all ranks of one process, and tells what is committed through a pipe. */
+static void save_for_ever(int pipe)
+{
+    if (world_open_savers(&w) < 0)
+        _exit(1);
+    for (uint64_t step = 1;; step++) {
+        if (world_save(&w, SPREAD_RANDOM, step) < 0 ||
+            write(pipe, &step, sizeof(step)) != sizeof(step))
+            _exit(1);
+    }
+}
+
+/* Killed at a random moment, again and again: each start goes on in the same folder. */
+TEST(a_process_that_is_killed_loses_what_was_not_committed)
+{
+    uint64_t runs = test_count(200, 25);
+    struct tutti_random random;
+
+    tutti_random_seed(&random, test_seed);
+    world_init(&w, 3);
+    w.keep = 2;
+    for (uint64_t i = 0; i < runs && test_failures == 0; i++) {
+        struct world_notes notes = {.count = 0};
+        uint64_t committed = 0;
+        int ends[2];
+        pid_t child;
+
+        CHECK_INT(pipe(ends), 0);
+        CHECK_OK(tutti_checkpoint_next_incarnation(w.disk, w.dir, &w.incarnation, &w.err), w.err);
+        child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0)
+            save_for_ever(ends[1]);
+        close(ends[1]);
+        CHECK(read(ends[0], &committed, sizeof(committed)) == sizeof(committed)); /* it is at it */
+        nanosleep(&(struct timespec){0, (long)tutti_random_below(&random, 20000000)}, NULL);
+        CHECK_INT(kill(child, SIGKILL), 0);
+        CHECK_INT(waitpid(child, NULL, 0), child);
+        for (uint64_t more; read(ends[0], &more, sizeof(more)) == sizeof(more);)
+            committed = more;
+        close(ends[0]);
+        CHECK(world_restore(&w, 2, &notes) >= (int64_t)committed);
+        CHECK_TEXT(notes.text, "");
+    }
+    world_done(&w);
+}
+
+/* Ranks of an earlier start that nobody has ended save on: what they were writing is removed below
+ * them, what they still commit is older than what the new start saves. */
+TEST(ranks_of_an_earlier_start_do_no_harm)
+{
+    static struct world zombies;
+    struct tutti_saver_piece *pieces;
+
+    begin_world();
+    zombies = w;
+    CHECK_OK(world_open_savers(&zombies), zombies.err);
+    CHECK_OK(world_save(&zombies, SPREAD_SHARDS, 10), zombies.err);
+    world_fill(&zombies, SPREAD_SHARDS, 20);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        pieces = zombies.ranks[rank].pieces;
+        CHECK_OK(tutti_saver_begin(zombies.ranks[rank].saver, 20, pieces,
+                                   zombies.ranks[rank].piece_count, NULL, 0, &zombies.err),
+                 zombies.err);
+        CHECK_OK(tutti_saver_wait(zombies.ranks[rank].saver, &zombies.err), zombies.err);
+    }
+    CHECK_OK(tutti_checkpoint_next_incarnation(w.disk, w.dir, &w.incarnation, &w.err), w.err);
+    CHECK_INT(w.incarnation, 2);
+    CHECK_INT(world_restore(&w, 2, NULL), 10);
+    CHECK_OK(world_open_savers(&w), w.err); /* step 20 is gone */
+    CHECK_OK(tutti_saver_commit(zombies.ranks[0].saver, &zombies.err), zombies.err);
+    CHECK_INT(tutti_saver_wait(zombies.ranks[0].saver, &zombies.err), -TUTTI_EIO);
+    CHECK(strstr(zombies.err.text, "/step-000020.1' is not committed: cannot open") != NULL);
+    CHECK_OK(world_save(&w, SPREAD_SHARDS, 15), w.err);
+    CHECK_OK(world_save(&zombies, SPREAD_SHARDS, 30), zombies.err);
+    CHECK_INT(world_restore(&w, 2, NULL), 15);
+    CHECK_OK(world_close_savers(&zombies), zombies.err);
+    CHECK_OK(world_save(&w, SPREAD_SHARDS, 16), w.err);
+    CHECK_OK(world_close_savers(&w), w.err);
+    CHECK_INT(world_restore(&w, 2, NULL), 16);
+    world_done(&w);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------*/
