@@ -98,6 +98,16 @@ struct tutti_trainer_params {
     tutti_ps input_ps;
     tutti_ps deadline_ps;        /* of waits; 0: the backend's */
     struct tutti_record *record; /* NULL, or receives the events of each step */
+    /* Checkpoints in this folder, which all processes share; NULL: none. The newest sound one is
+     * restored when the trainer is opened, whatever the number of ranks was; one of another model
+     * is refused. */
+    const char *checkpoint;
+    uint64_t save_steps; /* saved after every so many steps; 0: not so */
+    tutti_ps save_ps;    /* and once so much time has passed; 0: not so */
+    uint32_t keep;       /* the newest so many; 0: all */
+    /* Lines for people: what was restored, what is damaged and passed over. NULL: nobody reads. */
+    void (*note)(void *context, const char *line);
+    void *note_context;
 };
 
 /* One step, as all ranks know it. */
@@ -108,7 +118,7 @@ struct tutti_trained {
     double learning_rate;
     double loss_scale;     /* 1: none */
     bool skipped;          /* a gradient was not finite */
-    bool stop;             /* some rank has asked to stop (tutti_trainer_stop) */
+    bool stop;             /* some rank has asked to stop (tutti_trainer_stop); it is saved */
     bool in_sync;          /* with check_sync: all had equal weights when the step began */
     tutti_ps step_ps;      /* from the common start to the last rank's end */
     tutti_ps compute_ps;   /* of the first rank of this process: what it has computed */
@@ -132,6 +142,10 @@ uint64_t tutti_trainer_steps(const struct tutti_trainer *trainer);
 /* Asks all ranks to stop: the step after this one says so to all (tutti_trained.stop). May be
  * called by a signal's handler. */
 void tutti_trainer_stop(struct tutti_trainer *trainer);
+
+/* Saves where training is, waits until all ranks' parts are written, and commits it. Nothing
+ * without a folder, or where this step is saved already. Collective. */
+int tutti_trainer_save(struct tutti_trainer *trainer, struct tutti_err *err);
 
 /* Variables of all layers one behind the other. */
 uint64_t tutti_trainer_elements(const struct tutti_trainer *trainer);

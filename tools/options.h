@@ -37,7 +37,7 @@ struct tutti_option {
     const char *help;
 };
 
-enum { TUTTI_OPTIONS_MAX = 96 };
+enum { TUTTI_OPTIONS_MAX = 144 };
 
 struct tutti_args;
 struct tutti_job;

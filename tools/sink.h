@@ -25,6 +25,9 @@ struct tutti_sink {
      * the command returns, its part is done and the process is to end with its exit code. */
     bool child;
     FILE *errors; /* NULL: `notes`; of a child, where it says why it fails: of all one is told */
+    /* 0, or what the process is to end with although the command has done what it could: a training
+     * that was told to stop, and has saved where it was. */
+    int exit_code;
     const char *command; /* whose words these are, where a thread of its own says them; set by it */
 };
 

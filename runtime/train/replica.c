@@ -10,6 +10,7 @@
 #include "runtime/data.h"
 #include "runtime/schedule.h"
 #include "runtime/status.h"
+#include "runtime/train/checkpoint_saver.h"
 #include "runtime/train/convert.h"
 #include "runtime/train/flat.h"
 #include "runtime/train/hash.h"
@@ -187,6 +188,17 @@ static double squares(struct tutti_replica *r, const struct tutti_work_call *cal
     return sum;
 }
 
+/* Whether the rank's part of a checkpoint is written, and not committed yet. */
+static bool has_saved(struct tutti_replica *r)
+{
+    enum tutti_saver_state state = TUTTI_SAVER_IDLE;
+
+    if (r->saver == NULL || r->saver_status < 0)
+        return false;
+    r->saver_status = tutti_saver_poll(r->saver, &state, &r->saver_err);
+    return r->saver_status == 0 && state == TUTTI_SAVER_WRITTEN;
+}
+
 static void report(struct tutti_replica *r, const struct tutti_work_call *call)
 {
     const struct tutti_layout *l = r->layout;
@@ -200,7 +212,8 @@ static void report(struct tutti_replica *r, const struct tutti_work_call *call)
     said[TUTTI_REPORT_SQUARES] = isfinite(sum) ? sum : 0;
     said[TUTTI_REPORT_NOT_FINITE] = isfinite(sum) ? 0 : 1;
     said[TUTTI_REPORT_STOP] = atomic_load(&r->stop) ? 1 : 0;
-    said[TUTTI_REPORT_SAVED] = r->saved ? 1 : 0;
+    said[TUTTI_REPORT_SAVE] = r->wants_save ? 1 : 0;
+    said[TUTTI_REPORT_SAVED] = has_saved(r) ? 1 : 0;
     said[TUTTI_REPORT_RANKS + r->rank] = r->compute_s;
     if (l->params.check_sync)
         said[TUTTI_REPORT_RANKS + l->params.rank_count + r->rank] = r->hash;

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "runtime/status.h"
 #include "runtime/train.h"
 #include "runtime/workload/strategy_plan.h"
 
@@ -40,9 +41,12 @@ enum {
     TUTTI_REPORT_SQUARES,    /* of the gradient, summed; scaled by the loss scale */
     TUTTI_REPORT_NOT_FINITE, /* ranks that saw such a gradient */
     TUTTI_REPORT_STOP,       /* ranks that were asked to stop */
+    TUTTI_REPORT_SAVE,       /* ranks that want this step to be saved */
     TUTTI_REPORT_SAVED,      /* ranks whose part of the checkpoint is written */
     TUTTI_REPORT_RANKS,      /* the first of those by rank */
 };
+
+struct tutti_saver;
 
 struct tutti_replica {
     const struct tutti_layout *layout;
@@ -70,7 +74,10 @@ struct tutti_replica {
     bool begins;            /* the step has not begun */
     double hash;            /* of the weights then */
     atomic_bool stop;
-    bool saved;
+    struct tutti_saver *saver; /* NULL: nothing is saved */
+    bool wants_save;
+    int saver_status; /* what polling it came to, and said */
+    struct tutti_err saver_err;
 };
 
 uint32_t tutti_report_elements(const struct tutti_trainer_params *params);

@@ -136,6 +136,8 @@ int tutti_trainer_open(const struct tutti_trainer_params *params, struct tutti_t
         status = open_replicas(t, err);
     }
     if (status == 0)
+        status = tutti_saving_open(t, err);
+    if (status == 0)
         status = open_run(t, err);
     if (status < 0)
         tutti_trainer_close(t);
@@ -149,6 +151,7 @@ void tutti_trainer_close(struct tutti_trainer *t)
     if (t == NULL)
         return;
     tutti_run_close(t->run);
+    tutti_saving_close(t);
     for (uint32_t i = 0; t->replicas != NULL && i < t->params.rank_count; i++)
         if (t->replicas[i] != NULL) {
             tutti_replica_close(t->replicas[i]);
@@ -197,6 +200,7 @@ int tutti_trainer_step(struct tutti_trainer *t, struct tutti_trained *ret, struc
         r->compute_s = 0;
         r->begins = true;
     }
+    tutti_saving_ask(t);
     *ret = (struct tutti_trained){.step = t->step_count,
                                   .loss_scale = tutti_loss_scale_of(&first->scale)};
     if (status == 0)
@@ -214,7 +218,7 @@ int tutti_trainer_step(struct tutti_trainer *t, struct tutti_trained *ret, struc
     ret->step_ps = played.total_ps;
     ret->compute_ps = (tutti_ps)(first->compute_s * 1e12);
     note_by_rank(t, first->said, ret);
-    return 0;
+    return tutti_saving_step(t, first->said, err);
 }
 
 uint64_t tutti_trainer_steps(const struct tutti_trainer *t)

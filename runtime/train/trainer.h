@@ -5,6 +5,8 @@
 #include "runtime/backend.h"
 #include "runtime/train/replica.h"
 
+enum { TUTTI_TRAINER_SUMS = 8 };
+
 struct tutti_trainer {
     struct tutti_trainer_params params;
     struct tutti_strategy strategy;
@@ -17,6 +19,7 @@ struct tutti_trainer {
     uint32_t own_count;
     struct tutti_run *run; /* NULL: closed meanwhile */
     uint64_t step_count;
+    struct tutti_saving *saving; /* NULL: nothing is saved */
 };
 
 /* The first of this process. */
@@ -25,5 +28,18 @@ struct tutti_replica *tutti_trainer_first(const struct tutti_trainer *trainer);
  * opens with the next step. */
 int tutti_trainer_play(struct tutti_trainer *trainer, const struct tutti_schedule *schedule,
                        struct tutti_err *err);
+/* What processes say, added up: sums[TUTTI_TRAINER_SUMS], of this one before and of all after. */
+int tutti_trainer_add_up(struct tutti_trainer *trainer, double *sums, struct tutti_err *err);
+
+/* ---- checkpoints ---- */
+
+/* Restores, and makes ready to save; nothing where there is no folder. */
+int tutti_saving_open(struct tutti_trainer *trainer, struct tutti_err *err);
+/* Finishes what is being written. */
+void tutti_saving_close(struct tutti_trainer *trainer);
+/* Before a step: whether this process wants it saved. */
+void tutti_saving_ask(struct tutti_trainer *trainer);
+/* After it: commits what all have written, and begins to save what all want saved. */
+int tutti_saving_step(struct tutti_trainer *trainer, const double *said, struct tutti_err *err);
 
 #endif

@@ -11,13 +11,15 @@
 #include "runtime/train/flat.h"
 #include "runtime/train/trainer.h"
 
-enum { SUMS = 3, LINE = 64 };
+enum { SUMS = TUTTI_TRAINER_SUMS, LINE = 64 };
 
 /* What a rank does with all weights. */
 struct whole {
     struct tutti_trainer *trainer;
-    float *all;    /* not NULL: the first rank of this process copies them there */
-    bool evaluate; /* each rank looks at its held-out examples */
+    float *all;        /* not NULL: the first rank of this process copies them there */
+    bool evaluate;     /* each rank looks at its held-out examples */
+    const double *own; /* not NULL: what this process adds to the sums */
+    bool gathers;
     uint64_t sums_offset;
     double sums[SUMS];
 };
@@ -34,13 +36,14 @@ struct whole_schedule {
 };
 
 /* Weights as one row: where they lie, or put together in memory of the caller's to free. */
-static const float *row_of(const struct tutti_trainer *t, const struct tutti_work_call *call,
+static const float *row_of(const struct whole *whole, const struct tutti_work_call *call,
                            float **ret_own)
 {
+    const struct tutti_trainer *t = whole->trainer;
     const uint64_t elements = t->layout.plan.state_bytes / sizeof(float);
 
     *ret_own = NULL;
-    if (!t->layout.weights_gathered)
+    if (!whole->gathers)
         return call->state;
     *ret_own = calloc(t->layout.plan.elements + 1, sizeof(float));
     for (uint32_t i = 0; *ret_own != NULL && i < t->params.rank_count; i++)
@@ -65,10 +68,20 @@ static int evaluate(const struct whole *whole, const struct tutti_work_call *cal
         variables[v] = row + l->places[v].flat;
     status = l->learner->evaluate(r->learning, variables, &sums, err);
     free(variables);
+    memset(said, 0, SUMS * sizeof(said[0]));
     said[0] = sums.loss;
     said[1] = sums.correct;
     said[2] = sums.examples;
     return status;
+}
+
+/* Of a process its first rank speaks. */
+static void say(const struct whole *whole, const struct tutti_work_call *call)
+{
+    double *said = (double *)(void *)((char *)call->scratch + whole->sums_offset);
+
+    for (uint32_t i = 0; i < SUMS; i++)
+        said[i] = call->rank == whole->trainer->first_rank ? whole->own[i] : 0;
 }
 
 static int look(const struct tutti_work_call *call, struct tutti_err *err)
@@ -76,13 +89,15 @@ static int look(const struct tutti_work_call *call, struct tutti_err *err)
     struct whole *whole = call->work->context;
     const struct tutti_trainer *t = whole->trainer;
     float *own;
-    const float *row = row_of(t, call, &own);
+    const float *row = row_of(whole, call, &own);
     int status = row == NULL ? tutti_nomem(err) : 0;
 
     if (status == 0 && whole->all != NULL && call->rank == t->first_rank)
         memcpy(whole->all, row, t->layout.plan.elements * sizeof(float));
     if (status == 0 && whole->evaluate)
         status = evaluate(whole, call, row, err);
+    if (whole->own != NULL)
+        say(whole, call);
     free(own);
     return status;
 }
@@ -100,9 +115,9 @@ static int note(const struct tutti_work_call *call, struct tutti_err *err)
 
 /* ---- the schedule ---------------------------------------------------------------------------- */
 
-static int make_callees(const struct tutti_trainer *t, struct whole_schedule *s,
-                        struct tutti_err *err)
+static int make_callees(const struct whole *whole, struct whole_schedule *s, struct tutti_err *err)
 {
+    const struct tutti_trainer *t = whole->trainer;
     const struct tutti_shape shape = tutti_shape_flat(t->params.rank_count);
     const struct tutti_coll_params gather = {.collective = TUTTI_ALLGATHER,
                                              .dtype = TUTTI_FLOAT32,
@@ -111,7 +126,7 @@ static int make_callees(const struct tutti_trainer *t, struct whole_schedule *s,
         .collective = TUTTI_ALLREDUCE, .dtype = TUTTI_FLOAT64, .op = TUTTI_SUM, .count = SUMS};
     int status = 0;
 
-    if (t->layout.weights_gathered) {
+    if (whole->gathers) {
         status = tutti_coll_generate("ring", &gather, &shape, &s->gather, err);
         s->gathered_bytes = t->params.rank_count * t->layout.plan.state_bytes;
     }
@@ -205,7 +220,7 @@ static int play_whole(struct whole *whole, struct tutti_err *err)
     struct tutti_trainer *t = whole->trainer;
     struct tutti_schedule *schedule = NULL;
     struct whole_schedule s = {0};
-    int status = make_callees(t, &s, err);
+    int status = make_callees(whole, &s, err);
 
     if (status == 0) {
         place(t, &s, whole);
@@ -219,11 +234,21 @@ static int play_whole(struct whole *whole, struct tutti_err *err)
     return status < 0 ? status : 0;
 }
 
+int tutti_trainer_add_up(struct tutti_trainer *t, double *sums, struct tutti_err *err)
+{
+    struct whole whole = {.trainer = t, .own = sums};
+    int status = play_whole(&whole, err);
+
+    if (status == 0)
+        memcpy(sums, whole.sums, sizeof(whole.sums));
+    return status;
+}
+
 /* ---- the door -------------------------------------------------------------------------------- */
 
 int tutti_trainer_evaluate(struct tutti_trainer *t, struct tutti_sums *ret, struct tutti_err *err)
 {
-    struct whole whole = {.trainer = t, .evaluate = true};
+    struct whole whole = {.trainer = t, .evaluate = true, .gathers = t->layout.weights_gathered};
     int status;
 
     if (t->params.learner->size < TUTTI_BYTES_TO(struct tutti_learner, evaluate) ||
@@ -241,7 +266,7 @@ uint64_t tutti_trainer_elements(const struct tutti_trainer *t)
 
 int tutti_trainer_weights(struct tutti_trainer *t, float *all, struct tutti_err *err)
 {
-    struct whole whole = {.trainer = t, .all = all};
+    struct whole whole = {.trainer = t, .all = all, .gathers = t->layout.weights_gathered};
 
     if (t->layout.weights_gathered)
         return play_whole(&whole, err);

@@ -1,6 +1,7 @@
 /* Training for real, told by a learner of two small layers whose gradients can be written down:
  * what strategies do to weights is the same, however they divide the work. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/backend.h"
@@ -178,6 +179,8 @@ struct course {
     uint32_t local_steps;
     double outer_rate;
     uint32_t fails_at; /* rank + 1; 0: none */
+    const char *checkpoint;
+    uint64_t save_steps;
 };
 
 struct report {
@@ -186,6 +189,7 @@ struct report {
     double scale;
     bool skipped[64];
     bool in_sync;
+    uint64_t began_at;
     int status;
     struct tutti_err err;
 };
@@ -216,7 +220,9 @@ static struct report take_course(const struct course *c)
                                           .seed = 11,
                                           .gradients = c->gradients,
                                           .check_sync = true,
-                                          .outer_rate = c->outer_rate};
+                                          .outer_rate = c->outer_rate,
+                                          .checkpoint = c->checkpoint,
+                                          .save_steps = c->save_steps};
     struct report report = {.in_sync = true};
     struct tutti_trainer *trainer = NULL;
 
@@ -232,7 +238,8 @@ static struct report take_course(const struct course *c)
         params.loss_scale = tutti_loss_scale_dynamic();
     CHECK_OK(tutti_threads_open(NULL, &params.backend, &report.err), report.err);
     report.status = tutti_trainer_open(&params, &trainer, &report.err);
-    for (uint32_t i = 0; i < c->steps && report.status == 0; i++) {
+    report.began_at = report.status == 0 ? tutti_trainer_steps(trainer) : 0;
+    for (uint64_t i = report.began_at; i < c->steps && report.status == 0; i++) {
         struct tutti_trained step;
 
         report.status = tutti_trainer_step(trainer, &step, &report.err);
@@ -243,9 +250,11 @@ static struct report take_course(const struct course *c)
         report.skipped[i] = step.skipped;
         report.last_loss = step.sums.loss / step.sums.examples;
         report.scale = step.loss_scale;
-        if (i == 0)
+        if (i == report.began_at)
             report.first_loss = report.last_loss;
     }
+    if (report.status == 0 && c->steps % (c->save_steps + 1) == 0)
+        report.status = tutti_trainer_save(trainer, &report.err);
     if (report.status == 0)
         report.status = tutti_trainer_weights(trainer, report.weights, &report.err);
     tutti_trainer_close(trainer);
@@ -405,4 +414,50 @@ TEST(what_a_learner_says_ends_the_step)
     CHECK_INT(report.status, -TUTTI_EIO);
     CHECK(strstr(report.err.text, "the pupil has left") != NULL);
     CHECK(strstr(report.err.text, "rank 1") != NULL);
+}
+
+static void remove_folder(const char *folder)
+{
+    char line[256];
+
+    (void)snprintf(line, sizeof(line), "rm -rf '%s'", folder);
+    CHECK_INT(system(line), 0);
+}
+
+/* Saved by four that share weights, gone on with by one that does not, and by three. */
+TEST(training_goes_on_from_a_checkpoint)
+{
+    static const struct course later[] = {
+        {.strategy = "fsdp", .rank_count = 4},
+        {.strategy = "onedevice", .rank_count = 1},
+        {.strategy = "zero1", .rank_count = 3, .pack_limit = 8},
+        {.strategy = "mirrored", .rank_count = 2},
+    };
+    struct course all = {.strategy = "fsdp", .rank_count = 4, .steps = 40, .optimizer = "adam"};
+    struct report undisturbed = take_course(&all);
+
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+        char folder[] = "/tmp/tutti-trainer-XXXXXX";
+        struct course course = all;
+        struct report report;
+
+        CHECK(mkdtemp(folder) != NULL);
+        course.steps = 20;
+        course.save_steps = 9; /* and at the end */
+        course.checkpoint = folder;
+        report = take_course(&course);
+        CHECK_OK(report.status, report.err);
+        CHECK_INT(report.began_at, 0);
+        course = later[i];
+        course.steps = 40;
+        course.optimizer = "adam";
+        course.checkpoint = folder;
+        report = take_course(&course);
+        CHECK_OK(report.status, report.err);
+        CHECK_INT(report.began_at, 20);
+        CHECK(distance(&report, &undisturbed) <= 1e-6);
+        if (i == 0)
+            CHECK(memcmp(report.weights, undisturbed.weights, sizeof(report.weights)) == 0);
+        remove_folder(folder);
+    }
 }

@@ -265,7 +265,8 @@ static int run_in_job(const struct tutti_command *command, const struct call *ca
         colour = "\033[31m"; /* a result is wrong, not a word of the command line */
     if (status == 0 || args.words != NULL)
         tutti_args_done(&args);
-    code = flush(call, command->name, exit_code(status), status < 0);
+    code = status == 0 ? call->sink->exit_code : exit_code(status);
+    code = flush(call, command->name, code, status < 0);
     if (status < 0 && job->index == 0 && err.text[0] != '\0') /* else it has been said */
         report_in(call, colour, command->name, err.text);
     return code;

@@ -230,6 +230,10 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
         if (err != NULL)
             err->text[0] = '\0';
         status = status_of(code);
+        if (code > 2 && code != 77) { /* a child's own choice (tutti_sink.exit_code) */
+            sink->exit_code = code;
+            status = 0;
+        }
     }
     return status;
 }

@@ -2,8 +2,12 @@
 #include "tools/train/real.h"
 
 #include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "runtime/coll.h"
 #include "runtime/random.h"
@@ -135,14 +139,48 @@ static bool is_due(const struct tutti_train_real *real, uint64_t step)
     return real->evaluate_every > 0 && step % real->evaluate_every == 0 && step < real->steps;
 }
 
+/* ---- signals ---- */
+
+/* With checkpoints, SIGTERM ends training after a step that all know, and that is saved: it waits
+ * in a file until the step is over. Before threads are started, which inherit the mask. */
+static void watch_signals(struct tutti_train_real *real, bool watches)
+{
+    sigset_t term;
+
+    (void)sigemptyset(&term);
+    (void)sigaddset(&term, SIGTERM);
+    real->term_file = -1;
+    if (!watches || pthread_sigmask(SIG_BLOCK, &term, &real->signals_before) != 0)
+        return;
+    real->term_file = signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void leave_signals(struct tutti_train_real *real)
+{
+    if (real->term_file < 0)
+        return;
+    (void)close(real->term_file);
+    (void)pthread_sigmask(SIG_SETMASK, &real->signals_before, NULL);
+}
+
+static bool is_told_to_stop(const struct tutti_train_real *real)
+{
+    struct signalfd_siginfo info;
+
+    return real->term_file >= 0 && read(real->term_file, &info, sizeof(info)) == sizeof(info);
+}
+
 static int make_steps(struct tutti_train_real *real, struct tutti_train_real_page *page,
-                      struct tutti_err *err)
+                      bool *ret_stopped, struct tutti_err *err)
 {
     struct tutti_trained step = {.stop = false};
     struct tutti_sums held_out;
     int status = 0;
 
-    for (uint64_t i = 0; i < real->steps && status == 0 && !step.stop; i++) {
+    for (uint64_t i = tutti_trainer_steps(real->trainer);
+         i < real->steps && status == 0 && !step.stop; i++) {
+        if (is_told_to_stop(real))
+            tutti_trainer_stop(real->trainer);
         status = tutti_trainer_step(real->trainer, &step, err);
         if (status == 0)
             tutti_train_real_print_step(page, real, &step);
@@ -156,7 +194,13 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
                 tutti_train_real_print_held_out(page, real, i + 1, &held_out);
         }
     }
+    *ret_stopped = step.stop;
     return status;
+}
+
+static void note(void *context, const char *line)
+{
+    fprintf(((struct tutti_sink *)context)->notes, "tutti train: %s\n", line);
 }
 
 static int train(const struct tutti_args *args, struct tutti_train_real *real,
@@ -165,13 +209,26 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     struct tutti_train_real_page page;
     struct tutti_sums held_out = {0, 0, 0};
     uint64_t hash = 0;
-    int status = tutti_trainer_open(&real->params, &real->trainer, err);
+    bool stopped = false;
+    int status;
+
+    real->params.note = note;
+    real->params.note_context = sink;
+    status = tutti_trainer_open(&real->params, &real->trainer, err);
 
     if (status == 0)
         status = tutti_train_real_page_open(args, real, prints(real) ? sink : NULL, &page, err);
     if (status < 0)
         return status;
-    status = make_steps(real, &page, err);
+    status = make_steps(real, &page, &stopped, err);
+    if (status == 0)
+        status = tutti_trainer_save(real->trainer, err);
+    if (status == 0 && stopped) {
+        tutti_train_real_print_stopped(&page, tutti_trainer_steps(real->trainer));
+        sink->exit_code = (int)tutti_args_number(args, "stop-code");
+        tutti_train_real_page_done(&page);
+        return 0;
+    }
     if (status == 0 && real->evaluate_end)
         status = tutti_trainer_evaluate(real->trainer, &held_out, err);
     if (status == 0)
@@ -184,13 +241,17 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
 
 int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
-    struct tutti_train_real real = {.trainer = NULL};
+    struct tutti_train_real real = {.term_file = -1};
     bool done = false;
     int status = read_backend(args, &real, err);
 
     if (status < 0)
         return status;
+    if (!tutti_args_given(args, "launch")) /* then its children watch, once they are there */
+        watch_signals(&real, tutti_args_given(args, "checkpoint"));
     status = open_backend(args, &real, sink, &done, err);
+    if (status == 0 && !done && tutti_args_given(args, "launch"))
+        watch_signals(&real, tutti_args_given(args, "checkpoint"));
     if (status == 0 && !done) {
         status = tutti_train_real_read(args, &real, err);
         status = tutti_run_group_agree(&real.with, status, real.run.perform.deadline_ps, err);
@@ -201,6 +262,7 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
             status = train(args, &real, sink, err);
     }
     tutti_trainer_close(real.trainer);
+    leave_signals(&real);
     tutti_net_learner_free(&real.learner);
     tutti_algorithm_set_free(real.added);
     tutti_model_free(real.model);

@@ -2,6 +2,8 @@
 #ifndef TUTTI_TOOLS_TRAIN_REAL_H
 #define TUTTI_TOOLS_TRAIN_REAL_H
 
+#include <signal.h>
+
 #include "runtime/backend.h"
 #include "runtime/train.h"
 #include "tools/options.h"
@@ -77,6 +79,37 @@ struct tutti_sink;
          .type = TUTTI_OPTION_TEXT,                                                               \
          .value = "every=N|end",                                                                  \
          .help = "-B: on the held-out examples, each counted once"},                              \
+        {.name = "checkpoint",                                                                    \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "FOLDER",                                                                       \
+         .help = "-B: saved there, and gone on with from the newest that is whole"},              \
+        {.name = "save-every",                                                                    \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .min = 1,                                                                                \
+         .max = 1 << 30,                                                                          \
+         .help = "--checkpoint: after every N steps, beside the end"},                            \
+        {.name = "save-secs",                                                                     \
+         .type = TUTTI_OPTION_REAL,                                                               \
+         .value = "S",                                                                            \
+         .min = 0,                                                                                \
+         .max = 1000000,                                                                          \
+         .help = "--checkpoint: after every S seconds (if neither is given: 600)"},               \
+        {.name = "keep",                                                                          \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .standard = "5",                                                                         \
+         .min = 0,                                                                                \
+         .max = 1000000,                                                                          \
+         .help = "--checkpoint: the newest N stay; 0: all"},                                      \
+        {.name = "stop-code",                                                                     \
+         .type = TUTTI_OPTION_COUNT,                                                              \
+         .value = "N",                                                                            \
+         .standard = "42",                                                                        \
+         .min = 1,                                                                                \
+         .max = 255,                                                                              \
+         .help = "--checkpoint: exit code where SIGTERM to any process has ended training, and "  \
+                 "all have saved the same step (TFJob restarts 128 and above: 143)"},             \
         {.name = "check-sync",                                                                    \
          .type = TUTTI_OPTION_FLAG,                                                               \
          .help = "-B: compare the weights of all replicas at every step, by hash"},               \
@@ -119,6 +152,8 @@ struct tutti_train_real {
     uint64_t steps;
     uint64_t evaluate_every; /* 0: not */
     bool evaluate_end;
+    int term_file; /* of SIGTERM; -1: not watched */
+    sigset_t signals_before;
     uint32_t group_ranks; /* of a process, where there are several of several; else 0 */
 };
 
@@ -152,6 +187,7 @@ void tutti_train_real_print_held_out(struct tutti_train_real_page *page,
 void tutti_train_real_print_final(struct tutti_train_real_page *page,
                                   const struct tutti_train_real *real,
                                   const struct tutti_sums *held_out, uint64_t weights_hash);
+void tutti_train_real_print_stopped(struct tutti_train_real_page *page, uint64_t steps);
 void tutti_train_real_page_done(struct tutti_train_real_page *page);
 
 #endif

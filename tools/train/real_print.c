@@ -186,6 +186,16 @@ void tutti_train_real_print_final(struct tutti_train_real_page *page,
     fprintf(out, ",\"weights\":\"%016" PRIx64 "\"}}\n", weights_hash);
 }
 
+void tutti_train_real_print_stopped(struct tutti_train_real_page *page, uint64_t steps)
+{
+    if (page->sink == NULL)
+        return;
+    fprintf(page->sink->out,
+            page->table ? "# stopped after step %" PRIu64 ", which is saved\n"
+                        : "{\"stopped\":{\"step\":%" PRIu64 "}}\n",
+            steps);
+}
+
 void tutti_train_real_page_done(struct tutti_train_real_page *page)
 {
     free(page->steps_s);

@@ -212,11 +212,26 @@ static int read_length(const struct tutti_args *args, struct tutti_train_real *r
     return tutti_fail(err, TUTTI_EINVAL, "option '--evaluate': '%.40s' (every=N or end)", when);
 }
 
+/* Of checkpoints, to those who have none. */
+static int check_saving(const struct tutti_args *args, struct tutti_err *err)
+{
+    static const char *const saving[] = {"save-every", "save-secs", "keep", "stop-code"};
+
+    for (size_t i = 0; i < sizeof(saving) / sizeof(saving[0]); i++)
+        if (tutti_args_given(args, saving[i]) && !tutti_args_given(args, "checkpoint"))
+            return tutti_fail(err, TUTTI_EINVAL, "option '--%s' without '--checkpoint FOLDER'",
+                              saving[i]);
+    return 0;
+}
+
 int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real *real,
                           struct tutti_err *err)
 {
+    enum { SAVE_SECONDS = 600 }; /* tf.train.Supervisor's save_model_secs */
     int status = check(args, err);
 
+    if (status == 0)
+        status = check_saving(args, err);
     real->params.size = sizeof(real->params);
     if (status == 0)
         status = tutti_model_load(args, tutti_args_text(args, "model"), &real->model, err);
@@ -239,6 +254,15 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
     real->params.shard_ranks = (uint32_t)tutti_args_number(args, "shard");
     real->params.micro_batches = real->data.micro_batches;
     real->params.seed = real->data.seed;
+    real->params.checkpoint = tutti_args_text(args, "checkpoint");
+    real->params.keep = (uint32_t)tutti_args_number(args, "keep");
+    if (tutti_args_given(args, "save-every"))
+        real->params.save_steps = tutti_args_number(args, "save-every");
+    if (tutti_args_given(args, "save-secs") || real->params.save_steps == 0)
+        real->params.save_ps =
+            (tutti_ps)((tutti_args_given(args, "save-secs") ? tutti_args_real(args, "save-secs")
+                                                            : SAVE_SECONDS) *
+                       (double)TUTTI_PS_PER_S);
     real->params.check_sync = tutti_args_flag(args, "check-sync");
     real->params.deadline_ps = real->run.perform.deadline_ps;
     return 0;

@@ -1,0 +1,469 @@
+/* Checkpoints of a trainer: what is saved of whom, when it is committed, and what is restored.
+ * Ranks agree by what they report at each step anyway. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/model.h"
+#include "runtime/random.h"
+#include "runtime/status.h"
+#include "runtime/train/checkpoint_saver.h"
+#include "runtime/train/flat.h"
+#include "runtime/train/trainer.h"
+
+enum { SLOTS_MAX = 5, SCALARS_MAX = 8 };
+
+struct tutti_saving {
+    struct tutti_checkpoint_model model;
+    struct tutti_checkpoint_variable *variables;
+    char (*names)[TUTTI_CHECKPOINT_NAME_BYTES_MAX + 1];
+    struct tutti_checkpoint_slot slots[SLOTS_MAX];
+    uint32_t slot_count;
+    struct tutti_saver_piece *pieces;
+    uint64_t incarnation;
+    bool in_flight; /* begun, and not committed */
+    uint64_t saved_step;
+    double saved_s; /* when the last began */
+};
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void note(const struct tutti_trainer *t, const char *line)
+{
+    if (t->params.note != NULL)
+        t->params.note(t->params.note_context, line);
+}
+
+/* ---- what there is to save ------------------------------------------------------------------- */
+
+/* Arrays of a replica that are as long as its weights, in the order of slots. */
+static uint32_t arrays_of(const struct tutti_replica *r, float *ret[SLOTS_MAX])
+{
+    float *all[SLOTS_MAX] = {r->state, r->moments[0], r->moments[1], r->anchor, r->outer_moment};
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (all[i] != NULL)
+            ret[count++] = all[i];
+    return count;
+}
+
+static void name_slots(const struct tutti_trainer *t, struct tutti_saving *s)
+{
+    static const char *const names[SLOTS_MAX] = {"weights", "moment1", "moment2", "average",
+                                                 "outer-moment"};
+    const struct tutti_replica *r = tutti_trainer_first(t);
+    const float *all[SLOTS_MAX] = {r->state, r->moments[0], r->moments[1], r->anchor,
+                                   r->outer_moment};
+
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (all[i] != NULL)
+            s->slots[s->slot_count++] =
+                (struct tutti_checkpoint_slot){.name = names[i], .dtype = TUTTI_FLOAT32};
+}
+
+static void describe_variable(const struct tutti_plan_layer *layer, uint32_t v, char *name,
+                              struct tutti_checkpoint_variable *ret)
+{
+    const struct tutti_variable *variable = &layer->layer->variables[v];
+    uint64_t rows =
+        variable->rows > 0 && variable->elements % variable->rows == 0 ? variable->rows : 1;
+
+    if (layer->layer->repeat > 1)
+        (void)snprintf(name, TUTTI_CHECKPOINT_NAME_BYTES_MAX + 1, "%.64s.%u/%.64s",
+                       layer->layer->name, layer->repeat_index, variable->name);
+    else
+        (void)snprintf(name, TUTTI_CHECKPOINT_NAME_BYTES_MAX + 1, "%.64s/%.64s", layer->layer->name,
+                       variable->name);
+    for (char *c = name; *c != '\0'; c++)
+        if (*c <= ' ' || *c == '#' || *c > '~')
+            *c = '_';
+    *ret = (struct tutti_checkpoint_variable){
+        .name = name, .dim_count = 2, .dims = {rows, variable->elements / rows}};
+}
+
+static int describe_model(const struct tutti_trainer *t, struct tutti_saving *s,
+                          struct tutti_err *err)
+{
+    const struct tutti_layout *l = &t->layout;
+    const uint32_t count = l->first_place[l->plan.layer_count];
+    uint64_t hash = 1;
+    uint32_t at = 0;
+
+    s->variables = calloc((size_t)count + 1, sizeof(s->variables[0]));
+    s->names = calloc((size_t)count + 1, sizeof(s->names[0]));
+    s->pieces = calloc(SLOTS_MAX * ((size_t)l->plan.pack_count + 1), sizeof(s->pieces[0]));
+    if (s->variables == NULL || s->names == NULL || s->pieces == NULL)
+        return tutti_nomem(err);
+    for (uint32_t i = 0; i < l->plan.layer_count; i++)
+        for (uint32_t v = 0; v < l->plan.layers[i].layer->variable_count; v++, at++) {
+            describe_variable(&l->plan.layers[i], v, s->names[at], &s->variables[at]);
+            for (const char *c = s->names[at]; *c != '\0'; c++)
+                hash = tutti_random_hash(hash, (unsigned char)*c, at, 0);
+            hash = tutti_random_hash(hash, l->places[at].elements, at, 1);
+        }
+    s->model = (struct tutti_checkpoint_model){.name = t->params.model->name,
+                                               .hash = hash,
+                                               .variables = s->variables,
+                                               .variable_count = count};
+    return 0;
+}
+
+/* ---- who saves what -------------------------------------------------------------------------- */
+
+/* Where all ranks have all of it each saves a part of equal length; else what it keeps, if it is of
+ * the first group of those that share. */
+static uint32_t list_pieces(const struct tutti_trainer *t, const struct tutti_replica *r,
+                            struct tutti_saver_piece *ret)
+{
+    const struct tutti_layout *l = &t->layout;
+    const bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
+    const uint64_t first = l->plan.elements * r->rank / t->params.rank_count;
+    const uint64_t end = l->plan.elements * (r->rank + UINT64_C(1)) / t->params.rank_count;
+    float *arrays[SLOTS_MAX];
+    uint32_t slot_count = arrays_of(r, arrays);
+    uint32_t count = 0;
+    struct tutti_flat_piece piece;
+
+    for (uint32_t slot = 0; slot < slot_count; slot++) {
+        if (!shares)
+            ret[count++] =
+                (struct tutti_saver_piece){slot, first, end - first, arrays[slot] + first};
+        for (uint32_t i = 0;
+             shares && r->rank < l->plan.shard_ranks && tutti_flat_piece_at(l, r->rank, i, &piece);
+             i++)
+            if (piece.count > 0)
+                ret[count++] = (struct tutti_saver_piece){slot, piece.flat, piece.count,
+                                                          arrays[slot] + piece.state};
+    }
+    return count;
+}
+
+static uint32_t list_scalars(const struct tutti_trainer *t, const struct tutti_replica *r,
+                             struct tutti_checkpoint_scalar ret[SCALARS_MAX])
+{
+    uint32_t n = 0;
+
+    ret[n++] = (struct tutti_checkpoint_scalar){.name = "plays", .integer = t->step_count};
+    ret[n++] = (struct tutti_checkpoint_scalar){.name = "steps", .integer = r->step};
+    ret[n++] = (struct tutti_checkpoint_scalar){.name = "updates", .integer = r->update_count};
+    ret[n++] = (struct tutti_checkpoint_scalar){.name = "seed", .integer = t->params.seed};
+    ret[n++] = (struct tutti_checkpoint_scalar){
+        .name = "loss-scale", .is_real = true, .real = r->scale.scale};
+    ret[n++] =
+        (struct tutti_checkpoint_scalar){.name = "good-steps", .integer = r->scale.good_steps};
+    return n;
+}
+
+/* ---- restoring ------------------------------------------------------------------------------- */
+
+static int restore_replica(const struct tutti_trainer *t, struct tutti_checkpoint *c,
+                           struct tutti_replica *r, struct tutti_err *err)
+{
+    float *arrays[SLOTS_MAX];
+    uint32_t slot_count = arrays_of(r, arrays);
+    struct tutti_flat_piece piece;
+    int status = 0;
+
+    for (uint32_t slot = 0; slot < slot_count; slot++) {
+        const char *name = t->saving->slots[slot].name;
+
+        if (tutti_checkpoint_slot(c, name) == NULL) /* of another optimizer: begins anew */
+            continue;
+        for (uint32_t i = 0; status == 0 && tutti_flat_piece_at(&t->layout, r->rank, i, &piece);
+             i++) {
+            const struct tutti_checkpoint_want want = {.slot = name,
+                                                       .dtype = TUTTI_FLOAT32,
+                                                       .first = piece.flat,
+                                                       .count = piece.count,
+                                                       .rank = r->rank,
+                                                       .rank_count = t->params.rank_count};
+
+            if (piece.count > 0)
+                status = tutti_checkpoint_read(c, &want, arrays[slot] + piece.state, err);
+        }
+    }
+    return status;
+}
+
+static uint64_t integer_of(const struct tutti_checkpoint *c, const char *name)
+{
+    const struct tutti_checkpoint_scalar *s = tutti_checkpoint_scalar(c, name);
+
+    return s != NULL ? s->integer : 0;
+}
+
+static int restore(struct tutti_trainer *t, struct tutti_checkpoint *c, struct tutti_err *err)
+{
+    const struct tutti_checkpoint_scalar *scale = tutti_checkpoint_scalar(c, "loss-scale");
+    char line[TUTTI_CHECKPOINT_PATH_BYTES + 128];
+    int status = 0;
+
+    for (uint32_t i = 0; i < t->own_count && status == 0; i++) {
+        struct tutti_replica *r = t->replicas[t->first_rank + i];
+
+        status = restore_replica(t, c, r, err);
+        r->step = integer_of(c, "steps");
+        r->update_count = integer_of(c, "updates");
+        r->scale.good_steps = integer_of(c, "good-steps");
+        if (scale != NULL && t->params.loss_scale.scale > 0)
+            r->scale.scale = scale->real;
+    }
+    t->step_count = integer_of(c, "plays");
+    (void)snprintf(line, sizeof(line), "restored step %" PRIu64 " from '%s', of %u rank%s by %s",
+                   t->step_count, tutti_checkpoint_folder(c), tutti_checkpoint_rank_count(c),
+                   tutti_checkpoint_rank_count(c) == 1 ? "" : "s", tutti_checkpoint_strategy(c));
+    if (status == 0 && t->first_rank == 0)
+        note(t, line);
+    return status;
+}
+
+static void note_damage(void *context, const char *line)
+{
+    note(context, line);
+}
+
+/* The process of rank 0 says which checkpoint, and which incarnation this is. sums: {whether there
+ * is one, its incarnation, its step, the new incarnation, processes that failed} */
+static int choose(struct tutti_trainer *t, double sums[TUTTI_TRAINER_SUMS], struct tutti_err *err)
+{
+    const struct tutti_checkpoint_source source = {
+        .model = &t->saving->model, .verify = true, .note = note_damage, .context = t};
+    struct tutti_checkpoint *c = NULL;
+    uint64_t incarnation = 0;
+    int status = 0;
+
+    if (t->first_rank == 0)
+        status = tutti_checkpoint_next_incarnation(NULL, t->params.checkpoint, &incarnation, err);
+    if (t->first_rank == 0 && status == 0)
+        status = tutti_checkpoint_open_newest(&source, t->params.checkpoint, &c, err);
+    if (c != NULL) {
+        sums[0] = 1;
+        sums[1] = (double)tutti_checkpoint_id(c).incarnation;
+        sums[2] = (double)tutti_checkpoint_id(c).step;
+    }
+    sums[3] = (double)incarnation;
+    sums[4] = status < 0;
+    tutti_checkpoint_close(c);
+    return status;
+}
+
+static int open_chosen(struct tutti_trainer *t, const double sums[TUTTI_TRAINER_SUMS],
+                       struct tutti_err *err)
+{
+    const struct tutti_checkpoint_source source = {.model = &t->saving->model};
+    const struct tutti_checkpoint_id id = {(uint64_t)sums[1], (uint64_t)sums[2]};
+    char path[TUTTI_CHECKPOINT_PATH_BYTES];
+    struct tutti_checkpoint *c = NULL;
+    int status = tutti_checkpoint_path(t->params.checkpoint, id, path, err);
+
+    if (status == 0)
+        status = tutti_checkpoint_open(&source, path, &c, err);
+    if (status == 0)
+        status = restore(t, c, err);
+    tutti_checkpoint_close(c);
+    return status;
+}
+
+/* Agrees on a status: all go on, or none. */
+static int agree(struct tutti_trainer *t, int status, struct tutti_err *err)
+{
+    double sums[TUTTI_TRAINER_SUMS] = {status < 0};
+    struct tutti_err said;
+    int agreed = tutti_trainer_add_up(t, sums, &said);
+
+    if (status < 0)
+        return status;
+    if (agreed < 0) {
+        *err = said;
+        return agreed;
+    }
+    if (sums[0] > 0)
+        return tutti_fail(err, TUTTI_EIO, "another process cannot read or write the checkpoint");
+    return 0;
+}
+
+static int open_savers(struct tutti_trainer *t, struct tutti_err *err)
+{
+    struct tutti_saving *s = t->saving;
+    int status = 0;
+
+    for (uint32_t i = 0; i < t->own_count && status == 0; i++) {
+        uint32_t rank = t->first_rank + i;
+        const struct tutti_saver_options options = {.dir = t->params.checkpoint,
+                                                    .incarnation = s->incarnation,
+                                                    .rank = rank,
+                                                    .rank_count = t->params.rank_count,
+                                                    .is_chief = rank == 0,
+                                                    .keep = t->params.keep,
+                                                    .strategy = t->strategy.name,
+                                                    .model = &s->model,
+                                                    .slots = s->slots,
+                                                    .slot_count = s->slot_count};
+
+        status = tutti_saver_open(&options, &t->replicas[rank]->saver, err);
+    }
+    return status;
+}
+
+int tutti_saving_open(struct tutti_trainer *t, struct tutti_err *err)
+{
+    double sums[TUTTI_TRAINER_SUMS] = {0};
+    struct tutti_err said;
+    int status;
+    int agreed;
+
+    if (t->params.checkpoint == NULL)
+        return 0;
+    t->saving = calloc(1, sizeof(*t->saving));
+    status = t->saving == NULL ? tutti_nomem(err) : describe_model(t, t->saving, err);
+    if (status < 0)
+        return status;
+    name_slots(t, t->saving);
+    status = choose(t, sums, err);
+    agreed = tutti_trainer_add_up(t, sums, &said);
+    if (status == 0 && agreed < 0) {
+        *err = said;
+        status = agreed;
+    }
+    if (status == 0 && sums[4] > 0)
+        status = tutti_fail(err, TUTTI_EIO, "process 0 cannot read the checkpoints in '%s'",
+                            t->params.checkpoint);
+    if (status < 0)
+        return status;
+    t->saving->incarnation = (uint64_t)sums[3];
+    status = agree(t, sums[0] > 0 ? open_chosen(t, sums, err) : 0, err);
+    if (status == 0) /* the chief clears up before anybody saves */
+        status = agree(t, t->first_rank == 0 ? open_savers(t, err) : 0, err);
+    if (status == 0 && t->first_rank != 0)
+        status = open_savers(t, err);
+    t->saving->saved_step = t->step_count;
+    t->saving->saved_s = now_s();
+    return status;
+}
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+void tutti_saving_ask(struct tutti_trainer *t)
+{
+    const struct tutti_trainer_params *p = &t->params;
+    uint64_t next = t->step_count + 1;
+
+    if (t->saving == NULL)
+        return;
+    tutti_trainer_first(t)->wants_save =
+        t->first_rank == 0 &&
+        ((p->save_steps > 0 && next % p->save_steps == 0) ||
+         (p->save_ps > 0 && (now_s() - t->saving->saved_s) * 1e12 >= (double)p->save_ps));
+}
+
+static int begin(struct tutti_trainer *t, struct tutti_err *err)
+{
+    struct tutti_saving *s = t->saving;
+    int status = 0;
+
+    for (uint32_t i = 0; i < t->own_count && status == 0; i++) {
+        const struct tutti_replica *r = t->replicas[t->first_rank + i];
+        struct tutti_checkpoint_scalar scalars[SCALARS_MAX];
+        uint32_t scalar_count = list_scalars(t, r, scalars);
+        uint32_t piece_count = list_pieces(t, r, s->pieces);
+
+        status = tutti_saver_begin(r->saver, t->step_count, s->pieces, piece_count, scalars,
+                                   scalar_count, err);
+    }
+    s->in_flight = status == 0;
+    s->saved_step = t->step_count;
+    s->saved_s = now_s();
+    return status;
+}
+
+static int commit(struct tutti_trainer *t, struct tutti_err *err)
+{
+    int status = 0;
+
+    for (uint32_t i = 0; i < t->own_count && status == 0; i++)
+        status = tutti_saver_commit(t->replicas[t->first_rank + i]->saver, err);
+    t->saving->in_flight = false;
+    return status;
+}
+
+/* Waits for the rank's own, then for all, and commits. */
+static int finish(struct tutti_trainer *t, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (!t->saving->in_flight)
+        return 0;
+    for (uint32_t i = 0; i < t->own_count && status == 0; i++)
+        status = tutti_saver_wait(t->replicas[t->first_rank + i]->saver, err);
+    status = agree(t, status, err);
+    return status < 0 ? status : commit(t, err);
+}
+
+int tutti_saving_step(struct tutti_trainer *t, const double *said, struct tutti_err *err)
+{
+    int status = 0;
+
+    if (t->saving == NULL)
+        return 0;
+    for (uint32_t i = 0; i < t->own_count; i++) {
+        struct tutti_replica *r = t->replicas[t->first_rank + i];
+
+        if (r->saver_status < 0) {
+            *err = r->saver_err;
+            return r->saver_status;
+        }
+    }
+    if (t->saving->in_flight && said[TUTTI_REPORT_SAVED] >= t->params.rank_count)
+        status = commit(t, err);
+    if (status == 0 && said[TUTTI_REPORT_STOP] > 0)
+        return tutti_trainer_save(t, err);
+    if (status == 0 && said[TUTTI_REPORT_SAVE] > 0) {
+        status = finish(t, err);
+        if (status == 0)
+            status = begin(t, err);
+    }
+    return status;
+}
+
+int tutti_trainer_save(struct tutti_trainer *t, struct tutti_err *err)
+{
+    int status;
+
+    if (t->saving == NULL)
+        return 0;
+    status = finish(t, err);
+    if (status == 0 && t->saving->saved_step != t->step_count) {
+        status = begin(t, err);
+        if (status == 0)
+            status = finish(t, err);
+    }
+    for (uint32_t i = 0; i < t->own_count && status == 0; i++)
+        status = tutti_saver_wait(t->replicas[t->first_rank + i]->saver, err);
+    return status;
+}
+
+void tutti_saving_close(struct tutti_trainer *t)
+{
+    struct tutti_saving *s = t->saving;
+    struct tutti_err err;
+
+    if (s == NULL)
+        return;
+    for (uint32_t i = 0; t->replicas != NULL && i < t->own_count; i++)
+        if (t->replicas[t->first_rank + i] != NULL)
+            (void)tutti_saver_close(t->replicas[t->first_rank + i]->saver, &err);
+    free(s->variables);
+    free(s->names);
+    free(s->pieces);
+    free(s);
+    t->saving = NULL;
+}
