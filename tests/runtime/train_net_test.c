@@ -1,5 +1,7 @@
 /* The passes of a network that is really trained, against double precision and finite differences;
  * and what does not depend on how a batch is divided. */
+#include <pthread.h>
+
 #include "tests/runtime/train_reference.h"
 
 /* 8 x 8 x 2; a convolution without padding, pooled; one with padding and no bias; one of stride 2,
@@ -298,6 +300,41 @@ TEST(outputs_of_an_example_do_not_depend_on_its_batch)
         CHECK(memcmp(tutti_network_outputs(t.work), together + i * 10, 10 * sizeof(float)) == 0);
     }
     trained_close(&t);
+}
+
+/* A rank of several that share a network: a few steps, the gradients of which it adds up. */
+static void *play_rank(void *data)
+{
+    struct trained *t = data;
+
+    for (t->batch.step = 0; t->batch.step < 8; t->batch.step++)
+        trained_step(t, &t->batch, t->batch.step > 0);
+    return NULL;
+}
+
+TEST(ranks_that_are_threads_give_the_bits_of_one_alone)
+{
+    enum { RANKS = 4, BATCH = 6 };
+    struct tutti_network *net =
+        reference_named("cifar10-cnn", (struct tutti_network_params){.dropout = 0.2f});
+    struct trained ranks[RANKS];
+    struct trained alone;
+    pthread_t threads[RANKS];
+
+    REQUIRE(net != NULL);
+    trained_open(&alone, net, BATCH, test_seed);
+    (void)play_rank(&alone);
+    for (size_t i = 0; i < RANKS; i++)
+        trained_open(&ranks[i], net, BATCH, test_seed);
+    for (size_t i = 0; i < RANKS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, play_rank, &ranks[i]) == 0);
+    for (size_t i = 0; i < RANKS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        CHECK(memcmp(ranks[i].gradients, alone.gradients, alone.elements * sizeof(float)) == 0);
+        ranks[i].net = NULL;
+        trained_close(&ranks[i]);
+    }
+    trained_close(&alone);
 }
 
 TEST(an_empty_batch_has_no_loss_and_no_gradients)
