@@ -257,26 +257,33 @@ static uint64_t fingerprint(const struct tutti_dataset *set, uint64_t index, flo
 }
 
 /* Written down once: any build on any machine makes the same example. */
-TEST(synthetic_examples_are_a_function_of_seed_part_and_index)
+static void expect_example(const char *name, uint64_t training_count, int64_t expected,
+                           int expected_class)
 {
     struct tutti_err err;
-    struct tutti_dataset *training = open_part("synthetic-cifar10", TUTTI_DATASET_TRAINING, &err);
-    struct tutti_dataset *held_out = open_part("synthetic-cifar10", TUTTI_DATASET_HELD_OUT, &err);
+    struct tutti_dataset *training = open_part(name, TUTTI_DATASET_TRAINING, &err);
+    struct tutti_dataset *held_out = open_part(name, TUTTI_DATASET_HELD_OUT, &err);
     float target = -1;
     float again = -1;
 
     REQUIRE(training != NULL);
     REQUIRE(held_out != NULL);
-    CHECK_INT(training->example_count, 50000);
+    CHECK_INT(training->example_count, training_count);
     CHECK_INT(held_out->example_count, 10000);
     CHECK_INT(training->file_count, 0);
     CHECK_INT(fingerprint(training, 123, &target), fingerprint(training, 123, &again));
     CHECK(target == again);
     CHECK(fingerprint(training, 123, &target) != fingerprint(held_out, 123, &again));
-    CHECK_INT(fingerprint(training, 123, &target), INT64_C(-3003711075517662236));
-    CHECK_INT(target, 3);
+    CHECK_INT(fingerprint(training, 123, &target), expected);
+    CHECK_INT(target, expected_class);
     tutti_dataset_close(training);
     tutti_dataset_close(held_out);
+}
+
+TEST(synthetic_examples_are_a_function_of_seed_part_and_index)
+{
+    expect_example("synthetic-cifar10", 50000, INT64_C(3232549849236570250), 3);
+    expect_example("synthetic-mnist", 60000, INT64_C(-2798560381047363159), 5);
 }
 
 /* Least squares of 1000 points find the slope 2 and the intercept 1 to a few times
