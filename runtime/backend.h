@@ -59,7 +59,11 @@ struct tutti_played {
     tutti_ps best_ps;    /* with barrier: shortest iteration; else total / iteration_count */
     tutti_ps median_ps;  /* with barrier: median iteration; else likewise */
     uint64_t step_count; /* steps completed in one iteration, all ranks */
-    tutti_ps host_ps;    /* cuda, nccl: what the host takes, on average, to hand an iteration to the
+    /* cuda, nccl, with a barrier: the times of a record are the GPU's, put onto the host's clock,
+     * where the iteration began at 0, in the middle of what the host saw of it: how far off they
+     * may be. 0: they are the host's own, or count from the first step. */
+    tutti_ps record_error_ps;
+    tutti_ps host_ps; /* cuda, nccl: what the host takes, on average, to hand an iteration to the
                             GPUs; else 0 */
 };
 

@@ -26,7 +26,8 @@ TUTTI_API_BEGIN
 /* When a schedule is played as a CUDA graph: a kernel a level of it, each with the whole GPU, one
  * after the other, instead of one kernel with a block a lane. */
 enum tutti_cuda_graph {
-    TUTTI_CUDA_GRAPH_AUTO,   /* where the GPU cannot keep all lanes at work at one time */
+    TUTTI_CUDA_GRAPH_AUTO, /* where the GPU cannot keep all lanes at work at one time, and, without
+                                `persistent`, where it is faster: tutti_cuda_weigh_graph */
     TUTTI_CUDA_GRAPH_ALWAYS, /* but for work of the host's; `persistent` is of no effect */
     TUTTI_CUDA_GRAPH_NEVER,
 };

@@ -44,6 +44,7 @@ struct tutti_cuda_work {
     uint32_t thread_count;    /* of a block */
     uint64_t buffer_bytes;    /* of all ranks: in, out and scratch */
     uint64_t moved_bytes;     /* read and written by one iteration */
+    int64_t graph_ps;         /* tutti_cuda_weigh_graph's; 0 where it is not told */
     const uint32_t *op_first; /* [lane_count + 1] */
     const struct tutti_cuda_work_op *ops;
     const struct tutti_cuda_work_flag *flags; /* waits and signals */
@@ -60,6 +61,12 @@ struct tutti_cuda_work {
 int tutti_cuda_work_new(const struct tutti_schedule *schedule, struct tutti_cuda_work **ret,
                         struct tutti_err *err);
 void tutti_cuda_work_free(struct tutti_cuda_work *work); /* NULL is a no-op */
+
+/* What a CUDA graph of its levels takes beyond one launch of all lanes, in picoseconds, by a rule
+ * fitted to what both took on an H100 and an H200 (runtime/exec/cuda/choose.c); below 0 the backend
+ * takes the graph by itself. INT64_MAX: it does not play it so. */
+int tutti_cuda_weigh_graph(const struct tutti_schedule *schedule, int64_t *ret,
+                           struct tutti_err *err);
 
 /* Narrower blocks where so many multiprocessors do not keep all lanes at work together, as the
  * backend takes them: of 512 threads a multiprocessor keeps one block. */

@@ -53,8 +53,10 @@ int tutti_nccl_open(const struct tutti_nccl_opts *opts, struct tutti_backend **r
                     struct tutti_err *err);
 
 /* What NCCL itself estimates that a collective takes on the ranks which a `native` backend has
- * played last (ncclGroupSimulateEnd). *ret 0: it does not say; so of sends and receives, on one
- * rank, in a group, where communicators do not block, and before 2.22. What NCCL has simulated it
+ * played last (ncclGroupSimulateEnd). *ret 0: it does not say; so of sends and receives, in a
+ * group, where communicators do not block, before 2.22, and on one rank, where it cannot: NCCL then
+ * copies at once instead of deciding on an algorithm, and there is nothing whose time it could
+ * tell. What NCCL has simulated it
  * keeps in its queues: the ranks are connected anew for the next play. */
 int tutti_nccl_estimate(struct tutti_backend *backend, const struct tutti_contract *contract,
                         tutti_ps *ret, struct tutti_err *err);

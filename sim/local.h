@@ -110,6 +110,7 @@ struct tutti_local {
     uint32_t process_count;   /* that the ranks are divided among, as runtime/group.h does */
     uint32_t rank_count;      /* that it was measured with */
     bool direct;              /* messages between processes are copied once, by who receives them */
+    int graph; /* cuda, in no file: 0 as the backend chooses, > 0 by graphs, < 0 without */
     uint64_t past_cache_bytes; /* passes from this size on store past the cache */
     double apart_ns;           /* of its processors when it was measured; 0: not known */
     struct tutti_local_value values[TUTTI_LOCAL_COUNT];

@@ -246,13 +246,13 @@ for stage in "${stages[@]}"; do
             --trace "$to/several.csv"
         ;;
     graph) # the same rows as a block a lane, in one launch, and as a kernel a level
-        for how in "" --persistent --graph; do
+        for how in --graph=off --persistent --graph=on --graph=auto; do
             player "levels${how#-}" $build/tutti run -B cuda -g 8 -a ring,two-shot,one-shot \
                 -b 64 -e 64M -f 16 -w 5 -n 20 $how
         done
         player levels-lanes $build/tutti run -B cuda -g 64 -a ring,two-shot --channels 16 -b 1M \
             -e 16M -f 16 -w 2 -n 5
-        player levels-trace $build/tutti run -B cuda -g 8 -a two-shot -b 16M -e 16M --graph \
+        player levels-trace $build/tutti run -B cuda -g 8 -a two-shot -b 16M -e 16M --graph on \
             --trace "$to/graph.csv"
         ;;
     bars)

@@ -36,7 +36,7 @@ rows -B cuda -g 3 -c alltoall -a direct -b 3000
 rows -B cuda -g 2 -t 2 -a two-shot -b 1000 -d all -o all
 [ "$(column type "$out/rows" | sort -u | wc -l)" -eq 8 ] || fail "not all types"
 [ "$(column redop "$out/rows" | sort -u | wc -l)" -eq 5 ] || fail "not all operators"
-rows -B cuda -a ring -b 1K -e 64K -f 8 --in-place off --graph
+rows -B cuda -a ring -b 1K -e 64K -f 8 --in-place off --graph on
 [ -z "$(column in_place_time_us "$out/rows" | tr -d '\n')" ] || fail "in place, though off"
 
 # The host has handed an iteration over before that has ended.
@@ -46,6 +46,16 @@ for backend in cuda nccl; do
         'BEGIN { exit !(host > 0 && host < 3 * time) }' || fail "$backend: the host's time"
 done
 
+# A trace in times of the GPU, within what the host saw.
+for backend in cuda nccl; do
+    "$tutti" run -B $backend -g 3 -a ring -b 16K -w 1 -n 1 --in-place off --trace "$out/trace.csv" \
+        --format json >"$out/rows" || fail "$backend: no trace"
+    grep -q '"trace_error_us": [0-9]' "$out/rows" || fail "$backend: how exact is the trace?"
+    time_us=$(sed -n 's/.*"time_us": \([0-9.]*\).*/\1/p' "$out/rows")
+    awk -F , -v us="$time_us" 'NR > 1 && ($1 < 0 || $2 < $1 || $2 > us * 1e6 + 1e4) { exit 1 }' \
+        "$out/trace.csv" || fail "$backend: a step outside of the iteration"
+done
+
 # Predicted from other sizes, measured here or before; NCCL's estimate on several ranks.
 "$tutti" calibrate -B cuda -g 2 -e 60K -O "$out/here.local" >/dev/null || fail "not calibrated"
 rows -B cuda -g 2 -a ring,two-shot -b 1K -e 4K --predict --calib "$out/here.local"
@@ -53,3 +63,5 @@ rows -B cuda -g 2 -a ring,two-shot -b 1K -e 4K --predict --calib "$out/here.loca
 rows -B nccl -g 2 -a ring -b 1K --library --predict
 [ "$(column predicted_us "$out/rows" | grep -c '^[0-9]')" -eq 1 ] || fail "nccl: not predicted"
 [ "$(column estimate_us "$out/rows" | grep -c '^[0-9]')" -eq 1 ] || fail "nccl: no estimate"
+"$tutti" run -B nccl -g 1 -a ring -b 1K --library -w 1 -n 2 >"$out/rows" || fail "one rank"
+grep -q '^# estimate: on one rank' "$out/rows" || fail "why one rank has no estimate"

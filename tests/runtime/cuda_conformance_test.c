@@ -12,7 +12,7 @@ static int open_cuda(uint32_t rank_count, struct tutti_backend **ret, struct tut
                                          .persistent = getenv("TUTTI_TEST_PERSISTENT") != NULL,
                                          .graph = getenv("TUTTI_TEST_GRAPH") != NULL
                                                       ? TUTTI_CUDA_GRAPH_ALWAYS
-                                                      : TUTTI_CUDA_GRAPH_AUTO,
+                                                      : TUTTI_CUDA_GRAPH_NEVER,
                                          .staged = getenv("TUTTI_TEST_STAGED") != NULL};
 
     (void)rank_count;

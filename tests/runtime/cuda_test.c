@@ -2,6 +2,7 @@
  * every call of the driver failing in its turn. On a GPU: what does not need the stand-in. */
 #include "runtime/coll.h"
 #include "runtime/cuda.h"
+#include "runtime/cuda_work.h"
 #include "runtime/record.h"
 #include "runtime/shape.h"
 #include "runtime/status.h"
@@ -20,7 +21,8 @@ struct world {
 };
 
 static struct world world;
-static enum tutti_cuda_graph use_of_graphs; /* of worlds that are opened */
+/* Of worlds that are opened. */
+static enum tutti_cuda_graph use_of_graphs = TUTTI_CUDA_GRAPH_NEVER;
 
 static void fill(int32_t value)
 {
@@ -182,7 +184,7 @@ TEST(more_lanes_or_bytes_than_the_gpu_has_are_refused)
             TEST_FAIL("'%s' is not in: %s", words[i][2], err.text);
         close_world();
     }
-    use_of_graphs = TUTTI_CUDA_GRAPH_AUTO;
+    use_of_graphs = TUTTI_CUDA_GRAPH_NEVER;
 }
 
 /* The same lanes as a graph, level by level; also if it is asked for, and with a record. */
@@ -212,7 +214,43 @@ TEST(more_lanes_than_the_gpu_has_are_played_level_by_level)
         tutti_record_done(&record);
         close_world();
     }
-    use_of_graphs = TUTTI_CUDA_GRAPH_AUTO;
+    use_of_graphs = TUTTI_CUDA_GRAPH_NEVER;
+}
+
+/* Times of the GPU lie within what the host saw of the iteration, and steps of a lane in order. */
+TEST(a_record_is_on_the_clock_of_the_host)
+{
+    for (int graphs = 0; graphs < 2; graphs++) {
+        struct tutti_played played = {0};
+        struct tutti_record record;
+        struct tutti_err err = {{0}};
+
+        use_of_graphs = graphs == 0 ? TUTTI_CUDA_GRAPH_NEVER : TUTTI_CUDA_GRAPH_ALWAYS;
+        tutti_record_init(&record);
+        CHECK_OK(open_world(false, &err), err);
+        REQUIRE(world.backend != NULL);
+        world.play.record = &record;
+        world.play.barrier = true;
+        world.play.iteration_count = 1;
+        fill(5);
+        CHECK_OK(tutti_backend_play(world.backend, &world.play, &played, &err), err);
+        CHECK(played.record_error_ps >= 0 && 2 * played.record_error_ps <= played.best_ps + 1);
+        for (size_t i = 0; i < record.event_count; i++) {
+            const struct tutti_event *event = &record.events[i];
+
+            if (event->start_ps < 0 || event->end_ps < event->start_ps ||
+                event->end_ps > played.best_ps)
+                TEST_FAIL("%lld to %lld of %lld", (long long)event->start_ps,
+                          (long long)event->end_ps, (long long)played.best_ps);
+            for (size_t k = 0; k < record.event_count; k++)
+                if (record.events[k].rank == event->rank && record.events[k].lane == event->lane &&
+                    record.events[k].step == event->step + 1)
+                    CHECK(record.events[k].start_ps >= event->start_ps);
+        }
+        tutti_record_done(&record);
+        close_world();
+    }
+    use_of_graphs = TUTTI_CUDA_GRAPH_NEVER;
 }
 
 /* Opens, plays and closes, with a record; the status and the message. */
@@ -302,7 +340,35 @@ TEST(each_call_of_the_driver_may_fail)
     for (size_t i = 0; i < sizeof(of_graphs) / sizeof(of_graphs[0]); i++)
         if (fail_each(of_graphs[i], false) == 0)
             TEST_FAIL("%s was never called", of_graphs[i]);
-    use_of_graphs = TUTTI_CUDA_GRAPH_AUTO;
+    use_of_graphs = TUTTI_CUDA_GRAPH_NEVER;
+}
+
+/* As they were measured, but for recursive doubling. */
+TEST(few_levels_of_little_data_are_worth_a_graph)
+{
+    static const struct {
+        const char *algorithm;
+        uint64_t count;
+        bool graph;
+    } rows[] = {{"one-shot", 16384, true},   {"one-shot", 1 << 24, false},
+                {"two-shot", 1 << 24, true}, {"ring", 16, false},
+                {"ring", 1 << 24, false},    {"recursive-doubling", 16, true}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct tutti_coll_params params = {
+            .collective = TUTTI_ALLREDUCE, .count = rows[i].count, .channel_count = 8};
+        const struct tutti_shape shape = tutti_shape_flat(8);
+        struct tutti_schedule *schedule = NULL;
+        struct tutti_err err = {{0}};
+        tutti_ps longer_ps = 0;
+
+        CHECK_OK(tutti_coll_generate(rows[i].algorithm, &params, &shape, &schedule, &err), err);
+        CHECK_OK(tutti_cuda_weigh_graph(schedule, &longer_ps, &err), err);
+        if ((longer_ps < 0) != rows[i].graph)
+            TEST_FAIL("%s, %d elements: %.2f us", rows[i].algorithm, (int)rows[i].count,
+                      (double)longer_ps / 1e6);
+        tutti_schedule_free(schedule);
+    }
 }
 
 TEST(it_says_what_it_plays_on)

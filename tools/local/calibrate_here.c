@@ -217,7 +217,7 @@ int tutti_calibrate_here(const struct tutti_args *args, struct tutti_sink *sink,
     if (status == 0 && run.backend->on_gpu && !tutti_run_is_group(&run)) {
         struct tutti_run_group alone = {.group = NULL};
 
-        status = tutti_run_open_alone(&run, &alone.backend, err);
+        status = tutti_run_open_measuring(&run, &alone.backend, err);
         if (status == 0)
             status = measure(args, &run, &alone, sink, err);
         tutti_backend_close(alone.backend);

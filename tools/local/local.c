@@ -181,6 +181,14 @@ int tutti_local_open_play(const struct tutti_local *local, const struct tutti_sc
     return 0;
 }
 
+/* What a graph of levels takes beyond the launch of all lanes that a play is. */
+static int64_t beyond_launch(const struct tutti_local *local, const struct tutti_cuda_work *work)
+{
+    bool graph = local->graph > 0 || (local->graph == 0 && work->graph_ps < 0);
+
+    return graph && work->graph_ps < INT64_MAX ? work->graph_ps : 0;
+}
+
 int tutti_local_predict(const struct tutti_local *local, uint32_t rank_count,
                         const struct tutti_coll_params *params, const char *algorithm,
                         int64_t *ret_ps, struct tutti_err *err)
@@ -196,6 +204,8 @@ int tutti_local_predict(const struct tutti_local *local, uint32_t rank_count,
     status = tutti_local_open_play(local, schedule, &work, &play, err);
     if (status == 0)
         status = tutti_local_time(play, local, ret_ps, err);
+    if (status == 0 && work != NULL)
+        *ret_ps += beyond_launch(local, work);
     tutti_local_play_close(play);
     tutti_local_work_free(local, work);
     tutti_schedule_free(schedule);

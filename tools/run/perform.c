@@ -126,6 +126,7 @@ static void fill_timed(const struct tutti_perform *ask, const struct tutti_playe
     timed->time_ps = played->median_ps;
     timed->best_ps = played->best_ps;
     timed->host_ps = played->host_ps;
+    timed->record_error_ps = played->record_error_ps;
     timed->algbw_GBps = NAN;
     if (played->median_ps > 0)
         timed->algbw_GBps = (double)bytes / seconds / 1e9;

@@ -33,8 +33,9 @@ struct tutti_perform {
 };
 
 struct tutti_timed {
-    tutti_ps time_ps;  /* median iteration; back to back: the mean */
-    tutti_ps best_ps;  /* shortest iteration; back to back: the mean */
+    tutti_ps time_ps;         /* median iteration; back to back: the mean */
+    tutti_ps best_ps;         /* shortest iteration; back to back: the mean */
+    tutti_ps record_error_ps; /* as of struct tutti_played */
     tutti_ps host_ps;  /* mean until the host had handed an iteration to the GPU; 0: not known */
     double algbw_GBps; /* of time_ps; NAN where that is 0 */
     double busbw_GBps;

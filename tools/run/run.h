@@ -39,8 +39,8 @@ struct tutti_run_command {
     uint32_t rank_count;
     uint32_t thread_count; /* -t: so many times -g ranks; nccl-tests' threads of a process */
     bool pin;
-    bool graph;      /* cuda */
-    bool persistent; /* likewise */
+    enum tutti_cuda_graph graph; /* cuda */
+    bool persistent;             /* likewise */
     /* Likewise: over so many GPUs, 0: all there are; and as if they had no peer access. */
     uint32_t gpu_count;
     bool no_peers;
@@ -138,9 +138,12 @@ struct tutti_run_command {
         TUTTI_OPTION_ROOT, TUTTI_OPTION_CHANNELS, TUTTI_OPTION_CHUNK, TUTTI_OPTION_SLICES,        \
         TUTTI_OPTION_SLOTS,                                                                       \
         {.name = "graph",                                                                         \
-         .type = TUTTI_OPTION_FLAG,                                                               \
+         .type = TUTTI_OPTION_CHOICE,                                                             \
+         .value = "auto|on|off",                                                                  \
+         .standard = "auto",                                                                      \
          .help = "cuda: a kernel a level, in a CUDA graph, instead of a block a lane in one "     \
-                 "kernel; so by itself where there are too many lanes"},                          \
+                 "kernel; auto: where that is faster, as few levels of little data are, or "      \
+                 "there are too many lanes"},                                                     \
         {.name = "persistent",                                                                    \
          .type = TUTTI_OPTION_FLAG,                                                               \
          .help = "cuda: all iterations in one launch; their times are then without it"},          \
@@ -244,6 +247,8 @@ int tutti_run_sweep(struct tutti_run_command *run, struct tutti_perform *perform
                     struct tutti_run_rows *rows, struct tutti_sink *sink, struct tutti_err *err);
 
 /* The backend of a process by itself; the caller's to close. */
+int tutti_run_open_measuring(const struct tutti_run_command *run, struct tutti_backend **ret,
+                             struct tutti_err *err); /* for costs: of lanes, not of graphs */
 int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backend **ret,
                          struct tutti_err *err);
 

@@ -254,6 +254,17 @@ static void print_disturbed(const struct tutti_run_stage *stage, const struct tu
                 others);
 }
 
+/* Of the row that is recorded; 0: none is, or by the host's own clock. */
+static double record_error_us(const struct tutti_run_command *run,
+                              const struct tutti_run_rows *rows)
+{
+    double most_us = 0;
+
+    for (size_t i = 0; run->record != NULL && i < rows->row_count; i++)
+        most_us = fmax(most_us, microseconds(rows->rows[i].performed.out_of_place.record_error_ps));
+    return most_us;
+}
+
 /* A table, or, of several types and operators, one each, with a line of '#' that names it. */
 static int print_tables(const struct tutti_run_command *run, const struct tutti_run_stage *stage,
                         const struct tutti_column *shown, const struct tutti_run_rows *rows,
@@ -294,6 +305,15 @@ static int print_page(const struct tutti_run_command *run, const struct tutti_ru
         print_disturbed(stage, rows, page.out);
     tutti_run_print_left_out(rows, page.out);
     tutti_run_print_apart(rows, page.out);
+    if (run->library && run->backend->on_gpu && run->rank_count == 1)
+        fputs("# estimate: on one rank NCCL copies, decides nothing, and so estimates nothing\n",
+              page.out);
+    else if (run->library && run->backend->on_gpu && stage->with != NULL)
+        fputs("# estimate: NCCL is asked in a process alone only, where its calls block\n",
+              page.out);
+    if (record_error_us(run, rows) > 0)
+        fprintf(page.out, "# trace: times of the GPU on the host's clock, within %.1f us\n",
+                record_error_us(run, rows));
     return tutti_page_close(&page, status, err);
 }
 
@@ -318,6 +338,8 @@ int tutti_run_print_rows(const struct tutti_args *args, const struct tutti_run_c
         tutti_table_json(table, "results", &json);
         tutti_run_json_left_out(rows, &json);
         tutti_run_json_apart(rows, &json);
+        if (record_error_us(run, rows) > 0)
+            tutti_json_number(&json, "trace_error_us", record_error_us(run, rows));
         tutti_json_close(&json);
     } else {
         tutti_table_csv(table, sink->out);

@@ -231,6 +231,14 @@ struct tutti_local_ask tutti_run_local_ask(const struct tutti_run_command *run,
     };
 }
 
+/* As struct tutti_local has it. */
+static int graph_of(const struct tutti_run_command *run)
+{
+    return run->graph == TUTTI_CUDA_GRAPH_ALWAYS                     ? 1
+           : run->persistent || run->graph == TUTTI_CUDA_GRAPH_NEVER ? -1
+                                                                     : 0;
+}
+
 int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_group *with,
                     const char *path, const char *command, struct tutti_local *ret,
                     struct tutti_sink *sink, struct tutti_err *err)
@@ -249,15 +257,17 @@ int tutti_run_local(const struct tutti_run_command *run, const struct tutti_run_
     if (path != NULL) {
         status = tutti_local_load(path, run->backend->name, ret, err);
         ret->process_count = ask.process_count; /* of which each costs what it did there */
+        ret->graph = graph_of(run);
         if (status < 0)
             status = tutti_wrap(err, status, "option '--calib'");
         return tutti_run_group_agree(with, status, run->perform.deadline_ps, err);
     }
     tutti_run_show(command, "measuring", "this machine", sink);
-    status = ask.on_gpu && with == NULL ? tutti_run_open_alone(run, &own, err) : 0;
+    status = ask.on_gpu && with == NULL ? tutti_run_open_measuring(run, &own, err) : 0;
     ask.backend = own != NULL ? own : ask.backend;
     if (status == 0)
         status = tutti_local_calibrate(&ask, &points, ret, &fitted, err);
+    ret->graph = graph_of(run);
     tutti_backend_close(own);
     tutti_run_show(command, NULL, NULL, sink);
     tutti_local_points_close(&points);
@@ -287,14 +297,22 @@ int tutti_run_open_alone(const struct tutti_run_command *run, struct tutti_backe
     struct tutti_threads_opts opts = {.size = sizeof(struct tutti_threads_opts), .pin = run->pin};
     struct tutti_cuda_opts on_gpu = {.size = sizeof(struct tutti_cuda_opts),
                                      .persistent = run->persistent,
-                                     .graph = run->graph ? TUTTI_CUDA_GRAPH_ALWAYS
-                                                         : TUTTI_CUDA_GRAPH_AUTO,
+                                     .graph = run->graph,
                                      .gpu_count = run->gpu_count,
                                      .staged = run->no_peers};
 
     return run->backend->alone    ? tutti_nccl_open(NULL, ret, err)
            : run->backend->on_gpu ? tutti_cuda_open(&on_gpu, ret, err)
                                   : tutti_threads_open(&opts, ret, err);
+}
+
+int tutti_run_open_measuring(const struct tutti_run_command *run, struct tutti_backend **ret,
+                             struct tutti_err *err)
+{
+    struct tutti_run_command lanes = *run;
+
+    lanes.graph = TUTTI_CUDA_GRAPH_NEVER;
+    return tutti_run_open_alone(&lanes, ret, err);
 }
 
 static int open_library(const struct tutti_run_command *run, struct tutti_group *group,

@@ -232,14 +232,14 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
                       struct tutti_err *err)
 {
     const struct tutti_schedule *own = run->own.schedule;
-    bool graph = tutti_args_flag(args, "graph");
+    bool graph = tutti_args_given(args, "graph");
     int status = tutti_run_read_gpus(args, run, err);
 
     if (status < 0)
         return status;
     if (strcmp(run->backend->name, "cuda") != 0 && (graph || tutti_args_flag(args, "persistent")))
         return refuse_cuda(run, graph ? "graph" : "persistent", err);
-    if (graph && tutti_args_flag(args, "persistent"))
+    if (tutti_args_is(args, "graph", "on") && tutti_args_flag(args, "persistent"))
         return tutti_fail(err, TUTTI_EINVAL,
                           "options '--graph' and '--persistent': a graph is launched for each "
                           "iteration (one of them)");
@@ -262,7 +262,9 @@ static int read_ranks(const struct tutti_args *args, struct tutti_run_command *r
         status = status < 0 ? status : tutti_nccl_gpu_count(&run->rank_count, err);
     if (!run->grouped && !run->backend->simulated && run->rank_count == 0)
         run->rank_count = 2;
-    run->graph = graph;
+    run->graph = tutti_args_is(args, "graph", "on")    ? TUTTI_CUDA_GRAPH_ALWAYS
+                 : tutti_args_is(args, "graph", "off") ? TUTTI_CUDA_GRAPH_NEVER
+                                                       : TUTTI_CUDA_GRAPH_AUTO;
     run->persistent = tutti_args_flag(args, "persistent");
     run->pin = tutti_args_flag(args, "pin") ||
                (!tutti_args_flag(args, "no-pin") && run->rank_count <= tutti_run_processors());

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "runtime/cuda.h"
+#include "runtime/cuda_work.h"
 #include "runtime/exec/cuda/gpus.h"
 #include "runtime/record.h"
 #include "runtime/status.h"
@@ -24,6 +25,9 @@ struct cuda_run {
     uint64_t played_count; /* iterations, warm-ups included */
     tutti_ps *times_ps;    /* of a step: [time_capacity] */
     uint32_t time_capacity;
+    tutti_ps took_ps; /* from before the last launch until its end was seen, if nothing was
+                           launched before; else 0 */
+    tutti_ps record_error_ps;
     tutti_ps launch_ps; /* what the host took for the last launch */
 };
 
@@ -165,8 +169,9 @@ static int play_apart(struct stepping *stepping, struct tutti_err *err)
         status = play_and_wait(
             run, 1, run->play.record != NULL && (last || run->play.between != NULL), err);
         run->played_count++;
+        run->took_ps = now_ps() - since_ps;
         if (status == 0 && i >= stepping->warmup_count) {
-            add_time(stepping, now_ps() - since_ps);
+            add_time(stepping, run->took_ps);
             stepping->host_ps += run->launch_ps;
         }
         if (status == 0 && run->play.between != NULL && !last)
@@ -246,21 +251,30 @@ static void time_steps(const struct tutti_cuda_plan *plan, const struct tutti_cu
     }
 }
 
-static int add_events(const struct tutti_cuda_plan *plan, const struct tutti_cuda_stamp *steps,
+/* On the host's clock, where one iteration was launched alone; else from the first step on. */
+static int add_events(struct cuda_run *run, const struct tutti_cuda_stamp *steps,
                       struct tutti_record *record, struct tutti_err *err)
 {
+    const struct tutti_cuda_plan *plan = &run->plan;
     uint64_t first_ns = UINT64_MAX;
+    uint64_t last_ns = 0;
+    tutti_ps later_ps = 0;
 
-    for (uint32_t s = 0; s < plan->program.step_count; s++)
+    for (uint32_t s = 0; s < plan->program.step_count; s++) {
         first_ns = steps[s].begin_ns < first_ns ? steps[s].begin_ns : first_ns;
+        last_ns = steps[s].end_ns > last_ns ? steps[s].end_ns : last_ns;
+    }
+    if (run->took_ps > 0 && last_ns >= first_ns)
+        tutti_gpu_place_times((tutti_ps)(last_ns - first_ns) * TUTTI_PS_PER_NS, run->took_ps,
+                              &later_ps, &run->record_error_ps);
     for (uint32_t l = 0; l < plan->lane_total; l++) {
         for (uint32_t s = 0; s < plan->program.lanes[l].step_count; s++) {
             const struct tutti_step *step = tutti_cuda_step(plan, l, s);
             const struct tutti_cuda_stamp *stamp = &steps[plan->step_first[l] + s];
             bool peered = step->kind == TUTTI_SEND || step->kind == TUTTI_RECV;
             struct tutti_event event = {
-                .start_ps = (tutti_ps)(stamp->begin_ns - first_ns) * 1000,
-                .end_ps = (tutti_ps)(stamp->end_ns - first_ns) * 1000,
+                .start_ps = later_ps + (tutti_ps)(stamp->begin_ns - first_ns) * 1000,
+                .end_ps = later_ps + (tutti_ps)(stamp->end_ns - first_ns) * 1000,
                 .rank = l / plan->schedule->lane_count,
                 .lane = (uint16_t)(l % plan->schedule->lane_count),
                 .kind = step->kind,
@@ -338,7 +352,7 @@ static int take_record(struct cuda_run *run, struct tutti_err *err)
         status = take_stamps(run, stamps, err);
     if (status == 0) {
         time_steps(plan, stamps, steps);
-        status = add_events(plan, steps, record, err);
+        status = add_events(run, steps, record, err);
     }
     free(stamps);
     free(steps);
@@ -366,6 +380,7 @@ static struct tutti_played sum_up(const struct stepping *stepping)
         .best_ps = count > 0 ? run->times_ps[0] : 0,
         .median_ps = count > 0 ? run->times_ps[count / 2] : 0,
         .step_count = run->plan.program.step_count,
+        .record_error_ps = run->record_error_ps,
         .host_ps = count > 0 ? stepping->host_ps / count : 0,
     };
 }
@@ -380,13 +395,14 @@ static void close_run(void *data)
     free(run);
 }
 
-/* A block a lane where all of them fit, unless asked otherwise; a kernel a level else, for which
- * lines are of no use. Work of the host's, and several GPUs, need lanes. */
+/* A block a lane where all of them fit, unless asked otherwise or a kernel a level is faster; else
+ * that, for which lines are of no use. Work of the host's, and several GPUs, need lanes. */
 static int plan_run(struct cuda_run *run, bool *ret_by_levels, struct tutti_err *err)
 {
     const struct tutti_cuda_opts *opts = &run->backend->opts;
     struct tutti_gpus *gpus = &run->backend->gpus;
     struct tutti_cuda_spread spread;
+    int64_t longer_ps = 0; /* as a graph */
     bool fits = true;
     int status = tutti_gpus_spread(gpus, run->play.schedule->rank_count, &spread, err);
 
@@ -399,7 +415,9 @@ static int plan_run(struct cuda_run *run, bool *ret_by_levels, struct tutti_err 
         return status;
     if (opts->graph == TUTTI_CUDA_GRAPH_AUTO && spread.gpu_count == 1)
         status = tutti_gpu_fits(&gpus->gpus[0], &run->plan, opts->thread_count, &fits, err);
-    if (status < 0 || (fits && opts->graph == TUTTI_CUDA_GRAPH_AUTO))
+    if (status == 0 && fits && !opts->persistent && spread.gpu_count == 1)
+        status = tutti_cuda_weigh_graph(run->play.schedule, &longer_ps, err);
+    if (status < 0 || (fits && longer_ps >= 0 && opts->graph == TUTTI_CUDA_GRAPH_AUTO))
         return status;
     tutti_cuda_plan_close(&run->plan);
     *ret_by_levels = true;
@@ -504,6 +522,7 @@ static int step_run(void *data, uint32_t warmup_count, uint32_t iteration_count,
     int status = tutti_gpu_enter(&run->backend->gpus.gpus[0], err);
     int enough;
 
+    run->took_ps = run->record_error_ps = 0;
     if (status == 0)
         status = grow_times(run, iteration_count, err);
     if (status == 0)

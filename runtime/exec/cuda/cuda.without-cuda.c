@@ -42,6 +42,14 @@ int tutti_cuda_name(char ret[TUTTI_CUDA_NAME_BYTES], struct tutti_err *err)
     return lacking(err);
 }
 
+int tutti_cuda_weigh_graph(const struct tutti_schedule *schedule, int64_t *ret,
+                           struct tutti_err *err)
+{
+    (void)schedule;
+    (void)ret;
+    return lacking(err);
+}
+
 int tutti_cuda_work_new(const struct tutti_schedule *schedule, struct tutti_cuda_work **ret,
                         struct tutti_err *err)
 {

@@ -41,6 +41,13 @@ struct tutti_gpu_load;
 int tutti_gpu_wait(struct tutti_gpu *gpu, struct tutti_gpu_load *load, tutti_ps limit_ps,
                    struct tutti_err *err);
 
+/* What a GPU did took `gpu_ps` from its first time to its last, all of it within `host_ps` of the
+ * host's: from before the launch until its end was seen. That is all that is known of where its
+ * clock stands on the host's: in the middle, which is half of what is left over off at most. (An
+ * exchange of its own would be a launch, too, and know no more.) */
+void tutti_gpu_place_times(tutti_ps gpu_ps, tutti_ps host_ps, tutti_ps *ret_later_ps,
+                           tutti_ps *ret_error_ps);
+
 /* The host's side of work that it does in the middle of a program. */
 struct tutti_gpu_work {
     struct tutti_cuda_request *requests; /* [lane of the part], which the GPU sees; NULL: none */

@@ -181,14 +181,22 @@ static int take(const struct tutti_cuda_plan *plan, struct tutti_cuda_work **ret
 int tutti_cuda_work_new(const struct tutti_schedule *schedule, struct tutti_cuda_work **ret,
                         struct tutti_err *err)
 {
+    struct tutti_cuda_work *work = NULL;
     struct tutti_cuda_plan plan;
     int status = tutti_cuda_plan_open(&plan, schedule, TUTTI_CUDA_LINED, err);
 
     if (status < 0)
         return status;
-    status = take(&plan, ret, err);
+    status = take(&plan, &work, err);
     tutti_cuda_plan_close(&plan);
-    return status;
+    if (status == 0)
+        status = tutti_cuda_weigh_graph(schedule, &work->graph_ps, err);
+    if (status < 0) {
+        tutti_cuda_work_free(work);
+        return status;
+    }
+    *ret = work;
+    return 0;
 }
 
 void tutti_cuda_work_free(struct tutti_cuda_work *work)

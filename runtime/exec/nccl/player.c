@@ -153,8 +153,8 @@ static void time_step(const struct tutti_nccl_part *part, const tutti_ps *ends_p
         else
             high = middle;
     }
-    event->end_ps = low > 0 ? ends_ps[low - 1] : 0;
-    event->start_ps = low > 1 ? ends_ps[low - 2] : 0;
+    event->end_ps = low > 0 ? ends_ps[low - 1] : part->began_ps;
+    event->start_ps = low > 1 ? ends_ps[low - 2] : part->began_ps;
     if (low > 0 &&
         (part->units[low - 1].at.level != at.level || part->units[low - 1].at.stage != at.stage))
         event->start_ps = event->end_ps; /* it was done along with another */
@@ -205,6 +205,22 @@ static int read_units(struct tutti_nccl_part *part, tutti_ps *ret_ends_ps, struc
     return status;
 }
 
+/* From the beginning of the iteration on the host's clock, where it was alone. */
+static void place_ends(struct tutti_nccl_loaded *run, struct tutti_nccl_part *part,
+                       tutti_ps *ends_ps)
+{
+    tutti_ps error_ps = 0;
+
+    part->began_ps = 0;
+    if (!run->load.meets || run->took_count == 0 || part->unit_count == 0)
+        return;
+    tutti_gpu_place_times(ends_ps[part->unit_count - 1], run->took_ps[run->took_count - 1],
+                          &part->began_ps, &error_ps);
+    for (uint32_t i = 0; i < part->unit_count; i++)
+        ends_ps[i] += part->began_ps;
+    run->record_error_ps = error_ps > run->record_error_ps ? error_ps : run->record_error_ps;
+}
+
 static int take_record(struct tutti_nccl_loaded *run, struct tutti_record *record,
                        struct tutti_err *err)
 {
@@ -216,6 +232,8 @@ static int take_record(struct tutti_nccl_loaded *run, struct tutti_record *recor
 
         status = ends_ps == NULL ? tutti_nomem(err) : read_units(part, ends_ps, err);
         if (status == 0)
+            place_ends(run, part, ends_ps);
+        if (status == 0)
             status = add_events(run, i, ends_ps, record, err);
         free(ends_ps);
     }
@@ -226,6 +244,7 @@ static int nccl_times(void *data, struct tutti_times *times, struct tutti_record
                       struct tutti_err *err)
 {
     struct tutti_nccl_loaded *run = data;
+    int status;
 
     for (uint32_t i = 0; i < run->took_count; i++)
         times->took_ps[i] = run->took_ps[i];
@@ -235,7 +254,10 @@ static int nccl_times(void *data, struct tutti_times *times, struct tutti_record
     times->enough = run->enough;
     if (record == NULL || run->enough || run->player->opts.native)
         return 0;
-    return take_record(run, record, err);
+    run->record_error_ps = 0;
+    status = take_record(run, record, err);
+    times->record_error_ps = run->record_error_ps;
+    return status;
 }
 
 /* ---- the player ---- */

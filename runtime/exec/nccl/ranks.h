@@ -82,8 +82,9 @@ struct tutti_nccl_part {
     uint32_t launch_count;
     uint32_t message_next; /* of this iteration */
     uint32_t launch_next;
-    void **marks; /* [MARKS]: events: how far the stream has come */
-    void *begin;  /* event: of the iteration that is recorded */
+    void **marks;      /* [MARKS]: events: how far the stream has come */
+    void *begin;       /* event: of the iteration that is recorded */
+    tutti_ps began_ps; /* and when that was, on the host's clock */
     struct tutti_nccl_unit *units;
     uint32_t unit_count;
     uint32_t unit_next;
@@ -107,6 +108,7 @@ struct tutti_nccl_loaded {
     uint32_t took_max;
     tutti_ps host_ps; /* of the burst: to hand its timed iterations to the GPUs */
     uint32_t timed_count;
+    tutti_ps record_error_ps;
     int64_t opened_ns;
     uint64_t iteration; /* that is played, since the run was opened */
     bool enough;

@@ -77,11 +77,12 @@ struct tutti_times {
      * from when the last rank had come (with other processes: from when the meeting was over here)
      * to the end of the last rank here. The caller's memory. */
     tutti_ps *took_ps;
-    uint64_t step_count; /* steps in one iteration */
-    tutti_ps host_ps;    /* as of struct tutti_played */
-    int64_t opened_ns;   /* when the last meeting was over here, on the host's monotonic clock; 0:
+    uint64_t step_count;      /* steps in one iteration */
+    tutti_ps host_ps;         /* as of struct tutti_played */
+    tutti_ps record_error_ps; /* likewise, of the ranks here */
+    int64_t opened_ns; /* when the last meeting was over here, on the host's monotonic clock; 0:
                             nobody knows, or there are no ranks */
-    bool enough;         /* some process had enough, and nothing was played */
+    bool enough;       /* some process had enough, and nothing was played */
 };
 
 /* One const struct a kind. Statuses of all: 0 or negative; the message names rank, lane and step

@@ -315,7 +315,8 @@ static void sum_up(const struct result *result, struct tutti_played *ret)
 {
     const struct tutti_player_run *run = result->run;
     uint32_t count = run->timed_count;
-    struct tutti_played played = {.host_ps = run->times.host_ps};
+    struct tutti_played played = {.host_ps = run->times.host_ps,
+                                  .record_error_ps = run->times.record_error_ps};
 
     for (uint32_t i = 0; i < run->load.group->count; i++)
         played.step_count += result->all[i].step_count;
