@@ -204,6 +204,7 @@ __attribute__((unused)) static void test_golden(const char *name, const char *se
 }
 #endif
 
+int main(int argc, char **argv); /* by another name where tests are one program */
 int main(int argc, char **argv)
 {
     const char *filter = "";
