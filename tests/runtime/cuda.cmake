@@ -1,7 +1,15 @@
 # The backend `cuda` without a GPU: its kernel compiled for the CPU, behind a stand-in for the
 # driver's library. In a build without the backend none of these is built, and ctest says so.
 set(programs cuda_plan_test cuda_player_test cuda_conformance_test cuda_test cuda_several_test
-    nccl_conformance_test nccl_test)
+    cuda_work_test nccl_conformance_test nccl_test)
+# What is shipped is linked with no library of a backend, whichever it has; where they are off it has
+# no trace of one.
+if(NOT TUTTI_SANITIZE)
+    add_test(NAME cuda_links COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/links.sh
+        $<IF:$<BOOL:${TUTTI_HAVE_CUDA}>,on,off> ${CMAKE_NM} $<TARGET_FILE:tutti>
+        $<TARGET_FILE:tutti_shared> $<TARGET_FILE:tutti_cli_shared>)
+    set_tests_properties(cuda_links PROPERTIES SKIP_RETURN_CODE 77)
+endif()
 if(NOT TUTTI_HAVE_CUDA)
     set_target_properties(${programs} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     set_tests_properties(${programs} PROPERTIES DISABLED TRUE)
@@ -21,7 +29,8 @@ foreach(program ${programs})
     add_dependencies(${program} cuda_standin nccl_standin)
 endforeach()
 set(standin TUTTI_CUDA_LIBRARY=$<TARGET_FILE:cuda_standin>)
-set_tests_properties(cuda_conformance_test cuda_test cuda_several_test PROPERTIES ENVIRONMENT "${standin}")
+set_tests_properties(cuda_conformance_test cuda_test cuda_several_test cuda_work_test PROPERTIES
+    ENVIRONMENT "${standin}")
 set(standins "${standin};TUTTI_NCCL_LIBRARY=$<TARGET_FILE:nccl_standin>")
 set_tests_properties(nccl_test PROPERTIES ENVIRONMENT "${standins}")
 set_tests_properties(nccl_conformance_test PROPERTIES
@@ -63,6 +72,15 @@ add_test(NAME cuda_run_2_gpus_no_peers
 set_tests_properties(cuda_run_2_gpus_no_peers PROPERTIES TIMEOUT 300
     ENVIRONMENT "${standin};TUTTI_STANDIN_DEVICES=4"
     PASS_REGULAR_EXPRESSION "rank 0 on GPU 0, 1 on GPU 1, no peer access: through the host\n")
+
+add_test(NAME cuda_no_driver COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/no_driver.sh
+    $<TARGET_FILE:tutti> $<TARGET_FILE:cuda_standin>)
+
+# What the compiler made of the kernels for each GPU, as it said when they were built.
+if(TUTTI_HAVE_NVCC)
+    add_test(NAME cuda_registers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/registers.sh
+        ${CMAKE_BINARY_DIR}/generated/player.fatbin.log)
+endif()
 
 # The kernel under ThreadSanitizer in every build; both mutants must be caught.
 set(CMAKE_REQUIRED_FLAGS -fsanitize=thread)
