@@ -104,6 +104,7 @@ struct tutti_trainer_params {
     const char *checkpoint;
     uint64_t save_steps; /* saved after every so many steps; 0: not so */
     tutti_ps save_ps;    /* and once so much time has passed; 0: not so */
+    bool restore_only;   /* nothing is saved there, nor cleared up; -TUTTI_EINVAL: there is none */
     uint32_t keep;       /* the newest so many; 0: all */
     /* Lines for people: what was restored, what is damaged and passed over. NULL: nobody reads. */
     void (*note)(void *context, const char *line);

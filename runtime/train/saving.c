@@ -337,10 +337,14 @@ int tutti_saving_open(struct tutti_trainer *t, struct tutti_err *err)
     if (status == 0 && sums[4] > 0)
         status = tutti_fail(err, TUTTI_EIO, "process 0 cannot read the checkpoints in '%s'",
                             t->params.checkpoint);
+    if (status == 0 && sums[0] == 0 && t->params.restore_only)
+        status = tutti_fail(err, TUTTI_EINVAL, "no whole checkpoint in '%s'", t->params.checkpoint);
     if (status < 0)
         return status;
     t->saving->incarnation = (uint64_t)sums[3];
     status = agree(t, sums[0] > 0 ? open_chosen(t, sums, err) : 0, err);
+    if (t->params.restore_only)
+        return status;
     if (status == 0) /* the chief clears up before anybody saves */
         status = agree(t, t->first_rank == 0 ? open_savers(t, err) : 0, err);
     if (status == 0 && t->first_rank != 0)
@@ -357,7 +361,7 @@ void tutti_saving_ask(struct tutti_trainer *t)
     const struct tutti_trainer_params *p = &t->params;
     uint64_t next = t->step_count + 1;
 
-    if (t->saving == NULL)
+    if (t->saving == NULL || p->restore_only)
         return;
     tutti_trainer_first(t)->wants_save =
         t->first_rank == 0 &&
@@ -412,7 +416,7 @@ int tutti_saving_step(struct tutti_trainer *t, const double *said, struct tutti_
 {
     int status = 0;
 
-    if (t->saving == NULL)
+    if (t->saving == NULL || t->params.restore_only)
         return 0;
     for (uint32_t i = 0; i < t->own_count; i++) {
         struct tutti_replica *r = t->replicas[t->first_rank + i];
@@ -438,7 +442,7 @@ int tutti_trainer_save(struct tutti_trainer *t, struct tutti_err *err)
 {
     int status;
 
-    if (t->saving == NULL)
+    if (t->saving == NULL || t->params.restore_only)
         return 0;
     status = finish(t, err);
     if (status == 0 && t->saving->saved_step != t->step_count) {

@@ -122,14 +122,18 @@ static uint64_t hash_of(const float *weights, uint64_t count)
     return hash;
 }
 
-static int hash_weights(struct tutti_train_real *real, uint64_t *ret, struct tutti_err *err)
+/* All weights: their hash (not NULL), and to the events how they are distributed. */
+static int look_at_weights(struct tutti_train_real *real, struct tutti_train_real_page *page,
+                           uint64_t *ret_hash, struct tutti_err *err)
 {
     const uint64_t count = tutti_trainer_elements(real->trainer);
     float *all = calloc(count + 1, sizeof(*all));
     int status = all == NULL ? tutti_nomem(err) : tutti_trainer_weights(real->trainer, all, err);
 
+    if (status == 0 && ret_hash != NULL)
+        *ret_hash = hash_of(all, count);
     if (status == 0)
-        *ret = hash_of(all, count);
+        status = tutti_train_real_note_weights(page, real, all, err);
     free(all);
     return status;
 }
@@ -183,7 +187,7 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
             tutti_trainer_stop(real->trainer);
         status = tutti_trainer_step(real->trainer, &step, err);
         if (status == 0)
-            tutti_train_real_print_step(page, real, &step);
+            status = tutti_train_real_print_step(page, real, &step, err);
         if (status == 0 && real->params.check_sync && !step.in_sync)
             status = tutti_fail(err, TUTTI_ECHECK,
                                 "step %" PRIu64 ": replicas began it with weights that differ",
@@ -191,7 +195,9 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
         if (status == 0 && is_due(real, i + 1)) {
             status = tutti_trainer_evaluate(real->trainer, &held_out, err);
             if (status == 0)
-                tutti_train_real_print_held_out(page, real, i + 1, &held_out);
+                status = tutti_train_real_print_held_out(page, real, i + 1, &held_out, err);
+            if (status == 0)
+                status = look_at_weights(real, page, NULL, err);
         }
     }
     *ret_stopped = step.stop;
@@ -203,19 +209,35 @@ static void note(void *context, const char *line)
     fprintf(((struct tutti_sink *)context)->notes, "tutti train: %s\n", line);
 }
 
+/* What is said at the end: of the held-out examples, of the weights. */
+static int end(struct tutti_train_real *real, struct tutti_train_real_page *page,
+               struct tutti_err *err)
+{
+    struct tutti_sums held_out = {0, 0, 0};
+    uint64_t hash = 0;
+    int status = 0;
+
+    if (real->evaluate_end)
+        status = tutti_trainer_evaluate(real->trainer, &held_out, err);
+    if (status == 0)
+        status = look_at_weights(real, page, &hash, err);
+    if (status == 0)
+        status = tutti_train_real_print_final(page, real, &held_out, hash, err);
+    return status;
+}
+
 static int train(const struct tutti_args *args, struct tutti_train_real *real,
                  struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_train_real_page page;
-    struct tutti_sums held_out = {0, 0, 0};
-    uint64_t hash = 0;
+    struct tutti_err closing;
     bool stopped = false;
+    int closed;
     int status;
 
     real->params.note = note;
     real->params.note_context = sink;
     status = tutti_trainer_open(&real->params, &real->trainer, err);
-
     if (status == 0)
         status = tutti_train_real_page_open(args, real, prints(real) ? sink : NULL, &page, err);
     if (status < 0)
@@ -226,17 +248,13 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     if (status == 0 && stopped) {
         tutti_train_real_print_stopped(&page, tutti_trainer_steps(real->trainer));
         sink->exit_code = (int)tutti_args_number(args, "stop-code");
-        tutti_train_real_page_done(&page);
-        return 0;
+    } else if (status == 0) {
+        status = end(real, &page, err);
     }
-    if (status == 0 && real->evaluate_end)
-        status = tutti_trainer_evaluate(real->trainer, &held_out, err);
-    if (status == 0)
-        status = hash_weights(real, &hash, err);
-    if (status == 0)
-        tutti_train_real_print_final(&page, real, &held_out, hash);
-    tutti_train_real_page_done(&page);
-    return status;
+    closed = tutti_train_real_page_done(&page, &closing);
+    if (status == 0 && closed < 0)
+        *err = closing;
+    return status < 0 ? status : closed;
 }
 
 int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)

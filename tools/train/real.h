@@ -10,6 +10,7 @@
 #include "tools/run/run_group.h"
 
 struct tutti_sink;
+struct tutti_tensorboard;
 
 #define TUTTI_TRAIN_OPTIONS_REAL                                                                  \
     {.letter = 'B',                                                                               \
@@ -110,6 +111,15 @@ struct tutti_sink;
          .max = 255,                                                                              \
          .help = "--checkpoint: exit code where SIGTERM to any process has ended training, and "  \
                  "all have saved the same step (TFJob restarts 128 and above: 143)"},             \
+        {.name = "evaluate-only",                                                                 \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "FOLDER",                                                                       \
+         .help = "-B: no training: the newest whole checkpoint there on the held-out examples"},  \
+        {.name = "tensorboard",                                                                   \
+         .type = TUTTI_OPTION_TEXT,                                                               \
+         .value = "FOLDER",                                                                       \
+         .help = "-B: events of each step, for TensorBoard: scalars, and with --evaluate "        \
+                 "histograms of the weights; written by process 0 alone"},                        \
         {.name = "check-sync",                                                                    \
          .type = TUTTI_OPTION_FLAG,                                                               \
          .help = "-B: compare the weights of all replicas at every step, by hash"},               \
@@ -170,24 +180,32 @@ struct tutti_train_real_page {
     struct tutti_sink *sink; /* NULL: another process prints */
     bool table;
     bool progress;
-    double *steps_s; /* [steps] so far */
+    struct tutti_tensorboard *events; /* NULL: none are written */
+    double *steps_s;                  /* [steps] so far */
     uint64_t count;
+    double flushed_s; /* the events */
     struct tutti_sums last;
 };
 
 int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti_train_real *real,
                                struct tutti_sink *sink, struct tutti_train_real_page *ret,
                                struct tutti_err *err);
-void tutti_train_real_print_step(struct tutti_train_real_page *page,
+/* Negative where events cannot be written. */
+int tutti_train_real_print_step(struct tutti_train_real_page *page,
+                                const struct tutti_train_real *real,
+                                const struct tutti_trained *step, struct tutti_err *err);
+int tutti_train_real_print_held_out(struct tutti_train_real_page *page,
+                                    const struct tutti_train_real *real, uint64_t step,
+                                    const struct tutti_sums *sums, struct tutti_err *err);
+/* How the weights are distributed, [all elements], to the events. */
+int tutti_train_real_note_weights(struct tutti_train_real_page *page,
+                                  const struct tutti_train_real *real, const float *weights,
+                                  struct tutti_err *err);
+int tutti_train_real_print_final(struct tutti_train_real_page *page,
                                  const struct tutti_train_real *real,
-                                 const struct tutti_trained *step);
-void tutti_train_real_print_held_out(struct tutti_train_real_page *page,
-                                     const struct tutti_train_real *real, uint64_t step,
-                                     const struct tutti_sums *sums);
-void tutti_train_real_print_final(struct tutti_train_real_page *page,
-                                  const struct tutti_train_real *real,
-                                  const struct tutti_sums *held_out, uint64_t weights_hash);
+                                 const struct tutti_sums *held_out, uint64_t weights_hash,
+                                 struct tutti_err *err);
 void tutti_train_real_print_stopped(struct tutti_train_real_page *page, uint64_t steps);
-void tutti_train_real_page_done(struct tutti_train_real_page *page);
+int tutti_train_real_page_done(struct tutti_train_real_page *page, struct tutti_err *err);
 
 #endif

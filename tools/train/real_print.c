@@ -3,12 +3,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "build.h"
 #include "runtime/status.h"
 #include "tools/cli/output.h"
 #include "tools/sink.h"
 #include "tools/train/real.h"
+#include "traces/tensorboard.h"
 
 static double seconds(tutti_ps ps)
 {
@@ -32,6 +34,14 @@ static void member(FILE *out, const char *before, const char *key, double value)
         fprintf(out, "%s\"%s\":%.9g", before, key, value);
     else
         fprintf(out, "%s\"%s\":null", before, key);
+}
+
+static double wall_s(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- the head -------------------------------------------------------------------------------- */
@@ -61,6 +71,7 @@ int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti
                                struct tutti_err *err)
 {
     struct tutti_train_real_page page = {.sink = sink};
+    int status = 0;
 
     page.steps_s = calloc((size_t)real->steps + 1, sizeof(page.steps_s[0]));
     if (page.steps_s == NULL)
@@ -71,8 +82,13 @@ int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti
         if (page.table && !sink->quiet)
             print_head(real, sink->out);
     }
+    if (sink != NULL && tutti_args_given(args, "tensorboard"))
+        status = tutti_tensorboard_open(tutti_args_text(args, "tensorboard"), NULL, wall_s(),
+                                        &page.events, err);
+    if (status < 0)
+        free(page.steps_s);
     *ret = page;
-    return 0;
+    return status;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -85,20 +101,82 @@ static bool is_row(const struct tutti_train_real *real, uint64_t step)
     return every <= 1 || (step + 1) % every == 0 || step == 0 || step + 1 == real->steps;
 }
 
-void tutti_train_real_print_step(struct tutti_train_real_page *page,
-                                 const struct tutti_train_real *real,
-                                 const struct tutti_trained *step)
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static int add_scalar(struct tutti_train_real_page *page, uint64_t step, const char *tag,
+                      double value, struct tutti_err *err)
+{
+    if (page->events == NULL || !isfinite(value))
+        return 0;
+    return tutti_tensorboard_scalar(page->events, wall_s(), (int64_t)step, tag, value, err);
+}
+
+/* A page of a folder that somebody watches: once a second is often enough. */
+static int flush_events(struct tutti_train_real_page *page, struct tutti_err *err)
+{
+    double now_s = wall_s();
+
+    if (page->events == NULL || now_s < page->flushed_s + 1)
+        return 0;
+    page->flushed_s = now_s;
+    return tutti_tensorboard_flush(page->events, err);
+}
+
+static int note_step(struct tutti_train_real_page *page, const struct tutti_train_real *real,
+                     const struct tutti_trained *step, double step_s, struct tutti_err *err)
+{
+    const struct {
+        const char *tag;
+        double value;
+    } scalars[] = {{"train/loss", mean(step->sums.loss, step->sums.examples)},
+                   {"train/accuracy", accuracy(real, &step->sums)},
+                   {"train/gradient_norm", step->gradient_norm},
+                   {"train/learning_rate", step->learning_rate},
+                   {"speed/step_s", step_s},
+                   {"speed/examples_per_s", step->sums.examples / step_s},
+                   {"speed/waiting_s", fmax(step_s - seconds(step->compute_ps), 0)}};
+    int status = 0;
+
+    for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]) && status == 0; i++)
+        status = add_scalar(page, step->step + 1, scalars[i].tag, scalars[i].value, err);
+    return status < 0 ? status : flush_events(page, err);
+}
+
+int tutti_train_real_note_weights(struct tutti_train_real_page *page,
+                                  const struct tutti_train_real *real, const float *weights,
+                                  struct tutti_err *err)
+{
+    char tag[256];
+    int status = 0;
+
+    if (page->events == NULL || !real->evaluate_end)
+        return 0;
+    for (uint32_t i = 0; i < real->model->layer_count; i++) {
+        const struct tutti_layer *layer = &real->model->layers[i];
+
+        for (uint32_t k = 0; k < layer->repeat; k++)
+            for (uint32_t v = 0; v < layer->variable_count && status == 0; v++) {
+                (void)snprintf(tag, sizeof(tag), "weights/%.64s.%u/%.64s", layer->name, k,
+                               layer->variables[v].name);
+                status = tutti_tensorboard_histogram(
+                    page->events, wall_s(), (int64_t)tutti_trainer_steps(real->trainer), tag,
+                    weights, (size_t)layer->variables[v].elements, err);
+                weights += layer->variables[v].elements;
+            }
+    }
+    return status;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static void print_step(const struct tutti_train_real_page *page,
+                       const struct tutti_train_real *real, const struct tutti_trained *step)
 {
     const double step_s = seconds(step->step_ps);
     const double waiting_s = fmax(step_s - seconds(step->compute_ps), 0);
     const double loss = mean(step->sums.loss, step->sums.examples);
-    FILE *out;
+    FILE *out = page->sink->out;
 
-    page->steps_s[page->count++] = step_s;
-    page->last = step->sums;
-    if (page->sink == NULL)
-        return;
-    out = page->sink->out;
     if (page->table) {
         if (is_row(real, step->step))
             fprintf(out, "%8" PRIu64 " %12.6g %9.4g %10.4g %12.6g %10.4g %10.4g%s\n",
@@ -124,20 +202,36 @@ void tutti_train_real_print_step(struct tutti_train_real_page *page,
     fflush(out);
 }
 
-void tutti_train_real_print_held_out(struct tutti_train_real_page *page,
-                                     const struct tutti_train_real *real, uint64_t step,
-                                     const struct tutti_sums *sums)
+int tutti_train_real_print_step(struct tutti_train_real_page *page,
+                                const struct tutti_train_real *real,
+                                const struct tutti_trained *step, struct tutti_err *err)
+{
+    page->steps_s[page->count++] = seconds(step->step_ps);
+    page->last = step->sums;
+    if (page->sink == NULL)
+        return 0;
+    print_step(page, real, step);
+    return note_step(page, real, step, seconds(step->step_ps), err);
+}
+
+int tutti_train_real_print_held_out(struct tutti_train_real_page *page,
+                                    const struct tutti_train_real *real, uint64_t step,
+                                    const struct tutti_sums *sums, struct tutti_err *err)
 {
     const double loss = mean(sums->loss, sums->examples);
+    int status;
 
     if (page->sink == NULL)
-        return;
+        return 0;
+    status = add_scalar(page, step, "held_out/loss", loss, err);
+    if (status == 0)
+        status = add_scalar(page, step, "held_out/accuracy", accuracy(real, sums), err);
     if (page->table) {
         fprintf(page->sink->out, "# held out: step %" PRIu64 ", loss %.6g", step, loss);
         if (real->facts.classes > 0)
             fprintf(page->sink->out, ", accuracy %.2f %%", 100 * accuracy(real, sums));
         fprintf(page->sink->out, ", %.0f examples\n", sums->examples);
-        return;
+        return status;
     }
     fprintf(page->sink->out, "{\"held_out\":{\"step\":%" PRIu64, step);
     member(page->sink->out, ",", "loss", loss);
@@ -145,6 +239,7 @@ void tutti_train_real_print_held_out(struct tutti_train_real_page *page,
     member(page->sink->out, ",", "examples", sums->examples);
     fputs("}}\n", page->sink->out);
     fflush(page->sink->out);
+    return status;
 }
 
 static int by_value(const void *a, const void *b)
@@ -155,26 +250,36 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void tutti_train_real_print_final(struct tutti_train_real_page *page,
-                                  const struct tutti_train_real *real,
-                                  const struct tutti_sums *held_out, uint64_t weights_hash)
+int tutti_train_real_print_final(struct tutti_train_real_page *page,
+                                 const struct tutti_train_real *real,
+                                 const struct tutti_sums *held_out, uint64_t weights_hash,
+                                 struct tutti_err *err)
 {
+    const uint64_t steps = tutti_trainer_steps(real->trainer);
     FILE *out;
-    double median_s = 0;
+    double median_s;
+    int status = 0;
 
     qsort(page->steps_s, page->count, sizeof(page->steps_s[0]), by_value);
     median_s = page->count > 0 ? page->steps_s[page->count / 2] : NAN;
     if (page->sink == NULL)
-        return;
+        return 0;
     out = page->sink->out;
     if (page->table) {
         if (real->evaluate_end)
-            tutti_train_real_print_held_out(page, real, page->count, held_out);
-        fprintf(out, "# median step %.4g ms; weights %016" PRIx64 "\n", 1e3 * median_s,
-                weights_hash);
-        return;
+            status = tutti_train_real_print_held_out(page, real, steps, held_out, err);
+        if (page->count > 0)
+            fprintf(out, "# median step %.4g ms; ", 1e3 * median_s);
+        fprintf(out, "%sweights %016" PRIx64 "\n", page->count > 0 ? "" : "# ", weights_hash);
+        return status;
     }
-    fprintf(out, "{\"final\":{\"steps\":%" PRIu64, page->count);
+    if (real->evaluate_end) {
+        status =
+            add_scalar(page, steps, "held_out/loss", mean(held_out->loss, held_out->examples), err);
+        if (status == 0)
+            status = add_scalar(page, steps, "held_out/accuracy", accuracy(real, held_out), err);
+    }
+    fprintf(out, "{\"final\":{\"steps\":%" PRIu64, steps);
     member(out, ",", "loss", mean(page->last.loss, page->last.examples));
     member(out, ",", "accuracy", accuracy(real, &page->last));
     member(out, ",", "median_step_s", median_s);
@@ -184,6 +289,7 @@ void tutti_train_real_print_final(struct tutti_train_real_page *page,
         member(out, ",", "held_out_examples", held_out->examples);
     }
     fprintf(out, ",\"weights\":\"%016" PRIx64 "\"}}\n", weights_hash);
+    return status;
 }
 
 void tutti_train_real_print_stopped(struct tutti_train_real_page *page, uint64_t steps)
@@ -196,8 +302,9 @@ void tutti_train_real_print_stopped(struct tutti_train_real_page *page, uint64_t
             steps);
 }
 
-void tutti_train_real_page_done(struct tutti_train_real_page *page)
+int tutti_train_real_page_done(struct tutti_train_real_page *page, struct tutti_err *err)
 {
     free(page->steps_s);
     page->steps_s = NULL;
+    return tutti_tensorboard_close(page->events, err);
 }

@@ -217,6 +217,10 @@ static int check_saving(const struct tutti_args *args, struct tutti_err *err)
 {
     static const char *const saving[] = {"save-every", "save-secs", "keep", "stop-code"};
 
+    if (tutti_args_given(args, "evaluate-only") && tutti_args_given(args, "checkpoint"))
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "options '--evaluate-only' and '--checkpoint': nothing is trained that "
+                          "could be saved (one of them)");
     for (size_t i = 0; i < sizeof(saving) / sizeof(saving[0]); i++)
         if (tutti_args_given(args, saving[i]) && !tutti_args_given(args, "checkpoint"))
             return tutti_fail(err, TUTTI_EINVAL, "option '--%s' without '--checkpoint FOLDER'",
@@ -263,6 +267,11 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
             (tutti_ps)((tutti_args_given(args, "save-secs") ? tutti_args_real(args, "save-secs")
                                                             : SAVE_SECONDS) *
                        (double)TUTTI_PS_PER_S);
+    if (tutti_args_given(args, "evaluate-only")) {
+        real->params.checkpoint = tutti_args_text(args, "evaluate-only");
+        real->params.restore_only = real->evaluate_end = true;
+        real->steps = 0;
+    }
     real->params.check_sync = tutti_args_flag(args, "check-sync");
     real->params.deadline_ps = real->run.perform.deadline_ps;
     return 0;
