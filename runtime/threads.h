@@ -1,5 +1,6 @@
 /* The backend `threads`: one process, a thread a rank (fewer where it emulates), data really moved
- * and reduced. */
+ * and reduced. A rank whose COMPUTEs are really done (work.h) beside messages on other lanes has a
+ * second thread for them. */
 #ifndef TUTTI_RUNTIME_THREADS_H
 #define TUTTI_RUNTIME_THREADS_H
 
@@ -16,7 +17,9 @@ struct tutti_shaper;
 
 struct tutti_threads_opts {
     size_t size; /* sizeof(struct tutti_threads_opts): runtime/api.h */
-    bool pin;    /* rank r on the r-th processor that this process may use, round robin */
+    /* Rank r on the r-th processor that this process may use, round robin; its second thread on
+     * those that no rank has, or, if there is none, on any other than its own. */
+    bool pin;
     /* NULL, or (borrowed) the machine whose times messages and steps take, `slowdown` times as long
      * as there; 0: as fast as it goes. Data are moved and added all the same. Records then have
      * the times of that machine, slowed down. */
@@ -36,6 +39,12 @@ struct tutti_lateness {
     tutti_ps late_ps_max;
     tutti_ps work_ps; /* here: while some rank was at work, between instants, */
     tutti_ps rest_ps; /* and while all waited for the next one to be due */
+    /* COMPUTEs of this process's ranks that were really done, of all iterations; how many of them
+     * took longer here than there, slowed down, be it because they waited for a processor; and the
+     * slowdown with which the slowest of them would have been in time (0: none was timed). */
+    uint64_t computed_count;
+    uint64_t computed_late_count;
+    double computed_slowdown;
 };
 
 /* Opens the backend; opts may be NULL. Default deadline of a wait: 30 s. */

@@ -103,8 +103,10 @@ struct tutti_work {
     uint32_t read_count;
     const struct tutti_region *writes;
     uint32_t write_count;
-    /* NULL: takes its time and leaves all bytes alone; else really does it, in the thread of its
-     * rank (or of a helper: never twice at a time for one rank), in the place of that time. A
+    /* NULL: takes its time and leaves all bytes alone; else really does it, in the place of that
+     * time; never two at a time for one rank. Backends of the host do it in the thread of the rank
+     * or, while that looks after messages, in a thread beside it; where a machine is emulated, in
+     * as many threads as there are processors, and it takes the time that it takes there. A
      * negative status ends the play with it. */
     int (*run)(const struct tutti_work_call *call, struct tutti_err *err);
     void *context; /* for `run`; borrowed */

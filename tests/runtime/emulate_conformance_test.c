@@ -1,6 +1,7 @@
 /* The backend `threads` under the conformance suite while it emulates a machine: the same bytes and
  * steps as everywhere, whatever is shared and however long steps take there. */
 #include "tests/runtime/conformance_nccl.h"
+#include "tests/runtime/conformance_overlap.h"
 #include "tests/runtime/emulated.h"
 
 static int open_emulating(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)

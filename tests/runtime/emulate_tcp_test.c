@@ -5,6 +5,7 @@
 #include "runtime/threads.h"
 #include "sim/sim.h"
 #include "tests/runtime/conformance.h"
+#include "tests/runtime/conformance_overlap.h"
 #include "tests/runtime/emulated.h"
 #include "tests/runtime/processes.h"
 

@@ -2,6 +2,7 @@
 #include "build.h"
 #include "runtime/group.h"
 #include "tests/runtime/conformance_nccl.h"
+#include "tests/runtime/conformance_overlap.h"
 #include "tests/runtime/mpi_job.h"
 
 /* One group serves all backends, as one job is all that there is. */

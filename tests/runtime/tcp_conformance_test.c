@@ -2,6 +2,7 @@
  * with the engine of TUTTI_TEST_ENGINE. */
 #include "runtime/tcp.h"
 #include "tests/runtime/conformance.h"
+#include "tests/runtime/conformance_overlap.h"
 #include "tests/runtime/processes.h"
 
 static int open_engine(uint32_t rank_count, const char *engine, struct tutti_backend **ret,

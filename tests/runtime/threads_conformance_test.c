@@ -6,6 +6,7 @@
 
 #include "runtime/threads.h"
 #include "tests/runtime/conformance_nccl.h"
+#include "tests/runtime/conformance_overlap.h"
 
 static int open_threads(uint32_t rank_count, struct tutti_backend **ret, struct tutti_err *err)
 {

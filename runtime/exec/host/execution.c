@@ -148,6 +148,37 @@ int tutti_execution_reserve(struct tutti_execution *execution, uint32_t iteratio
     return 0;
 }
 
+/* Works that are really done, and something else that goes on meanwhile. Where a machine is
+ * emulated there are as many works to be done at one time as there are ranks, and few threads. */
+static int prepare_works(struct tutti_execution *execution, struct tutti_err *err)
+{
+    const struct tutti_host_player *player = execution->player;
+    const struct tutti_load *load = &execution->load;
+    const struct tutti_work_threads_opts opts = {
+        .wait_set = &execution->wait_set,
+        .schedule = load->schedule,
+        .first_rank = load->first_rank,
+        .own_count = load->own_count,
+        .worker_of = execution->worker_of,
+        .remote = load->group->count > 1,
+        .thread_max =
+            player->shaper != NULL ? (uint32_t)CPU_COUNT(&player->processors) : UINT32_MAX,
+        .processors = &player->processors,
+        .pins = player->pin,
+        .pinned_count = execution->host_worker_count,
+        .pinned_before = execution->worker_index_first,
+    };
+    int status = tutti_work_threads_open(&opts, &execution->work_threads, err);
+
+    for (uint32_t i = 0; i < load->own_count && status == 0; i++) {
+        execution->stages[i].rank_work = tutti_work_threads_of(execution->work_threads, i);
+        execution->stages[i].slowdown = player->slowdown;
+    }
+    for (uint32_t i = 0; i < execution->worker_count && status == 0; i++)
+        execution->workers[i].multiplex.has_works = execution->work_threads != NULL;
+    return status;
+}
+
 int tutti_execution_prepare(struct tutti_execution *execution, struct tutti_err *err)
 {
     const struct tutti_load *load = &execution->load;
@@ -160,6 +191,8 @@ int tutti_execution_prepare(struct tutti_execution *execution, struct tutti_err 
         status = tutti_execution_prepare_processes(execution, err);
     if (status == 0)
         status = tutti_execution_prepare_emulation(execution, err);
+    if (status == 0)
+        status = prepare_works(execution, err);
     if (status == 0 && !outputs_shared(execution))
         status = tutti_thread_remote_writes_open(&execution->remote_writes, load->schedule,
                                                  &execution->connections, err);
@@ -172,6 +205,7 @@ int tutti_execution_prepare(struct tutti_execution *execution, struct tutti_err 
 
 void tutti_execution_clear(struct tutti_execution *execution)
 {
+    tutti_work_threads_close(execution->work_threads);
     tutti_helpers_close(execution->helpers);
     for (uint32_t i = 0; execution->workers != NULL && i < execution->worker_count; i++) {
         struct tutti_worker *worker = &execution->workers[i];

@@ -13,6 +13,7 @@
 #include "runtime/exec/host/helpers.h"
 #include "runtime/exec/host/multiplex.h"
 #include "runtime/exec/host/stage.h"
+#include "runtime/exec/host/work_threads.h"
 #include "runtime/exec/run/player.h"
 #include "runtime/group.h"
 #include "runtime/record.h"
@@ -70,18 +71,20 @@ struct tutti_worker {
 struct tutti_execution {
     struct tutti_host_player *player;
     struct tutti_load load;
-    uint32_t worker_index_first; /* ranks of this host before ours */
+    uint32_t worker_index_first; /* workers of this host before ours */
+    uint32_t host_worker_count;  /* of this host, in all processes */
     struct tutti_wait_set wait_set;
     struct tutti_connections connections;
     struct tutti_endpoints endpoints;
     struct tutti_transport_plan plan;
     struct tutti_remote_writes remote_writes;
-    struct tutti_rank_peer *rank_peers; /* [own] */
-    struct tutti_thread_stage *stages;  /* [own] */
-    struct tutti_worker *workers;       /* [worker_count] */
-    struct tutti_pacer *pacer;          /* NULL: nothing is held back */
-    uint32_t *worker_of;                /* [own], with a pacer: who plays the rank */
-    struct tutti_helpers *helpers;      /* likewise, and one thread for all ranks; else NULL */
+    struct tutti_rank_peer *rank_peers;      /* [own] */
+    struct tutti_thread_stage *stages;       /* [own] */
+    struct tutti_worker *workers;            /* [worker_count] */
+    struct tutti_pacer *pacer;               /* NULL: nothing is held back */
+    uint32_t *worker_of;                     /* [own], with a pacer: who plays the rank */
+    struct tutti_helpers *helpers;           /* likewise, and one thread for all ranks; else NULL */
+    struct tutti_work_threads *work_threads; /* NULL: the workers do the works, if any */
     uint32_t worker_count;
     struct tutti_burst burst;
     uint32_t taken_max;  /* room for the times of so many iterations */

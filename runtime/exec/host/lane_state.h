@@ -1,5 +1,6 @@
 /* What a lane is doing, and what the parts of a stage ask of each other: work.c reduces, remote.c
- * sends and receives through a transport, stage.c does the rest. Private to those three. */
+ * sends and receives through a transport, compute.c computes, stage.c does the rest. Private to
+ * those four. */
 #ifndef TUTTI_RUNTIME_EXEC_HOST_LANE_STATE_H
 #define TUTTI_RUNTIME_EXEC_HOST_LANE_STATE_H
 
@@ -35,6 +36,8 @@ struct tutti_lane_state {
     struct tutti_post post;       /* the posted step */
     tutti_ps start_ps;            /* when it began, if timed */
     tutti_ps until_ps;            /* once it has started, if it takes time of its own: its end */
+    tutti_ps end_ps;              /* when a work that was handed over ended, if timed; else 0 */
+    bool handed_over;             /* COMPUTE: its work is a job of the rank's work thread */
     bool started;                 /* its clock runs; SEND: has its slot, and is to be reported */
     bool flowing;                 /* its receive descriptor is with the transport */
     bool awaited;                 /* a fused RECV was reported early; its REDUCE comes next */
@@ -118,6 +121,17 @@ void tutti_stage_reduce(struct tutti_thread_stage *stage, struct tutti_lane_stat
  * their ranks have begun this iteration. */
 void tutti_stage_add_targets(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                              uint64_t index, void **dsts, uint32_t *count);
+
+/* ---- compute.c ---- */
+
+/* Each look at a COMPUTE: 1, 0 or a status. */
+int tutti_stage_compute(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
+                        struct tutti_err *err);
+/* Until when a wait lasts, as tutti_wait_set_wait has it: works that have been handed over end some
+ * time, and are neither a deadlock nor subject to a deadline. Who waits for them leaves them the
+ * processor. */
+tutti_ps tutti_stage_next_end(const struct tutti_thread_stage *stage,
+                              struct tutti_backoff *backoff);
 
 /* ---- stage.c ---- */
 

@@ -107,11 +107,25 @@ static bool lags(const struct tutti_multiplex *multiplex)
     return false;
 }
 
+/* Whether a step is over on the other machine whose work is not done here; each of them is to wake
+ * this thread. */
+static bool awaits_work(const struct tutti_multiplex *multiplex)
+{
+    bool awaits = false;
+
+    for (uint32_t i = 0; multiplex->has_works && i < multiplex->count; i++) {
+        if (tutti_thread_stage_awaits_work(&multiplex->stages[i]))
+            awaits = true;
+    }
+    return awaits;
+}
+
 /* After a look that has found nothing: 0: look again, or a negative status. */
 static int wait(struct tutti_multiplex *multiplex, struct tutti_backoff *backoff,
                 tutti_ps *since_ps, struct tutti_err *err)
 {
     struct tutti_thread_stage *first = &multiplex->stages[0];
+    bool awaits;
     int status;
 
     if (settle(multiplex) || work_ahead(multiplex)) /* who waits may as well work */
@@ -123,9 +137,13 @@ static int wait(struct tutti_multiplex *multiplex, struct tutti_backoff *backoff
         tutti_wait_set_resume(first->wait_set, multiplex->worker_index, backoff);
         return 0;
     }
-    if (first->wait_set->transport != NULL && lags(multiplex)) {
+    awaits = awaits_work(multiplex);
+    if (awaits || (first->wait_set->transport != NULL && lags(multiplex))) {
         err->text[0] = '\0';
-        status = tutti_wait_set_wait(first->wait_set, multiplex->worker_index, backoff, 0);
+        if (awaits)
+            tutti_wait_set_rest_at_once(first->wait_set, backoff);
+        status = tutti_wait_set_wait(first->wait_set, multiplex->worker_index, backoff,
+                                     awaits ? INT64_MAX : 0);
     } else {
         tutti_wait_set_resume(first->wait_set, multiplex->worker_index, backoff);
         status = wait_for_clock(multiplex, since_ps, err);

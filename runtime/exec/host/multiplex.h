@@ -5,6 +5,7 @@
 #ifndef TUTTI_RUNTIME_EXEC_HOST_MULTIPLEX_H
 #define TUTTI_RUNTIME_EXEC_HOST_MULTIPLEX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/engine.h"
@@ -15,6 +16,7 @@ struct tutti_multiplex {
     struct tutti_thread_stage *stages; /* [count], of consecutive ranks; all of one engine */
     uint32_t count;
     uint32_t worker_index; /* before the pacer */
+    bool has_works;        /* which other threads do */
 };
 
 /* For an engine of these ranks; its stage is a struct tutti_multiplex. */

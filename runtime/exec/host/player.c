@@ -52,6 +52,7 @@ static void join_threads(struct tutti_execution *execution)
         if (execution->workers[i].has_thread)
             pthread_join(execution->workers[i].thread, NULL);
     }
+    tutti_work_threads_join(execution->work_threads);
 }
 
 /* 0, or with what the run has been broken off. */
@@ -87,16 +88,18 @@ static void host_unload(void *loaded)
 /* The first worker is at home in the thread that calls. */
 static int start_threads(struct tutti_execution *execution, struct tutti_err *err)
 {
-    for (uint32_t i = 1; i < execution->worker_count; i++) {
-        struct tutti_worker *worker = &execution->workers[i];
-        int status = pthread_create(&worker->thread, NULL, tutti_worker_run, worker);
+    int status = tutti_work_threads_start(execution->work_threads, err);
 
+    for (uint32_t i = 1; i < execution->worker_count && status == 0; i++) {
+        struct tutti_worker *worker = &execution->workers[i];
+
+        status = pthread_create(&worker->thread, NULL, tutti_worker_run, worker);
         worker->has_thread = status == 0;
         if (status != 0)
             return tutti_fail(err, TUTTI_EIO, "cannot start the thread of rank %u: %s",
                               worker->first_rank, strerror(status));
     }
-    return 0;
+    return status;
 }
 
 static int host_connect(void *loaded, struct tutti_err *err)
@@ -145,6 +148,24 @@ static int play_as_first(struct tutti_execution *execution)
     return status;
 }
 
+/* How time was kept so far, works included. */
+static struct tutti_lateness lateness_of(const struct tutti_execution *execution)
+{
+    struct tutti_lateness lateness = execution->pacer->lateness;
+
+    for (uint32_t i = 0; i < execution->load.own_count; i++) {
+        const struct tutti_rank_work *rank_work = execution->stages[i].rank_work;
+
+        if (rank_work == NULL)
+            continue;
+        lateness.computed_count += rank_work->done_count;
+        lateness.computed_late_count += rank_work->late_count;
+        if (rank_work->slowdown_min > lateness.computed_slowdown)
+            lateness.computed_slowdown = rank_work->slowdown_min;
+    }
+    return lateness;
+}
+
 /* This thread plays the first worker's ranks; what comes of it tells poll. */
 static int host_start(void *loaded, const struct tutti_burst *burst, struct tutti_err *err)
 {
@@ -163,7 +184,7 @@ static int host_start(void *loaded, const struct tutti_burst *burst, struct tutt
     call_workers(execution);
     (void)play_as_first(execution); /* a failure has stopped the wait set */
     if (execution->pacer != NULL)
-        execution->player->lateness = execution->pacer->lateness;
+        execution->player->lateness = lateness_of(execution);
     return 0;
 }
 

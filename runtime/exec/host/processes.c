@@ -62,9 +62,11 @@ int tutti_execution_prepare_processes(struct tutti_execution *execution, struct 
     bool crowded;
     int status;
 
+    execution->host_worker_count = execution->worker_count;
     if (load->group->count == 1)
         return 0;
-    crowded = count_workers(execution) > (uint32_t)(online > 0 ? online : INT32_MAX) ||
+    execution->host_worker_count = count_workers(execution);
+    crowded = execution->host_worker_count > (uint32_t)(online > 0 ? online : INT32_MAX) ||
               execution->worker_count > (uint32_t)CPU_COUNT(&player->processors);
     status = tutti_endpoints_open(&execution->endpoints, &execution->connections, load->schedule,
                                   load->group, load->lead_ps, load->hooked, err);

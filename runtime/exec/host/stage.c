@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/exec/host/lane_state.h"
+#include "runtime/exec/host/work_threads.h"
 #include "runtime/status.h"
 
 enum {
@@ -136,53 +137,6 @@ static int try_recv(struct tutti_thread_stage *stage, struct tutti_lane_state *l
 
 /* ---- steps ---- */
 
-/* Really does the work of a COMPUTE; the bytes that it reads lie where they belong. */
-static int do_work(struct tutti_thread_stage *stage, const struct tutti_post *post,
-                   struct tutti_err *err)
-{
-    const struct tutti_work *work = &stage->schedule->work[post->step->peer - 1];
-    const struct tutti_work_call call = {
-        .work = work,
-        .step = post->step,
-        .rank = stage->rank,
-        .iteration = atomic_load_explicit(&tutti_rank_peer_of(stage, stage->rank)->iteration,
-                                          memory_order_relaxed) -
-                     1,
-        .in = stage->bufs[TUTTI_BUF_IN],
-        .out = stage->bufs[TUTTI_BUF_OUT],
-        .scratch = stage->bufs[TUTTI_BUF_SCRATCH],
-        .state = stage->bufs[TUTTI_BUF_STATE],
-    };
-    char text[TUTTI_STEP_TEXT_BYTES];
-    int status;
-
-    if (stage->helpers != NULL)
-        tutti_helpers_settle(stage->helpers);
-    status = work->run(&call, err);
-    return status >= 0 ? 0
-                       : tutti_wrap(err, status, "rank %u, lane %u, step %llu (%s), work '%s'",
-                                    stage->rank, post->lane, (unsigned long long)post->index,
-                                    tutti_step_text(post->step, text), work->name);
-}
-
-/* Work that is really done takes the time that it takes; on the clock of an emulated machine, as
- * long as there. */
-static int compute(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
-                   struct tutti_err *err)
-{
-    const struct tutti_step *step = lane_state->post.step;
-    bool is_real = step->peer > 0 && stage->schedule->work[step->peer - 1].run != NULL;
-    int status = 0;
-
-    if (is_real && !lane_state->started)
-        status = do_work(stage, &lane_state->post, err);
-    if (status < 0)
-        return status;
-    if (is_real && !stage->flow->holds)
-        return 1;
-    return stage->flow->is_over(stage, lane_state);
-}
-
 /* 1: the step has finished (a SEND: started), 0: not yet, or a negative status. */
 static int try_step(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state,
                     struct tutti_err *err)
@@ -219,7 +173,7 @@ static int try_step(struct tutti_thread_stage *stage, struct tutti_lane_state *l
         return 1;
     default:
         assert(step->kind == TUTTI_COMPUTE);
-        return compute(stage, lane_state, err);
+        return tutti_stage_compute(stage, lane_state, err);
     }
 }
 
@@ -251,6 +205,8 @@ int tutti_thread_stage_post(struct tutti_thread_stage *stage, const struct tutti
         unfuse(stage, lane_state);
     lane_state->post = *post;
     lane_state->started = false;
+    lane_state->handed_over = false;
+    lane_state->end_ps = 0;
     if (post->step->kind == TUTTI_SEND) {
         if (lane_state->out == NULL || lane_state->out->to != peer)
             lane_state->out =
@@ -281,7 +237,7 @@ static void report(const struct tutti_thread_stage *stage,
         .what =
             lane_state->post.step->kind == TUTTI_SEND ? TUTTI_DONE_STARTED : TUTTI_DONE_FINISHED,
         .start_ps = lane_state->start_ps,
-        .end_ps = tutti_time_of(stage),
+        .end_ps = lane_state->end_ps > 0 ? lane_state->end_ps : tutti_time_of(stage),
     };
 }
 
@@ -462,7 +418,7 @@ static int poll(void *data, struct tutti_done *done, uint32_t max, struct tutti_
             break;
         }
         status = tutti_wait_set_wait(stage->wait_set, stage->rank, &backoff,
-                                     tutti_thread_stage_next_end(stage));
+                                     tutti_stage_next_end(stage, &backoff));
         if (status < 0) {
             count = tutti_thread_stage_gave_up(stage, status, err);
             break;
@@ -512,6 +468,7 @@ void tutti_thread_stage_begin(struct tutti_thread_stage *stage)
 
 int tutti_thread_stage_settle(struct tutti_thread_stage *stage, struct tutti_err *err)
 {
+    assert(stage->rank_work == NULL || stage->rank_work->job_count == 0);
     for (uint32_t i = 0; i < stage->schedule->lane_count; i++) {
         if (stage->places[i].deferred.length > 0)
             tutti_stage_settle_deferred(stage, &stage->places[i]);

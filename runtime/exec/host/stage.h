@@ -12,6 +12,7 @@
 struct tutti_helpers;
 struct tutti_lane_state; /* what a lane is doing */
 struct tutti_pacer;
+struct tutti_rank_work;
 
 /* What the ranks know of each other. */
 struct tutti_rank_peer {
@@ -28,8 +29,10 @@ struct tutti_thread_stage {
     const struct tutti_remote_writes *remote_writes;
     const struct tutti_connections *connections;
     const struct tutti_flow_ops *flow;
-    struct tutti_pacer *pacer;     /* of a flow that holds; else NULL */
-    struct tutti_helpers *helpers; /* NULL: this thread moves and adds itself, at once */
+    struct tutti_pacer *pacer;         /* of a flow that holds; else NULL */
+    struct tutti_helpers *helpers;     /* NULL: this thread moves and adds itself, at once */
+    struct tutti_rank_work *rank_work; /* NULL: this thread does the works itself */
+    double slowdown;                   /* with a pacer */
     const struct tutti_schedule *schedule;
     const struct tutti_engine *engine; /* to say what is waited for */
     uint32_t rank;
@@ -74,6 +77,11 @@ void tutti_thread_stage_settle_all(struct tutti_thread_stage *stage);
 uint64_t tutti_thread_stage_work_ahead(struct tutti_thread_stage *stage, uint64_t bytes_max);
 /* With a transport: whether a message has arrived on the other machine, and not here. */
 bool tutti_thread_stage_lags(const struct tutti_thread_stage *stage);
+/* With a pacer: whether a step is over on the other machine whose work is still being done here; if
+ * so, this thread will be woken when it is done. */
+bool tutti_thread_stage_awaits_work(const struct tutti_thread_stage *stage);
+/* The play has failed: returns when no work of this rank is being done any more. */
+void tutti_thread_stage_withdraw_work(struct tutti_thread_stage *stage);
 /* When the first step ends that takes time of its own; 0: there is none. */
 tutti_ps tutti_thread_stage_next_end(const struct tutti_thread_stage *stage);
 /* Whether something may be done once a SEND is complete: one that waits for a slot, or the end of

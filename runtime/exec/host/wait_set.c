@@ -200,6 +200,13 @@ int tutti_wait_set_wait(struct tutti_wait_set *wait_set, uint32_t rank,
     return until_ps == 0 && !woken && tutti_wait_set_now(wait_set) >= limit_ps ? -TUTTI_ETIME : 0;
 }
 
+void tutti_wait_set_rest_at_once(const struct tutti_wait_set *wait_set,
+                                 struct tutti_backoff *backoff)
+{
+    backoff->look_count = wait_set->spin_count;
+    backoff->yield_until_ps = 1; /* long ago */
+}
+
 void tutti_wait_set_resume(struct tutti_wait_set *wait_set, uint32_t rank,
                            struct tutti_backoff *backoff)
 {

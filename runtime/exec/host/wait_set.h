@@ -110,6 +110,10 @@ void tutti_cpu_relax(void); /* tells the processor that this is a spinning wait 
 int tutti_wait_set_wait(struct tutti_wait_set *wait_set, uint32_t rank,
                         struct tutti_backoff *backoff, tutti_ps until_ps);
 
+/* Before a wait: it neither spins nor yields, but sleeps after one more look. */
+void tutti_wait_set_rest_at_once(const struct tutti_wait_set *wait_set,
+                                 struct tutti_backoff *backoff);
+
 /* After a look that found something: ends the wait. */
 void tutti_wait_set_resume(struct tutti_wait_set *wait_set, uint32_t rank,
                            struct tutti_backoff *backoff);

@@ -156,7 +156,12 @@ int tutti_worker_play(struct tutti_worker *worker)
 
     if (status == 0 && tutti_wait_set_leave(&worker->execution->wait_set) < 0)
         status = explain_deadlock(worker->execution, &err);
-    return status < 0 ? break_off(worker, status, &err) : 0;
+    if (status == 0)
+        return 0;
+    break_off(worker, status, &err);
+    for (uint32_t i = 0; i < worker->rank_count; i++)
+        tutti_thread_stage_withdraw_work(&worker->stages[i]);
+    return status;
 }
 
 /* ---- between ---- */
