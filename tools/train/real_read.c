@@ -25,7 +25,7 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
     for (size_t i = 0; i < sizeof(simulated) / sizeof(simulated[0]); i++)
         if (tutti_args_given(args, simulated[i]))
             return tutti_fail(err, TUTTI_EINVAL,
-                              "option '--%s' is of a simulated step, not of -B (it is left out)",
+                              "option '--%s' is of a simulated step, not of -B (leave it out)",
                               simulated[i]);
     if (tutti_args_operand(args, 0) != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
