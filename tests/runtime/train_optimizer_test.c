@@ -2,10 +2,10 @@
  */
 #include <math.h>
 
+#include "runtime/optimizer.h"
 #include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/train/loops.h"
-#include "runtime/optimizer.h"
 #include "tests/test.h"
 
 static struct tutti_update_rule named(const char *name)
