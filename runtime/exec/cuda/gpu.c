@@ -155,9 +155,10 @@ int tutti_gpu_wait(struct tutti_gpu *gpu, struct tutti_gpu_load *load, tutti_ps 
         if (status < 0)
             return wait_to_leave(gpu, status, err);
     }
-    if (result != TUTTI_CU_SUCCESS) /* what may still play shall leave */
-        __atomic_store_n(gpu->abort, 1, __ATOMIC_RELAXED);
-    return tutti_cuda_check(&gpu->driver, result, "stream_query", err);
+    if (result == TUTTI_CU_SUCCESS)
+        return 0;
+    /* What may still play shall have left before its memory is given back. */
+    return wait_to_leave(gpu, tutti_cuda_check(&gpu->driver, result, "stream_query", err), err);
 }
 
 /* Copies have no waits in them. */
