@@ -76,7 +76,7 @@ static bool is_handed_over(const struct tutti_thread_stage *stage, const struct 
         return true;
     if (took_ps > 0 && took_ps < SHORT_PS)
         return false;
-    return stage->busy_count > 1 || stage->watched_count > 0 || stage->wait_set->transport != NULL;
+    return stage->busy_count > 1 || stage->watched_count > 0;
 }
 
 static void hand_over(struct tutti_thread_stage *stage, struct tutti_lane_state *lane_state)
