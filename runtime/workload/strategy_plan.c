@@ -8,7 +8,7 @@
 #include "runtime/status.h"
 #include "runtime/wide.h"
 
-enum { INDEX_BYTES = 8 }; /* of a row of IndexedSlices */
+enum { INDEX_BYTES = 8, /* of a row of IndexedSlices */ LINE = 64 };
 
 bool tutti_strategy_gathers_rows(const struct tutti_strategy *s, const struct tutti_variable *v)
 {
@@ -302,6 +302,8 @@ static void place_results(struct tutti_plan *plan)
                                  : (p->first + (p->sparse ? dense_elements(plan) : 0)) *
                                        plan->params.weight_bytes;
         plan->state_bytes += p->padded / n * plan->params.weight_bytes;
+        if (plan->params.run != NULL) /* floats, behind gradients of perhaps 16 bits */
+            plan->scratch_bytes = (plan->scratch_bytes + LINE - 1) / LINE * LINE;
         p->gather_offset = plan->scratch_bytes;
         if (shares && !p->sparse)
             plan->scratch_bytes += p->padded * plan->params.weight_bytes;
@@ -311,7 +313,6 @@ static void place_results(struct tutti_plan *plan)
 /* What ranks report, in lines of its own. */
 static void place_report(struct tutti_plan *plan)
 {
-    enum { LINE = 64 };
     uint64_t bytes = 8 * (uint64_t)plan->params.report_elements;
     bool alone = plan->params.rank_count == 1;
 
