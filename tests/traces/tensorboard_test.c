@@ -32,7 +32,7 @@ static void run_open(struct run *run)
              run->err);
 }
 
-/* Closes the file, and hands over its bytes. */
+/* Closes the file, and returns its bytes. */
 static uint8_t *run_finish(struct run *run, size_t *ret_bytes)
 {
     char path[256];

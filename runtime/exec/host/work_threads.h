@@ -1,6 +1,6 @@
 /* Work threads: they really do the works of COMPUTE steps, while the threads of the ranks go on
  * with messages. A rank has its works done by one of them, never two at a time, in the order in
- * which it hands them over. Who has nothing to do sleeps. Private to runtime/exec/host. */
+ * which it passes them on. Who has nothing to do sleeps. Private to runtime/exec/host. */
 #ifndef TUTTI_RUNTIME_EXEC_HOST_WORK_THREADS_H
 #define TUTTI_RUNTIME_EXEC_HOST_WORK_THREADS_H
 
@@ -76,7 +76,7 @@ struct tutti_rank_work *tutti_work_threads_of(struct tutti_work_threads *threads
 
 /* ---- in the rank's thread ---- */
 
-/* Hands over jobs[lane], which has its call. `wakes`: the rank is woken at the end, as by
+/* Passes on jobs[lane], which has its call. `wakes`: the rank is woken at the end, as by
  * tutti_wait_set_wake. */
 void tutti_rank_work_post(struct tutti_rank_work *rank_work, uint32_t lane, bool wakes);
 /* From now on the rank will be woken. Whether the job has not ended. */
