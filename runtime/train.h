@@ -168,9 +168,9 @@ int tutti_trainer_evaluate(struct tutti_trainer *trainer, struct tutti_sums *ret
 struct tutti_net_learner_params {
     size_t size; /* sizeof(struct tutti_net_learner_params): runtime/api.h */
     const struct tutti_workload *model;
-    /* "mnist:FOLDER", "fashion-mnist:FOLDER" (IDX files), "cifar10:FOLDER" (binary version),
-     * "synthetic-mnist", "synthetic-cifar10", "line". NULL: the synthetic set of the model's
-     * shape. */
+    /* "mnist:FOLDER", "fashion-mnist:FOLDER" (IDX files, as they are or .gz), "cifar10:FOLDER"
+     * (binary version), "synthetic-mnist", "synthetic-cifar10", "line". NULL: the synthetic set of
+     * the model's shape. */
     const char *data;
     uint64_t example_limit; /* of the training part; 0: all */
     uint64_t held_out_limit;

@@ -12,6 +12,7 @@
 #include "runtime/coll.h"
 #include "runtime/cuda.h"
 #include "runtime/data.h"
+#include "runtime/gzip.h"
 #include "runtime/launch.h"
 #include "runtime/mpi.h"
 #include "runtime/nccl.h"
@@ -81,6 +82,17 @@ static int add_products(struct tutti_table *table)
                has ? "multiplies in real training"
                    : "real training multiplies in plain C; apt install libopenblas-dev, build "
                      "again");
+}
+
+/* Of data sets: MNIST and its like are distributed compressed. */
+static int add_gzip(struct tutti_table *table)
+{
+    const char *version = tutti_gzip_version();
+
+    return add(table, "zlib", version != NULL ? version : "no",
+               version != NULL ? "unpacks data files of gzip"
+                               : "data files are read as they lie (gunzip them); apt install "
+                                 "zlib1g, build again");
 }
 
 /* The engine that moves its bytes, and whether there could be the other. */
@@ -265,7 +277,7 @@ int tutti_command_doctor(const struct tutti_args *args, struct tutti_sink *sink,
     if (status == 0)
         status = add_build(table);
     if (status == 0)
-        status = add_products(table);
+        status = add_products(table) | add_gzip(table);
     if (status == 0)
         status = add_everywhere(table) | add_tcp(table) | add_mpi(table) | add_launcher(table) |
                  add_nccl(table) | add_gpu(table) | add_local(table);

@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 #include "runtime/status.h"
+#include "runtime/train/gzip.h"
+
+enum { UNPACKED_BYTES_MAX = 1 << 30 };
 
 /* FOLDER/NAME, with ".gz" or without; from malloc, or NULL. */
 static char *path_of(const char *folder, const char *name, const char *suffix)
@@ -24,48 +27,54 @@ static char *path_of(const char *folder, const char *name, const char *suffix)
     return path;
 }
 
-/* Why the file could not be opened, `cause` being errno's. */
-static int refuse(const char *folder, const char *name, int cause, struct tutti_err *err)
+/* FOLDER/NAME.gz, unpacked; `cause` is why FOLDER/NAME cannot be opened. */
+static int unpack(const char *folder, const char *name, int cause, struct tutti_blob *blob,
+                  struct tutti_err *err)
 {
     char *packed = path_of(folder, name, ".gz");
-    bool is_packed;
+    int status;
 
     if (packed == NULL)
         return tutti_nomem(err);
-    is_packed = cause == ENOENT && access(packed, F_OK) == 0;
+    if (cause != ENOENT || access(packed, F_OK) != 0)
+        status = tutti_fail(err, cause == ENOENT ? TUTTI_EINVAL : TUTTI_EIO,
+                            "cannot open '%s/%s': %s", folder, name, strerror(cause));
+    else
+        status =
+            tutti_gzip_read(packed, UNPACKED_BYTES_MAX, &blob->unpacked, &blob->byte_count, err);
+    blob->memory = blob->unpacked;
     free(packed);
-    if (is_packed)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "'%s/%s.gz' is compressed, and read as a plain file only (gunzip it)",
-                          folder, name);
-    return tutti_fail(err, cause == ENOENT ? TUTTI_EINVAL : TUTTI_EIO, "cannot open '%s/%s': %s",
-                      folder, name, strerror(cause));
+    return status;
+}
+
+static int look(struct tutti_blob *blob, struct tutti_err *err)
+{
+    struct stat info = {0};
+
+    if (fstat(blob->file, &info) != 0)
+        return tutti_fail(err, TUTTI_EIO, "cannot look at '%s': %s", blob->name, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return tutti_fail(err, TUTTI_EINVAL, "'%s' is no plain file", blob->name);
+    blob->byte_count = (uint64_t)info.st_size;
+    return 0;
 }
 
 int tutti_blob_open(const char *folder, const char *name, struct tutti_blob *ret,
                     struct tutti_err *err)
 {
     struct tutti_blob blob = {.file = -1};
-    struct stat info = {0};
-    int status = 0;
+    int status;
 
     blob.name = path_of(folder, name, "");
     if (blob.name == NULL)
         return tutti_nomem(err);
     blob.file = open(blob.name, O_RDONLY | O_CLOEXEC);
-    if (blob.file < 0)
-        status = refuse(folder, name, errno, err);
-    else if (fstat(blob.file, &info) != 0)
-        status = tutti_fail(err, TUTTI_EIO, "cannot look at '%s': %s", blob.name, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        status = tutti_fail(err, TUTTI_EINVAL, "'%s' is no plain file", blob.name);
-    if (status < 0) {
+    status = blob.file < 0 ? unpack(folder, name, errno, &blob, err) : look(&blob, err);
+    if (status < 0)
         tutti_blob_close(&blob);
-        return status;
-    }
-    blob.byte_count = (uint64_t)info.st_size;
-    *ret = blob;
-    return 0;
+    else
+        *ret = blob;
+    return status;
 }
 
 int tutti_blob_of_memory(const char *name, const uint8_t *memory, uint64_t byte_count,
@@ -87,6 +96,7 @@ void tutti_blob_close(struct tutti_blob *blob)
     if (blob->file >= 0)
         (void)close(blob->file);
     free(blob->name);
+    free(blob->unpacked);
     *blob = (struct tutti_blob){.file = -1};
 }
 

@@ -11,11 +11,12 @@ struct tutti_blob {
     char *name;            /* for messages; NULL: the blob is not open */
     int file;              /* a descriptor, or -1: the bytes are in memory */
     const uint8_t *memory; /* borrowed */
+    uint8_t *unpacked;     /* from malloc: those bytes; NULL: they are not the blob's */
     uint64_t byte_count;
 };
 
-/* A file's bytes stay in the file. -TUTTI_EINVAL where there is no FOLDER/NAME; the message says so
- * if there is a FOLDER/NAME.gz ("gunzip it"). */
+/* A file's bytes stay in the file. Where there is no FOLDER/NAME, but FOLDER/NAME.gz (as MNIST is
+ * distributed), that is unpacked into memory: at most 1 GiB. -TUTTI_EINVAL: there is neither. */
 int tutti_blob_open(const char *folder, const char *name, struct tutti_blob *ret,
                     struct tutti_err *err);
 

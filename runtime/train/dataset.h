@@ -39,8 +39,10 @@ struct tutti_dataset_ask {
 };
 
 /* Of files: opened, their sizes, headers and (IDX) labels checked; the examples are read when they
- * are asked for, so that memory does not grow with the set. -TUTTI_EINVAL: no such kind, a file
- * that is missing, cut off or something else; the message names the file. */
+ * are asked for, so that memory does not grow with the set, unless files are of gzip (NAME.gz, as
+ * MNIST is distributed): these are unpacked into memory. -TUTTI_EINVAL: no such kind, a file that
+ * is missing, cut off or something else; -TUTTI_ELACK: compressed, and there is no zlib; the
+ * message names the file. */
 int tutti_dataset_open(const struct tutti_dataset_ask *ask, struct tutti_dataset **ret,
                        struct tutti_err *err);
 void tutti_dataset_close(struct tutti_dataset *set); /* NULL is a no-op */

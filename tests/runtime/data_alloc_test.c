@@ -1,4 +1,5 @@
 /* Every allocation of data sets and readers made to fail once. */
+#include "runtime/gzip.h"
 #include "runtime/train/reader.h"
 #include "tests/alloc_fail.h"
 #include "tests/runtime/data_files.h"
@@ -42,5 +43,16 @@ TEST(reading_data_fails_cleanly)
     }
     ALLOC_FAIL_EACH(read_some("synthetic-mnist", &err), err);
     ALLOC_FAIL_EACH(read_some("line", &err), err);
+    if (system("gzip --version >/dev/null 2>&1") == 0) {
+        char line[DATA_PATH_BYTES];
+        char name[DATA_PATH_BYTES];
+
+        (void)snprintf(line, sizeof(line), "gzip -f '%s/train-images-idx3-ubyte'", folder.path);
+        CHECK_INT(system(line), 0);
+        (void)snprintf(name, sizeof(name), "mnist:%s", folder.path);
+        if (tutti_gzip_version() != NULL)
+            ALLOC_FAIL_EACH(read_some(name, &err), err);
+        data_file(&folder, "train-images-idx3-ubyte.gz", "", 0); /* so that it is removed */
+    }
     data_folder_remove(&folder);
 }

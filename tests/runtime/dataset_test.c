@@ -1,4 +1,5 @@
 /* Data sets: real formats are read and refused by name; synthetic ones are the same everywhere. */
+#include "runtime/gzip.h"
 #include "runtime/status.h"
 #include "runtime/train/dataset.h"
 #include "tests/runtime/data_files.h"
@@ -139,11 +140,6 @@ TEST(what_is_wrong_with_idx_files_is_named)
         &folder, "mnist",
         "data set 'mnist': cannot open 'FOLDER/train-images-idx3-ubyte': No such file or "
         "directory");
-    data_file(&folder, "train-images-idx3-ubyte.gz", header, 4);
-    expect_refusal(
-        &folder, "mnist",
-        "data set 'mnist': 'FOLDER/train-images-idx3-ubyte.gz' is compressed, and read as "
-        "a plain file only (gunzip it)");
     mnist_files(&folder, "train", 2);
     data_file(&folder, "train-images-idx3-ubyte", header, 15);
     expect_refusal(&folder, "mnist",
@@ -183,6 +179,80 @@ TEST(what_is_wrong_with_idx_files_is_named)
     data_file(&folder, "train-labels-idx1-ubyte", header, 9);
     expect_refusal(&folder, "mnist",
                    "data set 'mnist': 'FOLDER/train-labels-idx1-ubyte': label 0 is 10 (0 to 9)");
+    data_folder_remove(&folder);
+}
+
+/* A file of the folder, packed by the command: FILE becomes FILE.gz. */
+static void pack(struct data_folder *folder, const char *name)
+{
+    char line[DATA_PATH_BYTES];
+    char packed[64];
+
+    (void)snprintf(line, sizeof(line), "gzip -n -f '%s/%s'", folder->path, name);
+    REQUIRE(system(line) == 0);
+    (void)snprintf(packed, sizeof(packed), "%s.gz", name);
+    REQUIRE(folder->count < 16);
+    (void)snprintf(folder->files[folder->count++], sizeof(folder->files[0]), "%s", packed);
+}
+
+/* Without zlib one line says what to do. */
+static void expect_unpacked(const struct data_folder *folder)
+{
+    struct tutti_err err;
+    struct tutti_dataset *set = open_in(folder, "mnist", TUTTI_DATASET_TRAINING, &err);
+    float inputs[INPUTS_MAX];
+    float target = -1;
+
+    if (tutti_gzip_version() == NULL) {
+        CHECK(set == NULL);
+        CHECK(strstr(err.text, "is compressed, and ") != NULL);
+        CHECK(strstr(err.text, "gunzip") != NULL);
+        return;
+    }
+    REQUIRE(set != NULL);
+    CHECK_INT(set->example_count, 5000);
+    CHECK_OK(set->read(set, 4777, inputs, &target, &err), err);
+    CHECK(target == 7.0f);
+    CHECK(inputs[783] == (float)(4777 % 256) / 255.0f);
+    tutti_dataset_close(set);
+}
+
+/* MNIST as it is distributed: 5000 images are 4 MB, more than the first piece of memory. */
+TEST(files_of_gzip_are_unpacked)
+{
+    struct data_folder folder;
+
+    if (system("gzip --version >/dev/null 2>&1") != 0)
+        SKIP("no gzip here to pack files with");
+    data_folder_open(&folder);
+    mnist_files(&folder, "train", 5000);
+    pack(&folder, "train-images-idx3-ubyte");
+    expect_unpacked(&folder); /* and the labels as they lie */
+    pack(&folder, "train-labels-idx1-ubyte");
+    expect_unpacked(&folder);
+    data_folder_remove(&folder);
+}
+
+TEST(what_is_wrong_with_files_of_gzip_is_named)
+{
+    struct data_folder folder;
+    char path[DATA_PATH_BYTES];
+    const uint8_t plain[4] = {0};
+
+    if (tutti_gzip_version() == NULL || system("gzip --version >/dev/null 2>&1") != 0)
+        SKIP("no zlib or no gzip here");
+    data_folder_open(&folder);
+    data_file(&folder, "train-images-idx3-ubyte.gz", plain, 4);
+    expect_refusal(&folder, "mnist",
+                   "data set 'mnist': 'FOLDER/train-images-idx3-ubyte.gz' is not of gzip, whatever "
+                   "its name says");
+    mnist_files(&folder, "train", 40);
+    pack(&folder, "train-images-idx3-ubyte");
+    (void)snprintf(path, sizeof(path), "%s/train-images-idx3-ubyte.gz", folder.path);
+    REQUIRE(truncate(path, 60) == 0);
+    expect_refusal(&folder, "mnist",
+                   "data set 'mnist': 'FOLDER/train-images-idx3-ubyte.gz' is damaged or cut off: "
+                   "FOLDER/train-images-idx3-ubyte.gz: unexpected end of file");
     data_folder_remove(&folder);
 }
 
