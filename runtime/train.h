@@ -102,7 +102,8 @@ struct tutti_trainer_params {
      * restored when the trainer is opened, whatever the number of ranks was; one of another model
      * is refused. */
     const char *checkpoint;
-    uint64_t save_steps; /* saved after every so many steps; 0: not so */
+    uint64_t save_steps; /* saved after every so many steps (local SGD: with the average that is
+                            next); 0: not so */
     tutti_ps save_ps;    /* and once so much time has passed; 0: not so */
     bool restore_only;   /* nothing is saved there, nor cleared up; -TUTTI_EINVAL: there is none */
     uint32_t keep;       /* the newest so many; 0: all */
@@ -113,7 +114,8 @@ struct tutti_trainer_params {
 
 /* One step, as all ranks know it. */
 struct tutti_trained {
-    uint64_t step; /* steps before this one */
+    uint64_t step;       /* steps before this one */
+    uint32_t step_count; /* made: one, of local SGD as many as lie between averages */
     struct tutti_sums sums;
     double gradient_norm; /* of the summed gradient, unscaled and before it is clipped */
     double learning_rate;
@@ -138,7 +140,8 @@ void tutti_trainer_close(struct tutti_trainer *trainer); /* NULL is a no-op */
  * but to be closed. */
 int tutti_trainer_step(struct tutti_trainer *trainer, struct tutti_trained *ret,
                        struct tutti_err *err);
-/* Steps made so far. */
+/* Steps made so far; of local SGD those of the inner optimizer, a multiple of what lies between
+ * averages unless others have begun. */
 uint64_t tutti_trainer_steps(const struct tutti_trainer *trainer);
 /* Asks all ranks to stop: the step after this one says so to all (tutti_trained.stop). May be
  * called by a signal's handler. */

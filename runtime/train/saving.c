@@ -152,7 +152,6 @@ static uint32_t list_scalars(const struct tutti_trainer *t, const struct tutti_r
 {
     uint32_t n = 0;
 
-    ret[n++] = (struct tutti_checkpoint_scalar){.name = "plays", .integer = t->step_count};
     ret[n++] = (struct tutti_checkpoint_scalar){.name = "steps", .integer = r->step};
     ret[n++] = (struct tutti_checkpoint_scalar){.name = "updates", .integer = r->update_count};
     ret[n++] = (struct tutti_checkpoint_scalar){.name = "seed", .integer = t->params.seed};
@@ -217,7 +216,7 @@ static int restore(struct tutti_trainer *t, struct tutti_checkpoint *c, struct t
         if (scale != NULL && t->params.loss_scale.scale > 0)
             r->scale.scale = scale->real;
     }
-    t->step_count = integer_of(c, "plays");
+    t->step_count = integer_of(c, "steps");
     (void)snprintf(line, sizeof(line), "restored step %" PRIu64 " from '%s', of %u rank%s by %s",
                    t->step_count, tutti_checkpoint_folder(c), tutti_checkpoint_rank_count(c),
                    tutti_checkpoint_rank_count(c) == 1 ? "" : "s", tutti_checkpoint_strategy(c));
@@ -359,13 +358,13 @@ int tutti_saving_open(struct tutti_trainer *t, struct tutti_err *err)
 void tutti_saving_ask(struct tutti_trainer *t)
 {
     const struct tutti_trainer_params *p = &t->params;
-    uint64_t next = t->step_count + 1;
+    uint64_t next = t->step_count + tutti_trainer_stride(t);
 
     if (t->saving == NULL || p->restore_only)
         return;
     tutti_trainer_first(t)->wants_save =
         t->first_rank == 0 &&
-        ((p->save_steps > 0 && next % p->save_steps == 0) ||
+        ((p->save_steps > 0 && next / p->save_steps > t->step_count / p->save_steps) ||
          (p->save_ps > 0 && (now_s() - t->saving->saved_s) * 1e12 >= (double)p->save_ps));
 }
 

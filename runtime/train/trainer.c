@@ -13,6 +13,11 @@ struct tutti_replica *tutti_trainer_first(const struct tutti_trainer *t)
     return t->replicas[t->first_rank];
 }
 
+uint32_t tutti_trainer_stride(const struct tutti_trainer *t)
+{
+    return t->strategy.local_steps > 0 ? t->strategy.local_steps : 1;
+}
+
 /* ---- open ------------------------------------------------------------------------------------ */
 
 static int check(const struct tutti_trainer_params *p, struct tutti_err *err)
@@ -202,12 +207,13 @@ int tutti_trainer_step(struct tutti_trainer *t, struct tutti_trained *ret, struc
     }
     tutti_saving_ask(t);
     *ret = (struct tutti_trained){.step = t->step_count,
+                                  .step_count = tutti_trainer_stride(t),
                                   .loss_scale = tutti_loss_scale_of(&first->scale)};
     if (status == 0)
         status = tutti_run_step(t->run, 1, &played, err);
     if (status < 0)
         return status;
-    t->step_count++;
+    t->step_count += ret->step_count;
     ret->sums =
         (struct tutti_sums){first->said[TUTTI_REPORT_LOSS], first->said[TUTTI_REPORT_CORRECT],
                             first->said[TUTTI_REPORT_EXAMPLES]};

@@ -17,8 +17,8 @@ struct tutti_trainer {
     void **states;                   /* [rank] likewise */
     uint32_t first_rank;             /* of this process */
     uint32_t own_count;
-    struct tutti_run *run; /* NULL: closed meanwhile */
-    uint64_t step_count;
+    struct tutti_run *run;       /* NULL: closed meanwhile */
+    uint64_t step_count;         /* of the inner optimizer, where there are two */
     struct tutti_saving *saving; /* NULL: nothing is saved */
 };
 
@@ -28,6 +28,8 @@ struct tutti_replica *tutti_trainer_first(const struct tutti_trainer *trainer);
  * opens with the next step. */
 int tutti_trainer_play(struct tutti_trainer *trainer, const struct tutti_schedule *schedule,
                        struct tutti_err *err);
+/* Steps of a play: one, of local SGD as many as lie between averages. */
+uint32_t tutti_trainer_stride(const struct tutti_trainer *trainer);
 /* What processes say, added up: sums[TUTTI_TRAINER_SUMS], of this one before and of all after. */
 int tutti_trainer_add_up(struct tutti_trainer *trainer, double *sums, struct tutti_err *err);
 

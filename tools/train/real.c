@@ -138,9 +138,30 @@ static int look_at_weights(struct tutti_train_real *real, struct tutti_train_rea
     return status;
 }
 
-static bool is_due(const struct tutti_train_real *real, uint64_t step)
+/* Whether a step to be evaluated is among the last that were made. */
+static bool is_due(const struct tutti_train_real *real, const struct tutti_trained *step)
 {
-    return real->evaluate_every > 0 && step % real->evaluate_every == 0 && step < real->steps;
+    const uint64_t end = step->step + step->step_count;
+
+    return real->evaluate_every > 0 && end < real->steps &&
+           end / real->evaluate_every > step->step / real->evaluate_every;
+}
+
+/* Local SGD ends with an average. */
+static void round_up(struct tutti_train_real *real, struct tutti_sink *sink)
+{
+    const uint64_t made = tutti_trainer_steps(real->trainer);
+    const uint64_t local = real->strategy.local_steps;
+    const uint64_t asked = real->steps;
+
+    if (local == 0 || asked <= made || (asked - made) % local == 0)
+        return;
+    real->steps = made + (asked - made + local - 1) / local * local;
+    if (prints(real))
+        fprintf(sink->notes,
+                "tutti train: %" PRIu64 " steps, not %" PRIu64 ": %s averages every %" PRIu64
+                " ('--local-steps')\n",
+                real->steps, asked, real->strategy.name, local);
 }
 
 /* ---- signals ---- */
@@ -181,8 +202,7 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
     struct tutti_sums held_out;
     int status = 0;
 
-    for (uint64_t i = tutti_trainer_steps(real->trainer);
-         i < real->steps && status == 0 && !step.stop; i++) {
+    while (tutti_trainer_steps(real->trainer) < real->steps && status == 0 && !step.stop) {
         if (is_told_to_stop(real))
             tutti_trainer_stop(real->trainer);
         status = tutti_trainer_step(real->trainer, &step, err);
@@ -192,10 +212,11 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
             status = tutti_fail(err, TUTTI_ECHECK,
                                 "step %" PRIu64 ": replicas began it with weights that differ",
                                 step.step);
-        if (status == 0 && is_due(real, i + 1)) {
+        if (status == 0 && is_due(real, &step)) {
             status = tutti_trainer_evaluate(real->trainer, &held_out, err);
             if (status == 0)
-                status = tutti_train_real_print_held_out(page, real, i + 1, &held_out, err);
+                status = tutti_train_real_print_held_out(
+                    page, real, tutti_trainer_steps(real->trainer), &held_out, err);
             if (status == 0)
                 status = look_at_weights(real, page, NULL, err);
         }
@@ -238,6 +259,8 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     real->params.note = note;
     real->params.note_context = sink;
     status = tutti_trainer_open(&real->params, &real->trainer, err);
+    if (status == 0)
+        round_up(real, sink);
     if (status == 0)
         status = tutti_train_real_page_open(args, real, prints(real) ? sink : NULL, &page, err);
     if (status < 0)

@@ -17,6 +17,22 @@ static double seconds(tutti_ps ps)
     return (double)ps / (double)TUTTI_PS_PER_S;
 }
 
+/* Of one of the steps that were made. */
+static double step_seconds(const struct tutti_trained *step)
+{
+    return seconds(step->step_ps) / step->step_count;
+}
+
+static double waiting_seconds(const struct tutti_trained *step)
+{
+    return fmax(seconds(step->step_ps - step->compute_ps), 0) / step->step_count;
+}
+
+static double examples_per_s(const struct tutti_trained *step)
+{
+    return step->sums.examples / seconds(step->step_ps);
+}
+
 /* NaN where there is nothing to divide by: null in JSON. */
 static double mean(double sum, double count)
 {
@@ -94,11 +110,12 @@ int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Of a long training a table has a hundred rows, not all. */
-static bool is_row(const struct tutti_train_real *real, uint64_t step)
+static bool is_row(const struct tutti_train_real *real, const struct tutti_trained *step)
 {
-    uint64_t every = (real->steps + 99) / 100;
+    const uint64_t every = (real->steps + 99) / 100;
+    const uint64_t end = step->step + step->step_count;
 
-    return every <= 1 || (step + 1) % every == 0 || step == 0 || step + 1 == real->steps;
+    return every <= 1 || end / every > step->step / every || step->step == 0 || end == real->steps;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -123,7 +140,7 @@ static int flush_events(struct tutti_train_real_page *page, struct tutti_err *er
 }
 
 static int note_step(struct tutti_train_real_page *page, const struct tutti_train_real *real,
-                     const struct tutti_trained *step, double step_s, struct tutti_err *err)
+                     const struct tutti_trained *step, struct tutti_err *err)
 {
     const struct {
         const char *tag;
@@ -132,13 +149,14 @@ static int note_step(struct tutti_train_real_page *page, const struct tutti_trai
                    {"train/accuracy", accuracy(real, &step->sums)},
                    {"train/gradient_norm", step->gradient_norm},
                    {"train/learning_rate", step->learning_rate},
-                   {"speed/step_s", step_s},
-                   {"speed/examples_per_s", step->sums.examples / step_s},
-                   {"speed/waiting_s", fmax(step_s - seconds(step->compute_ps), 0)}};
+                   {"speed/step_s", step_seconds(step)},
+                   {"speed/examples_per_s", examples_per_s(step)},
+                   {"speed/waiting_s", waiting_seconds(step)}};
     int status = 0;
 
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]) && status == 0; i++)
-        status = add_scalar(page, step->step + 1, scalars[i].tag, scalars[i].value, err);
+        status =
+            add_scalar(page, step->step + step->step_count, scalars[i].tag, scalars[i].value, err);
     return status < 0 ? status : flush_events(page, err);
 }
 
@@ -172,26 +190,25 @@ int tutti_train_real_note_weights(struct tutti_train_real_page *page,
 static void print_step(const struct tutti_train_real_page *page,
                        const struct tutti_train_real *real, const struct tutti_trained *step)
 {
-    const double step_s = seconds(step->step_ps);
-    const double waiting_s = fmax(step_s - seconds(step->compute_ps), 0);
+    const uint64_t number = step->step + step->step_count;
     const double loss = mean(step->sums.loss, step->sums.examples);
     FILE *out = page->sink->out;
 
     if (page->table) {
-        if (is_row(real, step->step))
-            fprintf(out, "%8" PRIu64 " %12.6g %9.4g %10.4g %12.6g %10.4g %10.4g%s\n",
-                    step->step + 1, loss, 100 * accuracy(real, &step->sums), 1e3 * step_s,
-                    step->sums.examples / step_s, 1e3 * waiting_s, step->gradient_norm,
+        if (is_row(real, step))
+            fprintf(out, "%8" PRIu64 " %12.6g %9.4g %10.4g %12.6g %10.4g %10.4g%s\n", number, loss,
+                    100 * accuracy(real, &step->sums), 1e3 * step_seconds(step),
+                    examples_per_s(step), 1e3 * waiting_seconds(step), step->gradient_norm,
                     step->skipped ? "  skipped: not finite" : "");
         fflush(out);
         return;
     }
-    fprintf(out, "{\"step\":%" PRIu64, step->step + 1);
+    fprintf(out, "{\"step\":%" PRIu64, number);
     member(out, ",", "loss", loss);
     member(out, ",", "accuracy", accuracy(real, &step->sums));
-    member(out, ",", "step_s", step_s);
-    member(out, ",", "examples_per_s", step->sums.examples / step_s);
-    member(out, ",", "waiting_s", waiting_s);
+    member(out, ",", "step_s", step_seconds(step));
+    member(out, ",", "examples_per_s", examples_per_s(step));
+    member(out, ",", "waiting_s", waiting_seconds(step));
     member(out, ",", "grad_norm", step->gradient_norm);
     member(out, ",", "learning_rate", step->learning_rate);
     if (real->params.gradients == TUTTI_FLOAT16)
@@ -206,12 +223,12 @@ int tutti_train_real_print_step(struct tutti_train_real_page *page,
                                 const struct tutti_train_real *real,
                                 const struct tutti_trained *step, struct tutti_err *err)
 {
-    page->steps_s[page->count++] = seconds(step->step_ps);
+    page->steps_s[page->count++] = step_seconds(step);
     page->last = step->sums;
     if (page->sink == NULL)
         return 0;
     print_step(page, real, step);
-    return note_step(page, real, step, seconds(step->step_ps), err);
+    return note_step(page, real, step, err);
 }
 
 int tutti_train_real_print_held_out(struct tutti_train_real_page *page,
