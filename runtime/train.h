@@ -194,6 +194,10 @@ struct tutti_net_learner_facts {
     uint64_t held_out;    /* in the other */
     uint64_t epoch_steps; /* steps until all have been seen */
     uint32_t classes;     /* 0: values */
+    /* Of files: of 1024 examples of either part, or all, spread over it, inputs and targets; so
+     * processes can compare what they read. Synthetic sets: of nothing, for name and seed say all.
+     */
+    uint64_t data_hash;
 };
 
 /* *ret is a learner whose context this holds; give it back with tutti_net_learner_free.

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "runtime/model.h"
+#include "runtime/random.h"
 #include "runtime/status.h"
 #include "runtime/train.h"
+#include "runtime/train/checkpoint_hash.h"
 #include "runtime/train/dataset.h"
 #include "runtime/train/feed.h"
 #include "runtime/train/net.h"
@@ -342,6 +344,40 @@ static void close_context(struct context *c)
     free(c);
 }
 
+/* Adds to *hash what some examples of a set are, which are spread over all of it. */
+static int hash_examples(const struct tutti_dataset *set, float *inputs, uint64_t *hash,
+                         struct tutti_err *err)
+{
+    enum { SOME = 1024 };
+    const uint64_t taken = set->example_count < SOME ? set->example_count : SOME;
+    const uint64_t bytes = tutti_dataset_input_count(set) * sizeof(float);
+    int status = 0;
+
+    for (uint64_t i = 0; i < taken && set->file_count > 0 && status == 0; i++) {
+        float target = 0;
+
+        status = set->read(set, i * set->example_count / taken, inputs, &target, err);
+        *hash = tutti_random_hash(*hash, tutti_hash_of(inputs, bytes),
+                                  tutti_hash_of(&target, sizeof(target)), i);
+    }
+    return status;
+}
+
+static int hash_data(const struct context *c, uint64_t *ret, struct tutti_err *err)
+{
+    float *inputs = calloc(c->input_elements + 1, sizeof(float));
+    uint64_t hash = 1;
+    int status = inputs == NULL ? tutti_nomem(err) : 0;
+
+    if (status == 0)
+        status = hash_examples(c->training, inputs, &hash, err);
+    if (status == 0)
+        status = hash_examples(c->held_out, inputs, &hash, err);
+    free(inputs);
+    *ret = hash;
+    return status;
+}
+
 static int note_facts(const struct context *c, struct tutti_net_learner_facts *ret,
                       struct tutti_err *err)
 {
@@ -357,7 +393,7 @@ static int note_facts(const struct context *c, struct tutti_net_learner_facts *r
                                                 .held_out = c->held_out->example_count,
                                                 .epoch_steps = feed.epoch_steps,
                                                 .classes = c->training->class_count};
-    return status;
+    return status < 0 ? status : hash_data(c, &ret->data_hash, err);
 }
 
 int tutti_net_learner_new(const struct tutti_net_learner_params *params, struct tutti_learner *ret,

@@ -320,7 +320,7 @@ TEST(what_does_not_fit_together_is_refused)
     /* other options, a missing process, a wrong secret: the first says so */
     check_refused("export TUTTI_SIZE=2 TUTTI_ROOT=127.0.0.1:$((20000 + $$ % 12000)); "
                   "TUTTI_RANK=1 " SAFELY TUTTI RUN "--seed 7 & TUTTI_RANK=0 " SAFELY TUTTI RUN,
-                  2, "the options");
+                  2, "process 1 of 2 has option '--seed' '7', process 0 'not given'");
     check_refused(
         "TUTTI_RANK=0 TUTTI_SIZE=3 TUTTI_ROOT=127.0.0.1:$((20000 + $$ % 12000)) " SAFELY TUTTI RUN
         "--deadline 1s",

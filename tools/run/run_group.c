@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "build.h"
 #include "runtime/backend.h"
 #include "runtime/group.h"
 #include "runtime/mpi.h"
 #include "runtime/nccl.h"
 #include "runtime/random.h"
 #include "runtime/tcp.h"
+#include "tools/run/facts.h"
 
 bool tutti_run_joins(const struct tutti_args *args, const struct tutti_backend_kind *kind)
 {
@@ -121,28 +123,35 @@ static int open_mpi(const struct tutti_args *args, struct tutti_run_group *with,
 static int compare_commands(const struct tutti_args *args, struct tutti_group *group,
                             tutti_ps deadline_ps, struct tutti_err *err)
 {
-    static const char *const own[] = {"rendezvous", "launcher", "interface", "open",   "engine",
-                                      "trace",      "format",   "pin",       "no-pin", "output",
-                                      "svg",        "plot",     "verbose",   "quiet",  "colour"};
+    /* Of "data" what is in the folder counts, which training compares, not where it lies. */
+    static const char *const own[] = {
+        "rendezvous", "launcher", "interface", "open", "engine",  "trace", "format", "pin",
+        "no-pin",     "output",   "svg",       "plot", "verbose", "quiet", "colour", "data"};
     const struct tutti_command *command = args->command;
-    char text[2048] = "";
+    struct tutti_run_facts *facts = NULL;
+    int status = tutti_run_facts_new(&facts, err);
 
-    for (size_t i = 0; i < command->option_count; i++) {
+    if (status == 0)
+        status = tutti_run_facts_add(facts, "version", TUTTI_BUILD_VERSION, err);
+    for (size_t i = 0; i < command->option_count && status == 0; i++) {
         const struct tutti_option *option = &command->options[i];
-        bool compared = args->values[i].given;
-        char word[256];
+        const char *value = !args->values[i].given              ? "not given"
+                            : option->type == TUTTI_OPTION_FLAG ? "given"
+                                                                : args->values[i].text;
+        bool compared = true;
+        char name[96];
 
         for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++)
             compared = compared && strcmp(option->name, own[k]) != 0;
-        if (!compared)
-            continue;
-        (void)snprintf(word, sizeof(word), "%s%s%.200s", option->name,
-                       option->type == TUTTI_OPTION_FLAG ? "" : "=",
-                       option->type == TUTTI_OPTION_FLAG ? "" : args->values[i].text);
-        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
-                       text[0] == '\0' ? "" : " ", word);
+        (void)snprintf(name, sizeof(name), "option '--%s'", option->name);
+        if (compared)
+            status = tutti_run_facts_add(facts, name, value, err);
     }
-    return tutti_group_same(group, "the options", text, deadline_ps, err);
+    status = tutti_group_agree(group, status, deadline_ps, err);
+    if (status == 0)
+        status = tutti_run_facts_same(facts, group, deadline_ps, err);
+    tutti_run_facts_free(facts);
+    return status;
 }
 
 /* The schedule of --schedule, which each has read for itself. */

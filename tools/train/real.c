@@ -300,6 +300,8 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
         real.params.collective = make_collective;
         real.params.context = &real;
         if (status == 0)
+            status = tutti_train_real_same(&real, err);
+        if (status == 0)
             status = train(args, &real, sink, err);
     }
     tutti_trainer_close(real.trainer);

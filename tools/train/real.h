@@ -174,6 +174,10 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
 int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real *real,
                           struct tutti_err *err);
 
+/* Collective. -TUTTI_EINVAL, in all processes, where they do not hold the same model, strategy,
+ * optimizer and data, by hash; the message names what differs, with both values. */
+int tutti_train_real_same(const struct tutti_train_real *real, struct tutti_err *err);
+
 /* ---- what is printed ---- */
 
 struct tutti_train_real_page {
