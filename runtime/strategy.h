@@ -43,7 +43,9 @@ struct tutti_strategy {
                              the whole backward pass */
     bool to_one_device;   /* ReductionToOneDevice: reduced at one, which sends the sum to all */
     /* What is sent instead of the gradients of a pack: TOP_K or POWER_SGD; what is left out stays
-     * with the rank, which adds it to those of the next step. Of gradients that are all-reduced. */
+     * with the rank, which adds it to those of the next step. Of gradients that are all-reduced.
+     * POWER_SGD computes between its two collectives, on their lane, beside the backward pass: that
+     * both then take longer on one device is not modelled. ONE_BIT and ADASUM are not modelled. */
     enum tutti_compression compression;
     uint32_t keep_ppm;    /* TOP_K: of a pack's elements, in millionths; at least one */
     uint32_t factor_rank; /* POWER_SGD: of the factors of each variable that is a matrix */
@@ -64,6 +66,7 @@ struct tutti_strategy {
                          episodes under a coordinator (coordinator.h) */
     const char *framework;  /* that it is of: "tensorflow", "pytorch", "xla" */
     const char *all_reduce; /* algorithm that it asks for; NULL: the machine's */
+    bool forgets; /* what compression leaves out is lost, and not added to the next step's */
 };
 
 /* The names there are: "onedevice" "mirrored" "multiworkermirrored" "parameter-server"

@@ -109,6 +109,12 @@ int tutti_layout_make(const struct tutti_trainer_params *params,
     l.narrow = step->gradient_bytes == 2;
     if (l.plan.strategy->compression != TUTTI_COMPRESS_NONE && l.narrow)
         return tutti_fail(err, TUTTI_EINVAL, "compressed gradients of 16 bits (of 32)");
+    for (uint32_t i = 0; i < l.plan.pack_count; i++)
+        if (l.plan.packs[i].kept > 0 && l.plan.packs[i].elements > UINT32_MAX)
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "a pack of '%" PRIu64 "' gradients, of which the largest are sent by "
+                              "indices of 4 bytes (at most 2^32 - 1)",
+                              l.plan.packs[i].elements);
     status = place_all(&l, arena, err);
     *ret = l;
     return status;

@@ -249,8 +249,10 @@ static void optimize(struct tutti_replica *r, const struct tutti_work_call *call
            l->plan.report_sum.bytes);
     r->norm = sqrt(r->said[TUTTI_REPORT_SQUARES]) / tutti_loss_scale_of(&r->scale);
     r->skipped = r->said[TUTTI_REPORT_NOT_FINITE] > 0;
-    if (!r->skipped)
+    if (!r->skipped) {
         update(r, call, r->norm);
+        tutti_replica_keep_left_out(r, call);
+    }
     (void)tutti_loss_scale_update(&r->scale, !r->skipped);
 }
 
@@ -304,6 +306,8 @@ static int do_work(struct tutti_replica *r, uint32_t entry, const struct tutti_w
         outer(r);
     else if (e->sum != UINT32_MAX && entry >= e->sum && entry - e->sum < 2 * l->plan.pack_count)
         add_up(r, entry - e->sum, call);
+    else if (e->compress != UINT32_MAX && entry >= e->compress)
+        tutti_replica_compress(r, entry - e->compress, call);
     return 0;
 }
 
@@ -348,6 +352,12 @@ static bool take_all(struct tutti_replica *r)
         r->anchor = take(r->state_elements, &done);
         r->outer_moment = take(r->state_elements, &done);
     }
+    if (l->plan.strategy->compression != TUTTI_COMPRESS_NONE && !l->alone) {
+        r->left_out = take(r->state_elements, &done);
+        r->left_out_next = take(r->state_elements, &done);
+    }
+    if (l->plan.factor_elements > 0 && !l->alone)
+        r->factors = take(l->plan.factor_elements, &done);
     r->weights = calloc((size_t)l->layer_most + 1, sizeof(r->weights[0]));
     r->slopes = calloc((size_t)l->layer_most + 1, sizeof(r->slopes[0]));
     r->said = calloc(tutti_report_elements(&l->params), sizeof(r->said[0]));
@@ -397,6 +407,8 @@ int tutti_replica_open(const struct tutti_layout *layout, uint32_t rank, struct 
     }
     if (status == 0)
         status = begin_weights(ret, err);
+    if (status == 0)
+        tutti_replica_begin_factors(ret);
     if (status < 0)
         tutti_replica_close(ret);
     return status;
@@ -411,6 +423,9 @@ void tutti_replica_close(struct tutti_replica *r)
     free(r->moments[1]);
     free(r->gradients);
     free(r->widened);
+    free(r->left_out);
+    free(r->left_out_next);
+    free(r->factors);
     free(r->anchor);
     free(r->outer_moment);
     free(r->weights);

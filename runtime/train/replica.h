@@ -57,7 +57,12 @@ struct tutti_replica {
     float *moments[2]; /* as long as state; NULL: the optimizer has none */
     float *gradients;  /* narrow: all of them, before they are rounded; as places[].flat */
     float *widened;    /* narrow: what is reduced, after; as state */
-    float *anchor;     /* outer optimizer: weights of the last average */
+    /* Compressed: what gradients were left out, of all ranks each its own, and what this step
+     * leaves out (as state); the second factors, of which all ranks have the same. */
+    float *left_out;
+    float *left_out_next;
+    float *factors;
+    float *anchor; /* outer optimizer: weights of the last average */
     float *outer_moment;
     const float **weights; /* of a layer's variables, for the learner */
     float **slopes;
@@ -90,6 +95,13 @@ int tutti_layout_make(const struct tutti_trainer_params *params,
 int tutti_replica_open(const struct tutti_layout *layout, uint32_t rank, struct tutti_replica *ret,
                        struct tutti_err *err);
 void tutti_replica_close(struct tutti_replica *replica);
+
+/* The entries of compressed packs (struct tutti_plan_entries, counted from `compress` on). */
+void tutti_replica_compress(struct tutti_replica *replica, uint32_t entry,
+                            const struct tutti_work_call *call);
+/* The step is not skipped: what it has left out is kept. */
+void tutti_replica_keep_left_out(struct tutti_replica *replica, const struct tutti_work_call *call);
+void tutti_replica_begin_factors(struct tutti_replica *replica);
 
 /* What the entries of the work table do; call->work->context is an array of replicas by rank. */
 int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err);

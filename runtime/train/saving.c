@@ -13,7 +13,7 @@
 #include "runtime/train/flat.h"
 #include "runtime/train/trainer.h"
 
-enum { SLOTS_MAX = 5, SCALARS_MAX = 8 };
+enum { SLOTS_MAX = 7, SCALARS_MAX = 8 };
 
 struct tutti_saving {
     struct tutti_checkpoint_model model;
@@ -44,30 +44,44 @@ static void note(const struct tutti_trainer *t, const char *line)
 
 /* ---- what there is to save ------------------------------------------------------------------- */
 
-/* Arrays of a replica that are as long as its weights, in the order of slots. */
-static uint32_t arrays_of(const struct tutti_replica *r, float *ret[SLOTS_MAX])
+/* Floats that a replica keeps from step to step, in the order of slots: as long as its weights, or
+ * of `elements` that all ranks have alike. */
+struct array {
+    const char *name;
+    float *values;
+    enum tutti_checkpoint_owner owner;
+    uint64_t elements;
+};
+
+static uint32_t arrays_of(const struct tutti_replica *r, struct array ret[SLOTS_MAX])
 {
-    float *all[SLOTS_MAX] = {r->state, r->moments[0], r->moments[1], r->anchor, r->outer_moment};
+    const struct array all[SLOTS_MAX] = {
+        {"weights", r->state, TUTTI_OWNER_SHARED, 0},
+        {"moment1", r->moments[0], TUTTI_OWNER_SHARED, 0},
+        {"moment2", r->moments[1], TUTTI_OWNER_SHARED, 0},
+        {"average", r->anchor, TUTTI_OWNER_SHARED, 0},
+        {"outer-moment", r->outer_moment, TUTTI_OWNER_SHARED, 0},
+        {"left-out", r->left_out, TUTTI_OWNER_RANK_SUM, 0},
+        {"factors", r->factors, TUTTI_OWNER_SHARED, r->layout->plan.factor_elements},
+    };
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < SLOTS_MAX; i++)
-        if (all[i] != NULL)
+        if (all[i].values != NULL)
             ret[count++] = all[i];
     return count;
 }
 
 static void name_slots(const struct tutti_trainer *t, struct tutti_saving *s)
 {
-    static const char *const names[SLOTS_MAX] = {"weights", "moment1", "moment2", "average",
-                                                 "outer-moment"};
-    const struct tutti_replica *r = tutti_trainer_first(t);
-    const float *all[SLOTS_MAX] = {r->state, r->moments[0], r->moments[1], r->anchor,
-                                   r->outer_moment};
+    struct array arrays[SLOTS_MAX];
 
-    for (uint32_t i = 0; i < SLOTS_MAX; i++)
-        if (all[i] != NULL)
-            s->slots[s->slot_count++] =
-                (struct tutti_checkpoint_slot){.name = names[i], .dtype = TUTTI_FLOAT32};
+    s->slot_count = arrays_of(tutti_trainer_first(t), arrays);
+    for (uint32_t i = 0; i < s->slot_count; i++)
+        s->slots[i] = (struct tutti_checkpoint_slot){.name = arrays[i].name,
+                                                     .dtype = TUTTI_FLOAT32,
+                                                     .owner = arrays[i].owner,
+                                                     .elements = arrays[i].elements};
 }
 
 static void describe_variable(const struct tutti_plan_layer *layer, uint32_t v, char *name,
@@ -120,29 +134,32 @@ static int describe_model(const struct tutti_trainer *t, struct tutti_saving *s,
 /* ---- who saves what -------------------------------------------------------------------------- */
 
 /* Where all ranks have all of it each saves a part of equal length; else what it keeps, if it is of
- * the first group of those that share. */
+ * the first group of those that share. What is each rank's own it saves all of. */
 static uint32_t list_pieces(const struct tutti_trainer *t, const struct tutti_replica *r,
                             struct tutti_saver_piece *ret)
 {
     const struct tutti_layout *l = &t->layout;
     const bool shares = l->plan.strategy->sharding != TUTTI_SHARD_NONE;
-    const uint64_t first = l->plan.elements * r->rank / t->params.rank_count;
-    const uint64_t end = l->plan.elements * (r->rank + UINT64_C(1)) / t->params.rank_count;
-    float *arrays[SLOTS_MAX];
+    struct array arrays[SLOTS_MAX];
     uint32_t slot_count = arrays_of(r, arrays);
     uint32_t count = 0;
     struct tutti_flat_piece piece;
 
     for (uint32_t slot = 0; slot < slot_count; slot++) {
+        const struct array *a = &arrays[slot];
+        const bool own = a->owner != TUTTI_OWNER_SHARED;
+        const uint64_t all = a->elements > 0 ? a->elements : l->plan.elements;
+        const uint64_t first = own ? 0 : all * r->rank / t->params.rank_count;
+        const uint64_t end = own ? all : all * (r->rank + UINT64_C(1)) / t->params.rank_count;
+
         if (!shares)
-            ret[count++] =
-                (struct tutti_saver_piece){slot, first, end - first, arrays[slot] + first};
+            ret[count++] = (struct tutti_saver_piece){slot, first, end - first, a->values + first};
         for (uint32_t i = 0;
              shares && r->rank < l->plan.shard_ranks && tutti_flat_piece_at(l, r->rank, i, &piece);
              i++)
             if (piece.count > 0)
                 ret[count++] = (struct tutti_saver_piece){slot, piece.flat, piece.count,
-                                                          arrays[slot] + piece.state};
+                                                          a->values + piece.state};
     }
     return count;
 }
@@ -164,33 +181,60 @@ static uint32_t list_scalars(const struct tutti_trainer *t, const struct tutti_r
 
 /* ---- restoring ------------------------------------------------------------------------------- */
 
+/* Whether what a checkpoint has under that name is what is kept here: not of another optimizer, nor
+ * factors of another rank. */
+static bool has_array(const struct tutti_checkpoint *c, const struct array *a)
+{
+    const struct tutti_checkpoint_slot *slot = tutti_checkpoint_slot(c, a->name);
+
+    return slot != NULL && (a->elements == 0 || slot->elements == a->elements);
+}
+
 static int restore_replica(const struct tutti_trainer *t, struct tutti_checkpoint *c,
                            struct tutti_replica *r, struct tutti_err *err)
 {
-    float *arrays[SLOTS_MAX];
+    struct array arrays[SLOTS_MAX];
     uint32_t slot_count = arrays_of(r, arrays);
     struct tutti_flat_piece piece;
     int status = 0;
 
     for (uint32_t slot = 0; slot < slot_count; slot++) {
-        const char *name = t->saving->slots[slot].name;
+        const struct array *a = &arrays[slot];
+        struct tutti_checkpoint_want want = {.slot = a->name,
+                                             .dtype = TUTTI_FLOAT32,
+                                             .count = a->elements,
+                                             .rank = r->rank,
+                                             .rank_count = t->params.rank_count};
 
-        if (tutti_checkpoint_slot(c, name) == NULL) /* of another optimizer: begins anew */
+        if (!has_array(c, a)) /* begins anew */
             continue;
-        for (uint32_t i = 0; status == 0 && tutti_flat_piece_at(&t->layout, r->rank, i, &piece);
+        if (a->elements > 0 && status == 0)
+            status = tutti_checkpoint_read(c, &want, a->values, err);
+        for (uint32_t i = 0;
+             a->elements == 0 && status == 0 && tutti_flat_piece_at(&t->layout, r->rank, i, &piece);
              i++) {
-            const struct tutti_checkpoint_want want = {.slot = name,
-                                                       .dtype = TUTTI_FLOAT32,
-                                                       .first = piece.flat,
-                                                       .count = piece.count,
-                                                       .rank = r->rank,
-                                                       .rank_count = t->params.rank_count};
-
+            want.first = piece.flat;
+            want.count = piece.count;
             if (piece.count > 0)
-                status = tutti_checkpoint_read(c, &want, arrays[slot] + piece.state, err);
+                status = tutti_checkpoint_read(c, &want, a->values + piece.state, err);
         }
     }
     return status;
+}
+
+/* What becomes of what compression had left out. */
+static void note_left_out(const struct tutti_trainer *t, const struct tutti_checkpoint *c)
+{
+    const struct tutti_checkpoint_slot *slot = tutti_checkpoint_slot(c, "left-out");
+    char line[256];
+
+    if (slot == NULL || t->params.restore_only)
+        return;
+    if (tutti_trainer_first(t)->left_out == NULL)
+        note(t, "what compression had left out of gradients is dropped: nothing is compressed");
+    else if (tutti_checkpoint_regroups(slot, tutti_checkpoint_rank_count(c), t->params.rank_count,
+                                       line, sizeof(line)))
+        note(t, line);
 }
 
 static uint64_t integer_of(const struct tutti_checkpoint *c, const char *name)
@@ -220,8 +264,10 @@ static int restore(struct tutti_trainer *t, struct tutti_checkpoint *c, struct t
     (void)snprintf(line, sizeof(line), "restored step %" PRIu64 " from '%s', of %u rank%s by %s",
                    t->step_count, tutti_checkpoint_folder(c), tutti_checkpoint_rank_count(c),
                    tutti_checkpoint_rank_count(c) == 1 ? "" : "s", tutti_checkpoint_strategy(c));
-    if (status == 0 && t->first_rank == 0)
+    if (status == 0 && t->first_rank == 0) {
         note(t, line);
+        note_left_out(t, c);
+    }
     return status;
 }
 

@@ -104,13 +104,28 @@ static void wait_for_reduced(struct tutti_step_writer *w, uint32_t layer)
                          TUTTI_LANE_REDUCE, w->reduced_step[i]);
 }
 
+static uint32_t compression_entry(const struct tutti_step_writer *w, uint32_t pack, uint32_t what)
+{
+    return w->entries.compress + TUTTI_PLAN_COMPRESSIONS * pack + what;
+}
+
 /* Packs whose gradients are there after a layer's backward pass. */
 static void compress_packs(struct tutti_step_writer *w, uint32_t layer)
 {
     for (uint32_t i = 0; i < w->plan.pack_count; i++)
         if (w->plan.packs[i].compressed &&
             (w->plan.strategy->overlap ? w->plan.packs[i].ready_layer : 0) == layer)
-            w->compressed_step[i] = work(w, w->entries.compress + i, 0, NO_STEP);
+            w->compressed_step[i] =
+                work(w, compression_entry(w, i, TUTTI_PLAN_COMPRESS), 0, NO_STEP);
+}
+
+/* What came of the collectives becomes gradients again: once all of them are on their way. */
+static void expand_packs(struct tutti_step_writer *w)
+{
+    for (uint32_t i = 0; i < w->plan.pack_count; i++)
+        if (w->plan.packs[i].compressed)
+            (void)work(w, compression_entry(w, i, TUTTI_PLAN_EXPAND), TUTTI_LANE_REDUCE,
+                       w->reduced_step[i]);
 }
 
 static void write_backward(struct tutti_step_writer *w, uint32_t micro_batch)
@@ -143,15 +158,19 @@ static void add_up(struct tutti_step_writer *w, uint32_t pack, uint32_t micro_ba
                      0, NO_STEP);
 }
 
-/* The second factors: once the first are reduced, as the lane has it. */
-static void write_second(struct tutti_step_writer *w, const struct tutti_plan_pack *p)
+/* The second factors, made of the sum of the first once they are orthogonal, as the lane has it.
+ * The number of the last step. */
+static uint32_t write_second(struct tutti_step_writer *w, uint32_t index)
 {
+    const struct tutti_plan_pack *p = &w->plan.packs[index];
     const struct tutti_contract c = tutti_writer_reduction(w, p, 1);
+    uint32_t entry = compression_entry(w, index, TUTTI_PLAN_ORTHOGONALIZE);
     uint64_t before = p->sent[0] * w->plan.params.gradient_bytes;
 
-    (void)call(w, TUTTI_LANE_REDUCE, &c, TUTTI_AXIS_ALL,
-               (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->sent_offset + before},
-               p->result_offset + before, 0, NO_STEP);
+    (void)append(w, TUTTI_LANE_REDUCE, tutti_step_compute(&w->work[entry], entry), 0, NO_STEP);
+    return call(w, TUTTI_LANE_REDUCE, &c, TUTTI_AXIS_ALL,
+                (struct tutti_buf_at){TUTTI_BUF_SCRATCH, p->sent_offset + before},
+                p->result_offset + before, 0, NO_STEP);
 }
 
 static void write_reduction(struct tutti_step_writer *w, uint32_t index, uint32_t micro_batch)
@@ -171,7 +190,7 @@ static void write_reduction(struct tutti_step_writer *w, uint32_t index, uint32_
         call(w, TUTTI_LANE_REDUCE, &c, p->sparse ? TUTTI_AXIS_ALL : tutti_writer_shard_axis(w), in,
              p->result_offset, TUTTI_LANE_WORK, ready);
     if (p->sent[1] > 0)
-        write_second(w, p);
+        w->reduced_step[index] = write_second(w, index);
     add_up(w, index, micro_batch);
     if (tutti_writer_averages_weights(w))
         (void)append(w, TUTTI_LANE_REDUCE,
@@ -266,6 +285,8 @@ static void write_all(struct tutti_step_writer *w)
             (tutti_writer_at_every_micro_batch(w) || m + 1 == w->plan.micro_batches))
             write_reductions(w, m);
     }
+    if (tutti_writer_compresses(w))
+        expand_packs(w);
     write_report(w);
     write_optimizer(w);
     if (once && !w->plan.strategy->overlap)

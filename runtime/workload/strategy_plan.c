@@ -160,9 +160,11 @@ static int pack_by_rule(struct tutti_plan *plan, struct tutti_err *err)
                                       .elements = pack->elements,
                                       .ready_layer = layer_of(plan, pack->ready_variable),
                                       .first_layer = layer_of(plan, pack->first_variable),
+                                      .first_variable = pack->first_variable,
+                                      .last_variable = pack->last_variable,
                                       .sparse = pack->sparse,
                                       .gathered = pack->sparse};
-        tutti_plan_compress(plan, pack->first_variable, pack->last_variable, p);
+        tutti_plan_compress(plan, p);
     }
     tutti_packs_free(packs);
     return status;
@@ -293,7 +295,7 @@ static void place_results(struct tutti_plan *plan)
         }
         p->result_offset = plan->scratch_bytes;
         plan->scratch_bytes += results * element_bytes;
-        p->sum_offset = p->result_offset;
+        p->sum_offset = p->compressed ? p->offset : p->result_offset; /* expanded in place */
         if (plan->micro_batches > 1 && plan->strategy->sharding >= TUTTI_SHARD_ZERO2) {
             p->sum_offset = plan->scratch_bytes;
             plan->scratch_bytes += results * element_bytes;
@@ -399,6 +401,8 @@ int tutti_plan_make(const struct tutti_strategy_params *params, struct tutti_are
     if (status == 0)
         status = expand(&plan, err);
     if (status == 0)
+        status = tutti_plan_list_matrices(&plan, err);
+    if (status == 0)
         status = plan.strategy->sharding == TUTTI_SHARD_ZERO3 ? pack_by_layer(&plan, err)
                                                               : pack_by_rule(&plan, err);
     if (status < 0)
@@ -425,7 +429,7 @@ struct tutti_plan_entries tutti_plan_entries(const struct tutti_plan *plan)
     }
     if (several && s->compression != TUTTI_COMPRESS_NONE) {
         e.compress = e.count;
-        e.count += plan->pack_count;
+        e.count += TUTTI_PLAN_COMPRESSIONS * plan->pack_count;
     }
     e.input = e.count++;
     if (plan->params.report_elements > 0)

@@ -19,6 +19,16 @@ struct tutti_plan_layer {
     uint32_t gather;                  /* the pack whose gathered weights it needs, or UINT32_MAX */
 };
 
+/* A dense variable as POWER_SGD takes it: a matrix, or what stays whole. */
+struct tutti_plan_matrix {
+    uint64_t first;    /* in the concatenation of all dense variables */
+    uint64_t elements; /* 0: it is not reduced, or its gradient is sparse */
+    uint64_t rows;
+    uint64_t columns; /* 0: it stays whole */
+    uint64_t sent[2]; /* elements before its own in both parts of what its pack sends */
+    uint64_t factor;  /* elements before its second factor in those of all variables */
+};
+
 /* What is reduced at once, with the padding that equal shards ask for. */
 struct tutti_plan_pack {
     uint64_t first; /* in the concatenation of its kind */
@@ -29,10 +39,13 @@ struct tutti_plan_pack {
     uint64_t offset;        /* of its gradients in scratch */
     uint64_t result_offset; /* of what becomes of them */
     uint64_t sum_offset; /* of that of all micro-batches; that place, where they are reduced once */
-    uint64_t gather_offset; /* of the weights gathered */
-    uint64_t state_offset;  /* of the rank's own part of them, in state */
-    uint32_t ready_layer;   /* once its backward pass has ended, all is there */
-    uint32_t first_layer;   /* that needs its weights */
+    uint64_t gather_offset;  /* of the weights gathered */
+    uint64_t state_offset;   /* of the rank's own part of them, in state */
+    uint32_t ready_layer;    /* once its backward pass has ended, all is there */
+    uint32_t first_layer;    /* that needs its weights */
+    uint32_t first_variable; /* the lowest that it has elements of, counted over all layers, */
+    uint32_t last_variable;  /* and the highest */
+    uint64_t kept;           /* TOP_K: elements that are sent: their values, then their indices */
     bool sparse;
     bool gathered;   /* from all ranks, not reduced: sparse gradients, and the largest elements */
     bool compressed; /* what is sent is made of the gradients */
@@ -47,9 +60,11 @@ struct tutti_plan {
     uint32_t layer_count;
     struct tutti_plan_pack *packs; /* in the order in which they are reduced */
     uint32_t pack_count;
-    uint64_t elements;          /* that are reduced, without padding */
-    uint64_t scratch_bytes;     /* so far; then what collectives need, lane by lane */
-    struct tutti_region report; /* of a rank, in scratch, and what becomes of it */
+    uint64_t elements;                  /* that are reduced, without padding */
+    struct tutti_plan_matrix *matrices; /* POWER_SGD: [variables of all layers]; else NULL */
+    uint64_t factor_elements;           /* of all second factors */
+    uint64_t scratch_bytes;             /* so far; then what collectives need, lane by lane */
+    struct tutti_region report;         /* of a rank, in scratch, and what becomes of it */
     struct tutti_region report_sum;
     uint64_t state_bytes;
     struct tutti_arena *arena;
@@ -61,7 +76,8 @@ int tutti_plan_make(const struct tutti_strategy_params *params, struct tutti_are
 
 /* Entries of the work table, in their order: 3 l, 3 l + 1 and 3 l + 2 of layer l are forward,
  * backward, and backward that adds to what is there; two of each pack, its sum begun and added to;
- * one of each pack, compressed; then those of the whole step. UINT32_MAX: there are none. */
+ * three of each pack, compressed, its sum of first factors orthogonalized, and expanded; then those
+ * of the whole step. UINT32_MAX: there are none. */
 struct tutti_plan_entries {
     uint32_t sum;
     uint32_t compress;
@@ -74,8 +90,11 @@ struct tutti_plan_entries {
 };
 struct tutti_plan_entries tutti_plan_entries(const struct tutti_plan *plan);
 
-/* What is sent of a pack that begins and ends with these variables, counted over all layers. */
-void tutti_plan_compress(const struct tutti_plan *plan, uint32_t first_variable,
-                         uint32_t last_variable, struct tutti_plan_pack *pack);
+enum { TUTTI_PLAN_COMPRESS, TUTTI_PLAN_ORTHOGONALIZE, TUTTI_PLAN_EXPAND, TUTTI_PLAN_COMPRESSIONS };
+
+/* POWER_SGD: which variables are matrices; before packs are compressed. */
+int tutti_plan_list_matrices(struct tutti_plan *plan, struct tutti_err *err);
+/* What is sent of a pack. */
+void tutti_plan_compress(struct tutti_plan *plan, struct tutti_plan_pack *pack);
 
 #endif

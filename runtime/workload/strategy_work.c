@@ -117,49 +117,95 @@ static bool list_sums(struct tutti_step_writer *w)
     return true;
 }
 
-/* What is sent of a pack, made of its gradients. */
-static bool list_compression(struct tutti_step_writer *w)
+/* Both parts of what came of the collectives of a pack: gathered from all ranks, or reduced. */
+static struct tutti_region result_of(const struct tutti_plan *plan, const struct tutti_plan_pack *p,
+                                     uint32_t part)
 {
-    const struct tutti_plan *plan = &w->plan;
     const uint64_t element_bytes = plan->params.gradient_bytes;
-    uint64_t all = 0;
-
-    for (uint32_t i = 0; i < plan->pack_count; i++)
-        all += plan->packs[i].compressed ? plan->packs[i].elements : 0;
-    for (uint32_t i = 0; i < plan->pack_count; i++) {
-        const struct tutti_plan_pack *p = &plan->packs[i];
-        struct tutti_region *regions = tutti_arena_take(plan->arena, 2, sizeof(*regions));
-        struct tutti_work *work = &w->work[w->work_count++];
-
-        if (regions == NULL)
-            return false;
-        regions[0] = (struct tutti_region){
-            .buf = TUTTI_BUF_SCRATCH, .offset = p->offset, .bytes = p->padded * element_bytes};
-        regions[1] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
-                                           .offset = p->sent_offset,
-                                           .bytes = (p->sent[0] + p->sent[1]) * element_bytes};
-        *work = (struct tutti_work){.name = "compress", .kind = TUTTI_WORK_ELEMENTWISE};
-        if (!p->compressed)
-            continue;
-        work->duration_ps =
-            (tutti_ps)tutti_muldiv((uint64_t)plan->params.compress_ps, p->elements, all);
-        work->reads = regions;
-        work->read_count = 1;
-        work->writes = regions + 1;
-        work->write_count = 1;
-    }
-    return true;
-}
-
-/* All that came of the collectives of a pack: gathered from all ranks, or reduced. */
-static struct tutti_region result_of(const struct tutti_plan *plan, const struct tutti_plan_pack *p)
-{
-    uint64_t sent = (p->sent[0] + p->sent[1]) * plan->params.gradient_bytes;
+    const uint64_t times = p->gathered ? plan->params.rank_count : 1;
+    uint64_t before = part > 0 ? p->sent[0] * times * element_bytes : 0;
 
     return (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
                                  .whole = p->gathered ? 0 : 1 + TUTTI_AXIS_ALL,
-                                 .offset = p->result_offset,
-                                 .bytes = p->gathered ? sent * plan->params.rank_count : sent};
+                                 .offset = p->result_offset + before,
+                                 .bytes = p->sent[part] * times * element_bytes};
+}
+
+static struct tutti_region sent_of(const struct tutti_plan *plan, const struct tutti_plan_pack *p,
+                                   uint32_t part)
+{
+    const uint64_t element_bytes = plan->params.gradient_bytes;
+    uint64_t before = part > 0 ? p->sent[0] * element_bytes : 0;
+
+    return (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                 .offset = p->sent_offset + before,
+                                 .bytes = p->sent[part] * element_bytes};
+}
+
+/* What of the time for all gradients each entry takes, in eighths (sim/train/train.c): gradients
+ * and what was left out are read, their sum is written and read, once for the first factors, twice
+ * by a selection; once more for the second factors; then what is left out and the gradients that
+ * come of it all are written, with a reading between them. */
+static const uint8_t eighths[2][TUTTI_PLAN_COMPRESSIONS] = {{6, 0, 2}, {4, 1, 3}};
+
+/* Three entries of a pack: what is sent is made of its gradients; the second factors of their
+ * matrices, of the sum of the first; gradients again, of what came of it. */
+static bool list_pack_compression(struct tutti_step_writer *w, const struct tutti_plan_pack *p,
+                                  uint64_t all)
+{
+    const struct tutti_plan *plan = &w->plan;
+    const bool twice = p->sent[1] > 0;
+    const bool factors = plan->strategy->compression == TUTTI_COMPRESS_POWER_SGD;
+    struct tutti_region *r = tutti_arena_take(plan->arena, 8, sizeof(*r));
+    struct tutti_work *work = &w->work[w->work_count];
+
+    w->work_count += TUTTI_PLAN_COMPRESSIONS;
+    if (r == NULL)
+        return false;
+    for (int i = 0; i < TUTTI_PLAN_COMPRESSIONS; i++) {
+        static const char *const names[] = {"compress", "orthogonalize", "expand"};
+
+        work[i] = (struct tutti_work){.name = names[i], .kind = TUTTI_WORK_ELEMENTWISE};
+        if (p->compressed)
+            work[i].duration_ps = (tutti_ps)tutti_muldiv(
+                (uint64_t)plan->params.compress_ps, p->elements * eighths[factors][i], all * 8);
+    }
+    if (!p->compressed)
+        return true;
+    r[0] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
+                                 .offset = p->offset,
+                                 .bytes = p->padded * plan->params.gradient_bytes};
+    r[1] = sent_of(plan, p, 0);
+    work[0].reads = r;
+    work[0].writes = r + 1;
+    work[0].read_count = work[0].write_count = 1;
+    r[2] = result_of(plan, p, 0);
+    r[3] = r[2];
+    r[3].whole = 0;
+    r[4] = sent_of(plan, p, 1);
+    work[1].reads = r + 2;
+    work[1].read_count = twice;
+    work[1].writes = r + 3;
+    work[1].write_count = twice ? 2 : 0;
+    r[5] = twice ? r[3] : r[2];
+    r[6] = result_of(plan, p, 1);
+    work[2].reads = r + 5;
+    work[2].read_count = twice ? 2 : 1;
+    work[2].writes = r;
+    work[2].write_count = 1;
+    return true;
+}
+
+static bool list_compression(struct tutti_step_writer *w)
+{
+    uint64_t all = 0;
+    bool done = true;
+
+    for (uint32_t i = 0; i < w->plan.pack_count; i++)
+        all += w->plan.packs[i].compressed ? w->plan.packs[i].elements : 0;
+    for (uint32_t i = 0; i < w->plan.pack_count && done; i++)
+        done = list_pack_compression(w, &w->plan.packs[i], all);
+    return done;
 }
 
 /* Whole sums of gradients: what the optimiser reads, and what is reported of. */
@@ -182,12 +228,12 @@ static bool list_sums_read(const struct tutti_step_writer *w, const struct tutti
         const struct tutti_plan_pack *p = &plan->packs[i];
         uint64_t n = tutti_writer_shares(w) && !plan->strategy->full_reduce ? plan->shard_ranks : 1;
 
-        if ((p->gathered || p->compressed) && !local) { /* to be added up, or multiplied */
-            reads[count++] = result_of(plan, p);
+        if (p->sparse && !local) { /* to be added up */
+            reads[count++] = result_of(plan, p, 0);
             continue;
         }
         reads[count++] = (struct tutti_region){.buf = TUTTI_BUF_SCRATCH,
-                                               .whole = whole,
+                                               .whole = p->compressed ? 0 : whole,
                                                .offset = local ? p->offset : p->sum_offset,
                                                .bytes = (local ? p->elements : p->padded / n) *
                                                         plan->params.gradient_bytes};

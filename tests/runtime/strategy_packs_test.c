@@ -31,7 +31,7 @@ static struct tutti_strategy named(const char *name)
 }
 
 /* "40 after l4.backward, ...": the elements of each collective of the reduce lane, and the work
- * that it waits for. */
+ * that it waits for; and what is computed between them. */
 static void expect_of(const struct tutti_workload *of, uint32_t samples,
                       const struct tutti_strategy *strategy, const char *expected)
 {
@@ -62,6 +62,10 @@ static void expect_of(const struct tutti_workload *of, uint32_t samples,
     while ((step = tutti_cursor_next(&cursor)) != NULL) {
         size_t used = strlen(said);
 
+        if (step->kind == TUTTI_COMPUTE) {
+            snprintf(said + used, sizeof(said) - used, ", %s", s->work[step->peer - 1].name);
+            continue;
+        }
         CHECK_INT(step->kind, TUTTI_CALL);
         snprintf(said + used, sizeof(said) - used, "%s%llu", used > 0 ? ", " : "",
                  (unsigned long long)s->callees[step->peer]->contract.count);
@@ -185,9 +189,11 @@ TEST(factors_of_matrices_are_reduced_one_after_the_other)
     s.compression = TUTTI_COMPRESS_POWER_SGD;
     s.factor_rank = 2;
     s.first_limit = 2000;
-    expect_of(&dense, 1, &s, "200 after compress, 10, 160 after compress, 80");
+    expect_of(&dense, 1, &s,
+              "200 after compress, orthogonalize, 10, 160 after compress, "
+              "orthogonalize, 80");
     s.factor_rank = 3;
-    expect_of(&dense, 1, &s, "500 after compress, 220 after compress, 120");
+    expect_of(&dense, 1, &s, "500 after compress, 220 after compress, orthogonalize, 120");
 }
 
 TEST(what_is_divided_or_averaged_is_not_compressed)

@@ -6,7 +6,7 @@
 
 #include "runtime/status.h"
 
-/* "top-k:0.1", of a hundred; "power-sgd:4". */
+/* "top-k:0.1", of a hundred; "power-sgd:4"; with ",forget" without error feedback. */
 static int read_compression(const char *text, struct tutti_strategy *s, struct tutti_err *err)
 {
     bool largest = text != NULL && strncmp(text, "top-k:", 6) == 0;
@@ -18,6 +18,10 @@ static int read_compression(const char *text, struct tutti_strategy *s, struct t
         return 0;
     if (largest || factors)
         number = strtod(text + (largest ? 6 : 10), &end);
+    if (end != NULL && strcmp(end, ",forget") == 0) {
+        s->forgets = true;
+        end += strlen(end);
+    }
     if (end == NULL || *end != '\0' || !(number >= (largest ? 0.0001 : 1)) ||
         number > (largest ? 100 : 4096) || (factors && number != (double)(uint32_t)number))
         return tutti_fail(err, TUTTI_EINVAL,

@@ -67,7 +67,7 @@
          .standard = "none",                                                                      \
          .help = "gradients before they are reduced: the largest of a pack, with their indices, " \
                  "gathered from all; or factors of its matrices. What is left out is kept, and "  \
-                 "added to the next step's"},                                                     \
+                 "added to the next step's, unless ',forget' follows"},                           \
     {                                                                                             \
         .name = "sparse", .type = TUTTI_OPTION_CHOICE, .value = "gather|dense",                   \
         .standard = "gather",                                                                     \
