@@ -88,7 +88,8 @@ static void write_forward(struct tutti_step_writer *w, uint32_t micro_batch)
         /* ZeRO-1 and -2: weights are gathered once, in forward order. */
         if (first && after == NO_STEP && w->step_count[TUTTI_LANE_GATHER] > 0 &&
             l->gather != UINT32_MAX)
-            after = w->plan.pack_count - 1 - l->gather;
+            after = w->plan.strategy->overlap ? w->plan.pack_count - 1 - l->gather
+                                              : w->step_count[TUTTI_LANE_GATHER] - 1;
         note_gather_user(w, i, gathered, work(w, 3 * i, TUTTI_LANE_GATHER, after));
     }
 }
@@ -272,11 +273,15 @@ static void write_all(struct tutti_step_writer *w)
 {
     bool alone = w->plan.params.rank_count == 1;
     bool once = tutti_writer_shares(w) && !tutti_writer_gathers_layers(w) && !alone;
+    /* A step that is really done computes on what it has gathered itself: none came before the
+     * first. Without overlap all of it waits, and the step takes as long as if it had gathered at
+     * its end. */
+    bool at_head = w->plan.strategy->overlap || w->plan.params.run != NULL;
 
     write_local_steps(w);
     if (w->plan.params.input_ps > 0 || w->plan.params.run != NULL)
         (void)work(w, w->entries.input, TUTTI_LANE_WORK, NO_STEP);
-    if (once && w->plan.strategy->overlap)
+    if (once && at_head)
         write_gathers(w, NO_STEP);
     for (uint32_t m = 0; m < w->plan.micro_batches; m++) {
         write_forward(w, m);
@@ -289,7 +294,7 @@ static void write_all(struct tutti_step_writer *w)
         expand_packs(w);
     write_report(w);
     write_optimizer(w);
-    if (once && !w->plan.strategy->overlap)
+    if (once && !at_head)
         write_gathers(w, w->optimizer_step);
     if (tutti_writer_averages_weights(w) && !alone)
         write_reductions(w, w->plan.micro_batches - 1);
