@@ -48,6 +48,11 @@ if(TUTTI_HAVE_MPI)
              "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:tutti>)
     set_tests_properties(mpi_calibrate PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 
+    # Trained by processes of MPI, to the bits of threads.
+    add_test(NAME train_mpi COMMAND ${CMAKE_SOURCE_DIR}/tests/runtime/train_mpi.sh
+             "${MPIEXEC_EXECUTABLE}" $<TARGET_FILE:tutti>)
+    set_tests_properties(train_mpi PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+
     # Built, and played once with small sizes so that it keeps working; figures: bench/notes.md.
     add_executable(mpi_bench bench/mpi_bench.c)
     target_link_libraries(mpi_bench PRIVATE tutti_mpi)

@@ -39,8 +39,10 @@ static int make_collective(void *context, const struct tutti_coll_params *given,
         shape.dim[1] = size / 2;
         shape.wrap[0] = shape.wrap[1] = true;
     }
-    if (all && real->algorithm != NULL)
+    if (all && real->algorithm != NULL) {
+        params.channel_count = real->channels;
         return tutti_coll_generate(real->algorithm, &params, &shape, ret, err);
+    }
     if (all && real->strategy.to_one_device)
         return tutti_coll_generate("reduce-broadcast", &params, &shape, ret, err);
     if (all && shape.dim_count > 0 && tutti_coll_generate("torus", &params, &shape, ret, err) == 0)
@@ -259,6 +261,8 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     real->params.note = note;
     real->params.note_context = sink;
     status = tutti_trainer_open(&real->params, &real->trainer, err);
+    if (status == 0 && prints(real) && real->remark != NULL)
+        fprintf(sink->notes, "tutti train: %s\n", real->remark);
     if (status == 0)
         round_up(real, sink);
     if (status == 0)

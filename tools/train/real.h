@@ -153,6 +153,8 @@ struct tutti_train_real {
     struct tutti_strategy strategy;
     struct tutti_algorithm_set *added;
     const char *algorithm; /* of gradients; NULL: ring */
+    uint32_t channels;     /* of it; 0: its own */
+    const char *remark;    /* what is played instead of what was asked for; NULL: nothing */
     const char *optimizer;
     struct tutti_net_learner_params data;
     struct tutti_net_learner_facts facts;

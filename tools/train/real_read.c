@@ -39,6 +39,22 @@ static int check(const struct tutti_args *args, struct tutti_err *err)
     return 0;
 }
 
+/* "auto", and what TensorFlow has on processors alone for what it has on GPUs. */
+static void choose_algorithm(const struct tutti_args *args, struct tutti_train_real *real)
+{
+    const char *name = tutti_args_text(args, "all-reduce");
+
+    if (name == NULL)
+        return;
+    if (strcmp(name, "auto") == 0)
+        real->algorithm = real->group_ranks > 1 ? "hierarchical" : NULL;
+    if ((strcmp(name, "NcclAllReduce") == 0 || strcmp(name, "NCCL") == 0) &&
+        !real->run.backend->on_gpu) {
+        real->algorithm = NULL;
+        real->remark = "no NCCL on processors: gradients go round a ring, as in TensorFlow";
+    }
+}
+
 static int read_strategy(const struct tutti_args *args, struct tutti_train_real *real,
                          struct tutti_err *err)
 {
@@ -57,9 +73,11 @@ static int read_strategy(const struct tutti_args *args, struct tutti_train_real 
         status = tutti_train_all_reduce_read(args, &q, err);
     real->added = q.added;
     real->algorithm = q.ask.algorithm;
+    real->channels = q.ask.channels;
     real->strategy = q.strategy;
     if (status < 0)
         return status;
+    choose_algorithm(args, real);
     if (q.strategy.coordinated)
         return tutti_fail(err, TUTTI_EINVAL,
                           "strategy '%s' is not played for real yet: a coordinator leads it (any "
