@@ -40,8 +40,9 @@ struct tutti_shaper_ops {
     /* Works off what happens up to `now`: a message that has arrived, one a call, or
      * TUTTI_SHAPER_NONE once there is none left. Those of one connection arrive in order. */
     uint32_t (*arrived)(struct tutti_shaper *shaper, tutti_ps now);
-    /* How long REDUCE, COPY and COMPUTE take. */
-    tutti_ps (*step_ps)(const struct tutti_shaper *shaper, const struct tutti_step *step);
+    /* How long a rank's REDUCE, COPY and COMPUTE take. */
+    tutti_ps (*step_ps)(const struct tutti_shaper *shaper, uint32_t rank,
+                        const struct tutti_step *step);
 };
 
 /* A shaper embeds this struct as its first member. */

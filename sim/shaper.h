@@ -13,8 +13,9 @@ struct tutti_sim_opts;
 
 /* A message takes what it takes in the simulator with these options: latency of its route and
  * protocol, slice and rate of its connection, and its share of the links; so do launch, REDUCE and
- * COPY. Of the options topo (borrowed, must outlive), model, protocol (likewise) and
- * reduce_bytes_per_s count; -TUTTI_EINVAL for jitter and start times, which are not modelled. */
+ * COPY. Of the options topo (borrowed, must outlive), model, protocol (likewise),
+ * reduce_bytes_per_s and compute_ps count; -TUTTI_EINVAL for jitter and start times, which are not
+ * modelled. */
 int tutti_sim_shaper_open(const struct tutti_sim_opts *opts, struct tutti_shaper **ret,
                           struct tutti_err *err);
 

@@ -116,9 +116,11 @@ static int show_open(struct show *show, const struct tutti_sim_opts *opts,
 {
     bool carries = carries_data(opts, play);
 
-    *show = (struct show){
-        .opts = opts, .play = play, .mark = tutti_memory_mark(opts->memory), .staged = carries};
-    if (carries || opts->topo->has_bursts)
+    *show = (struct show){.opts = opts,
+                          .play = play,
+                          .mark = tutti_memory_mark(opts->memory),
+                          .staged = carries || opts->compute_ps != NULL};
+    if (show->staged || opts->topo->has_bursts)
         return 0;
     return tutti_flow_new(opts, play->schedule, &show->flow, err);
 }
@@ -367,7 +369,8 @@ static int sim_play(struct tutti_backend *backend, const struct tutti_play *play
     int status = play_check(&sim->opts, play, err);
 
     if (status == 0)
-        status = check_fits(&sim->opts, play, !carries_data(&sim->opts, play), err);
+        status = check_fits(&sim->opts, play,
+                            !carries_data(&sim->opts, play) && sim->opts.compute_ps == NULL, err);
     if (status == 0) {
         times = tutti_memory_take(memory, distinct_count(&sim->opts, play), sizeof(*times));
         status = times == NULL ? tutti_nomem(err) : play_checked(sim, play, times, ret, err);

@@ -12,6 +12,7 @@
 
 TUTTI_API_BEGIN
 
+struct tutti_step;
 struct tutti_topo;
 
 enum tutti_model {
@@ -64,6 +65,10 @@ struct tutti_sim_opts {
     bool carry;  /* move and reduce real data; on by itself when play gives buffers */
     struct tutti_memory *memory; /* borrowed, must outlive; NULL: the heap */
     bool flows; /* play by data flow, many times as fast as by the clock, or not (-TUTTI_ELACK) */
+    /* NULL, or what a rank's COMPUTE takes, 0 or more, whatever the step says: of devices that are
+     * not alike. Then every step of every rank is played by the engine, which is slower. */
+    tutti_ps (*compute_ps)(const void *context, uint32_t rank, const struct tutti_step *step);
+    const void *compute_context; /* borrowed, must outlive */
 };
 
 /* Opens the simulator. The virtual clock starts at 0 in every play, whoever begins later, and stops

@@ -128,11 +128,14 @@ static uint32_t shaper_arrived(struct tutti_shaper *base, tutti_ps now)
     return message == TUTTI_MESSAGE_NONE ? TUTTI_SHAPER_NONE : message;
 }
 
-static tutti_ps shaper_step_ps(const struct tutti_shaper *base, const struct tutti_step *step)
+static tutti_ps shaper_step_ps(const struct tutti_shaper *base, uint32_t rank,
+                               const struct tutti_step *step)
 {
     const struct sim_shaper *shaper = (const struct sim_shaper *)base;
     uint64_t rate = shaper->opts.reduce_bytes_per_s;
 
+    if (step->kind == TUTTI_COMPUTE && shaper->opts.compute_ps != NULL)
+        return shaper->opts.compute_ps(shaper->opts.compute_context, rank, step);
     if (step->kind == TUTTI_COMPUTE)
         return step->duration_ps;
     return rate == 0 ? 0 : tutti_wire_ps(step->bytes, rate);

@@ -198,6 +198,10 @@ static int duration_of(const struct tutti_stage *stage, const struct tutti_post 
                       : tutti_wire_ps(step->bytes, stage->opts->reduce_bytes_per_s);
         return 0;
     }
+    if (stage->opts->compute_ps != NULL) {
+        *ret_ps = stage->opts->compute_ps(stage->opts->compute_context, post->rank, step);
+        return 0;
+    }
     if (step->duration_ps < 0)
         return tutti_fail(err, TUTTI_EINVAL, "a duration of '%" PRId64 "' ps (0 or more)",
                           step->duration_ps);

@@ -44,8 +44,8 @@ static bool is_over(const struct tutti_thread_stage *stage, struct tutti_lane_st
 
     if (!lane_state->started) {
         lane_state->started = true;
-        lane_state->until_ps =
-            tutti_wait_set_after(now_ps, shaper->ops->step_ps(shaper, lane_state->post.step));
+        lane_state->until_ps = tutti_wait_set_after(
+            now_ps, shaper->ops->step_ps(shaper, stage->rank, lane_state->post.step));
     }
     return lane_state->until_ps <= now_ps;
 }

@@ -96,7 +96,7 @@ static void count_lateness(struct tutti_thread_stage *stage, const struct tutti_
 {
     struct tutti_rank_work *rank_work = stage->rank_work;
     struct tutti_shaper *shaper = stage->pacer->shaper;
-    double there_ps = (double)shaper->ops->step_ps(shaper, step);
+    double there_ps = (double)shaper->ops->step_ps(shaper, stage->rank, step);
     double here_ps = (double)(job->end_ps - job->posted_ps);
 
     rank_work->done_count++;
