@@ -24,6 +24,7 @@ TUTTI_API_BEGIN
 
 struct tutti_backend;
 struct tutti_err;
+struct tutti_schedule;
 struct tutti_trainer;
 struct tutti_workload;
 
@@ -124,7 +125,9 @@ struct tutti_trained {
     bool stop;             /* some rank has asked to stop (tutti_trainer_stop); it is saved */
     bool in_sync;          /* with check_sync: all had equal weights when the step began */
     tutti_ps step_ps;      /* from the common start to the last rank's end */
-    tutti_ps compute_ps;   /* of the first rank of this process: what it has computed */
+    tutti_ps compute_ps;   /* of the first rank of this process: what it has computed; */
+    tutti_ps input_ps;     /* of that, to have the examples of the first micro-batch, */
+    tutti_ps update_ps;    /* and after the backward pass: sums, the report, the optimizer */
     double most_compute_s; /* of all ranks */
     double least_compute_s;
 };
@@ -143,6 +146,12 @@ int tutti_trainer_step(struct tutti_trainer *trainer, struct tutti_trained *ret,
 /* Steps made so far; of local SGD those of the inner optimizer, a multiple of what lies between
  * averages unless others have begun. */
 uint64_t tutti_trainer_steps(const struct tutti_trainer *trainer);
+/* The schedule of a step, the trainer's. */
+const struct tutti_schedule *tutti_trainer_schedule(const struct tutti_trainer *trainer);
+/* What any rank, of whatever process, has computed in the last step; what it did not it has waited,
+ * or moved messages. Each tells it in its report; what comes after that, the optimizer, is taken to
+ * be what the first rank of this process took. */
+double tutti_trainer_computed_s(const struct tutti_trainer *trainer, uint32_t rank);
 /* Asks all ranks to stop: the step after this one says so to all (tutti_trained.stop). May be
  * called by a signal's handler. */
 void tutti_trainer_stop(struct tutti_trainer *trainer);

@@ -51,14 +51,27 @@ static const float *const *weights_of(struct tutti_replica *r, uint32_t layer,
     return r->weights;
 }
 
-static int input(struct tutti_replica *r)
+/* Examples of the next micro-batch. */
+static int take_examples(struct tutti_replica *r, struct tutti_err *err)
+{
+    const struct tutti_layout *l = r->layout;
+    const double scale = tutti_loss_scale_of(&r->scale) * (l->averages ? l->params.rank_count : 1);
+
+    if (l->learner->input == NULL)
+        return 0;
+    return l->learner->input(r->learning, r->step - 1, r->micro_batch++, scale, err);
+}
+
+/* At the head of a step; other micro-batches come when the first layer begins them. */
+static int input(struct tutti_replica *r, struct tutti_err *err)
 {
     if (r->begins && r->layout->params.check_sync)
         r->hash = tutti_weights_hash(r->state, r->state_elements);
     r->begins = false;
     r->micro_batch = 0;
     r->step++;
-    return 0;
+    r->has_input = true;
+    return take_examples(r, err);
 }
 
 static int forward(struct tutti_replica *r, uint32_t layer, const struct tutti_work_call *call,
@@ -66,14 +79,13 @@ static int forward(struct tutti_replica *r, uint32_t layer, const struct tutti_w
 {
     const struct tutti_layout *l = r->layout;
     const struct tutti_learner *learner = l->learner;
-    double scale = tutti_loss_scale_of(&r->scale) * (l->averages ? l->params.rank_count : 1);
     struct tutti_sums sums;
     int status = 0;
 
-    if (layer == 0 && learner->input != NULL)
-        status = learner->input(r->learning, r->step - 1, r->micro_batch, scale, err);
+    if (layer == 0 && !r->has_input)
+        status = take_examples(r, err);
     if (layer == 0)
-        r->micro_batch++;
+        r->has_input = false;
     if (status >= 0)
         status = learner->forward(r->learning, layer, weights_of(r, layer, call), err);
     if (status < 0 || layer + 1 < l->plan.layer_count)
@@ -295,7 +307,7 @@ static int do_work(struct tutti_replica *r, uint32_t entry, const struct tutti_w
         return entry % 3 == 0 ? forward(r, entry / 3, call, err)
                               : backward(r, entry / 3, entry % 3 == 2, call, err);
     if (entry == e->input)
-        return input(r);
+        return input(r, err);
     if (entry == e->report)
         report(r, call);
     else if (entry == e->optimizer)
@@ -314,10 +326,16 @@ static int do_work(struct tutti_replica *r, uint32_t entry, const struct tutti_w
 int tutti_replica_run(const struct tutti_work_call *call, struct tutti_err *err)
 {
     struct tutti_replica *r = ((struct tutti_replica **)call->work->context)[call->rank];
-    double from_s = now_s();
-    int status = do_work(r, call->step->peer - 1, call, err);
+    const uint32_t entry = call->step->peer - 1;
+    const double from_s = now_s();
+    const int status = do_work(r, entry, call, err);
+    const double took_s = now_s() - from_s;
 
-    r->compute_s += now_s() - from_s;
+    r->compute_s += took_s;
+    if (entry == r->layout->entries.input)
+        r->input_s += took_s;
+    else if (entry >= 3 * r->layout->plan.layer_count)
+        r->update_s += took_s;
     return status;
 }
 

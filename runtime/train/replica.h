@@ -75,7 +75,10 @@ struct tutti_replica {
     double rate;
     bool skipped;
     struct tutti_sums sums; /* of this step, all micro-batches, all local steps */
-    double compute_s;       /* likewise */
+    double compute_s;       /* likewise: all of its work, */
+    double input_s;         /* of it the examples of the first micro-batch, */
+    double update_s;        /* and all that is no layer's */
+    bool has_input;         /* examples of the micro-batch that begins next are there */
     bool begins;            /* the step has not begun */
     double hash;            /* of the weights then */
     atomic_bool stop;

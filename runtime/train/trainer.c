@@ -202,7 +202,7 @@ int tutti_trainer_step(struct tutti_trainer *t, struct tutti_trained *ret, struc
         struct tutti_replica *r = t->replicas[t->first_rank + i];
 
         r->sums = (struct tutti_sums){0, 0, 0};
-        r->compute_s = 0;
+        r->compute_s = r->input_s = r->update_s = 0;
         r->begins = true;
     }
     tutti_saving_ask(t);
@@ -223,6 +223,8 @@ int tutti_trainer_step(struct tutti_trainer *t, struct tutti_trained *ret, struc
     ret->stop = first->said[TUTTI_REPORT_STOP] > 0;
     ret->step_ps = played.total_ps;
     ret->compute_ps = (tutti_ps)(first->compute_s * 1e12);
+    ret->input_ps = (tutti_ps)(first->input_s * 1e12);
+    ret->update_ps = (tutti_ps)(first->update_s * 1e12);
     note_by_rank(t, first->said, ret);
     return tutti_saving_step(t, first->said, err);
 }
@@ -230,6 +232,20 @@ int tutti_trainer_step(struct tutti_trainer *t, struct tutti_trained *ret, struc
 uint64_t tutti_trainer_steps(const struct tutti_trainer *t)
 {
     return t->step_count;
+}
+
+const struct tutti_schedule *tutti_trainer_schedule(const struct tutti_trainer *t)
+{
+    return t->schedule;
+}
+
+double tutti_trainer_computed_s(const struct tutti_trainer *t, uint32_t rank)
+{
+    const struct tutti_replica *first = tutti_trainer_first(t);
+    const double *by_rank = first->said + TUTTI_REPORT_RANKS;
+
+    /* What comes after the report no other rank is told: it is alike in all. */
+    return by_rank[rank] + first->compute_s - by_rank[t->first_rank];
 }
 
 void tutti_trainer_stop(struct tutti_trainer *t)

@@ -510,6 +510,21 @@ int tutti_train_predict(const struct tutti_train_ask *ask, struct tutti_train_an
     return status;
 }
 
+int tutti_train_device_times(const struct tutti_train_ask *ask, struct tutti_layer_times **ret,
+                             tutti_ps *ret_optimizer_ps, struct tutti_err *err)
+{
+    struct tutti_train t = {.answer = NULL};
+    int status = tutti_train_open(ask, &t, err);
+
+    if (status == 0) {
+        *ret = t.times;
+        *ret_optimizer_ps = t.optimizer_ps;
+        t.times = NULL;
+    }
+    tutti_train_close(&t);
+    return status;
+}
+
 int tutti_train_schedule(const struct tutti_train_ask *ask, struct tutti_schedule **ret,
                          struct tutti_err *err)
 {
