@@ -402,8 +402,9 @@ int tutti_command_train(const struct tutti_args *args, struct tutti_sink *sink,
         return tutti_fail(err, TUTTI_EINVAL,
                           "no machine to simulate it on (SPEC: 'tutti topo list'; or -B threads: "
                           "really trained here)");
+    if (tutti_train_emulation_refuse(args, err) < 0)
+        return -TUTTI_EINVAL;
     status = tutti_train_question_read(args, &question, err);
-
     question.timeline = &timeline;
     if (status == 0)
         status = tutti_train_anchor_solve(args, &question, err);
@@ -559,6 +560,7 @@ static const struct tutti_option options[] = {
     TUTTI_TRAIN_OPTIONS_STEP,
     TUTTI_TRAIN_OPTIONS_SERVERS,
     TUTTI_TRAIN_OPTIONS_REAL,
+    TUTTI_TRAIN_OPTIONS_EMULATE,
     TUTTI_OPTIONS_MODEL,
     TUTTI_OPTION_NODES,
     TUTTI_OPTION_CALIB,

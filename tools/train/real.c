@@ -28,6 +28,8 @@ static int make_collective(void *context, const struct tutti_coll_params *given,
                      params.dtype != TUTTI_FLOAT64;
 
     params.added = real->added;
+    if (all && real->algorithm != NULL && real->emulation.topo != NULL)
+        return tutti_train_emulation_collective(real, &params, ret, err);
     if (real->group_ranks > 1 && size % real->group_ranks == 0 && size > real->group_ranks) {
         shape.level_count = 2;
         shape.level[0] = real->group_ranks;
@@ -72,6 +74,12 @@ static int read_backend(const struct tutti_args *args, struct tutti_train_real *
                           run->backend->name);
     run->rank_count =
         tutti_args_given(args, "ranks") ? (uint32_t)tutti_args_number(args, "ranks") : 0;
+    run->emulated = tutti_args_given(args, "emulate");
+    if (run->emulated && !run->backend->emulates)
+        return tutti_fail(err, TUTTI_EINVAL,
+                          "option '--emulate' says nothing to backend '%s' "
+                          "(threads or tcp)",
+                          run->backend->name);
     run->perform.deadline_ps = (tutti_ps)tutti_args_number(args, "deadline");
     if (run->perform.deadline_ps == 0)
         return tutti_fail(err, TUTTI_EINVAL, "option '--deadline': '%s' (more than 0)",
@@ -92,12 +100,17 @@ static int open_backend(const struct tutti_args *args, struct tutti_train_real *
 
     *ret_done = false;
     if (!run->grouped) {
-        status = tutti_run_open_alone(run, &real->backend, err);
-        return status;
+        status = tutti_train_emulation_open(args, run, NULL, &real->emulation, err);
+        return status < 0 || run->emulated ? status
+                                           : tutti_run_open_alone(run, &real->backend, err);
     }
     status = tutti_run_group_open(args, run, &real->with, sink, err);
     *ret_done = status == 0 && real->with.group == NULL;
     real->backend = real->with.backend;
+    if (status == 0 && !*ret_done) {
+        status = tutti_train_emulation_open(args, run, &real->with, &real->emulation, err);
+        status = tutti_run_group_agree(&real->with, status, run->perform.deadline_ps, err);
+    }
     if (status == 0 && !*ret_done && run->rank_count % real->with.group->count == 0)
         real->group_ranks = run->rank_count / real->with.group->count;
     return status;
@@ -208,6 +221,8 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
         if (is_told_to_stop(real))
             tutti_trainer_stop(real->trainer);
         status = tutti_trainer_step(real->trainer, &step, err);
+        if (status == 0 && real->emulation.topo != NULL)
+            tutti_train_emulation_step(&real->emulation, real->backend, &step);
         if (status == 0)
             status = tutti_train_real_print_step(page, real, &step, err);
         if (status == 0 && real->params.check_sync && !step.in_sync)
@@ -249,6 +264,25 @@ static int end(struct tutti_train_real *real, struct tutti_train_real_page *page
     return status;
 }
 
+static int open_trainer(const struct tutti_args *args, struct tutti_train_real *real,
+                        struct tutti_sink *sink, struct tutti_err *err)
+{
+    uint32_t own_count;
+    int status;
+
+    if (tutti_args_given(args, "trace"))
+        real->params.record = &real->record;
+    status = real->emulation.topo != NULL ? tutti_train_emulation_train(real, err)
+                                          : tutti_trainer_open(&real->params, &real->trainer, err);
+    if (status < 0)
+        return status;
+    if (prints(real) && real->remark != NULL)
+        fprintf(sink->notes, "tutti train: %s\n", real->remark);
+    round_up(real, sink);
+    tutti_backend_ranks(real->backend, real->run.rank_count, &real->first_rank, &own_count);
+    return 0;
+}
+
 static int train(const struct tutti_args *args, struct tutti_train_real *real,
                  struct tutti_sink *sink, struct tutti_err *err)
 {
@@ -260,16 +294,14 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
 
     real->params.note = note;
     real->params.note_context = sink;
-    status = tutti_trainer_open(&real->params, &real->trainer, err);
-    if (status == 0 && prints(real) && real->remark != NULL)
-        fprintf(sink->notes, "tutti train: %s\n", real->remark);
-    if (status == 0)
-        round_up(real, sink);
+    status = open_trainer(args, real, sink, err);
     if (status == 0)
         status = tutti_train_real_page_open(args, real, prints(real) ? sink : NULL, &page, err);
     if (status < 0)
         return status;
     status = make_steps(real, &page, &stopped, err);
+    if (status == 0 && tutti_args_given(args, "trace") && prints(real))
+        status = tutti_train_real_trace(args, real, sink, err);
     if (status == 0)
         status = tutti_trainer_save(real->trainer, err);
     if (status == 0 && stopped) {
@@ -299,6 +331,8 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
         watch_signals(&real, tutti_args_given(args, "checkpoint"));
     if (status == 0 && !done) {
         status = tutti_train_real_read(args, &real, err);
+        if (status == 0 && real.emulation.topo != NULL)
+            status = tutti_train_emulation_time(args, &real, err);
         status = tutti_run_group_agree(&real.with, status, real.run.perform.deadline_ps, err);
         real.params.backend = real.backend;
         real.params.collective = make_collective;
@@ -317,5 +351,7 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
         tutti_backend_close(real.backend);
     else
         status = tutti_run_group_close(&real.with, status, real.run.perform.deadline_ps, err);
+    tutti_train_emulation_close(&real.emulation);
+    tutti_record_done(&real.record);
     return status;
 }

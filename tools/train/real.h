@@ -5,9 +5,12 @@
 #include <signal.h>
 
 #include "runtime/backend.h"
+#include "runtime/record.h"
 #include "runtime/train.h"
 #include "tools/options.h"
 #include "tools/run/run_group.h"
+#include "tools/train/emulate.h"
+#include "tools/train/pieces.h"
 
 struct tutti_sink;
 struct tutti_tensorboard;
@@ -142,7 +145,10 @@ struct tutti_tensorboard;
     "or a launcher, as of 'tutti run'; TF_CONFIG as TensorFlow reads it). --batch examples go to " \
     "a replica, or --global-batch to all. Products are OpenBLAS's where this build has it. For "   \
     "one number of ranks, packing and all-reduce the weights are the same to the bit on every "    \
-    "backend. A line of JSON a step, of process 0; a table with --format table."
+    "backend. A line of JSON a step, of process 0; a table with --format table. With --emulate "   \
+    "SPEC gradients are as real, but the pace is that of another machine: times are those that "   \
+    "the simulator has for its devices and links, and are printed beside the simulated step, of "  \
+    "the same schedule message by message (as train SPEC --exact)."
 
 /* What is trained, and how. */
 struct tutti_train_real {
@@ -166,7 +172,11 @@ struct tutti_train_real {
     bool evaluate_end;
     int term_file; /* of SIGTERM; -1: not watched */
     sigset_t signals_before;
+    uint32_t first_rank;  /* of this process */
     uint32_t group_ranks; /* of a process, where there are several of several; else 0 */
+    struct tutti_train_emulation emulation;
+    struct tutti_train_parts predicted; /* of a step; step_s 0: nothing is known of it */
+    struct tutti_record record;         /* of the last step, where params.record is this */
 };
 
 /* Trains, and prints. */
@@ -179,6 +189,9 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
 /* Collective. -TUTTI_EINVAL, in all processes, where they do not hold the same model, strategy,
  * optimizer and data, by hash; the message names what differs, with both values. */
 int tutti_train_real_same(const struct tutti_train_real *real, struct tutti_err *err);
+/* The last step, where --trace says. */
+int tutti_train_real_trace(const struct tutti_args *args, const struct tutti_train_real *real,
+                           struct tutti_sink *sink, struct tutti_err *err);
 
 /* ---- what is printed ---- */
 
@@ -187,11 +200,32 @@ struct tutti_train_real_page {
     bool table;
     bool progress;
     struct tutti_tensorboard *events; /* NULL: none are written */
-    double *steps_s;                  /* [steps] so far */
+    struct tutti_train_parts *steps;  /* [steps] so far */
+    double *waiting_s;                /* [rank], sums over steps */
     uint64_t count;
     double flushed_s; /* the events */
     struct tutti_sums last;
 };
+
+enum { TUTTI_TRAIN_REAL_RANKS_SHOWN = 64 }; /* whose waiting a line of JSON tells one by one */
+
+/* Where a step's time went, on average over ranks; input and update those of the first rank of this
+ * process. */
+struct tutti_train_parts tutti_train_real_parts(const struct tutti_train_real *real,
+                                                const struct tutti_trained *step);
+/* In the last step, of any rank: messages, and waiting for them and for others. */
+double tutti_train_real_waiting_s(const struct tutti_train_real *real,
+                                  const struct tutti_trained *step, uint32_t rank);
+/* Of all steps so far: the median of each part, and of the whole. */
+struct tutti_train_parts tutti_train_real_median(const struct tutti_train_real_page *page);
+/* Lines of '#', and members of an open object: `parts` beside what was predicted, and what ranks
+ * waited. */
+void tutti_train_real_print_parts(const struct tutti_train_real_page *page,
+                                  const struct tutti_train_real *real,
+                                  const struct tutti_train_parts *parts);
+void tutti_train_real_json_parts(const struct tutti_train_real_page *page,
+                                 const struct tutti_train_real *real,
+                                 const struct tutti_train_parts *parts);
 
 int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti_train_real *real,
                                struct tutti_sink *sink, struct tutti_train_real_page *ret,

@@ -23,11 +23,6 @@ static double step_seconds(const struct tutti_trained *step)
     return seconds(step->step_ps) / step->step_count;
 }
 
-static double waiting_seconds(const struct tutti_trained *step)
-{
-    return fmax(seconds(step->step_ps - step->compute_ps), 0) / step->step_count;
-}
-
 static double examples_per_s(const struct tutti_trained *step)
 {
     return step->sums.examples / seconds(step->step_ps);
@@ -77,9 +72,12 @@ static void print_head(const struct tutti_train_real *real, FILE *out)
             real->facts.epoch_steps);
     fprintf(out, "# learns:   %s, rate %.4g; products by %s\n", real->optimizer,
             real->params.optimizer.rate, tutti_train_products_name());
-    fprintf(out, "%8s %12s %9s %10s %12s %10s %10s\n", "step", "loss", "accuracy", "time",
-            "examples", "waiting", "gradient");
-    fprintf(out, "%8s %12s %9s %10s %12s %10s %10s\n", "", "", "%", "ms", "1/s", "ms", "norm");
+    if (real->emulation.topo != NULL)
+        tutti_train_emulation_print_head(&real->emulation, out);
+    fprintf(out, "%8s %12s %9s %10s%s %12s %10s %10s\n", "step", "loss", "accuracy", "time",
+            real->predicted.step_s > 0 ? "  predicted" : "", "examples", "waiting", "gradient");
+    fprintf(out, "%8s %12s %9s %10s%s %12s %10s %10s\n", "", "", "%", "ms",
+            real->predicted.step_s > 0 ? "         ms" : "", "1/s", "ms", "norm");
 }
 
 int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti_train_real *real,
@@ -89,20 +87,23 @@ int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti
     struct tutti_train_real_page page = {.sink = sink};
     int status = 0;
 
-    page.steps_s = calloc((size_t)real->steps + 1, sizeof(page.steps_s[0]));
-    if (page.steps_s == NULL)
-        return tutti_nomem(err);
-    if (sink != NULL) {
+    page.steps = calloc((size_t)real->steps + 1, sizeof(page.steps[0]));
+    page.waiting_s = calloc(real->run.rank_count, sizeof(page.waiting_s[0]));
+    if (page.steps == NULL || page.waiting_s == NULL)
+        status = tutti_nomem(err);
+    if (status == 0 && sink != NULL) {
         page.table = tutti_args_given(args, "format") ? tutti_args_is(args, "format", "table")
                                                       : sink->out_terminal;
         if (page.table && !sink->quiet)
             print_head(real, sink->out);
     }
-    if (sink != NULL && tutti_args_given(args, "tensorboard"))
+    if (status == 0 && sink != NULL && tutti_args_given(args, "tensorboard"))
         status = tutti_tensorboard_open(tutti_args_text(args, "tensorboard"), NULL, wall_s(),
                                         &page.events, err);
-    if (status < 0)
-        free(page.steps_s);
+    if (status < 0) {
+        free(page.steps);
+        free(page.waiting_s);
+    }
     *ret = page;
     return status;
 }
@@ -151,7 +152,7 @@ static int note_step(struct tutti_train_real_page *page, const struct tutti_trai
                    {"train/learning_rate", step->learning_rate},
                    {"speed/step_s", step_seconds(step)},
                    {"speed/examples_per_s", examples_per_s(step)},
-                   {"speed/waiting_s", waiting_seconds(step)}};
+                   {"speed/waiting_s", tutti_train_real_waiting_s(real, step, real->first_rank)}};
     int status = 0;
 
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]) && status == 0; i++)
@@ -187,28 +188,42 @@ int tutti_train_real_note_weights(struct tutti_train_real_page *page,
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static void print_step(const struct tutti_train_real_page *page,
-                       const struct tutti_train_real *real, const struct tutti_trained *step)
+static void print_row(const struct tutti_train_real_page *page, const struct tutti_train_real *real,
+                      const struct tutti_trained *step)
 {
-    const uint64_t number = step->step + step->step_count;
-    const double loss = mean(step->sums.loss, step->sums.examples);
     FILE *out = page->sink->out;
 
-    if (page->table) {
-        if (is_row(real, step))
-            fprintf(out, "%8" PRIu64 " %12.6g %9.4g %10.4g %12.6g %10.4g %10.4g%s\n", number, loss,
-                    100 * accuracy(real, &step->sums), 1e3 * step_seconds(step),
-                    examples_per_s(step), 1e3 * waiting_seconds(step), step->gradient_norm,
-                    step->skipped ? "  skipped: not finite" : "");
-        fflush(out);
+    if (!is_row(real, step))
         return;
-    }
-    fprintf(out, "{\"step\":%" PRIu64, number);
-    member(out, ",", "loss", loss);
+    fprintf(out, "%8" PRIu64 " %12.6g %9.4g %10.4g", step->step + step->step_count,
+            mean(step->sums.loss, step->sums.examples), 100 * accuracy(real, &step->sums),
+            1e3 * step_seconds(step));
+    if (real->predicted.step_s > 0)
+        fprintf(out, " %10.4g", 1e3 * real->predicted.step_s);
+    fprintf(out, " %12.6g %10.4g %10.4g%s\n", examples_per_s(step),
+            1e3 * tutti_train_real_waiting_s(real, step, real->first_rank), step->gradient_norm,
+            step->skipped ? "  skipped: not finite" : "");
+}
+
+static void print_line(const struct tutti_train_real_page *page,
+                       const struct tutti_train_real *real, const struct tutti_trained *step)
+{
+    FILE *out = page->sink->out;
+
+    fprintf(out, "{\"step\":%" PRIu64, step->step + step->step_count);
+    member(out, ",", "loss", mean(step->sums.loss, step->sums.examples));
     member(out, ",", "accuracy", accuracy(real, &step->sums));
     member(out, ",", "step_s", step_seconds(step));
+    if (real->predicted.step_s > 0)
+        member(out, ",", "predicted_step_s", real->predicted.step_s);
     member(out, ",", "examples_per_s", examples_per_s(step));
-    member(out, ",", "waiting_s", waiting_seconds(step));
+    member(out, ",", "waiting_s", tutti_train_real_waiting_s(real, step, real->first_rank));
+    if (real->run.rank_count > 1 && real->run.rank_count <= TUTTI_TRAIN_REAL_RANKS_SHOWN) {
+        fputs(",\"waiting_by_rank_s\":[", out);
+        for (uint32_t i = 0; i < real->run.rank_count; i++)
+            fprintf(out, "%s%.6g", i > 0 ? "," : "", tutti_train_real_waiting_s(real, step, i));
+        fputc(']', out);
+    }
     member(out, ",", "grad_norm", step->gradient_norm);
     member(out, ",", "learning_rate", step->learning_rate);
     if (real->params.gradients == TUTTI_FLOAT16)
@@ -216,18 +231,23 @@ static void print_step(const struct tutti_train_real_page *page,
     if (step->skipped)
         fputs(",\"skipped\":true", out);
     fputs("}\n", out);
-    fflush(out);
 }
 
 int tutti_train_real_print_step(struct tutti_train_real_page *page,
                                 const struct tutti_train_real *real,
                                 const struct tutti_trained *step, struct tutti_err *err)
 {
-    page->steps_s[page->count++] = step_seconds(step);
+    page->steps[page->count++] = tutti_train_real_parts(real, step);
     page->last = step->sums;
     if (page->sink == NULL)
         return 0;
-    print_step(page, real, step);
+    for (uint32_t i = 0; i < real->run.rank_count; i++)
+        page->waiting_s[i] += tutti_train_real_waiting_s(real, step, i);
+    if (page->table)
+        print_row(page, real, step);
+    else
+        print_line(page, real, step);
+    fflush(page->sink->out);
     return note_step(page, real, step, err);
 }
 
@@ -259,35 +279,28 @@ int tutti_train_real_print_held_out(struct tutti_train_real_page *page,
     return status;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 int tutti_train_real_print_final(struct tutti_train_real_page *page,
                                  const struct tutti_train_real *real,
                                  const struct tutti_sums *held_out, uint64_t weights_hash,
                                  struct tutti_err *err)
 {
     const uint64_t steps = tutti_trainer_steps(real->trainer);
+    const struct tutti_train_parts parts = tutti_train_real_median(page);
     FILE *out;
-    double median_s;
     int status = 0;
 
-    qsort(page->steps_s, page->count, sizeof(page->steps_s[0]), by_value);
-    median_s = page->count > 0 ? page->steps_s[page->count / 2] : NAN;
     if (page->sink == NULL)
         return 0;
     out = page->sink->out;
+    if (real->emulation.topo != NULL && page->count > 0)
+        tutti_train_emulation_note(&real->emulation,
+                                   100 * (parts.step_s / real->predicted.step_s - 1), page->sink);
     if (page->table) {
         if (real->evaluate_end)
             status = tutti_train_real_print_held_out(page, real, steps, held_out, err);
         if (page->count > 0)
-            fprintf(out, "# median step %.4g ms; ", 1e3 * median_s);
-        fprintf(out, "%sweights %016" PRIx64 "\n", page->count > 0 ? "" : "# ", weights_hash);
+            tutti_train_real_print_parts(page, real, &parts);
+        fprintf(out, "# weights %016" PRIx64 "\n", weights_hash);
         return status;
     }
     if (real->evaluate_end) {
@@ -299,7 +312,9 @@ int tutti_train_real_print_final(struct tutti_train_real_page *page,
     fprintf(out, "{\"final\":{\"steps\":%" PRIu64, steps);
     member(out, ",", "loss", mean(page->last.loss, page->last.examples));
     member(out, ",", "accuracy", accuracy(real, &page->last));
-    member(out, ",", "median_step_s", median_s);
+    member(out, ",", "median_step_s", page->count > 0 ? parts.step_s : NAN);
+    if (page->count > 0)
+        tutti_train_real_json_parts(page, real, &parts);
     if (real->evaluate_end) {
         member(out, ",", "held_out_loss", mean(held_out->loss, held_out->examples));
         member(out, ",", "held_out_accuracy", accuracy(real, held_out));
@@ -321,7 +336,9 @@ void tutti_train_real_print_stopped(struct tutti_train_real_page *page, uint64_t
 
 int tutti_train_real_page_done(struct tutti_train_real_page *page, struct tutti_err *err)
 {
-    free(page->steps_s);
-    page->steps_s = NULL;
+    free(page->steps);
+    free(page->waiting_s);
+    page->steps = NULL;
+    page->waiting_s = NULL;
     return tutti_tensorboard_close(page->events, err);
 }

@@ -9,6 +9,7 @@
 #include "runtime/status.h"
 #include "runtime/tensorflow.h"
 #include "tools/cli/model.h"
+#include "tools/cli/trace_file.h"
 #include "tools/train/all_reduce.h"
 #include "tools/train/real.h"
 #include "tools/train/strategy.h"
@@ -17,16 +18,25 @@
 static int check(const struct tutti_args *args, struct tutti_err *err)
 {
     static const char *const simulated[] = {
-        "framework", "device",    "recompute", "attention", "input-rate", "input-workers",
-        "prefetch",  "synthetic", "step-time", "anchor",    "devices",    "tokens",
-        "examples",  "prices",    "exact",     "svg",       "any-memory", "gradient-bytes",
-        "explain",   "trace",     "sparse",    "nodes",     "calib"};
+        "recompute",      "attention", "input-rate", "input-workers", "prefetch",
+        "synthetic",      "step-time", "anchor",     "devices",       "tokens",
+        "examples",       "prices",    "exact",      "svg",           "any-memory",
+        "gradient-bytes", "explain",   "sparse",     "calib"};
+    static const char *const emulated[] = {"framework", "device",  "nodes",
+                                           "slow",      "perturb", "scale"};
 
     for (size_t i = 0; i < sizeof(simulated) / sizeof(simulated[0]); i++)
         if (tutti_args_given(args, simulated[i]))
             return tutti_fail(err, TUTTI_EINVAL,
                               "option '--%s' is of a simulated step, not of -B (leave it out)",
                               simulated[i]);
+    for (size_t i = 0; i < sizeof(emulated) / sizeof(emulated[0]); i++)
+        if (tutti_args_given(args, emulated[i]) && !tutti_args_given(args, "emulate"))
+            return tutti_fail(err, TUTTI_EINVAL,
+                              "option '--%s' with -B says nothing without '--emulate SPEC'",
+                              emulated[i]);
+    if (tutti_trace_check(tutti_args_text(args, "trace"), tutti_run_writes_here(args), err) < 0)
+        return -TUTTI_EINVAL;
     if (tutti_args_operand(args, 0) != NULL)
         return tutti_fail(err, TUTTI_EINVAL,
                           "'%s' beside '-B': a machine is simulated, or training is real (one of "
