@@ -53,6 +53,21 @@ __attribute__((unused)) static uint64_t test_count(uint64_t full, uint64_t some)
     return count > 0 ? count : 1;
 }
 
+/* Whether a case takes ten times as long as it would: under sanitizers, where one in ten cases or
+ * fewer is asked for. */
+__attribute__((unused)) static bool test_is_slow(void)
+{
+    return test_fewer() >= 10;
+}
+
+/* The same as test_count() for cases that are cheap: all of `some`, a tenth where they are slow. */
+__attribute__((unused)) static uint64_t test_cheap_count(uint64_t full, uint64_t some)
+{
+    uint64_t count = test_full ? full : some;
+
+    return test_is_slow() && count > 10 ? count / 10 : count;
+}
+
 /* Of a test that goes through all of its cases: whether the next is one of the fewer, drawn by the
  * seed; the first always is. */
 __attribute__((unused)) static bool test_takes(void)

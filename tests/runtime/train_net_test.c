@@ -67,7 +67,7 @@ static void check_gradients(struct tutti_network *net, uint32_t count)
         weights[i] = (double)t.weights[i];
     CHECK(fabs(reference_loss(t.work, weights) - tutti_network_score(t.work).loss) <
           1e-5 * (1 + tutti_network_score(t.work).loss));
-    for (size_t i = 0; i < t.elements; i++) {
+    for (size_t i = 0; i < t.elements; i += test_is_slow() ? 7 : 1) {
         double was = weights[i];
         double above;
         double slope;

@@ -270,7 +270,7 @@ static uint32_t draw_run(struct tutti_random *random, struct world *world,
 
 TEST(messages_end_when_the_oracle_says_on_1000_random_worlds)
 {
-    for (uint64_t round = 0; round < 1000; round++) {
+    for (uint64_t round = 0; round < test_cheap_count(1000, 1000); round++) {
         struct tutti_random random;
         struct world world;
         struct transfer transfers[MESSAGES_MAX];
@@ -303,7 +303,7 @@ static void add_paces(struct tutti_random *random, struct world *world, struct t
 
 TEST(so_do_those_of_paced_connections)
 {
-    for (uint64_t round = 0; round < 1000; round++) {
+    for (uint64_t round = 0; round < test_cheap_count(1000, 1000); round++) {
         struct tutti_random random;
         struct world links;
         struct world world;

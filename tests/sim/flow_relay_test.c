@@ -83,10 +83,10 @@ static bool world_draw(struct world *world, struct tutti_random *random)
 TEST(rounds_at_a_time_take_the_times_of_their_steps)
 {
     struct tutti_random random;
-    uint32_t cases = test_full ? 10000 : 500;
+    uint64_t cases = test_cheap_count(10000, 500);
 
     tutti_random_seed(&random, test_seed);
-    for (uint32_t i = 0; i < cases && test_failures < 10; i++) {
+    for (uint64_t i = 0; i < cases && test_failures < 10; i++) {
         struct world world;
         struct tutti_record record;
 
@@ -98,8 +98,8 @@ TEST(rounds_at_a_time_take_the_times_of_their_steps)
 
             if (fast.total_ps != steps.total_ps || fast.total_ps != stage.total_ps ||
                 fast.step_count != steps.step_count || fast.step_count != stage.step_count)
-                TEST_FAIL("%s on %s, case %u: %" PRId64 " ps, %" PRId64 " step by step, %" PRId64
-                          " on the stage",
+                TEST_FAIL("%s on %s, case %" PRIu64 ": %" PRId64 " ps, %" PRId64
+                          " step by step, %" PRId64 " on the stage",
                           world.algorithm, world.spec, i, fast.total_ps, steps.total_ps,
                           stage.total_ps);
         }
