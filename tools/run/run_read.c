@@ -51,8 +51,11 @@ int tutti_run_read_measuring(const struct tutti_args *args, struct tutti_run_com
     if (run->backend != NULL && !run->backend->simulated)
         return 0;
     tutti_run_backend_words(false, words);
-    return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s%s)", name,
-                      run->backend == NULL ? tutti_nearest_hint(name, words, hint) : "", words);
+    if (run->backend == NULL)
+        return tutti_fail(err, TUTTI_EINVAL, "option '-B': unknown backend '%s' (%s%s)", name,
+                          tutti_nearest_hint(name, words, hint), words);
+    return tutti_fail(err, TUTTI_EINVAL, "option '-B': backend '%s' measures nothing (%s)", name,
+                      words);
 }
 
 /* One name of the list, which must serve the collective. */
