@@ -3,17 +3,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/meet.h"
 #include "tools/run/children.h"
 #include "tools/run/hosts.h"
 #include "tools/run/pmix.h"
@@ -56,24 +52,6 @@ static int check_alone(const char *option, struct tutti_err *err)
                           "(one launcher, not both)",
                           option, launch.by, launch.count);
     return status;
-}
-
-static int read_secret(struct tutti_join *join, struct tutti_err *err)
-{
-    const char *secret = getenv("TUTTI_SECRET");
-
-    if (secret == NULL || secret[0] == '\0')
-        return 0;
-    if (strlen(secret) >= sizeof(join->secret))
-        return tutti_fail(err, TUTTI_EINVAL, "variable 'TUTTI_SECRET': more than %zu characters",
-                          sizeof(join->secret) - 1);
-    if (strlen(secret) < TUTTI_GROUP_TCP_SECRET_BYTES_MIN)
-        return tutti_fail(err, TUTTI_EINVAL,
-                          "variable 'TUTTI_SECRET': %zu characters can be guessed (%d or more, "
-                          "drawn at random: openssl rand -hex 16)",
-                          strlen(secret), TUTTI_GROUP_TCP_SECRET_BYTES_MIN);
-    (void)snprintf(join->secret, sizeof(join->secret), "%s", secret);
-    return 0;
 }
 
 static void print_root(struct tutti_join *join, const char *host, uint16_t port)
@@ -124,7 +102,7 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
     if (status == 0 && starts)
         status = check_alone(launches ? "--launch" : "--hosts", err);
     if (status == 0)
-        status = read_secret(&join, err);
+        status = tutti_meet_secret(&tutti_env_process, join.secret, err);
     if (status == 0 && !starts)
         status = tutti_launch_read(&tutti_env_process, tutti_args_text(args, "launcher"),
                                    &join.launch, err);
@@ -141,53 +119,23 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-static int make_secret(struct tutti_join *join, struct tutti_err *err)
-{
-    unsigned char bytes[32];
-
-    if (join->secret[0] != '\0')
-        return 0;
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-        return tutti_fail(err, TUTTI_EIO, "cannot draw a secret: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        (void)snprintf(join->secret + 2 * i, sizeof(join->secret) - 2 * i, "%02x", bytes[i]);
-    return 0;
-}
-
 /* What the exit code of a process was made of. */
 static int status_of(int code)
 {
     return code == 0 ? 0 : code == 2 ? -TUTTI_EINVAL : code == 77 ? -TUTTI_ELACK : -TUTTI_EIO;
 }
 
-static struct tutti_group_tcp_opts group_opts(const struct tutti_join *join)
-{
-    return (struct tutti_group_tcp_opts){
-        .size = sizeof(struct tutti_group_tcp_opts),
-        .index = join->launch.index,
-        .count = join->launch.count,
-        .root = join->root,
-        .bind = join->interface,
-        .secret = join->secret[0] != '\0' ? join->secret : NULL,
-        .secret_bytes = strlen(join->secret),
-        .open_to_all = join->open_to_all,
-        .has_listen_fd = join->listens,
-        .listen_fd = join->listen_fd,
-        .deadline_ps = join->deadline_ps,
-        /* Earlier than the ranks that wait for it: they would name each other. */
-        .stall_ps = join->deadline_ps / 4 * 3,
-    };
-}
-
 /* Listens for process 0, on this host alone: nobody else can take the port in between. */
 static int listen_here(struct tutti_join *join, const char *root, struct tutti_err *err)
 {
-    struct tutti_group_tcp_opts opts;
-    int status;
-
-    (void)snprintf(join->root, sizeof(join->root), "%s", root);
-    opts = group_opts(join);
-    status = tutti_group_tcp_listen(&opts, &join->listen_fd, join->root, err);
+    const struct tutti_group_tcp_opts opts = {.size = sizeof(opts),
+                                              .count = join->launch.count,
+                                              .root = root,
+                                              .bind = join->interface,
+                                              .secret = join->secret,
+                                              .secret_bytes = strlen(join->secret),
+                                              .open_to_all = join->open_to_all};
+    int status = tutti_group_tcp_listen(&opts, &join->listen_fd, join->root, err);
     join->listens = status == 0;
     return status;
 }
@@ -197,7 +145,7 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
 {
     struct tutti_children *children = NULL;
     bool child = false;
-    int status = make_secret(join, err);
+    int status = join->secret[0] == '\0' ? tutti_meet_draw_secret(join->secret, err) : 0;
     uint32_t index = 0;
     int code;
 
@@ -365,8 +313,8 @@ static int launch_there(const struct tutti_args *args, struct tutti_join *join,
         status = choose_root(args, hosts, join, err);
     if (status == 0)
         status = print_command(args, command, sizeof(command), err);
-    if (status == 0 && !tutti_args_flag(args, "dry-run"))
-        status = make_secret(join, err);
+    if (status == 0 && !tutti_args_flag(args, "dry-run") && join->secret[0] == '\0')
+        status = tutti_meet_draw_secret(join->secret, err);
     if (status == 0)
         status = run_lines(join->command, hosts, &line, tutti_args_flag(args, "dry-run"),
                            join->secret, sink, err);
@@ -388,82 +336,6 @@ int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, boo
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/* 2: an address that others can reach; 1: likewise, if there is none of the former; 0: none. */
-static int worth(const struct ifaddrs *one)
-{
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)one->ifa_addr;
-
-    if (v6 == NULL || (one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0)
-        return 0;
-    if (one->ifa_addr->sa_family == AF_INET)
-        return 2;
-    return one->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
-}
-
-/* An address of this host that others can reach: the first that is up and not its loopback, of
- * IPv4 if there is one. */
-static int find_address(char ret[TUTTI_LAUNCH_HOST_BYTES], struct tutti_err *err)
-{
-    struct ifaddrs *all = NULL;
-    int best = 0;
-
-    if (getifaddrs(&all) != 0)
-        return tutti_fail(err, TUTTI_EIO, "cannot list the addresses of this host: %s",
-                          strerror(errno));
-    for (struct ifaddrs *a = all; a != NULL; a = a->ifa_next) {
-        socklen_t bytes = worth(a) == 2 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-
-        if (worth(a) > best && getnameinfo(a->ifa_addr, bytes, ret, TUTTI_LAUNCH_HOST_BYTES, NULL,
-                                           0, NI_NUMERICHOST) == 0)
-            best = worth(a);
-    }
-    freeifaddrs(all);
-    if (best == 0)
-        return tutti_fail(err, TUTTI_ELACK,
-                          "this host has no address but its loopback "
-                          "('--rendezvous HOST:PORT' names one)");
-    return 0;
-}
-
-/* Where the launcher does not say where process 0 is: it listens at any port, and the launcher's
- * own way carries "ADDRESS/SECRET" to the others. */
-static int share_root(struct tutti_join *join, struct tutti_err *err)
-{
-    const struct tutti_launch *launch = &join->launch;
-    bool here = launch->local_count == launch->count || launch->host_count == 1;
-    char word[TUTTI_LAUNCH_SHARE_BYTES] = "";
-    char host[TUTTI_LAUNCH_HOST_BYTES] = "127.0.0.1";
-    char root[TUTTI_LAUNCH_HOST_BYTES + 8]; /* and brackets */
-    bool own_secret = join->secret[0] == '\0';
-    size_t bytes;
-    int status = 0;
-
-    if (launch->index == 0) {
-        status = make_secret(join, err);
-        if (status == 0 && !here)
-            status = find_address(host, err);
-        (void)snprintf(root, sizeof(root), strchr(host, ':') != NULL ? "[%s]:0" : "%s:0", host);
-        if (status == 0)
-            status = listen_here(join, root, err);
-        (void)snprintf(word, sizeof(word), "%.200s/%s", join->root, own_secret ? join->secret : "");
-    }
-    if (status == 0 && tutti_launch_can_share(launch))
-        status = tutti_launch_share(&tutti_env_process, launch, word, join->deadline_ps, err);
-    else if (status == 0)
-        status = tutti_pmix_share(launch, word, join->deadline_ps, err);
-    if (status < 0 || launch->index == 0)
-        return status;
-    bytes = strcspn(word, "/");
-    if (word[bytes] != '/' || bytes >= sizeof(join->root))
-        return tutti_fail(err, TUTTI_EIO, "process 0 says that it is at '%.100s' (HOST:PORT/)",
-                          word);
-    memcpy(join->root, word, bytes);
-    join->root[bytes] = '\0';
-    if (own_secret)
-        (void)snprintf(join->secret, sizeof(join->secret), "%.255s", word + bytes + 1);
-    return 0;
-}
-
 /* From a thread of the group. */
 static void say(void *data, const char *line)
 {
@@ -475,25 +347,29 @@ static void say(void *data, const char *line)
 int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
                      struct tutti_err *err)
 {
-    struct tutti_group_tcp_opts opts = {.size = sizeof(struct tutti_group_tcp_opts), .count = 0};
-    int status = 0;
+    const struct tutti_meet_opts opts = {
+        .size = sizeof(opts),
+        .launch = &join->launch,
+        .root = join->root,
+        .bind = join->interface,
+        .secret = join->secret,
+        .open_to_all = join->open_to_all,
+        .has_listen_fd = join->listens,
+        .listen_fd = join->listen_fd,
+        .deadline_ps = join->deadline_ps,
+        .log = say,
+        .log_data = sink,
+        .share = tutti_pmix_is_there(&tutti_env_process) ? tutti_pmix_share : NULL,
+    };
+    int status;
 
     assert(join->launch.member);
     assert(err != NULL);
-    if (join->launch.count > 1 && join->root[0] == '\0')
-        status = share_root(join, err);
-    if (status == 0) {
-        opts = group_opts(join);
-        opts.log = say;
-        sink->command = join->command;
-        opts.log_data = sink;
-        status = tutti_group_tcp_open(&opts, ret, err);
-    }
-    if (status == -TUTTI_EINVAL && opts.secret == NULL && strstr(err->text, "secret") != NULL)
+    sink->command = join->command;
+    status = tutti_meet(&opts, ret, err);
+    if (status == -TUTTI_EINVAL && join->secret[0] == '\0' && strstr(err->text, "secret") != NULL)
         (void)snprintf(err->text + strlen(err->text), sizeof(err->text) - strlen(err->text),
                        " (TUTTI_SECRET, the same for all, or '--open')");
-    if (status < 0 && join->listens)
-        close(join->listen_fd);
     join->listens = false;
     return status;
 }

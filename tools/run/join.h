@@ -8,9 +8,10 @@
 
 #include "runtime/group_tcp.h"
 #include "runtime/launch.h"
+#include "runtime/meet.h"
 #include "tools/options.h"
 
-enum { TUTTI_JOIN_SECRET_BYTES = 256, TUTTI_JOIN_LAUNCH_MAX = 256 };
+enum { TUTTI_JOIN_LAUNCH_MAX = 256 };
 
 /* Rows of an option table. */
 #define TUTTI_OPTION_LAUNCH                                                                   \
@@ -57,7 +58,7 @@ struct tutti_join {
     int listen_fd; /* the parent has seen to that */
     tutti_ps deadline_ps;
     char root[TUTTI_GROUP_TCP_ADDRESS_BYTES]; /* "": by what the launcher offers */
-    char secret[TUTTI_JOIN_SECRET_BYTES];     /* "": none */
+    char secret[TUTTI_MEET_SECRET_BYTES];     /* "": none */
 };
 
 /* Reads who this is. -TUTTI_EINVAL also where the options contradict each other or the launcher. */
