@@ -209,7 +209,8 @@ static void check_prints(const struct file *file, int line, const char *text)
                                         "exit(",   "stdout",   "stderr", "abort("};
 
     if (strcmp(rooms[file->room], "tests") == 0 || strcmp(file->path, "tools/terminal.c") == 0 ||
-        strncmp(file->path, "tools/netlab_", 13) == 0 || !ends_with(file->path, ".c") ||
+        strncmp(file->path, "tools/netlab_", 13) == 0 ||
+        strncmp(file->path, "tools/examples/", 15) == 0 || !ends_with(file->path, ".c") ||
         strncmp(text, " *", 2) == 0)
         return;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
