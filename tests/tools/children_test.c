@@ -22,8 +22,10 @@ typedef int (*part)(int index);
 static struct stage {
     pid_t ids[CHILDREN];
     int started;
+    int listening; /* for SIGTERM */
 } * stage;
 static struct tutti_sink *stage_sink; /* of a child */
+static tutti_ps stage_save_ps; /* that a SIGTERM leaves them; 0: no more than other signals */
 
 struct seen {
     int code; /* 128 + the signal that ended the command */
@@ -65,6 +67,8 @@ static int command(part play)
             return play(i);
         }
     }
+    if (stage_save_ps > 0)
+        tutti_children_let_save(children, stage_save_ps);
     return tutti_children_wait(children, 300 * TUTTI_PS_PER_MS);
 }
 
@@ -80,6 +84,8 @@ static void read_all(int fd, char *text, size_t bytes)
     text[used] = '\0';
     close(fd);
 }
+
+static int save_first(int index);
 
 /* Runs the command in a process of its own, and sends it `number` (0: nothing) once all play. */
 static struct seen run(part play, int number)
@@ -107,6 +113,8 @@ static struct seen run(part play, int number)
     close(out[1]);
     close(err[1]);
     while (number != 0 && __atomic_load_n(&stage->started, __ATOMIC_SEQ_CST) < CHILDREN)
+        pause_for(5);
+    while (play == save_first && __atomic_load_n(&stage->listening, __ATOMIC_SEQ_CST) < CHILDREN)
         pause_for(5);
     if (number != 0) {
         pause_for(50);
@@ -305,6 +313,35 @@ TEST(a_signal_to_the_command_ends_all)
     CHECK_TEXT(seen.err, "");
     seen = run(sleep_long, SIGTERM);
     CHECK_INT(seen.code, 128 + SIGTERM);
+}
+
+/* Longer than the second that any signal leaves. */
+static int save_first(int index)
+{
+    sigset_t term;
+    int number = 0;
+
+    (void)index;
+    (void)sigemptyset(&term);
+    (void)sigaddset(&term, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &term, NULL);
+    __atomic_add_fetch(&stage->listening, 1, __ATOMIC_SEQ_CST);
+    (void)sigwait(&term, &number);
+    pause_for(1300);
+    return 42;
+}
+
+TEST(who_has_something_to_save_does_so_and_says_so_by_its_code)
+{
+    struct seen seen;
+
+    stage_save_ps = 60 * TUTTI_PS_PER_S;
+    seen = run(save_first, SIGTERM);
+    CHECK_INT(seen.code, 42);
+    CHECK_TEXT(seen.err, "");
+    seen = run(sleep_long, SIGTERM); /* these do not */
+    CHECK_INT(seen.code, 128 + SIGTERM);
+    stage_save_ps = 0;
 }
 
 TEST(and_so_does_one_that_leaves_it_no_time)

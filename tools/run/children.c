@@ -42,6 +42,8 @@ struct tutti_children {
     int ended_by;    /* the signal that ends this command, or 0 */
     int64_t ask_ms;  /* when those that are left are asked to end; 0: not yet */
     int64_t kill_ms; /* and made to */
+    int64_t save_ms; /* that a SIGTERM leaves them; 0: what any signal does */
+    bool alike;      /* all that have ended did so with `code` */
     struct child *children;
     struct pollfd *polled; /* [count + 2]: of the children, signals, results */
 };
@@ -315,6 +317,8 @@ static void note_end(struct tutti_children *c, uint32_t index, int64_t grace_ms)
     int status = c->children[index].status;
     int code = WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
 
+    c->alike =
+        WIFEXITED(status) && (c->alive == c->count ? code != 0 : c->alike && code == c->code);
     c->children[index].ended = false;
     c->alive--;
     if (code == 0)
@@ -389,7 +393,7 @@ static int urge(struct tutti_children *c)
         c->kill_ms = now;
     if (c->kill_ms == 0 && now >= c->ask_ms) {
         signal_all(c, SIGTERM);
-        c->kill_ms = now + ASK_MS;
+        c->kill_ms = now + (c->ended_by == SIGTERM && c->save_ms > 0 ? c->save_ms : ASK_MS);
     }
     if (c->kill_ms != 0 && now >= c->kill_ms) {
         signal_all(c, SIGKILL);
@@ -430,6 +434,11 @@ static void drain(struct tutti_children *c)
     }
 }
 
+void tutti_children_let_save(struct tutti_children *c, tutti_ps time_ps)
+{
+    c->save_ms = time_ps / TUTTI_PS_PER_MS;
+}
+
 int tutti_children_wait(struct tutti_children *c, tutti_ps grace_ps)
 {
     int64_t grace_ms = grace_ps / TUTTI_PS_PER_MS;
@@ -446,7 +455,7 @@ int tutti_children_wait(struct tutti_children *c, tutti_ps grace_ps)
         sleep_once(c, timeout_ms < 0 ? -1 : timeout_ms);
     }
     drain(c);
-    ended_by = c->ended_by;
+    ended_by = c->ended_by == SIGTERM && c->save_ms > 0 && c->alike ? 0 : c->ended_by;
     code = c->code;
     done(c);
     if (ended_by != 0) { /* so that who waits for this command learns what ended it */

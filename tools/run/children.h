@@ -25,6 +25,11 @@ int tutti_children_new(const char *command, uint32_t count, struct tutti_sink *s
  * child the sink prints to its descriptors 1 and 2. Input is empty for all. */
 int tutti_children_start(struct tutti_children *children, bool *ret_child, struct tutti_err *err);
 
+/* What a SIGTERM to the command means to its children: it is passed on, and they have `time_ps` to
+ * save what they have and end. Where all of them end with the same code, not 0, the command ends
+ * with that as well, not by the signal. */
+void tutti_children_let_save(struct tutti_children *children, tutti_ps time_ps);
+
 /* Waits for all. When one fails, the others have `grace_ps` to end by themselves, having something
  * to say of it; then they are asked to (TERM), then made to (KILL): at once where only stopped ones
  * (SIGSTOP) are left. 0 if all ended with 0; else what the first to fail ended with, 1 where a

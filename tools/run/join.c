@@ -87,6 +87,15 @@ static int read_root(const struct tutti_args *args, struct tutti_join *join, str
     return 0;
 }
 
+/* Whether the command has such an option, and it is given. */
+static bool is_given(const struct tutti_args *args, const char *name)
+{
+    for (size_t i = 0; i < args->command->option_count; i++)
+        if (strcmp(args->command->options[i].name, name) == 0)
+            return args->values[i].given;
+    return false;
+}
+
 int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct tutti_join *ret,
                     struct tutti_err *err)
 {
@@ -94,7 +103,8 @@ int tutti_join_read(const struct tutti_args *args, tutti_ps deadline_ps, struct 
                               .interface = tutti_args_text(args, "interface"),
                               .open_to_all = tutti_args_flag(args, "open"),
                               .listen_fd = -1,
-                              .deadline_ps = deadline_ps};
+                              .deadline_ps = deadline_ps,
+                              .save_ps = is_given(args, "checkpoint") ? deadline_ps : 0};
     bool launches = tutti_args_given(args, "launch");
     bool starts = launches || tutti_args_given(args, "hosts");
     int status = check_options(args, err);
@@ -173,6 +183,7 @@ static int launch_here(uint32_t count, struct tutti_join *join, bool *ret_starte
     *ret_started = true;
     if (children == NULL)
         return status;
+    tutti_children_let_save(children, join->save_ps);
     code = tutti_children_wait(children, GRACE_PS);
     if (status == 0 && code != 0) {
         if (err != NULL)

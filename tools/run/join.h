@@ -57,6 +57,7 @@ struct tutti_join {
     bool listens;  /* process 0 of --launch: */
     int listen_fd; /* the parent has seen to that */
     tutti_ps deadline_ps;
+    tutti_ps save_ps; /* that a SIGTERM leaves processes which have something to save; or 0 */
     char root[TUTTI_GROUP_TCP_ADDRESS_BYTES]; /* "": by what the launcher offers */
     char secret[TUTTI_MEET_SECRET_BYTES];     /* "": none */
 };
