@@ -160,6 +160,16 @@ void tutti_trainer_stop(struct tutti_trainer *trainer);
  * without a folder, or where this step is saved already. Collective. */
 int tutti_trainer_save(struct tutti_trainer *trainer, struct tutti_err *err);
 
+/* The newest checkpoint that is committed in a folder, whoever trains there: for who only looks on.
+ * Whether it is sound shows when it is restored. */
+struct tutti_trainer_saved {
+    bool is_there;        /* false: none is committed yet, or there is no such folder */
+    uint64_t incarnation; /* of the start that has saved it: after a crash a step comes again */
+    uint64_t step;
+};
+int tutti_trainer_newest(const char *folder, struct tutti_trainer_saved *ret,
+                         struct tutti_err *err);
+
 /* Variables of all layers one behind the other. */
 uint64_t tutti_trainer_elements(const struct tutti_trainer *trainer);
 /* The weights as they are now: `all` has room for all elements, and every rank of this process is

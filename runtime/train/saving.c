@@ -271,17 +271,29 @@ static int restore(struct tutti_trainer *t, struct tutti_checkpoint *c, struct t
     return status;
 }
 
+/* Told by whoever looks for the newest sound one. */
+struct search {
+    const struct tutti_trainer *trainer;
+    bool has_damage;
+};
+
 static void note_damage(void *context, const char *line)
 {
-    note(context, line);
+    struct search *search = context;
+    char text[TUTTI_CHECKPOINT_PATH_BYTES + 256];
+
+    search->has_damage = true;
+    (void)snprintf(text, sizeof(text), "passed over: %s", line);
+    note(search->trainer, text);
 }
 
 /* The process of rank 0 says which checkpoint, and which incarnation this is. sums: {whether there
  * is one, its incarnation, its step, the new incarnation, processes that failed} */
 static int choose(struct tutti_trainer *t, double sums[TUTTI_TRAINER_SUMS], struct tutti_err *err)
 {
+    struct search search = {.trainer = t};
     const struct tutti_checkpoint_source source = {
-        .model = &t->saving->model, .verify = true, .note = note_damage, .context = t};
+        .model = &t->saving->model, .verify = true, .note = note_damage, .context = &search};
     struct tutti_checkpoint *c = NULL;
     uint64_t incarnation = 0;
     int status = 0;
@@ -295,6 +307,8 @@ static int choose(struct tutti_trainer *t, double sums[TUTTI_TRAINER_SUMS], stru
         sums[1] = (double)tutti_checkpoint_id(c).incarnation;
         sums[2] = (double)tutti_checkpoint_id(c).step;
     }
+    if (status == 0 && c == NULL && search.has_damage && !t->params.restore_only)
+        note(t, "no checkpoint is whole: training begins anew");
     sums[3] = (double)incarnation;
     sums[4] = status < 0;
     tutti_checkpoint_close(c);
@@ -397,6 +411,21 @@ int tutti_saving_open(struct tutti_trainer *t, struct tutti_err *err)
     t->saving->saved_step = t->step_count;
     t->saving->saved_s = now_s();
     return status;
+}
+
+int tutti_trainer_newest(const char *folder, struct tutti_trainer_saved *ret, struct tutti_err *err)
+{
+    struct tutti_checkpoint_id *ids = NULL;
+    size_t count = 0;
+    int status = tutti_checkpoint_list(NULL, folder, &ids, &count, err);
+
+    if (status < 0)
+        return status;
+    *ret = (struct tutti_trainer_saved){.is_there = false};
+    if (count > 0)
+        *ret = (struct tutti_trainer_saved){true, ids[0].incarnation, ids[0].step};
+    free(ids);
+    return 0;
 }
 
 /* ---- saving ---------------------------------------------------------------------------------- */

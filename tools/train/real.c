@@ -137,9 +137,9 @@ static uint64_t hash_of(const float *weights, uint64_t count)
     return hash;
 }
 
-/* All weights: their hash (not NULL), and to the events how they are distributed. */
-static int look_at_weights(struct tutti_train_real *real, struct tutti_train_real_page *page,
-                           uint64_t *ret_hash, struct tutti_err *err)
+int tutti_train_real_look_at_weights(struct tutti_train_real *real,
+                                     struct tutti_train_real_page *page, uint64_t *ret_hash,
+                                     struct tutti_err *err)
 {
     const uint64_t count = tutti_trainer_elements(real->trainer);
     float *all = calloc(count + 1, sizeof(*all));
@@ -182,7 +182,8 @@ static void round_up(struct tutti_train_real *real, struct tutti_sink *sink)
 /* ---- signals ---- */
 
 /* With checkpoints, SIGTERM ends training after a step that all know, and that is saved: it waits
- * in a file until the step is over. Before threads are started, which inherit the mask. */
+ * in a file until the step is over. Before threads are started, which inherit the mask. A file that
+ * grows beyond what the user may write is told by the write that fails, as a full disk is. */
 static void watch_signals(struct tutti_train_real *real, bool watches)
 {
     sigset_t term;
@@ -190,17 +191,11 @@ static void watch_signals(struct tutti_train_real *real, bool watches)
     (void)sigemptyset(&term);
     (void)sigaddset(&term, SIGTERM);
     real->term_file = -1;
+    if (watches)
+        (void)signal(SIGXFSZ, SIG_IGN);
     if (!watches || pthread_sigmask(SIG_BLOCK, &term, &real->signals_before) != 0)
         return;
     real->term_file = signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-static void leave_signals(struct tutti_train_real *real)
-{
-    if (real->term_file < 0)
-        return;
-    (void)close(real->term_file);
-    (void)pthread_sigmask(SIG_SETMASK, &real->signals_before, NULL);
 }
 
 static bool is_told_to_stop(const struct tutti_train_real *real)
@@ -208,6 +203,20 @@ static bool is_told_to_stop(const struct tutti_train_real *real)
     struct signalfd_siginfo info;
 
     return real->term_file >= 0 && read(real->term_file, &info, sizeof(info)) == sizeof(info);
+}
+
+/* One that has come after the last step has nothing to end any more. Where training was told to
+ * stop the process is about to end, and its code says so: no signal to it may say something else.
+ */
+static void leave_signals(struct tutti_train_real *real, bool is_stopped)
+{
+    if (real->term_file < 0)
+        return;
+    while (is_told_to_stop(real))
+        continue;
+    (void)close(real->term_file);
+    if (!is_stopped)
+        (void)pthread_sigmask(SIG_SETMASK, &real->signals_before, NULL);
 }
 
 static int make_steps(struct tutti_train_real *real, struct tutti_train_real_page *page,
@@ -235,14 +244,14 @@ static int make_steps(struct tutti_train_real *real, struct tutti_train_real_pag
                 status = tutti_train_real_print_held_out(
                     page, real, tutti_trainer_steps(real->trainer), &held_out, err);
             if (status == 0)
-                status = look_at_weights(real, page, NULL, err);
+                status = tutti_train_real_look_at_weights(real, page, NULL, err);
         }
     }
     *ret_stopped = step.stop;
     return status;
 }
 
-static void note(void *context, const char *line)
+void tutti_train_real_note(void *context, const char *line)
 {
     fprintf(((struct tutti_sink *)context)->notes, "tutti train: %s\n", line);
 }
@@ -258,7 +267,7 @@ static int end(struct tutti_train_real *real, struct tutti_train_real_page *page
     if (real->evaluate_end)
         status = tutti_trainer_evaluate(real->trainer, &held_out, err);
     if (status == 0)
-        status = look_at_weights(real, page, &hash, err);
+        status = tutti_train_real_look_at_weights(real, page, &hash, err);
     if (status == 0)
         status = tutti_train_real_print_final(page, real, &held_out, hash, err);
     return status;
@@ -292,7 +301,7 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     int closed;
     int status;
 
-    real->params.note = note;
+    real->params.note = tutti_train_real_note;
     real->params.note_context = sink;
     status = open_trainer(args, real, sink, err);
     if (status == 0)
@@ -316,34 +325,43 @@ static int train(const struct tutti_args *args, struct tutti_train_real *real,
     return status < 0 ? status : closed;
 }
 
+/* One of those that train. */
+static int take_part(const struct tutti_args *args, struct tutti_train_real *real,
+                     struct tutti_sink *sink, struct tutti_err *err)
+{
+    const bool launches = tutti_args_given(args, "launch");
+    const bool saves = tutti_args_given(args, "checkpoint");
+    bool done = false;
+    int status;
+
+    if (!launches) /* else its children watch, once they are there */
+        watch_signals(real, saves);
+    status = open_backend(args, real, sink, &done, err);
+    if (status < 0 || done)
+        return status;
+    if (launches)
+        watch_signals(real, saves);
+    status = tutti_train_real_read(args, real, err);
+    if (status == 0 && real->emulation.topo != NULL)
+        status = tutti_train_emulation_time(args, real, err);
+    status = tutti_run_group_agree(&real->with, status, real->run.perform.deadline_ps, err);
+    real->params.backend = real->backend;
+    if (status == 0)
+        status = tutti_train_real_same(real, err);
+    return status < 0 ? status : train(args, real, sink, err);
+}
+
 int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
-    struct tutti_train_real real = {.term_file = -1};
-    bool done = false;
+    struct tutti_train_real real = {.term_file = -1, .params = {.collective = make_collective}};
     int status = read_backend(args, &real, err);
 
     if (status < 0)
         return status;
-    if (!tutti_args_given(args, "launch")) /* then its children watch, once they are there */
-        watch_signals(&real, tutti_args_given(args, "checkpoint"));
-    status = open_backend(args, &real, sink, &done, err);
-    if (status == 0 && !done && tutti_args_given(args, "launch"))
-        watch_signals(&real, tutti_args_given(args, "checkpoint"));
-    if (status == 0 && !done) {
-        status = tutti_train_real_read(args, &real, err);
-        if (status == 0 && real.emulation.topo != NULL)
-            status = tutti_train_emulation_time(args, &real, err);
-        status = tutti_run_group_agree(&real.with, status, real.run.perform.deadline_ps, err);
-        real.params.backend = real.backend;
-        real.params.collective = make_collective;
-        real.params.context = &real;
-        if (status == 0)
-            status = tutti_train_real_same(&real, err);
-        if (status == 0)
-            status = train(args, &real, sink, err);
-    }
+    real.params.context = &real;
+    status = tutti_train_is_evaluator(args, &real) ? tutti_train_evaluator(args, &real, sink, err)
+                                                   : take_part(args, &real, sink, err);
     tutti_trainer_close(real.trainer);
-    leave_signals(&real);
     tutti_net_learner_free(&real.learner);
     tutti_algorithm_set_free(real.added);
     tutti_model_free(real.model);
@@ -353,5 +371,6 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
         status = tutti_run_group_close(&real.with, status, real.run.perform.deadline_ps, err);
     tutti_train_emulation_close(&real.emulation);
     tutti_record_done(&real.record);
+    leave_signals(&real, sink->exit_code != 0);
     return status;
 }

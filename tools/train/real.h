@@ -14,6 +14,7 @@
 
 struct tutti_sink;
 struct tutti_tensorboard;
+struct tutti_train_real_page;
 
 #define TUTTI_TRAIN_OPTIONS_REAL                                                                  \
     {.letter = 'B',                                                                               \
@@ -118,6 +119,11 @@ struct tutti_tensorboard;
          .type = TUTTI_OPTION_TEXT,                                                               \
          .value = "FOLDER",                                                                       \
          .help = "-B: no training: the newest whole checkpoint there on the held-out examples"},  \
+        {.name = "evaluator-wait",                                                                \
+         .type = TUTTI_OPTION_TIME,                                                               \
+         .value = "TIME",                                                                         \
+         .standard = "1200s",                                                                     \
+         .help = "--checkpoint: TF_CONFIG's evaluator fails after so long without a new one"},    \
         {.name = "tensorboard",                                                                   \
          .type = TUTTI_OPTION_TEXT,                                                               \
          .value = "FOLDER",                                                                       \
@@ -148,7 +154,9 @@ struct tutti_tensorboard;
     "backend. A line of JSON a step, of process 0; a table with --format table. With --emulate "   \
     "SPEC gradients are as real, but the pace is that of another machine: times are those that "   \
     "the simulator has for its devices and links, and are printed beside the simulated step, of "  \
-    "the same schedule message by message (as train SPEC --exact)."
+    "the same schedule message by message (as train SPEC --exact). The evaluator of a TF_CONFIG, " \
+    "started as the others are, with --checkpoint, looks on: each newest checkpoint on the "       \
+    "held-out examples, until that of the last step."
 
 /* What is trained, and how. */
 struct tutti_train_real {
@@ -172,6 +180,7 @@ struct tutti_train_real {
     bool evaluate_end;
     int term_file; /* of SIGTERM; -1: not watched */
     sigset_t signals_before;
+    const char *events;   /* folder of TensorBoard's; NULL: none */
     uint32_t first_rank;  /* of this process */
     uint32_t group_ranks; /* of a process, where there are several of several; else 0 */
     struct tutti_train_emulation emulation;
@@ -192,6 +201,22 @@ int tutti_train_real_same(const struct tutti_train_real *real, struct tutti_err 
 /* The last step, where --trace says. */
 int tutti_train_real_trace(const struct tutti_args *args, const struct tutti_train_real *real,
                            struct tutti_sink *sink, struct tutti_err *err);
+
+/* ---- the sidecar (evaluator.c) ---- */
+
+/* Is this process the evaluator of a TF_CONFIG, and has it checkpoints to look at? */
+bool tutti_train_is_evaluator(const struct tutti_args *args, const struct tutti_train_real *real);
+/* Evaluates each newest checkpoint until it is that of the last step. -TUTTI_ETIME: there has been
+ * no new one for as long as --evaluator-wait says. */
+int tutti_train_evaluator(const struct tutti_args *args, struct tutti_train_real *real,
+                          struct tutti_sink *sink, struct tutti_err *err);
+
+/* All weights: their hash (not NULL), and to the events how they are distributed. */
+int tutti_train_real_look_at_weights(struct tutti_train_real *real,
+                                     struct tutti_train_real_page *page, uint64_t *ret_hash,
+                                     struct tutti_err *err);
+/* Lines for people, of a trainer; `context` is a sink. */
+void tutti_train_real_note(void *context, const char *line);
 
 /* ---- what is printed ---- */
 

@@ -97,9 +97,8 @@ int tutti_train_real_page_open(const struct tutti_args *args, const struct tutti
         if (page.table && !sink->quiet)
             print_head(real, sink->out);
     }
-    if (status == 0 && sink != NULL && tutti_args_given(args, "tensorboard"))
-        status = tutti_tensorboard_open(tutti_args_text(args, "tensorboard"), NULL, wall_s(),
-                                        &page.events, err);
+    if (status == 0 && sink != NULL && real->events != NULL)
+        status = tutti_tensorboard_open(real->events, NULL, wall_s(), &page.events, err);
     if (status < 0) {
         free(page.steps);
         free(page.waiting_s);
@@ -321,6 +320,7 @@ int tutti_train_real_print_final(struct tutti_train_real_page *page,
         member(out, ",", "held_out_examples", held_out->examples);
     }
     fprintf(out, ",\"weights\":\"%016" PRIx64 "\"}}\n", weights_hash);
+    fflush(out);
     return status;
 }
 
@@ -332,6 +332,7 @@ void tutti_train_real_print_stopped(struct tutti_train_real_page *page, uint64_t
             page->table ? "# stopped after step %" PRIu64 ", which is saved\n"
                         : "{\"stopped\":{\"step\":%" PRIu64 "}}\n",
             steps);
+    fflush(page->sink->out);
 }
 
 int tutti_train_real_page_done(struct tutti_train_real_page *page, struct tutti_err *err)

@@ -243,7 +243,8 @@ static int read_length(const struct tutti_args *args, struct tutti_train_real *r
 /* Of checkpoints, to those who have none. */
 static int check_saving(const struct tutti_args *args, struct tutti_err *err)
 {
-    static const char *const saving[] = {"save-every", "save-secs", "keep", "stop-code"};
+    static const char *const saving[] = {"save-every", "save-secs", "keep", "stop-code",
+                                         "evaluator-wait"};
 
     if (tutti_args_given(args, "evaluate-only") && tutti_args_given(args, "checkpoint"))
         return tutti_fail(err, TUTTI_EINVAL,
@@ -286,6 +287,7 @@ int tutti_train_real_read(const struct tutti_args *args, struct tutti_train_real
     real->params.shard_ranks = (uint32_t)tutti_args_number(args, "shard");
     real->params.micro_batches = real->data.micro_batches;
     real->params.seed = real->data.seed;
+    real->events = tutti_args_text(args, "tensorboard");
     real->params.checkpoint = tutti_args_text(args, "checkpoint");
     real->params.keep = (uint32_t)tutti_args_number(args, "keep");
     if (tutti_args_given(args, "save-every"))
