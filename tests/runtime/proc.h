@@ -28,6 +28,23 @@ static inline bool is_alive(pid_t id)
     return state != NULL && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
 }
 
+/* The processes that `id` has started, by the system's own account; in the order of their start. */
+static inline int children_of(pid_t id, pid_t *ret, int max)
+{
+    char path[128];
+    FILE *file;
+    int count = 0;
+    int child;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)id, (int)id);
+    file = fopen(path, "r");
+    while (file != NULL && count < max && fscanf(file, "%d", &child) == 1)
+        ret[count++] = child;
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
 static inline long resident_bytes(pid_t pid)
 {
     char path[64];

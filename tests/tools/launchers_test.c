@@ -72,23 +72,6 @@ TEST(our_own_launcher)
     check_plays("TUTTI_SECRET=squirrel-on-the-walnut " SAFELY TUTTI RUN "--launch 2 -g 4");
 }
 
-/* The processes that `id` has started, by the system's own account; in the order of their start. */
-static int children_of(pid_t id, pid_t *ret, int max)
-{
-    char path[128];
-    FILE *file;
-    int count = 0;
-    int child;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)id, (int)id);
-    file = fopen(path, "r");
-    while (file != NULL && count < max && fscanf(file, "%d", &child) == 1)
-        ret[count++] = child;
-    if (file != NULL)
-        fclose(file);
-    return count;
-}
-
 static int64_t now_ms(void)
 {
     struct timespec now;
