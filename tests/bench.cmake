@@ -49,3 +49,8 @@ endif()
 add_executable(train_bench bench/train_bench.c)
 target_link_libraries(train_bench PRIVATE tutti_static)
 add_test(NAME train_bench COMMAND train_bench cifar10-cnn 3 2)
+
+# What a second thread brings to it.
+add_executable(train_ranks_bench bench/train_ranks_bench.c)
+target_link_libraries(train_ranks_bench PRIVATE tutti_static)
+add_test(NAME train_ranks_bench COMMAND train_ranks_bench mlp 8 3 2)

@@ -36,6 +36,7 @@ struct course {
     double outer_rate;     /* of DiLoCo, with a momentum of 0.9 */
     const char *optimizer; /* NULL: momentum */
     double rate;           /* 0: the optimizer's own */
+    bool cosine;           /* it falls to 0 along half a cosine */
     uint32_t steps;
     uint64_t global_batch;
     uint64_t examples; /* of the data set; 0: all */
@@ -231,6 +232,8 @@ static inline struct outcome *take_course(const struct course *c)
              err);
     if (c->rate > 0)
         params.optimizer.rate = c->rate;
+    if (c->cosine)
+        params.rate = (struct tutti_rate){.kind = TUTTI_RATE_COSINE, .decay_steps = c->steps};
     CHECK_OK(tutti_threads_open(NULL, &params.backend, &err), err);
     status = tutti_trainer_open(&params, &trainer, &err);
     CHECK_OK(status, err);
