@@ -66,6 +66,11 @@ const char *tutti_launch_names(void);
 int tutti_launch_address(const char *what, const char *text, char host[TUTTI_LAUNCH_HOST_BYTES],
                          uint16_t *ret_port, struct tutti_err *err);
 
+/* What the launcher calls process `index`, for people, and where it is to be found: "worker 1 at
+ * '10.0.0.2:2222'" of TF_CONFIG. False: it says neither. */
+bool tutti_launch_task(const struct tutti_env *env, const struct tutti_launch *launch,
+                       uint32_t index, char *buf, size_t buf_bytes);
+
 enum { TUTTI_LAUNCH_SHARE_BYTES = 512 };
 
 /* Process 0 hands one word (no blanks, below TUTTI_LAUNCH_SHARE_BYTES) to all others, by what the

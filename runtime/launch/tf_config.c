@@ -280,3 +280,43 @@ int tutti_launch_finish_tf_config(const struct tutti_env *env, struct tutti_laun
         status = fill(&config, launch, err);
     return status < 0 ? tutti_wrap(err, status, "variable 'TF_CONFIG'") : 0;
 }
+
+/* ---- other tasks ----------------------------------------------------------------------------- */
+
+struct wanted {
+    uint32_t index;       /* of the process */
+    uint32_t chief_count; /* those before the workers */
+    char *buf;            /* NULL: chiefs are counted */
+    size_t buf_bytes;
+    bool found;
+};
+
+static int look_for(void *context, const char *type, uint32_t index, const char *address,
+                    struct tutti_err *err)
+{
+    struct wanted *w = context;
+    const bool chief = is_chief(type);
+
+    (void)err;
+    if (w->buf == NULL)
+        w->chief_count += chief;
+    else if (is_member(type) && w->index == (chief ? 0 : w->chief_count) + index) {
+        (void)snprintf(w->buf, w->buf_bytes, "%s %u at '%.200s'", type, index, address);
+        w->found = true;
+    }
+    return 0;
+}
+
+bool tutti_launch_task(const struct tutti_env *env, const struct tutti_launch *launch,
+                       uint32_t index, char *buf, size_t buf_bytes)
+{
+    struct wanted wanted = {.index = index};
+    const char *text = tutti_env_get(env, "TF_CONFIG");
+
+    if (launch->name == NULL || strcmp(launch->name, "tf_config") != 0 || text == NULL ||
+        tutti_tf_config_entries(text, look_for, &wanted, NULL) < 0)
+        return false;
+    wanted.buf = buf;
+    wanted.buf_bytes = buf_bytes;
+    return tutti_tf_config_entries(text, look_for, &wanted, NULL) == 0 && wanted.found;
+}

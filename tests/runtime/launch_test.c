@@ -363,3 +363,33 @@ TEST(all_tasks_of_a_tf_config_are_on_hosts)
     tasks("{\"cluster\":{\"worker\":[\":1\"]}}",
           "variable 'TF_CONFIG': its cluster has ':1' for an address (host:port)");
 }
+
+static void check_task(const struct world *world, uint32_t index, const char *expected)
+{
+    const struct tutti_env env = {get, world};
+    struct tutti_launch launch;
+    struct tutti_err err = {""};
+    char task[128] = "";
+
+    CHECK_OK(tutti_launch_read(&env, NULL, &launch, &err), err);
+    CHECK(tutti_launch_task(&env, &launch, index, task, sizeof(task)) == (expected[0] != '\0'));
+    CHECK_TEXT(task, expected);
+}
+
+TEST(processes_of_tf_config_have_names)
+{
+    struct world world = {
+        .names = {"TF_CONFIG"},
+        .values = {"{\"cluster\":{\"worker\":[\"b:1\",\"c:2\"],\"ps\":[\"d:3\"],\"chief\":[\"a:4\"]"
+                   "},\"task\":{\"type\":\"worker\",\"index\":0}}"},
+        .count = 1};
+
+    check_task(&world, 0, "chief 0 at 'a:4'");
+    check_task(&world, 2, "worker 1 at 'c:2'");
+    check_task(&world, 3, "");
+    world.values[0] =
+        "{\"cluster\":{\"worker\":[\"b:1\",\"c:2\"]},\"task\":{\"type\":\"worker\",\"index\":0}}";
+    check_task(&world, 0, "worker 0 at 'b:1'");
+    world.count = 0; /* no launcher */
+    check_task(&world, 0, "");
+}

@@ -384,3 +384,61 @@ int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tu
     join->listens = false;
     return status;
 }
+
+/* ---- naming the others ----------------------------------------------------------------------- */
+
+enum { TASKS_MAX = 4 }; /* named in one message */
+
+/* The number at `*at` and what comes behind it, if that goes on: "1, 2 and 3". */
+static bool read_number(const char **at, uint32_t *ret)
+{
+    char *end;
+
+    if (**at < '0' || **at > '9')
+        return false;
+    *ret = (uint32_t)strtoul(*at, &end, 10);
+    *at = end;
+    if (strncmp(end, ", ", 2) == 0)
+        *at += 2;
+    else if (strncmp(end, " and ", 5) == 0)
+        *at += 5;
+    return true;
+}
+
+static void add_task(const struct tutti_launch *launch, uint32_t index, uint32_t *named,
+                     uint32_t *named_count, struct tutti_err *err)
+{
+    size_t used = strlen(err->text);
+    char task[320];
+
+    for (uint32_t i = 0; i < *named_count; i++)
+        if (named[i] == index)
+            return;
+    if (index == launch->index || *named_count == TASKS_MAX ||
+        !tutti_launch_task(&tutti_env_process, launch, index, task, sizeof(task)))
+        return;
+    named[(*named_count)++] = index;
+    (void)snprintf(err->text + used, sizeof(err->text) - used, " (process %u is %s)", index, task);
+}
+
+void tutti_join_name_tasks(const struct tutti_launch *launch, struct tutti_err *err)
+{
+    static const char word[] = "process";
+    uint32_t named[TASKS_MAX];
+    uint32_t named_count = 0;
+    char text[TUTTI_ERR_TEXT_BYTES];
+    const char *at = text;
+
+    if (launch->name == NULL || err == NULL)
+        return;
+    memcpy(text, err->text, sizeof(text));
+    while ((at = strstr(at, word)) != NULL) {
+        uint32_t index;
+
+        at += strlen(word);
+        at += strncmp(at, "es", 2) == 0 ? 2 : 0;
+        at += *at == ' ';
+        while (read_number(&at, &index))
+            add_task(launch, index, named, &named_count, err);
+    }
+}

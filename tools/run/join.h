@@ -76,4 +76,9 @@ int tutti_join_start(const struct tutti_args *args, struct tutti_join *join, boo
 int tutti_join_group(struct tutti_join *join, struct tutti_sink *sink, struct tutti_group **ret,
                      struct tutti_err *err);
 
+/* Adds to an error what the launcher calls the processes that it speaks of, but for this one:
+ * "... (process 1 is worker 1 at '10.0.0.2:2222')". Nothing where the launcher says no such thing.
+ */
+void tutti_join_name_tasks(const struct tutti_launch *launch, struct tutti_err *err);
+
 #endif

@@ -100,7 +100,10 @@ static int open_tcp(const struct tutti_args *args, const struct tutti_run_comman
                 join->command, join->launch.by, join->launch.role);
         return 0;
     }
-    return tutti_join_group(join, sink, &with->group, err);
+    status = tutti_join_group(join, sink, &with->group, err);
+    if (status < 0)
+        tutti_join_name_tasks(&join->launch, err);
+    return status;
 }
 
 static int open_mpi(const struct tutti_args *args, struct tutti_run_group *with,

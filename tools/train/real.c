@@ -354,6 +354,8 @@ static int take_part(const struct tutti_args *args, struct tutti_train_real *rea
 int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, struct tutti_err *err)
 {
     struct tutti_train_real real = {.term_file = -1, .params = {.collective = make_collective}};
+    struct tutti_launch launch;
+    bool met;
     int status = read_backend(args, &real, err);
 
     if (status < 0)
@@ -365,10 +367,14 @@ int tutti_train_real(const struct tutti_args *args, struct tutti_sink *sink, str
     tutti_net_learner_free(&real.learner);
     tutti_algorithm_set_free(real.added);
     tutti_model_free(real.model);
+    met = real.with.group != NULL;
+    launch = real.with.join.launch;
     if (!real.run.grouped)
         tutti_backend_close(real.backend);
     else
         status = tutti_run_group_close(&real.with, status, real.run.perform.deadline_ps, err);
+    if (status < 0 && met) /* the others have it as it is, and name them by themselves */
+        tutti_join_name_tasks(&launch, err);
     tutti_train_emulation_close(&real.emulation);
     tutti_record_done(&real.record);
     leave_signals(&real, sink->exit_code != 0);
